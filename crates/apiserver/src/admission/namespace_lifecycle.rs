@@ -1,0 +1,47 @@
+//! Nothing is created in a namespace that is not there or on its way out, and the namespaces that
+//! the server itself needs cannot be deleted.
+
+use crate::context::Cx;
+use machinery::status::Cause;
+use machinery::{GroupResource, Object, Status};
+
+/// Namespaces that are always there.
+pub(crate) const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
+
+/// Judges the namespace of a new object.
+pub(super) fn create(cx: &Cx, object: &Object) -> Result<(), Status> {
+    let namespace = cx.namespace();
+    if namespace.is_empty() {
+        return Ok(());
+    }
+    let namespaces = GroupResource::new("", "namespaces");
+    let catalog = cx.plane.catalog.load();
+    let Some(served) = catalog.resource("", "namespaces") else { return Ok(()) };
+    let Some(found) = served.cache.get(&served.key("", namespace)) else {
+        return Err(Status::not_found(&namespaces, namespace));
+    };
+    if found.object_as_stored().str_at(&["status", "phase"]) != "Terminating" {
+        return Ok(());
+    }
+    let why = format!(
+        "unable to create new content in namespace {namespace} because it is being terminated"
+    );
+    let mut status = Status::forbidden(&cx.what(), object.name(), &why);
+    status.details.get_or_insert_default().causes.push(Cause {
+        reason: "NamespaceTerminating".to_owned(),
+        message: format!("namespace {namespace} is being terminated"),
+        field: "metadata.namespace".to_owned(),
+    });
+    Err(status)
+}
+
+/// Judges the deletion of a namespace.
+pub(super) fn delete(cx: &Cx) -> Result<(), Status> {
+    let target = &cx.target;
+    let is_namespace = target.group.is_empty() && target.resource == "namespaces";
+    if is_namespace && IMMORTAL.contains(&target.name.as_str()) {
+        let why = "this namespace may not be deleted";
+        return Err(Status::forbidden(&cx.what(), &target.name, why));
+    }
+    Ok(())
+}

@@ -1,0 +1,208 @@
+//! Addresses and ports that are handed out once: the cluster IPs and node ports of services.
+//!
+//! What is taken is read off the services that are stored, and what is claimed by requests under
+//! way is remembered until they are done, so two services never get the same one. Nothing has to
+//! be repaired after a crash: the services themselves are the record.
+
+use crate::context::Cx;
+use kinds::core::service::allocation as service;
+use machinery::{Faults, GroupKind, Object, Status};
+use std::collections::HashSet;
+use std::net::Ipv4Addr;
+use std::sync::{Arc, Mutex};
+use store::Revision;
+
+/// See the [module documentation](self).
+#[derive(Debug, Clone)]
+pub(crate) struct Allocations {
+    network: u32,
+    size: u32,
+    claimed: Arc<Mutex<Claimed>>,
+}
+
+#[derive(Debug, Default)]
+struct Claimed {
+    addresses: HashSet<String>,
+    ports: HashSet<u16>,
+    /// Where the last search ended, so that a released address is not handed out at once again.
+    cursor: u32,
+}
+
+/// What a request under way has taken; given back when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    claimed: Arc<Mutex<Claimed>>,
+    addresses: Vec<String>,
+    ports: Vec<u16>,
+}
+
+/// A service network that cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("{0:?} is not an IPv4 network such as 10.0.0.0/24")]
+pub struct BadCidr(String);
+
+impl Allocations {
+    /// From a network such as `10.0.0.0/24`.
+    pub(crate) fn new(cidr: &str) -> Result<Self, BadCidr> {
+        let bad = || BadCidr(cidr.to_owned());
+        let (address, bits) = cidr.split_once('/').ok_or_else(bad)?;
+        let address: Ipv4Addr = address.parse().map_err(|_| bad())?;
+        let bits: u32 = bits.parse().ok().filter(|it| (8..=30).contains(it)).ok_or_else(bad)?;
+        let size = 1u32 << (32 - bits);
+        let network = u32::from(address) & !(size - 1);
+        Ok(Self { network, size, claimed: Arc::default() })
+    }
+
+    /// The first address, which is the API server's own.
+    pub(crate) fn first_address(&self) -> String {
+        Ipv4Addr::from(self.network + 1).to_string()
+    }
+
+    fn is_service(cx: &Cx) -> bool {
+        cx.resource().group.is_empty() && cx.resource().plural == "services"
+    }
+
+    /// Gives a new or changed service what it wants and does not have.
+    pub(crate) fn claim(
+        &self,
+        cx: &Cx,
+        object: &mut Object,
+        old: Option<&Object>,
+    ) -> Result<Claim, Status> {
+        let mut claim =
+            Claim { claimed: Arc::clone(&self.claimed), addresses: Vec::new(), ports: Vec::new() };
+        if !Self::is_service(cx) {
+            return Ok(claim);
+        }
+        let taken = taken(cx, old);
+        let mut claimed = self.claimed.lock().expect("nothing panics while it claims");
+        if service::wants_cluster_ip(object) {
+            let address = self.free_address(&taken, &mut claimed)?;
+            service::set_cluster_ip(object, &address);
+        }
+        self.check(object, &taken, old)?;
+        for address in service::cluster_ips(object) {
+            if claimed.addresses.insert(address.clone()) {
+                claim.addresses.push(address);
+            }
+        }
+        for index in service::node_ports_wanted(object) {
+            let port = match service::shared_node_port(object, index) {
+                Some(port) => port,
+                None => free_port(cx, &taken, &claimed)?,
+            };
+            service::set_node_port(object, index, port);
+            if claimed.ports.insert(port) {
+                claim.ports.push(port);
+            }
+        }
+        if service::wants_health_check_port(object) {
+            let port = free_port(cx, &taken, &claimed)?;
+            service::set_health_check_port(object, port);
+            claimed.ports.insert(port);
+            claim.ports.push(port);
+        }
+        Ok(claim)
+    }
+
+    fn free_address(&self, taken: &Taken, claimed: &mut Claimed) -> Result<String, Status> {
+        // The first is the server's own, the last is the network's broadcast address.
+        for step in 0..self.size - 3 {
+            let offset = 2 + (claimed.cursor + step) % (self.size - 3);
+            let address = Ipv4Addr::from(self.network + offset).to_string();
+            if !taken.addresses.contains(&address) && !claimed.addresses.contains(&address) {
+                claimed.cursor = offset - 1;
+                return Ok(address);
+            }
+        }
+        Err(Status::internal("failed to allocate a serviceIP: range is full"))
+    }
+
+    /// Refuses what was asked for by name and is not to be had.
+    fn check(&self, object: &Object, taken: &Taken, old: Option<&Object>) -> Result<(), Status> {
+        let mut faults = Faults::new();
+        let had = old.map(service::cluster_ips).unwrap_or_default();
+        for address in service::cluster_ips(object).iter().filter(|it| !had.contains(it)) {
+            let Ok(parsed) = address.parse::<Ipv4Addr>() else { continue };
+            if u32::from(parsed) & !(self.size - 1) != self.network {
+                let why = format!(
+                    "the provided network does not match the current range: {}/{}",
+                    Ipv4Addr::from(self.network),
+                    32 - self.size.trailing_zeros(),
+                );
+                service::refuse_cluster_ip(object, address, &why, &mut faults);
+            } else if taken.addresses.contains(address) {
+                let why = "provided IP is already allocated";
+                service::refuse_cluster_ip(object, address, why, &mut faults);
+            }
+        }
+        let had = old.map(service::node_ports).unwrap_or_default();
+        service::check_node_port_range(object, &had, &mut faults);
+        for port in service::node_ports(object) {
+            if taken.ports.contains(&port) {
+                let why = "provided port is already allocated";
+                service::refuse_node_port(object, i64::from(port), why, &mut faults);
+            }
+        }
+        if faults.is_empty() {
+            return Ok(());
+        }
+        Err(Status::invalid(&GroupKind::new("", "Service"), object.name(), &faults))
+    }
+}
+
+impl Claim {
+    /// Gives the claim up once the stored service, which is the record from then on, can be read.
+    pub(crate) async fn settle(self, cx: &Cx, revision: Revision) {
+        if !self.is_empty() {
+            cx.plane.cache.reach(revision).await;
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.addresses.is_empty() && self.ports.is_empty()
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        let mut claimed = self.claimed.lock().expect("nothing panics while it claims");
+        for address in &self.addresses {
+            claimed.addresses.remove(address);
+        }
+        for port in &self.ports {
+            claimed.ports.remove(port);
+        }
+    }
+}
+
+#[derive(Default)]
+struct Taken {
+    addresses: HashSet<String>,
+    ports: HashSet<u16>,
+}
+
+/// What all stored services but one have.
+fn taken(cx: &Cx, but: Option<&Object>) -> Taken {
+    let mut taken = Taken::default();
+    for entry in cx.served.cache.snapshot().entries.values() {
+        let same =
+            but.is_some_and(|it| it.name() == entry.name() && it.namespace() == entry.namespace());
+        if !same {
+            let stored = entry.object_as_stored();
+            taken.addresses.extend(service::cluster_ips(&stored));
+            taken.ports.extend(service::node_ports(&stored));
+        }
+    }
+    taken
+}
+
+fn free_port(cx: &Cx, taken: &Taken, claimed: &Claimed) -> Result<u16, Status> {
+    let first = *service::NODE_PORTS.start();
+    let range = u64::from(service::NODE_PORTS.end() - first) + 1;
+    let from = cx.plane.entropy.below(range);
+    (0..range)
+        .map(|step| first + u16::try_from((from + step) % range).unwrap_or(0))
+        .find(|port| !taken.ports.contains(port) && !claimed.ports.contains(port))
+        .ok_or_else(|| Status::internal("failed to allocate a nodePort: range is full"))
+}

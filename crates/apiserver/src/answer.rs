@@ -1,0 +1,148 @@
+//! Writes answers: objects by copying their bytes where that will do, anything else as JSON.
+
+use crate::body::Body;
+use crate::catalog::Served;
+use crate::context::Cx;
+use crate::negotiation::{Accepted, Form, Media};
+use crate::table;
+use crate::watch_cache::{Entry, Head};
+use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WARNING};
+use http::{Response, StatusCode};
+use machinery::{Object, Status, Value, json};
+use store::Revision;
+
+/// An answer with a JSON document.
+pub(crate) fn document(code: u16, accepted: Accepted, value: &Value) -> Response<Body> {
+    let text = match accepted.media {
+        Media::Yaml => machinery::codec::yaml::encode(value).into_bytes(),
+        Media::Json if accepted.pretty => {
+            let mut text = serde_json::to_vec_pretty(value).expect("JSON can always be written");
+            text.push(b'\n');
+            text
+        }
+        Media::Json => serde_json::to_vec(value).expect("JSON can always be written"),
+    };
+    bytes(code, accepted.media.content_type(), text)
+}
+
+/// An answer with bytes that are there already.
+pub(crate) fn bytes(code: u16, content_type: &str, body: impl Into<Body>) -> Response<Body> {
+    let mut response = Response::new(body.into());
+    *response.status_mut() = StatusCode::from_u16(code).expect("codes are ours");
+    let content_type = HeaderValue::from_str(content_type).expect("content types are ours");
+    response.headers_mut().insert(CONTENT_TYPE, content_type);
+    response.headers_mut().insert("cache-control", HeaderValue::from_static("no-cache, private"));
+    response
+}
+
+/// A line of text, as Go's own handlers give it.
+pub(crate) fn text(code: u16, text: &str) -> Response<Body> {
+    bytes(code, "text/plain; charset=utf-8", text.to_owned())
+}
+
+/// Go's answer to a path that nobody serves.
+pub(crate) fn page_not_found() -> Response<Body> {
+    let mut response = text(404, "404 page not found\n");
+    let nosniff = HeaderValue::from_static("nosniff");
+    response.headers_mut().insert("x-content-type-options", nosniff);
+    response
+}
+
+/// A failure.
+pub(crate) fn failure(status: &Status, accepted: Accepted) -> Response<Body> {
+    let mut response = document(status.code, accepted, &status.to_value());
+    if let Some(details) = status.details.as_ref().filter(|it| it.retry_after_seconds > 0) {
+        response.headers_mut().insert(RETRY_AFTER, details.retry_after_seconds.into());
+    }
+    response
+}
+
+/// One stored object, in the version and the form that were asked for.
+pub(crate) fn entry(cx: &Cx, code: u16, entry: &Entry) -> Response<Body> {
+    if cx.accepted == Accepted::JSON {
+        let mut out = Vec::with_capacity(entry.len() + 64);
+        write_entry(&cx.served, cx.version, entry, entry.revision, &mut out);
+        return bytes(code, Media::Json.content_type(), out);
+    }
+    object(cx, code, converted(&cx.served, cx.version, entry.object()))
+}
+
+/// One object in the asked-for version, in the asked-for form.
+pub(crate) fn object(cx: &Cx, code: u16, object: Object) -> Response<Body> {
+    let value = match cx.accepted.form {
+        Form::Whole => object.into_value(),
+        Form::Partial | Form::PartialList => partial(object),
+        Form::Table => {
+            let metadata = json!({"resourceVersion": object.resource_version()});
+            return match table::table(cx, metadata, vec![object]) {
+                Ok(table) => document(code, cx.accepted, &table),
+                Err(status) => failure(&status, Accepted::JSON),
+            };
+        }
+    };
+    document(code, cx.accepted, &value)
+}
+
+/// Appends an object in the version `version`, with `revision` as its resourceVersion.
+pub(crate) fn write_entry(
+    served: &Served,
+    version: usize,
+    entry: &Entry,
+    revision: Revision,
+    out: &mut Vec<u8>,
+) {
+    let head = served.head(version);
+    if entry.stored_head() == head.as_bytes() {
+        entry.write(out, Head::Stored, revision);
+    } else if served.resource.behavior.convert.is_none() {
+        entry.write(out, Head::Instead(head), revision);
+    } else {
+        let mut object = entry.object();
+        object.set_meta("resourceVersion", revision.to_string());
+        converted(served, version, object).write_to(out);
+    }
+}
+
+/// An object, from whichever version it is in, in `version`.
+pub(crate) fn converted(served: &Served, version: usize, mut object: Object) -> Object {
+    let resource = &served.resource;
+    let wanted = resource.api_version(&resource.versions[version]);
+    if object.api_version() != wanted {
+        if let Some(convert) = resource.behavior.convert {
+            let from = object.api_version().to_owned();
+            convert(&mut object, &from, &wanted);
+        }
+        object.set_type(&wanted, &resource.kind);
+    }
+    object
+}
+
+/// An object's metadata alone.
+pub(crate) fn partial(mut object: Object) -> Value {
+    let metadata = object.map_mut().remove("metadata").unwrap_or_else(|| json!({}));
+    json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata})
+}
+
+/// The success of a deletion, or of a subresource that has nothing else to say.
+pub(crate) fn success(cx: &Cx, code: u16, details: Option<Value>) -> Response<Body> {
+    let mut status =
+        json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"});
+    match details {
+        Some(details) => status["details"] = details,
+        None => status["code"] = code.into(),
+    }
+    document(code, cx.accepted, &status)
+}
+
+/// Adds what the client should be told besides the answer.
+pub(crate) fn with_warnings(mut response: Response<Body>, warnings: Vec<String>) -> Response<Body> {
+    for warning in warnings {
+        let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"");
+        let printable: String =
+            quoted.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{printable}\"")) {
+            response.headers_mut().append(WARNING, value);
+        }
+    }
+    response
+}

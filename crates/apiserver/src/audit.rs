@@ -1,0 +1,21 @@
+//! Who did what, and what came of it: one line a request in the log, under the target `audit`.
+//!
+//! `sampan up --log warn,audit=info` shows them; otherwise they cost next to nothing.
+
+use crate::context::Cx;
+
+/// Notes an answered request.
+pub(crate) fn record(cx: &Cx, code: u16) {
+    tracing::info!(
+        target: "audit",
+        user = cx.user.name,
+        verb = cx.verb.as_str(),
+        group = cx.target.group,
+        version = cx.target.version,
+        resource = cx.target.resource,
+        subresource = cx.target.subresource,
+        namespace = cx.target.namespace,
+        name = cx.target.name,
+        code,
+    );
+}

@@ -1,0 +1,97 @@
+//! May they: members of `system:masters` may do everything, everybody else may look at health,
+//! version and discovery. Roles and bindings take the place of the second half when they come.
+
+use crate::authentication::{MASTERS, User};
+use crate::request::{RequestInfo, Target, Verb};
+use machinery::{GroupResource, Status, field_path::quote};
+
+/// Refuses what the user may not do.
+pub fn authorize(user: &User, info: &RequestInfo) -> Result<(), Status> {
+    if user.is_in(MASTERS) || (info.verb.reads() && is_public(user, info)) {
+        return Ok(());
+    }
+    match info.target.as_ref().filter(|it| !it.resource.is_empty()) {
+        Some(target) => Err(forbidden_resource(user, info.verb, target)),
+        None => Err(forbidden_path(user, info)),
+    }
+}
+
+/// Health and version are for everyone, discovery for those who have said who they are.
+fn is_public(user: &User, info: &RequestInfo) -> bool {
+    let first = info.path.split('/').find(|it| !it.is_empty()).unwrap_or_default();
+    match first {
+        "healthz" | "livez" | "readyz" | "version" => true,
+        "api" | "apis" | "openapi" => {
+            user.is_in("system:authenticated")
+                && info.target.as_ref().is_none_or(|it| it.resource.is_empty())
+        }
+        _ => false,
+    }
+}
+
+fn forbidden_resource(user: &User, verb: Verb, target: &Target) -> Status {
+    let mut resource = target.resource.clone();
+    if !target.subresource.is_empty() {
+        resource = format!("{resource}/{}", target.subresource);
+    }
+    let place = if target.namespace.is_empty() {
+        "at the cluster scope".to_owned()
+    } else {
+        format!("in the namespace {}", quote(&target.namespace))
+    };
+    let why = format!(
+        "User {} cannot {} resource {} in API group {} {place}",
+        quote(&user.name),
+        verb.as_str(),
+        quote(&resource),
+        quote(&target.group),
+    );
+    Status::forbidden(&GroupResource::new(&target.group, &target.resource), &target.name, &why)
+}
+
+fn forbidden_path(user: &User, info: &RequestInfo) -> Status {
+    let verb = match info.verb {
+        Verb::List => "get",
+        verb => verb.as_str(),
+    };
+    let why = format!("User {} cannot {verb} path {}", quote(&user.name), quote(&info.path));
+    Status::forbidden(&GroupResource::default(), "", &why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::Query;
+
+    fn ask(user: &User, path: &str) -> Result<(), String> {
+        let info = RequestInfo::parse(&http::Method::GET, path, &Query::default()).unwrap();
+        authorize(user, &info).map_err(|it| it.message)
+    }
+
+    #[test]
+    fn nobody_but_the_masters_reads_objects() {
+        let alice = User::authenticated("alice", "", vec![]);
+        assert_eq!(
+            ask(&alice, "/api/v1/namespaces/default/pods").unwrap_err(),
+            r#"pods is forbidden: User "alice" cannot list resource "pods" in API group "" in the namespace "default""#
+        );
+        assert_eq!(
+            ask(&alice, "/apis/apps/v1/deployments").unwrap_err(),
+            r#"deployments.apps is forbidden: User "alice" cannot list resource "deployments" in API group "apps" at the cluster scope"#
+        );
+        let master = User::authenticated("root", "", vec![MASTERS.to_owned()]);
+        assert!(ask(&master, "/api/v1/pods").is_ok());
+    }
+
+    #[test]
+    fn health_is_for_everyone_and_discovery_for_those_who_are_known() {
+        let alice = User::authenticated("alice", "", vec![]);
+        assert!(ask(&User::anonymous(), "/readyz").is_ok());
+        assert!(ask(&alice, "/apis").is_ok());
+        assert_eq!(
+            ask(&User::anonymous(), "/apis").unwrap_err(),
+            r#"forbidden: User "system:anonymous" cannot get path "/apis""#
+        );
+        assert!(ask(&alice, "/metrics").is_err());
+    }
+}

@@ -1,0 +1,186 @@
+//! [`Catalog`]: every resource that is served now, built-in and custom, found by path.
+//!
+//! It is never changed: when a definition comes, changes or goes, a new catalog takes its place.
+//! A request uses the one that it found when it came.
+
+use crate::watch_cache::ResourceCache;
+use kinds::Resource;
+use kinds::resource::Version;
+use machinery::gvk::version_priority;
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+/// A resource together with where its objects are.
+pub(crate) struct Served {
+    /// What is known of its kind.
+    pub resource: Arc<Resource>,
+    /// Its objects and their recent history.
+    pub cache: Arc<ResourceCache>,
+    /// For each version, the members `"apiVersion":…,"kind":…,` that objects begin with.
+    heads: Vec<String>,
+    /// Its definition is being deleted: nothing new may be created.
+    pub terminating: bool,
+}
+
+impl Served {
+    /// Brings the two together.
+    pub(crate) fn new(resource: Resource, cache: Arc<ResourceCache>, terminating: bool) -> Self {
+        let heads = resource
+            .versions
+            .iter()
+            .map(|it| {
+                let api_version = resource.api_version(it);
+                format!("\"apiVersion\":\"{api_version}\",\"kind\":\"{}\",", resource.kind)
+            })
+            .collect();
+        Self { resource: Arc::new(resource), cache, heads, terminating }
+    }
+
+    /// The version with this index.
+    pub(crate) fn version(&self, version: usize) -> &Version {
+        &self.resource.versions[version]
+    }
+
+    /// The members that objects of a version begin with.
+    pub(crate) fn head(&self, version: usize) -> &str {
+        &self.heads[version]
+    }
+
+    /// Where an object is stored.
+    pub(crate) fn key(&self, namespace: &str, name: &str) -> String {
+        let prefix = &self.resource.prefix;
+        if namespace.is_empty() {
+            format!("{prefix}/{name}")
+        } else {
+            format!("{prefix}/{namespace}/{name}")
+        }
+    }
+}
+
+/// A group and its versions, the preferred one first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Group {
+    /// Empty for the core group.
+    pub name: String,
+    /// Served ones only.
+    pub versions: Vec<String>,
+    /// Whether it consists of custom resources.
+    pub custom: bool,
+}
+
+/// See the [module documentation](self).
+#[derive(Default)]
+pub(crate) struct Catalog {
+    /// In the order in which they are listed.
+    served: Vec<Arc<Served>>,
+    index: HashMap<String, HashMap<String, (usize, usize)>>,
+    groups: Vec<Group>,
+    /// Documents that are made for the first who asks and then kept.
+    pub documents: Documents,
+}
+
+/// Discovery documents as they go over the wire, by path.
+#[derive(Default)]
+pub(crate) struct Documents {
+    /// `/apis` in its aggregated form.
+    pub aggregated: OnceLock<(String, bytes::Bytes)>,
+    /// `/api` in its aggregated form.
+    pub aggregated_core: OnceLock<(String, bytes::Bytes)>,
+    /// Those of OpenAPI.
+    pub openapi: crate::routes::openapi::Kept,
+}
+
+impl Catalog {
+    /// Built-in groups come first in the order given, custom ones after them by name.
+    pub(crate) fn new(served: Vec<Arc<Served>>) -> Self {
+        let mut catalog = Self::default();
+        for (position, it) in served.iter().enumerate() {
+            for (version, details) in it.resource.versions.iter().enumerate() {
+                if !details.served {
+                    continue;
+                }
+                let group = it.resource.group_of(details);
+                catalog.note(group, &details.name, it.resource.custom);
+                catalog
+                    .index
+                    .entry(gv_key(group, &details.name))
+                    .or_default()
+                    .insert(it.resource.plural.clone(), (position, version));
+            }
+        }
+        for group in &mut catalog.groups {
+            group.versions.sort_by(|a, b| version_priority(a, b));
+        }
+        // A stable sort: built-in groups keep their order.
+        catalog.groups.sort_by(|a, b| match (a.custom, b.custom) {
+            (true, true) => a.name.cmp(&b.name),
+            (a, b) => a.cmp(&b),
+        });
+        catalog.served = served;
+        catalog
+    }
+
+    fn note(&mut self, name: &str, version: &str, custom: bool) {
+        let at = self.groups.iter().position(|it| it.name == name).unwrap_or_else(|| {
+            self.groups.push(Group { name: name.to_owned(), versions: Vec::new(), custom });
+            self.groups.len() - 1
+        });
+        let versions = &mut self.groups[at].versions;
+        if !versions.iter().any(|it| it == version) {
+            versions.push(version.to_owned());
+        }
+    }
+
+    /// The resource of a path, and the index of its version.
+    pub(crate) fn find(
+        &self,
+        group: &str,
+        version: &str,
+        plural: &str,
+    ) -> Option<(&Arc<Served>, usize)> {
+        let (position, version) = *self.index.get(&gv_key(group, version))?.get(plural)?;
+        Some((&self.served[position], version))
+    }
+
+    /// The resource with this name in whatever version.
+    pub(crate) fn resource(&self, group: &str, plural: &str) -> Option<&Arc<Served>> {
+        self.served.iter().find(|it| it.resource.group == group && it.resource.plural == plural)
+    }
+
+    /// All resources.
+    pub(crate) fn served(&self) -> &[Arc<Served>] {
+        &self.served
+    }
+
+    /// All groups, the core group included, in the order of discovery.
+    pub(crate) fn groups(&self) -> &[Group] {
+        &self.groups
+    }
+
+    /// A group by its name.
+    pub(crate) fn group(&self, name: &str) -> Option<&Group> {
+        self.groups.iter().find(|it| it.name == name)
+    }
+
+    /// Whether there is such a group in such a version.
+    pub(crate) fn has_version(&self, group: &str, version: &str) -> bool {
+        self.group(group).is_some_and(|it| it.versions.iter().any(|it| it == version))
+    }
+
+    /// The resources of a group's version, by name.
+    pub(crate) fn resources(&self, group: &str, version: &str) -> Vec<(&Arc<Served>, usize)> {
+        let mut found: Vec<_> = self
+            .index
+            .get(&gv_key(group, version))
+            .into_iter()
+            .flat_map(HashMap::values)
+            .map(|(position, version)| (&self.served[*position], *version))
+            .collect();
+        found.sort_by(|(a, _), (b, _)| a.resource.plural.cmp(&b.resource.plural));
+        found
+    }
+}
+
+fn gv_key(group: &str, version: &str) -> String {
+    format!("{group}/{version}")
+}

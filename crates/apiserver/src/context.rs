@@ -1,0 +1,100 @@
+//! [`Cx`]: what is known of a request by the time it reaches an endpoint.
+
+use crate::authentication::User;
+use crate::catalog::Served;
+use crate::negotiation::Accepted;
+use crate::plane::Plane;
+use crate::request::{Query, Target, Verb};
+use kinds::Resource;
+use kinds::resource::Version;
+use machinery::{GroupResource, Status};
+use std::sync::{Arc, Mutex};
+
+/// See the [module documentation](self).
+pub(crate) struct Cx {
+    /// What all requests share.
+    pub plane: Arc<Plane>,
+    /// Who asks.
+    pub user: User,
+    /// For what.
+    pub verb: Verb,
+    /// Of what.
+    pub target: Target,
+    /// With which parameters.
+    pub query: Query,
+    /// How the answer is to look.
+    pub accepted: Accepted,
+    /// The body's media type, or "".
+    pub content_type: String,
+    /// The resource that the path names.
+    pub served: Arc<Served>,
+    /// The index of the version that the path names.
+    pub version: usize,
+    /// What the client should be told besides the answer.
+    warnings: Mutex<Vec<String>>,
+}
+
+/// What [`Cx::new`] is made from.
+pub(crate) struct Parts {
+    #[allow(missing_docs, reason = "see the fields of Cx")]
+    pub plane: Arc<Plane>,
+    pub user: User,
+    pub verb: Verb,
+    pub target: Target,
+    pub query: Query,
+    pub accepted: Accepted,
+    pub content_type: String,
+}
+
+impl Cx {
+    /// For a request about `served`; users of a deprecated version are warned.
+    pub(crate) fn new(parts: Parts, served: Arc<Served>, version: usize) -> Self {
+        let Parts { plane, user, verb, target, query, accepted, content_type } = parts;
+        let warnings = served.version(version).deprecation.iter().cloned().collect();
+        let warnings = Mutex::new(warnings);
+        Self { plane, user, verb, target, query, accepted, content_type, served, version, warnings }
+    }
+
+    /// The resource that the path names.
+    pub(crate) fn resource(&self) -> &Resource {
+        &self.served.resource
+    }
+
+    /// Its version that the path names.
+    pub(crate) fn version(&self) -> &Version {
+        self.served.version(self.version)
+    }
+
+    /// `deployments.apps`, for messages.
+    pub(crate) fn what(&self) -> GroupResource {
+        self.served.resource.group_resource()
+    }
+
+    /// The namespace of namespaced resources, "" for others: a namespace is not in itself.
+    pub(crate) fn namespace(&self) -> &str {
+        if self.resource().namespaced { &self.target.namespace } else { "" }
+    }
+
+    /// Where the named object is stored.
+    pub(crate) fn key(&self) -> String {
+        self.served.key(self.namespace(), &self.target.name)
+    }
+
+    /// Tells the client something besides the answer, once.
+    pub(crate) fn warn(&self, warning: String) {
+        let mut warnings = self.warnings.lock().expect("nothing panics while it warns");
+        if !warnings.contains(&warning) {
+            warnings.push(warning);
+        }
+    }
+
+    /// What there is to tell.
+    pub(crate) fn take_warnings(&self) -> Vec<String> {
+        std::mem::take(&mut self.warnings.lock().expect("nothing panics while it warns"))
+    }
+
+    /// There is no such object.
+    pub(crate) fn not_found(&self) -> Status {
+        Status::not_found(&self.what(), &self.target.name)
+    }
+}

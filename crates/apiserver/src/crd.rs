@@ -1,0 +1,25 @@
+//! Definitions at work: names are accepted, resources appear in the catalog, and when a definition
+//! goes, its objects go first.
+//!
+//! One task follows the definitions. It is a client like any other, through the in-process door;
+//! only the catalog it changes directly, since that is its own.
+//!
+//! ```text
+//! definition ─▶ names accepted? ─▶ status written ─▶ established ─▶ in the catalog
+//! deletion   ─▶ objects deleted ─▶ finalizer taken away ─▶ gone ─▶ out of the catalog
+//! ```
+
+mod cleanup;
+mod client;
+mod registrar;
+
+use crate::plane::Plane;
+use registrar::Registrar;
+use std::sync::Arc;
+
+/// Brings the definitions that are stored into the catalog, and follows them from then on.
+pub(crate) fn start(plane: &Arc<Plane>) {
+    let mut registrar = Registrar::new(Arc::clone(plane));
+    registrar.refresh();
+    plane.tasks.spawn("definitions", async move { registrar.run().await });
+}

@@ -1,0 +1,40 @@
+//! The end of a definition: its objects are deleted, and when the last is gone, so is what held the
+//! definition back.
+
+use super::client::Client;
+use crate::catalog::Served;
+use kinds::apiextensions::CLEANUP_FINALIZER;
+use machinery::{Object, json};
+
+/// Deletes what there is; whether nothing is left to be done.
+pub(super) async fn clean_up(client: &Client, served: &Served, definition: &Object) -> bool {
+    if !definition.finalizers().any(|it| it == CLEANUP_FINALIZER) {
+        return true;
+    }
+    let resource = &served.resource;
+    let Some(version) = resource.versions.iter().find(|it| it.served) else { return false };
+    let root = format!("/apis/{}/{}", resource.group, version.name);
+    let objects = served.cache.snapshot();
+    for entry in objects.entries.values() {
+        let path = if resource.namespaced {
+            let (namespace, plural) = (entry.namespace(), &resource.plural);
+            format!("{root}/namespaces/{namespace}/{plural}/{}", entry.name())
+        } else {
+            format!("{root}/{}/{}", resource.plural, entry.name())
+        };
+        client.delete(&path).await;
+    }
+    // Those with finalizers stay for a while.
+    if !served.cache.snapshot().entries.is_empty() {
+        return false;
+    }
+    release(client, definition).await
+}
+
+/// Takes our finalizer away; whether that is done.
+pub(super) async fn release(client: &Client, definition: &Object) -> bool {
+    let rest: Vec<&str> = definition.finalizers().filter(|it| *it != CLEANUP_FINALIZER).collect();
+    let patch = json!({"metadata": {"finalizers": rest, "uid": definition.uid()}});
+    let code = client.patch(definition.name(), &patch).await;
+    code < 400 || code == 404
+}

@@ -1,0 +1,60 @@
+//! The in-process door: the whole server as a [`tower_service::Service`], for clients that live in
+//! the same process. It is the same chain that a socket leads to; only the socket is missing.
+
+use crate::authentication::User;
+use crate::body::Body;
+use crate::chain;
+use crate::plane::Plane;
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::BodyExt;
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+/// See the [module documentation](self). Cheap to clone; each clone acts as the same user.
+#[derive(Clone)]
+pub struct Door {
+    plane: Arc<Plane>,
+    user: Option<Arc<User>>,
+}
+
+impl Door {
+    pub(crate) fn new(plane: Arc<Plane>, user: Option<User>) -> Self {
+        Self { plane, user: user.map(Arc::new) }
+    }
+
+    /// The same door for somebody else.
+    #[must_use]
+    pub fn for_user(&self, user: User) -> Self {
+        Self { plane: Arc::clone(&self.plane), user: Some(Arc::new(user)) }
+    }
+}
+
+impl<B> tower_service::Service<Request<B>> for Door
+where
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let request =
+            request.map(|body| body.map_err(|it| chain::BodyError(it.into())).boxed_unsync());
+        let answered = chain::serve(Arc::clone(&self.plane), self.user.clone(), request);
+        Box::pin(async move { Ok(answered.await) })
+    }
+}
+
+impl std::fmt::Debug for Door {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Door").field("user", &self.user).finish_non_exhaustive()
+    }
+}

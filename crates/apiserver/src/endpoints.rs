@@ -1,0 +1,15 @@
+//! One file per verb, each generic over kinds; and the subresources that are not a part of their
+//! object but something of their own.
+
+pub(crate) mod get;
+pub(crate) mod list;
+pub(crate) mod watch;
+pub(crate) mod create;
+pub(crate) mod update;
+pub(crate) mod patch;
+pub(crate) mod delete;
+pub(crate) mod delete_collection;
+pub(crate) mod scale;
+pub(crate) mod subresource;
+mod page;
+mod selection;

@@ -1,0 +1,53 @@
+//! POST to a collection.
+
+use crate::body::Body;
+use crate::catalog::Served;
+use crate::context::Cx;
+use crate::options::WriteOptions;
+use crate::registry::{self, Outcome};
+use crate::{admission, answer, decode, errors};
+use http::Response;
+use machinery::{Object, Status};
+
+/// Stores a new object and answers with it, in the version in which it was sent.
+pub(crate) async fn create(cx: &Cx, body: &[u8]) -> Result<Response<Body>, Status> {
+    let options = WriteOptions::parse(&cx.query, "CreateOptions")?;
+    let mut object = decode::object(cx, body, options.field_validation)?;
+    check_namespace(cx, &object)?;
+    refuse_if_terminating(cx, &cx.served, &object)?;
+    // Admission looks at other objects, which may have been written a moment ago.
+    let caught_up = cx.plane.cache.catch_up().await;
+    caught_up.map_err(|it| errors::of_store(&cx.what(), object.name(), &it))?;
+    admission::mutate(cx, &mut object, admission::Operation::Create)?;
+    let outcome = registry::create(cx, object, options.dry_run).await?;
+    Ok(shown(cx, 201, outcome))
+}
+
+/// An outcome in the version that the client asked for.
+pub(super) fn shown(cx: &Cx, code: u16, outcome: Outcome) -> Response<Body> {
+    match outcome {
+        Outcome::Stored(entry) => answer::entry(cx, code, &entry),
+        Outcome::Shown(object) => {
+            answer::object(cx, code, answer::converted(&cx.served, cx.version, object))
+        }
+    }
+}
+
+/// The body may leave its namespace out, but not contradict the path.
+pub(super) fn check_namespace(cx: &Cx, object: &Object) -> Result<(), Status> {
+    let (found, expected) = (object.namespace(), cx.namespace());
+    if found.is_empty() || found == expected || !cx.resource().namespaced {
+        return Ok(());
+    }
+    Err(Status::bad_request(
+        "the namespace of the provided object does not match the namespace sent on the request",
+    ))
+}
+
+fn refuse_if_terminating(cx: &Cx, served: &Served, object: &Object) -> Result<(), Status> {
+    if !served.terminating {
+        return Ok(());
+    }
+    let why = "create not allowed while custom resource definition is terminating";
+    Err(Status::forbidden(&cx.what(), object.name(), why))
+}

@@ -1,0 +1,64 @@
+//! DELETE of one object.
+
+use super::create::shown;
+use crate::body::Body;
+use crate::context::Cx;
+use crate::options::DeleteOptions;
+use crate::registry::{self, Deleted};
+use crate::{admission, answer};
+use http::Response;
+use machinery::status::Details;
+use machinery::{Object, Status, codec};
+
+/// Deletes the named object, or begins to.
+pub(crate) async fn delete(cx: &Cx, body: &[u8]) -> Result<Response<Body>, Status> {
+    let options = options(cx, body)?;
+    admission::judge_delete(cx)?;
+    match registry::delete(cx, cx.namespace(), &cx.target.name, &options).await? {
+        Deleted::Held(outcome) => Ok(shown(cx, 200, outcome)),
+        Deleted::Gone(object) => {
+            if cx.resource().behavior.returns_deleted {
+                let object = answer::converted(&cx.served, cx.version, object);
+                return Ok(answer::object(cx, 200, object));
+            }
+            Ok(answer::success(cx, 200, Some(details(cx, &object).to_value())))
+        }
+    }
+}
+
+/// The options of a deletion, from its body or its parameters.
+pub(super) fn options(cx: &Cx, body: &[u8]) -> Result<DeleteOptions, Status> {
+    if body.is_empty() {
+        return DeleteOptions::parse(&cx.query, None);
+    }
+    let media = cx.content_type.split(';').next().unwrap_or_default().trim();
+    let decoded = match media {
+        "" | "application/json" => codec::json::decode(body).map_err(|it| it.to_string()),
+        "application/yaml" => codec::yaml::decode(body).map_err(|it| it.to_string()),
+        _ => {
+            return Err(crate::decode::unsupported(&["application/json", "application/yaml"]));
+        }
+    };
+    let decoded = decoded
+        .map_err(|why| Status::bad_request(format!("the delete options do not parse: {why}")))?;
+    let Some(body) = Object::from_value(decoded.value) else {
+        return Err(Status::bad_request("the delete options must be an object"));
+    };
+    if !matches!(body.kind(), "" | "DeleteOptions") {
+        let found = body.kind();
+        let message = format!("the body must be a DeleteOptions, not a {found}");
+        return Err(Status::bad_request(message));
+    }
+    DeleteOptions::parse(&cx.query, Some(&body))
+}
+
+fn details(cx: &Cx, object: &Object) -> Details {
+    let what = cx.what();
+    Details {
+        name: object.name().to_owned(),
+        group: what.group,
+        kind: what.resource,
+        uid: object.uid().to_owned(),
+        ..Details::default()
+    }
+}

@@ -1,0 +1,54 @@
+//! GET of one object.
+
+use crate::answer;
+use crate::body::Body;
+use crate::context::Cx;
+use crate::errors;
+use crate::negotiation::{Form, not_acceptable};
+use crate::options::parse_revision;
+use http::Response;
+use machinery::Status;
+
+/// Answers with the named object, as new as the client wants it.
+pub(crate) async fn get(cx: &Cx) -> Result<Response<Body>, Status> {
+    if cx.accepted.form == Form::PartialList {
+        return Err(not_acceptable());
+    }
+    wait_for_revision(cx).await?;
+    let entry = cx.served.cache.get(&cx.key()).ok_or_else(|| cx.not_found())?;
+    Ok(answer::entry(cx, 200, &entry))
+}
+
+/// Without a resourceVersion the answer is current; with one it is not older than that; 0 takes
+/// whatever is there.
+pub(super) async fn wait_for_revision(cx: &Cx) -> Result<(), Status> {
+    match cx.query.text("resourceVersion") {
+        "" => cx
+            .plane
+            .cache
+            .catch_up()
+            .await
+            .map_err(|error| errors::of_store(&cx.what(), &cx.target.name, &error)),
+        "0" => Ok(()),
+        text => {
+            let asked = parse_revision(text).map_err(|why| {
+                let text = machinery::field_path::quote(text);
+                Status::unclassified(format!("resourceVersion: Invalid value: {text}: {why}"))
+            })?;
+            not_older_than(cx, asked).await
+        }
+    }
+}
+
+/// Waits a moment for a revision that is not there yet.
+pub(super) async fn not_older_than(cx: &Cx, asked: u64) -> Result<(), Status> {
+    /// Upstream: a reader with a revision of the future is told so after this time.
+    const PATIENCE: std::time::Duration = std::time::Duration::from_secs(3);
+    if cx.plane.cache.applied() >= asked {
+        return Ok(());
+    }
+    match tokio::time::timeout(PATIENCE, cx.plane.cache.reach(asked)).await {
+        Ok(()) => Ok(()),
+        Err(_) => Err(Status::revision_too_large(asked, cx.plane.cache.applied())),
+    }
+}

@@ -1,0 +1,147 @@
+//! `/scale`: an object's number of replicas, in the same shape for every kind that has one.
+
+use super::patch;
+use crate::answer;
+use crate::body::Body;
+use crate::context::Cx;
+use crate::errors;
+use crate::negotiation::Form;
+use crate::options::WriteOptions;
+use crate::registry::{self, Part, UpdateRequest};
+use http::Response;
+use kinds::resource::Scale;
+use machinery::{Faults, GroupKind, Object, Path, Status, Value, codec, json};
+
+/// Answers with the scale of the named object.
+pub(crate) async fn get(cx: &Cx, scale: &Scale) -> Result<Response<Body>, Status> {
+    let caught_up = cx.plane.cache.catch_up().await;
+    caught_up.map_err(|it| errors::of_store(&cx.what(), &cx.target.name, &it))?;
+    let entry = cx.served.cache.get(&cx.key()).ok_or_else(|| cx.not_found())?;
+    shown(cx, scale, &entry.object())
+}
+
+/// Replaces it.
+pub(crate) async fn update(cx: &Cx, body: &[u8], scale: &Scale) -> Result<Response<Body>, Status> {
+    let options = WriteOptions::parse(&cx.query, "UpdateOptions")?;
+    let decoded = codec::json::decode(body)
+        .map_err(|why| Status::bad_request(format!("the scale does not parse: {why}")))?;
+    let sent = checked(cx, decoded.value)?;
+    write(cx, scale, options.dry_run, &|_| Ok(sent.clone())).await
+}
+
+/// Changes it.
+pub(crate) async fn patch(cx: &Cx, body: &[u8], scale: &Scale) -> Result<Response<Body>, Status> {
+    let options = WriteOptions::parse(&cx.query, "PatchOptions")?;
+    let patch = patch::parse(cx, body)?;
+    write(cx, scale, options.dry_run, &|old| {
+        let mut value = of(cx, scale, old)?;
+        // A patch speaks of the resourceVersion only if its sender insists on one.
+        if let Some(metadata) = value["metadata"].as_object_mut() {
+            metadata.remove("resourceVersion");
+        }
+        patch::apply(cx, &patch, &mut value)?;
+        checked(cx, value)
+    })
+    .await
+}
+
+async fn write(
+    cx: &Cx,
+    scale: &Scale,
+    dry_run: bool,
+    wanted: &(dyn Fn(&Object) -> Result<Object, Status> + Send + Sync),
+) -> Result<Response<Body>, Status> {
+    let transform = |old: &Object| {
+        let wanted = wanted(old)?;
+        let replicas = wanted.get(&["spec", "replicas"]).and_then(Value::as_i64).unwrap_or(0);
+        if replicas < 0 {
+            return Err(negative(cx, replicas));
+        }
+        let mut new = old.clone();
+        let (last, parents) = scale.spec_replicas.split_last().expect("a path has a last step");
+        let parents: Vec<&str> = parents.iter().map(String::as_str).collect();
+        new.map_at(&parents).insert(last.clone(), replicas.into());
+        if !wanted.resource_version().is_empty() {
+            new.set_meta("resourceVersion", wanted.resource_version());
+        }
+        if !wanted.uid().is_empty() {
+            new.set_meta("uid", wanted.uid());
+        }
+        Ok(new)
+    };
+    let request = UpdateRequest { transform: &transform, part: Part::Main, dry_run };
+    let object = registry::update(cx, request).await?.object();
+    shown(cx, scale, &object)
+}
+
+fn shown(cx: &Cx, scale: &Scale, object: &Object) -> Result<Response<Body>, Status> {
+    let value = of(cx, scale, object)?;
+    if cx.accepted.form == Form::Whole {
+        return Ok(answer::document(200, cx.accepted, &value));
+    }
+    let object = Object::from_value(value).unwrap_or_default();
+    Ok(answer::document(200, cx.accepted, &answer::partial(object)))
+}
+
+/// The Scale of an object.
+fn of(cx: &Cx, scale: &Scale, object: &Object) -> Result<Value, Status> {
+    let at = |path: &[String]| {
+        let path: Vec<&str> = path.iter().map(String::as_str).collect();
+        object.get(&path).cloned()
+    };
+    let spec = match at(&scale.spec_replicas) {
+        Some(Value::Number(replicas)) => json!({"replicas": replicas}),
+        // Upstream: a custom resource that does not say how many it wants has no scale.
+        _ if cx.resource().custom => {
+            let path = scale.spec_replicas.join(".");
+            return Err(Status::internal(format!(
+                "the spec replicas field \".{path}\" does not exist"
+            )));
+        }
+        _ => json!({}),
+    };
+    let replicas = at(&scale.status_replicas).filter(Value::is_number).unwrap_or_else(|| 0.into());
+    let mut status = json!({"replicas": replicas});
+    if let Some(Value::String(selector)) = scale.label_selector.as_ref().and_then(|it| at(it)) {
+        status["selector"] = selector.into();
+    }
+    let mut metadata = json!({});
+    for field in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
+        if let Some(value) = object.metadata().and_then(|it| it.get(field)) {
+            metadata[field] = value.clone();
+        }
+    }
+    Ok(json!({
+        "kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, "spec": spec,
+        "status": status,
+    }))
+}
+
+/// A body that is a Scale of the object that the path names.
+fn checked(cx: &Cx, value: Value) -> Result<Object, Status> {
+    let scale =
+        Object::from_value(value).ok_or_else(|| Status::bad_request("the body must be a Scale"))?;
+    if !matches!(scale.kind(), "" | "Scale") {
+        let found = scale.kind();
+        return Err(Status::bad_request(format!("the body must be a Scale, not a {found}")));
+    }
+    super::update::check_name(cx, &scale)?;
+    super::create::check_namespace(cx, &scale)?;
+    match scale.get(&["spec", "replicas"]) {
+        None | Some(Value::Null) => Ok(scale),
+        Some(replicas) if replicas.is_i64() => Ok(scale),
+        Some(other) => {
+            let found = codec::json::kind_name(other);
+            Err(Status::bad_request(format!(
+                "Scale in version \"v1\" cannot be handled as a Scale: json: cannot unmarshal {found} into Go struct field ScaleSpec.spec.replicas of type int32"
+            )))
+        }
+    }
+}
+
+fn negative(cx: &Cx, replicas: i64) -> Status {
+    let mut faults = Faults::new();
+    let spec = Path::root("spec");
+    faults.invalid(&spec.child("replicas"), replicas, "must be greater than or equal to 0");
+    Status::invalid(&GroupKind::new("autoscaling", "Scale"), &cx.target.name, &faults)
+}

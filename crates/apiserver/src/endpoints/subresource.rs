@@ -1,0 +1,65 @@
+//! Subresources that are posted to: they change or delete their object and answer with a Status.
+
+use crate::answer;
+use crate::body::Body;
+use crate::context::Cx;
+use crate::options::{DeleteOptions, WriteOptions};
+use crate::registry::{self, Part, UpdateRequest};
+use http::Response;
+use kinds::resource::Subresource;
+use machinery::{Object, Status, Value, codec};
+
+/// A function of the kind's that changes the stored object.
+pub(crate) type Change = fn(&mut Object, &Object, &str) -> Result<(), Status>;
+
+/// Changes the object as the kind says.
+pub(crate) async fn post(
+    cx: &Cx,
+    body: &[u8],
+    subresource: &Subresource,
+    change: Change,
+) -> Result<Response<Body>, Status> {
+    let options = WriteOptions::parse(&cx.query, "CreateOptions")?;
+    let body = decode(cx, body, subresource)?;
+    let now = cx.plane.now();
+    let transform = |old: &Object| {
+        let mut new = old.clone();
+        change(&mut new, &body, &now)?;
+        Ok(new)
+    };
+    let dry_run = options.dry_run;
+    registry::update(cx, UpdateRequest { transform: &transform, part: Part::Posted, dry_run })
+        .await?;
+    Ok(answer::success(cx, 201, None))
+}
+
+/// Deletes the object with the options that the body carries.
+pub(crate) async fn evict(
+    cx: &Cx,
+    body: &[u8],
+    subresource: &Subresource,
+) -> Result<Response<Body>, Status> {
+    let body = decode(cx, body, subresource)?;
+    let options = body.get(&["deleteOptions"]).cloned().and_then(Object::from_value);
+    let options = DeleteOptions::parse(&cx.query, options.as_ref())?;
+    registry::delete(cx, cx.namespace(), &cx.target.name, &options).await?;
+    Ok(answer::success(cx, 201, None))
+}
+
+fn decode(cx: &Cx, body: &[u8], subresource: &Subresource) -> Result<Object, Status> {
+    let kind = subresource.kind;
+    let decoded = codec::json::decode(body)
+        .map_err(|why| Status::bad_request(format!("the {kind} does not parse: {why}")))?;
+    let object = match decoded.value {
+        Value::Object(map) => Object::new(map),
+        _ => return Err(Status::bad_request(format!("the body must be a {kind}"))),
+    };
+    if !object.kind().is_empty() && object.kind() != kind {
+        let found = object.kind();
+        return Err(Status::bad_request(format!("the body must be a {kind}, not a {found}")));
+    }
+    if !object.name().is_empty() {
+        super::update::check_name(cx, &object)?;
+    }
+    Ok(object)
+}

@@ -1,0 +1,46 @@
+//! PUT of an object, or of its status.
+
+use super::create::{check_namespace, shown};
+use crate::body::Body;
+use crate::context::Cx;
+use crate::decode;
+use crate::options::WriteOptions;
+use crate::registry::{self, Part, UpdateRequest};
+use http::Response;
+use machinery::{Object, Status};
+
+/// Replaces the named object and answers with it.
+pub(crate) async fn update(cx: &Cx, body: &[u8], part: Part) -> Result<Response<Body>, Status> {
+    let options = WriteOptions::parse(&cx.query, "UpdateOptions")?;
+    let object = decode::object(cx, body, options.field_validation)?;
+    check_name(cx, &object)?;
+    check_namespace(cx, &object)?;
+    if matches!(part, Part::Main) && cx.resource().behavior.create_on_update && is_missing(cx).await
+    {
+        return super::create::create(cx, body).await;
+    }
+    let transform = |_: &Object| Ok(object.clone());
+    let request = UpdateRequest { transform: &transform, part, dry_run: options.dry_run };
+    let outcome = registry::update(cx, request).await?;
+    Ok(shown(cx, 200, outcome))
+}
+
+async fn is_missing(cx: &Cx) -> bool {
+    cx.plane.cache.catch_up().await.is_ok() && cx.served.cache.get(&cx.key()).is_none()
+}
+
+/// The name in the body must be the name in the path.
+pub(super) fn check_name(cx: &Cx, object: &Object) -> Result<(), Status> {
+    let (found, expected) = (object.name(), cx.target.name.as_str());
+    if found.is_empty() {
+        return Err(Status::bad_request(format!(
+            "the name of the object ({expected} based on URL) was undeterminable: name must be provided"
+        )));
+    }
+    if found != expected {
+        return Err(Status::bad_request(format!(
+            "the name of the object ({found}) does not match the name on the URL ({expected})"
+        )));
+    }
+    Ok(())
+}

@@ -1,0 +1,273 @@
+//! WATCH: the changes of a collection, as they happen, until the client or the time-out ends it.
+//!
+//! A watcher is a cursor: it has sent everything up to a revision and asks the cache for what came
+//! after. It holds no queue, so one that does not read costs nothing but its place; when it reads
+//! again and the log has moved on, it is told to list again (410).
+
+mod event;
+
+use super::list::refuse_list_options;
+use super::selection::Selection;
+use crate::answer;
+use crate::body::Body;
+use crate::context::Cx;
+use crate::negotiation::{Media, not_acceptable};
+use crate::options::{parse_i64, parse_revision};
+use crate::watch_cache::{Entry, Snapshot};
+use bytes::Bytes;
+use event::Encoder;
+use futures_util::stream;
+use http::Response;
+use keel::Timestamp;
+use machinery::{Faults, Path, Status};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+use store::Revision;
+use tokio::sync::watch::Receiver;
+
+/// How many changes are looked at before they are sent.
+const BATCH: usize = 256;
+
+/// Several small events are sent together up to this size.
+const CHUNK: usize = 64 << 10;
+
+/// How often a watcher that wants to know is told how far it is.
+const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
+
+/// A last bookmark comes this long before the time-out, so that the next watch begins there.
+const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
+
+/// How long a watch lasts whose client does not say: between this and twice this.
+const DEFAULT_TIMEOUT: u64 = 1800;
+
+/// Answers with a stream of events.
+pub(crate) async fn watch(cx: Cx) -> Result<Response<Body>, Status> {
+    if cx.accepted.media != Media::Json {
+        return Err(not_acceptable());
+    }
+    validate_options(&cx)?;
+    let selection = Selection::parse(&cx)?;
+    let start = Start::parse(&cx)?;
+    if start.consistent {
+        let caught_up = cx.plane.cache.catch_up().await;
+        caught_up.map_err(|it| crate::errors::of_store(&cx.what(), "", &it))?;
+    } else if start.initial && start.revision > 0 {
+        super::get::not_older_than(&cx, start.revision).await?;
+    }
+    let watcher = Watcher::new(cx, selection, &start)?;
+    let body = Body::stream(stream::unfold(watcher, Watcher::next));
+    Ok(answer::bytes(200, Media::Json.content_type(), body))
+}
+
+/// Where a watch begins.
+struct Start {
+    revision: Revision,
+    /// With what there is.
+    initial: bool,
+    /// Which must be current.
+    consistent: bool,
+    /// And a bookmark behind it.
+    initial_bookmark: bool,
+}
+
+impl Start {
+    fn parse(cx: &Cx) -> Result<Self, Status> {
+        let text = cx.query.text("resourceVersion");
+        let revision = match text {
+            "" => 0,
+            text => parse_revision(text).map_err(|why| {
+                let text = machinery::field_path::quote(text);
+                Status::unclassified(format!("resourceVersion: Invalid value: {text}: {why}"))
+            })?,
+        };
+        let asked = cx.query.flag("sendInitialEvents");
+        let refused = cx.query.get("sendInitialEvents").is_some() && !asked;
+        let bookmarks = cx.query.flag("allowWatchBookmarks");
+        Ok(Self {
+            revision,
+            initial: asked || (revision == 0 && !refused),
+            consistent: text.is_empty(),
+            initial_bookmark: bookmarks && (asked || text.is_empty()),
+        })
+    }
+}
+
+/// Upstream: apis/meta/internalversion/validation, for watches.
+fn validate_options(cx: &Cx) -> Result<(), Status> {
+    let matching = cx.query.text("resourceVersionMatch");
+    let path = Path::root("resourceVersionMatch");
+    let mut faults = Faults::new();
+    if !matching.is_empty() && !cx.query.text("continue").is_empty() {
+        faults.forbidden(&path, "resourceVersionMatch is forbidden when continue is provided");
+    }
+    if cx.query.get("sendInitialEvents").is_some() {
+        if matching != "NotOlderThan" {
+            let detail = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
+            faults.forbidden(&path, detail);
+        }
+        if !matches!(matching, "" | "NotOlderThan") {
+            faults.not_supported(&path, matching, &["NotOlderThan"]);
+        }
+    } else if !matching.is_empty() && faults.is_empty() {
+        let detail =
+            "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
+        faults.forbidden(&path, detail);
+    }
+    refuse_list_options(&faults)
+}
+
+/// One watch on its way.
+struct Watcher {
+    cx: Cx,
+    selection: Selection,
+    encoder: Encoder,
+    /// What is sent before anything else.
+    initial: VecDeque<Arc<Entry>>,
+    /// Whether the bookmark behind it is still to come.
+    initial_bookmark: bool,
+    /// Everything up to here has been sent.
+    cursor: Revision,
+    changed: Receiver<Revision>,
+    bookmarks: bool,
+    next_bookmark: Timestamp,
+    deadline: Timestamp,
+    /// Nothing follows.
+    ended: bool,
+}
+
+impl Watcher {
+    fn new(cx: Cx, selection: Selection, start: &Start) -> Result<Self, Status> {
+        let timeout = match cx.query.text("timeoutSeconds") {
+            "" => 0,
+            text => u64::try_from(parse_i64(text)?).unwrap_or(0),
+        };
+        let timeout = match timeout {
+            0 => DEFAULT_TIMEOUT + cx.plane.entropy.below(DEFAULT_TIMEOUT),
+            asked => asked,
+        };
+        let now = cx.plane.clock.now();
+        let deadline = now + Duration::from_secs(timeout);
+        let bookmarks = cx.query.flag("allowWatchBookmarks");
+        let changed = cx.served.cache.subscribe();
+        let (initial, cursor) = if start.initial {
+            let applied = cx.plane.cache.applied();
+            let snapshot = cx.served.cache.snapshot();
+            (selected(&cx, &selection, &snapshot), snapshot.revision.max(applied))
+        } else {
+            (VecDeque::new(), start.revision)
+        };
+        let mut watcher = Self {
+            encoder: Encoder::new(&cx)?,
+            cx,
+            selection,
+            initial,
+            initial_bookmark: start.initial && start.initial_bookmark,
+            cursor,
+            changed,
+            bookmarks,
+            next_bookmark: now,
+            deadline,
+            ended: false,
+        };
+        watcher.schedule_bookmark(now);
+        Ok(watcher)
+    }
+
+    fn schedule_bookmark(&mut self, now: Timestamp) {
+        let last = self.deadline - BOOKMARK_BEFORE_END;
+        let regular = now + BOOKMARK_EVERY;
+        self.next_bookmark = if now < last { last.min(regular) } else { self.deadline };
+    }
+
+    /// The next bytes of the stream, and the watcher that will make those after them.
+    async fn next(mut self) -> Option<(Bytes, Self)> {
+        loop {
+            if self.ended || self.cx.plane.tasks.is_stopping() {
+                return None;
+            }
+            if let Some(bytes) = self.initial_events() {
+                return Some((bytes, self));
+            }
+            self.changed.borrow_and_update();
+            let applied = self.cx.plane.cache.applied();
+            match self.cx.served.cache.after(self.cursor, BATCH) {
+                Err(too_old) => {
+                    self.ended = true;
+                    let message =
+                        format!("too old resource version: {} ({})", self.cursor, too_old.floor);
+                    return Some((event::error(&Status::expired(message)), self));
+                }
+                Ok(changes) if changes.is_empty() => {
+                    self.cursor = self.cursor.max(applied);
+                    if let Some(bytes) = self.wait().await {
+                        return Some((bytes, self));
+                    }
+                }
+                Ok(changes) => {
+                    self.cursor = changes.last().map_or(self.cursor, |it| it.revision);
+                    let events = changes.iter().filter_map(|change| {
+                        self.encoder.change(&self.cx, &self.selection, change)
+                    });
+                    if let Some(bytes) = joined(events.collect()) {
+                        return Some((bytes, self));
+                    }
+                }
+            }
+        }
+    }
+
+    fn initial_events(&mut self) -> Option<Bytes> {
+        if !self.initial.is_empty() {
+            let mut out = Vec::new();
+            while out.len() < CHUNK
+                && let Some(entry) = self.initial.pop_front()
+            {
+                self.encoder.added(&self.cx, &entry, &mut out);
+            }
+            return Some(out.into());
+        }
+        if std::mem::take(&mut self.initial_bookmark) {
+            return Some(self.encoder.bookmark(&self.cx, self.cursor, true));
+        }
+        None
+    }
+
+    /// Waits for a change; a bookmark may be due before that, or the end.
+    async fn wait(&mut self) -> Option<Bytes> {
+        let clock = self.cx.plane.clock.clone();
+        let stop = self.cx.plane.tasks.shutdown();
+        let until = if self.bookmarks { self.next_bookmark } else { self.deadline };
+        tokio::select! {
+            _ = self.changed.changed() => return None,
+            () = clock.sleep_until(until) => {}
+            () = stop => {
+                self.ended = true;
+                return None;
+            }
+        }
+        let now = clock.now();
+        if now >= self.deadline {
+            self.ended = true;
+            return None;
+        }
+        self.schedule_bookmark(now);
+        self.bookmarks.then(|| self.encoder.bookmark(&self.cx, self.cursor, false))
+    }
+}
+
+fn selected(cx: &Cx, selection: &Selection, snapshot: &Snapshot) -> VecDeque<Arc<Entry>> {
+    snapshot
+        .under(&selection.prefix, None)
+        .filter(|entry| selection.matches(cx, entry))
+        .map(Arc::clone)
+        .collect()
+}
+
+/// One event is passed on as it is, shared with all other watchers; several are joined.
+fn joined(mut events: Vec<Bytes>) -> Option<Bytes> {
+    match events.len() {
+        0 | 1 => events.pop(),
+        _ => Some(events.concat().into()),
+    }
+}

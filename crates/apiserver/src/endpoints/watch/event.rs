@@ -1,0 +1,136 @@
+//! How the events of a watch are written: `{"type":"ADDED","object":{…}}`, one a line.
+
+use crate::answer;
+use crate::context::Cx;
+use crate::endpoints::selection::Selection;
+use crate::negotiation::Form;
+use crate::table;
+use crate::watch_cache::{Change, Entry};
+use bytes::Bytes;
+use kinds::resource::Shape;
+use kinds::types;
+use machinery::{Object, Status, Value, json};
+use std::io::Write;
+use store::Revision;
+
+/// Writes events in the version and the form that were asked for.
+pub(super) struct Encoder {
+    /// A Table names its columns once in a watch.
+    columns_sent: bool,
+}
+
+impl Encoder {
+    /// Fails at once if events could not be written as asked.
+    pub(super) fn new(cx: &Cx) -> Result<Self, Status> {
+        if cx.accepted.form == Form::Table {
+            table::table(cx, json!({}), Vec::new())?;
+        }
+        Ok(Self { columns_sent: false })
+    }
+
+    /// What a change means to a watcher: something came into view, changed, or went out of it.
+    pub(super) fn change(
+        &mut self,
+        cx: &Cx,
+        selection: &Selection,
+        change: &Change,
+    ) -> Option<Bytes> {
+        let sees = |entry: &&std::sync::Arc<Entry>| {
+            entry.key.starts_with(&selection.prefix) && selection.matches(cx, entry)
+        };
+        let old = change.old.as_ref().filter(sees);
+        let new = change.new.as_ref().filter(sees);
+        let (kind, entry) = match (old, new) {
+            (None, None) => return None,
+            (None, Some(new)) => ("ADDED", new),
+            (Some(_), Some(new)) => ("MODIFIED", new),
+            // Upstream: what is shown is the last state that was seen, with the time of its end.
+            (Some(old), None) => ("DELETED", old),
+        };
+        if cx.accepted.form == Form::Whole && !cx.accepted.pretty {
+            return Some(change.encoded((kind, cx.version, 0), || {
+                let mut out = Vec::with_capacity(entry.len() + 96);
+                write_whole(cx, kind, entry, change.revision, &mut out);
+                out
+            }));
+        }
+        let mut out = Vec::new();
+        self.write(cx, kind, entry, change.revision, &mut out);
+        Some(out.into())
+    }
+
+    /// An object that was there before the watch.
+    pub(super) fn added(&mut self, cx: &Cx, entry: &Entry, out: &mut Vec<u8>) {
+        if cx.accepted.form == Form::Whole && !cx.accepted.pretty {
+            write_whole(cx, "ADDED", entry, entry.revision, out);
+        } else {
+            self.write(cx, "ADDED", entry, entry.revision, out);
+        }
+    }
+
+    /// How far the watch is.
+    pub(super) fn bookmark(&mut self, cx: &Cx, revision: Revision, initial_end: bool) -> Bytes {
+        let mut metadata = json!({"resourceVersion": revision.to_string()});
+        if initial_end {
+            metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
+        }
+        let mut object = empty(cx);
+        object.map_mut().insert("metadata".to_owned(), metadata);
+        let object = match cx.accepted.form {
+            Form::Whole => object.into_value(),
+            Form::Partial | Form::PartialList => answer::partial(object),
+            Form::Table => json!({
+                "kind": "Table", "apiVersion": "meta.k8s.io/v1",
+                "metadata": object.map()["metadata"], "columnDefinitions": null, "rows": [],
+            }),
+        };
+        line("BOOKMARK", &object).into()
+    }
+
+    fn write(&mut self, cx: &Cx, kind: &str, entry: &Entry, revision: Revision, out: &mut Vec<u8>) {
+        let mut object = answer::converted(&cx.served, cx.version, entry.object());
+        object.set_meta("resourceVersion", revision.to_string());
+        let value = match cx.accepted.form {
+            Form::Whole => object.into_value(),
+            Form::Partial | Form::PartialList => answer::partial(object),
+            Form::Table => {
+                let first = !std::mem::replace(&mut self.columns_sent, true);
+                match table::event(cx, object, first) {
+                    Ok(table) => table,
+                    Err(status) => status.to_value(),
+                }
+            }
+        };
+        out.extend_from_slice(&line(kind, &value));
+    }
+}
+
+fn write_whole(cx: &Cx, kind: &str, entry: &Entry, revision: Revision, out: &mut Vec<u8>) {
+    write!(out, "{{\"type\":\"{kind}\",\"object\":").expect("memory takes every write");
+    answer::write_entry(&cx.served, cx.version, entry, revision, out);
+    out.extend_from_slice(b"}\n");
+}
+
+fn line(kind: &str, object: &Value) -> Vec<u8> {
+    let mut line = json!({"type": kind, "object": object}).to_string().into_bytes();
+    line.push(b'\n');
+    line
+}
+
+/// An object of which nothing is set; Go writes some fields even then.
+fn empty(cx: &Cx) -> Object {
+    let mut object = Object::default();
+    if let Shape::Typed(ty) = &cx.version().shape {
+        let mut value = json!({});
+        if types::normalize(ty, &mut value, &mut |_| {}).is_ok() {
+            object = Object::from_value(value).unwrap_or_default();
+        }
+    }
+    object.set_type(&cx.resource().api_version(cx.version()), &cx.resource().kind);
+    object
+}
+
+/// The event that ends a watch which cannot go on.
+pub(super) fn error(status: &Status) -> Bytes {
+    line("ERROR", &status.to_value()).into()
+}

@@ -1,0 +1,32 @@
+//! Turns the store's errors into the wire's: here, and nowhere else.
+
+use machinery::{GroupResource, Status};
+use store::Error;
+
+/// What a failed operation on `name` means to its client.
+pub(crate) fn of_store(what: &GroupResource, name: &str, error: &Error) -> Status {
+    match error {
+        Error::Conflict { .. } => Status::modified(what, name),
+        Error::NotFound { .. } => Status::not_found(what, name),
+        Error::Compacted { asked, oldest } => {
+            Status::expired(format!("too old resource version: {asked} ({oldest})"))
+        }
+        Error::Future { asked, current } => Status::revision_too_large(*asked, *current),
+        Error::Closed => Status::unavailable("the server is shutting down"),
+        other => {
+            tracing::error!(error = %chain(other), %what, name, "the store failed");
+            Status::internal(chain(other))
+        }
+    }
+}
+
+/// An error with its causes, in one line.
+fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text += &format!(": {cause}");
+        source = cause.source();
+    }
+    text
+}

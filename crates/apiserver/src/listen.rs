@@ -1,0 +1,130 @@
+//! The door to the outside: TCP, TLS, HTTP/1.1 and HTTP/2.
+
+use crate::authentication::x509;
+use crate::certificates::Certified;
+use crate::door::Door;
+use crate::plane::Plane;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use hyper_util::service::TowerToHyperService;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig};
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
+
+/// Who has not shaken hands by then is no client.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+
+/// Who takes longer to send the head of a request is cut off.
+const HEAD: Duration = Duration::from_secs(30);
+
+/// How long requests under way may take when the server stops.
+const DRAIN: Duration = Duration::from_secs(10);
+
+/// Upstream: 100 streams on one connection.
+const STREAMS: u32 = 100;
+
+/// Why the server cannot be reached.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Not expected: the certificates are our own.
+    #[error("cannot set up TLS")]
+    Tls(#[source] rustls::Error),
+    /// Not expected: the certificates are our own.
+    #[error("cannot read our own certificate")]
+    Pem(#[source] rustls::pki_types::pem::Error),
+    /// Not expected: the authority is our own.
+    #[error("cannot verify client certificates")]
+    Verifier(#[source] rustls::server::VerifierBuilderError),
+}
+
+/// TLS with our certificate; a client may show one that `authority` signed, or none.
+pub(crate) fn tls(certified: &Certified, authority: &str) -> Result<TlsAcceptor, Error> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut roots = RootCertStore::empty();
+    roots
+        .add(CertificateDer::from_pem_slice(authority.as_bytes()).map_err(Error::Pem)?)
+        .map_err(Error::Tls)?;
+    let verifier =
+        WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
+            .allow_unauthenticated()
+            .build()
+            .map_err(Error::Verifier)?;
+    let chain =
+        vec![CertificateDer::from_pem_slice(certified.certificate.as_bytes()).map_err(Error::Pem)?];
+    let key = PrivateKeyDer::from_pem_slice(certified.key.as_bytes()).map_err(Error::Pem)?;
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])
+        .map_err(Error::Tls)?
+        .with_client_cert_verifier(verifier)
+        .with_single_cert(chain, key)
+        .map_err(Error::Tls)?;
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}
+
+/// Accepts connections until the plane stops, then lets those under way finish.
+pub(crate) async fn serve(plane: Arc<Plane>, listener: TcpListener, tls: TlsAcceptor) {
+    let stop = plane.tasks.shutdown();
+    tokio::pin!(stop);
+    let draining = GracefulShutdown::new();
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = &mut stop => break,
+        };
+        match accepted {
+            Ok((stream, _)) => {
+                let connection =
+                    connection(Arc::clone(&plane), stream, tls.clone(), draining.watcher());
+                plane.tasks.spawn("connection", connection);
+            }
+            // Out of file descriptors, most likely: let some connections end first.
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a connection");
+                plane.clock.sleep(Duration::from_millis(50)).await;
+            }
+        }
+    }
+    drop(listener);
+    let _ = tokio::time::timeout(DRAIN, draining.shutdown()).await;
+}
+
+async fn connection(plane: Arc<Plane>, stream: TcpStream, tls: TlsAcceptor, draining: Watcher) {
+    let _ = stream.set_nodelay(true);
+    let stream = match tokio::time::timeout(HANDSHAKE, tls.accept(stream)).await {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(error)) => return quiet(&error),
+        Err(_) => return,
+    };
+    let peer = stream.get_ref().1.peer_certificates().and_then(|it| it.first());
+    let user = peer.and_then(|it| x509::user(it));
+    let service = TowerToHyperService::new(Door::new(plane, user));
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(STREAMS)
+        .initial_stream_window_size(256 << 10)
+        .initial_connection_window_size(1 << 20)
+        .max_send_buf_size(64 << 10)
+        .keep_alive_interval(Some(Duration::from_secs(30)))
+        .keep_alive_timeout(Duration::from_secs(15));
+    let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
+    let watched = draining.watch(connection.into_owned());
+    if let Err(error) = watched.await {
+        tracing::debug!(%error, "a connection ended early");
+    }
+}
+
+/// Port scanners and health probes are no news.
+fn quiet(error: &io::Error) {
+    tracing::debug!(%error, "a TLS handshake failed");
+}

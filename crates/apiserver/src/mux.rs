@@ -1,0 +1,175 @@
+//! From a path to the function that answers it. Resources come from the catalog, so a definition
+//! adds routes by being there.
+
+use crate::body::Body;
+use crate::catalog::Served;
+use crate::context::{Cx, Parts};
+use crate::endpoints::{
+    create, delete, delete_collection, get, list, patch, scale, subresource, update, watch,
+};
+use crate::negotiation::{Accepted, Form};
+use crate::plane::Plane;
+use crate::registry::Part;
+use crate::request::{Query, Target, Verb};
+use crate::routes::{discovery, health, metrics, openapi, version};
+use crate::{answer, audit};
+use bytes::Bytes;
+use http::Response;
+use http::request::Parts as Head;
+use kinds::resource::{Action, Scale, Subresource};
+use machinery::Status;
+use std::sync::Arc;
+
+/// Answers a path that is not one of the API's resources.
+pub(crate) fn path(
+    plane: &Arc<Plane>,
+    path: &str,
+    head: &Head,
+    query: &Query,
+) -> Result<Response<Body>, Status> {
+    let segments: Vec<&str> = path.split('/').filter(|it| !it.is_empty()).collect();
+    if !matches!(head.method, http::Method::GET | http::Method::HEAD) {
+        return Err(Status::method_not_allowed());
+    }
+    match segments.as_slice() {
+        [] => discovery::paths(plane),
+        ["version"] => version::version(head, query),
+        [check @ ("healthz" | "livez" | "readyz"), rest @ ..] => {
+            Ok(health::health(plane, check, rest, query))
+        }
+        ["metrics"] => Ok(metrics::metrics(plane)),
+        ["api"] => discovery::core(plane, head, query),
+        ["apis"] => discovery::groups(plane, head, query),
+        ["apis", group] => discovery::group(plane, group, head, query),
+        ["openapi", rest @ ..] => openapi::openapi(plane, rest, head, query),
+        _ => Ok(answer::page_not_found()),
+    }
+}
+
+/// Answers a request about a resource of the API.
+pub(crate) async fn resource(
+    mut parts: Parts,
+    accepted: Result<Accepted, Status>,
+    head: Head,
+    body: Bytes,
+) -> Result<Response<Body>, Status> {
+    let catalog = parts.plane.catalog.load_full();
+    let Target { group, version, resource, .. } = &parts.target;
+    if resource.is_empty() {
+        if !parts.verb.reads() {
+            return Err(Status::method_not_allowed());
+        }
+        return discovery::resources(&parts.plane, group, version, &head, &parts.query);
+    }
+    let Some((served, version)) = catalog.find(group, version, resource) else {
+        // Built-in groups are known to exist; a custom one exists only through its resources.
+        return match catalog.group(group) {
+            Some(group) if !group.custom => Err(Status::no_such_resource()),
+            _ => Ok(answer::page_not_found()),
+        };
+    };
+    if !served.resource.namespaced
+        && !parts.target.namespace.is_empty()
+        && !is_namespace(&parts.target)
+        || served.resource.namespaced
+            && parts.target.namespace.is_empty()
+            && !parts.target.name.is_empty()
+    {
+        return match served.resource.custom {
+            true => Ok(answer::page_not_found()),
+            false => Err(Status::no_such_resource()),
+        };
+    }
+    parts.accepted = accepted?;
+    let cx = Cx::new(parts, Arc::clone(served), version);
+    dispatch(cx, &body).await
+}
+
+/// The path of a namespace has a namespace in it, though a namespace is in none.
+fn is_namespace(target: &Target) -> bool {
+    target.group.is_empty() && target.resource == "namespaces"
+}
+
+async fn dispatch(cx: Cx, body: &[u8]) -> Result<Response<Body>, Status> {
+    if cx.verb == Verb::Watch {
+        audit::record(&cx, 200);
+        return watch::watch(cx).await;
+    }
+    let answered = match cx.target.subresource.as_str() {
+        "" => object_or_collection(&cx, body).await,
+        name => below(&cx, body, name).await,
+    };
+    let errors_as = Accepted { form: Form::Whole, ..cx.accepted };
+    let response = answered.unwrap_or_else(|status| answer::failure(&status, errors_as));
+    audit::record(&cx, response.status().as_u16());
+    Ok(answer::with_warnings(response, cx.take_warnings()))
+}
+
+async fn object_or_collection(cx: &Cx, body: &[u8]) -> Result<Response<Body>, Status> {
+    let named = !cx.target.name.is_empty();
+    let everywhere = cx.resource().namespaced && cx.target.namespace.is_empty();
+    match cx.verb {
+        Verb::Get => get::get(cx).await,
+        Verb::List => list::list(cx).await,
+        Verb::Create if !named && !everywhere => create::create(cx, body).await,
+        Verb::Update if named => update::update(cx, body, Part::Main).await,
+        Verb::Patch if named => patch::patch(cx, body, Part::Main).await,
+        Verb::Delete => delete::delete(cx, body).await,
+        // Upstream: namespaces cannot be deleted by the dozen.
+        Verb::DeleteCollection if !everywhere && !is_namespace(&cx.target) => {
+            delete_collection::delete_collection(cx, body).await
+        }
+        _ => Err(Status::method_not_allowed()),
+    }
+}
+
+/// What there is below an object.
+enum Below<'a> {
+    Status,
+    Scale(&'a Scale),
+    Other(&'static Subresource),
+}
+
+fn find<'a>(served: &'a Served, version: usize, name: &str) -> Option<Below<'a>> {
+    let version = served.version(version);
+    match (name, &version.scale) {
+        ("status", _) if version.status => Some(Below::Status),
+        ("scale", Some(scale)) => Some(Below::Scale(scale)),
+        _ => {
+            let subresources = served.resource.behavior.subresources;
+            subresources.iter().find(|it| it.name == name).map(Below::Other)
+        }
+    }
+}
+
+async fn below(cx: &Cx, body: &[u8], name: &str) -> Result<Response<Body>, Status> {
+    let Some(below) = find(&cx.served, cx.version, name) else {
+        // Upstream: a custom resource's missing subresource is told as a missing object.
+        return match (cx.resource().custom, name) {
+            (true, "status" | "scale") => Err(cx.not_found()),
+            (true, _) => Ok(answer::page_not_found()),
+            (false, _) => Err(Status::no_such_resource()),
+        };
+    };
+    match (below, cx.verb) {
+        (Below::Status, Verb::Get) => get::get(cx).await,
+        (Below::Status, Verb::Update) => update::update(cx, body, Part::Status).await,
+        (Below::Status, Verb::Patch) => patch::patch(cx, body, Part::Status).await,
+        (Below::Scale(it), Verb::Get) => scale::get(cx, it).await,
+        (Below::Scale(it), Verb::Update) => scale::update(cx, body, it).await,
+        (Below::Scale(it), Verb::Patch) => scale::patch(cx, body, it).await,
+        (Below::Other(it), verb) => match (&it.action, verb) {
+            (Action::Replace { .. }, Verb::Get) => get::get(cx).await,
+            (Action::Replace { prepare, validate }, Verb::Update) => {
+                update::update(cx, body, Part::Own(*prepare, *validate)).await
+            }
+            (Action::Replace { prepare, validate }, Verb::Patch) => {
+                patch::patch(cx, body, Part::Own(*prepare, *validate)).await
+            }
+            (Action::Post(change), Verb::Create) => subresource::post(cx, body, it, *change).await,
+            (Action::Evict, Verb::Create) => subresource::evict(cx, body, it).await,
+            _ => Err(Status::method_not_allowed()),
+        },
+        _ => Err(Status::method_not_allowed()),
+    }
+}

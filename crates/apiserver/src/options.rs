@@ -1,0 +1,194 @@
+//! The parameters of writes: dry run, field validation, deletion options, each checked as
+//! Kubernetes checks it.
+
+use crate::request::Query;
+use machinery::{Faults, GroupKind, Object, Path, Status, Value};
+
+/// What to do about fields that the kind does not have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FieldValidation {
+    /// Drop them.
+    Ignore,
+    /// Drop them and say so.
+    Warn,
+    /// Refuse the request.
+    Strict,
+}
+
+/// The options of create, update and patch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct WriteOptions {
+    /// Do everything but store.
+    pub dry_run: bool,
+    /// See the type.
+    pub field_validation: FieldValidation,
+}
+
+impl WriteOptions {
+    /// `kind` is the name of the options in messages: `CreateOptions`.
+    pub(crate) fn parse(query: &Query, kind: &str) -> Result<Self, Status> {
+        let mut faults = Faults::new();
+        let asked: Vec<&str> = query.all("dryRun").collect();
+        let dry_run = dry_run(&asked, &mut faults);
+        let field_validation = match query.text("fieldValidation") {
+            "" | "Warn" => FieldValidation::Warn,
+            "Ignore" => FieldValidation::Ignore,
+            "Strict" => FieldValidation::Strict,
+            other => {
+                let path = Path::root("fieldValidation");
+                faults.not_supported(&path, other, &["", "Ignore", "Strict", "Warn"]);
+                FieldValidation::Warn
+            }
+        };
+        field_manager(query.text("fieldManager"), &mut faults);
+        refuse(kind, &faults)?;
+        Ok(Self { dry_run, field_validation })
+    }
+}
+
+fn field_manager(name: &str, faults: &mut Faults) {
+    let path = Path::root("fieldManager");
+    if name.len() > 128 {
+        faults.too_long(&path, 128);
+    }
+    if let Some((index, _)) = name.char_indices().find(|(_, c)| c.is_control()) {
+        faults.invalid(
+            &path,
+            name,
+            &format!("should only contain printable characters (at {index})"),
+        );
+    }
+}
+
+fn dry_run(asked: &[&str], faults: &mut Faults) -> bool {
+    if asked.iter().any(|it| *it != "All") {
+        let value: Vec<Value> = asked.iter().map(|it| Value::from(*it)).collect();
+        faults.not_supported(&Path::root("dryRun"), value, &["All"]);
+    }
+    !asked.is_empty()
+}
+
+fn refuse(kind: &str, faults: &Faults) -> Result<(), Status> {
+    if faults.is_empty() {
+        return Ok(());
+    }
+    Err(Status::invalid(&GroupKind::new("meta.k8s.io", kind), "", faults))
+}
+
+/// What becomes of an object's dependents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Propagation {
+    /// They are deleted afterwards.
+    Background,
+    /// They are deleted before.
+    Foreground,
+    /// They are left alone.
+    Orphan,
+}
+
+/// The options of a deletion.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct DeleteOptions {
+    /// Do everything but store.
+    pub dry_run: bool,
+    /// Seconds until the object may go.
+    pub grace_period: Option<i64>,
+    /// None: what the kind does by itself.
+    pub propagation: Option<Propagation>,
+    /// The uid that the object must have.
+    pub uid: Option<String>,
+    /// The resourceVersion that it must have.
+    pub resource_version: Option<String>,
+}
+
+impl DeleteOptions {
+    /// From the body if there is one, else from the query.
+    pub(crate) fn parse(query: &Query, body: Option<&Object>) -> Result<Self, Status> {
+        match body {
+            Some(body) => Self::from_body(query, body),
+            None => Self::from_query(query),
+        }
+    }
+
+    fn from_query(query: &Query) -> Result<Self, Status> {
+        let mut faults = Faults::new();
+        let asked: Vec<&str> = query.all("dryRun").collect();
+        let options = Self {
+            dry_run: dry_run(&asked, &mut faults),
+            grace_period: match query.get("gracePeriodSeconds").filter(|it| !it.is_empty()) {
+                Some(text) => Some(parse_i64(text)?),
+                None => None,
+            },
+            propagation: propagation(
+                query.get("propagationPolicy"),
+                query.get("orphanDependents").map(|_| query.flag("orphanDependents")),
+                &mut faults,
+            ),
+            ..Self::default()
+        };
+        refuse("DeleteOptions", &faults)?;
+        Ok(options)
+    }
+
+    fn from_body(query: &Query, body: &Object) -> Result<Self, Status> {
+        let mut faults = Faults::new();
+        let mut asked: Vec<&str> = query.all("dryRun").collect();
+        let listed = body.get(&["dryRun"]).and_then(Value::as_array);
+        asked.extend(listed.into_iter().flatten().filter_map(Value::as_str));
+        let text = |path: &[&str]| body.get(path).and_then(Value::as_str).map(ToOwned::to_owned);
+        let policy = text(&["propagationPolicy"]);
+        let options = Self {
+            dry_run: dry_run(&asked, &mut faults),
+            grace_period: body.get(&["gracePeriodSeconds"]).and_then(Value::as_i64),
+            propagation: propagation(
+                policy.as_deref().or(query.get("propagationPolicy")),
+                body.get(&["orphanDependents"]).and_then(Value::as_bool),
+                &mut faults,
+            ),
+            uid: text(&["preconditions", "uid"]),
+            resource_version: text(&["preconditions", "resourceVersion"]),
+        };
+        refuse("DeleteOptions", &faults)?;
+        Ok(options)
+    }
+}
+
+fn propagation(
+    policy: Option<&str>,
+    orphan: Option<bool>,
+    faults: &mut Faults,
+) -> Option<Propagation> {
+    let path = Path::root("propagationPolicy");
+    if let (Some(policy), Some(_)) = (policy, orphan) {
+        let detail = "orphanDependents and deletionPropagation cannot be both set";
+        faults.invalid(&path, policy, detail);
+        return None;
+    }
+    match (policy, orphan) {
+        (Some("Background"), _) | (None, Some(false)) => Some(Propagation::Background),
+        (Some("Foreground"), _) => Some(Propagation::Foreground),
+        (Some("Orphan"), _) | (None, Some(true)) => Some(Propagation::Orphan),
+        (None | Some(""), None) => None,
+        (Some(other), _) => {
+            let known = ["Foreground", "Background", "Orphan", "nil"];
+            faults.not_supported(&path, other, &known);
+            None
+        }
+    }
+}
+
+/// A number in a query; the complaint is Go's.
+pub(crate) fn parse_i64(text: &str) -> Result<i64, Status> {
+    text.parse().map_err(|_| {
+        let text = machinery::field_path::quote(text);
+        Status::bad_request(format!("strconv.ParseInt: parsing {text}: invalid syntax"))
+    })
+}
+
+/// A resourceVersion; the complaint is Go's.
+pub(crate) fn parse_revision(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| {
+        let text = machinery::field_path::quote(text);
+        format!("strconv.ParseUint: parsing {text}: invalid syntax")
+    })
+}

@@ -1,0 +1,51 @@
+//! Creates, changes and removes stored objects: what is the same for every kind, whichever verb
+//! or subresource asked for it.
+
+mod create;
+mod delete;
+mod update;
+mod outcome;
+
+pub(crate) use create::create;
+pub(crate) use delete::{Deleted, delete};
+pub(crate) use outcome::Outcome;
+pub(crate) use update::{Part, UpdateRequest, update};
+
+use crate::context::Cx;
+use kinds::resource::Shape;
+use machinery::{Object, Value};
+
+/// Metadata that only the server writes.
+fn wipe_server_metadata(object: &mut Object) {
+    for field in ["selfLink", "managedFields"] {
+        object.remove_meta(field);
+    }
+}
+
+/// Drops what only the version of the request has: it cannot be stored.
+fn fit_storage(cx: &Cx, object: &mut Object) {
+    let resource = cx.resource();
+    if let Shape::Structural(schema) = &resource.hub().shape {
+        if cx.version != resource.storage {
+            schema.prune(object.map_mut(), &mut Vec::new());
+        }
+        // A status that was dropped may have a default.
+        schema.default(object.map_mut());
+    }
+}
+
+/// Whether anything but metadata and, where it is a subresource, status differs.
+fn spec_differs(new: &Object, old: &Object, status_apart: bool) -> bool {
+    let counts = |key: &str| match key {
+        "apiVersion" | "kind" | "metadata" => false,
+        "status" => !status_apart,
+        _ => true,
+    };
+    fn of<'a>(
+        object: &'a Object,
+        counts: &'a dyn Fn(&str) -> bool,
+    ) -> impl Iterator<Item = (&'a String, &'a Value)> {
+        object.map().iter().filter(move |(key, _)| counts(key))
+    }
+    !of(new, &counts).eq(of(old, &counts))
+}

@@ -1,0 +1,129 @@
+//! The birth of an object: name, uid, time; validation; the first write.
+
+use super::{Outcome, wipe_server_metadata};
+use crate::context::Cx;
+use crate::watch_cache::Entry;
+use crate::{errors, validation};
+use machinery::{Faults, Object, Status};
+use std::sync::Arc;
+use std::time::Duration;
+use store::{Error, Expect};
+
+/// How often another suffix is tried for a generated name that is taken.
+const NAME_ATTEMPTS: usize = 8;
+
+/// The longest part of a generated name that the user chooses.
+const MAX_PREFIX: usize = 63 - 5;
+
+/// Stores a new object, which is in the hub version and has passed mutating admission.
+pub(crate) async fn create(cx: &Cx, mut object: Object, dry_run: bool) -> Result<Outcome, Status> {
+    prepare(cx, &mut object)?;
+    let generated = object.name().is_empty();
+    let prefix = object.meta_text("generateName").to_owned();
+    for attempt in 1..=NAME_ATTEMPTS {
+        if generated && !prefix.is_empty() {
+            let kept =
+                prefix.char_indices().nth(MAX_PREFIX).map_or(&*prefix, |(at, _)| &prefix[..at]);
+            object.set_meta("name", format!("{kept}{}", cx.plane.entropy.suffix(5)));
+            // Some defaults are made of the name.
+            (cx.resource().behavior.defaults)(&mut object);
+        }
+        // What is wrong with the object itself is told before what could not be had for it.
+        let claim = cx.plane.allocations.claim(cx, &mut object, None);
+        validate(cx, &object)?;
+        let claim = claim?;
+        match insert(cx, &object, dry_run).await {
+            Err(Error::Conflict { .. }) if generated && attempt < NAME_ATTEMPTS => {}
+            Err(Error::Conflict { found, .. }) => {
+                let deleting = found.is_some_and(|it| {
+                    Entry::of(&it, cx.resource().prefix.len())
+                        .object_as_stored()
+                        .deletion_timestamp()
+                        .is_some()
+                });
+                return Err(exists(cx, object.name(), generated, deleting));
+            }
+            Err(error) => return Err(errors::of_store(&cx.what(), object.name(), &error)),
+            Ok(Some(entry)) => {
+                claim.settle(cx, entry.revision).await;
+                return Ok(Outcome::Stored(entry));
+            }
+            Ok(None) => return Ok(Outcome::Shown(object)),
+        }
+    }
+    unreachable!("the last attempt returns")
+}
+
+/// Sets what only the server knows, and wipes what a creator may not set.
+fn prepare(cx: &Cx, object: &mut Object) -> Result<(), Status> {
+    // Upstream: a creator who sets a resourceVersion gets a bare 500.
+    if !matches!(object.resource_version(), "" | "0") {
+        return Err(Status::unclassified(
+            "resourceVersion should not be set on objects to be created",
+        ));
+    }
+    wipe_server_metadata(object);
+    for field in
+        ["resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"]
+    {
+        object.remove_meta(field);
+    }
+    let namespace = cx.namespace();
+    if namespace.is_empty() {
+        object.remove_meta("namespace");
+    } else {
+        object.set_meta("namespace", namespace);
+    }
+    object.set_meta("uid", cx.plane.entropy.uuid());
+    object.set_meta("creationTimestamp", cx.plane.now());
+    let behavior = cx.resource().behavior;
+    if behavior.generation {
+        object.set_meta("generation", 1);
+    }
+    if cx.resource().custom && cx.version().status {
+        object.map_mut().remove("status");
+    }
+    (behavior.prepare_create)(object);
+    super::fit_storage(cx, object);
+    Ok(())
+}
+
+fn validate(cx: &Cx, object: &Object) -> Result<(), Status> {
+    let resource = cx.resource();
+    let mut faults = Faults::new();
+    validation::metadata(resource, object, &mut faults);
+    validation::create(cx, object, &mut faults);
+    if !faults.is_empty() {
+        return Err(Status::invalid(&resource.group_kind(), object.name(), &faults));
+    }
+    (resource.behavior.warnings)(object).into_iter().for_each(|it| cx.warn(it));
+    Ok(())
+}
+
+/// None for a dry run, which only looks whether the place is free.
+async fn insert(cx: &Cx, object: &Object, dry_run: bool) -> Result<Option<Arc<Entry>>, Error> {
+    let resource = cx.resource();
+    let key = cx.served.key(cx.namespace(), object.name());
+    if dry_run {
+        cx.plane.cache.catch_up().await?;
+        return match cx.plane.store.get(&key).await? {
+            None => Ok(None),
+            found => Err(Error::Conflict { key: key.into(), found }),
+        };
+    }
+    let ttl = resource.ttl_seconds.map(Duration::from_secs);
+    let value = object.to_bytes().into();
+    let record = cx.plane.store.put(&key, value, Expect::Absent, ttl).await?;
+    Ok(Some(Arc::new(Entry::of(&record, resource.prefix.len()))))
+}
+
+fn exists(cx: &Cx, name: &str, generated: bool, deleting: bool) -> Status {
+    if generated {
+        return Status::no_unique_name(&cx.what(), name);
+    }
+    let mut status = Status::already_exists(&cx.what(), name);
+    if deleting {
+        status.message = format!("object is being deleted: {}", status.message);
+    }
+    status
+}

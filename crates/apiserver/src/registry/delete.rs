@@ -1,0 +1,179 @@
+//! The end of an object: preconditions, grace period, finalizers, and at last the removal.
+//!
+//! ```text
+//! DELETE ─▶ grace period? ── yes ─▶ marked, stays until its node says it is gone
+//!                 │ no
+//!                 ▼
+//!           finalizers? ──── yes ─▶ marked, stays until the last one is taken away
+//!                 │ no
+//!                 ▼
+//!              removed
+//! ```
+
+use super::Outcome;
+use super::update::stored_in_hub;
+use crate::context::Cx;
+use crate::errors;
+use crate::options::{DeleteOptions, Propagation};
+use crate::watch_cache::Entry;
+use machinery::{GroupResource, Object, Status, Value, timestamp};
+use std::sync::Arc;
+use store::{Error, Expect};
+
+const ORPHAN: &str = "orphan";
+const FOREGROUND: &str = "foregroundDeletion";
+
+/// What a deletion came to.
+pub(crate) enum Deleted {
+    /// It is gone; this is what it was.
+    Gone(Object),
+    /// It is marked, and something holds it back.
+    Held(Outcome),
+}
+
+/// Deletes the object with this name.
+pub(crate) async fn delete(
+    cx: &Cx,
+    namespace: &str,
+    name: &str,
+    options: &DeleteOptions,
+) -> Result<Deleted, Status> {
+    let key = cx.served.key(namespace, name);
+    let of_store = |error: Error| errors::of_store(&cx.what(), name, &error);
+    cx.plane.cache.catch_up().await.map_err(of_store)?;
+    let mut current = cx.served.cache.get(&key);
+    loop {
+        let Some(entry) = current else { return Err(Status::not_found(&cx.what(), name)) };
+        let old = stored_in_hub(cx, &entry);
+        check_preconditions(cx, &old, options)?;
+        let (new, remains) = mark(cx, &old, options);
+        let outcome = if remains {
+            keep(cx, new, &entry, options).await.map(Deleted::Held)
+        } else if options.dry_run {
+            Ok(Deleted::Gone(new))
+        } else {
+            let removed = cx.plane.store.delete(&key, Expect::At(entry.revision)).await;
+            removed.map(|_| Deleted::Gone(new))
+        };
+        match outcome {
+            Err(Error::Conflict { found, .. }) => {
+                current = found.map(|it| Arc::new(Entry::of(&it, cx.resource().prefix.len())));
+            }
+            other => return other.map_err(of_store),
+        }
+    }
+}
+
+/// Stores the mark of an object that stays for now.
+async fn keep(
+    cx: &Cx,
+    mut new: Object,
+    entry: &Arc<Entry>,
+    options: &DeleteOptions,
+) -> Result<Outcome, Error> {
+    new.remove_meta("resourceVersion");
+    let bytes = new.to_bytes();
+    if entry.holds(&bytes) {
+        return Ok(Outcome::Stored(Arc::clone(entry)));
+    }
+    if options.dry_run {
+        new.set_meta("resourceVersion", entry.revision.to_string());
+        return Ok(Outcome::Shown(new));
+    }
+    let expect = Expect::At(entry.revision);
+    let record = cx.plane.store.put(&entry.key, bytes.into(), expect, None).await?;
+    Ok(Outcome::Stored(Arc::new(Entry::of(&record, cx.resource().prefix.len()))))
+}
+
+fn check_preconditions(cx: &Cx, old: &Object, options: &DeleteOptions) -> Result<(), Status> {
+    // Upstream: these conflicts name the kind where others name the resource.
+    let what = GroupResource::new(&cx.resource().group, &cx.resource().kind);
+    if let Some(uid) = options.uid.as_deref().filter(|it| *it != old.uid()) {
+        let why = format!(
+            "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have been deleted and then recreated",
+            old.uid()
+        );
+        return Err(Status::conflict(&what, old.name(), &why));
+    }
+    let found = old.resource_version();
+    if let Some(asked) = options.resource_version.as_deref().filter(|it| *it != found) {
+        let why = format!(
+            "the ResourceVersion in the precondition ({asked}) does not match the ResourceVersion in record ({found}). The object might have been modified"
+        );
+        return Err(Status::conflict(&what, old.name(), &why));
+    }
+    Ok(())
+}
+
+/// The object with the marks of its deletion, and whether it stays for now.
+fn mark(cx: &Cx, old: &Object, options: &DeleteOptions) -> (Object, bool) {
+    let behavior = cx.resource().behavior;
+    let mut new = old.clone();
+    let begins = old.deletion_timestamp().is_none();
+    if let Some(own) = behavior.deletion {
+        if begins {
+            new.set_meta("deletionTimestamp", cx.plane.now());
+            (own.begin)(&mut new, &cx.plane.now());
+        }
+        let held = (own.held)(&new) || new.finalizers().next().is_some();
+        return (new, held);
+    }
+    let grace = grace_period(behavior.grace_period, old, options);
+    finalizers_for_dependents(&mut new, options.propagation);
+    let held_by_finalizer = new.finalizers().next().is_some();
+    if grace > 0 || held_by_finalizer || behavior.returns_deleted {
+        stamp(cx, &mut new, old, grace);
+    }
+    (new, grace > 0 || held_by_finalizer)
+}
+
+/// Seconds that the object still has. Negative ones mean the shortest there is.
+fn grace_period(default: Option<fn(&Object) -> i64>, old: &Object, options: &DeleteOptions) -> i64 {
+    let Some(default) = default else { return 0 };
+    let asked = match (options.grace_period, default(old)) {
+        // The kind may say that this object needs no time at all.
+        (_, 0) => 0,
+        (Some(asked), _) if asked < 0 => 1,
+        (Some(asked), _) => asked,
+        (None, default) => default.max(1),
+    };
+    let granted = old.metadata().and_then(|it| it.get("deletionGracePeriodSeconds"));
+    match granted.and_then(Value::as_i64).filter(|_| old.deletion_timestamp().is_some()) {
+        // It can be made shorter, never longer.
+        Some(granted) => asked.min(granted),
+        None => asked,
+    }
+}
+
+fn stamp(cx: &Cx, new: &mut Object, old: &Object, grace: i64) {
+    let granted = old.metadata().and_then(|it| it.get("deletionGracePeriodSeconds"));
+    let marked = old.deletion_timestamp().is_some();
+    if marked && granted.and_then(Value::as_i64) == Some(grace) {
+        return;
+    }
+    let now = cx.plane.clock.now().seconds();
+    new.set_meta("deletionTimestamp", timestamp::format_seconds(now + grace));
+    new.set_meta("deletionGracePeriodSeconds", grace);
+    if !marked && old.generation() > 0 {
+        new.set_meta("generation", old.generation() + 1);
+    }
+}
+
+fn finalizers_for_dependents(object: &mut Object, propagation: Option<Propagation>) {
+    let Some(propagation) = propagation else { return };
+    let mut finalizers: Vec<Value> = object
+        .finalizers()
+        .filter(|it| *it != ORPHAN && *it != FOREGROUND)
+        .map(Value::from)
+        .collect();
+    match propagation {
+        Propagation::Background => {}
+        Propagation::Foreground => finalizers.push(FOREGROUND.into()),
+        Propagation::Orphan => finalizers.push(ORPHAN.into()),
+    }
+    if finalizers.is_empty() {
+        object.remove_meta("finalizers");
+    } else {
+        object.set_meta("finalizers", finalizers);
+    }
+}

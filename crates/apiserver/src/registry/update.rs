@@ -1,0 +1,207 @@
+//! The change of a stored object: read, transform, check, write if nobody was faster.
+
+use super::{Outcome, spec_differs, wipe_server_metadata};
+use crate::admission::{self, Claim};
+use crate::context::Cx;
+use crate::options::parse_revision;
+use crate::watch_cache::Entry;
+use crate::{errors, validation};
+use machinery::{Faults, GroupKind, Object, Path, Status, meta};
+use std::sync::Arc;
+use std::time::Duration;
+use store::{Error, Expect};
+
+/// Which part of an object an update may change.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Part {
+    /// Everything but a status that is a subresource.
+    Main,
+    /// The status alone.
+    Status,
+    /// What a subresource with rules of its own leaves of the change.
+    Own(fn(&mut Object, &Object), fn(&Object, &Object, &mut Faults)),
+    /// What the server itself did with something that was posted; it does not count as a change of
+    /// what the user wants.
+    Posted,
+}
+
+/// What is to be changed, and how.
+pub(crate) struct UpdateRequest<'a> {
+    /// Makes the new object out of the stored one; both are in the hub version. It is called again
+    /// when somebody else was faster.
+    pub transform: &'a (dyn Fn(&Object) -> Result<Object, Status> + Send + Sync),
+    /// See the type.
+    pub part: Part,
+    /// Do everything but store.
+    pub dry_run: bool,
+}
+
+/// How often a write is tried against others before the client is told of the conflict.
+const ATTEMPTS: usize = 64;
+
+/// Changes the object that the request names.
+pub(crate) async fn update(cx: &Cx, request: UpdateRequest<'_>) -> Result<Outcome, Status> {
+    let key = cx.key();
+    let name = &cx.target.name;
+    let of_store = |error: Error| errors::of_store(&cx.what(), name, &error);
+    cx.plane.cache.catch_up().await.map_err(of_store)?;
+    let mut current = cx.served.cache.get(&key);
+    for _ in 0..ATTEMPTS {
+        let Some(entry) = current else { return Err(cx.not_found()) };
+        let (new, claim) = renew(cx, &entry, &request)?;
+        if may_go(cx, &new) {
+            return finish(cx, new, &entry, request.dry_run).await;
+        }
+        let bytes = new.to_bytes();
+        if entry.holds(&bytes) {
+            return Ok(Outcome::Stored(entry));
+        }
+        if request.dry_run {
+            let mut new = new;
+            new.set_meta("resourceVersion", entry.revision.to_string());
+            return Ok(Outcome::Shown(new));
+        }
+        let ttl = cx.resource().ttl_seconds.map(Duration::from_secs);
+        match cx.plane.store.put(&key, bytes.into(), Expect::At(entry.revision), ttl).await {
+            Ok(record) => {
+                claim.settle(cx, record.modified).await;
+                let entry = Entry::of(&record, cx.resource().prefix.len());
+                return Ok(Outcome::Stored(Arc::new(entry)));
+            }
+            // Again, with what is there now. A writer who insists on a resourceVersion will be told
+            // of the conflict then.
+            Err(Error::Conflict { found, .. }) => {
+                current = found.map(|it| Arc::new(Entry::of(&it, cx.resource().prefix.len())));
+            }
+            Err(error) => return Err(of_store(error)),
+        }
+    }
+    Err(Status::modified(&cx.what(), name))
+}
+
+/// The new object in stored form, and what it has taken for that.
+fn renew(cx: &Cx, entry: &Entry, request: &UpdateRequest<'_>) -> Result<(Object, Claim), Status> {
+    let resource = cx.resource();
+    let old = stored_in_hub(cx, entry);
+    let mut new = (request.transform)(&old)?;
+    check_preconditions(cx, &new, &old)?;
+    prepare(cx, &mut new, &old, request.part);
+    admission::mutate(cx, &mut new, admission::Operation::Update)?;
+    let claim = cx.plane.allocations.claim(cx, &mut new, Some(&old));
+    let mut faults = Faults::new();
+    validation::metadata(resource, &new, &mut faults);
+    meta::validate_object_meta_update(&new, &old, &mut faults);
+    validation::update(cx, &new, &old, request.part, &mut faults);
+    if !faults.is_empty() {
+        return Err(Status::invalid(&resource.group_kind(), old.name(), &faults));
+    }
+    if matches!(request.part, Part::Main) {
+        (resource.behavior.warnings)(&new).into_iter().for_each(|it| cx.warn(it));
+    }
+    new.remove_meta("resourceVersion");
+    Ok((new, claim?))
+}
+
+/// The stored object with its resourceVersion; one that was stored in an older storage version is
+/// brought to the present one.
+pub(crate) fn stored_in_hub(cx: &Cx, entry: &Entry) -> Object {
+    crate::answer::converted(&cx.served, cx.resource().storage, entry.object())
+}
+
+/// Fails if the writer insists on a resourceVersion or a uid that is not the current one.
+fn check_preconditions(cx: &Cx, new: &Object, old: &Object) -> Result<(), Status> {
+    let resource = cx.resource();
+    let asked = new.resource_version();
+    let revision = match asked {
+        "" => 0,
+        text => parse_revision(text).map_err(Status::unclassified)?,
+    };
+    if revision == 0 && !resource.behavior.unconditional_update {
+        let mut faults = Faults::new();
+        let path = Path::root("metadata");
+        faults.invalid(&path.child("resourceVersion"), 0, "must be specified for an update");
+        let kind = GroupKind::new(&resource.group, &resource.plural);
+        return Err(Status::invalid(&kind, old.name(), &faults));
+    }
+    if revision != 0 && asked != old.resource_version() {
+        return Err(Status::modified(&cx.what(), old.name()));
+    }
+    if !new.uid().is_empty() && new.uid() != old.uid() {
+        let why = format!(
+            "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {}, UID in object meta: {}",
+            cx.key(),
+            new.uid(),
+            old.uid(),
+        );
+        return Err(Status::conflict(&cx.what(), old.name(), &why));
+    }
+    Ok(())
+}
+
+/// Takes from the old object what the client may not change or has left out.
+fn prepare(cx: &Cx, new: &mut Object, old: &Object, part: Part) {
+    wipe_server_metadata(new);
+    for field in [
+        "uid",
+        "resourceVersion",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "namespace",
+    ] {
+        if new.metadata().is_none_or(|it| !it.contains_key(field)) {
+            keep(new, old, field);
+        }
+    }
+    keep(new, old, "generation");
+    let resource = cx.resource();
+    let status_apart = cx.version().status;
+    match part {
+        Part::Main => {
+            if resource.custom && status_apart {
+                match old.map().get("status") {
+                    Some(status) => new.map_mut().insert("status".to_owned(), status.clone()),
+                    None => new.map_mut().remove("status"),
+                };
+            }
+            (resource.behavior.prepare_update)(new, old);
+        }
+        Part::Status => (resource.behavior.prepare_status)(new, old),
+        Part::Own(prepare, _) => prepare(new, old),
+        Part::Posted => {}
+    }
+    let counts = resource.behavior.generation && !matches!(part, Part::Posted);
+    if counts && spec_differs(new, old, status_apart || !resource.custom) {
+        new.set_meta("generation", old.generation() + 1);
+    }
+    super::fit_storage(cx, new);
+}
+
+fn keep(new: &mut Object, old: &Object, field: &str) {
+    match old.metadata().and_then(|it| it.get(field)) {
+        Some(value) => new.set_meta(field, value.clone()),
+        None => {
+            new.remove_meta(field);
+        }
+    }
+}
+
+/// Whether nothing holds back any longer an object whose deletion has begun.
+fn may_go(cx: &Cx, object: &Object) -> bool {
+    let held = cx.resource().behavior.deletion.is_some_and(|it| (it.held)(object));
+    let grace = object.metadata().and_then(|it| it.get("deletionGracePeriodSeconds"));
+    object.deletion_timestamp().is_some()
+        && object.finalizers().next().is_none()
+        && grace.is_none_or(|it| it.as_i64() == Some(0))
+        && !held
+}
+
+/// Removes an object whose last finalizer this update took away.
+async fn finish(cx: &Cx, mut new: Object, entry: &Entry, dry_run: bool) -> Result<Outcome, Status> {
+    if !dry_run {
+        let removed = cx.plane.store.delete(&entry.key, Expect::At(entry.revision)).await;
+        removed.map_err(|it| errors::of_store(&cx.what(), entry.name(), &it))?;
+    }
+    new.set_meta("resourceVersion", entry.revision.to_string());
+    Ok(Outcome::Shown(new))
+}

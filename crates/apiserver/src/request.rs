@@ -1,0 +1,229 @@
+//! [`RequestInfo`]: what a request is about, read off its method, path and query alone.
+//!
+//! ```text
+//! GET /apis/apps/v1/namespaces/default/deployments/web/status
+//!     verb get · group apps · version v1 · namespace default · resource deployments · name web
+//!     · subresource status
+//! ```
+
+use http::Method;
+use percent_encoding::percent_decode_str;
+
+/// What a client wants to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names are Kubernetes' own")]
+pub enum Verb {
+    Get,
+    List,
+    Watch,
+    Create,
+    Update,
+    Patch,
+    Delete,
+    DeleteCollection,
+    /// A method that no API verb goes by.
+    Other,
+}
+
+impl Verb {
+    /// As RBAC rules and messages spell it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Get => "get",
+            Self::List => "list",
+            Self::Watch => "watch",
+            Self::Create => "create",
+            Self::Update => "update",
+            Self::Patch => "patch",
+            Self::Delete => "delete",
+            Self::DeleteCollection => "deletecollection",
+            Self::Other => "",
+        }
+    }
+
+    /// Whether it leaves everything as it is.
+    pub fn reads(self) -> bool {
+        matches!(self, Self::Get | Self::List | Self::Watch)
+    }
+}
+
+/// See the [module documentation](self).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RequestInfo {
+    /// What is to be done.
+    pub verb: Verb,
+    /// The path as it came.
+    pub path: String,
+    /// Set for paths of the API: `/api/v1/…`, `/apis/<group>/<version>/…`.
+    pub target: Option<Target>,
+}
+
+/// What a path of the API points at.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Target {
+    /// Empty for the core group.
+    pub group: String,
+    /// `v1`
+    pub version: String,
+    /// Empty for cluster-scoped resources and for lists across all namespaces.
+    pub namespace: String,
+    /// The plural; empty if the path ends at the version.
+    pub resource: String,
+    /// Empty for collections.
+    pub name: String,
+    /// `status`, or empty.
+    pub subresource: String,
+    /// What follows the subresource: the path behind `…/proxy/`.
+    pub rest: String,
+}
+
+impl RequestInfo {
+    /// Reads `method`, `path` and `query`; `None` if the path is not even text.
+    pub fn parse(method: &Method, path: &str, query: &Query) -> Option<Self> {
+        let mut segments = Vec::with_capacity(8);
+        for segment in path.split('/').filter(|it| !it.is_empty()) {
+            segments.push(percent_decode_str(segment).decode_utf8().ok()?);
+        }
+        let segments: Vec<&str> = segments.iter().map(|it| &**it).collect();
+        let (group, version, mut rest) = match segments.as_slice() {
+            ["api", version, rest @ ..] => ("", *version, rest),
+            ["apis", group, version, rest @ ..] => (*group, *version, rest),
+            _ => {
+                let verb = verb_of(method, false, false);
+                return Some(Self { verb, path: path.to_owned(), target: None });
+            }
+        };
+        // Upstream: the watch verb once was a part of the path.
+        let mut watch = query.flag("watch");
+        if let ["watch", after @ ..] = rest {
+            watch = true;
+            rest = after;
+        }
+        let mut target =
+            Target { group: group.to_owned(), version: version.to_owned(), ..Target::default() };
+        rest = match rest {
+            ["namespaces", namespace, "status" | "finalize", ..] | ["namespaces", namespace] => {
+                (*namespace).clone_into(&mut target.namespace);
+                rest
+            }
+            ["namespaces", namespace, after @ ..] => {
+                (*namespace).clone_into(&mut target.namespace);
+                after
+            }
+            rest => rest,
+        };
+        if let [resource, after @ ..] = rest {
+            (*resource).clone_into(&mut target.resource);
+            if let [name, after @ ..] = after {
+                (*name).clone_into(&mut target.name);
+                if let [subresource, after @ ..] = after {
+                    (*subresource).clone_into(&mut target.subresource);
+                    target.rest = after.join("/");
+                }
+            }
+        }
+        // A watch of one object by its name is a watch of a list with one element.
+        let verb = verb_of(method, target.name.is_empty(), watch);
+        Some(Self { verb, path: path.to_owned(), target: Some(target) })
+    }
+}
+
+fn verb_of(method: &Method, collection: bool, watch: bool) -> Verb {
+    match *method {
+        Method::GET | Method::HEAD if watch => Verb::Watch,
+        Method::GET | Method::HEAD if collection => Verb::List,
+        Method::GET | Method::HEAD => Verb::Get,
+        Method::POST => Verb::Create,
+        Method::PUT => Verb::Update,
+        Method::PATCH => Verb::Patch,
+        Method::DELETE if collection => Verb::DeleteCollection,
+        Method::DELETE => Verb::Delete,
+        _ => Verb::Other,
+    }
+}
+
+/// The decoded parameters of a request.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Query(Vec<(String, String)>);
+
+impl Query {
+    /// Reads what follows the question mark.
+    pub fn parse(text: Option<&str>) -> Self {
+        let pairs = form_urlencoded::parse(text.unwrap_or_default().as_bytes());
+        Self(pairs.into_owned().collect())
+    }
+
+    /// The first value of a parameter.
+    pub fn get(&self, key: &str) -> Option<&str> {
+        self.0.iter().find(|(it, _)| it == key).map(|(_, value)| value.as_str())
+    }
+
+    /// The first value of a parameter, or "".
+    pub fn text(&self, key: &str) -> &str {
+        self.get(key).unwrap_or_default()
+    }
+
+    /// All values of a parameter.
+    pub fn all<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a str> {
+        self.0.iter().filter(move |(it, _)| it == key).map(|(_, value)| value.as_str())
+    }
+
+    /// Upstream: Convert_Slice_string_To_bool: present means true, but for `false` and `0`.
+    pub fn flag(&self, key: &str) -> bool {
+        self.get(key).is_some_and(|it| !it.eq_ignore_ascii_case("false") && it != "0")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// verb group/version namespace resource name subresource
+    fn check(method: Method, url: &str, expect: &str) {
+        let (path, query) = url.split_once('?').unwrap_or((url, ""));
+        let info = RequestInfo::parse(&method, path, &Query::parse(Some(query))).unwrap();
+        let target = info.target.unwrap();
+        let found = format!(
+            "{} {}/{} {}|{}|{}|{}|{}",
+            info.verb.as_str(),
+            target.group,
+            target.version,
+            target.namespace,
+            target.resource,
+            target.name,
+            target.subresource,
+            target.rest,
+        );
+        assert_eq!(found, expect, "{url}");
+    }
+
+    #[test]
+    fn paths_name_resources() {
+        check(Method::GET, "/api/v1/pods", "list /v1 |pods|||");
+        check(Method::GET, "/api/v1/namespaces/a/pods/b", "get /v1 a|pods|b||");
+        check(
+            Method::PATCH,
+            "/apis/apps/v1/namespaces/a/deployments/b/scale",
+            "patch apps/v1 a|deployments|b|scale|",
+        );
+        check(Method::DELETE, "/api/v1/nodes", "deletecollection /v1 |nodes|||");
+        check(Method::GET, "/api/v1/pods?watch=1", "watch /v1 |pods|||");
+        check(Method::GET, "/api/v1/pods?watch=false", "list /v1 |pods|||");
+        check(Method::GET, "/api/v1/watch/namespaces/a/pods/b", "watch /v1 a|pods|b||");
+        check(Method::GET, "/api/v1/nodes/n/proxy/a/b", "get /v1 |nodes|n|proxy|a/b");
+    }
+
+    #[test]
+    fn a_namespace_is_also_an_object() {
+        check(Method::GET, "/api/v1/namespaces", "list /v1 |namespaces|||");
+        check(Method::GET, "/api/v1/namespaces/a", "get /v1 a|namespaces|a||");
+        check(Method::PUT, "/api/v1/namespaces/a/finalize", "update /v1 a|namespaces|a|finalize|");
+    }
+
+    #[test]
+    fn other_paths_have_no_target() {
+        let info = RequestInfo::parse(&Method::GET, "/healthz", &Query::default()).unwrap();
+        assert_eq!(info.target, None);
+        assert!(RequestInfo::parse(&Method::GET, "/api/v1/%ff", &Query::default()).is_none());
+    }
+}

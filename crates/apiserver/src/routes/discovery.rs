@@ -1,0 +1,207 @@
+//! Discovery: which groups, versions and resources there are, in the plain form (a document per
+//! version) and in the aggregated one (everything at once, with an ETag).
+
+mod aggregated;
+
+use crate::answer;
+use crate::body::Body;
+use crate::catalog::{Catalog, Group, Served};
+use crate::negotiation::negotiate;
+use crate::plane::Plane;
+use crate::request::Query;
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use http::Response;
+use http::request::Parts as Head;
+use machinery::{GroupVersion, GroupVersionKind, Status, Value, json};
+
+/// What a built-in resource can do; discovery sorts them.
+const VERBS: &[&str] =
+    &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+
+/// The same for custom resources, in Kubernetes' order.
+const CUSTOM_VERBS: &[&str] =
+    &["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
+
+/// Something below a resource, as discovery tells of it.
+pub(super) struct Below {
+    pub name: &'static str,
+    /// Empty for the resource's own group and version.
+    pub group: &'static str,
+    pub version: &'static str,
+    pub kind: String,
+    pub verbs: &'static [&'static str],
+}
+
+/// `/`: the paths there are.
+pub(crate) fn paths(plane: &Plane) -> Result<Response<Body>, Status> {
+    let catalog = plane.catalog.load();
+    let mut paths = vec!["/api".to_owned(), "/api/v1".to_owned(), "/apis".to_owned()];
+    for group in catalog.groups().iter().filter(|it| !it.name.is_empty()) {
+        paths.push(format!("/apis/{}", group.name));
+        paths.extend(group.versions.iter().map(|it| format!("/apis/{}/{it}", group.name)));
+    }
+    let rest = ["/healthz", "/livez", "/metrics", "/openapi/v3", "/readyz", "/version"];
+    paths.extend(rest.iter().map(|it| (*it).to_owned()));
+    Ok(answer::document(200, crate::negotiation::Accepted::JSON, &json!({"paths": paths})))
+}
+
+/// `/api`
+pub(crate) fn core(plane: &Plane, head: &Head, query: &Query) -> Result<Response<Body>, Status> {
+    if let Some(version) = aggregated::wanted(&head.headers) {
+        return Ok(aggregated::core(plane, version, &head.headers));
+    }
+    let document = json!({
+        "kind": "APIVersions", "versions": ["v1"],
+        "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": host(head)}],
+    });
+    Ok(answer::document(200, negotiate(&head.headers, query)?, &document))
+}
+
+/// The address under which the client knows us.
+fn host(head: &Head) -> String {
+    let header = head.headers.get(http::header::HOST).and_then(|it| it.to_str().ok());
+    let authority = head.uri.authority().map(http::uri::Authority::as_str);
+    header.or(authority).unwrap_or_default().to_owned()
+}
+
+/// `/apis`
+pub(crate) fn groups(plane: &Plane, head: &Head, query: &Query) -> Result<Response<Body>, Status> {
+    if let Some(version) = aggregated::wanted(&head.headers) {
+        return Ok(aggregated::groups(plane, version, &head.headers));
+    }
+    let catalog = plane.catalog.load();
+    let groups: Vec<Value> =
+        catalog.groups().iter().filter(|it| !it.name.is_empty()).map(describe).collect();
+    let document = json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups});
+    Ok(answer::document(200, negotiate(&head.headers, query)?, &document))
+}
+
+/// `/apis/<group>`
+pub(crate) fn group(
+    plane: &Plane,
+    name: &str,
+    head: &Head,
+    query: &Query,
+) -> Result<Response<Body>, Status> {
+    let catalog = plane.catalog.load();
+    let Some(group) = catalog.group(name) else { return Ok(answer::page_not_found()) };
+    let mut document = describe(group);
+    document["kind"] = "APIGroup".into();
+    document["apiVersion"] = "v1".into();
+    Ok(answer::document(200, negotiate(&head.headers, query)?, &document))
+}
+
+fn describe(group: &Group) -> Value {
+    let versions: Vec<Value> = group
+        .versions
+        .iter()
+        .map(|it| {
+            let group_version = GroupVersion::new(&group.name, it).to_string();
+            json!({"groupVersion": group_version, "version": it})
+        })
+        .collect();
+    json!({"name": group.name, "preferredVersion": versions[0], "versions": versions})
+}
+
+/// `/api/v1`, `/apis/<group>/<version>`
+pub(crate) fn resources(
+    plane: &Plane,
+    group: &str,
+    version: &str,
+    head: &Head,
+    query: &Query,
+) -> Result<Response<Body>, Status> {
+    let catalog = plane.catalog.load();
+    if !catalog.has_version(group, version) {
+        return match catalog.group(group) {
+            Some(group) if !group.custom => Err(Status::no_such_resource()),
+            _ => Ok(answer::page_not_found()),
+        };
+    }
+    let mut document = json!({
+        "kind": "APIResourceList",
+        "groupVersion": GroupVersion::new(group, version).to_string(),
+        "resources": resource_list(&catalog, group, version),
+    });
+    if !group.is_empty() {
+        document["apiVersion"] = "v1".into();
+    }
+    Ok(answer::document(200, negotiate(&head.headers, query)?, &document))
+}
+
+fn resource_list(catalog: &Catalog, group: &str, version: &str) -> Vec<Value> {
+    let mut list = Vec::new();
+    for (served, version) in catalog.resources(group, version) {
+        let resource = &served.resource;
+        let mut row = json!({
+            "name": resource.plural, "singularName": resource.singular,
+            "namespaced": resource.namespaced, "kind": resource.kind, "verbs": verbs(served),
+            "storageVersionHash": storage_hash(served),
+        });
+        if !resource.short_names.is_empty() {
+            row["shortNames"] = json!(resource.short_names);
+        }
+        if !resource.categories.is_empty() {
+            row["categories"] = json!(resource.categories);
+        }
+        list.push(row);
+        for below in below(served, version) {
+            let mut row = json!({
+                "name": format!("{}/{}", resource.plural, below.name), "singularName": "",
+                "namespaced": resource.namespaced, "kind": below.kind, "verbs": below.verbs,
+            });
+            if !below.group.is_empty() {
+                row["group"] = below.group.into();
+                row["version"] = below.version.into();
+            }
+            list.push(row);
+        }
+    }
+    list
+}
+
+/// What can be done with a resource.
+pub(super) fn verbs(served: &Served) -> Vec<&'static str> {
+    if served.resource.custom {
+        return CUSTOM_VERBS.to_vec();
+    }
+    let namespaces = served.resource.group.is_empty() && served.resource.plural == "namespaces";
+    VERBS.iter().copied().filter(|it| !(namespaces && *it == "deletecollection")).collect()
+}
+
+/// Status before scale for custom resources, by name for built-in ones, as Kubernetes lists them.
+pub(super) fn below(served: &Served, version: usize) -> Vec<Below> {
+    const OBJECT: &[&str] = &["get", "patch", "update"];
+    let resource = &served.resource;
+    let version = served.version(version);
+    let mut all = Vec::new();
+    if version.status {
+        let kind = resource.kind.clone();
+        all.push(Below { name: "status", group: "", version: "", kind, verbs: OBJECT });
+    }
+    if version.scale.is_some() {
+        let kind = "Scale".to_owned();
+        all.push(Below { name: "scale", group: "autoscaling", version: "v1", kind, verbs: OBJECT });
+    }
+    all.extend(resource.behavior.subresources.iter().map(|it| Below {
+        name: it.name,
+        group: it.group,
+        version: it.version,
+        kind: it.kind.to_owned(),
+        verbs: it.action.verbs(),
+    }));
+    if !resource.custom {
+        all.sort_by_key(|it| it.name);
+    }
+    all
+}
+
+/// Changes when the version that is stored does, so that clients know when to migrate.
+fn storage_hash(served: &Served) -> String {
+    let resource = &served.resource;
+    let hub = GroupVersionKind::new(&resource.group, &resource.hub().name, &resource.kind);
+    let text = format!("{}/{}/{}", hub.group, hub.version, hub.kind);
+    let digest = ring::digest::digest(&ring::digest::SHA256, text.as_bytes());
+    BASE64_STANDARD.encode(&digest.as_ref()[..8])
+}

@@ -1,0 +1,140 @@
+//! The aggregated form of discovery: one document for all groups, made once for each catalog.
+
+use super::{below, verbs};
+use crate::answer;
+use crate::body::Body;
+use crate::catalog::{Catalog, Group};
+use crate::plane::Plane;
+use bytes::Bytes;
+use http::header::{ACCEPT, ETAG, HeaderValue, IF_NONE_MATCH, VARY};
+use http::{HeaderMap, Response};
+use machinery::codec::media::parse_accept;
+use machinery::{Value, json};
+use std::sync::OnceLock;
+
+/// The version of the aggregated form that the client prefers over the plain one, if it does.
+pub(super) fn wanted(headers: &HeaderMap) -> Option<&'static str> {
+    let accept = headers.get(ACCEPT)?.to_str().ok()?;
+    for range in parse_accept(accept) {
+        if range.subtype != "json" && range.subtype != "*" {
+            continue;
+        }
+        match (range.param("as"), range.param("g"), range.param("v")) {
+            (Some("APIGroupDiscoveryList"), Some("apidiscovery.k8s.io"), Some("v2")) => {
+                return Some("v2");
+            }
+            (Some("APIGroupDiscoveryList"), Some("apidiscovery.k8s.io"), Some("v2beta1")) => {
+                return Some("v2beta1");
+            }
+            (None, _, _) => return None,
+            _ => {}
+        }
+    }
+    None
+}
+
+/// `/api`
+pub(super) fn core(plane: &Plane, version: &'static str, headers: &HeaderMap) -> Response<Body> {
+    let catalog = plane.catalog.load();
+    let only = |it: &&Group| it.name.is_empty();
+    respond(&catalog, &catalog.documents.aggregated_core, &only, version, headers)
+}
+
+/// `/apis`
+pub(super) fn groups(plane: &Plane, version: &'static str, headers: &HeaderMap) -> Response<Body> {
+    let catalog = plane.catalog.load();
+    let only = |it: &&Group| !it.name.is_empty();
+    respond(&catalog, &catalog.documents.aggregated, &only, version, headers)
+}
+
+fn respond(
+    catalog: &Catalog,
+    kept: &OnceLock<(String, Bytes)>,
+    only: &dyn Fn(&&Group) -> bool,
+    version: &str,
+    headers: &HeaderMap,
+) -> Response<Body> {
+    let (etag, bytes) = kept.get_or_init(|| {
+        let items: Vec<Value> =
+            catalog.groups().iter().filter(only).map(|it| describe(catalog, it)).collect();
+        let document = json!({
+            "kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2",
+            "metadata": {}, "items": items,
+        });
+        let bytes = Bytes::from(document.to_string());
+        let digest = ring::digest::digest(&ring::digest::SHA256, &bytes);
+        let hex: String = digest.as_ref().iter().map(|byte| format!("{byte:02X}")).collect();
+        (format!("\"{hex}\""), bytes)
+    });
+    let content_type =
+        format!("application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList");
+    let same = headers.get(IF_NONE_MATCH).is_some_and(|it| it.as_bytes() == etag.as_bytes());
+    let mut response = if same {
+        answer::bytes(304, &content_type, Body::empty())
+    } else if version == "v2" {
+        answer::bytes(200, &content_type, bytes.clone())
+    } else {
+        let text = String::from_utf8_lossy(bytes)
+            .replace("apidiscovery.k8s.io/v2", "apidiscovery.k8s.io/v2beta1");
+        answer::bytes(200, &content_type, text)
+    };
+    let etag = HeaderValue::from_str(etag).expect("hexadecimal digits are a header");
+    response.headers_mut().insert(ETAG, etag);
+    response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
+    response
+}
+
+fn describe(catalog: &Catalog, group: &Group) -> Value {
+    let versions: Vec<Value> = group
+        .versions
+        .iter()
+        .map(|version| {
+            let resources: Vec<Value> = catalog
+                .resources(&group.name, version)
+                .into_iter()
+                .map(|(served, index)| row(group, version, served, index))
+                .collect();
+            json!({"version": version, "resources": resources, "freshness": "Current"})
+        })
+        .collect();
+    let mut metadata = json!({});
+    if !group.name.is_empty() {
+        metadata["name"] = group.name.clone().into();
+    }
+    json!({"metadata": metadata, "versions": versions})
+}
+
+fn row(group: &Group, version: &str, served: &crate::catalog::Served, index: usize) -> Value {
+    let resource = &served.resource;
+    // Upstream: built-in kinds are named without their group and version, which are those of the
+    // list.
+    let kind = |kind: &str| match group.custom {
+        true => json!({"group": group.name, "version": version, "kind": kind}),
+        false => json!({"group": "", "version": "", "kind": kind}),
+    };
+    let mut row = json!({
+        "resource": resource.plural, "responseKind": kind(&resource.kind),
+        "scope": if resource.namespaced { "Namespaced" } else { "Cluster" },
+        "singularResource": resource.singular, "verbs": verbs(served),
+    });
+    if !resource.short_names.is_empty() {
+        row["shortNames"] = json!(resource.short_names);
+    }
+    if !resource.categories.is_empty() {
+        row["categories"] = json!(resource.categories);
+    }
+    let below: Vec<Value> = below(served, index)
+        .into_iter()
+        .map(|it| {
+            let response = match it.group {
+                "" => kind(&it.kind),
+                group => json!({"group": group, "version": it.version, "kind": it.kind}),
+            };
+            json!({"subresource": it.name, "responseKind": response, "verbs": it.verbs})
+        })
+        .collect();
+    if !below.is_empty() {
+        row["subresources"] = below.into();
+    }
+    row
+}

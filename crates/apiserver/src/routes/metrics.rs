@@ -1,0 +1,12 @@
+//! `/metrics`: the counts, in Prometheus' text format.
+
+use crate::answer;
+use crate::body::Body;
+use crate::plane::Plane;
+use http::Response;
+
+/// Answers with everything that is counted.
+pub(crate) fn metrics(plane: &Plane) -> Response<Body> {
+    let text = plane.metrics.encode();
+    answer::bytes(200, "application/openmetrics-text; version=1.0.0; charset=utf-8", text)
+}

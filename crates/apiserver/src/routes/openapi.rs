@@ -1,0 +1,176 @@
+//! `/openapi`: what objects look like and what can be done with them, for clients that check or
+//! explain them.
+//!
+//! Version 3 is an index and a document per group and version; the index says the hash of each, and
+//! whoever asks for a document with that hash may keep it for ever. Version 2 is one document with
+//! everything, in JSON or, for kubectl, in protobuf.
+
+mod document;
+mod kept;
+
+use crate::answer;
+use crate::body::Body;
+use crate::catalog::Catalog;
+use crate::plane::Plane;
+use crate::request::Query;
+use http::header::{
+    ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG, HeaderName,
+    HeaderValue, IF_NONE_MATCH, LOCATION, VARY,
+};
+use http::request::Parts as Head;
+use http::{HeaderMap, Response, StatusCode};
+use kept::Form;
+pub(crate) use kept::Kept;
+use machinery::Status;
+use machinery::codec::media::parse_accept;
+use std::sync::Arc;
+
+const JSON: &str = "application/json";
+
+/// The protobuf of version 2 has two names: the newer, which answers are labelled with, and the one
+/// that all kubectls ask for, though it is no valid media type.
+const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+const PROTOBUF_DEPRECATED: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+
+/// For what will never change: the address has the hash of the content.
+const FOR_EVER: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
+
+/// Answers a path below `/openapi`.
+pub(crate) fn openapi(
+    plane: &Arc<Plane>,
+    rest: &[&str],
+    head: &Head,
+    query: &Query,
+) -> Result<Response<Body>, Status> {
+    Ok(find(&plane.catalog.load(), rest, &head.headers, query))
+}
+
+fn find(catalog: &Catalog, rest: &[&str], headers: &HeaderMap, query: &Query) -> Response<Body> {
+    match rest {
+        ["v3"] => index(catalog, headers),
+        ["v3", "api", version] => group_version(catalog, "", version, headers, query),
+        ["v3", "apis", group, version] => group_version(catalog, group, version, headers, query),
+        ["v2"] => everything(catalog, headers),
+        _ => answer::page_not_found(),
+    }
+}
+
+/// `/openapi/v3`
+fn index(catalog: &Catalog, headers: &HeaderMap) -> Response<Body> {
+    let (document, etag) = catalog.documents.openapi.index(catalog);
+    // Upstream: it is JSON, but says that it is text.
+    let mut response =
+        unless_known(headers, &etag, "text/plain; charset=utf-8", || document.into());
+    set(&mut response, VARY, HeaderValue::from_static("Accept"));
+    response
+}
+
+/// `/openapi/v3/apis/<group>/<version>`
+fn group_version(
+    catalog: &Catalog,
+    group: &str,
+    version: &str,
+    headers: &HeaderMap,
+    query: &Query,
+) -> Response<Body> {
+    if !catalog.has_version(group, version) {
+        return nothing(StatusCode::NOT_FOUND);
+    }
+    if accepted(headers, &[(JSON, Form::Json)]).is_none() {
+        return nothing(StatusCode::NOT_ACCEPTABLE);
+    }
+    let kept = &catalog.documents.openapi;
+    let place = kept::place(group, version);
+    let hash = kept.hash(catalog, &place);
+    let asked = query.text("hash");
+    if !asked.is_empty() && asked != hash {
+        let mut response = nothing(StatusCode::MOVED_PERMANENTLY);
+        let address = HeaderValue::from_str(&kept::address(&place, hash));
+        set(&mut response, LOCATION, address.expect("groups, versions and hashes are plain text"));
+        return response;
+    }
+    let make = || kept.version_3(catalog, group, version);
+    let mut response = packed(headers, hash, JSON, make);
+    if !asked.is_empty() {
+        set(&mut response, CACHE_CONTROL, FOR_EVER);
+    }
+    response
+}
+
+/// `/openapi/v2`
+fn everything(catalog: &Catalog, headers: &HeaderMap) -> Response<Body> {
+    let forms =
+        [(JSON, Form::Json), (PROTOBUF, Form::Protobuf), (PROTOBUF_DEPRECATED, Form::Protobuf)];
+    let Some(form) = accepted(headers, &forms) else {
+        return nothing(StatusCode::NOT_ACCEPTABLE);
+    };
+    let kept = &catalog.documents.openapi;
+    let content_type = if form == Form::Json { JSON } else { PROTOBUF };
+    packed(headers, &kept.hash_of_all(catalog), content_type, || kept.version_2(catalog, form))
+}
+
+/// The form that the client likes best of those that there are.
+fn accepted(headers: &HeaderMap, forms: &[(&str, Form)]) -> Option<Form> {
+    let accept = headers.get(ACCEPT).and_then(|it| it.to_str().ok()).filter(|it| !it.is_empty());
+    parse_accept(accept.unwrap_or("*/*")).iter().find_map(|range| {
+        forms.iter().find(|(essence, _)| range.accepts(essence)).map(|(_, form)| *form)
+    })
+}
+
+/// An answer with a document that is kept packed; it is sent so if the client can unpack it.
+fn packed(
+    headers: &HeaderMap,
+    hash: &str,
+    content_type: &str,
+    make: impl FnOnce() -> kept::Packed,
+) -> Response<Body> {
+    let gzip = headers.get_all(ACCEPT_ENCODING).iter().any(|it| {
+        let wanted = it.to_str().unwrap_or_default().split(',');
+        wanted.map(|it| it.split(';').next().unwrap_or_default().trim()).any(|it| it == "gzip")
+    });
+    let etag = format!("\"{hash}\"");
+    let mut response = unless_known(headers, &etag, content_type, || {
+        let document = make();
+        if gzip { document.0.into() } else { document.unpack().into() }
+    });
+    if gzip && response.status() == StatusCode::OK {
+        set(&mut response, CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    }
+    set(&mut response, VARY, HeaderValue::from_static("Accept, Accept-Encoding"));
+    response
+}
+
+/// The body, or the word that the client has it already.
+fn unless_known(
+    headers: &HeaderMap,
+    etag: &str,
+    content_type: &str,
+    body: impl FnOnce() -> Body,
+) -> Response<Body> {
+    let known = headers.get_all(IF_NONE_MATCH).iter().any(|it| {
+        let tags = it.to_str().unwrap_or_default().split(',');
+        tags.map(|it| it.trim().trim_start_matches("W/")).any(|it| it == etag || it == "*")
+    });
+    let mut response = if known {
+        nothing(StatusCode::NOT_MODIFIED)
+    } else {
+        answer::bytes(200, content_type, body())
+    };
+    let etag = HeaderValue::from_str(etag).expect("hexadecimal digits are a header");
+    set(&mut response, ETAG, etag);
+    response
+}
+
+/// A code that says everything.
+fn nothing(code: StatusCode) -> Response<Body> {
+    let mut response = answer::bytes(code.as_u16(), JSON, Body::empty());
+    response.headers_mut().remove(CONTENT_TYPE);
+    response
+}
+
+fn set(response: &mut Response<Body>, name: HeaderName, value: HeaderValue) {
+    response.headers_mut().insert(name, value);
+}
+
+#[cfg(test)]
+mod tests;

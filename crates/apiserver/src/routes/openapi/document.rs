@@ -1,0 +1,181 @@
+//! Makes documents of what a catalog serves: built-in kinds from their types, custom ones from the
+//! schemas in their definitions, as their authors wrote them.
+
+use crate::catalog::{Catalog, Served};
+use crate::routes::discovery;
+use crate::routes::version::MINOR;
+use crate::watch_cache::Entry;
+use kinds::Resource;
+use kinds::resource::Shape;
+use kinds::types::{self, Type};
+use machinery::{GroupVersion, Map, Object, Value};
+use schema::openapi::{self, Below, Kind, Prose, swagger};
+use std::sync::Arc;
+
+/// The document of a group's version.
+pub(super) fn version_3(catalog: &Catalog, group: &str, version: &str) -> Value {
+    let mut parts = Parts::new(catalog);
+    parts.add_version(group, version);
+    let mut schemas = kinds::openapi::schemas(parts.types, &parts.versions);
+    schemas.extend(parts.custom.into_iter().map(|it| (it.name, it.schema)));
+    // Upstream: the titles, which tell who has made the document.
+    if catalog.group(group).is_some_and(|it| it.custom) {
+        openapi::document("Kubernetes CRD Swagger", "v0.1.0", parts.paths, schemas)
+    } else {
+        openapi::document("Kubernetes", &level(), parts.paths, schemas)
+    }
+}
+
+/// The document of everything.
+pub(super) fn version_2(catalog: &Catalog) -> Value {
+    let mut parts = Parts::new(catalog);
+    for group in catalog.groups() {
+        for version in &group.versions {
+            parts.add_version(&group.name, version);
+        }
+    }
+    let mut definitions: Map<String, Value> = kinds::openapi::schemas(parts.types, &parts.versions)
+        .into_iter()
+        .map(|(name, schema)| (name, swagger::builtin(schema)))
+        .collect();
+    for mut it in parts.custom {
+        if it.preserves_unknown_fields {
+            it.schema["x-kubernetes-preserve-unknown-fields"] = true.into();
+        }
+        definitions.insert(it.name, swagger::custom(it.schema));
+    }
+    let paths = parts.paths.into_iter().map(|(path, it)| (path, swagger::path_item(it))).collect();
+    swagger::document("Kubernetes", &level(), paths, definitions)
+}
+
+fn level() -> String {
+    format!("v1.{MINOR}.0")
+}
+
+/// The definition of a custom resource, as it is stored.
+pub(super) fn definition(catalog: &Catalog, resource: &Resource) -> Option<Arc<Entry>> {
+    if !resource.custom {
+        return None;
+    }
+    let definitions = catalog.resource("apiextensions.k8s.io", "customresourcedefinitions")?;
+    let name = format!("{}.{}", resource.plural, resource.group);
+    definitions.cache.get(&definitions.key("", &name))
+}
+
+/// What goes into a document.
+struct Parts<'a> {
+    catalog: &'a Catalog,
+    prose: Prose,
+    paths: Map<String, Value>,
+    /// Built-in types that are referred to.
+    types: Vec<&'static Type>,
+    custom: Vec<Custom>,
+    versions: Vec<GroupVersion>,
+}
+
+/// A schema that comes from a definition.
+struct Custom {
+    name: String,
+    schema: Value,
+    /// Of the definition as a whole, in the way of its first version.
+    preserves_unknown_fields: bool,
+}
+
+impl<'a> Parts<'a> {
+    fn new(catalog: &'a Catalog) -> Self {
+        let mut parts = Self {
+            catalog,
+            prose: kinds::openapi::prose_of_every_kind(),
+            paths: Map::new(),
+            types: Vec::new(),
+            custom: Vec::new(),
+            versions: Vec::new(),
+        };
+        for name in ["Status", "DeleteOptions", "ObjectMeta", "ListMeta"] {
+            parts.types.extend(types::find(&format!("meta/v1.{name}")));
+        }
+        parts
+    }
+
+    fn add_version(&mut self, group: &str, version: &str) {
+        self.versions.push(GroupVersion::new(group, version));
+        for (served, index) in self.catalog.resources(group, version) {
+            self.add(served, index);
+        }
+    }
+
+    fn add(&mut self, served: &Served, index: usize) {
+        let (resource, version) = (&served.resource, served.version(index));
+        let kind = Kind {
+            group: resource.group_of(version),
+            version: &version.name,
+            kind: &resource.kind,
+            list_kind: &resource.list_kind,
+            plural: &resource.plural,
+            namespaced: resource.namespaced,
+            custom: resource.custom,
+            deletes_collections: discovery::verbs(served).contains(&"deletecollection"),
+        };
+        let (model, list_model) = match &version.shape {
+            Shape::Typed(ty) => {
+                let list = types::of_kind(&resource.api_version(version), &resource.list_kind);
+                let list = list.unwrap_or(ty);
+                self.types.extend([*ty, list]);
+                (ty.openapi_name(), list.openapi_name())
+            }
+            Shape::Structural(_) => {
+                self.add_custom(resource, index, &kind);
+                (kind.model(), kind.list_model())
+            }
+        };
+        let below = discovery::below(served, index);
+        let below: Vec<Below<'_>> = below.iter().map(|it| self.below(it, &kind, &model)).collect();
+        self.paths.extend(openapi::paths(&kind, &model, &list_model, &below));
+    }
+
+    fn add_custom(&mut self, resource: &Resource, index: usize, kind: &Kind<'_>) {
+        let definition = definition(self.catalog, resource).map(|it| it.object());
+        let schema = definition.as_ref().and_then(|it| schema_of(it, kind.version));
+        let selectable: Vec<&str> =
+            resource.versions[index].selectable.iter().map(|it| it.label.as_str()).collect();
+        let preserves_unknown_fields = definition.as_ref().is_some_and(|it| {
+            it.get(&["spec", "preserveUnknownFields"]).is_some_and(|it| it == true)
+        });
+        self.custom.push(Custom {
+            name: kind.model(),
+            schema: openapi::v3_schema(schema, kind, &selectable, &self.prose),
+            preserves_unknown_fields,
+        });
+        self.custom.push(Custom {
+            name: kind.list_model(),
+            schema: openapi::v3_list_schema(kind, &selectable, &self.prose),
+            preserves_unknown_fields: false,
+        });
+    }
+
+    fn below<'b>(&mut self, it: &'b discovery::Below, kind: &Kind<'b>, model: &str) -> Below<'b> {
+        let (group, version) = match it.group {
+            "" => (kind.group, kind.version),
+            group => (group, it.version),
+        };
+        let ty = types::of_kind(&GroupVersion::new(group, version).to_string(), &it.kind);
+        self.types.extend(ty);
+        // Upstream: what is below a custom resource is told as being one.
+        let own = (kind.group, kind.version, kind.kind);
+        let identity = if kind.custom { own } else { (group, version, it.kind.as_str()) };
+        Below {
+            name: it.name,
+            verbs: it.verbs,
+            model: ty.map_or_else(|| model.to_owned(), Type::openapi_name),
+            group: identity.0,
+            version: identity.1,
+            kind: identity.2,
+        }
+    }
+}
+
+/// The schema of a version, as its author wrote it.
+fn schema_of<'a>(definition: &'a Object, version: &str) -> Option<&'a Value> {
+    let versions = definition.get(&["spec", "versions"])?.as_array()?;
+    versions.iter().find(|it| it["name"] == version)?.get("schema")?.get("openAPIV3Schema")
+}

@@ -1,0 +1,256 @@
+//! What clients find below `/openapi`, of built-in kinds and of one custom one.
+
+use super::*;
+use crate::catalog::Served;
+use crate::watch_cache::ResourceCache;
+use http_body_util::BodyExt;
+use machinery::{Object, Value, json};
+use std::collections::BTreeSet;
+use store::{Record, Revision};
+
+const DEFINITIONS: &str = "/registry/apiextensions.k8s.io/customresourcedefinitions";
+
+fn widgets() -> Object {
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.example.dev", "uid": "u", "generation": 1},
+        "spec": {
+            "group": "example.dev", "scope": "Namespaced",
+            "names": {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"},
+            "versions": [{
+                "name": "v1", "served": true, "storage": true,
+                "subresources": {"scale": {"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size"}},
+                "selectableFields": [{"jsonPath": ".spec.color"}],
+                "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": {
+                    "type": "object", "description": "what is wanted", "required": ["size"],
+                    "properties": {
+                        "size": {"type": "integer", "minimum": 1, "default": 2, "description": "how big"},
+                        "color": {"type": "string"},
+                        "port": {"x-kubernetes-int-or-string": true},
+                        "parts": {"type": "array", "x-kubernetes-list-type": "set",
+                            "items": {"type": "string"}}}}}}}}],
+        },
+        "status": {"acceptedNames": {
+            "plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"}},
+    });
+    Object::from_value(definition).unwrap()
+}
+
+/// All built-in kinds, and widgets.
+fn catalog(definition: &Object) -> Catalog {
+    let floor = Revision::default();
+    let mut served = Vec::new();
+    let custom = kinds::apiextensions::resource(definition).unwrap();
+    for resource in kinds::table::builtin().into_iter().chain([custom]) {
+        let cache = ResourceCache::new(&resource.prefix, floor);
+        if resource.prefix == DEFINITIONS {
+            cache.load(&Record {
+                key: format!("{DEFINITIONS}/{}", definition.name()).into(),
+                value: definition.to_bytes().into(),
+                created: floor,
+                modified: floor,
+                expires: None,
+            });
+        }
+        served.push(Arc::new(Served::new(resource, Arc::new(cache), false)));
+    }
+    Catalog::new(served)
+}
+
+fn headers(pairs: &[(HeaderName, &str)]) -> HeaderMap {
+    pairs.iter().map(|(name, value)| (name.clone(), value.parse().unwrap())).collect()
+}
+
+fn get(path: &[&str], query: &str, pairs: &[(HeaderName, &str)]) -> Response<Body> {
+    let catalog = catalog(&widgets());
+    let query = Query::parse(Some(query));
+    find(&catalog, path, &headers(pairs), &query)
+}
+
+fn header(response: &Response<Body>, name: HeaderName) -> &str {
+    response.headers().get(name).map_or("", |it| it.to_str().unwrap())
+}
+
+/// What a response consists of, all of which is there at once.
+fn bytes(response: Response<Body>) -> Vec<u8> {
+    let collected = futures_util::FutureExt::now_or_never(response.into_body().collect());
+    collected.unwrap().unwrap().to_bytes().to_vec()
+}
+
+fn document(path: &[&str]) -> Value {
+    serde_json::from_slice(&bytes(get(path, "", &[]))).unwrap()
+}
+
+fn references(value: &Value, found: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(map) => {
+            found.extend(map.get("$ref").and_then(Value::as_str).map(str::to_owned));
+            map.values().for_each(|it| references(it, found));
+        }
+        Value::Array(list) => list.iter().for_each(|it| references(it, found)),
+        _ => {}
+    }
+}
+
+/// Fails if a reference in the document leads nowhere.
+fn check_references(document: &Value, prefix: &str, schemas: &Value) {
+    let mut found = BTreeSet::new();
+    references(document, &mut found);
+    assert!(!found.is_empty());
+    for reference in found {
+        let name = reference.strip_prefix(prefix).unwrap();
+        assert!(schemas.get(name).is_some(), "{reference}");
+    }
+}
+
+#[test]
+fn the_index_tells_where_each_document_is() {
+    let response = get(&["v3"], "", &[]);
+    assert_eq!(header(&response, CONTENT_TYPE), "text/plain; charset=utf-8");
+    let index: Value = serde_json::from_slice(&bytes(response)).unwrap();
+    for place in ["api/v1", "apis/coordination.k8s.io/v1", "apis/example.dev/v1"] {
+        let address = index["paths"][place]["serverRelativeURL"].as_str().unwrap();
+        let (path, hash) = address.split_once("?hash=").unwrap();
+        assert_eq!(path, format!("/openapi/v3/{place}"));
+        assert_eq!(hash.len(), 128);
+    }
+}
+
+#[test]
+fn every_reference_in_every_document_leads_somewhere() {
+    let index = document(&["v3"]);
+    for place in index["paths"].as_object().unwrap().keys() {
+        let path: Vec<&str> = std::iter::once("v3").chain(place.split('/')).collect();
+        let document = document(&path);
+        check_references(&document, "#/components/schemas/", &document["components"]["schemas"]);
+    }
+    let everything = document(&["v2"]);
+    check_references(&everything, "#/definitions/", &everything["definitions"]);
+}
+
+#[test]
+fn the_core_document_has_kinds_and_what_they_consist_of() {
+    let document = document(&["v3", "api", "v1"]);
+    assert_eq!(
+        (&document["openapi"], &document["info"]["title"]),
+        (&json!("3.0.0"), &json!("Kubernetes"))
+    );
+    let schemas = &document["components"]["schemas"];
+    assert_eq!(
+        schemas["io.k8s.api.core.v1.ConfigMap"]["x-kubernetes-group-version-kind"],
+        json!([{"group": "", "kind": "ConfigMap", "version": "v1"}])
+    );
+    assert_eq!(schemas["io.k8s.api.core.v1.Container"]["required"], json!(["name"]));
+    assert_eq!(
+        document["paths"]["/api/v1/namespaces/{namespace}/pods/{name}/eviction"]["post"]["x-kubernetes-group-version-kind"],
+        json!({"group": "policy", "kind": "Eviction", "version": "v1"})
+    );
+    assert!(document["paths"]["/api/v1/namespaces"].get("delete").is_none());
+}
+
+#[test]
+fn a_custom_kind_is_published_as_it_was_written() {
+    let document = document(&["v3", "apis", "example.dev", "v1"]);
+    assert_eq!(document["info"]["title"], "Kubernetes CRD Swagger");
+    let schemas = &document["components"]["schemas"];
+    let widget = &schemas["dev.example.v1.Widget"];
+    assert_eq!(widget["properties"]["spec"]["properties"]["size"]["description"], "how big");
+    assert_eq!(widget["x-kubernetes-selectable-fields"], json!([{"fieldPath": "spec.color"}]));
+    assert!(widget["properties"]["metadata"]["description"].as_str().unwrap().len() > 60);
+    assert_eq!(schemas["dev.example.v1.WidgetList"]["required"], json!(["items"]));
+    let scale =
+        &document["paths"]["/apis/example.dev/v1/namespaces/{namespace}/widgets/{name}/scale"];
+    assert_eq!(scale["get"]["operationId"], "readExampleDevV1NamespacedWidgetScale");
+    assert_eq!(scale["get"]["x-kubernetes-group-version-kind"]["kind"], "Widget");
+}
+
+#[test]
+fn version_2_has_everything_in_one_document() {
+    let document = document(&["v2"]);
+    assert_eq!(
+        (&document["swagger"], &document["info"]["title"]),
+        (&json!("2.0"), &json!("Kubernetes"))
+    );
+    let definitions = &document["definitions"];
+    let containers = &definitions["io.k8s.api.core.v1.PodSpec"]["properties"]["containers"];
+    assert_eq!(containers["x-kubernetes-patch-merge-key"], "name");
+    let widget = &definitions["dev.example.v1.Widget"];
+    assert_eq!(
+        widget["properties"]["spec"]["properties"]["port"],
+        json!({"x-kubernetes-int-or-string": true})
+    );
+    assert_eq!(
+        widget["properties"]["metadata"]["$ref"],
+        "#/definitions/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+    );
+    let path = "/apis/example.dev/v1/namespaces/{namespace}/widgets/{name}";
+    let parameters = document["paths"][path]["patch"]["parameters"].as_array().unwrap();
+    assert!(parameters.iter().any(|it| it["name"] == "dryRun" && it["in"] == "query"));
+}
+
+#[test]
+fn a_hash_makes_an_answer_last_and_a_stale_one_leads_to_the_new() {
+    let plain = get(&["v3", "api", "v1"], "", &[]);
+    assert_eq!(header(&plain, CACHE_CONTROL), "no-cache, private");
+    let hash = header(&plain, ETAG).trim_matches('"').to_owned();
+    let lasting = get(&["v3", "api", "v1"], &format!("hash={hash}"), &[]);
+    assert_eq!(header(&lasting, CACHE_CONTROL), FOR_EVER);
+    let stale = get(&["v3", "api", "v1"], "hash=BAD", &[]);
+    assert_eq!(stale.status(), StatusCode::MOVED_PERMANENTLY);
+    assert_eq!(header(&stale, LOCATION), format!("/openapi/v3/api/v1?hash={hash}"));
+}
+
+#[test]
+fn who_has_a_document_is_not_sent_it_again() {
+    for path in [&["v3"][..], &["v3", "api", "v1"], &["v2"]] {
+        let etag = header(&get(path, "", &[]), ETAG).to_owned();
+        let again = get(path, "", &[(IF_NONE_MATCH, &etag)]);
+        assert_eq!(again.status(), StatusCode::NOT_MODIFIED, "{path:?}");
+        assert!(bytes(again).is_empty());
+    }
+}
+
+#[test]
+fn a_changed_definition_changes_the_hash_of_its_group_alone() {
+    let mut changed = widgets();
+    changed.map_at(&["spec"]).insert("preserveUnknownFields".to_owned(), true.into());
+    let (old, new) = (catalog(&widgets()), catalog(&changed));
+    let hash = |catalog: &Catalog, place| catalog.documents.openapi.hash(catalog, place).to_owned();
+    assert_eq!(hash(&old, "api/v1"), hash(&new, "api/v1"));
+    assert_ne!(hash(&old, "apis/example.dev/v1"), hash(&new, "apis/example.dev/v1"));
+}
+
+#[test]
+fn documents_go_out_packed_to_those_who_can_unpack() {
+    let packed = get(&["v2"], "", &[(ACCEPT_ENCODING, "deflate, gzip;q=0.9")]);
+    assert_eq!(header(&packed, CONTENT_ENCODING), "gzip");
+    let unpacked = kept::Packed(bytes(packed).into()).unpack();
+    let plain = get(&["v2"], "", &[]);
+    assert_eq!(header(&plain, CONTENT_ENCODING), "");
+    assert_eq!(unpacked, bytes(plain));
+}
+
+#[test]
+fn kubectl_gets_version_2_as_protobuf() {
+    let response = get(&["v2"], "", &[(ACCEPT, PROTOBUF_DEPRECATED)]);
+    assert_eq!(header(&response, CONTENT_TYPE), PROTOBUF);
+    assert!(bytes(response).starts_with(b"\x0a\x032.0"));
+}
+
+#[test]
+fn what_cannot_be_written_is_not_acceptable() {
+    let protobuf = "application/com.github.proto-openapi.spec.v3@v1.0+protobuf";
+    let refused = get(&["v3", "api", "v1"], "", &[(ACCEPT, protobuf)]);
+    assert_eq!(refused.status(), StatusCode::NOT_ACCEPTABLE);
+    let json = format!("{protobuf}, application/json");
+    assert_eq!(get(&["v3", "api", "v1"], "", &[(ACCEPT, &json)]).status(), StatusCode::OK);
+    assert_eq!(get(&["v2"], "", &[(ACCEPT, "text/html")]).status(), StatusCode::NOT_ACCEPTABLE);
+}
+
+#[test]
+fn an_unknown_document_is_not_found() {
+    let response = get(&["v3", "apis", "none.example.com", "v1"], "", &[]);
+    assert_eq!(response.status(), StatusCode::NOT_FOUND);
+    assert_eq!(header(&response, CONTENT_TYPE), "");
+    assert_eq!(get(&["v1"], "", &[]).status(), StatusCode::NOT_FOUND);
+}

@@ -1,0 +1,59 @@
+//! What is held against an object: its schema first, then the rules of its kind.
+
+use crate::context::Cx;
+use crate::registry::Part;
+use kinds::resource::Shape;
+use kinds::{Resource, apiextensions};
+use machinery::{Faults, Object, meta};
+
+/// Judges what every object has.
+pub(crate) fn metadata(resource: &Resource, object: &Object, faults: &mut Faults) {
+    let name = resource.behavior.validate_name;
+    meta::validate_object_meta(object, resource.namespaced, name, faults);
+    if !resource.custom {
+        meta::validate_builtin_finalizers(object, faults);
+    }
+}
+
+/// Judges a new object, which is in the hub version.
+pub(crate) fn create(cx: &Cx, object: &Object, faults: &mut Faults) {
+    let resource = cx.resource();
+    if let Shape::Structural(schema) = &resource.hub().shape {
+        schema.validate(object.map(), None, faults);
+        scale(cx, object, faults);
+    }
+    match resource.behavior.validate_in {
+        Some(validate) => validate(object, None, &resource.api_version(cx.version()), faults),
+        None => (resource.behavior.validate)(object, faults),
+    }
+}
+
+/// Judges the change of an object.
+pub(crate) fn update(cx: &Cx, new: &Object, old: &Object, part: Part, faults: &mut Faults) {
+    let resource = cx.resource();
+    if let Shape::Structural(schema) = &resource.hub().shape {
+        match part {
+            Part::Status => schema.validate_status(new.map(), old.map(), faults),
+            Part::Main | Part::Own(..) | Part::Posted => {
+                schema.validate(new.map(), Some(old.map()), faults)
+            }
+        }
+        scale(cx, new, faults);
+    }
+    match (part, resource.behavior.validate_in) {
+        (Part::Main, Some(validate)) => {
+            validate(new, Some(old), &resource.api_version(cx.version()), faults);
+        }
+        (Part::Main, None) => (resource.behavior.validate_update)(new, old, faults),
+        (Part::Status, _) => (resource.behavior.validate_status)(new, old, faults),
+        (Part::Own(_, validate), _) => validate(new, old, faults),
+        (Part::Posted, _) => {}
+    }
+}
+
+/// The numbers that `/scale` shows must be numbers that it can show.
+fn scale(cx: &Cx, object: &Object, faults: &mut Faults) {
+    if let Some(scale) = &cx.version().scale {
+        apiextensions::custom::validate_scale(scale, object, faults);
+    }
+}

@@ -1,0 +1,166 @@
+//! What the server reads from: every object, and the recent history of every resource, in memory.
+//!
+//! One task, the feeder, follows the store's log and applies each change to the cache of the
+//! resource that it belongs to. Reads take a snapshot; watches read the log of changes. A read that
+//! must be current waits until the feeder has applied the store's current revision, which for a
+//! store in this process is next to no time.
+//!
+//! ```text
+//! store ── event ──▶ feeder ──▶ ResourceCache ── snapshot ──▶ get, list
+//!                                            └── log ───────▶ watch
+//! ```
+
+mod entry;
+mod resource_cache;
+
+pub(crate) use entry::{Entry, Head};
+pub(crate) use resource_cache::{Change, ResourceCache, Snapshot};
+
+use arc_swap::ArcSwap;
+use keel::Tasks;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use store::{Error, Event, Revision, Store};
+use tokio::sync::watch;
+
+/// All keys of the API live below this one.
+pub(crate) const ROOT: &str = "/registry/";
+
+/// See the [module documentation](self).
+pub(crate) struct WatchCache {
+    store: Arc<dyn Store>,
+    caches: ArcSwap<HashMap<Arc<str>, Arc<ResourceCache>>>,
+    /// Held while a cache is added, so that two do not add the same one.
+    adding: Mutex<()>,
+    /// Every change up to this revision can be read.
+    applied: watch::Sender<Revision>,
+}
+
+impl WatchCache {
+    /// Loads everything, keeps up with the store from then on, and ends with `tasks`.
+    pub(crate) async fn start(
+        store: Arc<dyn Store>,
+        prefixes: &[String],
+        tasks: &Tasks,
+    ) -> Result<Arc<Self>, Error> {
+        let cache = Arc::new(Self {
+            store: Arc::clone(&store),
+            caches: ArcSwap::default(),
+            adding: Mutex::new(()),
+            applied: watch::Sender::new(0),
+        });
+        // As much history as the store still has, so that a watch may resume from before a restart.
+        let (mut events, floor) = match store.watch(ROOT, 0) {
+            Err(Error::Compacted { oldest, .. }) => (store.watch(ROOT, oldest)?, oldest),
+            other => (other?, 0),
+        };
+        for prefix in prefixes {
+            cache.of_prefix(prefix);
+        }
+        let page = store.range(ROOT, None, usize::MAX, None).await?;
+        for record in &page.records {
+            if let Some(of) = cache.of_key(&record.key) {
+                of.load(record);
+            }
+        }
+        for of in cache.caches.load().values() {
+            of.loaded(page.revision, floor);
+        }
+        cache.applied.send_replace(page.revision);
+        let feeder = Arc::clone(&cache);
+        let stop = tasks.shutdown();
+        tasks.spawn("watch-cache", async move {
+            tokio::pin!(stop);
+            loop {
+                let batch = tokio::select! {
+                    batch = events.next() => batch,
+                    () = &mut stop => return,
+                };
+                match batch {
+                    Ok(batch) => feeder.apply(&batch),
+                    Err(Error::Closed) => return,
+                    // The feeder reads faster than anything writes; if it ever fell off the log,
+                    // what it serves would be wrong, and wrong is worse than gone.
+                    Err(error) => {
+                        tracing::error!(%error, "the watch cache lost the store's log");
+                        return;
+                    }
+                }
+            }
+        });
+        Ok(cache)
+    }
+
+    fn apply(&self, batch: &[Event]) {
+        let Some(last) = batch.last().map(|it| it.revision) else { return };
+        let mut touched: Vec<Arc<ResourceCache>> = Vec::new();
+        for event in batch {
+            let Some(of) = self.of_key(&event.key) else { continue };
+            of.apply(event);
+            if !touched.iter().any(|it| Arc::ptr_eq(it, &of)) {
+                touched.push(of);
+            }
+        }
+        self.applied.send_if_modified(|applied| {
+            let newer = last > *applied;
+            *applied = last.max(*applied);
+            newer
+        });
+        for of in touched {
+            of.wake(last);
+        }
+    }
+
+    /// The cache of the resource whose objects are kept below `prefix`, made if there is none.
+    pub(crate) fn of_prefix(&self, prefix: &str) -> Arc<ResourceCache> {
+        if let Some(found) = self.caches.load().get(prefix) {
+            return Arc::clone(found);
+        }
+        let _adding = self.adding.lock().expect("nothing panics while it adds a cache");
+        let caches = self.caches.load();
+        if let Some(found) = caches.get(prefix) {
+            return Arc::clone(found);
+        }
+        let made = Arc::new(ResourceCache::new(prefix, *self.applied.borrow()));
+        let mut more = HashMap::clone(&caches);
+        more.insert(Arc::from(prefix), Arc::clone(&made));
+        self.caches.store(Arc::new(more));
+        made
+    }
+
+    /// The cache that `key` belongs to: `/registry/pods/…` or `/registry/<group>/<plural>/…`.
+    fn of_key(&self, key: &str) -> Option<Arc<ResourceCache>> {
+        let rest = key.strip_prefix(ROOT)?;
+        let first = rest.find('/')?;
+        let caches = self.caches.load();
+        if let Some(found) = caches.get(&key[..ROOT.len() + first]) {
+            return Some(Arc::clone(found));
+        }
+        let second = first + 1 + rest[first + 1..].find('/')?;
+        let prefix = &key[..ROOT.len() + second];
+        match caches.get(prefix) {
+            Some(found) => Some(Arc::clone(found)),
+            None => Some(self.of_prefix(prefix)),
+        }
+    }
+
+    /// The revision up to which everything can be read.
+    pub(crate) fn applied(&self) -> Revision {
+        *self.applied.borrow()
+    }
+
+    /// Waits until `revision` can be read.
+    pub(crate) async fn reach(&self, revision: Revision) {
+        if self.applied() < revision {
+            // The sender lives in `self`, so the wait cannot fail.
+            let _ = self.applied.subscribe().wait_for(|applied| *applied >= revision).await;
+        }
+    }
+
+    /// Waits until everything that was written before this call can be read.
+    pub(crate) async fn catch_up(&self) -> Result<(), Error> {
+        let revision = self.store.revision().await?;
+        self.reach(revision).await;
+        Ok(())
+    }
+}

@@ -1,0 +1,338 @@
+//! [`ResourceCache`]: one resource's objects and the log of their recent changes.
+//!
+//! Invariants:
+//! - `snapshot` is the state after the last change in the log;
+//! - the log holds every change after `floor`, in revision order, without gaps;
+//! - a watcher is a revision: it has seen everything up to there and asks for what came after.
+
+use super::entry::Entry;
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use imbl::OrdMap;
+use std::collections::VecDeque;
+use std::ops::Bound;
+use std::sync::{Arc, Mutex};
+use store::{Event, Record, Revision};
+use tokio::sync::watch;
+
+/// More changes than this are forgotten, oldest first. Who is further behind must list again.
+const MAX_CHANGES: usize = 20_000;
+
+/// The same for the bytes that the changes hold.
+const MAX_BYTES: usize = 64 << 20;
+
+/// How many lists that are being read in pages are kept as they were.
+const MAX_PINS: usize = 64;
+
+/// See the [module documentation](self).
+pub(crate) struct ResourceCache {
+    prefix: Arc<str>,
+    snapshot: ArcSwap<Snapshot>,
+    state: Mutex<State>,
+    changed: watch::Sender<Revision>,
+}
+
+/// All objects of a resource at one revision.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Snapshot {
+    /// By key.
+    pub entries: OrdMap<Arc<str>, Arc<Entry>>,
+    /// Of the last change to this resource, or of the load.
+    pub revision: Revision,
+}
+
+impl Snapshot {
+    /// The objects whose keys begin with `prefix`, from `start` on, in the order of their keys.
+    pub(crate) fn under<'a>(
+        &'a self,
+        prefix: &'a str,
+        start: Option<&'a str>,
+    ) -> impl Iterator<Item = &'a Arc<Entry>> {
+        let from = (Bound::Included(start.unwrap_or(prefix)), Bound::Unbounded);
+        self.entries
+            .range::<(Bound<&str>, Bound<&str>), str>(from)
+            .take_while(move |(key, _)| key.starts_with(prefix))
+            .map(|(_, entry)| entry)
+    }
+}
+
+/// One change of one object.
+#[derive(Debug)]
+pub(crate) struct Change {
+    /// When.
+    pub revision: Revision,
+    /// Before; None if it was created.
+    pub old: Option<Arc<Entry>>,
+    /// After; None if it was deleted.
+    pub new: Option<Arc<Entry>>,
+    /// Encoded once for each form in which somebody watches, and shared by all who do.
+    encoded: Mutex<Vec<(EncodingKey, Bytes)>>,
+}
+
+/// What distinguishes one encoding of a change from another.
+pub(crate) type EncodingKey = (&'static str, usize, u8);
+
+/// The asked-for history is gone; `floor` is the oldest revision from which a watch may begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TooOld {
+    /// See the type.
+    pub floor: Revision,
+}
+
+#[derive(Default)]
+struct State {
+    changes: VecDeque<Arc<Change>>,
+    bytes: usize,
+    floor: Revision,
+    pins: VecDeque<Arc<Snapshot>>,
+}
+
+impl ResourceCache {
+    /// An empty one, of which nothing is known before `floor`.
+    pub(crate) fn new(prefix: &str, floor: Revision) -> Self {
+        Self {
+            prefix: prefix.into(),
+            snapshot: ArcSwap::from_pointee(Snapshot { revision: floor, ..Snapshot::default() }),
+            state: Mutex::new(State { floor, ..State::default() }),
+            changed: watch::Sender::new(floor),
+        }
+    }
+
+    /// Takes in a record at the start, before anybody reads.
+    pub(crate) fn load(&self, record: &Record) {
+        let entry = Arc::new(Entry::of(record, self.prefix.len()));
+        self.snapshot.rcu(|snapshot| {
+            let mut snapshot = Snapshot::clone(snapshot);
+            snapshot.entries.insert(Arc::clone(&entry.key), Arc::clone(&entry));
+            snapshot
+        });
+    }
+
+    /// Ends the loading: what is here is the state at `revision`, and the store will tell again
+    /// what happened since `floor`.
+    pub(crate) fn loaded(&self, revision: Revision, floor: Revision) {
+        self.lock().floor = floor;
+        self.snapshot.rcu(|snapshot| Snapshot { revision, ..Snapshot::clone(snapshot) });
+    }
+
+    /// Takes in a change. One from before the load goes to the log alone.
+    pub(crate) fn apply(&self, event: &Event) {
+        let mut state = self.lock();
+        let snapshot = self.snapshot.load();
+        let old = match (&event.old, snapshot.entries.get(&event.key)) {
+            (None, _) => None,
+            (Some(record), Some(entry)) if entry.revision == record.modified => {
+                Some(Arc::clone(entry))
+            }
+            (Some(record), _) => Some(Arc::new(Entry::of(record, self.prefix.len()))),
+        };
+        let new = event.new.as_ref().map(|it| Arc::new(Entry::of(it, self.prefix.len())));
+        if event.revision > snapshot.revision {
+            let mut entries = snapshot.entries.clone();
+            match &new {
+                Some(entry) => entries.insert(Arc::clone(&entry.key), Arc::clone(entry)),
+                None => entries.remove(&event.key),
+            };
+            self.snapshot.store(Arc::new(Snapshot { entries, revision: event.revision }));
+        }
+        state.push(Arc::new(Change {
+            revision: event.revision,
+            old,
+            new,
+            encoded: Mutex::default(),
+        }));
+    }
+
+    /// Wakes the watchers after all of a batch is in.
+    pub(crate) fn wake(&self, revision: Revision) {
+        self.changed.send_replace(revision);
+    }
+
+    /// Wakes up whenever there may be something new.
+    pub(crate) fn subscribe(&self) -> watch::Receiver<Revision> {
+        self.changed.subscribe()
+    }
+
+    /// The objects as they are now.
+    pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
+        self.snapshot.load_full()
+    }
+
+    /// One object as it is now.
+    pub(crate) fn get(&self, key: &str) -> Option<Arc<Entry>> {
+        self.snapshot.load().entries.get(key).cloned()
+    }
+
+    /// Up to `limit` changes after `revision`.
+    pub(crate) fn after(
+        &self,
+        revision: Revision,
+        limit: usize,
+    ) -> Result<Vec<Arc<Change>>, TooOld> {
+        let state = self.lock();
+        if revision < state.floor {
+            return Err(TooOld { floor: state.floor });
+        }
+        let from = state.changes.partition_point(|it| it.revision <= revision);
+        Ok(state.changes.range(from..).take(limit).cloned().collect())
+    }
+
+    /// The objects as they were at `revision`, found by undoing what came after.
+    pub(crate) fn at(&self, revision: Revision) -> Result<Arc<Snapshot>, TooOld> {
+        let state = self.lock();
+        let now = self.snapshot.load_full();
+        if now.revision <= revision {
+            return Ok(now);
+        }
+        if let Some(pinned) = state.pins.iter().find(|it| it.revision == revision) {
+            return Ok(Arc::clone(pinned));
+        }
+        if revision < state.floor {
+            return Err(TooOld { floor: state.floor });
+        }
+        let mut entries = now.entries.clone();
+        for change in state.changes.iter().rev().take_while(|it| it.revision > revision) {
+            match (&change.old, &change.new) {
+                (Some(old), _) => entries.insert(Arc::clone(&old.key), Arc::clone(old)),
+                (None, Some(new)) => entries.remove(&new.key),
+                (None, None) => None,
+            };
+        }
+        Ok(Arc::new(Snapshot { entries, revision }))
+    }
+
+    /// Keeps `snapshot`, at the revision that its readers were told, for those who read it in
+    /// pages. When there are too many, the oldest is forgotten: its reader gets 410 and begins
+    /// again.
+    pub(crate) fn pin(&self, snapshot: &Snapshot, revision: Revision) {
+        let mut state = self.lock();
+        if state.pins.iter().any(|it| it.revision == revision) {
+            return;
+        }
+        if state.pins.len() == MAX_PINS {
+            state.pins.pop_front();
+        }
+        let entries = snapshot.entries.clone();
+        state.pins.push_back(Arc::new(Snapshot { entries, revision }));
+    }
+
+    /// Shows every object as `rewrite` makes it, where that returns something: a definition's
+    /// schema has changed, and its new defaults hold for what is stored already.
+    pub(crate) fn rewrite(&self, rewrite: impl Fn(&Entry) -> Option<Entry>) {
+        let state = self.lock();
+        let now = self.snapshot.load();
+        let mut entries = now.entries.clone();
+        for (key, entry) in &now.entries {
+            if let Some(rewritten) = rewrite(entry) {
+                entries.insert(Arc::clone(key), Arc::new(rewritten));
+            }
+        }
+        self.snapshot.store(Arc::new(Snapshot { entries, revision: now.revision }));
+        drop(state);
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().expect("nothing panics while it holds the log")
+    }
+}
+
+impl State {
+    fn push(&mut self, change: Arc<Change>) {
+        self.bytes += change.len();
+        self.changes.push_back(change);
+        while self.changes.len() > MAX_CHANGES || self.bytes > MAX_BYTES {
+            let Some(oldest) = self.changes.pop_front() else { break };
+            self.bytes -= oldest.len();
+            self.floor = oldest.revision;
+        }
+    }
+}
+
+impl Change {
+    fn len(&self) -> usize {
+        self.new.as_ref().map_or(64, |it| it.len())
+    }
+
+    /// The bytes of this change in one form, made by `encode` for the first who asks.
+    pub(crate) fn encoded(&self, key: EncodingKey, encode: impl FnOnce() -> Vec<u8>) -> Bytes {
+        let mut encoded = self.encoded.lock().expect("nothing panics while it encodes");
+        if let Some((_, bytes)) = encoded.iter().find(|(it, _)| *it == key) {
+            return bytes.clone();
+        }
+        let bytes = Bytes::from(encode());
+        encoded.push((key, bytes.clone()));
+        bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PREFIX: &str = "/registry/things";
+
+    fn record(name: &str, revision: Revision) -> Arc<Record> {
+        Arc::new(Record {
+            key: format!("{PREFIX}/{name}").into(),
+            value: format!(r#"{{"apiVersion":"v1","kind":"T","metadata":{{"name":"{name}"}}}}"#)
+                .into(),
+            created: revision,
+            modified: revision,
+            expires: None,
+        })
+    }
+
+    /// Applies `script` ("+a ~a -a": add, update, delete), one revision a step, from revision 1.
+    fn fed(script: &str) -> ResourceCache {
+        let cache = ResourceCache::new(PREFIX, 0);
+        for (revision, step) in (1..).zip(script.split_whitespace()) {
+            let (sign, name) = step.split_at(1);
+            let new = (sign != "-").then(|| record(name, revision));
+            let key: Arc<str> = format!("{PREFIX}/{name}").into();
+            let old = cache.get(&key).map(|it| record(name, it.revision));
+            cache.apply(&Event { revision, key, new, old });
+        }
+        cache
+    }
+
+    fn names(snapshot: &Snapshot) -> String {
+        snapshot.entries.values().map(|it| format!("{}@{} ", it.name(), it.revision)).collect()
+    }
+
+    #[test]
+    fn the_past_is_found_by_undoing() {
+        let cache = fed("+a +b ~a -b +c");
+        assert_eq!(names(&cache.snapshot()), "a@3 c@5 ");
+        assert_eq!(names(&cache.at(3).unwrap()), "a@3 b@2 ");
+        assert_eq!(names(&cache.at(1).unwrap()), "a@1 ");
+        assert_eq!(names(&cache.at(0).unwrap()), "");
+    }
+
+    #[test]
+    fn a_watcher_gets_what_came_after_it() {
+        let cache = fed("+a +b ~a -b");
+        let seen: Vec<_> = cache.after(2, 10).unwrap().iter().map(|it| it.revision).collect();
+        assert_eq!(seen, [3, 4]);
+        assert!(cache.after(4, 10).unwrap().is_empty());
+    }
+
+    #[test]
+    fn who_is_older_than_the_log_is_told_so() {
+        let cache = ResourceCache::new(PREFIX, 10);
+        assert_eq!(cache.after(9, 1).unwrap_err(), TooOld { floor: 10 });
+        assert_eq!(cache.at(9).unwrap_err(), TooOld { floor: 10 });
+        assert!(cache.after(10, 1).is_ok());
+    }
+
+    #[test]
+    fn a_pinned_list_outlives_the_log() {
+        let cache = fed("+a +b");
+        cache.pin(&cache.snapshot(), 2);
+        for revision in 3..(3 + MAX_CHANGES as Revision + 5) {
+            let key: Arc<str> = format!("{PREFIX}/z").into();
+            cache.apply(&Event { revision, key, new: Some(record("z", revision)), old: None });
+        }
+        assert!(cache.at(3).is_err());
+        assert_eq!(names(&cache.at(2).unwrap()), "a@1 b@2 ");
+    }
+}

@@ -1,0 +1,328 @@
+//! [`Clock`]: what time it is, and waiting for a later one; real, or moved by hand.
+//!
+//! ```
+//! # use {keel::{Clock, Timestamp}, std::time::Duration};
+//! let clock = Clock::manual(Timestamp::from_seconds(100));
+//! clock.advance(Duration::from_millis(1500));
+//! assert_eq!((clock.now().seconds(), clock.now().nanos()), (101, 500_000_000));
+//! ```
+//!
+//! No other file asks the operating system for the time.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    future::Future,
+    mem,
+    ops::{Add, Sub},
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll, Waker},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+/// The system's time may be set by an administrator while somebody sleeps; a sleeper looks at the
+/// clock again after this long.
+const LONGEST_NAP: Duration = Duration::from_secs(10);
+
+/// A handle on a source of time; clones share it.
+#[derive(Clone)]
+pub struct Clock(Source);
+
+#[derive(Clone)]
+enum Source {
+    System,
+    Manual(Arc<Mutex<Hand>>),
+}
+
+/// The state of a manual clock.
+struct Hand {
+    now: Timestamp,
+    /// Tells sleepers with the same deadline apart, and keeps them in the order of their arrival.
+    arrivals: u64,
+    sleepers: BTreeMap<(Timestamp, u64), Waker>,
+}
+
+impl Clock {
+    /// The operating system's time.
+    pub fn system() -> Self {
+        Self(Source::System)
+    }
+
+    /// A clock that stands at `start` until [`advance`](Self::advance) moves it.
+    pub fn manual(start: Timestamp) -> Self {
+        let hand = Hand { now: start, arrivals: 0, sleepers: BTreeMap::new() };
+        Self(Source::Manual(Arc::new(Mutex::new(hand))))
+    }
+
+    /// The present time.
+    #[allow(clippy::disallowed_methods, reason = "this is the one place that asks the system")]
+    pub fn now(&self) -> Timestamp {
+        match &self.0 {
+            Source::System => {
+                // A machine whose clock stands before 1970 is served as if it were 1970.
+                let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+                Timestamp::from_seconds(0) + since
+            }
+            Source::Manual(hand) => lock(hand).now,
+        }
+    }
+
+    /// The present time in nanoseconds since 1970.
+    pub fn now_unix_nanos(&self) -> i64 {
+        let now = self.now();
+        now.seconds.saturating_mul(1_000_000_000).saturating_add(i64::from(now.nanos))
+    }
+
+    /// Waits for `duration`.
+    pub async fn sleep(&self, duration: Duration) {
+        match &self.0 {
+            Source::System => tokio::time::sleep(duration).await,
+            Source::Manual(_) => self.sleep_until(self.now() + duration).await,
+        }
+    }
+
+    /// Waits until the clock shows `deadline` or later.
+    pub async fn sleep_until(&self, deadline: Timestamp) {
+        match &self.0 {
+            Source::System => loop {
+                let left = deadline.since(self.now());
+                if left.is_zero() {
+                    return;
+                }
+                tokio::time::sleep(left.min(LONGEST_NAP)).await;
+            },
+            Source::Manual(hand) => {
+                ManualSleep { hand: Arc::clone(hand), deadline, arrival: None }.await;
+            }
+        }
+    }
+
+    /// Moves a manual clock forward and wakes the sleepers whose time has come, the earliest
+    /// deadline first.
+    ///
+    /// # Panics
+    /// On a system clock, which nobody can move.
+    pub fn advance(&self, duration: Duration) {
+        let hand = self.hand();
+        let due = {
+            let mut hand = lock(hand);
+            let now = hand.now + duration;
+            hand.now = now;
+            let later = hand.sleepers.split_off(&(now, u64::MAX));
+            mem::replace(&mut hand.sleepers, later)
+        };
+        // Outside of the lock: a waker may run the sleeper on the spot.
+        for waker in due.into_values() {
+            waker.wake();
+        }
+    }
+
+    /// The earliest deadline that somebody sleeps for on a manual clock, for tests that jump from
+    /// one thing that happens to the next.
+    ///
+    /// # Panics
+    /// On a system clock, which does not know its sleepers.
+    pub fn next_deadline(&self) -> Option<Timestamp> {
+        lock(self.hand()).sleepers.keys().next().map(|(deadline, _)| *deadline)
+    }
+
+    fn hand(&self) -> &Mutex<Hand> {
+        let Source::Manual(hand) = &self.0 else {
+            unreachable!("only a manual clock is moved by hand");
+        };
+        hand
+    }
+}
+
+impl fmt::Debug for Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Source::System => f.write_str("Clock::system"),
+            Source::Manual(hand) => write!(f, "Clock::manual at {}", lock(hand).now),
+        }
+    }
+}
+
+fn lock(hand: &Mutex<Hand>) -> MutexGuard<'_, Hand> {
+    hand.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Registers its waker with the clock while it waits, and takes it away when dropped.
+struct ManualSleep {
+    hand: Arc<Mutex<Hand>>,
+    deadline: Timestamp,
+    arrival: Option<u64>,
+}
+
+impl Future for ManualSleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let shared = Arc::clone(&self.hand);
+        let mut hand = lock(&shared);
+        if self.deadline <= hand.now {
+            return Poll::Ready(());
+        }
+        let arrival = *self.arrival.get_or_insert_with(|| {
+            hand.arrivals += 1;
+            hand.arrivals
+        });
+        hand.sleepers.insert((self.deadline, arrival), context.waker().clone());
+        Poll::Pending
+    }
+}
+
+impl Drop for ManualSleep {
+    fn drop(&mut self) {
+        if let Some(arrival) = self.arrival {
+            lock(&self.hand).sleepers.remove(&(self.deadline, arrival));
+        }
+    }
+}
+
+/// A point in time: seconds and nanoseconds since 1970 in UTC, without leap seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timestamp {
+    seconds: i64,
+    /// Below 1,000,000,000; counted forward even before 1970.
+    nanos: u32,
+}
+
+impl Timestamp {
+    /// The start of second `seconds` since 1970.
+    pub const fn from_seconds(seconds: i64) -> Self {
+        Self { seconds, nanos: 0 }
+    }
+
+    /// `nanos` nanoseconds after the start of second `seconds`; a billion and more carry over.
+    pub const fn new(seconds: i64, nanos: u32) -> Self {
+        let carried = seconds.saturating_add((nanos / 1_000_000_000) as i64);
+        Self { seconds: carried, nanos: nanos % 1_000_000_000 }
+    }
+
+    /// Whole seconds since 1970.
+    pub const fn seconds(self) -> i64 {
+        self.seconds
+    }
+
+    /// Nanoseconds within the second.
+    pub const fn nanos(self) -> u32 {
+        self.nanos
+    }
+
+    /// How long after `earlier` this is; zero if it is not after it.
+    pub fn since(self, earlier: Self) -> Duration {
+        if self <= earlier {
+            return Duration::ZERO;
+        }
+        // A difference of nanoseconds alone may be negative; in sum with the seconds it is not.
+        let seconds = self.seconds.abs_diff(earlier.seconds);
+        match self.nanos.checked_sub(earlier.nanos) {
+            Some(nanos) => Duration::new(seconds, nanos),
+            None => Duration::new(seconds - 1, 1_000_000_000 + self.nanos - earlier.nanos),
+        }
+    }
+}
+
+impl Add<Duration> for Timestamp {
+    type Output = Self;
+
+    /// Stays at the last representable second when the sum lies beyond it.
+    fn add(self, duration: Duration) -> Self {
+        let seconds = self.seconds.saturating_add_unsigned(duration.as_secs());
+        Self::new(seconds, self.nanos + duration.subsec_nanos())
+    }
+}
+
+impl Sub<Duration> for Timestamp {
+    type Output = Self;
+
+    /// Stays at the first representable second when the difference lies before it.
+    fn sub(self, duration: Duration) -> Self {
+        let seconds = self.seconds.saturating_sub_unsigned(duration.as_secs());
+        match self.nanos.checked_sub(duration.subsec_nanos()) {
+            Some(nanos) => Self::new(seconds, nanos),
+            None => Self::new(
+                seconds.saturating_sub(1),
+                1_000_000_000 + self.nanos - duration.subsec_nanos(),
+            ),
+        }
+    }
+}
+
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{:09}", self.seconds, self.nanos)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Tasks;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn arithmetic_carries_and_borrows() {
+        let late = Timestamp::new(1, 900_000_000) + Duration::from_millis(200);
+        assert_eq!(late, Timestamp::new(2, 100_000_000));
+        assert_eq!(late - Duration::from_millis(200), Timestamp::new(1, 900_000_000));
+        assert_eq!(late.since(Timestamp::new(1, 900_000_000)), Duration::from_millis(200));
+        assert_eq!(Timestamp::from_seconds(1).since(late), Duration::ZERO);
+        assert_eq!(Timestamp::from_seconds(-5).since(Timestamp::from_seconds(-7)), 2 * SECOND);
+    }
+
+    #[test]
+    fn the_far_future_does_not_overflow() {
+        let end = Timestamp::from_seconds(i64::MAX) + SECOND;
+        assert_eq!(end.seconds(), i64::MAX);
+    }
+
+    #[test]
+    fn the_system_clock_is_past_2024() {
+        assert!(Clock::system().now() > Timestamp::from_seconds(1_704_067_200));
+        assert!(Clock::system().now_unix_nanos() > 1_704_067_200_000_000_000);
+    }
+
+    #[tokio::test]
+    async fn sleepers_wake_when_their_time_comes_and_not_before() {
+        let clock = Clock::manual(Timestamp::from_seconds(0));
+        let tasks = Tasks::new();
+        let (tell, mut told) = tokio::sync::mpsc::channel(8);
+        for seconds in [3, 1, 2] {
+            let (clock, tell) = (clock.clone(), tell.clone());
+            tasks.spawn("sleeper", async move {
+                clock.sleep_until(Timestamp::from_seconds(0) + seconds * SECOND).await;
+                tell.send(seconds).await.unwrap();
+            });
+        }
+        while lock(clock.hand()).sleepers.len() < 3 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(clock.next_deadline(), Some(Timestamp::from_seconds(1)));
+        clock.advance(2 * SECOND);
+        assert_eq!((told.recv().await, told.recv().await), (Some(1), Some(2)));
+        assert!(told.try_recv().is_err());
+        clock.advance(SECOND);
+        assert_eq!(told.recv().await, Some(3));
+    }
+
+    #[tokio::test]
+    async fn a_cancelled_sleeper_leaves_nothing_behind() {
+        let clock = Clock::manual(Timestamp::from_seconds(0));
+        tokio::select! {
+            biased;
+            () = clock.sleep(SECOND) => unreachable!("nobody moves the clock"),
+            () = std::future::ready(()) => {}
+        }
+        assert_eq!(clock.next_deadline(), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_system_sleeper_wakes() {
+        Clock::system().sleep(SECOND).await;
+        Clock::system().sleep_until(Timestamp::from_seconds(1)).await;
+    }
+}

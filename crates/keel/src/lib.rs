@@ -1,0 +1,15 @@
+//! What every other crate rests on: time, chance, tasks and retries, all passed in by the caller.
+//!
+//! Nothing here is global. Two planes in one process have a [`Clock`], an [`Entropy`] and a
+//! [`Tasks`] each, so a test drives the time of one plane, replays its seed, and knows that all of
+//! its tasks are gone when it ends.
+
+mod clock;
+mod entropy;
+mod tasks;
+mod backoff;
+
+pub use backoff::Backoff;
+pub use clock::{Clock, Timestamp};
+pub use entropy::Entropy;
+pub use tasks::{Tasks, Unclean};

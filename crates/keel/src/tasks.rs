@@ -1,0 +1,360 @@
+//! [`Tasks`]: every task has a name and a parent, and is joined at shutdown.
+//!
+//! ```text
+//! plane ─┬─ store ─┬─ commit      plane.stop(…) asks all five and waits for them;
+//!        │         └─ sweep       store.stop(…) asks and waits for two.
+//!        └─ server ── listen
+//! ```
+//!
+//! A task that panics is logged with its name, and [`Tasks::stop`] reports it. No other file
+//! starts tasks or threads.
+
+use std::{
+    any::Any,
+    collections::BTreeMap,
+    fmt,
+    future::{Future, poll_fn},
+    io,
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    pin::pin,
+    sync::{
+        Arc, Mutex, PoisonError, Weak,
+        atomic::{AtomicU64, Ordering},
+    },
+    task::Poll,
+    thread,
+    time::Duration,
+};
+
+use tokio::{
+    sync::watch,
+    task::{AbortHandle, JoinHandle},
+    time::{Instant, timeout_at},
+};
+
+/// A group of tasks that are stopped together; clones are the same group.
+#[derive(Clone)]
+pub struct Tasks(Arc<Scope>);
+
+struct Scope {
+    /// The names from the root down to here, such as `plane/store`; empty at the root.
+    path: String,
+    /// Keeps the way from the root to the grandchildren alive.
+    parent: Option<Arc<Scope>>,
+    children: Mutex<Vec<Weak<Scope>>>,
+    stopping: watch::Sender<bool>,
+    running: watch::Sender<BTreeMap<u64, Running>>,
+    panicked: Mutex<Vec<String>>,
+    started: AtomicU64,
+}
+
+struct Running {
+    name: String,
+    /// `None` for a thread, which cannot be aborted, and for a task that is just being started.
+    abort: Option<AbortHandle>,
+}
+
+/// A stop that was not clean.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", describe(.running, .panicked))]
+pub struct Unclean {
+    /// These did not end in time. The tasks among them were aborted, the threads still run.
+    pub running: Vec<String>,
+    /// These had panicked at some time since the start; the log says why.
+    pub panicked: Vec<String>,
+}
+
+impl Tasks {
+    /// The root of a tree of tasks.
+    pub fn new() -> Self {
+        Self(Scope::new(String::new(), None))
+    }
+
+    /// A group within this one: stopped with it, or before it on its own.
+    #[must_use]
+    pub fn child(&self, name: &str) -> Self {
+        let child = Scope::new(self.0.path_of(name), Some(Arc::clone(&self.0)));
+        let mut children = self.0.children.lock().unwrap_or_else(PoisonError::into_inner);
+        children.retain(|scope| scope.strong_count() > 0);
+        children.push(Arc::downgrade(&child));
+        // Under the lock of `children`, so that a stop either finds the child there or was seen
+        // by it.
+        child.stopping.send_replace(*self.0.stopping.borrow());
+        Self(child)
+    }
+
+    /// Starts a task on the current runtime. It should end soon after
+    /// [`shutdown`](Self::shutdown) resolves.
+    #[allow(clippy::disallowed_methods, reason = "this is the one place that starts tasks")]
+    pub fn spawn<F>(&self, name: &str, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future<Output: Send> + Send + 'static,
+    {
+        let entry = Scope::enter(&self.0, name);
+        let id = entry.id;
+        let handle = tokio::spawn(async move {
+            let mut future = pin!(future);
+            let polled = poll_fn(|context| {
+                match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
+                    Ok(poll) => poll.map(Ok),
+                    Err(panic) => Poll::Ready(Err(panic)),
+                }
+            });
+            let result = polled.await;
+            entry.leave(result)
+        });
+        let abort = handle.abort_handle();
+        self.0.running.send_if_modified(|running| {
+            if let Some(task) = running.get_mut(&id) {
+                task.abort = Some(abort);
+            }
+            false
+        });
+        handle
+    }
+
+    /// Starts a thread, for work that blocks. It should end soon after
+    /// [`is_stopping`](Self::is_stopping) says so, or when whoever feeds it is gone.
+    pub fn spawn_thread(&self, name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+        let entry = Scope::enter(&self.0, name);
+        thread::Builder::new().name(name.to_owned()).spawn(move || {
+            let result = catch_unwind(AssertUnwindSafe(work));
+            entry.leave(result);
+        })?;
+        Ok(())
+    }
+
+    /// Resolves when this group was asked to stop.
+    pub fn shutdown(&self) -> impl Future<Output = ()> + Send + 'static {
+        let mut stopping = self.0.stopping.subscribe();
+        async move {
+            // An error means that the whole group is gone, which is a stop as well.
+            let _ = stopping.wait_for(|stopping| *stopping).await;
+        }
+    }
+
+    /// Whether this group was asked to stop.
+    pub fn is_stopping(&self) -> bool {
+        *self.0.stopping.borrow()
+    }
+
+    /// Asks this group and all groups within it to stop, without waiting for them.
+    pub fn ask_to_stop(&self) {
+        for scope in self.0.tree() {
+            scope.stopping.send_replace(true);
+        }
+    }
+
+    /// Asks all tasks and threads of this group, and of the groups within it, to stop, and waits
+    /// for them; aborts the tasks that did not end within `patience`.
+    pub async fn stop(&self, patience: Duration) -> Result<(), Unclean> {
+        self.ask_to_stop();
+        let deadline = Instant::now() + patience;
+        // A task may have started another one while it ended: look until all is quiet.
+        while let Some(scope) = self.0.tree().into_iter().find(|scope| !scope.is_idle()) {
+            let mut running = scope.running.subscribe();
+            if timeout_at(deadline, running.wait_for(BTreeMap::is_empty)).await.is_err() {
+                break;
+            }
+        }
+        let mut still_running = Vec::new();
+        for scope in self.0.tree() {
+            for task in scope.running.borrow().values() {
+                still_running.push(task.name.clone());
+                if let Some(abort) = &task.abort {
+                    abort.abort();
+                }
+            }
+        }
+        let panicked = self.0.panicked.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if still_running.is_empty() && panicked.is_empty() {
+            return Ok(());
+        }
+        Err(Unclean { running: still_running, panicked })
+    }
+}
+
+impl Default for Tasks {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for Tasks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let running = self.0.running.borrow();
+        let names = running.values().map(|task| &task.name);
+        f.write_str("Tasks ")?;
+        f.debug_list().entries(names).finish()
+    }
+}
+
+impl Scope {
+    fn new(path: String, parent: Option<Arc<Self>>) -> Arc<Self> {
+        Arc::new(Self {
+            path,
+            parent,
+            children: Mutex::default(),
+            stopping: watch::Sender::new(false),
+            running: watch::Sender::new(BTreeMap::new()),
+            panicked: Mutex::default(),
+            started: AtomicU64::new(0),
+        })
+    }
+
+    fn path_of(&self, name: &str) -> String {
+        if self.path.is_empty() { name.to_owned() } else { format!("{}/{name}", self.path) }
+    }
+
+    fn enter(scope: &Arc<Self>, name: &str) -> Entry {
+        let id = scope.started.fetch_add(1, Ordering::Relaxed);
+        let name = scope.path_of(name);
+        let running = Running { name: name.clone(), abort: None };
+        scope.running.send_modify(|all| drop(all.insert(id, running)));
+        Entry { scope: Arc::clone(scope), id, name }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.running.borrow().is_empty()
+    }
+
+    /// This scope and all below it, parents first.
+    fn tree(self: &Arc<Self>) -> Vec<Arc<Self>> {
+        let mut tree = vec![Arc::clone(self)];
+        let mut next = 0;
+        while next < tree.len() {
+            let children = Arc::clone(&tree[next]);
+            let children = children.children.lock().unwrap_or_else(PoisonError::into_inner);
+            tree.extend(children.iter().filter_map(Weak::upgrade));
+            next += 1;
+        }
+        tree
+    }
+
+    /// A panic is reported by every group that the task belongs to.
+    fn record_panic(&self, name: &str) {
+        let mut scope = Some(self);
+        while let Some(group) = scope {
+            let mut panicked = group.panicked.lock().unwrap_or_else(PoisonError::into_inner);
+            panicked.push(name.to_owned());
+            scope = group.parent.as_deref();
+        }
+    }
+}
+
+/// Membership of one running task or thread; ends when dropped, also when the task is aborted.
+struct Entry {
+    scope: Arc<Scope>,
+    id: u64,
+    name: String,
+}
+
+impl Entry {
+    fn leave<T>(self, result: Result<T, Box<dyn Any + Send>>) -> T {
+        result.unwrap_or_else(|panic| {
+            let message = panic_message(&*panic);
+            tracing::error!(task = self.name, message, "a task panicked");
+            self.scope.record_panic(&self.name);
+            drop(self);
+            resume_unwind(panic)
+        })
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        self.scope.running.send_modify(|running| drop(running.remove(&self.id)));
+    }
+}
+
+fn panic_message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
+}
+
+fn describe(running: &[String], panicked: &[String]) -> String {
+    let part = |names: &[String], what: &str| {
+        (!names.is_empty()).then(|| format!("{what}: {}", names.join(", ")))
+    };
+    let parts = [part(running, "still running"), part(panicked, "panicked")];
+    parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{future::pending, sync::mpsc};
+
+    const PATIENCE: Duration = Duration::from_secs(5);
+
+    fn idle_task(tasks: &Tasks, name: &str) {
+        let shutdown = tasks.shutdown();
+        tasks.spawn(name, shutdown);
+    }
+
+    #[tokio::test]
+    async fn stop_asks_and_waits_for_the_whole_tree() {
+        let plane = Tasks::new();
+        let store = plane.child("store");
+        idle_task(&plane, "listen");
+        idle_task(&store, "commit");
+        idle_task(&store.child("sweeper"), "sweep");
+        assert_eq!(plane.stop(PATIENCE).await, Ok(()));
+        assert!(store.is_stopping());
+    }
+
+    #[tokio::test]
+    async fn a_group_stops_without_its_parent() {
+        let plane = Tasks::new();
+        let store = plane.child("store");
+        idle_task(&store, "commit");
+        assert_eq!(store.stop(PATIENCE).await, Ok(()));
+        assert!(!plane.is_stopping());
+    }
+
+    #[tokio::test]
+    async fn a_group_made_after_the_stop_is_stopped_at_birth() {
+        let plane = Tasks::new();
+        plane.stop(PATIENCE).await.unwrap();
+        let late = plane.child("late");
+        late.shutdown().await;
+        assert!(late.is_stopping());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_task_that_will_not_end_is_named_and_aborted() {
+        let plane = Tasks::new();
+        let deaf = plane.child("store").spawn("deaf", pending::<()>());
+        let unclean = plane.stop(PATIENCE).await.unwrap_err();
+        assert_eq!(unclean.running, ["store/deaf"]);
+        assert_eq!(unclean.to_string(), "still running: store/deaf");
+        assert!(deaf.await.unwrap_err().is_cancelled());
+        assert_eq!(plane.stop(PATIENCE).await, Ok(()));
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_reported_with_the_name_of_the_task() {
+        let plane = Tasks::new();
+        let handle = plane.spawn("clumsy", async { panic!("dropped it") });
+        assert!(handle.await.unwrap_err().is_panic());
+        let unclean = plane.stop(PATIENCE).await.unwrap_err();
+        assert_eq!(unclean.panicked, ["clumsy"]);
+    }
+
+    #[tokio::test]
+    async fn a_task_gives_its_result_to_who_started_it() {
+        let tasks = Tasks::new();
+        assert_eq!(tasks.spawn("sum", async { 1 + 1 }).await.unwrap(), 2);
+    }
+
+    #[tokio::test]
+    async fn threads_are_joined_too_and_their_panics_reported() {
+        let tasks = Tasks::new();
+        let (feed, fed) = mpsc::channel::<()>();
+        tasks.spawn_thread("fed", move || while fed.recv().is_ok() {}).unwrap();
+        tasks.spawn_thread("clumsy", || panic!("dropped it")).unwrap();
+        drop(feed);
+        let unclean = tasks.stop(PATIENCE).await.unwrap_err();
+        assert_eq!(unclean, Unclean { running: vec![], panicked: vec!["clumsy".to_owned()] });
+    }
+}

@@ -1,0 +1,23 @@
+//! `apiextensions.k8s.io`: the kind that makes kinds.
+//!
+//! A definition is judged like any other object ([`definition`]), gets its names ([`next_status`]),
+//! and becomes a [`Resource`](crate::Resource) at run time ([`resource`]).
+
+pub mod definition;
+mod validate;
+mod versions;
+mod schemas;
+mod conversion;
+mod v1beta1;
+mod conditions;
+mod names;
+pub mod custom;
+
+pub use conditions::is_established;
+pub use custom::resource;
+pub use definition::{CLEANUP_FINALIZER, begin_deletion};
+pub use names::next_status;
+pub use validate::validate_in;
+
+/// The group of definitions.
+pub const GROUP: &str = "apiextensions.k8s.io";

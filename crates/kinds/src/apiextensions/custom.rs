@@ -1,0 +1,193 @@
+//! A definition at work: the [`Resource`] that it stands for, and what all custom resources do.
+
+use super::versions::readable_columns;
+use crate::fields::{at, flag, list, part, text, texts, top};
+use crate::resource::{Behavior, Columns, PathColumn, Resource, Scale, Selectable, Shape, Version};
+use machinery::gvk::version_priority;
+use machinery::json_path::JsonPath;
+use machinery::{Faults, Object, Path, Value};
+use schema::Structural;
+use std::sync::Arc;
+
+/// Why a definition cannot be served, though it was accepted once.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// Stored by somebody else, or damaged: it has to be corrected by hand.
+    #[error("the definition has no storage version")]
+    NoStorageVersion,
+}
+
+/// Turns an accepted definition of the hub version into what the server serves.
+pub fn resource(definition: &Object) -> Result<Resource, Error> {
+    let spec = top(definition, "spec");
+    let names = names(definition);
+    let group = text(spec, "group");
+    let plural = text(names, "plural");
+    let mut versions: Vec<(Version, bool)> = list(spec, "versions")
+        .iter()
+        .map(|it| (version(it, spec, text(names, "kind")), flag(it, "storage")))
+        .collect();
+    versions.sort_by(|(a, _), (b, _)| version_priority(&a.name, &b.name));
+    let storage = versions.iter().position(|(_, is_stored)| *is_stored);
+    Ok(Resource {
+        group: group.to_owned(),
+        plural: plural.to_owned(),
+        singular: text(names, "singular").to_owned(),
+        kind: text(names, "kind").to_owned(),
+        list_kind: text(names, "listKind").to_owned(),
+        short_names: texts(names, "shortNames").map(str::to_owned).collect(),
+        categories: texts(names, "categories").map(str::to_owned).collect(),
+        namespaced: text(spec, "scope") == "Namespaced",
+        storage: storage.ok_or(Error::NoStorageVersion)?,
+        versions: versions.into_iter().map(|(version, _)| version).collect(),
+        behavior: &BEHAVIOR,
+        custom: true,
+        prefix: format!("/registry/{group}/{plural}"),
+        ttl_seconds: None,
+    })
+}
+
+/// The names that were accepted; those that are asked for as long as none were.
+fn names(definition: &Object) -> &Value {
+    let accepted = at(top(definition, "status"), &["acceptedNames"]);
+    if text(accepted, "kind").is_empty() {
+        at(top(definition, "spec"), &["names"])
+    } else {
+        accepted
+    }
+}
+
+fn version(version: &Value, spec: &Value, kind: &str) -> Version {
+    let name = text(version, "name");
+    let subresources = at(version, &["subresources"]);
+    let deprecation =
+        flag(version, "deprecated").then(|| match text(version, "deprecationWarning") {
+            "" => format!("{}/{name} {kind} is deprecated", text(spec, "group")),
+            warning => warning.to_owned(),
+        });
+    Version {
+        name: name.to_owned(),
+        group: None,
+        served: flag(version, "served"),
+        deprecation,
+        shape: Shape::Structural(Arc::new(structural(version, spec))),
+        columns: Columns::Paths(columns(version)),
+        status: part(subresources, "status").is_some(),
+        scale: part(subresources, "scale").map(scale),
+        selectable: list(version, "selectableFields").iter().map(selectable).collect(),
+    }
+}
+
+fn structural(version: &Value, spec: &Value) -> Structural {
+    match part(at(version, &["schema"]), "openAPIV3Schema") {
+        None => Structural::anything(),
+        Some(schema) if flag(spec, "preserveUnknownFields") => {
+            Structural::compile(schema).keeping_unknown_fields()
+        }
+        Some(schema) => Structural::compile(schema),
+    }
+}
+
+fn columns(version: &Value) -> Vec<PathColumn> {
+    if list(version, "additionalPrinterColumns").is_empty() {
+        return vec![age()];
+    }
+    readable_columns(version)
+        .map(|(column, path)| PathColumn {
+            name: text(column, "name").to_owned(),
+            kind: text(column, "type").to_owned(),
+            format: text(column, "format").to_owned(),
+            description: match text(column, "description") {
+                "" => format!(
+                    "Custom resource definition column (in JSONPath format): {}",
+                    text(column, "jsonPath")
+                ),
+                description => description.to_owned(),
+            },
+            priority: column["priority"].as_i64().and_then(|it| it.try_into().ok()).unwrap_or(0),
+            path,
+        })
+        .collect()
+}
+
+/// The column of a kind that names none.
+fn age() -> PathColumn {
+    let path = JsonPath::parse(".metadata.creationTimestamp");
+    PathColumn {
+        name: "Age".to_owned(),
+        kind: "date".to_owned(),
+        format: String::new(),
+        description: crate::columns::AGE.description.to_owned(),
+        priority: 0,
+        path: path.expect("the path is well formed"),
+    }
+}
+
+fn scale(scale: &Value) -> Scale {
+    let path = |key| fields(text(scale, key));
+    Scale {
+        spec_replicas: path("specReplicasPath"),
+        status_replicas: path("statusReplicasPath"),
+        label_selector: part(scale, "labelSelectorPath").map(|_| path("labelSelectorPath")),
+    }
+}
+
+fn selectable(field: &Value) -> Selectable {
+    let path = text(field, "jsonPath");
+    Selectable {
+        label: path.strip_prefix('.').unwrap_or(path).to_owned(),
+        path: fields(path),
+        absent: "",
+    }
+}
+
+/// `.spec.size` as its fields.
+fn fields(path: &str) -> Vec<String> {
+    path.strip_prefix('.').unwrap_or(path).split('.').map(str::to_owned).collect()
+}
+
+/// What all custom resources do: the schema says the rest.
+static BEHAVIOR: Behavior =
+    Behavior { prepare_status, generation: true, unconditional_update: false, ..Behavior::PLAIN };
+
+/// An update of `/status` changes nothing else, not even metadata, but who manages which field.
+fn prepare_status(new: &mut Object, old: &Object) {
+    let status = new.map_mut().remove("status");
+    let managed = new.remove_meta("managedFields");
+    let mut kept = old.clone();
+    kept.map_mut().remove("status");
+    kept.remove_meta("managedFields");
+    if let Some(managed) = managed {
+        kept.set_meta("managedFields", managed);
+    }
+    kept.map_mut().extend(status.map(|it| ("status".to_owned(), it)));
+    *new = kept;
+}
+
+/// Finds what is wrong with the replica counts that `/scale` shows; `.spec` and `.status` are both
+/// looked at.
+pub fn validate_scale(scale: &Scale, object: &Object, faults: &mut Faults) {
+    for path in [&scale.spec_replicas, &scale.status_replicas] {
+        let keys: Vec<&str> = path.iter().map(String::as_str).collect();
+        let Some(value) = object.get(&keys) else { continue };
+        let shown = format!(".{}", path.join("."));
+        let at = Path::root(&shown);
+        match value.as_i64() {
+            Some(count) if count < 0 => {
+                faults.invalid(&at, count, "should be a non-negative integer");
+            }
+            Some(count) if count > i64::from(i32::MAX) => {
+                let detail = format!("should be less than or equal to {}", i32::MAX);
+                faults.invalid(&at, count, &detail);
+            }
+            Some(_) => {}
+            None => {
+                let detail = format!("{shown} accessor error: {value} is not of the type int64");
+                faults.invalid(&at, 0, &detail);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

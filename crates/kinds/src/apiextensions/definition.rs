@@ -1,0 +1,210 @@
+//! `CustomResourceDefinition`: its row, its defaults, and how it comes to its end.
+
+use super::conditions::{Condition, set_condition};
+use super::{GROUP, v1beta1, validate};
+use crate::columns::NAME;
+use crate::fields::{default_text, keep, list, list_mut, text, top};
+use crate::resource::{Behavior, Column, Columns, OwnDeletion, Resource, Version};
+use crate::table;
+use machinery::{Object, Value, json};
+
+/// Holds a definition back until all objects of its kind are gone.
+pub const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
+
+const DEPRECATION: &str = "apiextensions.k8s.io/v1beta1 CustomResourceDefinition is deprecated in v1.16+, unavailable in v1.22+; use apiextensions.k8s.io/v1 CustomResourceDefinition";
+
+/// The row of `CustomResourceDefinition`.
+pub fn resource() -> Resource {
+    let version = |name: &str| Version {
+        name: name.to_owned(),
+        status: true,
+        ..table::v1(
+            &format!("apiextensions/{name}.CustomResourceDefinition"),
+            Columns::Fixed(COLUMNS, |object, _| cells(object)),
+        )
+    };
+    let v1beta1 = Version { deprecation: Some(DEPRECATION.to_owned()), ..version("v1beta1") };
+    let mut row = table::row(
+        GROUP,
+        "CustomResourceDefinition",
+        "customresourcedefinitions",
+        &BEHAVIOR,
+        version("v1"),
+    );
+    row.versions.push(v1beta1);
+    Resource {
+        short_names: vec!["crd".to_owned(), "crds".to_owned()],
+        categories: vec!["api-extensions".to_owned()],
+        namespaced: false,
+        prefix: format!("/registry/{GROUP}/customresourcedefinitions"),
+        ..row
+    }
+}
+
+pub(super) static BEHAVIOR: Behavior = Behavior {
+    defaults,
+    prepare_create,
+    prepare_update,
+    validate_in: Some(validate::validate_in),
+    validate_status: |new, _, faults| validate::status(new, faults),
+    generation: true,
+    unconditional_update: false,
+    returns_deleted: true,
+    deletion: Some(&OwnDeletion { begin: begin_deletion, held: |_| false }),
+    convert: Some(v1beta1::convert),
+    warnings,
+    ..Behavior::PLAIN
+};
+
+const COLUMNS: &[Column] = &[
+    NAME,
+    Column {
+        name: "Created At",
+        kind: "date",
+        format: "",
+        description: "When the definition was created, as a point in time: its objects may be as old as this.",
+        priority: 0,
+    },
+];
+
+fn cells(object: &Object) -> Vec<Value> {
+    vec![object.name().into(), object.meta_text("creationTimestamp").into()]
+}
+
+fn defaults(object: &mut Object) {
+    let kind = object.str_at(&["spec", "names", "kind"]).to_owned();
+    let names = object.map_at(&["spec", "names"]);
+    if !kind.is_empty() {
+        default_text(names, "singular", &kind.to_lowercase());
+        default_text(names, "listKind", &format!("{kind}List"));
+    }
+    let spec = object.map_at(&["spec"]);
+    if spec.get("conversion").is_none_or(Value::is_null) {
+        spec.insert("conversion".to_owned(), json!({"strategy": "None"}));
+    }
+    if let Some(Value::Object(service)) =
+        object.get_mut(&["spec", "conversion", "webhook", "clientConfig", "service"])
+    {
+        crate::fields::default_value(service, "port", 443.into());
+    }
+    if list(top(object, "status"), "storedVersions").is_empty() {
+        add_stored_version(object);
+    }
+}
+
+fn prepare_create(object: &mut Object) {
+    let status = json!({
+        "conditions": null,
+        "acceptedNames": {"plural": "", "kind": ""},
+        "storedVersions": null,
+    });
+    object.map_mut().insert("status".to_owned(), status);
+    add_stored_version(object);
+}
+
+fn prepare_update(new: &mut Object, old: &Object) {
+    keep(new, old, "status");
+    add_stored_version(new);
+}
+
+/// Remembers the storage version among those in which objects may be stored.
+fn add_stored_version(object: &mut Object) {
+    let versions = list(top(object, "spec"), "versions");
+    let Some(storage) = versions.iter().find(|it| it["storage"] == true) else { return };
+    let name = text(storage, "name").to_owned();
+    let stored = list_mut(object.map_at(&["status"]), "storedVersions");
+    if !stored.iter().any(|it| *it == name) {
+        stored.push(name.into());
+    }
+}
+
+/// Marks a definition whose deletion begins: it stays until its objects are gone.
+pub fn begin_deletion(object: &mut Object, now: &str) {
+    if !object.finalizers().any(|it| it == CLEANUP_FINALIZER) {
+        list_mut(object.metadata_mut(), "finalizers").push(CLEANUP_FINALIZER.into());
+    }
+    let pending = Condition {
+        kind: "Terminating",
+        status: "True",
+        reason: "InstanceDeletionPending",
+        message: "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+    };
+    set_condition(object.map_at(&["status"]), &pending, now);
+}
+
+fn warnings(object: &Object) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for version in list(top(object, "spec"), "versions") {
+        let schema = &version["schema"]["openAPIV3Schema"];
+        for format in schema::unknown_formats(schema) {
+            warnings.push(format!("unrecognized format \"{format}\""));
+        }
+        for item in schema::nested_sets(schema) {
+            warnings.push(format!("x-kubernetes-list-type: set for items of type \"{item}\" is not supported by server-side apply or CEL validation rules"));
+        }
+    }
+    warnings.dedup();
+    warnings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{created, object};
+
+    fn widgets() -> Value {
+        json!({"metadata": {"name": "widgets.example.dev"}, "spec": {
+            "group": "example.dev", "scope": "Namespaced",
+            "names": {"plural": "widgets", "kind": "Widget"},
+            "versions": [{"name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object"}}}]}})
+    }
+
+    #[test]
+    fn a_new_definition_has_names_a_conversion_and_an_empty_status() {
+        let made = created(&BEHAVIOR, widgets());
+        assert_eq!(
+            made["spec"]["names"],
+            json!({"plural": "widgets", "singular": "widget", "kind": "Widget",
+                "listKind": "WidgetList"})
+        );
+        assert_eq!(made["spec"]["conversion"], json!({"strategy": "None"}));
+        assert_eq!(
+            made["status"],
+            json!({"conditions": null, "acceptedNames": {"plural": "", "kind": ""},
+                "storedVersions": ["v1"]})
+        );
+    }
+
+    #[test]
+    fn a_new_storage_version_joins_the_stored_ones() {
+        let old = object(created(&BEHAVIOR, widgets()));
+        let mut new = old.clone();
+        let versions = json!([{"name": "v1", "served": true, "storage": false},
+            {"name": "v2", "served": true, "storage": true}]);
+        new.map_at(&["spec"]).insert("versions".to_owned(), versions);
+        prepare_update(&mut new, &old);
+        assert_eq!(new.get(&["status", "storedVersions"]), Some(&json!(["v1", "v2"])));
+    }
+
+    #[test]
+    fn deletion_begins_with_a_finalizer_and_a_condition() {
+        let mut definition = object(created(&BEHAVIOR, widgets()));
+        begin_deletion(&mut definition, "2024-01-01T00:00:00Z");
+        assert_eq!(definition.finalizers().collect::<Vec<_>>(), [CLEANUP_FINALIZER]);
+        assert_eq!(
+            definition.get(&["status", "conditions"]),
+            Some(&json!([{"type": "Terminating", "status": "True",
+                "lastTransitionTime": "2024-01-01T00:00:00Z", "reason": "InstanceDeletionPending",
+                "message": "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"}]))
+        );
+    }
+
+    #[test]
+    fn formats_that_mean_nothing_are_warned_of() {
+        let mut definition = widgets();
+        definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"] =
+            json!({"a": {"type": "string", "format": "odd"}});
+        assert_eq!(warnings(&object(definition)), [r#"unrecognized format "odd""#]);
+    }
+}

@@ -1,0 +1,241 @@
+//! Which names a definition gets, and what its status says about it.
+//!
+//! The names of all kinds of a group must be told apart, so a definition gets those that no other
+//! has got before. With all of them it is established: unlike upstream, which waits until its
+//! servers have heard of it, this server serves a kind as soon as that is written.
+
+use super::conditions::{Condition, find, set_condition};
+use crate::fields::{at, text, texts, top};
+use machinery::{Map, Object, Value, json};
+use std::collections::BTreeSet;
+
+/// The status that a definition should have next to the `others` (those of other groups do not
+/// count), or None if it has it.
+pub fn next_status(definition: &Object, others: &[&Object], now: &str) -> Option<Value> {
+    let spec = top(definition, "spec");
+    let status = top(definition, "status");
+    let accepted = status.get("acceptedNames").cloned().unwrap_or_else(|| json!({}));
+    let is_settled = find(status, "NamesAccepted").is_some_and(|it| it.status == "True")
+        && find(status, "Established").is_some_and(|it| it.status == "True");
+    if is_settled && names_only(at(spec, &["names"])) == names_only(&accepted) {
+        return None;
+    }
+    let group = text(spec, "group");
+    let rivals = others.iter().filter(|it| it.str_at(&["spec", "group"]) == group);
+    let taken = Taken::by(rivals.copied().chain([definition]));
+    let (names, conflict) = deal(at(spec, &["names"]), &accepted, &taken);
+
+    let named = match &conflict {
+        None => Condition {
+            kind: "NamesAccepted",
+            status: "True",
+            reason: "NoConflicts",
+            message: "no conflicts found",
+        },
+        Some(conflict) => Condition {
+            kind: "NamesAccepted",
+            status: "False",
+            reason: conflict.reason,
+            message: &conflict.message,
+        },
+    };
+    let established = match (find(status, "Established"), &conflict) {
+        (Some(old), _) if old.status == "True" => old,
+        (_, None) => Condition {
+            kind: "Established",
+            status: "True",
+            reason: "InitialNamesAccepted",
+            message: "the initial names have been accepted",
+        },
+        (Some(old), Some(_)) => old,
+        (None, Some(_)) => Condition {
+            kind: "Established",
+            status: "False",
+            reason: "NotAccepted",
+            message: "not all names are accepted",
+        },
+    };
+    let mut next = status.as_object().cloned().unwrap_or_default();
+    next.insert("acceptedNames".to_owned(), Value::Object(names));
+    set_condition(&mut next, &named, now);
+    set_condition(&mut next, &established, now);
+    let next = Value::Object(next);
+    (next != *status).then_some(next)
+}
+
+/// The names that definitions of a group have got already.
+#[derive(Debug, Default)]
+struct Taken<'a> {
+    resources: BTreeSet<&'a str>,
+    kinds: BTreeSet<&'a str>,
+}
+
+impl<'a> Taken<'a> {
+    fn by(definitions: impl Iterator<Item = &'a Object>) -> Self {
+        let mut taken = Self::default();
+        for definition in definitions {
+            let names = at(top(definition, "status"), &["acceptedNames"]);
+            taken.resources.extend([text(names, "plural"), text(names, "singular")]);
+            taken.resources.extend(texts(names, "shortNames"));
+            taken.kinds.extend([text(names, "kind"), text(names, "listKind")]);
+        }
+        taken
+    }
+}
+
+#[derive(Debug)]
+struct Conflict {
+    reason: &'static str,
+    message: String,
+}
+
+/// Deals out the names that are free. Of several conflicts the last is told.
+fn deal(asked: &Value, had: &Value, taken: &Taken<'_>) -> (Map<String, Value>, Option<Conflict>) {
+    let mut names = names_only(had);
+    let mut conflict = None;
+    for (key, used, reason) in [
+        ("plural", &taken.resources, "PluralConflict"),
+        ("singular", &taken.resources, "SingularConflict"),
+        ("shortNames", &taken.resources, "ShortNamesConflict"),
+        ("kind", &taken.kinds, "KindConflict"),
+        ("listKind", &taken.kinds, "ListKindConflict"),
+    ] {
+        let own: Vec<&str> = all_names(had, key).collect();
+        let clashes: Vec<String> = all_names(asked, key)
+            .filter(|name| !own.contains(name) && used.contains(name))
+            .map(|name| format!("\"{name}\" is already in use"))
+            .collect();
+        let message = match clashes.as_slice() {
+            [] => {
+                put(&mut names, key, at(asked, &[key]).clone());
+                continue;
+            }
+            [only] => only.clone(),
+            many => format!("[{}]", many.join(", ")),
+        };
+        conflict = Some(Conflict { reason, message });
+    }
+    put(&mut names, "categories", at(asked, &["categories"]).clone());
+    (names, conflict)
+}
+
+/// The name at `key`, or all of them if it is a list.
+fn all_names<'a>(names: &'a Value, key: &str) -> impl Iterator<Item = &'a str> {
+    names.get(key).and_then(Value::as_str).into_iter().chain(texts(names, key))
+}
+
+/// Puts a name as Go writes it: two of them always, the others if there is something to write.
+fn put(names: &mut Map<String, Value>, key: &str, value: Value) {
+    let is_empty = match &value {
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        _ => true,
+    };
+    match (key, is_empty) {
+        (_, false) => names.insert(key.to_owned(), value),
+        ("plural" | "kind", true) => names.insert(key.to_owned(), "".into()),
+        (_, true) => names.remove(key),
+    };
+}
+
+/// The names in a form that can be compared.
+fn names_only(names: &Value) -> Map<String, Value> {
+    let mut only = Map::new();
+    for key in ["plural", "singular", "shortNames", "kind", "listKind", "categories"] {
+        put(&mut only, key, at(names, &[key]).clone());
+    }
+    only
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::object;
+
+    fn definition(plural: &str, kind: &str) -> Object {
+        object(json!({"metadata": {"name": format!("{plural}.example.dev")}, "spec": {
+            "group": "example.dev", "names": {"plural": plural, "singular": kind.to_lowercase(),
+                "kind": kind, "listKind": format!("{kind}List")}},
+            "status": {"conditions": null, "acceptedNames": {"plural": "", "kind": ""},
+                "storedVersions": ["v1"]}}))
+    }
+
+    fn accepted(mut definition: Object, others: &[&Object]) -> Object {
+        let status = next_status(&definition, others, "T").unwrap();
+        definition.map_mut().insert("status".to_owned(), status);
+        definition
+    }
+
+    fn conditions(definition: &Object) -> Vec<(&str, &str, &str, &str)> {
+        let conditions = list_of(definition);
+        conditions
+            .iter()
+            .map(|it| {
+                (text(it, "type"), text(it, "status"), text(it, "reason"), text(it, "message"))
+            })
+            .collect()
+    }
+
+    fn list_of(definition: &Object) -> &[Value] {
+        crate::fields::list(top(definition, "status"), "conditions")
+    }
+
+    #[test]
+    fn free_names_are_accepted_and_establish_the_definition() {
+        let widgets = accepted(definition("widgets", "Widget"), &[]);
+        assert_eq!(
+            conditions(&widgets),
+            [
+                ("NamesAccepted", "True", "NoConflicts", "no conflicts found"),
+                (
+                    "Established",
+                    "True",
+                    "InitialNamesAccepted",
+                    "the initial names have been accepted"
+                ),
+            ]
+        );
+        assert_eq!(
+            widgets.get(&["status", "acceptedNames"]),
+            Some(&json!({"plural": "widgets", "singular": "widget", "kind": "Widget",
+                "listKind": "WidgetList"}))
+        );
+        assert!(next_status(&widgets, &[], "U").is_none());
+    }
+
+    #[test]
+    fn a_name_that_is_taken_is_not_accepted() {
+        let widgets = accepted(definition("widgets", "Widget"), &[]);
+        let others = accepted(definition("others", "Widget"), &[&widgets]);
+        assert_eq!(
+            conditions(&others),
+            [
+                ("NamesAccepted", "False", "ListKindConflict", r#""WidgetList" is already in use"#),
+                ("Established", "False", "NotAccepted", "not all names are accepted"),
+            ]
+        );
+        assert_eq!(
+            others.get(&["status", "acceptedNames"]),
+            Some(&json!({"plural": "others", "kind": ""}))
+        );
+        assert!(next_status(&others, &[&widgets], "U").is_none());
+        let freed = accepted(others, &[]);
+        assert!(super::super::is_established(&freed));
+    }
+
+    #[test]
+    fn a_new_short_name_is_accepted_later() {
+        let mut widgets = accepted(definition("widgets", "Widget"), &[]);
+        widgets.map_at(&["spec", "names"]).insert("shortNames".to_owned(), json!(["wd"]));
+        let widgets = accepted(widgets, &[]);
+        assert_eq!(widgets.get(&["status", "acceptedNames", "shortNames"]), Some(&json!(["wd"])));
+    }
+
+    #[test]
+    fn names_of_other_groups_do_not_count() {
+        let mut other = accepted(definition("widgets", "Widget"), &[]);
+        other.map_at(&["spec"]).insert("group".to_owned(), "other.dev".into());
+        let widgets = accepted(definition("widgets", "Widget"), &[&other]);
+        assert!(super::super::is_established(&widgets));
+    }
+}

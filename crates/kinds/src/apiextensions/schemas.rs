@@ -1,0 +1,117 @@
+//! What the schemas of a definition must obey, and the fields that selectors may name in them.
+
+use super::validate::{Case, Strictness};
+use crate::fields::{at, flag, list, part, text};
+use machinery::{Faults, Path, Value};
+use schema::Demand;
+
+/// The most fields that selectors may name.
+const SELECTABLE_MAX: usize = 8;
+
+fn schema_of(version: &Value) -> Option<&Value> {
+    part(at(version, &["schema"]), "openAPIV3Schema")
+}
+
+/// The version of the same name in the stored definition.
+fn old_version<'a>(version: &Value, old_spec: Option<&'a Value>) -> Option<&'a Value> {
+    list(old_spec?, "versions").iter().find(|it| text(it, "name") == text(version, "name"))
+}
+
+/// A version has a schema, unless it needs none.
+pub(super) fn require(case: Case<'_>, version: &Value, path: &Path<'_>, faults: &mut Faults) {
+    if schema_of(version).is_some() {
+        return;
+    }
+    let path = path.child("schema");
+    let path = path.child("openAPIV3Schema");
+    // Definitions that had none are not held to the rule.
+    let had_none =
+        case.old.is_some_and(|old| list(old, "versions").iter().any(|it| schema_of(it).is_none()));
+    if case.strictness == Strictness::Full && !had_none {
+        faults.required(&path, "");
+    } else if !flag(case.spec, "preserveUnknownFields") && flag(version, "served") {
+        faults.required(&path, "because otherwise all fields are pruned");
+    }
+}
+
+/// A default is of no use where unknown fields are kept, since those cannot be told from known ones.
+pub(super) fn require_for_defaults(spec: &Value, faults: &mut Faults) {
+    let mut schemas = list(spec, "versions").iter().filter_map(schema_of);
+    if flag(spec, "preserveUnknownFields") && schemas.any(schema::uses_defaults) {
+        let path = Path::root("spec");
+        let detail = "must be false in order to use defaults in the schema";
+        faults.invalid(&path.child("preserveUnknownFields"), true, detail);
+    }
+}
+
+/// Judges the schema of a version that is at `path`. One that has not changed was judged before.
+pub(super) fn validate(case: Case<'_>, version: &Value, path: &Path<'_>, faults: &mut Faults) {
+    let Some(schema) = schema_of(version) else { return };
+    let old = old_version(version, case.old).and_then(schema_of);
+    if old == Some(schema) {
+        return;
+    }
+    let path = path.child("openAPIV3Schema");
+    if has_status(version) {
+        schema::check_root_with_status(schema, &path, faults);
+    }
+    let is_loose = case.strictness == Strictness::Lenient
+        && flag(case.spec, "preserveUnknownFields")
+        && !schema::uses_defaults(schema)
+        && !schema::uses_extensions(schema);
+    let demand = if is_loose { Demand::Loose } else { Demand::Structural };
+    schema::check_definition_schema(schema, demand, &path, faults);
+    if schema::uses_rules(schema) {
+        let detail = "x-kubernetes-validations are not served by this server yet: remove the rules, they would not be enforced";
+        faults.forbidden(&path, detail);
+    }
+}
+
+fn has_status(version: &Value) -> bool {
+    part(at(version, &["subresources"]), "status").is_some()
+}
+
+/// Judges the fields of a version that selectors may name.
+pub(super) fn validate_selectable_fields(version: &Value, path: &Path<'_>, faults: &mut Faults) {
+    let fields = list(version, "selectableFields");
+    if fields.is_empty() {
+        return;
+    }
+    let Some(schema) = schema_of(version) else {
+        let detail = "may only be set when `version.schema.openAPIV3Schema` is not included";
+        faults.invalid(path, "", detail);
+        return;
+    };
+    let mut seen: Vec<&str> = Vec::new();
+    for (index, field) in fields.iter().enumerate() {
+        let here = path.index(index);
+        let here = here.child("jsonPath");
+        let json_path = text(field, "jsonPath");
+        if json_path.is_empty() {
+            faults.required(&here, "");
+            continue;
+        }
+        let kind = match schema::field_type(schema, json_path) {
+            Ok(kind) => kind,
+            Err(error) => {
+                faults.invalid(&here, json_path, &format!("is an invalid path: {error}"));
+                continue;
+            }
+        };
+        if json_path == ".metadata" || json_path.starts_with(".metadata.") {
+            faults.invalid(&here, json_path, "must not point to fields in metadata");
+        }
+        if !matches!(kind, "string" | "boolean" | "integer") {
+            let detail = "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed.";
+            faults.invalid(&here, json_path, detail);
+        }
+        if seen.contains(&json_path) {
+            faults.duplicate(&here, json_path);
+        } else {
+            seen.push(json_path);
+        }
+    }
+    if seen.len() > SELECTABLE_MAX {
+        faults.too_many(path, seen.len(), SELECTABLE_MAX);
+    }
+}

@@ -1,0 +1,226 @@
+//! What a definition must obey, apart from its versions.
+//!
+//! v1 asks more than v1beta1 did: a structural schema for every version, an approval for groups of
+//! Kubernetes' own, no keeping of unknown fields. What was stored before such a rule existed may
+//! stay as it is.
+
+use super::conditions::is_established;
+use super::{conversion, versions};
+use crate::fields::{at, flag, list, text, texts, top};
+use crate::rules::{IMMUTABLE, one_of};
+use machinery::{Faults, Object, Path, Value, names};
+
+/// Says who approved of a kind in one of Kubernetes' own groups.
+const APPROVAL: &str = "api-approved.kubernetes.io";
+const SEE: &str = "see https://github.com/kubernetes/enhancements/pull/1111";
+
+/// What a definition is judged by.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Case<'a> {
+    pub(super) spec: &'a Value,
+    /// The spec that is stored.
+    pub(super) old: Option<&'a Value>,
+    pub(super) strictness: Strictness,
+}
+
+/// What the version of the API asks in which a definition was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Strictness {
+    /// v1
+    Full,
+    /// v1beta1, or a stored definition that never obeyed the new rules.
+    Lenient,
+}
+
+/// Finds what is wrong with a definition of the hub version that was written in `version` of the
+/// API, and was `old` before.
+pub fn validate_in(new: &Object, old: Option<&Object>, version: &str, faults: &mut Faults) {
+    let strictness =
+        if version.ends_with("v1beta1") { Strictness::Lenient } else { Strictness::Full };
+    let spec = top(new, "spec");
+    let path = Path::root("spec");
+    if old.is_none() {
+        validate_name(new, faults);
+    }
+    validate_group(text(spec, "group"), &path.child("group"), faults);
+    one_of(faults, &path.child("scope"), text(spec, "scope"), &["Cluster", "Namespaced"]);
+    let spec_names = at(spec, &["names"]);
+    for key in ["plural", "singular", "kind", "listKind"] {
+        if text(spec_names, key).is_empty() {
+            faults.required(&path.child("names").child(key), "");
+        }
+    }
+    validate_names(spec_names, &path.child("names"), faults);
+    let case = Case { spec, old: old.map(|it| top(it, "spec")), strictness };
+    versions::validate(case, faults);
+    conversion::validate(spec, faults);
+    if let Some(old) = old {
+        validate_unchanged(new, old, faults);
+    }
+    status(new, faults);
+    validate_stored_versions(new, faults);
+    if strictness == Strictness::Full {
+        validate_approval(new, old, faults);
+        let was_kept = old.is_some_and(|it| flag(top(it, "spec"), "preserveUnknownFields"));
+        if flag(spec, "preserveUnknownFields") && !was_kept {
+            let detail = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
+            faults.invalid(&path.child("preserveUnknownFields"), true, detail);
+        }
+    }
+}
+
+/// Finds what is wrong with a definition's status.
+pub(super) fn status(new: &Object, faults: &mut Faults) {
+    let path = Path::root("status");
+    let accepted = at(top(new, "status"), &["acceptedNames"]);
+    validate_names(accepted, &path.child("acceptedNames"), faults);
+}
+
+fn validate_name(object: &Object, faults: &mut Faults) {
+    let plural = object.str_at(&["spec", "names", "plural"]);
+    let group = object.str_at(&["spec", "group"]);
+    if object.name() != format!("{plural}.{group}") && !object.name().is_empty() {
+        let path = Path::root("metadata");
+        let detail = r#"must be spec.names.plural+"."+spec.group"#;
+        faults.invalid(&path.child("name"), object.name(), detail);
+    }
+}
+
+fn validate_group(group: &str, path: &Path<'_>, faults: &mut Faults) {
+    if group.is_empty() {
+        faults.required(path, "");
+        return;
+    }
+    let complaints = names::dns1123_subdomain(group);
+    if !complaints.is_empty() {
+        faults.invalid(path, group, &complaints.join(","));
+    } else if !group.contains('.') {
+        faults.invalid(path, group, "should be a domain with at least one dot");
+    }
+}
+
+fn validate_names(given: &Value, path: &Path<'_>, faults: &mut Faults) {
+    let mut label = |path: &Path<'_>, name: &str| {
+        let complaints = names::dns1035_label(name);
+        if !complaints.is_empty() {
+            faults.invalid(path, name, &complaints.join(","));
+        }
+    };
+    for key in ["plural", "singular"] {
+        if !text(given, key).is_empty() {
+            label(&path.child(key), text(given, key));
+        }
+    }
+    for key in ["shortNames", "categories"] {
+        let path = path.child(key);
+        for (index, name) in texts(given, key).enumerate() {
+            label(&path.index(index), name);
+        }
+    }
+    let (kind, list_kind) = (text(given, "kind"), text(given, "listKind"));
+    for (key, name) in [("kind", kind), ("listKind", list_kind)] {
+        let complaints = names::dns1035_label(&name.to_lowercase());
+        if !name.is_empty() && !complaints.is_empty() {
+            let detail = format!(
+                "may have mixed case, but should otherwise match: {}",
+                complaints.join(",")
+            );
+            faults.invalid(&path.child(key), name, &detail);
+        }
+    }
+    if !kind.is_empty() && kind == list_kind {
+        let detail = "kind and listKind may not be the same";
+        faults.invalid(&path.child("listKind"), list_kind, detail);
+    }
+}
+
+/// What objects are stored under cannot change.
+fn validate_unchanged(new: &Object, old: &Object, faults: &mut Faults) {
+    const ALWAYS: [&[&str]; 2] = [&["spec", "group"], &["spec", "names", "plural"]];
+    const ONCE_SERVED: [&[&str]; 2] = [&["spec", "scope"], &["spec", "names", "kind"]];
+    let served: &[&[&str]] = if is_established(old) { &ONCE_SERVED } else { &[] };
+    for field in ALWAYS.iter().chain(served) {
+        if new.str_at(field) != old.str_at(field) {
+            let path = field.join(".");
+            faults.invalid(&Path::root(&path), new.str_at(field), IMMUTABLE);
+        }
+    }
+}
+
+fn validate_stored_versions(object: &Object, faults: &mut Faults) {
+    let root = Path::root("status");
+    let path = root.child("storedVersions");
+    let value = at(top(object, "status"), &["storedVersions"]);
+    let stored: Vec<&str> = texts(top(object, "status"), "storedVersions").collect();
+    if stored.is_empty() {
+        faults.invalid(&path, value.clone(), "must have at least one stored version");
+        return;
+    }
+    let versions = list(top(object, "spec"), "versions");
+    for version in versions.iter().filter(|it| flag(it, "storage")) {
+        let name = text(version, "name");
+        if !stored.contains(&name) {
+            let detail = format!("must have the storage version {name}");
+            faults.invalid(&path, value.clone(), &detail);
+        }
+    }
+    for (index, name) in stored.iter().enumerate() {
+        if !versions.iter().any(|it| text(it, "name") == *name) {
+            let detail = format!(
+                "missing from spec.versions; {name} was previously a storage version, and must remain in spec.versions until a storage migration ensures no data remains persisted in {name} and removes {name} from status.storedVersions"
+            );
+            faults.invalid(&path.index(index), *name, &detail);
+        }
+    }
+}
+
+/// How a definition stands with the approval that Kubernetes' own groups need.
+#[derive(Debug, PartialEq)]
+enum Approval {
+    Missing,
+    Bypassed,
+    Approved,
+    Malformed,
+}
+
+impl Approval {
+    fn of(object: &Object) -> Self {
+        match object.annotation(APPROVAL).unwrap_or_default() {
+            "" => Self::Missing,
+            why if why.starts_with("unapproved") => Self::Bypassed,
+            link if schema::is_absolute_uri(link) => Self::Approved,
+            _ => Self::Malformed,
+        }
+    }
+}
+
+fn validate_approval(new: &Object, old: Option<&Object>, faults: &mut Faults) {
+    let group = new.str_at(&["spec", "group"]);
+    let is_protected = ["k8s.io", "kubernetes.io"].iter().any(|domain| {
+        group.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+    });
+    let approval = Approval::of(new);
+    if !is_protected || old.is_some_and(|old| Approval::of(old) == approval) {
+        return;
+    }
+    let metadata = Path::root("metadata");
+    let annotations = metadata.child("annotations");
+    let path = annotations.key(APPROVAL);
+    match approval {
+        Approval::Approved | Approval::Bypassed => {}
+        Approval::Missing => {
+            let detail =
+                format!("protected groups must have approval annotation \"{APPROVAL}\", {SEE}");
+            faults.required(&path, &detail);
+        }
+        Approval::Malformed => {
+            let detail = format!(
+                "protected groups must have approval annotation \"{APPROVAL}\" with either a URL or a reason starting with \"unapproved\", {SEE}"
+            );
+            faults.invalid(&path, new.annotation(APPROVAL).unwrap_or_default(), &detail);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

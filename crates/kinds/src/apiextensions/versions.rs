@@ -1,0 +1,197 @@
+//! What the versions of a definition must obey.
+//!
+//! Upstream's inner type has one schema (`spec.validation`), one set of subresources and one list of
+//! columns for all versions that agree on it, and its complaints name these places even though a v1
+//! manifest has no such fields. So do ours.
+
+use super::schemas;
+use super::validate::Case;
+use crate::fields::{at, flag, list, part, text};
+use machinery::field_path::FaultKind;
+use machinery::json_path::JsonPath;
+use machinery::{Faults, Path, Value, names};
+
+/// What upstream lifts out of versions that agree: the name in a version, and at the top.
+const LIFTED: [(&str, &str); 4] = [
+    ("schema", "validation"),
+    ("subresources", "subresources"),
+    ("additionalPrinterColumns", "additionalPrinterColumns"),
+    ("selectableFields", "selectableFields"),
+];
+
+/// Finds what is wrong with `spec.versions`.
+pub(super) fn validate(case: Case<'_>, faults: &mut Faults) {
+    let versions = list(case.spec, "versions");
+    let root = Path::root("spec");
+    let path = root.child("versions");
+    for (index, version) in versions.iter().enumerate() {
+        let path = path.index(index);
+        let complaints = names::dns1035_label(text(version, "name"));
+        if !complaints.is_empty() {
+            faults.invalid(&path.child("name"), text(version, "name"), &complaints.join(","));
+        }
+        validate_deprecation(version, &path.child("deprecationWarning"), faults);
+        schemas::require(case, version, &path, faults);
+    }
+    let seen = |index: usize| {
+        let name = text(&versions[index], "name");
+        versions[..index].iter().any(|it| text(it, "name") == name)
+    };
+    if (0..versions.len()).any(seen) {
+        complain_of_all(versions, "must contain unique version names", &path, faults);
+    }
+    if versions.iter().filter(|it| flag(it, "storage")).count() != 1 {
+        let detail = "must have exactly one version marked as storage version";
+        complain_of_all(versions, detail, &path, faults);
+    }
+    schemas::require_for_defaults(case.spec, faults);
+    for (in_version, top) in LIFTED {
+        if agree_on(versions, in_version) {
+            let Some(version) = versions.first() else { continue };
+            let path = root.child(top);
+            validate_part(in_version, case, version, &path, faults);
+        } else {
+            for (index, version) in versions.iter().enumerate() {
+                let path = path.index(index);
+                let path = path.child(in_version);
+                validate_part(in_version, case, version, &path, faults);
+            }
+        }
+    }
+}
+
+/// Whether all versions say the same about something.
+fn agree_on(versions: &[Value], key: &str) -> bool {
+    versions.iter().all(|it| part(it, key) == part(&versions[0], key))
+}
+
+/// Complains about all versions at once, showing them as the fields of Go structs.
+fn complain_of_all(versions: &[Value], detail: &str, path: &Path<'_>, faults: &mut Faults) {
+    let shown: Vec<String> = versions
+        .iter()
+        .map(|version| {
+            let own = |key: &str| match part(version, key) {
+                Some(value) if !agree_on(versions, key) => value.to_string(),
+                _ => "null".to_owned(),
+            };
+            format!(
+                r#"{{"Name":{},"Served":{},"Storage":{},"Deprecated":{},"DeprecationWarning":{},"Schema":{},"Subresources":{},"AdditionalPrinterColumns":{},"SelectableFields":{}}}"#,
+                Value::from(text(version, "name")),
+                flag(version, "served"),
+                flag(version, "storage"),
+                flag(version, "deprecated"),
+                at(version, &["deprecationWarning"]),
+                own("schema"),
+                own("subresources"),
+                own("additionalPrinterColumns"),
+                own("selectableFields"),
+            )
+        })
+        .collect();
+    let detail = format!("[{}]: {detail}", shown.join(","));
+    faults.add(FaultKind::Invalid, path, None, &detail);
+}
+
+fn validate_part(key: &str, case: Case<'_>, version: &Value, path: &Path<'_>, faults: &mut Faults) {
+    match key {
+        "schema" => schemas::validate(case, version, path, faults),
+        "subresources" => validate_scale(at(version, &["subresources"]), path, faults),
+        "additionalPrinterColumns" => {
+            for (index, column) in list(version, key).iter().enumerate() {
+                validate_column(column, &path.index(index), faults);
+            }
+        }
+        _ => schemas::validate_selectable_fields(version, path, faults),
+    }
+}
+
+fn validate_deprecation(version: &Value, path: &Path<'_>, faults: &mut Faults) {
+    let Some(warning) = part(version, "deprecationWarning").and_then(Value::as_str) else { return };
+    if !flag(version, "deprecated") {
+        faults.invalid(path, warning, "can only be set for deprecated versions");
+        return;
+    }
+    if warning.len() > 256 {
+        faults.invalid(path, warning, "must be <= 256 characters long");
+    }
+    if warning.is_empty() {
+        faults.invalid(path, warning, "must not be an empty string");
+    }
+    if let Some((index, _)) = warning.char_indices().find(|(_, sign)| sign.is_control()) {
+        let detail = format!(
+            "must only contain printable UTF-8 characters; non-printable character found at index {index}"
+        );
+        faults.invalid(path, warning, &detail);
+    }
+}
+
+fn validate_scale(subresources: &Value, path: &Path<'_>, faults: &mut Faults) {
+    let Some(scale) = part(subresources, "scale") else { return };
+    let path = path.child("scale");
+    for (key, below) in [
+        ("specReplicasPath", &[".spec"][..]),
+        ("statusReplicasPath", &[".status"]),
+        ("labelSelectorPath", &[".spec", ".status"]),
+    ] {
+        let value = text(scale, key);
+        let path = path.child(key);
+        if value.is_empty() {
+            if key != "labelSelectorPath" {
+                faults.required(&path, "");
+            }
+            continue;
+        }
+        let is_below =
+            |root: &&str| value.strip_prefix(*root).is_some_and(|rest| rest.starts_with('.'));
+        if has_dot(value, &path, faults) && !below.iter().any(is_below) {
+            let either = if below.len() > 1 { "either " } else { "" };
+            let detail = format!("should be a json path under {either}{}", below.join(" or "));
+            faults.invalid(&path, value, &detail);
+        }
+    }
+}
+
+/// Whether a path begins as paths do; complains if not.
+fn has_dot(value: &str, path: &Path<'_>, faults: &mut Faults) -> bool {
+    let has_dot = value.starts_with('.');
+    if !has_dot {
+        faults.invalid(path, value, "must be a simple json path starting with .");
+    }
+    has_dot
+}
+
+fn validate_column(column: &Value, path: &Path<'_>, faults: &mut Faults) {
+    const TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
+    const FORMATS: [&str; 8] =
+        ["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
+    if text(column, "name").is_empty() {
+        faults.required(&path.child("name"), "");
+    }
+    let kind = text(column, "type");
+    let detail = format!("must be one of {}", TYPES.join(","));
+    if kind.is_empty() {
+        faults.required(&path.child("type"), &detail);
+    } else if !TYPES.contains(&kind) {
+        faults.invalid(&path.child("type"), kind, &detail);
+    }
+    let format = text(column, "format");
+    if !format.is_empty() && !FORMATS.contains(&format) {
+        let detail = format!("must be one of {}", FORMATS.join(","));
+        faults.invalid(&path.child("format"), format, &detail);
+    }
+    let json_path = text(column, "jsonPath");
+    let path = path.child("JSONPath");
+    if json_path.is_empty() {
+        faults.required(&path, "");
+    } else {
+        has_dot(json_path, &path, faults);
+    }
+}
+
+/// The columns of a version whose paths can be read. Upstream accepts a path that it cannot read,
+/// and then shows the columns before it only.
+pub(super) fn readable_columns(version: &Value) -> impl Iterator<Item = (&Value, JsonPath)> {
+    list(version, "additionalPrinterColumns")
+        .iter()
+        .map_while(|column| Some((column, JsonPath::parse(text(column, "jsonPath")).ok()?)))
+}

@@ -1,0 +1,95 @@
+//! `Lease`: who leads, and until when.
+
+use crate::columns::{AGE, NAME, age, column};
+use crate::fields::{integer, text, top};
+use crate::resource::{Behavior, Column, Columns, Now, Resource};
+use crate::rules::{at_least_zero, qualified_name, supported_only};
+use crate::table;
+use machinery::{Faults, Object, Path, Value};
+
+/// The row of `Lease`.
+pub fn resource() -> Resource {
+    table::row(
+        "coordination.k8s.io",
+        "Lease",
+        "leases",
+        &BEHAVIOR,
+        table::v1("coordination/v1.Lease", Columns::Fixed(COLUMNS, cells)),
+    )
+}
+
+static BEHAVIOR: Behavior = Behavior {
+    validate,
+    validate_update: |new, _, faults| validate(new, faults),
+    // Two candidates that write blindly would both believe that they lead.
+    unconditional_update: false,
+    create_on_update: true,
+    ..Behavior::PLAIN
+};
+
+const COLUMNS: &[Column] = &[
+    NAME,
+    column("Holder", "Who holds the lease: the identity that the current leader gave itself."),
+    AGE,
+];
+
+fn cells(object: &Object, now: &Now) -> Vec<Value> {
+    let holder = object.str_at(&["spec", "holderIdentity"]);
+    vec![object.name().into(), holder.into(), age(object, now)]
+}
+
+fn validate(object: &Object, faults: &mut Faults) {
+    let spec = top(object, "spec");
+    let path = Path::root("spec");
+    if let Some(duration) = integer(spec, "leaseDurationSeconds").filter(|it| *it <= 0) {
+        faults.invalid(&path.child("leaseDurationSeconds"), duration, "must be greater than 0");
+    }
+    if let Some(transitions) = integer(spec, "leaseTransitions") {
+        at_least_zero(faults, &path.child("leaseTransitions"), transitions);
+    }
+    let strategy = text(spec, "strategy");
+    if spec.get("strategy").is_some() {
+        let path = path.child("strategy");
+        if strategy.contains('/') {
+            qualified_name(faults, &path.child("strategy"), strategy);
+        } else {
+            supported_only(faults, &path.child("strategy"), strategy, &["OldestEmulationVersion"]);
+        }
+    }
+    if !text(spec, "preferredHolder").is_empty() && strategy.is_empty() {
+        let message = "may only be specified if `strategy` is defined";
+        faults.forbidden(&path.child("preferredHolder"), message);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::refusals;
+    use machinery::json;
+
+    fn check(spec: Value, expected: &[&str]) {
+        assert_eq!(refusals(&BEHAVIOR, json!({"spec": spec})), expected);
+    }
+
+    #[test]
+    fn a_lease_lasts_and_counts_up() {
+        check(json!({"leaseDurationSeconds": 15, "leaseTransitions": 0}), &[]);
+        check(
+            json!({"leaseDurationSeconds": 0, "leaseTransitions": -1}),
+            &[
+                "spec.leaseDurationSeconds: Invalid value: 0: must be greater than 0",
+                "spec.leaseTransitions: Invalid value: -1: must be greater than or equal to 0",
+            ],
+        );
+    }
+
+    #[test]
+    fn a_preferred_holder_needs_a_strategy() {
+        check(
+            json!({"preferredHolder": "x"}),
+            &["spec.preferredHolder: Forbidden: may only be specified if `strategy` is defined"],
+        );
+        check(json!({"preferredHolder": "x", "strategy": "OldestEmulationVersion"}), &[]);
+    }
+}

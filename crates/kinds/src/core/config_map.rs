@@ -1,0 +1,132 @@
+//! `ConfigMap`: keys and values for pods to read.
+
+use super::secret::decoded_length;
+use crate::columns::{AGE, NAME, age, column};
+use crate::fields::{entries, same, top};
+use crate::resource::{Behavior, Column, Columns, Now, Resource};
+use crate::rules::complaints;
+use crate::table;
+use machinery::{Faults, Object, Path, Value, names};
+
+/// What all values of a config map or a secret may add up to, in bytes.
+pub(crate) const MAX_SIZE: usize = 1024 * 1024;
+
+/// The complaint about a change to something that was made immutable.
+pub(crate) const FROZEN: &str = "field is immutable when `immutable` is set";
+
+/// The row of `ConfigMap`.
+pub fn resource() -> Resource {
+    Resource {
+        short_names: vec!["cm".to_owned()],
+        ..table::row(
+            "",
+            "ConfigMap",
+            "configmaps",
+            &BEHAVIOR,
+            table::v1("core/v1.ConfigMap", Columns::Fixed(COLUMNS, cells)),
+        )
+    }
+}
+
+static BEHAVIOR: Behavior = Behavior { validate, validate_update, ..Behavior::PLAIN };
+
+const COLUMNS: &[Column] = &[
+    NAME,
+    column("Data", "How many keys the config map has, those with binary values among them."),
+    AGE,
+];
+
+fn cells(object: &Object, now: &Now) -> Vec<Value> {
+    let count = |key| top(object, key).as_object().map_or(0, machinery::Map::len);
+    vec![object.name().into(), (count("data") + count("binaryData")).into(), age(object, now)]
+}
+
+fn validate(object: &Object, faults: &mut Faults) {
+    let whole = Value::Object(object.map().clone());
+    let mut size = 0;
+    let data = Path::root("data");
+    for (key, value) in entries(&whole, "data") {
+        complaints(faults, &data.key(key), key, names::config_map_key(key));
+        if whole["binaryData"].get(key).is_some() {
+            faults.invalid(&data.key(key), key, "duplicate of key present in binaryData");
+        }
+        size += value.as_str().map_or(0, str::len);
+    }
+    let binary_data = Path::root("binaryData");
+    for (key, value) in entries(&whole, "binaryData") {
+        complaints(faults, &binary_data.key(key), key, names::config_map_key(key));
+        size += decoded_length(value);
+    }
+    if size > MAX_SIZE {
+        faults.too_long(&Path::EMPTY, MAX_SIZE);
+    }
+}
+
+fn validate_update(new: &Object, old: &Object, faults: &mut Faults) {
+    frozen(new, old, &["data", "binaryData"], faults);
+    validate(new, faults);
+}
+
+/// What was made immutable stays so, and so do these parts of it.
+pub(crate) fn frozen(new: &Object, old: &Object, parts: &[&str], faults: &mut Faults) {
+    let is_frozen = |object: &Object| top(object, "immutable").as_bool().unwrap_or(false);
+    if !is_frozen(old) {
+        return;
+    }
+    if !is_frozen(new) {
+        faults.forbidden(&Path::root("immutable"), FROZEN);
+    }
+    for part in parts {
+        if !same(top(new, part), top(old, part)) {
+            faults.forbidden(&Path::root(part), FROZEN);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{object, refusals, refusals_of_update};
+    use machinery::json;
+
+    fn check(config_map: Value, expected: &[&str]) {
+        assert_eq!(refusals(&BEHAVIOR, config_map), expected);
+    }
+
+    #[test]
+    fn a_key_in_both_bags_is_a_duplicate() {
+        check(
+            json!({"data": {"k": "v"}, "binaryData": {"k": "eA=="}}),
+            &[r#"data[k]: Invalid value: "k": duplicate of key present in binaryData"#],
+        );
+    }
+
+    #[test]
+    fn all_values_together_have_a_limit() {
+        check(json!({"data": {"k": "x".repeat(MAX_SIZE)}}), &[]);
+        check(
+            json!({"data": {"k": "x".repeat(MAX_SIZE)}, "binaryData": {"b": "eA=="}}),
+            &[": Too long: may not be more than 1048576 bytes"],
+        );
+    }
+
+    #[test]
+    fn what_was_made_immutable_stays_as_it_is() {
+        let old = json!({"immutable": true, "data": {"k": "v"}});
+        assert_eq!(
+            refusals_of_update(&BEHAVIOR, json!({"data": {"k": "w"}}), old.clone()),
+            [
+                "immutable: Forbidden: field is immutable when `immutable` is set",
+                "data: Forbidden: field is immutable when `immutable` is set"
+            ]
+        );
+        assert_eq!(refusals_of_update(&BEHAVIOR, old.clone(), old), Vec::<String>::new());
+    }
+
+    #[test]
+    fn the_table_counts_both_bags() {
+        let config_map = object(json!({"metadata": {"name": "a"}, "data": {"k": "v"},
+            "binaryData": {"b": "eA=="}}));
+        assert_eq!(cells(&config_map, &Now { unix_seconds: 0 })[..2], [json!("a"), json!(2)]);
+    }
+}

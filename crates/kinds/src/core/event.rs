@@ -1,0 +1,292 @@
+//! `Event`: something that happened to an object. It is served in two groups, see
+//! [`crate::events::event`], and forgotten after an hour.
+
+use crate::columns::{column, since, wide};
+use crate::events::event as other_face;
+use crate::fields::{number, part, text, top};
+use crate::resource::{Behavior, Column, Columns, Now, Resource, Version};
+use crate::rules::{immutable, qualified_name};
+use crate::table::{self, selectable};
+use machinery::{Faults, Object, Path, Value};
+
+/// The row of `Event`.
+pub fn resource() -> Resource {
+    let core = Version {
+        selectable: vec![
+            selectable("involvedObject.kind", ""),
+            selectable("involvedObject.namespace", ""),
+            selectable("involvedObject.name", ""),
+            selectable("involvedObject.uid", ""),
+            selectable("involvedObject.apiVersion", ""),
+            selectable("involvedObject.resourceVersion", ""),
+            selectable("involvedObject.fieldPath", ""),
+            selectable("reason", ""),
+            selectable("reportingComponent", ""),
+            table::selectable_as("source", "source.component", ""),
+            selectable("type", ""),
+        ],
+        ..table::v1("core/v1.Event", Columns::Fixed(COLUMNS, cells))
+    };
+    let mut resource = Resource {
+        short_names: vec!["ev".to_owned()],
+        ttl_seconds: Some(3600),
+        ..table::row("", "Event", "events", &BEHAVIOR, core)
+    };
+    resource.versions.push(other_face::version(Columns::Fixed(COLUMNS, cells)));
+    resource
+}
+
+static BEHAVIOR: Behavior = Behavior {
+    validate_in: Some(validate_in),
+    create_on_update: true,
+    convert: Some(other_face::convert),
+    ..Behavior::PLAIN
+};
+
+const COLUMNS: &[Column] = &[
+    column(
+        "Last Seen",
+        "How long ago the event was seen last, in the largest units that are not zero.",
+    ),
+    column(
+        "Type",
+        "Normal or Warning so far; programs should expect that there may be more one day.",
+    ),
+    column(
+        "Reason",
+        "Why it happened, in one word that programs can understand as well as people.",
+    ),
+    column("Object", "The object that this event is about."),
+    wide("Subobject", "The part of the object that the event is about, as a path of its fields."),
+    wide("Source", "Who reported the event: the component, and the instance of it after a comma."),
+    column("Message", "What happened, in words that are meant for people and may change any time."),
+    wide(
+        "First Seen",
+        "How long ago the event was seen first, in the largest units that are not zero.",
+    ),
+    wide("Count", "The number of times this event has occurred."),
+    Column {
+        name: "Name",
+        format: "name",
+        ..wide("", "The name of the event, which no other event in its namespace has.")
+    },
+];
+
+fn cells(object: &Object, now: &Now) -> Vec<Value> {
+    let series = object.get(&["series"]).filter(|series| series.is_object());
+    let at = |key| object.str_at(&[key]);
+    let first =
+        if at("firstTimestamp").is_empty() { at("eventTime") } else { at("firstTimestamp") };
+    let last = match series {
+        Some(series) => text(series, "lastObservedTime"),
+        None if at("lastTimestamp").is_empty() => first,
+        None => at("lastTimestamp"),
+    };
+    let count = match series {
+        Some(series) => number(series, "count"),
+        None => object.get(&["count"]).and_then(Value::as_i64).unwrap_or(0).max(1),
+    };
+    let kind = object.str_at(&["involvedObject", "kind"]).to_lowercase();
+    let target = match object.str_at(&["involvedObject", "name"]) {
+        "" => kind,
+        name => format!("{kind}/{name}"),
+    };
+    vec![
+        since(last, now).into(),
+        at("type").into(),
+        at("reason").into(),
+        target.into(),
+        object.str_at(&["involvedObject", "fieldPath"]).into(),
+        reporter(object).into(),
+        at("message").trim().into(),
+        since(first, now).into(),
+        count.into(),
+        object.name().into(),
+    ]
+}
+
+fn reporter(object: &Object) -> String {
+    let either = |old: &[&str], new| match object.str_at(old) {
+        "" => object.str_at(&[new]).to_owned(),
+        old => old.to_owned(),
+    };
+    let component = either(&["source", "component"], "reportingComponent");
+    match either(&["source", "host"], "reportingInstance").as_str() {
+        "" => component,
+        instance => format!("{component}, {instance}"),
+    }
+}
+
+/// The newer group is stricter than the older.
+fn validate_in(new: &Object, old: Option<&Object>, version: &str, faults: &mut Faults) {
+    match old {
+        _ if !version.starts_with("events.k8s.io") => validate(new, "reportingComponent", faults),
+        None => validate_strictly(new, faults),
+        Some(old) => validate_update_strictly(new, old, faults),
+    }
+}
+
+/// The rules of the core group; `reporter` is the field that names the reporting controller, which
+/// the two groups call differently.
+fn validate(object: &Object, reporter: &str, faults: &mut Faults) {
+    let namespace = object.namespace();
+    let about = object.str_at(&["involvedObject", "namespace"]);
+    let is_new_style = !object.str_at(&["eventTime"]).is_empty();
+    let agrees = match (about, is_new_style) {
+        ("", true) => matches!(namespace, "default" | "kube-system"),
+        ("", false) => matches!(namespace, "" | "default"),
+        (_, true) => true,
+        (about, false) => namespace == about,
+    };
+    if !agrees {
+        let path = Path::root("involvedObject");
+        faults.invalid(&path.child("namespace"), about, "does not match event.namespace");
+    }
+    if !is_new_style {
+        return;
+    }
+    let controller = object.str_at(&["reportingComponent"]);
+    required(faults, reporter, controller);
+    qualified_name(faults, &Path::root(reporter), controller);
+    for (field, limit) in [("reportingInstance", 128), ("action", 128), ("reason", 128)] {
+        required(faults, field, object.str_at(&[field]));
+        at_most(faults, field, object.str_at(&[field]), limit);
+    }
+    at_most(faults, "message", object.str_at(&["message"]), 1024);
+}
+
+fn required(faults: &mut Faults, field: &str, value: &str) {
+    crate::rules::required(faults, &Path::root(field), value);
+}
+
+fn at_most(faults: &mut Faults, field: &str, value: &str, limit: usize) {
+    if value.len() > limit {
+        let message = format!("can have at most {limit} characters");
+        faults.invalid(&Path::root(field), "", &message);
+    }
+}
+
+/// The stricter rules for an event that is created through `events.k8s.io`; it is given in the
+/// form of the core group.
+fn validate_strictly(object: &Object, faults: &mut Faults) {
+    validate(object, "reportingController", faults);
+    validate_series(object, faults);
+    required(faults, "eventTime", object.str_at(&["eventTime"]));
+    let kind = object.str_at(&["type"]);
+    if !matches!(kind, "Normal" | "Warning") {
+        faults.invalid(&Path::root("type"), "", &format!("has invalid value: {kind}"));
+    }
+    let source = part(top(object, "source"), "component").is_some()
+        || part(top(object, "source"), "host").is_some();
+    let count = object.get(&["count"]).and_then(Value::as_i64).unwrap_or(0) != 0;
+    for (field, is_set) in [
+        ("firstTimestamp", !object.str_at(&["firstTimestamp"]).is_empty()),
+        ("lastTimestamp", !object.str_at(&["lastTimestamp"]).is_empty()),
+        ("count", count),
+        ("source", source),
+    ] {
+        if is_set {
+            faults.invalid(&Path::root(field), "", "needs to be unset");
+        }
+    }
+}
+
+/// The stricter rules for an update through `events.k8s.io`: only the series may go on.
+fn validate_update_strictly(new: &Object, old: &Object, faults: &mut Faults) {
+    validate(new, "reportingController", faults);
+    if top(new, "series") != top(old, "series") {
+        validate_series(new, faults);
+    }
+    for (field, shown) in [
+        ("involvedObject", "involvedObject"),
+        ("reason", "reason"),
+        ("message", "message"),
+        ("source", "source"),
+        ("firstTimestamp", "firstTimestamp"),
+        ("lastTimestamp", "lastTimestamp"),
+        ("count", "count"),
+        ("type", "type"),
+        ("eventTime", "eventTime"),
+        ("action", "action"),
+        ("related", "related"),
+        ("reportingComponent", "reportingController"),
+        ("reportingInstance", "reportingInstance"),
+    ] {
+        immutable(faults, &Path::root(shown), top(new, field), top(old, field));
+    }
+}
+
+fn validate_series(object: &Object, faults: &mut Faults) {
+    let Some(series) = object.get(&["series"]).filter(|series| series.is_object()) else { return };
+    if number(series, "count") < 2 {
+        faults.invalid(&Path::root("series.count"), "", "should be at least 2");
+    }
+    required(faults, "series.lastObservedTime", text(series, "lastObservedTime"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{lines, object, refusals};
+    use machinery::json;
+
+    fn check(event: Value, expected: &[&str]) {
+        assert_eq!(refusals(&BEHAVIOR, event), expected);
+    }
+
+    #[test]
+    fn an_event_is_in_the_namespace_of_its_object() {
+        check(json!({"metadata": {"namespace": "a"}, "involvedObject": {"namespace": "a"}}), &[]);
+        check(
+            json!({"metadata": {"namespace": "default"}, "involvedObject": {"kind": "Node"}}),
+            &[],
+        );
+        check(
+            json!({"metadata": {"namespace": "a"}, "involvedObject": {"namespace": "b"}}),
+            &[r#"involvedObject.namespace: Invalid value: "b": does not match event.namespace"#],
+        );
+    }
+
+    #[test]
+    fn an_event_with_a_time_says_who_and_what() {
+        check(
+            json!({"metadata": {"namespace": "a"}, "involvedObject": {"namespace": "a"},
+                "eventTime": "2024-05-06T07:08:09.000000Z", "reportingComponent": "example.com/c"}),
+            &[
+                "reportingInstance: Required value",
+                "action: Required value",
+                "reason: Required value",
+            ],
+        );
+    }
+
+    #[test]
+    fn the_newer_group_refuses_what_only_the_older_has() {
+        let mut faults = Faults::new();
+        let event = object(json!({"metadata": {"namespace": "a"}, "type": "Odd", "count": 1,
+            "involvedObject": {"namespace": "a"}, "series": {"count": 1}}));
+        validate_strictly(&event, &mut faults);
+        assert_eq!(
+            lines(&faults),
+            [
+                r#"series.count: Invalid value: "": should be at least 2"#,
+                "series.lastObservedTime: Required value",
+                "eventTime: Required value",
+                r#"type: Invalid value: "": has invalid value: Odd"#,
+                r#"count: Invalid value: "": needs to be unset"#,
+            ]
+        );
+    }
+
+    #[test]
+    fn the_table_shows_the_newest_time() {
+        let event = object(json!({"metadata": {"name": "a.1"}, "type": "Normal", "reason": "R",
+            "involvedObject": {"kind": "Pod", "name": "p"}, "message": " done\n",
+            "firstTimestamp": "1970-01-01T00:00:00Z", "lastTimestamp": "1970-01-01T00:00:50Z",
+            "source": {"component": "kubelet", "host": "n1"}, "count": 3}));
+        assert_eq!(
+            Value::from(cells(&event, &Now { unix_seconds: 60 })),
+            json!(["10s", "Normal", "R", "pod/p", "", "kubelet, n1", "done", "60s", 3, "a.1"])
+        );
+    }
+}

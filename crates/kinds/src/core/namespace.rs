@@ -1,0 +1,192 @@
+//! `Namespace`: a room for names.
+//!
+//! It ends in two steps: deletion begins, its phase becomes `Terminating`, and once its contents
+//! are gone the finalizer in its *spec* is taken away through `/finalize`.
+
+use crate::columns::{AGE, NAME, age, column};
+use crate::fields::{at, default_text, keep, list_mut, texts, top};
+use crate::resource::{
+    Action, Behavior, Column, Columns, Now, OwnDeletion, Resource, Subresource, Version,
+    keep_all_but_status,
+};
+use crate::rules::qualified_name;
+use crate::table;
+use machinery::meta::validate_builtin_finalizer;
+use machinery::{Faults, Object, Path, Value, json, names};
+
+/// The finalizer in a namespace's spec that stands for its contents.
+pub const FINALIZER: &str = "kubernetes";
+
+const NAME_LABEL: &str = "kubernetes.io/metadata.name";
+
+/// The row of `Namespace`.
+pub fn resource() -> Resource {
+    let version = Version {
+        status: true,
+        selectable: vec![table::selectable("status.phase", "")],
+        ..table::v1("core/v1.Namespace", Columns::Fixed(COLUMNS, cells))
+    };
+    Resource {
+        short_names: vec!["ns".to_owned()],
+        namespaced: false,
+        ..table::row("", "Namespace", "namespaces", &BEHAVIOR, version)
+    }
+}
+
+static BEHAVIOR: Behavior = Behavior {
+    defaults,
+    prepare_create,
+    prepare_update,
+    prepare_status: keep_all_but_status,
+    validate,
+    validate_update: |new, _, faults| validate(new, faults),
+    validate_status,
+    validate_name: names::dns1123_label,
+    returns_deleted: true,
+    deletion: Some(&OwnDeletion {
+        begin: |namespace, _| terminate(namespace),
+        held: |namespace| !is_finalized(namespace),
+    }),
+    subresources: &[Subresource {
+        name: "finalize",
+        group: "",
+        version: "",
+        kind: "Namespace",
+        action: Action::Replace { prepare: prepare_finalize, validate: validate_finalize },
+    }],
+    ..Behavior::PLAIN
+};
+
+const COLUMNS: &[Column] = &[NAME, column("Status", "The status of the namespace"), AGE];
+
+fn cells(object: &Object, now: &Now) -> Vec<Value> {
+    let phase = object.str_at(&["status", "phase"]);
+    vec![object.name().into(), phase.into(), age(object, now)]
+}
+
+fn defaults(object: &mut Object) {
+    label_with_name(object);
+    default_text(object.map_at(&["status"]), "phase", "Active");
+}
+
+/// Selectors by label can then pick a namespace by its name. A name that is yet to be generated
+/// has to wait for [`prepare_create`].
+fn label_with_name(object: &mut Object) {
+    let name = object.name().to_owned();
+    if !name.is_empty() {
+        object.map_at(&["metadata", "labels"]).insert(NAME_LABEL.to_owned(), name.into());
+    }
+}
+
+fn prepare_create(object: &mut Object) {
+    label_with_name(object);
+    object.map_mut().insert("status".to_owned(), json!({"phase": "Active"}));
+    let finalizers = list_mut(object.map_at(&["spec"]), "finalizers");
+    if !finalizers.iter().any(|finalizer| finalizer == FINALIZER) {
+        finalizers.push(FINALIZER.into());
+    }
+}
+
+fn prepare_update(new: &mut Object, old: &Object) {
+    label_with_name(new);
+    keep(new, old, "spec");
+    keep(new, old, "status");
+}
+
+/// Prepares an update of `/finalize`, which changes `spec.finalizers` and no status.
+pub fn prepare_finalize(new: &mut Object, old: &Object) {
+    keep(new, old, "status");
+}
+
+/// Marks a namespace whose deletion has begun.
+pub fn terminate(object: &mut Object) {
+    object.map_at(&["status"]).insert("phase".to_owned(), "Terminating".into());
+}
+
+/// Whether nothing in its spec holds a namespace back any more.
+pub fn is_finalized(object: &Object) -> bool {
+    texts(top(object, "spec"), "finalizers").next().is_none()
+}
+
+fn validate(object: &Object, faults: &mut Faults) {
+    let spec = Path::root("spec");
+    for finalizer in texts(top(object, "spec"), "finalizers") {
+        finalizer_name(faults, &spec.child("finalizers"), finalizer);
+    }
+}
+
+/// Judges an update of `/finalize`.
+pub fn validate_finalize(new: &Object, _: &Object, faults: &mut Faults) {
+    let spec = Path::root("spec");
+    let path = spec.child("finalizers");
+    for (index, finalizer) in texts(top(new, "spec"), "finalizers").enumerate() {
+        finalizer_name(faults, &path.index(index), finalizer);
+    }
+}
+
+fn finalizer_name(faults: &mut Faults, path: &Path<'_>, name: &str) {
+    qualified_name(faults, path, name);
+    validate_builtin_finalizer(name, path, faults);
+}
+
+fn validate_status(new: &Object, _: &Object, faults: &mut Faults) {
+    let status = Path::root("status");
+    let phase = at(top(new, "status"), &["phase"]).as_str().unwrap_or_default();
+    let (expected, message) = match new.deletion_timestamp() {
+        None => ("Active", "may only be 'Active' if `deletionTimestamp` is empty"),
+        Some(_) => ("Terminating", "may only be 'Terminating' if `deletionTimestamp` is not empty"),
+    };
+    if phase != expected {
+        faults.invalid(&status.child("Phase"), phase, message);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{created, object, refusals};
+
+    #[test]
+    fn a_new_namespace_is_active_and_has_its_finalizer() {
+        assert_eq!(
+            created(
+                &BEHAVIOR,
+                json!({"metadata": {"name": "n", "labels": {"x": "y"}},
+                "status": {"phase": "Terminating"}})
+            ),
+            json!({"metadata": {"name": "n", "labels": {"kubernetes.io/metadata.name": "n", "x": "y"}},
+                "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}})
+        );
+    }
+
+    #[test]
+    fn an_update_leaves_the_finalizers_alone() {
+        let old =
+            object(json!({"spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}}));
+        let mut new = object(json!({"metadata": {"name": "n"}}));
+        prepare_update(&mut new, &old);
+        assert_eq!(new.get(&["spec"]), Some(&json!({"finalizers": ["kubernetes"]})));
+        assert!(!is_finalized(&new));
+    }
+
+    #[test]
+    fn a_finalizer_has_a_domain() {
+        assert_eq!(
+            refusals(&BEHAVIOR, json!({"spec": {"finalizers": ["kubernetes", "nodomain"]}})),
+            [
+                r#"spec.finalizers: Invalid value: "nodomain": name is neither a standard finalizer name nor is it fully qualified"#
+            ]
+        );
+    }
+
+    #[test]
+    fn the_phase_follows_the_deletion() {
+        let mut faults = Faults::new();
+        let namespace = object(json!({"status": {"phase": "Terminating"}}));
+        validate_status(&namespace, &namespace, &mut faults);
+        assert_eq!(
+            faults.summary(),
+            r#"status.Phase: Invalid value: "Terminating": may only be 'Active' if `deletionTimestamp` is empty"#
+        );
+    }
+}

@@ -1,0 +1,368 @@
+//! `Node`: a machine that runs pods.
+
+use super::go_struct;
+use crate::address;
+use crate::columns::{AGE, NAME, age, column, condition, wide};
+use crate::fields::{
+    at, default_value, entries, flag, keep, list, list_mut, map_mut, part, text, texts, top,
+};
+use crate::quantities;
+use crate::resource::{Behavior, Column, Columns, Now, Resource, Version};
+use crate::rules::{complaints, one_of, positive, qualified_name};
+use crate::table;
+use machinery::field_path::FaultKind;
+use machinery::{Faults, Object, Path, Value, json, names};
+use std::collections::BTreeSet;
+
+/// What may be done to a pod that does not tolerate a taint.
+pub(crate) const TAINT_EFFECTS: &[&str] = &["NoSchedule", "PreferNoSchedule", "NoExecute"];
+
+/// The row of `Node`.
+pub fn resource() -> Resource {
+    let version = Version {
+        status: true,
+        selectable: vec![table::selectable("spec.unschedulable", "false")],
+        ..table::v1("core/v1.Node", Columns::Fixed(COLUMNS, cells))
+    };
+    Resource {
+        short_names: vec!["no".to_owned()],
+        namespaced: false,
+        prefix: "/registry/minions".to_owned(),
+        ..table::row("", "Node", "nodes", &BEHAVIOR, version)
+    }
+}
+
+static BEHAVIOR: Behavior = Behavior {
+    defaults,
+    prepare_create,
+    prepare_update,
+    validate,
+    validate_update: |new, old, faults| {
+        validate(new, faults);
+        validate_change(new, old, faults);
+    },
+    validate_status: validate_change,
+    warnings,
+    ..Behavior::PLAIN
+};
+
+const COLUMNS: &[Column] = &[
+    NAME,
+    column("Status", "The status of the node"),
+    column("Roles", "The roles of the node"),
+    AGE,
+    column("Version", "Kubelet Version reported by the node."),
+    wide("Internal-IP", "The first address of the node that is reachable inside of the cluster."),
+    wide("External-IP", "The first address of the node that is reachable outside of the cluster."),
+    wide("OS-Image", "The operating system of the node, by the name that it gives itself in /etc."),
+    wide(
+        "Kernel-Version",
+        "The version of the node's kernel, and its architecture in parentheses.",
+    ),
+    wide(
+        "Container-Runtime",
+        "The container runtime that the node uses, and its version after it.",
+    ),
+];
+
+fn cells(object: &Object, now: &Now) -> Vec<Value> {
+    let info = |key| object.str_at(&["status", "nodeInfo", key]);
+    let or_unknown = |text: &str| if text.is_empty() { "<unknown>" } else { text }.to_owned();
+    let mut kernel = or_unknown(info("kernelVersion"));
+    if !info("architecture").is_empty() {
+        kernel += &format!(" ({})", info("architecture"));
+    }
+    vec![
+        object.name().into(),
+        readiness(object).into(),
+        roles(object).into(),
+        age(object, now),
+        info("kubeletVersion").into(),
+        address_of(object, "InternalIP").into(),
+        address_of(object, "ExternalIP").into(),
+        or_unknown(info("osImage")).into(),
+        kernel.into(),
+        or_unknown(info("containerRuntimeVersion")).into(),
+    ]
+}
+
+fn readiness(object: &Object) -> String {
+    let ready = match condition(top(object, "status"), "Ready") {
+        "" => "Unknown",
+        "True" => "Ready",
+        _ => "NotReady",
+    };
+    let cordoned =
+        if flag(top(object, "spec"), "unschedulable") { ",SchedulingDisabled" } else { "" };
+    format!("{ready}{cordoned}")
+}
+
+fn roles(object: &Object) -> String {
+    let roles: BTreeSet<&str> = entries(top(object, "metadata"), "labels")
+        .filter_map(|(key, value)| match key.strip_prefix("node-role.kubernetes.io/") {
+            Some(role) => Some(role),
+            None => value.as_str().filter(|_| key == "kubernetes.io/role"),
+        })
+        .filter(|role| !role.is_empty())
+        .collect();
+    if roles.is_empty() {
+        return "<none>".to_owned();
+    }
+    roles.into_iter().collect::<Vec<&str>>().join(",")
+}
+
+fn address_of<'a>(object: &'a Object, kind: &str) -> &'a str {
+    list(top(object, "status"), "addresses")
+        .iter()
+        .find(|address| text(address, "type") == kind)
+        .map_or("<none>", |address| text(address, "address"))
+}
+
+fn defaults(object: &mut Object) {
+    if let Some(spec) = map_mut(object.map_mut(), "spec") {
+        let first = spec.get("podCIDR").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let ranges = list_mut(spec, "podCIDRs");
+        // The older field wins, since whoever sets it does not know the other.
+        if !first.is_empty() && ranges.first().is_none_or(|range| *range != first.as_str()) {
+            *ranges = vec![first.into()];
+        }
+        match ranges.first().cloned() {
+            Some(range) => spec.insert("podCIDR".to_owned(), range),
+            None => spec.remove("podCIDRs"),
+        };
+    }
+    let capacity = at(top(object, "status"), &["capacity"]).clone();
+    if capacity.is_object() {
+        default_value(object.map_at(&["status"]), "allocatable", capacity);
+    }
+}
+
+/// Keeps pods away from a new node until it says that it is ready: what the admission of nodes does.
+pub fn taint_not_ready(object: &mut Object) {
+    const NOT_READY: &str = "node.kubernetes.io/not-ready";
+    let taints = list_mut(object.map_at(&["spec"]), "taints");
+    let is_there =
+        |taint: &Value| text(taint, "key") == NOT_READY && text(taint, "effect") == "NoSchedule";
+    if !taints.iter().any(is_there) {
+        taints.push(json!({"key": NOT_READY, "effect": "NoSchedule"}));
+    }
+}
+
+fn prepare_create(object: &mut Object) {
+    // Removed from Kubernetes, but still in its types.
+    if let Some(spec) = map_mut(object.map_mut(), "spec") {
+        spec.remove("configSource");
+    }
+    if let Some(status) = map_mut(object.map_mut(), "status") {
+        status.remove("config");
+    }
+}
+
+fn prepare_update(new: &mut Object, old: &Object) {
+    keep(new, old, "status");
+    if part(top(old, "spec"), "configSource").is_none()
+        && let Some(spec) = map_mut(new.map_mut(), "spec")
+    {
+        spec.remove("configSource");
+    }
+}
+
+fn validate(object: &Object, faults: &mut Faults) {
+    validate_taints(object, faults);
+    validate_amounts(object, faults);
+    let swap = at(top(object, "status"), &["nodeInfo", "swap", "capacity"]).as_i64();
+    let metadata = Path::root("metadata");
+    if let Some(capacity) = swap {
+        let path = metadata.child("nodeSwapStatus");
+        positive(faults, &path.child("capacity"), capacity);
+    }
+    validate_ranges(object, faults);
+}
+
+fn validate_ranges(object: &Object, faults: &mut Faults) {
+    let ranges: Vec<&str> = texts(top(object, "spec"), "podCIDRs").collect();
+    let spec = Path::root("spec");
+    let path = spec.child("podCIDRs");
+    for (index, range) in ranges.iter().enumerate() {
+        address::cidr(faults, &path.index(index), range, &[]);
+    }
+    if ranges.len() > 2 || (ranges.len() == 2 && !address::are_dual_stack_ranges(&ranges)) {
+        let message = "may specify no more than one CIDR for each IP family";
+        faults.invalid(&path, json!(ranges), message);
+    }
+}
+
+fn validate_taints(object: &Object, faults: &mut Faults) {
+    // Kubernetes says `metadata` here, although taints are in the spec.
+    let metadata = Path::root("metadata");
+    let path = metadata.child("taints");
+    let mut seen = BTreeSet::new();
+    for (index, taint) in list(top(object, "spec"), "taints").iter().enumerate() {
+        let path = path.index(index);
+        let (key, value, effect) =
+            (text(taint, "key"), text(taint, "value"), text(taint, "effect"));
+        qualified_name(faults, &path.child("key"), key);
+        let messages = names::label_value(value);
+        if !messages.is_empty() {
+            complaints(faults, &path.child("value"), value, vec![messages.join(";")]);
+        }
+        one_of(faults, &path.child("effect"), effect, TAINT_EFFECTS);
+        if !seen.insert((key, effect)) {
+            let taint = go_struct::line("Taint", taint);
+            let detail = format!("{taint}: taints must be unique by key and effect pair");
+            faults.add(FaultKind::Duplicate, &path, None, &detail);
+        }
+    }
+}
+
+fn validate_amounts(object: &Object, faults: &mut Faults) {
+    let status = Path::root("status");
+    for part in ["capacity", "allocatable"] {
+        let path = status.child(part);
+        for (name, amount) in entries(top(object, "status"), part) {
+            quantities::validate_amount(faults, &path.child(name), name, amount);
+        }
+    }
+}
+
+fn validate_change(new: &Object, old: &Object, faults: &mut Faults) {
+    validate_amounts(new, faults);
+    validate_addresses(new, faults);
+    let spec = Path::root("spec");
+    let ranges = |object| texts(top(object, "spec"), "podCIDRs").collect::<Vec<&str>>().join(",");
+    if !ranges(old).is_empty() && ranges(old) != ranges(new) {
+        let message = "node updates may not change podCIDR except from \"\" to valid";
+        faults.forbidden(&spec.child("podCIDRs"), message);
+    }
+    let provider = |object| text(top(object, "spec"), "providerID").to_owned();
+    if !provider(old).is_empty() && provider(old) != provider(new) {
+        let how = if provider(new).is_empty() { "cleared" } else { "modified" };
+        let message = format!("field cannot be {how} once set");
+        faults.invalid(&spec.child("providerID"), Value::Null, &message);
+    }
+    validate_taints(new, faults);
+    let external = |object| text(top(object, "spec"), "externalID").to_owned();
+    if external(new) != external(old) {
+        faults.forbidden(&spec.child("externalID"), "may not be updated");
+    }
+}
+
+fn validate_addresses(object: &Object, faults: &mut Faults) {
+    let status = Path::root("status");
+    let path = status.child("addresses");
+    let mut seen = BTreeSet::new();
+    for (index, address) in list(top(object, "status"), "addresses").iter().enumerate() {
+        if !seen.insert((text(address, "type"), text(address, "address"))) {
+            let shown = go_struct::line("NodeAddress", address);
+            faults.add(FaultKind::Duplicate, &path.index(index), None, &shown);
+        }
+    }
+}
+
+fn warnings(object: &Object) -> Vec<String> {
+    let spec = top(object, "spec");
+    let mut warnings = Vec::new();
+    if part(spec, "configSource").is_some() {
+        warnings.push("spec.configSource: the feature is removed".to_owned());
+    }
+    if !text(spec, "externalID").is_empty() {
+        let warning = "spec.externalID: this field is deprecated, and is unused by Kubernetes";
+        warnings.push(warning.to_owned());
+    }
+    let path = Path::root("spec");
+    let path = path.child("podCIDRs");
+    for (index, range) in texts(spec, "podCIDRs").enumerate() {
+        warnings.extend(address::cidr_warnings(&path.index(index), range));
+    }
+    warnings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{defaulted, object, refusals, refusals_of_update};
+
+    #[test]
+    fn the_two_fields_for_ranges_agree() {
+        assert_eq!(
+            defaulted(&BEHAVIOR, json!({"spec": {"podCIDR": "10.1.0.0/24"}}))["spec"],
+            json!({"podCIDR": "10.1.0.0/24", "podCIDRs": ["10.1.0.0/24"]})
+        );
+        assert_eq!(
+            defaulted(&BEHAVIOR, json!({"spec": {"podCIDRs": ["10.1.0.0/24"]}}))["spec"]["podCIDR"],
+            "10.1.0.0/24"
+        );
+        assert_eq!(defaulted(&BEHAVIOR, json!({"spec": {}})), json!({"spec": {}}));
+    }
+
+    #[test]
+    fn everything_is_allocatable_unless_something_is_said() {
+        let node = defaulted(&BEHAVIOR, json!({"status": {"capacity": {"cpu": "4"}}}));
+        assert_eq!(node["status"]["allocatable"], json!({"cpu": "4"}));
+    }
+
+    #[test]
+    fn a_new_node_is_tainted_once() {
+        let mut node = object(json!({}));
+        taint_not_ready(&mut node);
+        taint_not_ready(&mut node);
+        assert_eq!(
+            node.get(&["spec", "taints"]),
+            Some(&json!([{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]))
+        );
+    }
+
+    #[test]
+    fn taints_are_judged() {
+        assert_eq!(
+            refusals(
+                &BEHAVIOR,
+                json!({"spec": {"taints": [{"key": "k", "effect": "NoSchedule"},
+                {"key": "k", "effect": "NoSchedule"}, {"key": "l", "effect": "Never"}]}})
+            ),
+            [
+                r#"metadata.taints[1]: Duplicate value: {"Key":"k","Value":"","Effect":"NoSchedule","TimeAdded":null}: taints must be unique by key and effect pair"#,
+                r#"metadata.taints[2].effect: Unsupported value: "Never": supported values: "NoSchedule", "PreferNoSchedule", "NoExecute""#,
+            ]
+        );
+    }
+
+    #[test]
+    fn a_range_cannot_change_once_it_is_set() {
+        assert_eq!(
+            refusals_of_update(
+                &BEHAVIOR,
+                json!({"spec": {"podCIDR": "10.2.0.0/24"}}),
+                json!({"spec": {"podCIDR": "10.1.0.0/24"}})
+            ),
+            [
+                "spec.podCIDRs: Forbidden: node updates may not change podCIDR except from \"\" to valid"
+            ]
+        );
+    }
+
+    #[test]
+    fn the_table_shows_what_a_node_says_of_itself() {
+        let node = object(json!({
+            "metadata": {"name": "n", "labels": {"node-role.kubernetes.io/control-plane": ""}},
+            "spec": {"unschedulable": true},
+            "status": {"conditions": [{"type": "Ready", "status": "True"}],
+                "addresses": [{"type": "InternalIP", "address": "192.0.2.1"}],
+                "nodeInfo": {"kubeletVersion": "v1", "kernelVersion": "6", "architecture": "arm64"}},
+        }));
+        let cells = cells(&node, &Now { unix_seconds: 0 });
+        let expected = json!([
+            "n",
+            "Ready,SchedulingDisabled",
+            "control-plane",
+            "<unknown>",
+            "v1",
+            "192.0.2.1",
+            "<none>",
+            "<unknown>",
+            "6 (arm64)",
+            "<unknown>"
+        ]);
+        assert_eq!(Value::from(cells), expected);
+    }
+}

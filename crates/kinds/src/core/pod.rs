@@ -1,0 +1,131 @@
+//! `Pod`: containers that run together on one node.
+
+mod defaults;
+mod prepare;
+mod columns;
+pub mod admission;
+pub mod quality;
+mod spec;
+mod containers;
+mod env;
+mod handlers;
+mod mounts;
+mod volumes;
+mod projected;
+mod security;
+mod scheduling;
+mod network;
+mod annotations;
+mod update;
+mod status;
+mod ephemeral;
+mod resize;
+mod binding;
+mod warnings;
+
+pub use defaults::spec_defaults;
+pub use spec::validate_template;
+
+use crate::fields::{list, maps_mut};
+use crate::resource::{Action, Behavior, Columns, Resource, Subresource, Version};
+use crate::table::{self, selectable};
+use machinery::{Map, Path, Value};
+
+/// The lists of containers in a spec.
+const CONTAINERS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
+
+/// The row of `Pod`.
+pub fn resource() -> Resource {
+    let version = Version {
+        status: true,
+        selectable: vec![
+            selectable("spec.nodeName", ""),
+            // What nodes were called before there were nodes.
+            table::selectable_as("spec.host", "spec.nodeName", ""),
+            selectable("spec.restartPolicy", ""),
+            selectable("spec.schedulerName", ""),
+            selectable("spec.serviceAccountName", ""),
+            selectable("spec.hostNetwork", "false"),
+            selectable("status.phase", ""),
+            selectable("status.podIP", ""),
+            selectable("status.podIPs", ""),
+            selectable("status.nominatedNodeName", ""),
+        ],
+        ..table::v1("core/v1.Pod", Columns::Fixed(columns::COLUMNS, columns::cells))
+    };
+    Resource {
+        short_names: vec!["po".to_owned()],
+        categories: vec!["all".to_owned()],
+        ..table::row("", "Pod", "pods", &BEHAVIOR, version)
+    }
+}
+
+static BEHAVIOR: Behavior = Behavior {
+    defaults: defaults::defaults,
+    prepare_create: prepare::prepare_create,
+    prepare_update: prepare::prepare_update,
+    prepare_status: prepare::prepare_status,
+    validate: spec::validate_create,
+    validate_update: update::validate_update,
+    validate_status: status::validate_status,
+    generation: true,
+    grace_period: Some(prepare::grace_period),
+    returns_deleted: true,
+    warnings: warnings::warnings,
+    subresources: SUBRESOURCES,
+    ..Behavior::PLAIN
+};
+
+const SUBRESOURCES: &[Subresource] = &[
+    Subresource {
+        name: "binding",
+        group: "",
+        version: "",
+        kind: "Binding",
+        action: Action::Post(binding::post),
+    },
+    Subresource {
+        name: "ephemeralcontainers",
+        group: "",
+        version: "",
+        kind: "Pod",
+        action: Action::Replace { prepare: ephemeral::prepare, validate: ephemeral::validate },
+    },
+    Subresource {
+        name: "eviction",
+        group: "policy",
+        version: "v1",
+        kind: "Eviction",
+        action: Action::Evict,
+    },
+    Subresource {
+        name: "resize",
+        group: "",
+        version: "",
+        kind: "Pod",
+        action: Action::Replace { prepare: resize::prepare, validate: resize::validate },
+    },
+];
+
+/// The containers of one list, to be changed.
+fn containers_mut<'a>(
+    spec: &'a mut Map<String, Value>,
+    list: &str,
+) -> impl Iterator<Item = &'a mut Map<String, Value>> {
+    maps_mut(spec, list)
+}
+
+/// Calls `visit` with every container of a spec and the place where it is.
+fn each_container(spec: &Value, path: &Path<'_>, mut visit: impl FnMut(&Value, &Path<'_>)) {
+    for part in CONTAINERS {
+        let path = path.child(part);
+        for (index, container) in list(spec, part).iter().enumerate() {
+            visit(container, &path.index(index));
+        }
+    }
+}
+
+/// Whether an init container goes on running beside the others.
+fn is_sidecar(container: &Value) -> bool {
+    crate::fields::text(container, "restartPolicy") == "Always"
+}

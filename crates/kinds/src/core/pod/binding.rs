@@ -1,0 +1,144 @@
+//! `/binding`: the scheduler's word on where a pod runs.
+
+use crate::fields::{entries, list, list_mut, text, top};
+use crate::rules::{dns_subdomain, supported_only};
+use machinery::field_path::quote;
+use machinery::{Faults, GroupResource, Object, Path, Status, json};
+
+/// Binds a pod to the node that `binding` names, at the time `now` (RFC 3339).
+pub(super) fn post(pod: &mut Object, binding: &Object, now: &str) -> Result<(), Status> {
+    let mut faults = Faults::new();
+    validate(binding, &mut faults);
+    if !faults.is_empty() {
+        // Upstream: the faults of a Binding are not those of a Pod, and go out as they are.
+        return Err(Status::unclassified(faults.summary()));
+    }
+    check_uid(pod, binding)?;
+    if let Some(why) = hindrance(pod) {
+        let what = GroupResource::new("", "pods/binding");
+        return Err(Status::conflict(&what, pod.name(), &why));
+    }
+    let target = text(top(binding, "target"), "name");
+    pod.map_at(&["spec"]).insert("nodeName".to_owned(), target.into());
+    pod.map_at(&["status"]).remove("nominatedNodeName");
+    for part in ["annotations", "labels"] {
+        for (key, value) in entries(top(binding, "metadata"), part) {
+            pod.map_at(&["metadata", part]).insert(key.to_owned(), value.clone());
+        }
+    }
+    set_scheduled(pod, now);
+    Ok(())
+}
+
+fn validate(binding: &Object, faults: &mut Faults) {
+    let target = top(binding, "target");
+    let path = Path::root("target");
+    let (kind, name) = (text(target, "kind"), text(target, "name"));
+    if !kind.is_empty() && kind != "Node" {
+        supported_only(faults, &path.child("kind"), kind, &["Node", "<empty>"]);
+    }
+    if name.is_empty() {
+        faults.required(&path.child("name"), "");
+    } else if matches!(kind, "" | "Node") {
+        dns_subdomain(faults, &path.child("name"), name);
+    }
+}
+
+/// The scheduler may have had another pod of the same name in mind.
+fn check_uid(pod: &Object, binding: &Object) -> Result<(), Status> {
+    if binding.uid().is_empty() || binding.uid() == pod.uid() {
+        return Ok(());
+    }
+    let why = format!(
+        "StorageError: invalid object, Code: 4, Key: /registry/pods/{}/{}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {}, UID in object meta: {}",
+        pod.namespace(),
+        pod.name(),
+        binding.uid(),
+        pod.uid()
+    );
+    Err(Status::conflict(&GroupResource::new("", "pods"), pod.name(), &why))
+}
+
+/// Why a pod cannot be bound now.
+fn hindrance(pod: &Object) -> Option<String> {
+    let (name, spec) = (pod.name(), top(pod, "spec"));
+    if pod.deletion_timestamp().is_some() {
+        return Some(format!("pod {name} is being deleted, cannot be assigned to a host"));
+    }
+    let node = text(spec, "nodeName");
+    if !node.is_empty() {
+        return Some(format!("pod {name} is already assigned to node {}", quote(node)));
+    }
+    let is_gated = !list(spec, "schedulingGates").is_empty();
+    is_gated.then(|| format!("pod {name} has non-empty .spec.schedulingGates"))
+}
+
+fn set_scheduled(pod: &mut Object, now: &str) {
+    let conditions = list_mut(pod.map_at(&["status"]), "conditions");
+    let scheduled = json!({
+        "type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": now,
+    });
+    match conditions.iter_mut().find(|condition| text(condition, "type") == "PodScheduled") {
+        Some(condition) if text(condition, "status") == "True" => {}
+        Some(condition) => *condition = scheduled,
+        None => conditions.push(scheduled),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::object;
+
+    fn binding(node: &str) -> Object {
+        object(json!({"metadata": {"name": "a", "labels": {"zone": "z"}},
+            "target": {"kind": "Node", "name": node}}))
+    }
+
+    fn refusal(pod: &mut Object, binding: &Object) -> String {
+        post(pod, binding, "").map_err(|status| status.message).unwrap_err()
+    }
+
+    #[test]
+    fn a_pod_is_bound_once() {
+        let mut pod = object(json!({"metadata": {"name": "a"}}));
+        assert_eq!(post(&mut pod, &binding("n1"), "2024-01-01T00:00:00Z"), Ok(()));
+        assert_eq!(pod.str_at(&["spec", "nodeName"]), "n1");
+        assert_eq!(pod.label("zone"), Some("z"));
+        assert_eq!(
+            pod.get(&["status", "conditions"]),
+            Some(&json!([{"type": "PodScheduled", "status": "True", "lastProbeTime": null,
+                "lastTransitionTime": "2024-01-01T00:00:00Z"}]))
+        );
+        assert_eq!(
+            refusal(&mut pod, &binding("n2")),
+            r#"Operation cannot be fulfilled on pods/binding "a": pod a is already assigned to node "n1""#
+        );
+    }
+
+    #[test]
+    fn a_gated_pod_is_not_bound() {
+        let mut pod = object(json!({"metadata": {"name": "a"},
+            "spec": {"schedulingGates": [{"name": "g"}]}}));
+        assert!(refusal(&mut pod, &binding("n1")).ends_with("has non-empty .spec.schedulingGates"));
+    }
+
+    #[test]
+    fn a_pod_of_the_same_name_is_another_pod() {
+        let mut pod = object(json!({"metadata": {"name": "a", "uid": "1"}}));
+        let mut binding = binding("n1");
+        binding.set_meta("uid", "2");
+        assert!(
+            refusal(&mut pod, &binding).contains("UID in precondition: 2, UID in object meta: 1")
+        );
+    }
+
+    #[test]
+    fn a_binding_names_a_node() {
+        let binding = object(json!({"target": {"kind": "Pod"}}));
+        assert_eq!(
+            refusal(&mut object(json!({})), &binding),
+            r#"[target.kind: Unsupported value: "Pod": supported values: "Node", "<empty>", target.name: Required value]"#
+        );
+    }
+}

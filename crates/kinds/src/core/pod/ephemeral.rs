@@ -1,0 +1,127 @@
+//! `/ephemeralcontainers`: containers that are added to a running pod to look at it.
+
+use super::super::{go_struct, unified_diff::unified_diff};
+use super::{admission, annotations, spec};
+use crate::fields::{keep, list, same, text, top};
+use machinery::field_path::quote;
+use machinery::{Faults, Map, Object, Path, Value};
+
+/// Leaves nothing of an update but the ephemeral containers.
+pub(super) fn prepare(new: &mut Object, old: &Object) {
+    let containers = top(new, "spec").get("ephemeralContainers").cloned();
+    keep(new, old, "spec");
+    keep(new, old, "status");
+    keep_metadata(new, old);
+    let spec = new.map_at(&["spec"]);
+    match containers {
+        Some(containers) => spec.insert("ephemeralContainers".to_owned(), containers),
+        None => spec.remove("ephemeralContainers"),
+    };
+}
+
+/// What an update of a subresource may not touch in the metadata.
+pub(super) fn keep_metadata(new: &mut Object, old: &Object) {
+    let empty = Map::new();
+    let stored = old.metadata().unwrap_or(&empty);
+    for field in ["labels", "annotations", "finalizers", "ownerReferences", "generation"] {
+        match stored.get(field) {
+            Some(value) => new.set_meta(field, value.clone()),
+            None => drop(new.remove_meta(field)),
+        }
+    }
+}
+
+/// Judges an update: containers may be added, and are never changed or taken away.
+pub(super) fn validate(new: &Object, old: &Object, faults: &mut Faults) {
+    if admission::is_mirror(old) {
+        let message = "static pods do not support ephemeral containers";
+        return faults.forbidden(&Path::EMPTY, message);
+    }
+    spec::validate_pod(new, faults);
+    annotations::validate_change(faults, top(new, "metadata"), top(old, "metadata"));
+    let root = Path::root("spec");
+    let path = root.child("ephemeralContainers");
+    let containers = list(top(new, "spec"), "ephemeralContainers");
+    for before in list(top(old, "spec"), "ephemeralContainers") {
+        let name = text(before, "name");
+        let found = containers.iter().find(|container| text(container, "name") == name);
+        match found {
+            None => {
+                let name = quote(name);
+                let message = format!("existing ephemeral containers {name} may not be removed\n");
+                faults.forbidden(&path, &message);
+            }
+            Some(after) if !same(after, before) => {
+                let shown = |container: &Value| go_struct::lines("EphemeralContainer", container);
+                let difference = unified_diff(&shown(before), &shown(after));
+                let name = quote(name);
+                let message = format!(
+                    "existing ephemeral containers {name} may not be changed\n{difference}"
+                );
+                faults.forbidden(&path, &message);
+            }
+            Some(_) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{BEHAVIOR, spec_defaults};
+    use super::*;
+    use crate::testing::{created, lines, object};
+    use machinery::json;
+
+    fn pod(ephemeral: &Value) -> Object {
+        let mut pod = object(created(
+            &BEHAVIOR,
+            json!({"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}),
+        ));
+        pod.map_at(&["spec"]).insert("ephemeralContainers".to_owned(), ephemeral.clone());
+        spec_defaults(pod.map_at(&["spec"]));
+        pod
+    }
+
+    fn check(new: Value, old: Value, expected: &[&str]) {
+        let mut faults = Faults::new();
+        validate(&pod(&new), &pod(&old), &mut faults);
+        assert_eq!(lines(&faults), expected);
+    }
+
+    #[test]
+    fn containers_are_added_only() {
+        let debug = json!([{"name": "debug", "image": "busybox", "targetContainerName": "c"}]);
+        check(debug.clone(), json!([]), &[]);
+        check(
+            json!([]),
+            debug,
+            &[
+                "spec.ephemeralContainers: Forbidden: existing ephemeral containers \"debug\" may not be removed\n",
+            ],
+        );
+    }
+
+    #[test]
+    fn they_are_there_to_look() {
+        check(
+            json!([{"name": "c", "image": "i", "ports": [{"containerPort": 1}], "targetContainerName": "x"}]),
+            json!([]),
+            &[
+                r#"spec.ephemeralContainers[0].name: Duplicate value: "c""#,
+                r#"spec.ephemeralContainers[0].targetContainerName: Not found: "x""#,
+                "spec.ephemeralContainers[0].ports: Forbidden: cannot be set for an Ephemeral Container",
+            ],
+        );
+    }
+
+    #[test]
+    fn nothing_else_changes() {
+        let old = pod(&json!([]));
+        let mut new = object(json!({"metadata": {"name": "a", "labels": {"x": "y"}},
+            "spec": {"ephemeralContainers": [{"name": "d"}]}}));
+        prepare(&mut new, &old);
+        assert_eq!(new.label("x"), None);
+        assert_eq!(new.str_at(&["spec", "restartPolicy"]), "Always");
+        assert_eq!(new.get(&["spec", "ephemeralContainers"]), Some(&json!([{"name": "d"}])));
+    }
+}

@@ -1,0 +1,205 @@
+//! Probes and lifecycle hooks: what is done to a container to see how it is, or to tell it.
+
+use crate::fields::{list, number, part, text};
+use crate::rules::{at_least_zero, complaints, port_or_name, required, supported_only};
+use machinery::{Faults, Path, Value};
+
+/// What a handler may be besides the three that both probes and hooks know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Caller {
+    Probe,
+    Hook,
+}
+
+const GRACE: &str = "terminationGracePeriodSeconds";
+
+/// Judges the three probes of a container.
+pub(super) fn validate_probes(
+    faults: &mut Faults,
+    path: &Path<'_>,
+    container: &Value,
+    grace: Option<i64>,
+) {
+    for kind in ["livenessProbe", "readinessProbe", "startupProbe"] {
+        let Some(probe) = part(container, kind) else { continue };
+        let path = path.child(kind);
+        validate_handler(faults, &path, probe, grace, Caller::Probe);
+        for field in [
+            "initialDelaySeconds",
+            "timeoutSeconds",
+            "periodSeconds",
+            "successThreshold",
+            "failureThreshold",
+        ] {
+            at_least_zero(faults, &path.child(field), number(probe, field));
+        }
+        let own_grace = probe.get(GRACE).and_then(Value::as_i64);
+        if let Some(seconds) = own_grace.filter(|seconds| *seconds <= 0) {
+            faults.invalid(&path.child(GRACE), seconds, "must be greater than 0");
+        }
+        if kind == "readinessProbe" {
+            if let Some(seconds) = own_grace {
+                faults.invalid(&path.child(GRACE), seconds, "must not be set for readinessProbes");
+            }
+        } else if number(probe, "successThreshold") != 1 {
+            let threshold = number(probe, "successThreshold");
+            faults.invalid(&path.child("successThreshold"), threshold, "must be 1");
+        }
+    }
+}
+
+/// Judges the lifecycle hooks of a container, if it has any; `os` is that of the pod.
+pub(super) fn validate_lifecycle(
+    faults: &mut Faults,
+    path: &Path<'_>,
+    container: &Value,
+    grace: Option<i64>,
+    os: Option<&str>,
+) {
+    let Some(lifecycle) = part(container, "lifecycle") else { return };
+    let path = path.child("lifecycle");
+    for hook in ["postStart", "preStop"] {
+        if let Some(handler) = part(lifecycle, hook) {
+            validate_handler(faults, &path.child(hook), handler, grace, Caller::Hook);
+        }
+    }
+    if part(lifecycle, "stopSignal").is_some() {
+        let path = path.child("stopSignal");
+        let signal = text(lifecycle, "stopSignal");
+        match os {
+            None => {
+                faults.forbidden(&path, "may not be set for containers with empty `spec.os.name`");
+            }
+            Some("windows") => supported_only(faults, &path, signal, &["SIGKILL", "SIGTERM"]),
+            Some("linux") => {
+                let signals = linux_signals();
+                let listed: Vec<&str> = signals.iter().map(String::as_str).collect();
+                supported_only(faults, &path, signal, &listed);
+            }
+            Some(_) => {}
+        }
+    }
+}
+
+/// The signals of Linux, in the order of their names.
+fn linux_signals() -> Vec<String> {
+    const NAMED: &str = "ABRT ALRM BUS CHLD CLD CONT FPE HUP ILL INT IO IOT KILL PIPE POLL PROF PWR \
+        QUIT SEGV STKFLT STOP SYS TERM TRAP TSTP TTIN TTOU URG USR1 USR2 VTALRM WINCH XCPU XFSZ \
+        RTMIN RTMAX";
+    let named = NAMED.split_whitespace().map(|name| format!("SIG{name}"));
+    let above = (1..=15).map(|offset| format!("SIGRTMIN+{offset}"));
+    let below = (1..=14).map(|offset| format!("SIGRTMAX-{offset}"));
+    let mut signals: Vec<String> = named.chain(above).chain(below).collect();
+    signals.sort();
+    signals
+}
+
+fn validate_handler(
+    faults: &mut Faults,
+    path: &Path<'_>,
+    handler: &Value,
+    grace: Option<i64>,
+    caller: Caller,
+) {
+    let last = match caller {
+        Caller::Probe => "grpc",
+        Caller::Hook => "sleep",
+    };
+    let mut is_first = true;
+    for kind in ["exec", "httpGet", "tcpSocket", last] {
+        let Some(action) = part(handler, kind) else { continue };
+        let path = path.child(kind);
+        if !std::mem::take(&mut is_first) {
+            faults.forbidden(&path, "may not specify more than 1 handler type");
+            continue;
+        }
+        match kind {
+            "exec" if list(action, "command").is_empty() => {
+                faults.required(&path.child("command"), "");
+            }
+            "httpGet" => validate_http_get(faults, &path, action),
+            "tcpSocket" | "grpc" => {
+                let port = action.get("port").unwrap_or(&Value::Null);
+                port_or_name(faults, &path.child("port"), port);
+            }
+            "sleep" => validate_sleep(faults, &path, number(action, "seconds"), grace),
+            _ => {}
+        }
+    }
+    if is_first {
+        faults.required(path, "must specify a handler type");
+    }
+}
+
+fn validate_http_get(faults: &mut Faults, path: &Path<'_>, action: &Value) {
+    required(faults, &path.child("path"), text(action, "path"));
+    port_or_name(faults, &path.child("port"), action.get("port").unwrap_or(&Value::Null));
+    supported_only(faults, &path.child("scheme"), text(action, "scheme"), &["HTTP", "HTTPS"]);
+    for header in list(action, "httpHeaders") {
+        let name = text(header, "name");
+        let is_plain =
+            !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
+        if !is_plain {
+            let message = "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name', regex used for validation is '[-A-Za-z0-9]+')";
+            complaints(faults, &path.child("httpHeaders"), name, vec![message.to_owned()]);
+        }
+    }
+}
+
+fn validate_sleep(faults: &mut Faults, path: &Path<'_>, seconds: i64, grace: Option<i64>) {
+    if let Some(grace) = grace.filter(|grace| !(0..=*grace).contains(&seconds)) {
+        let message =
+            format!("must be non-negative and less than terminationGracePeriodSeconds ({grace})");
+        faults.invalid(path, seconds, &message);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::lines;
+    use machinery::json;
+
+    fn check(container: Value, expected: &[&str]) {
+        let mut faults = Faults::new();
+        validate_probes(&mut faults, &Path::root("c"), &container, Some(30));
+        validate_lifecycle(&mut faults, &Path::root("c"), &container, Some(30), None);
+        assert_eq!(lines(&faults), expected);
+    }
+
+    #[test]
+    fn a_probe_has_one_handler() {
+        check(
+            json!({"readinessProbe": {}, "livenessProbe": {"successThreshold": 1,
+                "exec": {"command": ["x"]}, "tcpSocket": {"port": 80}}}),
+            &[
+                "c.livenessProbe.tcpSocket: Forbidden: may not specify more than 1 handler type",
+                "c.readinessProbe: Required value: must specify a handler type",
+            ],
+        );
+    }
+
+    #[test]
+    fn only_readiness_counts_successes() {
+        check(
+            json!({"livenessProbe": {"successThreshold": 2, "periodSeconds": -1,
+                "httpGet": {"path": "/", "port": "http", "scheme": "HTTP"}}}),
+            &[
+                "c.livenessProbe.periodSeconds: Invalid value: -1: must be greater than or equal to 0",
+                "c.livenessProbe.successThreshold: Invalid value: 2: must be 1",
+            ],
+        );
+    }
+
+    #[test]
+    fn a_hook_sleeps_within_the_grace_period() {
+        check(json!({"lifecycle": {"preStop": {"sleep": {"seconds": 30}}}}), &[]);
+        check(
+            json!({"lifecycle": {"preStop": {"sleep": {"seconds": 31}}, "stopSignal": "SIGUSR1"}}),
+            &[
+                "c.lifecycle.preStop.sleep: Invalid value: 31: must be non-negative and less than terminationGracePeriodSeconds (30)",
+                "c.lifecycle.stopSignal: Forbidden: may not be set for containers with empty `spec.os.name`",
+            ],
+        );
+    }
+}

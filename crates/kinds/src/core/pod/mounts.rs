@@ -1,0 +1,190 @@
+//! The volumes that a container mounts, and those that it uses as devices.
+
+use crate::fields::{flag, list, part, text};
+use crate::rules::{descending_path, has_backsteps, required, supported_only};
+use machinery::{Faults, Path, Value};
+
+/// A pod's volumes that are valid by themselves.
+pub(super) type Volumes<'a> = [&'a Value];
+
+fn find<'a>(volumes: &Volumes<'a>, name: &str) -> Option<&'a Value> {
+    volumes.iter().copied().find(|volume| text(volume, "name") == name)
+}
+
+/// Judges `volumeMounts`.
+pub(super) fn validate_mounts(
+    faults: &mut Faults,
+    path: &Path<'_>,
+    container: &Value,
+    volumes: &Volumes<'_>,
+) {
+    let devices = list(container, "volumeDevices");
+    let mut seen = Vec::new();
+    for (index, mount) in list(container, "volumeMounts").iter().enumerate() {
+        let item = path.index(index);
+        let (name, place) = (text(mount, "name"), text(mount, "mountPath"));
+        required(faults, &item.child("name"), name);
+        if find(volumes, name).is_none() {
+            faults.not_found(&item.child("name"), name);
+        }
+        required(faults, &item.child("mountPath"), place);
+        if seen.contains(&place) {
+            faults.invalid(&item.child("mountPath"), place, "must be unique");
+        }
+        seen.push(place);
+        if devices.iter().any(|device| text(device, "name") == name) {
+            let message = "must not already exist in volumeDevices";
+            faults.invalid(&item.child("name"), name, message);
+        }
+        if devices.iter().any(|device| text(device, "devicePath") == place) {
+            let message = "must not already exist as a path in volumeDevices";
+            faults.invalid(&item.child("mountPath"), place, message);
+        }
+        validate_sub_paths(faults, path, &item, mount);
+        validate_propagation(faults, path, mount, container);
+    }
+}
+
+/// Kubernetes reports most of these at the list, not at the item.
+fn validate_sub_paths(faults: &mut Faults, path: &Path<'_>, item: &Path<'_>, mount: &Value) {
+    let (plain, expression) = (text(mount, "subPath"), text(mount, "subPathExpr"));
+    if !plain.is_empty() {
+        descending_path(faults, &path.child("subPath"), plain);
+    }
+    if !expression.is_empty() {
+        if !plain.is_empty() {
+            let message = "subPathExpr and subPath are mutually exclusive";
+            faults.invalid(&item.child("subPathExpr"), expression, message);
+        }
+        descending_path(faults, &path.child("subPathExpr"), expression);
+    }
+}
+
+fn validate_propagation(faults: &mut Faults, path: &Path<'_>, mount: &Value, container: &Value) {
+    const MODES: &[&str] = &["Bidirectional", "HostToContainer", "None"];
+    let mode = text(mount, "mountPropagation");
+    let has_mode = part(mount, "mountPropagation").is_some();
+    let propagation = path.child("mountPropagation");
+    if has_mode {
+        supported_only(faults, &propagation, mode, MODES);
+        let context = container.get("securityContext").unwrap_or(&Value::Null);
+        if mode == "Bidirectional" && !flag(context, "privileged") {
+            let message =
+                "Bidirectional mount propagation is available only to privileged containers";
+            faults.forbidden(&propagation, message);
+        }
+    }
+    if part(mount, "recursiveReadOnly").is_none() {
+        return;
+    }
+    let recursive = path.child("recursiveReadOnly");
+    match text(mount, "recursiveReadOnly") {
+        "Disabled" => {}
+        "Enabled" | "IfPossible" => {
+            if !flag(mount, "readOnly") {
+                faults.forbidden(&recursive, "may only be specified when readOnly is true");
+            }
+            if has_mode && mode != "None" {
+                let message =
+                    "may only be specified when mountPropagation is None or not specified";
+                faults.forbidden(&recursive, message);
+            }
+        }
+        other => faults.not_supported(&recursive, other, &["Disabled", "Enabled", "IfPossible"]),
+    }
+}
+
+/// Judges `volumeDevices`.
+pub(super) fn validate_devices(
+    faults: &mut Faults,
+    path: &Path<'_>,
+    container: &Value,
+    volumes: &Volumes<'_>,
+) {
+    let mounts = list(container, "volumeMounts");
+    let (mut names, mut places) = (Vec::new(), Vec::new());
+    for (index, device) in list(container, "volumeDevices").iter().enumerate() {
+        let item = path.index(index);
+        let (name, place) = (text(device, "name"), text(device, "devicePath"));
+        let (name_path, place_path) = (item.child("name"), item.child("devicePath"));
+        required(faults, &name_path, name);
+        if names.contains(&name) {
+            faults.invalid(&name_path, name, "must be unique");
+        }
+        match find(volumes, name) {
+            None => faults.not_found(&name_path, name),
+            Some(volume) => {
+                let is_claim = part(volume, "persistentVolumeClaim").or(part(volume, "ephemeral"));
+                if is_claim.is_none() {
+                    let message = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode";
+                    faults.invalid(&name_path, name, message);
+                }
+            }
+        }
+        required(faults, &place_path, place);
+        if places.contains(&place) {
+            faults.invalid(&place_path, place, "must be unique");
+        }
+        if has_backsteps(place) {
+            faults.invalid(&place_path, place, "can not contain backsteps ('..')");
+        } else {
+            places.push(place);
+        }
+        if mounts.iter().any(|mount| text(mount, "name") == name) {
+            faults.invalid(&name_path, name, "must not already exist in volumeMounts");
+        }
+        if mounts.iter().any(|mount| text(mount, "mountPath") == place) {
+            let message = "must not already exist as a path in volumeMounts";
+            faults.invalid(&place_path, place, message);
+        }
+        if !name.is_empty() {
+            names.push(name);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::lines;
+    use machinery::json;
+
+    fn check(container: Value, expected: &[&str]) {
+        let mut faults = Faults::new();
+        let volumes = json!([{"name": "v", "emptyDir": {}}]);
+        let volumes: Vec<&Value> = volumes.as_array().into_iter().flatten().collect();
+        validate_mounts(&mut faults, &Path::root("m"), &container, &volumes);
+        validate_devices(&mut faults, &Path::root("d"), &container, &volumes);
+        assert_eq!(lines(&faults), expected);
+    }
+
+    #[test]
+    fn a_mount_needs_its_volume_and_a_place_of_its_own() {
+        check(json!({"volumeMounts": [{"name": "v", "mountPath": "/a"}]}), &[]);
+        check(
+            json!({"volumeMounts": [{"name": "w", "mountPath": "/a"}, {"name": "v", "mountPath": "/a"}]}),
+            &[
+                r#"m[0].name: Not found: "w""#,
+                r#"m[1].mountPath: Invalid value: "/a": must be unique"#,
+            ],
+        );
+    }
+
+    #[test]
+    fn a_device_comes_from_a_claim() {
+        check(
+            json!({"volumeDevices": [{"name": "v", "devicePath": "/dev/x"}]}),
+            &[
+                r#"d[0].name: Invalid value: "v": can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode"#,
+            ],
+        );
+    }
+
+    #[test]
+    fn a_part_of_a_volume_is_inside_of_it() {
+        check(
+            json!({"volumeMounts": [{"name": "v", "mountPath": "/a", "subPath": "../b"}]}),
+            &[r#"m.subPath: Invalid value: "../b": must not contain '..'"#],
+        );
+    }
+}

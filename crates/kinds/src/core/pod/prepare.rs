@@ -1,0 +1,269 @@
+//! What the server makes of a pod before it is judged: what only the server knows, and nothing that
+//! a user may not set.
+
+use super::quality;
+use crate::fields::{
+    at, default_number, default_text, default_value, entries, integer, keep, list, list_mut,
+    map_mut, maps_mut, number, part, text, top,
+};
+use crate::quantities::amount;
+use crate::resource::keep_all_but_status;
+use machinery::quantity::Quantity;
+use machinery::{Map, Object, Value, json};
+use std::collections::BTreeMap;
+
+/// A new pod waits to be scheduled, whatever its creator says of its status.
+pub(super) fn prepare_create(pod: &mut Object) {
+    let mut status = json!({"phase": "Pending"});
+    if !list(top(pod, "spec"), "schedulingGates").is_empty() {
+        let now = match pod.meta_text("creationTimestamp") {
+            "" => Value::Null,
+            now => now.into(),
+        };
+        status["conditions"] = json!([{
+            "type": "PodScheduled", "status": "False", "reason": "SchedulingGated",
+            "message": "Scheduling is blocked due to non-empty scheduling gates",
+            "lastProbeTime": null, "lastTransitionTime": now,
+        }]);
+    }
+    merge_label_keys(pod);
+    default_pod_requests(pod.map_at(&["spec"]));
+    status["qosClass"] = quality::class_of(top(pod, "spec")).into();
+    pod.map_mut().insert("status".to_owned(), status);
+}
+
+pub(super) fn prepare_update(new: &mut Object, old: &Object) {
+    keep(new, old, "status");
+    // A client that does not know the field did not mean to remove it.
+    if let Some(resources) = part(top(old, "spec"), "resources") {
+        default_value(new.map_at(&["spec"]), "resources", resources.clone());
+    }
+}
+
+pub(super) fn prepare_status(new: &mut Object, old: &Object) {
+    keep_all_but_status(new, old);
+    match old.metadata().and_then(|metadata| metadata.get("ownerReferences")) {
+        Some(owners) => new.set_meta("ownerReferences", owners.clone()),
+        None => drop(new.remove_meta("ownerReferences")),
+    }
+    let old_status = top(old, "status");
+    let status = new.map_at(&["status"]);
+    if !text(old_status, "qosClass").is_empty() {
+        default_text(status, "qosClass", text(old_status, "qosClass"));
+    }
+    for field in ["resourceClaimStatuses", "extendedResourceClaimStatus"] {
+        if let Some(value) = part(old_status, field) {
+            default_value(status, field, value.clone());
+        }
+    }
+    keep_observed_generations(status, old_status);
+}
+
+/// Who does not know the field leaves it out, and should not set it back.
+fn keep_observed_generations(status: &mut Map<String, Value>, old_status: &Value) {
+    const FIELD: &str = "observedGeneration";
+    let fill = |map: &mut Map<String, Value>, generation: i64| {
+        if generation != 0 {
+            default_number(map, FIELD, generation);
+        }
+    };
+    fill(status, number(old_status, FIELD));
+    let mut known: BTreeMap<&str, Vec<i64>> = BTreeMap::new();
+    for condition in list(old_status, "conditions").iter().rev() {
+        known.entry(text(condition, "type")).or_default().push(number(condition, FIELD));
+    }
+    for condition in maps_mut(status, "conditions") {
+        let kind = condition.get("type").and_then(Value::as_str).unwrap_or_default();
+        let generation = known.get_mut(kind).and_then(Vec::pop).unwrap_or(0);
+        fill(condition, generation);
+    }
+}
+
+/// Turns the keys in `matchLabelKeys` into requirements with the pod's own values, so that the
+/// scheduler need only look at selectors.
+fn merge_label_keys(pod: &mut Object) {
+    let labels = at(top(pod, "metadata"), &["labels"]).clone();
+    let spec = pod.map_at(&["spec"]);
+    for constraint in maps_mut(spec, "topologySpreadConstraints") {
+        merge_keys_of(constraint, &labels);
+    }
+    let Some(affinity) = map_mut(spec, "affinity") else { return };
+    for part in ["podAffinity", "podAntiAffinity"] {
+        let Some(affinity) = map_mut(affinity, part) else { continue };
+        for term in maps_mut(affinity, "requiredDuringSchedulingIgnoredDuringExecution") {
+            merge_keys_of(term, &labels);
+        }
+        for weighted in maps_mut(affinity, "preferredDuringSchedulingIgnoredDuringExecution") {
+            if let Some(term) = map_mut(weighted, "podAffinityTerm") {
+                merge_keys_of(term, &labels);
+            }
+        }
+    }
+}
+
+fn merge_keys_of(term: &mut Map<String, Value>, labels: &Value) {
+    let mut requirements = Vec::new();
+    for (field, operator) in [("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")] {
+        let keys = term.get(field).and_then(Value::as_array).into_iter().flatten();
+        for key in keys.filter_map(Value::as_str) {
+            if let Some(value) = labels.get(key) {
+                requirements.push(json!({"key": key, "operator": operator, "values": [value]}));
+            }
+        }
+    }
+    if let Some(selector) = map_mut(term, "labelSelector").filter(|_| !requirements.is_empty()) {
+        list_mut(selector, "matchExpressions").extend(requirements);
+    }
+}
+
+/// A pod with limits for the whole asks for what its containers ask for, or for its limits.
+fn default_pod_requests(spec: &mut Map<String, Value>) {
+    let whole = Value::Object(spec.clone());
+    let limits = at(&whole, &["resources", "limits"]);
+    if limits.as_object().is_none_or(Map::is_empty) {
+        return;
+    }
+    let mut requests =
+        at(&whole, &["resources", "requests"]).as_object().cloned().unwrap_or_default();
+    for (name, total) in total_requests(&whole) {
+        if matches!(name.as_str(), "cpu" | "memory") {
+            requests.entry(name).or_insert_with(|| total.to_string().into());
+        }
+    }
+    for (name, limit) in limits.as_object().into_iter().flatten() {
+        requests.entry(name.clone()).or_insert_with(|| limit.clone());
+    }
+    if let Some(resources) = map_mut(spec, "resources") {
+        resources.insert("requests".to_owned(), requests.into());
+    }
+}
+
+/// What all containers of a pod need at the same time: the sum of those that run side by side, or
+/// the most demanding moment of its initialization.
+pub(super) fn total_requests(spec: &Value) -> BTreeMap<String, Quantity> {
+    let add = |total: &mut BTreeMap<String, Quantity>, container: &Value| {
+        for (name, value) in entries(at(container, &["resources"]), "requests") {
+            let sum = total.entry(name.to_owned()).or_insert_with(Quantity::zero);
+            *sum = sum.add(&amount(value));
+        }
+    };
+    let mut total = BTreeMap::new();
+    for container in list(spec, "containers") {
+        add(&mut total, container);
+    }
+    let mut sidecars = BTreeMap::new();
+    let mut peaks: Vec<BTreeMap<String, Quantity>> = Vec::new();
+    for container in list(spec, "initContainers") {
+        if text(container, "restartPolicy") == "Always" {
+            add(&mut total, container);
+            add(&mut sidecars, container);
+            peaks.push(sidecars.clone());
+        } else {
+            let mut peak = sidecars.clone();
+            add(&mut peak, container);
+            peaks.push(peak);
+        }
+    }
+    for (name, peak) in peaks.into_iter().flatten() {
+        match total.get(&name) {
+            Some(known) if *known >= peak => {}
+            _ => drop(total.insert(name, peak)),
+        }
+    }
+    total
+}
+
+/// Seconds between the beginning of a pod's deletion and its end, unless the user says otherwise:
+/// none for a pod that does not run anywhere.
+pub(super) fn grace_period(pod: &Object) -> i64 {
+    if is_gone_at_once(pod) {
+        return 0;
+    }
+    match integer(top(pod, "spec"), "terminationGracePeriodSeconds").unwrap_or(0) {
+        negative if negative < 0 => 1,
+        seconds => seconds,
+    }
+}
+
+/// Whether a pod is deleted at once whatever the user says, because nothing of it runs.
+fn is_gone_at_once(pod: &Object) -> bool {
+    text(top(pod, "spec"), "nodeName").is_empty()
+        || matches!(pod.str_at(&["status", "phase"]), "Failed" | "Succeeded")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::object;
+
+    #[test]
+    fn a_new_pod_is_pending() {
+        let mut pod = object(
+            json!({"spec": {"containers": [{"name": "c"}]}, "status": {"phase": "Running"}}),
+        );
+        prepare_create(&mut pod);
+        assert_eq!(top(&pod, "status"), &json!({"phase": "Pending", "qosClass": "BestEffort"}));
+    }
+
+    #[test]
+    fn a_gated_pod_says_so() {
+        let mut pod = object(json!({"metadata": {"creationTimestamp": "2024-01-01T00:00:00Z"},
+            "spec": {"schedulingGates": [{"name": "example.com/g"}]}}));
+        prepare_create(&mut pod);
+        let condition = &top(&pod, "status")["conditions"][0];
+        assert_eq!(condition["reason"], "SchedulingGated");
+        assert_eq!(condition["lastTransitionTime"], "2024-01-01T00:00:00Z");
+    }
+
+    #[test]
+    fn label_keys_become_requirements() {
+        let mut pod = object(json!({"metadata": {"labels": {"v": "1"}}, "spec": {
+            "topologySpreadConstraints": [{"matchLabelKeys": ["v", "w"], "labelSelector": {}}]}}));
+        prepare_create(&mut pod);
+        assert_eq!(
+            top(&pod, "spec")["topologySpreadConstraints"][0]["labelSelector"],
+            json!({"matchExpressions": [{"key": "v", "operator": "In", "values": ["1"]}]})
+        );
+    }
+
+    #[test]
+    fn status_keeps_what_its_writer_does_not_know() {
+        let old = object(json!({"metadata": {"name": "a", "ownerReferences": [{"uid": "u"}]},
+            "spec": {"nodeName": "n"}, "status": {"qosClass": "Burstable", "observedGeneration": 2,
+            "conditions": [{"type": "Ready", "observedGeneration": 2}]}}));
+        let mut new = object(json!({"metadata": {"name": "a"}, "spec": {},
+            "status": {"phase": "Running", "conditions": [{"type": "Ready"}]}}));
+        prepare_status(&mut new, &old);
+        assert_eq!(
+            new.into_value(),
+            json!({"metadata": {"name": "a", "ownerReferences": [{"uid": "u"}]}, "spec": {"nodeName": "n"},
+                "status": {"phase": "Running", "qosClass": "Burstable", "observedGeneration": 2,
+                    "conditions": [{"type": "Ready", "observedGeneration": 2}]}})
+        );
+    }
+
+    #[test]
+    fn a_pod_that_does_not_run_needs_no_grace() {
+        let pod = |node: &str, phase: &str| {
+            object(json!({"spec": {"nodeName": node, "terminationGracePeriodSeconds": 30},
+                "status": {"phase": phase}}))
+        };
+        assert_eq!(grace_period(&pod("n", "Running")), 30);
+        assert_eq!(grace_period(&pod("", "Pending")), 0);
+        assert_eq!(grace_period(&pod("n", "Failed")), 0);
+    }
+
+    #[test]
+    fn a_pod_with_limits_asks_for_what_its_containers_need() {
+        let mut pod = object(
+            json!({"spec": {"resources": {"limits": {"cpu": "4", "memory": "1Gi"}},
+            "containers": [{"resources": {"requests": {"cpu": "1"}}}, {"resources": {"requests": {"cpu": "500m"}}}],
+            "initContainers": [{"resources": {"requests": {"cpu": "2"}}}]}}),
+        );
+        prepare_create(&mut pod);
+        assert_eq!(
+            top(&pod, "spec")["resources"]["requests"],
+            json!({"cpu": "2", "memory": "1Gi"})
+        );
+    }
+}

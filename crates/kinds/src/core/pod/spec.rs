@@ -1,0 +1,339 @@
+//! The rules for a pod's spec, and for that of a template for pods.
+
+use super::super::go_struct;
+use super::containers::{
+    Surroundings, untrimmed_image, validate_containers, validate_ephemeral_containers,
+    validate_init_containers,
+};
+use super::volumes::validate_volumes;
+use super::{annotations, each_container, network, prepare, scheduling, security};
+use crate::fields::{at, boolean, entries, flag, integer, list, part, text, top};
+use crate::quantities::{self, amount};
+use crate::rules::{at_least_zero, dns_label, dns_subdomain, in_range, labels, one_of};
+use machinery::field_path::{FaultKind, quote};
+use machinery::meta::validate_annotations;
+use machinery::{Faults, Object, Path, Value, json};
+
+static SPEC: Path<'static> = Path::root("spec");
+
+/// Judges a new pod.
+pub(super) fn validate_create(pod: &Object, faults: &mut Faults) {
+    validate_pod(pod, faults);
+    let spec = top(pod, "spec");
+    if !list(spec, "ephemeralContainers").is_empty() {
+        faults.forbidden(&SPEC.child("ephemeralContainers"), "cannot be set on create");
+    }
+    if !text(spec, "nodeName").is_empty() && !list(spec, "schedulingGates").is_empty() {
+        let message = "cannot be set until all schedulingGates have been cleared";
+        faults.forbidden(&SPEC.child("nodeName"), message);
+    }
+    annotations::validate_match(faults, top(pod, "metadata"), spec, &SPEC);
+}
+
+/// The rules that a pod always keeps, new or not.
+pub(super) fn validate_pod(pod: &Object, faults: &mut Faults) {
+    let (metadata, spec) = (top(pod, "metadata"), top(pod, "spec"));
+    annotations::validate_pod(faults, metadata, spec);
+    validate_spec(faults, &SPEC, spec, Some(pod));
+    if text(spec, "serviceAccountName").is_empty() {
+        forbid_tokens(faults, spec);
+    }
+    if let Some(seconds) = integer(spec, "terminationGracePeriodSeconds") {
+        let path = SPEC.child("terminationGracePeriodSeconds");
+        at_least_zero(faults, &path, seconds);
+    }
+    for part in ["containers", "initContainers"] {
+        let path = SPEC.child(part);
+        for (index, container) in list(spec, part).iter().enumerate() {
+            untrimmed_image(faults, &path.index(index), container);
+        }
+    }
+}
+
+/// Judges a template for pods, `{metadata, spec}`, at `path`.
+pub fn validate_template(faults: &mut Faults, path: &Path<'_>, template: &Value) {
+    let (metadata, spec) = (at(template, &["metadata"]), at(template, &["spec"]));
+    labels(faults, &path.child("labels"), at(metadata, &["labels"]));
+    if let Some(map) = at(metadata, &["annotations"]).as_object() {
+        validate_annotations(map, &path.child("annotations"), faults);
+    }
+    annotations::validate(faults, &path.child("annotations"), metadata, spec);
+    let spec_path = path.child("spec");
+    validate_spec(faults, &spec_path, spec, None);
+    annotations::validate_match(faults, metadata, spec, &spec_path);
+    if !list(spec, "ephemeralContainers").is_empty() {
+        let message = "ephemeral containers not allowed in pod template";
+        faults.forbidden(&spec_path.child("ephemeralContainers"), message);
+    }
+}
+
+/// A token is somebody's.
+fn forbid_tokens(faults: &mut Faults, spec: &Value) {
+    let volumes = SPEC.child("volumes");
+    for (index, volume) in list(spec, "volumes").iter().enumerate() {
+        let path = volumes.index(index);
+        let path = path.child("projected");
+        let path = path.child("sources");
+        for (index, source) in list(at(volume, &["projected"]), "sources").iter().enumerate() {
+            if part(source, "serviceAccountToken").is_some() {
+                let message = "must not be specified when serviceAccountName is not set";
+                faults.forbidden(&path.index(index).child("serviceAccountToken"), message);
+            }
+        }
+    }
+}
+
+fn validate_spec(faults: &mut Faults, path: &Path<'_>, spec: &Value, pod: Option<&Object>) {
+    if part(spec, "terminationGracePeriodSeconds").is_none() {
+        faults.required(&path.child("terminationGracePeriodSeconds"), "");
+    }
+    let volumes =
+        validate_volumes(faults, &path.child("volumes"), spec, pod.map_or("", Object::name));
+    let claims = validate_claims(faults, &path.child("resourceClaims"), spec);
+    let surroundings = Surroundings {
+        spec,
+        volumes: &volumes,
+        claims: &claims,
+        grace: integer(spec, "terminationGracePeriodSeconds"),
+        os: part(spec, "os").map(|os| text(os, "name")),
+        host_users: boolean(spec, "hostUsers").unwrap_or(true),
+    };
+    validate_containers(faults, &path.child("containers"), &surroundings);
+    validate_init_containers(faults, &path.child("initContainers"), &surroundings);
+    validate_ephemeral_containers(faults, &path.child("ephemeralContainers"), &surroundings);
+    validate_resources(faults, &path.child("resources"), spec);
+    let restart_policies = &["Always", "OnFailure", "Never"];
+    one_of(faults, &path.child("restartPolicy"), text(spec, "restartPolicy"), restart_policies);
+    network::validate_network(faults, path, spec, pod.is_some());
+    let context = at(spec, &["securityContext"]);
+    security::validate_pod_context(faults, &path.child("securityContext"), context, spec);
+    security::validate_host_processes(faults, path, spec);
+    security::validate_host_users(faults, path, spec);
+    security::validate_os(faults, path, spec);
+    if boolean(spec, "shareProcessNamespace") == Some(true) && flag(spec, "hostPID") {
+        let message = "ShareProcessNamespace and HostPID cannot both be enabled";
+        faults.invalid(&path.child("shareProcessNamespace"), true, message);
+    }
+    labels(faults, &path.child("nodeSelector"), at(spec, &["nodeSelector"]));
+    scheduling::validate_affinity(faults, &path.child("affinity"), spec);
+    scheduling::validate_gates(faults, path, spec);
+    let spread = path.child("topologySpreadConstraints");
+    scheduling::validate_spread(faults, &spread, spec);
+    scheduling::validate_tolerations(faults, &path.child("tolerations"), list(spec, "tolerations"));
+    validate_scalars(faults, path, spec);
+    validate_file_refs(faults, path, spec);
+}
+
+/// The fields that stand for themselves.
+fn validate_scalars(faults: &mut Faults, path: &Path<'_>, spec: &Value) {
+    for field in ["serviceAccountName", "nodeName", "priorityClassName", "runtimeClassName"] {
+        let name = text(spec, field);
+        if !name.is_empty() {
+            dns_subdomain(faults, &path.child(field), name);
+        }
+    }
+    let (account, alias) = (text(spec, "serviceAccountName"), text(spec, "serviceAccount"));
+    if alias != account {
+        let message = format!("must be the same as serviceAccountName: {}", quote(account));
+        faults.invalid(&path.child("deprecatedServiceAccount"), alias, &message);
+    }
+    if let Some(seconds) = integer(spec, "activeDeadlineSeconds") {
+        in_range(faults, &path.child("activeDeadlineSeconds"), seconds, 1, i64::from(i32::MAX));
+    }
+    if part(spec, "preemptionPolicy").is_some() {
+        let policies = &["PreemptLowerPriority", "Never"];
+        let policy = text(spec, "preemptionPolicy");
+        one_of(faults, &path.child("preemptionPolicy"), policy, policies);
+    }
+    if let Some(overhead) = part(spec, "overhead") {
+        let overhead = json!({"limits": overhead});
+        quantities::validate_container(faults, &path.child("overhead"), &overhead, &[]);
+    }
+}
+
+/// Judges the pod's claims to resources and returns their names.
+fn validate_claims<'a>(faults: &mut Faults, path: &Path<'_>, spec: &'a Value) -> Vec<&'a str> {
+    let mut seen = Vec::new();
+    for (index, claim) in list(spec, "resourceClaims").iter().enumerate() {
+        let path = path.index(index);
+        let name = text(claim, "name");
+        if name.is_empty() {
+            faults.required(&path.child("name"), "");
+        } else if seen.contains(&name) {
+            faults.duplicate(&path.child("name"), name);
+        } else {
+            dns_label(faults, &path.child("name"), name);
+            seen.push(name);
+        }
+        let sources = ["resourceClaimName", "resourceClaimTemplateName"];
+        let given = sources.iter().filter(|source| part(claim, source).is_some()).count();
+        let problem = match given {
+            0 => "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`",
+            1 => "",
+            _ => {
+                "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
+            }
+        };
+        if !problem.is_empty() {
+            let shown = go_struct::line("PodResourceClaim", claim);
+            let detail = format!("{shown}: {problem}");
+            faults.add(FaultKind::Invalid, &path, None, &detail);
+        }
+        for source in sources {
+            if part(claim, source).is_some() {
+                dns_subdomain(faults, &path.child(source), text(claim, source));
+            }
+        }
+    }
+    seen
+}
+
+/// Judges what the pod as a whole asks for, against what its containers ask for.
+fn validate_resources(faults: &mut Faults, path: &Path<'_>, spec: &Value) {
+    let Some(resources) = part(spec, "resources") else { return };
+    if at(spec, &["os", "name"]) == "windows" {
+        return faults.forbidden(path, "may not be set for a windows pod");
+    }
+    quantities::validate_pod(faults, path, resources);
+    let requests = path.child("requests");
+    for (name, total) in prepare::total_requests(spec) {
+        let Some(own) = part(at(resources, &["requests"]), &name).map(amount) else { continue };
+        if total > own {
+            let message =
+                format!("must be greater than or equal to aggregate container requests of {total}");
+            faults.invalid(&requests.key(&name), own.to_string(), &message);
+        }
+    }
+    let containers = path.child("containers");
+    for (index, container) in list(spec, "containers").iter().enumerate() {
+        for (name, limit) in entries(at(container, &["resources"]), "limits") {
+            let limit = amount(limit);
+            let Some(own) = part(at(resources, &["limits"]), name).map(amount) else { continue };
+            if limit > own {
+                let message = format!("must be less than or equal to pod limits of {own}");
+                let path = containers.index(index);
+                let path = path.key(name);
+                faults.invalid(&path.child("limits"), limit.to_string(), &message);
+            }
+        }
+    }
+}
+
+/// A variable can only come from a file in a directory that the pod itself fills.
+fn validate_file_refs(faults: &mut Faults, path: &Path<'_>, spec: &Value) {
+    each_container(spec, path, |container, path| {
+        let env = path.child("env");
+        for (index, variable) in list(container, "env").iter().enumerate() {
+            let Some(file) = part(at(variable, &["valueFrom"]), "fileKeyRef") else { continue };
+            let (name, path) = (text(file, "volumeName"), env.index(index));
+            let path = path.child("valueFrom");
+            let path = path.child("fileKeyRef");
+            let path = path.child("volumeName");
+            match list(spec, "volumes").iter().find(|volume| text(volume, "name") == name) {
+                None => faults.not_found(&path, name),
+                Some(volume) if part(volume, "emptyDir").is_none() => {
+                    faults.invalid(&path, name, "referenced volume must be of type emptyDir");
+                }
+                Some(_) => {}
+            }
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::BEHAVIOR;
+    use super::*;
+    use crate::testing::{lines, refusals};
+
+    fn check(spec: Value, expected: &[&str]) {
+        let pod = json!({"metadata": {"name": "a"}, "spec": spec});
+        assert_eq!(refusals(&BEHAVIOR, pod), expected);
+    }
+
+    #[test]
+    fn a_pod_has_containers() {
+        check(json!({}), &["spec.containers: Required value"]);
+        check(
+            json!({"containers": [{"name": "c", "image": "i"}, {"name": "c", "image": "i"},
+                {"image": "i"}, {"name": "d"}]}),
+            &[
+                r#"spec.containers[1].name: Duplicate value: "c""#,
+                "spec.containers[2].name: Required value",
+                "spec.containers[3].image: Required value",
+            ],
+        );
+    }
+
+    #[test]
+    fn ports_are_judged() {
+        check(
+            json!({"containers": [{"name": "c", "image": " i", "ports": [{"containerPort": 0},
+                {"containerPort": 80, "hostPort": 80, "protocol": "X"}, {"containerPort": 81, "hostPort": 80}]}]}),
+            &[
+                "spec.containers[0].ports[0].containerPort: Required value",
+                r#"spec.containers[0].ports[1].protocol: Unsupported value: "X": supported values: "SCTP", "TCP", "UDP""#,
+                r#"spec.containers[0].image: Invalid value: " i": must not have leading or trailing whitespace"#,
+            ],
+        );
+    }
+
+    #[test]
+    fn init_containers_only_begin() {
+        check(
+            json!({"containers": [{"name": "c", "image": "i"}], "initContainers": [
+                {"name": "c", "image": "i", "readinessProbe": {"exec": {"command": ["x"]}}},
+                {"name": "s", "image": "i", "restartPolicy": "Always", "readinessProbe": {"exec": {"command": ["x"]}}}]}),
+            &[
+                r#"spec.initContainers[0].name: Duplicate value: "c""#,
+                "spec.initContainers[0].readinessProbe: Forbidden: may not be set for init containers without restartPolicy=Always",
+            ],
+        );
+    }
+
+    #[test]
+    fn names_and_deadlines_are_judged() {
+        check(
+            json!({"containers": [{"name": "c", "image": "i"}], "activeDeadlineSeconds": 0,
+                "preemptionPolicy": "Odd", "ephemeralContainers": [{"name": "e", "image": "i"}]}),
+            &[
+                "spec.activeDeadlineSeconds: Invalid value: 0: must be between 1 and 2147483647, inclusive",
+                r#"spec.preemptionPolicy: Unsupported value: "Odd": supported values: "PreemptLowerPriority", "Never""#,
+                "spec.ephemeralContainers: Forbidden: cannot be set on create",
+            ],
+        );
+    }
+
+    #[test]
+    fn a_token_needs_an_account() {
+        check(
+            json!({"containers": [{"name": "c", "image": "i"}], "volumes": [{"name": "t", "projected":
+                {"sources": [{"serviceAccountToken": {"path": "token"}}]}}]}),
+            &[
+                "spec.volumes[0].projected.sources[0].serviceAccountToken: Forbidden: must not be specified when serviceAccountName is not set",
+            ],
+        );
+    }
+
+    #[test]
+    fn a_pod_asks_for_no_less_than_its_containers() {
+        check(
+            json!({"resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "1"}},
+                "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "2"}}}]}),
+            &[
+                r#"spec.resources.requests[cpu]: Invalid value: "1": must be greater than or equal to aggregate container requests of 2"#,
+            ],
+        );
+    }
+
+    #[test]
+    fn a_template_is_judged_where_it_is() {
+        let mut faults = Faults::new();
+        let template = json!({"metadata": {"labels": {"a": "-"}}, "spec": {"restartPolicy": "Always",
+            "dnsPolicy": "Default", "terminationGracePeriodSeconds": 1}});
+        validate_template(&mut faults, &Path::root("spec").child("template"), &template);
+        let fields: Vec<&str> = faults.iter().map(|fault| fault.field.as_str()).collect();
+        assert_eq!(fields, ["spec.template.labels", "spec.template.spec.containers"]);
+        assert_eq!(lines(&faults)[1], "spec.template.spec.containers: Required value");
+    }
+}

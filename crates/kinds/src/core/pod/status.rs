@@ -1,0 +1,186 @@
+//! What a node may report of a pod.
+
+use super::super::go_struct;
+use super::annotations;
+use crate::address;
+use crate::fields::{at, list, number, part, text, top};
+use crate::rules::{complaints, immutable, qualified_name};
+use machinery::field_path::FaultKind;
+use machinery::{Faults, Object, Path, Value, names};
+
+static STATUS: Path<'static> = Path::root("status");
+
+/// Judges a change of a pod's status.
+pub(super) fn validate_status(new: &Object, old: &Object, faults: &mut Faults) {
+    annotations::validate_change(faults, top(new, "metadata"), top(old, "metadata"));
+    annotations::validate_pod(faults, top(new, "metadata"), top(new, "spec"));
+    let (spec, new, old) = (top(old, "spec"), top(new, "status"), top(old, "status"));
+    validate_conditions(faults, new);
+    validate_nomination(faults, new, old, spec);
+    if number(new, "observedGeneration") < 0 {
+        let path = STATUS.child("observedGeneration");
+        faults.invalid(&path, number(new, "observedGeneration"), "must be a non-negative integer");
+    }
+    let (new_class, old_class) = (at(new, &["qosClass"]), at(old, &["qosClass"]));
+    immutable(faults, &STATUS.child("qosClass"), new_class, old_class);
+    for field in ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"] {
+        validate_states(faults, field, new, old, spec);
+    }
+    validate_addresses(faults, new, old, "podIPs", "podIP");
+    validate_addresses(faults, new, old, "hostIPs", "hostIP");
+}
+
+fn validate_conditions(faults: &mut Faults, status: &Value) {
+    let path = STATUS.child("conditions");
+    for (index, condition) in list(status, "conditions").iter().enumerate() {
+        let path = path.index(index);
+        let generation = number(condition, "observedGeneration");
+        if generation < 0 {
+            let message = "must be a non-negative integer";
+            faults.invalid(&path.child("observedGeneration"), generation, message);
+        }
+        let kind = text(condition, "type");
+        if !matches!(kind, "PodScheduled" | "Ready" | "Initialized") {
+            qualified_name(faults, &path.child("Type"), kind);
+        }
+    }
+}
+
+fn validate_nomination(faults: &mut Faults, new: &Value, old: &Value, spec: &Value) {
+    let path = STATUS.child("nominatedNodeName");
+    let node = text(new, "nominatedNodeName");
+    if node.is_empty() || node == text(old, "nominatedNodeName") {
+        return;
+    }
+    complaints(faults, &path, node, names::dns1123_subdomain(node));
+    if !text(spec, "nodeName").is_empty() {
+        faults.forbidden(&path, "may not be set on pods that are already bound to a node");
+    }
+}
+
+/// What has ended and is not to be started again has ended.
+fn validate_states(faults: &mut Faults, field: &str, new: &Value, old: &Value, spec: &Value) {
+    let path = STATUS.child(field);
+    for (index, before) in list(old, field).iter().enumerate() {
+        let Some(end) = part(at(before, &["state"]), "terminated") else { continue };
+        let name = text(before, "name");
+        let runs_again = list(new, field)
+            .iter()
+            .find(|after| text(after, "name") == name)
+            .is_some_and(|after| part(at(after, &["state"]), "terminated").is_none());
+        let containers = match field {
+            "containerStatuses" => list(spec, "containers"),
+            "initContainerStatuses" => list(spec, "initContainers"),
+            _ => &[],
+        };
+        let container = containers.iter().find(|container| text(container, "name") == name);
+        let may = container
+            .is_some_and(|container| may_restart(container, spec, number(end, "exitCode")));
+        if runs_again && !may {
+            let message = "may not be transitioned to non-terminated state";
+            faults.forbidden(&path.index(index).child("state"), message);
+        }
+    }
+}
+
+fn may_restart(container: &Value, spec: &Value, exit_code: i64) -> bool {
+    if list(container, "restartPolicyRules").iter().any(|rule| applies(rule, exit_code)) {
+        return true;
+    }
+    let policy = match text(container, "restartPolicy") {
+        "" => text(spec, "restartPolicy"),
+        policy => policy,
+    };
+    match policy {
+        "Always" => true,
+        "OnFailure" => exit_code != 0,
+        _ => false,
+    }
+}
+
+fn applies(rule: &Value, exit_code: i64) -> bool {
+    let codes = at(rule, &["exitCodes"]);
+    let is_listed = list(codes, "values").iter().any(|code| code.as_i64() == Some(exit_code));
+    match text(codes, "operator") {
+        "In" => is_listed,
+        "NotIn" => !is_listed,
+        _ => false,
+    }
+}
+
+/// One address of each protocol at most, the first of which is that of the older field.
+fn validate_addresses(faults: &mut Faults, new: &Value, old: &Value, field: &str, single: &str) {
+    let of = |status| list(status, field).iter().map(|it| text(it, "ip")).collect::<Vec<&str>>();
+    let (addresses, stored) = (of(new), of(old));
+    let path = STATUS.child(field);
+    for (index, address) in addresses.iter().enumerate() {
+        address::ip(faults, &path.index(index), address, &stored);
+    }
+    let list_type = if field == "podIPs" { "PodIP" } else { "HostIP" };
+    let mut complain = |message: &str| {
+        let shown = go_struct::line_of_list(list_type, list(new, field));
+        let detail = format!("{shown}: {message}");
+        faults.add(FaultKind::Invalid, &path, None, &detail);
+    };
+    if addresses.len() > 2 || (addresses.len() == 2 && !address::is_dual_stack(&addresses)) {
+        complain("may specify no more than one IP for each IP family");
+    }
+    let first = addresses.first().copied().unwrap_or_default();
+    let one = text(new, single);
+    if field == "podIPs" && one.is_empty() != addresses.is_empty() {
+        complain("podIP and podIPs must either both be set or both be unset");
+    } else if !addresses.is_empty() && first != one {
+        let path = path.index(0);
+        faults.invalid(&path.child("ip"), first, &format!("must be equal to `{single}`"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{lines, object};
+    use machinery::json;
+
+    fn check(new: Value, old: Value, expected: &[&str]) {
+        let spec = json!({"restartPolicy": "OnFailure", "containers": [{"name": "c"}]});
+        let mut faults = Faults::new();
+        let pod = |status| object(json!({"spec": spec, "status": status}));
+        validate_status(&pod(new), &pod(old), &mut faults);
+        assert_eq!(lines(&faults), expected);
+    }
+
+    #[test]
+    fn what_has_succeeded_does_not_run_again() {
+        let ended = |code| json!({"containerStatuses": [{"name": "c", "state": {"terminated": {"exitCode": code}}}]});
+        let running = json!({"containerStatuses": [{"name": "c", "state": {"running": {}}}]});
+        check(running.clone(), ended(1), &[]);
+        check(
+            running,
+            ended(0),
+            &[
+                "status.containerStatuses[0].state: Forbidden: may not be transitioned to non-terminated state",
+            ],
+        );
+    }
+
+    #[test]
+    fn addresses_agree() {
+        check(json!({"podIP": "192.0.2.1", "podIPs": [{"ip": "192.0.2.1"}]}), json!({}), &[]);
+        check(
+            json!({"podIP": "192.0.2.1", "podIPs": [{"ip": "192.0.2.1"}, {"ip": "192.0.2.2"}]}),
+            json!({}),
+            &[
+                r#"status.podIPs: Invalid value: [{"IP":"192.0.2.1"},{"IP":"192.0.2.2"}]: may specify no more than one IP for each IP family"#,
+            ],
+        );
+    }
+
+    #[test]
+    fn the_quality_of_service_cannot_change() {
+        check(
+            json!({"qosClass": "Burstable"}),
+            json!({"qosClass": "BestEffort"}),
+            &[r#"status.qosClass: Invalid value: "Burstable": field is immutable"#],
+        );
+    }
+}

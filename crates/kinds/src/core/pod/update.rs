@@ -1,0 +1,280 @@
+//! What may change of a pod: little, since its containers are running.
+
+use super::super::{go_struct, unified_diff::unified_diff};
+use super::containers::untrimmed_image;
+use super::{annotations, scheduling, spec};
+use crate::fields::{at, default_value, entries, integer, list, part, same, text, top};
+use crate::rules::{range_message, required};
+use machinery::field_path::FaultKind;
+use machinery::{Faults, Map, Object, Path, Value, json};
+
+static SPEC: Path<'static> = Path::root("spec");
+
+/// What may change, in Kubernetes' words.
+const UPDATABLE: &str = "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
+
+/// Judges a change of a pod.
+pub(super) fn validate_update(new: &Object, old: &Object, faults: &mut Faults) {
+    spec::validate_pod(new, faults);
+    let metadata = top(new, "metadata");
+    annotations::validate_change(faults, metadata, top(old, "metadata"));
+    annotations::validate_pod(faults, metadata, top(new, "spec"));
+    let (new, old) = (top(new, "spec"), top(old, "spec"));
+    for part in ["containers", "initContainers"] {
+        if !validate_images(faults, part, new, old) {
+            return;
+        }
+    }
+    if !validate_deadline(faults, new, old) {
+        return;
+    }
+    validate_tolerations(faults, new, old);
+    validate_gates(faults, new, old);
+    if same(new, old) {
+        return;
+    }
+    let mut munged = with_updatable_parts_of(new, old);
+    if !list(old, "schedulingGates").is_empty() {
+        allow_narrowing(faults, &mut munged, old);
+    }
+    let munged = Value::Object(munged);
+    if !same(&munged, old) {
+        let difference =
+            unified_diff(&go_struct::lines("PodSpec", old), &go_struct::lines("PodSpec", &munged));
+        let message =
+            format!("pod updates may not change fields other than {UPDATABLE}\n{difference}");
+        faults.forbidden(&SPEC, &message);
+    }
+}
+
+/// False if the lists differ so much that nothing else can be compared.
+fn validate_images(faults: &mut Faults, part: &str, new: &Value, old: &Value) -> bool {
+    let path = SPEC.child(part);
+    if list(new, part).len() != list(old, part).len() {
+        faults.forbidden(&path, "pod updates may not add or remove containers");
+        return false;
+    }
+    for (index, container) in list(new, part).iter().enumerate() {
+        let path = path.index(index);
+        required(faults, &path.child("image"), text(container, "image"));
+        untrimmed_image(faults, &path, container);
+    }
+    true
+}
+
+/// A deadline may come nearer. False if it is so wrong that Kubernetes looks no further.
+fn validate_deadline(faults: &mut Faults, new: &Value, old: &Value) -> bool {
+    const FIELD: &str = "activeDeadlineSeconds";
+    let path = SPEC.child(FIELD);
+    let max = i64::from(i32::MAX);
+    match (integer(new, FIELD), integer(old, FIELD)) {
+        (Some(new), _) if !(0..=max).contains(&new) => {
+            faults.invalid(&path, new, &range_message(0, max));
+            return false;
+        }
+        (Some(new), Some(old)) if old < new => {
+            faults.invalid(&path, new, "must be less than or equal to previous value");
+            return false;
+        }
+        (None, Some(_)) => {
+            let message = "must not update from a positive integer to nil value";
+            faults.invalid(&path, Value::Null, message);
+        }
+        _ => {}
+    }
+    true
+}
+
+/// Tolerations may be added, and may last longer or shorter.
+fn validate_tolerations(faults: &mut Faults, new: &Value, old: &Value) {
+    let path = SPEC.child("tolerations");
+    let fields = ["key", "operator", "value", "effect"];
+    let is_kept = |old: &Value| {
+        list(new, "tolerations")
+            .iter()
+            .any(|new| fields.iter().all(|field| text(new, field) == text(old, field)))
+    };
+    if !list(old, "tolerations").iter().all(is_kept) {
+        let message = "existing toleration can not be modified except its tolerationSeconds";
+        return faults.forbidden(&path, message);
+    }
+    scheduling::validate_tolerations(faults, &path, list(new, "tolerations"));
+}
+
+/// Gates may be taken away.
+fn validate_gates(faults: &mut Faults, new: &Value, old: &Value) {
+    let path = SPEC.child("schedulingGates");
+    for (index, gate) in list(new, "schedulingGates").iter().enumerate() {
+        let name = text(gate, "name");
+        if !list(old, "schedulingGates").iter().any(|old| text(old, "name") == name) {
+            let path = path.index(index);
+            let message =
+                format!("only deletion is allowed, but found new scheduling gate '{name}'");
+            faults.forbidden(&path.child("name"), &message);
+        }
+    }
+}
+
+/// The new spec with everything that may change set back to what it was.
+fn with_updatable_parts_of(new: &Value, old: &Value) -> Map<String, Value> {
+    let mut munged = new.as_object().cloned().unwrap_or_default();
+    let mut set_back = |key: &str| match part(old, key) {
+        Some(value) => drop(munged.insert(key.to_owned(), value.clone())),
+        None => drop(munged.remove(key)),
+    };
+    set_back("activeDeadlineSeconds");
+    set_back("schedulingGates");
+    set_back("tolerations");
+    if integer(old, "terminationGracePeriodSeconds").is_some_and(|seconds| seconds < 0)
+        && integer(new, "terminationGracePeriodSeconds") == Some(1)
+    {
+        set_back("terminationGracePeriodSeconds");
+    }
+    for part in ["containers", "initContainers"] {
+        let images = list(old, part).iter().map(|container| at(container, &["image"]).clone());
+        for (container, image) in crate::fields::maps_mut(&mut munged, part).zip(images) {
+            container.insert("image".to_owned(), image);
+        }
+    }
+    munged
+}
+
+/// As long as it is gated, a pod may become choosier about its node.
+fn allow_narrowing(faults: &mut Faults, munged: &mut Map<String, Value>, old: &Value) {
+    let new = Value::Object(munged.clone());
+    let kept = |(key, value): (&str, &Value)| at(&new, &["nodeSelector", key]) == value;
+    if !entries(old, "nodeSelector").all(kept) {
+        let message = "only additions to spec.nodeSelector are allowed (no mutations or deletions)";
+        faults.invalid(&SPEC.child("nodeSelector"), at(&new, &["nodeSelector"]).clone(), message);
+    }
+    match part(old, "nodeSelector") {
+        Some(selector) => munged.insert("nodeSelector".to_owned(), selector.clone()),
+        None => munged.remove("nodeSelector"),
+    };
+    let (new_nodes, old_nodes) =
+        (at(&new, &["affinity", "nodeAffinity"]), at(old, &["affinity", "nodeAffinity"]));
+    if same(new_nodes, old_nodes) {
+        return;
+    }
+    validate_node_affinity(faults, new_nodes, old_nodes);
+    default_value(munged, "affinity", json!({}));
+    if let Some(affinity) = crate::fields::map_mut(munged, "affinity") {
+        match old_nodes {
+            Value::Null => drop(affinity.remove("nodeAffinity")),
+            nodes => drop(affinity.insert("nodeAffinity".to_owned(), nodes.clone())),
+        }
+    }
+}
+
+fn validate_node_affinity(faults: &mut Faults, new: &Value, old: &Value) {
+    const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+    let terms = |affinity| list(at(affinity, &[REQUIRED]), "nodeSelectorTerms");
+    let path = SPEC.child("affinity");
+    let path = path.child("nodeAffinity");
+    let path = path.child(REQUIRED);
+    let path = path.child("nodeSelectorTerms");
+    if !terms(old).is_empty() && terms(old).len() != terms(new).len() {
+        let message = "no additions/deletions to non-empty NodeSelectorTerms list are allowed";
+        let shown = go_struct::line_of_list("NodeSelectorTerm", terms(new));
+        return faults.add(FaultKind::Invalid, &path, None, &format!("{shown}: {message}"));
+    }
+    for (index, (new, old)) in terms(new).iter().zip(terms(old)).enumerate() {
+        if !only_adds(new, old) {
+            let message = "only additions are allowed (no mutations or deletions)";
+            let shown = go_struct::line("NodeSelectorTerm", new);
+            let detail = format!("{shown}: {message}");
+            faults.add(FaultKind::Invalid, &path.index(index), None, &detail);
+        }
+    }
+}
+
+fn only_adds(new: &Value, old: &Value) -> bool {
+    let parts = ["matchExpressions", "matchFields"];
+    // A term without requirements selects nothing, and would select something with one.
+    if parts.iter().all(|part| list(old, part).is_empty()) {
+        return parts.iter().all(|part| list(new, part).is_empty());
+    }
+    parts.iter().all(|part| {
+        let (new, old) = (list(new, part), list(old, part));
+        new.len() >= old.len() && new.iter().zip(old).all(|(new, old)| same(new, old))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::BEHAVIOR;
+    use super::*;
+    use crate::testing::refusals_of_update;
+
+    fn spec(changes: Value) -> Value {
+        let mut spec = json!({"containers": [{"name": "c", "image": "i"}]});
+        for (key, value) in changes.as_object().into_iter().flatten() {
+            spec[key] = value.clone();
+        }
+        json!({"spec": spec})
+    }
+
+    fn check(new: Value, old: Value, expected: &[&str]) {
+        assert_eq!(refusals_of_update(&BEHAVIOR, spec(new), spec(old)), expected);
+    }
+
+    #[test]
+    fn an_image_may_change() {
+        let new = json!({"containers": [{"name": "c", "image": "j", "imagePullPolicy": "Always"}]});
+        check(new, json!({}), &[]);
+    }
+
+    #[test]
+    fn what_may_not_change_is_shown() {
+        let difference = "\n@@ -35,7 +35,7 @@\n   }\n  ],\n  \"EphemeralContainers\": null,\n- \"RestartPolicy\": \"Always\",\n+ \"RestartPolicy\": \"Never\",\n  \"TerminationGracePeriodSeconds\": 30,\n  \"ActiveDeadlineSeconds\": null,\n  \"DNSPolicy\": \"ClusterFirst\",\n";
+        let expected = format!(
+            "spec: Forbidden: pod updates may not change fields other than {UPDATABLE}{difference}"
+        );
+        check(json!({"restartPolicy": "Never"}), json!({}), &[&expected]);
+    }
+
+    #[test]
+    fn containers_do_not_come_or_go() {
+        let two = json!({"containers": [{"name": "c", "image": "i"}, {"name": "d", "image": "i"}]});
+        let expected = "spec.containers: Forbidden: pod updates may not add or remove containers";
+        check(two, json!({}), &[expected]);
+    }
+
+    #[test]
+    fn a_deadline_comes_nearer_only() {
+        check(json!({"activeDeadlineSeconds": 5}), json!({"activeDeadlineSeconds": 9}), &[]);
+        check(
+            json!({"activeDeadlineSeconds": 9}),
+            json!({"activeDeadlineSeconds": 5}),
+            &[
+                "spec.activeDeadlineSeconds: Invalid value: 9: must be less than or equal to previous value",
+            ],
+        );
+    }
+
+    #[test]
+    fn tolerations_are_added_only() {
+        let one = json!({"tolerations": [{"key": "a", "operator": "Exists"}]});
+        check(one.clone(), json!({}), &[]);
+        check(
+            json!({}),
+            one,
+            &[
+                "spec.tolerations: Forbidden: existing toleration can not be modified except its tolerationSeconds",
+            ],
+        );
+    }
+
+    #[test]
+    fn a_gated_pod_may_become_choosier() {
+        let gated = |selector: Value| json!({"schedulingGates": [{"name": "example.com/g"}], "nodeSelector": selector});
+        check(gated(json!({"a": "1", "b": "2"})), gated(json!({"a": "1"})), &[]);
+        check(
+            gated(json!({"b": "2"})),
+            gated(json!({"a": "1"})),
+            &[
+                r#"spec.nodeSelector: Invalid value: {"b":"2"}: only additions to spec.nodeSelector are allowed (no mutations or deletions)"#,
+            ],
+        );
+    }
+}

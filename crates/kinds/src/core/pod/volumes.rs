@@ -1,0 +1,355 @@
+//! The volumes of a pod: each has a name and comes from one source.
+
+use super::projected::{validate_downward, validate_keys, validate_projected};
+use crate::fields::{integer, list, part, text};
+use crate::quantities::amount;
+use crate::rules::{
+    complaints, descending_path, dns_label, label_selector, no_backsteps, one_of, required,
+    supported_only,
+};
+use machinery::field_path::quote;
+use machinery::{Faults, Path, Value, names};
+
+/// What a volume may come from, in the order in which Kubernetes looks.
+const SOURCES: &[&str] = &[
+    "emptyDir",
+    "hostPath",
+    "gitRepo",
+    "gcePersistentDisk",
+    "awsElasticBlockStore",
+    "secret",
+    "nfs",
+    "iscsi",
+    "glusterfs",
+    "flocker",
+    "persistentVolumeClaim",
+    "rbd",
+    "cinder",
+    "cephfs",
+    "quobyte",
+    "downwardAPI",
+    "fc",
+    "flexVolume",
+    "configMap",
+    "azureFile",
+    "vsphereVolume",
+    "photonPersistentDisk",
+    "portworxVolume",
+    "azureDisk",
+    "storageos",
+    "projected",
+    "scaleIO",
+    "csi",
+    "ephemeral",
+    "image",
+];
+
+/// Fields that a source of old must have, and that nothing else is checked of.
+const REQUIRED: &[(&str, &[&str])] = &[
+    ("gcePersistentDisk", &["pdName"]),
+    ("awsElasticBlockStore", &["volumeID"]),
+    ("persistentVolumeClaim", &["claimName"]),
+    ("glusterfs", &["endpoints", "path"]),
+    ("rbd", &["image"]),
+    ("cinder", &["volumeID"]),
+    ("flexVolume", &["driver"]),
+    ("azureFile", &["secretName", "shareName"]),
+    ("vsphereVolume", &["volumePath"]),
+    ("photonPersistentDisk", &["pdID"]),
+    ("portworxVolume", &["volumeID"]),
+    ("scaleIO", &["gateway", "system", "volumeName"]),
+    ("storageos", &["volumeName"]),
+    ("gitRepo", &["repository"]),
+    ("iscsi", &["targetPortal", "iqn"]),
+    ("quobyte", &["registry", "volume"]),
+];
+
+/// Judges the volumes and returns those that are in order. `pod` is the pod's name, where there is
+/// one: claims are named after it.
+pub(super) fn validate_volumes<'a>(
+    faults: &mut Faults,
+    path: &Path<'_>,
+    spec: &'a Value,
+    pod: &str,
+) -> Vec<&'a Value> {
+    let volumes = list(spec, "volumes");
+    let created: Vec<String> = volumes
+        .iter()
+        .filter(|volume| !pod.is_empty() && part(volume, "ephemeral").is_some())
+        .map(|volume| format!("{pod}-{}", text(volume, "name")))
+        .collect();
+    let mut valid: Vec<&Value> = Vec::new();
+    for (index, volume) in volumes.iter().enumerate() {
+        let path = path.index(index);
+        let name = text(volume, "name");
+        let before = faults.len();
+        validate_source(faults, &path, volume, pod);
+        if name.is_empty() {
+            faults.required(&path.child("name"), "");
+        } else {
+            dns_label(faults, &path.child("name"), name);
+        }
+        if valid.iter().any(|other| text(other, "name") == name) {
+            faults.duplicate(&path.child("name"), name);
+        }
+        if faults.len() == before {
+            valid.push(volume);
+        }
+        if let Some(claim) = part(volume, "persistentVolumeClaim") {
+            let claim = text(claim, "claimName");
+            if created.iter().any(|created| created == claim) {
+                let message = "must not reference a PVC that gets created for an ephemeral volume";
+                let path = path.child("persistentVolumeClaim");
+                faults.invalid(&path.child("claimName"), claim, message);
+            }
+        }
+    }
+    valid
+}
+
+fn validate_source(faults: &mut Faults, path: &Path<'_>, volume: &Value, pod: &str) {
+    let mut is_first = true;
+    for kind in SOURCES {
+        let Some(source) = part(volume, kind) else { continue };
+        if std::mem::take(&mut is_first) {
+            validate_kind(faults, path, kind, source);
+            if *kind == "ephemeral" && !pod.is_empty() {
+                validate_claim_name(faults, path, text(volume, "name"), pod);
+            }
+        } else {
+            faults.forbidden(&path.child(kind), "may not specify more than 1 volume type");
+        }
+    }
+    if is_first {
+        faults.required(path, "must specify a volume type");
+    }
+}
+
+fn validate_claim_name(faults: &mut Faults, path: &Path<'_>, volume: &str, pod: &str) {
+    if volume.is_empty() {
+        return;
+    }
+    let claim = format!("{pod}-{volume}");
+    for message in names::dns1123_subdomain(&claim) {
+        let message = format!("PVC name {}: {message}", quote(&claim));
+        faults.invalid(&path.child("name"), volume, &message);
+    }
+}
+
+fn validate_kind(faults: &mut Faults, volume: &Path<'_>, kind: &str, source: &Value) {
+    let path = volume.child(if kind == "gcePersistentDisk" { "persistentDisk" } else { kind });
+    for field in REQUIRED.iter().filter(|(name, _)| *name == kind).flat_map(|(_, fields)| *fields) {
+        required(faults, &path.child(field), text(source, field));
+    }
+    match kind {
+        "emptyDir" => validate_empty_dir(faults, &path, source),
+        "hostPath" => validate_host_path(faults, &path, source),
+        "gitRepo" => descending_path(faults, &path.child("directory"), text(source, "directory")),
+        "secret" => validate_keys(faults, &path, source, "secretName"),
+        "configMap" => validate_keys(faults, &path, source, "name"),
+        "downwardAPI" => validate_downward(faults, &path, source),
+        "projected" => validate_projected(faults, &path, source),
+        "nfs" => validate_nfs(faults, &path, source),
+        "csi" => validate_csi(faults, &path, source),
+        "image" => {
+            required(faults, &path.child("reference"), text(source, "reference"));
+            let policies = &["Always", "IfNotPresent", "Never"];
+            one_of(faults, &path.child("pullPolicy"), text(source, "pullPolicy"), policies);
+        }
+        "ephemeral" => validate_ephemeral(faults, &path, source),
+        "rbd" | "cephfs" if list(source, "monitors").is_empty() => {
+            faults.required(&path.child("monitors"), "");
+        }
+        "gcePersistentDisk" | "awsElasticBlockStore" => {
+            if let Some(partition) =
+                integer(source, "partition").filter(|it| !(0..=255).contains(it))
+            {
+                let message = "must be between 1 and 255, inclusive";
+                faults.invalid(&path.child("partition"), partition, message);
+            }
+        }
+        "flocker" => validate_flocker(faults, &path, source),
+        "fc" => validate_fibre_channel(faults, &path, source),
+        _ => {}
+    }
+}
+
+fn validate_empty_dir(faults: &mut Faults, path: &Path<'_>, source: &Value) {
+    if part(source, "sizeLimit").is_some_and(|limit| amount(limit).is_negative()) {
+        let message = "SizeLimit field must be a valid resource quantity";
+        faults.forbidden(&path.child("sizeLimit"), message);
+    }
+}
+
+fn validate_host_path(faults: &mut Faults, path: &Path<'_>, source: &Value) {
+    const TYPES: &[&str] = &[
+        "",
+        "BlockDevice",
+        "CharDevice",
+        "Directory",
+        "DirectoryOrCreate",
+        "File",
+        "FileOrCreate",
+        "Socket",
+    ];
+    if text(source, "path").is_empty() {
+        return faults.required(&path.child("path"), "");
+    }
+    no_backsteps(faults, &path.child("path"), text(source, "path"));
+    supported_only(faults, &path.child("type"), text(source, "type"), TYPES);
+}
+
+fn validate_nfs(faults: &mut Faults, path: &Path<'_>, source: &Value) {
+    required(faults, &path.child("server"), text(source, "server"));
+    required(faults, &path.child("path"), text(source, "path"));
+    if !text(source, "path").starts_with('/') {
+        faults.invalid(&path.child("path"), text(source, "path"), "must be an absolute path");
+    }
+}
+
+fn validate_csi(faults: &mut Faults, path: &Path<'_>, source: &Value) {
+    let driver = text(source, "driver");
+    let driver_path = path.child("driver");
+    if driver.is_empty() {
+        faults.required(&driver_path, "");
+    } else {
+        if driver.len() > 63 {
+            faults.too_long(&driver_path, 63);
+        }
+        complaints(faults, &driver_path, driver, names::dns1123_subdomain(&driver.to_lowercase()));
+    }
+    if let Some(secret) = part(source, "nodePublishSecretRef") {
+        let name = text(secret, "name");
+        if name.is_empty() {
+            faults.required(&path.child("nodePublishSecretRef").child("name"), "");
+        } else {
+            complaints(faults, &path.child("name"), name, names::dns1123_subdomain(name));
+        }
+    }
+}
+
+fn validate_flocker(faults: &mut Faults, path: &Path<'_>, source: &Value) {
+    let (name, id) = (text(source, "datasetName"), text(source, "datasetUUID"));
+    if name.is_empty() && id.is_empty() {
+        faults.required(path, "one of datasetName and datasetUUID is required");
+    }
+    if !name.is_empty() && !id.is_empty() {
+        let message = "datasetName and datasetUUID can not be specified simultaneously";
+        faults.invalid(path, "resource", message);
+    }
+    if name.contains('/') {
+        faults.invalid(&path.child("datasetName"), name, "must not contain '/'");
+    }
+}
+
+fn validate_fibre_channel(faults: &mut Faults, path: &Path<'_>, source: &Value) {
+    let (targets, ids) = (list(source, "targetWWNs"), list(source, "wwids"));
+    if targets.is_empty() && ids.is_empty() {
+        let message = "must specify either targetWWNs or wwids, but not both";
+        faults.required(&path.child("targetWWNs"), message);
+    }
+    if !targets.is_empty() && !ids.is_empty() {
+        let message = "targetWWNs and wwids can not be specified simultaneously";
+        faults.invalid(&path.child("targetWWNs"), Value::from(targets.to_vec()), message);
+    }
+}
+
+/// A claim that is made with the pod: the rules for its template that matter here.
+fn validate_ephemeral(faults: &mut Faults, path: &Path<'_>, source: &Value) {
+    const MODES: &[&str] = &["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
+    let path = path.child("volumeClaimTemplate");
+    let Some(template) = part(source, "volumeClaimTemplate") else {
+        return faults.required(&path, "");
+    };
+    let path = path.child("spec");
+    let spec = template.get("spec").unwrap_or(&Value::Null);
+    let modes: Vec<&str> = crate::fields::texts(spec, "accessModes").collect();
+    let modes_path = path.child("accessModes");
+    if modes.is_empty() {
+        faults.required(&modes_path, "at least 1 access mode is required");
+    }
+    for mode in &modes {
+        supported_only(faults, &modes_path, mode, MODES);
+    }
+    if modes.len() > 1 && modes.contains(&"ReadWriteOncePod") {
+        let message = "may not use ReadWriteOncePod with other access modes";
+        faults.forbidden(&modes_path, message);
+    }
+    label_selector(faults, &path.child("selector"), spec.get("selector").unwrap_or(&Value::Null));
+    let resources = path.child("resources");
+    match crate::fields::at(spec, &["resources", "requests", "storage"]) {
+        Value::Null => faults.required(&resources.child("storage"), ""),
+        storage if amount(storage).value() <= 0 => {
+            let shown = amount(storage).to_string();
+            let requests = resources.child("requests");
+            faults.invalid(&requests.key("storage"), shown, "must be greater than zero");
+        }
+        _ => {}
+    }
+    let class = text(spec, "storageClassName");
+    if !class.is_empty() {
+        complaints(faults, &path.child("storageClassName"), class, names::dns1123_subdomain(class));
+    }
+    let mode = text(spec, "volumeMode");
+    if part(spec, "volumeMode").is_some() {
+        supported_only(faults, &path.child("volumeMode"), mode, &["Block", "Filesystem"]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::lines;
+    use machinery::json;
+
+    fn check(volumes: Value, expected: &[&str]) {
+        let mut faults = Faults::new();
+        validate_volumes(&mut faults, &Path::root("v"), &json!({"volumes": volumes}), "pod");
+        assert_eq!(lines(&faults), expected);
+    }
+
+    #[test]
+    fn a_volume_has_a_name_of_its_own() {
+        check(
+            json!([{"name": "a", "emptyDir": {}}, {"name": "a", "emptyDir": {}}, {"emptyDir": {}}]),
+            &[r#"v[1].name: Duplicate value: "a""#, "v[2].name: Required value"],
+        );
+    }
+
+    #[test]
+    fn a_volume_has_one_source() {
+        check(
+            json!([{"name": "a", "emptyDir": {}, "hostPath": {"path": "/x"}}]),
+            &["v[0].hostPath: Forbidden: may not specify more than 1 volume type"],
+        );
+    }
+
+    #[test]
+    fn sources_say_where_to_look() {
+        check(
+            json!([{"name": "a", "secret": {}}, {"name": "b", "persistentVolumeClaim": {}},
+                {"name": "c", "hostPath": {"path": "/a/../b", "type": "Odd"}},
+                {"name": "d", "nfs": {"server": "s", "path": "rel"}}]),
+            &[
+                "v[0].secret.secretName: Required value",
+                "v[1].persistentVolumeClaim.claimName: Required value",
+                r#"v[2].hostPath.path: Invalid value: "/a/../b": must not contain '..'"#,
+                r#"v[2].hostPath.type: Unsupported value: "Odd": supported values: "", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket""#,
+                r#"v[3].nfs.path: Invalid value: "rel": must be an absolute path"#,
+            ],
+        );
+    }
+
+    #[test]
+    fn a_claim_that_is_made_for_the_pod_is_not_another_volumes() {
+        let template = json!({"spec": {"accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": "1Gi"}}}});
+        check(
+            json!([{"name": "a", "ephemeral": {"volumeClaimTemplate": template}},
+                {"name": "b", "persistentVolumeClaim": {"claimName": "pod-a"}}]),
+            &[
+                r#"v[1].persistentVolumeClaim.claimName: Invalid value: "pod-a": must not reference a PVC that gets created for an ephemeral volume"#,
+            ],
+        );
+    }
+}

@@ -1,0 +1,223 @@
+//! `Secret`: keys and values that only some may read.
+
+use super::config_map::{MAX_SIZE, frozen};
+use crate::columns::{AGE, NAME, age, column};
+use crate::fields::{default_text, top};
+use crate::resource::{Behavior, Column, Columns, Now, Resource, Version};
+use crate::rules::{complaints, immutable};
+use crate::table;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use machinery::{Faults, Map, Object, Path, Value, names};
+
+/// The row of `Secret`.
+pub fn resource() -> Resource {
+    let version = Version {
+        selectable: vec![table::selectable("type", "")],
+        ..table::v1("core/v1.Secret", Columns::Fixed(COLUMNS, cells))
+    };
+    table::row("", "Secret", "secrets", &BEHAVIOR, version)
+}
+
+static BEHAVIOR: Behavior =
+    Behavior { defaults, validate, validate_update, warnings, ..Behavior::PLAIN };
+
+const COLUMNS: &[Column] = &[
+    NAME,
+    column(
+        "Type",
+        "What the secret is for, which says which keys it must have: kubernetes.io/tls, …",
+    ),
+    column("Data", "How many keys the secret has; their values are shown by other means only."),
+    AGE,
+];
+
+fn cells(object: &Object, now: &Now) -> Vec<Value> {
+    let count = top(object, "data").as_object().map_or(0, Map::len);
+    vec![object.name().into(), object.str_at(&["type"]).into(), count.into(), age(object, now)]
+}
+
+/// How many bytes a base64 value stands for.
+pub(crate) fn decoded_length(value: &Value) -> usize {
+    let text = value.as_str().unwrap_or_default().trim_end_matches('=');
+    text.len() * 3 / 4
+}
+
+fn defaults(object: &mut Object) {
+    if let Some(Value::Object(plain)) = object.map_mut().remove("stringData") {
+        let data = object.map_at(&["data"]);
+        for (key, value) in plain {
+            let encoded = STANDARD.encode(value.as_str().unwrap_or_default());
+            data.insert(key, encoded.into());
+        }
+    }
+    default_text(object.map_mut(), "type", "Opaque");
+}
+
+fn validate(object: &Object, faults: &mut Faults) {
+    let path = Path::root("data");
+    let empty = Map::new();
+    let data = top(object, "data").as_object().unwrap_or(&empty);
+    for key in data.keys() {
+        complaints(faults, &path.key(key), key, names::config_map_key(key));
+    }
+    if data.values().map(decoded_length).sum::<usize>() > MAX_SIZE {
+        faults.too_long(&path, MAX_SIZE);
+    }
+    let mut need = |key: &str| {
+        if !data.contains_key(key) {
+            faults.required(&path.key(key), "");
+        }
+    };
+    match object.str_at(&["type"]) {
+        "kubernetes.io/service-account-token" => {
+            const ACCOUNT: &str = "kubernetes.io/service-account.name";
+            if object.annotation(ACCOUNT).unwrap_or_default().is_empty() {
+                let annotations = Path::root("metadata");
+                faults.required(&annotations.child("annotations").key(ACCOUNT), "");
+            }
+        }
+        "kubernetes.io/dockercfg" => registry_config(data, ".dockercfg", faults),
+        "kubernetes.io/dockerconfigjson" => registry_config(data, ".dockerconfigjson", faults),
+        "kubernetes.io/basic-auth"
+            if !data.contains_key("username") && !data.contains_key("password") =>
+        {
+            need("username");
+            need("password");
+        }
+        "kubernetes.io/ssh-auth"
+            if data.get("ssh-privatekey").is_none_or(|key| decoded_length(key) == 0) =>
+        {
+            faults.required(&path.key("ssh-privatekey"), "");
+        }
+        "kubernetes.io/tls" => {
+            need("tls.crt");
+            need("tls.key");
+        }
+        _ => {}
+    }
+}
+
+/// The credentials for image registries must be there and be a JSON object.
+fn registry_config(data: &Map<String, Value>, key: &str, faults: &mut Faults) {
+    let path = Path::root("data");
+    let Some(value) = data.get(key) else {
+        return faults.required(&path.key(key), "");
+    };
+    if let Err(message) = json_object(&decode(value)) {
+        faults.invalid(&path.key(key), "<secret contents redacted>", &message);
+    }
+}
+
+fn decode(value: &Value) -> Vec<u8> {
+    STANDARD.decode(value.as_str().unwrap_or_default()).unwrap_or_default()
+}
+
+/// Says in Go's words why `bytes` are not a JSON object.
+fn json_object(bytes: &[u8]) -> Result<(), String> {
+    let kind = match serde_json::from_slice::<Value>(bytes) {
+        Ok(Value::Object(_) | Value::Null) => return Ok(()),
+        Ok(Value::Array(_)) => "array",
+        Ok(Value::String(_)) => "string",
+        Ok(Value::Number(_)) => "number",
+        Ok(Value::Bool(_)) => "bool",
+        Err(error) if error.is_eof() => return Err("unexpected end of JSON input".to_owned()),
+        Err(error) => {
+            let line = bytes.split(|byte| *byte == b'\n').nth(error.line().saturating_sub(1));
+            let culprit = line.and_then(|line| line.get(error.column().saturating_sub(1)));
+            let culprit = char::from(culprit.copied().unwrap_or(b' '));
+            return Err(format!("invalid character '{culprit}' looking for beginning of value"));
+        }
+    };
+    Err(format!("json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"))
+}
+
+fn validate_update(new: &Object, old: &Object, faults: &mut Faults) {
+    immutable(faults, &Path::root("type"), top(new, "type"), top(old, "type"));
+    frozen(new, old, &["data"], faults);
+    validate(new, faults);
+}
+
+fn warnings(object: &Object) -> Vec<String> {
+    if object.str_at(&["type"]) != "kubernetes.io/tls" {
+        return Vec::new();
+    }
+    let has_pem = |key| {
+        let bytes = decode(object.get(&["data", key]).unwrap_or(&Value::Null));
+        String::from_utf8_lossy(&bytes).contains("-----BEGIN ")
+    };
+    let missing = |what| vec![format!("tls: failed to find any PEM data in {what} input")];
+    match (has_pem("tls.crt"), has_pem("tls.key")) {
+        (false, _) => missing("certificate"),
+        (true, false) => missing("key"),
+        (true, true) => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{defaulted, object, refusals, refusals_of_update};
+    use machinery::json;
+
+    fn check(secret: Value, expected: &[&str]) {
+        assert_eq!(refusals(&BEHAVIOR, secret), expected);
+    }
+
+    #[test]
+    fn plain_values_are_folded_into_the_encoded_ones() {
+        assert_eq!(
+            defaulted(
+                &BEHAVIOR,
+                json!({"stringData": {"user": "root"}, "data": {"user": "eA==", "pass": "eQ=="}})
+            ),
+            json!({"data": {"pass": "eQ==", "user": "cm9vdA=="}, "type": "Opaque"})
+        );
+    }
+
+    #[test]
+    fn some_types_need_keys() {
+        check(
+            json!({"type": "kubernetes.io/tls", "data": {"tls.crt": ""}}),
+            &["data[tls.key]: Required value"],
+        );
+        check(
+            json!({"type": "kubernetes.io/basic-auth"}),
+            &["data[username]: Required value", "data[password]: Required value"],
+        );
+        check(json!({"type": "kubernetes.io/basic-auth", "data": {"username": ""}}), &[]);
+        check(
+            json!({"type": "kubernetes.io/ssh-auth", "data": {"ssh-privatekey": ""}}),
+            &["data[ssh-privatekey]: Required value"],
+        );
+        check(
+            json!({"type": "kubernetes.io/service-account-token"}),
+            &["metadata.annotations[kubernetes.io/service-account.name]: Required value"],
+        );
+    }
+
+    #[test]
+    fn registry_credentials_are_json() {
+        check(json!({"type": "kubernetes.io/dockercfg", "data": {".dockercfg": "e30="}}), &[]);
+        check(
+            json!({"type": "kubernetes.io/dockercfg", "data": {".dockercfg": "eA=="}}),
+            &[
+                r#"data[.dockercfg]: Invalid value: "<secret contents redacted>": invalid character 'x' looking for beginning of value"#,
+            ],
+        );
+    }
+
+    #[test]
+    fn the_type_cannot_change() {
+        assert_eq!(
+            refusals_of_update(&BEHAVIOR, json!({"type": "b"}), json!({"type": "a"})),
+            [r#"type: Invalid value: "b": field is immutable"#]
+        );
+    }
+
+    #[test]
+    fn a_certificate_that_is_none_is_warned_about() {
+        let secret = object(json!({"type": "kubernetes.io/tls", "data": {"tls.crt": "eA=="}}));
+        assert_eq!(warnings(&secret), ["tls: failed to find any PEM data in certificate input"]);
+    }
+}

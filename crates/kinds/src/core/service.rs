@@ -1,0 +1,79 @@
+//! `Service`: a stable address in front of changing pods.
+//!
+//! Addresses and node ports are handed out by the server, which alone knows which are free; see
+//! [`allocation`] for what it needs to ask and to set before a service is judged.
+
+pub mod allocation;
+mod columns;
+mod defaults;
+mod ip_families;
+mod prepare;
+mod validate;
+mod update;
+mod warnings;
+
+pub use allocation::{
+    cluster_ips, node_ports, node_ports_wanted, set_cluster_ip, set_node_port, wants_cluster_ip,
+};
+pub use prepare::keep_allocated;
+
+use crate::fields::{list, text, top};
+use crate::resource::{Behavior, Columns, Resource, Version};
+use crate::table::{self, selectable};
+use machinery::{Object, Value, names};
+
+/// The row of `Service`.
+pub fn resource() -> Resource {
+    let version = Version {
+        status: true,
+        selectable: vec![selectable("spec.clusterIP", ""), selectable("spec.type", "")],
+        ..table::v1("core/v1.Service", Columns::Fixed(columns::COLUMNS, columns::cells))
+    };
+    Resource {
+        short_names: vec!["svc".to_owned()],
+        categories: vec!["all".to_owned()],
+        prefix: "/registry/services/specs".to_owned(),
+        ..table::row("", "Service", "services", &BEHAVIOR, version)
+    }
+}
+
+static BEHAVIOR: Behavior = Behavior {
+    defaults: defaults::defaults,
+    prepare_create: prepare::prepare_create,
+    prepare_update: prepare::prepare_update,
+    validate: validate::validate_create,
+    validate_update: update::validate_update,
+    validate_status: update::validate_status,
+    validate_name: names::dns1123_label,
+    create_on_update: true,
+    returns_deleted: true,
+    warnings: warnings::warnings,
+    ..Behavior::PLAIN
+};
+
+fn kind(spec: &Value) -> &str {
+    text(spec, "type")
+}
+
+/// Whether a service has no address of its own, but those of its pods.
+fn is_headless(spec: &Value) -> bool {
+    matches!(list(spec, "clusterIPs"), [only] if only == "None")
+}
+
+/// Whether a service can be reached from outside of the cluster.
+fn is_external(spec: &Value) -> bool {
+    match kind(spec) {
+        "LoadBalancer" | "NodePort" => true,
+        "ClusterIP" => !list(spec, "externalIPs").is_empty(),
+        _ => false,
+    }
+}
+
+/// Whether a load balancer must ask each node whether it has pods of the service.
+fn needs_health_check(spec: &Value) -> bool {
+    kind(spec) == "LoadBalancer" && text(spec, "externalTrafficPolicy") == "Local"
+}
+
+fn spec_of(service: &Object) -> &Value {
+    top(service, "spec")
+}

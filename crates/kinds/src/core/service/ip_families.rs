@@ -1,0 +1,229 @@
+//! Which protocols a service's addresses are of. The cluster has IPv4 only; a headless service
+//! without a selector may name IPv6 all the same, since its addresses are its author's business.
+
+use super::{kind, spec_of};
+use crate::address;
+use crate::fields::{entries, list, list_mut, text, texts};
+use machinery::{Faults, Map, Object, Path, Value, json};
+
+static SPEC: Path<'static> = Path::root("spec");
+
+const IPV4: &str = "IPv4";
+const IPV6: &str = "IPv6";
+const SINGLE: &str = "SingleStack";
+
+fn is_free(spec: &Value) -> bool {
+    text(spec, "clusterIP") == "None" && entries(spec, "selector").next().is_none()
+}
+
+fn family_of(address: &str) -> &'static str {
+    if address::is_ipv6(address) { IPV6 } else { IPV4 }
+}
+
+/// Fills in `ipFamilyPolicy` and `ipFamilies`, as far as what the user says is in order.
+pub(super) fn fill(service: &mut Object, old: Option<&Object>) {
+    if kind(spec_of(service)) == "ExternalName" || is_as_before(service, old) {
+        return;
+    }
+    let policy = match old.map(|old| text(spec_of(old), "ipFamilyPolicy")) {
+        Some(policy) if !policy.is_empty() => policy.to_owned(),
+        _ if is_free(spec_of(service)) => "RequireDualStack".to_owned(),
+        _ => SINGLE.to_owned(),
+    };
+    crate::fields::default_text(service.map_at(&["spec"]), "ipFamilyPolicy", &policy);
+    if let Some(old) = old {
+        release_second(service, old);
+    }
+    let mut faults = Faults::new();
+    validate(service, old, &mut faults);
+    if !faults.is_empty() {
+        return;
+    }
+    let spec = spec_of(service);
+    let mut families: Vec<&str> = texts(spec, "ipFamilies").collect();
+    let addresses = texts(spec, "clusterIPs").take_while(|address| *address != "None");
+    for address in addresses.skip(families.len()) {
+        families.push(family_of(address));
+    }
+    if families.is_empty() {
+        families.push(IPV4);
+    }
+    if is_free(spec) && families.len() == 1 && text(spec, "ipFamilyPolicy") != SINGLE {
+        families.push(if families[0] == IPV4 { IPV6 } else { IPV4 });
+    }
+    let families = json!(families);
+    service.map_at(&["spec"]).insert("ipFamilies".to_owned(), families);
+}
+
+/// A service that prefers both protocols is left alone until its author changes what it has.
+fn is_as_before(service: &Object, old: Option<&Object>) -> bool {
+    let Some(old) = old else { return false };
+    let (new, old) = (spec_of(service), spec_of(old));
+    let fields = ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"];
+    text(new, "ipFamilyPolicy") == "PreferDualStack"
+        && kind(new) == kind(old)
+        && fields.iter().all(|field| new.get(field) == old.get(field))
+}
+
+/// Who asks for one protocol and otherwise changes nothing means the first one.
+fn release_second(service: &mut Object, old: &Object) {
+    let spec = service.map_at(&["spec"]);
+    if spec.get("ipFamilyPolicy").is_none_or(|policy| policy != SINGLE) {
+        return;
+    }
+    for field in ["clusterIPs", "ipFamilies"] {
+        if spec.get(field) == spec_of(old).get(field) && list_length(spec, field) > 1 {
+            list_mut(spec, field).truncate(1);
+        }
+    }
+}
+
+fn list_length(map: &Map<String, Value>, key: &str) -> usize {
+    map.get(key).and_then(Value::as_array).map_or(0, Vec::len)
+}
+
+/// Judges what the user says of protocols and addresses. Kubernetes does so before it looks at
+/// anything else, and then looks at nothing else.
+pub(super) fn validate(service: &Object, old: Option<&Object>, faults: &mut Faults) {
+    let spec = spec_of(service);
+    if kind(spec) == "ExternalName" || is_as_before(service, old) {
+        return;
+    }
+    let before = faults.len();
+    validate_related_fields(service, old, faults);
+    if faults.len() > before {
+        return;
+    }
+    let policy = text(spec, "ipFamilyPolicy");
+    let path = SPEC.child("ipFamilyPolicy");
+    let mut complain = |message: &str| faults.invalid(&path, policy, message);
+    let count = |spec, field| list(spec, field).len();
+    if policy == SINGLE || policy.is_empty() {
+        if count(spec, "clusterIPs") == 2 {
+            complain(
+                "must be 'RequireDualStack' or 'PreferDualStack' when multiple cluster IPs are specified",
+            );
+        }
+        if count(spec, "ipFamilies") == 2 {
+            complain(
+                "must be 'RequireDualStack' or 'PreferDualStack' when multiple IP families are specified",
+            );
+        }
+    } else if let Some(old) = old.map(spec_of) {
+        let reduced = |field| count(old, field) == 2 && count(spec, field) == 1;
+        if reduced("clusterIPs") {
+            complain("must be 'SingleStack' to release the secondary cluster IP");
+        }
+        if reduced("ipFamilies") {
+            complain("must be 'SingleStack' to release the secondary IP family");
+        }
+    }
+    let families = list(spec, "ipFamilies").len();
+    for (index, address) in texts(spec, "clusterIPs").enumerate().skip(families) {
+        if address != "None" && family_of(address) == IPV6 {
+            let shown = json!(texts(spec, "clusterIPs").collect::<Vec<&str>>());
+            let path = SPEC.child("clusterIPs");
+            faults.invalid(&path.index(index), shown, "IPv6 is not configured on this cluster");
+        }
+    }
+    if faults.len() == before && !is_free(spec) {
+        validate_cluster(spec, faults);
+    }
+}
+
+/// What a cluster with one protocol cannot do.
+fn validate_cluster(spec: &Value, faults: &mut Faults) {
+    let policy = text(spec, "ipFamilyPolicy");
+    if policy == "RequireDualStack" {
+        let message = "this cluster is not configured for dual-stack services";
+        faults.invalid(&SPEC.child("ipFamilyPolicy"), policy, message);
+    }
+    let path = SPEC.child("ipFamilies");
+    for (index, family) in texts(spec, "ipFamilies").enumerate() {
+        if family != IPV4 {
+            faults.invalid(&path.index(index), family, "not configured on this cluster");
+        }
+    }
+}
+
+/// The rules that hold on every cluster.
+pub(super) fn validate_related_fields(service: &Object, old: Option<&Object>, faults: &mut Faults) {
+    let spec = spec_of(service);
+    if kind(spec) == "ExternalName" {
+        return;
+    }
+    let addresses: Vec<&str> = texts(spec, "clusterIPs").collect();
+    let path = SPEC.child("clusterIPs");
+    match (text(spec, "clusterIP"), addresses.first()) {
+        ("", Some(_)) => {
+            let message = "must be empty when `clusterIP` is not specified";
+            faults.invalid(&path, json!(addresses), message);
+        }
+        ("", None) => {}
+        (_, None) => faults.required(&path, ""),
+        (single, Some(first)) if single != *first => {
+            faults.invalid(&path, json!(addresses), "first value must match `clusterIP`");
+        }
+        _ => {}
+    }
+    validate_families(spec, faults);
+    let stored: Vec<&str> =
+        old.map(|old| texts(spec_of(old), "clusterIPs").collect()).unwrap_or_default();
+    if validate_addresses(&addresses, &stored, faults) {
+        validate_pairs(spec, &addresses, faults);
+    }
+}
+
+fn validate_families(spec: &Value, faults: &mut Faults) {
+    let path = SPEC.child("ipFamilies");
+    let mut seen = Vec::new();
+    for (index, family) in texts(spec, "ipFamilies").enumerate() {
+        if !matches!(family, IPV4 | IPV6) {
+            faults.not_supported(&path.index(index), family, &[IPV4, IPV6]);
+        }
+        if seen.contains(&family) {
+            faults.duplicate(&path.index(index), family);
+        }
+        seen.push(family);
+    }
+    let policy = text(spec, "ipFamilyPolicy");
+    let policies = ["PreferDualStack", "RequireDualStack", SINGLE];
+    if !policy.is_empty() && !policies.contains(&policy) {
+        faults.not_supported(&SPEC.child("ipFamilyPolicy"), policy, &policies);
+    }
+}
+
+/// False if an address is so wrong that they cannot be compared.
+fn validate_addresses(addresses: &[&str], stored: &[&str], faults: &mut Faults) -> bool {
+    let path = SPEC.child("clusterIPs");
+    let before = faults.len();
+    for (index, address) in addresses.iter().enumerate() {
+        if index > 0 || *address != "None" {
+            address::ip(faults, &path.index(index), address, stored);
+        } else if addresses.len() > 1 {
+            let message = "'None' must be the first and only value";
+            faults.invalid(&path, json!(addresses), message);
+        }
+    }
+    let is_readable = faults.len() == before;
+    if addresses.len() > 2 {
+        faults.invalid(&path, json!(addresses), "may only hold up to 2 values");
+    }
+    is_readable
+}
+
+fn validate_pairs(spec: &Value, addresses: &[&str], faults: &mut Faults) {
+    let path = SPEC.child("clusterIPs");
+    if addresses.len() > 1 && !address::is_dual_stack(addresses) {
+        let message = "may specify no more than one IP for each IP family";
+        faults.invalid(&path, json!(addresses), message);
+    }
+    for (index, (address, family)) in addresses.iter().zip(texts(spec, "ipFamilies")).enumerate() {
+        let is_known = matches!(family, IPV4 | IPV6) && *address != "None";
+        if is_known && family_of(address) != family {
+            let message =
+                format!("expected an {family} value as indicated by `ipFamilies[{index}]`");
+            faults.invalid(&path.index(index), *address, &message);
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! What the server makes of a service before it is judged.
+//!
+//! A service has fields that depend on each other, some of which the server filled in. Who sends
+//! the same manifest twice, or changes the type only, should not have to repeat or remove those.
+
+use super::{ip_families, is_external, kind, needs_health_check, spec_of};
+use crate::fields::{
+    boolean, default_number, default_text, keep, list, maps_mut, number, text, texts,
+};
+use machinery::{Map, Object, Value, json};
+
+pub(super) fn prepare_create(service: &mut Object) {
+    service.map_mut().insert("status".to_owned(), json!({"loadBalancer": {}}));
+    let address = text(spec_of(service), "clusterIP").to_owned();
+    if !address.is_empty() && list(spec_of(service), "clusterIPs").is_empty() {
+        service.map_at(&["spec"]).insert("clusterIPs".to_owned(), json!([address]));
+    }
+    ip_families::fill(service, None);
+}
+
+pub(super) fn prepare_update(new: &mut Object, old: &Object) {
+    keep_allocated(new, old);
+    normalize_addresses(new, old);
+    ip_families::fill(new, Some(old));
+    keep(new, old, "status");
+    drop_dependent(new, old);
+}
+
+fn has_address(spec: &Value) -> bool {
+    kind(spec) != "ExternalName"
+}
+
+fn uses_node_ports(spec: &Value) -> bool {
+    match kind(spec) {
+        "NodePort" => true,
+        "LoadBalancer" => boolean(spec, "allocateLoadBalancerNodePorts").unwrap_or(true),
+        _ => false,
+    }
+}
+
+/// Puts back what was handed out and is not mentioned.
+pub fn keep_allocated(new: &mut Object, old: &Object) {
+    let (before, after) = (spec_of(old), spec_of(new).clone());
+    let spec = new.map_at(&["spec"]);
+    if has_address(before) && has_address(&after) {
+        let address = text(before, "clusterIP");
+        if !address.is_empty() {
+            default_text(spec, "clusterIP", address);
+        }
+        if list(&after, "clusterIPs").is_empty() && !list(before, "clusterIPs").is_empty() {
+            spec.insert("clusterIPs".to_owned(), before["clusterIPs"].clone());
+        }
+    }
+    if uses_node_ports(before) && uses_node_ports(&after) {
+        keep_node_ports(spec, before, &after);
+    }
+    let check = number(before, "healthCheckNodePort");
+    if needs_health_check(before) && needs_health_check(&after) && check != 0 {
+        default_number(spec, "healthCheckNodePort", check);
+    }
+}
+
+fn keep_node_ports(spec: &mut Map<String, Value>, before: &Value, after: &Value) {
+    let used = |spec: &Value, node_port: i64| {
+        list(spec, "ports").iter().any(|port| number(port, "nodePort") == node_port)
+    };
+    for port in maps_mut(spec, "ports") {
+        let name = port.get("name").and_then(Value::as_str).unwrap_or_default();
+        let known = list(before, "ports").iter().rev().find(|old| text(old, "name") == name);
+        let node_port = known.map_or(0, |old| number(old, "nodePort"));
+        if node_port != 0 && !used(after, node_port) {
+            default_number(port, "nodePort", node_port);
+        }
+    }
+}
+
+/// Makes the two fields for addresses say the same, as far as it is clear what is meant.
+fn normalize_addresses(new: &mut Object, old: &Object) {
+    let (before, after) = (spec_of(old).clone(), spec_of(new).clone());
+    let same_list = texts(&before, "clusterIPs").eq(texts(&after, "clusterIPs"));
+    let (was, is) = (text(&before, "clusterIP"), text(&after, "clusterIP"));
+    if was == is || !same_list {
+        return;
+    }
+    let spec = new.map_at(&["spec"]);
+    if is.is_empty() {
+        spec.remove("clusterIPs");
+    } else {
+        spec.insert("clusterIPs".to_owned(), json!([is]));
+    }
+}
+
+/// Removes what the new type has no use for, unless its author changed it too.
+fn drop_dependent(new: &mut Object, old: &Object) {
+    let (before, after) = (spec_of(old).clone(), spec_of(new).clone());
+    let spec = new.map_at(&["spec"]);
+    let mut drop_same = |field: &str| {
+        if before.get(field) == after.get(field) {
+            spec.remove(field);
+        }
+    };
+    if has_address(&before) && !has_address(&after) {
+        if before.get("clusterIPs") == after.get("clusterIPs") {
+            drop_same("clusterIP");
+        }
+        drop_same("clusterIPs");
+        drop_same("ipFamilies");
+        drop_same("ipFamilyPolicy");
+    }
+    if needs_health_check(&before) && !needs_health_check(&after) {
+        drop_same("healthCheckNodePort");
+    }
+    if kind(&before) == "LoadBalancer" && kind(&after) != "LoadBalancer" {
+        drop_same("allocateLoadBalancerNodePorts");
+        drop_same("loadBalancerClass");
+    }
+    if is_external(&before) && !is_external(&after) {
+        drop_same("externalTrafficPolicy");
+    }
+    drop_node_ports(spec, &before, &after);
+    if kind(&after) != "LoadBalancer" {
+        new.map_at(&["status"]).insert("loadBalancer".to_owned(), json!({}));
+    }
+}
+
+fn drop_node_ports(spec: &mut Map<String, Value>, before: &Value, after: &Value) {
+    let is_exposed = |spec| matches!(kind(spec), "NodePort" | "LoadBalancer");
+    let of = |spec| list(spec, "ports").iter().map(|port| number(port, "nodePort"));
+    let is_new = |node_port: i64| node_port != 0 && !of(before).any(|old| old == node_port);
+    if is_exposed(before) && !is_exposed(after) && !of(after).any(is_new) {
+        for port in maps_mut(spec, "ports") {
+            port.remove("nodePort");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::BEHAVIOR;
+    use super::*;
+    use crate::testing::{created, defaulted, object};
+
+    fn updated(new: Value, old: Value) -> Value {
+        let old = object(json!({"spec": old, "status": {"loadBalancer": {}}}));
+        let mut new = object(defaulted(&BEHAVIOR, json!({"spec": new})));
+        prepare_update(&mut new, &old);
+        new.into_value()["spec"].clone()
+    }
+
+    fn stored(kind: &str) -> Value {
+        json!({"type": kind, "clusterIP": "10.0.0.9", "clusterIPs": ["10.0.0.9"],
+            "ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack", "sessionAffinity": "None",
+            "internalTrafficPolicy": "Cluster", "externalTrafficPolicy": "Cluster",
+            "ports": [{"port": 80, "targetPort": 80, "protocol": "TCP", "nodePort": 30080}]})
+    }
+
+    #[test]
+    fn families_are_filled_in() {
+        let families = |spec: Value| {
+            let service = created(&BEHAVIOR, json!({"spec": spec}));
+            (service["spec"]["ipFamilies"].clone(), service["spec"]["ipFamilyPolicy"].clone())
+        };
+        assert_eq!(
+            families(json!({"selector": {"a": "b"}})),
+            (json!(["IPv4"]), json!("SingleStack"))
+        );
+        assert_eq!(
+            families(json!({"clusterIP": "None"})),
+            (json!(["IPv4", "IPv6"]), json!("RequireDualStack"))
+        );
+        assert_eq!(
+            families(json!({"clusterIP": "None", "selector": {"a": "b"}})),
+            (json!(["IPv4"]), json!("SingleStack"))
+        );
+        assert_eq!(families(json!({"type": "ExternalName"})), (Value::Null, Value::Null));
+    }
+
+    #[test]
+    fn what_was_handed_out_is_kept() {
+        let new = updated(json!({"type": "NodePort", "ports": [{"port": 80}]}), stored("NodePort"));
+        assert_eq!(new, stored("NodePort"));
+    }
+
+    #[test]
+    fn what_a_type_does_not_use_is_dropped() {
+        let mut manifest = stored("NodePort");
+        manifest["type"] = "ExternalName".into();
+        let new = updated(manifest, stored("NodePort"));
+        for field in
+            ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "externalTrafficPolicy"]
+        {
+            assert_eq!(new.get(field), None, "{field}");
+        }
+        assert_eq!(new["ports"][0].get("nodePort"), None);
+    }
+}

@@ -1,0 +1,183 @@
+//! How a service may change.
+
+use super::validate::{validate_class, validate_service};
+use super::{ip_families, is_headless, kind, needs_health_check, spec_of};
+use crate::address;
+use crate::fields::{at, list, number, part, text, texts, top};
+use crate::rules::{complaints, supported_only};
+use machinery::{Faults, Object, Path, Value, json, names};
+
+static SPEC: Path<'static> = Path::root("spec");
+
+/// Judges a change of a service.
+pub(super) fn validate_update(new: &Object, old: &Object, faults: &mut Faults) {
+    let before = faults.len();
+    ip_families::validate(new, Some(old), faults);
+    if faults.len() > before {
+        return;
+    }
+    let (after, former) = (spec_of(new), spec_of(old));
+    if kind(after) != "ExternalName" && kind(former) != "ExternalName" {
+        validate_addresses(after, former, faults);
+        validate_families(after, former, faults);
+    }
+    let class = |spec| at(spec, &["loadBalancerClass"]);
+    let are_balancers = kind(after) == "LoadBalancer" && kind(former) == "LoadBalancer";
+    if are_balancers && class(after) != class(former) {
+        let path = SPEC.child("loadBalancerClass");
+        faults.invalid(&path, class(after).clone(), "may not change once set");
+    }
+    validate_class(after, faults);
+    let check = |spec| number(spec, "healthCheckNodePort");
+    if needs_health_check(after) && needs_health_check(former) && check(after) != check(former) {
+        faults.forbidden(&SPEC.child("healthCheckNodePort"), "field is immutable");
+    }
+    validate_service(new, Some(old), faults);
+}
+
+/// The first address stays; a second one may come and go.
+fn validate_addresses(new: &Value, old: &Value, faults: &mut Faults) {
+    if is_headless(new) && is_headless(old) {
+        return;
+    }
+    let addresses: Vec<&str> = texts(new, "clusterIPs").collect();
+    let former: Vec<&str> = texts(old, "clusterIPs").collect();
+    let path = SPEC.child("clusterIPs");
+    let changed = |index: usize| addresses[index] != former[index];
+    if addresses.len() == former.len() {
+        for index in (0..former.len()).filter(|index| changed(*index)) {
+            faults.invalid(&path.index(index), json!(addresses), "may not change once set");
+        }
+        return;
+    }
+    if addresses.is_empty() {
+        faults.invalid(&path.index(0), Value::Null, "primary clusterIP can not be unset");
+    } else if !former.is_empty() && changed(0) {
+        faults.invalid(&path.index(0), json!(addresses), "may not change once set");
+    }
+    if former.len() > addresses.len() && addresses.len() == 1 {
+        release_second(new, "clusterIP", faults);
+    }
+}
+
+fn release_second(new: &Value, what: &str, faults: &mut Faults) {
+    if text(new, "ipFamilyPolicy") != "SingleStack" {
+        let message = format!("must be set to 'SingleStack' when releasing the secondary {what}");
+        let path = SPEC.child("ipFamilyPolicy");
+        faults.invalid(&path, at(new, &["ipFamilyPolicy"]).clone(), &message);
+    }
+}
+
+fn validate_families(new: &Value, old: &Value, faults: &mut Faults) {
+    if is_headless(new) || is_headless(old) {
+        return;
+    }
+    let (families, former) = (list(new, "ipFamilies"), list(old, "ipFamilies"));
+    let path = SPEC.child("ipFamilies");
+    let path = path.index(0);
+    if families.len() == former.len() {
+        for _ in families.iter().zip(former).filter(|(new, old)| new != old) {
+            faults.invalid(&path, Value::from(families.to_vec()), "may not change once set");
+        }
+        return;
+    }
+    if families.first().zip(former.first()).is_some_and(|(new, old)| new != old) {
+        let shown = at(new, &["clusterIPs"]).clone();
+        faults.invalid(&path, shown, "may not change once set");
+    }
+    if former.len() > families.len() && families.len() == 1 {
+        release_second(new, "ipFamily", faults);
+    }
+}
+
+/// Judges a change of a service's status.
+pub(super) fn validate_status(new: &Object, old: &Object, faults: &mut Faults) {
+    let ingresses = |service| list(at(top(service, "status"), &["loadBalancer"]), "ingress");
+    let root = Path::root("status");
+    let path = root.child("loadBalancer");
+    let path = path.child("ingress");
+    if kind(spec_of(new)) != "LoadBalancer" {
+        if !ingresses(new).is_empty() {
+            faults.forbidden(&path, "may only be used when `spec.type` is 'LoadBalancer'");
+        }
+        return;
+    }
+    let stored: Vec<&str> = ingresses(old).iter().map(|ingress| text(ingress, "ip")).collect();
+    for (index, ingress) in ingresses(new).iter().enumerate() {
+        validate_ingress(faults, &path.index(index), ingress, &stored);
+    }
+}
+
+fn validate_ingress(faults: &mut Faults, path: &Path<'_>, ingress: &Value, stored: &[&str]) {
+    let address = text(ingress, "ip");
+    if !address.is_empty() {
+        address::ip(faults, &path.child("ip"), address, stored);
+    }
+    let mode = path.child("ipMode");
+    match (part(ingress, "ipMode").is_some(), address.is_empty()) {
+        (false, false) => faults.required(&mode, "must be specified when `ip` is set"),
+        (false, true) => {}
+        (true, true) => faults.forbidden(&mode, "may not be specified when `ip` is not set"),
+        (true, false) => supported_only(faults, &mode, text(ingress, "ipMode"), &["Proxy", "VIP"]),
+    }
+    let host = text(ingress, "hostname");
+    if !host.is_empty() {
+        complaints(faults, &path.child("hostname"), host, names::dns1123_subdomain(host));
+        if address::parse(host).is_some() {
+            let message = "must be a DNS name, not an IP address";
+            faults.invalid(&path.child("hostname"), host, message);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::BEHAVIOR;
+    use super::*;
+    use crate::testing::{lines, object, refusals_of_update};
+
+    fn check(new: Value, old: Value, expected: &[&str]) {
+        let service = |spec| json!({"spec": spec});
+        assert_eq!(refusals_of_update(&BEHAVIOR, service(new), service(old)), expected);
+    }
+
+    #[test]
+    fn an_address_cannot_change() {
+        let at = |address: &str| json!({"ports": [{"port": 80}], "clusterIP": address});
+        check(at("10.0.0.1"), at("10.0.0.1"), &[]);
+        check(
+            at("10.0.0.2"),
+            at("10.0.0.1"),
+            &[r#"spec.clusterIPs[0]: Invalid value: ["10.0.0.2"]: may not change once set"#],
+        );
+    }
+
+    #[test]
+    fn a_headless_service_that_wants_an_address_is_of_one_protocol() {
+        let old = json!({"ports": [{"port": 80}], "clusterIP": "None"});
+        let new = json!({"ports": [{"port": 80}], "clusterIP": "10.0.0.77", "clusterIPs": ["None"],
+            "ipFamilies": ["IPv4", "IPv6"], "ipFamilyPolicy": "RequireDualStack"});
+        check(
+            new,
+            old,
+            &[
+                r#"spec.ipFamilyPolicy: Invalid value: "RequireDualStack": this cluster is not configured for dual-stack services"#,
+                r#"spec.ipFamilies[1]: Invalid value: "IPv6": not configured on this cluster"#,
+            ],
+        );
+    }
+
+    #[test]
+    fn only_balancers_report_addresses() {
+        let service = object(json!({"spec": {"type": "ClusterIP"},
+            "status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}}));
+        let mut faults = Faults::new();
+        validate_status(&service, &service, &mut faults);
+        assert_eq!(
+            lines(&faults),
+            [
+                "status.loadBalancer.ingress: Forbidden: may only be used when `spec.type` is 'LoadBalancer'"
+            ]
+        );
+    }
+}

@@ -1,0 +1,357 @@
+//! The rules for services.
+
+use super::super::go_struct;
+use super::{ip_families, is_external, is_headless, kind, needs_health_check, spec_of};
+use crate::address;
+use crate::fields::{annotation, at, integer, list, number, part, text, texts, top};
+use crate::rules::{
+    dns_label, dns_subdomain, labels, one_of, port, port_or_name, qualified_name, supported_only,
+};
+use machinery::field_path::FaultKind;
+use machinery::{Faults, Object, Path, Value, json};
+
+static SPEC: Path<'static> = Path::root("spec");
+
+const TYPES: &[&str] = &["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
+const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
+const ONLY_BALANCERS: &str = "may only be used when `type` is 'LoadBalancer'";
+
+/// Judges a new service.
+pub(super) fn validate_create(service: &Object, faults: &mut Faults) {
+    let before = faults.len();
+    ip_families::validate(service, None, faults);
+    if faults.len() == before {
+        validate_service(service, None, faults);
+    }
+}
+
+/// The rules that a service always keeps, new or not.
+pub(super) fn validate_service(service: &Object, old: Option<&Object>, faults: &mut Faults) {
+    let spec = spec_of(service);
+    validate_annotations(service, faults);
+    if list(spec, "ports").is_empty() && !is_headless(spec) && kind(spec) != "ExternalName" {
+        faults.required(&SPEC.child("ports"), "");
+    }
+    validate_type(spec, faults);
+    validate_ports(spec, faults);
+    labels(faults, &SPEC.child("selector"), at(spec, &["selector"]));
+    validate_affinity(spec, faults);
+    ip_families::validate_related_fields(service, old, faults);
+    validate_external_ips(spec, old, faults);
+    one_of(faults, &SPEC.child("type"), kind(spec), TYPES);
+    validate_node_ports(spec, faults);
+    validate_source_ranges(service, old, faults);
+    validate_balancer(spec, faults);
+    validate_traffic(spec, faults);
+}
+
+fn validate_annotations(service: &Object, faults: &mut Faults) {
+    const MODE: &str = "service.kubernetes.io/topology-mode";
+    const HINTS: &str = "service.kubernetes.io/topology-aware-hints";
+    if let (Some(mode), Some(hints)) = (service.annotation(MODE), service.annotation(HINTS))
+        && mode != hints
+    {
+        let message = format!("must match annotations[{HINTS}] when both are specified");
+        let path = Path::root("metadata");
+        faults.invalid(&path.child("annotations").key(MODE), mode, &message);
+    }
+}
+
+fn validate_type(spec: &Value, faults: &mut Faults) {
+    match kind(spec) {
+        name @ ("LoadBalancer" | "NodePort") if is_headless(spec) => {
+            let message = format!("may not be set to 'None' for {name} services");
+            faults.invalid(&SPEC.child("clusterIPs").index(0), "None", &message);
+        }
+        "ExternalName" => {
+            for field in ["clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
+                let is_set = part(spec, field)
+                    .is_some_and(|value| value.as_array().is_none_or(|items| !items.is_empty()));
+                if is_set {
+                    faults
+                        .forbidden(&SPEC.child(field), "may not be set for ExternalName services");
+                }
+            }
+            let name = text(spec, "externalName");
+            match name.strip_suffix('.').unwrap_or(name) {
+                "" => faults.required(&SPEC.child("externalName"), ""),
+                name => dns_subdomain(faults, &SPEC.child("externalName"), name),
+            }
+        }
+        _ => {}
+    }
+}
+
+fn validate_ports(spec: &Value, faults: &mut Faults) {
+    let path = SPEC.child("ports");
+    let ports = list(spec, "ports");
+    let mut names = Vec::new();
+    for (index, entry) in ports.iter().enumerate() {
+        let path = path.index(index);
+        let name = text(entry, "name");
+        if !name.is_empty() {
+            dns_label(faults, &path.child("name"), name);
+            if names.contains(&name) {
+                faults.duplicate(&path.child("name"), name);
+            }
+            names.push(name);
+        } else if ports.len() > 1 {
+            faults.required(&path.child("name"), "");
+        }
+        port(faults, &path.child("port"), number(entry, "port"));
+        one_of(faults, &path.child("protocol"), text(entry, "protocol"), PROTOCOLS);
+        port_or_name(faults, &path.child("targetPort"), at(entry, &["targetPort"]));
+        if part(entry, "appProtocol").is_some() {
+            qualified_name(faults, &path.child("appProtocol"), text(entry, "appProtocol"));
+        }
+    }
+}
+
+/// No two ports are the same, in the service or on the nodes.
+fn validate_node_ports(spec: &Value, faults: &mut Faults) {
+    let path = SPEC.child("ports");
+    let (mut node_ports, mut ports) = (Vec::new(), Vec::new());
+    for (index, entry) in list(spec, "ports").iter().enumerate() {
+        let path = path.index(index);
+        let protocol = text(entry, "protocol");
+        let node_port = number(entry, "nodePort");
+        if node_port != 0 {
+            if kind(spec) == "ClusterIP" {
+                let message = "may not be used when `type` is 'ClusterIP'";
+                faults.forbidden(&path.child("nodePort"), message);
+            }
+            if node_ports.contains(&(protocol, node_port)) {
+                faults.duplicate(&path.child("nodePort"), node_port);
+            }
+            node_ports.push((protocol, node_port));
+        }
+        let own = (protocol, number(entry, "port"));
+        if ports.contains(&own) {
+            let key = json!({"protocol": own.0, "port": own.1});
+            let shown = go_struct::line("ServicePort", &key);
+            faults.add(FaultKind::Duplicate, &path, None, &shown);
+        }
+        ports.push(own);
+    }
+}
+
+fn validate_affinity(spec: &Value, faults: &mut Faults) {
+    const MAX_SECONDS: i64 = 86_400;
+    const MISSING: &str = "when session affinity type is ClientIP";
+    let affinity = text(spec, "sessionAffinity");
+    one_of(faults, &SPEC.child("sessionAffinity"), affinity, &["ClientIP", "None"]);
+    let path = SPEC.child("sessionAffinityConfig");
+    let config = part(spec, "sessionAffinityConfig");
+    if affinity == "None" && config.is_some() {
+        faults.forbidden(&path, "must not be set when session affinity is None");
+    }
+    if affinity != "ClientIP" {
+        return;
+    }
+    let Some(config) = config else { return faults.required(&path, MISSING) };
+    let path = path.child("clientIP");
+    let Some(client) = part(config, "clientIP") else { return faults.required(&path, MISSING) };
+    let path = path.child("timeoutSeconds");
+    match integer(client, "timeoutSeconds") {
+        None => faults.required(&path, MISSING),
+        Some(seconds) if !(1..=MAX_SECONDS).contains(&seconds) => {
+            let message = format!("must be greater than 0 and less than {MAX_SECONDS}");
+            faults.invalid(&path, seconds, &message);
+        }
+        Some(_) => {}
+    }
+}
+
+fn validate_external_ips(spec: &Value, old: Option<&Object>, faults: &mut Faults) {
+    let stored: Vec<&str> =
+        old.map(|old| texts(spec_of(old), "externalIPs").collect()).unwrap_or_default();
+    let path = SPEC.child("externalIPs");
+    for (index, address) in texts(spec, "externalIPs").enumerate() {
+        let path = path.index(index);
+        let before = faults.len();
+        address::ip(faults, &path, address, &stored);
+        if faults.len() == before {
+            address::endpoint_ip(faults, &path, address);
+        }
+    }
+}
+
+fn validate_source_ranges(service: &Object, old: Option<&Object>, faults: &mut Faults) {
+    const ANNOTATION: &str = "service.beta.kubernetes.io/load-balancer-source-ranges";
+    let spec = spec_of(service);
+    let ranges = |spec| texts(spec, "loadBalancerSourceRanges").map(str::trim);
+    if ranges(spec).next().is_some() {
+        let path = SPEC.child("LoadBalancerSourceRanges");
+        if kind(spec) != "LoadBalancer" {
+            faults.forbidden(&path, ONLY_BALANCERS);
+        }
+        let stored: Vec<&str> = old.map(|old| ranges(spec_of(old)).collect()).unwrap_or_default();
+        for (index, range) in ranges(spec).enumerate() {
+            address::cidr(faults, &path.index(index), range, &stored);
+        }
+    } else if let Some(value) = annotation(top(service, "metadata"), ANNOTATION) {
+        let path = Path::root("metadata");
+        let path = path.child("annotations");
+        let path = path.key(ANNOTATION);
+        if kind(spec) != "LoadBalancer" {
+            faults.forbidden(&path, ONLY_BALANCERS);
+        }
+        let is_stored = old.is_some_and(|old| old.annotation(ANNOTATION) == Some(value));
+        if !is_stored && !value.trim().is_empty() {
+            for range in value.split(',') {
+                address::cidr(faults, &path, range.trim(), &[]);
+            }
+        }
+    }
+}
+
+fn validate_balancer(spec: &Value, faults: &mut Faults) {
+    let allocate = part(spec, "allocateLoadBalancerNodePorts");
+    if kind(spec) == "LoadBalancer" {
+        if allocate.is_none() {
+            faults.required(&Path::root("allocateLoadBalancerNodePorts"), "");
+        }
+    } else if allocate.is_some() {
+        faults.forbidden(&SPEC.child("allocateLoadBalancerNodePorts"), ONLY_BALANCERS);
+    }
+    validate_class(spec, faults);
+}
+
+pub(super) fn validate_class(spec: &Value, faults: &mut Faults) {
+    let path = SPEC.child("loadBalancerClass");
+    if part(spec, "loadBalancerClass").is_none() {
+        return;
+    }
+    if kind(spec) == "LoadBalancer" {
+        qualified_name(faults, &path, text(spec, "loadBalancerClass"));
+    } else {
+        faults.forbidden(&path, ONLY_BALANCERS);
+    }
+}
+
+fn validate_traffic(spec: &Value, faults: &mut Faults) {
+    const POLICIES: &[&str] = &["Cluster", "Local"];
+    let external = text(spec, "externalTrafficPolicy");
+    let path = SPEC.child("externalTrafficPolicy");
+    if is_external(spec) {
+        one_of(faults, &path, external, POLICIES);
+    } else if !external.is_empty() {
+        faults.invalid(&path, external, "may only be set for externally-accessible services");
+    }
+    let check = number(spec, "healthCheckNodePort");
+    let path = SPEC.child("healthCheckNodePort");
+    match (needs_health_check(spec), check) {
+        (false, 0) => {}
+        (false, check) => {
+            let message = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'";
+            faults.invalid(&path, check, message);
+        }
+        (true, 0) => faults.required(&path, ""),
+        (true, check) => port(faults, &path, check),
+    }
+    let path = SPEC.child("internalTrafficPolicy");
+    if part(spec, "internalTrafficPolicy").is_some() {
+        supported_only(faults, &path, text(spec, "internalTrafficPolicy"), POLICIES);
+    } else if matches!(kind(spec), "NodePort" | "LoadBalancer" | "ClusterIP") {
+        faults.required(&path, "");
+    }
+    if part(spec, "trafficDistribution").is_some() {
+        let values = &["PreferClose", "PreferSameZone", "PreferSameNode"];
+        let distribution = text(spec, "trafficDistribution");
+        supported_only(faults, &SPEC.child("trafficDistribution"), distribution, values);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::BEHAVIOR;
+    use crate::testing::refusals;
+    use machinery::{Value, json};
+
+    fn check(spec: Value, expected: &[&str]) {
+        assert_eq!(refusals(&BEHAVIOR, json!({"spec": spec})), expected);
+    }
+
+    #[test]
+    fn a_service_has_ports() {
+        check(json!({}), &["spec.ports: Required value"]);
+        check(json!({"clusterIP": "None"}), &[]);
+        check(json!({"type": "ExternalName", "externalName": "example.com."}), &[]);
+    }
+
+    #[test]
+    fn several_ports_have_names() {
+        check(
+            json!({"ports": [{"port": 80}, {"port": 81}]}),
+            &["spec.ports[0].name: Required value", "spec.ports[1].name: Required value"],
+        );
+    }
+
+    #[test]
+    fn ports_and_types_are_judged() {
+        check(
+            json!({"type": "Odd", "ports": [{"port": 0, "protocol": "ABC"}]}),
+            &[
+                "spec.ports[0].port: Invalid value: 0: must be between 1 and 65535, inclusive",
+                r#"spec.ports[0].protocol: Unsupported value: "ABC": supported values: "SCTP", "TCP", "UDP""#,
+                "spec.ports[0].targetPort: Invalid value: 0: must be between 1 and 65535, inclusive",
+                r#"spec.type: Unsupported value: "Odd": supported values: "ClusterIP", "ExternalName", "LoadBalancer", "NodePort""#,
+            ],
+        );
+    }
+
+    #[test]
+    fn the_same_port_twice_is_a_duplicate() {
+        check(
+            json!({"ports": [{"name": "a", "port": 80}, {"name": "b", "port": 80}]}),
+            &[
+                r#"spec.ports[1]: Duplicate value: {"Name":"","Protocol":"TCP","AppProtocol":null,"Port":80,"TargetPort":0,"NodePort":0}"#,
+            ],
+        );
+    }
+
+    #[test]
+    fn a_plain_service_has_no_node_ports() {
+        check(
+            json!({"ports": [{"port": 80, "nodePort": 30080}]}),
+            &["spec.ports[0].nodePort: Forbidden: may not be used when `type` is 'ClusterIP'"],
+        );
+    }
+
+    #[test]
+    fn a_cluster_with_one_protocol_has_no_other() {
+        check(
+            json!({"ports": [{"port": 80}], "ipFamilyPolicy": "RequireDualStack", "ipFamilies": ["IPv6"]}),
+            &[
+                r#"spec.ipFamilyPolicy: Invalid value: "RequireDualStack": this cluster is not configured for dual-stack services"#,
+                r#"spec.ipFamilies[0]: Invalid value: "IPv6": not configured on this cluster"#,
+            ],
+        );
+        check(
+            json!({"ports": [{"port": 80}], "clusterIP": "x"}),
+            &[
+                r#"spec.clusterIPs[0]: Invalid value: "x": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"#,
+            ],
+        );
+    }
+
+    #[test]
+    fn an_external_name_is_a_name() {
+        check(json!({"type": "ExternalName"}), &["spec.externalName: Required value"]);
+    }
+
+    #[test]
+    fn traffic_policies_fit_the_type() {
+        check(
+            json!({"ports": [{"port": 80}], "externalTrafficPolicy": "Local", "internalTrafficPolicy": "Odd",
+                "loadBalancerSourceRanges": ["x"], "sessionAffinity": "Odd"}),
+            &[
+                r#"spec.sessionAffinity: Unsupported value: "Odd": supported values: "ClientIP", "None""#,
+                "spec.LoadBalancerSourceRanges: Forbidden: may only be used when `type` is 'LoadBalancer'",
+                r#"spec.LoadBalancerSourceRanges[0]: Invalid value: "x": must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"#,
+                r#"spec.externalTrafficPolicy: Invalid value: "Local": may only be set for externally-accessible services"#,
+                r#"spec.internalTrafficPolicy: Unsupported value: "Odd": supported values: "Cluster", "Local""#,
+            ],
+        );
+    }
+}

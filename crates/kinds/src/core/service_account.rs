@@ -1,0 +1,68 @@
+//! `ServiceAccount`: who a pod is to the API.
+
+use crate::columns::{AGE, NAME, age};
+use crate::fields::maps_mut;
+use crate::resource::{Behavior, Column, Columns, Now, Resource};
+use crate::table;
+use machinery::{Object, Value};
+
+/// The row of `ServiceAccount`.
+pub fn resource() -> Resource {
+    let version = table::v1("core/v1.ServiceAccount", Columns::Fixed(COLUMNS, cells));
+    Resource {
+        short_names: vec!["sa".to_owned()],
+        ..table::row("", "ServiceAccount", "serviceaccounts", &BEHAVIOR, version)
+    }
+}
+
+static BEHAVIOR: Behavior = Behavior {
+    prepare_create: keep_names_of_secrets,
+    prepare_update: |new, _| keep_names_of_secrets(new),
+    warnings,
+    returns_deleted: true,
+    ..Behavior::PLAIN
+};
+
+const COLUMNS: &[Column] = &[NAME, AGE];
+
+fn cells(object: &Object, now: &Now) -> Vec<Value> {
+    vec![object.name().into(), age(object, now)]
+}
+
+/// A reference to a secret is to one in the same namespace, whatever else it says.
+fn keep_names_of_secrets(object: &mut Object) {
+    for secret in maps_mut(object.map_mut(), "secrets") {
+        secret.retain(|key, _| key == "name");
+    }
+}
+
+fn warnings(object: &Object) -> Vec<String> {
+    const ENFORCE: &str = "kubernetes.io/enforce-mountable-secrets";
+    object
+        .annotation(ENFORCE)
+        .map(|_| {
+            format!(
+                "metadata.annotations[{ENFORCE}]: deprecated in v1.32+; prefer separate namespaces to isolate access to mounted secrets"
+            )
+        })
+        .into_iter()
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::created;
+    use machinery::json;
+
+    #[test]
+    fn secrets_are_referred_to_by_name() {
+        assert_eq!(
+            created(
+                &BEHAVIOR,
+                json!({"secrets": [{"name": "s", "namespace": "other", "kind": "X"}]})
+            ),
+            json!({"secrets": [{"name": "s"}]})
+        );
+    }
+}

@@ -1,0 +1,237 @@
+//! The difference between two texts as `diff -u` shows it, found the way Python's difflib (and its
+//! Go port, whose output is part of an error message) finds it.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+/// Lines around a change that are shown with it.
+const CONTEXT: usize = 3;
+
+/// From this many lines on, lines that occur all over the text no longer start a match.
+const CROWDED: usize = 200;
+
+/// A run of lines that both texts have.
+#[derive(Debug, Clone, Copy)]
+struct Match {
+    left: usize,
+    right: usize,
+    length: usize,
+}
+
+/// A piece of the way from one text to the other.
+#[derive(Debug, Clone)]
+struct Step {
+    equal: bool,
+    left: Range<usize>,
+    right: Range<usize>,
+}
+
+/// The hunks of the difference, each with its header; empty if the texts are the same.
+pub(crate) fn unified_diff(left: &str, right: &str) -> String {
+    let left: Vec<&str> = left.split('\n').collect();
+    let right: Vec<&str> = right.split('\n').collect();
+    let mut out = String::new();
+    for hunk in hunks(steps(&left, &right)) {
+        let (Some(first), Some(last)) = (hunk.first(), hunk.last()) else { continue };
+        out += &format!(
+            "@@ -{} +{} @@\n",
+            position(&(first.left.start..last.left.end)),
+            position(&(first.right.start..last.right.end))
+        );
+        for step in &hunk {
+            if step.equal {
+                write_lines(&mut out, ' ', &left[step.left.clone()]);
+            } else {
+                write_lines(&mut out, '-', &left[step.left.clone()]);
+                write_lines(&mut out, '+', &right[step.right.clone()]);
+            }
+        }
+    }
+    out
+}
+
+fn write_lines(out: &mut String, mark: char, lines: &[&str]) {
+    for line in lines {
+        out.push(mark);
+        *out += line;
+        out.push('\n');
+    }
+}
+
+/// `12,3`: from line 12, three lines; one line has no length, and none begins at the line before.
+fn position(range: &Range<usize>) -> String {
+    match range.len() {
+        1 => (range.start + 1).to_string(),
+        0 => format!("{},0", range.start),
+        length => format!("{},{length}", range.start + 1),
+    }
+}
+
+/// Cuts the way into hunks where more than twice the context is equal.
+fn hunks(mut steps: Vec<Step>) -> Vec<Vec<Step>> {
+    if let Some(first) = steps.first_mut().filter(|step| step.equal) {
+        let skipped = first.left.len().saturating_sub(CONTEXT);
+        first.left.start += skipped;
+        first.right.start += skipped;
+    }
+    if let Some(last) = steps.last_mut().filter(|step| step.equal) {
+        let kept = last.left.len().min(CONTEXT);
+        last.left.end = last.left.start + kept;
+        last.right.end = last.right.start + kept;
+    }
+    let mut hunks = Vec::new();
+    let mut current: Vec<Step> = Vec::new();
+    for mut step in steps {
+        if step.equal && step.left.len() > 2 * CONTEXT {
+            let mut end = step.clone();
+            end.left.end = end.left.start + CONTEXT;
+            end.right.end = end.right.start + CONTEXT;
+            current.push(end);
+            hunks.push(std::mem::take(&mut current));
+            step.left.start = step.left.end - CONTEXT;
+            step.right.start = step.right.end - CONTEXT;
+        }
+        current.push(step);
+    }
+    hunks.push(current);
+    hunks.retain(|hunk| hunk.iter().any(|step| !step.equal));
+    hunks
+}
+
+fn steps(left: &[&str], right: &[&str]) -> Vec<Step> {
+    let mut steps = Vec::new();
+    let (mut i, mut j) = (0, 0);
+    for found in matches(left, right) {
+        if i < found.left || j < found.right {
+            steps.push(Step { equal: false, left: i..found.left, right: j..found.right });
+        }
+        (i, j) = (found.left + found.length, found.right + found.length);
+        if found.length > 0 {
+            steps.push(Step { equal: true, left: found.left..i, right: found.right..j });
+        }
+    }
+    steps
+}
+
+/// All matches in order, neighbours joined, with one of no length at the end.
+fn matches(left: &[&str], right: &[&str]) -> Vec<Match> {
+    let places = places_of(right);
+    let mut waiting = vec![(0..left.len(), 0..right.len())];
+    let mut found = Vec::new();
+    while let Some((l, r)) = waiting.pop() {
+        let best = longest_match(left, right, &places, l.clone(), r.clone());
+        if best.length == 0 {
+            continue;
+        }
+        let (after_left, after_right) = (best.left + best.length, best.right + best.length);
+        if l.start < best.left && r.start < best.right {
+            waiting.push((l.start..best.left, r.start..best.right));
+        }
+        if after_left < l.end && after_right < r.end {
+            waiting.push((after_left..l.end, after_right..r.end));
+        }
+        found.push(best);
+    }
+    found.sort_by_key(|it| (it.left, it.right));
+    let mut joined: Vec<Match> = Vec::new();
+    for next in found {
+        match joined.last_mut() {
+            Some(last)
+                if last.left + last.length == next.left
+                    && last.right + last.length == next.right =>
+            {
+                last.length += next.length;
+            }
+            _ => joined.push(next),
+        }
+    }
+    joined.push(Match { left: left.len(), right: right.len(), length: 0 });
+    joined
+}
+
+/// Where each line of the right text is, without those that are too common to tell anything.
+fn places_of<'a>(right: &[&'a str]) -> HashMap<&'a str, Vec<usize>> {
+    let mut places: HashMap<&str, Vec<usize>> = HashMap::new();
+    for (index, line) in right.iter().enumerate() {
+        places.entry(line).or_default().push(index);
+    }
+    if right.len() >= CROWDED {
+        let common = right.len() / 100 + 1;
+        places.retain(|_, indices| indices.len() <= common);
+    }
+    places
+}
+
+fn longest_match(
+    left: &[&str],
+    right: &[&str],
+    places: &HashMap<&str, Vec<usize>>,
+    l: Range<usize>,
+    r: Range<usize>,
+) -> Match {
+    let mut best = Match { left: l.start, right: r.start, length: 0 };
+    // How long the run is that ends at each line of the right text and the previous left line.
+    let mut runs: HashMap<usize, usize> = HashMap::new();
+    for i in l.clone() {
+        let mut next = HashMap::new();
+        for &j in places.get(left[i]).into_iter().flatten() {
+            if j < r.start {
+                continue;
+            }
+            if j >= r.end {
+                break;
+            }
+            let length = j.checked_sub(1).and_then(|j| runs.get(&j)).unwrap_or(&0) + 1;
+            next.insert(j, length);
+            if length > best.length {
+                best = Match { left: i + 1 - length, right: j + 1 - length, length };
+            }
+        }
+        runs = next;
+    }
+    // Common lines do not start a match but belong to one that they touch.
+    while best.left > l.start
+        && best.right > r.start
+        && left[best.left - 1] == right[best.right - 1]
+    {
+        best = Match { left: best.left - 1, right: best.right - 1, length: best.length + 1 };
+    }
+    while best.left + best.length < l.end
+        && best.right + best.length < r.end
+        && left[best.left + best.length] == right[best.right + best.length]
+    {
+        best.length += 1;
+    }
+    best
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_that_are_the_same_do_not_differ() {
+        assert_eq!(unified_diff("a\nb", "a\nb"), "");
+    }
+
+    #[test]
+    fn a_changed_line_is_shown_with_its_neighbours() {
+        let left = "1\n2\n3\n4\n5\n6\n7\n8\n9";
+        assert_eq!(
+            unified_diff(left, &left.replace('5', "x")),
+            "@@ -2,7 +2,7 @@\n 2\n 3\n 4\n-5\n+x\n 6\n 7\n 8\n"
+        );
+    }
+
+    #[test]
+    fn changes_far_apart_have_their_own_hunks() {
+        let left: Vec<String> = (0..20).map(|n| n.to_string()).collect();
+        let mut right = left.clone();
+        right.remove(18);
+        right.insert(1, "new".to_owned());
+        assert_eq!(
+            unified_diff(&left.join("\n"), &right.join("\n")),
+            "@@ -1,4 +1,5 @@\n 0\n+new\n 1\n 2\n 3\n@@ -16,5 +17,4 @@\n 15\n 16\n 17\n-18\n 19\n"
+        );
+    }
+}

@@ -1,0 +1,3 @@
+//! The kinds of `events.k8s.io`: one, which the core group has as well.
+
+pub mod event;

@@ -1,0 +1,29 @@
+//! What the server knows of each kind: one [`Resource`] per kind, and one file per built-in kind.
+
+#![allow(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the functions that make the rows of tables share one signature, in which Now may grow"
+)]
+#![cfg_attr(
+    test,
+    allow(clippy::needless_pass_by_value, reason = "json!({…}) reads best without a reference")
+)]
+
+pub mod resource;
+pub mod types;
+pub mod strategic;
+pub mod openapi;
+pub mod table;
+pub mod core;
+pub mod coordination;
+pub mod events;
+pub mod apiextensions;
+mod columns;
+mod fields;
+mod rules;
+mod address;
+mod quantities;
+#[cfg(test)]
+mod testing;
+
+pub use resource::{Behavior, Resource};

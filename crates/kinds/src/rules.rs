@@ -1,0 +1,243 @@
+//! The small rules of which the validation of every kind is made, in Kubernetes' words.
+
+use crate::fields::{list, same, text};
+use machinery::meta::validate_labels;
+use machinery::{Faults, Path, Value, names};
+
+/// A field that may not change once it is set.
+pub(crate) const IMMUTABLE: &str = "field is immutable";
+
+/// One fault for each complaint about `value`.
+pub(crate) fn complaints(faults: &mut Faults, path: &Path<'_>, value: &str, messages: Vec<String>) {
+    for message in messages {
+        faults.invalid(path, value, &message);
+    }
+}
+
+/// Must be there and not empty.
+pub(crate) fn required(faults: &mut Faults, path: &Path<'_>, value: &str) {
+    if value.is_empty() {
+        faults.required(path, "");
+    }
+}
+
+/// Must be one of `supported`, which the message lists in this order; empty counts as missing.
+pub(crate) fn one_of(faults: &mut Faults, path: &Path<'_>, value: &str, supported: &[&str]) {
+    if value.is_empty() {
+        faults.required(path, "");
+    } else {
+        supported_only(faults, path, value, supported);
+    }
+}
+
+/// Must be one of `supported`; empty is no exception.
+pub(crate) fn supported_only(
+    faults: &mut Faults,
+    path: &Path<'_>,
+    value: &str,
+    supported: &[&str],
+) {
+    if !supported.contains(&value) {
+        faults.not_supported(path, value, supported);
+    }
+}
+
+/// Must lie between two bounds, both allowed.
+pub(crate) fn in_range(faults: &mut Faults, path: &Path<'_>, value: i64, low: i64, high: i64) {
+    if !(low..=high).contains(&value) {
+        faults.invalid(path, value, &range_message(low, high));
+    }
+}
+
+/// How Kubernetes names a range.
+pub(crate) fn range_message(low: i64, high: i64) -> String {
+    format!("must be between {low} and {high}, inclusive")
+}
+
+/// Must not be negative.
+pub(crate) fn at_least_zero(faults: &mut Faults, path: &Path<'_>, value: i64) {
+    if value < 0 {
+        faults.invalid(path, value, "must be greater than or equal to 0");
+    }
+}
+
+/// Must be above zero.
+pub(crate) fn positive(faults: &mut Faults, path: &Path<'_>, value: i64) {
+    if value <= 0 {
+        faults.invalid(path, value, "must be greater than zero");
+    }
+}
+
+/// Must be the number of a port.
+pub(crate) fn port(faults: &mut Faults, path: &Path<'_>, value: i64) {
+    in_range(faults, path, value, 1, 65535);
+}
+
+/// Must be the number or the name of a port.
+pub(crate) fn port_or_name(faults: &mut Faults, path: &Path<'_>, value: &Value) {
+    match value {
+        Value::String(name) => complaints(faults, path, name, names::port_name(name)),
+        other => port(faults, path, other.as_i64().unwrap_or(0)),
+    }
+}
+
+/// Must be the id of a Unix user or group.
+pub(crate) fn unix_id(faults: &mut Faults, path: &Path<'_>, value: i64) {
+    in_range(faults, path, value, 0, i64::from(i32::MAX));
+}
+
+/// Must be what it was; the message shows the new value.
+pub(crate) fn immutable(faults: &mut Faults, path: &Path<'_>, new: &Value, old: &Value) {
+    if !same(new, old) {
+        faults.invalid(path, new.clone(), IMMUTABLE);
+    }
+}
+
+/// Must be a DNS label.
+pub(crate) fn dns_label(faults: &mut Faults, path: &Path<'_>, value: &str) {
+    complaints(faults, path, value, names::dns1123_label(value));
+}
+
+/// Must be a DNS subdomain.
+pub(crate) fn dns_subdomain(faults: &mut Faults, path: &Path<'_>, value: &str) {
+    complaints(faults, path, value, names::dns1123_subdomain(value));
+}
+
+/// Must be a name with an optional DNS subdomain before a slash, as label keys are.
+pub(crate) fn qualified_name(faults: &mut Faults, path: &Path<'_>, value: &str) {
+    complaints(faults, path, value, names::qualified_name(value));
+}
+
+/// Must be a map of labels, if it is there.
+pub(crate) fn labels(faults: &mut Faults, path: &Path<'_>, map: &Value) {
+    if let Some(map) = map.as_object() {
+        validate_labels(map, path, faults);
+    }
+}
+
+/// Must be a label selector, if it is there.
+pub(crate) fn label_selector(faults: &mut Faults, path: &Path<'_>, selector: &Value) {
+    labels(faults, &path.child("matchLabels"), selector.get("matchLabels").unwrap_or(&Value::Null));
+    let expressions = path.child("matchExpressions");
+    for (index, requirement) in list(selector, "matchExpressions").iter().enumerate() {
+        let path = expressions.index(index);
+        let values = list(requirement, "values");
+        match text(requirement, "operator") {
+            "In" | "NotIn" if values.is_empty() => faults.required(
+                &path.child("values"),
+                "must be specified when `operator` is 'In' or 'NotIn'",
+            ),
+            "Exists" | "DoesNotExist" if !values.is_empty() => faults.forbidden(
+                &path.child("values"),
+                "may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
+            ),
+            "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
+            other => {
+                faults.invalid(&path.child("operator"), other, "not a valid selector operator");
+            }
+        }
+        qualified_name(faults, &path.child("key"), text(requirement, "key"));
+        let values_path = path.child("values");
+        for (index, value) in values.iter().filter_map(Value::as_str).enumerate() {
+            complaints(faults, &values_path.index(index), value, names::label_value(value));
+        }
+    }
+}
+
+/// Must not climb out of a directory.
+pub(crate) fn no_backsteps(faults: &mut Faults, path: &Path<'_>, value: &str) {
+    if has_backsteps(value) {
+        faults.invalid(path, value, "must not contain '..'");
+    }
+}
+
+/// Whether an element of a file's path is `..`.
+pub(crate) fn has_backsteps(value: &str) -> bool {
+    value.split('/').any(|element| element == "..")
+}
+
+/// Must be a relative file path that stays inside of its directory.
+pub(crate) fn descending_path(faults: &mut Faults, path: &Path<'_>, value: &str) {
+    if value.starts_with('/') {
+        faults.invalid(path, value, "must be a relative path");
+    }
+    no_backsteps(faults, path, value);
+}
+
+/// A [`descending_path`] that does not begin with the dots that a volume keeps for itself.
+pub(crate) fn local_path(faults: &mut Faults, path: &Path<'_>, value: &str) {
+    descending_path(faults, path, value);
+    if value.starts_with("..") && !value.starts_with("../") {
+        faults.invalid(path, value, "must not start with '..'");
+    }
+}
+
+/// Must be the permissions of a file, if there are any.
+pub(crate) fn file_mode(faults: &mut Faults, path: &Path<'_>, mode: Option<i64>) {
+    if let Some(mode) = mode.filter(|mode| !(0..=0o777).contains(mode)) {
+        let message = "must be a number between 0 and 0777 (octal), both inclusive";
+        faults.invalid(path, mode, message);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use machinery::json;
+
+    fn check(rule: impl Fn(&mut Faults, &Path<'_>), expected: &[&str]) {
+        let mut faults = Faults::new();
+        rule(&mut faults, &Path::root("f"));
+        let found: Vec<String> = faults.iter().map(ToString::to_string).collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn an_empty_value_is_missing_not_unsupported() {
+        check(|faults, path| one_of(faults, path, "", &["A"]), &["f: Required value"]);
+        check(
+            |faults, path| one_of(faults, path, "x", &["A", "B"]),
+            &[r#"f: Unsupported value: "x": supported values: "A", "B""#],
+        );
+    }
+
+    #[test]
+    fn a_port_has_a_number_or_a_short_name() {
+        check(
+            |faults, path| port_or_name(faults, path, &json!(0)),
+            &["f: Invalid value: 0: must be between 1 and 65535, inclusive"],
+        );
+        check(
+            |faults, path| port_or_name(faults, path, &json!("a--1")),
+            &[r#"f: Invalid value: "a--1": must not contain consecutive hyphens"#],
+        );
+        check(|faults, path| port_or_name(faults, path, &json!("http")), &[]);
+    }
+
+    #[test]
+    fn a_path_may_not_climb() {
+        check(
+            |faults, path| local_path(faults, path, "a/../b"),
+            &[r#"f: Invalid value: "a/../b": must not contain '..'"#],
+        );
+        check(
+            |faults, path| local_path(faults, path, "..a"),
+            &[r#"f: Invalid value: "..a": must not start with '..'"#],
+        );
+    }
+
+    #[test]
+    fn a_selector_needs_values_for_some_operators_only() {
+        let selector = json!({"matchExpressions": [
+            {"key": "a", "operator": "In"}, {"key": "b", "operator": "Exists", "values": ["x"]},
+            {"key": "c", "operator": "Like"}]});
+        check(
+            |faults, path| label_selector(faults, path, &selector),
+            &[
+                "f.matchExpressions[0].values: Required value: must be specified when `operator` is 'In' or 'NotIn'",
+                "f.matchExpressions[1].values: Forbidden: may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
+                r#"f.matchExpressions[2].operator: Invalid value: "Like": not a valid selector operator"#,
+            ],
+        );
+    }
+}

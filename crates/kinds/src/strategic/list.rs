@@ -1,0 +1,148 @@
+//! [`merge`]: the elements of a patch's list, merged into those of the original.
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Value};
+
+use super::order::{self, Positions};
+use super::{DIRECTIVE, Error, go_value, merge_objects, schema::ListField};
+
+/// What the elements of lists that merge are; all of them are of one type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Elements {
+    Objects,
+    Primitives,
+}
+
+impl Elements {
+    pub(super) fn of(original: &[Value], patch: &[Value]) -> Result<Self, Error> {
+        let mut all = original.iter().chain(patch);
+        let first = all.next().ok_or(Error::NoElements)?;
+        if first.is_array() {
+            return Err(Error::ListOfLists);
+        }
+        let same = |value: &Value| go_value::type_of(value) == go_value::type_of(first);
+        if first.is_null() || !all.all(same) {
+            return Err(Error::mixed_elements(original, patch));
+        }
+        Ok(if first.is_object() { Self::Objects } else { Self::Primitives })
+    }
+}
+
+/// A list after a merge.
+#[derive(Debug, Default)]
+pub(super) struct Merged {
+    pub(super) elements: Vec<Value>,
+    /// The order that the original had, as upstream remembers it: the first new elements take the
+    /// places that deleted ones leave free at the end.
+    pub(super) remains: Positions,
+}
+
+/// What a patch makes of `original` if the field's lists merge.
+pub(super) fn merge(
+    list: ListField,
+    original: Vec<Value>,
+    patch: &[Value],
+) -> Result<Merged, Error> {
+    if original.is_empty() && patch.is_empty() {
+        return Ok(Merged::default());
+    }
+    match Elements::of(&original, patch)? {
+        Elements::Objects => merge_maps(list, original, patch),
+        Elements::Primitives => {
+            let remains = Positions::of(&original, list.key)?;
+            let mut seen = Positions::default();
+            let mut merged = original;
+            merged.extend_from_slice(patch);
+            merged.retain(|value| seen.add(value));
+            let wanted = Positions::of(patch, list.key)?;
+            let elements = order::arrange(merged, &wanted, &remains, list.key)?;
+            Ok(Merged { elements, remains })
+        }
+    }
+}
+
+fn merge_maps(list: ListField, mut original: Vec<Value>, patch: &[Value]) -> Result<Merged, Error> {
+    let key = list.key.ok_or(Error::NoDeclaredKey { kind: list.element.kind() })?;
+    let places = original.len();
+    let mut plain = Vec::with_capacity(patch.len());
+    let mut replace = false;
+    for object in patch.iter().filter_map(Value::as_object) {
+        let Some(directive) = object.get(DIRECTIVE) else {
+            plain.push(object);
+            continue;
+        };
+        match directive.as_str() {
+            Some("delete") => {
+                let id = merge_key_of(object, key)?;
+                original.retain(|element| element.get(key) != Some(id));
+            }
+            Some("replace") => replace = true,
+            Some("merge") => return Err(Error::MergeDirective),
+            _ => return Err(Error::unknown_directive(directive, object)),
+        }
+    }
+    if replace {
+        let remains = Positions::of(&original, list.key)?;
+        let elements: Vec<Value> = plain.into_iter().cloned().map(Value::Object).collect();
+        let live = Positions::of(&elements, list.key)?;
+        let elements = order::arrange(elements, &Positions::default(), &live, list.key)?;
+        return Ok(Merged { elements, remains });
+    }
+    let live = original.len();
+    let merged = merge_plain(list, key, original, &plain)?;
+    let mut wanted = Positions::default();
+    for object in &plain {
+        wanted.add(merge_key_of(object, key)?);
+    }
+    let live = Positions::of(&merged[..live], list.key)?;
+    let remains = Positions::of(&merged[..places.min(merged.len())], list.key)?;
+    let elements = order::arrange(merged, &wanted, &live, list.key)?;
+    Ok(Merged { elements, remains })
+}
+
+/// Each element goes into the first one of its key, be it of the original or of the patch itself,
+/// or else to the end.
+fn merge_plain(
+    list: ListField,
+    key: &'static str,
+    mut merged: Vec<Value>,
+    patch: &[&Map<String, Value>],
+) -> Result<Vec<Value>, Error> {
+    let mut places: HashMap<Value, usize> = HashMap::with_capacity(merged.len());
+    for (at, element) in merged.iter().enumerate() {
+        if let Some(id) = element.get(key) {
+            places.entry(id.clone()).or_insert(at);
+        }
+    }
+    for object in patch {
+        let id = merge_key_of(object, key)?;
+        if let Some(Value::Object(old)) = places.get(id).map(|at| &mut merged[*at]) {
+            merge_objects(list.element, old, object)?;
+        } else {
+            places.insert(id.clone(), merged.len());
+            merged.push(Value::Object((*object).clone()));
+        }
+    }
+    Ok(merged)
+}
+
+fn merge_key_of<'a>(object: &'a Map<String, Value>, key: &'static str) -> Result<&'a Value, Error> {
+    match object.get(key) {
+        None => Err(Error::no_merge_key(object, key)),
+        Some(id) if id.is_object() || id.is_array() => Err(Error::unhashable(id)),
+        Some(id) => Ok(id),
+    }
+}
+
+/// What tells an element from the others: the value of its merge key, or all of it.
+pub(super) fn identity<'a>(
+    element: &'a Value,
+    key: Option<&'static str>,
+) -> Result<&'a Value, Error> {
+    match (key, element) {
+        (None, element) => Ok(element),
+        (Some(key), Value::Object(object)) => merge_key_of(object, key),
+        (Some(_), element) => Err(Error::not_a_map(element)),
+    }
+}

@@ -1,0 +1,152 @@
+//! JSON as Go reads it: what it accepts, what it makes of doubtful input, and how it complains.
+//!
+//! - A repeated key is noted; the last value counts.
+//! - Integers that fit are integers, and so are floats without a fraction (`1.0`), which Go would
+//!   print as such. All other numbers are floats.
+//! - Bytes that are not UTF-8, and halves of surrogate pairs, become U+FFFD.
+//!
+//! The reader keeps its own stack, so that depth costs memory, not the thread. Upstream stops at a
+//! depth of 10,000; we stop at [`DEPTH_MAX`], because what is read is later compared, written and
+//! dropped by functions that do use the thread's stack.
+
+mod scalar;
+
+use super::{DecodeError, Decoded};
+use crate::{Map, Value};
+use scalar::Reader;
+pub(super) use scalar::whole_or_float;
+use std::fmt::Write;
+
+/// Arrays and objects may be nested this deeply.
+pub const DEPTH_MAX: usize = 1000;
+/// More repeated keys than this are not reported.
+const DUPLICATES_MAX: usize = 100;
+
+/// Reads one JSON value and nothing after it.
+pub fn decode(bytes: &[u8]) -> Result<Decoded, DecodeError> {
+    let mut reader = Reader::new(bytes);
+    let mut open: Vec<Container> = Vec::new();
+    let mut duplicates = Vec::new();
+    loop {
+        let mut value = match reader.start_of_value()? {
+            b'{' => {
+                open.push(Container::Object { map: Map::new(), key: String::new() });
+                match reader.first_key()? {
+                    Some(first) => {
+                        note_key(&mut open, first, &mut duplicates);
+                        check_depth(&open)?;
+                        continue;
+                    }
+                    None => close(&mut open),
+                }
+            }
+            b'[' => {
+                open.push(Container::Array(Vec::new()));
+                if !reader.is_empty_array()? {
+                    check_depth(&open)?;
+                    continue;
+                }
+                close(&mut open)
+            }
+            first => reader.scalar(first)?,
+        };
+        // A value is complete: give it to its container, which may be complete then as well.
+        loop {
+            match open.last_mut() {
+                None => {
+                    reader.end()?;
+                    return Ok(Decoded { value, duplicates });
+                }
+                Some(Container::Array(list)) => {
+                    list.push(value);
+                    if reader.after_element()? {
+                        break;
+                    }
+                }
+                Some(Container::Object { map, key }) => {
+                    map.insert(std::mem::take(key), value);
+                    if let Some(next) = reader.after_pair()? {
+                        note_key(&mut open, next, &mut duplicates);
+                        break;
+                    }
+                }
+            }
+            value = close(&mut open);
+        }
+    }
+}
+
+/// What Go calls the type of a value: `json: cannot unmarshal array into …`.
+pub fn kind_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+/// An array or an object whose end has not been read yet.
+enum Container {
+    Array(Vec<Value>),
+    Object {
+        map: Map<String, Value>,
+        /// The key whose value is being read.
+        key: String,
+    },
+}
+
+fn check_depth(open: &[Container]) -> Result<(), DecodeError> {
+    match open.len() {
+        ..=DEPTH_MAX => Ok(()),
+        _ => Err(DecodeError::new("exceeded max depth")),
+    }
+}
+
+/// Ends the innermost container.
+fn close(open: &mut Vec<Container>) -> Value {
+    match open.pop() {
+        Some(Container::Array(list)) => Value::Array(list),
+        Some(Container::Object { map, .. }) => Value::Object(map),
+        None => Value::Null,
+    }
+}
+
+/// Begins a pair of the innermost object.
+fn note_key(open: &mut [Container], next: String, duplicates: &mut Vec<String>) {
+    let Some(Container::Object { map, key }) = open.last_mut() else {
+        return;
+    };
+    let repeated = map.contains_key(&next);
+    *key = next;
+    if repeated && duplicates.len() < DUPLICATES_MAX {
+        let text = format!("duplicate field \"{}\"", path_of(open));
+        if !duplicates.contains(&text) {
+            duplicates.push(text);
+        }
+    }
+}
+
+/// Where the reader is: `spec.containers[0].name`.
+fn path_of(open: &[Container]) -> String {
+    let mut path = String::new();
+    for container in open {
+        match container {
+            Container::Array(list) => {
+                let _ = write!(path, "[{}]", list.len());
+            }
+            Container::Object { key, .. } => {
+                if !path.is_empty() {
+                    path.push('.');
+                }
+                path += key;
+            }
+        }
+    }
+    path
+}
+
+#[cfg(test)]
+mod tests;

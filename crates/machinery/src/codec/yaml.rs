@@ -1,0 +1,151 @@
+//! YAML as Kubernetes reads and writes it: version 1.1, with JSON's values only.
+//!
+//! - `yes`, `on`, `n` and their like are booleans, also as keys; a key becomes a string at last.
+//! - A repeated key is noted; the last value counts.
+//! - What aliases repeat is limited, so that a few lines cannot become gigabytes.
+//!
+//! ```
+//! use machinery::{codec::yaml, json};
+//! let decoded = yaml::decode(b"a: {n: 010, list: [1.5, ~]}").unwrap();
+//! assert_eq!(decoded.value, json!({"a": {"false": 8, "list": [1.5, null]}}));
+//! ```
+
+mod builder;
+mod encoder;
+mod scalar;
+
+pub use encoder::encode;
+
+use super::{DecodeError, Decoded};
+use crate::Value;
+use builder::Builder;
+use serde_saphyr::granit_parser::{self, ErrorKind, Event, Parser, ScanError};
+
+/// Reads the first document; one that is not there is null.
+pub fn decode(bytes: &[u8]) -> Result<Decoded, DecodeError> {
+    let text = std::str::from_utf8(bytes)
+        .map_err(|_| DecodeError::new("yaml: invalid leading UTF-8 octet"))?;
+    Ok(first_document(text)?.unwrap_or(Decoded { value: Value::Null, duplicates: Vec::new() }))
+}
+
+/// Reads all documents of a file, but those that are empty.
+pub fn documents(text: &str) -> Result<Vec<Decoded>, DecodeError> {
+    let mut documents = Vec::new();
+    for document in split_documents(text) {
+        let decoded = first_document(document)?;
+        documents.extend(decoded.filter(|decoded| !decoded.value.is_null()));
+    }
+    Ok(documents)
+}
+
+fn first_document(text: &str) -> Result<Option<Decoded>, DecodeError> {
+    let options = granit_parser::options! { emit_comments: false, emit_unresolved_aliases: true };
+    let mut builder = Builder::default();
+    for next in Parser::new_from_str_with_options(text, options) {
+        let (event, span) = next.map_err(|error| translate(&error, text))?;
+        let is_end = matches!(event, Event::DocumentEnd);
+        builder.take(event, span.start.line())?;
+        if is_end {
+            return Ok(Some(builder.finish()));
+        }
+    }
+    Ok(None)
+}
+
+/// Cuts before every `---` that begins a line. Inside of a document such a line cannot be.
+fn split_documents(text: &str) -> Vec<&str> {
+    let (mut documents, mut start, mut at) = (Vec::new(), 0, 0);
+    for line in text.split_inclusive('\n') {
+        let marks = line
+            .strip_prefix("---")
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t', '\r', '\n']));
+        if marks && at > start {
+            documents.push(&text[start..at]);
+            start = at;
+        }
+        at += line.len();
+    }
+    documents.push(&text[start..]);
+    documents
+}
+
+/// Which part of Go's library would have found an error: they count lines differently.
+#[derive(Clone, Copy)]
+enum FoundBy {
+    /// From one.
+    Scanner,
+    /// From zero.
+    Parser,
+    /// At the end, after the last line.
+    ParserAtEnd,
+}
+
+/// The words of Go's YAML library, where there are any for this.
+fn translate(error: &ScanError, text: &str) -> DecodeError {
+    let line = error.marker().line();
+    let Some((found_by, words)) = words_of(error.kind()) else {
+        return in_line(line, &error.info());
+    };
+    let at_end = error.marker().index() >= text.chars().count();
+    match found_by {
+        FoundBy::Scanner => in_line(line, words),
+        FoundBy::Parser if !at_end => in_line(line.saturating_sub(1), words),
+        FoundBy::Parser | FoundBy::ParserAtEnd => in_line(text.lines().count(), words),
+    }
+}
+
+fn words_of(kind: &ErrorKind) -> Option<(FoundBy, &'static str)> {
+    const NO_BRACKET: &str = "did not find expected ',' or ']'";
+    const NO_BRACE: &str = "did not find expected ',' or '}'";
+    Some(match kind {
+        ErrorKind::UnexpectedEofFlowSequence | ErrorKind::UnclosedFlowCollection { open: '[' } => {
+            (FoundBy::ParserAtEnd, NO_BRACKET)
+        }
+        ErrorKind::UnexpectedEofFlowMapping | ErrorKind::UnclosedFlowCollection { .. } => {
+            (FoundBy::ParserAtEnd, NO_BRACE)
+        }
+        ErrorKind::ExpectedFlowSequenceSeparator => (FoundBy::Parser, NO_BRACKET),
+        ErrorKind::ExpectedFlowMappingSeparator => (FoundBy::Parser, NO_BRACE),
+        ErrorKind::ExpectedBlockMappingKey => (FoundBy::Parser, "did not find expected key"),
+        ErrorKind::ExpectedBlockSequenceEntry => {
+            (FoundBy::Parser, "did not find expected '-' indicator")
+        }
+        ErrorKind::ExpectedNodeContent => (FoundBy::Parser, "did not find expected node content"),
+        ErrorKind::ExpectedDocumentStart => {
+            (FoundBy::Parser, "did not find expected <document start>")
+        }
+        ErrorKind::UnexpectedCharacter { .. }
+        | ErrorKind::TabNotAllowed
+        | ErrorKind::TabInBlockIndentation
+        | ErrorKind::TabInIndentation => {
+            (FoundBy::Scanner, "found character that cannot start any token")
+        }
+        ErrorKind::TabInPlainScalar => {
+            (FoundBy::Scanner, "found a tab character that violates indentation")
+        }
+        ErrorKind::MappingValueNotAllowed => {
+            (FoundBy::Scanner, "mapping values are not allowed in this context")
+        }
+        ErrorKind::MappingKeyNotAllowed => {
+            (FoundBy::Scanner, "mapping keys are not allowed in this context")
+        }
+        ErrorKind::SimpleKeyExpected | ErrorKind::InvalidSimpleKey => {
+            (FoundBy::Scanner, "could not find expected ':'")
+        }
+        ErrorKind::UnclosedQuotedScalar => (FoundBy::Scanner, "found unexpected end of stream"),
+        ErrorKind::UnknownQuotedScalarEscape => {
+            (FoundBy::Scanner, "found unknown escape character")
+        }
+        _ => return None,
+    })
+}
+
+fn in_line(line: usize, words: &str) -> DecodeError {
+    match line {
+        0 => DecodeError::new(format!("yaml: {words}")),
+        line => DecodeError::new(format!("yaml: line {line}: {words}")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

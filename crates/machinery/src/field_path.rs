@@ -1,0 +1,352 @@
+//! Where in an object something is wrong ([`Path`]), what is wrong ([`FieldError`]), and the list
+//! that validation fills ([`Faults`]).
+//!
+//! A [`Path`] lives on the stack and is only written out when there is a fault to report:
+//!
+//! ```
+//! use machinery::{Faults, Path, json};
+//! let mut faults = Faults::new();
+//! let spec = Path::root("spec");
+//! faults.invalid(&spec.child("ports").index(0), json!(99999), "must be between 1 and 65535");
+//! assert_eq!(
+//!     faults[0].to_string(),
+//!     "spec.ports[0]: Invalid value: 99999: must be between 1 and 65535"
+//! );
+//! ```
+
+use crate::Value;
+use std::fmt;
+use std::ops::Deref;
+
+/// A place in an object: a chain of borrowed links, cheap to extend and to throw away.
+#[derive(Debug, Clone, Copy)]
+pub struct Path<'a> {
+    parent: Option<&'a Path<'a>>,
+    step: Step<'a>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Step<'a> {
+    /// The object itself; prints as nothing.
+    Nothing,
+    Field(&'a str),
+    Index(usize),
+    Key(&'a str),
+}
+
+impl<'a> Path<'a> {
+    /// The whole object.
+    pub const EMPTY: Path<'static> = Path { parent: None, step: Step::Nothing };
+
+    /// A path that begins with the field `name`.
+    pub const fn root(name: &'a str) -> Self {
+        Path { parent: None, step: Step::Field(name) }
+    }
+
+    /// `.name`
+    #[must_use]
+    pub fn child(&'a self, name: &'a str) -> Path<'a> {
+        Path { parent: Some(self), step: Step::Field(name) }
+    }
+
+    /// `[3]`
+    #[must_use]
+    pub fn index(&'a self, index: usize) -> Path<'a> {
+        Path { parent: Some(self), step: Step::Index(index) }
+    }
+
+    /// `[key]`, an entry of a map.
+    #[must_use]
+    pub fn key(&'a self, key: &'a str) -> Path<'a> {
+        Path { parent: Some(self), step: Step::Key(key) }
+    }
+
+    fn is_empty(&self) -> bool {
+        matches!(self.step, Step::Nothing) && self.parent.is_none_or(Path::is_empty)
+    }
+}
+
+impl fmt::Display for Path<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut first = true;
+        if let Some(parent) = self.parent.filter(|it| !it.is_empty()) {
+            parent.fmt(f)?;
+            first = false;
+        }
+        match self.step {
+            Step::Nothing => Ok(()),
+            Step::Field(name) if first => f.write_str(name),
+            Step::Field(name) => write!(f, ".{name}"),
+            Step::Index(index) => write!(f, "[{index}]"),
+            Step::Key(key) => write!(f, "[{key}]"),
+        }
+    }
+}
+
+/// The kind of a fault; the names are those of `details.causes[].reason` on the wire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FaultKind {
+    /// Refers to something that is not there.
+    NotFound,
+    /// Must be there.
+    Required,
+    /// Occurs twice where it may occur once.
+    Duplicate,
+    /// Malformed.
+    Invalid,
+    /// Not one of the listed values.
+    NotSupported,
+    /// Well formed, but not allowed here.
+    Forbidden,
+    /// Too many bytes or characters.
+    TooLong,
+    /// Too few characters.
+    TooShort,
+    /// Too many items.
+    TooMany,
+    /// Too few items.
+    TooFew,
+    /// Of another JSON type than the schema says.
+    TypeInvalid,
+    /// Our fault, not the user's.
+    Internal,
+}
+
+impl FaultKind {
+    /// The wire's name, `FieldValueInvalid`.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::NotFound => "FieldValueNotFound",
+            Self::Required => "FieldValueRequired",
+            Self::Duplicate => "FieldValueDuplicate",
+            Self::Invalid => "FieldValueInvalid",
+            Self::NotSupported => "FieldValueNotSupported",
+            Self::Forbidden => "FieldValueForbidden",
+            Self::TooLong => "FieldValueTooLong",
+            Self::TooShort => "FieldValueTooShort",
+            Self::TooMany => "FieldValueTooMany",
+            Self::TooFew => "FieldValueTooFew",
+            Self::TypeInvalid => "FieldValueTypeInvalid",
+            Self::Internal => "InternalError",
+        }
+    }
+
+    fn words(self) -> &'static str {
+        match self {
+            Self::NotFound => "Not found",
+            Self::Required => "Required value",
+            Self::Duplicate => "Duplicate value",
+            Self::Invalid | Self::TypeInvalid => "Invalid value",
+            Self::NotSupported => "Unsupported value",
+            Self::Forbidden => "Forbidden",
+            Self::TooLong => "Too long",
+            Self::TooShort => "Too short",
+            Self::TooMany => "Too many",
+            Self::TooFew => "Too few",
+            Self::Internal => "Internal error",
+        }
+    }
+
+    fn shows_value(self) -> bool {
+        !matches!(
+            self,
+            Self::Required | Self::Forbidden | Self::TooLong | Self::TooShort | Self::Internal
+        )
+    }
+}
+
+/// One fault at one place.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FieldError {
+    /// What kind of fault.
+    pub kind: FaultKind,
+    /// Where, written out.
+    pub field: String,
+    /// The offending value, where the message shows one.
+    pub value: Option<Value>,
+    /// What would be right.
+    pub detail: String,
+}
+
+impl FieldError {
+    /// The message without the field, as `details.causes[].message` has it.
+    pub fn body(&self) -> String {
+        let mut text = self.kind.words().to_owned();
+        if let Some(value) = self.value.as_ref().filter(|_| self.kind.shows_value()) {
+            text += ": ";
+            match value {
+                Value::String(s) => text += &quote(s),
+                other => text += &other.to_string(),
+            }
+        }
+        if !self.detail.is_empty() {
+            text += ": ";
+            text += &self.detail;
+        }
+        text
+    }
+}
+
+impl fmt::Display for FieldError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.field, self.body())
+    }
+}
+
+impl std::error::Error for FieldError {}
+
+/// `text` in double quotes, escaped as Go's `%q` does it.
+pub fn quote(text: &str) -> String {
+    let mut quoted = String::with_capacity(text.len() + 2);
+    quoted.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => quoted += "\\\"",
+            '\\' => quoted += "\\\\",
+            '\n' => quoted += "\\n",
+            '\r' => quoted += "\\r",
+            '\t' => quoted += "\\t",
+            '\u{7}' => quoted += "\\a",
+            '\u{8}' => quoted += "\\b",
+            '\u{b}' => quoted += "\\v",
+            '\u{c}' => quoted += "\\f",
+            c if (c as u32) < 0x20 || c as u32 == 0x7f => quoted += &format!("\\x{:02x}", c as u32),
+            c if c.is_control() => quoted += &format!("\\u{:04x}", c as u32),
+            c => quoted.push(c),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+/// The faults found so far. Validation adds to it and goes on; it does not stop at the first.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Faults(Vec<FieldError>);
+
+impl Faults {
+    /// None yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a fault.
+    pub fn push(&mut self, error: FieldError) {
+        self.0.push(error);
+    }
+
+    /// Adds all of another list.
+    pub fn extend(&mut self, other: Faults) {
+        self.0.extend(other.0);
+    }
+
+    /// The faults themselves.
+    pub fn into_inner(self) -> Vec<FieldError> {
+        self.0
+    }
+
+    /// Adds a fault of any kind.
+    pub fn add(&mut self, kind: FaultKind, path: &Path<'_>, value: Option<Value>, detail: &str) {
+        self.push(FieldError { kind, field: path.to_string(), value, detail: detail.to_owned() });
+    }
+
+    /// Malformed.
+    pub fn invalid(&mut self, path: &Path<'_>, value: impl Into<Value>, detail: &str) {
+        self.add(FaultKind::Invalid, path, Some(value.into()), detail);
+    }
+
+    /// Missing; `detail` may be empty.
+    pub fn required(&mut self, path: &Path<'_>, detail: &str) {
+        self.add(FaultKind::Required, path, None, detail);
+    }
+
+    /// Not allowed here.
+    pub fn forbidden(&mut self, path: &Path<'_>, detail: &str) {
+        self.add(FaultKind::Forbidden, path, None, detail);
+    }
+
+    /// There twice.
+    pub fn duplicate(&mut self, path: &Path<'_>, value: impl Into<Value>) {
+        self.add(FaultKind::Duplicate, path, Some(value.into()), "");
+    }
+
+    /// Refers to something that is not there.
+    pub fn not_found(&mut self, path: &Path<'_>, value: impl Into<Value>) {
+        self.add(FaultKind::NotFound, path, Some(value.into()), "");
+    }
+
+    /// Not one of `supported`, which is printed in the order given.
+    pub fn not_supported(&mut self, path: &Path<'_>, value: impl Into<Value>, supported: &[&str]) {
+        let listed: Vec<String> = supported.iter().map(|it| quote(it)).collect();
+        let detail = match listed.as_slice() {
+            [] => String::new(),
+            listed => format!("supported values: {}", listed.join(", ")),
+        };
+        self.add(FaultKind::NotSupported, path, Some(value.into()), &detail);
+    }
+
+    /// More than `max` bytes.
+    pub fn too_long(&mut self, path: &Path<'_>, max: usize) {
+        let unit = if max == 1 { "byte" } else { "bytes" };
+        self.add(FaultKind::TooLong, path, None, &format!("may not be more than {max} {unit}"));
+    }
+
+    /// `actual` items where `max` are allowed.
+    pub fn too_many(&mut self, path: &Path<'_>, actual: usize, max: usize) {
+        let unit = if max == 1 { "item" } else { "items" };
+        let detail = format!("must have at most {max} {unit}");
+        self.add(FaultKind::TooMany, path, Some(actual.into()), &detail);
+    }
+
+    /// All faults in one line, repeated ones once: a single one as it is, several in brackets.
+    pub fn summary(&self) -> String {
+        let mut seen: Vec<String> = Vec::with_capacity(self.0.len());
+        for error in &self.0 {
+            let text = error.to_string();
+            if !seen.contains(&text) {
+                seen.push(text);
+            }
+        }
+        match seen.as_slice() {
+            [only] => only.clone(),
+            many => format!("[{}]", many.join(", ")),
+        }
+    }
+}
+
+impl Deref for Faults {
+    type Target = [FieldError];
+
+    fn deref(&self) -> &[FieldError] {
+        &self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_path_prints_as_kubernetes_prints_it() {
+        let spec = Path::root("spec");
+        let containers = spec.child("containers");
+        let first = containers.index(0);
+        let limits = first.child("limits");
+        assert_eq!(limits.key("cpu").to_string(), "spec.containers[0].limits[cpu]");
+        assert_eq!(Path::EMPTY.child("spec").to_string(), "spec");
+        assert_eq!(Path::EMPTY.index(2).to_string(), "[2]");
+    }
+
+    #[test]
+    fn values_are_shown_as_json_and_strings_as_go_quotes_them() {
+        let mut faults = Faults::new();
+        faults.invalid(&Path::root("a"), "x\"y", "no");
+        faults.invalid(&Path::root("b"), json!({"x": 1}), "no");
+        faults.required(&Path::root("c"), "");
+        faults.not_supported(&Path::root("d"), "Galaxy", &["Cluster", "Namespaced"]);
+        assert_eq!(
+            faults.summary(),
+            r#"[a: Invalid value: "x\"y": no, b: Invalid value: {"x":1}: no, c: Required value, d: Unsupported value: "Galaxy": supported values: "Cluster", "Namespaced"]"#
+        );
+    }
+}

@@ -1,0 +1,108 @@
+//! Tests of [`JsonPath`].
+
+use super::*;
+use crate::json;
+use proptest::prelude::*;
+
+/// Looks `path` up in one fixed document and prints what is found, or the error.
+fn check(path: &str, expected: &str) {
+    let document = json!({
+        "kind": "List",
+        "metadata": {"labels": {"a.b/c": "dotted"}},
+        "items": [
+            {"name": "a", "n": 1, "tags": ["x", "y"]},
+            {"name": "b", "n": 2.5},
+            {"name": "c", "ready": true},
+        ],
+    });
+    let found = JsonPath::parse(path).map(|path| {
+        path.find(&document).iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+    });
+    assert_eq!(found.unwrap_or_else(|error| error), expected, "{path}");
+}
+
+#[test]
+fn fields() {
+    check(".kind", r#""List""#);
+    check("kind", r#""List""#);
+    check("{.kind}", r#""List""#);
+    check("$.kind", r#""List""#);
+    check("['kind']", r#""List""#);
+    check(r".metadata.labels.a\.b/c", r#""dotted""#);
+    check(r#".metadata["labels"]['a.b/c']"#, r#""dotted""#);
+    check(".nothing.here", "");
+    check(".kind.below", "");
+}
+
+#[test]
+fn indices_slices_and_unions() {
+    check(".items[0].name", r#""a""#);
+    check(".items[-1].name", r#""c""#);
+    check(".items[7].name", "");
+    check(".items[-7].name", "");
+    check(".items[*].name", r#""a" "b" "c""#);
+    check(".items[0:2].name", r#""a" "b""#);
+    check(".items[:-1].name", r#""a" "b""#);
+    check(".items[::2].name", r#""a" "c""#);
+    check(".items[2:1].name", "");
+    check(".items[0,2].name", r#""a" "c""#);
+    check(".items[0]['n','name']", r#"1 "a""#);
+    check(".items.name", "");
+}
+
+#[test]
+fn filters() {
+    check(r#".items[?(@.name=="b")].n"#, "2.5");
+    check(".items[?( @.name != 'b' )].name", r#""a" "c""#);
+    check(".items[?(@.n>1)].name", r#""b""#);
+    check(".items[?(@.n<=1)].name", r#""a""#);
+    check(".items[?(@.ready==true)].name", r#""c""#);
+    check(".items[?(@.ready)].name", r#""c""#);
+    check(".items[?(@.n==@.n)].name", r#""a" "b""#);
+    check(".items[0].tags[?(@==\"x\")]", r#""x""#);
+}
+
+#[test]
+fn descent() {
+    check("..name", r#""a" "b" "c""#);
+    check(".items..tags[0]", r#""x""#);
+    check("..labels.*", r#""dotted""#);
+}
+
+#[test]
+fn what_does_not_parse_is_named() {
+    check(".a[0", "unterminated array");
+    check(".a['b", "unterminated quoted string");
+    check(".a[x]", "invalid array index x]");
+    check(".a[?(@.b", "unterminated filter");
+    check(".a[?(b==1)]", "unrecognized identifier b");
+    check("{.a", "unclosed action");
+    check(".a#b|", "unrecognized character in action: U+007C '|'");
+    check("a..", "a field must follow \"..\"");
+    check(".a[::0]", "step must be > 0");
+}
+
+#[test]
+fn a_plain_path_knows_its_fields() {
+    assert_eq!(JsonPath::parse(".spec.replicas").unwrap().fields(), Some(vec!["spec", "replicas"]));
+    assert_eq!(JsonPath::parse(".spec[0]").unwrap().fields(), None);
+}
+
+#[test]
+fn repeated_descent_does_not_explode() {
+    let deep = (0..300).fold(json!(1), |inner, _| json!([inner, 2]));
+    assert!(JsonPath::parse("..*..*..*..*").unwrap().find(&deep).len() <= 2 * FOUND_MAX);
+}
+
+proptest! {
+    #![proptest_config(crate::seeded::config())]
+
+    #[test]
+    fn nothing_panics(text in ".*", likely in r#"[.a\[\]0-9:,*?(@)=<"'\\ {}$-]{0,30}"#) {
+        for text in [text, likely] {
+            if let Ok(path) = JsonPath::parse(&text) {
+                path.find(&json!({"a": [{"a": 1}, 2]}));
+            }
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! What every object's `metadata` must obey, when it is made and when it is changed.
+//!
+//! Upstream: `apimachinery/pkg/api/validation/objectmeta.go`.
+
+use crate::field_path::{FaultKind, quote};
+use crate::names::{self, NameRule};
+use crate::{Faults, GroupVersion, Map, Object, Path, Value, json, timestamp};
+use std::collections::BTreeSet;
+
+const METADATA: Path<'static> = Path::root("metadata");
+const ANNOTATIONS_MAX: usize = 256 * 1024;
+const MANAGER_MAX: usize = 128;
+const SUBRESOURCE_MAX: usize = 256;
+const IMMUTABLE: &str = "field is immutable";
+
+/// Judges the metadata of a new object whose name has been generated already.
+pub fn validate_object_meta(
+    object: &Object,
+    namespaced: bool,
+    validate_name: NameRule,
+    faults: &mut Faults,
+) {
+    let generate_name = object.meta_text("generateName");
+    if !generate_name.is_empty() {
+        complain(faults, "generateName", generate_name, validate_name(&as_prefix(generate_name)));
+    }
+    match object.name() {
+        "" => faults.required(&METADATA.child("name"), "name or generateName is required"),
+        name => complain(faults, "name", name, validate_name(name)),
+    }
+    match (object.namespace(), namespaced) {
+        ("", true) => faults.required(&METADATA.child("namespace"), ""),
+        ("", false) => {}
+        (name, true) => complain(faults, "namespace", name, names::namespace_name(name)),
+        (_, false) => {
+            faults.forbidden(&METADATA.child("namespace"), "not allowed on this type");
+        }
+    }
+    validate_generation(object, faults);
+    validate_shared_parts(object, faults);
+    validate_finalizers(object, faults);
+}
+
+/// Judges the metadata of a changed object against what is stored. The new object carries the
+/// `resourceVersion` that it replaces.
+pub fn validate_object_meta_update(new: &Object, old: &Object, faults: &mut Faults) {
+    if old.deletion_timestamp().is_some() {
+        validate_no_new_finalizers(new, old, faults);
+    }
+    if new.resource_version().is_empty() {
+        let path = METADATA.child("resourceVersion");
+        faults.invalid(&path, "", "must be specified for an update");
+    }
+    validate_generation(new, faults);
+    if new.generation() < old.generation() {
+        let path = METADATA.child("generation");
+        faults.invalid(&path, new.generation(), "must not be decremented");
+    }
+    for key in ["name", "namespace", "uid"] {
+        if new.meta_text(key) != old.meta_text(key) {
+            faults.invalid(&METADATA.child(key), new.meta_text(key), IMMUTABLE);
+        }
+    }
+    for key in ["creationTimestamp", "deletionTimestamp"] {
+        if !same_time(meta_value(new, key), meta_value(old, key)) {
+            faults.invalid(&METADATA.child(key), meta_value(new, key).clone(), IMMUTABLE);
+        }
+    }
+    let key = "deletionGracePeriodSeconds";
+    if meta_value(new, key) != meta_value(old, key) {
+        faults.invalid(&METADATA.child(key), meta_value(new, key).clone(), IMMUTABLE);
+    }
+    validate_shared_parts(new, faults);
+}
+
+/// The further rule for the finalizers of built-in kinds: a domain, or one of the well-known names.
+pub fn validate_builtin_finalizers(object: &Object, faults: &mut Faults) {
+    let path = METADATA.child("finalizers");
+    for (index, finalizer) in object.finalizers().enumerate() {
+        validate_builtin_finalizer(finalizer, &path.index(index), faults);
+    }
+}
+
+/// One finalizer by the rule for built-in kinds; also for `spec.finalizers` of a Namespace.
+pub fn validate_builtin_finalizer(finalizer: &str, path: &Path<'_>, faults: &mut Faults) {
+    const STANDARD: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
+    if !finalizer.contains('/') && !STANDARD.contains(&finalizer) {
+        let detail = "name is neither a standard finalizer name nor is it fully qualified";
+        faults.invalid(path, finalizer, detail);
+    }
+}
+
+/// Judges a map of labels: keys and values.
+pub fn validate_labels(labels: &Map<String, Value>, path: &Path<'_>, faults: &mut Faults) {
+    for (key, value) in labels {
+        for complaint in names::qualified_name(key) {
+            faults.invalid(path, key.as_str(), &complaint);
+        }
+        let value = value.as_str().unwrap_or_default();
+        for complaint in names::label_value(value) {
+            faults.invalid(path, value, &complaint);
+        }
+    }
+}
+
+/// Judges a map of annotations: keys, and the size of all of it.
+pub fn validate_annotations(
+    annotations: &Map<String, Value>,
+    path: &Path<'_>,
+    faults: &mut Faults,
+) {
+    let mut size = 0;
+    for (key, value) in annotations {
+        size += key.len() + value.as_str().map_or(0, str::len);
+        for complaint in names::qualified_name(&key.to_lowercase()) {
+            faults.invalid(path, key.as_str(), &complaint);
+        }
+    }
+    if size > ANNOTATIONS_MAX {
+        faults.too_long(path, ANNOTATIONS_MAX);
+    }
+}
+
+/// Judges the name under which a client changes fields.
+pub fn validate_field_manager(manager: &str, path: &Path<'_>, faults: &mut Faults) {
+    if manager.len() > MANAGER_MAX {
+        faults.too_long(path, MANAGER_MAX);
+    }
+    for (index, c) in manager.char_indices().filter(|(_, c)| c.is_control()) {
+        let detail = format!("invalid character U+{:04X} (at position {index})", c as u32);
+        faults.invalid(path, manager, &detail);
+    }
+}
+
+fn validate_shared_parts(object: &Object, faults: &mut Faults) {
+    if let Some(labels) = meta_value(object, "labels").as_object() {
+        validate_labels(labels, &METADATA.child("labels"), faults);
+    }
+    if let Some(annotations) = meta_value(object, "annotations").as_object() {
+        validate_annotations(annotations, &METADATA.child("annotations"), faults);
+    }
+    validate_owner_references(list(object, "ownerReferences"), faults);
+    validate_managed_fields(list(object, "managedFields"), faults);
+}
+
+fn validate_generation(object: &Object, faults: &mut Faults) {
+    if object.generation() < 0 {
+        let path = METADATA.child("generation");
+        faults.invalid(&path, object.generation(), "must be greater than or equal to 0");
+    }
+}
+
+fn validate_owner_references(references: &[Value], faults: &mut Faults) {
+    let path = METADATA.child("ownerReferences");
+    let mut first_controller: Option<String> = None;
+    for (index, reference) in references.iter().enumerate() {
+        validate_owner_reference(reference, &path.index(index), faults);
+        if reference["controller"] != true {
+            continue;
+        }
+        let name = format!("{}/{}", text(reference, "kind"), text(reference, "name"));
+        let Some(first) = &first_controller else {
+            first_controller = Some(name);
+            continue;
+        };
+        let shown: Vec<String> = references.iter().map(show_owner_reference).collect();
+        let detail = format!(
+            "[{}]: Only one reference can have Controller set to true. Found \"true\" in references for {first} and {name}",
+            shown.join(",")
+        );
+        faults.add(FaultKind::Invalid, &path, None, &detail);
+    }
+}
+
+fn validate_owner_reference(reference: &Value, path: &Path<'_>, faults: &mut Faults) {
+    let api_version = text(reference, "apiVersion");
+    let parsed = api_version
+        .parse::<GroupVersion>()
+        .ok()
+        .filter(|parsed: &GroupVersion| !parsed.version.is_empty());
+    if !api_version.is_empty() && parsed.is_none() {
+        let detail = "must be <group>/<version> or <version>";
+        faults.invalid(&path.child("apiVersion"), api_version, detail);
+    }
+    for key in ["apiVersion", "kind", "name", "uid"] {
+        if text(reference, key).is_empty() {
+            faults.required(&path.child(key), "must not be empty");
+        }
+    }
+    // Events come and go by the thousand; nothing may depend on one.
+    if (api_version, text(reference, "kind")) == ("v1", "Event") {
+        let detail = format!(
+            "{}: /v1, Kind=Event is disallowed from being an owner",
+            show_owner_reference(reference)
+        );
+        faults.add(FaultKind::Invalid, path, None, &detail);
+    }
+}
+
+/// The reference's JSON in the order of upstream's struct, which a [`Value`] cannot keep.
+fn show_owner_reference(reference: &Value) -> String {
+    let needed =
+        ["apiVersion", "kind", "name", "uid"].map(|key| (key, json!(text(reference, key))));
+    let optional = ["controller", "blockOwnerDeletion"]
+        .into_iter()
+        .filter_map(|key| Some((key, reference.get(key)?.clone())))
+        .filter(|(_, value)| !value.is_null());
+    let fields: Vec<String> = needed
+        .into_iter()
+        .chain(optional)
+        .map(|(key, value)| format!("\"{key}\":{value}"))
+        .collect();
+    format!("{{{}}}", fields.join(","))
+}
+
+fn validate_finalizers(object: &Object, faults: &mut Faults) {
+    let path = METADATA.child("finalizers");
+    for finalizer in object.finalizers() {
+        for complaint in names::qualified_name(finalizer) {
+            faults.invalid(&path, finalizer, &complaint);
+        }
+    }
+    let has = |name| object.finalizers().any(|finalizer| finalizer == name);
+    if has("orphan") && has("foregroundDeletion") {
+        let finalizers: Vec<&str> = object.finalizers().collect();
+        let detail = "finalizer orphan and foregroundDeletion cannot be both set";
+        faults.invalid(&path, finalizers, detail);
+    }
+}
+
+fn validate_no_new_finalizers(new: &Object, old: &Object, faults: &mut Faults) {
+    let old: BTreeSet<&str> = old.finalizers().collect();
+    let new: BTreeSet<&str> = new.finalizers().collect();
+    let added: Vec<String> = new.difference(&old).map(|finalizer| quote(finalizer)).collect();
+    if !added.is_empty() {
+        let detail = format!(
+            "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
+            added.join(", ")
+        );
+        faults.forbidden(&METADATA.child("finalizers"), &detail);
+    }
+}
+
+fn validate_managed_fields(entries: &[Value], faults: &mut Faults) {
+    let path = METADATA.child("managedFields");
+    for (index, entry) in entries.iter().enumerate() {
+        let path = path.index(index);
+        match text(entry, "operation") {
+            "" => faults.required(&path.child("operation"), "must not be empty"),
+            "Apply" | "Update" => {}
+            other => faults.not_supported(&path.child("operation"), other, &["Apply", "Update"]),
+        }
+        let fields_type = text(entry, "fieldsType");
+        if !matches!(fields_type, "" | "FieldsV1") {
+            faults.invalid(&path.child("fieldsType"), fields_type, "must be `FieldsV1`");
+        }
+        validate_field_manager(text(entry, "manager"), &path.child("manager"), faults);
+        if text(entry, "subresource").len() > SUBRESOURCE_MAX {
+            faults.too_long(&path.child("subresource"), SUBRESOURCE_MAX);
+        }
+    }
+}
+
+fn complain(faults: &mut Faults, key: &str, value: &str, complaints: Vec<String>) {
+    for complaint in complaints {
+        faults.invalid(&METADATA.child(key), value, &complaint);
+    }
+}
+
+/// A name that will have a suffix may end in a dash. Upstream's mask takes the character before the
+/// dash with it, and so do we.
+fn as_prefix(name: &str) -> String {
+    match name.strip_suffix('-') {
+        Some(rest) if !rest.is_empty() => {
+            let mut masked = rest.to_owned();
+            masked.pop();
+            masked.push('a');
+            masked
+        }
+        _ => name.to_owned(),
+    }
+}
+
+fn same_time(a: &Value, b: &Value) -> bool {
+    let parse = |value: &Value| value.as_str().and_then(timestamp::parse);
+    match (parse(a), parse(b)) {
+        (Some(a), Some(b)) => a == b,
+        _ => a == b,
+    }
+}
+
+fn meta_value<'a>(object: &'a Object, key: &str) -> &'a Value {
+    object.metadata().and_then(|map| map.get(key)).unwrap_or(&Value::Null)
+}
+
+fn list<'a>(object: &'a Object, key: &str) -> &'a [Value] {
+    meta_value(object, key).as_array().map_or(&[], Vec::as_slice)
+}
+
+fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value.get(key).and_then(Value::as_str).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

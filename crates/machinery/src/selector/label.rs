@@ -1,0 +1,283 @@
+//! [`LabelSelector`]: `app=x,tier in (a,b),!old`, or the same as an object with `matchLabels` and
+//! `matchExpressions`.
+//!
+//! ```
+//! use machinery::selector::LabelSelector;
+//! let selector = LabelSelector::parse("app in (x, y), !old")?;
+//! assert!(selector.matches(|key| (key == "app").then_some("x")));
+//! assert_eq!(selector.to_string(), "app in (x,y),!old");
+//! # Ok::<(), String>(())
+//! ```
+
+mod parser;
+
+use crate::meta::validate_labels;
+use crate::{Faults, Path, Value, field_path::quote, names};
+use std::fmt;
+
+/// See the [module documentation](self).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct LabelSelector {
+    /// All must hold. Sorted by key, which makes the printed form the same for the same meaning.
+    requirements: Vec<LabelRequirement>,
+    /// Selects nothing at all, whatever the requirements are.
+    nothing: bool,
+}
+
+/// One condition on one label.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LabelRequirement {
+    /// The label's key.
+    pub key: String,
+    /// How its value is compared.
+    pub operator: Operator,
+    /// With what; none for the two that ask for existence. Sorted, without repetition.
+    pub values: Vec<String>,
+}
+
+/// How a label's value is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operator {
+    /// `=`
+    Equals,
+    /// `==`, which means the same but is printed as it was written.
+    DoubleEquals,
+    /// `!=`, which also holds where there is no such label.
+    NotEquals,
+    /// `in (a,b)`
+    In,
+    /// `notin (a,b)`, which also holds where there is no such label.
+    NotIn,
+    /// `key`
+    Exists,
+    /// `!key`
+    DoesNotExist,
+    /// `>`, of integers
+    GreaterThan,
+    /// `<`, of integers
+    LessThan,
+}
+
+impl LabelSelector {
+    /// Selects all objects.
+    pub fn everything() -> Self {
+        Self::default()
+    }
+
+    /// Selects no object.
+    pub fn nothing() -> Self {
+        Self { requirements: Vec::new(), nothing: true }
+    }
+
+    /// Reads the form that queries use. An error is what the client is told.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        Ok(Self::of(parser::parse(text)?))
+    }
+
+    /// Reads the form that specs use. No selector at all selects nothing, an empty one everything.
+    pub fn from_value(value: &Value) -> Result<Self, String> {
+        if value.is_null() {
+            return Ok(Self::nothing());
+        }
+        let mut requirements = Vec::new();
+        for (key, value) in value["matchLabels"].as_object().into_iter().flatten() {
+            let values = vec![value.as_str().unwrap_or_default().to_owned()];
+            requirements.push(LabelRequirement::new(key, Operator::Equals, values)?);
+        }
+        for expression in value["matchExpressions"].as_array().into_iter().flatten() {
+            let operator = match expression["operator"].as_str().unwrap_or_default() {
+                "In" => Operator::In,
+                "NotIn" => Operator::NotIn,
+                "Exists" => Operator::Exists,
+                "DoesNotExist" => Operator::DoesNotExist,
+                other => {
+                    return Err(format!("{} is not a valid label selector operator", quote(other)));
+                }
+            };
+            let key = expression["key"].as_str().unwrap_or_default();
+            let values = strings(&expression["values"]).map(str::to_owned).collect();
+            requirements.push(LabelRequirement::new(key, operator, values)?);
+        }
+        Ok(Self::of(requirements))
+    }
+
+    fn of(mut requirements: Vec<LabelRequirement>) -> Self {
+        requirements.sort_by(|a, b| a.key.cmp(&b.key));
+        Self { requirements, nothing: false }
+    }
+
+    /// Whether it selects everything.
+    pub fn is_empty(&self) -> bool {
+        self.requirements.is_empty() && !self.nothing
+    }
+
+    /// The conditions, all of which must hold.
+    pub fn requirements(&self) -> &[LabelRequirement] {
+        &self.requirements
+    }
+
+    /// Whether it selects an object with these labels.
+    pub fn matches<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
+        !self.nothing && self.requirements.iter().all(|known| known.matches(label(&known.key)))
+    }
+
+    /// The only value that the label `key` can have in a selected object, if there is just one.
+    pub fn exact(&self, key: &str) -> Option<&str> {
+        let requirement = self.requirements.iter().find(|known| known.key == key)?;
+        match (requirement.operator, requirement.values.as_slice()) {
+            (Operator::Equals | Operator::DoubleEquals | Operator::In, [only]) => Some(only),
+            _ => None,
+        }
+    }
+}
+
+impl LabelRequirement {
+    /// Judges the parts; `values` may come in any order.
+    pub fn new(key: &str, operator: Operator, mut values: Vec<String>) -> Result<Self, String> {
+        values.sort_unstable();
+        values.dedup();
+        let mut faults = Faults::new();
+        let complaints = names::qualified_name(key);
+        if !complaints.is_empty() {
+            faults.invalid(&Path::root("key"), key, &complaints.join("; "));
+        }
+        let path = Path::root("values");
+        if let Some(complaint) = operator.wrong_number_of_values(values.len()) {
+            faults.invalid(&path, values.clone(), complaint);
+        }
+        for (index, value) in values.iter().enumerate() {
+            let path = path.index(index);
+            if operator.is_numeric() && integer(value).is_none() {
+                let detail = "for 'Gt', 'Lt' operators, the value must be an integer";
+                faults.invalid(&path, value.as_str(), detail);
+            }
+            let complaints = names::label_value(value);
+            if !complaints.is_empty() {
+                faults.invalid(&path.key(key), value.as_str(), &complaints.join("; "));
+            }
+        }
+        if !faults.is_empty() {
+            return Err(faults.summary());
+        }
+        Ok(Self { key: key.to_owned(), operator, values })
+    }
+
+    /// Whether a label with this value, or its absence, will do.
+    pub fn matches(&self, value: Option<&str>) -> bool {
+        let listed = |value: &str| self.values.iter().any(|known| known == value);
+        let compared = |order: std::cmp::Ordering| {
+            let numbers =
+                value.and_then(integer).zip(self.values.first().and_then(|known| integer(known)));
+            numbers.is_some_and(|(found, wanted)| found.cmp(&wanted) == order)
+        };
+        match self.operator {
+            Operator::In | Operator::Equals | Operator::DoubleEquals => value.is_some_and(listed),
+            Operator::NotIn | Operator::NotEquals => !value.is_some_and(listed),
+            Operator::Exists => value.is_some(),
+            Operator::DoesNotExist => value.is_none(),
+            Operator::GreaterThan => compared(std::cmp::Ordering::Greater),
+            Operator::LessThan => compared(std::cmp::Ordering::Less),
+        }
+    }
+}
+
+impl Operator {
+    fn is_numeric(self) -> bool {
+        matches!(self, Self::GreaterThan | Self::LessThan)
+    }
+
+    fn wrong_number_of_values(self, count: usize) -> Option<&'static str> {
+        let (right, complaint) = match self {
+            Self::In | Self::NotIn => {
+                (count > 0, "for 'in', 'notin' operators, values set can't be empty")
+            }
+            Self::Equals | Self::DoubleEquals | Self::NotEquals => {
+                (count == 1, "exact-match compatibility requires one single value")
+            }
+            Self::Exists | Self::DoesNotExist => {
+                (count == 0, "values set must be empty for exists and does not exist")
+            }
+            Self::GreaterThan | Self::LessThan => {
+                (count == 1, "for 'Gt', 'Lt' operators, exactly one value is required")
+            }
+        };
+        (!right).then_some(complaint)
+    }
+}
+
+impl fmt::Display for LabelSelector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, requirement) in self.requirements.iter().enumerate() {
+            if index > 0 {
+                f.write_str(",")?;
+            }
+            requirement.fmt(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for LabelRequirement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (key, values) = (&self.key, self.values.join(","));
+        match self.operator {
+            Operator::Equals => write!(f, "{key}={values}"),
+            Operator::DoubleEquals => write!(f, "{key}=={values}"),
+            Operator::NotEquals => write!(f, "{key}!={values}"),
+            Operator::In => write!(f, "{key} in ({values})"),
+            Operator::NotIn => write!(f, "{key} notin ({values})"),
+            Operator::Exists => f.write_str(key),
+            Operator::DoesNotExist => write!(f, "!{key}"),
+            Operator::GreaterThan => write!(f, "{key}>{values}"),
+            Operator::LessThan => write!(f, "{key}<{values}"),
+        }
+    }
+}
+
+/// Judges a selector in the form that specs use.
+pub fn validate_label_selector(selector: &Value, path: &Path<'_>, faults: &mut Faults) {
+    if let Some(labels) = selector["matchLabels"].as_object() {
+        validate_labels(labels, &path.child("matchLabels"), faults);
+    }
+    let path = path.child("matchExpressions");
+    let expressions = selector["matchExpressions"].as_array().into_iter().flatten();
+    for (index, expression) in expressions.enumerate() {
+        validate_expression(expression, &path.index(index), faults);
+    }
+}
+
+fn validate_expression(expression: &Value, path: &Path<'_>, faults: &mut Faults) {
+    let values = path.child("values");
+    let count = expression["values"].as_array().map_or(0, Vec::len);
+    match expression["operator"].as_str().unwrap_or_default() {
+        "In" | "NotIn" if count == 0 => {
+            faults.required(&values, "must be specified when `operator` is 'In' or 'NotIn'");
+        }
+        "Exists" | "DoesNotExist" if count > 0 => faults.forbidden(
+            &values,
+            "may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
+        ),
+        "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
+        other => faults.invalid(&path.child("operator"), other, "not a valid selector operator"),
+    }
+    let key = expression["key"].as_str().unwrap_or_default();
+    for complaint in names::qualified_name(key) {
+        faults.invalid(&path.child("key"), key, &complaint);
+    }
+    for (index, value) in strings(&expression["values"]).enumerate() {
+        for complaint in names::label_value(value) {
+            faults.invalid(&values.index(index), value, &complaint);
+        }
+    }
+}
+
+fn strings(list: &Value) -> impl Iterator<Item = &str> {
+    list.as_array().into_iter().flatten().filter_map(Value::as_str)
+}
+
+fn integer(text: &str) -> Option<i64> {
+    text.parse().ok()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,359 @@
+//! [`Status`], the one error the wire can carry.
+//!
+//! Every constructor below is one way in which Kubernetes refuses a request; its wording is part
+//! of the protocol, since people and scripts read it.
+
+use crate::field_path::{Faults, quote};
+use crate::{GroupKind, GroupResource, Map, Value, json};
+use std::fmt;
+
+/// The machine-readable cause in a [`Status`]; clients branch on it, so the set is closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names are the documentation: they are the wire's own")]
+pub enum Reason {
+    /// No reason is written.
+    Unknown,
+    Unauthorized,
+    Forbidden,
+    NotFound,
+    AlreadyExists,
+    Conflict,
+    Gone,
+    Invalid,
+    ServerTimeout,
+    Timeout,
+    TooManyRequests,
+    BadRequest,
+    MethodNotAllowed,
+    NotAcceptable,
+    RequestEntityTooLarge,
+    UnsupportedMediaType,
+    InternalError,
+    Expired,
+    ServiceUnavailable,
+}
+
+impl Reason {
+    /// The wire's spelling; empty for [`Reason::Unknown`].
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Unknown => "",
+            Self::Unauthorized => "Unauthorized",
+            Self::Forbidden => "Forbidden",
+            Self::NotFound => "NotFound",
+            Self::AlreadyExists => "AlreadyExists",
+            Self::Conflict => "Conflict",
+            Self::Gone => "Gone",
+            Self::Invalid => "Invalid",
+            Self::ServerTimeout => "ServerTimeout",
+            Self::Timeout => "Timeout",
+            Self::TooManyRequests => "TooManyRequests",
+            Self::BadRequest => "BadRequest",
+            Self::MethodNotAllowed => "MethodNotAllowed",
+            Self::NotAcceptable => "NotAcceptable",
+            Self::RequestEntityTooLarge => "RequestEntityTooLarge",
+            Self::UnsupportedMediaType => "UnsupportedMediaType",
+            Self::InternalError => "InternalError",
+            Self::Expired => "Expired",
+            Self::ServiceUnavailable => "ServiceUnavailable",
+        }
+    }
+}
+
+/// One of several things that were wrong.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Cause {
+    /// `FieldValueInvalid`, or empty.
+    pub reason: String,
+    /// For people.
+    pub message: String,
+    /// Where, or empty.
+    pub field: String,
+}
+
+/// What the failure is about.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Details {
+    /// The object's name.
+    pub name: String,
+    /// Its group.
+    pub group: String,
+    /// Its resource or its kind: Kubernetes uses the one or the other, by the error.
+    pub kind: String,
+    /// Its uid, where that was the point.
+    pub uid: String,
+    /// All that was wrong.
+    pub causes: Vec<Cause>,
+    /// When to come back; zero for no advice.
+    pub retry_after_seconds: u32,
+}
+
+/// A failed request, as every Kubernetes client expects to read it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Status {
+    /// The HTTP status code.
+    pub code: u16,
+    /// Why, for programs.
+    pub reason: Reason,
+    /// Why, for people.
+    pub message: String,
+    /// What it is about; None where Kubernetes writes no details at all.
+    pub details: Option<Box<Details>>,
+}
+
+impl Status {
+    /// A bare failure.
+    pub fn new(code: u16, reason: Reason, message: impl Into<String>) -> Self {
+        Self { code, reason, message: message.into(), details: None }
+    }
+
+    fn about(mut self, what: &GroupResource, name: &str) -> Self {
+        self.details = Some(Box::new(Details {
+            name: name.to_owned(),
+            group: what.group.clone(),
+            kind: what.resource.clone(),
+            ..Details::default()
+        }));
+        self
+    }
+
+    fn retry_after(mut self, seconds: u32) -> Self {
+        self.details.get_or_insert_default().retry_after_seconds = seconds;
+        self
+    }
+
+    /// There is no such object.
+    pub fn not_found(what: &GroupResource, name: &str) -> Self {
+        let message = format!("{what} {} not found", quote(name));
+        Self::new(404, Reason::NotFound, message).about(what, name)
+    }
+
+    /// There is no such resource or path below it.
+    pub fn no_such_resource() -> Self {
+        let message = "the server could not find the requested resource";
+        Self::new(404, Reason::NotFound, message).about(&GroupResource::default(), "")
+    }
+
+    /// The name is taken.
+    pub fn already_exists(what: &GroupResource, name: &str) -> Self {
+        let message = format!("{what} {} already exists", quote(name));
+        Self::new(409, Reason::AlreadyExists, message).about(what, name)
+    }
+
+    /// Every suffix that was tried is taken.
+    pub fn no_unique_name(what: &GroupResource, name: &str) -> Self {
+        let message = format!(
+            "{what} {} already exists, the server was not able to generate a unique name for the object",
+            quote(name)
+        );
+        Self::new(409, Reason::AlreadyExists, message).about(what, name).retry_after(1)
+    }
+
+    /// Somebody else changed the object first, or a precondition does not hold.
+    pub fn conflict(what: &GroupResource, name: &str, why: &str) -> Self {
+        let message = format!("Operation cannot be fulfilled on {what} {}: {why}", quote(name));
+        Self::new(409, Reason::Conflict, message).about(what, name)
+    }
+
+    /// The usual [`conflict`](Self::conflict): the caller's copy is stale.
+    pub fn modified(what: &GroupResource, name: &str) -> Self {
+        const STALE: &str = "the object has been modified; please apply your changes to the latest version and try again";
+        Self::conflict(what, name, STALE)
+    }
+
+    /// Well formed, but with these faults.
+    pub fn invalid(what: &GroupKind, name: &str, faults: &Faults) -> Self {
+        let causes = faults
+            .iter()
+            .map(|it| Cause {
+                reason: it.kind.reason().to_owned(),
+                message: it.body(),
+                field: it.field.clone(),
+            })
+            .collect();
+        let message = format!("{what} {} is invalid: {}", quote(name), faults.summary());
+        let mut status = Self::new(422, Reason::Invalid, message);
+        status.details = Some(Box::new(Details {
+            name: name.to_owned(),
+            group: what.group.clone(),
+            kind: what.kind.clone(),
+            causes,
+            ..Details::default()
+        }));
+        status
+    }
+
+    /// Not to be understood.
+    pub fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(400, Reason::BadRequest, message)
+    }
+
+    /// Not signed in, or not as anybody we know.
+    pub fn unauthorized() -> Self {
+        Self::new(401, Reason::Unauthorized, "Unauthorized")
+    }
+
+    /// Not allowed; `why` follows "is forbidden: ".
+    pub fn forbidden(what: &GroupResource, name: &str, why: &str) -> Self {
+        let message = match (what.resource.as_str(), name) {
+            ("", _) => format!("forbidden: {why}"),
+            (_, "") => format!("{what} is forbidden: {why}"),
+            (_, name) => format!("{what} {} is forbidden: {why}", quote(name)),
+        };
+        Self::new(403, Reason::Forbidden, message).about(what, name)
+    }
+
+    /// The resource does not have this verb.
+    pub fn method_not_supported(what: &GroupResource, action: &str) -> Self {
+        let message =
+            format!("{action} is not supported on resources of kind {}", quote(&what.to_string()));
+        Self::new(405, Reason::MethodNotAllowed, message).about(what, "")
+    }
+
+    /// The path has no such method at all.
+    pub fn method_not_allowed() -> Self {
+        let message = "the server does not allow this method on the requested resource";
+        Self::new(405, Reason::MethodNotAllowed, message).about(&GroupResource::default(), "")
+    }
+
+    /// The asked-for history is gone: list again.
+    pub fn expired(message: impl Into<String>) -> Self {
+        Self::new(410, Reason::Expired, message)
+    }
+
+    /// Not within the time allowed.
+    pub fn timeout(message: &str, retry_after: u32) -> Self {
+        Self::new(504, Reason::Timeout, format!("Timeout: {message}")).retry_after(retry_after)
+    }
+
+    /// The asked-for revision lies in the future.
+    pub fn revision_too_large(asked: u64, current: u64) -> Self {
+        let message = format!("Too large resource version: {asked}, current: {current}");
+        let mut status = Self::timeout(&message, 1);
+        status.details.get_or_insert_default().causes.push(Cause {
+            reason: "ResourceVersionTooLarge".to_owned(),
+            message: "Too large resource version".to_owned(),
+            field: String::new(),
+        });
+        status
+    }
+
+    /// Come back later.
+    pub fn too_many_requests(message: &str, retry_after: u32) -> Self {
+        Self::new(429, Reason::TooManyRequests, message).retry_after(retry_after)
+    }
+
+    /// The body is over the limit.
+    pub fn too_large(message: &str) -> Self {
+        let message = format!("Request entity too large: {message}");
+        Self::new(413, Reason::RequestEntityTooLarge, message)
+    }
+
+    /// Our fault.
+    pub fn internal(why: impl fmt::Display) -> Self {
+        let why = why.to_string();
+        let message = format!("Internal error occurred: {why}");
+        let mut status = Self::new(500, Reason::InternalError, message);
+        let cause = Cause { message: why, ..Cause::default() };
+        status.details = Some(Box::new(Details { causes: vec![cause], ..Details::default() }));
+        status
+    }
+
+    /// A failure that Kubernetes passes on as it is: code 500, no reason, no details.
+    pub fn unclassified(message: impl Into<String>) -> Self {
+        Self::new(500, Reason::Unknown, message)
+    }
+
+    /// Not now.
+    pub fn unavailable(message: impl Into<String>) -> Self {
+        Self::new(503, Reason::ServiceUnavailable, message)
+    }
+
+    /// The object that goes onto the wire.
+    pub fn to_value(&self) -> Value {
+        let mut body = json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+            "message": self.message, "code": self.code,
+        });
+        if self.reason != Reason::Unknown {
+            body["reason"] = self.reason.as_str().into();
+        }
+        if let Some(details) = &self.details {
+            body["details"] = details.to_value();
+        }
+        body
+    }
+}
+
+impl Details {
+    /// The `details` of a Status.
+    pub fn to_value(&self) -> Value {
+        let mut map = Map::new();
+        for (key, text) in
+            [("name", &self.name), ("group", &self.group), ("kind", &self.kind), ("uid", &self.uid)]
+        {
+            if !text.is_empty() {
+                map.insert(key.to_owned(), text.clone().into());
+            }
+        }
+        if !self.causes.is_empty() {
+            map.insert("causes".to_owned(), self.causes.iter().map(Cause::to_value).collect());
+        }
+        if self.retry_after_seconds > 0 {
+            map.insert("retryAfterSeconds".to_owned(), self.retry_after_seconds.into());
+        }
+        Value::Object(map)
+    }
+}
+
+impl Cause {
+    fn to_value(&self) -> Value {
+        let mut map = Map::new();
+        for (key, text) in
+            [("reason", &self.reason), ("message", &self.message), ("field", &self.field)]
+        {
+            if !text.is_empty() {
+                map.insert(key.to_owned(), text.clone().into());
+            }
+        }
+        Value::Object(map)
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Status {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Path;
+
+    #[test]
+    fn a_missing_object_is_named_with_its_group() {
+        let what = GroupResource::new("apps", "deployments");
+        let body = Status::not_found(&what, "a").to_value();
+        assert_eq!(body["message"], r#"deployments.apps "a" not found"#);
+        assert_eq!(body["details"], json!({"name": "a", "group": "apps", "kind": "deployments"}));
+    }
+
+    #[test]
+    fn every_fault_becomes_a_cause() {
+        let mut faults = Faults::new();
+        faults.required(&Path::root("metadata").child("name"), "name or generateName is required");
+        let status = Status::invalid(&GroupKind::new("", "ConfigMap"), "", &faults);
+        assert_eq!(
+            status.message,
+            r#"ConfigMap "" is invalid: metadata.name: Required value: name or generateName is required"#
+        );
+        assert_eq!(
+            status.to_value()["details"]["causes"][0],
+            json!({"reason": "FieldValueRequired", "field": "metadata.name",
+                "message": "Required value: name or generateName is required"})
+        );
+    }
+}

@@ -1,0 +1,32 @@
+//! The command line, as a table: what there is and what it takes.
+
+use crate::commands::bench::BenchArgs;
+use crate::commands::completion::CompletionArgs;
+use crate::commands::up::UpArgs;
+use clap::{Parser, Subcommand};
+
+const EXAMPLES: &str = "Examples:
+  sampan up                          a control plane on this machine, kept in its data directory
+  sampan up --in-memory              the same, forgotten at the end
+  kubectl get namespaces             (the kubeconfig was written by `sampan up`)
+  sampan bench --objects 1000        how fast it is";
+
+/// The Kubernetes programming paradigm in one binary.
+#[derive(Debug, Parser)]
+#[command(version, about, after_help = EXAMPLES, propagate_version = true)]
+pub(crate) struct Args {
+    /// What to log, as in `info` or `apiserver=debug`; the environment's RUST_LOG has the same
+    /// form.
+    #[arg(long, global = true, value_name = "FILTER")]
+    pub log: Option<String>,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What there is to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Up(UpArgs),
+    Bench(Box<BenchArgs>),
+    Completion(CompletionArgs),
+}

@@ -1,0 +1,173 @@
+//! Load in a closed loop: a number of clients, each sending its next request when it has the
+//! answer to the last.
+
+use anyhow::Result;
+use futures_util::future::join_all;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How many messages of failures are kept; the others are only counted.
+const KEPT_FAILURES: usize = 3;
+
+/// When to stop: after so many operations or so much time, whichever comes first.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bound {
+    /// Operations.
+    pub count: u64,
+    /// Time, after which none is begun.
+    pub time: Duration,
+}
+
+/// One operation among all.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Step {
+    /// Which client it belongs to.
+    pub worker: usize,
+    /// How many that client has done before.
+    pub turn: usize,
+    /// Its number among those of all clients.
+    pub number: u64,
+}
+
+/// What came of it.
+#[derive(Debug, Default)]
+pub(crate) struct Outcome {
+    /// How long each operation took that succeeded.
+    pub latencies: Vec<Duration>,
+    /// Bytes of all answers together.
+    pub bytes: u64,
+    /// How many failed.
+    pub failed: u64,
+    /// What the first of them said.
+    pub failures: Vec<String>,
+    /// From the first to the last.
+    pub wall: Duration,
+}
+
+impl Outcome {
+    /// Takes note of one operation; a success says how many bytes its answer had.
+    pub(crate) fn add(&mut self, latency: Duration, result: Result<u64>) {
+        match result {
+            Ok(bytes) => {
+                self.latencies.push(latency);
+                self.bytes += bytes;
+            }
+            Err(error) => {
+                self.failed += 1;
+                if self.failures.len() < KEPT_FAILURES {
+                    self.failures.push(format!("{error:#}"));
+                }
+            }
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.latencies.extend(other.latencies);
+        self.bytes += other.bytes;
+        self.failed += other.failed;
+        self.failures.extend(other.failures);
+        self.failures.truncate(KEPT_FAILURES);
+    }
+}
+
+/// Runs `operation` with so many clients at once. Nothing goes on after the future is dropped.
+pub(crate) async fn closed_loop<F>(workers: usize, bound: Bound, operation: F) -> Outcome
+where
+    F: AsyncFn(Step) -> Result<u64>,
+{
+    let begun = Instant::now();
+    let next = AtomicU64::new(0);
+    let total = Mutex::new(Outcome::default());
+    let work = |worker: usize| {
+        let (next, total, operation) = (&next, &total, &operation);
+        async move {
+            let mut own = Outcome::default();
+            let mut turn = 0;
+            while begun.elapsed() < bound.time {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                if number >= bound.count {
+                    break;
+                }
+                let sent = Instant::now();
+                let result = operation(Step { worker, turn, number }).await;
+                own.add(sent.elapsed(), result);
+                turn += 1;
+            }
+            total.lock().expect("no client panics while it adds up").merge(own);
+        }
+    };
+    join_all((0..workers).map(work)).await;
+    let mut outcome = total.into_inner().expect("no client panics while it adds up");
+    outcome.wall = begun.elapsed();
+    outcome
+}
+
+/// The latency that the given share of all does not exceed (nearest rank); none of none.
+pub(crate) fn percentile(sorted: &[Duration], percent: usize) -> Option<Duration> {
+    let rank = (sorted.len() * percent).div_ceil(100).max(1);
+    sorted.get(rank - 1).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::bail;
+
+    fn milliseconds(range: std::ops::RangeInclusive<u64>) -> Vec<Duration> {
+        range.map(Duration::from_millis).collect()
+    }
+
+    #[test]
+    fn percentiles_are_values_that_occurred() {
+        let hundred = milliseconds(1..=100);
+        assert_eq!(percentile(&hundred, 50), Some(Duration::from_millis(50)));
+        assert_eq!(percentile(&hundred, 99), Some(Duration::from_millis(99)));
+        assert_eq!(percentile(&hundred, 100), Some(Duration::from_millis(100)));
+        assert_eq!(percentile(&milliseconds(1..=3), 50), Some(Duration::from_millis(2)));
+        assert_eq!(percentile(&milliseconds(7..=7), 99), Some(Duration::from_millis(7)));
+        assert_eq!(percentile(&[], 50), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_operation_is_done_once() {
+        let sum = AtomicU64::new(0);
+        let bound = Bound { count: 100, time: Duration::from_hours(1) };
+        let outcome = closed_loop(7, bound, async |step| {
+            tokio::time::sleep(Duration::from_millis(1 + step.number % 3)).await;
+            sum.fetch_add(step.number, Ordering::Relaxed);
+            Ok(10)
+        })
+        .await;
+        assert_eq!(outcome.latencies.len(), 100);
+        assert_eq!((outcome.bytes, outcome.failed), (1000, 0));
+        assert_eq!(sum.into_inner(), 99 * 100 / 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn time_ends_it_as_well() {
+        let bound = Bound { count: 1_000_000, time: Duration::from_secs(2) };
+        let outcome = closed_loop(2, bound, async |_| {
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            Ok(0)
+        })
+        .await;
+        assert_eq!(outcome.latencies.len(), 8);
+        assert_eq!(outcome.wall.as_secs(), 2);
+    }
+
+    #[tokio::test]
+    async fn failures_are_counted_and_the_first_ones_kept() {
+        let bound = Bound { count: 10, time: Duration::from_hours(1) };
+        let outcome = closed_loop(1, bound, async |step| {
+            if step.number % 2 == 1 {
+                bail!("no {}", step.number);
+            }
+            Ok(0)
+        })
+        .await;
+        assert_eq!((outcome.latencies.len(), outcome.failed), (5, 5));
+        assert_eq!(outcome.failures, ["no 1", "no 3", "no 5"]);
+    }
+}

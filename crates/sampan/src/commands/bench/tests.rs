@@ -1,0 +1,175 @@
+//! The bench against a real server, in memory, and against one that refuses.
+
+use super::*;
+use crate::kubeconfig::{Entry, merge_into};
+use apiserver::{Config, Server};
+use clap::Parser;
+use stage::DEFINITIONS;
+use std::future::pending;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+#[derive(Debug, Parser)]
+struct Line {
+    #[command(flatten)]
+    args: BenchArgs,
+}
+
+fn parse(line: &[&str]) -> Result<BenchArgs, clap::Error> {
+    Line::try_parse_from([&["bench"], line].concat()).map(|line| line.args)
+}
+
+/// A plane, and a kubeconfig that names it.
+async fn plane(directory: &Path) -> (Server, PathBuf) {
+    let listen = Some("127.0.0.1:0".parse().unwrap());
+    let server = Server::start(Config { listen, ..Config::default() }).await.unwrap();
+    let admin = server.admin().unwrap();
+    let entry = Entry {
+        cluster: "plane".to_owned(),
+        server: format!("https://{}", server.address().unwrap()),
+        certificate_authority: server.authority().to_owned(),
+        user: "admin".to_owned(),
+        client_certificate: admin.certificate,
+        client_key: admin.key,
+        context: "plane".to_owned(),
+    };
+    let path = directory.join("config");
+    merge_into(&path, &entry).unwrap();
+    (server, path)
+}
+
+async fn bench(path: &Path, line: &[&str]) -> Result<(Report, Result<()>)> {
+    let path = path.to_str().unwrap();
+    let args = parse(&[&["--kubeconfig", path], line].concat()).unwrap();
+    measure(&args, pending).await
+}
+
+/// The names of all objects of a collection that belong to a bench.
+async fn names(path: &Path, collection: &str) -> Vec<String> {
+    let args = parse(&["--kubeconfig", path.to_str().unwrap()]).unwrap();
+    let tasks = Tasks::new();
+    let pool = Pool::connect(&endpoint(&args).unwrap(), 1, 1, &tasks).await.unwrap();
+    let list: Value = serde_json::from_slice(&pool.get(collection).await.unwrap()).unwrap();
+    let items = list["items"].as_array().unwrap();
+    let names = items.iter().map(|it| it["metadata"]["name"].as_str().unwrap().to_owned());
+    names.filter(|it| it.contains("bench-")).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn everything_is_measured_and_nothing_stays_behind() {
+    let directory = tempfile::tempdir().unwrap();
+    let (server, path) = plane(directory.path()).await;
+    let own = std::process::id().to_string();
+    let line = ["--objects", "10", "--concurrency", "1,4", "--watchers", "3,120", "--pid", &own];
+    let (report, ended) = bench(&path, &line).await.unwrap();
+    ended.unwrap();
+    assert_eq!(report.failures, Vec::<String>::new());
+    let rows: Vec<String> = report
+        .rows
+        .iter()
+        .map(|it| format!("{} {} {} {}", it.resource, it.operation, it.concurrency, it.count))
+        .collect();
+    let mut expected = vec!["definitions register 1 5".to_owned()];
+    for resource in ["configmaps", "widgets"] {
+        for operation in ["create", "get", "list", "update", "patch", "delete"] {
+            for clients in [1, 4] {
+                let count = if operation == "list" { 2 * clients } else { 10 };
+                expected.push(format!("{resource} {operation} {clients} {count}"));
+            }
+        }
+    }
+    expected.extend(["widgets watch 3 30".to_owned(), "widgets watch 120 1200".to_owned()]);
+    assert_eq!(rows, expected);
+    assert!(report.rows.iter().all(|it| it.p99_ms >= it.p50_ms && it.per_second > 0.0));
+    assert!(report.rows.iter().all(|it| it.server_cpu_us.is_some() && it.memory_bytes.is_some()));
+    let list = report.rows.iter().find(|it| it.operation == "list").unwrap();
+    assert!(list.bytes.unwrap() > 10.0 * 1024.0, "a list has all objects");
+    assert_eq!(names(&path, DEFINITIONS).await, Vec::<String>::new());
+    server.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_interrupted_bench_removes_what_it_made() {
+    let directory = tempfile::tempdir().unwrap();
+    let (server, path) = plane(directory.path()).await;
+    let was_interrupted = AtomicBool::new(false);
+    let interrupt = async || {
+        if was_interrupted.swap(true, Ordering::Relaxed) {
+            return pending().await;
+        }
+        while names(&path, "/api/v1/configmaps").await.is_empty() {}
+        Ok(())
+    };
+    let line = ["--kubeconfig", path.to_str().unwrap(), "--objects", "100000"];
+    let (_, ended) = measure(&parse(&line).unwrap(), interrupt).await.unwrap();
+    assert_eq!(ended.unwrap_err().to_string(), "interrupted");
+    assert_eq!(names(&path, "/api/v1/configmaps").await, Vec::<String>::new());
+    assert_eq!(names(&path, DEFINITIONS).await, Vec::<String>::new());
+    server.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn operations_that_are_not_measured_are_done_only_as_needed() {
+    let directory = tempfile::tempdir().unwrap();
+    let (server, path) = plane(directory.path()).await;
+    let line = ["--objects", "6", "--concurrency", "8,2,8", "--operations", "get", "--resources"];
+    let (report, ended) = bench(&path, &[&line[..], &["configmaps"]].concat()).await.unwrap();
+    ended.unwrap();
+    let rows: Vec<_> = report.rows.iter().map(|it| (it.operation, it.concurrency)).collect();
+    assert_eq!(rows, [("get", 8), ("get", 2)]);
+    server.stop().await.unwrap();
+}
+
+/// A kubeconfig for a server that is not there.
+fn elsewhere(directory: &Path, url: &str) -> PathBuf {
+    let path = directory.join("config");
+    let text = format!(
+        "{{current-context: a, contexts: [{{name: a, context: {{cluster: a}}}}], \
+         clusters: [{{name: a, cluster: {{server: '{url}'}}}}]}}"
+    );
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+#[tokio::test]
+async fn a_server_elsewhere_is_refused_unless_allowed() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = elsewhere(directory.path(), "http://10.9.8.7:6443");
+    let error = bench(&path, &[]).await.unwrap_err().to_string();
+    assert!(error.contains("10.9.8.7:6443 is not on this machine"), "{error}");
+    assert!(error.contains("--allow-remote"), "{error}");
+    let allowed = parse(&["--allow-remote", "--kubeconfig", path.to_str().unwrap()]).unwrap();
+    assert!(!endpoint(&allowed).unwrap().is_loopback());
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_answer_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    let error = bench(&elsewhere(directory.path(), &url), &[]).await.unwrap_err().to_string();
+    assert!(error.contains(&format!("cannot connect to {url}")), "{error}");
+}
+
+#[test]
+fn numbers_out_of_bounds_are_refused() {
+    for line in [
+        ["--concurrency", "0"],
+        ["--concurrency", "1,5000"],
+        ["--watchers", "10001"],
+        ["--objects", "many"],
+        ["--seconds", "0"],
+        ["--operations", "dance"],
+    ] {
+        assert!(parse(&line).is_err(), "{line:?}");
+    }
+}
+
+#[test]
+fn the_defaults_measure_everything() {
+    let args = parse(&[]).unwrap();
+    assert_eq!(args.operations, Operation::value_variants());
+    assert_eq!((args.concurrency.as_slice(), args.objects), ([1, 16, 64].as_slice(), 1000));
+    assert_eq!(rows(&args), 2 * 3 * 6 + 3 + 1);
+}

@@ -1,0 +1,233 @@
+//! Reads and writes of one resource: for each number of clients, objects are created, used, and
+//! deleted again, so that every list is of the same length.
+
+use super::Operation;
+use super::load::{Bound, Outcome, Step, closed_loop};
+use super::objects::{Sample, resource_version};
+use super::pool::{JSON, MERGE_PATCH};
+use super::report::{Report, Title};
+use super::session::Session;
+use anyhow::{Result, bail};
+use http::Method;
+use std::sync::Mutex;
+use std::time::Duration;
+
+/// How many clients prepare and tidy up what is not measured.
+const HELPERS: usize = 16;
+
+/// A list is as much work as all of its objects: there is one for so many operations of others.
+const OPERATIONS_PER_LIST: u64 = 20;
+
+/// The workload of one resource.
+pub(crate) struct Workload<'a> {
+    /// What it runs in.
+    pub session: &'a Session<'a>,
+    /// What it writes.
+    pub sample: &'a Sample,
+    /// What is measured; the others are done only as far as these need them.
+    pub operations: &'a [Operation],
+}
+
+/// An object that may be there.
+struct Slot {
+    name: String,
+    path: String,
+    /// The version that was seen last; none when the object is not there. Only one client at a
+    /// time writes an object, so this lock is never waited for.
+    version: Mutex<Option<String>>,
+}
+
+impl Workload<'_> {
+    /// Measures with each number of clients.
+    pub(crate) async fn run(&self, concurrencies: &[usize], report: &mut Report) -> Result<()> {
+        let time = self.session.bound.time;
+        let mut slots = Vec::new();
+        for &clients in concurrencies {
+            if self.measures(Operation::Create) {
+                self.delete_quietly(slots).await?;
+                slots = self.slots(clients);
+                let title = self.title(Operation::Create, clients);
+                self.session.measure(report, title, self.create(clients, &slots, time)).await;
+            } else if slots.is_empty() {
+                slots = self.slots(clients);
+                succeed(&self.create(HELPERS, &slots, Duration::MAX).await)?;
+            }
+            slots.retain(Slot::is_there);
+            if slots.is_empty() {
+                bail!(
+                    "no {} could be created: {}",
+                    self.sample.resource,
+                    report.failures.join(", ")
+                );
+            }
+            for operation in [Operation::Get, Operation::List, Operation::Update, Operation::Patch]
+            {
+                if self.measures(operation) {
+                    let work = self.repeat(operation, clients, &slots);
+                    self.session.measure(report, self.title(operation, clients), work).await;
+                }
+            }
+            if self.measures(Operation::Delete) {
+                let title = self.title(Operation::Delete, clients);
+                self.session.measure(report, title, self.delete(clients, &slots, time)).await;
+                slots.retain(Slot::is_there);
+                self.delete_quietly(std::mem::take(&mut slots)).await?;
+            }
+        }
+        self.delete_quietly(slots).await
+    }
+
+    fn measures(&self, operation: Operation) -> bool {
+        self.operations.contains(&operation)
+    }
+
+    fn title(&self, operation: Operation, concurrency: usize) -> Title {
+        Title { resource: self.sample.resource, operation: operation.name(), concurrency }
+    }
+
+    fn slots(&self, clients: usize) -> Vec<Slot> {
+        let slot = |number: u64| {
+            let name = format!("bench-{clients}-{number:06}");
+            let path = format!("{}/{name}", self.sample.collection);
+            Slot { name, path, version: Mutex::default() }
+        };
+        (0..self.session.bound.count).map(slot).collect()
+    }
+
+    async fn create(&self, clients: usize, slots: &[Slot], time: Duration) -> Outcome {
+        closed_loop(clients, Bound { count: slots.len() as u64, time }, async |step| {
+            let slot = slot_of_number(slots, step);
+            let body = self.sample.body(&slot.name, None, self.session.next_mark());
+            slot.write(self, Method::POST, &self.sample.collection, JSON, body).await
+        })
+        .await
+    }
+
+    async fn delete(&self, clients: usize, slots: &[Slot], time: Duration) -> Outcome {
+        closed_loop(clients, Bound { count: slots.len() as u64, time }, async |step| {
+            let slot = slot_of_number(slots, step);
+            let answer = self.session.pool.delete(&slot.path).await?;
+            slot.set_version(None);
+            Ok(answer.len() as u64)
+        })
+        .await
+    }
+
+    async fn repeat(&self, operation: Operation, clients: usize, slots: &[Slot]) -> Outcome {
+        let (pool, sample, bound) = (self.session.pool, self.sample, self.session.bound);
+        // An object has one writer at a time: more clients than objects would only collide.
+        let clients = clients.min(slots.len());
+        match operation {
+            Operation::Get => {
+                let get = async |step| pool.drain(&slot_of_worker(slots, clients, step).path).await;
+                closed_loop(clients, bound, get).await
+            }
+            Operation::List => {
+                let count = (bound.count / OPERATIONS_PER_LIST).max(2 * clients as u64);
+                let list = async |_| pool.drain(&sample.collection).await;
+                closed_loop(clients, Bound { count, ..bound }, list).await
+            }
+            Operation::Update => {
+                let update = async |step| {
+                    let slot = slot_of_worker(slots, clients, step);
+                    let version = slot.version();
+                    let mark = self.session.next_mark();
+                    let body = sample.body(&slot.name, version.as_deref(), mark);
+                    slot.write(self, Method::PUT, &slot.path, JSON, body).await
+                };
+                closed_loop(clients, bound, update).await
+            }
+            _ => {
+                let patch = async |step| {
+                    let slot = slot_of_worker(slots, clients, step);
+                    let body = sample.patch(self.session.next_mark());
+                    slot.write(self, Method::PATCH, &slot.path, MERGE_PATCH, body).await
+                };
+                closed_loop(clients, bound, patch).await
+            }
+        }
+    }
+
+    /// Deletes without measuring, whatever time it takes.
+    async fn delete_quietly(&self, slots: Vec<Slot>) -> Result<()> {
+        self.session.progress.set_message(format!("deleting {}", self.sample.resource));
+        succeed(&self.delete(HELPERS, &slots, Duration::MAX).await)
+    }
+}
+
+impl Slot {
+    fn is_there(&self) -> bool {
+        self.version().is_some()
+    }
+
+    fn version(&self) -> Option<String> {
+        self.version.lock().expect("nobody panics with it").clone()
+    }
+
+    fn set_version(&self, version: Option<String>) {
+        *self.version.lock().expect("nobody panics with it") = version;
+    }
+
+    /// Sends the object and keeps the version that it has now.
+    async fn write(
+        &self,
+        workload: &Workload<'_>,
+        method: Method,
+        path: &str,
+        content_type: &'static str,
+        body: String,
+    ) -> Result<u64> {
+        let answer = workload.session.pool.call(method, path, content_type, body).await?;
+        self.set_version(Some(resource_version(&answer)?));
+        Ok(answer.len() as u64)
+    }
+}
+
+/// Each number has an object of its own.
+fn slot_of_number(slots: &[Slot], step: Step) -> &Slot {
+    &slots[usize::try_from(step.number).expect("a number below the count of slots")]
+}
+
+/// Each client has objects of its own, which it takes in turn.
+fn slot_of_worker(slots: &[Slot], workers: usize, step: Step) -> &Slot {
+    let own = (slots.len() - step.worker).div_ceil(workers);
+    &slots[step.worker + workers * (step.turn % own)]
+}
+
+/// Work that is not measured has to succeed.
+fn succeed(outcome: &Outcome) -> Result<()> {
+    match outcome.failures.first() {
+        Some(failure) => bail!("{failure}"),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn no_two_clients_share_an_object_and_none_is_left_out() {
+        let slots: Vec<Slot> = (0..10)
+            .map(|number| Slot {
+                name: number.to_string(),
+                path: String::new(),
+                version: Mutex::default(),
+            })
+            .collect();
+        for workers in [1, 3, 4, 10] {
+            let mut all = BTreeSet::new();
+            for worker in 0..workers {
+                let of = |turn| {
+                    let step = Step { worker, turn, number: 0 };
+                    slot_of_worker(&slots, workers, step).name.clone()
+                };
+                let own: BTreeSet<String> = (0..20).map(of).collect();
+                assert!(all.is_disjoint(&own), "{workers} workers");
+                all.extend(own);
+            }
+            assert_eq!(all.len(), slots.len(), "{workers} workers");
+        }
+    }
+}

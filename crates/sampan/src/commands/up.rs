@@ -1,0 +1,154 @@
+//! `sampan up`: starts a plane, tells the user how to reach it, and stops it cleanly.
+
+use crate::kubeconfig::{self, Entry};
+use crate::output::{note, say};
+use anyhow::{Context, Result, bail};
+use apiserver::authentication::token::TokenFile;
+use apiserver::{Config, Server, StoreConfig};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::Instant;
+
+const EXAMPLES: &str = "Examples:
+  sampan up                                   keeps its objects in the data directory
+  sampan up --in-memory --listen 127.0.0.1:0  for a test: forgets everything, on a free port
+  sampan up --data-dir ./plane --kubeconfig ./kubeconfig
+  kubectl --kubeconfig ./kubeconfig get namespaces";
+
+/// The name of our cluster, user and context in a kubeconfig.
+const NAME: &str = "sampan";
+
+/// Start a control plane and run it until it is told to stop
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct UpArgs {
+    /// Where to listen; port 0 picks a free one
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6443")]
+    listen: SocketAddr,
+    /// Where to keep objects and certificates [default: the platform's data directory for sampan]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["in_memory", "etcd"])]
+    data_dir: Option<PathBuf>,
+    /// Keep nothing: everything is gone at the end
+    #[arg(long, conflicts_with = "etcd")]
+    in_memory: bool,
+    /// Keep objects in an etcd cluster (not served yet)
+    #[arg(long, value_name = "URL", value_delimiter = ',')]
+    etcd: Vec<String>,
+    /// The kubeconfig to write; an existing one is merged into [default: $KUBECONFIG or
+    /// ~/.kube/config]
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// How many simulated nodes to run (only 0 is served yet)
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    nodes: usize,
+    /// Which controllers to run: `none`, `*` for all there are, or a list (there are none yet)
+    #[arg(long, value_name = "LIST", default_value = "*", value_delimiter = ',')]
+    controllers: Vec<String>,
+    /// Which operators to run beside it (none is served yet)
+    #[arg(long, value_name = "OPERATOR", value_delimiter = ',')]
+    with: Vec<String>,
+    /// Bearer tokens, one `token,user,uid,"group1,group2"` a line
+    #[arg(long, value_name = "FILE")]
+    token_auth_file: Option<PathBuf>,
+    /// The network from which services get their addresses
+    #[arg(long, value_name = "CIDR", default_value = "10.0.0.0/24")]
+    service_cidr: String,
+}
+
+/// Runs a plane until SIGINT or SIGTERM.
+pub(crate) async fn run(args: UpArgs, started: Instant) -> Result<()> {
+    refuse_what_is_not_there(&args)?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let server = Server::start(config(&args)?).await?;
+    let address = server.address().context("the server does not listen")?;
+    let url = format!("https://{address}");
+    let path = write_kubeconfig(&args, &server, &url)?;
+    say(&format!("{url}"));
+    note(&format!("kubeconfig {} (context {NAME})", path.display()));
+    say(&format!("ready in {} ms", milliseconds(started.elapsed())));
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+    }
+    note("stopping");
+    server.stop().await.context("some tasks did not stop in time")
+}
+
+/// What is promised but not built yet is an error, never a silent success.
+fn refuse_what_is_not_there(args: &UpArgs) -> Result<()> {
+    if !args.etcd.is_empty() {
+        bail!("--etcd is not served yet: leave it out to use the embedded store");
+    }
+    if args.nodes > 0 {
+        bail!("--nodes is not served yet: only --nodes 0");
+    }
+    if let Some(operator) = args.with.first() {
+        bail!("there is no operator {operator:?} yet: leave --with out");
+    }
+    if let Some(name) = args.controllers.iter().find(|it| !matches!(it.as_str(), "*" | "none")) {
+        bail!("there is no controller {name:?} yet: use --controllers none");
+    }
+    Ok(())
+}
+
+fn config(args: &UpArgs) -> Result<Config> {
+    let store = if args.in_memory {
+        StoreConfig::Memory
+    } else {
+        StoreConfig::Embedded(match &args.data_dir {
+            Some(directory) => directory.clone(),
+            None => default_data_dir()?,
+        })
+    };
+    let tokens = match &args.token_auth_file {
+        Some(path) => TokenFile::read(path)?,
+        None => TokenFile::default(),
+    };
+    Ok(Config {
+        listen: Some(args.listen),
+        store,
+        tokens,
+        service_cidr: args.service_cidr.clone(),
+        ..Config::default()
+    })
+}
+
+/// `$XDG_DATA_HOME/sampan`, or what the platform has in its place.
+fn default_data_dir() -> Result<PathBuf> {
+    let from = |name: &str| std::env::var_os(name).filter(|it| !it.is_empty()).map(PathBuf::from);
+    let home = || from("HOME");
+    let directory = if cfg!(target_os = "macos") {
+        home().map(|it| it.join("Library/Application Support"))
+    } else {
+        from("XDG_DATA_HOME").or_else(|| home().map(|it| it.join(".local/share")))
+    };
+    let directory =
+        directory.context("there is no home directory: use --data-dir or --in-memory")?;
+    Ok(directory.join("sampan"))
+}
+
+fn write_kubeconfig(args: &UpArgs, server: &Server, url: &str) -> Result<PathBuf> {
+    let path = match &args.kubeconfig {
+        Some(path) => path.clone(),
+        None => kubeconfig::default_path()?,
+    };
+    let admin = server.admin()?;
+    let entry = Entry {
+        cluster: NAME.to_owned(),
+        server: url.to_owned(),
+        certificate_authority: server.authority().to_owned(),
+        user: NAME.to_owned(),
+        client_certificate: admin.certificate,
+        client_key: admin.key,
+        context: NAME.to_owned(),
+    };
+    kubeconfig::merge_into(&path, &entry)?;
+    Ok(path)
+}
+
+fn milliseconds(duration: Duration) -> String {
+    format!("{:.1}", duration.as_secs_f64() * 1000.0)
+}

@@ -1,0 +1,220 @@
+//! What kubeconfigs are read and written.
+
+use super::merge::merge_and_switch;
+use super::*;
+use std::os::unix::fs::PermissionsExt;
+use tempfile::TempDir;
+
+const SHARED: &str = r#"
+apiVersion: v1
+kind: Config
+preferences: {colors: true}
+current-context: work
+clusters:
+- name: work
+  cluster: {server: "https://work.example:6443", certificate-authority: pki/ca.crt}
+- name: lab
+  cluster: {server: "https://lab.example", insecure-skip-tls-verify: true, tls-server-name: lab}
+contexts:
+- name: work
+  context: {cluster: work, user: ada, namespace: team}
+- name: lab
+  context: {cluster: lab, user: robot}
+- name: cloud
+  context: {cluster: lab, user: cloud}
+- name: anonymous
+  context: {cluster: lab}
+- name: torn
+  context: {cluster: lab, user: nobody}
+users:
+- name: ada
+  user: {client-certificate-data: Q0VSVA==, client-key-data: S0VZ}
+- name: robot
+  user: {token: stale, tokenFile: token}
+- name: cloud
+  user: {exec: {command: login}}
+"#;
+
+struct Home {
+    directory: TempDir,
+}
+
+impl Home {
+    fn with(text: &str) -> Self {
+        let home = Self { directory: tempfile::tempdir().unwrap() };
+        fs::write(home.config(), text).unwrap();
+        fs::create_dir(home.directory.path().join("pki")).unwrap();
+        fs::write(home.directory.path().join("pki/ca.crt"), "CA").unwrap();
+        fs::write(home.directory.path().join("token"), "fresh\n").unwrap();
+        home
+    }
+
+    fn config(&self) -> PathBuf {
+        self.directory.path().join("config")
+    }
+
+    fn resolve(&self, context: Option<&str>) -> Result<Access, Error> {
+        resolve(&self.config(), context)
+    }
+
+    fn document(&self) -> Value {
+        Value::Object(parse(&self.config(), &fs::read(self.config()).unwrap()).unwrap())
+    }
+}
+
+fn entry() -> Entry {
+    Entry {
+        cluster: "sampan".to_owned(),
+        server: "https://127.0.0.1:6443".to_owned(),
+        certificate_authority: "OUR CA".to_owned(),
+        user: "sampan-admin".to_owned(),
+        client_certificate: "OUR CERT".to_owned(),
+        client_key: "OUR KEY".to_owned(),
+        context: "sampan".to_owned(),
+    }
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+#[test]
+fn the_current_context_is_followed_to_its_cluster_and_user() {
+    let access = Home::with(SHARED).resolve(None).unwrap();
+    assert_eq!(access.server, "https://work.example:6443");
+    assert_eq!(access.certificate_authority.as_deref(), Some(b"CA".as_slice()));
+    let identity = access.identity.unwrap();
+    assert_eq!((identity.certificate, identity.key), (b"CERT".to_vec(), b"KEY".to_vec()));
+    assert_eq!((access.token, access.insecure), (None, false));
+    assert_eq!(access.namespace, "team");
+}
+
+#[test]
+fn a_named_context_wins_and_a_token_file_wins_over_a_token() {
+    let access = Home::with(SHARED).resolve(Some("lab")).unwrap();
+    assert_eq!(access.server, "https://lab.example");
+    assert_eq!(access.token.as_deref(), Some("fresh"));
+    assert_eq!(access.tls_server_name.as_deref(), Some("lab"));
+    assert!(access.insecure && access.identity.is_none());
+    assert_eq!(access.namespace, "default");
+}
+
+#[test]
+fn a_context_without_a_user_is_anonymous() {
+    let access = Home::with(SHARED).resolve(Some("anonymous")).unwrap();
+    assert!(access.identity.is_none() && access.token.is_none());
+}
+
+#[track_caller]
+fn check_refusal(text: &str, context: Option<&str>, expected: &str) {
+    let error = Home::with(text).resolve(context).unwrap_err().to_string();
+    assert!(error.contains(expected), "{error}");
+}
+
+#[test]
+fn what_cannot_be_resolved_says_why() {
+    check_refusal(SHARED, Some("home"), r#"no context "home"; it has: work, lab, cloud"#);
+    check_refusal(SHARED, Some("torn"), r#"no user "nobody"; it has: ada, robot, cloud"#);
+    check_refusal(SHARED, Some("cloud"), r#"logs in by "exec", which is not supported"#);
+    check_refusal("", None, "no current context");
+    check_refusal("current-context: a", None, r#"no context "a"; it has: none"#);
+    check_refusal("a: [", None, "is not valid YAML");
+    check_refusal("- a", None, "is not a map");
+    check_refusal(&SHARED.replace("S0VZ", "'!'"), None, "client-key-data is not base64");
+    check_refusal(&SHARED.replace(", client-key-data: S0VZ", ""), None, "without its key");
+    check_refusal(&SHARED.replace("pki/ca.crt", "gone.crt"), None, "gone.crt");
+}
+
+#[test]
+fn the_first_file_of_the_variable_is_the_default() {
+    let home = || Some(PathBuf::from("/home/ada"));
+    let chosen = |variable: Option<&str>| choose_path(variable.map(OsStr::new), home());
+    assert_eq!(chosen(Some(":/a:/b")).unwrap(), Path::new("/a"));
+    assert_eq!(chosen(Some("")).unwrap(), Path::new("/home/ada/.kube/config"));
+    assert_eq!(chosen(None).unwrap(), Path::new("/home/ada/.kube/config"));
+    assert!(matches!(choose_path(None, None), Err(Error::NoHome)));
+}
+
+#[test]
+fn a_new_file_is_private_and_resolves_to_what_was_written() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a/b/config");
+    merge_into(&path, &entry()).unwrap();
+    assert_eq!(mode(&path), 0o600);
+    assert_eq!(mode(path.parent().unwrap()), 0o700);
+    let access = resolve(&path, None).unwrap();
+    assert_eq!(access.server, "https://127.0.0.1:6443");
+    assert_eq!(access.certificate_authority.as_deref(), Some(b"OUR CA".as_slice()));
+    assert_eq!(access.identity.unwrap().key, b"OUR KEY");
+    let names: Vec<_> = fs::read_dir(path.parent().unwrap()).unwrap().collect();
+    assert_eq!(names.len(), 1, "nothing temporary stays behind");
+}
+
+#[test]
+fn a_merge_leaves_everything_else_as_it_was() {
+    let home = Home::with(SHARED);
+    let before = home.document();
+    fs::set_permissions(home.config(), fs::Permissions::from_mode(0o644)).unwrap();
+    merge_into(&home.config(), &entry()).unwrap();
+    let mut after = home.document();
+    assert_eq!(mode(&home.config()), 0o600);
+    assert_eq!(home.resolve(Some("sampan")).unwrap().server, "https://127.0.0.1:6443");
+    for list in ["clusters", "contexts", "users"] {
+        after[list].as_array_mut().unwrap().pop();
+    }
+    assert_eq!(after, before);
+}
+
+#[test]
+fn a_second_merge_renews_our_entries_and_keeps_the_chosen_namespace() {
+    let home = Home::with(SHARED);
+    merge_into(&home.config(), &entry()).unwrap();
+    let chosen = fs::read_to_string(home.config()).unwrap();
+    let chosen = chosen.replace("    user: sampan-admin", "    namespace: mine\n    user: x");
+    fs::write(home.config(), chosen).unwrap();
+    let moved = Entry { server: "https://127.0.0.1:7443".to_owned(), ..entry() };
+    merge_into(&home.config(), &moved).unwrap();
+    assert_eq!(home.document()["clusters"].as_array().unwrap().len(), 3);
+    let access = home.resolve(Some("sampan")).unwrap();
+    assert_eq!(access.server, "https://127.0.0.1:7443");
+    assert_eq!(access.namespace, "mine");
+    assert!(access.identity.is_some());
+}
+
+#[test]
+fn the_current_context_changes_on_request_only() {
+    let home = Home::with(SHARED);
+    merge_into(&home.config(), &entry()).unwrap();
+    assert_eq!(home.document()["current-context"], "work");
+    merge_and_switch(&home.config(), &entry()).unwrap();
+    assert_eq!(home.document()["current-context"], "sampan");
+}
+
+#[test]
+fn an_empty_file_or_empty_lists_are_filled() {
+    for text in ["", "clusters: null\nusers: []\ncurrent-context: ''\n"] {
+        let home = Home::with(text);
+        merge_into(&home.config(), &entry()).unwrap();
+        assert_eq!(home.resolve(None).unwrap().server, "https://127.0.0.1:6443");
+    }
+}
+
+#[test]
+fn a_file_that_does_not_parse_is_refused_and_left_alone() {
+    for text in ["clusters: [", "- a", "clusters: {}", "users: [1]"] {
+        let home = Home::with(text);
+        let error = merge_into(&home.config(), &entry()).unwrap_err().to_string();
+        assert!(error.contains("config is not"), "{error}");
+        assert_eq!(fs::read_to_string(home.config()).unwrap(), text);
+    }
+}
+
+#[test]
+fn a_link_stays_a_link_and_its_target_is_rewritten() {
+    let home = Home::with(SHARED);
+    let link = home.directory.path().join("link");
+    std::os::unix::fs::symlink(home.config(), &link).unwrap();
+    merge_into(&link, &entry()).unwrap();
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert_eq!(home.resolve(Some("sampan")).unwrap().server, "https://127.0.0.1:6443");
+}

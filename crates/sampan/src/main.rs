@@ -1,0 +1,54 @@
+//! `sampan`: the API server, the controller runtime and the toolkit, in one binary.
+
+mod args;
+mod commands;
+mod kubeconfig;
+mod output;
+
+use args::{Args, Command};
+use clap::Parser;
+use std::process::ExitCode;
+use tracing_subscriber::EnvFilter;
+
+// Thousands of small objects come and go; the system's allocator keeps much more of what they used.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let started = tokio::time::Instant::now();
+    let args = Args::parse();
+    log(args.log.as_deref());
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            output::fail(&anyhow::Error::from(error).context("cannot start the runtime"));
+            return ExitCode::FAILURE;
+        }
+    };
+    let result = runtime.block_on(async {
+        match args.command {
+            Command::Up(args) => commands::up::run(args, started).await,
+            Command::Bench(args) => commands::bench::run(*args).await,
+            Command::Completion(args) => {
+                commands::completion::run(&args);
+                Ok(())
+            }
+        }
+    });
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            output::fail(&error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Logs go to standard error; warnings unless somebody wants more.
+fn log(filter: Option<&str>) {
+    let filter = match filter {
+        Some(filter) => EnvFilter::new(filter),
+        None => EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn")),
+    };
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+}

@@ -1,0 +1,78 @@
+//! What a person meets at the command line: starting, stopping, and what goes wrong.
+
+use crate::plane::{Plane, SAMPAN};
+use std::process::{Command, Output, Stdio};
+
+fn sampan(arguments: &[&str]) -> Output {
+    Command::new(SAMPAN).args(arguments).stdin(Stdio::null()).output().unwrap()
+}
+
+fn error_of(arguments: &[&str]) -> String {
+    let output = sampan(arguments);
+    assert!(!output.status.success(), "{arguments:?} succeeded");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+fn signal(plane: &Plane, name: &str) {
+    let id = plane.process.id().to_string();
+    assert!(Command::new("kill").args(["-s", name, &id]).status().unwrap().success());
+}
+
+#[test]
+fn a_plane_stops_cleanly_when_it_is_asked_to() {
+    for name in ["INT", "TERM"] {
+        let mut plane = Plane::in_memory();
+        let (code, _) = plane.client().send("GET", "/readyz", None).unwrap();
+        assert_eq!(code, 200);
+        signal(&plane, name);
+        assert_eq!(plane.process.wait().unwrap().code(), Some(0), "after {name}");
+    }
+}
+
+#[test]
+fn a_kubeconfig_is_private_and_merged_into() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("kubeconfig");
+    let mine = "apiVersion: v1\nkind: Config\ncurrent-context: mine\nclusters:\n- name: mine\n  cluster: {server: 'https://example.com'}\ncontexts: []\nusers: []\n";
+    std::fs::write(&path, mine).unwrap();
+    let plane = Plane::embedded(directory.path());
+    let text = std::fs::read_to_string(&plane.kubeconfig).unwrap();
+    assert!(text.contains("https://example.com") && text.contains(&plane.url), "{text}");
+    let mode = std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(&path).unwrap());
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
+fn a_data_directory_that_is_in_use_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let _plane = Plane::embedded(directory.path());
+    let data = directory.path().join("data");
+    let other = directory.path().join("other");
+    let error = error_of(&[
+        "up",
+        "--listen",
+        "127.0.0.1:0",
+        "--data-dir",
+        data.to_str().unwrap(),
+        "--kubeconfig",
+        other.to_str().unwrap(),
+    ]);
+    assert!(error.contains("data") && error.contains("lock"), "{error}");
+}
+
+#[test]
+fn what_is_not_there_yet_is_refused_by_name() {
+    assert!(error_of(&["up", "--etcd", "http://127.0.0.1:2379"]).contains("--etcd"));
+    assert!(error_of(&["up", "--nodes", "3"]).contains("--nodes"));
+    assert!(error_of(&["up", "--with", "network"]).contains("network"));
+    assert!(error_of(&["up", "--controllers", "deployment"]).contains("deployment"));
+    assert!(error_of(&["up", "--in-memory", "--data-dir", "x"]).contains("cannot be used with"));
+}
+
+#[test]
+fn a_port_that_is_taken_is_told() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let error = error_of(&["up", "--in-memory", "--listen", &address]);
+    assert!(error.contains(&address) && error.contains("in use"), "{error}");
+}

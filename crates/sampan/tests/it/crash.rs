@@ -1,0 +1,177 @@
+//! Killed with -9 under load, over and over: what was acknowledged is there, no revision is used
+//! twice, and a watch that is resumed has no gap.
+
+use crate::http::Client;
+use crate::plane::Plane;
+use machinery::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+const KILLS: u64 = 100;
+const WRITERS: u64 = 4;
+const COLLECTION: &str = "/api/v1/namespaces/default/configmaps";
+
+/// What a writer knows of its objects.
+#[derive(Default)]
+struct Ledger {
+    /// The last acknowledged state of each name: its value, or None for deleted.
+    acknowledged: BTreeMap<String, Option<String>>,
+    /// What was under way when the plane died: it may have happened or not.
+    uncertain: BTreeMap<String, Option<String>>,
+    /// Every acknowledged revision that left an object behind.
+    revisions: BTreeSet<u64>,
+}
+
+#[test]
+fn a_hundred_power_cuts_lose_nothing_that_was_acknowledged() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut ledgers: Vec<Ledger> = (0..WRITERS).map(|_| Ledger::default()).collect();
+    let mut seen = BTreeSet::new();
+    let mut highest = 0;
+    let mut resume = None;
+    for round in 0..KILLS {
+        let plane = Plane::embedded(directory.path());
+        check(&mut plane.client(), &mut ledgers, round);
+        let first = resume.unwrap_or_else(|| current_revision(&mut plane.client()));
+        let watcher = watch(plane.client(), first);
+        let stop = Arc::new(AtomicBool::new(false));
+        let writers: Vec<_> = ledgers
+            .drain(..)
+            .enumerate()
+            .map(|(index, ledger)| {
+                let (client, stop) = (plane.client(), Arc::clone(&stop));
+                thread::spawn(move || write(client, ledger, index as u64, round, &stop))
+            })
+            .collect();
+        wait(5 + round * 7 % 40);
+        plane.kill();
+        stop.store(true, Ordering::Relaxed);
+        ledgers = writers.into_iter().map(|it| it.join().unwrap()).collect();
+        let (events, last) = watcher.join().unwrap();
+        resume = Some(last);
+        seen.extend(events);
+        highest = assert_fresh(&ledgers, highest, round);
+    }
+    let plane = Plane::embedded(directory.path());
+    check(&mut plane.client(), &mut ledgers, KILLS);
+    let acknowledged: BTreeSet<u64> = ledgers.iter().flat_map(|it| it.revisions.clone()).collect();
+    assert!(acknowledged.len() as u64 > KILLS, "the writers did not write");
+    seen.extend(drain(&plane.client(), resume.unwrap()));
+    let missed: Vec<_> = acknowledged.difference(&seen).collect();
+    assert!(missed.is_empty(), "the watch missed {missed:?}");
+}
+
+/// A moment for the writers; there is no condition to wait for, the kill is to come anywhere.
+fn wait(milliseconds: u64) {
+    let (_sender, receiver) = std::sync::mpsc::channel::<()>();
+    let _ = receiver.recv_timeout(Duration::from_millis(milliseconds));
+}
+
+/// Every revision of this round is newer than all of the rounds before.
+fn assert_fresh(ledgers: &[Ledger], highest: u64, round: u64) -> u64 {
+    let all: BTreeSet<u64> = ledgers.iter().flat_map(|it| it.revisions.iter().copied()).collect();
+    let count: usize = ledgers.iter().map(|it| it.revisions.len()).sum();
+    assert_eq!(all.len(), count, "a revision was used twice by round {round}");
+    all.last().copied().unwrap_or(0).max(highest)
+}
+
+fn current_revision(client: &mut Client) -> u64 {
+    let (_, list) = client.send("GET", COLLECTION, None).unwrap();
+    revision(&list).unwrap()
+}
+
+fn revision(object: &Value) -> Option<u64> {
+    object.pointer("/metadata/resourceVersion")?.as_str()?.parse().ok()
+}
+
+/// Creates, changes and deletes objects until the plane is gone.
+fn write(
+    mut client: Client,
+    mut ledger: Ledger,
+    index: u64,
+    round: u64,
+    stop: &AtomicBool,
+) -> Ledger {
+    for step in 0.. {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        let name = format!("w{index}-{}", step % 7);
+        let value = format!("{round}-{step}");
+        let there = ledger.acknowledged.get(&name).is_some_and(Option::is_some);
+        let object = json!({"metadata": {"name": name}, "data": {"value": value}});
+        let path = format!("{COLLECTION}/{name}");
+        let (wanted, sent) = match (there, step % 5) {
+            (false, _) => (Some(value), client.send("POST", COLLECTION, Some(&object))),
+            (true, 4) => (None, client.send("DELETE", &path, None)),
+            (true, _) => (Some(value), client.send("PUT", &path, Some(&object))),
+        };
+        let Ok((code, answer)) = sent else {
+            ledger.uncertain.insert(name, wanted);
+            break;
+        };
+        assert!(code < 300, "{code} {answer}");
+        if wanted.is_some() {
+            assert!(ledger.revisions.insert(revision(&answer).unwrap()), "a revision came twice");
+        }
+        ledger.acknowledged.insert(name, wanted);
+    }
+    ledger
+}
+
+/// What is stored is what was acknowledged; of what was under way, either is right.
+fn check(client: &mut Client, ledgers: &mut [Ledger], round: u64) {
+    let (_, list) = client.send("GET", COLLECTION, None).unwrap();
+    let stored: BTreeMap<String, String> = list["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|it| {
+            let name = it["metadata"]["name"].as_str()?.to_owned();
+            Some((name, it["data"]["value"].as_str()?.to_owned()))
+        })
+        .collect();
+    for ledger in ledgers {
+        for (name, value) in std::mem::take(&mut ledger.uncertain) {
+            if stored.get(&name) == value.as_ref() {
+                ledger.acknowledged.insert(name, value);
+            }
+        }
+        for (name, value) in &ledger.acknowledged {
+            assert_eq!(stored.get(name), value.as_ref(), "{name} before round {round}");
+        }
+    }
+}
+
+/// Follows the collection from `first` until the plane is gone: the revisions that it was told of,
+/// and the last of them.
+fn watch(client: Client, first: u64) -> thread::JoinHandle<(Vec<u64>, u64)> {
+    thread::spawn(move || {
+        let path = format!("{COLLECTION}?watch=1&resourceVersion={first}");
+        let mut seen = Vec::new();
+        let mut last = first;
+        let Ok(mut events) = client.watch(&path) else { return (seen, last) };
+        while let Ok(Some(event)) = events.next() {
+            assert_ne!(event["type"], "ERROR", "{event}");
+            let revision = revision(&event["object"]).unwrap();
+            assert!(revision > last, "events out of order: {revision} after {last}");
+            last = revision;
+            seen.push(revision);
+        }
+        (seen, last)
+    })
+}
+
+/// What is left to be told after the last round.
+fn drain(client: &Client, first: u64) -> Vec<u64> {
+    let path = format!("{COLLECTION}?watch=1&timeoutSeconds=2&resourceVersion={first}");
+    let mut events = client.watch(&path).unwrap();
+    let mut seen = Vec::new();
+    while let Ok(Some(event)) = events.next() {
+        seen.push(revision(&event["object"]).unwrap());
+    }
+    seen
+}

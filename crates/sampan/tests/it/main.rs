@@ -1,0 +1,13 @@
+//! The whole program, from outside: real processes, real sockets, real clients.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "a test may stop at the first surprise, and says what it skips"
+)]
+
+mod http;
+mod plane;
+mod command_line;
+mod crash;

@@ -1,0 +1,75 @@
+//! A `sampan up` of a test's own, ended with it.
+
+use crate::http::Client;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use tempfile::TempDir;
+
+/// The program under test.
+pub(crate) const SAMPAN: &str = env!("CARGO_BIN_EXE_sampan");
+
+/// A running plane; killed when it is dropped.
+pub(crate) struct Plane {
+    pub process: Child,
+    pub url: String,
+    pub kubeconfig: PathBuf,
+    _directory: Option<TempDir>,
+}
+
+impl Plane {
+    /// In memory, on a free port.
+    pub(crate) fn in_memory() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let mut plane = Self::start(directory.path(), &["--in-memory"]);
+        plane._directory = Some(directory);
+        plane
+    }
+
+    /// With its data below `directory`.
+    pub(crate) fn embedded(directory: &Path) -> Self {
+        let data = directory.join("data");
+        Self::start(directory, &["--data-dir", data.to_str().unwrap()])
+    }
+
+    fn start(directory: &Path, arguments: &[&str]) -> Self {
+        let kubeconfig = directory.join("kubeconfig");
+        let mut process = Command::new(SAMPAN)
+            .args(["up", "--listen", "127.0.0.1:0", "--controllers", "none", "--kubeconfig"])
+            .arg(&kubeconfig)
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        let mut url = String::new();
+        loop {
+            let line = lines.next().expect("sampan ended before it was ready").unwrap();
+            if line.starts_with("https://") {
+                url = line;
+            } else if line.starts_with("ready in") {
+                break;
+            }
+        }
+        Self { process, url, kubeconfig, _directory: None }
+    }
+
+    /// A client with the kubeconfig's credentials.
+    pub(crate) fn client(&self) -> Client {
+        Client::new(&self.url, &self.kubeconfig)
+    }
+
+    /// Ends it at once, as a power cut would.
+    pub(crate) fn kill(mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+}
+
+impl Drop for Plane {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}

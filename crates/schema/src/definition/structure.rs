@@ -1,0 +1,253 @@
+//! Is the schema structural?
+
+use crate::go_regexp;
+use crate::source::{COMBINATIONS, Source};
+use machinery::{Faults, Path, Value};
+
+/// Where a schema stands.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Level {
+    Root,
+    Item,
+    Field,
+}
+
+/// Finds what keeps the schema from being structural.
+pub(super) fn check(source: Source<'_>, path: &Path<'_>, faults: &mut Faults) {
+    check_node(source, Level::Root, path, faults);
+    check_complete(source, source, path, path, faults);
+}
+
+fn check_node(source: Source<'_>, level: Level, path: &Path<'_>, faults: &mut Faults) {
+    let items = source.schema("items");
+    if source.text("type") == "array" && items.is_none() {
+        faults.required(&path.child("items"), "must be specified");
+    }
+    if let Some(items) = items {
+        check_node(items, Level::Item, &path.child("items"), faults);
+    }
+    let properties = path.child("properties");
+    for (name, property) in source.properties() {
+        check_node(property, Level::Field, &properties.key(name), faults);
+    }
+    let embedded = source.flag("x-kubernetes-embedded-resource");
+    if source.value("additionalProperties").is_some() {
+        let path = path.child("additionalProperties");
+        if level == Level::Root {
+            faults.forbidden(&path, "must not be used at the root");
+        }
+        if embedded {
+            faults.forbidden(&path, "must not be used if x-kubernetes-embedded-resource is set");
+        }
+        if let Some(schema) = source.schema("additionalProperties") {
+            check_node(schema, Level::Field, &path, faults);
+        }
+    }
+    check_extensions(source, path, faults);
+    let in_all_of = source.schemas("allOf").next().is_some_and(Source::is_int_or_string_any_of);
+    let skipped = match (source.is_int_or_string_any_of(), in_all_of) {
+        (true, _) => Skipped::AnyOf,
+        (false, true) => Skipped::AnyOfInFirstAllOf,
+        (false, false) => Skipped::Nothing,
+    };
+    check_values(source, skipped, path, faults);
+    check_type(source, level, path, faults);
+    if level == Level::Root || embedded {
+        check_resource(source, level, path, faults);
+    }
+}
+
+fn check_extensions(source: Source<'_>, path: &Path<'_>, faults: &mut Faults) {
+    if source.flag("x-kubernetes-int-or-string") {
+        for other in ["x-kubernetes-preserve-unknown-fields", "x-kubernetes-embedded-resource"] {
+            if source.flag(other) {
+                let detail = "must be false if x-kubernetes-int-or-string is true";
+                faults.invalid(&path.child(other), true, detail);
+            }
+        }
+    }
+}
+
+fn check_type(source: Source<'_>, level: Level, path: &Path<'_>, faults: &mut Faults) {
+    let kind = source.text("type");
+    let path = path.child("type");
+    let typeless = source.flag("x-kubernetes-int-or-string")
+        || source.flag("x-kubernetes-preserve-unknown-fields");
+    if source.flag("x-kubernetes-embedded-resource") && kind != "object" {
+        let detail = "must be object if x-kubernetes-embedded-resource is true";
+        match kind {
+            "" => faults.required(&path, detail),
+            kind => faults.invalid(&path, kind, detail),
+        }
+    } else if kind.is_empty() && !typeless {
+        faults.required(
+            &path,
+            match level {
+                Level::Root => "must not be empty at the root",
+                Level::Item => "must not be empty for specified array items",
+                Level::Field => "must not be empty for specified object fields",
+            },
+        );
+    }
+    if level == Level::Root && !kind.is_empty() && kind != "object" {
+        faults.invalid(&path, kind, "must be object at the root");
+    }
+}
+
+/// Type and metadata of a resource, the outermost or an embedded one, are what they always are.
+fn check_resource(source: Source<'_>, level: Level, path: &Path<'_>, faults: &mut Faults) {
+    let properties = path.child("properties");
+    for (name, expected) in [("kind", "string"), ("apiVersion", "string"), ("metadata", "object")] {
+        let Some(property) = source.property(name) else { continue };
+        let here = properties.key(name);
+        let kind = property.text("type");
+        if kind != expected {
+            faults.invalid(&here.child("type"), kind, &format!("must be {expected}"));
+        }
+        if name == "metadata" && level == Level::Root && says_too_much(property) {
+            let detail = "must not specify anything other than name and generateName, but metadata is implicitly specified";
+            faults.forbidden(&here, detail);
+        }
+    }
+    if source.flag("x-kubernetes-embedded-resource")
+        && !source.flag("x-kubernetes-preserve-unknown-fields")
+        && source.stated("properties").is_none()
+    {
+        let detail = "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields";
+        faults.required(&properties, detail);
+    }
+}
+
+/// Of metadata only the names may be restricted.
+fn says_too_much(metadata: Source<'_>) -> bool {
+    metadata.map().keys().any(|keyword| match keyword.as_str() {
+        "type" | "default" => false,
+        "properties" => {
+            metadata.properties().any(|(name, _)| !matches!(name, "name" | "generateName"))
+        }
+        keyword => metadata.stated(keyword).is_some(),
+    })
+}
+
+/// Which part of a schema is the one exception to the rule that types stand outside of
+/// combinations: `anyOf: [{type: integer}, {type: string}]`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Skipped {
+    Nothing,
+    AnyOf,
+    AnyOfInFirstAllOf,
+}
+
+fn check_values(source: Source<'_>, skipped: Skipped, path: &Path<'_>, faults: &mut Faults) {
+    for keyword in COMBINATIONS {
+        if keyword == "anyOf" && skipped == Skipped::AnyOf {
+            continue;
+        }
+        let list = path.child(keyword);
+        for (index, schema) in source.schemas(keyword).enumerate() {
+            let first = index == 0 && keyword == "allOf" && skipped == Skipped::AnyOfInFirstAllOf;
+            let skipped = if first { Skipped::AnyOf } else { Skipped::Nothing };
+            check_nested(schema, skipped, &list.index(index), faults);
+        }
+    }
+    if let Some(not) = source.schema("not") {
+        check_nested(not, Skipped::Nothing, &path.child("not"), faults);
+    }
+    let pattern = source.text("pattern");
+    if let Err(error) = go_regexp::translate(pattern) {
+        let detail = format!("must be a valid regular expression, but isn't: {error}");
+        faults.invalid(&path.child("pattern"), pattern, &detail);
+    }
+}
+
+/// Keywords that say what a value is, not which values are good, and the complaint about each.
+const STRUCTURAL_ONLY: [(&str, &str); 12] = [
+    ("type", "must be empty to be structural"),
+    ("additionalProperties", "must be undefined to be structural"),
+    ("default", "must be undefined to be structural"),
+    ("title", "must be empty to be structural"),
+    ("description", "must be empty to be structural"),
+    ("nullable", "must be false to be structural"),
+    ("x-kubernetes-preserve-unknown-fields", "must be false to be structural"),
+    ("x-kubernetes-embedded-resource", "must be false to be structural"),
+    ("x-kubernetes-int-or-string", "must be false to be structural"),
+    ("x-kubernetes-list-map-keys", "must be empty to be structural"),
+    ("x-kubernetes-list-type", "must be undefined to be structural"),
+    ("x-kubernetes-map-type", "must be undefined to be structural"),
+];
+
+/// Checks a schema below a combination.
+fn check_nested(source: Source<'_>, skipped: Skipped, path: &Path<'_>, faults: &mut Faults) {
+    check_values(source, skipped, path, faults);
+    if let Some(items) = source.schema("items") {
+        check_nested(items, Skipped::Nothing, &path.child("items"), faults);
+    }
+    let properties = path.child("properties");
+    for (name, property) in source.properties() {
+        check_nested(property, Skipped::Nothing, &properties.key(name), faults);
+    }
+    for (keyword, detail) in STRUCTURAL_ONLY {
+        let stated = match keyword {
+            "default" => source.value(keyword),
+            "additionalProperties" => {
+                source.value(keyword).filter(|value| **value != Value::Bool(false))
+            }
+            _ => source.stated(keyword),
+        };
+        if stated.is_some() {
+            faults.forbidden(&path.child(keyword), detail);
+        }
+    }
+    if source.stated("x-kubernetes-validations").is_some() {
+        let path = path.child("x-kubernetes-validations");
+        faults.forbidden(&path, "must be empty to be structural");
+    }
+    if source.property("metadata").is_some() {
+        faults.forbidden(&properties.key("metadata"), "must not be specified in a nested context");
+    }
+}
+
+/// Whatever a combination in `values` speaks about must be specified in `structure` too.
+fn check_complete(
+    values: Source<'_>,
+    structure: Source<'_>,
+    values_path: &Path<'_>,
+    path: &Path<'_>,
+    faults: &mut Faults,
+) {
+    for keyword in COMBINATIONS {
+        let list = values_path.child(keyword);
+        for (index, nested) in values.schemas(keyword).enumerate() {
+            check_nested_complete(nested, structure, &list.index(index), path, faults);
+        }
+    }
+    if let Some(nested) = values.schema("not") {
+        check_nested_complete(nested, structure, &values_path.child("not"), path, faults);
+    }
+}
+
+fn check_nested_complete(
+    values: Source<'_>,
+    structure: Source<'_>,
+    values_path: &Path<'_>,
+    path: &Path<'_>,
+    faults: &mut Faults,
+) {
+    check_complete(values, structure, values_path, path, faults);
+    let mut pair =
+        |inner: Source<'_>, outer: Option<Source<'_>>, values_path: &Path<'_>, path: &Path<'_>| {
+            match outer {
+                Some(outer) => check_nested_complete(inner, outer, values_path, path, faults),
+                None => faults.required(path, &format!("because it is defined in {values_path}")),
+            }
+        };
+    if let Some(items) = values.schema("items") {
+        pair(items, structure.schema("items"), &values_path.child("items"), &path.child("items"));
+    }
+    let (values_properties, properties) =
+        (values_path.child("properties"), path.child("properties"));
+    for (name, property) in values.properties() {
+        let outer = structure.property(name);
+        pair(property, outer, &values_properties.key(name), &properties.key(name));
+    }
+}

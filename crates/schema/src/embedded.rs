@@ -1,0 +1,196 @@
+//! Embedded resources (`x-kubernetes-embedded-resource`): whole objects inside of an object.
+//!
+//! They have a type and metadata like any other, so these are cut to shape and checked here by the
+//! rules for objects. The outermost object is not looked at: the server does that.
+
+use crate::structural::{Marks, Node};
+use machinery::{Faults, GroupVersion, Map, Object, Path, Value, meta, names};
+
+/// The fields of `metadata`, and of the lists of objects in it.
+const METADATA: [&str; 15] = [
+    "annotations",
+    "creationTimestamp",
+    "deletionGracePeriodSeconds",
+    "deletionTimestamp",
+    "finalizers",
+    "generateName",
+    "generation",
+    "labels",
+    "managedFields",
+    "name",
+    "namespace",
+    "ownerReferences",
+    "resourceVersion",
+    "selfLink",
+    "uid",
+];
+const OWNER_REFERENCE: [&str; 6] =
+    ["apiVersion", "blockOwnerDeletion", "controller", "kind", "name", "uid"];
+const MANAGED_FIELDS: [&str; 7] =
+    ["apiVersion", "fieldsType", "fieldsV1", "manager", "operation", "subresource", "time"];
+
+/// Cuts the metadata of all resources below the root to what metadata may hold; the paths of what
+/// was dropped are appended to `unknown`.
+pub(crate) fn coerce(node: &Node, object: &mut Map<String, Value>, unknown: &mut Vec<String>) {
+    coerce_fields(node, object, &Path::EMPTY, unknown);
+}
+
+fn coerce_fields(
+    node: &Node,
+    map: &mut Map<String, Value>,
+    path: &Path<'_>,
+    unknown: &mut Vec<String>,
+) {
+    for (key, value) in map.iter_mut() {
+        if let Some(field) = node.field(key) {
+            coerce_value(field, value, &path.child(key), unknown);
+        }
+    }
+}
+
+fn coerce_value(node: &Node, value: &mut Value, path: &Path<'_>, unknown: &mut Vec<String>) {
+    if !node.marks.has(Marks::EMBEDDED_BELOW) {
+        return;
+    }
+    match value {
+        Value::Object(map) => {
+            if let Some(metadata) = map.get_mut("metadata").filter(|_| node.is_embedded()) {
+                cut_metadata(metadata, &path.child("metadata"), unknown);
+            }
+            coerce_fields(node, map, path, unknown);
+        }
+        Value::Array(items) => {
+            let Some(item_node) = &node.items else { return };
+            for (index, item) in items.iter_mut().enumerate() {
+                coerce_value(item_node, item, &path.index(index), unknown);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn cut_metadata(metadata: &mut Value, path: &Path<'_>, unknown: &mut Vec<String>) {
+    keep(metadata, &METADATA, path, unknown);
+    for (list, fields) in
+        [("ownerReferences", &OWNER_REFERENCE[..]), ("managedFields", &MANAGED_FIELDS[..])]
+    {
+        let path = path.child(list);
+        let items = metadata.get_mut(list).and_then(Value::as_array_mut);
+        for (index, item) in items.into_iter().flatten().enumerate() {
+            keep(item, fields, &path.index(index), unknown);
+        }
+    }
+    // What says nothing is not written: metadata takes the way through a Go struct.
+    if let Some(metadata) = metadata.as_object_mut() {
+        metadata.retain(|_, value| !crate::source::is_zero(value));
+    }
+}
+
+fn keep(value: &mut Value, fields: &[&str], path: &Path<'_>, unknown: &mut Vec<String>) {
+    if let Some(map) = value.as_object_mut() {
+        map.retain(|key, _| {
+            let known = fields.contains(&key.as_str());
+            if !known {
+                unknown.push(path.child(key).to_string());
+            }
+            known
+        });
+    }
+}
+
+/// Finds what is wrong with the type and the metadata of all resources below the root.
+pub(crate) fn validate_below(node: &Node, object: &Map<String, Value>, faults: &mut Faults) {
+    validate_fields(node, object, &Path::EMPTY, faults);
+}
+
+/// The same for a value that may be a resource itself.
+pub(crate) fn validate(node: &Node, value: &Value, path: &Path<'_>, faults: &mut Faults) {
+    if !node.marks.has(Marks::EMBEDDED_BELOW) {
+        return;
+    }
+    match value {
+        Value::Object(map) => {
+            if node.is_embedded() {
+                validate_resource(map, path, faults);
+            }
+            validate_fields(node, map, path, faults);
+        }
+        Value::Array(items) => {
+            let Some(item_node) = &node.items else { return };
+            for (index, item) in items.iter().enumerate() {
+                validate(item_node, item, &path.index(index), faults);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn validate_fields(node: &Node, map: &Map<String, Value>, path: &Path<'_>, faults: &mut Faults) {
+    for (key, value) in map {
+        if let Some(field) = node.property(key) {
+            validate(field, value, &path.child(key), faults);
+        } else if let Some(field) = node.field(key) {
+            validate(field, value, &path.key(key), faults);
+        }
+    }
+}
+
+fn validate_resource(map: &Map<String, Value>, path: &Path<'_>, faults: &mut Faults) {
+    validate_type_field(map, "apiVersion", path, faults, |text| {
+        text.parse::<GroupVersion>().err().map(|error| error.to_string())
+    });
+    validate_type_field(map, "kind", path, faults, |text| {
+        let complaints = names::dns1035_label(&text.to_lowercase());
+        (!complaints.is_empty()).then(|| {
+            format!("may have mixed case, but should otherwise match: {}", complaints.join(","))
+        })
+    });
+    if let Some(metadata) = map.get("metadata") {
+        validate_metadata(metadata, path, faults);
+    }
+}
+
+fn validate_type_field(
+    map: &Map<String, Value>,
+    key: &str,
+    path: &Path<'_>,
+    faults: &mut Faults,
+    complaint: impl Fn(&str) -> Option<String>,
+) {
+    let path = path.child(key);
+    match map.get(key) {
+        None => faults.required(&path, ""),
+        Some(Value::String(text)) if text.is_empty() => {
+            faults.invalid(&path, "", "must not be empty");
+        }
+        Some(Value::String(text)) => {
+            if let Some(complaint) = complaint(text) {
+                faults.invalid(&path, text.as_str(), &complaint);
+            }
+        }
+        Some(other) => faults.invalid(&path, other.clone(), "must be a string"),
+    }
+}
+
+fn validate_metadata(metadata: &Value, path: &Path<'_>, faults: &mut Faults) {
+    let Value::Object(map) = metadata else {
+        faults.invalid(&path.child("metadata"), metadata.clone(), "must be an object");
+        return;
+    };
+    let mut resource = Object::default();
+    resource.metadata_mut().clone_from(map);
+    if resource.name().is_empty() {
+        // A template has no name, and needs none.
+        resource.set_meta("name", "template");
+    }
+    let namespaced = !resource.namespace().is_empty();
+    let mut found = Faults::new();
+    meta::validate_object_meta(&resource, namespaced, names::path_segment, &mut found);
+    let prefix = path.to_string();
+    for mut fault in found.into_inner() {
+        if !prefix.is_empty() {
+            fault.field = format!("{prefix}.{}", fault.field);
+        }
+        faults.push(fault);
+    }
+}

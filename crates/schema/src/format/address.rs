@@ -1,0 +1,144 @@
+//! Where something is: hosts, IP and MAC addresses, e-mail, URIs.
+
+use regex::Regex;
+use std::net::Ipv6Addr;
+use std::sync::LazyLock;
+
+/// As `netutils.ParseIPSloppy` has it: zeros may lead, and an IPv6 address that ends in an IPv4 one
+/// will do.
+pub(super) fn is_ipv4(text: &str) -> bool {
+    text.contains('.') && is_ip(text)
+}
+
+pub(super) fn is_ipv6(text: &str) -> bool {
+    text.parse::<Ipv6Addr>().is_ok()
+}
+
+fn is_ip(text: &str) -> bool {
+    is_dotted_quad(text) || is_ipv6(text)
+}
+
+fn is_dotted_quad(text: &str) -> bool {
+    let is_byte = |part: &str| {
+        !part.is_empty()
+            && part.bytes().all(|b| b.is_ascii_digit())
+            && part.parse::<u32>().is_ok_and(|number| number < 256)
+    };
+    text.split('.').count() == 4 && text.split('.').all(is_byte)
+}
+
+pub(super) fn is_cidr(text: &str) -> bool {
+    let Some((address, bits)) = text.split_once('/') else { return false };
+    let max = if is_dotted_quad(address) { 32 } else { 128 };
+    is_ip(address)
+        && !bits.is_empty()
+        && bits.bytes().all(|b| b.is_ascii_digit())
+        && bits.parse::<u32>().is_ok_and(|bits| bits <= max)
+}
+
+/// 6, 8 or 20 bytes, in pairs of digits (`:` or `-`) or in fours (`.`).
+pub(super) fn is_mac(text: &str) -> bool {
+    let grouped = |separator: char, digits: usize| {
+        let is_group =
+            |group: &str| group.len() == digits && group.bytes().all(|b| b.is_ascii_hexdigit());
+        let bytes = text.split(separator).count() * digits / 2;
+        matches!(bytes, 6 | 8 | 20) && text.split(separator).all(is_group)
+    };
+    grouped(':', 2) || grouped('-', 2) || grouped('.', 4)
+}
+
+pub(super) fn is_hostname(text: &str) -> bool {
+    // One label, in which a dash may only be second, or several of which the last is of letters.
+    static PATTERN: LazyLock<Regex> = LazyLock::new(|| {
+        const SIGN: &str = r"[a-zA-Z0-9\p{S}\p{L}]";
+        let one = format!(r"{SIGN}(?:-?{SIGN}{{0,62}})?");
+        let several = format!(
+            r"(?:{SIGN}(?:[a-zA-Z0-9\-\p{{S}}\p{{L}}]{{0,61}}{SIGN})?\.)+[a-zA-Z\p{{L}}]{{2,63}}"
+        );
+        Regex::new(&format!(r"\A(?:{one}|{several})\z")).expect("the expression is well formed")
+    });
+    text.len() <= 255 && text.split('.').all(|label| label.len() <= 63) && PATTERN.is_match(text)
+}
+
+/// `local@domain` or `Name <local@domain>`, as `mail.ParseAddress` reads it.
+pub(super) fn is_email(text: &str) -> bool {
+    let text = text.trim_matches([' ', '\t']);
+    let address = match text.strip_suffix('>') {
+        Some(rest) => match rest.rsplit_once('<') {
+            Some((_, address)) => address,
+            None => return false,
+        },
+        None => text,
+    };
+    let Some((local, domain)) = address.rsplit_once('@') else { return false };
+    let is_quoted = local.len() > 1
+        && local.starts_with('"')
+        && local.ends_with('"')
+        && !local[1..local.len() - 1].contains('"');
+    let is_literal = domain
+        .strip_prefix('[')
+        .and_then(|it| it.strip_suffix(']'))
+        .is_some_and(|it| is_ip(it) || it.strip_prefix("IPv6:").is_some_and(is_ipv6));
+    (is_quoted || is_dot_atom(local)) && (is_literal || is_dot_atom(domain))
+}
+
+fn is_dot_atom(text: &str) -> bool {
+    let is_atom =
+        |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-/=?^_`{|}~".contains(c) || !c.is_ascii();
+    text.split('.').all(|part| !part.is_empty() && part.chars().all(is_atom))
+}
+
+/// As `url.ParseRequestURI` reads it: an absolute path, or anything with a scheme.
+pub(super) fn is_request_uri(text: &str) -> bool {
+    if text.is_empty() || text.bytes().any(|b| b < 0x20 || b == 0x7f) {
+        return false;
+    }
+    if text == "*" {
+        return true;
+    }
+    let Some((scheme, rest)) = split_scheme(text) else { return false };
+    let rest = rest.split('?').next().unwrap_or_default();
+    if !rest.starts_with('/') {
+        return !scheme.is_empty();
+    }
+    let (authority, path) = match rest.strip_prefix("//").filter(|_| !scheme.is_empty()) {
+        Some(rest) => rest.split_at(rest.find('/').unwrap_or(rest.len())),
+        None => ("", rest),
+    };
+    is_authority(authority) && has_good_escapes(path)
+}
+
+/// None if there is a colon but no scheme before it.
+fn split_scheme(text: &str) -> Option<(&str, &str)> {
+    for (index, c) in text.char_indices() {
+        match c {
+            'a'..='z' | 'A'..='Z' => {}
+            '0'..='9' | '+' | '-' | '.' if index > 0 => {}
+            ':' if index == 0 => return None,
+            ':' => return Some((&text[..index], &text[index + 1..])),
+            _ => break,
+        }
+    }
+    Some(("", text))
+}
+
+fn is_authority(text: &str) -> bool {
+    let (user, host) = text.rsplit_once('@').unwrap_or(("", text));
+    let is_user_sign = |c: char| c.is_ascii_alphanumeric() || "-._:~!$&'()*+,;=%@".contains(c);
+    let is_port = |port: &str| port.bytes().all(|b| b.is_ascii_digit());
+    let is_host = if let Some(rest) = host.strip_prefix('[') {
+        rest.rsplit_once(']').is_some_and(|(_, after)| {
+            after.is_empty() || after.strip_prefix(':').is_some_and(is_port)
+        })
+    } else {
+        let (name, port) = host.rsplit_once(':').unwrap_or((host, ""));
+        is_port(port) && !name.contains([' ', '\\', '^', '`', '{', '|', '}'])
+    };
+    is_host && user.chars().all(is_user_sign) && has_good_escapes(host) && has_good_escapes(user)
+}
+
+fn has_good_escapes(text: &str) -> bool {
+    text.split('%')
+        .skip(1)
+        .all(|rest| rest.len() >= 2 && rest.bytes().take(2).all(|b| b.is_ascii_hexdigit()))
+}

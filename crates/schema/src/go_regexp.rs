@@ -1,0 +1,368 @@
+//! Go's regular expressions, read by Go's rules and handed on to the `regex` crate.
+//!
+//! The two languages are close but not the same: in Go `\d` is ASCII only, a bracket inside of a
+//! class is a plain sign, and a brace that begins no repetition stands for itself. [`translate`]
+//! rewrites the one into the other and complains about mistakes in Go's words, which upstream
+//! passes on to the author of a definition:
+//!
+//! ```text
+//! ^[[\d]+${x      becomes      ^[\[0-9]+$\{x
+//! [               is refused:  missing closing ]: `[`
+//! ```
+
+mod class;
+
+use regex::{Regex, RegexBuilder};
+
+/// Memory that one compiled expression may take; large counted repetitions need some.
+const SIZE_LIMIT: usize = 64 << 20;
+
+/// The most that Go lets an expression be repeated.
+const MAX_REPEAT: u32 = 1000;
+
+/// Why an expression does not compile.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Error {
+    /// A mistake by Go's rules; the text is Go's.
+    #[error("error parsing regexp: {what}: `{text}`")]
+    Syntax {
+        /// What is wrong.
+        what: &'static str,
+        /// The part of the expression that is.
+        text: String,
+    },
+    /// Fine by Go's rules, but more than this server compiles.
+    #[error("error parsing regexp: {0}")]
+    Unsupported(String),
+}
+
+/// Compiles an expression of Go's.
+pub(crate) fn compile(expression: &str) -> Result<Regex, Error> {
+    RegexBuilder::new(&translate(expression)?)
+        .size_limit(SIZE_LIMIT)
+        .build()
+        .map_err(|error| Error::Unsupported(error.to_string()))
+}
+
+/// Rewrites an expression of Go's for the `regex` crate.
+pub(crate) fn translate(expression: &str) -> Result<String, Error> {
+    let mut translator = Translator { whole: expression, rest: expression, ..Default::default() };
+    while !translator.rest.is_empty() {
+        translator.step()?;
+    }
+    if translator.open_groups > 0 {
+        return Err(mistake("missing closing )", expression));
+    }
+    Ok(translator.out)
+}
+
+fn mistake(what: &'static str, text: &str) -> Error {
+    Error::Syntax { what, text: text.to_owned() }
+}
+
+#[derive(Debug, Default)]
+struct Translator<'a> {
+    whole: &'a str,
+    /// What is still to be read.
+    rest: &'a str,
+    out: String,
+    open_groups: usize,
+    /// Whether there is something that a repetition could apply to.
+    has_operand: bool,
+    /// The text from the last repetition on, if that was the last thing read.
+    repetition: Option<&'a str>,
+}
+
+impl<'a> Translator<'a> {
+    fn step(&mut self) -> Result<(), Error> {
+        let repetition = self.repetition.take();
+        let Some(first) = self.rest.chars().next() else { return Ok(()) };
+        match first {
+            '(' => return self.open_group(),
+            ')' => {
+                if self.open_groups == 0 {
+                    return Err(mistake("unexpected )", self.whole));
+                }
+                self.open_groups -= 1;
+                self.copy(1);
+            }
+            '|' => {
+                self.copy(1);
+                self.has_operand = false;
+                return Ok(());
+            }
+            '*' | '+' | '?' => return self.repeat(1, repetition),
+            '{' => match counted(self.rest) {
+                Some(length) => return self.repeat(length, repetition),
+                None => self.literal('{'),
+            },
+            '[' => {
+                let length = class::translate(self.rest, &mut self.out)?;
+                self.rest = &self.rest[length..];
+            }
+            '\\' => return self.escape(),
+            '.' | '^' | '$' => self.copy(1),
+            other => self.literal(other),
+        }
+        self.has_operand = true;
+        Ok(())
+    }
+
+    fn copy(&mut self, length: usize) {
+        let (copied, rest) = self.rest.split_at(length);
+        self.out += copied;
+        self.rest = rest;
+    }
+
+    fn literal(&mut self, sign: char) {
+        push_literal(&mut self.out, sign);
+        self.rest = &self.rest[sign.len_utf8()..];
+    }
+
+    fn repeat(&mut self, length: usize, last: Option<&'a str>) -> Result<(), Error> {
+        let start = self.rest;
+        let lazy = usize::from(start[length..].starts_with('?'));
+        let operator = &start[..length + lazy];
+        if let Some(last) = last {
+            let text = &last[..last.len() - start.len() + operator.len()];
+            return Err(mistake("invalid nested repetition operator", text));
+        }
+        if !self.has_operand {
+            return Err(mistake("missing argument to repetition operator", operator));
+        }
+        if !has_sane_counts(&start[..length]) {
+            return Err(mistake("invalid repeat count", &start[..length]));
+        }
+        self.copy(operator.len());
+        self.repetition = Some(start);
+        Ok(())
+    }
+
+    fn open_group(&mut self) -> Result<(), Error> {
+        self.has_operand = false;
+        let Some(after) = self.rest.strip_prefix("(?") else {
+            self.open_groups += 1;
+            self.copy(1);
+            return Ok(());
+        };
+        if after.starts_with("P<") || after.starts_with('<') {
+            return self.open_named_group();
+        }
+        for (index, sign) in after.char_indices() {
+            match sign {
+                'i' | 'm' | 's' | 'U' | '-' => {}
+                ':' => {
+                    self.open_groups += 1;
+                    self.copy(index + 3);
+                    return Ok(());
+                }
+                ')' if index > 0 => {
+                    self.copy(index + 3);
+                    return Ok(());
+                }
+                _ => {
+                    let text = &self.rest[..index + 2 + sign.len_utf8()];
+                    return Err(mistake("invalid or unsupported Perl syntax", text));
+                }
+            }
+        }
+        Err(mistake("missing closing )", self.whole))
+    }
+
+    fn open_named_group(&mut self) -> Result<(), Error> {
+        const WHAT: &str = "invalid named capture";
+        let end = self.rest.find('>').ok_or_else(|| mistake(WHAT, self.rest))?;
+        let (_, name) = self.rest[..end].split_once('<').unwrap_or_default();
+        let is_name =
+            !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+        if !is_name {
+            return Err(mistake(WHAT, &self.rest[..=end]));
+        }
+        // Only whether it matches is asked, so the name is not needed, and may begin with a digit.
+        self.out.push('(');
+        self.rest = &self.rest[end + 1..];
+        self.open_groups += 1;
+        Ok(())
+    }
+
+    fn escape(&mut self) -> Result<(), Error> {
+        self.has_operand = true;
+        let sign = self.rest[1..].chars().next();
+        let translated = match sign {
+            Some('A' | 'z' | 'B') => &self.rest[..2],
+            Some('b') => r"(?-u:\b)",
+            Some('C') => "(?s:.)",
+            Some('d') => "[0-9]",
+            Some('D') => "[^0-9]",
+            Some('s') => r"[\t\n\f\r ]",
+            Some('S') => r"[^\t\n\f\r ]",
+            Some('w') => "[0-9A-Za-z_]",
+            Some('W') => "[^0-9A-Za-z_]",
+            Some('Q') => {
+                self.quoted();
+                return Ok(());
+            }
+            Some('p' | 'P') => {
+                let length = unicode_class(self.rest)?;
+                self.copy(length);
+                return Ok(());
+            }
+            _ => {
+                let (sign, length) = escaped_sign(self.rest)?;
+                push_literal(&mut self.out, sign);
+                self.rest = &self.rest[length..];
+                return Ok(());
+            }
+        };
+        self.out += translated;
+        self.rest = &self.rest[2..];
+        Ok(())
+    }
+
+    fn quoted(&mut self) {
+        let text = &self.rest[2..];
+        let (text, rest) = text.split_once(r"\E").unwrap_or((text, ""));
+        for sign in text.chars() {
+            push_literal(&mut self.out, sign);
+        }
+        self.rest = rest;
+    }
+}
+
+fn push_literal(out: &mut String, sign: char) {
+    if sign.is_ascii_punctuation() && !matches!(sign, '<' | '>') {
+        out.push('\\');
+    }
+    out.push(sign);
+}
+
+/// The length of `{n}`, `{n,}` or `{n,m}` at the beginning.
+fn counted(text: &str) -> Option<usize> {
+    let end = text.find('}')?;
+    let (min, max) = text[1..end].split_once(',').unwrap_or((&text[1..end], ""));
+    let is_number = |it: &str| it.bytes().all(|b| b.is_ascii_digit());
+    (!min.is_empty() && is_number(min) && is_number(max)).then_some(end + 1)
+}
+
+fn has_sane_counts(operator: &str) -> bool {
+    let Some(counts) = operator.strip_prefix('{').and_then(|it| it.strip_suffix('}')) else {
+        return true;
+    };
+    let (min, max) = counts.split_once(',').unwrap_or((counts, counts));
+    let number = |it: &str| it.parse::<u32>().ok().filter(|count| *count <= MAX_REPEAT);
+    match (number(min), max) {
+        (Some(_), "") => true,
+        (Some(min), max) => number(max).is_some_and(|max| min <= max),
+        (None, _) => false,
+    }
+}
+
+/// The length of `\pL` or `\p{Greek}` at the beginning.
+fn unicode_class(text: &str) -> Result<usize, Error> {
+    let wrong = |length| mistake("invalid character class range", &text[..length]);
+    let name = text[2..].chars().next().ok_or_else(|| wrong(2))?;
+    if name != '{' {
+        return Ok(2 + name.len_utf8());
+    }
+    text.find('}').map(|end| end + 1).ok_or_else(|| wrong(text.len()))
+}
+
+/// The sign that an escape at the beginning stands for, and the escape's length.
+fn escaped_sign(text: &str) -> Result<(char, usize), Error> {
+    const WHAT: &str = "invalid escape sequence";
+    let Some(sign) = text[1..].chars().next() else {
+        return Err(mistake("trailing backslash at end of expression", ""));
+    };
+    let length = 1 + sign.len_utf8();
+    let after = &text[length..];
+    let octal = after.bytes().take_while(|b| (b'0'..=b'7').contains(b)).take(2).count();
+    match sign {
+        'a' => Ok(('\u{7}', length)),
+        'f' => Ok(('\u{c}', length)),
+        'n' => Ok(('\n', length)),
+        'r' => Ok(('\r', length)),
+        't' => Ok(('\t', length)),
+        'v' => Ok(('\u{b}', length)),
+        // A single digit would refer back to a group, which Go does not do.
+        '0'..='7' if sign == '0' || octal > 0 => {
+            let end = length + octal;
+            let code = u32::from_str_radix(&text[1..end], 8).ok().and_then(char::from_u32);
+            code.map(|it| (it, end)).ok_or_else(|| mistake(WHAT, &text[..end]))
+        }
+        'x' => hexadecimal(text),
+        _ if sign.is_ascii() && !sign.is_ascii_alphanumeric() => Ok((sign, length)),
+        _ => Err(mistake(WHAT, &text[..length])),
+    }
+}
+
+/// `\x7f` or `\x{10ffff}`
+fn hexadecimal(text: &str) -> Result<(char, usize), Error> {
+    let digits = match text[2..].strip_prefix('{') {
+        Some(rest) => rest.split_once('}').map(|(digits, _)| (digits, digits.len() + 4)),
+        None => text.get(2..4).map(|digits| (digits, 4)),
+    };
+    digits
+        .and_then(|(digits, length)| {
+            let code = u32::from_str_radix(digits, 16).ok()?;
+            Some((char::from_u32(code)?, length))
+        })
+        .ok_or_else(|| {
+            let end = text.char_indices().nth(3).map_or(text.len(), |(index, _)| index);
+            mistake("invalid escape sequence", &text[..end])
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn complaint(expression: &str) -> String {
+        translate(expression).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn mistakes_are_named_in_go_words() {
+        for (expression, expected) in [
+            ("[", "missing closing ]: `[`"),
+            ("a[b", "missing closing ]: `[b`"),
+            ("(a", "missing closing ): `(a`"),
+            ("a)", "unexpected ): `a)`"),
+            ("*", "missing argument to repetition operator: `*`"),
+            ("a|+?", "missing argument to repetition operator: `+?`"),
+            ("a**", "invalid nested repetition operator: `**`"),
+            ("a{2}{3}", "invalid nested repetition operator: `{2}{3}`"),
+            ("a{1001}", "invalid repeat count: `{1001}`"),
+            ("a{3,2}", "invalid repeat count: `{3,2}`"),
+            (r"\y", r"invalid escape sequence: `\y`"),
+            (r"a\", "trailing backslash at end of expression: ``"),
+            ("[z-a]", "invalid character class range: `z-a`"),
+            ("[[:word2:]]", "invalid character class range: `[:word2:]`"),
+            ("(?=a)", "invalid or unsupported Perl syntax: `(?=`"),
+            ("(?!a)", "invalid or unsupported Perl syntax: `(?!`"),
+            ("(?P<n", "invalid named capture: `(?P<n`"),
+        ] {
+            assert_eq!(complaint(expression), format!("error parsing regexp: {expected}"));
+        }
+    }
+
+    #[test]
+    fn what_go_takes_literally_is_escaped() {
+        for (expression, good, bad) in [
+            (r"^\d+$", "12", "٣"),
+            (r"^[[\d]+$", "[1", "a"),
+            (r"^[^\W]+$", "a_", "-"),
+            ("^a{,2}$", "a{,2}", "aa"),
+            (r"^\Q.*\E$", ".*", "ab"),
+            (r"^[a&&b]+$", "&", "x"),
+            (r"^\<\>$", "<>", ""),
+            (r"^[\x41-\x{43}\]-]+$", "B]-", "D"),
+            (r"^(?P<n>a|b)?(?i:C)\z", "bc", "bd"),
+            (r"^[[:alpha:]\-_.]{1,3}$", "a-_", "a1"),
+            (r"^\101$", "A", "B"),
+        ] {
+            let regex = compile(expression).unwrap();
+            assert!(regex.is_match(good), "{expression} matches {good}");
+            assert!(!regex.is_match(bad), "{expression} does not match {bad}");
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Character classes, `[a-z\d]`.
+
+use super::{Error, escaped_sign, mistake, unicode_class};
+
+const RANGE: &str = "invalid character class range";
+
+/// The names between `[:` and `:]`.
+const POSIX: [&str; 14] = [
+    "alnum", "alpha", "ascii", "blank", "cntrl", "digit", "graph", "lower", "print", "punct",
+    "space", "upper", "word", "xdigit",
+];
+
+/// Appends the class at the beginning of `text` to `out`, rewritten, and returns its length.
+pub(super) fn translate(text: &str, out: &mut String) -> Result<usize, Error> {
+    let unclosed = || mistake("missing closing ]", text);
+    let mut rest = &text[1..];
+    out.push('[');
+    if let Some(after) = rest.strip_prefix('^') {
+        rest = after;
+        out.push('^');
+    }
+    let mut first = true;
+    loop {
+        if rest.is_empty() {
+            return Err(unclosed());
+        }
+        if rest.starts_with(']') && !first {
+            out.push(']');
+            return Ok(text.len() - rest.len() + 1);
+        }
+        first = false;
+        let length = match group(rest, out)? {
+            Some(length) => length,
+            None => range(rest, out)?.ok_or_else(unclosed)?,
+        };
+        rest = &rest[length..];
+    }
+}
+
+/// A named or escaped set of signs at the beginning, if there is one.
+fn group(text: &str, out: &mut String) -> Result<Option<usize>, Error> {
+    if let Some(end) = text.strip_prefix("[:").and_then(|it| it.find(":]")) {
+        let name = &text[2..2 + end];
+        let length = end + 4;
+        if !POSIX.contains(&name.strip_prefix('^').unwrap_or(name)) {
+            return Err(mistake(RANGE, &text[..length]));
+        }
+        *out += &text[..length];
+        return Ok(Some(length));
+    }
+    let Some(sign) = text.strip_prefix('\\').and_then(|it| it.chars().next()) else {
+        return Ok(None);
+    };
+    *out += match sign {
+        'd' => "0-9",
+        'D' => "[^0-9]",
+        's' => r"\t\n\f\r ",
+        'S' => r"[^\t\n\f\r ]",
+        'w' => "0-9A-Za-z_",
+        'W' => "[^0-9A-Za-z_]",
+        'p' | 'P' => {
+            let length = unicode_class(text)?;
+            *out += &text[..length];
+            return Ok(Some(length));
+        }
+        _ => return Ok(None),
+    };
+    Ok(Some(2))
+}
+
+/// A sign or a range of them at the beginning; None if the text ends within.
+fn range(text: &str, out: &mut String) -> Result<Option<usize>, Error> {
+    let (low, mut length) = sign(text)?;
+    let mut high = low;
+    if let Some(after) = text[length..].strip_prefix('-') {
+        if after.is_empty() {
+            return Ok(None);
+        }
+        if !after.starts_with(']') {
+            let (sign, high_length) = sign(after)?;
+            high = sign;
+            length += 1 + high_length;
+            if high < low {
+                return Err(mistake(RANGE, &text[..length]));
+            }
+        }
+    }
+    push(out, low);
+    if high != low {
+        out.push('-');
+        push(out, high);
+    }
+    Ok(Some(length))
+}
+
+fn sign(text: &str) -> Result<(char, usize), Error> {
+    match text.chars().next() {
+        Some('\\') => escaped_sign(text),
+        Some(sign) => Ok((sign, sign.len_utf8())),
+        None => Ok(('\0', 0)),
+    }
+}
+
+fn push(out: &mut String, sign: char) {
+    if matches!(sign, '\\' | '[' | ']' | '^' | '-' | '&' | '~') {
+        out.push('\\');
+    }
+    out.push(sign);
+}

@@ -1,0 +1,47 @@
+//! Structural schemas: what a custom resource may look like, and what is done to one that arrives.
+//!
+//! A definition's schema is judged once ([`check_definition_schema`]) and compiled once
+//! ([`Structural::compile`]). From then on every object that arrives is pruned, defaulted and
+//! validated by the compiled tree, which holds no prose and is shared by all requests:
+//!
+//! ```
+//! use machinery::{Faults, json};
+//! use schema::Structural;
+//! let schema = Structural::compile(&json!({
+//!     "type": "object",
+//!     "properties": {"spec": {"type": "object", "properties": {
+//!         "size": {"type": "integer", "minimum": 1, "default": 0}}}},
+//! }));
+//! let mut object = json!({"spec": {"sise": 2}}).as_object().unwrap().clone();
+//! let (mut unknown, mut faults) = (Vec::new(), Faults::new());
+//! schema.prune(&mut object, &mut unknown);
+//! schema.default(&mut object);
+//! schema.validate(&object, None, &mut faults);
+//! assert_eq!(unknown, ["spec.sise"]);
+//! assert_eq!(
+//!     faults[0].to_string(),
+//!     "spec.size: Invalid value: 0: spec.size in body should be greater than or equal to 1"
+//! );
+//! ```
+//!
+//! Everything here is a function of its arguments: no I/O, no async, no clock, no chance.
+
+mod source;
+mod structural;
+mod prune;
+mod default;
+mod validate;
+mod ratchet;
+mod lists;
+mod embedded;
+mod format;
+mod go_regexp;
+mod definition;
+mod field;
+pub mod openapi;
+
+pub use definition::{Demand, check_definition_schema, check_root_with_status};
+pub use field::{UnknownField, field_type};
+pub use format::is_absolute_uri;
+pub use source::{nested_sets, unknown_formats, uses_defaults, uses_extensions, uses_rules};
+pub use structural::Structural;

@@ -1,0 +1,327 @@
+//! Kinds as `/openapi/v3` publishes them, for `kubectl explain` and client-side checks.
+//!
+//! A custom kind's schema is published as its author wrote it, plus what every kind has: type,
+//! metadata, the extension that names its group, version and kind. [`paths`] lists what can be done
+//! with a kind, [`document`] puts everything of one group and version together. [`swagger`] says the
+//! same in version 2, which older clients want, and [`gnostic`] writes that as protobuf.
+
+mod operations;
+pub mod swagger;
+pub mod gnostic;
+
+use crate::source::{COMBINATIONS, Source, is_zero};
+use machinery::{Map, Value, json};
+pub use operations::{Below, SCALE, paths};
+use std::borrow::Cow;
+
+/// Where schemas are in a document.
+const SCHEMAS: &str = "#/components/schemas/";
+const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
+const LIST_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta";
+
+/// One version of a kind, as far as it shows in a document.
+#[derive(Debug, Clone, Copy)]
+pub struct Kind<'a> {
+    /// Empty for the core group.
+    pub group: &'a str,
+    /// `v1`
+    pub version: &'a str,
+    /// `Widget`
+    pub kind: &'a str,
+    /// `WidgetList`
+    pub list_kind: &'a str,
+    /// `widgets`
+    pub plural: &'a str,
+    /// Whether objects live in namespaces.
+    pub namespaced: bool,
+    /// Whether it is made by a definition: then it has no strategic merge patch.
+    pub custom: bool,
+    /// Whether all objects of a namespace can be deleted at once.
+    pub deletes_collections: bool,
+}
+
+impl Kind<'_> {
+    /// The name of the kind's schema: `dev.example.v1.Widget`.
+    pub fn model(&self) -> String {
+        model_name(self.group, self.version, self.kind)
+    }
+
+    /// The name of the schema of its lists.
+    pub fn list_model(&self) -> String {
+        model_name(self.group, self.version, self.list_kind)
+    }
+
+    fn identity(&self, kind: &str) -> Value {
+        json!([{"group": self.group, "version": self.version, "kind": kind}])
+    }
+}
+
+/// The descriptions of the fields that every kind has. The defaults are brief; a server that has
+/// the full texts at hand passes those.
+#[derive(Debug, Clone)]
+pub struct Prose {
+    /// Of `apiVersion`.
+    pub api_version: Cow<'static, str>,
+    /// Of `kind`.
+    pub kind: Cow<'static, str>,
+    /// Of `metadata`.
+    pub metadata: Cow<'static, str>,
+    /// Of a list's `metadata`.
+    pub list_metadata: Cow<'static, str>,
+    /// Of `apiVersion` in an embedded resource.
+    pub embedded_api_version: Cow<'static, str>,
+    /// Of `kind` in an embedded resource.
+    pub embedded_kind: Cow<'static, str>,
+}
+
+impl Default for Prose {
+    fn default() -> Self {
+        Self {
+            api_version:
+                "The group and the version in which this object is written, as in apps/v1.".into(),
+            kind:
+                "The kind of this object, in CamelCase, as the API's discovery documents list it."
+                    .into(),
+            metadata:
+                "What every object has: its name, labels, annotations, owners and finalizers."
+                    .into(),
+            list_metadata: "What every list has: the revision it was read at, and how to read on."
+                .into(),
+            embedded_api_version:
+                "The group and the version in which the embedded object is written.".into(),
+            embedded_kind: "The kind of the embedded object, in CamelCase.".into(),
+        }
+    }
+}
+
+/// `dev.example.v1.Widget`: the group's parts in reverse, the version, the kind.
+fn model_name(group: &str, version: &str, kind: &str) -> String {
+    let group: Vec<&str> = group.rsplit('.').collect();
+    format!("{}.{version}.{kind}", group.join("."))
+}
+
+/// The published schema of a custom kind; without a schema of its own it is any object.
+pub fn v3_schema(
+    openapi_v3_schema: Option<&Value>,
+    kind: &Kind<'_>,
+    selectable_fields: &[&str],
+    prose: &Prose,
+) -> Value {
+    let mut schema = match openapi_v3_schema.and_then(Source::of) {
+        Some(source) => {
+            let mut schema = publish(source, prose);
+            let properties = map_in(&mut schema, "properties");
+            properties.insert("metadata".to_owned(), reference(OBJECT_META, &prose.metadata));
+            properties.insert("apiVersion".to_owned(), text(&prose.api_version));
+            properties.insert("kind".to_owned(), text(&prose.kind));
+            schema
+        }
+        None => map(json!({"type": "object"})),
+    };
+    extend(&mut schema, kind.identity(kind.kind), selectable_fields);
+    Value::Object(schema)
+}
+
+/// The published schema of lists of a custom kind.
+pub fn v3_list_schema(kind: &Kind<'_>, selectable_fields: &[&str], prose: &Prose) -> Value {
+    let mut schema = map(json!({
+        "description": format!("{} is a list of {}", kind.list_kind, kind.kind),
+        "type": "object",
+        "required": ["items"],
+        "properties": {
+            "apiVersion": text(&prose.api_version),
+            "kind": text(&prose.kind),
+            "items": {
+                "description": format!("List of {}.", kind.plural),
+                "type": "array",
+                "items": {"$ref": format!("{SCHEMAS}{}", kind.model())},
+            },
+            "metadata": reference(LIST_META, &prose.list_metadata),
+        },
+    }));
+    extend(&mut schema, kind.identity(kind.list_kind), selectable_fields);
+    Value::Object(schema)
+}
+
+/// The document of one group and version.
+pub fn document(
+    title: &str,
+    version: &str,
+    paths: Map<String, Value>,
+    schemas: Map<String, Value>,
+) -> Value {
+    let mut document = json!({
+        "openapi": "3.0.0", "info": {"title": title, "version": version}, "components": {},
+    });
+    // Moved, not put into the macro above, which would copy them.
+    document["paths"] = paths.into();
+    document["components"]["schemas"] = schemas.into();
+    document
+}
+
+fn map(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(map) => map,
+        _ => Map::new(),
+    }
+}
+
+fn map_in<'a>(schema: &'a mut Map<String, Value>, keyword: &str) -> &'a mut Map<String, Value> {
+    let value = schema.entry(keyword).or_insert_with(|| json!({}));
+    if !value.is_object() {
+        *value = json!({});
+    }
+    value.as_object_mut().expect("it was made a map above")
+}
+
+fn text(description: &str) -> Value {
+    json!({"description": description, "type": "string"})
+}
+
+fn reference(model: &str, description: &str) -> Value {
+    json!({"description": description, "allOf": [{"$ref": format!("{SCHEMAS}{model}")}]})
+}
+
+fn extend(schema: &mut Map<String, Value>, identity: Value, selectable_fields: &[&str]) {
+    schema.insert("x-kubernetes-group-version-kind".to_owned(), identity);
+    if !selectable_fields.is_empty() {
+        let fields = selectable_fields.iter().map(|path| json!({"fieldPath": path})).collect();
+        schema.insert("x-kubernetes-selectable-fields".to_owned(), fields);
+    }
+}
+
+/// A schema and all below it: what says nothing is left out, what is implied is written out.
+fn publish(source: Source<'_>, prose: &Prose) -> Map<String, Value> {
+    let mut schema = Map::new();
+    for (keyword, value) in source.map() {
+        let published = match (keyword.as_str(), value) {
+            (_, Value::Null) => continue,
+            ("properties", Value::Object(_)) => source
+                .properties()
+                .map(|(name, it)| (name.to_owned(), Value::Object(publish(it, prose))))
+                .collect(),
+            ("items" | "additionalProperties" | "not", Value::Object(map)) => {
+                Source::of(value).map_or_else(|| map.clone().into(), |it| publish(it, prose).into())
+            }
+            (combination, Value::Array(_)) if COMBINATIONS.contains(&combination) => {
+                source.schemas(combination).map(|it| Value::Object(publish(it, prose))).collect()
+            }
+            ("default" | "example" | "additionalProperties", value)
+            | (_, value @ Value::Number(_)) => value.clone(),
+            (_, value) if is_zero(value) => continue,
+            (_, value) => value.clone(),
+        };
+        schema.insert(keyword.clone(), published);
+    }
+    if source.flag("x-kubernetes-int-or-string") {
+        spell_out_int_or_string(source, &mut schema);
+    }
+    if source.flag("x-kubernetes-embedded-resource") {
+        spell_out_resource(&mut schema, prose);
+    }
+    schema
+}
+
+fn spell_out_int_or_string(source: Source<'_>, schema: &mut Map<String, Value>) {
+    let in_all_of = source.schemas("allOf").next().is_some_and(Source::is_int_or_string_any_of);
+    if source.is_int_or_string_any_of() || in_all_of {
+        return;
+    }
+    let types = json!([{"type": "integer"}, {"type": "string"}]);
+    if schema.contains_key("anyOf") {
+        let all_of = schema.entry("allOf").or_insert_with(|| json!([]));
+        if let Value::Array(all_of) = all_of {
+            all_of.insert(0, json!({"anyOf": types}));
+        }
+    } else {
+        schema.insert("anyOf".to_owned(), types);
+    }
+}
+
+fn spell_out_resource(schema: &mut Map<String, Value>, prose: &Prose) {
+    let properties = map_in(schema, "properties");
+    properties.insert("apiVersion".to_owned(), text(&prose.embedded_api_version));
+    properties.insert("kind".to_owned(), text(&prose.embedded_kind));
+    properties.insert("metadata".to_owned(), reference(OBJECT_META, &prose.metadata));
+    if let Value::Array(required) = schema.entry("required").or_insert_with(|| json!([])) {
+        for name in ["kind", "apiVersion"] {
+            if !required.iter().any(|it| it == name) {
+                required.push(name.into());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WIDGET: Kind<'static> = Kind {
+        group: "example.dev",
+        version: "v1",
+        kind: "Widget",
+        list_kind: "WidgetList",
+        plural: "widgets",
+        namespaced: true,
+        custom: true,
+        deletes_collections: true,
+    };
+
+    #[test]
+    fn a_schema_is_published_as_written_with_what_every_kind_has() {
+        let schema = json!({"type": "object", "properties": {"spec": {
+            "type": "object", "description": "what is wanted", "required": ["size"], "nullable": false,
+            "properties": {
+                "size": {"type": "integer", "minimum": 0, "default": 2},
+                "port": {"x-kubernetes-int-or-string": true}}}}});
+        let published = v3_schema(Some(&schema), &WIDGET, &["spec.size"], &Prose::default());
+        assert_eq!(
+            published["properties"]["spec"],
+            json!({"type": "object", "description": "what is wanted", "required": ["size"],
+                "properties": {
+                    "size": {"type": "integer", "minimum": 0, "default": 2},
+                    "port": {"anyOf": [{"type": "integer"}, {"type": "string"}],
+                        "x-kubernetes-int-or-string": true}}})
+        );
+        assert_eq!(
+            published["properties"]["metadata"]["allOf"],
+            json!([{"$ref": "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"}])
+        );
+        assert_eq!(
+            published["x-kubernetes-group-version-kind"],
+            json!([{"group": "example.dev", "kind": "Widget", "version": "v1"}])
+        );
+        assert_eq!(
+            published["x-kubernetes-selectable-fields"],
+            json!([{"fieldPath": "spec.size"}])
+        );
+    }
+
+    #[test]
+    fn models_are_named_by_the_group_in_reverse() {
+        assert_eq!(WIDGET.model(), "dev.example.v1.Widget");
+        let list = v3_list_schema(&WIDGET, &[], &Prose::default());
+        assert_eq!(list["required"], json!(["items"]));
+        assert_eq!(
+            list["properties"]["items"]["items"]["$ref"],
+            "#/components/schemas/dev.example.v1.Widget"
+        );
+    }
+
+    #[test]
+    fn a_kind_without_a_schema_is_any_object() {
+        let published = v3_schema(None, &WIDGET, &[], &Prose::default());
+        assert_eq!(published["type"], "object");
+        assert!(published.get("properties").is_none());
+    }
+
+    #[test]
+    fn an_embedded_resource_has_type_and_metadata() {
+        let schema = json!({"type": "object", "properties": {"t": {"type": "object",
+            "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true}}});
+        let published = v3_schema(Some(&schema), &WIDGET, &[], &Prose::default());
+        let embedded = &published["properties"]["t"];
+        assert_eq!(embedded["required"], json!(["kind", "apiVersion"]));
+        assert_eq!(embedded["properties"].as_object().unwrap().len(), 3);
+    }
+}

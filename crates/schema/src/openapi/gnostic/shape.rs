@@ -1,0 +1,154 @@
+//! The messages of a document of version 2: which keyword is which field.
+
+/// A message.
+pub(super) struct Shape {
+    /// Keyword, the field's number, and how its value is written; by number.
+    pub fields: &'static [(&'static str, u32, How)],
+    /// The field that takes what no other does.
+    pub extensions: u32,
+}
+
+/// How the value of a keyword is written. Shapes are functions, since they contain each other.
+pub(super) enum How {
+    Text,
+    Texts,
+    Bool,
+    Int,
+    Double,
+    /// Any value, as YAML.
+    Any,
+    Anys,
+    One(fn() -> &'static Shape),
+    /// An object: each member is a message of a name (1) and a value (2), in the field of the given
+    /// number of a message of its own; the value through the fields of further numbers.
+    Named(u32, &'static [u32], fn() -> &'static Shape),
+    /// A text or a list of texts, in field 1 of a message of their own.
+    Type,
+    /// A message in a message, through the fields of these numbers.
+    Wrapped(&'static [u32], fn() -> &'static Shape),
+    /// A schema (1) or a boolean (2).
+    SchemaOrBool,
+    /// A list of parameters, each of which says where it is.
+    Parameters,
+}
+
+use How::{
+    Any, Anys, Bool, Double, Int, Named, One, Parameters, SchemaOrBool, Text, Texts, Type, Wrapped,
+};
+
+pub(super) static DOCUMENT: Shape = Shape {
+    fields: &[
+        ("swagger", 1, Text),
+        ("info", 2, One(|| &INFO)),
+        ("paths", 8, Named(2, &[], || &PATH_ITEM)),
+        ("definitions", 9, Named(1, &[], schema)),
+    ],
+    extensions: 16,
+};
+
+static INFO: Shape = Shape { fields: &[("title", 1, Text), ("version", 2, Text)], extensions: 7 };
+
+static PATH_ITEM: Shape = Shape {
+    fields: &[
+        ("get", 2, One(|| &OPERATION)),
+        ("put", 3, One(|| &OPERATION)),
+        ("post", 4, One(|| &OPERATION)),
+        ("delete", 5, One(|| &OPERATION)),
+        ("patch", 8, One(|| &OPERATION)),
+        ("parameters", 9, Parameters),
+    ],
+    extensions: 10,
+};
+
+static OPERATION: Shape = Shape {
+    fields: &[
+        ("tags", 1, Texts),
+        ("description", 3, Text),
+        ("operationId", 5, Text),
+        ("produces", 6, Texts),
+        ("consumes", 7, Texts),
+        ("parameters", 8, Parameters),
+        ("responses", 9, Named(1, &[1], || &RESPONSE)),
+        ("schemes", 10, Texts),
+    ],
+    extensions: 13,
+};
+
+static RESPONSE: Shape = Shape {
+    fields: &[("description", 1, Text), ("schema", 2, Wrapped(&[1], schema))],
+    extensions: 5,
+};
+
+pub(super) static BODY_PARAMETER: Shape = Shape {
+    fields: &[
+        ("description", 1, Text),
+        ("name", 2, Text),
+        ("in", 3, Text),
+        ("required", 4, Bool),
+        ("schema", 5, One(schema)),
+    ],
+    extensions: 6,
+};
+
+pub(super) static QUERY_PARAMETER: Shape = Shape {
+    fields: &[
+        ("required", 1, Bool),
+        ("in", 2, Text),
+        ("description", 3, Text),
+        ("name", 4, Text),
+        ("type", 6, Text),
+        ("uniqueItems", 20, Bool),
+    ],
+    extensions: 23,
+};
+
+pub(super) static PATH_PARAMETER: Shape = Shape {
+    fields: &[
+        ("required", 1, Bool),
+        ("in", 2, Text),
+        ("description", 3, Text),
+        ("name", 4, Text),
+        ("type", 5, Text),
+        ("uniqueItems", 19, Bool),
+    ],
+    extensions: 22,
+};
+
+static SCHEMA: Shape = Shape {
+    fields: &[
+        ("$ref", 1, Text),
+        ("format", 2, Text),
+        ("title", 3, Text),
+        ("description", 4, Text),
+        ("default", 5, Any),
+        ("multipleOf", 6, Double),
+        ("maximum", 7, Double),
+        ("exclusiveMaximum", 8, Bool),
+        ("minimum", 9, Double),
+        ("exclusiveMinimum", 10, Bool),
+        ("maxLength", 11, Int),
+        ("minLength", 12, Int),
+        ("pattern", 13, Text),
+        ("maxItems", 14, Int),
+        ("minItems", 15, Int),
+        ("uniqueItems", 16, Bool),
+        ("maxProperties", 17, Int),
+        ("minProperties", 18, Int),
+        ("required", 19, Texts),
+        ("enum", 20, Anys),
+        ("additionalProperties", 21, SchemaOrBool),
+        ("type", 22, Type),
+        ("items", 23, Wrapped(&[1], schema)),
+        ("properties", 25, Named(1, &[], schema)),
+        ("externalDocs", 29, One(|| &EXTERNAL_DOCS)),
+        ("example", 30, Any),
+    ],
+    extensions: 31,
+};
+
+static EXTERNAL_DOCS: Shape =
+    Shape { fields: &[("description", 1, Text), ("url", 2, Text)], extensions: 3 };
+
+pub(super) fn schema() -> &'static Shape {
+    &SCHEMA
+}

@@ -1,0 +1,421 @@
+//! The paths of a kind and what can be done at each.
+
+use super::{Kind, SCHEMAS};
+use machinery::{Map, Value, json};
+
+/// The options of each verb, by name with their types.
+const LIST: &[(&str, &str)] = &[
+    ("allowWatchBookmarks", "boolean"),
+    ("continue", "string"),
+    ("fieldSelector", "string"),
+    ("labelSelector", "string"),
+    ("limit", "integer"),
+    ("resourceVersion", "string"),
+    ("resourceVersionMatch", "string"),
+    ("sendInitialEvents", "boolean"),
+    ("timeoutSeconds", "integer"),
+    ("watch", "boolean"),
+];
+const GET: &[(&str, &str)] = &[("resourceVersion", "string")];
+const WRITE: &[(&str, &str)] =
+    &[("dryRun", "string"), ("fieldManager", "string"), ("fieldValidation", "string")];
+const PATCH: &[(&str, &str)] = &[
+    ("dryRun", "string"),
+    ("fieldManager", "string"),
+    ("fieldValidation", "string"),
+    ("force", "boolean"),
+];
+const DELETE: &[(&str, &str)] = &[
+    ("dryRun", "string"),
+    ("gracePeriodSeconds", "integer"),
+    ("ignoreStoreReadErrorWithClusterBreakingPotential", "boolean"),
+    ("orphanDependents", "boolean"),
+    ("propagationPolicy", "string"),
+];
+
+const STATUS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Status";
+const DELETE_OPTIONS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions";
+const PATCH_BODY: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Patch";
+
+/// The schema of what is at `/scale`.
+pub const SCALE: &str = "io.k8s.api.autoscaling.v1.Scale";
+
+/// Something below an object: `/status`, `/scale`, `/eviction`.
+#[derive(Debug, Clone)]
+pub struct Below<'a> {
+    /// The last part of the path.
+    pub name: &'a str,
+    /// The verbs of discovery: either `create` alone, or `get`, `patch` and `update`.
+    pub verbs: &'a [&'a str],
+    /// The schema of what is sent and answered.
+    pub model: String,
+    /// Its group.
+    pub group: &'a str,
+    /// Its version.
+    pub version: &'a str,
+    /// Its kind.
+    pub kind: &'a str,
+}
+
+/// One way to use a path.
+#[derive(Debug, Clone, Copy)]
+struct Operation<'a> {
+    method: &'a str,
+    /// `x-kubernetes-action`
+    action: &'a str,
+    /// The beginning of the operation's id.
+    verb: &'a str,
+    /// What the id has between the version and the kind.
+    infix: &'a str,
+    options: &'a [(&'a str, &'a str)],
+    /// The schema of the request's body, and whether there must be one.
+    reads: Option<(&'a str, bool)>,
+    /// The schema of the answer.
+    writes: &'a str,
+    codes: &'a [(&'a str, &'a str)],
+}
+
+const OK: &[(&str, &str)] = &[("200", "OK")];
+const OK_OR_CREATED: &[(&str, &str)] = &[("200", "OK"), ("201", "Created")];
+const OK_OR_ACCEPTED: &[(&str, &str)] = &[("200", "OK"), ("202", "Accepted")];
+const ALL_GOOD: &[(&str, &str)] = &[("200", "OK"), ("201", "Created"), ("202", "Accepted")];
+
+/// All paths of a kind with their operations. `model` and `list_model` name the schemas of its
+/// objects and of their lists.
+pub fn paths(
+    kind: &Kind<'_>,
+    model: &str,
+    list_model: &str,
+    below: &[Below<'_>],
+) -> Map<String, Value> {
+    let base = match kind.group {
+        "" => format!("/api/{}", kind.version),
+        group => format!("/apis/{group}/{}", kind.version),
+    };
+    let identity = (kind.group, kind.version, kind.kind);
+    let place = Place { kind, identity, below: "" };
+    let mut paths = Map::new();
+    let mut collection = format!("{base}/{}", kind.plural);
+    if kind.namespaced {
+        let mut item = place.item(&[], &[list(list_model)]);
+        item["get"]["operationId"] = place.operation_id("list", "", "ForAllNamespaces").into();
+        paths.insert(collection, item);
+        collection = format!("{base}/namespaces/{{namespace}}/{}", kind.plural);
+    }
+    let namespace: &[&str] = if kind.namespaced { &["namespace"] } else { &[] };
+    let mut operations = vec![list(list_model), create(model)];
+    if kind.deletes_collections {
+        operations.push(delete_collection());
+    }
+    paths.insert(collection.clone(), place.item(namespace, &operations));
+
+    let named: &[&str] = if kind.namespaced { &["name", "namespace"] } else { &["name"] };
+    let object = format!("{collection}/{{name}}");
+    let mut operations = read_and_change(model).to_vec();
+    operations.push(delete());
+    paths.insert(object.clone(), place.item(named, &operations));
+    for it in below {
+        let identity = (it.group, it.version, it.kind);
+        let place = Place { kind, identity, below: it.name };
+        let item = match it.verbs {
+            ["create"] => place.item(named, &[create(&it.model)]),
+            _ => place.item(named, &read_and_change(&it.model)),
+        };
+        paths.insert(format!("{object}/{}", it.name), item);
+    }
+    paths
+}
+
+fn list(model: &str) -> Operation<'_> {
+    Operation {
+        method: "get",
+        action: "list",
+        verb: "list",
+        infix: "",
+        options: LIST,
+        reads: None,
+        writes: model,
+        codes: OK,
+    }
+}
+
+fn create(model: &str) -> Operation<'_> {
+    Operation {
+        method: "post",
+        action: "post",
+        verb: "create",
+        infix: "",
+        options: WRITE,
+        reads: Some((model, true)),
+        writes: model,
+        codes: ALL_GOOD,
+    }
+}
+
+fn delete() -> Operation<'static> {
+    Operation {
+        method: "delete",
+        action: "delete",
+        verb: "delete",
+        infix: "",
+        options: DELETE,
+        reads: Some((DELETE_OPTIONS, false)),
+        writes: STATUS,
+        codes: OK_OR_ACCEPTED,
+    }
+}
+
+fn delete_collection() -> Operation<'static> {
+    Operation {
+        action: "deletecollection",
+        infix: "Collection",
+        options: LIST,
+        codes: OK,
+        ..delete()
+    }
+}
+
+fn read_and_change(model: &str) -> [Operation<'_>; 3] {
+    let get = Operation { action: "get", verb: "read", options: GET, ..list(model) };
+    let put = Operation {
+        method: "put",
+        action: "put",
+        verb: "replace",
+        codes: OK_OR_CREATED,
+        ..create(model)
+    };
+    let patch = Operation {
+        method: "patch",
+        action: "patch",
+        verb: "patch",
+        options: PATCH,
+        reads: Some((PATCH_BODY, true)),
+        ..put
+    };
+    [get, put, patch]
+}
+
+/// Where operations are: at a kind's objects, or below them.
+struct Place<'a> {
+    kind: &'a Kind<'a>,
+    /// Group, version and kind of what is there.
+    identity: (&'a str, &'a str, &'a str),
+    /// The name of the subresource, or nothing.
+    below: &'a str,
+}
+
+impl Place<'_> {
+    fn item(&self, in_path: &[&str], operations: &[Operation<'_>]) -> Value {
+        let mut parameters: Vec<Value> = in_path
+            .iter()
+            .map(|name| {
+                let schema = json!({"type": "string", "uniqueItems": true});
+                json!({"name": name, "in": "path", "required": true, "schema": schema})
+            })
+            .collect();
+        parameters.push(query("pretty", "string"));
+        let mut item = json!({"parameters": parameters});
+        for operation in operations {
+            item[operation.method] = self.describe(operation);
+        }
+        item
+    }
+
+    fn describe(&self, operation: &Operation<'_>) -> Value {
+        let namespaced = if self.kind.namespaced { "Namespaced" } else { "" };
+        let mut responses = json!({"401": {"description": "Unauthorized"}});
+        for (code, text) in operation.codes {
+            let content = content(operation.writes, &["application/json", "application/yaml"]);
+            responses[*code] = json!({"description": text, "content": content});
+        }
+        let options: Vec<Value> =
+            operation.options.iter().map(|(name, kind)| query(name, kind)).collect();
+        let infix = format!("{}{namespaced}", operation.infix);
+        let suffix = capitalized(&[self.below]).concat();
+        let (group, version, kind) = self.identity;
+        let mut described = json!({
+            "tags": [tag(self.kind)],
+            "description": self.sentence(operation),
+            "operationId": self.operation_id(operation.verb, &infix, &suffix),
+            "parameters": options,
+            "responses": responses,
+            "x-kubernetes-action": operation.action,
+            "x-kubernetes-group-version-kind": {"group": group, "version": version, "kind": kind},
+        });
+        if let Some((model, required)) = operation.reads {
+            described["requestBody"] =
+                json!({"content": content(model, self.reads(operation)), "required": required});
+        }
+        described
+    }
+
+    /// The media types of a request's body.
+    fn reads(&self, operation: &Operation<'_>) -> &'static [&'static str] {
+        match (operation.method, self.kind.custom) {
+            ("patch", true) => &[
+                "application/json-patch+json",
+                "application/merge-patch+json",
+                "application/apply-patch+yaml",
+            ],
+            ("patch", false) => &[
+                "application/json-patch+json",
+                "application/merge-patch+json",
+                "application/strategic-merge-patch+json",
+                "application/apply-patch+yaml",
+            ],
+            (_, true) => &["application/json", "application/yaml"],
+            (_, false) => &["*/*"],
+        }
+    }
+
+    /// `partially update status of the specified Widget`
+    fn sentence(&self, operation: &Operation<'_>) -> String {
+        let verb = if operation.verb == "patch" { "partially update" } else { operation.verb };
+        let article = match (operation.action, self.kind.custom) {
+            ("list", true) => " objects of kind",
+            ("list", false) => " or watch objects of kind",
+            ("deletecollection", _) => " collection of",
+            ("post" | "delete", _) if self.kind.kind.starts_with(['A', 'E', 'I', 'O', 'U']) => {
+                " an"
+            }
+            ("post" | "delete", _) => " a",
+            _ => " the specified",
+        };
+        let of = if self.below.is_empty() { "" } else { " of" };
+        let space = if self.below.is_empty() { "" } else { " " };
+        format!("{verb}{space}{}{of}{article} {}", self.below, self.kind.kind)
+    }
+
+    /// `readAppsV1NamespacedDeploymentScale`
+    fn operation_id(&self, verb: &str, infix: &str, suffix: &str) -> String {
+        format!(
+            "{verb}{}{}{infix}{}{suffix}",
+            capitalized(&group_words(self.kind)).concat(),
+            capitalized(&[self.kind.version]).concat(),
+            self.kind.kind
+        )
+    }
+}
+
+fn query(name: &str, kind: &str) -> Value {
+    json!({"name": name, "in": "query", "schema": {"type": kind, "uniqueItems": true}})
+}
+
+fn content(model: &str, types: &[&str]) -> Value {
+    let schema = json!({"schema": {"$ref": format!("{SCHEMAS}{model}")}});
+    types.iter().map(|it| ((*it).to_owned(), schema.clone())).collect()
+}
+
+/// `stableExampleCom_v1`
+fn tag(kind: &Kind<'_>) -> String {
+    let words = group_words(kind);
+    let (first, rest) = words.split_first().unwrap_or((&"core", &[]));
+    format!("{first}{}_{}", capitalized(rest).concat(), kind.version)
+}
+
+/// The parts of the group; Kubernetes' own domain is not spelled out.
+fn group_words<'a>(kind: &Kind<'a>) -> Vec<&'a str> {
+    match kind.group {
+        "" => vec!["core"],
+        group => group.strip_suffix(".k8s.io").unwrap_or(group).split(['.', '-']).collect(),
+    }
+}
+
+fn capitalized(words: &[&str]) -> Vec<String> {
+    words
+        .iter()
+        .map(|word| {
+            let mut signs = word.chars();
+            let first = signs.next().map(|sign| sign.to_ascii_uppercase());
+            first.into_iter().chain(signs).collect()
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DEPLOYMENT: Kind<'static> = Kind {
+        group: "apps",
+        version: "v1",
+        kind: "Deployment",
+        list_kind: "DeploymentList",
+        plural: "deployments",
+        namespaced: true,
+        custom: false,
+        deletes_collections: true,
+    };
+
+    fn scale() -> Below<'static> {
+        Below {
+            name: "scale",
+            verbs: &["get", "patch", "update"],
+            model: SCALE.to_owned(),
+            group: "autoscaling",
+            version: "v1",
+            kind: "Scale",
+        }
+    }
+
+    #[test]
+    fn a_namespaced_kind_has_paths_for_all_one_and_below() {
+        let paths = paths(&DEPLOYMENT, "Deployment", "DeploymentList", &[scale()]);
+        let all = "/apis/apps/v1/namespaces/{namespace}/deployments";
+        let below = &paths[&format!("{all}/{{name}}/scale")];
+        assert_eq!(paths.len(), 4);
+        assert_eq!(below["get"]["operationId"], "readAppsV1NamespacedDeploymentScale");
+        assert_eq!(below["get"]["description"], "read scale of the specified Deployment");
+        assert_eq!(below["put"]["x-kubernetes-group-version-kind"]["kind"], "Scale");
+        let create = &paths[all]["post"];
+        assert_eq!(create["x-kubernetes-action"], "post");
+        assert_eq!(
+            create["x-kubernetes-group-version-kind"],
+            json!({"group": "apps", "version": "v1", "kind": "Deployment"})
+        );
+        assert_eq!(
+            paths["/apis/apps/v1/deployments"]["get"]["operationId"],
+            "listAppsV1DeploymentForAllNamespaces"
+        );
+        assert_eq!(create["tags"], json!(["apps_v1"]));
+        assert_eq!(
+            paths[all]["delete"]["operationId"],
+            "deleteAppsV1CollectionNamespacedDeployment"
+        );
+    }
+
+    #[test]
+    fn a_patch_can_be_tried_and_checked() {
+        let paths = paths(&DEPLOYMENT, "Deployment", "DeploymentList", &[]);
+        let patch = &paths["/apis/apps/v1/namespaces/{namespace}/deployments/{name}"]["patch"];
+        let names: Vec<&Value> =
+            patch["parameters"].as_array().unwrap().iter().map(|it| &it["name"]).collect();
+        assert_eq!(names, ["dryRun", "fieldManager", "fieldValidation", "force"]);
+        assert_eq!(patch["description"], "partially update the specified Deployment");
+        let types = patch["requestBody"]["content"].as_object().unwrap();
+        assert!(types.contains_key("application/strategic-merge-patch+json"));
+    }
+
+    #[test]
+    fn the_core_group_is_below_api() {
+        let kind = Kind {
+            group: "",
+            version: "v1",
+            kind: "Namespace",
+            list_kind: "NamespaceList",
+            plural: "namespaces",
+            namespaced: false,
+            custom: false,
+            deletes_collections: false,
+        };
+        let finalize = Below { name: "finalize", verbs: &["create"], kind: "Namespace", ..scale() };
+        let paths = paths(&kind, "Namespace", "NamespaceList", &[finalize]);
+        assert_eq!(paths["/api/v1/namespaces/{name}"]["get"]["operationId"], "readCoreV1Namespace");
+        assert_eq!(
+            paths["/api/v1/namespaces/{name}/finalize"]["post"]["operationId"],
+            "createCoreV1NamespaceFinalize"
+        );
+        assert!(paths["/api/v1/namespaces"].get("delete").is_none());
+        assert_eq!(paths.len(), 3);
+    }
+}

@@ -1,0 +1,382 @@
+//! [`Structural`]: a schema compiled into the tree that objects are walked with.
+//!
+//! A definition may be a megabyte of OpenAPI and a server may hold hundreds of them, so a node
+//! keeps only what is asked of objects: no descriptions, keywords that are rarely used behind one
+//! pointer ([`Checks`]), and patterns compiled when they are first needed.
+
+use crate::format::Format;
+use crate::go_regexp;
+use crate::source::Source;
+use machinery::Value;
+use regex::Regex;
+use std::sync::OnceLock;
+
+/// See the [module documentation](self).
+#[derive(Debug)]
+pub struct Structural {
+    pub(crate) root: Node,
+    /// Nothing is ever pruned: the definition is a relic of v1beta1.
+    pub(crate) keeps_unknown: bool,
+}
+
+impl Structural {
+    /// Compiles `openAPIV3Schema`. What makes no sense is passed over: the definition has been
+    /// checked before.
+    pub fn compile(openapi_v3_schema: &Value) -> Self {
+        let root = Source::of(openapi_v3_schema).map(Node::compile).unwrap_or_default();
+        Self { root, keeps_unknown: false }
+    }
+
+    /// The same schema for a definition with `preserveUnknownFields: true`: it validates, but drops
+    /// nothing.
+    #[must_use]
+    pub fn keeping_unknown_fields(self) -> Self {
+        Self { keeps_unknown: true, ..self }
+    }
+
+    /// The schema of a definition without one, as v1beta1 allows: every field is kept.
+    pub fn anything() -> Self {
+        Self { root: Node::default(), keeps_unknown: true }
+    }
+}
+
+/// The `type` of a schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Type {
+    /// Not stated.
+    #[default]
+    Any,
+    Object,
+    Array,
+    String,
+    Integer,
+    Number,
+    Boolean,
+    /// `x-kubernetes-int-or-string`
+    IntOrString,
+}
+
+impl Type {
+    pub(crate) fn of(source: Source<'_>) -> Self {
+        if source.flag("x-kubernetes-int-or-string") {
+            return Self::IntOrString;
+        }
+        match source.text("type") {
+            "object" => Self::Object,
+            "array" => Self::Array,
+            "string" => Self::String,
+            "integer" => Self::Integer,
+            "number" => Self::Number,
+            "boolean" => Self::Boolean,
+            _ => Self::Any,
+        }
+    }
+
+    /// As a complaint spells it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Any => "",
+            Self::Object => "object",
+            Self::Array => "array",
+            Self::String => "string",
+            Self::Integer => "integer",
+            Self::Number => "number",
+            Self::Boolean => "boolean",
+            Self::IntOrString => "integer,string",
+        }
+    }
+}
+
+/// Yes-or-no facts of a node, in one byte.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Marks(u8);
+
+impl Marks {
+    /// null is a value of its own here.
+    pub(crate) const NULLABLE: u8 = 1;
+    /// `x-kubernetes-preserve-unknown-fields`
+    pub(crate) const PRESERVES_UNKNOWN: u8 = 2;
+    /// `x-kubernetes-embedded-resource`
+    pub(crate) const EMBEDDED: u8 = 4;
+    /// Here or below there is a default.
+    pub(crate) const DEFAULTS_BELOW: u8 = 8;
+    /// Here or below there is a list that is a set or a map.
+    pub(crate) const KEYED_LISTS_BELOW: u8 = 16;
+    /// Here or below there is an embedded resource.
+    pub(crate) const EMBEDDED_BELOW: u8 = 32;
+
+    const INHERITED: u8 = Self::DEFAULTS_BELOW | Self::KEYED_LISTS_BELOW | Self::EMBEDDED_BELOW;
+
+    pub(crate) fn has(self, mark: u8) -> bool {
+        self.0 & mark != 0
+    }
+
+    fn set(&mut self, mark: u8, on: bool) {
+        self.0 |= if on { mark } else { 0 };
+    }
+
+    fn inherit(&mut self, child: Marks) {
+        self.0 |= child.0 & Self::INHERITED;
+    }
+}
+
+/// How the items of a list are told apart.
+#[derive(Debug, Default)]
+pub(crate) enum List {
+    /// Not at all.
+    #[default]
+    Atomic,
+    /// By themselves.
+    Set,
+    /// By the values of these fields.
+    Map(Box<[Box<str>]>),
+}
+
+/// What is known of fields that `properties` does not name.
+#[derive(Debug, Default)]
+pub(crate) enum Additional {
+    /// The keyword is not there.
+    #[default]
+    Unstated,
+    /// `true`
+    Allowed,
+    /// `false`
+    Forbidden,
+    /// They look like this.
+    Schema(Box<Node>),
+}
+
+/// One schema of the tree.
+#[derive(Debug, Default)]
+pub(crate) struct Node {
+    pub(crate) kind: Type,
+    pub(crate) marks: Marks,
+    pub(crate) list: List,
+    pub(crate) default: Option<Box<Value>>,
+    /// Sorted by name.
+    properties: Box<[(Box<str>, Node)]>,
+    pub(crate) additional: Additional,
+    pub(crate) items: Option<Box<Node>>,
+    pub(crate) checks: Option<Box<Checks>>,
+}
+
+impl Node {
+    pub(crate) fn compile(source: Source<'_>) -> Self {
+        let mut properties: Vec<(Box<str>, Node)> =
+            source.properties().map(|(name, it)| (name.into(), Node::compile(it))).collect();
+        properties.sort_by(|a, b| a.0.cmp(&b.0));
+        let additional = match source.value("additionalProperties") {
+            None => Additional::Unstated,
+            Some(Value::Bool(false)) => Additional::Forbidden,
+            Some(value) => Source::of(value)
+                .map_or(Additional::Allowed, |it| Additional::Schema(Node::compile(it).into())),
+        };
+        let mut node = Self {
+            kind: Type::of(source),
+            marks: Marks::default(),
+            list: match source.list_type() {
+                "set" => List::Set,
+                "map" => {
+                    List::Map(source.texts("x-kubernetes-list-map-keys").map(Box::from).collect())
+                }
+                _ => List::Atomic,
+            },
+            default: source.value("default").map(|value| Box::new(value.clone())),
+            properties: properties.into(),
+            additional,
+            items: source.schema("items").map(|it| Node::compile(it).into()),
+            checks: Checks::compile(source).map(Box::new),
+        };
+        node.mark(source);
+        node
+    }
+
+    fn mark(&mut self, source: Source<'_>) {
+        let embedded = source.flag("x-kubernetes-embedded-resource");
+        let mut marks = Marks::default();
+        marks.set(Marks::NULLABLE, source.flag("nullable"));
+        marks.set(Marks::PRESERVES_UNKNOWN, source.flag("x-kubernetes-preserve-unknown-fields"));
+        marks.set(Marks::EMBEDDED | Marks::EMBEDDED_BELOW, embedded);
+        marks.set(Marks::DEFAULTS_BELOW, self.default.is_some());
+        marks.set(Marks::KEYED_LISTS_BELOW, !matches!(self.list, List::Atomic));
+        for (_, child) in &self.properties {
+            marks.inherit(child.marks);
+        }
+        if let Additional::Schema(child) = &self.additional {
+            marks.inherit(child.marks);
+        }
+        if let Some(child) = &self.items {
+            marks.inherit(child.marks);
+        }
+        self.marks = marks;
+    }
+
+    /// What `properties` says of a field.
+    pub(crate) fn property(&self, name: &str) -> Option<&Node> {
+        let index = self.properties.binary_search_by(|(it, _)| (**it).cmp(name)).ok()?;
+        Some(&self.properties[index].1)
+    }
+
+    /// What is known of a field, named or not.
+    pub(crate) fn field(&self, name: &str) -> Option<&Node> {
+        self.property(name).or(match &self.additional {
+            Additional::Schema(node) => Some(node),
+            _ => None,
+        })
+    }
+
+    /// All named fields.
+    pub(crate) fn properties(&self) -> impl Iterator<Item = (&str, &Node)> {
+        self.properties.iter().map(|(name, node)| (&**name, node))
+    }
+
+    pub(crate) fn is_nullable(&self) -> bool {
+        self.marks.has(Marks::NULLABLE)
+    }
+
+    pub(crate) fn is_embedded(&self) -> bool {
+        self.marks.has(Marks::EMBEDDED)
+    }
+}
+
+/// The keywords that most schemas do not use.
+#[derive(Debug, Default)]
+pub(crate) struct Checks {
+    pub(crate) required: Box<[Box<str>]>,
+    pub(crate) choices: Box<[Value]>,
+    pub(crate) format: Option<Format>,
+    pub(crate) text: Option<Box<TextChecks>>,
+    pub(crate) number: Option<Box<NumberChecks>>,
+    pub(crate) size: Option<Box<SizeChecks>>,
+    pub(crate) combined: Option<Box<Combined>>,
+}
+
+/// For texts.
+#[derive(Debug)]
+pub(crate) struct TextChecks {
+    pub(crate) min_length: Option<u64>,
+    pub(crate) max_length: Option<u64>,
+    pub(crate) pattern: Option<Pattern>,
+}
+
+/// For numbers.
+#[derive(Debug)]
+pub(crate) struct NumberChecks {
+    pub(crate) multiple_of: Option<f64>,
+    pub(crate) minimum: Option<Bound>,
+    pub(crate) maximum: Option<Bound>,
+}
+
+/// For lists and maps.
+#[derive(Debug)]
+pub(crate) struct SizeChecks {
+    pub(crate) min_items: Option<u64>,
+    pub(crate) max_items: Option<u64>,
+    pub(crate) unique_items: bool,
+    pub(crate) min_properties: Option<u64>,
+    pub(crate) max_properties: Option<u64>,
+}
+
+/// Schemas that must hold as well.
+#[derive(Debug)]
+pub(crate) struct Combined {
+    pub(crate) all_of: Box<[Node]>,
+    pub(crate) any_of: Box<[Node]>,
+    pub(crate) one_of: Box<[Node]>,
+    pub(crate) not: Option<Node>,
+}
+
+/// A minimum or a maximum.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bound {
+    pub(crate) value: f64,
+    pub(crate) exclusive: bool,
+}
+
+impl Checks {
+    /// None if the schema uses none of these.
+    fn compile(source: Source<'_>) -> Option<Self> {
+        let combined =
+            |keyword| source.schemas(keyword).map(Node::compile).collect::<Box<[Node]>>();
+        let bound = |keyword, exclusive| {
+            source.number(keyword).map(|value| Bound { value, exclusive: source.flag(exclusive) })
+        };
+        let used = |keywords: &[&str]| keywords.iter().any(|it| source.stated(it).is_some());
+        let counted = |keywords: &[&str]| keywords.iter().any(|it| source.count(it).is_some());
+
+        let pattern = Some(source.text("pattern")).filter(|it| !it.is_empty()).map(Pattern::new);
+        let text =
+            (pattern.is_some() || counted(&["minLength", "maxLength"])).then(|| TextChecks {
+                min_length: source.count("minLength"),
+                max_length: source.count("maxLength"),
+                pattern,
+            });
+        let number = NumberChecks {
+            multiple_of: source.number("multipleOf"),
+            minimum: bound("minimum", "exclusiveMinimum"),
+            maximum: bound("maximum", "exclusiveMaximum"),
+        };
+        let has_number =
+            number.multiple_of.is_some() || number.minimum.is_some() || number.maximum.is_some();
+        let has_size = source.flag("uniqueItems")
+            || counted(&["minItems", "maxItems", "minProperties", "maxProperties"]);
+        let checks = Self {
+            required: source.texts("required").map(Box::from).collect(),
+            choices: source
+                .value("enum")
+                .and_then(Value::as_array)
+                .cloned()
+                .unwrap_or_default()
+                .into(),
+            format: Format::of(source.text("format"), Type::of(source)),
+            text: text.map(Box::new),
+            number: has_number.then(|| Box::new(number)),
+            size: has_size.then(|| {
+                Box::new(SizeChecks {
+                    min_items: source.count("minItems"),
+                    max_items: source.count("maxItems"),
+                    unique_items: source.flag("uniqueItems"),
+                    min_properties: source.count("minProperties"),
+                    max_properties: source.count("maxProperties"),
+                })
+            }),
+            combined: used(&["allOf", "anyOf", "oneOf", "not"]).then(|| {
+                Box::new(Combined {
+                    all_of: combined("allOf"),
+                    any_of: combined("anyOf"),
+                    one_of: combined("oneOf"),
+                    not: source.schema("not").map(Node::compile),
+                })
+            }),
+        };
+        let used = !checks.required.is_empty()
+            || !checks.choices.is_empty()
+            || checks.format.is_some()
+            || checks.text.is_some()
+            || checks.number.is_some()
+            || checks.size.is_some()
+            || checks.combined.is_some();
+        used.then_some(checks)
+    }
+}
+
+/// A regular expression, compiled when it is first asked: most definitions that a server holds see
+/// few objects or none.
+#[derive(Debug)]
+pub(crate) struct Pattern {
+    /// As its author wrote it.
+    pub(crate) source: Box<str>,
+    compiled: OnceLock<Option<Regex>>,
+}
+
+impl Pattern {
+    fn new(source: &str) -> Self {
+        Self { source: source.into(), compiled: OnceLock::new() }
+    }
+
+    /// None for an expression that does not compile.
+    pub(crate) fn matches(&self, text: &str) -> Option<bool> {
+        let regex = self.compiled.get_or_init(|| go_regexp::compile(&self.source).ok());
+        regex.as_ref().map(|it| it.is_match(text))
+    }
+}

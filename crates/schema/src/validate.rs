@@ -1,0 +1,318 @@
+//! Judging an object by its schema, in upstream's words.
+//!
+//! The walk reports every fault, names it as kube-apiserver does (`spec.a in body should be …`) and
+//! counts how many checks an alternative of `anyOf` or `oneOf` passed, since upstream shows the
+//! complaints of the alternative that came closest.
+//!
+//! With an old state at hand a fault is forgiven if the value it is in has not changed, so that a
+//! definition can be tightened without locking out the objects that exist (see [`ratchet`]).
+
+mod combine;
+mod data;
+mod number;
+mod text;
+
+use crate::structural::{Additional, Checks, Marks, Node, SizeChecks, Structural, Type};
+use crate::{embedded, lists, ratchet};
+pub(crate) use data::Data;
+use machinery::field_path::{FaultKind, quote};
+use machinery::{Faults, FieldError, Map, Path, Value};
+
+impl Structural {
+    /// Finds what is wrong with `new`; faults in what is as it was in `old` are forgiven.
+    pub fn validate(
+        &self,
+        new: &Map<String, Value>,
+        old: Option<&Map<String, Value>>,
+        faults: &mut Faults,
+    ) {
+        validate_data(&self.root, Data::Object(new), old.map(Data::Object), &Path::EMPTY, faults);
+        if self.root.marks.has(Marks::EMBEDDED_BELOW) {
+            embedded::validate_below(&self.root, new, faults);
+        }
+        self.validate_lists(new, old, faults);
+    }
+
+    /// The same for an update of `/status`: the rest of the object is not looked at again.
+    pub fn validate_status(
+        &self,
+        new: &Map<String, Value>,
+        old: &Map<String, Value>,
+        faults: &mut Faults,
+    ) {
+        if let (Some(node), Some(status)) = (self.root.property("status"), new.get("status")) {
+            let old = old.get("status").map(Data::from);
+            validate_data(node, status.into(), old, &Path::root("status"), faults);
+        }
+        self.validate_lists(new, Some(old), faults);
+    }
+
+    fn validate_lists(
+        &self,
+        new: &Map<String, Value>,
+        old: Option<&Map<String, Value>>,
+        faults: &mut Faults,
+    ) {
+        if !self.root.marks.has(Marks::KEYED_LISTS_BELOW) {
+            return;
+        }
+        let was_faulty = old.is_some_and(|old| {
+            let mut faults = Faults::new();
+            lists::validate(&self.root, old, &mut faults);
+            !faults.is_empty()
+        });
+        if !was_faulty {
+            lists::validate(&self.root, new, faults);
+        }
+    }
+}
+
+/// Judges a value that stands at `at`. The complaints' own paths begin below it, as upstream's do.
+pub(crate) fn validate_data(
+    node: &Node,
+    new: Data<'_>,
+    old: Option<Data<'_>>,
+    at: &Path<'_>,
+    faults: &mut Faults,
+) {
+    let mut found = Vec::new();
+    Walk { at }.check(node, new, old, &Path::EMPTY, &mut found);
+    for fault in found {
+        faults.push(fault);
+    }
+}
+
+/// One walk through an object.
+#[derive(Debug, Clone, Copy)]
+struct Walk<'a> {
+    at: &'a Path<'a>,
+}
+
+impl Walk<'_> {
+    /// Checks a value; returns the number of checks it passed.
+    fn check(
+        self,
+        node: &Node,
+        data: Data<'_>,
+        old: Option<Data<'_>>,
+        path: &Path<'_>,
+        found: &mut Vec<FieldError>,
+    ) -> usize {
+        let before = found.len();
+        let passed = self.apply(node, data, old, path, found);
+        if found.len() > before && old.is_some_and(|old| ratchet::is_unchanged(node, data, old)) {
+            found.truncate(before);
+        }
+        passed
+    }
+
+    /// [`check`](Self::check) without forgiveness for the value itself.
+    fn apply(
+        self,
+        node: &Node,
+        data: Data<'_>,
+        old: Option<Data<'_>>,
+        path: &Path<'_>,
+        found: &mut Vec<FieldError>,
+    ) -> usize {
+        let checks = node.checks.as_deref();
+        if matches!(data, Data::Null) {
+            let fits = node.kind == Type::Any || node.is_nullable();
+            if !fits {
+                found.push(self.wrong_type(path, node.kind.name(), "null"));
+            }
+            self.check_choices(checks, data, path, found);
+            return usize::from(fits);
+        }
+        // The numbers that are added up here follow upstream's bookkeeping, check by check.
+        let mut passed = 4;
+        if node.kind != Type::Any || checks.is_some_and(|it| it.format.is_some()) {
+            passed += 1 + usize::from(self.check_type(node, data, path, found));
+        }
+        if let Some(combined) = checks.and_then(|it| it.combined.as_deref()) {
+            passed += self.check_combined(combined, data, old, path, found);
+        }
+        passed += match data {
+            Data::Text(text) => self.check_text(checks, text, path, found),
+            Data::Number(number) => self.check_number(node, number, path, found),
+            Data::List(items) => self.check_items(node, items, old, path, found),
+            Data::Object(map) => self.check_fields(node, map, old, path, found),
+            Data::Null | Data::Bool(_) => 0,
+        };
+        self.check_choices(checks, data, path, found);
+        passed
+    }
+
+    fn check_type(
+        self,
+        node: &Node,
+        data: Data<'_>,
+        path: &Path<'_>,
+        found: &mut Vec<FieldError>,
+    ) -> bool {
+        let format = node.checks.as_deref().and_then(|it| it.format);
+        let accepted = data.is_of(node.kind);
+        let listed = matches!(data, Data::Text(_) | Data::List(_));
+        match format {
+            Some(format) if !listed && !accepted && data.format() != format.name() => {
+                found.push(self.wrong_type(path, format.name(), data.format()));
+                return false;
+            }
+            Some(_)
+                if listed
+                    && !matches!(node.kind, Type::Integer | Type::Number | Type::IntOrString) =>
+            {
+                return true;
+            }
+            _ if accepted => return true,
+            _ => {}
+        }
+        found.push(self.wrong_type(path, node.kind.name(), data.type_name()));
+        false
+    }
+
+    fn check_items(
+        self,
+        node: &Node,
+        items: &[Value],
+        old: Option<Data<'_>>,
+        path: &Path<'_>,
+        found: &mut Vec<FieldError>,
+    ) -> usize {
+        let mut passed = 2;
+        if let Some(item_node) = &node.items {
+            for (index, item) in items.iter().enumerate() {
+                let old = old.and_then(|old| ratchet::old_item(node, item, old));
+                passed += self.check(item_node, item.into(), old, &path.index(index), found);
+            }
+        }
+        let size = node.checks.as_deref().and_then(|it| it.size.as_deref());
+        let Some(SizeChecks { min_items, max_items, unique_items, .. }) = size else {
+            return passed;
+        };
+        let count = items.len() as u64;
+        if let Some(min) = min_items.filter(|min| count < *min) {
+            found.push(self.invalid(path, count, format_args!("should have at least {min} items")));
+        }
+        if let Some(max) = max_items.filter(|max| count > *max) {
+            found.push(self.too_many(path, count, max));
+        }
+        if *unique_items && items.iter().enumerate().any(|(i, item)| items[..i].contains(item)) {
+            found.push(self.invalid(path, "", format_args!("shouldn't contain duplicates")));
+        }
+        passed
+    }
+
+    fn check_fields(
+        self,
+        node: &Node,
+        map: &Map<String, Value>,
+        old: Option<Data<'_>>,
+        path: &Path<'_>,
+        found: &mut Vec<FieldError>,
+    ) -> usize {
+        let mut passed = 1;
+        let checks = node.checks.as_deref();
+        if let Some(size) = checks.and_then(|it| it.size.as_deref()) {
+            let count = map.len() as u64;
+            if let Some(min) = size.min_properties.filter(|min| count < *min) {
+                let text = format_args!("should have at least {min} properties");
+                found.push(self.invalid(path, count, text));
+            }
+            if let Some(max) = size.max_properties.filter(|max| count > *max) {
+                found.push(self.too_many(path, count, max));
+            }
+        }
+        for (key, value) in map {
+            let here = path.child(key);
+            match (node.field(key), &node.additional) {
+                (Some(field), _) => {
+                    let old = old.and_then(|old| old.field(key));
+                    passed += self.check(field, value.into(), old, &here, found);
+                }
+                (None, Additional::Forbidden) => {
+                    let detail = format!("{here} in body is a forbidden property");
+                    let value = Some(key.as_str().into());
+                    found.push(self.fault(FaultKind::Invalid, path, value, detail));
+                }
+                (None, _) => {}
+            }
+        }
+        for name in checks.into_iter().flat_map(|it| &it.required) {
+            if !map.contains_key(&**name) {
+                let here = path.child(name);
+                found.push(self.fault(FaultKind::Required, &here, None, String::new()));
+            }
+        }
+        passed
+    }
+
+    fn check_choices(
+        self,
+        checks: Option<&Checks>,
+        data: Data<'_>,
+        path: &Path<'_>,
+        found: &mut Vec<FieldError>,
+    ) {
+        let choices = checks.map_or(&[][..], |it| &it.choices);
+        if choices.is_empty() || choices.iter().any(|choice| data.is(choice)) {
+            return;
+        }
+        let listed: Vec<String> = choices
+            .iter()
+            .map(|choice| choice.as_str().map_or_else(|| quote(&choice.to_string()), quote))
+            .collect();
+        let detail = format!("supported values: {}", listed.join(", "));
+        found.push(self.fault(FaultKind::NotSupported, path, Some(data.to_value()), detail));
+    }
+}
+
+/// Faults in upstream's words.
+impl Walk<'_> {
+    fn fault(
+        self,
+        kind: FaultKind,
+        path: &Path<'_>,
+        value: Option<Value>,
+        detail: String,
+    ) -> FieldError {
+        let (at, below) = (self.at.to_string(), path.to_string());
+        let field = match (at.is_empty(), below.is_empty()) {
+            // A Go path that is nil prints like this.
+            (true, true) => "<nil>".to_owned(),
+            (true, false) => below,
+            (false, true) => at,
+            (false, false) => format!("{at}.{below}"),
+        };
+        FieldError { kind, field, value, detail }
+    }
+
+    fn invalid(
+        self,
+        path: &Path<'_>,
+        value: impl Into<Value>,
+        complaint: std::fmt::Arguments<'_>,
+    ) -> FieldError {
+        let detail = format!("{path} in body {complaint}");
+        self.fault(FaultKind::Invalid, path, Some(value.into()), detail)
+    }
+
+    /// A complaint that upstream does not tie to a field.
+    fn unplaced(self, detail: String) -> FieldError {
+        self.fault(FaultKind::Invalid, &Path::EMPTY, Some("".into()), detail)
+    }
+
+    fn wrong_type(self, path: &Path<'_>, expected: &str, found: &str) -> FieldError {
+        let detail = format!("{path} in body must be of type {expected}: {}", quote(found));
+        self.fault(FaultKind::TypeInvalid, path, Some(found.into()), detail)
+    }
+
+    fn too_many(self, path: &Path<'_>, count: u64, max: u64) -> FieldError {
+        let unit = if max == 1 { "item" } else { "items" };
+        let detail = format!("must have at most {max} {unit}");
+        self.fault(FaultKind::TooMany, path, Some(count.into()), detail)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,126 @@
+//! `allOf`, `anyOf`, `oneOf` and `not`.
+//!
+//! Where no alternative holds, the complaints of the one that passed most checks are shown, since
+//! that is most likely the one its author had in mind.
+
+use super::{Data, Walk};
+use crate::structural::{Combined, Node};
+use machinery::field_path::quote;
+use machinery::{FieldError, Path};
+
+/// The outcome of one alternative.
+#[derive(Debug)]
+struct Outcome {
+    faults: Vec<FieldError>,
+    passed: usize,
+}
+
+impl Outcome {
+    fn holds(&self) -> bool {
+        self.faults.is_empty()
+    }
+}
+
+impl Walk<'_> {
+    pub(super) fn check_combined(
+        self,
+        combined: &Combined,
+        data: Data<'_>,
+        old: Option<Data<'_>>,
+        path: &Path<'_>,
+        found: &mut Vec<FieldError>,
+    ) -> usize {
+        let outcome = |node: &Node| {
+            let mut faults = Vec::new();
+            let passed = self.apply(node, data, old, path, &mut faults);
+            Outcome { faults, passed }
+        };
+        let name = || quote(&path.to_string());
+        let mut passed = 0;
+
+        if !combined.any_of.is_empty() {
+            let (held, closest) = judge(combined.any_of.iter().map(outcome), Stop::AtFirst);
+            if held == 0 {
+                found.push(
+                    self.unplaced(format!("{} must validate at least one schema (anyOf)", name())),
+                );
+            }
+            passed += merge(closest, found);
+        }
+        if !combined.one_of.is_empty() {
+            let (held, closest) = judge(combined.one_of.iter().map(outcome), Stop::Never);
+            if held == 1 {
+                passed += merge(closest, found);
+            } else {
+                let many = match held {
+                    0 => "Found none valid".to_owned(),
+                    held => format!("Found {held} valid alternatives"),
+                };
+                found.push(self.unplaced(format!(
+                    "{} must validate one and only one schema (oneOf). {many}",
+                    name()
+                )));
+                passed += merge(closest.filter(|_| held == 0), found);
+            }
+        }
+        if !combined.all_of.is_empty() {
+            let mut held = 0;
+            for it in combined.all_of.iter().map(outcome) {
+                held += usize::from(it.holds());
+                passed += merge(Some(it), found);
+            }
+            if held != combined.all_of.len() {
+                let none = if held == 0 { ". None validated" } else { "" };
+                found.push(
+                    self.unplaced(format!(
+                        "{} must validate all the schemas (allOf){none}",
+                        name()
+                    )),
+                );
+            }
+        }
+        if combined.not.as_ref().is_some_and(|node| outcome(node).holds()) {
+            found.push(self.unplaced(format!("{} must not validate the schema (not)", name())));
+        }
+        passed
+    }
+}
+
+/// When to stop trying alternatives.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Stop {
+    AtFirst,
+    Never,
+}
+
+/// How many alternatives hold, and the first that does or else the one that came closest.
+fn judge(outcomes: impl Iterator<Item = Outcome>, stop: Stop) -> (usize, Option<Outcome>) {
+    let mut held = 0;
+    let mut best: Option<Outcome> = None;
+    for outcome in outcomes {
+        let better = match &best {
+            None => true,
+            Some(best) if best.holds() => false,
+            Some(best) => outcome.holds() || outcome.passed > best.passed,
+        };
+        held += usize::from(outcome.holds());
+        if better {
+            best = Some(outcome);
+        }
+        if held > 0 && stop == Stop::AtFirst {
+            break;
+        }
+    }
+    (held, best)
+}
+
+/// Adds an outcome's faults, each once, and returns the checks it passed.
+fn merge(outcome: Option<Outcome>, found: &mut Vec<FieldError>) -> usize {
+    let Some(outcome) = outcome else { return 0 };
+    for fault in outcome.faults {
+        if !found.contains(&fault) {
+            found.push(fault);
+        }
+    }
+    outcome.passed
+}

@@ -1,0 +1,193 @@
+//! Bounds, multiples and ranges of numbers.
+
+use super::Walk;
+use super::data::Number;
+use crate::format::Format;
+use crate::structural::{Bound, Node, Type};
+use machinery::{FieldError, Path};
+
+impl Walk<'_> {
+    pub(super) fn check_number(
+        self,
+        node: &Node,
+        number: Number,
+        path: &Path<'_>,
+        found: &mut Vec<FieldError>,
+    ) -> usize {
+        let checks = node.checks.as_deref();
+        let range = Range { kind: node.kind, format: checks.and_then(|it| it.format) };
+        found.extend(self.out_of_range(range, number, "Checked", path));
+        if let Some(checks) = checks.and_then(|it| it.number.as_deref()) {
+            if let Some(factor) = checks.multiple_of {
+                self.check_multiple(range, number, factor, path, found);
+            }
+            if let Some(bound) = checks.minimum {
+                self.check_bound(range, number, bound, &MINIMUM, path, found);
+            }
+            if let Some(bound) = checks.maximum {
+                self.check_bound(range, number, bound, &MAXIMUM, path, found);
+            }
+        }
+        2
+    }
+
+    fn out_of_range(
+        self,
+        range: Range,
+        number: Number,
+        what: &str,
+        path: &Path<'_>,
+    ) -> Option<FieldError> {
+        let description = range.excludes(number)?;
+        Some(self.unplaced(format!("{what} value must be of type {description} in {path}")))
+    }
+
+    fn check_multiple(
+        self,
+        range: Range,
+        number: Number,
+        factor: f64,
+        path: &Path<'_>,
+        found: &mut Vec<FieldError>,
+    ) {
+        let fault = self.out_of_range(range, Number::Float(factor), "MultipleOf", path);
+        let number = comparable(number, fault.is_none());
+        found.extend(fault);
+        let is_multiple = match number {
+            Number::Integer(integer) => {
+                let factor = truncated(factor);
+                factor > 0 && integer % factor == 0
+            }
+            Number::Float(float) if factor < 1.0 => {
+                Number::Float(1.0 / factor * float).is_integral()
+            }
+            Number::Float(float) => Number::Float(float / factor).is_integral(),
+        };
+        if !is_multiple {
+            let complaint = format_args!("should be a multiple of {}", limit_text(number, factor));
+            found.push(self.invalid(path, number.to_value(), complaint));
+        }
+    }
+
+    fn check_bound(
+        self,
+        range: Range,
+        number: Number,
+        bound: Bound,
+        side: &Side,
+        path: &Path<'_>,
+        found: &mut Vec<FieldError>,
+    ) {
+        let fault = self.out_of_range(range, Number::Float(bound.value), side.what, path);
+        let number = comparable(number, fault.is_none());
+        found.extend(fault);
+        let ordering = match number {
+            Number::Integer(integer) => Some(integer.cmp(&truncated(bound.value))),
+            Number::Float(float) => float.partial_cmp(&bound.value),
+        };
+        let beyond = ordering == Some(side.beyond)
+            || bound.exclusive && ordering == Some(std::cmp::Ordering::Equal);
+        if beyond {
+            let words = if bound.exclusive { side.exclusive } else { side.inclusive };
+            let complaint = format_args!("should be {words} {}", limit_text(number, bound.value));
+            found.push(self.invalid(path, number.to_value(), complaint));
+        }
+    }
+}
+
+/// A minimum or a maximum, in words.
+#[derive(Debug)]
+struct Side {
+    what: &'static str,
+    beyond: std::cmp::Ordering,
+    inclusive: &'static str,
+    exclusive: &'static str,
+}
+
+const MINIMUM: Side = Side {
+    what: "Minimum boundary",
+    beyond: std::cmp::Ordering::Less,
+    inclusive: "greater than or equal to",
+    exclusive: "greater than",
+};
+
+const MAXIMUM: Side = Side {
+    what: "Maximum boundary",
+    beyond: std::cmp::Ordering::Greater,
+    inclusive: "less than or equal to",
+    exclusive: "less than",
+};
+
+/// The numbers that a type and its format can hold.
+#[derive(Debug, Clone, Copy)]
+struct Range {
+    kind: Type,
+    format: Option<Format>,
+}
+
+impl Range {
+    /// The type that cannot hold the number, in words; None if it can.
+    fn excludes(self, number: Number) -> Option<String> {
+        let float = number.to_f64();
+        let fits = match (self.kind, self.format, number) {
+            (Type::Integer, Some(Format::Int32), _) => {
+                number.is_integral() && (-2_147_483_648.0..=2_147_483_647.0).contains(&float)
+            }
+            (Type::Integer, _, Number::Float(_)) => {
+                float.fract() == 0.0 && float.abs() < 9_223_372_036_854_775_808.0
+            }
+            (Type::Number, Some(Format::Float), _) => float.abs() <= f64::from(f32::MAX),
+            _ => true,
+        };
+        if fits {
+            return None;
+        }
+        let name = self.kind.name();
+        Some(match self.format {
+            Some(format) => format!("{name} with format {}", format.name()),
+            None => format!("{name} (default format)"),
+        })
+    }
+}
+
+/// With a limit that its type cannot hold, upstream falls back to comparing doubles.
+fn comparable(number: Number, limit_fits: bool) -> Number {
+    if limit_fits { number } else { Number::Float(number.to_f64()) }
+}
+
+/// The whole part: how Go turns a limit into an integer.
+#[allow(clippy::cast_possible_truncation, reason = "Go converts with the same rule")]
+fn truncated(limit: f64) -> i64 {
+    limit as i64
+}
+
+/// The limit as it was compared.
+fn limit_text(number: Number, limit: f64) -> String {
+    match number {
+        Number::Integer(_) => truncated(limit).to_string(),
+        Number::Float(_) => go_float(limit),
+    }
+}
+
+/// A double as Go's `%v` prints it: with an exponent from 1e21 on and below 1e-4.
+fn go_float(float: f64) -> String {
+    if float != 0.0 && !(1e-4..1e21).contains(&float.abs()) {
+        let text = format!("{float:e}");
+        if let Some((mantissa, exponent)) = text.split_once('e') {
+            let (sign, digits) = exponent.strip_prefix('-').map_or(('+', exponent), |it| ('-', it));
+            return format!("{mantissa}e{sign}{digits:0>2}");
+        }
+    }
+    format!("{float}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::go_float;
+
+    #[test]
+    fn doubles_print_as_in_go() {
+        let printed: Vec<String> = [1.0, 0.5, 1e21, 1.5e-7, -2e30, 0.0].map(go_float).into();
+        assert_eq!(printed, ["1", "0.5", "1e+21", "1.5e-07", "-2e+30", "0"]);
+    }
+}

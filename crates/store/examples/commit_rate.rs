@@ -1,0 +1,106 @@
+//! How many writes a second the embedded store takes, and how fast it comes back.
+//!
+//! `cargo run --release -p sampan-store --example commit_rate [RECORDS]` writes for a second each
+//! with 1, 16 and 64 writers, fills the store up to RECORDS records of 1 KiB, and opens it again.
+
+#![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a tool for the terminal")]
+
+use std::{
+    fs,
+    path::Path,
+    process::Command,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use bytes::Bytes;
+use keel::{Clock, Tasks};
+use store::{Embedded, Expect, Options, Store};
+use tokio::time::Instant;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[tokio::main]
+async fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["open", directory] => open_again(Path::new(directory)).await,
+        ref given => fill(given.first().map_or(0, |records| records.parse().unwrap())).await,
+    }
+}
+
+fn open(directory: &Path, tasks: &Tasks) -> Arc<dyn Store> {
+    Embedded::open(directory, Options::default(), &Clock::system(), tasks).unwrap()
+}
+
+async fn fill(records: u64) {
+    let (directory, tasks) = (tempfile::tempdir_in(".").unwrap(), Tasks::new());
+    let store = open(directory.path(), &tasks);
+    println!("writers   writes/s   CPU µs/write");
+    for writers in [1, 16, 64] {
+        let (before, start) = (cpu_time(), Instant::now());
+        let writes = write(&store, &tasks, writers, u64::MAX).await;
+        let rate = Duration::from_secs(writes).div_duration_f64(start.elapsed());
+        let cpu = cpu_time().saturating_sub(before).div_duration_f64(Duration::from_micros(writes));
+        println!("{writers:7}   {rate:8.0}   {cpu:12.1}");
+    }
+    while store.revision().await.unwrap() < records {
+        write(&store, &tasks, 256, records / 256).await;
+    }
+    store.close().await.unwrap();
+    // In a process of its own, whose memory tells what the records need.
+    let itself = std::env::current_exe().unwrap();
+    Command::new(itself).arg("open").arg(directory.path()).status().unwrap();
+}
+
+async fn open_again(directory: &Path) {
+    let (tasks, start) = (Tasks::new(), Instant::now());
+    let store = open(directory, &tasks);
+    let records = store.range("", None, 0, None).await.unwrap().remaining;
+    let (elapsed, memory) = (start.elapsed(), memory());
+    println!("{records} records opened in {elapsed:.1?}, {:.1?} of CPU; {memory}", cpu_time());
+    store.close().await.unwrap();
+}
+
+/// Lets `writers` create records for a second, or until each has made `most`; says how many.
+async fn write(store: &Arc<dyn Store>, tasks: &Tasks, writers: u64, most: u64) -> u64 {
+    let written = Arc::new(AtomicU64::new(0));
+    let start = Instant::now();
+    let first = store.revision().await.unwrap();
+    let started: Vec<_> = (0..writers)
+        .map(|writer| {
+            let (store, written) = (Arc::clone(store), Arc::clone(&written));
+            tasks.spawn("writer", async move {
+                let mut own = 0;
+                while own < most && (most < u64::MAX || start.elapsed() < SECOND) {
+                    let key = format!("/registry/configmaps/default/{first}-{writer}-{own}");
+                    let value = Bytes::from(vec![b'x'; 1024]);
+                    store.put(&key, value, Expect::Absent, None).await.unwrap();
+                    own += 1;
+                }
+                written.fetch_add(own, Ordering::Relaxed);
+            })
+        })
+        .collect();
+    for writer in started {
+        writer.await.unwrap();
+    }
+    written.load(Ordering::Relaxed)
+}
+
+/// User and system time of this process, from Linux, whose clock ticks a hundred times a second.
+fn cpu_time() -> Duration {
+    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let after_name = stat.rsplit(')').next().unwrap_or_default();
+    let ticks = after_name.split_whitespace().skip(11).take(2);
+    Duration::from_millis(10 * ticks.filter_map(|ticks| ticks.parse::<u64>().ok()).sum::<u64>())
+}
+
+fn memory() -> String {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    line.unwrap_or("unknown").trim().to_owned()
+}

@@ -1,0 +1,109 @@
+//! [`Disk`]: what the database file lies on, and [`Guarded`], which stops using it when it fails.
+
+use std::{
+    fmt, io,
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use redb::StorageBackend;
+
+use crate::Error;
+
+/// Where the database is: a file, or a test's idea of one.
+pub trait Disk: Send {
+    /// The content as it is now. Called again to go on after the disk was full; what an earlier
+    /// call returned is dropped by then.
+    fn open(&self) -> io::Result<Box<dyn StorageBackend>>;
+
+    /// Names the disk in errors.
+    fn path(&self) -> &Path;
+}
+
+/// A backend that refuses everything after its first failure.
+///
+/// After a failed fsync the kernel may call dirty pages clean, and a second fsync would succeed
+/// without having written them. Nothing that comes after a failure can be trusted, so nothing
+/// comes after it.
+#[derive(Debug)]
+pub(super) struct Guarded {
+    backend: Box<dyn StorageBackend>,
+    health: Health,
+}
+
+/// What is known of the first failure of a [`Guarded`] backend.
+#[derive(Clone, Default)]
+pub(super) struct Health(Arc<Mutex<Option<Error>>>);
+
+impl Health {
+    /// The first failure, in our terms.
+    pub(super) fn failure(&self) -> Option<Error> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn fail(&self, failure: Error) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(failure);
+    }
+}
+
+impl fmt::Debug for Health {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Health {:?}", self.failure())
+    }
+}
+
+impl Guarded {
+    pub(super) fn new(backend: Box<dyn StorageBackend>, health: Health) -> Self {
+        Self { backend, health }
+    }
+
+    fn guard<T>(
+        &self,
+        operation: impl FnOnce(&dyn StorageBackend) -> io::Result<T>,
+        judge: impl FnOnce(Arc<io::Error>) -> Error,
+    ) -> io::Result<T> {
+        if let Some(failure) = self.health.failure() {
+            return Err(io::Error::other(failure));
+        }
+        operation(&*self.backend).map_err(|error| {
+            let copy = io::Error::new(error.kind(), error.to_string());
+            self.health.fail(judge(Arc::new(error)));
+            copy
+        })
+    }
+}
+
+/// A write that found no room has changed nothing that counts, as the commit that would have
+/// made it count did not happen.
+fn judge_write(error: Arc<io::Error>) -> Error {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Error::Full,
+        _ => Error::Broken(error),
+    }
+}
+
+impl StorageBackend for Guarded {
+    fn len(&self) -> io::Result<u64> {
+        self.guard(StorageBackend::len, Error::Broken)
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.guard(|backend| backend.read(offset, out), Error::Broken)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.guard(|backend| backend.set_len(len), judge_write)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.guard(StorageBackend::sync_data, Error::Broken)
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.guard(|backend| backend.write(offset, data), judge_write)
+    }
+
+    fn close(&self) -> io::Result<()> {
+        self.backend.close()
+    }
+}

@@ -1,0 +1,210 @@
+//! How a write, and the summary of all writes, look on the disk.
+//!
+//! ```text
+//! row    crc32 u32 | kind u8 | created u64 | expires i64, u32 | key length u32 | key | value
+//! meta   crc32 u32 | format u32 | newest u64 | rows u64 | floor u64
+//! ```
+//!
+//! All numbers are little-endian. The checksum of a row covers its revision as well, so that a row
+//! cannot pass for another one.
+
+use keel::Timestamp;
+
+use crate::{Event, Revision};
+
+/// What this version writes. A change that an older version would misread gets a new number.
+pub(super) const FORMAT: u32 = 1;
+
+const PUT: u8 = 0;
+const PUT_EXPIRING: u8 = 1;
+const DELETE: u8 = 2;
+
+const CHECKSUM: usize = 4;
+const HEADER: usize = CHECKSUM + 1 + 8 + 8 + 4 + 4;
+const META: usize = CHECKSUM + 4 + 8 + 8 + 8;
+
+/// One write.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Row<'a> {
+    pub(super) key: &'a str,
+    /// `None` for a deletion.
+    pub(super) value: Option<&'a [u8]>,
+    pub(super) created: Revision,
+    pub(super) expires: Option<Timestamp>,
+}
+
+impl<'a> Row<'a> {
+    pub(super) fn of(event: &'a Event) -> Self {
+        let new = event.new.as_ref();
+        Self {
+            key: &event.key,
+            value: new.map(|record| &record.value[..]),
+            created: new.map_or(0, |record| record.created),
+            expires: new.and_then(|record| record.expires),
+        }
+    }
+
+    /// How many bytes [`encode`](Self::encode) fills.
+    pub(super) fn len(&self) -> usize {
+        HEADER + self.key.len() + self.value.map_or(0, <[u8]>::len)
+    }
+
+    pub(super) fn encode(&self, revision: Revision, bytes: &mut [u8]) {
+        let kind = match (self.value, self.expires) {
+            (None, _) => DELETE,
+            (Some(_), None) => PUT,
+            (Some(_), Some(_)) => PUT_EXPIRING,
+        };
+        let expires = self.expires.unwrap_or_default();
+        let key_length = u32::try_from(self.key.len()).expect("a key is shorter than 4 GiB");
+        let mut rest = &mut bytes[CHECKSUM..];
+        for part in [
+            &[kind][..],
+            &self.created.to_le_bytes(),
+            &expires.seconds().to_le_bytes(),
+            &expires.nanos().to_le_bytes(),
+            &key_length.to_le_bytes(),
+            self.key.as_bytes(),
+            self.value.unwrap_or_default(),
+        ] {
+            let (here, after) = rest.split_at_mut(part.len());
+            here.copy_from_slice(part);
+            rest = after;
+        }
+        let checksum = checksum(revision, &bytes[CHECKSUM..]);
+        bytes[..CHECKSUM].copy_from_slice(&checksum.to_le_bytes());
+    }
+
+    /// `None` if these bytes were not written as the row of this revision.
+    pub(super) fn decode(revision: Revision, bytes: &'a [u8]) -> Option<Self> {
+        let mut rest = bytes;
+        let stored = u32::from_le_bytes(take(&mut rest)?);
+        if stored != checksum(revision, rest) {
+            return None;
+        }
+        let [kind] = take(&mut rest)?;
+        let created = u64::from_le_bytes(take(&mut rest)?);
+        let seconds = i64::from_le_bytes(take(&mut rest)?);
+        let nanos = u32::from_le_bytes(take(&mut rest)?);
+        let key_length = usize::try_from(u32::from_le_bytes(take(&mut rest)?)).ok()?;
+        let (key, value) = rest.split_at_checked(key_length)?;
+        Some(Self {
+            key: str::from_utf8(key).ok()?,
+            value: (kind != DELETE).then_some(value),
+            created,
+            expires: (kind == PUT_EXPIRING).then(|| Timestamp::new(seconds, nanos)),
+        })
+    }
+}
+
+/// The summary of all rows, by which a loss is noticed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Meta {
+    pub(super) format: u32,
+    /// The revision of the newest write.
+    pub(super) newest: Revision,
+    /// How many rows there are.
+    pub(super) rows: u64,
+    /// Rows up to here may have been removed if no later state shows them.
+    pub(super) floor: Revision,
+}
+
+impl Meta {
+    pub(super) const EMPTY: Self = Self { format: FORMAT, newest: 0, rows: 0, floor: 0 };
+
+    pub(super) fn encode(&self) -> [u8; META] {
+        let mut bytes = [0; META];
+        bytes[4..8].copy_from_slice(&self.format.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.newest.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.rows.to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.floor.to_le_bytes());
+        let checksum = crc32fast::hash(&bytes[CHECKSUM..]);
+        bytes[..CHECKSUM].copy_from_slice(&checksum.to_le_bytes());
+        bytes
+    }
+
+    /// `None` if these bytes are not a summary. Of one in a newer format, only the format counts.
+    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
+        let mut rest = bytes;
+        let stored = u32::from_le_bytes(take(&mut rest)?);
+        if stored != crc32fast::hash(rest) {
+            return None;
+        }
+        Some(Self {
+            format: u32::from_le_bytes(take(&mut rest)?),
+            newest: u64::from_le_bytes(take(&mut rest)?),
+            rows: u64::from_le_bytes(take(&mut rest)?),
+            floor: u64::from_le_bytes(take(&mut rest)?),
+        })
+    }
+}
+
+fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
+    let (taken, after) = rest.split_first_chunk()?;
+    *rest = after;
+    Some(*taken)
+}
+
+fn checksum(revision: Revision, bytes: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&revision.to_le_bytes());
+    hasher.update(bytes);
+    hasher.finalize()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows() -> [Row<'static>; 3] {
+        let expires = Some(Timestamp::new(1_700_000_000, 5));
+        [
+            Row { key: "/a", value: Some(b"1"), created: 3, expires: None },
+            Row { key: "/a", value: Some(b""), created: 3, expires },
+            Row { key: "/ä", value: None, created: 0, expires: None },
+        ]
+    }
+
+    fn encoded(row: &Row<'_>) -> Vec<u8> {
+        let mut bytes = vec![0; row.len()];
+        row.encode(7, &mut bytes);
+        bytes
+    }
+
+    #[test]
+    fn rows_come_back_as_they_were() {
+        for row in rows() {
+            assert_eq!(Row::decode(7, &encoded(&row)), Some(row));
+        }
+    }
+
+    #[test]
+    fn every_flipped_bit_is_noticed() {
+        for row in rows() {
+            let bytes = encoded(&row);
+            for bit in 0..bytes.len() * 8 {
+                let mut flipped = bytes.clone();
+                flipped[bit / 8] ^= 1 << (bit % 8);
+                assert_eq!(Row::decode(7, &flipped), None, "bit {bit} of {row:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_row_does_not_pass_for_that_of_another_revision_nor_a_part_for_the_whole() {
+        let bytes = encoded(&rows()[0]);
+        assert_eq!(Row::decode(8, &bytes), None);
+        assert!((0..bytes.len()).all(|length| Row::decode(7, &bytes[..length]).is_none()));
+    }
+
+    #[test]
+    fn the_summary_comes_back_and_notices_flips() {
+        let meta = Meta { format: 1, newest: 9, rows: 4, floor: 2 };
+        assert_eq!(Meta::decode(&meta.encode()), Some(meta));
+        for byte in 0..META {
+            let mut flipped = meta.encode();
+            flipped[byte] ^= 0x10;
+            assert_eq!(Meta::decode(&flipped), None);
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! The suite on real files, and what only a store with files can show: restarts and locks.
+
+use std::{path::PathBuf, time::Duration};
+
+use keel::Timestamp;
+use tempfile::TempDir;
+
+use super::*;
+use crate::{
+    Expect, Store,
+    conformance::{Fixture, conformance, show, show_events},
+};
+
+fn fixture() -> Fixture {
+    Fixture::new(|clock, tasks| {
+        let directory = TempDir::new().unwrap();
+        let store = Embedded::open(directory.path(), Options::default(), clock, tasks).unwrap();
+        (store, directory)
+    })
+}
+
+conformance!(fixture());
+
+/// A directory whose store is opened again and again.
+struct Restarts {
+    directory: TempDir,
+    options: Options,
+    clock: Clock,
+}
+
+impl Restarts {
+    fn new(history_events: usize) -> Self {
+        Self {
+            directory: TempDir::new().unwrap(),
+            options: Options { history_events, ..Options::default() },
+            clock: Clock::manual(Timestamp::from_seconds(1_700_000_000)),
+        }
+    }
+
+    fn try_open(&self) -> Result<Arc<Engine>, Error> {
+        Embedded::open(self.directory.path(), self.options, &self.clock, &Tasks::new())
+    }
+
+    fn open(&self) -> Arc<Engine> {
+        self.try_open().unwrap()
+    }
+}
+
+async fn set(store: &Engine, key: &str, value: &'static str) -> u64 {
+    store.put(key, value.into(), Expect::Any, None).await.unwrap().modified
+}
+
+async fn all(store: &Engine, at: Option<u64>) -> Vec<String> {
+    show(&store.range("", None, usize::MAX, at).await.unwrap().records)
+}
+
+#[tokio::test]
+async fn state_and_history_survive_a_restart() {
+    let restarts = Restarts::new(100);
+    let store = restarts.open();
+    let first = set(&store, "/a", "1").await;
+    set(&store, "/a", "2").await;
+    let kept = store.put("/b", "1".into(), Expect::Any, None).await.unwrap();
+    let last = store.delete("/a", Expect::Any).await.unwrap().revision;
+    store.close().await.unwrap();
+
+    let store = restarts.open();
+    assert_eq!(store.revision().await.unwrap(), last);
+    assert_eq!(store.get("/b").await.unwrap(), Some(kept));
+    assert_eq!(all(&store, Some(first)).await, ["/a=1"]);
+    let mut watch = store.watch("/", first).unwrap();
+    assert_eq!(show_events(&watch.take().unwrap()), ["2+/a=2", "3+/b=1", "4-/a"]);
+    assert_eq!(set(&store, "/c", "1").await, last + 1);
+    store.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_was_compacted_stays_so_and_nothing_deleted_comes_back() {
+    let restarts = Restarts::new(100);
+    let store = restarts.open();
+    for round in 0..400 {
+        set(&store, &format!("/{}", round % 5), "1").await;
+        if round % 7 == 0 {
+            store.delete(&format!("/{}", round % 5), Expect::Any).await.unwrap();
+        }
+    }
+    let last = store.revision().await.unwrap();
+    let state = all(&store, None).await;
+    store.compact(last).await.unwrap();
+    for _ in 0..3 {
+        store.close().await.unwrap();
+        drop(restarts.open().close().await);
+        let store = restarts.open();
+        assert_eq!(all(&store, None).await, state);
+        let refused = store.watch("/", last - 1);
+        assert!(matches!(refused, Err(Error::Compacted { .. })), "{refused:?}");
+        assert_eq!(store.revision().await.unwrap(), last);
+        store.close().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn superseded_writes_leave_the_disk() {
+    let restarts = Restarts::new(10);
+    let store = restarts.open();
+    for _ in 0..300 {
+        set(&store, "/a", "1").await;
+    }
+    store.close().await.unwrap();
+    let directory = Directory::claim(restarts.directory.path()).unwrap();
+    let disk = Box::new(directory.into_disk().unwrap());
+    let (_, loaded) = Log::open(disk, restarts.options.bounds()).unwrap();
+    // The floor of 290 leaves eleven; what the last commits superseded follows with the next one.
+    assert!(loaded.garbage.len() <= 1, "{:?}", loaded.garbage);
+}
+
+#[tokio::test]
+async fn an_expiry_survives_a_restart() {
+    let restarts = Restarts::new(100);
+    let store = restarts.open();
+    let minute = Duration::from_mins(1);
+    let record = store.put("/a", "1".into(), Expect::Any, Some(minute)).await.unwrap();
+    store.close().await.unwrap();
+
+    let store = restarts.open();
+    assert_eq!(store.get("/a").await.unwrap(), Some(record));
+    let mut watch = store.watch("/", 1).unwrap();
+    restarts.clock.advance(minute);
+    assert_eq!(show_events(&watch.next().await.unwrap()), ["2-/a"]);
+    store.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_directory_in_use_is_refused_by_name() {
+    let restarts = Restarts::new(100);
+    let store = restarts.open();
+    let Err(refused) = restarts.try_open() else { panic!("two stores in one directory") };
+    let directory = restarts.directory.path().display();
+    let holder = format!("process {}", std::process::id());
+    assert_eq!(
+        refused.to_string(),
+        format!("{directory} is in use by {holder}; stop that, or choose another directory")
+    );
+    store.close().await.unwrap();
+    restarts.open().close().await.unwrap();
+}
+
+#[tokio::test]
+async fn stopping_the_tasks_closes_the_store() {
+    let restarts = Restarts::new(100);
+    let tasks = Tasks::new();
+    let (path, clock) = (restarts.directory.path(), &restarts.clock);
+    let store = Embedded::open(path, restarts.options, clock, &tasks).unwrap();
+    set(&store, "/a", "1").await;
+    tasks.stop(Duration::from_secs(10)).await.unwrap();
+    assert!(matches!(store.get("/a").await, Err(Error::Closed)));
+    let store = restarts.open();
+    assert_eq!(all(&store, None).await, ["/a=1"]);
+    store.close().await.unwrap();
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn the_directory_is_private() {
+    use std::os::unix::fs::PermissionsExt;
+    let restarts = Restarts::new(100);
+    let nested: PathBuf = restarts.directory.path().join("data/store");
+    let tasks = Tasks::new();
+    let store = Embedded::open(&nested, restarts.options, &Clock::system(), &tasks).unwrap();
+    assert_eq!(nested.metadata().unwrap().permissions().mode() & 0o777, 0o700);
+    store.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_unfinished_database_is_started_over() {
+    let restarts = Restarts::new(100);
+    std::fs::write(restarts.directory.path().join("store.redb.new"), b"half").unwrap();
+    restarts.open().close().await.unwrap();
+}

@@ -1,0 +1,265 @@
+//! [`Engine`]: the store itself, whatever lies below it: reads from the published state, writes
+//! through the one writer.
+//!
+//! Without a journal a write is done on the spot, under a lock. With one it is queued for the
+//! commit thread, which takes all that waits and lets it share one fsync.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use keel::{Clock, Tasks};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::{
+    BoxFuture, Error, Event, Expect, Page, Record, Revision, Store, Watch, expiry,
+    history::Bounds,
+    shared::Shared,
+    writer::{Request, Writer},
+};
+
+/// How many writes wait for the commit thread; who comes later waits for a place in the queue.
+const QUEUE: usize = 4096;
+
+/// How many of them share one commit.
+const BATCH: usize = 512;
+
+/// How much a store remembers.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// How many events are kept for watches and for reads of the past.
+    pub history_events: usize,
+    /// How many bytes of replaced values these events may keep in memory.
+    pub history_bytes: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { history_events: 100_000, history_bytes: 256 << 20 }
+    }
+}
+
+impl Options {
+    pub(crate) fn bounds(self) -> Bounds {
+        Bounds { events: self.history_events, bytes: self.history_bytes }
+    }
+}
+
+/// A store; made by [`Memory::open`](crate::Memory::open) or
+/// [`Embedded::open`](crate::Embedded::open).
+pub struct Engine {
+    shared: Arc<Shared>,
+    door: Door,
+}
+
+/// The way to the writer.
+enum Door {
+    /// Never locked across an await.
+    Inline(Box<Mutex<Writer>>),
+    Queue(mpsc::Sender<Command>),
+}
+
+/// What the commit thread is asked to do.
+enum Command {
+    Write(Request, Answer<Event>),
+    Sweep(usize, Answer<usize>),
+    Compact(Revision, Answer<()>),
+    Close(Answer<()>),
+}
+
+type Answer<T> = oneshot::Sender<Result<T, Error>>;
+
+impl Engine {
+    /// An engine that writes on the spot.
+    pub(crate) fn inline(
+        shared: Arc<Shared>,
+        writer: Writer,
+        clock: &Clock,
+        tasks: &Tasks,
+    ) -> Arc<Self> {
+        let engine = Arc::new(Self { shared, door: Door::Inline(Box::new(Mutex::new(writer))) });
+        engine.keep(clock, tasks);
+        engine
+    }
+
+    /// An engine that writes through a commit thread.
+    pub(crate) fn threaded(
+        shared: Arc<Shared>,
+        writer: Writer,
+        clock: &Clock,
+        tasks: &Tasks,
+    ) -> std::io::Result<Arc<Self>> {
+        let (sender, receiver) = mpsc::channel(QUEUE);
+        tasks.spawn_thread("commit", move || run(writer, receiver))?;
+        let engine = Arc::new(Self { shared, door: Door::Queue(sender) });
+        engine.keep(clock, tasks);
+        Ok(engine)
+    }
+
+    fn keep(self: &Arc<Self>, clock: &Clock, tasks: &Tasks) {
+        let next_expiry = self.shared.next_expiry();
+        let shutdown = tasks.shutdown();
+        tasks.spawn("sweep", expiry::keep(Arc::clone(self), next_expiry, clock.clone(), shutdown));
+    }
+
+    async fn write(&self, request: Request) -> Result<Event, Error> {
+        match &self.door {
+            Door::Inline(writer) => {
+                let mut outcomes = lock(writer).commit(vec![request]);
+                outcomes.pop().expect("one request has one outcome")
+            }
+            Door::Queue(queue) => ask(queue, |answer| Command::Write(request, answer)).await,
+        }
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        matches!(self.shared.read(), Err(Error::Closed))
+    }
+
+    /// Deletes up to `limit` expired records, and says how many there were.
+    pub(crate) async fn sweep(&self, limit: usize) -> Result<usize, Error> {
+        match &self.door {
+            Door::Inline(writer) => lock(writer).sweep(limit),
+            Door::Queue(queue) => ask(queue, |answer| Command::Sweep(limit, answer)).await,
+        }
+    }
+}
+
+fn lock(writer: &Mutex<Writer>) -> std::sync::MutexGuard<'_, Writer> {
+    writer.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+async fn ask<T>(
+    queue: &mpsc::Sender<Command>,
+    command: impl FnOnce(Answer<T>) -> Command,
+) -> Result<T, Error> {
+    let (answer, answered) = oneshot::channel();
+    queue.send(command(answer)).await.map_err(|_| Error::Closed)?;
+    answered.await.map_err(|_| Error::Closed)?
+}
+
+/// The commit thread: takes all that waits, commits it as one batch, answers, and again.
+fn run(mut writer: Writer, mut queue: mpsc::Receiver<Command>) {
+    let mut commands = Vec::with_capacity(BATCH);
+    let mut requests = Vec::with_capacity(BATCH);
+    let mut answers = Vec::with_capacity(BATCH);
+    loop {
+        if writer.wants_to_tidy() && queue.is_empty() && writer.tidy().is_ok() {
+            continue;
+        }
+        if queue.blocking_recv_many(&mut commands, BATCH) == 0 {
+            close(&mut writer);
+            return;
+        }
+        for command in commands.drain(..) {
+            if let Command::Write(request, answer) = command {
+                requests.push(request);
+                answers.push(answer);
+                continue;
+            }
+            // Anything else happens after the writes that were asked for before it.
+            commit(&mut writer, &mut requests, &mut answers);
+            match command {
+                Command::Write(..) => {}
+                Command::Sweep(limit, answer) => reply(answer, writer.sweep(limit)),
+                Command::Compact(upto, answer) => reply(answer, writer.compact(upto)),
+                Command::Close(answer) => {
+                    let result = writer.close();
+                    // With the writer, the lock on the directory is gone before anybody hears.
+                    drop(writer);
+                    reply(answer, result);
+                    return;
+                }
+            }
+        }
+        commit(&mut writer, &mut requests, &mut answers);
+    }
+}
+
+fn commit(writer: &mut Writer, requests: &mut Vec<Request>, answers: &mut Vec<Answer<Event>>) {
+    if requests.is_empty() {
+        return;
+    }
+    let outcomes = writer.commit(std::mem::take(requests));
+    for (answer, outcome) in answers.drain(..).zip(outcomes) {
+        reply(answer, outcome);
+    }
+}
+
+fn reply<T>(answer: Answer<T>, result: Result<T, Error>) {
+    // Who no longer waits has given up on the answer, not on the write.
+    let _ = answer.send(result);
+}
+
+fn close(writer: &mut Writer) {
+    if let Err(error) = writer.close() {
+        tracing::error!(%error, "the store was not closed cleanly");
+    }
+}
+
+impl Store for Engine {
+    fn get(&self, key: &str) -> BoxFuture<'_, Result<Option<Arc<Record>>, Error>> {
+        let found = self.shared.read().map(|published| published.records.get(key).cloned());
+        Box::pin(std::future::ready(found))
+    }
+
+    fn put(
+        &self,
+        key: &str,
+        value: Bytes,
+        expect: Expect,
+        ttl: Option<Duration>,
+    ) -> BoxFuture<'_, Result<Arc<Record>, Error>> {
+        let request = Request::Put { key: key.into(), value, expect, ttl };
+        Box::pin(async move {
+            let event = self.write(request).await?;
+            Ok(event.new.expect("a put leaves a record"))
+        })
+    }
+
+    fn delete(&self, key: &str, expect: Expect) -> BoxFuture<'_, Result<Event, Error>> {
+        Box::pin(self.write(Request::Delete { key: key.into(), expect }))
+    }
+
+    fn range(
+        &self,
+        prefix: &str,
+        start: Option<&str>,
+        limit: usize,
+        at: Option<Revision>,
+    ) -> BoxFuture<'_, Result<Page, Error>> {
+        Box::pin(std::future::ready(self.shared.range(prefix, start, limit, at)))
+    }
+
+    fn watch(&self, prefix: &str, after: Revision) -> Result<Watch, Error> {
+        Watch::new(&self.shared, prefix, after)
+    }
+
+    fn revision(&self) -> BoxFuture<'_, Result<Revision, Error>> {
+        let revision = self.shared.read().map(|published| published.revision);
+        Box::pin(std::future::ready(revision))
+    }
+
+    fn compact(&self, upto: Revision) -> BoxFuture<'_, Result<(), Error>> {
+        Box::pin(async move {
+            match &self.door {
+                Door::Inline(writer) => lock(writer).compact(upto),
+                Door::Queue(queue) => ask(queue, |answer| Command::Compact(upto, answer)).await,
+            }
+        })
+    }
+
+    fn close(&self) -> BoxFuture<'_, Result<(), Error>> {
+        Box::pin(async move {
+            match &self.door {
+                Door::Inline(writer) => lock(writer).close(),
+                Door::Queue(queue) => match ask(queue, Command::Close).await {
+                    Err(Error::Closed) => Ok(()),
+                    result => result,
+                },
+            }
+        })
+    }
+}

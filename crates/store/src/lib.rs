@@ -1,0 +1,100 @@
+//! A revisioned map of keys to bytes. It knows nothing of Kubernetes.
+//!
+//! Each write gets the next number of one counter, its [`Revision`], which is shared by all keys.
+//! The present state, recent earlier states, and the events between them can be read:
+//!
+//! ```
+//! # use {keel::{Clock, Tasks}, store::{Error, Expect, Memory, Options, Store}};
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Error> {
+//! let store = Memory::open(Options::default(), &Clock::system(), &Tasks::new());
+//! let first = store.put("/a", "1".into(), Expect::Absent, None).await?;
+//! let mut watch = store.watch("/", first.modified)?;
+//! store.put("/a", "2".into(), Expect::At(first.modified), None).await?;
+//!
+//! assert_eq!(watch.next().await?[0].new.as_ref().unwrap().value, "2");
+//! let page = store.range("/", None, usize::MAX, Some(first.modified)).await?;
+//! assert_eq!(page.records[0].value, "1");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Invariants:
+//! - revisions strictly increase, and no two acknowledged writes ever share one, crash or not;
+//! - what was acknowledged is durable, if the backend is;
+//! - a watch delivers every event of its prefix in the order of revisions, or ends with an error.
+
+mod error;
+mod record;
+mod history;
+mod shared;
+mod watch;
+mod journal;
+mod writer;
+mod engine;
+mod expiry;
+pub mod memory;
+pub mod embedded;
+#[cfg(test)]
+mod conformance;
+
+use std::{pin::Pin, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+
+pub use embedded::Embedded;
+pub use engine::{Engine, Options};
+pub use error::Error;
+pub use memory::Memory;
+pub use record::{Event, Expect, Page, Record, Revision};
+pub use watch::Watch;
+
+/// What the methods of [`Store`] return, so that a store can be a `dyn Store`.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// What a backend must do. All reads are linearizable: they see each write that was acknowledged
+/// before they began.
+///
+/// Dropping the future of a write leaves it undecided: it happens as a whole or not at all.
+pub trait Store: Send + Sync + 'static {
+    /// The record of `key`, if there is one.
+    fn get(&self, key: &str) -> BoxFuture<'_, Result<Option<Arc<Record>>, Error>>;
+
+    /// Writes `value` if `key` is as expected, and has it deleted after `ttl` unless it is written
+    /// again. Fails with [`Error::Conflict`] if the key is not as expected.
+    fn put(
+        &self,
+        key: &str,
+        value: Bytes,
+        expect: Expect,
+        ttl: Option<Duration>,
+    ) -> BoxFuture<'_, Result<Arc<Record>, Error>>;
+
+    /// Deletes `key` if it is as expected. Fails with [`Error::NotFound`] if there is no such key,
+    /// and with [`Error::Conflict`] if it is not as expected.
+    fn delete(&self, key: &str, expect: Expect) -> BoxFuture<'_, Result<Event, Error>>;
+
+    /// The first `limit` records whose keys begin with `prefix` and are not before `start`, in the
+    /// order of keys, as they are now or were `at` an earlier revision.
+    fn range(
+        &self,
+        prefix: &str,
+        start: Option<&str>,
+        limit: usize,
+        at: Option<Revision>,
+    ) -> BoxFuture<'_, Result<Page, Error>>;
+
+    /// All events after revision `after` on keys that begin with `prefix`, those to come included.
+    fn watch(&self, prefix: &str, after: Revision) -> Result<Watch, Error>;
+
+    /// The revision of the newest write.
+    fn revision(&self) -> BoxFuture<'_, Result<Revision, Error>>;
+
+    /// Forgets what happened before `upto`: the states before it can no longer be read, and no
+    /// watch can start before it. To forget again what was forgotten already is no error.
+    fn compact(&self, upto: Revision) -> BoxFuture<'_, Result<(), Error>>;
+
+    /// Finishes the writes that wait, ends all watches, and releases what the store holds.
+    /// Everything fails with [`Error::Closed`] from then on; closing twice is no error.
+    fn close(&self) -> BoxFuture<'_, Result<(), Error>>;
+}

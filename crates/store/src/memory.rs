@@ -1,0 +1,38 @@
+//! [`Memory`]: the store that forgets, for tests and for planes that live for one test.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use keel::{Clock, Tasks};
+
+use crate::{
+    Engine, Options,
+    history::History,
+    shared::{Records, Shared},
+    writer::Writer,
+};
+
+/// The backend without a disk.
+pub struct Memory;
+
+impl Memory {
+    /// An empty store. It is closed when `tasks` stop. Must be called within a runtime, which runs
+    /// the sweeper.
+    pub fn open(options: Options, clock: &Clock, tasks: &Tasks) -> Arc<Engine> {
+        let history = History::new(0, options.bounds());
+        let shared = Arc::new(Shared::new(Records::new(), 0, history));
+        let writer = Writer::new(Arc::clone(&shared), None, clock.clone(), 0, VecDeque::new());
+        Engine::inline(shared, writer, clock, tasks)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conformance::{Fixture, conformance};
+
+    fn fixture() -> Fixture {
+        Fixture::new(|clock, tasks| (Memory::open(Options::default(), clock, tasks), ()))
+    }
+
+    conformance!(fixture());
+}

@@ -1,0 +1,161 @@
+//! After a crash every acknowledged write is there, and every other one as a whole or not at all.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use bytes::Bytes;
+use keel::{Clock, Entropy, Tasks, Timestamp};
+use store::{Embedded, Engine, Error, Expect, Options, Revision, Store};
+
+use crate::simulated_disk::{Faults, SimulatedDisk};
+
+const SEEDS: u64 = 25;
+const LIVES: u64 = 5;
+const KEYS: u64 = 12;
+
+/// A key and what was written to it; `None` for a deletion.
+type Write = (String, Option<Bytes>);
+
+/// One store through several crashes, and what is known of its writes.
+struct Survivor {
+    disk: SimulatedDisk,
+    entropy: Entropy,
+    options: Options,
+    acknowledged: BTreeMap<Revision, Write>,
+    /// Writes whose outcome nobody was told.
+    undecided: Vec<Write>,
+    written: u64,
+}
+
+#[tokio::test]
+async fn acknowledged_writes_survive_any_crash() {
+    for seed in 0..SEEDS {
+        println!("seed {seed}");
+        let options = Options::default();
+        Survivor::new(seed, options).live_and_die(&Tasks::new()).await;
+    }
+}
+
+#[tokio::test]
+async fn acknowledged_writes_survive_crashes_amid_compaction() {
+    for seed in 0..SEEDS {
+        println!("seed {seed}");
+        let options = Options { history_events: 5, ..Options::default() };
+        Survivor::new(seed, options).live_and_die(&Tasks::new()).await;
+    }
+}
+
+impl Survivor {
+    fn new(seed: u64, options: Options) -> Self {
+        Self {
+            disk: SimulatedDisk::new(),
+            entropy: Entropy::seeded(seed),
+            options,
+            acknowledged: BTreeMap::new(),
+            undecided: Vec::new(),
+            written: 0,
+        }
+    }
+
+    async fn live_and_die(mut self, tasks: &Tasks) {
+        // A store is made in a file that gets its name when it is whole, so the first life begins
+        // after that.
+        self.open(tasks).close().await.unwrap();
+        for _ in 0..LIVES {
+            let store = self.open(tasks);
+            self.check(&store).await;
+            let operations_until_crash = Some(self.entropy.below(60));
+            self.disk.set_faults(Faults { operations_until_crash, ..Faults::default() });
+            while self.write_some(&store, tasks).await {}
+            // The process is gone; what it would still do reaches nothing.
+            let _ = store.close().await;
+            self.disk.crash(&self.entropy);
+        }
+        let store = self.open(tasks);
+        self.check(&store).await;
+        store.close().await.unwrap();
+    }
+
+    fn open(&self, tasks: &Tasks) -> Arc<Engine> {
+        let clock = Clock::manual(Timestamp::from_seconds(0));
+        Embedded::open_on(self.disk.plug(), self.options, &clock, tasks).unwrap()
+    }
+
+    /// Starts a few writes at once; says whether the disk still works.
+    async fn write_some(&mut self, store: &Arc<Engine>, tasks: &Tasks) -> bool {
+        let mut started = Vec::new();
+        for _ in 0..=self.entropy.below(3) {
+            self.written += 1;
+            let key = format!("/{}", self.entropy.below(KEYS));
+            let delete = self.entropy.below(4) == 0;
+            let mut value = vec![0; usize::try_from(self.entropy.below(6000)).unwrap()];
+            self.entropy.fill(&mut value);
+            value.extend(self.written.to_le_bytes());
+            let value = (!delete).then(|| Bytes::from(value));
+            let attempt = attempt(Arc::clone(store), key.clone(), value.clone());
+            started.push(((key, value), tasks.spawn("writer", attempt)));
+        }
+        let mut works = true;
+        for (write, task) in started {
+            match task.await.unwrap() {
+                Ok(revision) => {
+                    let before = self.acknowledged.insert(revision, write);
+                    assert_eq!(before, None, "revision {revision} was given twice");
+                }
+                Err(Error::NotFound { .. }) => {}
+                Err(Error::Broken(_)) => {
+                    self.undecided.push(write);
+                    works = false;
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+        works
+    }
+
+    /// Compares what the store holds with what it must hold and what it may hold.
+    async fn check(&mut self, store: &Engine) {
+        self.adopt_undecided(store);
+        let mut state = BTreeMap::new();
+        for (revision, (key, value)) in &self.acknowledged {
+            match value {
+                Some(value) => state.insert(key.clone(), (*revision, value.clone())),
+                None => state.remove(key),
+            };
+        }
+        let page = store.range("", None, usize::MAX, None).await.unwrap();
+        let found = page.records.into_iter();
+        let found: BTreeMap<String, (Revision, Bytes)> = found
+            .map(|record| (record.key.to_string(), (record.modified, record.value.clone())))
+            .collect();
+        assert_eq!(found, state);
+        let newest = self.acknowledged.keys().next_back().copied().unwrap_or(0);
+        assert_eq!(page.revision, newest);
+    }
+
+    /// Undecided writes that turn out to have happened are as good as acknowledged. The history
+    /// tells, unless it is short, and then the records do.
+    fn adopt_undecided(&mut self, store: &Engine) {
+        let newest = self.acknowledged.keys().next_back().copied().unwrap_or(0);
+        let mut watch = match store.watch("", newest) {
+            Ok(watch) => watch,
+            Err(Error::Future { current, .. }) => {
+                panic!("{newest} was acknowledged, {current} left")
+            }
+            Err(error) => panic!("{error}"),
+        };
+        for event in watch.take().unwrap() {
+            let value = event.new.map(|record| record.value.clone());
+            let write = (event.key.to_string(), value);
+            let known = self.undecided.iter().position(|undecided| *undecided == write);
+            assert!(known.is_some(), "nobody wrote revision {}: {write:?}", event.revision);
+            self.acknowledged.insert(event.revision, write);
+        }
+    }
+}
+
+async fn attempt(store: Arc<Engine>, key: String, value: Option<Bytes>) -> Result<Revision, Error> {
+    match value {
+        Some(value) => Ok(store.put(&key, value, Expect::Any, None).await?.modified),
+        None => Ok(store.delete(&key, Expect::Any).await?.revision),
+    }
+}

@@ -1,0 +1,9 @@
+//! Whole stores on disks that fail: crashes, full disks, lost fsyncs, damaged files.
+
+#![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+#![allow(clippy::panic, reason = "a test may stop at the first surprise")]
+
+mod simulated_disk;
+mod crashes;
+mod failing_disk;
+mod damage;

@@ -1,0 +1,46 @@
+//! Runs programs, and says what it runs.
+
+#![allow(clippy::print_stderr, reason = "a chore says what it does")]
+
+use anyhow::{Context, Result, bail};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The top of the repository.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is in the repository").to_owned()
+}
+
+/// Cargo, as it was called.
+pub(crate) fn cargo(arguments: &[&str]) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(arguments).current_dir(root());
+    command
+}
+
+/// Runs a program to its end, which must be a good one.
+pub(crate) fn run(command: &mut Command) -> Result<()> {
+    let words: Vec<_> = std::iter::once(command.get_program())
+        .chain(command.get_args())
+        .map(|it| it.to_string_lossy().into_owned())
+        .collect();
+    let text = words.join(" ");
+    eprintln!("$ {text}");
+    let status = command.status().with_context(|| format!("cannot run {text}"))?;
+    if !status.success() {
+        bail!("{text} failed: {status}");
+    }
+    Ok(())
+}
+
+/// Whether a program is on the path.
+pub(crate) fn is_there(program: &str) -> bool {
+    find(program).is_some()
+}
+
+/// Where a program is.
+pub(crate) fn find(program: &str) -> Option<PathBuf> {
+    std::env::split_paths(&std::env::var_os("PATH")?)
+        .map(|it| it.join(program))
+        .find(|it| it.is_file())
+}

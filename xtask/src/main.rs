@@ -1,0 +1,30 @@
+//! The repository's chores: `cargo xtask ci` is all that the continuous build runs.
+
+mod ci;
+mod command;
+mod kinds;
+mod oracle;
+mod test;
+mod tools;
+
+use anyhow::bail;
+use std::env;
+
+const USAGE: &str = "usage: cargo xtask COMMAND
+  test               all tests; fetches the clients that they need
+  ci                 everything that must hold: format, lints, tests, documentation, dependencies
+  oracle [PATH…]     replays recorded conversations with kube-apiserver against a plane of ours
+  kinds [--check]    writes the table of built-in types anew, or checks that it is current";
+
+fn main() -> anyhow::Result<()> {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match arguments.as_slice() {
+        ["test", rest @ ..] => test::run(rest),
+        ["ci"] => ci::run(),
+        ["oracle", rest @ ..] => oracle::run_cases(rest),
+        ["kinds"] => kinds::generate(),
+        ["kinds", "--check"] => kinds::check(),
+        _ => bail!("{USAGE}"),
+    }
+}

@@ -1,0 +1,57 @@
+//! The clients that tests drive: found on the machine, or fetched by Debian's package manager.
+
+use crate::command::{find, is_there, root, run};
+use anyhow::{Context, Result, bail};
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// Every kubectl that the tests are run with: the machine's own, and the old one of Debian, which
+/// is unpacked below `target` and installed nowhere.
+pub(crate) fn kubectls() -> Result<Vec<PathBuf>> {
+    let mut found: Vec<PathBuf> = find("kubectl").into_iter().collect();
+    let old = root().join("target/tools/kubernetes-client/usr/bin/kubectl");
+    if !old.exists() {
+        match unpack("kubernetes-client") {
+            Ok(()) => {}
+            Err(error) if found.is_empty() => {
+                return Err(error.context(
+                    "the tests need kubectl: install it, or Debian's package kubernetes-client",
+                ));
+            }
+            Err(error) => bail!("{error:#}\nthe tests need Debian's package kubernetes-client too"),
+        }
+    }
+    found.push(old);
+    Ok(found)
+}
+
+/// Python, which replays the recorded conversations.
+pub(crate) fn python() -> Result<PathBuf> {
+    if !is_there("python3") {
+        run(Command::new("apt-get").args(["install", "-y", "--no-install-recommends", "python3"]))
+            .context("python3 is needed: install it")?;
+    }
+    find("python3").context("python3 is needed: install it")
+}
+
+/// Downloads a Debian package and unpacks it below `target/tools`.
+fn unpack(package: &str) -> Result<()> {
+    if !is_there("apt-get") || !is_there("dpkg-deb") {
+        bail!("there is no apt-get here to fetch the package {package} with");
+    }
+    let directory = root().join("target/tools").join(package);
+    let download = root().join("target/tools/download").join(package);
+    fs::create_dir_all(&download)?;
+    let fetch = || run(Command::new("apt-get").args(["download", package]).current_dir(&download));
+    if fetch().is_err() {
+        run(Command::new("apt-get").arg("update"))?;
+        fetch()?;
+    }
+    let archive = fs::read_dir(&download)?
+        .filter_map(|it| it.ok().map(|it| it.path()))
+        .find(|it| it.extension().is_some_and(|it| it == "deb"))
+        .with_context(|| format!("apt-get downloaded no archive of {package}"))?;
+    fs::create_dir_all(&directory)?;
+    run(Command::new("dpkg-deb").arg("-x").arg(archive).arg(&directory))
+}
