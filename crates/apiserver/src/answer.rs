@@ -74,7 +74,7 @@ pub(crate) fn object(cx: &Cx, code: u16, object: Object) -> Response<Body> {
         Form::Partial | Form::PartialList => partial(object),
         Form::Table => {
             let metadata = json!({"resourceVersion": object.resource_version()});
-            return match table::table(cx, metadata, vec![object]) {
+            return match table::table(cx, &metadata, vec![object]) {
                 Ok(table) => document(code, cx.accepted, &table),
                 Err(status) => failure(&status, Accepted::JSON),
             };

@@ -23,38 +23,48 @@ pub(crate) async fn bootstrap(plane: &Arc<Plane>) -> Result<(), Error> {
     let user = User::authenticated("system:apiserver", "", vec![MASTERS.to_owned()]);
     let door = Door::new(Arc::clone(plane), Some(user));
     for name in IMMORTAL.iter().chain(&["kube-node-lease"]) {
-        create(&door, "/api/v1/namespaces", &json!({"metadata": {"name": name}})).await?;
+        ensure(&door, "/api/v1/namespaces", name, json!({})).await?;
     }
     let service = json!({
-        "metadata": {"name": "kubernetes",
-            "labels": {"component": "apiserver", "provider": "kubernetes"}},
+        "metadata": {"labels": {"component": "apiserver", "provider": "kubernetes"}},
         "spec": {"clusterIP": plane.allocations.first_address(), "type": "ClusterIP",
             "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": 6443}]},
     });
-    create(&door, "/api/v1/namespaces/default/services", &service).await
+    ensure(&door, "/api/v1/namespaces/default/services", "kubernetes", service).await
 }
 
-async fn create(door: &Door, path: &str, object: &Value) -> Result<(), Error> {
+/// Creates an object unless it is there.
+async fn ensure(door: &Door, path: &str, name: &str, mut object: Value) -> Result<(), Error> {
+    let (code, _) = send(door, Method::GET, &format!("{path}/{name}"), String::new()).await;
+    if code == 200 {
+        return Ok(());
+    }
+    object["metadata"]["name"] = name.into();
+    let (code, message) = send(door, Method::POST, path, object.to_string()).await;
+    // Another server on the same store may have been faster.
+    if matches!(code, 201 | 409) {
+        return Ok(());
+    }
+    Err(Error { path: path.to_owned(), message })
+}
+
+/// The code of the answer, and its message if it has one.
+async fn send(door: &Door, method: Method, path: &str, body: String) -> (u16, String) {
     let request = Request::builder()
-        .method(Method::POST)
+        .method(method)
         .uri(path)
         .header("content-type", "application/json")
-        .body(Full::from(object.to_string()))
+        .body(Full::from(body))
         .expect("the request is ours");
     let response = match door.clone().call(request).await {
         Ok(response) => response,
         Err(never) => match never {},
     };
     let code = response.status().as_u16();
-    // It was there already: this is not the first start.
-    if matches!(code, 201 | 409) {
-        return Ok(());
-    }
     let body = match response.into_body().collect().await {
         Ok(body) => body.to_bytes(),
         Err(never) => match never {},
     };
-    let message = codec::json::decode(&body).ok().and_then(|it| Object::from_value(it.value));
-    let message = message.map_or_else(String::new, |it| it.str_at(&["message"]).to_owned());
-    Err(Error { path: path.to_owned(), message })
+    let answer = codec::json::decode(&body).ok().and_then(|it| Object::from_value(it.value));
+    (code, answer.map_or_else(String::new, |it| it.str_at(&["message"]).to_owned()))
 }

@@ -9,6 +9,7 @@ use crate::authorization::authorize;
 use crate::body::Body;
 use crate::context::Parts;
 use crate::impersonation::impersonate;
+use crate::metrics::Metrics;
 use crate::mux;
 use crate::negotiation::{Accepted, Form, negotiate};
 use crate::plane::Plane;
@@ -33,7 +34,7 @@ pub(crate) type RequestBody = UnsyncBoxBody<Bytes, BodyError>;
 pub(crate) struct BodyError(pub Box<dyn std::error::Error + Send + Sync>);
 
 /// How long a request other than a watch may take.
-const DEADLINE: Duration = Duration::from_secs(60);
+const DEADLINE: Duration = Duration::from_mins(1);
 
 /// Answers a request, whatever happens.
 pub(crate) async fn serve(
@@ -46,7 +47,7 @@ pub(crate) async fn serve(
     let Some(info) = RequestInfo::parse(request.method(), request.uri().path(), &query) else {
         return answer::failure(&Status::bad_request("the path is not UTF-8"), Accepted::JSON);
     };
-    let (verb, label) = (info.verb, plane.metrics.label(&info));
+    let (verb, label) = (info.verb, Metrics::label(&info));
     let deadline = deadline(&query);
     let work = AssertUnwindSafe(handle(Arc::clone(&plane), peer, request, info, query));
     let response = match tokio::time::timeout(deadline, work.catch_unwind()).await {

@@ -39,7 +39,9 @@ pub(crate) fn judge(
             Err(format!("strict decoding error: {}", complaints.join(", ")))
         }
         FieldValidation::Warn => {
-            complaints.into_iter().for_each(|it| cx.warn(it));
+            for complaint in complaints {
+                cx.warn(complaint);
+            }
             Ok(())
         }
         FieldValidation::Strict | FieldValidation::Ignore => Ok(()),
@@ -85,7 +87,7 @@ fn summary(bytes: &[u8]) -> String {
         None => "<empty>".to_owned(),
         Some(b'{') => format!("{}{more}", String::from_utf8_lossy(shown)),
         Some(_) => {
-            let hex: String = shown.iter().map(|byte| format!("{byte:02x}")).collect();
+            let hex = shown.iter().fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"));
             format!("{hex}{more}")
         }
     }
@@ -201,7 +203,7 @@ fn metadata(object: &mut Map<String, Value>, unknown: &mut Vec<String>) -> Resul
     let ty = types::find("meta/v1.ObjectMeta").expect("the table has the type of all metadata");
     let value = object.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
     types::normalize(ty, value, &mut |path| {
-        unknown.push(unknown_field(&format!("metadata.{path}")))
+        unknown.push(unknown_field(&format!("metadata.{path}")));
     })
     .map_err(|error| error.to_string())
 }

@@ -66,7 +66,7 @@ impl Metrics {
 
     /// Under what a request is counted. Names that clients make up are not labels: they would let
     /// anybody fill our memory.
-    pub(crate) fn label(&self, info: &RequestInfo) -> Label {
+    pub(crate) fn label(info: &RequestInfo) -> Label {
         let target = info.target.clone().unwrap_or_default();
         Label {
             verb: info.verb.as_str(),

@@ -32,7 +32,7 @@ pub(crate) fn path(
         return Err(Status::method_not_allowed());
     }
     match segments.as_slice() {
-        [] => discovery::paths(plane),
+        [] => Ok(discovery::paths(plane)),
         ["version"] => version::version(head, query),
         [check @ ("healthz" | "livez" | "readyz"), rest @ ..] => {
             Ok(health::health(plane, check, rest, query))
@@ -41,7 +41,7 @@ pub(crate) fn path(
         ["api"] => discovery::core(plane, head, query),
         ["apis"] => discovery::groups(plane, head, query),
         ["apis", group] => discovery::group(plane, group, head, query),
-        ["openapi", rest @ ..] => openapi::openapi(plane, rest, head, query),
+        ["openapi", rest @ ..] => Ok(openapi::openapi(plane, rest, &head.headers, query)),
         _ => Ok(answer::page_not_found()),
     }
 }
@@ -63,10 +63,7 @@ pub(crate) async fn resource(
     }
     let Some((served, version)) = catalog.find(group, version, resource) else {
         // Built-in groups are known to exist; a custom one exists only through its resources.
-        return match catalog.group(group) {
-            Some(group) if !group.custom => Err(Status::no_such_resource()),
-            _ => Ok(answer::page_not_found()),
-        };
+        return not_here(catalog.group(group).is_none_or(|it| it.custom));
     };
     if !served.resource.namespaced
         && !parts.target.namespace.is_empty()
@@ -75,14 +72,17 @@ pub(crate) async fn resource(
             && parts.target.namespace.is_empty()
             && !parts.target.name.is_empty()
     {
-        return match served.resource.custom {
-            true => Ok(answer::page_not_found()),
-            false => Err(Status::no_such_resource()),
-        };
+        return not_here(served.resource.custom);
     }
     parts.accepted = accepted?;
     let cx = Cx::new(parts, Arc::clone(served), version);
     dispatch(cx, &body).await
+}
+
+/// Upstream: who looks for a built-in resource is told in a Status, who looks for a custom one in
+/// plain text.
+fn not_here(custom: bool) -> Result<Response<Body>, Status> {
+    if custom { Ok(answer::page_not_found()) } else { Err(Status::no_such_resource()) }
 }
 
 /// The path of a namespace has a namespace in it, though a namespace is in none.

@@ -36,16 +36,10 @@ fn fit_storage(cx: &Cx, object: &mut Object) {
 
 /// Whether anything but metadata and, where it is a subresource, status differs.
 fn spec_differs(new: &Object, old: &Object, status_apart: bool) -> bool {
-    let counts = |key: &str| match key {
+    let counts = |(key, _): &(&String, &Value)| match key.as_str() {
         "apiVersion" | "kind" | "metadata" => false,
         "status" => !status_apart,
         _ => true,
     };
-    fn of<'a>(
-        object: &'a Object,
-        counts: &'a dyn Fn(&str) -> bool,
-    ) -> impl Iterator<Item = (&'a String, &'a Value)> {
-        object.map().iter().filter(move |(key, _)| counts(key))
-    }
-    !of(new, &counts).eq(of(old, &counts))
+    !new.map().iter().filter(counts).eq(old.map().iter().filter(counts))
 }

@@ -168,7 +168,7 @@ impl Query {
         self.0.iter().filter(move |(it, _)| it == key).map(|(_, value)| value.as_str())
     }
 
-    /// Upstream: Convert_Slice_string_To_bool: present means true, but for `false` and `0`.
+    /// Upstream: `Convert_Slice_string_To_bool`: present means true, but for `false` and `0`.
     pub fn flag(&self, key: &str) -> bool {
         self.get(key).is_some_and(|it| !it.eq_ignore_ascii_case("false") && it != "0")
     }
@@ -179,9 +179,9 @@ mod tests {
     use super::*;
 
     /// verb group/version namespace resource name subresource
-    fn check(method: Method, url: &str, expect: &str) {
+    fn check(method: &Method, url: &str, expect: &str) {
         let (path, query) = url.split_once('?').unwrap_or((url, ""));
-        let info = RequestInfo::parse(&method, path, &Query::parse(Some(query))).unwrap();
+        let info = RequestInfo::parse(method, path, &Query::parse(Some(query))).unwrap();
         let target = info.target.unwrap();
         let found = format!(
             "{} {}/{} {}|{}|{}|{}|{}",
@@ -199,25 +199,25 @@ mod tests {
 
     #[test]
     fn paths_name_resources() {
-        check(Method::GET, "/api/v1/pods", "list /v1 |pods|||");
-        check(Method::GET, "/api/v1/namespaces/a/pods/b", "get /v1 a|pods|b||");
+        check(&Method::GET, "/api/v1/pods", "list /v1 |pods|||");
+        check(&Method::GET, "/api/v1/namespaces/a/pods/b", "get /v1 a|pods|b||");
         check(
-            Method::PATCH,
+            &Method::PATCH,
             "/apis/apps/v1/namespaces/a/deployments/b/scale",
             "patch apps/v1 a|deployments|b|scale|",
         );
-        check(Method::DELETE, "/api/v1/nodes", "deletecollection /v1 |nodes|||");
-        check(Method::GET, "/api/v1/pods?watch=1", "watch /v1 |pods|||");
-        check(Method::GET, "/api/v1/pods?watch=false", "list /v1 |pods|||");
-        check(Method::GET, "/api/v1/watch/namespaces/a/pods/b", "watch /v1 a|pods|b||");
-        check(Method::GET, "/api/v1/nodes/n/proxy/a/b", "get /v1 |nodes|n|proxy|a/b");
+        check(&Method::DELETE, "/api/v1/nodes", "deletecollection /v1 |nodes|||");
+        check(&Method::GET, "/api/v1/pods?watch=1", "watch /v1 |pods|||");
+        check(&Method::GET, "/api/v1/pods?watch=false", "list /v1 |pods|||");
+        check(&Method::GET, "/api/v1/watch/namespaces/a/pods/b", "watch /v1 a|pods|b||");
+        check(&Method::GET, "/api/v1/nodes/n/proxy/a/b", "get /v1 |nodes|n|proxy|a/b");
     }
 
     #[test]
     fn a_namespace_is_also_an_object() {
-        check(Method::GET, "/api/v1/namespaces", "list /v1 |namespaces|||");
-        check(Method::GET, "/api/v1/namespaces/a", "get /v1 a|namespaces|a||");
-        check(Method::PUT, "/api/v1/namespaces/a/finalize", "update /v1 a|namespaces|a|finalize|");
+        check(&Method::GET, "/api/v1/namespaces", "list /v1 |namespaces|||");
+        check(&Method::GET, "/api/v1/namespaces/a", "get /v1 a|namespaces|a||");
+        check(&Method::PUT, "/api/v1/namespaces/a/finalize", "update /v1 a|namespaces|a|finalize|");
     }
 
     #[test]

@@ -15,7 +15,7 @@ enum Include {
 }
 
 /// A Table of `objects`, which are in the asked-for version.
-pub(crate) fn table(cx: &Cx, metadata: Value, objects: Vec<Object>) -> Result<Value, Status> {
+pub(crate) fn table(cx: &Cx, metadata: &Value, objects: Vec<Object>) -> Result<Value, Status> {
     let rows = rows(cx, objects)?;
     Ok(json!({
         "kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata,
@@ -26,7 +26,7 @@ pub(crate) fn table(cx: &Cx, metadata: Value, objects: Vec<Object>) -> Result<Va
 /// The same for one event of a watch: only the first of a watch names the columns.
 pub(crate) fn event(cx: &Cx, object: Object, with_columns: bool) -> Result<Value, Status> {
     let metadata = json!({"resourceVersion": object.resource_version()});
-    let mut table = table(cx, metadata, vec![object])?;
+    let mut table = table(cx, &metadata, vec![object])?;
     if !with_columns {
         table["columnDefinitions"] = Value::Null;
     }
@@ -84,8 +84,9 @@ fn cell(column: &PathColumn, object: &Value, now: Now) -> Value {
             #[allow(clippy::cast_possible_truncation, reason = "as Go truncates it")]
             None => number.as_f64().map_or(Value::Null, |it| (it as i64).into()),
         },
-        ("number", Value::Number(_)) | ("boolean", Value::Bool(_)) => (*value).clone(),
-        ("string", Value::String(_)) => (*value).clone(),
+        ("number", Value::Number(_))
+        | ("boolean", Value::Bool(_))
+        | ("string", Value::String(_)) => (*value).clone(),
         ("string", Value::Null) => Value::Null,
         ("string", other) => other.to_string().into(),
         ("date", Value::String(text)) => match timestamp::parse(text) {

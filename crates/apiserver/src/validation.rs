@@ -35,7 +35,7 @@ pub(crate) fn update(cx: &Cx, new: &Object, old: &Object, part: Part, faults: &m
         match part {
             Part::Status => schema.validate_status(new.map(), old.map(), faults),
             Part::Main | Part::Own(..) | Part::Posted => {
-                schema.validate(new.map(), Some(old.map()), faults)
+                schema.validate(new.map(), Some(old.map()), faults);
             }
         }
         scale(cx, new, faults);

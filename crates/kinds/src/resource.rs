@@ -147,8 +147,12 @@ pub struct Selectable {
     pub absent: &'static str,
 }
 
+/// Finds what is wrong with an object that was `old` before: (new, old, the request's `apiVersion`).
+pub type ValidateIn = fn(&Object, Option<&Object>, &str, &mut Faults);
+
 /// What a kind does differently: functions of their arguments, all on the hub version.
 #[derive(Debug)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a fact about the kind, not a state")]
 pub struct Behavior {
     /// Fills in what the user left out, before admission.
     pub defaults: fn(&mut Object),
@@ -166,8 +170,8 @@ pub struct Behavior {
     /// The same for a change of `/status`.
     pub validate_status: fn(&Object, &Object, &mut Faults),
     /// For kinds whose rules depend on the version in which an object was sent: takes the place of
-    /// `validate` and `validate_update`. (new, old, `apiVersion` of the request)
-    pub validate_in: Option<fn(&Object, Option<&Object>, &str, &mut Faults)>,
+    /// `validate` and `validate_update`.
+    pub validate_in: Option<ValidateIn>,
     /// How `metadata.name` is checked: complaints in Kubernetes' words.
     pub validate_name: fn(&str) -> Vec<String>,
     /// Whether `metadata.generation` counts changes of anything but metadata and status.

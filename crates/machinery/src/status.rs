@@ -99,12 +99,14 @@ pub struct Status {
     pub message: String,
     /// What it is about; None where Kubernetes writes no details at all.
     pub details: Option<Box<Details>>,
+    /// A token with which to go on with a list that has expired, in whatever state things are now.
+    pub remainder: Option<String>,
 }
 
 impl Status {
     /// A bare failure.
     pub fn new(code: u16, reason: Reason, message: impl Into<String>) -> Self {
-        Self { code, reason, message: message.into(), details: None }
+        Self { code, reason, message: message.into(), details: None, remainder: None }
     }
 
     fn about(mut self, what: &GroupResource, name: &str) -> Self {
@@ -280,6 +282,9 @@ impl Status {
         }
         if let Some(details) = &self.details {
             body["details"] = details.to_value();
+        }
+        if let Some(token) = &self.remainder {
+            body["metadata"]["continue"] = token.as_str().into();
         }
         body
     }

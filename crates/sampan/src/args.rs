@@ -15,7 +15,7 @@ const EXAMPLES: &str = "Examples:
 #[derive(Debug, Parser)]
 #[command(version, about, after_help = EXAMPLES, propagate_version = true)]
 pub(crate) struct Args {
-    /// What to log, as in `info` or `apiserver=debug`; the environment's RUST_LOG has the same
+    /// What to log, as in `info` or `apiserver=debug`; the environment's `RUST_LOG` has the same
     /// form.
     #[arg(long, global = true, value_name = "FILTER")]
     pub log: Option<String>,
@@ -26,7 +26,7 @@ pub(crate) struct Args {
 /// What there is to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    Up(UpArgs),
+    Up(Box<UpArgs>),
     Bench(Box<BenchArgs>),
     Completion(CompletionArgs),
 }

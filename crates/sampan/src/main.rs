@@ -7,6 +7,7 @@ mod output;
 
 use args::{Args, Command};
 use clap::Parser;
+use std::io::IsTerminal;
 use std::process::ExitCode;
 use tracing_subscriber::EnvFilter;
 
@@ -27,7 +28,7 @@ fn main() -> ExitCode {
     };
     let result = runtime.block_on(async {
         match args.command {
-            Command::Up(args) => commands::up::run(args, started).await,
+            Command::Up(args) => commands::up::run(*args, started).await,
             Command::Bench(args) => commands::bench::run(*args).await,
             Command::Completion(args) => {
                 commands::completion::run(&args);
@@ -50,5 +51,9 @@ fn log(filter: Option<&str>) {
         Some(filter) => EnvFilter::new(filter),
         None => EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn")),
     };
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_writer(std::io::stderr)
+        .init();
 }

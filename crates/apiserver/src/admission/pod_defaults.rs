@@ -32,12 +32,10 @@ fn service_account(cx: &Cx, name: &str) -> Object {
     let found = catalog
         .resource("", "serviceaccounts")
         .and_then(|it| it.cache.get(&it.key(cx.namespace(), name)));
-    match found {
-        Some(entry) => entry.object_as_stored(),
-        None => {
-            let mut account = Object::default();
-            account.set_meta("name", name);
-            account
-        }
+    if let Some(entry) = found {
+        return entry.object_as_stored();
     }
+    let mut account = Object::default();
+    account.set_meta("name", name);
+    account
 }

@@ -60,9 +60,10 @@ impl Registrar {
             self.refresh();
             let unfinished = self.settle().await;
             let pause = async {
-                match unfinished {
-                    true => clock.sleep(AGAIN).await,
-                    false => std::future::pending().await,
+                if unfinished {
+                    clock.sleep(AGAIN).await;
+                } else {
+                    std::future::pending::<()>().await;
                 }
             };
             tokio::select! {
@@ -166,15 +167,14 @@ impl Made {
     }
 }
 
-/// A stored object as its changed definition wants it; None if that makes no difference.
-fn rewritten(served: &Served, entry: &Entry) -> Option<Entry> {
-    let stored = entry.object_as_stored();
+/// A stored object as its changed definition wants it. It is made anew even where its bytes are
+/// the same, since other fields may be selectable now.
+fn rewritten(served: &Served, entry: &Entry) -> Entry {
     let hub = served.resource.storage;
-    let mut object = crate::answer::converted(served, hub, stored.clone());
+    let mut object = crate::answer::converted(served, hub, entry.object_as_stored());
     if let Shape::Structural(schema) = &served.resource.hub().shape {
         schema.prune(object.map_mut(), &mut Vec::new());
         schema.default(object.map_mut());
     }
-    // Selectable fields may have changed as well, so an entry is made anew in any case.
-    Some(entry.with_object(&object))
+    entry.with_object(&object)
 }

@@ -101,19 +101,18 @@ async fn continued(
 ) -> Result<(Arc<Snapshot>, u64, Option<String>), Status> {
     let start = Some(format!("{}{}", selection.prefix, token.start));
     let Some(revision) = token.revision else { return Ok(current(cx, start)) };
-    match cx.served.cache.at(revision) {
-        Ok(snapshot) => Ok((snapshot, revision, start)),
-        Err(_) => {
-            let inconsistent = Token { revision: None, start: token.start.clone() };
-            let message = "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.";
-            let mut status = Status::expired(message);
-            status.details.get_or_insert_default().uid = inconsistent.encode();
-            Err(status)
-        }
+    if let Ok(snapshot) = cx.served.cache.at(revision) {
+        return Ok((snapshot, revision, start));
     }
+    let mut status = Status::expired(TOO_OLD);
+    status.remainder = Some(Token { revision: None, start: token.start.clone() }.encode());
+    Err(status)
 }
 
-/// Upstream: apis/meta/internalversion/validation ValidateListOptions.
+/// Upstream: the answer has a token in it, with which to go on regardless.
+const TOO_OLD: &str = "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.";
+
+/// Upstream: apis/meta/internalversion/validation, for lists.
 fn validate_options(cx: &Cx, version: &str) -> Result<(), Status> {
     let matching = cx.query.text("resourceVersionMatch");
     let mut faults = Faults::new();
@@ -201,7 +200,7 @@ pub(super) fn write(
     }
     let objects = entries.iter().map(|it| answer::converted(&cx.served, cx.version, it.object()));
     let value = match cx.accepted.form {
-        Form::Table => table::table(cx, metadata.clone(), objects.collect())?,
+        Form::Table => table::table(cx, metadata, objects.collect())?,
         Form::Partial | Form::PartialList => json!({
             "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1",
             "metadata": metadata, "items": objects.map(answer::partial).collect::<Vec<_>>(),

@@ -112,11 +112,11 @@ pub(super) fn apply(cx: &Cx, patch: &Patch, value: &mut Value) -> Result<(), Sta
         Patch::Strategic(patch) => {
             let Shape::Typed(ty) = &cx.version().shape else { return Err(rejected()) };
             strategic::apply(ty, value, patch).map_err(|error| match error {
-                Error::NotAnObject { .. }
-                | Error::PrimitiveList { .. }
-                | Error::RetainKeys { .. }
-                | Error::ElementOrder { .. } => Status::bad_request(error.to_string()),
-                Error::ListOfLists { .. } => rejected(),
+                Error::NotAnObject(_)
+                | Error::PrimitiveList
+                | Error::RetainKeys
+                | Error::ElementOrder => Status::bad_request(error.to_string()),
+                Error::ListOfLists => rejected(),
                 other => Status::unclassified(other.to_string()),
             })
         }

@@ -54,8 +54,7 @@ impl Selection {
         });
         let name = match (cx.target.name.as_str(), named) {
             ("", None) => return Ok(None),
-            ("", Some(name)) => name,
-            (name, None) => name,
+            ("", Some(name)) | (name, None) => name,
             (name, Some(named)) if name == named => name,
             (_, Some(named)) => {
                 return Err(Status::bad_request(format!(

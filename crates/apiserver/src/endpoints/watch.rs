@@ -33,7 +33,7 @@ const BATCH: usize = 256;
 const CHUNK: usize = 64 << 10;
 
 /// How often a watcher that wants to know is told how far it is.
-const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
+const BOOKMARK_EVERY: Duration = Duration::from_mins(1);
 
 /// A last bookmark comes this long before the time-out, so that the next watch begins there.
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
@@ -228,7 +228,7 @@ impl Watcher {
             return Some(out.into());
         }
         if std::mem::take(&mut self.initial_bookmark) {
-            return Some(self.encoder.bookmark(&self.cx, self.cursor, true));
+            return Some(Encoder::bookmark(&self.cx, self.cursor, true));
         }
         None
     }
@@ -252,7 +252,7 @@ impl Watcher {
             return None;
         }
         self.schedule_bookmark(now);
-        self.bookmarks.then(|| self.encoder.bookmark(&self.cx, self.cursor, false))
+        self.bookmarks.then(|| Encoder::bookmark(&self.cx, self.cursor, false))
     }
 }
 

@@ -96,7 +96,9 @@ fn validate(cx: &Cx, object: &Object) -> Result<(), Status> {
     if !faults.is_empty() {
         return Err(Status::invalid(&resource.group_kind(), object.name(), &faults));
     }
-    (resource.behavior.warnings)(object).into_iter().for_each(|it| cx.warn(it));
+    for warning in (resource.behavior.warnings)(object) {
+        cx.warn(warning);
+    }
     Ok(())
 }
 

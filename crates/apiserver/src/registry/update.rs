@@ -96,7 +96,9 @@ fn renew(cx: &Cx, entry: &Entry, request: &UpdateRequest<'_>) -> Result<(Object,
         return Err(Status::invalid(&resource.group_kind(), old.name(), &faults));
     }
     if matches!(request.part, Part::Main) {
-        (resource.behavior.warnings)(&new).into_iter().for_each(|it| cx.warn(it));
+        for warning in (resource.behavior.warnings)(&new) {
+            cx.warn(warning);
+        }
     }
     new.remove_meta("resourceVersion");
     Ok((new, claim?))

@@ -1,5 +1,5 @@
 //! Discovery: which groups, versions and resources there are, in the plain form (a document per
-//! version) and in the aggregated one (everything at once, with an ETag).
+//! version) and in the aggregated one (everything at once, with an entity tag).
 
 mod aggregated;
 
@@ -34,16 +34,17 @@ pub(super) struct Below {
 }
 
 /// `/`: the paths there are.
-pub(crate) fn paths(plane: &Plane) -> Result<Response<Body>, Status> {
+pub(crate) fn paths(plane: &Plane) -> Response<Body> {
     let catalog = plane.catalog.load();
     let mut paths = vec!["/api".to_owned(), "/api/v1".to_owned(), "/apis".to_owned()];
     for group in catalog.groups().iter().filter(|it| !it.name.is_empty()) {
         paths.push(format!("/apis/{}", group.name));
         paths.extend(group.versions.iter().map(|it| format!("/apis/{}/{it}", group.name)));
     }
-    let rest = ["/healthz", "/livez", "/metrics", "/openapi/v3", "/readyz", "/version"];
+    let rest =
+        ["/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"];
     paths.extend(rest.iter().map(|it| (*it).to_owned()));
-    Ok(answer::document(200, crate::negotiation::Accepted::JSON, &json!({"paths": paths})))
+    answer::document(200, crate::negotiation::Accepted::JSON, &json!({"paths": paths}))
 }
 
 /// `/api`

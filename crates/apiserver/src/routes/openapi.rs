@@ -17,13 +17,10 @@ use http::header::{
     ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG, HeaderName,
     HeaderValue, IF_NONE_MATCH, LOCATION, VARY,
 };
-use http::request::Parts as Head;
 use http::{HeaderMap, Response, StatusCode};
 use kept::Form;
 pub(crate) use kept::Kept;
-use machinery::Status;
 use machinery::codec::media::parse_accept;
-use std::sync::Arc;
 
 const JSON: &str = "application/json";
 
@@ -37,12 +34,12 @@ const FOR_EVER: HeaderValue = HeaderValue::from_static("public, max-age=31536000
 
 /// Answers a path below `/openapi`.
 pub(crate) fn openapi(
-    plane: &Arc<Plane>,
+    plane: &Plane,
     rest: &[&str],
-    head: &Head,
+    headers: &HeaderMap,
     query: &Query,
-) -> Result<Response<Body>, Status> {
-    Ok(find(&plane.catalog.load(), rest, &head.headers, query))
+) -> Response<Body> {
+    find(&plane.catalog.load(), rest, headers, query)
 }
 
 fn find(catalog: &Catalog, rest: &[&str], headers: &HeaderMap, query: &Query) -> Response<Body> {

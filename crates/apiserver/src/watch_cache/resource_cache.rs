@@ -216,17 +216,16 @@ impl ResourceCache {
         state.pins.push_back(Arc::new(Snapshot { entries, revision }));
     }
 
-    /// Shows every object as `rewrite` makes it, where that returns something: a definition's
-    /// schema has changed, and its new defaults hold for what is stored already.
-    pub(crate) fn rewrite(&self, rewrite: impl Fn(&Entry) -> Option<Entry>) {
+    /// Shows every object as `rewrite` makes it: a definition's schema has changed, and its new
+    /// defaults hold for what is stored already.
+    pub(crate) fn rewrite(&self, rewrite: impl Fn(&Entry) -> Entry) {
         let state = self.lock();
         let now = self.snapshot.load();
-        let mut entries = now.entries.clone();
-        for (key, entry) in &now.entries {
-            if let Some(rewritten) = rewrite(entry) {
-                entries.insert(Arc::clone(key), Arc::new(rewritten));
-            }
-        }
+        let entries = now
+            .entries
+            .iter()
+            .map(|(key, entry)| (Arc::clone(key), Arc::new(rewrite(entry))))
+            .collect();
         self.snapshot.store(Arc::new(Snapshot { entries, revision: now.revision }));
         drop(state);
     }
@@ -296,15 +295,16 @@ mod tests {
     }
 
     fn names(snapshot: &Snapshot) -> String {
-        snapshot.entries.values().map(|it| format!("{}@{} ", it.name(), it.revision)).collect()
+        let names = snapshot.entries.values().map(|it| format!("{}@{}", it.name(), it.revision));
+        names.collect::<Vec<_>>().join(" ")
     }
 
     #[test]
     fn the_past_is_found_by_undoing() {
         let cache = fed("+a +b ~a -b +c");
-        assert_eq!(names(&cache.snapshot()), "a@3 c@5 ");
-        assert_eq!(names(&cache.at(3).unwrap()), "a@3 b@2 ");
-        assert_eq!(names(&cache.at(1).unwrap()), "a@1 ");
+        assert_eq!(names(&cache.snapshot()), "a@3 c@5");
+        assert_eq!(names(&cache.at(3).unwrap()), "a@3 b@2");
+        assert_eq!(names(&cache.at(1).unwrap()), "a@1");
         assert_eq!(names(&cache.at(0).unwrap()), "");
     }
 
@@ -333,6 +333,6 @@ mod tests {
             cache.apply(&Event { revision, key, new: Some(record("z", revision)), old: None });
         }
         assert!(cache.at(3).is_err());
-        assert_eq!(names(&cache.at(2).unwrap()), "a@1 b@2 ");
+        assert_eq!(names(&cache.at(2).unwrap()), "a@1 b@2");
     }
 }

@@ -83,7 +83,8 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = [1, 100, 1000],
           value_parser = count(1, 10_000))]
     watchers: Vec<usize>,
-    /// How many objects there are, and how many operations a row has at most
+    /// How many objects there are, at least one for each client, and how many operations a row
+    /// has at most
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = count(1, 100_000))]
     objects: usize,
     /// How long a row takes at most
@@ -177,11 +178,12 @@ pub(crate) async fn run(args: BenchArgs) -> Result<()> {
             Format::Json => serde_json::to_string_pretty(&report)?,
         });
     }
+    for failure in report.failures.iter().take(TOLD_FAILURES) {
+        note(&format!("failed: {failure}"));
+    }
     ended?;
     if report.failed() > 0 {
-        let told: Vec<&str> =
-            report.failures.iter().take(TOLD_FAILURES).map(String::as_str).collect();
-        bail!("{} operations failed, among them:\n  {}", report.failed(), told.join("\n  "));
+        bail!("{} operations failed; the first ones are told above", report.failed());
     }
     Ok(())
 }
@@ -199,13 +201,14 @@ async fn measure(
     let pool = Pool::connect(&endpoint, args.connections, at_once, &tasks).await?;
     let mut report = Report::new(pool.url().to_owned(), version(&pool).await?);
     let stage = Stage::new(&pool, &Entropy::system());
+    let objects = args.objects.max(at_once);
     let session = Session {
         endpoint: &endpoint,
         pool: &pool,
         stage: &stage,
         processes: &processes,
         tasks: &tasks,
-        bound: Bound { count: args.objects as u64, time: Duration::from_secs(args.seconds) },
+        bound: Bound { count: objects as u64, time: Duration::from_secs(args.seconds) },
         progress: progress(rows(args)),
         marks: AtomicU64::new(1),
     };
@@ -225,7 +228,11 @@ async fn measure(
     if let Err(error) = tasks.stop(PATIENCE).await {
         tracing::debug!(%error, "connections were cut");
     }
-    Ok((report, measured.and(removed)))
+    let ended = match (measured, removed) {
+        (Err(measured), Err(removed)) => Err(removed.context(format!("{measured:#}"))),
+        (measured, removed) => measured.and(removed),
+    };
+    Ok((report, ended))
 }
 
 async fn measure_all(args: &BenchArgs, session: &Session<'_>, report: &mut Report) -> Result<()> {

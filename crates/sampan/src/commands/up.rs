@@ -66,7 +66,7 @@ pub(crate) async fn run(args: UpArgs, started: Instant) -> Result<()> {
     let address = server.address().context("the server does not listen")?;
     let url = format!("https://{address}");
     let path = write_kubeconfig(&args, &server, &url)?;
-    say(&format!("{url}"));
+    say(&url);
     note(&format!("kubeconfig {} (context {NAME})", path.display()));
     say(&format!("ready in {} ms", milliseconds(started.elapsed())));
     tokio::select! {

@@ -57,7 +57,7 @@ fn a_data_directory_that_is_in_use_is_refused() {
         "--kubeconfig",
         other.to_str().unwrap(),
     ]);
-    assert!(error.contains("data") && error.contains("lock"), "{error}");
+    assert!(error.contains("data") && error.contains("in use"), "{error}");
 }
 
 #[test]

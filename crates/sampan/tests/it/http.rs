@@ -72,20 +72,15 @@ impl Client {
         };
         write_request(&mut connection, method, path, body)?;
         let (code, length) = read_head(&mut connection)?;
-        let text = match length {
-            Some(length) => {
-                let mut text = vec![0; length];
-                connection.read_exact(&mut text)?;
-                text
+        let mut text = Vec::new();
+        if let Some(length) = length {
+            text.resize(length, 0);
+            connection.read_exact(&mut text)?;
+        } else {
+            while let Some(chunk) = read_chunk(&mut connection)? {
+                text.extend(chunk);
             }
-            None => {
-                let mut text = Vec::new();
-                while let Some(chunk) = read_chunk(&mut connection)? {
-                    text.extend(chunk);
-                }
-                text
-            }
-        };
+        }
         self.connection = Some(connection);
         let value =
             serde_json::from_slice(&text).unwrap_or_else(|_| json!(String::from_utf8_lossy(&text)));

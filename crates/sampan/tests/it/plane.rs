@@ -14,7 +14,8 @@ pub(crate) struct Plane {
     pub process: Child,
     pub url: String,
     pub kubeconfig: PathBuf,
-    _directory: Option<TempDir>,
+    /// Removed after the process has ended.
+    directory: Option<TempDir>,
 }
 
 impl Plane {
@@ -22,7 +23,7 @@ impl Plane {
     pub(crate) fn in_memory() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let mut plane = Self::start(directory.path(), &["--in-memory"]);
-        plane._directory = Some(directory);
+        plane.directory = Some(directory);
         plane
     }
 
@@ -39,7 +40,7 @@ impl Plane {
             .arg(&kubeconfig)
             .args(arguments)
             .stdout(Stdio::piped())
-            .stderr(Stdio::inherit())
+            .stderr(Stdio::null())
             .spawn()
             .unwrap();
         let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
@@ -52,7 +53,7 @@ impl Plane {
                 break;
             }
         }
-        Self { process, url, kubeconfig, _directory: None }
+        Self { process, url, kubeconfig, directory: None }
     }
 
     /// A client with the kubeconfig's credentials.
@@ -71,5 +72,6 @@ impl Drop for Plane {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
+        self.directory.take();
     }
 }

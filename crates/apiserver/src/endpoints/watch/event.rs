@@ -23,7 +23,7 @@ impl Encoder {
     /// Fails at once if events could not be written as asked.
     pub(super) fn new(cx: &Cx) -> Result<Self, Status> {
         if cx.accepted.form == Form::Table {
-            table::table(cx, json!({}), Vec::new())?;
+            table::table(cx, &json!({}), Vec::new())?;
         }
         Ok(Self { columns_sent: false })
     }
@@ -69,7 +69,7 @@ impl Encoder {
     }
 
     /// How far the watch is.
-    pub(super) fn bookmark(&mut self, cx: &Cx, revision: Revision, initial_end: bool) -> Bytes {
+    pub(super) fn bookmark(cx: &Cx, revision: Revision, initial_end: bool) -> Bytes {
         let mut metadata = json!({"resourceVersion": revision.to_string()});
         if initial_end {
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});

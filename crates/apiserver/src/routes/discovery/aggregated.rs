@@ -5,6 +5,8 @@ use crate::answer;
 use crate::body::Body;
 use crate::catalog::{Catalog, Group};
 use crate::plane::Plane;
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use http::header::{ACCEPT, ETAG, HeaderValue, IF_NONE_MATCH, VARY};
 use http::{HeaderMap, Response};
@@ -63,8 +65,7 @@ fn respond(
         });
         let bytes = Bytes::from(document.to_string());
         let digest = ring::digest::digest(&ring::digest::SHA256, &bytes);
-        let hex: String = digest.as_ref().iter().map(|byte| format!("{byte:02X}")).collect();
-        (format!("\"{hex}\""), bytes)
+        (format!("\"{}\"", BASE64_URL_SAFE_NO_PAD.encode(digest)), bytes)
     });
     let content_type =
         format!("application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList");
@@ -78,7 +79,7 @@ fn respond(
             .replace("apidiscovery.k8s.io/v2", "apidiscovery.k8s.io/v2beta1");
         answer::bytes(200, &content_type, text)
     };
-    let etag = HeaderValue::from_str(etag).expect("hexadecimal digits are a header");
+    let etag = HeaderValue::from_str(etag).expect("base64 is a header");
     response.headers_mut().insert(ETAG, etag);
     response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
     response
@@ -108,10 +109,9 @@ fn row(group: &Group, version: &str, served: &crate::catalog::Served, index: usi
     let resource = &served.resource;
     // Upstream: built-in kinds are named without their group and version, which are those of the
     // list.
-    let kind = |kind: &str| match group.custom {
-        true => json!({"group": group.name, "version": version, "kind": kind}),
-        false => json!({"group": "", "version": "", "kind": kind}),
-    };
+    let (group_name, version) =
+        if group.custom { (group.name.as_str(), version) } else { ("", "") };
+    let kind = |kind: &str| json!({"group": group_name, "version": version, "kind": kind});
     let mut row = json!({
         "resource": resource.plural, "responseKind": kind(&resource.kind),
         "scope": if resource.namespaced { "Namespaced" } else { "Cluster" },

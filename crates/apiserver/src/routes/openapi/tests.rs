@@ -6,6 +6,7 @@ use crate::watch_cache::ResourceCache;
 use http_body_util::BodyExt;
 use machinery::{Object, Value, json};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use store::{Record, Revision};
 
 const DEFINITIONS: &str = "/registry/apiextensions.k8s.io/customresourcedefinitions";

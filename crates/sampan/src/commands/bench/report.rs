@@ -42,7 +42,7 @@ pub(crate) struct Row {
     pub p99_ms: Option<f64>,
     /// The mean size of an answer.
     pub bytes: Option<f64>,
-    /// The server's CPU time for one.
+    /// The server's CPU time for one; none where all together took less than can be seen.
     pub server_cpu_us: Option<f64>,
     /// The bench's own CPU time for one: near the server's, the bench has become the bottleneck.
     pub client_cpu_us: Option<f64>,
@@ -145,7 +145,8 @@ impl Row {
         let seconds = outcome.wall.as_secs_f64();
         let each = |total: f64| (count > 0).then(|| total / as_f64(count));
         let cpu = |before: Option<Duration>, after: Option<Duration>| {
-            each(after?.saturating_sub(before?).as_secs_f64() * 1e6)
+            let used = after?.saturating_sub(before?);
+            each(used.as_secs_f64() * 1e6).filter(|_| !used.is_zero())
         };
         let latency = |percent| percentile(&outcome.latencies, percent).map(in_milliseconds);
         Self {
@@ -251,6 +252,7 @@ mod tests {
         assert_eq!((row.count, row.p50_ms, row.p99_ms), (1000, Some(0.5), Some(0.99)));
         assert_eq!((row.bytes, row.server_cpu_us), (Some(20.0), Some(250.0)));
         assert!((row.per_second - 500.0).abs() < 1e-9);
+        assert_eq!(report.rows[1].server_cpu_us, None, "no tick is no figure");
         let nothing = &report.rows[2];
         assert_eq!((nothing.count, nothing.p50_ms, nothing.server_cpu_us), (0, None, None));
     }

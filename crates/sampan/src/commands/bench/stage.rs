@@ -22,8 +22,8 @@ const UNTIL_SERVED: Duration = Duration::from_mins(1);
 /// How often to try to delete something.
 const ATTEMPTS: usize = 5;
 
-/// How long to watch a namespace go.
-const UNTIL_GONE: Duration = Duration::from_secs(5);
+/// How long to watch a namespace go: it is empty by then, and its name is never used again.
+const UNTIL_GONE: Duration = Duration::from_secs(1);
 
 /// See the [module documentation](self).
 pub(crate) struct Stage<'a> {

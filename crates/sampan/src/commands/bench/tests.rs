@@ -81,7 +81,8 @@ async fn everything_is_measured_and_nothing_stays_behind() {
     expected.extend(["widgets watch 3 30".to_owned(), "widgets watch 120 1200".to_owned()]);
     assert_eq!(rows, expected);
     assert!(report.rows.iter().all(|it| it.p99_ms >= it.p50_ms && it.per_second > 0.0));
-    assert!(report.rows.iter().all(|it| it.server_cpu_us.is_some() && it.memory_bytes.is_some()));
+    assert!(report.rows.iter().all(|it| it.memory_bytes.is_some()));
+    assert!(report.rows.iter().any(|it| it.server_cpu_us.is_some()));
     let list = report.rows.iter().find(|it| it.operation == "list").unwrap();
     assert!(list.bytes.unwrap() > 10.0 * 1024.0, "a list has all objects");
     assert_eq!(names(&path, DEFINITIONS).await, Vec::<String>::new());
@@ -115,8 +116,9 @@ async fn operations_that_are_not_measured_are_done_only_as_needed() {
     let line = ["--objects", "6", "--concurrency", "8,2,8", "--operations", "get", "--resources"];
     let (report, ended) = bench(&path, &[&line[..], &["configmaps"]].concat()).await.unwrap();
     ended.unwrap();
-    let rows: Vec<_> = report.rows.iter().map(|it| (it.operation, it.concurrency)).collect();
-    assert_eq!(rows, [("get", 8), ("get", 2)]);
+    let figures = |it: &report::Row| (it.operation, it.concurrency, it.count);
+    let rows: Vec<_> = report.rows.iter().map(figures).collect();
+    assert_eq!(rows, [("get", 8, 8), ("get", 2, 8)], "there is an object for each client");
     server.stop().await.unwrap();
 }
 

@@ -115,7 +115,7 @@ impl Workload<'_> {
 
     async fn repeat(&self, operation: Operation, clients: usize, slots: &[Slot]) -> Outcome {
         let (pool, sample, bound) = (self.session.pool, self.sample, self.session.bound);
-        // An object has one writer at a time: more clients than objects would only collide.
+        // An object has one writer at a time; there may be few of them if time has run out.
         let clients = clients.min(slots.len());
         match operation {
             Operation::Get => {
