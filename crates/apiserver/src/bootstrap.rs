@@ -21,7 +21,7 @@ pub struct Error {
 /// Creates what is missing, as a client of the plane.
 pub(crate) async fn bootstrap(plane: &Arc<Plane>) -> Result<(), Error> {
     let user = User::authenticated("system:apiserver", "", vec![MASTERS.to_owned()]);
-    let door = Door::new(Arc::clone(plane), Some(user));
+    let door = Door::new(Arc::clone(plane), user);
     for name in IMMORTAL.iter().chain(&["kube-node-lease"]) {
         ensure(&door, "/api/v1/namespaces", name, json!({})).await?;
     }

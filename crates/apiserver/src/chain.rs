@@ -7,6 +7,7 @@ use crate::answer;
 use crate::authentication::User;
 use crate::authorization::authorize;
 use crate::body::Body;
+use crate::compression;
 use crate::context::Parts;
 use crate::impersonation::impersonate;
 use crate::metrics::Metrics;
@@ -33,13 +34,22 @@ pub(crate) type RequestBody = UnsyncBoxBody<Bytes, BodyError>;
 #[error("the body broke off: {0}")]
 pub(crate) struct BodyError(pub Box<dyn std::error::Error + Send + Sync>);
 
+/// Who is at the other end.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Peer {
+    /// Whom their certificate names, if they have shown one.
+    pub user: Option<Arc<User>>,
+    /// Whether there is a network between us.
+    pub remote: bool,
+}
+
 /// How long a request other than a watch may take.
 const DEADLINE: Duration = Duration::from_mins(1);
 
 /// Answers a request, whatever happens.
 pub(crate) async fn serve(
     plane: Arc<Plane>,
-    peer: Option<Arc<User>>,
+    peer: Peer,
     request: Request<RequestBody>,
 ) -> Response<Body> {
     let started = tokio::time::Instant::now();
@@ -49,7 +59,8 @@ pub(crate) async fn serve(
     };
     let (verb, label) = (info.verb, Metrics::label(&info));
     let deadline = deadline(&query);
-    let work = AssertUnwindSafe(handle(Arc::clone(&plane), peer, request, info, query));
+    let compress = peer.remote && compression::accepts_gzip(request.headers());
+    let work = AssertUnwindSafe(handle(Arc::clone(&plane), peer.user, request, info, query));
     let response = match tokio::time::timeout(deadline, work.catch_unwind()).await {
         Ok(Ok(response)) => response,
         Ok(Err(_)) => {
@@ -63,7 +74,7 @@ pub(crate) async fn serve(
         }
     };
     plane.metrics.observe(label, response.status().as_u16(), started.elapsed());
-    response
+    if compress { compression::compress(response) } else { response }
 }
 
 /// The client may ask for less time than it would get, never for more.

@@ -3,7 +3,7 @@
 
 use crate::authentication::User;
 use crate::body::Body;
-use crate::chain;
+use crate::chain::{self, Peer};
 use crate::plane::Plane;
 use bytes::Bytes;
 use http::{Request, Response};
@@ -17,18 +17,24 @@ use std::task::{Context, Poll};
 #[derive(Clone)]
 pub struct Door {
     plane: Arc<Plane>,
-    user: Option<Arc<User>>,
+    peer: Peer,
 }
 
 impl Door {
-    pub(crate) fn new(plane: Arc<Plane>, user: Option<User>) -> Self {
-        Self { plane, user: user.map(Arc::new) }
+    /// For somebody in this process.
+    pub(crate) fn new(plane: Arc<Plane>, user: User) -> Self {
+        Self { plane, peer: Peer { user: Some(Arc::new(user)), remote: false } }
+    }
+
+    /// For somebody at the other end of a connection.
+    pub(crate) fn for_peer(plane: Arc<Plane>, peer: Peer) -> Self {
+        Self { plane, peer }
     }
 
     /// The same door for somebody else.
     #[must_use]
     pub fn for_user(&self, user: User) -> Self {
-        Self { plane: Arc::clone(&self.plane), user: Some(Arc::new(user)) }
+        Self::new(Arc::clone(&self.plane), user)
     }
 }
 
@@ -48,13 +54,13 @@ where
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let request =
             request.map(|body| body.map_err(|it| chain::BodyError(it.into())).boxed_unsync());
-        let answered = chain::serve(Arc::clone(&self.plane), self.user.clone(), request);
+        let answered = chain::serve(Arc::clone(&self.plane), self.peer.clone(), request);
         Box::pin(async move { Ok(answered.await) })
     }
 }
 
 impl std::fmt::Debug for Door {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Door").field("user", &self.user).finish_non_exhaustive()
+        f.debug_struct("Door").field("peer", &self.peer).finish_non_exhaustive()
     }
 }

@@ -25,6 +25,7 @@ pub mod admission;
 mod registry;
 mod validation;
 mod answer;
+mod compression;
 mod table;
 mod catalog;
 mod watch_cache;

@@ -2,6 +2,7 @@
 
 use crate::authentication::x509;
 use crate::certificates::Certified;
+use crate::chain::Peer;
 use crate::door::Door;
 use crate::plane::Plane;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -98,14 +99,16 @@ pub(crate) async fn serve(plane: Arc<Plane>, listener: TcpListener, tls: TlsAcce
 
 async fn connection(plane: Arc<Plane>, stream: TcpStream, tls: TlsAcceptor, draining: Watcher) {
     let _ = stream.set_nodelay(true);
+    let remote = stream.peer_addr().is_ok_and(|it| !it.ip().is_loopback());
     let stream = match tokio::time::timeout(HANDSHAKE, tls.accept(stream)).await {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => return quiet(&error),
         Err(_) => return,
     };
     let peer = stream.get_ref().1.peer_certificates().and_then(|it| it.first());
-    let user = peer.and_then(|it| x509::user(it));
-    let service = TowerToHyperService::new(Door::new(plane, user));
+    let user = peer.and_then(|it| x509::user(it)).map(Arc::new);
+    let peer = Peer { user, remote };
+    let service = TowerToHyperService::new(Door::for_peer(plane, peer));
     let mut builder = Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD);
     builder

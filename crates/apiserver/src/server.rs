@@ -143,7 +143,7 @@ impl Server {
     /// The in-process door, for somebody who may do everything.
     pub fn door(&self) -> Door {
         let user = User::authenticated("sampan-admin", "", vec![MASTERS.to_owned()]);
-        Door::new(Arc::clone(&self.plane), Some(user))
+        Door::new(Arc::clone(&self.plane), user)
     }
 
     /// Lets what is under way finish, then stops everything, the store last.

@@ -20,7 +20,7 @@ impl Client {
     /// For the server's own use.
     pub(super) fn new(plane: &Arc<Plane>) -> Self {
         let user = User::authenticated("system:apiserver", "", vec![MASTERS.to_owned()]);
-        Self(Door::new(Arc::clone(plane), Some(user)))
+        Self(Door::new(Arc::clone(plane), user))
     }
 
     /// Replaces a definition's status; the answer's code.
