@@ -8,6 +8,7 @@ use kinds::Resource;
 use kinds::resource::Version;
 use machinery::gvk::version_priority;
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// A resource together with where its objects are.
@@ -20,6 +21,8 @@ pub(crate) struct Served {
     heads: Vec<String>,
     /// Its definition is being deleted: nothing new may be created.
     pub terminating: bool,
+    /// It is out of the catalog, and who still watches it should look again.
+    retired: AtomicBool,
 }
 
 impl Served {
@@ -33,7 +36,19 @@ impl Served {
                 format!("\"apiVersion\":\"{api_version}\",\"kind\":\"{}\",", resource.kind)
             })
             .collect();
-        Self { resource: Arc::new(resource), cache, heads, terminating }
+        let retired = AtomicBool::new(false);
+        Self { resource: Arc::new(resource), cache, heads, terminating, retired }
+    }
+
+    /// Ends the watches that were begun with it, once they have told what there is to tell.
+    pub(crate) fn retire(&self) {
+        self.retired.store(true, Ordering::Release);
+        self.cache.wake(self.cache.snapshot().revision);
+    }
+
+    /// Whether it is out of the catalog.
+    pub(crate) fn is_retired(&self) -> bool {
+        self.retired.load(Ordering::Acquire)
     }
 
     /// The version with this index.

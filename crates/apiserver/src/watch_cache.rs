@@ -58,10 +58,16 @@ impl WatchCache {
             cache.of_prefix(prefix);
         }
         let page = store.range(ROOT, None, usize::MAX, None).await?;
-        for record in &page.records {
-            if let Some(of) = cache.of_key(&record.key) {
-                of.load(record);
-            }
+        // Records come in the order of their keys, so those of a resource come together.
+        let mut rest = &page.records[..];
+        while let Some(first) = rest.first() {
+            let Some(of) = cache.of_key(&first.key) else {
+                rest = &rest[1..];
+                continue;
+            };
+            let count = rest.partition_point(|it| of.holds(&it.key));
+            of.load(&rest[..count]);
+            rest = &rest[count..];
         }
         for of in cache.caches.load().values() {
             of.loaded(page.revision, floor);

@@ -184,8 +184,10 @@ impl Object {
     /// The order is what allows readers of stored bytes to splice in a `resourceVersion`, or to
     /// exchange the type, without parsing.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(512);
+        let mut out = Vec::with_capacity(2048);
         self.write_to(&mut out);
+        // These bytes are stored, a million times over: none are to lie idle behind them.
+        out.shrink_to_fit();
         out
     }
 

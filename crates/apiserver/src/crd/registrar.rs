@@ -81,16 +81,22 @@ impl Registrar {
     /// Puts a new catalog in place if the definitions ask for one.
     pub(super) fn refresh(&mut self) {
         let mut made = HashMap::new();
+        let mut retired = Vec::new();
         let mut changed = false;
         for definition in self.objects().iter().filter(|it| apiextensions::is_established(it)) {
             let name = definition.name().to_owned();
-            let kept = self.made.remove(&name).filter(|it| it.still_fits(definition));
+            let before = self.made.remove(&name);
+            if let Some(before) = before.as_ref().filter(|it| !it.is_of(definition)) {
+                retired.push(Arc::clone(&before.served));
+            }
+            let kept = before.filter(|it| it.still_fits(definition));
             changed |= kept.is_none();
             if let Some(it) = kept.or_else(|| self.make(definition)) {
                 made.insert(name, it);
             }
         }
         changed |= !self.made.is_empty();
+        retired.extend(self.made.drain().map(|(_, it)| it.served));
         self.made = made;
         if !changed {
             return;
@@ -100,6 +106,9 @@ impl Registrar {
             current.served().iter().filter(|it| !it.resource.custom).map(Arc::clone).collect();
         served.extend(self.made.values().map(|it| Arc::clone(&it.served)));
         self.plane.catalog.store(Arc::new(Catalog::new(served)));
+        for it in retired {
+            it.retire();
+        }
     }
 
     fn make(&self, definition: &Object) -> Option<Made> {
@@ -159,9 +168,13 @@ impl Registrar {
 }
 
 impl Made {
+    /// Whether it is this very definition, with this very spec.
+    fn is_of(&self, definition: &Object) -> bool {
+        self.generation == definition.generation() && self.uid == definition.uid()
+    }
+
     fn still_fits(&self, definition: &Object) -> bool {
-        self.generation == definition.generation()
-            && self.uid == definition.uid()
+        self.is_of(definition)
             && self.terminating == definition.deletion_timestamp().is_some()
             && self.accepted_names.as_ref() == definition.get(&["status", "acceptedNames"])
     }

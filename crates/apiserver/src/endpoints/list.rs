@@ -30,16 +30,16 @@ pub(crate) async fn list(cx: &Cx) -> Result<Response<Body>, Status> {
         "" => 0,
         text => usize::try_from(parse_i64(text)?).unwrap_or(0),
     };
-    let (snapshot, revision, start) = snapshot(cx, &selection).await?;
-    let page = select(cx, &selection, &snapshot, start.as_deref(), limit);
-    let mut metadata = json!({"resourceVersion": revision.to_string()});
-    if let Some(next) = &page.next {
-        cx.served.cache.pin(&snapshot, revision);
-        let token = Token { revision: Some(revision), start: next.clone() };
-        metadata["continue"] = token.encode().into();
-        if selection.is_everything() {
-            metadata["remainingItemCount"] = page.remaining.into();
+    let view = view(cx, &selection).await?;
+    let page = select(cx, &selection, &view, limit);
+    let mut metadata = json!({"resourceVersion": view.revision.to_string()});
+    if let Some(start) = page.next {
+        cx.served.cache.pin(&view.snapshot, view.revision);
+        if let Some(remaining) = page.remaining {
+            metadata["remainingItemCount"] = remaining.into();
         }
+        let revision = Some(view.revision);
+        metadata["continue"] = Token { revision, start, remaining: page.remaining }.encode().into();
     } else if cx.resource().custom && cx.accepted.form == Form::Whole {
         // Upstream: lists without a Go type write the token even when it is empty.
         metadata["continue"] = "".into();
@@ -47,11 +47,18 @@ pub(crate) async fn list(cx: &Cx) -> Result<Response<Body>, Status> {
     write(cx, &metadata, &page.entries)
 }
 
-/// The state to be listed, its revision, and the key at which the page begins.
-async fn snapshot(
-    cx: &Cx,
-    selection: &Selection,
-) -> Result<(Arc<Snapshot>, u64, Option<String>), Status> {
+/// What is to be listed.
+struct View {
+    snapshot: Arc<Snapshot>,
+    /// What the client is told, and every page of the list has.
+    revision: u64,
+    /// The key at which the page begins.
+    start: Option<String>,
+    /// How many objects there are from there on, if that is known.
+    count: Option<usize>,
+}
+
+async fn view(cx: &Cx, selection: &Selection) -> Result<View, Status> {
     let version = cx.query.text("resourceVersion");
     validate_options(cx, version)?;
     let token = cx.query.text("continue");
@@ -60,7 +67,7 @@ async fn snapshot(
             let message = "specifying resource version is not allowed when using continue";
             return Err(Status::bad_request(message));
         }
-        return continued(cx, selection, &Token::decode(token)?).await;
+        return continued(cx, selection, &Token::decode(token)?);
     }
     let asked = match version {
         "" => 0,
@@ -80,32 +87,29 @@ async fn snapshot(
         let snapshot = cx.served.cache.at(asked).map_err(|_| {
             Status::expired("The resourceVersion for the provided list is too old.")
         })?;
-        return Ok((snapshot, asked, None));
+        return Ok(View { snapshot, revision: asked, start: None, count: None });
     }
     Ok(current(cx, None))
 }
 
 /// What there is now. Every change up to the revision is in it: the cache publishes a revision
 /// after the changes.
-fn current(cx: &Cx, start: Option<String>) -> (Arc<Snapshot>, u64, Option<String>) {
+fn current(cx: &Cx, start: Option<String>) -> View {
     let applied = cx.plane.cache.applied();
     let snapshot = cx.served.cache.snapshot();
     let revision = snapshot.revision.max(applied);
-    (snapshot, revision, start)
+    View { snapshot, revision, start, count: None }
 }
 
-async fn continued(
-    cx: &Cx,
-    selection: &Selection,
-    token: &Token,
-) -> Result<(Arc<Snapshot>, u64, Option<String>), Status> {
+fn continued(cx: &Cx, selection: &Selection, token: &Token) -> Result<View, Status> {
     let start = Some(format!("{}{}", selection.prefix, token.start));
     let Some(revision) = token.revision else { return Ok(current(cx, start)) };
     if let Ok(snapshot) = cx.served.cache.at(revision) {
-        return Ok((snapshot, revision, start));
+        return Ok(View { snapshot, revision, start, count: token.remaining });
     }
     let mut status = Status::expired(TOO_OLD);
-    status.remainder = Some(Token { revision: None, start: token.start.clone() }.encode());
+    let go_on = Token { revision: None, start: token.start.clone(), remaining: None };
+    status.remainder = Some(go_on.encode());
     Err(status)
 }
 
@@ -154,17 +158,13 @@ struct Page {
     entries: Vec<Arc<Entry>>,
     /// Where the next page begins, without the prefix.
     next: Option<String>,
-    remaining: usize,
+    /// How many objects are not on this page; not told when there is a selector.
+    remaining: Option<usize>,
 }
 
-fn select(
-    cx: &Cx,
-    selection: &Selection,
-    snapshot: &Snapshot,
-    start: Option<&str>,
-    limit: usize,
-) -> Page {
-    let mut page = Page { entries: Vec::new(), next: None, remaining: 0 };
+fn select(cx: &Cx, selection: &Selection, view: &View, limit: usize) -> Page {
+    let mut page = Page { entries: Vec::new(), next: None, remaining: None };
+    let snapshot = &view.snapshot;
     if let Some(key) = &selection.key {
         let found = snapshot.entries.get(key.as_str()).filter(|it| selection.matches(cx, it));
         page.entries.extend(found.cloned());
@@ -172,18 +172,22 @@ fn select(
     }
     let all = selection.is_everything();
     let mut entries = snapshot
-        .under(&selection.prefix, start)
+        .under(&selection.prefix, view.start.as_deref())
         .filter(|entry| all || selection.matches(cx, entry));
     for entry in entries.by_ref() {
         if limit > 0 && page.entries.len() == limit {
             page.next = Some(entry.key[selection.prefix.len()..].to_owned());
-            page.remaining = 1;
             break;
         }
         page.entries.push(Arc::clone(entry));
     }
     if page.next.is_some() && all {
-        page.remaining += entries.count();
+        let everywhere = view.start.is_none() && cx.namespace().is_empty();
+        let count = view.count.or_else(|| everywhere.then(|| snapshot.entries.len()));
+        page.remaining = Some(match count {
+            Some(count) => count.saturating_sub(page.entries.len()),
+            None => 1 + entries.count(),
+        });
     }
     page
 }

@@ -11,14 +11,20 @@ pub(super) struct Token {
     pub revision: Option<u64>,
     /// The first key of the next page, without the list's prefix.
     pub start: String,
+    /// How many objects there are from there on, if somebody has counted: to count them again for
+    /// each page would make a walk through a large list a square of its length.
+    pub remaining: Option<usize>,
 }
 
 impl Token {
     /// For the client to send back.
     pub(super) fn encode(&self) -> String {
         let revision = self.revision.map_or(json!(-1), Value::from);
-        let text = json!({"v": "meta.k8s.io/v1", "rv": revision, "start": self.start}).to_string();
-        BASE64_URL_SAFE_NO_PAD.encode(text)
+        let mut token = json!({"v": "meta.k8s.io/v1", "rv": revision, "start": self.start});
+        if let Some(remaining) = self.remaining {
+            token["remaining"] = remaining.into();
+        }
+        BASE64_URL_SAFE_NO_PAD.encode(token.to_string())
     }
 
     /// What the client sent back.
@@ -41,7 +47,12 @@ impl Token {
             return Err(invalid("the start is not one that this server made"));
         }
         let revision = token.get(&["rv"]).and_then(Value::as_i64).unwrap_or(0);
-        Ok(Self { revision: u64::try_from(revision).ok(), start: start.to_owned() })
+        let remaining = token.get(&["remaining"]).and_then(Value::as_u64);
+        Ok(Self {
+            revision: u64::try_from(revision).ok(),
+            start: start.to_owned(),
+            remaining: remaining.and_then(|it| usize::try_from(it).ok()),
+        })
     }
 }
 
@@ -51,9 +62,9 @@ mod tests {
 
     #[test]
     fn a_token_comes_back_as_it_went() {
-        let token = Token { revision: Some(42), start: "ns/name".to_owned() };
+        let token = Token { revision: Some(42), start: "ns/name".to_owned(), remaining: Some(3) };
         assert_eq!(Token::decode(&token.encode()).unwrap(), token);
-        let token = Token { revision: None, ..token };
+        let token = Token { revision: None, remaining: None, ..token };
         assert_eq!(Token::decode(&token.encode()).unwrap(), token);
     }
 
@@ -62,7 +73,8 @@ mod tests {
         for text in ["abc", "", "!!", "e30", &BASE64_URL_SAFE_NO_PAD.encode("[]")] {
             assert_eq!(Token::decode(text).unwrap_err().code, 400, "{text}");
         }
-        let climbing = Token { revision: Some(1), start: "../secrets/x".to_owned() };
+        let climbing =
+            Token { revision: Some(1), start: "../secrets/x".to_owned(), remaining: None };
         assert!(Token::decode(&climbing.encode()).is_err());
     }
 }

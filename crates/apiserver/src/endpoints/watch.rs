@@ -13,7 +13,7 @@ use crate::body::Body;
 use crate::context::Cx;
 use crate::negotiation::{Media, not_acceptable};
 use crate::options::{parse_i64, parse_revision};
-use crate::watch_cache::{Entry, Snapshot};
+use crate::watch_cache::{Change, Entry, Snapshot};
 use bytes::Bytes;
 use event::Encoder;
 use futures_util::stream;
@@ -198,6 +198,8 @@ impl Watcher {
                         format!("too old resource version: {} ({})", self.cursor, too_old.floor);
                     return Some((event::error(&Status::expired(message)), self));
                 }
+                // The definition has gone or changed: what comes is not what was asked for.
+                Ok(changes) if changes.is_empty() && self.cx.served.is_retired() => return None,
                 Ok(changes) if changes.is_empty() => {
                     self.cursor = self.cursor.max(applied);
                     if let Some(bytes) = self.wait().await {
@@ -205,16 +207,30 @@ impl Watcher {
                     }
                 }
                 Ok(changes) => {
-                    self.cursor = changes.last().map_or(self.cursor, |it| it.revision);
-                    let events = changes.iter().filter_map(|change| {
-                        self.encoder.change(&self.cx, &self.selection, change)
-                    });
-                    if let Some(bytes) = joined(events.collect()) {
+                    if let Some(bytes) = self.events(&changes) {
                         return Some((bytes, self));
                     }
                 }
             }
         }
+    }
+
+    /// The first of `changes`, as many as make a chunk: a watcher that does not read holds one, and
+    /// there may be many of them.
+    fn events(&mut self, changes: &[Arc<Change>]) -> Option<Bytes> {
+        let mut events = Vec::new();
+        let mut size = 0;
+        for change in changes {
+            self.cursor = change.revision;
+            if let Some(event) = self.encoder.change(&self.cx, &self.selection, change) {
+                size += event.len();
+                events.push(event);
+            }
+            if size >= CHUNK {
+                break;
+            }
+        }
+        joined(events)
     }
 
     fn initial_events(&mut self) -> Option<Bytes> {

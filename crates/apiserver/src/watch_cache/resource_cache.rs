@@ -98,14 +98,20 @@ impl ResourceCache {
         }
     }
 
-    /// Takes in a record at the start, before anybody reads.
-    pub(crate) fn load(&self, record: &Record) {
-        let entry = Arc::new(Entry::of(record, self.prefix.len()));
-        self.snapshot.rcu(|snapshot| {
-            let mut snapshot = Snapshot::clone(snapshot);
-            snapshot.entries.insert(Arc::clone(&entry.key), Arc::clone(&entry));
-            snapshot
-        });
+    /// Whether a key is one of this resource's.
+    pub(crate) fn holds(&self, key: &str) -> bool {
+        key.strip_prefix(&*self.prefix).is_some_and(|it| it.starts_with('/'))
+    }
+
+    /// Takes in all records at the start, before anybody reads.
+    pub(crate) fn load(&self, records: &[Arc<Record>]) {
+        let entries = records
+            .iter()
+            .map(|it| Arc::new(Entry::of(it, self.prefix.len())))
+            .map(|it| (Arc::clone(&it.key), it))
+            .collect();
+        let revision = self.snapshot.load().revision;
+        self.snapshot.store(Arc::new(Snapshot { entries, revision }));
     }
 
     /// Ends the loading: what is here is the state at `revision`, and the store will tell again

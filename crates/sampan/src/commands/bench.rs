@@ -85,7 +85,7 @@ pub(crate) struct BenchArgs {
     watchers: Vec<usize>,
     /// How many objects there are, at least one for each client, and how many operations a row
     /// has at most
-    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = count(1, 100_000))]
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = count(1, 10_000_000))]
     objects: usize,
     /// How long a row takes at most
     #[arg(long, value_name = "SECONDS", default_value_t = 10,
