@@ -45,13 +45,13 @@ fn catalog(definition: &Object) -> Catalog {
     for resource in kinds::table::builtin().into_iter().chain([custom]) {
         let cache = ResourceCache::new(&resource.prefix, floor);
         if resource.prefix == DEFINITIONS {
-            cache.load(&Record {
+            cache.load(&[Arc::new(Record {
                 key: format!("{DEFINITIONS}/{}", definition.name()).into(),
                 value: definition.to_bytes().into(),
                 created: floor,
                 modified: floor,
                 expires: None,
-            });
+            })]);
         }
         served.push(Arc::new(Served::new(resource, Arc::new(cache), false)));
     }
