@@ -1,9 +1,10 @@
-//! Writes answers: objects by copying their bytes where that will do, anything else as JSON.
+//! Writes answers: objects by copying their bytes where that will do, anything else from values.
 
 use crate::body::Body;
 use crate::catalog::Served;
 use crate::context::Cx;
 use crate::negotiation::{Accepted, Form, Media};
+use crate::protobuf;
 use crate::table;
 use crate::watch_cache::{Entry, Head};
 use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WARNING};
@@ -11,18 +12,22 @@ use http::{Response, StatusCode};
 use machinery::{Object, Status, Value, json};
 use store::Revision;
 
-/// An answer with a JSON document.
+/// An answer with a document; one that has no protobuf message is written in JSON.
 pub(crate) fn document(code: u16, accepted: Accepted, value: &Value) -> Response<Body> {
-    let text = match accepted.media {
-        Media::Yaml => machinery::codec::yaml::encode(value).into_bytes(),
+    let message = || kinds::protobuf::encode(value);
+    let (media, text) = match accepted.media {
+        Media::Protobuf if let Some(message) = message() => (Media::Protobuf, message),
+        Media::Yaml => (Media::Yaml, machinery::codec::yaml::encode(value).into_bytes()),
         Media::Json if accepted.pretty => {
             let mut text = serde_json::to_vec_pretty(value).expect("JSON can always be written");
             text.push(b'\n');
-            text
+            (Media::Json, text)
         }
-        Media::Json => serde_json::to_vec(value).expect("JSON can always be written"),
+        Media::Json | Media::Protobuf => {
+            (Media::Json, serde_json::to_vec(value).expect("JSON can always be written"))
+        }
     };
-    bytes(code, accepted.media.content_type(), text)
+    bytes(code, media.content_type(), text)
 }
 
 /// An answer with bytes that are there already.
@@ -64,6 +69,10 @@ pub(crate) fn entry(cx: &Cx, code: u16, entry: &Entry) -> Response<Body> {
         write_entry(&cx.served, cx.version, entry, entry.revision, &mut out);
         return bytes(code, Media::Json.content_type(), out);
     }
+    if cx.accepted.media == Media::Protobuf {
+        let message = protobuf::entry(cx, entry, entry.revision);
+        return bytes(code, Media::Protobuf.content_type(), message);
+    }
     object(cx, code, converted(&cx.served, cx.version, entry.object()))
 }
 
@@ -76,7 +85,7 @@ pub(crate) fn object(cx: &Cx, code: u16, object: Object) -> Response<Body> {
             let metadata = json!({"resourceVersion": object.resource_version()});
             return match table::table(cx, &metadata, vec![object]) {
                 Ok(table) => document(code, cx.accepted, &table),
-                Err(status) => failure(&status, Accepted::JSON),
+                Err(status) => failure(&status, cx.errors_as),
             };
         }
     };

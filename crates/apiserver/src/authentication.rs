@@ -63,8 +63,9 @@ impl Authenticator {
         let bearer = headers
             .get(AUTHORIZATION)
             .and_then(|it| it.to_str().ok())
-            .and_then(|it| it.strip_prefix("Bearer "))
-            .map(str::trim)
+            .and_then(|it| it.split_once(' '))
+            .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("Bearer"))
+            .map(|(_, token)| token.trim())
             .filter(|it| !it.is_empty());
         match bearer {
             None => Ok(User::anonymous()),

@@ -12,7 +12,7 @@ use crate::context::Parts;
 use crate::impersonation::impersonate;
 use crate::metrics::Metrics;
 use crate::mux;
-use crate::negotiation::{Accepted, Form, negotiate};
+use crate::negotiation::{self, Accepted};
 use crate::plane::Plane;
 use crate::request::{Query, RequestInfo, Verb};
 use bytes::Bytes;
@@ -20,7 +20,7 @@ use futures_util::FutureExt;
 use http::header::CONTENT_TYPE;
 use http::{Request, Response};
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, Limited};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
 use machinery::Status;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -43,8 +43,12 @@ pub(crate) struct Peer {
     pub remote: bool,
 }
 
-/// How long a request other than a watch may take.
-const DEADLINE: Duration = Duration::from_mins(1);
+/// Of a body that is over the limit, so much more is read and thrown away: most clients read no
+/// answer before they have sent everything, and would see a broken connection in its place.
+const DISCARD_MAX: usize = 16 << 20;
+
+/// And for so long.
+const DISCARD_TIME: Duration = Duration::from_secs(2);
 
 /// Answers a request, whatever happens.
 pub(crate) async fn serve(
@@ -58,32 +62,43 @@ pub(crate) async fn serve(
         return answer::failure(&Status::bad_request("the path is not UTF-8"), Accepted::JSON);
     };
     let (verb, label) = (info.verb, Metrics::label(&info));
-    let deadline = deadline(&query);
+    let deadline = deadline(&query, plane.timeouts.request);
     let compress = peer.remote && compression::accepts_gzip(request.headers());
-    let work = AssertUnwindSafe(handle(Arc::clone(&plane), peer.user, request, info, query));
-    let response = match tokio::time::timeout(deadline, work.catch_unwind()).await {
-        Ok(Ok(response)) => response,
-        Ok(Err(_)) => {
-            tracing::error!(?verb, ?label, "a request panicked");
-            let message = "This request caused apiserver to panic. Look in the logs for details.";
-            answer::text(500, message)
-        }
-        Err(_) => {
-            let why = "request did not complete within the allotted timeout";
-            answer::failure(&Status::timeout(why, 0), Accepted::JSON)
-        }
-    };
+    let work = handle(Arc::clone(&plane), peer.user, request, info, query);
+    let response = guarded(deadline, work).await.unwrap_or_else(|response| {
+        tracing::error!(?verb, ?label, "a request panicked");
+        response
+    });
     plane.metrics.observe(label, response.status().as_u16(), started.elapsed());
     if compress { compression::compress(response) } else { response }
 }
 
+/// The answer to a request, which there is even if the work takes too long. If it panics, the
+/// answer is the error.
+async fn guarded(
+    deadline: Duration,
+    work: impl Future<Output = Response<Body>>,
+) -> Result<Response<Body>, Response<Body>> {
+    match tokio::time::timeout(deadline, AssertUnwindSafe(work).catch_unwind()).await {
+        Ok(Ok(response)) => Ok(response),
+        Ok(Err(_)) => {
+            let message = "This request caused apiserver to panic. Look in the logs for details.";
+            Err(answer::text(500, message))
+        }
+        Err(_) => {
+            let why = "request did not complete within the allotted timeout";
+            Ok(answer::failure(&Status::timeout(why, 0), Accepted::JSON))
+        }
+    }
+}
+
 /// The client may ask for less time than it would get, never for more.
-fn deadline(query: &Query) -> Duration {
+fn deadline(query: &Query, most: Duration) -> Duration {
     let asked = query.text("timeout");
     let seconds = asked.strip_suffix('s').and_then(|it| it.parse::<f64>().ok());
     match seconds.filter(|it| *it > 0.0 && !query.flag("watch")) {
-        Some(seconds) => DEADLINE.min(Duration::try_from_secs_f64(seconds).unwrap_or(DEADLINE)),
-        None => DEADLINE,
+        Some(seconds) => most.min(Duration::try_from_secs_f64(seconds).unwrap_or(most)),
+        None => most,
     }
 }
 
@@ -94,11 +109,8 @@ async fn handle(
     info: RequestInfo,
     query: Query,
 ) -> Response<Body> {
-    let accepted = negotiate(request.headers(), &query);
-    // Errors are written as the client wants its answers, where we can.
-    let errors_as =
-        accepted.as_ref().map_or(Accepted::JSON, |it| Accepted { form: Form::Whole, ..*it });
-    match stages(plane, peer, request, info, query, accepted).await {
+    let errors_as = negotiation::for_errors(request.headers(), &query);
+    match stages(plane, peer, request, info, query, errors_as).await {
         Ok(response) => response,
         Err(status) => answer::failure(&status, errors_as),
     }
@@ -111,7 +123,7 @@ async fn stages(
     request: Request<RequestBody>,
     info: RequestInfo,
     query: Query,
-    accepted: Result<Accepted, Status>,
+    errors_as: Accepted,
 ) -> Result<Response<Body>, Status> {
     let (head, body) = request.into_parts();
     let user = plane.authenticator.authenticate(peer.as_deref(), &head.headers)?;
@@ -130,23 +142,73 @@ async fn stages(
         verb: info.verb,
         target,
         query,
-        accepted: Accepted::JSON,
+        errors_as,
     };
     let body = read(info.verb, body).await?;
-    mux::resource(parts, accepted, head, body).await
+    mux::resource(parts, head, body).await
 }
 
 /// Reads the body of a request that may have one, up to the limit.
-async fn read(verb: Verb, body: RequestBody) -> Result<Bytes, Status> {
+async fn read(verb: Verb, mut body: RequestBody) -> Result<Bytes, Status> {
     if verb.reads() {
         return Ok(Bytes::new());
     }
     let limit = crate::decode::MAX_BODY;
-    match Limited::new(body, limit).collect().await {
+    match Limited::new(&mut body, limit).collect().await {
         Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) if error.is::<http_body_util::LengthLimitError>() => {
+        Err(error) if error.is::<LengthLimitError>() => {
+            let _ = tokio::time::timeout(DISCARD_TIME, discard(body)).await;
             Err(Status::too_large(&format!("limit is {limit}")))
         }
         Err(error) => Err(Status::bad_request(format!("cannot read the body: {error}"))),
+    }
+}
+
+/// Reads on without keeping anything, up to a point.
+async fn discard(mut body: RequestBody) {
+    let mut discarded = 0;
+    while let Some(Ok(frame)) = body.frame().await {
+        discarded += frame.data_ref().map_or(0, Bytes::len);
+        if discarded > DISCARD_MAX {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn text(response: Response<Body>) -> (u16, String) {
+        let code = response.status().as_u16();
+        let bytes = response.into_body().collect().await.unwrap().to_bytes();
+        (code, String::from_utf8(bytes.to_vec()).unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_answered() {
+        let answer = guarded(Duration::from_mins(1), async { panic!("as if by a bug") }).await;
+        let (code, body) = text(answer.unwrap_err()).await;
+        assert_eq!(code, 500);
+        assert_eq!(body, "This request caused apiserver to panic. Look in the logs for details.");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn work_without_end_is_answered() {
+        let answer = guarded(Duration::from_mins(1), std::future::pending()).await;
+        let (code, body) = text(answer.unwrap()).await;
+        assert_eq!(code, 504);
+        assert!(body.contains("request did not complete within the allotted timeout"), "{body}");
+    }
+
+    #[test]
+    fn a_client_may_ask_for_less_time_but_not_for_more() {
+        let ask = |query: &str| deadline(&Query::parse(Some(query)), Duration::from_mins(1));
+        assert_eq!(ask("timeout=5s"), Duration::from_secs(5));
+        for odd in
+            ["", "timeout=1e9s", "timeout=1e400s", "timeout=NaNs", "timeout=-1s", "timeout=s"]
+        {
+            assert_eq!(ask(odd), Duration::from_mins(1), "{odd}");
+        }
     }
 }

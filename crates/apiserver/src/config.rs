@@ -4,6 +4,7 @@ use crate::authentication::token::TokenFile;
 use keel::{Clock, Entropy};
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Where objects are kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,6 +13,27 @@ pub enum StoreConfig {
     Memory,
     /// In this directory.
     Embedded(PathBuf),
+}
+
+/// How long a client may take for what; who takes longer is cut off or refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timeouts {
+    /// To shake hands.
+    pub handshake: Duration,
+    /// To send the head of a request, counted from the handshake or from the answer before.
+    pub head: Duration,
+    /// To send the rest of it and get the answer, unless that is a watch.
+    pub request: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            handshake: Duration::from_secs(10),
+            head: Duration::from_secs(30),
+            request: Duration::from_secs(60),
+        }
+    }
 }
 
 /// See the [module documentation](self).
@@ -29,6 +51,8 @@ pub struct Config {
     pub max_reads: usize,
     /// How many writes.
     pub max_writes: usize,
+    /// How long clients may take.
+    pub timeouts: Timeouts,
     /// Time.
     pub clock: Clock,
     /// Chance.
@@ -45,6 +69,7 @@ impl Default for Config {
             service_cidr: "10.0.0.0/24".to_owned(),
             max_reads: 400,
             max_writes: 200,
+            timeouts: Timeouts::default(),
             clock: Clock::system(),
             entropy: Entropy::system(),
         }

@@ -5,6 +5,7 @@ use crate::catalog::Served;
 use crate::negotiation::Accepted;
 use crate::plane::Plane;
 use crate::request::{Query, Target, Verb};
+use crate::warnings::Warnings;
 use kinds::Resource;
 use kinds::resource::Version;
 use machinery::{GroupResource, Status};
@@ -24,6 +25,8 @@ pub(crate) struct Cx {
     pub query: Query,
     /// How the answer is to look.
     pub accepted: Accepted,
+    /// How it is to look if it is an error.
+    pub errors_as: Accepted,
     /// The body's media type, or "".
     pub content_type: String,
     /// The resource that the path names.
@@ -31,7 +34,7 @@ pub(crate) struct Cx {
     /// The index of the version that the path names.
     pub version: usize,
     /// What the client should be told besides the answer.
-    warnings: Mutex<Vec<String>>,
+    warnings: Mutex<Warnings>,
 }
 
 /// What [`Cx::new`] is made from.
@@ -42,17 +45,35 @@ pub(crate) struct Parts {
     pub verb: Verb,
     pub target: Target,
     pub query: Query,
-    pub accepted: Accepted,
+    pub errors_as: Accepted,
     pub content_type: String,
 }
 
 impl Cx {
     /// For a request about `served`; users of a deprecated version are warned.
-    pub(crate) fn new(parts: Parts, served: Arc<Served>, version: usize) -> Self {
-        let Parts { plane, user, verb, target, query, accepted, content_type } = parts;
-        let warnings = served.version(version).deprecation.iter().cloned().collect();
+    pub(crate) fn new(
+        parts: Parts,
+        accepted: Accepted,
+        served: Arc<Served>,
+        version: usize,
+    ) -> Self {
+        let Parts { plane, user, verb, target, query, errors_as, content_type } = parts;
+        let mut warnings = Warnings::default();
+        served.version(version).deprecation.iter().for_each(|it| warnings.add(it.clone()));
         let warnings = Mutex::new(warnings);
-        Self { plane, user, verb, target, query, accepted, content_type, served, version, warnings }
+        Self {
+            plane,
+            user,
+            verb,
+            target,
+            query,
+            accepted,
+            errors_as,
+            content_type,
+            served,
+            version,
+            warnings,
+        }
     }
 
     /// The resource that the path names.
@@ -82,15 +103,13 @@ impl Cx {
 
     /// Tells the client something besides the answer, once.
     pub(crate) fn warn(&self, warning: String) {
-        let mut warnings = self.warnings.lock().expect("nothing panics while it warns");
-        if !warnings.contains(&warning) {
-            warnings.push(warning);
-        }
+        self.warnings.lock().expect("nothing panics while it warns").add(warning);
     }
 
     /// What there is to tell.
     pub(crate) fn take_warnings(&self) -> Vec<String> {
-        std::mem::take(&mut self.warnings.lock().expect("nothing panics while it warns"))
+        let mut warnings = self.warnings.lock().expect("nothing panics while it warns");
+        std::mem::take(&mut *warnings).into_texts()
     }
 
     /// There is no such object.

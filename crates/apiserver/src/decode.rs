@@ -1,39 +1,48 @@
 //! From a request's bytes to an [`Object`] of the hub version: parsed, judged for unknown fields,
 //! made to fit its type, defaults set.
 
+mod media;
+
+pub(crate) use media::{read, unsupported};
+
 use crate::catalog::Served;
 use crate::context::Cx;
 use crate::options::FieldValidation;
 use kinds::resource::Shape;
 use kinds::{Resource, types};
 use machinery::codec::{self, Decoded};
-use machinery::{Faults, Map, Object, Path, Reason, Status, Value};
+use machinery::{Faults, Map, Object, Path, Status, Value};
+use media::{unfit, unrecognized};
 
 /// The largest body that is read.
 pub(crate) const MAX_BODY: usize = 3 << 20;
 
+/// More unknown and repeated fields than this are not told.
+const COMPLAINTS_MAX: usize = 100;
+
 /// Reads an object in the version of the path and brings it to the hub version.
 pub(crate) fn object(cx: &Cx, bytes: &[u8], validation: FieldValidation) -> Result<Object, Status> {
-    let Decoded { value, duplicates } = parse(cx, bytes)?;
-    let mut object = typed(cx, value, bytes)?;
-    let cannot = |why: String| {
-        let (kind, version) = (&cx.resource().kind, &cx.version().name);
-        let message =
-            format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {why}");
-        Status::bad_request(message)
+    let (kind, version) = (&cx.resource().kind, &cx.version().name);
+    let ty = match &cx.version().shape {
+        Shape::Typed(ty) => Some(*ty),
+        Shape::Structural(_) => None,
     };
+    let Decoded { value, duplicates } =
+        read(&cx.content_type, bytes, ty).map_err(|error| error.status(kind, version, bytes))?;
+    let mut object = typed(cx, value, bytes)?;
+    let cannot = |why: String| unfit(kind, version, &why);
     let unknown = shape(&cx.served, cx.version, &mut object).map_err(cannot)?;
-    let complaints: Vec<String> = duplicates.into_iter().chain(unknown).collect();
-    judge(cx, validation, complaints).map_err(cannot)?;
+    judge(cx, validation, duplicates.into_iter().chain(unknown)).map_err(cannot)?;
     Ok(hub(&cx.served, object))
 }
 
-/// Warns of or refuses `complaints`, as the client wants it.
+/// Warns of or refuses `complaints`, as the client wants it; the first hundred will do.
 pub(crate) fn judge(
     cx: &Cx,
     validation: FieldValidation,
-    complaints: Vec<String>,
+    complaints: impl IntoIterator<Item = String>,
 ) -> Result<(), String> {
+    let complaints: Vec<String> = complaints.into_iter().take(COMPLAINTS_MAX).collect();
     match validation {
         FieldValidation::Strict if !complaints.is_empty() => {
             Err(format!("strict decoding error: {}", complaints.join(", ")))
@@ -48,63 +57,13 @@ pub(crate) fn judge(
     }
 }
 
-fn parse(cx: &Cx, bytes: &[u8]) -> Result<Decoded, Status> {
-    let media = cx.content_type.split(';').next().unwrap_or_default().trim();
-    let kind = &cx.resource().kind;
-    let unrecognized = |why: String| {
-        let summary = summary(bytes);
-        let message = format!(
-            "the object provided is unrecognized (must be of type {kind}): {why} ({summary})"
-        );
-        Status::bad_request(message)
-    };
-    match media {
-        "" | "application/json" | "*/*" => codec::json::decode(bytes).map_err(|error| {
-            unrecognized(format!("couldn't get version/kind; json parse error: {error}"))
-        }),
-        "application/yaml" => {
-            codec::yaml::decode(bytes).map_err(|error| unrecognized(error.to_string()))
-        }
-        _ => Err(unsupported(&["application/json", "application/yaml"])),
-    }
-}
-
-/// The body is in a format that we do not read.
-pub(crate) fn unsupported(accepted: &[&str]) -> Status {
-    let message = format!(
-        "the body of the request was in an unknown format - accepted media types include: {}",
-        accepted.join(", ")
-    );
-    Status::new(415, Reason::UnsupportedMediaType, message)
-}
-
-/// The beginning of a body, for error messages: as text if it looks like JSON, else in hex.
-fn summary(bytes: &[u8]) -> String {
-    const SHOWN: usize = 30;
-    let shown = &bytes[..bytes.len().min(SHOWN)];
-    let more = if bytes.len() > SHOWN { " ..." } else { "" };
-    match bytes.first() {
-        None => "<empty>".to_owned(),
-        Some(b'{') => format!("{}{more}", String::from_utf8_lossy(shown)),
-        Some(_) => {
-            let hex = shown.iter().fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"));
-            format!("{hex}{more}")
-        }
-    }
-}
-
 /// Checks that the body says it is what the path says it is. Bodies of built-in kinds need not say
 /// anything.
 fn typed(cx: &Cx, value: Value, bytes: &[u8]) -> Result<Object, Status> {
     let resource = cx.resource();
     let kind = &resource.kind;
     let expected = resource.api_version(cx.version());
-    let unrecognized = |why: String| {
-        let summary = summary(bytes);
-        Status::bad_request(format!(
-            "the object provided is unrecognized (must be of type {kind}): {why} ({summary})"
-        ))
-    };
+    let unrecognized = |why: String| unrecognized(kind, &why, bytes);
     let found = match &value {
         Value::Array(_) => "array",
         Value::String(_) => "string",

@@ -5,10 +5,12 @@ use crate::certificates::Certified;
 use crate::chain::Peer;
 use crate::door::Door;
 use crate::plane::Plane;
+use http::Request;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
-use hyper_util::service::TowerToHyperService;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
@@ -17,13 +19,9 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
 use tokio_rustls::TlsAcceptor;
-
-/// Who has not shaken hands by then is no client.
-const HANDSHAKE: Duration = Duration::from_secs(10);
-
-/// Who takes longer to send the head of a request is cut off.
-const HEAD: Duration = Duration::from_secs(30);
+use tower_service::Service;
 
 /// How long requests under way may take when the server stops.
 const DRAIN: Duration = Duration::from_secs(10);
@@ -98,9 +96,10 @@ pub(crate) async fn serve(plane: Arc<Plane>, listener: TcpListener, tls: TlsAcce
 }
 
 async fn connection(plane: Arc<Plane>, stream: TcpStream, tls: TlsAcceptor, draining: Watcher) {
+    let timeouts = plane.timeouts;
     let _ = stream.set_nodelay(true);
     let remote = stream.peer_addr().is_ok_and(|it| !it.ip().is_loopback());
-    let stream = match tokio::time::timeout(HANDSHAKE, tls.accept(stream)).await {
+    let stream = match tokio::time::timeout(timeouts.handshake, tls.accept(stream)).await {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => return quiet(&error),
         Err(_) => return,
@@ -108,9 +107,15 @@ async fn connection(plane: Arc<Plane>, stream: TcpStream, tls: TlsAcceptor, drai
     let peer = stream.get_ref().1.peer_certificates().and_then(|it| it.first());
     let user = peer.and_then(|it| x509::user(it)).map(Arc::new);
     let peer = Peer { user, remote };
-    let service = TowerToHyperService::new(Door::for_peer(plane, peer));
+    let door = Door::for_peer(plane, peer);
+    let begun = Arc::new(Notify::new());
+    let begins = Arc::clone(&begun);
+    let service = service_fn(move |request: Request<Incoming>| {
+        begins.notify_one();
+        door.clone().call(request)
+    });
     let mut builder = Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD);
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(timeouts.head);
     builder
         .http2()
         .timer(TokioTimer::new())
@@ -122,8 +127,19 @@ async fn connection(plane: Arc<Plane>, stream: TcpStream, tls: TlsAcceptor, drai
         .keep_alive_timeout(Duration::from_secs(15));
     let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
     let watched = draining.watch(connection.into_owned());
-    if let Err(error) = watched.await {
-        tracing::debug!(%error, "a connection ended early");
+    tokio::select! {
+        ended = watched => if let Err(error) = ended {
+            tracing::debug!(%error, "a connection ended early");
+        },
+        () = silence(&begun, timeouts.head) => tracing::debug!("a connection was never used"),
+    }
+}
+
+/// Ends when nothing has begun in time, and never if something has. The HTTP library's own timer
+/// starts only when it knows which version of HTTP it has before it.
+async fn silence(begun: &Notify, patience: Duration) {
+    if tokio::time::timeout(patience, begun.notified()).await.is_ok() {
+        std::future::pending::<()>().await;
     }
 }
 

@@ -7,7 +7,7 @@ use crate::context::{Cx, Parts};
 use crate::endpoints::{
     create, delete, delete_collection, get, list, patch, scale, subresource, update, watch,
 };
-use crate::negotiation::{Accepted, Form};
+use crate::negotiation::{Offer, negotiate};
 use crate::plane::Plane;
 use crate::registry::Part;
 use crate::request::{Query, Target, Verb};
@@ -17,7 +17,8 @@ use bytes::Bytes;
 use http::Response;
 use http::request::Parts as Head;
 use kinds::resource::{Action, Scale, Subresource};
-use machinery::Status;
+use machinery::field_path::quote;
+use machinery::{Status, names};
 use std::sync::Arc;
 
 /// Answers a path that is not one of the API's resources.
@@ -48,8 +49,7 @@ pub(crate) fn path(
 
 /// Answers a request about a resource of the API.
 pub(crate) async fn resource(
-    mut parts: Parts,
-    accepted: Result<Accepted, Status>,
+    parts: Parts,
     head: Head,
     body: Bytes,
 ) -> Result<Response<Body>, Status> {
@@ -74,8 +74,9 @@ pub(crate) async fn resource(
     {
         return not_here(served.resource.custom);
     }
-    parts.accepted = accepted?;
-    let cx = Cx::new(parts, Arc::clone(served), version);
+    let offer = Offer::of(&served.resource, parts.verb);
+    let accepted = negotiate(&head.headers, &parts.query, offer)?;
+    let cx = Cx::new(parts, accepted, Arc::clone(served), version);
     dispatch(cx, &body).await
 }
 
@@ -91,6 +92,7 @@ fn is_namespace(target: &Target) -> bool {
 }
 
 async fn dispatch(cx: Cx, body: &[u8]) -> Result<Response<Body>, Status> {
+    refuse_odd_name(&cx.target.name)?;
     if cx.verb == Verb::Watch {
         audit::record(&cx, 200);
         return watch::watch(cx).await;
@@ -99,8 +101,7 @@ async fn dispatch(cx: Cx, body: &[u8]) -> Result<Response<Body>, Status> {
         "" => object_or_collection(&cx, body).await,
         name => below(&cx, body, name).await,
     };
-    let errors_as = Accepted { form: Form::Whole, ..cx.accepted };
-    let response = answered.unwrap_or_else(|status| answer::failure(&status, errors_as));
+    let response = answered.unwrap_or_else(|status| answer::failure(&status, cx.errors_as));
     audit::record(&cx, response.status().as_u16());
     Ok(answer::with_warnings(response, cx.take_warnings()))
 }
@@ -120,6 +121,17 @@ async fn object_or_collection(cx: &Cx, body: &[u8]) -> Result<Response<Body>, St
             delete_collection::delete_collection(cx, body).await
         }
         _ => Err(Status::method_not_allowed()),
+    }
+}
+
+/// A name that could not be part of a path is refused even where it only asks for what is there.
+fn refuse_odd_name(name: &str) -> Result<(), Status> {
+    match names::path_segment(name).as_slice() {
+        [] => Ok(()),
+        why => {
+            let (name, why) = (quote(name), why.join(";"));
+            Err(Status::bad_request(format!("Name parameter invalid: {name}: {why}")))
+        }
     }
 }
 

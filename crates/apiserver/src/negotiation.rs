@@ -3,26 +3,42 @@
 
 use http::HeaderMap;
 use http::header::{ACCEPT, USER_AGENT};
+use kinds::{Resource, protobuf};
 use machinery::codec::media::{MediaType, parse_accept};
 use machinery::{GroupResource, Reason, Status};
 
-use crate::request::Query;
+use crate::request::{Query, Verb};
 
-/// A way to write JSON down.
+/// A way to write objects down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Media {
     /// `application/json`
     Json,
     /// `application/yaml`
     Yaml,
+    /// `application/vnd.kubernetes.protobuf`
+    Protobuf,
 }
 
 impl Media {
+    /// All of them, in the order in which a client that does not care gets them.
+    const ALL: [Self; 3] = [Self::Json, Self::Yaml, Self::Protobuf];
+
     /// The `Content-Type`.
     pub(crate) fn content_type(self) -> &'static str {
         match self {
             Self::Json => "application/json",
             Self::Yaml => "application/yaml",
+            Self::Protobuf => protobuf::MEDIA_TYPE,
+        }
+    }
+
+    /// The `Content-Type` of a watch; a YAML document cannot be sent piece by piece.
+    pub(crate) fn stream_type(self) -> Option<&'static str> {
+        match self {
+            Self::Json => Some("application/json"),
+            Self::Yaml => None,
+            Self::Protobuf => Some("application/vnd.kubernetes.protobuf;stream=watch"),
         }
     }
 }
@@ -56,41 +72,73 @@ impl Accepted {
     pub(crate) const JSON: Self = Self { media: Media::Json, form: Form::Whole, pretty: false };
 }
 
-const AVAILABLE: &str = "application/json, application/yaml, application/json;stream=watch";
+/// What can be had at a place of the API.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Offer {
+    /// Custom resources have no protobuf message, though their metadata has.
+    custom: bool,
+    /// Whether the same path can be watched.
+    watched: bool,
+    /// Whether there are other forms than the whole.
+    formed: bool,
+}
+
+impl Offer {
+    /// Of a document that is no object.
+    pub(crate) const DOCUMENT: Self = Self { custom: false, watched: false, formed: false };
+
+    /// Of objects of a resource.
+    pub(crate) fn of(resource: &Resource, verb: Verb) -> Self {
+        let watched = matches!(verb, Verb::List | Verb::Watch);
+        Self { custom: resource.custom, watched, formed: true }
+    }
+}
 
 /// Finds the first thing in `Accept` that we can write.
-pub(crate) fn negotiate(headers: &HeaderMap, query: &Query) -> Result<Accepted, Status> {
+pub(crate) fn negotiate(
+    headers: &HeaderMap,
+    query: &Query,
+    offer: Offer,
+) -> Result<Accepted, Status> {
     let pretty = wants_pretty(headers, query);
-    let Some(accept) = headers.get(ACCEPT).and_then(|it| it.to_str().ok()) else {
-        return Ok(Accepted { pretty, ..Accepted::JSON });
-    };
-    let ranges = parse_accept(accept);
+    let accept = headers.get(ACCEPT).and_then(|it| it.to_str().ok());
+    let ranges = accept.map(parse_accept).unwrap_or_default();
     if ranges.is_empty() {
         return Ok(Accepted { pretty, ..Accepted::JSON });
     }
-    ranges
-        .iter()
-        .find_map(|it| Some(Accepted { media: media(it)?, form: form(it)?, pretty }))
-        .ok_or_else(not_acceptable)
+    let found = ranges.iter().find_map(|range| {
+        Media::ALL.into_iter().find_map(|media| {
+            let form = form(range, media, offer)?;
+            Some(Accepted { media, form, pretty })
+        })
+    });
+    found.ok_or_else(|| not_acceptable(&ranges, offer))
 }
 
-fn media(range: &MediaType) -> Option<Media> {
-    match (range.type_.as_str(), range.subtype.as_str()) {
-        ("application" | "*", "json" | "*") => Some(Media::Json),
-        ("application", "yaml") => Some(Media::Yaml),
-        _ => None,
+/// How an error is written: as the first thing in `Accept` that is asked for as it is.
+pub(crate) fn for_errors(headers: &HeaderMap, query: &Query) -> Accepted {
+    negotiate(headers, query, Offer::DOCUMENT).unwrap_or(Accepted::JSON)
+}
+
+/// The form that a range asks for, if it means `media` and if there is such a form in it.
+fn form(range: &MediaType, media: Media, offer: Offer) -> Option<Form> {
+    let is_stream = |it: &str| it == "watch" && media.stream_type().is_some();
+    if !range.accepts(media.content_type())
+        || range.param("stream").is_some_and(|it| !it.is_empty() && !is_stream(it))
+    {
+        return None;
     }
-}
-
-/// Only what this server can make: an unknown transformation makes the whole range unacceptable.
-fn form(range: &MediaType) -> Option<Form> {
-    let Some(wanted) = range.param("as") else { return Some(Form::Whole) };
-    let known = range.param("g") == Some("meta.k8s.io")
+    if ["as", "g", "v"].iter().all(|it| range.param(it).is_none()) {
+        return (media != Media::Protobuf || !offer.custom).then_some(Form::Whole);
+    }
+    let known = offer.formed
+        && range.param("g") == Some("meta.k8s.io")
         && matches!(range.param("v"), Some("v1" | "v1beta1"));
-    match wanted {
-        "Table" if known => Some(Form::Table),
-        "PartialObjectMetadata" if known => Some(Form::Partial),
-        "PartialObjectMetadataList" if known => Some(Form::PartialList),
+    match range.param("as").filter(|_| known)? {
+        // A cell can be of any type, which protobuf has no message for.
+        "Table" => (media != Media::Protobuf).then_some(Form::Table),
+        "PartialObjectMetadata" => Some(Form::Partial),
+        "PartialObjectMetadataList" => Some(Form::PartialList),
         _ => None,
     }
 }
@@ -106,22 +154,56 @@ fn wants_pretty(headers: &HeaderMap, query: &Query) -> bool {
 }
 
 /// We cannot write anything that the client would read.
-pub(crate) fn not_acceptable() -> Status {
-    let message = format!("406: Not Acceptable\n\nAvailable representations: {AVAILABLE}");
+///
+/// Upstream: built-in resources are behind a router that knows media types but no parameters, and
+/// has its own words.
+fn not_acceptable(ranges: &[MediaType], offer: Offer) -> Status {
+    let mut all: Vec<&str> = Media::ALL.iter().map(|it| it.content_type()).collect();
+    let known = ranges.iter().any(|range| all.iter().any(|it| range.is(it)));
+    if offer.custom || known {
+        return only(&all);
+    }
+    if offer.watched {
+        all.extend(STREAMS);
+    }
+    let all = all.join(", ");
+    let message = format!("406: Not Acceptable\n\nAvailable representations: {all}");
     let mut status = Status::new(406, Reason::NotAcceptable, message);
     status.details = Some(Box::default());
     status
 }
 
+const STREAMS: [&str; 2] =
+    ["application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch"];
+
+/// The media type that was agreed on is none that a watch can have.
+pub(crate) fn not_a_stream() -> Status {
+    only(&STREAMS)
+}
+
+fn only(media: &[&str]) -> Status {
+    let message = format!("only the following media types are accepted: {}", media.join(", "));
+    Status::new(406, Reason::NotAcceptable, message)
+}
+
 /// A list was asked for in the form of one object.
 pub(crate) fn list_as_one(what: &GroupResource, list_kind: &str) -> Status {
+    let found = "PartialObjectMetadata, but the requested object is a list";
+    requested(found, what, list_kind)
+}
+
+/// One object was asked for in the form of a list.
+pub(crate) fn one_as_list(what: &GroupResource, kind: &str) -> Status {
+    let found = "PartialObjectMetadataList, but the requested object is not a list";
+    requested(found, what, kind)
+}
+
+fn requested(found: &str, what: &GroupResource, kind: &str) -> Status {
     let package = match what.group.split('.').next() {
         None | Some("") => "core",
         Some(group) => group,
     };
-    let message = format!(
-        "you requested PartialObjectMetadata, but the requested object is a list (*{package}.{list_kind})"
-    );
+    let message = format!("you requested {found} (*{package}.{kind})");
     Status::new(406, Reason::NotAcceptable, message)
 }
 
@@ -129,31 +211,79 @@ pub(crate) fn list_as_one(what: &GroupResource, list_kind: &str) -> Status {
 mod tests {
     use super::*;
 
-    fn check(accept: &str, expect: Option<(Media, Form)>) {
+    const BUILT_IN: Offer = Offer { custom: false, watched: true, formed: true };
+    const CUSTOM: Offer = Offer { custom: true, ..BUILT_IN };
+
+    fn asked(accept: &str, offer: Offer) -> Result<Accepted, Status> {
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, accept.parse().unwrap());
-        let found = negotiate(&headers, &Query::default()).ok().map(|it| (it.media, it.form));
+        negotiate(&headers, &Query::default(), offer)
+    }
+
+    fn check(accept: &str, offer: Offer, expect: Option<(Media, Form)>) {
+        let found = asked(accept, offer).ok().map(|it| (it.media, it.form));
         assert_eq!(found, expect, "{accept}");
     }
 
     #[test]
     fn the_first_acceptable_range_is_taken() {
-        check("*/*", Some((Media::Json, Form::Whole)));
-        check("text/csv, application/json;q=0.5", Some((Media::Json, Form::Whole)));
-        check("application/yaml", Some((Media::Yaml, Form::Whole)));
-        check("text/csv", None);
-        check(
-            "application/vnd.kubernetes.protobuf,application/json",
-            Some((Media::Json, Form::Whole)),
-        );
+        check("*/*", BUILT_IN, Some((Media::Json, Form::Whole)));
+        check("text/csv, application/json;q=0.5", BUILT_IN, Some((Media::Json, Form::Whole)));
+        check("application/yaml", BUILT_IN, Some((Media::Yaml, Form::Whole)));
+        check("text/csv", BUILT_IN, None);
+    }
+
+    #[test]
+    fn custom_resources_are_not_written_in_protobuf() {
+        let either = "application/vnd.kubernetes.protobuf,application/json";
+        check(either, BUILT_IN, Some((Media::Protobuf, Form::Whole)));
+        check(either, CUSTOM, Some((Media::Json, Form::Whole)));
+        check("application/vnd.kubernetes.protobuf", CUSTOM, None);
+    }
+
+    #[test]
+    fn metadata_is_written_in_protobuf_whose_ever_it_is_and_a_table_never() {
+        let metadata = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
+        check(metadata, BUILT_IN, Some((Media::Protobuf, Form::PartialList)));
+        check(metadata, CUSTOM, Some((Media::Protobuf, Form::PartialList)));
+        let table = "application/vnd.kubernetes.protobuf;as=Table;g=meta.k8s.io;v=v1";
+        check(table, BUILT_IN, None);
     }
 
     #[test]
     fn tables_are_made_in_known_versions_only() {
-        check("application/json;as=Table;g=meta.k8s.io;v=v1", Some((Media::Json, Form::Table)));
+        check(
+            "application/json;as=Table;g=meta.k8s.io;v=v1",
+            BUILT_IN,
+            Some((Media::Json, Form::Table)),
+        );
         check(
             "application/json;as=Table;g=meta.k8s.io;v=v9,application/json",
+            BUILT_IN,
             Some((Media::Json, Form::Whole)),
         );
+        check("application/json;as=Table;g=meta.k8s.io;v=v1", Offer::DOCUMENT, None);
+    }
+
+    #[test]
+    fn yaml_cannot_be_watched() {
+        check("application/yaml;stream=watch", BUILT_IN, None);
+        check("application/json;stream=watch", BUILT_IN, Some((Media::Json, Form::Whole)));
+    }
+
+    #[test]
+    fn who_is_refused_is_told_what_there_is() {
+        let message = |accept: &str, offer: Offer| asked(accept, offer).unwrap_err().message;
+        let three = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+        assert_eq!(
+            message("text/csv", BUILT_IN),
+            format!(
+                "406: Not Acceptable\n\nAvailable representations: {three}, {}",
+                STREAMS.join(", ")
+            )
+        );
+        let only = format!("only the following media types are accepted: {three}");
+        assert_eq!(message("application/vnd.kubernetes.protobuf", CUSTOM), only);
+        assert_eq!(message("application/json;as=Something", BUILT_IN), only);
     }
 }

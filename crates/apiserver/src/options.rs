@@ -3,6 +3,7 @@
 
 use crate::request::Query;
 use machinery::{Faults, GroupKind, Object, Path, Status, Value};
+use std::num::{IntErrorKind, ParseIntError};
 
 /// What to do about fields that the kind does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -179,16 +180,23 @@ fn propagation(
 
 /// A number in a query; the complaint is Go's.
 pub(crate) fn parse_i64(text: &str) -> Result<i64, Status> {
-    text.parse().map_err(|_| {
+    text.parse().map_err(|error| {
         let text = machinery::field_path::quote(text);
-        Status::bad_request(format!("strconv.ParseInt: parsing {text}: invalid syntax"))
+        Status::bad_request(format!("strconv.ParseInt: parsing {text}: {}", complaint(&error)))
     })
 }
 
 /// A resourceVersion; the complaint is Go's.
 pub(crate) fn parse_revision(text: &str) -> Result<u64, String> {
-    text.parse().map_err(|_| {
+    text.parse().map_err(|error| {
         let text = machinery::field_path::quote(text);
-        format!("strconv.ParseUint: parsing {text}: invalid syntax")
+        format!("strconv.ParseUint: parsing {text}: {}", complaint(&error))
     })
+}
+
+fn complaint(error: &ParseIntError) -> &'static str {
+    match error.kind() {
+        IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
+        _ => "invalid syntax",
+    }
 }

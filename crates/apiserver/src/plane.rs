@@ -4,6 +4,7 @@ use crate::admission::Allocations;
 use crate::authentication::Authenticator;
 use crate::catalog::Catalog;
 use crate::certificates::Authority;
+use crate::config::Timeouts;
 use crate::flow_control::FlowControl;
 use crate::metrics::Metrics;
 use crate::watch_cache::WatchCache;
@@ -32,6 +33,8 @@ pub(crate) struct Plane {
     pub authority: Authority,
     /// How much it does at once.
     pub flow: FlowControl,
+    /// How long its clients may take.
+    pub timeouts: Timeouts,
     /// What it counts.
     pub metrics: Metrics,
     /// Addresses and ports that are handed out once.

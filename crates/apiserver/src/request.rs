@@ -52,7 +52,7 @@ impl Verb {
 pub struct RequestInfo {
     /// What is to be done.
     pub verb: Verb,
-    /// The path as it came.
+    /// The path, decoded.
     pub path: String,
     /// Set for paths of the API: `/api/v1/…`, `/apis/<group>/<version>/…`.
     pub target: Option<Target>,
@@ -80,17 +80,16 @@ pub struct Target {
 impl RequestInfo {
     /// Reads `method`, `path` and `query`; `None` if the path is not even text.
     pub fn parse(method: &Method, path: &str, query: &Query) -> Option<Self> {
-        let mut segments = Vec::with_capacity(8);
-        for segment in path.split('/').filter(|it| !it.is_empty()) {
-            segments.push(percent_decode_str(segment).decode_utf8().ok()?);
-        }
-        let segments: Vec<&str> = segments.iter().map(|it| &**it).collect();
+        // Decoded before it is cut, as in Go: an encoded slash separates like any other, and no
+        // name has one in it.
+        let path = percent_decode_str(path).decode_utf8().ok()?;
+        let segments: Vec<&str> = path.split('/').filter(|it| !it.is_empty()).collect();
         let (group, version, mut rest) = match segments.as_slice() {
             ["api", version, rest @ ..] => ("", *version, rest),
             ["apis", group, version, rest @ ..] => (*group, *version, rest),
             _ => {
                 let verb = verb_of(method, false, false);
-                return Some(Self { verb, path: path.to_owned(), target: None });
+                return Some(Self { verb, path: path.into_owned(), target: None });
             }
         };
         // Upstream: the watch verb once was a part of the path.
@@ -124,7 +123,7 @@ impl RequestInfo {
         }
         // A watch of one object by its name is a watch of a list with one element.
         let verb = verb_of(method, target.name.is_empty(), watch);
-        Some(Self { verb, path: path.to_owned(), target: Some(target) })
+        Some(Self { verb, path: path.into_owned(), target: Some(target) })
     }
 }
 
@@ -211,6 +210,7 @@ mod tests {
         check(&Method::GET, "/api/v1/pods?watch=false", "list /v1 |pods|||");
         check(&Method::GET, "/api/v1/watch/namespaces/a/pods/b", "watch /v1 a|pods|b||");
         check(&Method::GET, "/api/v1/nodes/n/proxy/a/b", "get /v1 |nodes|n|proxy|a/b");
+        check(&Method::GET, "/api/v1/namespaces/a%2Fpods/b%2flog", "get /v1 a|pods|b|log|");
     }
 
     #[test]

@@ -101,6 +101,7 @@ impl Server {
             authenticator: Authenticator { tokens: config.tokens },
             authority,
             flow: FlowControl::new(config.max_reads, config.max_writes),
+            timeouts: config.timeouts,
             metrics: Metrics::new(),
             allocations: Allocations::new(&config.service_cidr)?,
             tasks,

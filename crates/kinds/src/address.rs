@@ -151,6 +151,37 @@ pub(crate) fn cidr(faults: &mut Faults, path: &Path<'_>, value: &str, stored: &[
     faults.invalid(path, value, message);
 }
 
+/// The complaints about an address that has to be in the one form that Kubernetes writes.
+pub(crate) fn canonical_ip(value: &str) -> Vec<String> {
+    let mut faults = Faults::new();
+    ip(&mut faults, &Path::EMPTY, value, &[]);
+    let found: Vec<String> = faults.into_inner().into_iter().map(|fault| fault.detail).collect();
+    match parse(value).map(|address| address.to_string()) {
+        Some(canonical) if found.is_empty() && canonical != value => {
+            vec![format!("must be in canonical form ({})", quote(&canonical))]
+        }
+        _ => found,
+    }
+}
+
+/// Must be a range of addresses in the one form that Kubernetes writes.
+pub(crate) fn canonical_cidr(faults: &mut Faults, path: &Path<'_>, value: &str) {
+    let before = faults.len();
+    cidr(faults, path, value, &[]);
+    let canonical = Range::parse(value).map(Range::canonical);
+    if let Some(canonical) = canonical.filter(|it| it != value && faults.len() == before) {
+        faults.invalid(path, value, &format!("must be in canonical form ({})", quote(&canonical)));
+    }
+}
+
+/// Whether a range is a part of another, and not all of it; None if one of them is no range.
+pub(crate) fn is_strictly_within(inner: &str, outer: &str) -> Option<bool> {
+    let (inner, outer) = (Range::parse(inner)?, Range::parse(outer)?);
+    let begins_within = Range { address: inner.first(), bits: outer.bits }.first() == outer.first();
+    let is_same_protocol = inner.address.is_ipv4() == outer.address.is_ipv4();
+    Some(is_same_protocol && begins_within && inner.bits > outer.bits)
+}
+
 /// Whether two ranges are one of each protocol.
 pub(crate) fn are_dual_stack_ranges(ranges: &[&str]) -> bool {
     let parsed: Vec<Range> = ranges.iter().filter_map(|range| Range::parse(range)).collect();

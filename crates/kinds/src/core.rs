@@ -1,6 +1,6 @@
 //! The kinds of the core group.
 
-mod go_struct;
+pub(crate) mod go_struct;
 mod unified_diff;
 pub mod namespace;
 pub mod config_map;
@@ -8,5 +8,12 @@ pub mod secret;
 pub mod service_account;
 pub mod service;
 pub mod pod;
+pub mod pod_template;
+pub mod replication_controller;
 pub mod node;
 pub mod event;
+pub mod endpoints;
+pub mod limit_range;
+pub mod resource_quota;
+pub mod persistent_volume;
+pub mod persistent_volume_claim;

@@ -11,18 +11,30 @@
 
 pub mod resource;
 pub mod types;
+pub mod protobuf;
 pub mod strategic;
 pub mod openapi;
 pub mod table;
 pub mod core;
+pub mod apps;
+pub mod batch;
 pub mod coordination;
 pub mod events;
 pub mod apiextensions;
+pub mod autoscaling;
+pub mod policy;
+pub mod networking;
+pub mod discovery;
+pub mod rbac;
+pub mod storage;
+pub mod scheduling;
+pub mod node;
 mod columns;
 mod fields;
 mod rules;
 mod address;
 mod quantities;
+mod workload;
 #[cfg(test)]
 mod testing;
 

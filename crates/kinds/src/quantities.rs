@@ -26,7 +26,7 @@ fn is_native(name: &str) -> bool {
     !name.contains('/') || name.contains("kubernetes.io/")
 }
 
-fn is_huge_pages(name: &str) -> bool {
+pub(crate) fn is_huge_pages(name: &str) -> bool {
     name.starts_with("hugepages-")
 }
 
@@ -37,7 +37,7 @@ fn is_extended(name: &str) -> bool {
 }
 
 /// Whether more of it may be promised than there is.
-fn may_be_overcommitted(name: &str) -> bool {
+pub(crate) fn may_be_overcommitted(name: &str) -> bool {
     is_native(name) && !is_huge_pages(name)
 }
 
@@ -81,7 +81,7 @@ pub(crate) fn validate_amount(faults: &mut Faults, path: &Path<'_>, name: &str, 
 }
 
 /// Must be the name of a resource that the API knows, or have a domain.
-fn resource_name(faults: &mut Faults, path: &Path<'_>, name: &str) -> bool {
+pub(crate) fn resource_name(faults: &mut Faults, path: &Path<'_>, name: &str) -> bool {
     let messages = names::qualified_name(name);
     if !messages.is_empty() {
         complaints(faults, path, name, messages);
@@ -98,7 +98,7 @@ fn resource_name(faults: &mut Faults, path: &Path<'_>, name: &str) -> bool {
 }
 
 /// Must be something that a container can ask for.
-fn container_resource_name(faults: &mut Faults, path: &Path<'_>, name: &str) {
+pub(crate) fn container_resource_name(faults: &mut Faults, path: &Path<'_>, name: &str) {
     resource_name(faults, path, name);
     if !name.contains('/') {
         if !matches!(name, "cpu" | "memory" | "ephemeral-storage") && !is_huge_pages(name) {

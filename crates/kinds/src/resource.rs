@@ -191,8 +191,22 @@ pub struct Behavior {
     pub convert: Option<fn(&mut Object, &str, &str)>,
     /// Warnings for the user about an object that is accepted all the same.
     pub warnings: fn(&Object) -> Vec<String>,
+    /// For kinds that warn of a change only if it is one of the spec: takes the place of `warnings`
+    /// in updates. (new, old)
+    pub update_warnings: Option<fn(&Object, &Object) -> Vec<String>>,
+    /// What becomes of dependents when an object is deleted and nobody says.
+    pub dependents: Dependents,
     /// What there is below an object besides `/status` and `/scale`.
     pub subresources: &'static [Subresource],
+}
+
+/// What becomes of an object's dependents when it is deleted without a propagation policy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dependents {
+    /// The garbage collector deletes them after it.
+    Collected,
+    /// They are left alone, and the client is warned if there is a text for it.
+    Orphaned(Option<&'static str>),
 }
 
 /// Something below an object: `/finalize`, `/binding`, `/eviction`.
@@ -266,8 +280,20 @@ impl Behavior {
         deletion: None,
         convert: None,
         warnings: |_| Vec::new(),
+        update_warnings: None,
+        dependents: Dependents::Collected,
         subresources: &[],
     };
+}
+
+/// Takes away what a creator may not say: how things are.
+pub fn drop_status(object: &mut Object) {
+    object.map_mut().remove("status");
+}
+
+/// What an update of anything but `/status` leaves alone.
+pub fn keep_status(new: &mut Object, old: &Object) {
+    crate::fields::keep(new, old, "status");
 }
 
 /// What an update of `/status` leaves alone: everything outside metadata and status.

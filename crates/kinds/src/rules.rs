@@ -86,6 +86,67 @@ pub(crate) fn unix_id(faults: &mut Faults, path: &Path<'_>, value: i64) {
     in_range(faults, path, value, 0, i64::from(i32::MAX));
 }
 
+/// Must be a number that is not negative, or a percentage.
+pub(crate) fn count_or_percent(faults: &mut Faults, path: &Path<'_>, value: &Value) {
+    match value {
+        Value::String(text) if percent(text).is_none() => faults.invalid(
+            path,
+            text.as_str(),
+            "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')",
+        ),
+        Value::String(_) => {}
+        other => at_least_zero(faults, path, other.as_i64().unwrap_or(0)),
+    }
+}
+
+/// Must not be more than everything, if it is a percentage.
+pub(crate) fn at_most_all(faults: &mut Faults, path: &Path<'_>, value: &Value) {
+    if value.as_str().and_then(percent).is_some_and(|percent| percent > 100) {
+        faults.invalid(path, value.clone(), "must not be greater than 100%");
+    }
+}
+
+/// The number before the `%`.
+pub(crate) fn percent(text: &str) -> Option<i64> {
+    let digits = text.strip_suffix('%')?;
+    let is_number = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
+    // Whoever writes more digits than fit means a lot.
+    is_number.then(|| digits.parse().unwrap_or(i64::MAX))
+}
+
+/// Must be there, and such that it can be a part of a URL's path.
+pub(crate) fn required_segment(faults: &mut Faults, path: &Path<'_>, value: &str) {
+    if value.is_empty() {
+        faults.required(path, "");
+    } else {
+        complaints(faults, path, value, names::path_segment(value));
+    }
+}
+
+/// Must be there and a DNS subdomain.
+pub(crate) fn required_subdomain(faults: &mut Faults, path: &Path<'_>, value: &str) {
+    if value.is_empty() {
+        faults.required(path, "");
+    } else {
+        dns_subdomain(faults, path, value);
+    }
+}
+
+/// Must have each item once.
+pub(crate) fn unique<'a>(
+    faults: &mut Faults,
+    path: &Path<'_>,
+    values: impl IntoIterator<Item = &'a str>,
+) {
+    let mut seen: Vec<&str> = Vec::new();
+    for (index, value) in values.into_iter().enumerate() {
+        if seen.contains(&value) {
+            faults.duplicate(&path.index(index), value);
+        }
+        seen.push(value);
+    }
+}
+
 /// Must be what it was; the message shows the new value.
 pub(crate) fn immutable(faults: &mut Faults, path: &Path<'_>, new: &Value, old: &Value) {
     if !same(new, old) {

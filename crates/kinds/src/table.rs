@@ -1,7 +1,7 @@
 //! Every built-in [`Resource`], as rows.
 
 use crate::resource::{Behavior, Columns, Resource, Selectable, Shape, Version};
-use crate::{apiextensions, coordination, core, types};
+use crate::{apiextensions, apps, batch, coordination, core, types};
 
 /// All built-in kinds, in the order in which discovery lists them.
 pub fn builtin() -> Vec<Resource> {
@@ -11,9 +11,18 @@ pub fn builtin() -> Vec<Resource> {
         core::namespace::resource(),
         core::node::resource(),
         core::pod::resource(),
+        core::pod_template::resource(),
+        core::replication_controller::resource(),
         core::secret::resource(),
         core::service_account::resource(),
         core::service::resource(),
+        apps::controller_revision::resource(),
+        apps::daemon_set::resource(),
+        apps::deployment::resource(),
+        apps::replica_set::resource(),
+        apps::stateful_set::resource(),
+        batch::cron_job::resource(),
+        batch::job::resource(),
         apiextensions::definition::resource(),
         coordination::lease::resource(),
     ]

@@ -5,14 +5,17 @@ use crate::body::Body;
 use crate::context::Cx;
 use crate::options::DeleteOptions;
 use crate::registry::{self, Deleted};
-use crate::{admission, answer};
+use crate::{admission, answer, decode};
 use http::Response;
+use kinds::resource::Dependents;
+use kinds::types;
 use machinery::status::Details;
-use machinery::{Object, Status, codec};
+use machinery::{Object, Status};
 
 /// Deletes the named object, or begins to.
 pub(crate) async fn delete(cx: &Cx, body: &[u8]) -> Result<Response<Body>, Status> {
     let options = options(cx, body)?;
+    warn_of_orphans(cx, &options);
     admission::judge_delete(cx)?;
     match registry::delete(cx, cx.namespace(), &cx.target.name, &options).await? {
         Deleted::Held(outcome) => Ok(shown(cx, 200, outcome)),
@@ -31,16 +34,9 @@ pub(super) fn options(cx: &Cx, body: &[u8]) -> Result<DeleteOptions, Status> {
     if body.is_empty() {
         return DeleteOptions::parse(&cx.query, None);
     }
-    let media = cx.content_type.split(';').next().unwrap_or_default().trim();
-    let decoded = match media {
-        "" | "application/json" => codec::json::decode(body).map_err(|it| it.to_string()),
-        "application/yaml" => codec::yaml::decode(body).map_err(|it| it.to_string()),
-        _ => {
-            return Err(crate::decode::unsupported(&["application/json", "application/yaml"]));
-        }
-    };
-    let decoded = decoded
-        .map_err(|why| Status::bad_request(format!("the delete options do not parse: {why}")))?;
+    // Upstream: even those of a custom resource may be in protobuf.
+    let decoded = decode::read(&cx.content_type, body, types::find("meta/v1.DeleteOptions"))
+        .map_err(|error| error.status("DeleteOptions", "v1", body))?;
     let Some(body) = Object::from_value(decoded.value) else {
         return Err(Status::bad_request("the delete options must be an object"));
     };
@@ -50,6 +46,15 @@ pub(super) fn options(cx: &Cx, body: &[u8]) -> Result<DeleteOptions, Status> {
         return Err(Status::bad_request(message));
     }
     DeleteOptions::parse(&cx.query, Some(&body))
+}
+
+/// Who does not say what becomes of dependents may not expect that they stay.
+pub(super) fn warn_of_orphans(cx: &Cx, options: &DeleteOptions) {
+    if let (None, Dependents::Orphaned(Some(warning))) =
+        (options.propagation, cx.resource().behavior.dependents)
+    {
+        cx.warn(warning.to_owned());
+    }
 }
 
 fn details(cx: &Cx, object: &Object) -> Details {

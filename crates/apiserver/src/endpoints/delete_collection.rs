@@ -11,6 +11,7 @@ use machinery::{Reason, Status, json};
 /// Deletes the selected objects and answers with the list of them as they were.
 pub(crate) async fn delete_collection(cx: &Cx, body: &[u8]) -> Result<Response<Body>, Status> {
     let options = super::delete::options(cx, body)?;
+    super::delete::warn_of_orphans(cx, &options);
     let selection = Selection::parse(cx)?;
     cx.plane.cache.catch_up().await.map_err(|it| errors::of_store(&cx.what(), "", &it))?;
     let snapshot = cx.served.cache.snapshot();

@@ -4,7 +4,7 @@ use crate::answer;
 use crate::body::Body;
 use crate::context::Cx;
 use crate::errors;
-use crate::negotiation::{Form, not_acceptable};
+use crate::negotiation::{Form, one_as_list};
 use crate::options::parse_revision;
 use http::Response;
 use machinery::Status;
@@ -12,15 +12,15 @@ use machinery::Status;
 /// Answers with the named object, as new as the client wants it.
 pub(crate) async fn get(cx: &Cx) -> Result<Response<Body>, Status> {
     if cx.accepted.form == Form::PartialList {
-        return Err(not_acceptable());
+        return Err(one_as_list(&cx.what(), &cx.resource().kind));
     }
     wait_for_revision(cx).await?;
     let entry = cx.served.cache.get(&cx.key()).ok_or_else(|| cx.not_found())?;
     Ok(answer::entry(cx, 200, &entry))
 }
 
-/// Without a resourceVersion the answer is current; with one it is not older than that; 0 takes
-/// whatever is there.
+/// Without a resourceVersion the answer is current; with one it is not older than that. 0 takes
+/// whatever is there, and as long as the store is in this process, that is what is new.
 pub(super) async fn wait_for_revision(cx: &Cx) -> Result<(), Status> {
     match cx.query.text("resourceVersion") {
         "" => cx
@@ -29,7 +29,6 @@ pub(super) async fn wait_for_revision(cx: &Cx) -> Result<(), Status> {
             .catch_up()
             .await
             .map_err(|error| errors::of_store(&cx.what(), &cx.target.name, &error)),
-        "0" => Ok(()),
         text => {
             let asked = parse_revision(text).map_err(|why| {
                 let text = machinery::field_path::quote(text);

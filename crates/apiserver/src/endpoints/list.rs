@@ -9,6 +9,7 @@ use crate::context::Cx;
 use crate::errors;
 use crate::negotiation::{Accepted, Form, Media, list_as_one};
 use crate::options::{parse_i64, parse_revision};
+use crate::protobuf;
 use crate::table;
 use crate::watch_cache::{Entry, Head, Snapshot};
 use bytes::Bytes;
@@ -78,9 +79,10 @@ async fn view(cx: &Cx, selection: &Selection) -> Result<View, Status> {
             ))
         })?,
     };
-    if version.is_empty() {
+    // Zero takes whatever is there; as long as the store is in this process, that is what is new.
+    if asked == 0 {
         cx.plane.cache.catch_up().await.map_err(|it| errors::of_store(&cx.what(), "", &it))?;
-    } else if asked > 0 {
+    } else {
         not_older_than(cx, asked).await?;
     }
     if cx.query.text("resourceVersionMatch") == "Exact" {
@@ -201,6 +203,10 @@ pub(super) fn write(
     if cx.accepted == Accepted::JSON {
         let chunks = chunks(cx, metadata, entries);
         return Ok(answer::bytes(200, Media::Json.content_type(), Body::Chunks(chunks)));
+    }
+    if cx.accepted.media == Media::Protobuf {
+        let chunks = protobuf::list(cx, metadata, entries, CHUNK);
+        return Ok(answer::bytes(200, Media::Protobuf.content_type(), Body::Chunks(chunks)));
     }
     let objects = entries.iter().map(|it| answer::converted(&cx.served, cx.version, it.object()));
     let value = match cx.accepted.form {

@@ -4,13 +4,16 @@ use super::patch;
 use crate::answer;
 use crate::body::Body;
 use crate::context::Cx;
+use crate::decode;
 use crate::errors;
 use crate::negotiation::Form;
 use crate::options::WriteOptions;
 use crate::registry::{self, Part, UpdateRequest};
 use http::Response;
 use kinds::resource::Scale;
-use machinery::{Faults, GroupKind, Object, Path, Status, Value, codec, json};
+use kinds::types;
+use machinery::selector::LabelSelector;
+use machinery::{Faults, GroupKind, GroupResource, Object, Path, Status, Value, codec, json};
 
 /// Answers with the scale of the named object.
 pub(crate) async fn get(cx: &Cx, scale: &Scale) -> Result<Response<Body>, Status> {
@@ -23,8 +26,8 @@ pub(crate) async fn get(cx: &Cx, scale: &Scale) -> Result<Response<Body>, Status
 /// Replaces it.
 pub(crate) async fn update(cx: &Cx, body: &[u8], scale: &Scale) -> Result<Response<Body>, Status> {
     let options = WriteOptions::parse(&cx.query, "UpdateOptions")?;
-    let decoded = codec::json::decode(body)
-        .map_err(|why| Status::bad_request(format!("the scale does not parse: {why}")))?;
+    let decoded = decode::read(&cx.content_type, body, types::find("autoscaling/v1.Scale"))
+        .map_err(|error| error.status("Scale", "v1", body))?;
     let sent = checked(cx, decoded.value)?;
     write(cx, scale, options.dry_run, &|_| Ok(sent.clone())).await
 }
@@ -57,15 +60,13 @@ async fn write(
         if replicas < 0 {
             return Err(negative(cx, replicas));
         }
+        check_uid(cx, wanted.uid(), old)?;
         let mut new = old.clone();
         let (last, parents) = scale.spec_replicas.split_last().expect("a path has a last step");
         let parents: Vec<&str> = parents.iter().map(String::as_str).collect();
         new.map_at(&parents).insert(last.clone(), replicas.into());
         if !wanted.resource_version().is_empty() {
             new.set_meta("resourceVersion", wanted.resource_version());
-        }
-        if !wanted.uid().is_empty() {
-            new.set_meta("uid", wanted.uid());
         }
         Ok(new)
     };
@@ -102,7 +103,9 @@ fn of(cx: &Cx, scale: &Scale, object: &Object) -> Result<Value, Status> {
     };
     let replicas = at(&scale.status_replicas).filter(Value::is_number).unwrap_or_else(|| 0.into());
     let mut status = json!({"replicas": replicas});
-    if let Some(Value::String(selector)) = scale.label_selector.as_ref().and_then(|it| at(it)) {
+    let selector = scale.label_selector.as_ref().and_then(|it| at(it)).unwrap_or(Value::Null);
+    let selector = selector_text(cx.resource().custom, &selector)?;
+    if !selector.is_empty() {
         status["selector"] = selector.into();
     }
     let mut metadata = json!({});
@@ -115,6 +118,22 @@ fn of(cx: &Cx, scale: &Scale, object: &Object) -> Result<Value, Status> {
         "kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, "spec": spec,
         "status": status,
     }))
+}
+
+/// A selector in the form of queries. Custom resources keep it in this form; built-in ones have an
+/// object with `matchLabels` and `matchExpressions`, or a plain map of labels.
+fn selector_text(is_custom: bool, selector: &Value) -> Result<String, Status> {
+    match selector {
+        Value::String(text) => Ok(text.clone()),
+        Value::Object(map) if !is_custom => {
+            let is_plain = map.values().all(Value::is_string);
+            let labels = json!({"matchLabels": map});
+            LabelSelector::from_value(if is_plain { &labels } else { selector })
+                .map(|selector| selector.to_string())
+                .map_err(Status::bad_request)
+        }
+        _ => Ok(String::new()),
+    }
 }
 
 /// A body that is a Scale of the object that the path names.
@@ -139,9 +158,50 @@ fn checked(cx: &Cx, value: Value) -> Result<Object, Status> {
     }
 }
 
+/// Fails if the writer insists on another object of the same name.
+fn check_uid(cx: &Cx, asked: &str, old: &Object) -> Result<(), Status> {
+    if asked.is_empty() || asked == old.uid() {
+        return Ok(());
+    }
+    let resource = cx.resource();
+    let what = GroupResource::new(&resource.group, &format!("{}/scale", resource.plural));
+    let found = old.uid();
+    let why =
+        format!("Precondition failed: UID in precondition: {asked}, UID in object meta: {found}");
+    Err(Status::conflict(&what, old.name(), &why))
+}
+
 fn negative(cx: &Cx, replicas: i64) -> Status {
     let mut faults = Faults::new();
     let spec = Path::root("spec");
     faults.invalid(&spec.child("replicas"), replicas, "must be greater than or equal to 0");
     Status::invalid(&GroupKind::new("autoscaling", "Scale"), &cx.target.name, &faults)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(is_custom: bool, selector: Value) -> String {
+        selector_text(is_custom, &selector).unwrap()
+    }
+
+    #[test]
+    fn a_selector_is_shown_as_it_is_written_in_queries() {
+        assert_eq!(text(true, json!("a=b")), "a=b");
+        assert_eq!(text(false, json!({"a": "b", "c": "d"})), "a=b,c=d");
+        assert_eq!(
+            text(
+                false,
+                json!({"matchLabels": {"b": "c"}, "matchExpressions": [{"key": "a", "operator": "Exists"}]})
+            ),
+            "a,b=c"
+        );
+        assert_eq!(text(false, json!({})), "");
+    }
+
+    #[test]
+    fn custom_resources_keep_selectors_as_text() {
+        assert_eq!(text(true, json!({"matchLabels": {"a": "b"}})), "");
+    }
 }

@@ -3,11 +3,13 @@
 use crate::answer;
 use crate::body::Body;
 use crate::context::Cx;
+use crate::decode;
 use crate::options::{DeleteOptions, WriteOptions};
 use crate::registry::{self, Part, UpdateRequest};
 use http::Response;
 use kinds::resource::Subresource;
-use machinery::{Object, Status, Value, codec};
+use kinds::types;
+use machinery::{GroupVersion, Object, Status, Value};
 
 /// A function of the kind's that changes the stored object.
 pub(crate) type Change = fn(&mut Object, &Object, &str) -> Result<(), Status>;
@@ -20,7 +22,7 @@ pub(crate) async fn post(
     change: Change,
 ) -> Result<Response<Body>, Status> {
     let options = WriteOptions::parse(&cx.query, "CreateOptions")?;
-    let body = decode(cx, body, subresource)?;
+    let body = posted(cx, body, subresource)?;
     let now = cx.plane.now();
     let transform = |old: &Object| {
         let mut new = old.clone();
@@ -39,17 +41,21 @@ pub(crate) async fn evict(
     body: &[u8],
     subresource: &Subresource,
 ) -> Result<Response<Body>, Status> {
-    let body = decode(cx, body, subresource)?;
+    let body = posted(cx, body, subresource)?;
     let options = body.get(&["deleteOptions"]).cloned().and_then(Object::from_value);
     let options = DeleteOptions::parse(&cx.query, options.as_ref())?;
     registry::delete(cx, cx.namespace(), &cx.target.name, &options).await?;
     Ok(answer::success(cx, 201, None))
 }
 
-fn decode(cx: &Cx, body: &[u8], subresource: &Subresource) -> Result<Object, Status> {
-    let kind = subresource.kind;
-    let decoded = codec::json::decode(body)
-        .map_err(|why| Status::bad_request(format!("the {kind} does not parse: {why}")))?;
+fn posted(cx: &Cx, bytes: &[u8], subresource: &Subresource) -> Result<Object, Status> {
+    let Subresource { group, version, kind, .. } = *subresource;
+    let api_version = match version {
+        "" => cx.resource().api_version(cx.version()),
+        version => GroupVersion::new(group, version).to_string(),
+    };
+    let decoded = decode::read(&cx.content_type, bytes, types::of_kind(&api_version, kind))
+        .map_err(|error| error.status(kind, cx.version().name.as_str(), bytes))?;
     let object = match decoded.value {
         Value::Object(map) => Object::new(map),
         _ => return Err(Status::bad_request(format!("the body must be a {kind}"))),

@@ -11,7 +11,7 @@ use super::selection::Selection;
 use crate::answer;
 use crate::body::Body;
 use crate::context::Cx;
-use crate::negotiation::{Media, not_acceptable};
+use crate::negotiation::not_a_stream;
 use crate::options::{parse_i64, parse_revision};
 use crate::watch_cache::{Change, Entry, Snapshot};
 use bytes::Bytes;
@@ -43,9 +43,7 @@ const DEFAULT_TIMEOUT: u64 = 1800;
 
 /// Answers with a stream of events.
 pub(crate) async fn watch(cx: Cx) -> Result<Response<Body>, Status> {
-    if cx.accepted.media != Media::Json {
-        return Err(not_acceptable());
-    }
+    let content_type = cx.accepted.media.stream_type().ok_or_else(not_a_stream)?;
     validate_options(&cx)?;
     let selection = Selection::parse(&cx)?;
     let start = Start::parse(&cx)?;
@@ -57,7 +55,7 @@ pub(crate) async fn watch(cx: Cx) -> Result<Response<Body>, Status> {
     }
     let watcher = Watcher::new(cx, selection, &start)?;
     let body = Body::stream(stream::unfold(watcher, Watcher::next));
-    Ok(answer::bytes(200, Media::Json.content_type(), body))
+    Ok(answer::bytes(200, content_type, body))
 }
 
 /// Where a watch begins.
@@ -196,7 +194,7 @@ impl Watcher {
                     self.ended = true;
                     let message =
                         format!("too old resource version: {} ({})", self.cursor, too_old.floor);
-                    return Some((event::error(&Status::expired(message)), self));
+                    return Some((event::error(&self.cx, &Status::expired(message)), self));
                 }
                 // The definition has gone or changed: what comes is not what was asked for.
                 Ok(changes) if changes.is_empty() && self.cx.served.is_retired() => return None,

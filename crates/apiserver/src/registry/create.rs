@@ -16,18 +16,12 @@ const NAME_ATTEMPTS: usize = 8;
 const MAX_PREFIX: usize = 63 - 5;
 
 /// Stores a new object, which is in the hub version and has passed mutating admission.
-pub(crate) async fn create(cx: &Cx, mut object: Object, dry_run: bool) -> Result<Outcome, Status> {
-    prepare(cx, &mut object)?;
-    let generated = object.name().is_empty();
-    let prefix = object.meta_text("generateName").to_owned();
+pub(crate) async fn create(cx: &Cx, mut sent: Object, dry_run: bool) -> Result<Outcome, Status> {
+    let generated = sent.name().is_empty();
     for attempt in 1..=NAME_ATTEMPTS {
-        if generated && !prefix.is_empty() {
-            let kept =
-                prefix.char_indices().nth(MAX_PREFIX).map_or(&*prefix, |(at, _)| &prefix[..at]);
-            object.set_meta("name", format!("{kept}{}", cx.plane.entropy.suffix(5)));
-            // Some defaults are made of the name.
-            (cx.resource().behavior.defaults)(&mut object);
-        }
+        let mut object = if generated { named(cx, &sent) } else { std::mem::take(&mut sent) };
+        // Some kinds make labels of the name, so it must be there by now.
+        prepare(cx, &mut object)?;
         // What is wrong with the object itself is told before what could not be had for it.
         let claim = cx.plane.allocations.claim(cx, &mut object, None);
         validate(cx, &object)?;
@@ -52,6 +46,19 @@ pub(crate) async fn create(cx: &Cx, mut object: Object, dry_run: bool) -> Result
         }
     }
     unreachable!("the last attempt returns")
+}
+
+/// The object with a name that begins as its sender wishes, if he does.
+fn named(cx: &Cx, sent: &Object) -> Object {
+    let mut object = sent.clone();
+    let prefix = sent.meta_text("generateName");
+    if !prefix.is_empty() {
+        let kept = prefix.char_indices().nth(MAX_PREFIX).map_or(prefix, |(at, _)| &prefix[..at]);
+        object.set_meta("name", format!("{kept}{}", cx.plane.entropy.suffix(5)));
+        // Some defaults are made of the name.
+        (cx.resource().behavior.defaults)(&mut object);
+    }
+    object
 }
 
 /// Sets what only the server knows, and wipes what a creator may not set.

@@ -16,6 +16,7 @@ use crate::context::Cx;
 use crate::errors;
 use crate::options::{DeleteOptions, Propagation};
 use crate::watch_cache::Entry;
+use kinds::resource::{Behavior, Dependents};
 use machinery::{GroupResource, Object, Status, Value, timestamp};
 use std::sync::Arc;
 use store::{Error, Expect};
@@ -119,7 +120,7 @@ fn mark(cx: &Cx, old: &Object, options: &DeleteOptions) -> (Object, bool) {
         return (new, held);
     }
     let grace = grace_period(behavior.grace_period, old, options);
-    finalizers_for_dependents(&mut new, options.propagation);
+    finalizers_for_dependents(&mut new, options.propagation.or_else(|| by_default(behavior, old)));
     let held_by_finalizer = new.finalizers().next().is_some();
     if grace > 0 || held_by_finalizer || behavior.returns_deleted {
         stamp(cx, &mut new, old, grace);
@@ -152,10 +153,19 @@ fn stamp(cx: &Cx, new: &mut Object, old: &Object, grace: i64) {
         return;
     }
     let now = cx.plane.clock.now().seconds();
-    new.set_meta("deletionTimestamp", timestamp::format_seconds(now + grace));
+    new.set_meta("deletionTimestamp", timestamp::format_seconds(now.saturating_add(grace)));
     new.set_meta("deletionGracePeriodSeconds", grace);
     if !marked && old.generation() > 0 {
         new.set_meta("generation", old.generation() + 1);
+    }
+}
+
+/// What the kind does when nobody says; what the object says by its finalizers comes first.
+fn by_default(behavior: &Behavior, object: &Object) -> Option<Propagation> {
+    let is_decided = object.finalizers().any(|it| matches!(it, ORPHAN | FOREGROUND));
+    match behavior.dependents {
+        Dependents::Orphaned(_) if !is_decided => Some(Propagation::Orphan),
+        Dependents::Orphaned(_) | Dependents::Collected => None,
     }
 }
 

@@ -96,7 +96,11 @@ fn renew(cx: &Cx, entry: &Entry, request: &UpdateRequest<'_>) -> Result<(Object,
         return Err(Status::invalid(&resource.group_kind(), old.name(), &faults));
     }
     if matches!(request.part, Part::Main) {
-        for warning in (resource.behavior.warnings)(&new) {
+        let warnings = match resource.behavior.update_warnings {
+            Some(warnings) => warnings(&new, &old),
+            None => (resource.behavior.warnings)(&new),
+        };
+        for warning in warnings {
             cx.warn(warning);
         }
     }

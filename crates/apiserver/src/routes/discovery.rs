@@ -6,7 +6,7 @@ mod aggregated;
 use crate::answer;
 use crate::body::Body;
 use crate::catalog::{Catalog, Group, Served};
-use crate::negotiation::negotiate;
+use crate::negotiation::{Offer, negotiate};
 use crate::plane::Plane;
 use crate::request::Query;
 use base64::Engine;
@@ -56,7 +56,7 @@ pub(crate) fn core(plane: &Plane, head: &Head, query: &Query) -> Result<Response
         "kind": "APIVersions", "versions": ["v1"],
         "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": host(head)}],
     });
-    Ok(answer::document(200, negotiate(&head.headers, query)?, &document))
+    Ok(answer::document(200, negotiate(&head.headers, query, Offer::DOCUMENT)?, &document))
 }
 
 /// The address under which the client knows us.
@@ -75,7 +75,7 @@ pub(crate) fn groups(plane: &Plane, head: &Head, query: &Query) -> Result<Respon
     let groups: Vec<Value> =
         catalog.groups().iter().filter(|it| !it.name.is_empty()).map(describe).collect();
     let document = json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups});
-    Ok(answer::document(200, negotiate(&head.headers, query)?, &document))
+    Ok(answer::document(200, negotiate(&head.headers, query, Offer::DOCUMENT)?, &document))
 }
 
 /// `/apis/<group>`
@@ -90,7 +90,7 @@ pub(crate) fn group(
     let mut document = describe(group);
     document["kind"] = "APIGroup".into();
     document["apiVersion"] = "v1".into();
-    Ok(answer::document(200, negotiate(&head.headers, query)?, &document))
+    Ok(answer::document(200, negotiate(&head.headers, query, Offer::DOCUMENT)?, &document))
 }
 
 fn describe(group: &Group) -> Value {
@@ -128,7 +128,7 @@ pub(crate) fn resources(
     if !group.is_empty() {
         document["apiVersion"] = "v1".into();
     }
-    Ok(answer::document(200, negotiate(&head.headers, query)?, &document))
+    Ok(answer::document(200, negotiate(&head.headers, query, Offer::DOCUMENT)?, &document))
 }
 
 fn resource_list(catalog: &Catalog, group: &str, version: &str) -> Vec<Value> {

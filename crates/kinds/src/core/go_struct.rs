@@ -7,7 +7,8 @@
 //! its place), `b`oolean, `q`uantity, `t`ime, `m`ap, `l`ist, `p`ointer, or the name of another
 //! struct; a list's or pointer's kind is followed by that of its struct, if it has one.
 
-use machinery::Value;
+use machinery::field_path::{FaultKind, quote};
+use machinery::{Faults, Path, Value};
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
@@ -70,6 +71,48 @@ pub(crate) fn lines(name: &str, value: &Value) -> String {
 pub(crate) fn line_of_list(name: &str, values: &[Value]) -> String {
     let items: Vec<String> = values.iter().map(|value| line(name, value)).collect();
     if items.is_empty() { "null".to_owned() } else { format!("[{}]", items.join(",")) }
+}
+
+/// The value in the form in which Go prints it: with the metadata's fields among its own.
+pub(crate) fn with_inline_metadata(value: &Value) -> Value {
+    let mut map = value.as_object().cloned().unwrap_or_default();
+    if let Some(Value::Object(metadata)) = map.remove("metadata") {
+        map.extend(metadata);
+    }
+    Value::Object(map)
+}
+
+/// The fault of a malformed struct of the type `name`, which the message shows.
+pub(crate) fn invalid(
+    faults: &mut Faults,
+    path: &Path<'_>,
+    name: &str,
+    value: &Value,
+    message: &str,
+) {
+    add(faults, FaultKind::Invalid, path, &shown(name, value), message);
+}
+
+/// The fault of a struct that says something else than one of `supported`.
+pub(crate) fn not_supported(
+    faults: &mut Faults,
+    path: &Path<'_>,
+    name: &str,
+    value: &Value,
+    supported: &[&str],
+) {
+    let listed: Vec<String> = supported.iter().map(|it| quote(it)).collect();
+    let message = format!("supported values: {}", listed.join(", "));
+    add(faults, FaultKind::NotSupported, path, &shown(name, value), &message);
+}
+
+fn shown(name: &str, value: &Value) -> String {
+    if value.is_null() { "null".to_owned() } else { line(name, value) }
+}
+
+fn add(faults: &mut Faults, kind: FaultKind, path: &Path<'_>, shown: &str, message: &str) {
+    let separator = if message.is_empty() { "" } else { ": " };
+    faults.add(kind, path, None, &format!("{shown}{separator}{message}"));
 }
 
 struct Printer {

@@ -25,6 +25,9 @@ mod warnings;
 
 pub use defaults::spec_defaults;
 pub use spec::validate_template;
+pub(crate) use scheduling::{validate_node_selector, validate_tolerations};
+pub(crate) use volumes::{validate_access_modes, validate_claim_spec, validate_kind};
+pub(crate) use warnings::template_warnings;
 
 use crate::fields::{list, maps_mut};
 use crate::resource::{Action, Behavior, Columns, Resource, Subresource, Version};

@@ -2,8 +2,13 @@
 //!
 //! It goes further than the RFC where upstream's library does: `test` against `null` holds where
 //! nothing is, and a negative array index counts from the end.
+//!
+//! A document cannot be made larger than `copy` may make it, nor deeper than a document that is
+//! read may be: each operation alone is harmless, but a document that is copied into its own
+//! innermost value doubles its depth each time.
 
-use crate::{Value, codec};
+use crate::Value;
+use crate::codec::{self, json::DEPTH_MAX};
 use json_patch::jsonptr::{Pointer, PointerBuf};
 use json_patch::{PatchErrorKind, PatchOperation};
 
@@ -43,11 +48,16 @@ pub fn apply(doc: &mut Value, patch: &[u8]) -> Result<(), PatchError> {
     let operations = decode(patch)?;
     let mut draft = doc.clone();
     let mut copied = 0;
+    let mut deepest = depth(&draft);
     for (index, operation) in operations.into_iter().enumerate() {
         let fail = |why: String| PatchError::DoesNotApply { index, why };
         let mut operation: PatchOperation =
             serde_json::from_value(operation).map_err(|error| fail(error.to_string()))?;
         count_from_the_end(&mut operation, &draft);
+        deepest = deepest.max(depth_of_addition(&operation, deepest));
+        if deepest > DEPTH_MAX {
+            return Err(fail(format!("nesting deeper than {DEPTH_MAX}")));
+        }
         match &operation {
             PatchOperation::Test(test)
                 if test.value.is_null() && test.path.resolve(&draft).is_err() =>
@@ -118,6 +128,32 @@ fn from_the_end(path: &Pointer, doc: &Value) -> Option<PointerBuf> {
     let mut absolute = parent.to_buf();
     absolute.push_back(list.len().checked_sub(back)?);
     Some(absolute)
+}
+
+/// How deep, at most, a document of depth `deepest` becomes where the operation puts something.
+///
+/// What is moved or copied is not measured but taken to be as deep as the document is: to go
+/// through it each time would make a long patch of a large document slow.
+fn depth_of_addition(operation: &PatchOperation, deepest: usize) -> usize {
+    let taken =
+        |path: &Pointer, from: &Pointer| path.count() + deepest.saturating_sub(from.count());
+    match operation {
+        PatchOperation::Add(operation) => operation.path.count() + depth(&operation.value),
+        PatchOperation::Replace(operation) => operation.path.count() + depth(&operation.value),
+        PatchOperation::Move(operation) => taken(&operation.path, &operation.from),
+        PatchOperation::Copy(operation) => taken(&operation.path, &operation.from),
+        PatchOperation::Remove(_) | PatchOperation::Test(_) => 0,
+    }
+}
+
+/// Levels of nesting; none for a scalar.
+fn depth(value: &Value) -> usize {
+    let below = match value {
+        Value::Array(list) => list.iter().map(depth).max(),
+        Value::Object(map) => map.values().map(depth).max(),
+        _ => return 0,
+    };
+    1 + below.unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -194,13 +230,35 @@ mod tests {
 
     #[test]
     fn deep_values_are_safe_on_a_small_stack() {
-        let depth = codec::json::DEPTH_MAX - 2;
+        let depth = DEPTH_MAX - 2;
         let deep = "[".repeat(depth) + &"]".repeat(depth);
         let patch = format!(r#"[{{"op":"add","path":"/a","value":{deep}}}]"#);
         let applied = std::thread::Builder::new()
             .stack_size(2 << 20)
             .spawn(move || apply(&mut json!({}), patch.as_bytes()));
         assert_eq!(applied.unwrap().join().unwrap(), Ok(()));
+    }
+
+    #[test]
+    fn a_document_cannot_be_nested_without_end() {
+        let levels = DEPTH_MAX - 100;
+        let deep = r#"{"a":"#.repeat(levels) + "1" + &"}".repeat(levels);
+        let before = codec::json::decode(deep.as_bytes()).unwrap().value;
+        let innermost = "/a".repeat(levels);
+        let deepen = [
+            json!([{"op": "copy", "from": "", "path": innermost}]),
+            json!([{"op": "copy", "from": "/a/a", "path": innermost}]),
+            json!([{"op": "add", "path": innermost, "value": before}]),
+            json!([{"op": "replace", "path": innermost, "value": before}]),
+            json!([{"op": "add", "path": "/b", "value": before},
+                {"op": "move", "from": "/b", "path": innermost}]),
+        ];
+        for patch in deepen {
+            let mut doc = before.clone();
+            let result = apply(&mut doc, patch.to_string().as_bytes());
+            assert!(matches!(result, Err(PatchError::DoesNotApply { .. })), "{result:?}");
+            assert_eq!(doc, before);
+        }
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! A small HTTPS client: one blocking connection, kept open between requests.
 
-use machinery::codec::yaml;
-use machinery::{Value, json};
+use machinery::Value;
+use machinery::codec::{json, yaml};
+use rustls::client::WantsClientCert;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use rustls::{ClientConfig, ClientConnection, ConfigBuilder, RootCertStore, StreamOwned};
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -12,7 +13,72 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-type Connection = BufReader<StreamOwned<ClientConnection, TcpStream>>;
+/// TLS over TCP.
+pub(crate) type Connection = BufReader<StreamOwned<ClientConnection, TcpStream>>;
+
+/// Whom to trust, and whom to be; all in PEM.
+#[derive(Clone)]
+pub(crate) struct Credentials {
+    pub authority: Vec<u8>,
+    pub certificate: Vec<u8>,
+    pub key: Vec<u8>,
+}
+
+impl Credentials {
+    /// Those of a kubeconfig that has one user.
+    pub(crate) fn read(kubeconfig: &Path) -> Self {
+        let text = fs::read(kubeconfig).unwrap();
+        let value = yaml::decode(&text).unwrap().value;
+        let data = |pointer: &str| {
+            use base64::Engine;
+            let text = value.pointer(pointer).and_then(Value::as_str).unwrap();
+            base64::prelude::BASE64_STANDARD.decode(text).unwrap()
+        };
+        Self {
+            authority: data("/clusters/0/cluster/certificate-authority-data"),
+            certificate: data("/users/0/user/client-certificate-data"),
+            key: data("/users/0/user/client-key-data"),
+        }
+    }
+
+    fn trusting(&self) -> ConfigBuilder<ClientConfig, WantsClientCert> {
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(&self.authority).unwrap()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+    }
+
+    /// TLS that shows the certificate.
+    pub(crate) fn tls(&self) -> ClientConfig {
+        let certificate = CertificateDer::from_pem_slice(&self.certificate).unwrap();
+        let key = PrivateKeyDer::from_pem_slice(&self.key).unwrap();
+        self.trusting().with_client_auth_cert(vec![certificate], key).unwrap()
+    }
+
+    /// TLS that shows nothing.
+    pub(crate) fn anonymous_tls(&self) -> ClientConfig {
+        self.trusting().with_no_client_auth()
+    }
+}
+
+/// What came back.
+pub(crate) struct Answer {
+    pub code: u16,
+    /// Names in lower case.
+    pub headers: Vec<(String, String)>,
+    /// What is no JSON is a string.
+    pub body: Value,
+}
+
+impl Answer {
+    /// The first value of a header.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(it, _)| it == name).map(|(_, value)| value.as_str())
+    }
+}
 
 /// See the [module documentation](self).
 pub(crate) struct Client {
@@ -24,33 +90,17 @@ pub(crate) struct Client {
 impl Client {
     /// With the credentials of a kubeconfig that has one user.
     pub(crate) fn new(url: &str, kubeconfig: &Path) -> Self {
-        let text = fs::read(kubeconfig).unwrap();
-        let value = yaml::decode(&text).unwrap().value;
-        let data = |pointer: &str| {
-            use base64::Engine;
-            let text = value.pointer(pointer).and_then(Value::as_str).unwrap();
-            base64::prelude::BASE64_STANDARD.decode(text).unwrap()
-        };
-        let authority = data("/clusters/0/cluster/certificate-authority-data");
-        let certificate = data("/users/0/user/client-certificate-data");
-        let key = data("/users/0/user/client-key-data");
-        let mut roots = RootCertStore::empty();
-        roots.add(CertificateDer::from_pem_slice(&authority).unwrap()).unwrap();
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_root_certificates(roots)
-            .with_client_auth_cert(
-                vec![CertificateDer::from_pem_slice(&certificate).unwrap()],
-                PrivateKeyDer::from_pem_slice(&key).unwrap(),
-            )
-            .unwrap();
+        Self::with_tls(url, Credentials::read(kubeconfig).tls())
+    }
+
+    /// With whatever `config` says.
+    pub(crate) fn with_tls(url: &str, config: ClientConfig) -> Self {
         let address = url.strip_prefix("https://").unwrap().to_owned();
         Self { address, config: Arc::new(config), connection: None }
     }
 
-    fn connect(&self) -> io::Result<Connection> {
+    /// A connection on which nothing has been said yet.
+    pub(crate) fn connect(&self) -> io::Result<Connection> {
         let stream = TcpStream::connect(&self.address)?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(Duration::from_secs(30)))?;
@@ -66,33 +116,45 @@ impl Client {
         path: &str,
         body: Option<&Value>,
     ) -> io::Result<(u16, Value)> {
+        let body = body.map(ToString::to_string).unwrap_or_default();
+        let headers = [("content-type", content_type(method))];
+        let answer = self.exchange(method, path, &headers, body.as_bytes())?;
+        Ok((answer.code, answer.body))
+    }
+
+    /// The same with headers and bytes of one's own.
+    pub(crate) fn exchange(
+        &mut self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> io::Result<Answer> {
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
             None => self.connect()?,
         };
-        write_request(&mut connection, method, path, body)?;
-        let (code, length) = read_head(&mut connection)?;
-        let mut text = Vec::new();
-        if let Some(length) = length {
-            text.resize(length, 0);
-            connection.read_exact(&mut text)?;
-        } else {
-            while let Some(chunk) = read_chunk(&mut connection)? {
-                text.extend(chunk);
-            }
+        write_request(&mut connection, method, path, headers, body)?;
+        let answer = read_answer(&mut connection, method)?;
+        if answer.header("connection") != Some("close") {
+            self.connection = Some(connection);
         }
-        self.connection = Some(connection);
-        let value =
-            serde_json::from_slice(&text).unwrap_or_else(|_| json!(String::from_utf8_lossy(&text)));
-        Ok((code, value))
+        Ok(answer)
     }
 
     /// Opens a stream of events; it ends with the server.
     pub(crate) fn watch(&self, path: &str) -> io::Result<Watch> {
         let mut connection = self.connect()?;
-        write_request(&mut connection, "GET", path, None)?;
+        write_request(&mut connection, "GET", path, &[], &[])?;
         read_head(&mut connection)?;
         Ok(Watch { connection, pending: Vec::new() })
+    }
+}
+
+fn content_type(method: &str) -> &'static str {
+    match method {
+        "PATCH" => "application/merge-patch+json",
+        _ => "application/json",
     }
 }
 
@@ -108,7 +170,7 @@ impl Watch {
         loop {
             if let Some(end) = self.pending.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = self.pending.drain(..=end).collect();
-                return Ok(Some(serde_json::from_slice(&line)?));
+                return Ok(Some(json::decode(&line).map_err(io::Error::other)?.value));
             }
             match read_chunk(&mut self.connection)? {
                 Some(chunk) => self.pending.extend(chunk),
@@ -122,39 +184,59 @@ fn write_request(
     connection: &mut Connection,
     method: &str,
     path: &str,
-    body: Option<&Value>,
+    headers: &[(&str, &str)],
+    body: &[u8],
 ) -> io::Result<()> {
-    let body = body.map(ToString::to_string).unwrap_or_default();
-    let content_type = match method {
-        "PATCH" => "application/merge-patch+json",
-        _ => "application/json",
-    };
-    let head = format!(
-        "{method} {path} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: {content_type}\r\ncontent-length: {}\r\n\r\n",
-        body.len()
-    );
+    let mut head = format!("{method} {path} HTTP/1.1\r\nhost: 127.0.0.1\r\n");
+    for (name, value) in headers {
+        head += &format!("{name}: {value}\r\n");
+    }
+    head += &format!("content-length: {}\r\n\r\n", body.len());
     let stream = connection.get_mut();
     stream.write_all(head.as_bytes())?;
-    stream.write_all(body.as_bytes())?;
+    stream.write_all(body)?;
     stream.flush()
 }
 
-/// The code, and the length of the body unless it comes in chunks.
-fn read_head(connection: &mut Connection) -> io::Result<(u16, Option<usize>)> {
+/// Reads the whole answer to a request.
+pub(crate) fn read_answer(connection: &mut Connection, method: &str) -> io::Result<Answer> {
+    let (code, headers) = read_head(connection)?;
+    let mut answer = Answer { code, headers, body: Value::Null };
+    let text = match answer.header("content-length").and_then(|it| it.parse().ok()) {
+        _ if method == "HEAD" => Vec::new(),
+        Some(length) => {
+            let mut text = vec![0; length];
+            connection.read_exact(&mut text)?;
+            text
+        }
+        None => {
+            let mut text = Vec::new();
+            while let Some(chunk) = read_chunk(connection)? {
+                text.extend(chunk);
+            }
+            text
+        }
+    };
+    answer.body = match json::decode(&text) {
+        Ok(decoded) => decoded.value,
+        Err(_) => String::from_utf8_lossy(&text).into(),
+    };
+    Ok(answer)
+}
+
+/// The code and the headers.
+fn read_head(connection: &mut Connection) -> io::Result<(u16, Vec<(String, String)>)> {
     let broken = || io::Error::from(io::ErrorKind::UnexpectedEof);
     let mut line = String::new();
     connection.read_line(&mut line)?;
     let code = line.split(' ').nth(1).and_then(|it| it.parse().ok()).ok_or_else(broken)?;
-    let mut length = None;
+    let mut headers = Vec::new();
     loop {
         line.clear();
         connection.read_line(&mut line)?;
         match line.trim_end().split_once(": ") {
-            Some((name, value)) if name.eq_ignore_ascii_case("content-length") => {
-                length = value.parse().ok();
-            }
-            Some(_) => {}
-            None if line == "\r\n" => return Ok((code, length)),
+            Some((name, value)) => headers.push((name.to_ascii_lowercase(), value.to_owned())),
+            None if line == "\r\n" => return Ok((code, headers)),
             None => return Err(broken()),
         }
     }

@@ -11,3 +11,5 @@ mod http;
 mod plane;
 mod command_line;
 mod crash;
+mod hostile;
+mod kubectl;

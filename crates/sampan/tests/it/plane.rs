@@ -27,6 +27,17 @@ impl Plane {
         plane
     }
 
+    /// In memory, with a file of tokens.
+    pub(crate) fn with_tokens(tokens: &str) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("tokens.csv");
+        std::fs::write(&path, tokens).unwrap();
+        let arguments = ["--in-memory", "--token-auth-file", path.to_str().unwrap()];
+        let mut plane = Self::start(directory.path(), &arguments);
+        plane.directory = Some(directory);
+        plane
+    }
+
     /// With its data below `directory`.
     pub(crate) fn embedded(directory: &Path) -> Self {
         let data = directory.join("data");

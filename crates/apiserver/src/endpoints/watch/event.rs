@@ -1,9 +1,11 @@
-//! How the events of a watch are written: `{"type":"ADDED","object":{…}}`, one a line.
+//! How the events of a watch are written: `{"type":"ADDED","object":{…}}`, one a line, or in
+//! protobuf with their lengths between them.
 
 use crate::answer;
 use crate::context::Cx;
 use crate::endpoints::selection::Selection;
-use crate::negotiation::Form;
+use crate::negotiation::{Form, Media};
+use crate::protobuf;
 use crate::table;
 use crate::watch_cache::{Change, Entry};
 use bytes::Bytes;
@@ -47,10 +49,10 @@ impl Encoder {
             // Upstream: what is shown is the last state that was seen, with the time of its end.
             (Some(old), None) => ("DELETED", old),
         };
-        if cx.accepted.form == Form::Whole && !cx.accepted.pretty {
-            return Some(change.encoded((kind, cx.version, 0), || {
+        if let Some(encoding) = shared(cx) {
+            return Some(change.encoded((kind, cx.version, encoding), || {
                 let mut out = Vec::with_capacity(entry.len() + 96);
-                write_whole(cx, kind, entry, change.revision, &mut out);
+                write_shared(cx, kind, entry, change.revision, &mut out);
                 out
             }));
         }
@@ -61,8 +63,8 @@ impl Encoder {
 
     /// An object that was there before the watch.
     pub(super) fn added(&mut self, cx: &Cx, entry: &Entry, out: &mut Vec<u8>) {
-        if cx.accepted.form == Form::Whole && !cx.accepted.pretty {
-            write_whole(cx, "ADDED", entry, entry.revision, out);
+        if shared(cx).is_some() {
+            write_shared(cx, "ADDED", entry, entry.revision, out);
         } else {
             self.write(cx, "ADDED", entry, entry.revision, out);
         }
@@ -84,6 +86,9 @@ impl Encoder {
                 "metadata": object.map()["metadata"], "columnDefinitions": null, "rows": [],
             }),
         };
+        if cx.accepted.media == Media::Protobuf {
+            return frame("BOOKMARK", &protobuf::object(cx, object.to_string().as_bytes()));
+        }
         line("BOOKMARK", &object).into()
     }
 
@@ -105,10 +110,31 @@ impl Encoder {
     }
 }
 
-fn write_whole(cx: &Cx, kind: &str, entry: &Entry, revision: Revision, out: &mut Vec<u8>) {
+/// The number of the encoding that all watchers share who want events in this form; None if each
+/// has its own.
+fn shared(cx: &Cx) -> Option<u8> {
+    match (cx.accepted.media, cx.accepted.form, cx.accepted.pretty) {
+        (Media::Protobuf, Form::Whole, _) => Some(1),
+        (Media::Protobuf, _, _) => Some(2),
+        (_, Form::Whole, false) => Some(0),
+        _ => None,
+    }
+}
+
+fn write_shared(cx: &Cx, kind: &str, entry: &Entry, revision: Revision, out: &mut Vec<u8>) {
+    if cx.accepted.media == Media::Protobuf {
+        protobuf::event(kind, &protobuf::entry(cx, entry, revision), out);
+        return;
+    }
     write!(out, "{{\"type\":\"{kind}\",\"object\":").expect("memory takes every write");
     answer::write_entry(&cx.served, cx.version, entry, revision, out);
     out.extend_from_slice(b"}\n");
+}
+
+fn frame(kind: &str, object: &[u8]) -> Bytes {
+    let mut out = Vec::with_capacity(object.len() + 32);
+    protobuf::event(kind, object, &mut out);
+    out.into()
 }
 
 fn line(kind: &str, object: &Value) -> Vec<u8> {
@@ -131,6 +157,9 @@ fn empty(cx: &Cx) -> Object {
 }
 
 /// The event that ends a watch which cannot go on.
-pub(super) fn error(status: &Status) -> Bytes {
+pub(super) fn error(cx: &Cx, status: &Status) -> Bytes {
+    if cx.accepted.media == Media::Protobuf {
+        return frame("ERROR", &protobuf::status(status));
+    }
     line("ERROR", &status.to_value()).into()
 }

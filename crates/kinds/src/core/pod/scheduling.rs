@@ -8,7 +8,7 @@ use crate::rules::{
 use machinery::{Faults, Path, Value, names};
 
 /// Judges tolerations.
-pub(super) fn validate_tolerations(faults: &mut Faults, path: &Path<'_>, tolerations: &[Value]) {
+pub(crate) fn validate_tolerations(faults: &mut Faults, path: &Path<'_>, tolerations: &[Value]) {
     for (index, toleration) in tolerations.iter().enumerate() {
         let path = path.index(index);
         let (key, operator) = (text(toleration, "key"), text(toleration, "operator"));
@@ -98,7 +98,8 @@ enum Values {
     Any,
 }
 
-fn validate_node_selector(faults: &mut Faults, path: &Path<'_>, selector: &Value) {
+/// Judges a selector of nodes, which must select by something.
+pub(crate) fn validate_node_selector(faults: &mut Faults, path: &Path<'_>, selector: &Value) {
     let path = path.child("nodeSelectorTerms");
     let terms = list(selector, "nodeSelectorTerms");
     if terms.is_empty() {

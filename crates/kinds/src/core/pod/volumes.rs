@@ -1,7 +1,7 @@
 //! The volumes of a pod: each has a name and comes from one source.
 
 use super::projected::{validate_downward, validate_keys, validate_projected};
-use crate::fields::{integer, list, part, text};
+use crate::fields::{at, integer, list, part, text, texts};
 use crate::quantities::amount;
 use crate::rules::{
     complaints, descending_path, dns_label, label_selector, no_backsteps, one_of, required,
@@ -136,7 +136,8 @@ fn validate_claim_name(faults: &mut Faults, path: &Path<'_>, volume: &str, pod: 
     }
 }
 
-fn validate_kind(faults: &mut Faults, volume: &Path<'_>, kind: &str, source: &Value) {
+/// Judges the source of a volume of one kind.
+pub(crate) fn validate_kind(faults: &mut Faults, volume: &Path<'_>, kind: &str, source: &Value) {
     let path = volume.child(if kind == "gcePersistentDisk" { "persistentDisk" } else { kind });
     for field in REQUIRED.iter().filter(|(name, _)| *name == kind).flat_map(|(_, fields)| *fields) {
         required(faults, &path.child(field), text(source, field));
@@ -254,44 +255,54 @@ fn validate_fibre_channel(faults: &mut Faults, path: &Path<'_>, source: &Value) 
     }
 }
 
-/// A claim that is made with the pod: the rules for its template that matter here.
+/// A claim that is made with the pod.
 fn validate_ephemeral(faults: &mut Faults, path: &Path<'_>, source: &Value) {
-    const MODES: &[&str] = &["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
     let path = path.child("volumeClaimTemplate");
     let Some(template) = part(source, "volumeClaimTemplate") else {
         return faults.required(&path, "");
     };
-    let path = path.child("spec");
-    let spec = template.get("spec").unwrap_or(&Value::Null);
-    let modes: Vec<&str> = crate::fields::texts(spec, "accessModes").collect();
-    let modes_path = path.child("accessModes");
-    if modes.is_empty() {
-        faults.required(&modes_path, "at least 1 access mode is required");
-    }
+    validate_claim_spec(faults, &path.child("spec"), at(template, &["spec"]));
+}
+
+/// Judges how the spec of a volume or of a claim says that it may be mounted.
+pub(crate) fn validate_access_modes(faults: &mut Faults, path: &Path<'_>, spec: &Value) {
+    const MODES: &[&str] = &["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
+    let modes: Vec<&str> = texts(spec, "accessModes").collect();
     for mode in &modes {
-        supported_only(faults, &modes_path, mode, MODES);
+        supported_only(faults, path, mode, MODES);
     }
-    if modes.len() > 1 && modes.contains(&"ReadWriteOncePod") {
+    let is_exclusive = modes.contains(&"ReadWriteOncePod");
+    if is_exclusive && modes.iter().any(|it| *it != "ReadWriteOncePod" && MODES.contains(it)) {
         let message = "may not use ReadWriteOncePod with other access modes";
-        faults.forbidden(&modes_path, message);
+        faults.forbidden(path, message);
     }
-    label_selector(faults, &path.child("selector"), spec.get("selector").unwrap_or(&Value::Null));
+}
+
+/// Judges the spec of a claim, be it made from a template or by hand.
+pub(crate) fn validate_claim_spec(faults: &mut Faults, path: &Path<'_>, spec: &Value) {
+    if texts(spec, "accessModes").next().is_none() {
+        faults.required(&path.child("accessModes"), "at least 1 access mode is required");
+    }
+    label_selector(faults, &path.child("selector"), at(spec, &["selector"]));
+    validate_access_modes(faults, &path.child("accessModes"), spec);
     let resources = path.child("resources");
-    match crate::fields::at(spec, &["resources", "requests", "storage"]) {
-        Value::Null => faults.required(&resources.child("storage"), ""),
-        storage if amount(storage).value() <= 0 => {
+    let storage_path = resources.key("storage");
+    match at(spec, &["resources", "requests", "storage"]) {
+        Value::Null => faults.required(&storage_path, ""),
+        storage if amount(storage).is_zero() || amount(storage).is_negative() => {
             let shown = amount(storage).to_string();
-            let requests = resources.child("requests");
-            faults.invalid(&requests.key("storage"), shown, "must be greater than zero");
+            faults.invalid(&storage_path, shown, "must be greater than zero");
         }
         _ => {}
     }
-    let class = text(spec, "storageClassName");
-    if !class.is_empty() {
-        complaints(faults, &path.child("storageClassName"), class, names::dns1123_subdomain(class));
+    for field in ["storageClassName", "volumeAttributesClassName"] {
+        let class = text(spec, field);
+        if !class.is_empty() {
+            complaints(faults, &path.child(field), class, names::dns1123_subdomain(class));
+        }
     }
-    let mode = text(spec, "volumeMode");
     if part(spec, "volumeMode").is_some() {
+        let mode = text(spec, "volumeMode");
         supported_only(faults, &path.child("volumeMode"), mode, &["Block", "Filesystem"]);
     }
 }

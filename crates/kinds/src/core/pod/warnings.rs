@@ -85,7 +85,13 @@ pub(super) fn warnings(pod: &Object) -> Vec<String> {
     warnings
 }
 
-fn template_warnings(out: &mut Vec<String>, root: &Path<'_>, metadata: &Value, spec: &Value) {
+/// The warnings about a pod, or about a template for pods at `root`.
+pub(crate) fn template_warnings(
+    out: &mut Vec<String>,
+    root: &Path<'_>,
+    metadata: &Value,
+    spec: &Value,
+) {
     let path = root.child("spec");
     warn_of_labels(out, &path, spec);
     for (key, message) in OLD_ANNOTATIONS {

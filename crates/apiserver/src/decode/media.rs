@@ -1,0 +1,158 @@
+//! Reads a body in whichever media type it came, and says in Kubernetes' words why it cannot.
+
+use kinds::protobuf::{self, Envelope};
+use kinds::types::Type;
+use machinery::codec::{self, Decoded};
+use machinery::{Map, Reason, Status, Value};
+
+/// What bodies may be; the last only where there is a message for them.
+const MEDIA: [&str; 3] = ["application/json", "application/yaml", protobuf::MEDIA_TYPE];
+
+/// A body that cannot be read.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Unreadable {
+    /// It is of another media type than these.
+    Media(&'static [&'static str]),
+    /// It is not known what it is.
+    Unrecognized(String),
+    /// It is known to be what it should be, but broken.
+    Broken(protobuf::Error),
+}
+
+impl Unreadable {
+    /// What the sender is told, who should have sent a `kind` of `version`.
+    pub(crate) fn status(&self, kind: &str, version: &str, bytes: &[u8]) -> Status {
+        match self {
+            Self::Media(accepted) => unsupported(accepted),
+            Self::Unrecognized(why) => unrecognized(kind, why, bytes),
+            Self::Broken(why) => unfit(kind, version, &why.to_string()),
+        }
+    }
+}
+
+/// Reads a body. It may be in protobuf if it is known to be a `ty`, or should be.
+pub(crate) fn read(
+    content_type: &str,
+    bytes: &[u8],
+    ty: Option<&'static Type>,
+) -> Result<Decoded, Unreadable> {
+    let media = content_type.split(';').next().unwrap_or_default().trim();
+    match (media, ty) {
+        ("" | "application/json" | "*/*", _) => codec::json::decode(bytes).map_err(|error| {
+            let why = format!("couldn't get version/kind; json parse error: {error}");
+            Unreadable::Unrecognized(why)
+        }),
+        ("application/yaml", _) => {
+            codec::yaml::decode(bytes).map_err(|error| Unreadable::Unrecognized(error.to_string()))
+        }
+        (protobuf::MEDIA_TYPE, Some(ty)) => message(ty, bytes),
+        (_, Some(_)) => Err(Unreadable::Media(&MEDIA)),
+        (_, None) => Err(Unreadable::Media(&MEDIA[..2])),
+    }
+}
+
+fn message(ty: &'static Type, bytes: &[u8]) -> Result<Decoded, Unreadable> {
+    let envelope =
+        Envelope::read(bytes).map_err(|error| Unreadable::Unrecognized(error.to_string()))?;
+    let mut object = Map::new();
+    // What says that it is something else is refused by its name.
+    if envelope.kind.is_empty() || envelope.kind == ty.short_name() {
+        object = protobuf::decode(ty, envelope.raw).map_err(Unreadable::Broken)?;
+    }
+    for (member, text) in [("apiVersion", envelope.api_version), ("kind", envelope.kind)] {
+        if !text.is_empty() {
+            object.insert(member.to_owned(), text.into());
+        }
+    }
+    Ok(Decoded { value: Value::Object(object), duplicates: Vec::new() })
+}
+
+/// The body is in a format that we do not read.
+pub(crate) fn unsupported(accepted: &[&str]) -> Status {
+    let message = format!(
+        "the body of the request was in an unknown format - accepted media types include: {}",
+        accepted.join(", ")
+    );
+    Status::new(415, Reason::UnsupportedMediaType, message)
+}
+
+/// The body should be a `kind`, but it cannot be told what it is.
+pub(super) fn unrecognized(kind: &str, why: &str, bytes: &[u8]) -> Status {
+    let summary = summary(bytes);
+    Status::bad_request(format!(
+        "the object provided is unrecognized (must be of type {kind}): {why} ({summary})"
+    ))
+}
+
+/// The body is a `kind`, but not a good one.
+pub(super) fn unfit(kind: &str, version: &str, why: &str) -> Status {
+    let message = format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {why}");
+    Status::bad_request(message)
+}
+
+/// The beginning of a body, for error messages: as text if it looks like JSON, else in hex.
+fn summary(bytes: &[u8]) -> String {
+    const SHOWN: usize = 30;
+    let shown = &bytes[..bytes.len().min(SHOWN)];
+    let more = if bytes.len() > SHOWN { " ..." } else { "" };
+    match bytes.first() {
+        None => "<empty>".to_owned(),
+        Some(b'{') => format!("{}{more}", String::from_utf8_lossy(shown)),
+        Some(_) => {
+            let mut hex = String::new();
+            for byte in shown {
+                hex += &format!("{byte:02x}");
+            }
+            hex + more
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kinds::types;
+    use machinery::json;
+
+    fn config_map(bytes: &[u8]) -> Result<Value, String> {
+        let ty = types::find("core/v1.ConfigMap");
+        match read(protobuf::MEDIA_TYPE, bytes, ty) {
+            Ok(decoded) => Ok(decoded.value),
+            Err(error) => Err(error.status("ConfigMap", "v1", bytes).message),
+        }
+    }
+
+    #[test]
+    fn an_object_in_protobuf_is_read() {
+        let sent = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "b"}});
+        assert_eq!(config_map(&protobuf::encode(&sent).unwrap()), Ok(sent));
+    }
+
+    #[test]
+    fn of_another_kind_only_the_name_is_read() {
+        let sent = json!({"apiVersion": "v1", "kind": "Secret", "data": {"a": "AA=="}});
+        let found = config_map(&protobuf::encode(&sent).unwrap());
+        assert_eq!(found, Ok(json!({"apiVersion": "v1", "kind": "Secret"})));
+    }
+
+    #[test]
+    fn what_is_not_protobuf_is_told_in_upstreams_words() {
+        assert_eq!(
+            config_map(b"hello"),
+            Err("the object provided is unrecognized (must be of type ConfigMap): provided data does not appear to be a protobuf message, expected prefix [107 56 115 0] (68656c6c6f)".to_owned())
+        );
+        assert_eq!(
+            config_map(b"k8s\0\x12\x02\x0a\x05"),
+            Err("ConfigMap in version \"v1\" cannot be handled as a ConfigMap: unexpected EOF"
+                .to_owned())
+        );
+    }
+
+    #[test]
+    fn without_a_message_protobuf_is_not_read() {
+        let refused = read(protobuf::MEDIA_TYPE, b"", None).unwrap_err();
+        assert_eq!(refused, Unreadable::Media(&["application/json", "application/yaml"]));
+        let ty = types::find("core/v1.ConfigMap");
+        assert_eq!(read("text/csv", b"", ty).unwrap_err(), Unreadable::Media(&MEDIA));
+    }
+}

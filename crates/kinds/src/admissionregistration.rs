@@ -1,0 +1,23 @@
+//! The kinds of `admissionregistration.k8s.io`: who else is asked before something is stored.
+
+pub mod mutating_webhook_configuration;
+pub mod validating_webhook_configuration;
+pub mod validating_admission_policy;
+pub mod validating_admission_policy_binding;
+pub mod mutating_admission_policy;
+pub mod mutating_admission_policy_binding;
+mod matching;
+mod policy;
+mod webhook;
+
+use crate::resource::{Behavior, Resource, Version};
+use crate::table;
+
+/// The row of a kind of this group.
+fn row(kind: &str, plural: &str, behavior: &'static Behavior, version: Version) -> Resource {
+    Resource {
+        namespaced: false,
+        categories: vec!["api-extensions".to_owned()],
+        ..table::row("admissionregistration.k8s.io", kind, plural, behavior, version)
+    }
+}

@@ -1,0 +1,205 @@
+//! Which requests a webhook or a policy is asked about.
+
+use crate::fields::{at, default_value, list, map_mut, maps_mut, part, text, texts};
+use crate::rules::{complaints, label_selector, qualified_name, supported_only};
+use machinery::{Faults, Map, Path, Value, json, names};
+
+const OPERATIONS: &[&str] = &["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
+
+const MAX_CONDITIONS: usize = 64;
+
+/// Fills in what webhooks and policies have in common: policy, selectors, the scope of rules.
+pub(super) fn defaults(matching: &mut Map<String, Value>, rules: &[&str]) {
+    default_value(matching, "matchPolicy", "Equivalent".into());
+    default_value(matching, "namespaceSelector", json!({}));
+    default_value(matching, "objectSelector", json!({}));
+    for part in rules {
+        for rule in maps_mut(matching, part) {
+            default_value(rule, "scope", "*".into());
+        }
+    }
+}
+
+/// The same, for the part of a policy or of a binding that says what it is about.
+pub(super) fn default_resources(spec: &mut Map<String, Value>, key: &str) {
+    if let Some(resources) = map_mut(spec, key) {
+        defaults(resources, &["resourceRules", "excludeResourceRules"]);
+    }
+}
+
+/// Judges the policy and the two selectors.
+pub(super) fn validate_selection(faults: &mut Faults, path: &Path<'_>, matching: &Value) {
+    if part(matching, "matchPolicy").is_some() {
+        let policies = &["Equivalent", "Exact"];
+        supported_only(faults, &path.child("matchPolicy"), text(matching, "matchPolicy"), policies);
+    }
+    for selector in ["namespaceSelector", "objectSelector"] {
+        label_selector(faults, &path.child(selector), at(matching, &[selector]));
+    }
+}
+
+/// Judges what a policy or a binding says that it is about.
+pub(super) fn validate_resources(faults: &mut Faults, path: &Path<'_>, resources: &Value) {
+    validate_selection(faults, path, resources);
+    for part in ["resourceRules", "excludeResourceRules"] {
+        let path = path.child(part);
+        for (index, rule) in list(resources, part).iter().enumerate() {
+            let path = path.index(index);
+            let names_path = path.child("resourceNames");
+            let mut seen: Vec<&str> = Vec::new();
+            for (index, name) in texts(rule, "resourceNames").enumerate() {
+                let path = names_path.index(index);
+                complaints(faults, &path, name, names::path_segment(name));
+                if seen.contains(&name) {
+                    faults.duplicate(&path, name);
+                }
+                seen.push(name);
+            }
+            validate_rule(faults, &path, rule);
+        }
+    }
+}
+
+/// Judges which operations on which resources a rule is about.
+pub(super) fn validate_rule(faults: &mut Faults, path: &Path<'_>, rule: &Value) {
+    several(faults, path, rule, "operations", "operations");
+    let operations = path.child("operations");
+    for (index, operation) in texts(rule, "operations").enumerate() {
+        supported_only(faults, &operations.index(index), operation, OPERATIONS);
+    }
+    several(faults, path, rule, "apiGroups", "API groups");
+    several(faults, path, rule, "apiVersions", "API versions");
+    let versions = path.child("apiVersions");
+    for (index, _) in texts(rule, "apiVersions").enumerate().filter(|(_, it)| it.is_empty()) {
+        faults.required(&versions.index(index), "");
+    }
+    validate_resource_names(faults, &path.child("resources"), rule);
+    if part(rule, "scope").is_some() {
+        let scopes = &["*", "Cluster", "Namespaced"];
+        supported_only(faults, &path.child("scope"), text(rule, "scope"), scopes);
+    }
+}
+
+/// There must be one, and `*` must stand alone.
+fn several(faults: &mut Faults, path: &Path<'_>, rule: &Value, key: &str, words: &str) {
+    let path = path.child(key);
+    let items: Vec<&str> = texts(rule, key).collect();
+    if items.is_empty() {
+        faults.required(&path, "");
+    }
+    if items.len() > 1 && items.contains(&"*") {
+        let message = format!("if '*' is present, must not specify other {words}");
+        faults.invalid(&path, json!(items), &message);
+    }
+}
+
+fn validate_resource_names(faults: &mut Faults, path: &Path<'_>, rule: &Value) {
+    let resources: Vec<&str> = texts(rule, "resources").collect();
+    if resources.is_empty() {
+        faults.required(path, "");
+    }
+    let (mut all_below, mut below_all): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
+    let mut last_is_plain = false;
+    for (index, name) in resources.iter().enumerate() {
+        let path = path.index(index);
+        if name.is_empty() {
+            faults.required(&path, "");
+            continue;
+        }
+        let Some((resource, sub)) = name.split_once('/') else {
+            last_is_plain = *name != "*";
+            continue;
+        };
+        if all_below.contains(&resource) {
+            let message = format!("if '{resource}/*' is present, must not specify {name}");
+            faults.invalid(&path, *name, &message);
+        }
+        if below_all.contains(&sub) {
+            let message = format!("if '*/{sub}' is present, must not specify {name}");
+            faults.invalid(&path, *name, &message);
+        }
+        if sub == "*" {
+            all_below.push(resource);
+        }
+        if resource == "*" {
+            below_all.push(sub);
+        }
+    }
+    if resources.len() > 1 && resources.contains(&"*/*") {
+        let message = "if '*/*' is present, must not specify other resources";
+        faults.invalid(path, json!(resources), message);
+    }
+    if resources.contains(&"*") && last_is_plain {
+        let message = "if '*' is present, must not specify other resources without subresources";
+        faults.invalid(path, json!(resources), message);
+    }
+}
+
+/// Judges the conditions under which a webhook or a policy is asked. Their expressions are judged
+/// where they are compiled.
+pub(super) fn validate_conditions(faults: &mut Faults, path: &Path<'_>, conditions: &[Value]) {
+    if conditions.len() > MAX_CONDITIONS {
+        faults.too_many(path, conditions.len(), MAX_CONDITIONS);
+    }
+    let mut seen: Vec<&str> = Vec::new();
+    for (index, condition) in conditions.iter().enumerate() {
+        let path = path.index(index);
+        if text(condition, "expression").trim().is_empty() {
+            faults.required(&path.child("expression"), "");
+        }
+        let (path, name) = (path.child("name"), text(condition, "name"));
+        if name.is_empty() {
+            faults.required(&path, "");
+            continue;
+        }
+        qualified_name(faults, &path, name);
+        if seen.contains(&name) {
+            faults.duplicate(&path, name);
+        }
+        seen.push(name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::lines;
+
+    fn check(rule: Value, expected: &[&str]) {
+        let mut faults = Faults::new();
+        validate_rule(&mut faults, &Path::root("r"), &rule);
+        assert_eq!(lines(&faults), expected);
+    }
+
+    fn of(resources: &[&str]) -> Value {
+        json!({"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["v1"], "resources": resources})
+    }
+
+    #[test]
+    fn a_rule_leaves_nothing_out() {
+        check(
+            json!({"operations": ["CREATE", "*"]}),
+            &[
+                r#"r.operations: Invalid value: ["CREATE","*"]: if '*' is present, must not specify other operations"#,
+                "r.apiGroups: Required value",
+                "r.apiVersions: Required value",
+                "r.resources: Required value",
+            ],
+        );
+    }
+
+    #[test]
+    fn what_is_meant_by_a_star_is_not_said_again() {
+        check(of(&["pods", "pods/*"]), &[]);
+        check(
+            of(&["pods/*", "pods/log"]),
+            &[r#"r.resources[1]: Invalid value: "pods/log": if 'pods/*' is present, must not specify pods/log"#],
+        );
+        check(
+            of(&["*", "pods"]),
+            &[
+                r#"r.resources: Invalid value: ["*","pods"]: if '*' is present, must not specify other resources without subresources"#,
+            ],
+        );
+    }
+}

@@ -1,0 +1,104 @@
+//! `MutatingAdmissionPolicy`: expressions that change what is to be stored.
+
+use super::matching::default_resources;
+use super::policy::{SPEC, no_deletion, policy_cells, validate_policy};
+use crate::columns::{AGE, NAME, column, integer};
+use crate::fields::{default_value, list, part, text, top};
+use crate::resource::{Behavior, Column, Columns, Resource};
+use crate::rules::{one_of, required};
+use crate::table;
+use machinery::{Faults, Object, Path, Value};
+
+/// The row of `MutatingAdmissionPolicy`.
+pub fn resource() -> Resource {
+    let cells = |object: &Object, now: &_| policy_cells(object, now, "mutations");
+    let shape = "admissionregistration/v1.MutatingAdmissionPolicy";
+    let version = table::v1(shape, Columns::Fixed(COLUMNS, cells));
+    super::row("MutatingAdmissionPolicy", "mutatingadmissionpolicies", &BEHAVIOR, version)
+}
+
+static BEHAVIOR: Behavior = Behavior {
+    defaults,
+    validate: |object, faults| validate(object, None, faults),
+    validate_update: |new, old, faults| validate(new, Some(old), faults),
+    generation: true,
+    unconditional_update: false,
+    ..Behavior::PLAIN
+};
+
+const COLUMNS: &[Column] = &[
+    NAME,
+    integer("Mutations", "The number of changes that this policy makes to what is to be stored."),
+    column("ParamKind", "The kind of the objects that hold the parameters of this policy, if it has any."),
+    AGE,
+];
+
+fn defaults(object: &mut Object) {
+    let spec = object.map_at(&["spec"]);
+    default_value(spec, "failurePolicy", "Fail".into());
+    default_resources(spec, "matchConstraints");
+}
+
+fn validate(new: &Object, old: Option<&Object>, faults: &mut Faults) {
+    validate_policy(new, old, faults);
+    let spec = top(new, "spec");
+    no_deletion(faults, "matchConstraints", spec);
+    let path = SPEC.child("mutations");
+    if list(spec, "mutations").is_empty() {
+        faults.required(&path, "mutations must contain at least one item");
+    }
+    for (index, mutation) in list(spec, "mutations").iter().enumerate() {
+        validate_mutation(faults, &path.index(index), mutation);
+    }
+    let policies = &["IfNeeded", "Never"];
+    let policy = text(spec, "reinvocationPolicy");
+    one_of(faults, &SPEC.child("reinvocationPolicy"), policy, policies);
+}
+
+fn validate_mutation(faults: &mut Faults, path: &Path<'_>, mutation: &Value) {
+    let kind = text(mutation, "patchType");
+    let (wanted, other) = match kind {
+        "JSONPatch" => ("jsonPatch", "applyConfiguration"),
+        "ApplyConfiguration" => ("applyConfiguration", "jsonPatch"),
+        kind => {
+            let kinds = &["ApplyConfiguration", "JSONPatch"];
+            return one_of(faults, &path.child("patchType"), kind, kinds);
+        }
+    };
+    match part(mutation, wanted) {
+        Some(patch) => {
+            let expression = text(patch, "expression").trim();
+            required(faults, &path.child(wanted).child("expression"), expression);
+        }
+        None => {
+            let message = format!("must be specified when patchType is {kind}");
+            faults.required(&path.child(wanted), &message);
+        }
+    }
+    if part(mutation, other).is_some() {
+        let message = format!("must not be specified when patchType is {kind}");
+        faults.invalid(&path.child(other), format!("{{{other}}}"), &message);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::refusals;
+    use machinery::json;
+
+    #[test]
+    fn a_mutation_is_of_one_kind() {
+        let rule = json!({"operations": ["DELETE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]});
+        let spec = json!({"reinvocationPolicy": "Never", "matchConstraints": {"resourceRules": [rule]},
+            "mutations": [{"patchType": "JSONPatch", "applyConfiguration": {"expression": "x"}}]});
+        assert_eq!(
+            refusals(&BEHAVIOR, json!({"spec": spec})),
+            [
+                r#"spec.matchConstraints.resourceRules.operations: Unsupported value: "DELETE": supported values: "*", "CONNECT", "CREATE", "UPDATE""#,
+                "spec.mutations[0].jsonPatch: Required value: must be specified when patchType is JSONPatch",
+                r#"spec.mutations[0].applyConfiguration: Invalid value: "{applyConfiguration}": must not be specified when patchType is JSONPatch"#,
+            ]
+        );
+    }
+}

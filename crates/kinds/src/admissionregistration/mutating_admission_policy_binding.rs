@@ -1,0 +1,43 @@
+//! `MutatingAdmissionPolicyBinding`: where a policy that changes things holds.
+
+use super::matching::default_resources;
+use super::policy::{binding_cells, no_deletion, validate_binding};
+use super::validating_admission_policy_binding::COLUMNS;
+use crate::fields::top;
+use crate::resource::{Behavior, Columns, Resource};
+use crate::table;
+use machinery::{Faults, Object};
+
+/// The row of `MutatingAdmissionPolicyBinding`.
+pub fn resource() -> Resource {
+    let shape = "admissionregistration/v1.MutatingAdmissionPolicyBinding";
+    let version = table::v1(shape, Columns::Fixed(COLUMNS, binding_cells));
+    let plural = "mutatingadmissionpolicybindings";
+    super::row("MutatingAdmissionPolicyBinding", plural, &BEHAVIOR, version)
+}
+
+static BEHAVIOR: Behavior = Behavior {
+    defaults: |object| default_resources(object.map_at(&["spec"]), "matchResources"),
+    validate,
+    validate_update: |new, _, faults| validate(new, faults),
+    generation: true,
+    unconditional_update: false,
+    ..Behavior::PLAIN
+};
+
+fn validate(object: &Object, faults: &mut Faults) {
+    validate_binding(object, faults);
+    no_deletion(faults, "matchResources", top(object, "spec"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::refusals;
+    use machinery::json;
+
+    #[test]
+    fn a_binding_names_its_policy() {
+        assert_eq!(refusals(&BEHAVIOR, json!({"spec": {}})), ["spec.policyName: Required value"]);
+    }
+}

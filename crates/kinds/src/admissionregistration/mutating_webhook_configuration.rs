@@ -1,0 +1,61 @@
+//! `MutatingWebhookConfiguration`: who is asked over the network to change what is to be stored.
+//!
+//! The server stores and shows these objects; this file knows nothing of the calls.
+
+use super::webhook::{cells, defaults as webhook_defaults, validate};
+use crate::columns::{AGE, NAME, integer};
+use crate::fields::{default_value, maps_mut};
+use crate::resource::{Behavior, Column, Columns, Resource};
+use crate::table;
+use machinery::Object;
+
+/// The row of `MutatingWebhookConfiguration`.
+pub fn resource() -> Resource {
+    let shape = "admissionregistration/v1.MutatingWebhookConfiguration";
+    super::row(
+        "MutatingWebhookConfiguration",
+        "mutatingwebhookconfigurations",
+        &BEHAVIOR,
+        table::v1(shape, Columns::Fixed(COLUMNS, cells)),
+    )
+}
+
+static BEHAVIOR: Behavior = Behavior {
+    defaults,
+    validate: |object, faults| validate(object, None, faults),
+    validate_update: |new, old, faults| validate(new, Some(old), faults),
+    generation: true,
+    unconditional_update: false,
+    ..Behavior::PLAIN
+};
+
+const COLUMNS: &[Column] = &[
+    NAME,
+    integer("Webhooks", "The number of webhooks in this configuration, each with rules of its own."),
+    AGE,
+];
+
+fn defaults(object: &mut Object) {
+    webhook_defaults(object);
+    for hook in maps_mut(object.map_mut(), "webhooks") {
+        default_value(hook, "reinvocationPolicy", "Never".into());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::defaulted;
+    use machinery::json;
+
+    #[test]
+    fn a_webhook_must_answer_in_ten_seconds_and_is_asked_once() {
+        let hook = json!({"clientConfig": {"service": {}}, "rules": [{}]});
+        assert_eq!(
+            defaulted(&BEHAVIOR, json!({"webhooks": [hook]})),
+            json!({"webhooks": [{"clientConfig": {"service": {"port": 443}}, "rules": [{"scope": "*"}],
+                "failurePolicy": "Fail", "matchPolicy": "Equivalent", "namespaceSelector": {}, "objectSelector": {},
+                "timeoutSeconds": 10, "reinvocationPolicy": "Never"}]})
+        );
+    }
+}

@@ -1,0 +1,173 @@
+//! What policies and their bindings have in common. Expressions are judged here for being there
+//! only; their grammar is the business of what compiles them.
+
+use super::matching;
+use crate::columns::{age, selector};
+use crate::fields::{at, list, part, text, texts, top};
+use crate::resource::Now;
+use crate::rules::{complaints, label_selector, required, required_subdomain, supported_only};
+use machinery::{Faults, Object, Path, Value, names};
+
+pub(super) static SPEC: Path<'static> = Path::root("spec");
+
+/// Judges what both kinds of policies say of themselves, but for what they do.
+pub(super) fn validate_policy(new: &Object, old: Option<&Object>, faults: &mut Faults) {
+    let spec = top(new, "spec");
+    let policy = text(spec, "failurePolicy");
+    supported_only(faults, &SPEC.child("failurePolicy"), policy, &["Fail", "Ignore"]);
+    if let Some(kind) = part(spec, "paramKind") {
+        validate_param_kind(faults, &SPEC.child("paramKind"), kind);
+    }
+    let path = SPEC.child("matchConstraints");
+    match part(spec, "matchConstraints") {
+        None => faults.required(&path, ""),
+        Some(constraints) => {
+            matching::validate_resources(faults, &path, constraints);
+            if list(constraints, "resourceRules").is_empty() {
+                faults.required(&path.child("resourceRules"), "");
+            }
+        }
+    }
+    let are_same = old.is_some_and(|old| {
+        let old = top(old, "spec");
+        ["paramKind", "matchConditions"].iter().all(|key| at(old, &[key]) == at(spec, &[key]))
+    });
+    if !are_same {
+        let conditions = list(spec, "matchConditions");
+        matching::validate_conditions(faults, &SPEC.child("matchConditions"), conditions);
+    }
+    let path = SPEC.child("variables");
+    for (index, variable) in list(spec, "variables").iter().enumerate() {
+        let path = path.index(index);
+        let name = text(variable, "name");
+        if name.trim().is_empty() {
+            faults.required(&path.child("name"), "name is not specified");
+        } else if !is_identifier(name) {
+            faults.invalid(&path.child("name"), name, "must be a valid CEL identifier");
+        }
+        if text(variable, "expression").trim().is_empty() {
+            faults.required(&path.child("expression"), "expression is not specified");
+        }
+    }
+}
+
+fn is_identifier(name: &str) -> bool {
+    const RESERVED: &[&str] = &[
+        "true", "false", "null", "in", "as", "break", "const", "continue", "else", "for",
+        "function", "if", "import", "let", "loop", "package", "namespace", "return", "var", "void",
+        "while",
+    ];
+    let is_word = |c: char| c == '_' || c.is_ascii_alphanumeric();
+    name.chars().all(is_word)
+        && !name.starts_with(|c: char| c.is_ascii_digit())
+        && !RESERVED.contains(&name)
+}
+
+fn validate_param_kind(faults: &mut Faults, path: &Path<'_>, kind: &Value) {
+    let api_version = text(kind, "apiVersion");
+    let version_path = path.child("apiVersion");
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    if api_version.is_empty() {
+        faults.required(&version_path, "");
+    } else if version.contains('/') {
+        let message = format!("unexpected GroupVersion string: {api_version}");
+        faults.invalid(&version_path, api_version, &message);
+    } else {
+        let found = names::dns1123_subdomain(group);
+        if !group.is_empty() && !found.is_empty() {
+            faults.invalid(&version_path, group, &found.join(","));
+        }
+        let found = names::dns1035_label(version);
+        if version.is_empty() {
+            faults.invalid(&version_path, api_version, "version must be specified");
+        } else if !found.is_empty() {
+            faults.invalid(&version_path, version, &found.join(","));
+        }
+    }
+    let name = text(kind, "kind");
+    required(faults, &path.child("kind"), name);
+    let found = names::dns1035_label(&name.to_lowercase());
+    if !name.is_empty() && !found.is_empty() {
+        let message = format!("may have mixed case, but should otherwise match: {}", found.join(","));
+        faults.invalid(&path.child("kind"), name, &message);
+    }
+}
+
+/// Judges what both kinds of bindings say.
+pub(super) fn validate_binding(object: &Object, faults: &mut Faults) {
+    let spec = top(object, "spec");
+    required_subdomain(faults, &SPEC.child("policyName"), text(spec, "policyName"));
+    if let Some(reference) = part(spec, "paramRef") {
+        validate_param_ref(faults, &SPEC.child("paramRef"), reference);
+    }
+    if let Some(resources) = part(spec, "matchResources") {
+        matching::validate_resources(faults, &SPEC.child("matchResources"), resources);
+    }
+}
+
+fn validate_param_ref(faults: &mut Faults, path: &Path<'_>, reference: &Value) {
+    const ONE: &str = "name and selector are mutually exclusive";
+    let name = text(reference, "name");
+    let selector = part(reference, "selector");
+    complaints(faults, &path.child("name"), name, names::path_segment(name));
+    match (name, selector) {
+        ("", None) => faults.required(path, "one of name or selector must be specified"),
+        (_, None) => {}
+        (name, Some(selector)) => {
+            if !name.is_empty() {
+                faults.forbidden(&path.child("name"), ONE);
+            }
+            label_selector(faults, &path.child("selector"), selector);
+            if !name.is_empty() {
+                faults.forbidden(&path.child("selector"), ONE);
+            }
+        }
+    }
+    let action = text(reference, "parameterNotFoundAction");
+    let path = path.child("parameterNotFoundAction");
+    required(faults, &path, action);
+    if !action.is_empty() {
+        supported_only(faults, &path, action, &["Deny", "Allow"]);
+    }
+}
+
+/// Mutation is for what is written; nothing is left to change of what is deleted.
+pub(super) fn no_deletion(faults: &mut Faults, key: &str, spec: &Value) {
+    let path = SPEC.child(key);
+    let path = path.child("resourceRules");
+    for rule in list(at(spec, &[key]), "resourceRules") {
+        for operation in texts(rule, "operations") {
+            let operations = &["*", "CONNECT", "CREATE", "UPDATE"];
+            supported_only(faults, &path.child("operations"), operation, operations);
+        }
+    }
+}
+
+/// The cells of a policy that does `count` things.
+pub(super) fn policy_cells(object: &Object, now: &Now, count: &str) -> Vec<Value> {
+    let spec = top(object, "spec");
+    let kind = part(spec, "paramKind").map_or("<unset>".to_owned(), |kind| {
+        format!("{}/{}", text(kind, "apiVersion"), text(kind, "kind"))
+    });
+    vec![object.name().into(), list(spec, count).len().into(), kind.into(), age(object, now)]
+}
+
+/// The cells of a binding.
+pub(super) fn binding_cells(object: &Object, now: &Now) -> Vec<Value> {
+    let spec = top(object, "spec");
+    let reference = at(spec, &["paramRef"]);
+    let parameters = match (text(reference, "name"), part(reference, "selector")) {
+        ("", None) => "<unset>".to_owned(),
+        ("", Some(it)) => selector(it),
+        (name, _) => match text(reference, "namespace") {
+            "" => format!("*/{name}"),
+            namespace => format!("{namespace}/{name}"),
+        },
+    };
+    vec![
+        object.name().into(),
+        text(spec, "policyName").into(),
+        parameters.into(),
+        age(object, now),
+    ]
+}

@@ -1,0 +1,139 @@
+//! `ValidatingAdmissionPolicy`: expressions that judge what is to be stored.
+
+use super::matching::default_resources;
+use super::policy::{SPEC, policy_cells, validate_policy};
+use crate::columns::{AGE, NAME, column, integer};
+use crate::fields::{at, default_value, list, part, text, top};
+use crate::resource::{Behavior, Column, Columns, Resource, Version, drop_status, keep_status};
+use crate::rules::{qualified_name, supported_only};
+use crate::table;
+use machinery::{Faults, Object, Path, Value};
+
+/// The row of `ValidatingAdmissionPolicy`.
+pub fn resource() -> Resource {
+    let cells = |object: &Object, now: &_| policy_cells(object, now, "validations");
+    let shape = "admissionregistration/v1.ValidatingAdmissionPolicy";
+    let version = Version { status: true, ..table::v1(shape, Columns::Fixed(COLUMNS, cells)) };
+    super::row("ValidatingAdmissionPolicy", "validatingadmissionpolicies", &BEHAVIOR, version)
+}
+
+static BEHAVIOR: Behavior = Behavior {
+    defaults,
+    prepare_create: drop_status,
+    prepare_update: keep_status,
+    validate: |object, faults| validate(object, None, faults),
+    validate_update: |new, old, faults| validate(new, Some(old), faults),
+    generation: true,
+    unconditional_update: false,
+    ..Behavior::PLAIN
+};
+
+const MAX_ANNOTATIONS: usize = 20;
+const MAX_EXPRESSION: usize = 5 << 10;
+
+const COLUMNS: &[Column] = &[
+    NAME,
+    integer("Validations", "The number of expressions in this policy that something has to satisfy."),
+    column("ParamKind", "The kind of the objects that hold the parameters of this policy, if it has any."),
+    AGE,
+];
+
+fn defaults(object: &mut Object) {
+    let spec = object.map_at(&["spec"]);
+    default_value(spec, "failurePolicy", "Fail".into());
+    default_resources(spec, "matchConstraints");
+}
+
+fn validate(new: &Object, old: Option<&Object>, faults: &mut Faults) {
+    validate_policy(new, old, faults);
+    let spec = top(new, "spec");
+    let (validations, annotations) = (list(spec, "validations"), list(spec, "auditAnnotations"));
+    if validations.is_empty() && annotations.is_empty() {
+        let message = "validations or auditAnnotations must contain at least one item";
+        faults.required(&SPEC.child("validations"), message);
+        faults.required(&SPEC.child("auditAnnotations"), message);
+    }
+    let path = SPEC.child("validations");
+    for (index, validation) in validations.iter().enumerate() {
+        validate_one(faults, &path.index(index), validation);
+    }
+    let path = SPEC.child("auditAnnotations");
+    if annotations.len() > MAX_ANNOTATIONS {
+        let message = format!("must not have more than {MAX_ANNOTATIONS} auditAnnotations");
+        faults.invalid(&path, at(spec, &["auditAnnotations"]).clone(), &message);
+    }
+    let mut seen: Vec<&str> = Vec::new();
+    for (index, annotation) in annotations.iter().enumerate() {
+        let path = path.index(index);
+        let key = text(annotation, "key");
+        match new.name() {
+            "" => {
+                let message = "requires metadata.name be non-empty";
+                faults.invalid(&path.child("key"), key, message);
+            }
+            // The key stands in the audit log after the name of the policy.
+            name => qualified_name(faults, &path.child("key"), &format!("{name}/{key}")),
+        }
+        let expression = text(annotation, "valueExpression").trim();
+        let expression_path = path.child("valueExpression");
+        if expression.is_empty() {
+            faults.required(&expression_path, "valueExpression is not specified");
+        } else if expression.len() > MAX_EXPRESSION {
+            let message = format!("must not exceed {MAX_EXPRESSION} bytes in length");
+            faults.required(&expression_path, &message);
+        }
+        if seen.contains(&key) {
+            faults.duplicate(&path.child("key"), key);
+        }
+        seen.push(key);
+    }
+}
+
+fn validate_one(faults: &mut Faults, path: &Path<'_>, validation: &Value) {
+    if text(validation, "expression").trim().is_empty() {
+        faults.required(&path.child("expression"), "expression is not specified");
+    }
+    for key in ["messageExpression", "message"] {
+        let value = text(validation, key);
+        if !value.is_empty() && value.trim().is_empty() {
+            faults.invalid(&path.child(key), value, "must be non-empty if specified");
+        }
+    }
+    let message = text(validation, "message");
+    if message.trim().contains(['\n', '\r']) {
+        faults.invalid(&path.child("message"), message, "must not contain line breaks");
+    }
+    if part(validation, "reason").is_some() {
+        let reasons = &["Forbidden", "Invalid", "RequestEntityTooLarge"];
+        supported_only(faults, &path.child("reason"), text(validation, "reason"), reasons);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{created, refusals};
+    use machinery::json;
+
+    #[test]
+    fn a_policy_judges_something_by_something() {
+        assert_eq!(
+            refusals(&BEHAVIOR, json!({"spec": {"failurePolicy": "Perhaps"}})),
+            [
+                r#"spec.failurePolicy: Unsupported value: "Perhaps": supported values: "Fail", "Ignore""#,
+                "spec.matchConstraints: Required value",
+                "spec.validations: Required value: validations or auditAnnotations must contain at least one item",
+                "spec.auditAnnotations: Required value: validations or auditAnnotations must contain at least one item",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_policy_is_strict_by_default() {
+        assert_eq!(
+            created(&BEHAVIOR, json!({"spec": {"matchConstraints": {"resourceRules": [{}]}}})),
+            json!({"spec": {"failurePolicy": "Fail", "matchConstraints": {"matchPolicy": "Equivalent",
+                "namespaceSelector": {}, "objectSelector": {}, "resourceRules": [{"scope": "*"}]}}})
+        );
+    }
+}

@@ -1,0 +1,81 @@
+//! `ValidatingAdmissionPolicyBinding`: where a policy holds, and what follows from its verdict.
+
+use super::matching::default_resources;
+use super::policy::{SPEC, binding_cells, validate_binding};
+use crate::columns::{AGE, NAME, column};
+use crate::fields::{at, texts, top};
+use crate::resource::{Behavior, Column, Columns, Resource};
+use crate::rules::{supported_only, unique};
+use crate::table;
+use machinery::{Faults, Object};
+
+/// The row of `ValidatingAdmissionPolicyBinding`.
+pub fn resource() -> Resource {
+    let shape = "admissionregistration/v1.ValidatingAdmissionPolicyBinding";
+    let version = table::v1(shape, Columns::Fixed(COLUMNS, binding_cells));
+    let plural = "validatingadmissionpolicybindings";
+    super::row("ValidatingAdmissionPolicyBinding", plural, &BEHAVIOR, version)
+}
+
+static BEHAVIOR: Behavior = Behavior {
+    defaults: |object| default_resources(object.map_at(&["spec"]), "matchResources"),
+    validate,
+    validate_update: |new, _, faults| validate(new, faults),
+    generation: true,
+    unconditional_update: false,
+    ..Behavior::PLAIN
+};
+
+pub(super) const COLUMNS: &[Column] = &[
+    NAME,
+    column("PolicyName", "The name of the policy that is bound; it need not be there, or not yet."),
+    column("ParamRef", "The object that holds the parameters of the policy: its namespace and its name."),
+    AGE,
+];
+
+fn validate(object: &Object, faults: &mut Faults) {
+    validate_binding(object, faults);
+    let spec = top(object, "spec");
+    let path = SPEC.child("validationActions");
+    let actions: Vec<&str> = texts(spec, "validationActions").collect();
+    for (index, action) in actions.iter().enumerate() {
+        supported_only(faults, &path.index(index), action, &["Audit", "Deny", "Warn"]);
+    }
+    unique(faults, &path, actions.iter().copied());
+    if actions.contains(&"Deny") && actions.contains(&"Warn") {
+        let message = "must not contain both Deny and Warn (repeating the same validation failure information in the API response and headers serves no purpose)";
+        faults.invalid(&path, at(spec, &["validationActions"]).clone(), message);
+    }
+    if actions.is_empty() {
+        faults.required(&path, "");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::refusals;
+    use machinery::json;
+
+    #[test]
+    fn a_binding_names_its_policy_and_what_follows() {
+        assert_eq!(
+            refusals(&BEHAVIOR, json!({"spec": {}})),
+            ["spec.policyName: Required value", "spec.validationActions: Required value"]
+        );
+        let spec = json!({"policyName": "p", "validationActions": ["Deny", "Warn"]});
+        assert_eq!(refusals(&BEHAVIOR, json!({"spec": spec})).len(), 1);
+    }
+
+    #[test]
+    fn parameters_are_found_in_one_way() {
+        let spec = json!({"policyName": "p", "validationActions": ["Deny"], "paramRef": {}});
+        assert_eq!(
+            refusals(&BEHAVIOR, json!({"spec": spec})),
+            [
+                "spec.paramRef: Required value: one of name or selector must be specified",
+                "spec.paramRef.parameterNotFoundAction: Required value",
+            ]
+        );
+    }
+}

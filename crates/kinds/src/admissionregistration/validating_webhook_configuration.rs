@@ -1,0 +1,35 @@
+//! `ValidatingWebhookConfiguration`: who is asked over the network to judge what is to be stored.
+//!
+//! The server stores and shows these objects; this file knows nothing of the calls.
+
+use super::webhook::{cells, defaults, validate};
+use crate::columns::{AGE, NAME, integer};
+
+use crate::resource::{Behavior, Column, Columns, Resource};
+use crate::table;
+
+/// The row of `ValidatingWebhookConfiguration`.
+pub fn resource() -> Resource {
+    let shape = "admissionregistration/v1.ValidatingWebhookConfiguration";
+    super::row(
+        "ValidatingWebhookConfiguration",
+        "validatingwebhookconfigurations",
+        &BEHAVIOR,
+        table::v1(shape, Columns::Fixed(COLUMNS, cells)),
+    )
+}
+
+static BEHAVIOR: Behavior = Behavior {
+    defaults,
+    validate: |object, faults| validate(object, None, faults),
+    validate_update: |new, old, faults| validate(new, Some(old), faults),
+    generation: true,
+    unconditional_update: false,
+    ..Behavior::PLAIN
+};
+
+const COLUMNS: &[Column] = &[
+    NAME,
+    integer("Webhooks", "The number of webhooks in this configuration, each with rules of its own."),
+    AGE,
+];

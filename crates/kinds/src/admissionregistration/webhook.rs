@@ -1,0 +1,282 @@
+//! What both kinds of webhook configurations have in common.
+
+use super::matching;
+use crate::columns::age;
+use crate::fields::{at, default_value, integer, list, map_mut, maps_mut, part, text, texts, top};
+use crate::resource::Now;
+use crate::rules::{complaints, range_message, supported_only};
+use machinery::{Faults, Object, Path, Value, json, names};
+
+/// The versions of `AdmissionReview` that the server speaks.
+const REVIEWS: &[&str] = &["v1", "v1beta1"];
+
+pub(super) fn webhooks(object: &Object) -> &[Value] {
+    top(object, "webhooks").as_array().map_or(&[], Vec::as_slice)
+}
+
+pub(super) fn cells(object: &Object, now: &Now) -> Vec<Value> {
+    vec![object.name().into(), webhooks(object).len().into(), age(object, now)]
+}
+
+/// Fills in what a webhook does not say.
+pub(super) fn defaults(object: &mut Object) {
+    for hook in maps_mut(object.map_mut(), "webhooks") {
+        default_value(hook, "failurePolicy", "Fail".into());
+        default_value(hook, "timeoutSeconds", 10.into());
+        matching::defaults(hook, &["rules"]);
+        if let Some(service) =
+            map_mut(hook, "clientConfig").and_then(|config| map_mut(config, "service"))
+        {
+            default_value(service, "port", 443.into());
+        }
+    }
+}
+
+/// What is only asked of configurations that were in order before.
+struct Strictness {
+    side_effects: bool,
+    versions: bool,
+    unique_names: bool,
+}
+
+impl Strictness {
+    fn after(old: Option<&Object>) -> Self {
+        let Some(old) = old else {
+            return Self { side_effects: true, versions: true, unique_names: true };
+        };
+        let hooks = webhooks(old);
+        let names: Vec<&str> = hooks.iter().map(|hook| text(hook, "name")).collect();
+        Self {
+            side_effects: hooks
+                .iter()
+                .all(|hook| matches!(text(hook, "sideEffects"), "None" | "NoneOnDryRun")),
+            versions: hooks.iter().all(|hook| {
+                list(hook, "admissionReviewVersions").is_empty() || speaks_ours(hook)
+            }),
+            unique_names: names.iter().enumerate().all(|(at, name)| !names[..at].contains(name)),
+        }
+    }
+}
+
+fn speaks_ours(hook: &Value) -> bool {
+    texts(hook, "admissionReviewVersions").any(|version| REVIEWS.contains(&version))
+}
+
+/// Judges all webhooks of a configuration that was `old` before.
+pub(super) fn validate(new: &Object, old: Option<&Object>, faults: &mut Faults) {
+    let strictness = Strictness::after(old);
+    let path = Path::root("webhooks");
+    let mut seen: Vec<&str> = Vec::new();
+    for (index, hook) in webhooks(new).iter().enumerate() {
+        let path = path.index(index);
+        validate_hook(faults, &path, hook, &strictness);
+        let before = old.and_then(|old| webhooks(old).get(index));
+        let are_same = before.is_some_and(|it| it["matchConditions"] == hook["matchConditions"]);
+        if !are_same {
+            let conditions = list(hook, "matchConditions");
+            matching::validate_conditions(faults, &path.child("matchConditions"), conditions);
+        }
+        validate_versions(faults, &path.child("admissionReviewVersions"), hook, &strictness);
+        let name = text(hook, "name");
+        if strictness.unique_names && !name.is_empty() && seen.contains(&name) {
+            faults.duplicate(&path.child("name"), name);
+        }
+        seen.push(name);
+    }
+}
+
+fn validate_hook(faults: &mut Faults, path: &Path<'_>, hook: &Value, strictness: &Strictness) {
+    match text(hook, "name") {
+        "" => faults.required(&path.child("name"), ""),
+        name => complaints(faults, &path.child("name"), name, names::fully_qualified_name(name)),
+    }
+    let rules = path.child("rules");
+    for (index, rule) in list(hook, "rules").iter().enumerate() {
+        matching::validate_rule(faults, &rules.index(index), rule);
+    }
+    if part(hook, "failurePolicy").is_some() {
+        let policies = &["Fail", "Ignore"];
+        supported_only(faults, &path.child("failurePolicy"), text(hook, "failurePolicy"), policies);
+    }
+    matching::validate_selection(faults, path, hook);
+    let allowed: &[&str] = match strictness.side_effects {
+        true => &["None", "NoneOnDryRun"],
+        false => &["None", "NoneOnDryRun", "Some", "Unknown"],
+    };
+    let path_of_effects = path.child("sideEffects");
+    match part(hook, "sideEffects").and_then(Value::as_str) {
+        None => {
+            let message = format!("must specify one of {}", allowed.join(", "));
+            faults.required(&path_of_effects, &message);
+        }
+        Some(effects) => supported_only(faults, &path_of_effects, effects, allowed),
+    }
+    if let Some(seconds) = integer(hook, "timeoutSeconds").filter(|it| !(1..=30).contains(it)) {
+        let message = "the timeout value must be between 1 and 30 seconds";
+        faults.invalid(&path.child("timeoutSeconds"), seconds, message);
+    }
+    if part(hook, "reinvocationPolicy").is_some() {
+        let policies = &["IfNeeded", "Never"];
+        let policy = text(hook, "reinvocationPolicy");
+        supported_only(faults, &path.child("reinvocationPolicy"), policy, policies);
+    }
+    validate_client(faults, &path.child("clientConfig"), at(hook, &["clientConfig"]));
+}
+
+fn validate_client(faults: &mut Faults, path: &Path<'_>, config: &Value) {
+    match (part(config, "url"), part(config, "service")) {
+        (Some(url), None) => {
+            validate_url(faults, &path.child("url"), url.as_str().unwrap_or_default());
+        }
+        (None, Some(service)) => validate_service(faults, &path.child("service"), service),
+        _ => faults.required(path, "exactly one of url or service is required"),
+    }
+}
+
+/// `https://host/path`, and nothing else.
+fn validate_url(faults: &mut Faults, path: &Path<'_>, url: &str) {
+    const FORM: &str = "; desired format: https://host[/path]";
+    let (rest, fragment) = url.split_once('#').unwrap_or((url, ""));
+    let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let (scheme, rest) = rest.split_once(':').unwrap_or(("", rest));
+    let authority = rest.strip_prefix("//").unwrap_or_default();
+    let authority = authority.split('/').next().unwrap_or_default();
+    let (user, host) = authority.rsplit_once('@').unwrap_or(("", authority));
+    if scheme != "https" {
+        faults.invalid(path, scheme, &format!("'https' is the only allowed URL scheme{FORM}"));
+    }
+    if host.is_empty() {
+        faults.invalid(path, host, &format!("host must be specified{FORM}"));
+    }
+    if !user.is_empty() {
+        faults.invalid(path, user, "user information is not permitted in the URL");
+    }
+    if !fragment.is_empty() {
+        faults.invalid(path, fragment, "fragments are not permitted in the URL");
+    }
+    if !query.is_empty() {
+        faults.invalid(path, query, "query parameters are not permitted in the URL");
+    }
+}
+
+fn validate_service(faults: &mut Faults, path: &Path<'_>, service: &Value) {
+    // Upstream has the two in each other's place, as the order of the complaints shows.
+    for field in ["namespace", "name"] {
+        if text(service, field).is_empty() {
+            let shown = if field == "name" { "namespace" } else { "name" };
+            faults.required(&path.child(shown), "");
+        }
+    }
+    let port = integer(service, "port").unwrap_or(0);
+    if !(1..=65535).contains(&port) {
+        let message = format!("port is not valid: {}", range_message(1, 65535));
+        faults.invalid(&path.child("port"), port, &message);
+    }
+    if let Some(value) = part(service, "path").and_then(Value::as_str) {
+        validate_path(faults, &path.child("path"), value);
+    }
+}
+
+fn validate_path(faults: &mut Faults, path: &Path<'_>, value: &str) {
+    match value {
+        "" | "/" => return,
+        "//" => return faults.invalid(path, value, "segment[0] may not be empty"),
+        _ => {}
+    }
+    if !value.starts_with('/') {
+        faults.invalid(path, value, "must start with a '/'");
+    }
+    let rest = value.get(1..).unwrap_or_default();
+    let rest = rest.strip_suffix('/').unwrap_or(rest);
+    for (index, segment) in rest.split('/').enumerate() {
+        if segment.is_empty() {
+            faults.invalid(path, value, &format!("segment[{index}] may not be empty"));
+            continue;
+        }
+        for complaint in names::dns1123_subdomain(segment) {
+            faults.invalid(path, value, &format!("segment[{index}]: {complaint}"));
+        }
+    }
+}
+
+fn validate_versions(faults: &mut Faults, path: &Path<'_>, hook: &Value, strictness: &Strictness) {
+    let versions: Vec<&str> = texts(hook, "admissionReviewVersions").collect();
+    if versions.is_empty() {
+        let message = format!("must specify one of {}", REVIEWS.join(", "));
+        return faults.required(path, &message);
+    }
+    for (index, version) in versions.iter().enumerate() {
+        if versions[..index].contains(version) {
+            faults.invalid(&path.index(index), *version, "duplicate version");
+            continue;
+        }
+        complaints(faults, &path.index(index), version, names::dns1035_label(version));
+    }
+    if strictness.versions && !speaks_ours(hook) {
+        let message = format!("must include at least one of {}", REVIEWS.join(", "));
+        faults.invalid(path, json!(versions), &message);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{lines, object};
+
+    fn check(changes: Value, expected: &[&str]) {
+        let mut hook = json!({"name": "a.b.c", "sideEffects": "None", "admissionReviewVersions": ["v1"],
+            "clientConfig": {"url": "https://h/x"}});
+        for (key, value) in changes.as_object().into_iter().flatten() {
+            hook[key] = value.clone();
+        }
+        let mut faults = Faults::new();
+        validate(&object(json!({"webhooks": [hook]})), None, &mut faults);
+        assert_eq!(lines(&faults), expected);
+    }
+
+    #[test]
+    fn a_webhook_has_a_name_an_address_and_no_side_effects() {
+        check(json!({}), &[]);
+        check(
+            json!({"name": "a", "sideEffects": "Some", "clientConfig": {}, "timeoutSeconds": 31}),
+            &[
+                r#"webhooks[0].name: Invalid value: "a": should be a domain with at least three segments separated by dots"#,
+                r#"webhooks[0].sideEffects: Unsupported value: "Some": supported values: "None", "NoneOnDryRun""#,
+                "webhooks[0].timeoutSeconds: Invalid value: 31: the timeout value must be between 1 and 30 seconds",
+                "webhooks[0].clientConfig: Required value: exactly one of url or service is required",
+            ],
+        );
+    }
+
+    #[test]
+    fn an_address_is_https_and_no_more() {
+        check(
+            json!({"clientConfig": {"url": "http://u@h/x?q#f"}}),
+            &[
+                r#"webhooks[0].clientConfig.url: Invalid value: "http": 'https' is the only allowed URL scheme; desired format: https://host[/path]"#,
+                r#"webhooks[0].clientConfig.url: Invalid value: "u": user information is not permitted in the URL"#,
+                r#"webhooks[0].clientConfig.url: Invalid value: "f": fragments are not permitted in the URL"#,
+                r#"webhooks[0].clientConfig.url: Invalid value: "q": query parameters are not permitted in the URL"#,
+            ],
+        );
+    }
+
+    #[test]
+    fn a_webhook_speaks_a_version_of_ours() {
+        check(
+            json!({"admissionReviewVersions": ["v2"]}),
+            &[
+                r#"webhooks[0].admissionReviewVersions: Invalid value: ["v2"]: must include at least one of v1, v1beta1"#,
+            ],
+        );
+    }
+
+    #[test]
+    fn names_differ() {
+        let hook = json!({"name": "a.b.c", "sideEffects": "None", "admissionReviewVersions": ["v1"],
+            "clientConfig": {"service": {"name": "s", "namespace": "n", "port": 443}}});
+        let mut faults = Faults::new();
+        validate(&object(json!({"webhooks": [hook, hook]})), None, &mut faults);
+        assert_eq!(lines(&faults), [r#"webhooks[1].name: Duplicate value: "a.b.c""#]);
+    }
+}

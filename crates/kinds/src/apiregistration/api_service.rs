@@ -1,0 +1,185 @@
+//! `APIService`: who serves a version of a group.
+//!
+//! The server stores and shows these objects; this file knows nothing of what they lead to.
+
+use crate::columns::{AGE, NAME, age, column};
+use crate::fields::{at, default_value, flag, keep, list, map_mut, number, part, text, top};
+use crate::resource::{Behavior, Column, Columns, Now, Resource, Version, keep_all_but_status, keep_status};
+use crate::rules::{complaints, dns_subdomain, range_message, required, supported_only};
+use crate::table;
+use machinery::field_path::quote;
+use machinery::{Faults, Object, Path, Value, json, names};
+
+/// The row of `APIService`.
+pub fn resource() -> Resource {
+    let version = Version {
+        status: true,
+        ..table::v1("apiregistration/v1.APIService", Columns::Fixed(COLUMNS, cells))
+    };
+    Resource {
+        namespaced: false,
+        categories: vec!["api-extensions".to_owned()],
+        prefix: "/registry/apiregistration.k8s.io/apiservices".to_owned(),
+        ..table::row("apiregistration.k8s.io", "APIService", "apiservices", &BEHAVIOR, version)
+    }
+}
+
+static BEHAVIOR: Behavior = Behavior {
+    defaults,
+    prepare_create,
+    prepare_update: keep_status,
+    prepare_status,
+    validate,
+    validate_update: |new, _, faults| validate(new, faults),
+    validate_status,
+    validate_name: names::path_segment,
+    unconditional_update: false,
+    ..Behavior::PLAIN
+};
+
+static SPEC: Path<'static> = Path::root("spec");
+
+const COLUMNS: &[Column] = &[
+    NAME,
+    column("Service", "The reference to the service that hosts this API endpoint."),
+    column("Available", "Whether this service is available."),
+    AGE,
+];
+
+fn cells(object: &Object, now: &Now) -> Vec<Value> {
+    let service = part(top(object, "spec"), "service").map_or("Local".to_owned(), |service| {
+        format!("{}/{}", text(service, "namespace"), text(service, "name"))
+    });
+    let conditions = list(top(object, "status"), "conditions");
+    let available = conditions.iter().find(|it| text(it, "type") == "Available");
+    let available = available.map_or("Unknown".to_owned(), |condition| {
+        match (text(condition, "status"), text(condition, "reason")) {
+            (status @ "True", _) | (status, "") => status.to_owned(),
+            (status, reason) => format!("{status} ({reason})"),
+        }
+    });
+    vec![object.name().into(), service.into(), available.into(), age(object, now)]
+}
+
+fn defaults(object: &mut Object) {
+    if let Some(service) = map_mut(object.map_at(&["spec"]), "service") {
+        default_value(service, "port", 443.into());
+    }
+}
+
+/// What the server serves by itself is there.
+fn prepare_create(object: &mut Object) {
+    object.map_mut().remove("status");
+    if part(top(object, "spec"), "service").is_none() {
+        let now = object.meta_text("creationTimestamp").to_owned();
+        let condition = json!({"type": "Available", "status": "True", "lastTransitionTime": now,
+            "reason": "Local", "message": "Local APIServices are always available"});
+        object.map_mut().insert("status".to_owned(), json!({"conditions": [condition]}));
+    }
+}
+
+/// A status comes without labels, annotations and the like.
+fn prepare_status(new: &mut Object, old: &Object) {
+    keep_all_but_status(new, old);
+    let mut metadata = Object::new(new.metadata().cloned().unwrap_or_default());
+    let stored = Object::new(old.metadata().cloned().unwrap_or_default());
+    for key in ["labels", "annotations", "finalizers", "ownerReferences"] {
+        keep(&mut metadata, &stored, key);
+    }
+    new.map_mut().insert("metadata".to_owned(), metadata.into_value());
+}
+
+fn validate(object: &Object, faults: &mut Faults) {
+    let spec = top(object, "spec");
+    let (group, version) = (text(spec, "group"), text(spec, "version"));
+    let name = format!("{version}.{group}");
+    if object.name() != name && names::path_segment(object.name()).is_empty() {
+        let path = Path::root("metadata");
+        let message = format!(r#"must be `spec.version+"."+spec.group`: {}"#, quote(&name));
+        faults.invalid(&path.child("name"), object.name(), &message);
+    }
+    if !group.is_empty() {
+        dns_subdomain(faults, &SPEC.child("group"), group);
+    } else if version != "v1" {
+        let message = "only v1 may have an empty group and it better be legacy kube";
+        faults.required(&SPEC.child("group"), message);
+    }
+    complaints(faults, &SPEC.child("version"), version, names::dns1035_label(version));
+    for (key, max) in [("groupPriorityMinimum", 20000), ("versionPriority", 1000)] {
+        let value = number(spec, key);
+        if value <= 0 || value > max {
+            let message = format!("must be positive and less than {max}");
+            faults.invalid(&SPEC.child(key), value, &message);
+        }
+    }
+    validate_service(faults, spec);
+}
+
+fn validate_service(faults: &mut Faults, spec: &Value) {
+    let bundle = text(spec, "caBundle");
+    let is_insecure = flag(spec, "insecureSkipTLSVerify");
+    let insecure = SPEC.child("insecureSkipTLSVerify");
+    let Some(service) = part(spec, "service") else {
+        if !bundle.is_empty() {
+            let shown = format!("{} bytes", bundle.trim_end_matches('=').len() * 3 / 4);
+            let message = "local APIServices may not have a caBundle";
+            faults.invalid(&SPEC.child("caBundle"), shown, message);
+        }
+        if is_insecure {
+            let message = "local APIServices may not have insecureSkipTLSVerify";
+            faults.invalid(&insecure, true, message);
+        }
+        return;
+    };
+    let path = SPEC.child("service");
+    required(faults, &path.child("namespace"), text(service, "namespace"));
+    required(faults, &path.child("name"), text(service, "name"));
+    let port = number(service, "port");
+    if !(1..=65535).contains(&port) {
+        let message = format!("port is not valid: {}", range_message(1, 65535));
+        faults.invalid(&path.child("port"), port, &message);
+    }
+    if is_insecure && !bundle.is_empty() {
+        faults.invalid(&insecure, true, "may not be true if caBundle is present");
+    }
+}
+
+fn validate_status(new: &Object, _: &Object, faults: &mut Faults) {
+    let path = Path::root("status");
+    let path = path.child("conditions");
+    let conditions = at(top(new, "status"), &["conditions"]).as_array();
+    for (index, condition) in conditions.into_iter().flatten().enumerate() {
+        let statuses = &["True", "False", "Unknown"];
+        let status = text(condition, "status");
+        supported_only(faults, &path.index(index).child("status"), status, statuses);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{created, object, refusals};
+
+    fn service(name: &str) -> Value {
+        json!({"metadata": {"name": name, "creationTimestamp": "2024-05-06T07:08:09Z"},
+            "spec": {"group": "g.io", "version": "v1", "groupPriorityMinimum": 1, "versionPriority": 1}})
+    }
+
+    #[test]
+    fn the_name_says_version_and_group() {
+        assert_eq!(refusals(&BEHAVIOR, service("v1.g.io")), Vec::<String>::new());
+        assert_eq!(
+            refusals(&BEHAVIOR, service("x")),
+            [
+                r#"metadata.name: Invalid value: "x": must be `spec.version+"."+spec.group`: "v1.g.io""#
+            ]
+        );
+    }
+
+    #[test]
+    fn what_the_server_serves_is_available() {
+        let service = object(created(&BEHAVIOR, service("v1.g.io")));
+        let cells = cells(&service, &Now { unix_seconds: 0 });
+        assert_eq!(cells[..3], ["v1.g.io", "Local", "True"].map(Value::from));
+    }
+}

@@ -1,0 +1,112 @@
+//! `ControllerRevision`: what a stateful set or a daemon set looked like once, to go back to.
+
+use crate::columns::{AGE, NAME, age, column};
+use crate::fields::{flag, list, text, top};
+use crate::resource::{Behavior, Column, Columns, Now, Resource};
+use crate::rules::{at_least_zero, immutable};
+use crate::table;
+use machinery::{Faults, GroupKind, GroupVersion, Object, Path, Value};
+
+/// The row of `ControllerRevision`.
+pub fn resource() -> Resource {
+    table::row(
+        "apps",
+        "ControllerRevision",
+        "controllerrevisions",
+        &BEHAVIOR,
+        table::v1("apps/v1.ControllerRevision", Columns::Fixed(COLUMNS, cells)),
+    )
+}
+
+static BEHAVIOR: Behavior = Behavior { validate, validate_update, ..Behavior::PLAIN };
+
+const COLUMNS: &[Column] = &[
+    NAME,
+    column("Controller", "Controller of the object"),
+    column("Revision", "The number of the state, which is greater than those of earlier states."),
+    AGE,
+];
+
+fn cells(revision: &Object, now: &Now) -> Vec<Value> {
+    vec![
+        revision.name().into(),
+        controller(revision).into(),
+        number(revision).into(),
+        age(revision, now),
+    ]
+}
+
+/// The owner that manages the object, `statefulset.apps/a`.
+fn controller(revision: &Object) -> String {
+    let owners = list(top(revision, "metadata"), "ownerReferences");
+    let Some(owner) = owners.iter().find(|owner| flag(owner, "controller")) else {
+        return "<none>".to_owned();
+    };
+    let group = text(owner, "apiVersion").parse::<GroupVersion>().unwrap_or_default().group;
+    let kind = GroupKind::new(&group, text(owner, "kind")).to_string().to_lowercase();
+    format!("{kind}/{}", text(owner, "name"))
+}
+
+fn number(revision: &Object) -> i64 {
+    top(revision, "revision").as_i64().unwrap_or(0)
+}
+
+fn validate(revision: &Object, faults: &mut Faults) {
+    at_least_zero(faults, &Path::root("revision"), number(revision));
+    match top(revision, "data") {
+        Value::Object(_) => {}
+        Value::Null => faults.required(&Path::root("data"), "data is mandatory"),
+        _ => faults.required(&Path::root("data"), "data must be a valid JSON object"),
+    }
+}
+
+fn validate_update(new: &Object, old: &Object, faults: &mut Faults) {
+    at_least_zero(faults, &Path::root("revision"), number(new));
+    immutable(faults, &Path::root("data"), top(new, "data"), top(old, "data"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{object, refusals, refusals_of_update};
+    use machinery::json;
+
+    #[test]
+    fn a_revision_holds_an_object() {
+        assert_eq!(refusals(&BEHAVIOR, json!({"data": {}})), Vec::<String>::new());
+        assert_eq!(
+            refusals(&BEHAVIOR, json!({"revision": -1})),
+            [
+                "revision: Invalid value: -1: must be greater than or equal to 0",
+                "data: Required value: data is mandatory",
+            ]
+        );
+        assert_eq!(
+            refusals(&BEHAVIOR, json!({"data": [1]})),
+            ["data: Required value: data must be a valid JSON object"]
+        );
+    }
+
+    #[test]
+    fn the_past_does_not_change() {
+        assert_eq!(
+            refusals_of_update(&BEHAVIOR, json!({"data": {"a": 2}}), json!({"data": {"a": 1}})),
+            [r#"data: Invalid value: {"a":2}: field is immutable"#]
+        );
+        let renumbered = json!({"data": {"a": 1}, "revision": 2});
+        assert_eq!(
+            refusals_of_update(&BEHAVIOR, renumbered, json!({"data": {"a": 1}})),
+            Vec::<String>::new()
+        );
+    }
+
+    #[test]
+    fn the_table_names_the_controller() {
+        let revision = object(json!({"metadata": {"name": "r", "ownerReferences": [
+            {"apiVersion": "v1", "kind": "Pod", "name": "p"},
+            {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "s", "controller": true}]},
+            "revision": 3}));
+        let expected = [json!("r"), json!("statefulset.apps/s"), json!(3)];
+        assert_eq!(cells(&revision, &Now { unix_seconds: 0 })[..3], expected);
+    }
+}

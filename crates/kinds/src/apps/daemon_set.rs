@@ -1,0 +1,285 @@
+//! `DaemonSet`: one pod on every node that fits.
+//!
+//! The generation of its template is kept in an annotation, which is all that is left of a field
+//! of earlier versions: it starts at 1 and counts the changes of the template, whoever says what.
+
+use super::rollout;
+use crate::columns::{AGE, NAME, age, column, integer, selector};
+use crate::core::go_struct;
+use crate::fields::{at, default_text, default_value, map_mut, number, part, same, text, top};
+use crate::resource::{
+    Behavior, Column, Columns, Now, Resource, Version, keep_all_but_status, keep_status,
+};
+use crate::rules::{at_least_zero, at_most_all, count_or_percent, label_selector};
+use crate::table;
+use crate::workload::columns::{CONTAINERS, IMAGES, SELECTOR, containers, labels};
+use crate::workload::{self, SPEC, counters};
+use machinery::{Faults, Map, Object, Path, Value, json};
+
+const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+
+/// The row of `DaemonSet`.
+pub fn resource() -> Resource {
+    let version =
+        Version { status: true, ..table::v1("apps/v1.DaemonSet", Columns::Fixed(COLUMNS, cells)) };
+    Resource {
+        short_names: vec!["ds".to_owned()],
+        categories: vec!["all".to_owned()],
+        ..table::row("apps", "DaemonSet", "daemonsets", &BEHAVIOR, version)
+    }
+}
+
+static BEHAVIOR: Behavior = Behavior {
+    defaults,
+    prepare_create,
+    prepare_update,
+    prepare_status: |new, old| {
+        keep_all_but_status(new, old);
+        set_template_generation(new, template_generation(old));
+    },
+    validate,
+    validate_update: |new, old, faults| {
+        workload::validate_same_selector(faults, new, old);
+        validate(new, faults);
+    },
+    validate_status,
+    generation: true,
+    warnings: workload::warnings_of_template,
+    update_warnings: Some(update_warnings),
+    ..Behavior::PLAIN
+};
+
+const COLUMNS: &[Column] = &[
+    NAME,
+    integer("Desired", "On how many nodes there should be a pod, those that have one among them."),
+    integer("Current", "On how many of the nodes that should have a pod there is at least one."),
+    integer("Ready", "On how many of the nodes that should have a pod one of them is ready."),
+    integer("Up-to-date", "On how many nodes there is a pod that the present template has made."),
+    integer("Available", "On how many nodes a pod has been ready for as long as the set asks for."),
+    column("Node Selector", "The labels that a node must have in order to get a pod of the set."),
+    AGE,
+    CONTAINERS,
+    IMAGES,
+    SELECTOR,
+];
+
+fn cells(set: &Object, now: &Now) -> Vec<Value> {
+    let (spec, status) = (top(set, "spec"), top(set, "status"));
+    let [names, images] = containers(at(spec, &["template"]));
+    vec![
+        set.name().into(),
+        number(status, "desiredNumberScheduled").into(),
+        number(status, "currentNumberScheduled").into(),
+        number(status, "numberReady").into(),
+        number(status, "updatedNumberScheduled").into(),
+        number(status, "numberAvailable").into(),
+        labels(at(spec, &["template", "spec"]), "nodeSelector"),
+        age(set, now),
+        names,
+        images,
+        selector(at(spec, &["selector"])).into(),
+    ]
+}
+
+fn defaults(set: &mut Object) {
+    let spec = set.map_at(&["spec"]);
+    workload::template_defaults(spec);
+    default_value(spec, "updateStrategy", json!({}));
+    if let Some(strategy) = map_mut(spec, "updateStrategy") {
+        strategy_defaults(strategy);
+    }
+    default_value(spec, "revisionHistoryLimit", 10.into());
+}
+
+fn strategy_defaults(strategy: &mut Map<String, Value>) {
+    default_text(strategy, "type", "RollingUpdate");
+    if strategy["type"] != "RollingUpdate" {
+        return;
+    }
+    default_value(strategy, "rollingUpdate", json!({}));
+    if let Some(rolling) = map_mut(strategy, "rollingUpdate") {
+        default_value(rolling, "maxUnavailable", 1.into());
+        default_value(rolling, "maxSurge", 0.into());
+    }
+}
+
+fn prepare_create(set: &mut Object) {
+    workload::reset_status(
+        set,
+        json!({"currentNumberScheduled": 0, "numberMisscheduled": 0, "desiredNumberScheduled": 0,
+            "numberReady": 0}),
+    );
+    set_template_generation(set, template_generation(set).max(1));
+}
+
+fn prepare_update(new: &mut Object, old: &Object) {
+    keep_status(new, old);
+    let template = |set| at(top(set, "spec"), &["template"]);
+    let changes = i64::from(!same(template(new), template(old)));
+    set_template_generation(new, template_generation(old) + changes);
+}
+
+fn template_generation(set: &Object) -> i64 {
+    set.annotation(TEMPLATE_GENERATION).and_then(|text| text.parse().ok()).unwrap_or(0)
+}
+
+fn set_template_generation(set: &mut Object, generation: i64) {
+    let annotations = set.map_at(&["metadata", "annotations"]);
+    annotations.insert(TEMPLATE_GENERATION.to_owned(), generation.to_string().into());
+}
+
+fn validate(set: &Object, faults: &mut Faults) {
+    let spec = top(set, "spec");
+    let (chosen, template) = (at(spec, &["selector"]), at(spec, &["template"]));
+    label_selector(faults, &SPEC.child("selector"), chosen);
+    let path = SPEC.child("template");
+    if let Some(selector) = workload::selector_of(spec) {
+        workload::validate_match(faults, &path, &selector, workload::template_labels(spec));
+    }
+    if !chosen.is_null() {
+        workload::refuse_empty_selector(faults, chosen, "daemonset");
+    }
+    workload::validate_pods(faults, &path, template, "DaemonSet");
+    at_least_zero(faults, &SPEC.child("minReadySeconds"), number(spec, "minReadySeconds"));
+    validate_strategy(faults, &SPEC.child("updateStrategy"), at(spec, &["updateStrategy"]));
+    let limit = number(spec, "revisionHistoryLimit");
+    at_least_zero(faults, &SPEC.child("revisionHistoryLimit"), limit);
+}
+
+fn validate_strategy(faults: &mut Faults, path: &Path<'_>, strategy: &Value) {
+    let rolling_path = path.child("rollingUpdate");
+    match (text(strategy, "type"), part(strategy, "rollingUpdate")) {
+        ("OnDelete", _) => {}
+        ("RollingUpdate", None) => faults.required(&rolling_path, ""),
+        ("RollingUpdate", Some(rolling)) => validate_rolling(faults, &rolling_path, rolling),
+        _ => {
+            let supported = &["RollingUpdate", "OnDelete"];
+            go_struct::not_supported(faults, path, "DaemonSetUpdateStrategy", strategy, supported);
+        }
+    }
+}
+
+/// A node has one pod too many for a while, or none, but not both.
+fn validate_rolling(faults: &mut Faults, path: &Path<'_>, rolling: &Value) {
+    let (unavailable, surge) = (at(rolling, &["maxUnavailable"]), at(rolling, &["maxSurge"]));
+    let (unavailable_path, surge_path) = (path.child("maxUnavailable"), path.child("maxSurge"));
+    count_or_percent(faults, &unavailable_path, unavailable);
+    count_or_percent(faults, &surge_path, surge);
+    at_most_all(faults, &unavailable_path, unavailable);
+    at_most_all(faults, &surge_path, surge);
+    match (rollout::is_zero(unavailable), rollout::is_zero(surge)) {
+        (false, false) => {
+            let message = "may not be set when maxUnavailable is non-zero";
+            faults.invalid(&surge_path, surge.clone(), message);
+        }
+        (true, true) => faults.required(&unavailable_path, "cannot be 0 when maxSurge is 0"),
+        _ => {}
+    }
+}
+
+fn validate_status(new: &Object, old: &Object, faults: &mut Faults) {
+    let status = top(new, "status");
+    counters::not_negative(
+        faults,
+        status,
+        &[
+            "currentNumberScheduled",
+            "numberMisscheduled",
+            "desiredNumberScheduled",
+            "numberReady",
+            "observedGeneration",
+            "updatedNumberScheduled",
+            "numberAvailable",
+            "numberUnavailable",
+            "collisionCount",
+        ],
+    );
+    counters::collisions_only_grow(faults, status, top(old, "status"));
+}
+
+fn update_warnings(new: &Object, old: &Object) -> Vec<String> {
+    if template_generation(new) == template_generation(old) {
+        return Vec::new();
+    }
+    workload::warnings_of_template(new)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{created, defaulted, object, refusals};
+
+    fn set(strategy: Value) -> Value {
+        json!({"metadata": {"name": "a"}, "spec": {"selector": {"matchLabels": {"app": "a"}},
+            "updateStrategy": strategy, "template": {"metadata": {"labels": {"app": "a"}},
+                "spec": {"containers": [{"name": "c", "image": "i"}]}}}})
+    }
+
+    #[test]
+    fn the_generation_of_the_template_counts_its_changes_only() {
+        let old = object(created(&BEHAVIOR, set(json!({}))));
+        assert_eq!(old.annotation(TEMPLATE_GENERATION), Some("1"));
+        let mut new = object(defaulted(&BEHAVIOR, set(json!({"type": "OnDelete"}))));
+        prepare_update(&mut new, &old);
+        assert_eq!(new.annotation(TEMPLATE_GENERATION), Some("1"));
+        let mut changed = set(json!({}));
+        changed["metadata"]["annotations"] = json!({TEMPLATE_GENERATION: "7"});
+        changed["spec"]["template"]["spec"]["containers"][0]["image"] = "j".into();
+        let mut new = object(defaulted(&BEHAVIOR, changed));
+        prepare_update(&mut new, &old);
+        assert_eq!(new.annotation(TEMPLATE_GENERATION), Some("2"));
+        let mut new = object(json!({"status": {"numberReady": 1}}));
+        (BEHAVIOR.prepare_status)(&mut new, &old);
+        assert_eq!(new.annotation(TEMPLATE_GENERATION), Some("1"));
+    }
+
+    #[test]
+    fn a_node_has_too_many_pods_or_too_few() {
+        let rolling = |unavailable: Value, surge: Value| {
+            refusals(
+                &BEHAVIOR,
+                set(json!({"rollingUpdate": {"maxUnavailable": unavailable, "maxSurge": surge}})),
+            )
+        };
+        assert_eq!(rolling(json!(0), json!("10%")), Vec::<String>::new());
+        assert_eq!(
+            rolling(json!(1), json!(1)),
+            [
+                "spec.updateStrategy.rollingUpdate.maxSurge: Invalid value: 1: may not be set when maxUnavailable is non-zero"
+            ]
+        );
+        assert_eq!(
+            rolling(json!(0), json!(0)),
+            [
+                "spec.updateStrategy.rollingUpdate.maxUnavailable: Required value: cannot be 0 when maxSurge is 0"
+            ]
+        );
+    }
+
+    #[test]
+    fn strategies_and_selectors_are_judged() {
+        assert_eq!(
+            refusals(&BEHAVIOR, set(json!({"type": "Odd"}))),
+            [
+                r#"spec.updateStrategy: Unsupported value: {"Type":"Odd","RollingUpdate":null}: supported values: "RollingUpdate", "OnDelete""#
+            ]
+        );
+        let mut empty = set(json!({}));
+        empty["spec"]["selector"] = json!({});
+        assert_eq!(
+            refusals(&BEHAVIOR, empty),
+            ["spec.selector: Invalid value: {}: empty selector is invalid for daemonset"]
+        );
+    }
+
+    #[test]
+    fn the_table_counts_nodes() {
+        let mut set = set(json!({}));
+        set["status"] = json!({"desiredNumberScheduled": 3, "currentNumberScheduled": 2});
+        set["spec"]["template"]["spec"]["nodeSelector"] = json!({"os": "linux"});
+        let mut cells = cells(&object(set), &Now { unix_seconds: 0 });
+        cells.remove(7);
+        let expected = json!(["a", 3, 2, 0, 0, 0, "os=linux", "c", "i", "app=a"]);
+        assert_eq!(Value::from(cells), expected);
+    }
+}

@@ -1,0 +1,192 @@
+//! `Deployment`: pods of one version, exchanged for those of the next one little by little.
+
+use super::rollout;
+use crate::columns::{AGE, NAME, age, column};
+use crate::core::go_struct;
+use crate::fields::{
+    at, default_text, default_value, integer, map_mut, number, part, same, text, top,
+};
+use crate::resource::{
+    Behavior, Column, Columns, Now, Resource, Version, keep_all_but_status, keep_status,
+};
+use crate::rules::{at_least_zero, at_most_all, count_or_percent};
+use crate::table;
+use crate::workload::columns::{CONTAINERS, IMAGES, SELECTOR, containers};
+use crate::workload::{self, SPEC, counters};
+use machinery::selector::LabelSelector;
+use machinery::{Faults, Map, Object, Path, Value, json};
+
+/// The row of `Deployment`.
+pub fn resource() -> Resource {
+    let version = Version {
+        status: true,
+        scale: Some(workload::scale()),
+        ..table::v1("apps/v1.Deployment", Columns::Fixed(COLUMNS, cells))
+    };
+    Resource {
+        short_names: vec!["deploy".to_owned()],
+        categories: vec!["all".to_owned()],
+        ..table::row("apps", "Deployment", "deployments", &BEHAVIOR, version)
+    }
+}
+
+static BEHAVIOR: Behavior = Behavior {
+    defaults,
+    prepare_create: |deployment| workload::reset_status(deployment, json!({})),
+    prepare_update,
+    prepare_status,
+    validate,
+    validate_update,
+    validate_status,
+    generation: true,
+    warnings: workload::warnings,
+    update_warnings: Some(workload::update_warnings),
+    ..Behavior::PLAIN
+};
+
+const COLUMNS: &[Column] = &[
+    NAME,
+    column("Ready", "Number of the pod with ready state"),
+    column(
+        "Up-to-date",
+        "How many pods are of the version that the deployment's template asks for.",
+    ),
+    column("Available", "How many pods have been ready for as long as the deployment asks for."),
+    AGE,
+    CONTAINERS,
+    IMAGES,
+    SELECTOR,
+];
+
+fn cells(deployment: &Object, now: &Now) -> Vec<Value> {
+    let (spec, status) = (top(deployment, "spec"), top(deployment, "status"));
+    let [names, images] = containers(at(spec, &["template"]));
+    let selector = LabelSelector::from_value(at(spec, &["selector"]));
+    vec![
+        deployment.name().into(),
+        format!("{}/{}", number(status, "readyReplicas"), number(spec, "replicas")).into(),
+        number(status, "updatedReplicas").into(),
+        number(status, "availableReplicas").into(),
+        age(deployment, now),
+        names,
+        images,
+        selector.map_or_else(|_| "<invalid>".to_owned(), |selector| selector.to_string()).into(),
+    ]
+}
+
+fn defaults(deployment: &mut Object) {
+    let spec = deployment.map_at(&["spec"]);
+    default_value(spec, "replicas", 1.into());
+    workload::template_defaults(spec);
+    default_value(spec, "strategy", json!({}));
+    if let Some(strategy) = map_mut(spec, "strategy") {
+        strategy_defaults(strategy);
+    }
+    default_value(spec, "revisionHistoryLimit", 10.into());
+    default_value(spec, "progressDeadlineSeconds", 600.into());
+}
+
+fn strategy_defaults(strategy: &mut Map<String, Value>) {
+    default_text(strategy, "type", "RollingUpdate");
+    if strategy["type"] != "RollingUpdate" {
+        return;
+    }
+    default_value(strategy, "rollingUpdate", json!({}));
+    if let Some(rolling) = map_mut(strategy, "rollingUpdate") {
+        default_value(rolling, "maxUnavailable", "25%".into());
+        default_value(rolling, "maxSurge", "25%".into());
+    }
+}
+
+fn prepare_update(new: &mut Object, old: &Object) {
+    keep_status(new, old);
+    // Annotations are copied to the replica sets, so that a change of them is work as well.
+    let annotations = |deployment| at(top(deployment, "metadata"), &["annotations"]);
+    if !same(annotations(new), annotations(old)) {
+        new.set_meta("generation", old.generation() + 1);
+    }
+}
+
+fn prepare_status(new: &mut Object, old: &Object) {
+    keep_all_but_status(new, old);
+    match old.metadata().and_then(|metadata| metadata.get("labels")) {
+        Some(labels) => new.set_meta("labels", labels.clone()),
+        None => drop(new.remove_meta("labels")),
+    }
+}
+
+fn validate(deployment: &Object, faults: &mut Faults) {
+    let spec = top(deployment, "spec");
+    at_least_zero(faults, &SPEC.child("replicas"), number(spec, "replicas"));
+    super::replica_set::validate_pods(faults, spec);
+    validate_strategy(faults, &SPEC.child("strategy"), at(spec, &["strategy"]));
+    for field in ["minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"] {
+        at_least_zero(faults, &SPEC.child(field), number(spec, field));
+    }
+    let deadline = integer(spec, "progressDeadlineSeconds");
+    if let Some(seconds) = deadline.filter(|it| *it <= number(spec, "minReadySeconds")) {
+        let path = SPEC.child("progressDeadlineSeconds");
+        faults.invalid(&path, seconds, "must be greater than minReadySeconds");
+    }
+}
+
+fn validate_strategy(faults: &mut Faults, path: &Path<'_>, strategy: &Value) {
+    let rolling_path = path.child("rollingUpdate");
+    match (text(strategy, "type"), part(strategy, "rollingUpdate")) {
+        ("Recreate", None) => {}
+        ("Recreate", Some(_)) => {
+            let message = "may not be specified when strategy `type` is 'Recreate'";
+            faults.forbidden(&rolling_path, message);
+        }
+        ("RollingUpdate", None) => {
+            faults.required(&rolling_path, "this should be defaulted and never be nil");
+        }
+        ("RollingUpdate", Some(rolling)) => validate_rolling(faults, &rolling_path, rolling),
+        _ => {
+            let supported = &["Recreate", "RollingUpdate"];
+            go_struct::not_supported(faults, path, "DeploymentStrategy", strategy, supported);
+        }
+    }
+}
+
+fn validate_rolling(faults: &mut Faults, path: &Path<'_>, rolling: &Value) {
+    let (unavailable, surge) = (at(rolling, &["maxUnavailable"]), at(rolling, &["maxSurge"]));
+    let unavailable_path = path.child("maxUnavailable");
+    count_or_percent(faults, &unavailable_path, unavailable);
+    count_or_percent(faults, &path.child("maxSurge"), surge);
+    if rollout::is_zero(unavailable) && rollout::is_zero(surge) {
+        let message = "may not be 0 when `maxSurge` is 0";
+        faults.invalid(&unavailable_path, unavailable.clone(), message);
+    }
+    at_most_all(faults, &unavailable_path, unavailable);
+}
+
+fn validate_update(new: &Object, old: &Object, faults: &mut Faults) {
+    validate(new, faults);
+    workload::validate_same_selector(faults, new, old);
+}
+
+fn validate_status(new: &Object, old: &Object, faults: &mut Faults) {
+    let status = top(new, "status");
+    counters::not_negative(
+        faults,
+        status,
+        &[
+            "observedGeneration",
+            "replicas",
+            "updatedReplicas",
+            "readyReplicas",
+            "availableReplicas",
+            "unavailableReplicas",
+            "terminatingReplicas",
+            "collisionCount",
+        ],
+    );
+    let parts = &["updatedReplicas", "readyReplicas", "availableReplicas"];
+    counters::at_most_replicas(faults, status, parts);
+    counters::available_are_ready(faults, status, "cannot be greater than readyReplicas");
+    counters::collisions_only_grow(faults, status, top(old, "status"));
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,155 @@
+use super::*;
+use crate::testing::{created, defaulted, lines, object, refusals, refusals_of_update};
+
+fn spec() -> Value {
+    json!({"selector": {"matchLabels": {"app": "a"}}, "template": {
+        "metadata": {"labels": {"app": "a"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}})
+}
+
+/// The spec of a plain deployment with one field set.
+fn with(field: &str, value: Value) -> Value {
+    let mut spec = spec();
+    spec[field] = value;
+    json!({"metadata": {"name": "a"}, "spec": spec})
+}
+
+#[test]
+fn a_deployment_rolls_by_a_quarter_unless_it_says_otherwise() {
+    let strategy =
+        |spec: Value| defaulted(&BEHAVIOR, json!({"spec": spec}))["spec"]["strategy"].clone();
+    assert_eq!(
+        strategy(json!({})),
+        json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "25%", "maxSurge": "25%"}})
+    );
+    assert_eq!(
+        strategy(json!({"strategy": {"rollingUpdate": {"maxSurge": 0}}}))["rollingUpdate"],
+        json!({"maxUnavailable": "25%", "maxSurge": 0})
+    );
+    assert_eq!(strategy(json!({"strategy": {"type": "Recreate"}})), json!({"type": "Recreate"}));
+}
+
+#[test]
+fn a_creator_does_not_set_the_status() {
+    let deployment = created(&BEHAVIOR, json!({"spec": spec(), "status": {"replicas": 7}}));
+    assert_eq!(deployment["status"], json!({}));
+}
+
+#[test]
+fn without_a_spec_there_is_little_to_deploy() {
+    assert_eq!(
+        refusals(&BEHAVIOR, json!({})),
+        [
+            "spec.selector: Required value",
+            "spec.template.metadata.labels: Invalid value: null: `selector` does not match template `labels`",
+            "spec.template.spec.containers: Required value",
+        ]
+    );
+}
+
+#[test]
+fn a_rollout_must_be_able_to_move() {
+    let strategy = |rolling: Value| with("strategy", json!({"rollingUpdate": rolling}));
+    assert_eq!(
+        refusals(&BEHAVIOR, strategy(json!({"maxSurge": "0%", "maxUnavailable": 0}))),
+        [
+            "spec.strategy.rollingUpdate.maxUnavailable: Invalid value: 0: may not be 0 when `maxSurge` is 0"
+        ]
+    );
+    assert_eq!(
+        refusals(&BEHAVIOR, strategy(json!({"maxSurge": "200%", "maxUnavailable": "101%"}))),
+        [
+            r#"spec.strategy.rollingUpdate.maxUnavailable: Invalid value: "101%": must not be greater than 100%"#
+        ]
+    );
+}
+
+#[test]
+fn strategies_are_judged() {
+    assert_eq!(
+        refusals(&BEHAVIOR, with("strategy", json!({"type": "Odd"}))),
+        [
+            r#"spec.strategy: Unsupported value: {"Type":"Odd","RollingUpdate":null}: supported values: "Recreate", "RollingUpdate""#
+        ]
+    );
+    let recreate = json!({"type": "Recreate", "rollingUpdate": {"maxSurge": 1}});
+    assert_eq!(
+        refusals(&BEHAVIOR, with("strategy", recreate)),
+        [
+            "spec.strategy.rollingUpdate: Forbidden: may not be specified when strategy `type` is 'Recreate'"
+        ]
+    );
+}
+
+#[test]
+fn the_deadline_is_later_than_readiness() {
+    assert_eq!(
+        refusals(&BEHAVIOR, with("minReadySeconds", json!(600))),
+        ["spec.progressDeadlineSeconds: Invalid value: 600: must be greater than minReadySeconds"]
+    );
+    assert_eq!(
+        refusals(&BEHAVIOR, with("revisionHistoryLimit", json!(-1))),
+        ["spec.revisionHistoryLimit: Invalid value: -1: must be greater than or equal to 0"]
+    );
+}
+
+#[test]
+fn the_selector_stays() {
+    let mut new = json!({"spec": spec()});
+    new["spec"]["selector"] = json!({"matchExpressions": [{"key": "app", "operator": "Exists"}]});
+    assert_eq!(
+        refusals_of_update(&BEHAVIOR, new, json!({"spec": spec()})),
+        [
+            r#"spec.selector: Invalid value: {"matchExpressions":[{"key":"app","operator":"Exists"}]}: field is immutable"#
+        ]
+    );
+}
+
+#[test]
+fn new_annotations_are_a_new_generation() {
+    let old = object(json!({"metadata": {"generation": 3}}));
+    let mut new = object(json!({"metadata": {"generation": 3, "labels": {"a": "b"}}}));
+    prepare_update(&mut new, &old);
+    assert_eq!(new.generation(), 3);
+    let mut new = object(json!({"metadata": {"generation": 3, "annotations": {"a": "b"}}}));
+    prepare_update(&mut new, &old);
+    assert_eq!(new.generation(), 4);
+}
+
+#[test]
+fn a_status_changes_neither_spec_nor_labels() {
+    let old = object(json!({"metadata": {"name": "a"}, "spec": {"replicas": 1}}));
+    let mut new = object(json!({"metadata": {"name": "a", "labels": {"x": "y"}},
+        "spec": {"replicas": 2}, "status": {"replicas": 1}}));
+    prepare_status(&mut new, &old);
+    assert_eq!(
+        new.into_value(),
+        json!({"metadata": {"name": "a"}, "spec": {"replicas": 1}, "status": {"replicas": 1}})
+    );
+}
+
+#[test]
+fn a_status_adds_up() {
+    let status = |status: Value| object(json!({"status": status}));
+    let mut faults = Faults::new();
+    let new = status(json!({"replicas": -1, "readyReplicas": 3, "collisionCount": 1}));
+    validate_status(&new, &status(json!({"collisionCount": 2})), &mut faults);
+    assert_eq!(
+        lines(&faults),
+        [
+            "status.replicas: Invalid value: -1: must be greater than or equal to 0",
+            "status.updatedReplicas: Invalid value: 0: cannot be greater than status.replicas",
+            "status.readyReplicas: Invalid value: 3: cannot be greater than status.replicas",
+            "status.availableReplicas: Invalid value: 0: cannot be greater than status.replicas",
+            "status.collisionCount: Invalid value: 1: cannot be decremented",
+        ]
+    );
+}
+
+#[test]
+fn the_table_counts_pods() {
+    let mut deployment = with("replicas", json!(2));
+    deployment["status"] = json!({"readyReplicas": 1, "updatedReplicas": 2});
+    let mut cells = cells(&object(deployment), &Now { unix_seconds: 0 });
+    cells.remove(4);
+    assert_eq!(Value::from(cells), json!(["a", "1/2", 2, 0, "c", "i", "app=a"]));
+}

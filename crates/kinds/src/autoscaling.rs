@@ -1,0 +1,3 @@
+//! The kinds of `autoscaling`.
+
+pub mod horizontal_pod_autoscaler;

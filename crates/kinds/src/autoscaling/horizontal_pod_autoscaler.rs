@@ -1,0 +1,112 @@
+//! `HorizontalPodAutoscaler`: how many pods there should be, by what they have to do.
+//!
+//! `v2` is stored. `v1` knows one metric only; what it has no field for travels in annotations, so
+//! that nothing is lost by reading in `v1` and writing back; see [`conversion`].
+
+mod columns;
+mod conversion;
+mod metrics;
+mod validate;
+
+use crate::fields::{default_value, map_mut};
+use crate::resource::{Behavior, Columns, Resource, Version, drop_status, keep_status};
+use crate::table;
+use machinery::{Map, Object, Value, json};
+
+/// The row of `HorizontalPodAutoscaler`.
+pub fn resource() -> Resource {
+    let columns = || Columns::Fixed(columns::COLUMNS, columns::cells);
+    let version = |name: &str, shape: &str| Version {
+        name: name.to_owned(),
+        status: true,
+        ..table::v1(shape, columns())
+    };
+    let v2 = version("v2", "autoscaling/v2.HorizontalPodAutoscaler");
+    let v1 = version("v1", "autoscaling/v1.HorizontalPodAutoscaler");
+    Resource {
+        short_names: vec!["hpa".to_owned()],
+        categories: vec!["all".to_owned()],
+        versions: vec![v2.clone(), v1],
+        ..table::row(
+            "autoscaling",
+            "HorizontalPodAutoscaler",
+            "horizontalpodautoscalers",
+            &BEHAVIOR,
+            v2,
+        )
+    }
+}
+
+static BEHAVIOR: Behavior = Behavior {
+    defaults,
+    prepare_create: drop_status,
+    prepare_update: keep_status,
+    validate: |object, faults| validate::validate(object, None, faults),
+    validate_update: |new, old, faults| validate::validate(new, Some(old), faults),
+    validate_status: validate::validate_status,
+    generation: true,
+    convert: Some(conversion::convert),
+    ..Behavior::PLAIN
+};
+
+/// What is measured when nothing is said: how busy the processors are, in percent.
+fn default_metrics(percent: i64) -> Value {
+    json!([{"type": "Resource", "resource": {"name": "cpu",
+        "target": {"type": "Utilization", "averageUtilization": percent}}}])
+}
+
+const DEFAULT_UTILIZATION: i64 = 80;
+
+fn defaults(object: &mut Object) {
+    let spec = object.map_at(&["spec"]);
+    default_value(spec, "minReplicas", 1.into());
+    if spec.get("metrics").and_then(Value::as_array).is_none_or(Vec::is_empty) {
+        spec.insert("metrics".to_owned(), default_metrics(DEFAULT_UTILIZATION));
+    }
+    let Some(behavior) = map_mut(spec, "behavior") else { return };
+    let quick = json!({"stabilizationWindowSeconds": 0, "selectPolicy": "Max", "policies": [
+        {"type": "Pods", "value": 4, "periodSeconds": 15},
+        {"type": "Percent", "value": 100, "periodSeconds": 15}]});
+    let slow = json!({"selectPolicy": "Max",
+        "policies": [{"type": "Percent", "value": 100, "periodSeconds": 15}]});
+    default_rules(behavior, "scaleUp", quick);
+    default_rules(behavior, "scaleDown", slow);
+}
+
+/// Fills in each rule of one direction that is not given.
+fn default_rules(behavior: &mut Map<String, Value>, direction: &str, rules: Value) {
+    default_value(behavior, direction, json!({}));
+    let (Some(given), Value::Object(rules)) = (map_mut(behavior, direction), rules) else { return };
+    for (rule, value) in rules {
+        default_value(given, &rule, value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::defaulted;
+
+    #[test]
+    fn without_metrics_the_processors_are_measured() {
+        assert_eq!(
+            defaulted(&BEHAVIOR, json!({"spec": {"maxReplicas": 3}})),
+            json!({"spec": {"maxReplicas": 3, "minReplicas": 1, "metrics": default_metrics(80)}})
+        );
+    }
+
+    #[test]
+    fn rules_for_one_direction_complete_those_of_both() {
+        let spec = json!({"maxReplicas": 3, "metrics": default_metrics(50),
+            "behavior": {"scaleDown": {"stabilizationWindowSeconds": 60, "policies": [{"type": "Pods", "value": 1, "periodSeconds": 60}]}}});
+        assert_eq!(
+            defaulted(&BEHAVIOR, json!({"spec": spec}))["spec"]["behavior"],
+            json!({
+                "scaleDown": {"selectPolicy": "Max", "stabilizationWindowSeconds": 60,
+                    "policies": [{"type": "Pods", "value": 1, "periodSeconds": 60}]},
+                "scaleUp": {"selectPolicy": "Max", "stabilizationWindowSeconds": 0,
+                    "policies": [{"type": "Pods", "value": 4, "periodSeconds": 15}, {"type": "Percent", "value": 100, "periodSeconds": 15}]},
+            })
+        );
+    }
+}

@@ -1,0 +1,207 @@
+//! What is wrong with an autoscaler: its bounds, its target, how fast it may move.
+
+use super::metrics::validate_metrics;
+use crate::fields::{at, integer, list, number, part, text, top};
+use crate::quantities::amount;
+use crate::rules::{at_least_zero, positive, required_segment, supported_only};
+use machinery::{Faults, Object, Path, Value};
+
+const MAX_PERIOD_SECONDS: i64 = 1800;
+const MAX_WINDOW_SECONDS: i64 = 3600;
+
+static SPEC: Path<'static> = Path::root("spec");
+
+/// Judges an autoscaler that was `old` before.
+pub(super) fn validate(new: &Object, old: Option<&Object>, faults: &mut Faults) {
+    let spec = top(new, "spec");
+    let old_spec = old.map(|old| top(old, "spec"));
+    validate_bounds(faults, spec);
+    let target = at(spec, &["scaleTargetRef"]);
+    let is_same = old_spec.is_some_and(|old| {
+        let old = at(old, &["scaleTargetRef"]);
+        ["apiVersion", "kind"].iter().all(|key| text(old, key) == text(target, key))
+    });
+    let group = match text(target, "kind") {
+        _ if is_same => Group::Whatever,
+        // The only thing in the core group that can be scaled.
+        "ReplicationController" => Group::Any,
+        _ => Group::Named,
+    };
+    validate_reference(faults, &SPEC.child("scaleTargetRef"), target, group);
+    let was_odd = old_spec.is_some_and(|old| {
+        list(old, "metrics").iter().any(|metric| {
+            let described = at(metric, &["object", "describedObject"]);
+            bad_api_version(text(described, "apiVersion"), Group::Any).is_some()
+        })
+    });
+    let group = if was_odd { Group::Whatever } else { Group::Any };
+    validate_metrics(faults, &SPEC.child("metrics"), spec, group);
+    for direction in ["scaleUp", "scaleDown"] {
+        if let Some(rules) = part(at(spec, &["behavior"]), direction) {
+            validate_rules(faults, &SPEC.child("behavior").child(direction), rules);
+        }
+    }
+}
+
+fn validate_bounds(faults: &mut Faults, spec: &Value) {
+    let (least, most) = (integer(spec, "minReplicas"), number(spec, "maxReplicas"));
+    if let Some(least) = least {
+        at_least_zero(faults, &SPEC.child("minReplicas"), least);
+    }
+    let path = SPEC.child("maxReplicas");
+    match most {
+        0 => faults.required(&path, ""),
+        most if most < 0 => faults.invalid(&path, most, "must be greater than or equal to 1"),
+        _ => {}
+    }
+    if least.is_some_and(|least| most < least) {
+        faults.invalid(&path, most, "must be greater than or equal to `minReplicas`");
+    }
+}
+
+/// What the `apiVersion` of a reference must say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Group {
+    /// Anything: it is stored already.
+    Whatever,
+    /// A version, with a group or without.
+    Any,
+    /// A group and a version.
+    Named,
+}
+
+/// Judges a reference to an object of any kind.
+pub(super) fn validate_reference(
+    faults: &mut Faults,
+    path: &Path<'_>,
+    reference: &Value,
+    group: Group,
+) {
+    required_segment(faults, &path.child("kind"), text(reference, "kind"));
+    required_segment(faults, &path.child("name"), text(reference, "name"));
+    let version = text(reference, "apiVersion");
+    if let Some(message) = bad_api_version(version, group) {
+        faults.invalid(&path.child("apiVersion"), version, &message);
+    }
+}
+
+fn bad_api_version(version: &str, group: Group) -> Option<String> {
+    match (version.matches('/').count(), group) {
+        (_, Group::Whatever) | (1, _) | (0, Group::Any) => None,
+        (0, Group::Named) => Some("apiVersion must specify API group".to_owned()),
+        _ => Some(format!("unexpected GroupVersion string: {version}")),
+    }
+}
+
+fn validate_rules(faults: &mut Faults, path: &Path<'_>, rules: &Value) {
+    if let Some(window) = integer(rules, "stabilizationWindowSeconds") {
+        let path = path.child("stabilizationWindowSeconds");
+        if window < 0 {
+            faults.invalid(&path, window, "must be greater than or equal to zero");
+        }
+        if window > MAX_WINDOW_SECONDS {
+            let message = format!("must be less than or equal to {MAX_WINDOW_SECONDS}");
+            faults.invalid(&path, window, &message);
+        }
+    }
+    if part(rules, "selectPolicy").is_some() {
+        let policies = &["Disabled", "Max", "Min"];
+        supported_only(faults, &path.child("selectPolicy"), text(rules, "selectPolicy"), policies);
+    }
+    let policies_path = path.child("policies");
+    if list(rules, "policies").is_empty() {
+        faults.required(&policies_path, "must specify at least one Policy");
+    }
+    for (index, policy) in list(rules, "policies").iter().enumerate() {
+        let path = policies_path.index(index);
+        supported_only(faults, &path.child("type"), text(policy, "type"), &["Percent", "Pods"]);
+        positive(faults, &path.child("value"), number(policy, "value"));
+        let (path, period) = (path.child("periodSeconds"), number(policy, "periodSeconds"));
+        positive(faults, &path, period);
+        if period > MAX_PERIOD_SECONDS {
+            let message = format!("must be less than or equal to {MAX_PERIOD_SECONDS}");
+            faults.invalid(&path, period, &message);
+        }
+    }
+    if let Some(tolerance) = part(rules, "tolerance").map(amount).filter(|it| it.is_negative()) {
+        let message = "must be greater than or equal to 0";
+        faults.invalid(&path.child("tolerance"), tolerance.to_string(), message);
+    }
+}
+
+/// Judges a change of `/status`.
+pub(super) fn validate_status(new: &Object, _: &Object, faults: &mut Faults) {
+    let path = Path::root("status");
+    for count in ["currentReplicas", "desiredReplicas"] {
+        at_least_zero(faults, &path.child(count), number(top(new, "status"), count));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::BEHAVIOR;
+    use crate::testing::{refusals, refusals_of_update};
+    use machinery::{Value, json};
+
+    fn scaler(changes: Value) -> Value {
+        let mut spec =
+            json!({"maxReplicas": 3, "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}});
+        for (key, value) in changes.as_object().into_iter().flatten() {
+            spec[key] = value.clone();
+        }
+        json!({"spec": spec})
+    }
+
+    fn check(changes: Value, expected: &[&str]) {
+        assert_eq!(refusals(&BEHAVIOR, scaler(changes)), expected);
+    }
+
+    #[test]
+    fn bounds_are_in_order() {
+        check(json!({}), &[]);
+        check(
+            json!({"minReplicas": 5}),
+            &["spec.maxReplicas: Invalid value: 3: must be greater than or equal to `minReplicas`"],
+        );
+        check(
+            json!({"maxReplicas": -1, "minReplicas": -2}),
+            &[
+                "spec.minReplicas: Invalid value: -2: must be greater than or equal to 0",
+                "spec.maxReplicas: Invalid value: -1: must be greater than or equal to 1",
+            ],
+        );
+    }
+
+    #[test]
+    fn the_target_has_a_group_unless_it_is_old() {
+        let target = json!({"scaleTargetRef": {"apiVersion": "v1", "kind": "Deployment", "name": "d"}});
+        check(
+            target.clone(),
+            &[
+                r#"spec.scaleTargetRef.apiVersion: Invalid value: "v1": apiVersion must specify API group"#,
+            ],
+        );
+        assert_eq!(
+            refusals_of_update(&BEHAVIOR, scaler(target.clone()), scaler(target)),
+            Vec::<String>::new()
+        );
+        check(
+            json!({"scaleTargetRef": {"apiVersion": "v1", "kind": "ReplicationController", "name": "d"}}),
+            &[],
+        );
+    }
+
+    #[test]
+    fn rules_have_policies_within_reason() {
+        check(
+            json!({"behavior": {"scaleUp": {"stabilizationWindowSeconds": 3601, "selectPolicy": "Best",
+                "policies": [{"type": "Pods", "value": 0, "periodSeconds": 1801}]}}}),
+            &[
+                "spec.behavior.scaleUp.stabilizationWindowSeconds: Invalid value: 3601: must be less than or equal to 3600",
+                r#"spec.behavior.scaleUp.selectPolicy: Unsupported value: "Best": supported values: "Disabled", "Max", "Min""#,
+                "spec.behavior.scaleUp.policies[0].value: Invalid value: 0: must be greater than zero",
+                "spec.behavior.scaleUp.policies[0].periodSeconds: Invalid value: 1801: must be less than or equal to 1800",
+            ],
+        );
+    }
+}

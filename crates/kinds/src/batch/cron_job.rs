@@ -1,0 +1,278 @@
+//! `CronJob`: a job to be made whenever the clock says so.
+
+use super::job::{spec_defaults, validate_spec, warn_of_spec};
+use super::{schedule, time_zone};
+use crate::columns::{AGE, NAME, age, boolean, column, integer, selector, since};
+use crate::core::go_struct;
+use crate::fields::{
+    at, default_text, default_value, flag, list, map_mut, number, part, same, text, top,
+};
+use crate::resource::{Behavior, Column, Columns, Now, Resource, Version, keep_status};
+use crate::rules::{at_least_zero, complaints, one_of};
+use crate::table;
+use crate::workload::columns::{CONTAINERS, IMAGES, SELECTOR, containers};
+use crate::workload::{self, SPEC};
+use machinery::{Faults, Object, Path, Value, json};
+
+/// A job's name has 63 characters at most, of which the controller adds 11.
+const MAX_NAME: usize = 52;
+
+/// The row of `CronJob`.
+pub fn resource() -> Resource {
+    let version =
+        Version { status: true, ..table::v1("batch/v1.CronJob", Columns::Fixed(COLUMNS, cells)) };
+    Resource {
+        short_names: vec!["cj".to_owned()],
+        categories: vec!["all".to_owned()],
+        ..table::row("batch", "CronJob", "cronjobs", &BEHAVIOR, version)
+    }
+}
+
+static BEHAVIOR: Behavior = Behavior {
+    defaults,
+    prepare_create: |cron_job| workload::reset_status(cron_job, json!({})),
+    prepare_update: keep_status,
+    validate,
+    validate_update,
+    generation: true,
+    warnings: |cron_job| {
+        let mut warnings = Vec::new();
+        workload::warn_of_name(&mut warnings, cron_job.name());
+        warn_of_template(&mut warnings, cron_job);
+        warnings
+    },
+    update_warnings: Some(update_warnings),
+    ..Behavior::PLAIN
+};
+
+const COLUMNS: &[Column] = &[
+    NAME,
+    column(
+        "Schedule",
+        "When jobs are made: minute, hour, day of the month, month, day of the week.",
+    ),
+    column(
+        "Timezone",
+        "The time zone of the schedule, which is that of the controller by default.",
+    ),
+    boolean(
+        "Suspend",
+        "Whether the controller makes no further jobs; those that run are left alone.",
+    ),
+    integer("Active", "A list of pointers to currently running jobs."),
+    column(
+        "Last Schedule",
+        "How long ago the controller has made a job for the last time, if ever.",
+    ),
+    AGE,
+    CONTAINERS,
+    IMAGES,
+    SELECTOR,
+];
+
+fn cells(cron_job: &Object, now: &Now) -> Vec<Value> {
+    let (spec, status) = (top(cron_job, "spec"), top(cron_job, "status"));
+    let job = at(spec, &["jobTemplate", "spec"]);
+    let [names, images] = containers(at(job, &["template"]));
+    let suspended = match part(spec, "suspend") {
+        None => "<unset>",
+        Some(_) if flag(spec, "suspend") => "True",
+        Some(_) => "False",
+    };
+    let last = part(status, "lastScheduleTime").and_then(Value::as_str);
+    vec![
+        cron_job.name().into(),
+        text(spec, "schedule").into(),
+        part(spec, "timeZone").and_then(Value::as_str).unwrap_or("<none>").into(),
+        suspended.into(),
+        list(status, "active").len().into(),
+        last.map_or_else(|| "<none>".to_owned(), |last| since(last, now)).into(),
+        age(cron_job, now),
+        names,
+        images,
+        selector(at(job, &["selector"])).into(),
+    ]
+}
+
+fn defaults(cron_job: &mut Object) {
+    let spec = cron_job.map_at(&["spec"]);
+    default_text(spec, "concurrencyPolicy", "Allow");
+    default_value(spec, "suspend", false.into());
+    default_value(spec, "successfulJobsHistoryLimit", 3.into());
+    default_value(spec, "failedJobsHistoryLimit", 1.into());
+    default_value(spec, "jobTemplate", json!({}));
+    if let Some(template) = map_mut(spec, "jobTemplate") {
+        default_value(template, "spec", json!({}));
+        if let Some(spec) = map_mut(template, "spec") {
+            spec_defaults(spec);
+        }
+    }
+}
+
+fn validate(cron_job: &Object, faults: &mut Faults) {
+    validate_change(top(cron_job, "spec"), None, faults);
+    if cron_job.name().len() > MAX_NAME {
+        let message = format!("must be no more than {MAX_NAME} characters");
+        faults.invalid(&Path::root("metadata").child("name"), cron_job.name(), &message);
+    }
+}
+
+fn validate_update(new: &Object, old: &Object, faults: &mut Faults) {
+    validate_change(top(new, "spec"), Some(top(old, "spec")), faults);
+}
+
+fn validate_change(spec: &Value, old: Option<&Value>, faults: &mut Faults) {
+    validate_schedule(faults, spec, old);
+    let deadline = number(spec, "startingDeadlineSeconds");
+    at_least_zero(faults, &SPEC.child("startingDeadlineSeconds"), deadline);
+    let zone = |spec| at(spec, &["timeZone"]);
+    let zone_changes = old.is_none_or(|old| !same(zone(old), zone(spec)));
+    if let Some(name) = zone(spec).as_str().filter(|_| zone_changes) {
+        complaints(faults, &SPEC.child("timeZone"), name, time_zone::complaints(name));
+    }
+    let policies = &["Allow", "Forbid", "Replace"];
+    let policy = text(spec, "concurrencyPolicy");
+    one_of(faults, &SPEC.child("concurrencyPolicy"), policy, policies);
+    validate_job(faults, at(spec, &["jobTemplate", "spec"]));
+    for field in ["successfulJobsHistoryLimit", "failedJobsHistoryLimit"] {
+        at_least_zero(faults, &SPEC.child(field), number(spec, field));
+    }
+}
+
+fn validate_schedule(faults: &mut Faults, spec: &Value, old: Option<&Value>) {
+    let path = SPEC.child("schedule");
+    let schedule = text(spec, "schedule");
+    if schedule.is_empty() {
+        return faults.required(&path, "");
+    }
+    if let Err(why) = schedule::check(schedule) {
+        faults.invalid(&path, schedule, &why);
+    }
+    let has_zone = |schedule: &str| schedule.contains("TZ");
+    let was_zoned = old.is_some_and(|old| has_zone(text(old, "schedule")));
+    if has_zone(schedule) && !was_zoned {
+        let message = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead";
+        faults.invalid(&path, schedule, message);
+    } else if has_zone(schedule) && part(spec, "timeZone").is_some() {
+        let message = "cannot use both timeZone field and TZ or CRON_TZ in schedule";
+        faults.invalid(&path, schedule, message);
+    }
+}
+
+/// The jobs that are made have selectors that the server makes.
+fn validate_job(faults: &mut Faults, job: &Value) {
+    let path = SPEC.child("jobTemplate");
+    let path = path.child("spec");
+    validate_spec(faults, &path, job);
+    if let Some(selector) = part(job, "selector") {
+        let message = "`selector` will be auto-generated";
+        go_struct::invalid(faults, &path.child("selector"), "LabelSelector", selector, message);
+    }
+    if flag(job, "manualSelector") {
+        faults.not_supported(&path.child("manualSelector"), true, &["nil", "false"]);
+    }
+}
+
+fn warn_of_template(out: &mut Vec<String>, cron_job: &Object) {
+    let path = SPEC.child("jobTemplate");
+    let job = at(top(cron_job, "spec"), &["jobTemplate", "spec"]);
+    warn_of_spec(out, &path.child("spec"), job);
+}
+
+fn update_warnings(new: &Object, old: &Object) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if new.generation() != old.generation() {
+        warn_of_template(&mut warnings, new);
+    }
+    if text(top(new, "spec"), "schedule").contains("TZ") {
+        let warning = "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details";
+        warnings.push(warning.to_owned());
+    }
+    warnings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{defaulted, object, refusals, refusals_of_update};
+
+    fn cron_job(schedule: &str) -> Value {
+        json!({"metadata": {"name": "a"}, "spec": {"schedule": schedule, "jobTemplate": {"spec":
+            {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}}}}})
+    }
+
+    #[test]
+    fn a_template_for_jobs_is_not_a_job_yet() {
+        let cron_job = defaulted(&BEHAVIOR, cron_job("@daily"));
+        let job = &cron_job["spec"]["jobTemplate"]["spec"];
+        assert_eq!(job.get("parallelism"), None);
+        assert_eq!(job["template"]["spec"]["dnsPolicy"], "ClusterFirst");
+        assert_eq!(cron_job["spec"]["concurrencyPolicy"], "Allow");
+    }
+
+    #[test]
+    fn a_schedule_must_be_there_and_make_sense() {
+        assert_eq!(refusals(&BEHAVIOR, cron_job("@daily")), Vec::<String>::new());
+        assert_eq!(refusals(&BEHAVIOR, cron_job("")), ["spec.schedule: Required value"]);
+        assert_eq!(
+            refusals(&BEHAVIOR, cron_job("every day")),
+            [
+                r#"spec.schedule: Invalid value: "every day": expected exactly 5 fields, found 2: [every day]"#
+            ]
+        );
+    }
+
+    #[test]
+    fn zones_have_a_field_of_their_own() {
+        let zoned = cron_job("TZ=UTC 0 0 * * *");
+        let refused = [
+            r#"spec.schedule: Invalid value: "TZ=UTC 0 0 * * *": cannot use TZ or CRON_TZ in schedule, use timeZone field instead"#,
+        ];
+        assert_eq!(refusals(&BEHAVIOR, zoned.clone()), refused);
+        assert_eq!(
+            refusals_of_update(&BEHAVIOR, zoned.clone(), zoned.clone()),
+            Vec::<String>::new()
+        );
+        assert_eq!(refusals_of_update(&BEHAVIOR, zoned, cron_job("@daily")), refused);
+        let mut unknown = cron_job("@daily");
+        unknown["spec"]["timeZone"] = "Nowhere".into();
+        assert_eq!(
+            refusals(&BEHAVIOR, unknown),
+            [r#"spec.timeZone: Invalid value: "Nowhere": unknown time zone Nowhere"#]
+        );
+    }
+
+    #[test]
+    fn names_leave_room_for_those_of_jobs() {
+        let mut long = cron_job("@daily");
+        long["metadata"]["name"] = "a".repeat(53).into();
+        assert_eq!(refusals(&BEHAVIOR, long.clone()).len(), 1);
+        assert_eq!(refusals_of_update(&BEHAVIOR, long.clone(), long), Vec::<String>::new());
+    }
+
+    #[test]
+    fn selectors_are_made_for_each_job() {
+        let mut cron_job = cron_job("@daily");
+        cron_job["spec"]["jobTemplate"]["spec"]["manualSelector"] = true.into();
+        cron_job["spec"]["jobTemplate"]["spec"]["selector"] = json!({});
+        assert_eq!(
+            refusals(&BEHAVIOR, cron_job),
+            [
+                "spec.jobTemplate.spec.selector: Invalid value: {}: `selector` will be auto-generated",
+                r#"spec.jobTemplate.spec.manualSelector: Unsupported value: true: supported values: "nil", "false""#,
+            ]
+        );
+    }
+
+    #[test]
+    fn the_table_shows_what_runs() {
+        let mut cron_job = cron_job("@daily");
+        cron_job["status"] = json!({"active": [{}], "lastScheduleTime": "1970-01-01T00:00:00Z"});
+        let mut cells = cells(&object(cron_job), &Now { unix_seconds: 5 });
+        cells.remove(6);
+        assert_eq!(
+            Value::from(cells),
+            json!(["a", "@daily", "<none>", "<unset>", 1, "5s", "c", "i", "<none>"])
+        );
+    }
+}

@@ -1,0 +1,234 @@
+//! When a job gives up early or is content early: its pod failure policy and its success policy.
+
+use super::indexes;
+use crate::fields::{at, integer, list, part, text};
+use crate::rules::{at_least_zero, qualified_name};
+use machinery::field_path::{FaultKind, quote};
+use machinery::{Faults, Path, Value};
+
+const MAX_RULES: usize = 20;
+const MAX_EXIT_CODES: usize = 255;
+const MAX_PATTERNS: usize = 20;
+const MAX_INDEXES: usize = 64 * 1024;
+
+const ACTIONS: &[&str] = &["Count", "FailIndex", "FailJob", "Ignore"];
+
+/// Judges what is to be done about failed pods.
+pub(super) fn validate_failure_policy(faults: &mut Faults, path: &Path<'_>, spec: &Value) {
+    let rules = list(at(spec, &["podFailurePolicy"]), "rules");
+    let path = path.child("rules");
+    if rules.len() > MAX_RULES {
+        faults.too_many(&path, rules.len(), MAX_RULES);
+    }
+    for (index, rule) in rules.iter().enumerate() {
+        validate_failure_rule(faults, &path.index(index), rule, spec);
+    }
+}
+
+fn validate_failure_rule(faults: &mut Faults, path: &Path<'_>, rule: &Value, spec: &Value) {
+    let action = text(rule, "action");
+    if action == "FailIndex" {
+        if part(spec, "backoffLimitPerIndex").is_none() {
+            let message = "requires the backoffLimitPerIndex to be set";
+            faults.invalid(&path.child("action"), action, message);
+        }
+    } else {
+        one_of(faults, &path.child("action"), action, ACTIONS);
+    }
+    let (codes, patterns) = (part(rule, "onExitCodes"), list(rule, "onPodConditions"));
+    if let Some(codes) = codes {
+        validate_exit_codes(faults, &path.child("onExitCodes"), codes, spec);
+    }
+    validate_patterns(faults, &path.child("onPodConditions"), patterns);
+    let problem = match (codes.is_some(), patterns.is_empty()) {
+        (true, false) => "specifying both OnExitCodes and OnPodConditions is not supported",
+        (false, true) => "specifying one of OnExitCodes and OnPodConditions is required",
+        _ => return,
+    };
+    faults.add(FaultKind::Invalid, path, None, problem);
+}
+
+/// Must be one of `supported`, which the message also lists if there is nothing.
+fn one_of(faults: &mut Faults, path: &Path<'_>, value: &str, supported: &[&str]) {
+    if value.is_empty() {
+        let listed: Vec<String> = supported.iter().map(|it| quote(it)).collect();
+        faults.required(path, &format!("valid values: [{}]", listed.join(" ")));
+    } else if !supported.contains(&value) {
+        faults.not_supported(path, value, supported);
+    }
+}
+
+fn validate_patterns(faults: &mut Faults, path: &Path<'_>, patterns: &[Value]) {
+    if patterns.len() > MAX_PATTERNS {
+        faults.too_many(path, patterns.len(), MAX_PATTERNS);
+    }
+    for (index, pattern) in patterns.iter().enumerate() {
+        let path = path.index(index);
+        qualified_name(faults, &path.child("type"), text(pattern, "type"));
+        let status = text(pattern, "status");
+        one_of(faults, &path.child("status"), status, &["False", "True", "Unknown"]);
+    }
+}
+
+fn validate_exit_codes(faults: &mut Faults, path: &Path<'_>, codes: &Value, spec: &Value) {
+    let operator = text(codes, "operator");
+    one_of(faults, &path.child("operator"), operator, &["In", "NotIn"]);
+    let pod = at(spec, &["template", "spec"]);
+    let mut containers = list(pod, "containers").iter().chain(list(pod, "initContainers"));
+    if let Some(name) = part(codes, "containerName").and_then(Value::as_str)
+        && !containers.any(|container| text(container, "name") == name)
+    {
+        let message = "must be one of the container or initContainer names in the pod template";
+        faults.invalid(&path.child("containerName"), name, message);
+    }
+    let values = list(codes, "values");
+    let path = path.child("values");
+    if values.is_empty() {
+        faults.invalid(&path, at(codes, &["values"]).clone(), "at least one value is required");
+    } else if values.len() > MAX_EXIT_CODES {
+        faults.too_many(&path, values.len(), MAX_EXIT_CODES);
+    }
+    let values: Vec<i64> = values.iter().map(|value| value.as_i64().unwrap_or(0)).collect();
+    for (index, value) in values.iter().enumerate() {
+        if operator == "In" && *value == 0 {
+            faults.invalid(&path.index(index), 0, "must not be 0 for the In operator");
+        }
+        if values[..index].contains(value) {
+            faults.duplicate(&path.index(index), *value);
+        }
+    }
+    if !values.is_sorted() {
+        faults.invalid(&path, values, "must be ordered");
+    }
+}
+
+/// Judges when a job with `completions` has done enough.
+pub(super) fn validate_success_policy(
+    faults: &mut Faults,
+    path: &Path<'_>,
+    policy: &Value,
+    completions: i64,
+) {
+    let rules = list(policy, "rules");
+    let path = path.child("rules");
+    if rules.is_empty() {
+        let message = "at least one rules must be specified when the successPolicy is specified";
+        faults.required(&path, message);
+    }
+    if rules.len() > MAX_RULES {
+        faults.too_many(&path, rules.len(), MAX_RULES);
+    }
+    for (index, rule) in rules.iter().enumerate() {
+        validate_success_rule(faults, &path.index(index), rule, completions);
+    }
+}
+
+fn validate_success_rule(faults: &mut Faults, path: &Path<'_>, rule: &Value, completions: i64) {
+    let (count, chosen) = (integer(rule, "succeededCount"), part(rule, "succeededIndexes"));
+    if count.is_none() && chosen.is_none() {
+        let message = "at least one of succeededCount or succeededIndexes must be specified";
+        faults.required(path, message);
+    }
+    let mut total = 0;
+    if let Some(chosen) = chosen.and_then(Value::as_str) {
+        let path = path.child("succeededIndexes");
+        if chosen.len() > MAX_INDEXES {
+            faults.too_long(&path, MAX_INDEXES);
+        }
+        match indexes::count(chosen, completions) {
+            Ok(found) => total = found,
+            Err(why) => {
+                faults.invalid(&path, chosen, &format!("error parsing succeededIndexes: {why}"));
+            }
+        }
+    }
+    let Some(count) = count else { return };
+    let path = path.child("succeededCount");
+    at_least_zero(faults, &path, count);
+    if count > completions {
+        let message = format!(
+            "must be less than or equal to {completions} (the number of specified completions)"
+        );
+        faults.invalid(&path, count, &message);
+    }
+    if chosen.is_some() && count > total {
+        let message = format!(
+            "must be less than or equal to {total} (the number of indexes in the specified succeededIndexes field)"
+        );
+        faults.invalid(&path, count, &message);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::lines;
+    use machinery::json;
+
+    fn check_failure(rule: Value, expected: &[&str]) {
+        let spec = json!({"podFailurePolicy": {"rules": [rule]},
+            "template": {"spec": {"containers": [{"name": "c"}]}}});
+        let mut faults = Faults::new();
+        validate_failure_policy(&mut faults, &Path::root("p"), &spec);
+        assert_eq!(lines(&faults), expected);
+    }
+
+    fn check_success(rule: Value, expected: &[&str]) {
+        let mut faults = Faults::new();
+        let policy = json!({"rules": [rule]});
+        validate_success_policy(&mut faults, &Path::root("p"), &policy, 5);
+        assert_eq!(lines(&faults), expected);
+    }
+
+    #[test]
+    fn a_rule_looks_at_exit_codes_or_at_conditions() {
+        check_failure(
+            json!({"action": "FailJob", "onExitCodes": {"operator": "In", "values": [1, 2], "containerName": "c"}}),
+            &[],
+        );
+        check_failure(
+            json!({"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}),
+            &[],
+        );
+        check_failure(
+            json!({}),
+            &[
+                r#"p.rules[0].action: Required value: valid values: ["Count" "FailIndex" "FailJob" "Ignore"]"#,
+                "p.rules[0]: Invalid value: specifying one of OnExitCodes and OnPodConditions is required",
+            ],
+        );
+    }
+
+    #[test]
+    fn exit_codes_are_judged() {
+        check_failure(
+            json!({"action": "FailIndex", "onExitCodes": {"operator": "In", "values": [3, 0, 3], "containerName": "d"}}),
+            &[
+                r#"p.rules[0].action: Invalid value: "FailIndex": requires the backoffLimitPerIndex to be set"#,
+                r#"p.rules[0].onExitCodes.containerName: Invalid value: "d": must be one of the container or initContainer names in the pod template"#,
+                "p.rules[0].onExitCodes.values[1]: Invalid value: 0: must not be 0 for the In operator",
+                "p.rules[0].onExitCodes.values[2]: Duplicate value: 3",
+                "p.rules[0].onExitCodes.values: Invalid value: [3,0,3]: must be ordered",
+            ],
+        );
+    }
+
+    #[test]
+    fn success_is_some_indexes_or_a_number_of_them() {
+        check_success(json!({"succeededIndexes": "0-2", "succeededCount": 2}), &[]);
+        check_success(
+            json!({}),
+            &[
+                "p.rules[0]: Required value: at least one of succeededCount or succeededIndexes must be specified",
+            ],
+        );
+        check_success(
+            json!({"succeededIndexes": "0,9", "succeededCount": 6}),
+            &[
+                r#"p.rules[0].succeededIndexes: Invalid value: "0,9": error parsing succeededIndexes: too large index: "9""#,
+                "p.rules[0].succeededCount: Invalid value: 6: must be less than or equal to 5 (the number of specified completions)",
+                "p.rules[0].succeededCount: Invalid value: 6: must be less than or equal to 0 (the number of indexes in the specified succeededIndexes field)",
+            ],
+        );
+    }
+}

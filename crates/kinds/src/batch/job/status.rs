@@ -1,0 +1,344 @@
+//! The rules for a job's status: numbers that add up, conditions that do not contradict each other,
+//! and an end that stays the end.
+//!
+//! Most rules apply only if something changes that they look at, so that a status that is wrong
+//! already does not stand in the way of other changes.
+
+use super::{indexes, is_finished, is_indexed, is_true};
+use crate::core::go_struct;
+use crate::fields::{at, flag, integer, list, number, part, same, text, texts, top};
+use crate::rules::IMMUTABLE;
+use crate::workload::counters;
+use machinery::field_path::FaultKind;
+use machinery::{Faults, Object, Path, Value, timestamp};
+
+static STATUS: Path<'static> = Path::root("status");
+
+/// A change of a status, with the spec of its job.
+struct Change<'a> {
+    spec: &'a Value,
+    new: &'a Value,
+    old: &'a Value,
+}
+
+/// Judges a change of a job's status.
+pub(super) fn validate_status(new: &Object, old: &Object, faults: &mut Faults) {
+    let change =
+        Change { spec: top(new, "spec"), new: top(new, "status"), old: top(old, "status") };
+    let counted = &["active", "succeeded", "failed", "ready", "terminating"];
+    counters::not_negative(faults, change.new, counted);
+    validate_uncounted(faults, change.new);
+    change.validate_conditions(faults);
+    change.validate_times(faults);
+    change.validate_end(faults);
+    change.validate_indexes(faults);
+    change.validate_kept(faults);
+}
+
+/// A pod that is not counted yet is waiting in one place.
+fn validate_uncounted(faults: &mut Faults, status: &Value) {
+    let uncounted = at(status, &["uncountedTerminatedPods"]);
+    let path = STATUS.child("uncountedTerminatedPods");
+    let mut seen = Vec::new();
+    for field in ["succeeded", "failed"] {
+        let path = path.child(field);
+        for (index, uid) in texts(uncounted, field).enumerate() {
+            if uid.is_empty() {
+                faults.invalid(&path.index(index), uid, "must not be empty");
+            } else if seen.contains(&uid) {
+                faults.duplicate(&path.index(index), uid);
+            } else {
+                seen.push(uid);
+            }
+        }
+    }
+}
+
+fn bad_conditions(faults: &mut Faults, message: &str) {
+    faults.add(FaultKind::Invalid, &STATUS.child("conditions"), None, message);
+}
+
+impl Change<'_> {
+    /// Whether the condition has come or gone.
+    fn turns(&self, condition: &str) -> bool {
+        is_true(self.new, condition) != is_true(self.old, condition)
+    }
+
+    fn changes(&self, field: &str) -> bool {
+        !same(at(self.new, &[field]), at(self.old, &[field]))
+    }
+
+    /// Whether a field has another number; none counts as 0.
+    fn changes_number(&self, field: &str) -> bool {
+        number(self.new, field) != number(self.old, field)
+    }
+
+    fn validate_conditions(&self, faults: &mut Faults) {
+        let holds = |condition| is_true(self.new, condition);
+        let (complete, failed) = (holds("Complete"), holds("Failed"));
+        let (target, met) = (holds("FailureTarget"), holds("SuccessCriteriaMet"));
+        if complete && failed && (self.turns("Complete") || self.turns("Failed")) {
+            bad_conditions(faults, "cannot set Complete=True and Failed=true conditions");
+        }
+        if complete && target && (self.turns("Complete") || self.turns("FailureTarget")) {
+            bad_conditions(faults, "cannot set Complete=True and FailureTarget=true conditions");
+        }
+        if failed && !target && (self.turns("Failed") || self.changes("failedIndexes")) {
+            let message =
+                "cannot set Failed=True condition without the FailureTarget=true condition";
+            bad_conditions(faults, message);
+        }
+        if complete && !met && (self.turns("Complete") || self.turns("SuccessCriteriaMet")) {
+            let message =
+                "cannot set Complete=True condition without the SuccessCriteriaMet=true condition";
+            bad_conditions(faults, message);
+        }
+        if met && failed {
+            bad_conditions(faults, "cannot set SuccessCriteriaMet=True and Failed=true conditions");
+        }
+        if met && target {
+            let message = "cannot set SuccessCriteriaMet=True and FailureTarget=true conditions";
+            bad_conditions(faults, message);
+        }
+        if part(self.spec, "successPolicy").is_some() && !met && complete {
+            let message = "cannot set Complete=True for Job with SuccessPolicy unless SuccessCriteriaMet=True";
+            bad_conditions(faults, message);
+        }
+    }
+
+    fn validate_times(&self, faults: &mut Faults) {
+        let path = STATUS.child("completionTime");
+        let (start, end) = (part(self.new, "startTime"), part(self.new, "completionTime"));
+        let is_complete = is_true(self.new, "Complete");
+        let completion_changes = self.turns("Complete") || self.changes("completionTime");
+        match (end, is_complete) {
+            (Some(end), false) if completion_changes => {
+                let message = "cannot set completionTime when there is no Complete=True condition";
+                faults.invalid(&path, end.clone(), message);
+            }
+            (None, true) if completion_changes => {
+                faults.required(&path, "completionTime is required for Complete jobs");
+            }
+            _ => {}
+        }
+        if let (Some(start), Some(end)) = (start, end) {
+            let at = |time: &Value| timestamp::parse(time.as_str().unwrap_or_default());
+            let changes = self.changes("startTime") || self.changes("completionTime");
+            if changes && at(end) < at(start) {
+                faults.invalid(&path, end.clone(), "must be equal to or after `startTime`");
+            }
+        }
+    }
+
+    /// Nothing goes on in a job that is finished.
+    fn validate_end(&self, faults: &mut Faults) {
+        if !is_finished(self.new) {
+            return self.validate_ready(faults);
+        }
+        let ends = !is_finished(self.old);
+        let active = number(self.new, "active");
+        if active > 0 && (ends || self.changes_number("active")) {
+            let message = "active>0 is invalid for finished job";
+            faults.invalid(&STATUS.child("active"), active, message);
+        }
+        let was_never_run =
+            flag(self.spec, "suspend") && integer(self.spec, "completions") == Some(0);
+        let start_changes = ends || self.changes("startTime");
+        if part(self.new, "startTime").is_none() && start_changes && !was_never_run {
+            let message = "startTime is required for finished job";
+            faults.required(&STATUS.child("startTime"), message);
+        }
+        let uncounted = at(self.new, &["uncountedTerminatedPods"]);
+        let has_uncounted =
+            !list(uncounted, "failed").is_empty() || !list(uncounted, "succeeded").is_empty();
+        if has_uncounted && (ends || self.changes("uncountedTerminatedPods")) {
+            let path = STATUS.child("uncountedTerminatedPods");
+            let message = "must be empty for finished job";
+            go_struct::invalid(faults, &path, "UncountedTerminatedPods", uncounted, message);
+        }
+        let terminating = number(self.new, "terminating");
+        if terminating > 0 && (ends || self.changes("terminating")) {
+            let message = "terminating>0 is invalid for finished job";
+            faults.invalid(&STATUS.child("terminating"), terminating, message);
+        }
+        self.validate_ready(faults);
+    }
+
+    fn validate_ready(&self, faults: &mut Faults) {
+        let changes = self.changes("ready") || self.changes_number("active");
+        let ready = number(self.new, "ready");
+        if changes && ready > number(self.new, "active") && part(self.new, "ready").is_some() {
+            let message = "cannot set more ready pods than active";
+            faults.invalid(&STATUS.child("ready"), ready, message);
+        }
+    }
+
+    fn validate_indexes(&self, faults: &mut Faults) {
+        let completions = integer(self.spec, "completions");
+        let has_limit = part(self.spec, "backoffLimitPerIndex").is_some();
+        let completed = text(self.new, "completedIndexes");
+        let completed_changes = completed != text(self.old, "completedIndexes");
+        let path = STATUS.child("completedIndexes");
+        if let Some(completions) = completions.filter(|_| completed_changes)
+            && let Err(why) = indexes::count(completed, completions)
+        {
+            let message = format!("error parsing completedIndexes: {why}");
+            faults.invalid(&path, completed, &message);
+        }
+        if completed_changes && !completed.is_empty() && !is_indexed(self.spec) {
+            let message = "cannot set non-empty completedIndexes when non-indexed completion mode";
+            faults.invalid(&path, completed, message);
+        }
+        let path = STATUS.child("failedIndexes");
+        let failed_changes = self.changes("failedIndexes");
+        let Some(failed) = part(self.new, "failedIndexes").and_then(Value::as_str) else { return };
+        if let Some(completions) = completions.filter(|_| failed_changes && has_limit)
+            && let Err(why) = indexes::count(failed, completions)
+        {
+            faults.invalid(&path, failed, &format!("error parsing failedIndexes: {why}"));
+        }
+        if failed_changes && !has_limit {
+            let message = "cannot set non-null failedIndexes when backoffLimitPerIndex is null";
+            faults.invalid(&path, failed, message);
+        }
+        if let Some(completions) = completions.filter(|_| failed_changes || completed_changes)
+            && let Some(index) = indexes::overlap(completed, failed, completions)
+        {
+            let message = format!("failedIndexes and completedIndexes overlap at index: {index}");
+            faults.invalid(&path, failed, &message);
+        }
+    }
+
+    /// What a status may not take back.
+    fn validate_kept(&self, faults: &mut Faults) {
+        let is_undone = |condition| is_true(self.old, condition) && !is_true(self.new, condition);
+        for condition in ["Failed", "Complete", "FailureTarget"] {
+            if is_undone(condition) {
+                let message = format!("cannot disable the terminal {condition}=True condition");
+                bad_conditions(faults, &message);
+            }
+        }
+        // A job whose indexes all run at the same time may have been made smaller.
+        let may_shrink = is_indexed(self.spec)
+            && same(at(self.spec, &["completions"]), at(self.spec, &["parallelism"]));
+        for (field, may_shrink) in [("failed", false), ("succeeded", may_shrink)] {
+            let count = number(self.new, field);
+            if count < number(self.old, field) && !may_shrink {
+                let message = format!("cannot decrease the {field} counter");
+                faults.invalid(&STATUS.child(field), count, &message);
+            }
+        }
+        let was_completed = part(self.old, "completionTime").is_some();
+        if let Some(end) = part(self.new, "completionTime").filter(|_| was_completed)
+            && self.changes("completionTime")
+        {
+            faults.invalid(&STATUS.child("completionTime"), end.clone(), IMMUTABLE);
+        }
+        let resumes = is_true(self.old, "Suspended")
+            && list(self.new, "conditions").iter().any(|condition| {
+                text(condition, "type") == "Suspended" && text(condition, "status") == "False"
+            });
+        let had_start = part(self.old, "startTime").is_some();
+        let runs = !flag(self.spec, "suspend") && !resumes;
+        if had_start && self.changes("startTime") && runs {
+            let message = "field is immutable for unsuspended job once set";
+            let start = at(self.new, &["startTime"]).clone();
+            faults.invalid(&STATUS.child("startTime"), start, message);
+        }
+        if is_undone("SuccessCriteriaMet") {
+            bad_conditions(faults, "cannot disable the SuccessCriteriaMet=True condition");
+        }
+        let meets_late = is_true(self.old, "Complete")
+            && !is_true(self.old, "SuccessCriteriaMet")
+            && is_true(self.new, "SuccessCriteriaMet");
+        if meets_late {
+            let message =
+                "cannot set SuccessCriteriaMet=True for Job already has Complete=true conditions";
+            bad_conditions(faults, message);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{lines, object};
+    use machinery::json;
+
+    fn check(new: Value, old: Value, expected: &[&str]) {
+        let job = |status| object(json!({"spec": {"completions": 5}, "status": status}));
+        let mut faults = Faults::new();
+        validate_status(&job(new), &job(old), &mut faults);
+        assert_eq!(lines(&faults), expected);
+    }
+
+    fn conditions(kinds: &[&str]) -> Value {
+        kinds.iter().map(|kind| json!({"type": kind, "status": "True"})).collect()
+    }
+
+    #[test]
+    fn a_job_that_is_complete_has_succeeded_and_knows_when() {
+        check(
+            json!({"startTime": "2024-01-01T00:00:00Z", "completionTime": "2024-01-01T00:00:01Z",
+                "conditions": conditions(&["SuccessCriteriaMet", "Complete"])}),
+            json!({}),
+            &[],
+        );
+        check(
+            json!({"conditions": conditions(&["Complete"])}),
+            json!({}),
+            &[
+                "status.conditions: Invalid value: cannot set Complete=True condition without the SuccessCriteriaMet=true condition",
+                "status.completionTime: Required value: completionTime is required for Complete jobs",
+                "status.startTime: Required value: startTime is required for finished job",
+            ],
+        );
+    }
+
+    #[test]
+    fn the_end_is_the_end() {
+        check(
+            json!({"failed": 1}),
+            json!({"failed": 2, "conditions": conditions(&["FailureTarget", "Failed"])}),
+            &[
+                "status.conditions: Invalid value: cannot disable the terminal Failed=True condition",
+                "status.conditions: Invalid value: cannot disable the terminal FailureTarget=True condition",
+                "status.failed: Invalid value: 1: cannot decrease the failed counter",
+            ],
+        );
+    }
+
+    #[test]
+    fn what_was_wrong_before_is_tolerated() {
+        let status = json!({"conditions": conditions(&["Complete"]), "active": 1});
+        check(status.clone(), status, &[]);
+    }
+
+    #[test]
+    fn counters_and_indexes_are_judged() {
+        check(
+            json!({"active": 1, "ready": 2, "completedIndexes": "7", "failedIndexes": "1",
+                "uncountedTerminatedPods": {"succeeded": ["u", ""], "failed": ["u"]}}),
+            json!({}),
+            &[
+                r#"status.uncountedTerminatedPods.succeeded[1]: Invalid value: "": must not be empty"#,
+                r#"status.uncountedTerminatedPods.failed[0]: Duplicate value: "u""#,
+                "status.ready: Invalid value: 2: cannot set more ready pods than active",
+                r#"status.completedIndexes: Invalid value: "7": error parsing completedIndexes: too large index: "7""#,
+                r#"status.completedIndexes: Invalid value: "7": cannot set non-empty completedIndexes when non-indexed completion mode"#,
+                r#"status.failedIndexes: Invalid value: "1": cannot set non-null failedIndexes when backoffLimitPerIndex is null"#,
+            ],
+        );
+    }
+
+    #[test]
+    fn a_job_that_runs_has_one_beginning() {
+        check(
+            json!({"startTime": "2024-01-02T00:00:00Z"}),
+            json!({"startTime": "2024-01-01T00:00:00Z"}),
+            &[
+                r#"status.startTime: Invalid value: "2024-01-02T00:00:00Z": field is immutable for unsuspended job once set"#,
+            ],
+        );
+    }
+}

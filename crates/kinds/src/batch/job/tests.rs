@@ -1,0 +1,225 @@
+use super::*;
+use crate::testing::{created, defaulted, object, refusals, refusals_of_update};
+
+fn job(spec: Value) -> Value {
+    let mut job = json!({"metadata": {"name": "a", "uid": "u"}, "spec": {"template": {"spec":
+        {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}}});
+    for (key, value) in spec.as_object().into_iter().flatten() {
+        job["spec"][key] = value.clone();
+    }
+    job
+}
+
+fn check(spec: Value, expected: &[&str]) {
+    assert_eq!(refusals(&BEHAVIOR, job(spec)), expected);
+}
+
+fn check_update(new: Value, old: Value, expected: &[&str]) {
+    let generated = created(&BEHAVIOR, job(json!({})));
+    let with_selector = |spec| {
+        let mut job = job(spec);
+        job["spec"]["selector"] = generated["spec"]["selector"].clone();
+        job["spec"]["template"]["metadata"] = generated["spec"]["template"]["metadata"].clone();
+        job
+    };
+    assert_eq!(refusals_of_update(&BEHAVIOR, with_selector(new), with_selector(old)), expected);
+}
+
+#[test]
+fn a_job_knows_its_pods_by_its_uid() {
+    let job = created(&BEHAVIOR, job(json!({})));
+    let labels = json!({"batch.kubernetes.io/controller-uid": "u", "controller-uid": "u",
+        "batch.kubernetes.io/job-name": "a", "job-name": "a"});
+    assert_eq!(job["spec"]["template"]["metadata"]["labels"], labels);
+    assert_eq!(job["metadata"]["labels"], labels);
+    assert_eq!(
+        job["spec"]["selector"],
+        json!({"matchLabels": {"batch.kubernetes.io/controller-uid": "u"}})
+    );
+}
+
+#[test]
+fn who_selects_by_hand_gets_no_labels() {
+    let job = created(&BEHAVIOR, job(json!({"manualSelector": true})));
+    assert_eq!(job["spec"].get("selector"), None);
+    assert_eq!(job["metadata"].get("labels"), None);
+}
+
+#[test]
+fn one_pod_must_succeed_unless_the_spec_says_otherwise() {
+    let counts = |spec| {
+        let job = defaulted(&BEHAVIOR, job(spec));
+        (job["spec"]["completions"].clone(), job["spec"]["parallelism"].clone())
+    };
+    assert_eq!(counts(json!({})), (json!(1), json!(1)));
+    assert_eq!(counts(json!({"parallelism": 3})), (Value::Null, json!(3)));
+    assert_eq!(counts(json!({"completions": 3})), (json!(3), json!(1)));
+    let indexed = defaulted(&BEHAVIOR, job(json!({"backoffLimitPerIndex": 1})));
+    assert_eq!(indexed["spec"]["backoffLimit"], i32::MAX);
+}
+
+#[test]
+fn labels_of_others_are_refused() {
+    let mut job = job(json!({}));
+    job["spec"]["template"]["metadata"] = json!({"labels": {"job-name": "b"}});
+    assert_eq!(
+        refusals(&BEHAVIOR, job),
+        [
+            r#"spec.template.metadata.labels[job-name]: Invalid value: {"batch.kubernetes.io/controller-uid":"u","batch.kubernetes.io/job-name":"a","controller-uid":"u","job-name":"b"}: must be 'a'"#
+        ]
+    );
+}
+
+#[test]
+fn a_selector_of_ones_own_needs_a_word() {
+    let mut job = job(json!({"selector": {"matchLabels": {"x": "y"}}}));
+    job["spec"]["template"]["metadata"] = json!({"labels": {"x": "y"}});
+    assert_eq!(
+        refusals(&BEHAVIOR, job),
+        [
+            r#"spec.selector: Invalid value: {"matchLabels":{"batch.kubernetes.io/controller-uid":"u","x":"y"}}: `selector` not auto-generated"#
+        ]
+    );
+}
+
+#[test]
+fn pods_of_a_job_come_to_an_end() {
+    let mut job = job(json!({}));
+    job["spec"]["template"]["spec"]["restartPolicy"] = "Always".into();
+    assert_eq!(
+        refusals(&BEHAVIOR, job),
+        [r#"spec.template.spec.restartPolicy: Required value: valid values: "OnFailure", "Never""#]
+    );
+}
+
+#[test]
+fn what_needs_indexes_says_so() {
+    check(
+        json!({"maxFailedIndexes": 1, "successPolicy": {"rules": [{"succeededCount": 1}]}}),
+        &[
+            "spec.backoffLimitPerIndex: Required value: when maxFailedIndexes is specified",
+            "spec.maxFailedIndexes: Invalid value: 1: requires indexed completion mode",
+            r#"spec.successPolicy: Invalid value: {"Rules":[{"SucceededIndexes":null,"SucceededCount":1}]}: requires indexed completion mode"#,
+        ],
+    );
+    check(
+        json!({"completionMode": "Odd"}),
+        &[
+            r#"spec.completionMode: Unsupported value: "Odd": supported values: "NonIndexed", "Indexed""#,
+        ],
+    );
+}
+
+#[test]
+fn indexed_jobs_have_limits() {
+    check(
+        json!({"completionMode": "Indexed", "parallelism": 100_001}),
+        &[
+            "spec.completions: Required value: when completion mode is Indexed",
+            "spec.parallelism: Invalid value: 100001: must be less than or equal to 100000 when completion mode is Indexed",
+        ],
+    );
+    check(
+        json!({"completionMode": "Indexed", "completions": 100_001, "backoffLimitPerIndex": 1}),
+        &[
+            "spec.maxFailedIndexes: Required value: must be specified when completions is above 100000",
+        ],
+    );
+}
+
+#[test]
+fn another_manager_has_a_domain() {
+    check(json!({"managedBy": "example.com/mine"}), &[]);
+    check(
+        json!({"managedBy": "mine"}),
+        &[
+            r#"spec.managedBy: Invalid value: "mine": must be a domain-prefixed path (such as "acme.io/foo")"#,
+        ],
+    );
+}
+
+#[test]
+fn a_failure_policy_narrows_the_others() {
+    let policy = json!({"rules": [{"action": "Ignore", "onPodConditions": [{"type": "X"}]}]});
+    check(
+        json!({"podFailurePolicy": policy, "podReplacementPolicy": "TerminatingOrFailed"}),
+        &[
+            r#"spec.podReplacementPolicy: Unsupported value: "TerminatingOrFailed": supported values: "Failed""#,
+        ],
+    );
+}
+
+#[test]
+fn the_work_of_a_job_does_not_change() {
+    check_update(json!({"parallelism": 3}), json!({"parallelism": 2}), &[]);
+    check_update(
+        json!({"completions": 5, "backoffLimit": -1}),
+        json!({"completions": 1}),
+        &[
+            "spec.backoffLimit: Invalid value: -1: must be greater than or equal to 0",
+            "spec.completions: Invalid value: 5: field is immutable",
+        ],
+    );
+}
+
+#[test]
+fn indexes_are_added_with_the_pods_for_them() {
+    let indexed = |completions: i64, parallelism: i64| json!({"completionMode": "Indexed", "completions": completions, "parallelism": parallelism});
+    check_update(indexed(3, 3), indexed(2, 2), &[]);
+    check_update(
+        indexed(3, 2),
+        indexed(2, 2),
+        &[
+            "spec.completions: Invalid value: 3: can only be modified in tandem with spec.parallelism",
+        ],
+    );
+}
+
+#[test]
+fn a_template_changes_while_its_job_is_suspended() {
+    let template = |pod: Value| {
+        let mut template = job(json!({}))["spec"]["template"].clone();
+        for (key, value) in pod.as_object().into_iter().flatten() {
+            template["spec"][key] = value.clone();
+        }
+        json!({"suspend": true, "template": template})
+    };
+    check_update(template(json!({"nodeSelector": {"a": "b"}})), template(json!({})), &[]);
+    let old = created(&BEHAVIOR, job(template(json!({}))));
+    let mut new = old.clone();
+    new["spec"]["template"]["spec"]["dnsPolicy"] = "Default".into();
+    let refused = refusals_of_update(&BEHAVIOR, new.clone(), old.clone());
+    assert!(refused[0].starts_with(r#"spec.template.spec: Invalid value: {"Volumes":null,"#));
+    let mut running = old;
+    running["spec"]["suspend"] = false.into();
+    let refused = refusals_of_update(&BEHAVIOR, new, running);
+    assert!(refused[0].starts_with(
+        r#"spec.template: Invalid value: {"labels":{"batch.kubernetes.io/controller-uid":"u","#
+    ));
+}
+
+#[test]
+fn the_table_shows_how_far_it_is() {
+    let row = |status: Value, spec: Value| {
+        let mut job = job(spec);
+        job["status"] = status;
+        let cells = cells(&object(job), &Now { unix_seconds: 1_704_067_210 });
+        Value::from(cells[1..4].to_vec())
+    };
+    assert_eq!(row(json!({}), json!({"completions": 2})), json!(["Running", "0/2", ""]));
+    assert_eq!(
+        row(
+            json!({"startTime": "2024-01-01T00:00:00Z", "succeeded": 1}),
+            json!({"parallelism": 3})
+        ),
+        json!(["Running", "1/1 of 3", "10s"])
+    );
+    assert_eq!(
+        row(
+            json!({"startTime": "2024-01-01T00:00:00Z", "completionTime": "2024-01-01T00:01:00Z",
+                "succeeded": 1, "conditions": [{"type": "Complete", "status": "True"}]}),
+            json!({"completions": 1})
+        ),
+        json!(["Complete", "1/1", "60s"])
+    );
+}

@@ -1,0 +1,107 @@
+//! What may change of a job: how many pods it runs at a time, and little else. A suspended job, of
+//! which nothing runs, may change where and with what its pods will run.
+
+use super::is_indexed;
+use super::is_true;
+use super::spec::{validate_host_names, validate_job_spec};
+use crate::core::go_struct;
+use crate::fields::{at, flag, list, map_mut, maps_mut, number, part, same, top};
+use crate::rules::{IMMUTABLE, immutable};
+use crate::workload::{self, SPEC};
+use machinery::{Faults, Map, Object, Value, json};
+
+/// Judges a change of a job.
+pub(super) fn validate_update(new: &Object, old: &Object, faults: &mut Faults) {
+    validate_job_spec(faults, top(new, "spec"));
+    validate_completions(faults, top(new, "spec"), top(old, "spec"));
+    workload::validate_same_selector(faults, new, old);
+    validate_template(faults, new, old);
+    let (new_spec, old_spec) = (top(new, "spec"), top(old, "spec"));
+    let values = |field| (at(new_spec, &[field]), at(old_spec, &[field]));
+    for field in ["completionMode", "backoffLimitPerIndex", "managedBy"] {
+        let (new, old) = values(field);
+        immutable(faults, &SPEC.child(field), new, old);
+    }
+    for (field, name) in
+        [("podFailurePolicy", "PodFailurePolicy"), ("successPolicy", "SuccessPolicy")]
+    {
+        let (new, old) = values(field);
+        if !same(new, old) {
+            go_struct::invalid(faults, &SPEC.child(field), name, new, IMMUTABLE);
+        }
+    }
+    validate_host_names(faults, new);
+}
+
+/// An indexed job may get more or fewer indexes, all of which run at the same time.
+fn validate_completions(faults: &mut Faults, new: &Value, old: &Value) {
+    let path = SPEC.child("completions");
+    let (after, before) = (at(new, &["completions"]), at(old, &["completions"]));
+    if !is_indexed(new) {
+        return immutable(faults, &path, after, before);
+    }
+    if !same(after, before) && !after.is_null() && after != at(new, &["parallelism"]) {
+        let message = "can only be modified in tandem with spec.parallelism";
+        faults.invalid(&path, after.clone(), message);
+    }
+}
+
+fn validate_template(faults: &mut Faults, new: &Object, old: &Object) {
+    let template = |job| at(top(job, "spec"), &["template"]);
+    let (after, before) = (template(new), template(old));
+    let path = SPEC.child("template");
+    if !may_be_rescheduled(old) {
+        if !same(after, before) {
+            let shown = go_struct::with_inline_metadata(after);
+            go_struct::invalid(faults, &path, "PodTemplateSpec", &shown, IMMUTABLE);
+        }
+        return;
+    }
+    let pod = at(after, &["spec"]);
+    let expected = with_changeable_parts_of(at(before, &["spec"]), pod);
+    if !same(pod, &Value::Object(expected)) {
+        go_struct::invalid(faults, &path.child("spec"), "PodSpec", pod, IMMUTABLE);
+    }
+}
+
+/// Whether the job is suspended, and nothing of it runs any longer.
+fn may_be_rescheduled(job: &Object) -> bool {
+    let status = top(job, "status");
+    flag(top(job, "spec"), "suspend")
+        && (part(status, "startTime").is_none() || is_true(status, "Suspended"))
+        && number(status, "active") == 0
+}
+
+/// The old spec of the pods with everything from the new one that may change.
+fn with_changeable_parts_of(old: &Value, new: &Value) -> Map<String, Value> {
+    let mut expected = old.as_object().cloned().unwrap_or_default();
+    for field in ["nodeSelector", "tolerations", "schedulingGates"] {
+        match part(new, field) {
+            Some(value) => drop(expected.insert(field.to_owned(), value.clone())),
+            None => drop(expected.remove(field)),
+        }
+    }
+    let nodes = at(new, &["affinity", "nodeAffinity"]).clone();
+    let affinity = expected.entry("affinity").or_insert_with(|| json!({}));
+    if let Some(affinity) = affinity.as_object_mut() {
+        affinity.insert("nodeAffinity".to_owned(), nodes);
+    }
+    for field in ["containers", "initContainers"] {
+        take_resources(&mut expected, field, list(new, field));
+    }
+    if let Some(affinity) = map_mut(&mut expected, "affinity") {
+        affinity.retain(|_, value| !value.is_null());
+    }
+    expected
+}
+
+fn take_resources(spec: &mut Map<String, Value>, field: &str, new: &[Value]) {
+    if maps_mut(spec, field).count() != new.len() {
+        return;
+    }
+    for (container, new) in maps_mut(spec, field).zip(new) {
+        if container.get("name") == new.get("name") {
+            container.insert("resources".to_owned(), at(new, &["resources"]).clone());
+        }
+    }
+}

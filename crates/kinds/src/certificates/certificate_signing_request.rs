@@ -1,0 +1,284 @@
+//! `CertificateSigningRequest`: somebody wants a certificate; others approve, deny and issue it.
+
+mod conditions;
+
+use crate::columns::{AGE, NAME, age, column, or_none};
+use crate::fields::{at, integer, list, text, texts, top};
+use crate::resource::{
+    Action, Behavior, Column, Columns, Now, Resource, Subresource, Version, keep_status,
+};
+use crate::rules::{required, supported_only, unique};
+use crate::table::{self, selectable};
+use machinery::{Faults, Object, Path, Value, json, timestamp};
+
+/// The row of `CertificateSigningRequest`.
+pub fn resource() -> Resource {
+    let version = Version {
+        status: true,
+        selectable: vec![selectable("spec.signerName", "")],
+        ..table::v1("certificates/v1.CertificateSigningRequest", Columns::Fixed(COLUMNS, cells))
+    };
+    Resource {
+        short_names: vec!["csr".to_owned()],
+        namespaced: false,
+        ..table::row(
+            "certificates.k8s.io",
+            "CertificateSigningRequest",
+            "certificatesigningrequests",
+            &BEHAVIOR,
+            version,
+        )
+    }
+}
+
+static BEHAVIOR: Behavior = Behavior {
+    prepare_create: |object| {
+        object.map_mut().insert("status".to_owned(), json!({}));
+    },
+    prepare_update: |new, old| {
+        crate::fields::keep(new, old, "spec");
+        keep_status(new, old);
+    },
+    prepare_status: conditions::prepare_status,
+    validate,
+    validate_update: conditions::validate_update,
+    validate_status: conditions::validate_status,
+    validate_name: |_| Vec::new(),
+    subresources: &[Subresource {
+        name: "approval",
+        group: "",
+        version: "",
+        kind: "CertificateSigningRequest",
+        action: Action::Replace {
+            prepare: conditions::prepare_approval,
+            validate: conditions::validate_approval,
+        },
+    }],
+    ..Behavior::PLAIN
+};
+
+static SPEC: Path<'static> = Path::root("spec");
+
+const COLUMNS: &[Column] = &[
+    NAME,
+    AGE,
+    column("SignerName", "Who is to sign the certificate: a domain, and a path after a slash."),
+    column("Requestor", "Base64-encoded PKCS#10 CSR data"),
+    column("RequestedDuration", "For how long the certificate should be good, if that was asked for."),
+    column("Condition", "What has become of the request: Pending, Approved or Denied, and whether issued."),
+];
+
+fn cells(object: &Object, now: &Now) -> Vec<Value> {
+    let spec = top(object, "spec");
+    let duration = integer(spec, "expirationSeconds").map(timestamp::human_duration);
+    vec![
+        object.name().into(),
+        age(object, now),
+        or_none(text(spec, "signerName")).into(),
+        text(spec, "username").into(),
+        duration.unwrap_or_else(|| "<none>".to_owned()).into(),
+        state(top(object, "status")).into(),
+    ]
+}
+
+fn state(status: &Value) -> String {
+    let has = |kind| list(status, "conditions").iter().any(|it| text(it, "type") == kind);
+    let mut state = match (has("Denied"), has("Approved")) {
+        (true, _) => "Denied",
+        (false, true) => "Approved",
+        (false, false) => "Pending",
+    }
+    .to_owned();
+    if has("Failed") {
+        state += ",Failed";
+    }
+    if !text(status, "certificate").is_empty() {
+        state += ",Issued";
+    }
+    state
+}
+
+/// Writes down who asks; whatever the request says about that is not believed.
+pub fn set_requestor(
+    object: &mut Object,
+    name: &str,
+    uid: &str,
+    groups: &[String],
+    extra: &Value,
+) {
+    let spec = object.map_at(&["spec"]);
+    for (key, value) in [
+        ("username", json!(name)),
+        ("uid", json!(uid)),
+        ("groups", json!(groups)),
+        ("extra", extra.clone()),
+    ] {
+        let is_empty = match &value {
+            Value::String(text) => text.is_empty(),
+            Value::Array(items) => items.is_empty(),
+            Value::Object(map) => map.is_empty(),
+            _ => true,
+        };
+        if is_empty {
+            spec.remove(key);
+        } else {
+            spec.insert(key.to_owned(), value);
+        }
+    }
+}
+
+const LEGACY_SIGNER: &str = "kubernetes.io/legacy-unknown";
+
+const USAGES: &[&str] = &[
+    "any",
+    "cert sign",
+    "client auth",
+    "code signing",
+    "content commitment",
+    "crl sign",
+    "data encipherment",
+    "decipher only",
+    "digital signature",
+    "email protection",
+    "encipher only",
+    "ipsec end system",
+    "ipsec tunnel",
+    "ipsec user",
+    "key agreement",
+    "key encipherment",
+    "microsoft sgc",
+    "netscape sgc",
+    "ocsp signing",
+    "s/mime",
+    "server auth",
+    "signing",
+    "timestamping",
+];
+
+fn validate(object: &Object, faults: &mut Faults) {
+    let spec = top(object, "spec");
+    if !is_request(text(spec, "request")) {
+        let message = "PEM block type must be CERTIFICATE REQUEST";
+        faults.invalid(&SPEC.child("request"), at(spec, &["request"]).clone(), message);
+    }
+    let path = SPEC.child("usages");
+    if list(spec, "usages").is_empty() {
+        faults.required(&path, "");
+    }
+    for (index, usage) in texts(spec, "usages").enumerate() {
+        supported_only(faults, &path.index(index), usage, USAGES);
+    }
+    unique(faults, &path, texts(spec, "usages"));
+    let signer = text(spec, "signerName");
+    let path = SPEC.child("signerName");
+    if signer == LEGACY_SIGNER {
+        let message = "the legacy signerName is not allowed via this API version";
+        faults.invalid(&path, signer, message);
+    } else {
+        validate_signer(faults, &path, signer);
+    }
+    if let Some(seconds) = integer(spec, "expirationSeconds").filter(|it| *it < 600) {
+        let message = "may not specify a duration less than 600 seconds (10 minutes)";
+        faults.invalid(&SPEC.child("expirationSeconds"), seconds, message);
+    }
+    conditions::validate(object, faults);
+}
+
+/// Whether the bytes are a request in the form in which such requests are sent. Their signature is
+/// the signer's to check.
+fn is_request(base64: &str) -> bool {
+    // The first 25 bytes in base64, that is all that tells a request from other PEM.
+    const BEGIN: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNU";
+    const BEGIN_NEW: &str = "LS0tLS1CRUdJTiBORVcgQ0VSVElGSUNBVEUgUkVRVUVT";
+    base64.starts_with(BEGIN) || base64.starts_with(BEGIN_NEW)
+}
+
+/// A domain of two labels or more, a slash, and DNS labels with dots between.
+fn validate_signer(faults: &mut Faults, path: &Path<'_>, signer: &str) {
+    required(faults, path, signer);
+    if signer.is_empty() {
+        return;
+    }
+    let Some((domain, rest)) = signer.split_once('/') else {
+        let message = "must be a fully qualified domain and path of the form 'example.com/signer-name'";
+        return faults.invalid(path, signer, message);
+    };
+    let domain_labels = domain.split('.').count();
+    let found = machinery::names::dns1123_subdomain(domain);
+    for complaint in found {
+        let message = format!("validating label {}: {complaint}", machinery::field_path::quote(domain));
+        faults.invalid(path, domain, &message);
+    }
+    if domain_labels < 2 {
+        faults.invalid(path, domain, "should be a domain with at least two segments separated by dots");
+    }
+    for label in rest.split('.') {
+        for complaint in machinery::names::dns1123_label(label) {
+            let message = format!("validating label {}: {complaint}", machinery::field_path::quote(label));
+            faults.invalid(path, rest, &message);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{lines, object, refusals};
+
+    const REQUEST: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0K";
+
+    fn request(spec: Value) -> Value {
+        let mut whole = json!({"request": REQUEST, "usages": ["client auth"], "signerName": "a.io/b"});
+        for (key, value) in spec.as_object().into_iter().flatten() {
+            whole[key] = value.clone();
+        }
+        json!({"spec": whole})
+    }
+
+    #[test]
+    fn a_request_says_what_for_and_by_whom() {
+        assert_eq!(refusals(&BEHAVIOR, request(json!({}))), Vec::<String>::new());
+        assert_eq!(
+            refusals(&BEHAVIOR, request(json!({"usages": [], "signerName": LEGACY_SIGNER, "expirationSeconds": 1}))),
+            [
+                "spec.usages: Required value",
+                r#"spec.signerName: Invalid value: "kubernetes.io/legacy-unknown": the legacy signerName is not allowed via this API version"#,
+                "spec.expirationSeconds: Invalid value: 1: may not specify a duration less than 600 seconds (10 minutes)",
+            ]
+        );
+    }
+
+    #[test]
+    fn nobody_asks_in_anothers_name() {
+        let mut request = object(request(json!({"username": "admin", "groups": ["system:masters"]})));
+        set_requestor(&mut request, "eve", "", &[], &json!({}));
+        assert_eq!(request.str_at(&["spec", "username"]), "eve");
+        assert_eq!(request.get(&["spec", "groups"]), None);
+    }
+
+    #[test]
+    fn only_an_approval_approves() {
+        let old = object(request(json!({})));
+        let mut new = old.clone();
+        let approved = json!({"conditions": [{"type": "Approved", "status": "True"}]});
+        new.map_mut().insert("status".to_owned(), approved);
+        let mut faults = Faults::new();
+        conditions::validate_status(&new, &old, &mut faults);
+        assert_eq!(
+            lines(&faults),
+            [r#"status.conditions: Forbidden: updates may not add a condition of type "Approved""#]
+        );
+        let mut faults = Faults::new();
+        conditions::validate_approval(&new, &old, &mut faults);
+        assert_eq!(lines(&faults), Vec::<String>::new());
+    }
+
+    #[test]
+    fn the_table_shows_what_became_of_it() {
+        assert_eq!(state(&json!({})), "Pending");
+        assert_eq!(
+            state(&json!({"conditions": [{"type": "Approved"}], "certificate": "eA=="})),
+            "Approved,Issued"
+        );
+    }
+}

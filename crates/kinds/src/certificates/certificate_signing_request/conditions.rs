@@ -1,0 +1,142 @@
+//! Which conditions a request has, and who may change them: `/approval` approves and denies,
+//! `/status` tells of the rest.
+
+use crate::fields::{keep, list, same, text, top};
+use crate::rules::{required, supported_only};
+use machinery::field_path::quote;
+use machinery::{Faults, Object, Path, Value};
+
+/// What was decided once: it is true, and it stays.
+const FINAL: [&str; 3] = ["Approved", "Denied", "Failed"];
+/// What only `/approval` may say.
+const DECISIONS: [&str; 2] = ["Approved", "Denied"];
+
+fn of_type<'a>(object: &'a Object, kind: &str) -> Vec<&'a Value> {
+    all(object).iter().filter(|it| text(it, "type") == kind).collect()
+}
+
+fn all(object: &Object) -> &[Value] {
+    list(top(object, "status"), "conditions")
+}
+
+/// Prepares a change of `/status`, which leaves the decisions as they are.
+pub(super) fn prepare_status(new: &mut Object, old: &Object) {
+    keep(new, old, "spec");
+    for kind in DECISIONS {
+        let stored: Vec<Value> = of_type(old, kind).into_iter().cloned().collect();
+        if stored.len() != of_type(new, kind).len() {
+            continue;
+        }
+        let mut stored = stored.into_iter();
+        for condition in conditions_mut(new).filter(|it| text(it, "type") == kind) {
+            if let Some(stored) = stored.next() {
+                *condition = stored;
+            }
+        }
+    }
+}
+
+/// Prepares a change of `/approval`, which changes nothing but conditions.
+pub(super) fn prepare_approval(new: &mut Object, old: &Object) {
+    let conditions = all(new).to_vec();
+    keep(new, old, "spec");
+    keep(new, old, "status");
+    if conditions.is_empty() {
+        new.map_at(&["status"]).remove("conditions");
+    } else {
+        new.map_at(&["status"]).insert("conditions".to_owned(), conditions.into());
+    }
+}
+
+fn conditions_mut(object: &mut Object) -> impl Iterator<Item = &mut Value> {
+    object
+        .get_mut(&["status", "conditions"])
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
+}
+
+/// Judges the conditions by themselves.
+pub(super) fn validate(object: &Object, faults: &mut Faults) {
+    let status = Path::root("status");
+    let path = status.child("conditions");
+    let mut seen: Vec<&str> = Vec::new();
+    for (index, condition) in all(object).iter().enumerate() {
+        let kind = text(condition, "type");
+        let path_of_type = path.index(index);
+        let path_of_type = path_of_type.child("type");
+        required(faults, &path_of_type, kind);
+        let statuses: &[&str] =
+            if FINAL.contains(&kind) { &["True"] } else { &["False", "True", "Unknown"] };
+        let item = path.index(index);
+        match text(condition, "status") {
+            "" => faults.required(&item.child("status"), ""),
+            value => supported_only(faults, &item.child("status"), value, statuses),
+        }
+        let other = DECISIONS.iter().find(|it| **it != kind);
+        if DECISIONS.contains(&kind) && other.is_some_and(|other| seen.contains(other)) {
+            let message = "Approved and Denied conditions are mutually exclusive";
+            faults.invalid(&path, kind, message);
+        }
+        if seen.contains(&kind) {
+            faults.duplicate(&path_of_type, kind);
+        }
+        seen.push(kind);
+    }
+}
+
+/// Judges a change of anything but a decision and the certificate.
+pub(super) fn validate_update(new: &Object, old: &Object, faults: &mut Faults) {
+    validate_change(new, old, faults);
+    same_decisions(new, old, faults);
+    if certificate(new) != certificate(old) {
+        let message = "updates may not set certificate content";
+        faults.forbidden(&Path::root("status").child("certificate"), message);
+    }
+}
+
+/// Judges a change of `/status`: the certificate may come, once.
+pub(super) fn validate_status(new: &Object, old: &Object, faults: &mut Faults) {
+    validate_change(new, old, faults);
+    same_decisions(new, old, faults);
+    if certificate(new) != certificate(old) && !certificate(old).is_empty() {
+        let message = "updates may not modify existing certificate content";
+        faults.forbidden(&Path::root("status").child("certificate"), message);
+    }
+}
+
+/// Judges a change of `/approval`.
+pub(super) fn validate_approval(new: &Object, old: &Object, faults: &mut Faults) {
+    validate_change(new, old, faults);
+}
+
+fn certificate(object: &Object) -> &str {
+    object.str_at(&["status", "certificate"])
+}
+
+fn validate_change(new: &Object, old: &Object, faults: &mut Faults) {
+    validate(new, faults);
+    for kind in FINAL {
+        if of_type(new, kind).len() < of_type(old, kind).len() {
+            let message = format!("updates may not remove a condition of type {}", quote(kind));
+            faults.forbidden(&Path::root("status").child("conditions"), &message);
+        }
+    }
+}
+
+fn same_decisions(new: &Object, old: &Object, faults: &mut Faults) {
+    for kind in DECISIONS {
+        let (now, before) = (of_type(new, kind), of_type(old, kind));
+        let what = if now.len() > before.len() {
+            "add"
+        } else if now.len() == before.len()
+            && now.iter().zip(&before).any(|(now, before)| !same(now, before))
+        {
+            "modify"
+        } else {
+            continue;
+        };
+        let message = format!("updates may not {what} a condition of type {}", quote(kind));
+        faults.forbidden(&Path::root("status").child("conditions"), &message);
+    }
+}

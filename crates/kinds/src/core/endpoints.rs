@@ -1,0 +1,173 @@
+//! `Endpoints`: the addresses behind a service, all in one object, as it was before there were
+//! slices of them.
+
+use crate::address;
+use crate::columns::{AGE, NAME, age, column, first_of};
+use crate::fields::{default_text, list, maps_mut, number, part, same, text, top};
+use crate::resource::{Behavior, Column, Columns, Now, Resource, Version};
+use crate::rules::{dns_label, dns_subdomain, one_of, port, qualified_name};
+use crate::table;
+use machinery::{Faults, Object, Path, Value};
+
+/// The row of `Endpoints`.
+pub fn resource() -> Resource {
+    let deprecation = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice";
+    let version = Version {
+        deprecation: Some(deprecation.to_owned()),
+        ..table::v1("core/v1.Endpoints", Columns::Fixed(COLUMNS, cells))
+    };
+    Resource {
+        short_names: vec!["ep".to_owned()],
+        prefix: "/registry/services/endpoints".to_owned(),
+        ..table::row("", "Endpoints", "endpoints", &BEHAVIOR, version)
+    }
+}
+
+static BEHAVIOR: Behavior = Behavior {
+    defaults,
+    validate,
+    validate_update: |new, old, faults| {
+        if !same(top(new, "subsets"), top(old, "subsets")) {
+            validate(new, faults);
+        }
+    },
+    create_on_update: true,
+    warnings,
+    ..Behavior::PLAIN
+};
+
+const COLUMNS: &[Column] = &[
+    NAME,
+    column("Endpoints", "The addresses that are ready, each with each port, up to three of them."),
+    AGE,
+];
+
+const ADDRESSES: [&str; 2] = ["addresses", "notReadyAddresses"];
+
+fn subsets(object: &Object) -> &[Value] {
+    top(object, "subsets").as_array().map_or(&[], Vec::as_slice)
+}
+
+fn cells(object: &Object, now: &Now) -> Vec<Value> {
+    let mut shown: Vec<String> = Vec::new();
+    for subset in subsets(object) {
+        let addresses = || list(subset, "addresses").iter().map(|address| text(address, "ip"));
+        if list(subset, "ports").is_empty() {
+            shown.extend(addresses().map(str::to_owned));
+        }
+        for port in list(subset, "ports") {
+            let port = number(port, "port");
+            shown.extend(addresses().map(|ip| match ip.contains(':') {
+                true => format!("[{ip}]:{port}"),
+                false => format!("{ip}:{port}"),
+            }));
+        }
+    }
+    let shown = match subsets(object) {
+        [] => "<none>".to_owned(),
+        _ => first_of(&shown, 3, ","),
+    };
+    vec![object.name().into(), shown.into(), age(object, now)]
+}
+
+fn defaults(object: &mut Object) {
+    for subset in maps_mut(object.map_mut(), "subsets") {
+        for port in maps_mut(subset, "ports") {
+            default_text(port, "protocol", "TCP");
+        }
+    }
+}
+
+fn validate(object: &Object, faults: &mut Faults) {
+    let path = Path::root("subsets");
+    for (index, subset) in subsets(object).iter().enumerate() {
+        let path = path.index(index);
+        if ADDRESSES.iter().all(|key| list(subset, key).is_empty()) {
+            faults.required(&path, "must specify `addresses` or `notReadyAddresses`");
+        }
+        for key in ADDRESSES {
+            let path = path.child(key);
+            for (index, address) in list(subset, key).iter().enumerate() {
+                validate_address(faults, &path.index(index), address);
+            }
+        }
+        let ports = list(subset, "ports");
+        let path = path.child("ports");
+        for (index, port) in ports.iter().enumerate() {
+            validate_port(faults, &path.index(index), port, ports.len() > 1);
+        }
+    }
+}
+
+fn validate_address(faults: &mut Faults, path: &Path<'_>, address: &Value) {
+    let ip = text(address, "ip");
+    address::ip(faults, &path.child("ip"), ip, &[]);
+    let host = text(address, "hostname");
+    if !host.is_empty() {
+        dns_label(faults, &path.child("hostname"), host);
+    }
+    if let Some(node) = part(address, "nodeName").and_then(Value::as_str) {
+        dns_subdomain(faults, &path.child("nodeName"), node);
+    }
+    address::endpoint_ip(faults, &path.child("ip"), ip);
+}
+
+fn validate_port(faults: &mut Faults, path: &Path<'_>, value: &Value, is_one_of_many: bool) {
+    let name = text(value, "name");
+    if !name.is_empty() {
+        dns_label(faults, &path.child("name"), name);
+    } else if is_one_of_many {
+        faults.required(&path.child("name"), "");
+    }
+    port(faults, &path.child("port"), number(value, "port"));
+    one_of(faults, &path.child("protocol"), text(value, "protocol"), &["SCTP", "TCP", "UDP"]);
+    if let Some(protocol) = part(value, "appProtocol").and_then(Value::as_str) {
+        qualified_name(faults, &path.child("appProtocol"), protocol);
+    }
+}
+
+fn warnings(object: &Object) -> Vec<String> {
+    if object.label("endpoints.kubernetes.io/managed-by") == Some("endpoint-controller") {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    let path = Path::root("subsets");
+    for (index, subset) in subsets(object).iter().enumerate() {
+        let path = path.index(index);
+        for key in ADDRESSES {
+            let path = path.child(key);
+            for (index, address) in list(subset, key).iter().enumerate() {
+                let path = path.index(index);
+                found.extend(address::ip_warning(&path.child("ip"), text(address, "ip")));
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{object, refusals};
+    use machinery::json;
+
+    #[test]
+    fn a_subset_has_addresses_that_can_be_reached() {
+        assert_eq!(
+            refusals(&BEHAVIOR, json!({"subsets": [{}, {"addresses": [{"ip": "127.0.0.1"}], "ports": [{"port": 0}]}]})),
+            [
+                "subsets[0]: Required value: must specify `addresses` or `notReadyAddresses`",
+                r#"subsets[1].addresses[0].ip: Invalid value: "127.0.0.1": may not be in the loopback range (127.0.0.0/8, ::1/128)"#,
+                "subsets[1].ports[0].port: Invalid value: 0: must be between 1 and 65535, inclusive",
+            ]
+        );
+    }
+
+    #[test]
+    fn the_table_shows_each_address_with_each_port() {
+        let endpoints = object(json!({"metadata": {"name": "e"}, "subsets": [
+            {"addresses": [{"ip": "10.0.0.1"}, {"ip": "2001:db8::1"}], "ports": [{"port": 80}, {"port": 81}]}]}));
+        let cells = cells(&endpoints, &Now { unix_seconds: 0 });
+        assert_eq!(cells[1], "10.0.0.1:80,[2001:db8::1]:80,10.0.0.1:81 + 1 more...");
+    }
+}

@@ -1,0 +1,255 @@
+//! `LimitRange`: what a pod, a container or a claim of a namespace may ask for.
+
+use crate::columns::{PLAIN, plain_cells};
+use crate::fields::{at, entries, list, maps_mut, text, top};
+use crate::quantities::{amount, container_resource_name, may_be_overcommitted, resource_name};
+use crate::resource::{Behavior, Columns, Resource};
+use crate::rules::qualified_name;
+use crate::table;
+use machinery::quantity::Quantity;
+use machinery::{Faults, Map, Object, Path, Value};
+use std::collections::BTreeSet;
+
+/// The row of `LimitRange`.
+pub fn resource() -> Resource {
+    let version = table::v1("core/v1.LimitRange", Columns::Fixed(PLAIN, plain_cells));
+    Resource {
+        short_names: vec!["limits".to_owned()],
+        ..table::row("", "LimitRange", "limitranges", &BEHAVIOR, version)
+    }
+}
+
+static BEHAVIOR: Behavior = Behavior {
+    defaults,
+    validate,
+    validate_update: |new, _, faults| validate(new, faults),
+    create_on_update: true,
+    ..Behavior::PLAIN
+};
+
+/// What is not said of a container follows from what is: its limit from the greatest one, its
+/// request from its limit, and else from the least one.
+fn defaults(object: &mut Object) {
+    for limit in maps_mut(object.map_at(&["spec"]), "limits") {
+        if limit.get("type").is_some_and(|kind| kind == "Container") {
+            fill(limit, "default", "max");
+            fill(limit, "defaultRequest", "default");
+            fill(limit, "defaultRequest", "min");
+        }
+    }
+}
+
+fn fill(limit: &mut Map<String, Value>, to: &str, from: &str) {
+    let source = limit.get(from).and_then(Value::as_object).cloned().unwrap_or_default();
+    let target = limit.entry(to).or_insert_with(|| Value::Object(Map::new()));
+    if let Some(target) = target.as_object_mut() {
+        for (name, value) in source {
+            target.entry(name).or_insert(value);
+        }
+    }
+}
+
+fn validate(object: &Object, faults: &mut Faults) {
+    let path = Path::root("spec");
+    let path = path.child("limits");
+    let mut seen: Vec<&str> = Vec::new();
+    for (index, limit) in list(top(object, "spec"), "limits").iter().enumerate() {
+        let path = path.index(index);
+        let kind = text(limit, "type");
+        validate_type(faults, &path.child("type"), kind);
+        if seen.contains(&kind) {
+            faults.duplicate(&path.child("type"), kind);
+        }
+        seen.push(kind);
+        validate_names(faults, &path, limit, kind);
+        let is_bounded = |key| at(limit, &[key, "storage"]) != &Value::Null;
+        if kind == "PersistentVolumeClaim" && !is_bounded("min") && !is_bounded("max") {
+            let message = "either minimum or maximum storage value is required, but neither was provided";
+            faults.required(&path.child("limits"), message);
+        }
+        let names: BTreeSet<&str> = PARTS
+            .iter()
+            .filter(|part| kind != "Pod" || !part.starts_with("default"))
+            .flat_map(|part| entries(limit, part))
+            .map(|(name, _)| name)
+            .collect();
+        for name in names {
+            validate_order(faults, &path, limit, name, kind);
+            validate_ratio(faults, &path, limit, name);
+        }
+    }
+}
+
+const PARTS: [&str; 5] = ["max", "min", "default", "defaultRequest", "maxLimitRequestRatio"];
+
+fn validate_type(faults: &mut Faults, path: &Path<'_>, kind: &str) {
+    let before = faults.len();
+    qualified_name(faults, path, kind);
+    let is_known = kind.contains('/') || matches!(kind, "Pod" | "Container" | "PersistentVolumeClaim");
+    if faults.len() == before && !is_known {
+        faults.invalid(path, kind, "must be a standard limit type or fully qualified");
+    }
+}
+
+fn validate_names(faults: &mut Faults, path: &Path<'_>, limit: &Value, kind: &str) {
+    for part in PARTS {
+        let path = path.child(part);
+        if kind == "Pod" && part.starts_with("default") {
+            if entries(limit, part).next().is_some() {
+                faults.forbidden(&path, "may not be specified when `type` is 'Pod'");
+            }
+            continue;
+        }
+        for (name, _) in entries(limit, part) {
+            let path = path.key(name);
+            if matches!(kind, "Pod" | "Container") {
+                container_resource_name(faults, &path, name);
+            } else {
+                resource_name(faults, &path, name);
+            }
+        }
+    }
+}
+
+/// What is said of one resource, if it is.
+fn said(limit: &Value, part: &str, name: &str) -> Option<Quantity> {
+    Some(at(limit, &[part, name])).filter(|value| !value.is_null()).map(amount)
+}
+
+/// Two amounts in this order, the words for them, and where and what is shown if they are not.
+struct Order {
+    less: (&'static str, &'static str),
+    more: (&'static str, &'static str),
+    place: &'static str,
+    shown: &'static str,
+}
+
+const ORDERS: &[Order] = &[
+    Order { less: ("min", "min"), more: ("max", "max"), place: "min", shown: "min" },
+    Order {
+        less: ("min", "min"),
+        more: ("defaultRequest", "default request"),
+        place: "defaultRequest",
+        shown: "defaultRequest",
+    },
+    Order {
+        less: ("defaultRequest", "default request"),
+        more: ("max", "max"),
+        place: "defaultRequest",
+        shown: "defaultRequest",
+    },
+    Order {
+        less: ("defaultRequest", "default request"),
+        more: ("default", "default limit"),
+        place: "defaultRequest",
+        shown: "defaultRequest",
+    },
+    Order { less: ("min", "min"), more: ("default", "default"), place: "default", shown: "min" },
+    Order { less: ("default", "default"), more: ("max", "max"), place: "default", shown: "max" },
+];
+
+fn validate_order(faults: &mut Faults, path: &Path<'_>, limit: &Value, name: &str, kind: &str) {
+    let find = |part: &str| {
+        if kind == "Pod" && part.starts_with("default") { None } else { said(limit, part, name) }
+    };
+    for Order { less: (less, less_words), more: (more, more_words), place, shown } in ORDERS {
+        let (Some(low), Some(high)) = (find(less), find(more)) else { continue };
+        if low > high {
+            let message = format!(
+                "{less_words} value {low} is greater than {more_words} value {high}"
+            );
+            let shown = if shown == less { low } else { high };
+            faults.invalid(&path.child(place).key(name), shown.to_string(), &message);
+        }
+    }
+    if let (Some(limit), Some(request)) = (find("default"), find("defaultRequest"))
+        && !may_be_overcommitted(name)
+        && limit != request
+    {
+        let message =
+            format!("default value {limit} must equal to defaultRequest value {request} in {name}");
+        faults.invalid(&path.child("defaultRequest").key(name), request.to_string(), &message);
+    }
+}
+
+fn validate_ratio(faults: &mut Faults, path: &Path<'_>, limit: &Value, name: &str) {
+    let Some(ratio) = said(limit, "maxLimitRequestRatio", name) else { return };
+    let path = path.child("maxLimitRequestRatio");
+    let path = path.key(name);
+    if ratio.milli_value() < 1000 {
+        faults.invalid(&path, ratio.to_string(), &format!("ratio {ratio} is less than 1"));
+    }
+    let (Some(least), Some(most)) = (said(limit, "min", name), said(limit, "max", name)) else {
+        return;
+    };
+    #[allow(clippy::cast_precision_loss, reason = "Kubernetes compares them as floats, too")]
+    let (ratio_value, bound) = (
+        ratio.milli_value() as f64 / 1000.0,
+        most.milli_value() as f64 / least.milli_value() as f64,
+    );
+    if ratio_value > bound {
+        let message = format!("ratio {ratio} is greater than max/min = {bound:.6}");
+        faults.invalid(&path, ratio.to_string(), &message);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{defaulted, refusals};
+    use machinery::json;
+
+    fn check(limit: Value, expected: &[&str]) {
+        assert_eq!(refusals(&BEHAVIOR, json!({"spec": {"limits": [limit]}})), expected);
+    }
+
+    #[test]
+    fn what_is_not_said_of_a_container_follows_from_what_is() {
+        let limit = json!({"type": "Container", "max": {"cpu": "2"}, "min": {"memory": "1Mi"}});
+        assert_eq!(
+            defaulted(&BEHAVIOR, json!({"spec": {"limits": [limit]}}))["spec"]["limits"][0],
+            json!({"type": "Container", "max": {"cpu": "2"}, "min": {"memory": "1Mi"},
+                "default": {"cpu": "2"}, "defaultRequest": {"cpu": "2", "memory": "1Mi"}})
+        );
+    }
+
+    #[test]
+    fn the_least_is_not_more_than_the_most() {
+        check(
+            json!({"type": "Pod", "max": {"cpu": "1"}, "min": {"cpu": "2"}}),
+            &[
+                r#"spec.limits[0].min[cpu]: Invalid value: "2": min value 2 is greater than max value 1"#,
+            ],
+        );
+        check(
+            json!({"type": "Container", "max": {"cpu": "1"}, "default": {"cpu": "2"}, "defaultRequest": {"cpu": "1"}}),
+            &[
+                r#"spec.limits[0].default[cpu]: Invalid value: "1": default value 2 is greater than max value 1"#,
+            ],
+        );
+    }
+
+    #[test]
+    fn types_are_known_and_pods_have_no_defaults() {
+        check(
+            json!({"type": "Node"}),
+            &[
+                r#"spec.limits[0].type: Invalid value: "Node": must be a standard limit type or fully qualified"#,
+            ],
+        );
+        check(
+            json!({"type": "Pod", "default": {"cpu": "1"}}),
+            &["spec.limits[0].default: Forbidden: may not be specified when `type` is 'Pod'"],
+        );
+    }
+
+    #[test]
+    fn a_ratio_can_be_kept() {
+        check(
+            json!({"type": "Pod", "max": {"cpu": "2"}, "min": {"cpu": "1"}, "maxLimitRequestRatio": {"cpu": "3"}}),
+            &[
+                r#"spec.limits[0].maxLimitRequestRatio[cpu]: Invalid value: "3": ratio 3 is greater than max/min = 2.000000"#,
+            ],
+        );
+    }
+}

@@ -1,0 +1,198 @@
+//! `PersistentVolume`: a piece of storage that outlives pods.
+
+mod validate;
+
+use crate::columns::{AGE, NAME, age, column, wide};
+use crate::fields::{at, default_text, default_value, map_mut, part, text, texts, top};
+use crate::quantities::amount;
+use crate::resource::{Behavior, Column, Columns, Now, Resource, Version, keep_all_but_status, keep_status};
+use crate::table;
+use machinery::{Object, Path, Value, json};
+
+/// The row of `PersistentVolume`.
+pub fn resource() -> Resource {
+    let version = Version {
+        status: true,
+        // An old slip: the name by itself.
+        selectable: vec![table::selectable_as("name", "metadata.name", "")],
+        ..table::v1("core/v1.PersistentVolume", Columns::Fixed(COLUMNS, cells))
+    };
+    Resource {
+        short_names: vec!["pv".to_owned()],
+        namespaced: false,
+        ..table::row("", "PersistentVolume", "persistentvolumes", &BEHAVIOR, version)
+    }
+}
+
+static BEHAVIOR: Behavior = Behavior {
+    defaults,
+    prepare_create,
+    prepare_update: keep_status,
+    prepare_status,
+    validate: validate::validate,
+    validate_update: validate::validate_update,
+    returns_deleted: true,
+    warnings,
+    ..Behavior::PLAIN
+};
+
+/// Where a class was named before there was a field for it.
+pub(super) const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
+
+const COLUMNS: &[Column] = &[
+    NAME,
+    column("Capacity", "How much fits into the volume, as whoever made it has said: an amount of bytes."),
+    column("Access Modes", "All the ways in which the volume can be mounted, by the letters that stand for them."),
+    column("Reclaim Policy", "What becomes of the volume when its claim is gone: Retain, Delete or Recycle."),
+    column("Status", "Whether the volume is free, bound to a claim, or was released by the claim it had."),
+    column("Claim", "The claim to which the volume is bound: its namespace and its name, with a slash."),
+    column("StorageClass", "StorageClass of the pv"),
+    column("VolumeAttributesClass", "VolumeAttributesClass of the pv"),
+    column("Reason", "A word that says why the volume is in the state that it is in, if there is one."),
+    AGE,
+    wide("VolumeMode", "Whether the volume is used with a filesystem on it, or as the raw device that it is."),
+];
+
+fn cells(object: &Object, now: &Now) -> Vec<Value> {
+    let (spec, status) = (top(object, "spec"), top(object, "status"));
+    let claim = part(spec, "claimRef").map_or_else(String::new, |claim| {
+        format!("{}/{}", text(claim, "namespace"), text(claim, "name"))
+    });
+    vec![
+        object.name().into(),
+        amount(at(spec, &["capacity", "storage"])).to_string().into(),
+        access_modes(spec).into(),
+        text(spec, "persistentVolumeReclaimPolicy").into(),
+        phase(object).into(),
+        claim.into(),
+        class(object).into(),
+        or_unset(spec, "volumeAttributesClassName").into(),
+        text(status, "reason").into(),
+        age(object, now),
+        or_unset(spec, "volumeMode").into(),
+    ]
+}
+
+/// The letters for the ways in which something can be mounted.
+pub(super) fn access_modes(value: &Value) -> String {
+    const LETTERS: [(&str, &str); 4] = [
+        ("ReadWriteOnce", "RWO"),
+        ("ReadOnlyMany", "ROX"),
+        ("ReadWriteMany", "RWX"),
+        ("ReadWriteOncePod", "RWOP"),
+    ];
+    let letters: Vec<&str> = LETTERS
+        .iter()
+        .filter(|(mode, _)| texts(value, "accessModes").any(|it| it == *mode))
+        .map(|(_, letters)| *letters)
+        .collect();
+    letters.join(",")
+}
+
+/// The phase of a volume or of a claim, unless it is about to go.
+pub(super) fn phase(object: &Object) -> &str {
+    match object.deletion_timestamp() {
+        Some(_) => "Terminating",
+        None => object.str_at(&["status", "phase"]),
+    }
+}
+
+/// The class of a volume or of a claim.
+pub(super) fn class(object: &Object) -> &str {
+    object.annotation(CLASS_ANNOTATION).unwrap_or(text(top(object, "spec"), "storageClassName"))
+}
+
+/// The text at `key`, or `<unset>`.
+pub(super) fn or_unset<'a>(spec: &'a Value, key: &str) -> &'a str {
+    part(spec, key).and_then(Value::as_str).unwrap_or("<unset>")
+}
+
+fn defaults(object: &mut Object) {
+    default_text(object.map_at(&["status"]), "phase", "Pending");
+    let spec = object.map_at(&["spec"]);
+    default_text(spec, "persistentVolumeReclaimPolicy", "Retain");
+    default_value(spec, "volumeMode", "Filesystem".into());
+    if let Some(path) = map_mut(spec, "hostPath") {
+        default_value(path, "type", "".into());
+    }
+}
+
+fn prepare_create(object: &mut Object) {
+    let now = object.meta_text("creationTimestamp").to_owned();
+    let status = json!({"phase": "Pending", "lastPhaseTransitionTime": now});
+    object.map_mut().insert("status".to_owned(), status);
+}
+
+/// A status that does not say when the phase changed keeps what was known of that.
+fn prepare_status(new: &mut Object, old: &Object) {
+    keep_all_but_status(new, old);
+    let time = old.str_at(&["status", "lastPhaseTransitionTime"]).to_owned();
+    let is_same = new.str_at(&["status", "phase"]) == old.str_at(&["status", "phase"]);
+    if is_same && !time.is_empty() {
+        default_text(new.map_at(&["status"]), "lastPhaseTransitionTime", &time);
+    }
+}
+
+fn warnings(object: &Object) -> Vec<String> {
+    const ANNOTATIONS: [(&str, &str); 2] = [
+        (CLASS_ANNOTATION, r#"deprecated since v1.8; use "storageClassName" attribute instead"#),
+        (
+            "volume.beta.kubernetes.io/mount-options",
+            r#"deprecated since v1.31; use "mountOptions" attribute instead"#,
+        ),
+    ];
+    const SOURCES: [(&str, &str, &str); 6] = [
+        ("cephfs", "cephfs", "deprecated in v1.28, non-functional in v1.31+"),
+        ("photonPersistentDisk", "photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+"),
+        ("scaleIO", "scaleIO", "deprecated in v1.16, non-functional in v1.22+"),
+        ("storageos", "storageOS", "deprecated in v1.22, non-functional in v1.25+"),
+        ("glusterfs", "glusterfs", "deprecated in v1.25, non-functional in v1.26+"),
+        ("rbd", "rbd", "deprecated in v1.28, non-functional in v1.31+"),
+    ];
+    let metadata = Path::root("metadata");
+    let annotations = metadata.child("annotations");
+    let mut found: Vec<String> = ANNOTATIONS
+        .iter()
+        .filter(|(key, _)| object.annotation(key).is_some())
+        .map(|(key, message)| format!("{}: {message}", annotations.key(key)))
+        .collect();
+    let spec = top(object, "spec");
+    if text(spec, "persistentVolumeReclaimPolicy") == "Recycle" {
+        found.push("spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. Instead, the recommended approach is to use dynamic provisioning.".to_owned());
+    }
+    for (field, shown, message) in SOURCES {
+        if part(spec, field).is_some() {
+            found.push(format!("spec.{shown}: {message}"));
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{created, object};
+
+    #[test]
+    fn a_new_volume_is_pending_and_kept() {
+        let volume = json!({"metadata": {"creationTimestamp": "2024-05-06T07:08:09Z"}, "spec": {"hostPath": {"path": "/x"}}});
+        assert_eq!(
+            created(&BEHAVIOR, volume),
+            json!({"metadata": {"creationTimestamp": "2024-05-06T07:08:09Z"},
+                "spec": {"hostPath": {"path": "/x", "type": ""}, "persistentVolumeReclaimPolicy": "Retain", "volumeMode": "Filesystem"},
+                "status": {"phase": "Pending", "lastPhaseTransitionTime": "2024-05-06T07:08:09Z"}})
+        );
+    }
+
+    #[test]
+    fn the_table_shows_what_fits_and_who_has_it() {
+        let volume = object(json!({"metadata": {"name": "v"}, "spec": {"capacity": {"storage": "1Gi"},
+            "accessModes": ["ReadWriteMany", "ReadWriteOnce"], "persistentVolumeReclaimPolicy": "Retain",
+            "claimRef": {"namespace": "n", "name": "c"}, "storageClassName": "s"}, "status": {"phase": "Bound"}}));
+        let cells = cells(&volume, &Now { unix_seconds: 0 });
+        assert_eq!(
+            cells[..8],
+            ["v", "1Gi", "RWO,RWX", "Retain", "Bound", "n/c", "s", "<unset>"].map(Value::from)
+        );
+    }
+}

@@ -1,0 +1,253 @@
+//! What is wrong with a persistent volume.
+
+use super::super::pod::{validate_access_modes, validate_kind, validate_node_selector};
+use super::super::{go_struct, unified_diff::unified_diff};
+use crate::fields::{at, entries, part, same, text, texts, top};
+use crate::quantities::amount;
+use crate::rules::{dns_label, dns_subdomain, immutable, no_backsteps, supported_only};
+use crate::storage::validate_driver_name;
+use machinery::{Faults, Object, Path, Value, json};
+
+static SPEC: Path<'static> = Path::root("spec");
+
+/// What a volume may be, in the order in which Kubernetes looks.
+const SOURCES: &[&str] = &[
+    "hostPath",
+    "gcePersistentDisk",
+    "awsElasticBlockStore",
+    "glusterfs",
+    "flocker",
+    "nfs",
+    "rbd",
+    "quobyte",
+    "cephfs",
+    "iscsi",
+    "cinder",
+    "fc",
+    "flexVolume",
+    "azureFile",
+    "vsphereVolume",
+    "photonPersistentDisk",
+    "portworxVolume",
+    "azureDisk",
+    "scaleIO",
+    "local",
+    "storageos",
+    "csi",
+];
+
+/// Judges a volume.
+pub(super) fn validate(object: &Object, faults: &mut Faults) {
+    let spec = top(object, "spec");
+    if texts(spec, "accessModes").next().is_none() {
+        faults.required(&SPEC.child("accessModes"), "");
+    }
+    validate_access_modes(faults, &SPEC.child("accessModes"), spec);
+    validate_capacity(faults, spec);
+    let policy = text(spec, "persistentVolumeReclaimPolicy");
+    let path = SPEC.child("persistentVolumeReclaimPolicy");
+    if !policy.is_empty() {
+        supported_only(faults, &path, policy, &["Delete", "Recycle", "Retain"]);
+    }
+    if let Some(affinity) = part(spec, "nodeAffinity") {
+        let path = SPEC.child("nodeAffinity");
+        match part(affinity, "required") {
+            Some(selector) => validate_node_selector(faults, &path.child("required"), selector),
+            None => {
+                faults.required(&path.child("required"), "must specify required node constraints");
+            }
+        }
+    }
+    validate_source(faults, spec);
+    let is_root = text(at(spec, &["hostPath"]), "path").trim_end_matches('/').is_empty();
+    if part(spec, "hostPath").is_some() && is_root && policy == "Recycle" {
+        faults.forbidden(&path, "may not be 'recycle' for a hostPath mount of '/'");
+    }
+    validate_classes(faults, spec);
+}
+
+fn validate_capacity(faults: &mut Faults, spec: &Value) {
+    let path = SPEC.child("capacity");
+    let names: Vec<&str> = entries(spec, "capacity").map(|(name, _)| name).collect();
+    if names.is_empty() {
+        faults.required(&path, "");
+    }
+    if names != ["storage"] {
+        let shown = part(spec, "capacity").cloned().unwrap_or_default();
+        faults.not_supported(&path, shown, &["storage"]);
+    }
+    for (name, value) in entries(spec, "capacity") {
+        let size = amount(value);
+        if size.value() < 0 {
+            faults.invalid(&path.key(name), size.value(), "must be a valid resource quantity");
+        }
+        if size.is_negative() || size.is_zero() {
+            faults.invalid(&path.key(name), size.to_string(), "must be greater than zero");
+        }
+    }
+}
+
+fn validate_source(faults: &mut Faults, spec: &Value) {
+    let mut is_first = true;
+    for kind in SOURCES {
+        let Some(source) = part(spec, kind) else { continue };
+        if !std::mem::take(&mut is_first) {
+            faults.forbidden(&SPEC.child(kind), "may not specify more than 1 volume type");
+            continue;
+        }
+        match *kind {
+            "csi" => validate_csi(faults, &SPEC.child("csi"), source),
+            "local" => {
+                let path = SPEC.child("local");
+                match text(source, "path") {
+                    "" => faults.required(&path.child("path"), ""),
+                    value => no_backsteps(faults, &path.child("path"), value),
+                }
+                if part(at(spec, &["nodeAffinity"]), "required").is_none() {
+                    let message = "Local volume requires node affinity";
+                    faults.required(&SPEC.child("nodeAffinity"), message);
+                }
+            }
+            kind => validate_kind(faults, &SPEC, kind, source),
+        }
+    }
+    if is_first {
+        faults.required(&SPEC, "must specify a volume type");
+    }
+}
+
+fn validate_csi(faults: &mut Faults, path: &Path<'_>, source: &Value) {
+    validate_driver_name(faults, &path.child("driver"), text(source, "driver"));
+    if text(source, "volumeHandle").is_empty() {
+        faults.required(&path.child("volumeHandle"), "");
+    }
+    for key in [
+        "controllerPublishSecretRef",
+        "controllerExpandSecretRef",
+        "nodePublishSecretRef",
+        "nodeExpandSecretRef",
+    ] {
+        let Some(secret) = part(source, key) else { continue };
+        let path = path.child(key);
+        match text(secret, "name") {
+            "" => faults.required(&path.child("name"), ""),
+            name => dns_subdomain(faults, &path.child("name"), name),
+        }
+        match text(secret, "namespace") {
+            "" => faults.required(&path.child("namespace"), ""),
+            namespace => dns_label(faults, &path.child("namespace"), namespace),
+        }
+    }
+}
+
+fn validate_classes(faults: &mut Faults, spec: &Value) {
+    let class = text(spec, "storageClassName");
+    if !class.is_empty() {
+        dns_subdomain(faults, &SPEC.child("storageClassName"), class);
+    }
+    if part(spec, "volumeMode").is_some() {
+        let modes = &["Block", "Filesystem"];
+        supported_only(faults, &SPEC.child("volumeMode"), text(spec, "volumeMode"), modes);
+    }
+    let Some(class) = part(spec, "volumeAttributesClassName").and_then(Value::as_str) else {
+        return;
+    };
+    let path = SPEC.child("volumeAttributesClassName");
+    if class.is_empty() {
+        faults.required(&path, "an empty string is disallowed");
+    } else {
+        dns_subdomain(faults, &path, class);
+    }
+    if part(spec, "csi").is_none() {
+        let message = "has to be specified when using volumeAttributesClassName";
+        faults.required(&SPEC.child("csi"), message);
+    }
+}
+
+/// The part of a spec that says where the volume is. A secret for growing may come later.
+fn source_of(spec: &Value, other: &Value) -> Value {
+    let mut source = json!({});
+    for kind in SOURCES {
+        if let Some(value) = part(spec, kind) {
+            source[*kind] = value.clone();
+        }
+    }
+    const GROW: &str = "controllerExpandSecretRef";
+    let had_none = part(other, "csi").is_some_and(|it| part(it, GROW).is_none());
+    if had_none && let Some(csi) = source.get_mut("csi").and_then(Value::as_object_mut) {
+        csi.remove(GROW);
+    }
+    source
+}
+
+/// Judges a change of a volume: where it is does not change.
+pub(super) fn validate_update(new: &Object, old: &Object, faults: &mut Faults) {
+    validate(new, faults);
+    let (spec, before) = (top(new, "spec"), top(old, "spec"));
+    let (source, stored) = (source_of(spec, before), source_of(before, &Value::Null));
+    if !same(&source, &stored) {
+        let lines = |source| go_struct::lines("PersistentVolumeSource", source);
+        let difference = unified_diff(&lines(&stored), &lines(&source));
+        let message = format!("spec.persistentvolumesource is immutable after creation\n{difference}");
+        faults.forbidden(&SPEC.child("persistentvolumesource"), &message);
+    }
+    let field = |spec: &Value, key: &str| at(spec, &[key]).clone();
+    let path = Path::root("volumeMode");
+    immutable(faults, &path, &field(spec, "volumeMode"), &field(before, "volumeMode"));
+    if part(before, "nodeAffinity").is_some()
+        && !same(&field(spec, "nodeAffinity"), &field(before, "nodeAffinity"))
+    {
+        let message = "field is immutable, except for updating from beta label to GA";
+        faults.invalid(&Path::root("nodeAffinity"), field(spec, "nodeAffinity"), message);
+    }
+    let class = "volumeAttributesClassName";
+    if part(before, class).is_some() && part(spec, class).is_none() {
+        let message = "update from non-nil value to nil is forbidden";
+        faults.forbidden(&SPEC.child(class), message);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::BEHAVIOR;
+    use crate::testing::{refusals, refusals_of_update};
+    use machinery::{Value, json};
+
+    fn volume(changes: Value) -> Value {
+        let mut spec = json!({"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}});
+        for (key, value) in changes.as_object().into_iter().flatten() {
+            spec[key] = value.clone();
+        }
+        json!({"metadata": {"creationTimestamp": "2024-05-06T07:08:09Z"}, "spec": spec})
+    }
+
+    #[test]
+    fn a_volume_is_somewhere_and_has_a_size() {
+        assert_eq!(
+            refusals(&BEHAVIOR, json!({"spec": {}})),
+            [
+                "spec.accessModes: Required value",
+                "spec.capacity: Required value",
+                r#"spec.capacity: Unsupported value: null: supported values: "storage""#,
+                "spec: Required value: must specify a volume type",
+            ]
+        );
+        assert_eq!(refusals(&BEHAVIOR, volume(json!({"hostPath": {"path": "/x"}}))), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_disk_of_a_node_says_of_which() {
+        assert_eq!(
+            refusals(&BEHAVIOR, volume(json!({"local": {"path": "/mnt"}}))),
+            ["spec.nodeAffinity: Required value: Local volume requires node affinity"]
+        );
+    }
+
+    #[test]
+    fn a_volume_stays_where_it_is() {
+        let at = |path: &str| volume(json!({"hostPath": {"path": path}}));
+        let found = refusals_of_update(&BEHAVIOR, at("/b"), at("/a"));
+        assert_eq!(found.len(), 1);
+        assert!(found[0].starts_with("spec.persistentvolumesource: Forbidden: spec.persistentvolumesource is immutable after creation\n"), "{}", found[0]);
+    }
+}

@@ -1,0 +1,327 @@
+//! `PersistentVolumeClaim`: a wish for storage, and what came of it.
+
+use super::persistent_volume::{CLASS_ANNOTATION, access_modes, class, or_unset, phase};
+use super::pod::validate_claim_spec;
+use super::{go_struct, unified_diff::unified_diff};
+use crate::columns::{AGE, NAME, age, column, wide};
+use crate::fields::{at, default_text, default_value, entries, list, part, same, text, top};
+use crate::quantities::{amount, is_fractional};
+use crate::resource::{Behavior, Column, Columns, Now, Resource, Version};
+use crate::rules::{complaints, dns_subdomain, immutable, required};
+use crate::table;
+use machinery::field_path::quote;
+use machinery::{Faults, Object, Path, Value, json, names};
+
+/// The row of `PersistentVolumeClaim`.
+pub fn resource() -> Resource {
+    let version = Version {
+        status: true,
+        // An old slip: the name by itself.
+        selectable: vec![table::selectable_as("name", "metadata.name", "")],
+        ..table::v1("core/v1.PersistentVolumeClaim", Columns::Fixed(COLUMNS, cells))
+    };
+    Resource {
+        short_names: vec!["pvc".to_owned()],
+        ..table::row("", "PersistentVolumeClaim", "persistentvolumeclaims", &BEHAVIOR, version)
+    }
+}
+
+static BEHAVIOR: Behavior = Behavior {
+    defaults,
+    prepare_create: |object| {
+        object.map_mut().insert("status".to_owned(), json!({"phase": "Pending"}));
+        drop_odd_source(object);
+        match_sources(object);
+    },
+    prepare_update: |new, old| {
+        crate::resource::keep_status(new, old);
+        let had_source = ["dataSource", "dataSourceRef"]
+            .iter()
+            .any(|key| part(top(old, "spec"), key).is_some());
+        if !had_source {
+            drop_odd_source(new);
+        }
+        match_sources(new);
+    },
+    validate,
+    validate_update,
+    validate_status,
+    returns_deleted: true,
+    warnings,
+    ..Behavior::PLAIN
+};
+
+static SPEC: Path<'static> = Path::root("spec");
+
+const COLUMNS: &[Column] = &[
+    NAME,
+    column("Status", "phase represents the current phase of PersistentVolumeClaim."),
+    column("Volume", "The name of the persistent volume that the claim has been given, once it has one."),
+    column("Capacity", "How much fits into the volume that the claim has been given: at least what it asked for."),
+    column("Access Modes", "The ways in which the volume that the claim was given can be mounted, in letters."),
+    column("StorageClass", "StorageClass of the pvc"),
+    column("VolumeAttributesClass", "VolumeAttributesClass of the pvc"),
+    AGE,
+    wide("VolumeMode", "Whether a volume with a filesystem is wanted, or a raw device without anything on it."),
+];
+
+fn cells(object: &Object, now: &Now) -> Vec<Value> {
+    let (spec, status) = (top(object, "spec"), top(object, "status"));
+    let volume = text(spec, "volumeName");
+    let (capacity, modes) = match volume {
+        "" => (String::new(), String::new()),
+        _ => (amount(at(status, &["capacity", "storage"])).to_string(), access_modes(status)),
+    };
+    vec![
+        object.name().into(),
+        phase(object).into(),
+        volume.into(),
+        capacity.into(),
+        modes.into(),
+        class(object).into(),
+        or_unset(spec, "volumeAttributesClassName").into(),
+        age(object, now),
+        or_unset(spec, "volumeMode").into(),
+    ]
+}
+
+fn defaults(object: &mut Object) {
+    default_text(object.map_at(&["status"]), "phase", "Pending");
+    default_value(object.map_at(&["spec"]), "volumeMode", "Filesystem".into());
+}
+
+/// Upstream: what the older field could never name is not there, without a word.
+fn drop_odd_source(object: &mut Object) {
+    let spec = top(object, "spec");
+    let source = at(spec, &["dataSource"]);
+    let is_odd = !matches!(
+        (text(source, "kind"), text(source, "apiGroup")),
+        ("PersistentVolumeClaim", "") | ("VolumeSnapshot", "snapshot.storage.k8s.io")
+    );
+    if is_odd && part(spec, "dataSourceRef").is_none() {
+        object.map_at(&["spec"]).remove("dataSource");
+    }
+    // To copy from another namespace is not on by default.
+    if !object.str_at(&["spec", "dataSourceRef", "namespace"]).is_empty() {
+        object.map_at(&["spec"]).remove("dataSourceRef");
+    }
+}
+
+/// The two fields that say what a volume is filled with at the beginning say the same.
+fn match_sources(object: &mut Object) {
+    let spec = object.map_at(&["spec"]);
+    let copied = |from: &Value| {
+        let mut to = json!({});
+        for key in ["apiGroup", "kind", "name"] {
+            if let Some(value) = part(from, key) {
+                to[key] = value.clone();
+            }
+        }
+        to
+    };
+    let find = |key: &str| spec.get(key).filter(|it| !it.is_null());
+    match (find("dataSource"), find("dataSourceRef")) {
+        (Some(source), None) => {
+            let reference = copied(source);
+            spec.insert("dataSourceRef".to_owned(), reference);
+        }
+        (None, Some(reference)) if text(reference, "namespace").is_empty() => {
+            let source = copied(reference);
+            spec.insert("dataSource".to_owned(), source);
+        }
+        _ => {}
+    }
+}
+
+fn validate(object: &Object, faults: &mut Faults) {
+    let spec = top(object, "spec");
+    validate_claim_spec(faults, &SPEC, spec);
+    for key in ["dataSource", "dataSourceRef"] {
+        if let Some(source) = part(spec, key) {
+            validate_source(faults, &SPEC.child(key), source);
+        }
+    }
+    let (source, reference) = (at(spec, &["dataSource"]), at(spec, &["dataSourceRef"]));
+    let differ = ["apiGroup", "kind", "name"].iter().any(|key| text(source, key) != text(reference, key));
+    if !source.is_null() && !reference.is_null() && differ {
+        faults.invalid(&SPEC, json!({}), "must match dataSourceRef");
+    }
+}
+
+fn validate_source(faults: &mut Faults, path: &Path<'_>, source: &Value) {
+    let (kind, group) = (text(source, "kind"), text(source, "apiGroup"));
+    required(faults, &path.child("name"), text(source, "name"));
+    required(faults, &path.child("kind"), kind);
+    if group.is_empty() {
+        if kind != "PersistentVolumeClaim" {
+            let message = "must be 'PersistentVolumeClaim' when referencing the default apiGroup";
+            faults.invalid(path, kind, message);
+        }
+    } else {
+        dns_subdomain(faults, &path.child("apiGroup"), group);
+    }
+    let namespace = text(source, "namespace");
+    if !namespace.is_empty() {
+        let found = names::namespace_name(namespace);
+        complaints(faults, &path.child("namespace"), namespace, found);
+    }
+}
+
+fn storage(spec: &Value) -> &Value {
+    at(spec, &["resources", "requests", "storage"])
+}
+
+/// The new spec with all that may change put back to what it was.
+fn munged(new: &Object, old: &Object) -> Value {
+    let (spec, before) = (top(new, "spec"), top(old, "spec"));
+    let mut munged = spec.clone();
+    let put_back = |munged: &mut Value, key: &str| match part(before, key) {
+        Some(value) => munged[key] = value.clone(),
+        None => {
+            munged.as_object_mut().map(|map| map.remove(key));
+        }
+    };
+    if text(before, "volumeName").is_empty() {
+        put_back(&mut munged, "volumeName");
+    }
+    let class = |spec| part(spec, "storageClassName").and_then(Value::as_str);
+    let annotated = old.annotation(CLASS_ANNOTATION);
+    if class(before).is_none()
+        && let Some(class) = class(spec)
+        && annotated.is_none_or(|it| it == class)
+    {
+        put_back(&mut munged, "storageClassName");
+    }
+    if new.str_at(&["status", "phase"]) == "Bound" {
+        if part(at(spec, &["resources"]), "requests").is_some() {
+            munged["resources"]["requests"]["storage"] = storage(before).clone();
+        }
+        put_back(&mut munged, "volumeAttributesClassName");
+    }
+    munged
+}
+
+fn validate_update(new: &Object, old: &Object, faults: &mut Faults) {
+    validate(new, faults);
+    let (spec, before) = (top(new, "spec"), top(old, "spec"));
+    let annotation = |object: &Object| object.annotation(CLASS_ANNOTATION).unwrap_or_default().to_owned();
+    let moved_to_the_field = text(spec, "storageClassName") == annotation(old)
+        && annotation(new).is_empty()
+        && part(before, "storageClassName").is_none();
+    if annotation(new) != annotation(old) && !moved_to_the_field {
+        let path = Path::root("metadata");
+        let path = path.child("annotations");
+        faults.invalid(&path.key(CLASS_ANNOTATION), annotation(new), "field is immutable");
+    }
+    let munged = munged(new, old);
+    if !same(&munged, before) {
+        let lines = |spec| go_struct::lines("PersistentVolumeClaimSpec", spec);
+        let difference = unified_diff(&lines(before), &lines(&munged));
+        let message = format!(
+            "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims\n{difference}"
+        );
+        faults.forbidden(&SPEC, &message);
+    }
+    let (size, size_before) = (amount(storage(spec)), amount(storage(before)));
+    let granted = amount(at(top(old, "status"), &["capacity", "storage"]));
+    if size < size_before && size <= granted {
+        let path = SPEC.child("resources");
+        let path = path.child("requests");
+        faults.forbidden(&path.child("storage"), "field can not be less than status.capacity");
+    }
+    let mode = |spec| at(spec, &["volumeMode"]);
+    immutable(faults, &Path::root("volumeMode"), mode(spec), mode(before));
+    let applied = part(top(old, "status"), "currentVolumeAttributesClassName").is_some();
+    let path = SPEC.child("volumeAttributesClassName");
+    match part(spec, "volumeAttributesClassName").and_then(Value::as_str) {
+        None if applied && part(before, "volumeAttributesClassName").is_some() => {
+            let message = "update to nil is forbidden when status.currentVolumeAttributesClassName is not nil";
+            faults.forbidden(&path, message);
+        }
+        Some("") if applied && text(before, "volumeAttributesClassName") != "" => {
+            let message = "update to empty string is forbidden when status.currentVolumeAttributesClassName is not nil";
+            faults.forbidden(&path, message);
+        }
+        _ => {}
+    }
+}
+
+fn validate_status(new: &Object, _: &Object, faults: &mut Faults) {
+    if list(top(new, "spec"), "accessModes").is_empty() {
+        let path = Path::root("Spec");
+        faults.required(&path.child("accessModes"), "");
+    }
+    let path = Path::root("status");
+    let path = path.child("capacity");
+    for (name, value) in entries(top(new, "status"), "capacity") {
+        let size = amount(value).value();
+        if size < 0 {
+            faults.invalid(&path.key(name), size, "must be a valid resource quantity");
+        }
+    }
+}
+
+fn warnings(object: &Object) -> Vec<String> {
+    let mut found = Vec::new();
+    if object.annotation(CLASS_ANNOTATION).is_some() {
+        found.push(format!(
+            r#"metadata.annotations[{CLASS_ANNOTATION}]: deprecated since v1.8; use "storageClassName" attribute instead"#
+        ));
+    }
+    for part in ["requests", "limits"] {
+        let size = amount(at(top(object, "spec"), &["resources", part, "storage"]));
+        if is_fractional(&size) {
+            let size = quote(&size.to_string());
+            found.push(format!(
+                "spec.resources.{part}[storage]: fractional byte value {size} is invalid, must be an integer"
+            ));
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{created, refusals, refusals_of_update};
+
+    fn claim(size: &str, changes: Value) -> Value {
+        let mut claim = json!({"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}}});
+        for (key, value) in changes.as_object().into_iter().flatten() {
+            claim["spec"][key] = value.clone();
+        }
+        claim
+    }
+
+    #[test]
+    fn a_new_claim_is_pending() {
+        let claim = created(&BEHAVIOR, claim("1Gi", json!({"dataSource": {"kind": "PersistentVolumeClaim", "name": "c"}})));
+        assert_eq!(claim["status"], json!({"phase": "Pending"}));
+        assert_eq!(claim["spec"]["dataSourceRef"], json!({"kind": "PersistentVolumeClaim", "name": "c"}));
+        assert_eq!(claim["spec"]["volumeMode"], "Filesystem");
+    }
+
+    #[test]
+    fn a_claim_says_how_much_and_how() {
+        assert_eq!(
+            refusals(&BEHAVIOR, json!({"spec": {}})),
+            [
+                "spec.accessModes: Required value: at least 1 access mode is required",
+                "spec.resources[storage]: Required value",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_claim_without_a_class_may_get_one_and_a_volume() {
+        let given = claim("1Gi", json!({"storageClassName": "s", "volumeName": "v"}));
+        assert_eq!(refusals_of_update(&BEHAVIOR, given, claim("1Gi", json!({}))), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_claim_that_is_not_bound_does_not_grow() {
+        let found = refusals_of_update(&BEHAVIOR, claim("2Gi", json!({})), claim("1Gi", json!({})));
+        assert_eq!(found.len(), 1);
+        assert!(found[0].starts_with("spec: Forbidden: spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims\n"), "{}", found[0]);
+    }
+}

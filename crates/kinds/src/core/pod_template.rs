@@ -1,0 +1,82 @@
+//! `PodTemplate`: a pod to be made, kept by itself.
+
+use super::pod::{template_warnings, validate_template};
+use crate::columns::{NAME, column};
+use crate::fields::{at, top};
+use crate::resource::{Behavior, Column, Columns, Now, Resource};
+use crate::table;
+use crate::workload::columns::{containers, labels};
+use crate::workload::template_defaults;
+use machinery::{Faults, Object, Path, Value};
+
+/// The row of `PodTemplate`.
+pub fn resource() -> Resource {
+    table::row(
+        "",
+        "PodTemplate",
+        "podtemplates",
+        &BEHAVIOR,
+        table::v1("core/v1.PodTemplate", Columns::Fixed(COLUMNS, cells)),
+    )
+}
+
+static BEHAVIOR: Behavior = Behavior {
+    defaults: |template| template_defaults(template.map_mut()),
+    validate,
+    validate_update: |new, _, faults| validate(new, faults),
+    generation: true,
+    warnings,
+    update_warnings: Some(|new, old| {
+        if new.generation() == old.generation() { Vec::new() } else { warnings(new) }
+    }),
+    ..Behavior::PLAIN
+};
+
+const COLUMNS: &[Column] = &[
+    NAME,
+    column("Containers", "Names of each container in the template."),
+    column("Images", "Images referenced by each container in the template."),
+    column("Pod Labels", "The labels for the pod template."),
+];
+
+fn cells(object: &Object, _: &Now) -> Vec<Value> {
+    let template = top(object, "template");
+    let [names, images] = containers(template);
+    vec![object.name().into(), names, images, labels(at(template, &["metadata"]), "labels")]
+}
+
+fn validate(object: &Object, faults: &mut Faults) {
+    validate_template(faults, &Path::root("template"), top(object, "template"));
+}
+
+fn warnings(object: &Object) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let template = top(object, "template");
+    let (metadata, spec) = (at(template, &["metadata"]), at(template, &["spec"]));
+    template_warnings(&mut warnings, &Path::root("template"), metadata, spec);
+    warnings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{defaulted, object, refusals};
+    use machinery::json;
+
+    #[test]
+    fn a_template_is_a_pod_to_be() {
+        assert_eq!(refusals(&BEHAVIOR, json!({})), ["template.spec.containers: Required value"]);
+        let template = defaulted(&BEHAVIOR, json!({}));
+        assert_eq!(template["template"]["spec"]["restartPolicy"], "Always");
+    }
+
+    #[test]
+    fn the_table_shows_what_would_run() {
+        let template = object(json!({"metadata": {"name": "t"}, "template": {"metadata":
+            {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}}));
+        assert_eq!(
+            Value::from(cells(&template, &Now { unix_seconds: 0 })),
+            json!(["t", "c", "i", "a=b"])
+        );
+    }
+}

@@ -1,0 +1,127 @@
+//! `ReplicationController`: what replica sets were before there were selectors with operators.
+
+use crate::apps::replica_set::{COLUMNS, cells_with, validate_counters};
+use crate::fields::{at, default_value, entries, integer, number, part, top};
+use crate::resource::{Behavior, Columns, Dependents, Now, Resource, Version, keep_status};
+use crate::rules::at_least_zero;
+use crate::table;
+use crate::workload::columns::labels;
+use crate::workload::{self, SPEC};
+use machinery::selector::LabelSelector;
+use machinery::{Faults, Map, Object, Value, json};
+
+/// The row of `ReplicationController`.
+pub fn resource() -> Resource {
+    let version = Version {
+        status: true,
+        scale: Some(workload::scale()),
+        selectable: vec![table::selectable("status.replicas", "0")],
+        ..table::v1("core/v1.ReplicationController", Columns::Fixed(COLUMNS, cells))
+    };
+    Resource {
+        short_names: vec!["rc".to_owned()],
+        categories: vec!["all".to_owned()],
+        prefix: "/registry/controllers".to_owned(),
+        ..table::row("", "ReplicationController", "replicationcontrollers", &BEHAVIOR, version)
+    }
+}
+
+static BEHAVIOR: Behavior = Behavior {
+    defaults,
+    prepare_create: |controller| workload::reset_status(controller, json!({"replicas": 0})),
+    prepare_update: keep_status,
+    validate,
+    validate_update: |new, _, faults| validate(new, faults),
+    validate_status: |new, _, faults| validate_counters(faults, top(new, "status")),
+    generation: true,
+    warnings: workload::warnings,
+    update_warnings: Some(workload::update_warnings),
+    dependents: Dependents::Orphaned(None),
+    ..Behavior::PLAIN
+};
+
+fn cells(controller: &Object, now: &Now) -> Vec<Value> {
+    cells_with(controller, now, labels(top(controller, "spec"), "selector"))
+}
+
+fn defaults(controller: &mut Object) {
+    let chosen = workload::template_labels(top(controller, "spec")).clone();
+    let spec = controller.map_at(&["spec"]);
+    if spec.get("template").is_some_and(Value::is_object) {
+        workload::template_defaults(spec);
+    }
+    default_value(spec, "replicas", 1.into());
+    if chosen.is_object() {
+        default_map(spec, "selector", &chosen);
+        default_map(controller.metadata_mut(), "labels", &chosen);
+    }
+}
+
+/// Sets a map that is missing or empty.
+fn default_map(map: &mut Map<String, Value>, key: &str, value: &Value) {
+    if map.get(key).and_then(Value::as_object).is_none_or(Map::is_empty) {
+        map.insert(key.to_owned(), value.clone());
+    }
+}
+
+fn validate(controller: &Object, faults: &mut Faults) {
+    let spec = top(controller, "spec");
+    at_least_zero(faults, &SPEC.child("minReadySeconds"), number(spec, "minReadySeconds"));
+    if entries(spec, "selector").next().is_none() {
+        faults.required(&SPEC.child("selector"), "");
+    }
+    match integer(spec, "replicas") {
+        Some(replicas) => at_least_zero(faults, &SPEC.child("replicas"), replicas),
+        None => faults.required(&SPEC.child("replicas"), ""),
+    }
+    let path = SPEC.child("template");
+    let Some(template) = part(spec, "template") else { return faults.required(&path, "") };
+    let selector = json!({"matchLabels": at(spec, &["selector"])});
+    if let Ok(selector) = LabelSelector::from_value(&selector) {
+        workload::validate_match(faults, &path, &selector, workload::template_labels(spec));
+    }
+    workload::validate_pods(faults, &path, template, "ReplicationController");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{defaulted, object, refusals};
+
+    fn controller() -> Value {
+        json!({"metadata": {"name": "a"}, "spec": {"template": {"metadata": {"labels": {"x": "y"}},
+            "spec": {"containers": [{"name": "c", "image": "i"}]}}}})
+    }
+
+    #[test]
+    fn the_labels_of_the_template_are_the_default_of_all_others() {
+        let controller = defaulted(&BEHAVIOR, controller());
+        assert_eq!(controller["spec"]["selector"], json!({"x": "y"}));
+        assert_eq!(controller["metadata"]["labels"], json!({"x": "y"}));
+        assert_eq!(controller["spec"]["replicas"], 1);
+    }
+
+    #[test]
+    fn a_controller_has_a_template_and_a_selector_that_matches() {
+        assert_eq!(
+            refusals(&BEHAVIOR, json!({})),
+            ["spec.selector: Required value", "spec.template: Required value"]
+        );
+        let mut other = controller();
+        other["spec"]["selector"] = json!({"x": "z"});
+        assert_eq!(
+            refusals(&BEHAVIOR, other),
+            [
+                r#"spec.template.metadata.labels: Invalid value: {"x":"y"}: `selector` does not match template `labels`"#
+            ]
+        );
+    }
+
+    #[test]
+    fn the_table_shows_the_plain_selector() {
+        let controller = object(defaulted(&BEHAVIOR, controller()));
+        let mut cells = cells(&controller, &Now { unix_seconds: 0 });
+        cells.remove(4);
+        assert_eq!(Value::from(cells), json!(["a", 1, 0, 0, "c", "i", "x=y"]));
+    }
+}

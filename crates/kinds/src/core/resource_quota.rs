@@ -1,0 +1,268 @@
+//! `ResourceQuota`: what all objects of a namespace may use together.
+
+use crate::columns::{AGE, NAME, age, column};
+use crate::fields::{at, entries, list, part, text, texts, top};
+use crate::quantities::{amount, is_huge_pages, resource_name, validate_amount};
+use crate::resource::{Behavior, Column, Columns, Now, Resource, Version, drop_status, keep_status};
+use crate::rules::IMMUTABLE;
+use crate::table;
+use machinery::{Faults, Object, Path, Value, json};
+use std::collections::BTreeSet;
+
+/// The row of `ResourceQuota`.
+pub fn resource() -> Resource {
+    let version = Version {
+        status: true,
+        ..table::v1("core/v1.ResourceQuota", Columns::Fixed(COLUMNS, cells))
+    };
+    Resource {
+        short_names: vec!["quota".to_owned()],
+        ..table::row("", "ResourceQuota", "resourcequotas", &BEHAVIOR, version)
+    }
+}
+
+static BEHAVIOR: Behavior = Behavior {
+    prepare_create: drop_status,
+    prepare_update: keep_status,
+    validate,
+    validate_update,
+    validate_status,
+    returns_deleted: true,
+    ..Behavior::PLAIN
+};
+
+static SPEC: Path<'static> = Path::root("spec");
+
+const COLUMNS: &[Column] = &[
+    NAME,
+    column("Request", "What is used of what there may be, of everything that is not a limit of containers."),
+    column("Limit", "What is used of what there may be, of the limits that containers may have together."),
+    AGE,
+];
+
+fn cells(object: &Object, now: &Now) -> Vec<Value> {
+    let status = top(object, "status");
+    let (mut requests, mut limits) = (Vec::new(), Vec::new());
+    for (name, hard) in entries(status, "hard") {
+        let used = amount(at(status, &["used", name]));
+        let line = format!("{name}: {used}/{}", amount(hard));
+        if name.starts_with("limits.") { limits.push(line) } else { requests.push(line) }
+    }
+    vec![
+        object.name().into(),
+        requests.join(", ").into(),
+        limits.join(", ").into(),
+        age(object, now),
+    ]
+}
+
+/// What a quota can be about, besides huge pages and what has a domain.
+const KNOWN: &[&str] = &[
+    "cpu",
+    "memory",
+    "ephemeral-storage",
+    "requests.cpu",
+    "requests.memory",
+    "requests.storage",
+    "requests.ephemeral-storage",
+    "limits.cpu",
+    "limits.memory",
+    "limits.ephemeral-storage",
+    "pods",
+    "resourcequotas",
+    "services",
+    "replicationcontrollers",
+    "secrets",
+    "persistentvolumeclaims",
+    "configmaps",
+    "services.nodeports",
+    "services.loadbalancers",
+];
+
+/// What pods use, and so what a scope of pods can be about.
+const OF_PODS: &[&str] = &[
+    "pods",
+    "cpu",
+    "memory",
+    "limits.cpu",
+    "limits.memory",
+    "requests.cpu",
+    "requests.memory",
+];
+
+const SCOPES: &[&str] = &[
+    "Terminating",
+    "NotTerminating",
+    "BestEffort",
+    "NotBestEffort",
+    "PriorityClass",
+    "VolumeAttributesClass",
+    "CrossNamespacePodAffinity",
+];
+
+fn is_known(name: &str) -> bool {
+    KNOWN.contains(&name) || is_huge_pages(name.strip_prefix("requests.").unwrap_or(name))
+}
+
+fn validate_amounts(faults: &mut Faults, path: &Path<'_>, amounts: &Value, key: &str) {
+    let path = path.child(key);
+    for (name, value) in entries(amounts, key) {
+        let path = path.key(name);
+        resource_name(faults, &path, name);
+        if !name.contains('/') && !is_known(name) {
+            faults.invalid(&path, name, "must be a standard resource for quota");
+        }
+        validate_amount(faults, &path, name, value);
+    }
+}
+
+fn validate(object: &Object, faults: &mut Faults) {
+    let spec = top(object, "spec");
+    validate_amounts(faults, &SPEC, spec, "hard");
+    validate_scopes(faults, spec);
+    if let Some(selector) = part(spec, "scopeSelector") {
+        validate_selector(faults, spec, selector);
+    }
+}
+
+/// Whether a scope says nothing of a resource that the quota is about.
+fn is_beside_the_point(spec: &Value, scope: &str) -> bool {
+    entries(spec, "hard").filter(|(name, _)| is_known(name)).any(|(name, _)| match scope {
+        "BestEffort" => name != "pods",
+        "VolumeAttributesClass" => !matches!(name, "persistentvolumeclaims" | "requests.storage"),
+        scope if SCOPES.contains(&scope) => !OF_PODS.contains(&name),
+        _ => false,
+    })
+}
+
+fn are_in_conflict(scopes: &BTreeSet<&str>) -> bool {
+    [["BestEffort", "NotBestEffort"], ["Terminating", "NotTerminating"]]
+        .iter()
+        .any(|pair| pair.iter().all(|scope| scopes.contains(scope)))
+}
+
+fn validate_scopes(faults: &mut Faults, spec: &Value) {
+    let path = SPEC.child("scopes");
+    let shown = at(spec, &["scopes"]);
+    for scope in texts(spec, "scopes") {
+        if !SCOPES.contains(&scope) {
+            faults.invalid(&path, shown.clone(), "unsupported scope");
+        }
+        if is_beside_the_point(spec, scope) {
+            faults.invalid(&path, shown.clone(), "unsupported scope applied to resource");
+        }
+    }
+    if are_in_conflict(&texts(spec, "scopes").collect()) {
+        faults.invalid(&path, shown.clone(), "conflicting scopes");
+    }
+}
+
+fn validate_selector(faults: &mut Faults, spec: &Value, selector: &Value) {
+    let path = SPEC.child("scopeSelector");
+    let path = path.child("matchExpressions");
+    let mut scopes = BTreeSet::new();
+    for requirement in list(selector, "matchExpressions") {
+        let (scope, operator) = (text(requirement, "scopeName"), text(requirement, "operator"));
+        if !SCOPES.contains(&scope) {
+            faults.invalid(&path.child("scopeName"), scope, "unsupported scope");
+        }
+        if is_beside_the_point(spec, scope) {
+            let shown = json!({"MatchExpressions": list(selector, "matchExpressions")});
+            faults.invalid(&path, shown, "unsupported scope applied to resource");
+        }
+        let has_values = matches!(scope, "PriorityClass" | "VolumeAttributesClass");
+        if SCOPES.contains(&scope) && !has_values && operator != "Exists" {
+            let message = "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity";
+            faults.invalid(&path.child("operator"), operator, message);
+        }
+        let values = list(requirement, "values");
+        match operator {
+            "In" | "NotIn" if values.is_empty() => faults.required(
+                &path.child("values"),
+                "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector",
+            ),
+            "Exists" | "DoesNotExist" if !values.is_empty() => faults.invalid(
+                &path.child("values"),
+                values.to_vec(),
+                "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector",
+            ),
+            "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
+            other => {
+                faults.invalid(&path.child("operator"), other, "not a valid selector operator");
+            }
+        }
+        scopes.insert(scope);
+    }
+    if are_in_conflict(&scopes) {
+        faults.invalid(&path, at(spec, &["scopes"]).clone(), "conflicting scopes");
+    }
+}
+
+fn validate_update(new: &Object, old: &Object, faults: &mut Faults) {
+    validate(new, faults);
+    let scopes = |object| texts(top(object, "spec"), "scopes").collect::<BTreeSet<&str>>();
+    if scopes(new) != scopes(old) {
+        let shown = at(top(new, "spec"), &["scopes"]).clone();
+        faults.invalid(&SPEC.child("scopes"), shown, IMMUTABLE);
+    }
+}
+
+fn validate_status(new: &Object, _: &Object, faults: &mut Faults) {
+    let path = Path::root("status");
+    for key in ["hard", "used"] {
+        validate_amounts(faults, &path, top(new, "status"), key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{object, refusals, refusals_of_update};
+
+    fn check(spec: Value, expected: &[&str]) {
+        assert_eq!(refusals(&BEHAVIOR, json!({"spec": spec})), expected);
+    }
+
+    #[test]
+    fn a_quota_is_about_what_can_be_counted() {
+        check(json!({"hard": {"pods": "10", "count/widgets.example.com": "1"}}), &[]);
+        check(
+            json!({"hard": {"pods": "1.5", "storage": "1"}}),
+            &[
+                r#"spec.hard[pods]: Invalid value: "1500m": must be an integer"#,
+                r#"spec.hard[storage]: Invalid value: "storage": must be a standard resource for quota"#,
+            ],
+        );
+    }
+
+    #[test]
+    fn scopes_are_known_and_do_not_contradict_each_other() {
+        check(
+            json!({"hard": {"services": "1"}, "scopes": ["BestEffort", "NotBestEffort", "Odd"]}),
+            &[
+                r#"spec.scopes: Invalid value: ["BestEffort","NotBestEffort","Odd"]: unsupported scope applied to resource"#,
+                r#"spec.scopes: Invalid value: ["BestEffort","NotBestEffort","Odd"]: unsupported scope applied to resource"#,
+                r#"spec.scopes: Invalid value: ["BestEffort","NotBestEffort","Odd"]: unsupported scope"#,
+                r#"spec.scopes: Invalid value: ["BestEffort","NotBestEffort","Odd"]: conflicting scopes"#,
+            ],
+        );
+    }
+
+    #[test]
+    fn scopes_stay() {
+        let quota = |scope: &str| json!({"spec": {"scopes": [scope]}});
+        assert_eq!(
+            refusals_of_update(&BEHAVIOR, quota("BestEffort"), quota("Terminating")),
+            [r#"spec.scopes: Invalid value: ["BestEffort"]: field is immutable"#]
+        );
+    }
+
+    #[test]
+    fn the_table_shows_what_is_used_of_what_there_is() {
+        let quota = object(json!({"metadata": {"name": "q"}, "status":
+            {"hard": {"limits.cpu": "2", "pods": "4", "requests.cpu": "1"}, "used": {"pods": "3", "limits.cpu": "500m"}}}));
+        let mut cells = cells(&quota, &Now { unix_seconds: 0 });
+        cells.pop();
+        assert_eq!(cells, ["q", "pods: 3/4, requests.cpu: 0/1", "limits.cpu: 500m/2"]);
+    }
+}

@@ -1,0 +1,314 @@
+//! `EndpointSlice`: some of the addresses behind a service.
+
+use crate::address;
+use crate::columns::{AGE, NAME, age, column, first_of};
+use crate::fields::{at, default_value, integer, list, maps_mut, part, same, text, texts, top};
+use crate::resource::{Behavior, Column, Columns, Now, Resource};
+use crate::rules::{complaints, dns_label, dns_subdomain, immutable, labels, one_of, qualified_name, supported_only};
+use crate::table;
+use machinery::{Faults, Object, Path, Value, names};
+
+/// The row of `EndpointSlice`.
+pub fn resource() -> Resource {
+    let version = table::v1("discovery/v1.EndpointSlice", Columns::Fixed(COLUMNS, cells));
+    table::row("discovery.k8s.io", "EndpointSlice", "endpointslices", &BEHAVIOR, version)
+}
+
+static BEHAVIOR: Behavior = Behavior {
+    defaults,
+    prepare_create: drop_topology,
+    prepare_update,
+    validate: |object, faults| {
+        validate_own(object, faults);
+        validate_endpoints(object, faults);
+    },
+    validate_update,
+    generation: true,
+    warnings,
+    ..Behavior::PLAIN
+};
+
+const MAX_ENDPOINTS: usize = 1000;
+const MAX_ADDRESSES: usize = 100;
+const MAX_PORTS: usize = 20000;
+const MAX_HINTS: usize = 8;
+
+const COLUMNS: &[Column] = &[
+    NAME,
+    column("AddressType", "What the addresses of the slice are: of one protocol or the other, or names."),
+    column("Ports", "The ports at which every endpoint of the slice can be reached, up to three of them."),
+    column("Endpoints", "The addresses of the endpoints in the slice, up to three of them, with commas between."),
+    AGE,
+];
+
+/// How many ports and addresses are shown.
+const SHOWN: usize = 3;
+
+fn cells(object: &Object, now: &Now) -> Vec<Value> {
+    let ports: Vec<String> = parts(object, "ports")
+        .iter()
+        .map(|port| match (integer(port, "port"), part(port, "name").and_then(Value::as_str)) {
+            (Some(number), _) => number.to_string(),
+            (None, Some(name)) => name.to_owned(),
+            (None, None) => "*".to_owned(),
+        })
+        .collect();
+    let addresses: Vec<String> = parts(object, "endpoints")
+        .iter()
+        .flat_map(|endpoint| texts(endpoint, "addresses"))
+        .map(str::to_owned)
+        .collect();
+    let shown = |items: &[String]| match items {
+        [] => "<unset>".to_owned(),
+        items => first_of(items, SHOWN, ","),
+    };
+    vec![
+        object.name().into(),
+        object.str_at(&["addressType"]).into(),
+        shown(&ports).into(),
+        shown(&addresses).into(),
+        age(object, now),
+    ]
+}
+
+fn parts<'a>(slice: &'a Object, key: &str) -> &'a [Value] {
+    top(slice, key).as_array().map_or(&[], Vec::as_slice)
+}
+
+fn defaults(object: &mut Object) {
+    for port in maps_mut(object.map_mut(), "ports") {
+        default_value(port, "name", "".into());
+        default_value(port, "protocol", "TCP".into());
+    }
+}
+
+/// This version of the API does not write what an older one had in place of the node's name.
+fn drop_topology(object: &mut Object) {
+    for endpoint in maps_mut(object.map_mut(), "endpoints") {
+        endpoint.remove("deprecatedTopology");
+    }
+}
+
+fn prepare_update(new: &mut Object, old: &Object) {
+    if !same(top(new, "endpoints"), top(old, "endpoints")) {
+        drop_topology(new);
+    }
+    let labels = |object| at(top(object, "metadata"), &["labels"]);
+    if !same(labels(new), labels(old)) {
+        // The labels say to which service the slice belongs.
+        new.set_meta("generation", old.generation() + 1);
+    }
+}
+
+fn validate_own(object: &Object, faults: &mut Faults) {
+    let kinds = &["FQDN", "IPv4", "IPv6"];
+    one_of(faults, &Path::root("addressType"), object.str_at(&["addressType"]), kinds);
+    validate_ports(object, faults);
+}
+
+fn validate_update(new: &Object, old: &Object, faults: &mut Faults) {
+    validate_own(new, faults);
+    if !same(top(new, "endpoints"), top(old, "endpoints")) {
+        validate_endpoints(new, faults);
+    }
+    let path = Path::root("addressType");
+    immutable(faults, &path, top(new, "addressType"), top(old, "addressType"));
+}
+
+fn validate_ports(object: &Object, faults: &mut Faults) {
+    let path = Path::root("ports");
+    let ports = parts(object, "ports");
+    if ports.len() > MAX_PORTS {
+        return faults.too_many(&path, ports.len(), MAX_PORTS);
+    }
+    let mut seen: Vec<&str> = Vec::new();
+    for (index, port) in ports.iter().enumerate() {
+        let path = path.index(index);
+        let name = text(port, "name");
+        if !name.is_empty() {
+            dns_label(faults, &path.child("name"), name);
+        }
+        if seen.contains(&name) {
+            faults.duplicate(&path.child("name"), name);
+        }
+        seen.push(name);
+        let protocols = &["SCTP", "TCP", "UDP"];
+        supported_only(faults, &path.child("protocol"), text(port, "protocol"), protocols);
+        if let Some(protocol) = part(port, "appProtocol").and_then(Value::as_str) {
+            qualified_name(faults, &path.child("appProtocol"), protocol);
+        }
+    }
+}
+
+fn validate_endpoints(object: &Object, faults: &mut Faults) {
+    let path = Path::root("endpoints");
+    let endpoints = parts(object, "endpoints");
+    if endpoints.len() > MAX_ENDPOINTS {
+        return faults.too_many(&path, endpoints.len(), MAX_ENDPOINTS);
+    }
+    let kind = object.str_at(&["addressType"]);
+    for (index, endpoint) in endpoints.iter().enumerate() {
+        validate_endpoint(faults, &path.index(index), endpoint, kind);
+    }
+}
+
+fn validate_endpoint(faults: &mut Faults, path: &Path<'_>, endpoint: &Value, kind: &str) {
+    let addresses = list(endpoint, "addresses");
+    let addresses_path = path.child("addresses");
+    if addresses.is_empty() {
+        faults.required(&addresses_path, "");
+    } else if addresses.len() > MAX_ADDRESSES {
+        faults.too_many(&addresses_path, addresses.len(), MAX_ADDRESSES);
+    }
+    for (index, address) in texts(endpoint, "addresses").enumerate() {
+        validate_address(faults, &addresses_path, index, address, kind);
+    }
+    if let Some(node) = part(endpoint, "nodeName").and_then(Value::as_str) {
+        dns_subdomain(faults, &path.child("nodeName"), node);
+    }
+    labels(faults, &path.child("deprecatedTopology"), at(endpoint, &["deprecatedTopology"]));
+    if let Some(host) = part(endpoint, "hostname").and_then(Value::as_str) {
+        dns_label(faults, &path.child("hostname"), host);
+    }
+    let hints = at(endpoint, &["hints"]);
+    let path = path.child("hints");
+    validate_hints(faults, &path.child("forZones"), list(hints, "forZones"), names::label_value);
+    validate_hints(faults, &path.child("forNodes"), list(hints, "forNodes"), names::dns1123_subdomain);
+}
+
+fn validate_address(
+    faults: &mut Faults,
+    path: &Path<'_>,
+    index: usize,
+    value: &str,
+    kind: &str,
+) {
+    let before = faults.len();
+    let item = path.index(index);
+    match kind {
+        "IPv4" => address::ip(faults, &item, value, &[]),
+        "IPv6" => complaints(faults, &item, value, address::canonical_ip(value)),
+        "FQDN" => return validate_domain(faults, &item, value),
+        _ => return,
+    }
+    if faults.len() > before {
+        return;
+    }
+    if address::is_ipv6(value) != (kind == "IPv6") {
+        faults.invalid(path, value, &format!("must be an {kind} address"));
+    }
+    address::endpoint_ip(faults, &item, value);
+}
+
+/// A name of two parts or more, with a dot at its end if one likes.
+fn validate_domain(faults: &mut Faults, path: &Path<'_>, name: &str) {
+    if name.is_empty() {
+        return faults.required(path, "");
+    }
+    let name = name.strip_suffix('.').unwrap_or(name);
+    let found = names::dns1123_subdomain(name);
+    if !found.is_empty() {
+        return faults.invalid(path, name, &found.join(","));
+    }
+    if !name.contains('.') {
+        let message = "should be a domain with at least two segments separated by dots";
+        return faults.invalid(path, name, message);
+    }
+    let wrong = name.split('.').find(|label| !names::dns1123_label(label).is_empty());
+    if let Some(label) = wrong {
+        faults.invalid(path, label, &names::dns1123_label(label).join(","));
+    }
+}
+
+fn validate_hints(faults: &mut Faults, path: &Path<'_>, hints: &[Value], rule: names::NameRule) {
+    if hints.len() > MAX_HINTS {
+        return faults.too_many(path, hints.len(), MAX_HINTS);
+    }
+    let mut seen: Vec<&str> = Vec::new();
+    for (index, hint) in hints.iter().enumerate() {
+        let path = path.index(index);
+        let (path, name) = (path.child("name"), text(hint, "name"));
+        if seen.contains(&name) {
+            faults.duplicate(&path, name);
+        }
+        seen.push(name);
+        complaints(faults, &path, name, rule(name));
+    }
+}
+
+fn warnings(object: &Object) -> Vec<String> {
+    let mut found = Vec::new();
+    if object.str_at(&["addressType"]) == "FQDN" {
+        found.push("spec.addressType: FQDN endpoints are deprecated".to_owned());
+    }
+    let controllers =
+        ["endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io"];
+    let manager = object.label("endpointslice.kubernetes.io/managed-by");
+    if manager.is_some_and(|manager| controllers.contains(&manager)) {
+        return found;
+    }
+    let path = Path::root("endpoints");
+    for (index, endpoint) in parts(object, "endpoints").iter().enumerate() {
+        let path = path.index(index);
+        let path = path.child("addresses");
+        for (index, address) in texts(endpoint, "addresses").enumerate() {
+            found.extend(address::ip_warning(&path.index(index), address));
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{object, refusals, refusals_of_update};
+    use machinery::json;
+
+    fn slice(kind: &str, addresses: &[&str]) -> Value {
+        json!({"addressType": kind, "endpoints": [{"addresses": addresses}]})
+    }
+
+    #[test]
+    fn addresses_are_of_the_slices_type() {
+        assert_eq!(refusals(&BEHAVIOR, slice("IPv4", &["10.0.0.1"])), Vec::<String>::new());
+        assert_eq!(
+            refusals(&BEHAVIOR, slice("IPv4", &["2001:db8::1"])),
+            [r#"endpoints[0].addresses: Invalid value: "2001:db8::1": must be an IPv4 address"#]
+        );
+        assert_eq!(
+            refusals(&BEHAVIOR, slice("FQDN", &["local"])),
+            [
+                r#"endpoints[0].addresses[0]: Invalid value: "local": should be a domain with at least two segments separated by dots"#
+            ]
+        );
+        assert_eq!(
+            refusals(&BEHAVIOR, slice("", &[])),
+            ["addressType: Required value", "endpoints[0].addresses: Required value"]
+        );
+    }
+
+    #[test]
+    fn a_slice_keeps_its_type() {
+        assert_eq!(
+            refusals_of_update(&BEHAVIOR, slice("FQDN", &["a.b"]), slice("IPv4", &["10.0.0.1"])),
+            [r#"addressType: Invalid value: "FQDN": field is immutable"#]
+        );
+    }
+
+    #[test]
+    fn another_label_is_another_generation() {
+        let old = object(json!({"metadata": {"generation": 3, "labels": {"a": "1"}}}));
+        let mut new = object(json!({"metadata": {"generation": 3, "labels": {"a": "2"}}}));
+        prepare_update(&mut new, &old);
+        assert_eq!(new.generation(), 4);
+    }
+
+    #[test]
+    fn the_table_shows_ports_and_addresses() {
+        let slice = object(json!({"metadata": {"name": "s"}, "addressType": "IPv4",
+            "ports": [{"port": 80}, {"name": "x"}], "endpoints": [{"addresses": ["10.0.0.1"]}, {"addresses": ["10.0.0.2"]}]}));
+        let mut cells = cells(&slice, &Now { unix_seconds: 0 });
+        cells.pop();
+        assert_eq!(cells, ["s", "IPv4", "80,x", "10.0.0.1,10.0.0.2"]);
+    }
+}

@@ -1,0 +1,7 @@
+//! The kinds of `flowcontrol.apiserver.k8s.io`.
+
+pub mod flow_schema;
+pub mod priority_level_configuration;
+
+/// The group's name.
+const GROUP: &str = "flowcontrol.apiserver.k8s.io";

@@ -1,0 +1,295 @@
+//! `FlowSchema`: which requests are of which priority level.
+
+use super::GROUP;
+use crate::columns::{AGE, NAME, age, column};
+use crate::fields::{at, default_number, flag, list, number, part, text, texts, top};
+use crate::resource::{Behavior, Column, Columns, Now, Resource, Version, drop_status, keep_status};
+use crate::rules::{complaints, dns_subdomain, required, supported_only};
+use crate::table;
+use machinery::{Faults, Object, Path, Value, json, names};
+
+/// The row of `FlowSchema`.
+pub fn resource() -> Resource {
+    let version = Version {
+        status: true,
+        ..table::v1("flowcontrol/v1.FlowSchema", Columns::Fixed(COLUMNS, cells))
+    };
+    Resource {
+        namespaced: false,
+        ..table::row(GROUP, "FlowSchema", "flowschemas", &BEHAVIOR, version)
+    }
+}
+
+static BEHAVIOR: Behavior = Behavior {
+    defaults: |object| default_number(object.map_at(&["spec"]), "matchingPrecedence", 1000),
+    prepare_create: drop_status,
+    prepare_update: keep_status,
+    validate,
+    validate_update: |new, _, faults| validate(new, faults),
+    validate_status: |new, _, faults| validate_conditions(new, faults),
+    generation: true,
+    ..Behavior::PLAIN
+};
+
+static SPEC: Path<'static> = Path::root("spec");
+
+const MAX_PRECEDENCE: i64 = 10000;
+/// The schema whose requests nobody holds up, and who alone is asked first.
+const EXEMPT: &str = "exempt";
+
+const COLUMNS: &[Column] = &[
+    NAME,
+    column("PriorityLevel", "The name of the priority level that requests which match this schema have."),
+    column("MatchingPrecedence", "The order in which schemas are tried: one with a low number comes before others."),
+    column("DistinguisherMethod", "By what the requests of this schema are told apart: by their user or namespace."),
+    AGE,
+    column("MissingPL", "Whether the schema names a priority level that is broken or is not there."),
+];
+
+fn cells(object: &Object, now: &Now) -> Vec<Value> {
+    let spec = top(object, "spec");
+    let method = part(spec, "distinguisherMethod").map_or("<none>", |it| text(it, "type"));
+    let dangling = match crate::columns::condition(top(object, "status"), "Dangling") {
+        "" => "?",
+        status => status,
+    };
+    vec![
+        object.name().into(),
+        text(at(spec, &["priorityLevelConfiguration"]), "name").into(),
+        number(spec, "matchingPrecedence").into(),
+        method.into(),
+        age(object, now),
+        dangling.into(),
+    ]
+}
+
+fn validate(object: &Object, faults: &mut Faults) {
+    let spec = top(object, "spec");
+    let (path, precedence) = (SPEC.child("matchingPrecedence"), number(spec, "matchingPrecedence"));
+    if precedence <= 0 {
+        faults.invalid(&path, precedence, "must be a positive value");
+    }
+    if precedence > MAX_PRECEDENCE {
+        faults.invalid(&path, precedence, &format!("must not be greater than {MAX_PRECEDENCE}"));
+    }
+    if precedence == 1 && object.name() != EXEMPT {
+        let message = "only the schema named 'exempt' may have matchingPrecedence 1";
+        faults.invalid(&path, precedence, message);
+    }
+    if let Some(method) = part(spec, "distinguisherMethod") {
+        let path = SPEC.child("distinguisherMethod");
+        supported_only(faults, &path.child("type"), text(method, "type"), &["ByNamespace", "ByUser"]);
+    }
+    let path = SPEC.child("priorityLevelConfiguration");
+    match text(at(spec, &["priorityLevelConfiguration"]), "name") {
+        "" => faults.required(&path.child("name"), "must reference a priority level"),
+        name => dns_subdomain(faults, &path.child("name"), name),
+    }
+    let path = SPEC.child("rules");
+    for (index, rule) in list(spec, "rules").iter().enumerate() {
+        validate_rule(faults, &path.index(index), rule);
+    }
+    validate_conditions(object, faults);
+}
+
+/// Each condition has a type, and each type has one condition.
+pub(super) fn validate_conditions(object: &Object, faults: &mut Faults) {
+    let path = Path::root("status");
+    let path = path.child("conditions");
+    let mut seen: Vec<&str> = Vec::new();
+    for (index, condition) in list(top(object, "status"), "conditions").iter().enumerate() {
+        let path = path.index(index);
+        let (path, kind) = (path.child("type"), text(condition, "type"));
+        if seen.contains(&kind) {
+            faults.duplicate(&path, kind);
+        }
+        seen.push(kind);
+        required(faults, &path, kind);
+    }
+}
+
+fn validate_rule(faults: &mut Faults, path: &Path<'_>, rule: &Value) {
+    let subjects = path.child("subjects");
+    if list(rule, "subjects").is_empty() {
+        faults.required(&subjects, "subjects must contain at least one value");
+    }
+    for (index, subject) in list(rule, "subjects").iter().enumerate() {
+        validate_subject(faults, &subjects.index(index), subject);
+    }
+    let (resources, others) = (list(rule, "resourceRules"), list(rule, "nonResourceRules"));
+    if resources.is_empty() && others.is_empty() {
+        let message = "at least one of resourceRules and nonResourceRules has to be non-empty";
+        faults.required(path, message);
+    }
+    let rules = path.child("resourceRules");
+    for (index, rule) in resources.iter().enumerate() {
+        validate_resources(faults, &rules.index(index), rule);
+    }
+    let rules = path.child("nonResourceRules");
+    for (index, rule) in others.iter().enumerate() {
+        let path = rules.index(index);
+        validate_verbs(faults, &path, rule);
+        let items = items(faults, &path, rule, "nonResourceURLs", "nonResourceURLs must contain at least one value", "non-resource URLs");
+        let urls = path.child("nonResourceURLs");
+        for (index, url) in items.iter().enumerate().filter(|(_, it)| **it != "*") {
+            if let Some(message) = bad_url(url) {
+                faults.invalid(&urls.index(index), *url, message);
+            }
+        }
+    }
+}
+
+/// The kinds of subjects, and the field of each.
+const SUBJECTS: [(&str, &str); 3] =
+    [("Group", "group"), ("ServiceAccount", "serviceAccount"), ("User", "user")];
+
+fn validate_subject(faults: &mut Faults, path: &Path<'_>, subject: &Value) {
+    let kind = text(subject, "kind");
+    let kinds = SUBJECTS.map(|(kind, _)| kind);
+    supported_only(faults, &path.child("kind"), kind, &kinds);
+    if !kinds.contains(&kind) {
+        return;
+    }
+    for (other, field) in SUBJECTS {
+        let path = path.child(field);
+        match part(subject, field) {
+            None if other == kind => {
+                let message = format!("{field} is required when subject kind is '{kind}'");
+                faults.required(&path, &message);
+            }
+            Some(it) if other == kind => validate_named(faults, &path, kind, it),
+            Some(_) => {
+                let message = format!("{field} is forbidden when subject kind is not '{other}'");
+                faults.forbidden(&path, &message);
+            }
+            None => {}
+        }
+    }
+}
+
+fn validate_named(faults: &mut Faults, path: &Path<'_>, kind: &str, subject: &Value) {
+    let name = text(subject, "name");
+    required(faults, &path.child("name"), name);
+    if kind != "ServiceAccount" {
+        return;
+    }
+    if !name.is_empty() && name != "*" {
+        dns_subdomain(faults, &path.child("name"), name);
+    }
+    match text(subject, "namespace") {
+        "" => {
+            let message = "must specify namespace for service account";
+            faults.required(&path.child("namespace"), message);
+        }
+        it => complaints(faults, &path.child("namespace"), it, names::namespace_name(it)),
+    }
+}
+
+/// The items of a list that must have some, in which `*` must stand alone.
+fn items<'a>(
+    faults: &mut Faults,
+    path: &Path<'_>,
+    rule: &'a Value,
+    key: &str,
+    missing: &str,
+    words: &str,
+) -> Vec<&'a str> {
+    let path = path.child(key);
+    let items: Vec<&str> = texts(rule, key).collect();
+    if items.is_empty() && !missing.is_empty() {
+        faults.required(&path, missing);
+    }
+    if items.len() > 1 && items.contains(&"*") {
+        let message = format!("if '*' is present, must not specify other {words}");
+        faults.invalid(&path, json!(items), &message);
+    }
+    items
+}
+
+fn validate_verbs(faults: &mut Faults, path: &Path<'_>, rule: &Value) {
+    const VERBS: &[&str] = &[
+        "create", "delete", "deletecollection", "get", "list", "patch", "proxy", "update", "watch",
+    ];
+    let verbs = items(faults, path, rule, "verbs", "verbs must contain at least one value", "verbs");
+    if !verbs.contains(&"*") && !verbs.iter().all(|verb| VERBS.contains(verb)) {
+        faults.not_supported(&path.child("verbs"), json!(verbs), VERBS);
+    }
+}
+
+fn validate_resources(faults: &mut Faults, path: &Path<'_>, rule: &Value) {
+    validate_verbs(faults, path, rule);
+    let missing = "resource rules must supply at least one api group";
+    items(faults, path, rule, "apiGroups", missing, "api groups");
+    let missing = "resource rules must supply at least one resource";
+    items(faults, path, rule, "resources", missing, "resources");
+    let missing = match flag(rule, "clusterScope") {
+        true => "",
+        false => "resource rules that are not cluster scoped must supply at least one namespace",
+    };
+    let namespaces = items(faults, path, rule, "namespaces", missing, "namespaces");
+    if namespaces.contains(&"*") {
+        return;
+    }
+    let path = path.child("namespaces");
+    for (index, namespace) in namespaces.iter().enumerate() {
+        for complaint in names::namespace_name(namespace) {
+            let message =
+                format!("each member of this list must be '*' or a DNS-1123 label; {complaint}");
+            faults.invalid(&path.index(index), *namespace, &message);
+        }
+    }
+}
+
+fn bad_url(url: &str) -> Option<&'static str> {
+    let stars = url.matches('*').count();
+    match url {
+        "" => Some("must not be empty"),
+        "/" => None,
+        url if !url.starts_with('/') => Some("must start with slash"),
+        url if url.contains(' ') => Some("must not contain white-space"),
+        url if url.contains("//") => Some("must not contain double slash"),
+        url if stars > 1 || stars == 1 && !url.ends_with("/*") => {
+            Some("wildcard can only do suffix matching")
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::refusals;
+
+    fn check(spec: Value, expected: &[&str]) {
+        let mut whole = json!({"priorityLevelConfiguration": {"name": "p"}});
+        for (key, value) in spec.as_object().into_iter().flatten() {
+            whole[key] = value.clone();
+        }
+        assert_eq!(refusals(&BEHAVIOR, json!({"spec": whole})), expected);
+    }
+
+    #[test]
+    fn nobody_but_the_exempt_comes_first() {
+        check(json!({}), &[]);
+        check(
+            json!({"matchingPrecedence": 1}),
+            &[
+                "spec.matchingPrecedence: Invalid value: 1: only the schema named 'exempt' may have matchingPrecedence 1",
+            ],
+        );
+    }
+
+    #[test]
+    fn a_rule_is_about_somebody_and_something() {
+        check(
+            json!({"rules": [{"subjects": [{"kind": "User", "group": {"name": "g"}}],
+                "nonResourceRules": [{"verbs": ["look"], "nonResourceURLs": ["a*b"]}]}]}),
+            &[
+                "spec.rules[0].subjects[0].group: Forbidden: group is forbidden when subject kind is not 'Group'",
+                "spec.rules[0].subjects[0].user: Required value: user is required when subject kind is 'User'",
+                r#"spec.rules[0].nonResourceRules[0].verbs: Unsupported value: ["look"]: supported values: "create", "delete", "deletecollection", "get", "list", "patch", "proxy", "update", "watch""#,
+                r#"spec.rules[0].nonResourceRules[0].nonResourceURLs[0]: Invalid value: "a*b": must start with slash"#,
+            ],
+        );
+    }
+}

@@ -1,0 +1,235 @@
+//! `PriorityLevelConfiguration`: how many requests of a level are served at a time.
+
+use super::GROUP;
+use super::flow_schema::validate_conditions;
+use crate::columns::{AGE, NAME, age, column};
+use crate::fields::{at, default_number, default_value, integer, map_mut, number, part, text, top};
+use crate::resource::{Behavior, Column, Columns, Now, Resource, Version, drop_status, keep_status};
+use crate::rules::{in_range, one_of};
+use crate::table;
+use machinery::{Faults, Object, Path, Value};
+
+/// The row of `PriorityLevelConfiguration`.
+pub fn resource() -> Resource {
+    let shape = "flowcontrol/v1.PriorityLevelConfiguration";
+    let version = Version { status: true, ..table::v1(shape, Columns::Fixed(COLUMNS, cells)) };
+    let plural = "prioritylevelconfigurations";
+    Resource {
+        namespaced: false,
+        ..table::row(GROUP, "PriorityLevelConfiguration", plural, &BEHAVIOR, version)
+    }
+}
+
+static BEHAVIOR: Behavior = Behavior {
+    defaults,
+    prepare_create: drop_status,
+    prepare_update: keep_status,
+    validate,
+    validate_update: |new, _, faults| validate(new, faults),
+    validate_status: |new, _, faults| validate_conditions(new, faults),
+    generation: true,
+    ..Behavior::PLAIN
+};
+
+static SPEC: Path<'static> = Path::root("spec");
+
+const EXEMPT: &str = "exempt";
+const MAX_QUEUES: i64 = 10_000_000;
+/// How many bits of a hash choose the queues of a flow.
+const HASH_BITS: u32 = 60;
+
+const COLUMNS: &[Column] = &[
+    NAME,
+    column("Type", "Whether the requests of this level are limited at all: Limited, or Exempt if not."),
+    column("NominalConcurrencyShares", "The part of all requests at a time that is this level's, beside other levels'."),
+    column("Queues", "The number of queues in which requests of this level wait for their turn to come."),
+    column("HandSize", "The number of queues that are looked at to find the shortest one for a request."),
+    column("QueueLengthLimit", "The number of requests that may wait in one queue; what comes then is refused."),
+    AGE,
+];
+
+fn cells(object: &Object, now: &Now) -> Vec<Value> {
+    let spec = top(object, "spec");
+    let limited = at(spec, &["limited"]);
+    let queuing = at(limited, &["limitResponse", "queuing"]);
+    let shown = |of: &Value, key: &str| match of {
+        Value::Null => Value::from("<none>"),
+        of => number(of, key).into(),
+    };
+    vec![
+        object.name().into(),
+        text(spec, "type").into(),
+        shown(limited, "nominalConcurrencyShares"),
+        shown(queuing, "queues"),
+        shown(queuing, "handSize"),
+        shown(queuing, "queueLengthLimit"),
+        age(object, now),
+    ]
+}
+
+fn defaults(object: &mut Object) {
+    let spec = object.map_at(&["spec"]);
+    if let Some(exempt) = map_mut(spec, "exempt") {
+        default_value(exempt, "nominalConcurrencyShares", 0.into());
+        default_value(exempt, "lendablePercent", 0.into());
+    }
+    let Some(limited) = map_mut(spec, "limited") else { return };
+    default_value(limited, "nominalConcurrencyShares", 30.into());
+    default_value(limited, "lendablePercent", 0.into());
+    let queuing =
+        map_mut(limited, "limitResponse").and_then(|response| map_mut(response, "queuing"));
+    if let Some(queuing) = queuing {
+        default_number(queuing, "handSize", 8);
+        default_number(queuing, "queues", 64);
+        default_number(queuing, "queueLengthLimit", 50);
+    }
+}
+
+fn validate(object: &Object, faults: &mut Faults) {
+    let spec = top(object, "spec");
+    let kind = text(spec, "type");
+    if (object.name() == EXEMPT) != (kind == "Exempt") {
+        let message = "must be 'Exempt' if and only if `name` is 'exempt'";
+        faults.invalid(&SPEC.child("type"), kind, message);
+    }
+    let (limited, exempt) = (part(spec, "limited"), part(spec, "exempt"));
+    match kind {
+        "Exempt" => {
+            if limited.is_some() {
+                faults.forbidden(&SPEC.child("limited"), "");
+            }
+            if let Some(exempt) = exempt {
+                validate_shares(faults, &SPEC.child("exempt"), exempt);
+            }
+        }
+        "Limited" => {
+            if exempt.is_some() {
+                faults.forbidden(&SPEC.child("exempt"), "");
+            }
+            match limited {
+                None => faults.required(&SPEC.child("limited"), ""),
+                Some(limited) => validate_limited(faults, &SPEC.child("limited"), limited),
+            }
+        }
+        kind => one_of(faults, &SPEC.child("type"), kind, &["Exempt", "Limited"]),
+    }
+    validate_conditions(object, faults);
+}
+
+fn validate_shares(faults: &mut Faults, path: &Path<'_>, shares: &Value) {
+    if let Some(count) = integer(shares, "nominalConcurrencyShares").filter(|it| *it < 0) {
+        let message = "must be a non-negative integer";
+        faults.invalid(&path.child("nominalConcurrencyShares"), count, message);
+    }
+    if let Some(percent) = integer(shares, "lendablePercent") {
+        in_range(faults, &path.child("lendablePercent"), percent, 0, 100);
+    }
+}
+
+fn validate_limited(faults: &mut Faults, path: &Path<'_>, limited: &Value) {
+    validate_shares(faults, path, limited);
+    if let Some(percent) = integer(limited, "borrowingLimitPercent").filter(|it| *it < 0) {
+        let message = "if specified, must be a non-negative integer";
+        faults.invalid(&path.child("borrowingLimitPercent"), percent, message);
+    }
+    let response = at(limited, &["limitResponse"]);
+    let path = path.child("limitResponse");
+    let queuing = path.child("queuing");
+    match (text(response, "type"), part(response, "queuing")) {
+        ("Reject", Some(_)) => faults.forbidden(&queuing, ""),
+        ("Queue", None) => faults.required(&queuing, ""),
+        ("Queue", Some(it)) => validate_queuing(faults, &queuing, it),
+        ("Reject", None) => {}
+        (kind, _) => one_of(faults, &path.child("type"), kind, &["Queue", "Reject"]),
+    }
+}
+
+fn validate_queuing(faults: &mut Faults, path: &Path<'_>, queuing: &Value) {
+    let (length, queues, hand) = (
+        number(queuing, "queueLengthLimit"),
+        number(queuing, "queues"),
+        number(queuing, "handSize"),
+    );
+    if length <= 0 {
+        faults.invalid(&path.child("queueLengthLimit"), length, "must be positive");
+    }
+    if queues <= 0 {
+        faults.invalid(&path.child("queues"), queues, "must be positive");
+    } else if queues > MAX_QUEUES {
+        let message = format!("must not be greater than {MAX_QUEUES}");
+        faults.invalid(&path.child("queues"), queues, &message);
+    }
+    let path = path.child("handSize");
+    if hand <= 0 {
+        faults.invalid(&path, hand, "must be positive");
+    } else if hand > queues {
+        faults.invalid(&path, hand, &format!("should not be greater than queues ({queues})"));
+    } else if entropy_bits(queues, hand) > HASH_BITS {
+        let message = format!(
+            "required entropy bits of deckSize {queues} and handSize {hand} should not be greater than {HASH_BITS}"
+        );
+        faults.invalid(&path, hand, &message);
+    }
+}
+
+/// How many bits it takes to choose one hand of so many cards from the deck.
+fn entropy_bits(deck: i64, hand: i64) -> u32 {
+    let mut hands: u128 = 1;
+    for card in 0..hand {
+        hands = hands.saturating_mul(u128::from(u64::try_from(deck - card).unwrap_or(1)));
+        if hands == u128::MAX {
+            break;
+        }
+    }
+    u128::BITS - hands.saturating_sub(1).leading_zeros()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{created, refusals};
+    use machinery::json;
+
+    fn check(spec: Value, expected: &[&str]) {
+        assert_eq!(refusals(&BEHAVIOR, json!({"spec": spec})), expected);
+    }
+
+    #[test]
+    fn a_level_has_thirty_shares_and_64_queues() {
+        let spec = json!({"type": "Limited", "limited": {"limitResponse": {"type": "Queue", "queuing": {}}}});
+        assert_eq!(
+            created(&BEHAVIOR, json!({"spec": spec}))["spec"]["limited"],
+            json!({"nominalConcurrencyShares": 30, "lendablePercent": 0, "limitResponse": {"type": "Queue",
+                "queuing": {"handSize": 8, "queues": 64, "queueLengthLimit": 50}}})
+        );
+    }
+
+    #[test]
+    fn a_hand_comes_from_the_deck() {
+        let limited = |queues: i64, hand: i64| {
+            json!({"type": "Limited", "limited": {"limitResponse": {"type": "Queue", "queuing": {"queues": queues, "handSize": hand}}}})
+        };
+        check(
+            limited(4, 5),
+            &[
+                "spec.limited.limitResponse.queuing.handSize: Invalid value: 5: should not be greater than queues (4)",
+            ],
+        );
+        check(
+            limited(1024, 8),
+            &[
+                "spec.limited.limitResponse.queuing.handSize: Invalid value: 8: required entropy bits of deckSize 1024 and handSize 8 should not be greater than 60",
+            ],
+        );
+    }
+
+    #[test]
+    fn only_the_exempt_level_is_exempt() {
+        check(
+            json!({"type": "Exempt"}),
+            &[
+                r#"spec.type: Invalid value: "Exempt": must be 'Exempt' if and only if `name` is 'exempt'"#,
+            ],
+        );
+    }
+}

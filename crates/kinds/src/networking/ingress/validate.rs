@@ -1,0 +1,261 @@
+//! What is wrong with an ingress.
+
+use super::CLASS_ANNOTATION;
+use crate::address;
+use crate::fields::{at, list, number, part, text, texts, top};
+use crate::rules::{complaints, dns_subdomain, port, required_segment, supported_only};
+use machinery::{Faults, Object, Path, Value, names};
+
+static SPEC: Path<'static> = Path::root("spec");
+
+/// Judges a new ingress.
+pub(super) fn validate_create(object: &Object, faults: &mut Faults) {
+    validate(object, faults);
+    let class = part(top(object, "spec"), "ingressClassName").and_then(Value::as_str);
+    if let (Some(annotated), Some(class)) = (object.annotation(CLASS_ANNOTATION), class)
+        && annotated != class
+    {
+        let path = Path::root("annotations");
+        let message = "must match `ingressClassName` when both are specified";
+        faults.invalid(&path.child(CLASS_ANNOTATION), annotated, message);
+    }
+}
+
+/// Judges a change. Names of secrets that were odd before may stay so.
+pub(super) fn validate_update(new: &Object, old: &Object, faults: &mut Faults) {
+    let mut found = Faults::new();
+    validate(new, &mut found);
+    let was_odd = list(top(old, "spec"), "tls").iter().any(|tls| {
+        let name = text(tls, "secretName");
+        !name.is_empty() && !names::dns1123_subdomain(name).is_empty()
+    });
+    for fault in found.into_inner() {
+        if !(was_odd && fault.field.ends_with(".secretName")) {
+            faults.push(fault);
+        }
+    }
+}
+
+fn validate(object: &Object, faults: &mut Faults) {
+    let spec = top(object, "spec");
+    let rules = list(spec, "rules");
+    let backend = part(spec, "defaultBackend");
+    if rules.is_empty() && backend.is_none() {
+        let message = "either `defaultBackend` or `rules` must be specified";
+        faults.invalid(&SPEC, at(spec, &["rules"]).clone(), message);
+    }
+    if let Some(backend) = backend {
+        validate_backend(faults, &SPEC.child("defaultBackend"), backend);
+    }
+    let path = SPEC.child("rules");
+    for (index, rule) in rules.iter().enumerate() {
+        validate_rule(faults, &path.index(index), rule);
+    }
+    let path = SPEC.child("tls");
+    for (index, tls) in list(spec, "tls").iter().enumerate() {
+        let path = path.index(index);
+        let hosts = path.child("hosts");
+        for (index, host) in texts(tls, "hosts").enumerate() {
+            validate_host(faults, &hosts.index(index), host);
+        }
+        let secret = text(tls, "secretName");
+        if !secret.is_empty() {
+            dns_subdomain(faults, &path.child("secretName"), secret);
+        }
+    }
+    if let Some(class) = part(spec, "ingressClassName").and_then(Value::as_str) {
+        dns_subdomain(faults, &SPEC.child("ingressClassName"), class);
+    }
+}
+
+fn validate_host(faults: &mut Faults, path: &Path<'_>, host: &str) {
+    let found = if host.contains('*') { wildcard(host) } else { names::dns1123_subdomain(host) };
+    complaints(faults, path, host, found);
+}
+
+/// `*.` and a DNS subdomain.
+fn wildcard(host: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    if host.len() > names::SUBDOMAIN_MAX {
+        found.push(format!("must be no more than {} characters", names::SUBDOMAIN_MAX));
+    }
+    let rest = host.strip_prefix("*.").unwrap_or_default();
+    if !names::dns1123_subdomain(rest).iter().all(|it| it.starts_with("must be no more")) {
+        found.push(r"a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character (e.g. '*.example.com', regex used for validation is '\*\.[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')".to_owned());
+    }
+    found
+}
+
+fn validate_rule(faults: &mut Faults, path: &Path<'_>, rule: &Value) {
+    let host = text(rule, "host");
+    if !host.is_empty() {
+        let path = path.child("host");
+        if address::parse(host).is_some() {
+            faults.invalid(&path, host, "must be a DNS name, not an IP address");
+        }
+        validate_host(faults, &path, host);
+    }
+    let Some(http) = part(rule, "http") else { return };
+    let path = path.child("http");
+    let path = path.child("paths");
+    if list(http, "paths").is_empty() {
+        faults.required(&path, "");
+    }
+    for (index, it) in list(http, "paths").iter().enumerate() {
+        validate_path(faults, &path.index(index), it);
+    }
+}
+
+fn validate_path(faults: &mut Faults, path: &Path<'_>, it: &Value) {
+    let Some(kind) = part(it, "pathType").and_then(Value::as_str) else {
+        return faults.required(&path.child("pathType"), "pathType must be specified");
+    };
+    let (field, value) = (path.child("path"), text(it, "path"));
+    let is_relative = !value.starts_with('/');
+    match kind {
+        "Exact" | "Prefix" => {
+            if is_relative {
+                faults.invalid(&field, value, "must be an absolute path");
+            }
+            for part in ["//", "/./", "/../", "%2f", "%2F"] {
+                if value.contains(part) {
+                    faults.invalid(&field, value, &format!("must not contain '{part}'"));
+                }
+            }
+            for end in ["/..", "/."] {
+                if value.ends_with(end) {
+                    faults.invalid(&field, value, &format!("cannot end with '{end}'"));
+                }
+            }
+        }
+        "ImplementationSpecific" if !value.is_empty() && is_relative => {
+            faults.invalid(&field, value, "must be an absolute path");
+        }
+        _ => {
+            let kinds = &["Exact", "ImplementationSpecific", "Prefix"];
+            supported_only(faults, &path.child("pathType"), kind, kinds);
+        }
+    }
+    validate_backend(faults, &path.child("backend"), at(it, &["backend"]));
+}
+
+fn validate_backend(faults: &mut Faults, path: &Path<'_>, backend: &Value) {
+    match (part(backend, "resource"), part(backend, "service")) {
+        (Some(_), Some(_)) => {
+            faults.invalid(path, "", "cannot set both resource and service backends");
+        }
+        (None, None) => faults.invalid(path, "", "resource or service backend is required"),
+        (Some(resource), None) => validate_resource(faults, &path.child("resource"), resource),
+        (None, Some(service)) => validate_service(faults, path, service),
+    }
+}
+
+fn validate_resource(faults: &mut Faults, path: &Path<'_>, resource: &Value) {
+    if let Some(group) = part(resource, "apiGroup").and_then(Value::as_str) {
+        dns_subdomain(faults, &path.child("apiGroup"), group);
+    }
+    required_segment(faults, &path.child("kind"), text(resource, "kind"));
+    required_segment(faults, &path.child("name"), text(resource, "name"));
+}
+
+fn validate_service(faults: &mut Faults, backend: &Path<'_>, service: &Value) {
+    let path = backend.child("service");
+    match text(service, "name") {
+        "" => faults.required(&path.child("name"), ""),
+        name => complaints(faults, &path.child("name"), name, names::dns1123_label(name)),
+    }
+    let path = path.child("port");
+    let to = at(service, &["port"]);
+    match (text(to, "name"), number(to, "number")) {
+        ("", 0) => faults.required(backend, "port name or number is required"),
+        ("", number) => port(faults, &path.child("number"), number),
+        (name, 0) => complaints(faults, &path.child("name"), name, names::port_name(name)),
+        _ => faults.invalid(backend, "", "cannot set both port name & port number"),
+    }
+}
+
+/// Judges a change of `/status`.
+pub(super) fn validate_status(new: &Object, old: &Object, faults: &mut Faults) {
+    let points = |object| list(at(top(object, "status"), &["loadBalancer"]), "ingress");
+    let stored: Vec<&str> = points(old).iter().map(|point| text(point, "ip")).collect();
+    let path = Path::root("status");
+    let path = path.child("loadBalancer");
+    let path = path.child("ingress");
+    for (index, point) in points(new).iter().enumerate() {
+        let path = path.index(index);
+        let (ip, host) = (text(point, "ip"), text(point, "hostname"));
+        if !ip.is_empty() {
+            address::ip(faults, &path.child("ip"), ip, &stored);
+        }
+        if !host.is_empty() {
+            let path = path.child("hostname");
+            dns_subdomain(faults, &path, host);
+            if address::parse(host).is_some() {
+                faults.invalid(&path, host, "must be a DNS name, not an IP address");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::BEHAVIOR;
+    use crate::testing::refusals;
+    use machinery::{Value, json};
+
+    fn check(path: Value, expected: &[&str]) {
+        let spec = json!({"rules": [{"http": {"paths": [path]}}]});
+        assert_eq!(refusals(&BEHAVIOR, json!({"spec": spec})), expected);
+    }
+
+    fn backend() -> Value {
+        json!({"service": {"name": "s", "port": {"number": 80}}})
+    }
+
+    #[test]
+    fn an_ingress_leads_somewhere() {
+        assert_eq!(
+            refusals(&BEHAVIOR, json!({})),
+            ["spec: Invalid value: null: either `defaultBackend` or `rules` must be specified"]
+        );
+    }
+
+    #[test]
+    fn a_path_has_a_type_and_a_backend() {
+        check(
+            json!({"path": "x"}),
+            &["spec.rules[0].http.paths[0].pathType: Required value: pathType must be specified"],
+        );
+        check(
+            json!({"path": "x//", "pathType": "Prefix", "backend": {}}),
+            &[
+                r#"spec.rules[0].http.paths[0].path: Invalid value: "x//": must be an absolute path"#,
+                r#"spec.rules[0].http.paths[0].path: Invalid value: "x//": must not contain '//'"#,
+                r#"spec.rules[0].http.paths[0].backend: Invalid value: "": resource or service backend is required"#,
+            ],
+        );
+        check(json!({"path": "/x", "pathType": "Exact", "backend": backend()}), &[]);
+    }
+
+    #[test]
+    fn a_service_is_reached_by_one_port() {
+        let backend = json!({"service": {"name": "s", "port": {}}});
+        check(
+            json!({"path": "/", "pathType": "Exact", "backend": backend}),
+            &[
+                "spec.rules[0].http.paths[0].backend: Required value: port name or number is required",
+            ],
+        );
+    }
+
+    #[test]
+    fn a_host_is_a_name() {
+        let rule = |host: &str| json!({"spec": {"rules": [{"host": host}]}});
+        assert_eq!(refusals(&BEHAVIOR, rule("*.example.com")), Vec::<String>::new());
+        assert_eq!(
+            refusals(&BEHAVIOR, rule("10.0.0.1")),
+            [r#"spec.rules[0].host: Invalid value: "10.0.0.1": must be a DNS name, not an IP address"#]
+        );
+        assert_eq!(refusals(&BEHAVIOR, rule("*.*.com")).len(), 1);
+    }
+}

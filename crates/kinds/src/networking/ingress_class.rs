@@ -1,0 +1,154 @@
+//! `IngressClass`: which controller serves an ingress.
+
+use super::GROUP;
+use crate::columns::{AGE, NAME, age, column};
+use crate::fields::{default_value, map_mut, part, text, top};
+use crate::resource::{Behavior, Column, Columns, Now, Resource};
+use crate::rules::{complaints, dns_subdomain, immutable, required_segment, supported_only};
+use crate::table;
+use machinery::{Faults, Object, Path, Value, names};
+
+/// The row of `IngressClass`.
+pub fn resource() -> Resource {
+    let version = table::v1("networking/v1.IngressClass", Columns::Fixed(COLUMNS, cells));
+    Resource {
+        namespaced: false,
+        ..table::row(GROUP, "IngressClass", "ingressclasses", &BEHAVIOR, version)
+    }
+}
+
+static BEHAVIOR: Behavior = Behavior {
+    defaults,
+    validate,
+    validate_update: |new, old, faults| {
+        let controller = |object| top(object, "spec").get("controller").unwrap_or(&Value::Null);
+        immutable(faults, &SPEC.child("controller"), controller(new), controller(old));
+        validate(new, faults);
+    },
+    generation: true,
+    ..Behavior::PLAIN
+};
+
+static SPEC: Path<'static> = Path::root("spec");
+
+const MAX_CONTROLLER: usize = 250;
+
+const COLUMNS: &[Column] = &[
+    NAME,
+    column("Controller", "Controller that is responsible for handling this class"),
+    column("Parameters", "A reference to a resource with additional parameters"),
+    AGE,
+];
+
+fn cells(object: &Object, now: &Now) -> Vec<Value> {
+    const DEFAULT: &str = "ingressclass.kubernetes.io/is-default-class";
+    let spec = top(object, "spec");
+    let mark = if object.annotation(DEFAULT) == Some("true") { " (default)" } else { "" };
+    let parameters = part(spec, "parameters").map_or("<none>".to_owned(), |it| {
+        let group = part(it, "apiGroup").and_then(Value::as_str).map(|group| format!(".{group}"));
+        format!("{}{}/{}", text(it, "kind"), group.unwrap_or_default(), text(it, "name"))
+    });
+    vec![
+        format!("{}{mark}", object.name()).into(),
+        text(spec, "controller").into(),
+        parameters.into(),
+        age(object, now),
+    ]
+}
+
+fn defaults(object: &mut Object) {
+    let spec = object.map_at(&["spec"]);
+    if let Some(parameters) = map_mut(spec, "parameters") {
+        default_value(parameters, "scope", "Cluster".into());
+    }
+}
+
+fn validate(object: &Object, faults: &mut Faults) {
+    let spec = top(object, "spec");
+    validate_controller(faults, &SPEC.child("controller"), text(spec, "controller"));
+    if let Some(parameters) = part(spec, "parameters") {
+        validate_parameters(faults, &SPEC.child("parameters"), parameters);
+    }
+}
+
+/// Must be a domain and a path.
+fn validate_controller(faults: &mut Faults, path: &Path<'_>, controller: &str) {
+    if controller.len() > MAX_CONTROLLER {
+        faults.too_long(path, MAX_CONTROLLER);
+    }
+    if controller.is_empty() {
+        return faults.required(path, "");
+    }
+    let Some((host, rest)) =
+        controller.split_once('/').filter(|(host, rest)| !host.is_empty() && !rest.is_empty())
+    else {
+        let message = r#"must be a domain-prefixed path (such as "acme.io/foo")"#;
+        return faults.invalid(path, controller, message);
+    };
+    dns_subdomain(faults, path, host);
+    if !rest.chars().all(|it| it.is_ascii_alphanumeric() || "/-._~%!$&'()*+,;=:".contains(it)) {
+        let message = r"Invalid path (regex used for validation is '[A-Za-z0-9/\-._~%!$&'()*+,;=:]+')";
+        faults.invalid(path, rest, message);
+    }
+}
+
+fn validate_parameters(faults: &mut Faults, path: &Path<'_>, parameters: &Value) {
+    if let Some(group) = part(parameters, "apiGroup").and_then(Value::as_str) {
+        dns_subdomain(faults, &path.child("apiGroup"), group);
+    }
+    required_segment(faults, &path.child("kind"), text(parameters, "kind"));
+    required_segment(faults, &path.child("name"), text(parameters, "name"));
+    let namespace = part(parameters, "namespace").and_then(Value::as_str);
+    let namespace_path = path.child("namespace");
+    match (text(parameters, "scope"), namespace) {
+        ("Namespace", None) => {
+            faults.required(&namespace_path, "`parameters.scope` is set to 'Namespace'");
+        }
+        ("Namespace", Some(namespace)) => {
+            complaints(faults, &namespace_path, namespace, names::namespace_name(namespace));
+        }
+        ("Cluster", Some(_)) => {
+            faults.forbidden(&namespace_path, "`parameters.scope` is set to 'Cluster'");
+        }
+        (scope, _) => {
+            supported_only(faults, &path.child("scope"), scope, &["Cluster", "Namespace"]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{refusals, refusals_of_update};
+    use machinery::json;
+
+    #[test]
+    fn a_controller_has_a_domain() {
+        assert_eq!(
+            refusals(&BEHAVIOR, json!({"spec": {"controller": "nginx"}})),
+            [
+                r#"spec.controller: Invalid value: "nginx": must be a domain-prefixed path (such as "acme.io/foo")"#
+            ]
+        );
+    }
+
+    #[test]
+    fn a_class_stays_with_its_controller() {
+        let class = |name: &str| json!({"spec": {"controller": name}});
+        assert_eq!(
+            refusals_of_update(&BEHAVIOR, class("a.io/b"), class("a.io/a")),
+            [r#"spec.controller: Invalid value: "a.io/b": field is immutable"#]
+        );
+    }
+
+    #[test]
+    fn parameters_in_a_namespace_say_in_which() {
+        let parameters = json!({"kind": "K", "name": "n", "scope": "Namespace"});
+        assert_eq!(
+            refusals(&BEHAVIOR, json!({"spec": {"controller": "a.io/a", "parameters": parameters}})),
+            [
+                "spec.parameters.namespace: Required value: `parameters.scope` is set to 'Namespace'"
+            ]
+        );
+    }
+}

@@ -1,0 +1,85 @@
+//! `IPAddress`: who has an address of the cluster's services.
+
+use super::GROUP;
+use crate::address;
+use crate::columns::{AGE, NAME, age, column};
+use crate::fields::{part, text, top};
+use crate::resource::{Behavior, Column, Columns, Now, Resource};
+use crate::rules::{complaints, dns_subdomain, immutable, required_segment};
+use crate::table;
+use machinery::{Faults, GroupResource, Object, Path, Value, names};
+
+/// The row of `IPAddress`.
+pub fn resource() -> Resource {
+    let version = table::v1("networking/v1.IPAddress", Columns::Fixed(COLUMNS, cells));
+    Resource {
+        short_names: vec!["ip".to_owned()],
+        namespaced: false,
+        ..table::row(GROUP, "IPAddress", "ipaddresses", &BEHAVIOR, version)
+    }
+}
+
+static BEHAVIOR: Behavior = Behavior {
+    validate,
+    validate_update: |new, old, faults| {
+        let parent = |object| top(object, "spec").get("parentRef").unwrap_or(&Value::Null);
+        immutable(faults, &SPEC.child("parentRef"), parent(new), parent(old));
+    },
+    validate_name: address::canonical_ip,
+    ..Behavior::PLAIN
+};
+
+static SPEC: Path<'static> = Path::root("spec");
+
+const COLUMNS: &[Column] = &[
+    NAME,
+    column("ParentRef", "What the address belongs to: its resource, its namespace if it has one, its name."),
+    AGE,
+];
+
+fn cells(object: &Object, now: &Now) -> Vec<Value> {
+    let parent = part(top(object, "spec"), "parentRef").map_or("<none>".to_owned(), |it| {
+        let resource = GroupResource::new(text(it, "group"), text(it, "resource")).to_string();
+        let parts = [&resource.to_lowercase(), text(it, "namespace"), text(it, "name")];
+        parts.into_iter().filter(|it| !it.is_empty()).collect::<Vec<_>>().join("/")
+    });
+    vec![object.name().into(), parent.into(), age(object, now)]
+}
+
+fn validate(object: &Object, faults: &mut Faults) {
+    let path = SPEC.child("parentRef");
+    let Some(parent) = part(top(object, "spec"), "parentRef") else {
+        return faults.required(&path, "");
+    };
+    let (group, namespace) = (text(parent, "group"), text(parent, "namespace"));
+    if !group.is_empty() {
+        dns_subdomain(faults, &path.child("group"), group);
+    }
+    required_segment(faults, &path.child("resource"), text(parent, "resource"));
+    required_segment(faults, &path.child("name"), text(parent, "name"));
+    complaints(faults, &path.child("namespace"), namespace, names::path_segment(namespace));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{object, refusals};
+    use machinery::json;
+
+    #[test]
+    fn an_address_belongs_to_something() {
+        assert_eq!(refusals(&BEHAVIOR, json!({})), ["spec.parentRef: Required value"]);
+        assert_eq!(
+            refusals(&BEHAVIOR, json!({"spec": {"parentRef": {"resource": "services"}}})),
+            ["spec.parentRef.name: Required value"]
+        );
+    }
+
+    #[test]
+    fn the_table_names_the_owner() {
+        let address = object(json!({"metadata": {"name": "10.0.0.1"},
+            "spec": {"parentRef": {"resource": "services", "namespace": "n", "name": "s"}}}));
+        let cells = cells(&address, &Now { unix_seconds: 0 });
+        assert_eq!(cells[..2], [json!("10.0.0.1"), json!("services/n/s")]);
+    }
+}

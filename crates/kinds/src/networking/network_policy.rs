@@ -1,0 +1,260 @@
+//! `NetworkPolicy`: which pods may talk to which.
+
+use super::GROUP;
+use crate::address;
+use crate::columns::{AGE, NAME, age, column, selector};
+use crate::fields::{at, default_value, integer, list, maps_mut, part, text, texts, top};
+use crate::resource::{Behavior, Column, Columns, Now, Resource};
+use crate::rules::{complaints, label_selector, port, supported_only};
+use crate::table;
+use machinery::{Faults, Object, Path, Value, json, names};
+
+/// The row of `NetworkPolicy`.
+pub fn resource() -> Resource {
+    let version = table::v1("networking/v1.NetworkPolicy", Columns::Fixed(COLUMNS, cells));
+    Resource {
+        short_names: vec!["netpol".to_owned()],
+        ..table::row(GROUP, "NetworkPolicy", "networkpolicies", &BEHAVIOR, version)
+    }
+}
+
+static BEHAVIOR: Behavior = Behavior {
+    defaults,
+    validate: |object, faults| validate(object, &[], faults),
+    validate_update: |new, old, faults| validate(new, &ranges(old), faults),
+    generation: true,
+    warnings,
+    ..Behavior::PLAIN
+};
+
+const COLUMNS: &[Column] = &[
+    NAME,
+    column("Pod-Selector", "Which pods of the namespace the policy is about, by the labels they have."),
+    AGE,
+];
+
+/// The two directions: the field of the rules, and that of the peers in them.
+const DIRECTIONS: [(&str, &str); 2] = [("ingress", "from"), ("egress", "to")];
+
+fn cells(object: &Object, now: &Now) -> Vec<Value> {
+    let pods = at(top(object, "spec"), &["podSelector"]);
+    vec![object.name().into(), selector(pods).into(), age(object, now)]
+}
+
+fn defaults(object: &mut Object) {
+    let spec = object.map_at(&["spec"]);
+    for (rules, _) in DIRECTIONS {
+        for rule in maps_mut(spec, rules) {
+            for port in maps_mut(rule, "ports") {
+                default_value(port, "protocol", "TCP".into());
+            }
+        }
+    }
+    let has = |key: &str| spec.get(key).and_then(Value::as_array).is_some_and(|it| !it.is_empty());
+    if !has("policyTypes") {
+        let types = if has("egress") { json!(["Ingress", "Egress"]) } else { json!(["Ingress"]) };
+        spec.insert("policyTypes".to_owned(), types);
+    }
+}
+
+/// Calls `visit` with every peer of a policy and the place where it is.
+fn each_peer<'a>(policy: &'a Object, mut visit: impl FnMut(&Path<'_>, &'a Value)) {
+    let spec = Path::root("spec");
+    for (direction, peers) in DIRECTIONS {
+        let path = spec.child(direction);
+        for (index, rule) in list(top(policy, "spec"), direction).iter().enumerate() {
+            let path = path.index(index);
+            let path = path.child(peers);
+            for (index, peer) in list(rule, peers).iter().enumerate() {
+                visit(&path.index(index), peer);
+            }
+        }
+    }
+}
+
+/// Every range of addresses that a policy names.
+fn ranges(policy: &Object) -> Vec<&str> {
+    let mut found = Vec::new();
+    each_peer(policy, |_, peer| {
+        let block = at(peer, &["ipBlock"]);
+        found.push(text(block, "cidr"));
+        found.extend(texts(block, "except"));
+    });
+    found
+}
+
+fn validate(policy: &Object, stored: &[&str], faults: &mut Faults) {
+    let spec = top(policy, "spec");
+    let path = Path::root("spec");
+    label_selector(faults, &path.child("podSelector"), at(spec, &["podSelector"]));
+    for (direction, _) in DIRECTIONS {
+        let path = path.child(direction);
+        for (index, rule) in list(spec, direction).iter().enumerate() {
+            let path = path.index(index);
+            let path = path.child("ports");
+            for (index, port) in list(rule, "ports").iter().enumerate() {
+                validate_port(faults, &path.index(index), port);
+            }
+        }
+    }
+    each_peer(policy, |path, peer| validate_peer(faults, path, peer, stored));
+    let path = path.child("policyTypes");
+    let types = list(spec, "policyTypes");
+    if types.len() > DIRECTIONS.len() {
+        let message = "may not specify more than two policyTypes";
+        return faults.invalid(&path, types.to_vec(), message);
+    }
+    for (index, kind) in texts(spec, "policyTypes").enumerate() {
+        supported_only(faults, &path.index(index), kind, &["Ingress", "Egress"]);
+    }
+}
+
+fn validate_port(faults: &mut Faults, path: &Path<'_>, value: &Value) {
+    if part(value, "protocol").is_some() {
+        let protocols = &["TCP", "UDP", "SCTP"];
+        supported_only(faults, &path.child("protocol"), text(value, "protocol"), protocols);
+    }
+    let (first, last) = (path.child("port"), path.child("endPort"));
+    let end = integer(value, "endPort");
+    match (part(value, "port"), end) {
+        (Some(Value::String(name)), end) => {
+            if let Some(end) = end {
+                let message = "may not be specified when `port` is non-numeric";
+                faults.invalid(&last, end, message);
+            }
+            complaints(faults, &first, name, names::port_name(name));
+        }
+        (Some(begin), end) => {
+            let begin = begin.as_i64().unwrap_or(0);
+            port(faults, &first, begin);
+            if let Some(end) = end {
+                if end < begin {
+                    faults.invalid(&last, end, "must be greater than or equal to `port`");
+                }
+                port(faults, &last, end);
+            }
+        }
+        (None, Some(end)) => {
+            faults.invalid(&last, end, "may not be specified when `port` is not specified");
+        }
+        (None, None) => {}
+    }
+}
+
+fn validate_peer(faults: &mut Faults, path: &Path<'_>, peer: &Value, stored: &[&str]) {
+    let mut count = 0;
+    for key in ["podSelector", "namespaceSelector"] {
+        if let Some(selector) = part(peer, key) {
+            count += 1;
+            label_selector(faults, &path.child(key), selector);
+        }
+    }
+    match (count, part(peer, "ipBlock")) {
+        (0, None) => faults.required(path, "must specify a peer"),
+        (_, None) => {}
+        (count, Some(block)) => {
+            validate_block(faults, &path.child("ipBlock"), block, stored);
+            if count > 0 {
+                faults.forbidden(path, "may not specify both ipBlock and another peer");
+            }
+        }
+    }
+}
+
+fn validate_block(faults: &mut Faults, path: &Path<'_>, block: &Value, stored: &[&str]) {
+    let range = text(block, "cidr");
+    if range.is_empty() {
+        return faults.required(&path.child("cidr"), "");
+    }
+    address::cidr(faults, &path.child("cidr"), range, stored);
+    let path = path.child("except");
+    for (index, except) in texts(block, "except").enumerate() {
+        let path = path.index(index);
+        address::cidr(faults, &path, except, stored);
+        if address::is_strictly_within(except, range) == Some(false) {
+            faults.invalid(&path, except, "must be a strict subset of `cidr`");
+        }
+    }
+}
+
+fn warnings(policy: &Object) -> Vec<String> {
+    let mut found = Vec::new();
+    each_peer(policy, |path, peer| {
+        let Some(block) = part(peer, "ipBlock") else { return };
+        let path = path.child("ipBlock");
+        found.extend(address::cidr_warnings(&path.child("cidr"), text(block, "cidr")));
+        let path = path.child("except");
+        for (index, except) in texts(block, "except").enumerate() {
+            found.extend(address::cidr_warnings(&path.index(index), except));
+        }
+    });
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{created, refusals, refusals_of_update};
+
+    fn from(peer: Value) -> Value {
+        json!({"spec": {"ingress": [{"from": [peer]}]}})
+    }
+
+    #[test]
+    fn a_policy_is_about_what_comes_in_and_what_it_mentions() {
+        let policy = json!({"spec": {"egress": [{"ports": [{"port": 53}]}]}});
+        assert_eq!(
+            created(&BEHAVIOR, policy),
+            json!({"spec": {"egress": [{"ports": [{"port": 53, "protocol": "TCP"}]}],
+                "policyTypes": ["Ingress", "Egress"]}})
+        );
+    }
+
+    #[test]
+    fn a_peer_is_said_in_one_way() {
+        assert_eq!(
+            refusals(&BEHAVIOR, from(json!({}))),
+            ["spec.ingress[0].from[0]: Required value: must specify a peer"]
+        );
+        assert_eq!(
+            refusals(&BEHAVIOR, from(json!({"podSelector": {}, "ipBlock": {"cidr": "10.0.0.0/8"}}))),
+            ["spec.ingress[0].from[0]: Forbidden: may not specify both ipBlock and another peer"]
+        );
+    }
+
+    #[test]
+    fn exceptions_are_parts_of_the_range() {
+        assert_eq!(
+            refusals(
+                &BEHAVIOR,
+                from(json!({"ipBlock": {"cidr": "10.0.0.0/8", "except": ["10.1.0.0/16", "11.0.0.0/16", "10.0.0.0/8"]}}))
+            ),
+            [
+                r#"spec.ingress[0].from[0].ipBlock.except[1]: Invalid value: "11.0.0.0/16": must be a strict subset of `cidr`"#,
+                r#"spec.ingress[0].from[0].ipBlock.except[2]: Invalid value: "10.0.0.0/8": must be a strict subset of `cidr`"#,
+            ]
+        );
+    }
+
+    #[test]
+    fn a_range_that_is_stored_may_stay_odd() {
+        let odd = || from(json!({"ipBlock": {"cidr": "010.0.0.0/8"}}));
+        assert_eq!(refusals(&BEHAVIOR, odd()).len(), 1);
+        assert_eq!(refusals_of_update(&BEHAVIOR, odd(), odd()), Vec::<String>::new());
+    }
+
+    #[test]
+    fn ports_end_after_they_begin() {
+        assert_eq!(
+            refusals(
+                &BEHAVIOR,
+                json!({"spec": {"ingress": [{"ports": [{"port": 90, "endPort": 80}, {"port": "http", "endPort": 80}, {"endPort": 80}]}]}})
+            ),
+            [
+                "spec.ingress[0].ports[0].endPort: Invalid value: 80: must be greater than or equal to `port`",
+                "spec.ingress[0].ports[1].endPort: Invalid value: 80: may not be specified when `port` is non-numeric",
+                "spec.ingress[0].ports[2].endPort: Invalid value: 80: may not be specified when `port` is not specified",
+            ]
+        );
+    }
+}

@@ -1,0 +1,117 @@
+//! `ServiceCIDR`: the addresses that services get.
+
+use super::GROUP;
+use crate::address;
+use crate::columns::{AGE, NAME, age, column};
+use crate::fields::{texts, top};
+use crate::resource::{Behavior, Column, Columns, Now, Resource, Version, drop_status, keep_status};
+use crate::rules::IMMUTABLE;
+use crate::table;
+use machinery::{Faults, Object, Path, Value, json};
+
+/// The row of `ServiceCIDR`.
+pub fn resource() -> Resource {
+    let version = Version {
+        status: true,
+        ..table::v1("networking/v1.ServiceCIDR", Columns::Fixed(COLUMNS, cells))
+    };
+    Resource {
+        namespaced: false,
+        ..table::row(GROUP, "ServiceCIDR", "servicecidrs", &BEHAVIOR, version)
+    }
+}
+
+static BEHAVIOR: Behavior = Behavior {
+    prepare_create: drop_status,
+    prepare_update: keep_status,
+    validate,
+    validate_update,
+    ..Behavior::PLAIN
+};
+
+const COLUMNS: &[Column] = &[
+    NAME,
+    column("CIDRs", "The ranges of addresses, one for each protocol, with commas between them."),
+    AGE,
+];
+
+static SPEC: Path<'static> = Path::root("spec");
+
+fn ranges(object: &Object) -> Vec<&str> {
+    texts(top(object, "spec"), "cidrs").collect()
+}
+
+fn cells(object: &Object, now: &Now) -> Vec<Value> {
+    vec![object.name().into(), ranges(object).join(",").into(), age(object, now)]
+}
+
+fn validate(object: &Object, faults: &mut Faults) {
+    let path = SPEC.child("cidrs");
+    let ranges = ranges(object);
+    if ranges.is_empty() {
+        return faults.required(&path, "at least one CIDR required");
+    }
+    if ranges.len() > 2 {
+        return faults.invalid(&path, json!({"CIDRs": ranges}), "may only hold up to 2 values");
+    }
+    let before = faults.len();
+    for (index, range) in ranges.iter().enumerate() {
+        address::canonical_cidr(faults, &path.index(index), range);
+    }
+    let are_known = faults.len() == before;
+    if ranges.len() == 2 && are_known && !address::are_dual_stack_ranges(&ranges) {
+        let message = "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64";
+        faults.invalid(&path, json!(ranges), message);
+    }
+}
+
+/// A range stays; a second one, of the other protocol, may come.
+fn validate_update(new: &Object, old: &Object, faults: &mut Faults) {
+    let path = SPEC.child("cidrs");
+    let (ranges, before) = (ranges(new), ranges(old));
+    let grows = before.len() == 1 && ranges.len() == 2;
+    if !grows && before.len() != ranges.len() {
+        return faults.invalid(&path, json!(ranges), IMMUTABLE);
+    }
+    for (index, (range, before)) in ranges.iter().zip(before).enumerate() {
+        if *range != before {
+            faults.invalid(&path.index(index), *range, IMMUTABLE);
+        }
+    }
+    if grows {
+        validate(new, faults);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{refusals, refusals_of_update};
+
+    fn of(ranges: &[&str]) -> Value {
+        json!({"spec": {"cidrs": ranges}})
+    }
+
+    #[test]
+    fn there_is_one_range_for_each_protocol() {
+        assert_eq!(refusals(&BEHAVIOR, of(&["10.0.0.0/24", "2001:db8::/64"])), Vec::<String>::new());
+        assert_eq!(refusals(&BEHAVIOR, of(&["10.0.0.0/24", "10.1.0.0/24"])).len(), 1);
+        assert_eq!(
+            refusals(&BEHAVIOR, json!({})),
+            ["spec.cidrs: Required value: at least one CIDR required"]
+        );
+    }
+
+    #[test]
+    fn a_range_stays_and_another_may_come() {
+        let one = || of(&["10.0.0.0/24"]);
+        assert_eq!(
+            refusals_of_update(&BEHAVIOR, of(&["10.0.0.0/24", "2001:db8::/64"]), one()),
+            Vec::<String>::new()
+        );
+        assert_eq!(
+            refusals_of_update(&BEHAVIOR, of(&["10.1.0.0/24"]), one()),
+            [r#"spec.cidrs[0]: Invalid value: "10.1.0.0/24": field is immutable"#]
+        );
+    }
+}

@@ -1,0 +1,67 @@
+//! `RuntimeClass`: how containers are run.
+
+use crate::columns::{AGE, NAME, age, column};
+use crate::core::pod::validate_tolerations;
+use crate::fields::{at, part, top};
+use crate::quantities;
+use crate::resource::{Behavior, Column, Columns, Now, Resource};
+use crate::rules::{complaints, immutable, labels};
+use crate::table;
+use machinery::{Faults, Object, Path, Value, json, names};
+
+/// The row of `RuntimeClass`.
+pub fn resource() -> Resource {
+    let version = table::v1("node/v1.RuntimeClass", Columns::Fixed(COLUMNS, cells));
+    Resource {
+        namespaced: false,
+        ..table::row("node.k8s.io", "RuntimeClass", "runtimeclasses", &BEHAVIOR, version)
+    }
+}
+
+static BEHAVIOR: Behavior = Behavior {
+    validate,
+    validate_update: |new, old, faults| {
+        immutable(faults, &Path::root("handler"), top(new, "handler"), top(old, "handler"));
+    },
+    unconditional_update: false,
+    create_on_update: true,
+    ..Behavior::PLAIN
+};
+
+const COLUMNS: &[Column] = &[NAME, column("Handler", ""), AGE];
+
+fn cells(object: &Object, now: &Now) -> Vec<Value> {
+    vec![object.name().into(), object.str_at(&["handler"]).into(), age(object, now)]
+}
+
+fn validate(object: &Object, faults: &mut Faults) {
+    let path = Path::root("handler");
+    match object.str_at(&["handler"]) {
+        "" => faults.required(&path, ""),
+        handler => complaints(faults, &path, handler, names::dns1123_label(handler)),
+    }
+    if let Some(fixed) = part(top(object, "overhead"), "podFixed") {
+        let requirements = json!({"limits": fixed});
+        quantities::validate_container(faults, &Path::root("overhead"), &requirements, &[]);
+    }
+    let scheduling = top(object, "scheduling");
+    let path = Path::root("scheduling");
+    labels(faults, &path.child("nodeSelector"), at(scheduling, &["nodeSelector"]));
+    let tolerations = crate::fields::list(scheduling, "tolerations");
+    validate_tolerations(faults, &path.child("tolerations"), tolerations);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{refusals, refusals_of_update};
+
+    #[test]
+    fn a_class_names_its_handler_and_keeps_it() {
+        assert_eq!(refusals(&BEHAVIOR, json!({})), ["handler: Required value"]);
+        assert_eq!(
+            refusals_of_update(&BEHAVIOR, json!({"handler": "b"}), json!({"handler": "a"})),
+            [r#"handler: Invalid value: "b": field is immutable"#]
+        );
+    }
+}

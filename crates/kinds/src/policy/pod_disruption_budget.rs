@@ -1,0 +1,136 @@
+//! `PodDisruptionBudget`: how many pods may be missing on purpose at a time.
+
+use crate::columns::{AGE, NAME, age, column, integer};
+use crate::fields::{at, number, part, text, top};
+use crate::resource::{Behavior, Column, Columns, Now, Resource, Version, drop_status, keep_status};
+use crate::rules::{at_least_zero, at_most_all, count_or_percent, label_selector, supported_only};
+use crate::table;
+use machinery::{Faults, Object, Path, Value, json};
+
+/// The row of `PodDisruptionBudget`.
+pub fn resource() -> Resource {
+    let version = Version {
+        status: true,
+        ..table::v1("policy/v1.PodDisruptionBudget", Columns::Fixed(COLUMNS, cells))
+    };
+    Resource {
+        short_names: vec!["pdb".to_owned()],
+        ..table::row("policy", "PodDisruptionBudget", "poddisruptionbudgets", &BEHAVIOR, version)
+    }
+}
+
+static BEHAVIOR: Behavior = Behavior {
+    prepare_create: drop_status,
+    prepare_update: keep_status,
+    validate,
+    validate_update: |new, _, faults| validate(new, faults),
+    validate_status,
+    generation: true,
+    unconditional_update: false,
+    ..Behavior::PLAIN
+};
+
+const COLUMNS: &[Column] = &[
+    NAME,
+    column("Min Available", "The minimum number of pods that must be available."),
+    column("Max Unavailable", "The maximum number of pods that may be unavailable."),
+    integer(
+        "Allowed Disruptions",
+        "How many pods may be disrupted at this time, as the budget's controller found it.",
+    ),
+    AGE,
+];
+
+fn cells(object: &Object, now: &Now) -> Vec<Value> {
+    let spec = top(object, "spec");
+    let bound = |key| match at(spec, &[key]) {
+        Value::Null => "N/A".to_owned(),
+        Value::String(text) => text.clone(),
+        number => number.to_string(),
+    };
+    vec![
+        object.name().into(),
+        bound("minAvailable").into(),
+        bound("maxUnavailable").into(),
+        number(top(object, "status"), "disruptionsAllowed").into(),
+        age(object, now),
+    ]
+}
+
+fn validate(object: &Object, faults: &mut Faults) {
+    let spec = top(object, "spec");
+    let path = Path::root("spec");
+    if part(spec, "minAvailable").is_some() && part(spec, "maxUnavailable").is_some() {
+        let message = "minAvailable and maxUnavailable cannot be both set";
+        faults.invalid(&path, as_go_prints(spec), message);
+    }
+    for bound in ["minAvailable", "maxUnavailable"] {
+        if let Some(value) = part(spec, bound) {
+            count_or_percent(faults, &path.child(bound), value);
+            at_most_all(faults, &path.child(bound), value);
+        }
+    }
+    label_selector(faults, &path.child("selector"), at(spec, &["selector"]));
+    if part(spec, "unhealthyPodEvictionPolicy").is_some() {
+        let policy = text(spec, "unhealthyPodEvictionPolicy");
+        let path = path.child("unhealthyPodEvictionPolicy");
+        supported_only(faults, &path, policy, &["AlwaysAllow", "IfHealthyBudget"]);
+    }
+}
+
+/// The spec as the Go struct behind it, in which every field is there.
+fn as_go_prints(spec: &Value) -> Value {
+    json!({
+        "MinAvailable": at(spec, &["minAvailable"]),
+        "Selector": at(spec, &["selector"]),
+        "MaxUnavailable": at(spec, &["maxUnavailable"]),
+        "UnhealthyPodEvictionPolicy": at(spec, &["unhealthyPodEvictionPolicy"]),
+    })
+}
+
+fn validate_status(new: &Object, _: &Object, faults: &mut Faults) {
+    let path = Path::root("status");
+    for count in ["disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"] {
+        at_least_zero(faults, &path.child(count), number(top(new, "status"), count));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{object, refusals};
+
+    fn check(spec: Value, expected: &[&str]) {
+        assert_eq!(refusals(&BEHAVIOR, json!({"spec": spec})), expected);
+    }
+
+    #[test]
+    fn a_bound_is_a_number_or_a_percentage() {
+        check(json!({"minAvailable": "50%"}), &[]);
+        check(
+            json!({"maxUnavailable": "101%"}),
+            &[r#"spec.maxUnavailable: Invalid value: "101%": must not be greater than 100%"#],
+        );
+        check(
+            json!({"minAvailable": -1}),
+            &["spec.minAvailable: Invalid value: -1: must be greater than or equal to 0"],
+        );
+    }
+
+    #[test]
+    fn an_eviction_policy_is_one_of_two() {
+        check(
+            json!({"unhealthyPodEvictionPolicy": "Never"}),
+            &[
+                r#"spec.unhealthyPodEvictionPolicy: Unsupported value: "Never": supported values: "AlwaysAllow", "IfHealthyBudget""#,
+            ],
+        );
+    }
+
+    #[test]
+    fn the_table_shows_the_bound_that_is_set() {
+        let budget = object(json!({"metadata": {"name": "b"}, "spec": {"minAvailable": 2}}));
+        let cells = cells(&budget, &Now { unix_seconds: 0 });
+        assert_eq!(cells[..4], [json!("b"), json!("2"), json!("N/A"), json!(0)]);
+    }
+}

@@ -1,0 +1,9 @@
+//! The kinds of `rbac.authorization.k8s.io`: who may do what.
+
+pub mod role;
+pub mod cluster_role;
+pub mod role_binding;
+pub mod cluster_role_binding;
+
+/// The group's name, which bindings repeat.
+pub(crate) const GROUP: &str = "rbac.authorization.k8s.io";

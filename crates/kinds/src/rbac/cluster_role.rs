@@ -1,0 +1,73 @@
+//! `ClusterRole`: what may be done in every namespace, or outside of them all.
+
+use super::GROUP;
+use super::role::{Reach, validate_rules};
+use crate::columns::{PLAIN, plain_cells};
+use crate::fields::{list, top};
+use crate::resource::{Behavior, Columns, Resource};
+use crate::rules::label_selector;
+use crate::table;
+use machinery::{Faults, Object, Path, names};
+
+/// The row of `ClusterRole`.
+pub fn resource() -> Resource {
+    let version = table::v1("rbac/v1.ClusterRole", Columns::Fixed(PLAIN, plain_cells));
+    Resource {
+        namespaced: false,
+        ..table::row(GROUP, "ClusterRole", "clusterroles", &BEHAVIOR, version)
+    }
+}
+
+static BEHAVIOR: Behavior = Behavior {
+    validate,
+    validate_update: |new, _, faults| validate(new, faults),
+    validate_name: names::path_segment,
+    create_on_update: true,
+    ..Behavior::PLAIN
+};
+
+fn validate(object: &Object, faults: &mut Faults) {
+    validate_rules(object, faults, Reach::Cluster);
+    let rule = top(object, "aggregationRule");
+    if rule.is_null() {
+        return;
+    }
+    let path = Path::root("aggregationRule");
+    let path = path.child("clusterRoleSelectors");
+    let selectors = list(rule, "clusterRoleSelectors");
+    if selectors.is_empty() {
+        let message = "at least one clusterRoleSelector required if aggregationRule is non-nil";
+        faults.required(&path, message);
+    }
+    for (index, selector) in selectors.iter().enumerate() {
+        label_selector(faults, &path.index(index), selector);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::refusals;
+    use machinery::json;
+
+    #[test]
+    fn a_rule_is_about_resources_or_about_paths() {
+        let rule = json!({"verbs": ["get"], "nonResourceURLs": ["/x"], "resources": ["pods"]});
+        assert_eq!(
+            refusals(&BEHAVIOR, json!({"rules": [rule, {"verbs": ["get"], "nonResourceURLs": ["/y"]}]})),
+            [
+                r#"rules[0].nonResourceURLs: Invalid value: ["/x"]: rules cannot apply to both regular resources and non-resource URLs"#
+            ]
+        );
+    }
+
+    #[test]
+    fn an_aggregation_selects_something() {
+        assert_eq!(
+            refusals(&BEHAVIOR, json!({"aggregationRule": {}})),
+            [
+                "aggregationRule.clusterRoleSelectors: Required value: at least one clusterRoleSelector required if aggregationRule is non-nil"
+            ]
+        );
+    }
+}

@@ -1,0 +1,63 @@
+//! `ClusterRoleBinding`: who has a role everywhere.
+
+use super::GROUP;
+use super::role::Reach;
+use super::role_binding::{cells, defaults, same_role, validate_binding};
+use crate::columns::{AGE, NAME, column, wide};
+use crate::resource::{Behavior, Column, Columns, Resource};
+use crate::table;
+use machinery::{Faults, Object, names};
+
+/// The row of `ClusterRoleBinding`.
+pub fn resource() -> Resource {
+    let version = table::v1("rbac/v1.ClusterRoleBinding", Columns::Fixed(COLUMNS, cells));
+    Resource {
+        namespaced: false,
+        ..table::row(GROUP, "ClusterRoleBinding", "clusterrolebindings", &BEHAVIOR, version)
+    }
+}
+
+static BEHAVIOR: Behavior = Behavior {
+    defaults,
+    validate,
+    validate_update: |new, old, faults| {
+        validate(new, faults);
+        same_role(new, old, faults);
+    },
+    validate_name: names::path_segment,
+    create_on_update: true,
+    ..Behavior::PLAIN
+};
+
+const COLUMNS: &[Column] = &[
+    NAME,
+    column("Role", "The cluster role that is bound, by its name, after the word ClusterRole."),
+    AGE,
+    wide("Users", "Users in the clusterRoleBinding"),
+    wide("Groups", "Groups in the clusterRoleBinding"),
+    wide("ServiceAccounts", "ServiceAccounts in the clusterRoleBinding"),
+];
+
+fn validate(object: &Object, faults: &mut Faults) {
+    validate_binding(object, faults, &["ClusterRole"], Reach::Cluster);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::refusals;
+    use machinery::json;
+
+    #[test]
+    fn an_account_outside_of_namespaces_says_where_it_is() {
+        let binding = json!({"roleRef": {"kind": "Role", "name": "r"},
+            "subjects": [{"kind": "ServiceAccount", "name": "s"}]});
+        assert_eq!(
+            refusals(&BEHAVIOR, binding),
+            [
+                r#"roleRef.kind: Unsupported value: "Role": supported values: "ClusterRole""#,
+                "subjects[0].namespace: Required value",
+            ]
+        );
+    }
+}

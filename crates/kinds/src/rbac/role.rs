@@ -1,0 +1,97 @@
+//! `Role`: what may be done in one namespace.
+
+use super::GROUP;
+use crate::columns::{PLAIN, plain_cells};
+use crate::fields::{list, top};
+use crate::resource::{Behavior, Columns, Resource};
+use crate::table;
+use machinery::{Faults, Object, Path, Value, names};
+
+/// The row of `Role`.
+pub fn resource() -> Resource {
+    let version = table::v1("rbac/v1.Role", Columns::Fixed(PLAIN, plain_cells));
+    table::row(GROUP, "Role", "roles", &BEHAVIOR, version)
+}
+
+static BEHAVIOR: Behavior = Behavior {
+    validate,
+    validate_update: |new, _, faults| validate(new, faults),
+    validate_name: names::path_segment,
+    create_on_update: true,
+    ..Behavior::PLAIN
+};
+
+fn validate(object: &Object, faults: &mut Faults) {
+    validate_rules(object, faults, Reach::Namespace);
+}
+
+/// Where the rules of a role hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reach {
+    Namespace,
+    Cluster,
+}
+
+/// Judges the rules of a role.
+pub(super) fn validate_rules(role: &Object, faults: &mut Faults, reach: Reach) {
+    let path = Path::root("rules");
+    for (index, rule) in top(role, "rules").as_array().into_iter().flatten().enumerate() {
+        validate_rule(faults, &path.index(index), rule, reach);
+    }
+}
+
+fn validate_rule(faults: &mut Faults, path: &Path<'_>, rule: &Value, reach: Reach) {
+    let is_empty = |key| list(rule, key).is_empty();
+    if is_empty("verbs") {
+        faults.required(&path.child("verbs"), "");
+    }
+    if !is_empty("nonResourceURLs") {
+        let path = path.child("nonResourceURLs");
+        let shown = || rule["nonResourceURLs"].clone();
+        if reach == Reach::Namespace {
+            faults.invalid(&path, shown(), "namespaced rules cannot apply to non-resource URLs");
+        }
+        if !["apiGroups", "resources", "resourceNames"].into_iter().all(is_empty) {
+            let message = "rules cannot apply to both regular resources and non-resource URLs";
+            faults.invalid(&path, shown(), message);
+        }
+        return;
+    }
+    if is_empty("apiGroups") {
+        let message = "resource rules must supply at least one api group";
+        faults.required(&path.child("apiGroups"), message);
+    }
+    if is_empty("resources") {
+        let message = "resource rules must supply at least one resource";
+        faults.required(&path.child("resources"), message);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::refusals;
+    use machinery::json;
+
+    #[test]
+    fn a_rule_says_what_may_be_done_with_what() {
+        assert_eq!(
+            refusals(&BEHAVIOR, json!({"rules": [{"verbs": []}]})),
+            [
+                "rules[0].verbs: Required value",
+                "rules[0].apiGroups: Required value: resource rules must supply at least one api group",
+                "rules[0].resources: Required value: resource rules must supply at least one resource",
+            ]
+        );
+    }
+
+    #[test]
+    fn paths_are_no_namespaces_business() {
+        assert_eq!(
+            refusals(&BEHAVIOR, json!({"rules": [{"verbs": ["get"], "nonResourceURLs": ["/x"]}]})),
+            [
+                r#"rules[0].nonResourceURLs: Invalid value: ["/x"]: namespaced rules cannot apply to non-resource URLs"#
+            ]
+        );
+    }
+}

@@ -1,0 +1,180 @@
+//! `RoleBinding`: who has a role in one namespace.
+
+use super::GROUP;
+use super::role::Reach;
+use crate::columns::{AGE, NAME, age, column, wide};
+use crate::fields::{default_text, maps_mut, same, text, top};
+use crate::resource::{Behavior, Column, Columns, Now, Resource};
+use crate::rules::{IMMUTABLE, complaints, required, required_segment, supported_only};
+use crate::table;
+use machinery::{Faults, Object, Path, Value, json, names};
+
+/// The row of `RoleBinding`.
+pub fn resource() -> Resource {
+    let version = table::v1("rbac/v1.RoleBinding", Columns::Fixed(COLUMNS, cells));
+    table::row(GROUP, "RoleBinding", "rolebindings", &BEHAVIOR, version)
+}
+
+static BEHAVIOR: Behavior = Behavior {
+    defaults,
+    validate,
+    validate_update: |new, old, faults| {
+        validate(new, faults);
+        same_role(new, old, faults);
+    },
+    validate_name: names::path_segment,
+    create_on_update: true,
+    ..Behavior::PLAIN
+};
+
+const COLUMNS: &[Column] = &[
+    NAME,
+    column("Role", "The role that is bound: a Role of this namespace, or a ClusterRole, by its name."),
+    AGE,
+    wide("Users", "Users in the roleBinding"),
+    wide("Groups", "Groups in the roleBinding"),
+    wide("ServiceAccounts", "ServiceAccounts in the roleBinding"),
+];
+
+/// The cells of both kinds of bindings.
+pub(super) fn cells(object: &Object, now: &Now) -> Vec<Value> {
+    let role = top(object, "roleRef");
+    let named = |kind: &str| -> Value {
+        let names: Vec<String> = subjects(object)
+            .iter()
+            .filter(|subject| text(subject, "kind") == kind)
+            .map(|subject| match kind {
+                "ServiceAccount" => {
+                    format!("{}/{}", text(subject, "namespace"), text(subject, "name"))
+                }
+                _ => text(subject, "name").to_owned(),
+            })
+            .collect();
+        names.join(", ").into()
+    };
+    vec![
+        object.name().into(),
+        format!("{}/{}", text(role, "kind"), text(role, "name")).into(),
+        age(object, now),
+        named("User"),
+        named("Group"),
+        named("ServiceAccount"),
+    ]
+}
+
+fn subjects(binding: &Object) -> &[Value] {
+    top(binding, "subjects").as_array().map_or(&[], Vec::as_slice)
+}
+
+/// Roles, users and groups are of this group, unless somebody says otherwise.
+pub(super) fn defaults(object: &mut Object) {
+    default_text(object.map_at(&["roleRef"]), "apiGroup", GROUP);
+    for subject in maps_mut(object.map_mut(), "subjects") {
+        if matches!(subject.get("kind").and_then(Value::as_str), Some("User" | "Group")) {
+            default_text(subject, "apiGroup", GROUP);
+        }
+    }
+}
+
+fn validate(object: &Object, faults: &mut Faults) {
+    validate_binding(object, faults, &["Role", "ClusterRole"], Reach::Namespace);
+}
+
+/// Judges a binding to one of the kinds of roles in `roles`.
+pub(super) fn validate_binding(object: &Object, faults: &mut Faults, roles: &[&str], reach: Reach) {
+    let role = top(object, "roleRef");
+    let path = Path::root("roleRef");
+    supported_only(faults, &path.child("apiGroup"), text(role, "apiGroup"), &[GROUP]);
+    supported_only(faults, &path.child("kind"), text(role, "kind"), roles);
+    required_segment(faults, &path.child("name"), text(role, "name"));
+    let path = Path::root("subjects");
+    for (index, subject) in subjects(object).iter().enumerate() {
+        validate_subject(faults, &path.index(index), subject, reach);
+    }
+}
+
+fn validate_subject(faults: &mut Faults, path: &Path<'_>, subject: &Value, reach: Reach) {
+    let (kind, name, group) =
+        (text(subject, "kind"), text(subject, "name"), text(subject, "apiGroup"));
+    required(faults, &path.child("name"), name);
+    match kind {
+        "ServiceAccount" => {
+            if !name.is_empty() {
+                complaints(faults, &path.child("name"), name, names::dns1123_subdomain(name));
+            }
+            supported_only(faults, &path.child("apiGroup"), group, &[""]);
+            if reach == Reach::Cluster {
+                required(faults, &path.child("namespace"), text(subject, "namespace"));
+            }
+        }
+        "User" | "Group" => supported_only(faults, &path.child("apiGroup"), group, &[GROUP]),
+        _ => supported_only(faults, &path.child("kind"), kind, &["ServiceAccount", "User", "Group"]),
+    }
+}
+
+/// A binding stays with its role: whoever may change its subjects must not gain other rights by it.
+pub(super) fn same_role(new: &Object, old: &Object, faults: &mut Faults) {
+    let role = top(new, "roleRef");
+    if !same(role, top(old, "roleRef")) {
+        let shown = json!({"APIGroup": text(role, "apiGroup"), "Kind": text(role, "kind"),
+            "Name": text(role, "name")});
+        faults.invalid(&Path::root("roleRef"), shown, IMMUTABLE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{created, object, refusals, refusals_of_update};
+
+    fn to(name: &str) -> Value {
+        json!({"roleRef": {"kind": "Role", "name": name}})
+    }
+
+    #[test]
+    fn the_group_is_known_unless_it_is_said() {
+        let binding = json!({"roleRef": {"kind": "Role", "name": "r"},
+            "subjects": [{"kind": "User", "name": "u"}, {"kind": "ServiceAccount", "name": "s"}]});
+        assert_eq!(
+            created(&BEHAVIOR, binding),
+            json!({"roleRef": {"apiGroup": GROUP, "kind": "Role", "name": "r"},
+                "subjects": [{"kind": "User", "apiGroup": GROUP, "name": "u"}, {"kind": "ServiceAccount", "name": "s"}]})
+        );
+    }
+
+    #[test]
+    fn a_binding_names_a_role_and_subjects_of_known_kinds() {
+        assert_eq!(
+            refusals(
+                &BEHAVIOR,
+                json!({"roleRef": {"apiGroup": "x", "kind": "Y"}, "subjects": [{"kind": "Robot", "name": "r"}]})
+            ),
+            [
+                r#"roleRef.apiGroup: Unsupported value: "x": supported values: "rbac.authorization.k8s.io""#,
+                r#"roleRef.kind: Unsupported value: "Y": supported values: "Role", "ClusterRole""#,
+                "roleRef.name: Required value",
+                r#"subjects[0].kind: Unsupported value: "Robot": supported values: "ServiceAccount", "User", "Group""#,
+            ]
+        );
+    }
+
+    #[test]
+    fn a_binding_stays_with_its_role() {
+        assert_eq!(
+            refusals_of_update(&BEHAVIOR, to("b"), to("a")),
+            [
+                r#"roleRef: Invalid value: {"APIGroup":"rbac.authorization.k8s.io","Kind":"Role","Name":"b"}: field is immutable"#
+            ]
+        );
+    }
+
+    #[test]
+    fn the_table_sorts_subjects_by_their_kind() {
+        let binding = object(json!({"metadata": {"name": "b"}, "roleRef": {"kind": "Role", "name": "r"},
+            "subjects": [{"kind": "User", "name": "u"}, {"kind": "Group", "name": "g"}, {"kind": "User", "name": "v"},
+                {"kind": "ServiceAccount", "namespace": "n", "name": "s"}]}));
+        let mut cells = cells(&binding, &Now { unix_seconds: 0 });
+        cells.remove(2);
+        assert_eq!(cells, ["b", "Role/r", "u, v", "g", "n/s"]);
+    }
+}

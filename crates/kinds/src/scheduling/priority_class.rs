@@ -1,0 +1,165 @@
+//! `PriorityClass`: which pods go first, and which make room for them.
+
+use crate::columns::{AGE, NAME, age, boolean, column, integer};
+use crate::fields::{default_value, flag, number, part, text, top};
+use crate::resource::{Behavior, Column, Columns, Now, Resource};
+use crate::rules::{immutable, supported_only};
+use crate::table;
+use machinery::{Faults, Object, Path, Value, json};
+
+/// The row of `PriorityClass`.
+pub fn resource() -> Resource {
+    let version = table::v1("scheduling/v1.PriorityClass", Columns::Fixed(COLUMNS, cells));
+    Resource {
+        short_names: vec!["pc".to_owned()],
+        namespaced: false,
+        ..table::row("scheduling.k8s.io", "PriorityClass", "priorityclasses", &BEHAVIOR, version)
+    }
+}
+
+static BEHAVIOR: Behavior = Behavior {
+    defaults,
+    // It is counted once and never again: what matters of a class does not change.
+    prepare_create: |object| object.set_meta("generation", 1),
+    validate,
+    validate_update,
+    ..Behavior::PLAIN
+};
+
+/// The highest priority of a class that is not the system's.
+const MAX_OF_USERS: i64 = 1_000_000_000;
+
+const RESERVED: &str = "system-";
+
+/// The classes that every plane has: name, value, description.
+const SYSTEM: [(&str, i64, &str); 2] = [
+    (
+        "system-node-critical",
+        2_000_001_000,
+        "Used for system critical pods that must not be moved from their current node.",
+    ),
+    (
+        "system-cluster-critical",
+        2_000_000_000,
+        "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
+    ),
+];
+
+/// The classes that every plane has from the beginning.
+pub fn system_classes() -> Vec<Value> {
+    SYSTEM
+        .iter()
+        .map(|(name, value, description)| {
+            json!({"metadata": {"name": name}, "value": value, "description": description})
+        })
+        .collect()
+}
+
+const COLUMNS: &[Column] = &[
+    NAME,
+    integer("Value", "The priority of the pods of the class; the higher it is, the sooner they run."),
+    boolean("Global-Default", "Whether pods that name no class are of this one; at most one class is it."),
+    AGE,
+    column("PreemptionPolicy", "Whether pods of the class may make others of a lower priority go."),
+];
+
+fn whole(object: &Object) -> Value {
+    Value::Object(object.map().clone())
+}
+
+fn cells(object: &Object, now: &Now) -> Vec<Value> {
+    let class = whole(object);
+    vec![
+        object.name().into(),
+        number(&class, "value").into(),
+        flag(&class, "globalDefault").into(),
+        age(object, now),
+        text(&class, "preemptionPolicy").into(),
+    ]
+}
+
+fn defaults(object: &mut Object) {
+    default_value(object.map_mut(), "preemptionPolicy", "PreemptLowerPriority".into());
+}
+
+fn validate(object: &Object, faults: &mut Faults) {
+    let class = whole(object);
+    let value = number(&class, "value");
+    if object.name().starts_with(RESERVED) {
+        if let Some(why) = not_of_the_system(object.name(), value, flag(&class, "globalDefault")) {
+            let path = Path::root("metadata");
+            let message = format!(
+                "priority class names with '{RESERVED}' prefix are reserved for system use only. error: {why}"
+            );
+            faults.forbidden(&path.child("name"), &message);
+        }
+    } else if value > MAX_OF_USERS {
+        let message = format!("maximum allowed value of a user defined priority is {MAX_OF_USERS}");
+        faults.forbidden(&Path::root("value"), &message);
+    }
+    if part(&class, "preemptionPolicy").is_some() {
+        let policies = &["Never", "PreemptLowerPriority"];
+        let path = Path::root("preemptionPolicy");
+        supported_only(faults, &path, text(&class, "preemptionPolicy"), policies);
+    }
+}
+
+fn not_of_the_system(name: &str, value: i64, is_default: bool) -> Option<String> {
+    match SYSTEM.iter().find(|(known, ..)| *known == name) {
+        None => Some(format!("{name} is not a known system priority class")),
+        Some((_, known, _)) if *known != value => {
+            Some(format!("value of {name} PriorityClass must be {known}"))
+        }
+        Some(_) if is_default => {
+            Some(format!("globalDefault of {name} PriorityClass must be false"))
+        }
+        Some(_) => None,
+    }
+}
+
+fn validate_update(new: &Object, old: &Object, faults: &mut Faults) {
+    if number(&whole(new), "value") != number(&whole(old), "value") {
+        faults.forbidden(&Path::root("value"), "may not be changed in an update.");
+    }
+    let policy = |object| top(object, "preemptionPolicy");
+    immutable(faults, &Path::root("preemptionPolicy"), policy(new), policy(old));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{created, refusals, refusals_of_update};
+
+    #[test]
+    fn a_class_lets_its_pods_push_others_away() {
+        assert_eq!(
+            created(&BEHAVIOR, json!({"value": 5})),
+            json!({"metadata": {"generation": 1}, "value": 5, "preemptionPolicy": "PreemptLowerPriority"})
+        );
+    }
+
+    #[test]
+    fn the_highest_priorities_are_the_systems() {
+        assert_eq!(
+            refusals(&BEHAVIOR, json!({"metadata": {"name": "a"}, "value": 1_000_000_001})),
+            ["value: Forbidden: maximum allowed value of a user defined priority is 1000000000"]
+        );
+        assert_eq!(
+            refusals(&BEHAVIOR, json!({"metadata": {"name": "system-x"}, "value": 1})),
+            [
+                "metadata.name: Forbidden: priority class names with 'system-' prefix are reserved for system use only. error: system-x is not a known system priority class"
+            ]
+        );
+        for class in system_classes() {
+            assert_eq!(refusals(&BEHAVIOR, class), Vec::<String>::new());
+        }
+    }
+
+    #[test]
+    fn the_value_of_a_class_stays() {
+        assert_eq!(
+            refusals_of_update(&BEHAVIOR, json!({"value": 2}), json!({"value": 1})),
+            ["value: Forbidden: may not be changed in an update."]
+        );
+    }
+}

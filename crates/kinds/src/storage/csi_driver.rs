@@ -1,0 +1,159 @@
+//! `CSIDriver`: what a driver for volumes can do.
+
+use super::GROUP;
+use crate::columns::{AGE, NAME, age, boolean, column};
+use crate::fields::{boolean as bool_at, default_value, flag, integer, list, part, same, text, texts, top};
+use crate::resource::{Behavior, Column, Columns, Now, Resource};
+use crate::rules::{immutable, supported_only};
+use crate::table;
+use machinery::{Faults, Object, Path, Value, json};
+
+/// The row of `CSIDriver`.
+pub fn resource() -> Resource {
+    let version = table::v1("storage/v1.CSIDriver", Columns::Fixed(COLUMNS, cells));
+    Resource {
+        namespaced: false,
+        ..table::row(GROUP, "CSIDriver", "csidrivers", &BEHAVIOR, version)
+    }
+}
+
+static BEHAVIOR: Behavior = Behavior {
+    defaults,
+    prepare_update,
+    validate,
+    validate_update,
+    unconditional_update: false,
+    returns_deleted: true,
+    ..Behavior::PLAIN
+};
+
+static SPEC: Path<'static> = Path::root("spec");
+
+const COLUMNS: &[Column] = &[
+    NAME,
+    boolean("AttachRequired", "Whether a volume has to be attached to a node before it can be mounted there."),
+    boolean("PodInfoOnMount", "Whether the driver is told of the pod when it mounts a volume for that pod."),
+    boolean("StorageCapacity", "Whether the driver says how much room it has, for the scheduler to heed."),
+    column("TokenRequests", "The audiences of the tokens that the driver gets for the pods that it serves."),
+    boolean("RequiresRepublish", "Whether the driver wants to be called again and again for mounted volumes."),
+    column("Modes", "What kinds of volumes the driver makes: Persistent, Ephemeral, or both of them."),
+    AGE,
+];
+
+fn cells(object: &Object, now: &Now) -> Vec<Value> {
+    let spec = top(object, "spec");
+    let tokens = part(spec, "tokenRequests").map_or("<unset>".to_owned(), |_| {
+        let audiences: Vec<&str> =
+            list(spec, "tokenRequests").iter().map(|it| text(it, "audience")).collect();
+        audiences.join(",")
+    });
+    let modes: Vec<&str> = texts(spec, "volumeLifecycleModes").collect();
+    let modes = if modes.is_empty() { "<none>".to_owned() } else { modes.join(",") };
+    vec![
+        object.name().into(),
+        bool_at(spec, "attachRequired").unwrap_or(true).into(),
+        flag(spec, "podInfoOnMount").into(),
+        flag(spec, "storageCapacity").into(),
+        tokens.into(),
+        flag(spec, "requiresRepublish").into(),
+        modes.into(),
+        age(object, now),
+    ]
+}
+
+fn defaults(object: &mut Object) {
+    let spec = object.map_at(&["spec"]);
+    default_value(spec, "attachRequired", true.into());
+    for key in ["podInfoOnMount", "storageCapacity", "requiresRepublish", "seLinuxMount"] {
+        default_value(spec, key, false.into());
+    }
+    default_value(spec, "fsGroupPolicy", "ReadWriteOnceWithFSType".into());
+    if spec.get("volumeLifecycleModes").and_then(Value::as_array).is_none_or(Vec::is_empty) {
+        spec.insert("volumeLifecycleModes".to_owned(), json!(["Persistent"]));
+    }
+}
+
+/// Changes are counted, though nothing is counted at the beginning.
+fn prepare_update(new: &mut Object, old: &Object) {
+    if !same(top(new, "spec"), top(old, "spec")) {
+        new.set_meta("generation", old.generation() + 1);
+    }
+}
+
+fn validate(object: &Object, faults: &mut Faults) {
+    let spec = top(object, "spec");
+    let policies = &["File", "None", "ReadWriteOnceWithFSType"];
+    supported_only(faults, &SPEC.child("fsGroupPolicy"), text(spec, "fsGroupPolicy"), policies);
+    validate_tokens(faults, &SPEC.child("tokenRequests"), list(spec, "tokenRequests"));
+    for mode in texts(spec, "volumeLifecycleModes") {
+        let modes = &["Persistent", "Ephemeral"];
+        supported_only(faults, &SPEC.child("volumeLifecycleModes"), mode, modes);
+    }
+    if let Some(period) = integer(spec, "nodeAllocatableUpdatePeriodSeconds").filter(|it| *it < 10) {
+        let path = SPEC.child("nodeAllocatableUpdatePeriodSeconds");
+        faults.invalid(&path, period, "must be greater than or equal to 10 seconds");
+    }
+    let in_secrets = part(spec, "serviceAccountTokenInSecrets");
+    if let Some(value) = in_secrets.filter(|_| list(spec, "tokenRequests").is_empty()) {
+        let path = SPEC.child("serviceAccountTokenInSecrets");
+        let message = "serviceAccountTokenInSecrets is set but no tokenRequests are specified";
+        faults.invalid(&path, value.clone(), message);
+    }
+}
+
+fn validate_tokens(faults: &mut Faults, path: &Path<'_>, requests: &[Value]) {
+    let mut seen: Vec<&str> = Vec::new();
+    for (index, request) in requests.iter().enumerate() {
+        let path = path.index(index);
+        let audience = text(request, "audience");
+        if seen.contains(&audience) {
+            faults.duplicate(&path.child("audience"), audience);
+            continue;
+        }
+        seen.push(audience);
+        let message = match integer(request, "expirationSeconds") {
+            Some(seconds) if seconds < 600 => "may not specify a duration less than 10 minutes",
+            Some(seconds) if seconds > 1 << 32 => {
+                "may not specify a duration larger than 2^32 seconds"
+            }
+            _ => continue,
+        };
+        let seconds = request["expirationSeconds"].clone();
+        faults.invalid(&path.child("expirationSeconds"), seconds, message);
+    }
+}
+
+fn validate_update(new: &Object, old: &Object, faults: &mut Faults) {
+    validate(new, faults);
+    // The first path is Kubernetes' own slip of the pen.
+    for (field, shown) in
+        [("attachRequired", "attachedRequired"), ("volumeLifecycleModes", "volumeLifecycleModes")]
+    {
+        let value = |object| top(object, "spec").get(field).unwrap_or(&Value::Null);
+        immutable(faults, &SPEC.child(shown), value(new), value(old));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{created, refusals_of_update};
+
+    #[test]
+    fn a_driver_attaches_persistent_volumes() {
+        assert_eq!(
+            created(&BEHAVIOR, json!({"spec": {"podInfoOnMount": true}})),
+            json!({"spec": {"attachRequired": true, "podInfoOnMount": true, "storageCapacity": false,
+                "requiresRepublish": false, "seLinuxMount": false, "fsGroupPolicy": "ReadWriteOnceWithFSType",
+                "volumeLifecycleModes": ["Persistent"]}})
+        );
+    }
+
+    #[test]
+    fn how_volumes_get_to_a_node_stays() {
+        assert_eq!(
+            refusals_of_update(&BEHAVIOR, json!({"spec": {"attachRequired": false}}), json!({})),
+            ["spec.attachedRequired: Invalid value: false: field is immutable"]
+        );
+    }
+}

@@ -1,0 +1,122 @@
+//! `CSINode`: which drivers for volumes a node has.
+
+use super::GROUP;
+use super::driver::validate_driver_name;
+use crate::columns::{AGE, NAME, age, integer};
+use crate::fields::{at, integer as integer_at, list, same, text, texts, top};
+use crate::resource::{Behavior, Column, Columns, Now, Resource};
+use crate::rules::{IMMUTABLE, at_least_zero, qualified_name, required};
+use crate::table;
+use machinery::{Faults, Object, Path, Value};
+
+/// The row of `CSINode`.
+pub fn resource() -> Resource {
+    let version = table::v1("storage/v1.CSINode", Columns::Fixed(COLUMNS, cells));
+    Resource {
+        namespaced: false,
+        ..table::row(GROUP, "CSINode", "csinodes", &BEHAVIOR, version)
+    }
+}
+
+static BEHAVIOR: Behavior = Behavior {
+    validate,
+    validate_update,
+    unconditional_update: false,
+    returns_deleted: true,
+    ..Behavior::PLAIN
+};
+
+const MAX_NODE_ID: usize = 256;
+
+const COLUMNS: &[Column] = &[
+    NAME,
+    integer("Drivers", "The number of drivers for volumes that the node has told the server of."),
+    AGE,
+];
+
+fn drivers(object: &Object) -> &[Value] {
+    list(top(object, "spec"), "drivers")
+}
+
+fn cells(object: &Object, now: &Now) -> Vec<Value> {
+    vec![object.name().into(), drivers(object).len().into(), age(object, now)]
+}
+
+fn validate(object: &Object, faults: &mut Faults) {
+    let path = Path::root("spec");
+    let path = path.child("drivers");
+    let mut seen: Vec<&str> = Vec::new();
+    for (index, driver) in drivers(object).iter().enumerate() {
+        let path = path.index(index);
+        let name = text(driver, "name");
+        validate_driver(faults, &path, driver);
+        if seen.contains(&name) {
+            faults.duplicate(&path.child("name"), name);
+        }
+        seen.push(name);
+    }
+}
+
+fn validate_driver(faults: &mut Faults, path: &Path<'_>, driver: &Value) {
+    validate_driver_name(faults, &path.child("name"), text(driver, "name"));
+    let (id_path, id) = (path.child("nodeID"), text(driver, "nodeID"));
+    required(faults, &id_path, id);
+    if id.len() > MAX_NODE_ID {
+        faults.invalid(&id_path, id, &format!("must be {MAX_NODE_ID} characters or less"));
+    }
+    if let Some(count) = integer_at(at(driver, &["allocatable"]), "count") {
+        at_least_zero(faults, &path.child("allocatable").child("count"), count);
+    }
+    let mut seen: Vec<&str> = Vec::new();
+    for key in texts(driver, "topologyKeys") {
+        required(faults, path, key);
+        if seen.contains(&key) {
+            faults.duplicate(path, key);
+        }
+        seen.push(key);
+        qualified_name(faults, path, key);
+    }
+}
+
+/// What a node said of a driver stays, but for how many volumes it takes.
+fn validate_update(new: &Object, old: &Object, faults: &mut Faults) {
+    validate(new, faults);
+    let path = Path::root("spec");
+    let lasting = |driver: &Value| {
+        let mut driver = driver.clone();
+        driver.as_object_mut().map(|driver| driver.remove("allocatable"));
+        driver
+    };
+    for driver in drivers(old) {
+        let name = text(driver, "name");
+        for now in drivers(new).iter().filter(|it| text(it, "name") == name) {
+            if !same(&lasting(now), &lasting(driver)) {
+                faults.invalid(&path.child("drivers"), lasting(now), IMMUTABLE);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{refusals, refusals_of_update};
+    use machinery::json;
+
+    #[test]
+    fn a_driver_is_there_once_and_knows_the_node() {
+        assert_eq!(
+            refusals(&BEHAVIOR, json!({"spec": {"drivers": [{"name": "d", "nodeID": "n"}, {"name": "d"}]}})),
+            ["spec.drivers[1].nodeID: Required value", r#"spec.drivers[1].name: Duplicate value: "d""#]
+        );
+    }
+
+    #[test]
+    fn only_the_number_of_volumes_changes() {
+        let node = |id: &str, count: i64| {
+            json!({"spec": {"drivers": [{"name": "d", "nodeID": id, "allocatable": {"count": count}}]}})
+        };
+        assert_eq!(refusals_of_update(&BEHAVIOR, node("n", 2), node("n", 1)), Vec::<String>::new());
+        assert_eq!(refusals_of_update(&BEHAVIOR, node("m", 1), node("n", 1)).len(), 1);
+    }
+}

@@ -1,0 +1,53 @@
+//! `CSIStorageCapacity`: how much room a driver has for volumes of a class.
+
+use super::GROUP;
+use crate::columns::{PLAIN, plain_cells};
+use crate::fields::{part, top};
+use crate::quantities::amount;
+use crate::resource::{Behavior, Columns, Resource};
+use crate::rules::{dns_subdomain, immutable, label_selector};
+use crate::table;
+use machinery::{Faults, Object, Path, Value};
+
+/// The row of `CSIStorageCapacity`.
+pub fn resource() -> Resource {
+    let version = table::v1("storage/v1.CSIStorageCapacity", Columns::Fixed(PLAIN, plain_cells));
+    table::row(GROUP, "CSIStorageCapacity", "csistoragecapacities", &BEHAVIOR, version)
+}
+
+static BEHAVIOR: Behavior = Behavior {
+    validate,
+    validate_update: |new, old, faults| {
+        for field in ["nodeTopology", "storageClassName"] {
+            immutable(faults, &Path::root(field), top(new, field), top(old, field));
+        }
+    },
+    unconditional_update: false,
+    ..Behavior::PLAIN
+};
+
+fn validate(object: &Object, faults: &mut Faults) {
+    label_selector(faults, &Path::root("nodeTopology"), top(object, "nodeTopology"));
+    let class = object.str_at(&["storageClassName"]);
+    dns_subdomain(faults, &Path::root("storageClassName"), class);
+    let whole = Value::Object(object.map().clone());
+    if let Some(room) = part(&whole, "capacity").map(amount).filter(|it| it.is_negative()) {
+        let message = "must be greater than or equal to 0";
+        faults.invalid(&Path::root("capacity"), room.to_string(), message);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::refusals;
+    use machinery::json;
+
+    #[test]
+    fn there_is_no_less_than_no_room() {
+        assert_eq!(
+            refusals(&BEHAVIOR, json!({"storageClassName": "c", "capacity": "-1"})),
+            [r#"capacity: Invalid value: "-1": must be greater than or equal to 0"#]
+        );
+    }
+}

@@ -1,0 +1,154 @@
+//! `StorageClass`: how volumes are made on demand.
+
+use super::GROUP;
+use super::driver::{validate_parameters, validate_provisioner};
+use crate::columns::{AGE, NAME, age, column};
+use crate::fields::{default_value, flag, list, part, text, top};
+use crate::resource::{Behavior, Column, Columns, Now, Resource};
+use crate::rules::{immutable, qualified_name, supported_only, unique};
+use crate::table;
+use machinery::{Faults, Object, Path, Value};
+
+/// The row of `StorageClass`.
+pub fn resource() -> Resource {
+    let version = table::v1("storage/v1.StorageClass", Columns::Fixed(COLUMNS, cells));
+    Resource {
+        short_names: vec!["sc".to_owned()],
+        namespaced: false,
+        ..table::row(GROUP, "StorageClass", "storageclasses", &BEHAVIOR, version)
+    }
+}
+
+static BEHAVIOR: Behavior = Behavior {
+    defaults,
+    validate,
+    validate_update,
+    returns_deleted: true,
+    ..Behavior::PLAIN
+};
+
+const COLUMNS: &[Column] = &[
+    NAME,
+    column("Provisioner", "provisioner indicates the type of the provisioner."),
+    column("ReclaimPolicy", "What becomes of a volume of the class when its claim is gone: Delete or Retain."),
+    column("VolumeBindingMode", "When a claim gets its volume: at once, or when the first pod wants to use it."),
+    column("AllowVolumeExpansion", "Whether claims of this class may grow after they were given a volume."),
+    AGE,
+];
+
+/// The annotations that make a class the one of claims that name none.
+const DEFAULT: [&str; 2] = [
+    "storageclass.kubernetes.io/is-default-class",
+    "storageclass.beta.kubernetes.io/is-default-class",
+];
+
+fn cells(object: &Object, now: &Now) -> Vec<Value> {
+    let class = Value::Object(object.map().clone());
+    let is_default = DEFAULT.iter().any(|it| object.annotation(it) == Some("true"));
+    let mark = if is_default { " (default)" } else { "" };
+    let or = |key, other: &'static str| match part(&class, key).and_then(Value::as_str) {
+        Some(value) => value.to_owned(),
+        None => other.to_owned(),
+    };
+    vec![
+        format!("{}{mark}", object.name()).into(),
+        text(&class, "provisioner").into(),
+        or("reclaimPolicy", "Delete").into(),
+        or("volumeBindingMode", "Immediate").into(),
+        flag(&class, "allowVolumeExpansion").into(),
+        age(object, now),
+    ]
+}
+
+fn defaults(object: &mut Object) {
+    default_value(object.map_mut(), "reclaimPolicy", "Delete".into());
+    default_value(object.map_mut(), "volumeBindingMode", "Immediate".into());
+}
+
+fn validate(object: &Object, faults: &mut Faults) {
+    let class = Value::Object(object.map().clone());
+    validate_provisioner(faults, &Path::root("provisioner"), text(&class, "provisioner"));
+    validate_parameters(faults, &class);
+    let policy = text(&class, "reclaimPolicy");
+    if !policy.is_empty() {
+        supported_only(faults, &Path::root("reclaimPolicy"), policy, &["Delete", "Retain"]);
+    }
+    let modes = &["Immediate", "WaitForFirstConsumer"];
+    let mode = text(&class, "volumeBindingMode");
+    supported_only(faults, &Path::root("volumeBindingMode"), mode, modes);
+    validate_topologies(faults, list(&class, "allowedTopologies"));
+}
+
+fn validate_topologies(faults: &mut Faults, topologies: &[Value]) {
+    let path = Path::root("allowedTopologies");
+    for (index, term) in topologies.iter().enumerate() {
+        let path = path.index(index);
+        let path = path.child("matchLabelExpressions");
+        let mut keys: Vec<&str> = Vec::new();
+        for (index, requirement) in list(term, "matchLabelExpressions").iter().enumerate() {
+            let path = path.index(index);
+            let key = text(requirement, "key");
+            let values = path.child("values");
+            if list(requirement, "values").is_empty() {
+                faults.required(&values, "");
+            }
+            unique(faults, &values, crate::fields::texts(requirement, "values"));
+            qualified_name(faults, &path.child("key"), key);
+            if keys.contains(&key) {
+                faults.duplicate(&path.child("key"), key);
+            }
+            keys.push(key);
+        }
+        if topologies[..index].contains(term) {
+            faults.duplicate(&path, "");
+        }
+    }
+}
+
+/// Volumes that are there already were made by what the class said then.
+fn validate_update(new: &Object, old: &Object, faults: &mut Faults) {
+    for field in ["parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"] {
+        immutable(faults, &Path::root(field), top(new, field), top(old, field));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{created, refusals, refusals_of_update};
+    use machinery::json;
+
+    #[test]
+    fn volumes_are_made_at_once_and_go_with_their_claim() {
+        assert_eq!(
+            created(&BEHAVIOR, json!({"provisioner": "a.io/b"})),
+            json!({"provisioner": "a.io/b", "reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"})
+        );
+    }
+
+    #[test]
+    fn a_class_says_who_makes_its_volumes() {
+        assert_eq!(
+            refusals(&BEHAVIOR, json!({"reclaimPolicy": "Recycle", "volumeBindingMode": "Late"})),
+            [
+                "provisioner: Required value",
+                r#"reclaimPolicy: Unsupported value: "Recycle": supported values: "Delete", "Retain""#,
+                r#"volumeBindingMode: Unsupported value: "Late": supported values: "Immediate", "WaitForFirstConsumer""#,
+            ]
+        );
+    }
+
+    #[test]
+    fn what_volumes_were_made_by_stays() {
+        let class = |policy: &str, size: &str| {
+            json!({"provisioner": "a.io/b", "reclaimPolicy": policy, "parameters": {"size": size}})
+        };
+        assert_eq!(
+            refusals_of_update(&BEHAVIOR, class("Retain", "2"), class("Delete", "1")),
+            [
+                r#"parameters: Invalid value: {"size":"2"}: field is immutable"#,
+                r#"reclaimPolicy: Invalid value: "Retain": field is immutable"#,
+            ]
+        );
+    }
+}

@@ -1,0 +1,130 @@
+//! `VolumeAttachment`: that a volume is to be at a node.
+
+use super::GROUP;
+use super::driver::validate_driver_name;
+use crate::columns::{AGE, NAME, age, boolean, column};
+use crate::fields::{at, entries, flag, integer, part, text, top};
+use crate::resource::{Behavior, Column, Columns, Now, Resource, Version, drop_status, keep_status};
+use crate::rules::{dns_subdomain, immutable, range_message};
+use crate::table;
+use machinery::{Faults, Object, Path, Value};
+
+/// The row of `VolumeAttachment`.
+pub fn resource() -> Resource {
+    let version = Version {
+        status: true,
+        ..table::v1("storage/v1.VolumeAttachment", Columns::Fixed(COLUMNS, cells))
+    };
+    Resource {
+        namespaced: false,
+        ..table::row(GROUP, "VolumeAttachment", "volumeattachments", &BEHAVIOR, version)
+    }
+}
+
+static BEHAVIOR: Behavior = Behavior {
+    prepare_create: drop_status,
+    prepare_update: keep_status,
+    validate,
+    validate_update,
+    validate_status: validate_update,
+    unconditional_update: false,
+    returns_deleted: true,
+    ..Behavior::PLAIN
+};
+
+static SPEC: Path<'static> = Path::root("spec");
+
+const MAX_METADATA: usize = 256 << 10;
+const MAX_MESSAGE: usize = 1024;
+
+const COLUMNS: &[Column] = &[
+    NAME,
+    Column {
+        format: "name",
+        ..column("Attacher", "The name of the driver that attaches the volume and takes it away again.")
+    },
+    column("PV", "The name of the persistent volume that is attached, unless it is given inline."),
+    column("Node", "The name of the node to which the volume is attached, or is to be attached."),
+    boolean("Attached", "Whether the volume is there: the attacher says so when its work is done."),
+    AGE,
+];
+
+fn cells(object: &Object, now: &Now) -> Vec<Value> {
+    let spec = top(object, "spec");
+    vec![
+        object.name().into(),
+        text(spec, "attacher").into(),
+        text(at(spec, &["source"]), "persistentVolumeName").into(),
+        text(spec, "nodeName").into(),
+        flag(top(object, "status"), "attached").into(),
+        age(object, now),
+    ]
+}
+
+fn validate(object: &Object, faults: &mut Faults) {
+    let spec = top(object, "spec");
+    validate_driver_name(faults, &SPEC.child("attacher"), text(spec, "attacher"));
+    validate_source(faults, &SPEC.child("source"), at(spec, &["source"]));
+    dns_subdomain(faults, &SPEC.child("nodeName"), text(spec, "nodeName"));
+    validate_status(faults, top(object, "status"));
+}
+
+fn validate_source(faults: &mut Faults, path: &Path<'_>, source: &Value) {
+    const ONE: &str = "must specify exactly one of inlineVolumeSpec and persistentVolumeName";
+    match (part(source, "inlineVolumeSpec"), part(source, "persistentVolumeName")) {
+        (None, None) => faults.required(path, ONE),
+        (Some(_), Some(_)) => faults.forbidden(path, ONE),
+        (None, Some(name)) => match name.as_str().unwrap_or_default() {
+            "" => {
+                let message = "must specify non empty persistentVolumeName";
+                faults.required(&path.child("persistentVolumeName"), message);
+            }
+            name => dns_subdomain(faults, &path.child("persistentVolumeName"), name),
+        },
+        (Some(_), None) => {}
+    }
+}
+
+fn validate_status(faults: &mut Faults, status: &Value) {
+    let path = Path::root("status");
+    let size: usize = entries(status, "attachmentMetadata")
+        .map(|(key, value)| key.len() + value.as_str().map_or(0, str::len))
+        .sum();
+    if size > MAX_METADATA {
+        faults.too_long(&path.child("attachmentMetadata"), MAX_METADATA);
+    }
+    for key in ["attachError", "detachError"] {
+        let Some(error) = part(status, key) else { continue };
+        let path = path.child(key);
+        if text(error, "message").len() > MAX_MESSAGE {
+            faults.too_long(&path.child("message"), MAX_MESSAGE);
+        }
+        if let Some(code) = integer(error, "errorCode").filter(|it| *it < 0) {
+            let message = range_message(0, i64::from(i32::MAX));
+            faults.invalid(&path.child("errorCode"), code, &message);
+        }
+    }
+}
+
+fn validate_update(new: &Object, old: &Object, faults: &mut Faults) {
+    validate(new, faults);
+    immutable(faults, &SPEC, top(new, "spec"), top(old, "spec"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::refusals;
+    use machinery::json;
+
+    #[test]
+    fn an_attachment_says_what_goes_where_by_whom() {
+        assert_eq!(
+            refusals(&BEHAVIOR, json!({"spec": {"nodeName": "n"}})),
+            [
+                "spec.attacher: Required value",
+                "spec.source: Required value: must specify exactly one of inlineVolumeSpec and persistentVolumeName",
+            ]
+        );
+    }
+}

@@ -1,0 +1,78 @@
+//! `VolumeAttributesClass`: what of a volume can be changed while it is used.
+
+use super::GROUP;
+use super::driver::{validate_parameters, validate_provisioner};
+use crate::columns::{AGE, NAME, age, column};
+use crate::fields::{entries, same, text, top};
+use crate::resource::{Behavior, Column, Columns, Now, Resource};
+use crate::table;
+use machinery::{Faults, Object, Path, Value};
+
+/// The row of `VolumeAttributesClass`.
+pub fn resource() -> Resource {
+    let version = table::v1("storage/v1.VolumeAttributesClass", Columns::Fixed(COLUMNS, cells));
+    Resource {
+        short_names: vec!["vac".to_owned()],
+        namespaced: false,
+        ..table::row(GROUP, "VolumeAttributesClass", "volumeattributesclasses", &BEHAVIOR, version)
+    }
+}
+
+static BEHAVIOR: Behavior = Behavior {
+    validate,
+    validate_update,
+    returns_deleted: true,
+    ..Behavior::PLAIN
+};
+
+const COLUMNS: &[Column] = &[
+    NAME,
+    column("DriverName", "The name of the driver that the class is for, which does not change."),
+    AGE,
+];
+
+fn cells(object: &Object, now: &Now) -> Vec<Value> {
+    vec![object.name().into(), object.str_at(&["driverName"]).into(), age(object, now)]
+}
+
+fn validate(object: &Object, faults: &mut Faults) {
+    let class = Value::Object(object.map().clone());
+    validate_provisioner(faults, &Path::root("driverName"), text(&class, "driverName"));
+    validate_parameters(faults, &class);
+    if entries(&class, "parameters").next().is_none() {
+        let message = "must contain at least one key/value pair";
+        faults.required(&Path::root("parameters"), message);
+    }
+}
+
+fn validate_update(new: &Object, old: &Object, faults: &mut Faults) {
+    for field in ["driverName", "parameters"] {
+        if !same(top(new, field), top(old, field)) {
+            faults.forbidden(&Path::root(field), &format!("updates to {field} are forbidden."));
+        }
+    }
+    validate(new, faults);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{refusals, refusals_of_update};
+    use machinery::json;
+
+    #[test]
+    fn a_class_has_a_driver_and_parameters_and_keeps_them() {
+        assert_eq!(
+            refusals(&BEHAVIOR, json!({})),
+            [
+                "driverName: Required value",
+                "parameters: Required value: must contain at least one key/value pair"
+            ]
+        );
+        let class = |speed: &str| json!({"driverName": "d", "parameters": {"speed": speed}});
+        assert_eq!(
+            refusals_of_update(&BEHAVIOR, class("2"), class("1")),
+            ["parameters: Forbidden: updates to parameters are forbidden."]
+        );
+    }
+}

@@ -1,0 +1,133 @@
+//! Bodies that are not what they say, or say what cannot be.
+
+use super::{COLLECTION, JSON, Siege, YAML, assert_refused, refusal};
+
+const UNRECOGNIZED: &str = "the object provided is unrecognized (must be of type ConfigMap): ";
+
+#[test]
+fn what_does_not_parse_is_told_in_the_words_of_gos_decoders() {
+    let mut siege = Siege::begin();
+    let json = "couldn't get version/kind; json parse error: ";
+    let go_struct = "Go value of type struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }";
+    let cases: [(&str, &[u8], String); 9] = [
+        (
+            JSON,
+            br#"{"metadata": {"name": "#,
+            format!(r#"{json}unexpected end of JSON input ({{"metadata": {{"name": )"#),
+        ),
+        (JSON, b"", format!("{json}unexpected end of JSON input (<empty>)")),
+        (
+            JSON,
+            b"\xff\xfe",
+            format!("{json}invalid character 'ÿ' looking for beginning of value (fffe)"),
+        ),
+        (JSON, b"{}}", format!("{json}invalid character '}}' after top-level value ({{}}}})")),
+        (JSON, b"[{}]", format!("{json}json: cannot unmarshal array into {go_struct} (5b7b7d5d)")),
+        (JSON, b"7", format!("{json}json: cannot unmarshal number into {go_struct} (37)")),
+        (
+            JSON,
+            br#"{"kind":7}"#,
+            format!(
+                r#"{json}json: cannot unmarshal number into Go struct field .kind of type string [Kind] ({{"kind":7}})"#
+            ),
+        ),
+        (
+            YAML,
+            b"metadata: [\nname",
+            "yaml: line 2: did not find expected ',' or ']' (6d657461646174613a205b0a6e616d65)"
+                .to_owned(),
+        ),
+        (YAML, b"\xff", "yaml: invalid leading UTF-8 octet (ff)".to_owned()),
+    ];
+    for (media, body, message) in cases {
+        let answer = siege.send("POST", COLLECTION, media, body);
+        assert_refused(&answer, 400, "BadRequest", &format!("{UNRECOGNIZED}{message}"));
+    }
+    siege.survived();
+}
+
+#[test]
+fn what_has_the_wrong_type_is_told_with_its_place() {
+    let mut siege = Siege::begin();
+    let cannot = "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: ";
+    let cases = [
+        (
+            r#"{"metadata":{"name":7}}"#,
+            "json: cannot unmarshal number into Go struct field ObjectMeta.metadata.name of type string",
+        ),
+        (
+            r#"{"metadata":"x"}"#,
+            "json: cannot unmarshal string into Go struct field ConfigMap.metadata of type v1.ObjectMeta",
+        ),
+        (
+            r#"{"metadata":{"name":"a"},"data":[]}"#,
+            "json: cannot unmarshal array into Go struct field ConfigMap.data of type map[string]string",
+        ),
+        (
+            r#"{"metadata":{"name":"a"},"data":{"k":7}}"#,
+            "json: cannot unmarshal number into Go struct field ConfigMap.data of type string",
+        ),
+    ];
+    for (body, message) in cases {
+        let answer = siege.send("POST", COLLECTION, JSON, body.as_bytes());
+        assert_refused(&answer, 400, "BadRequest", &format!("{cannot}{message}"));
+    }
+    siege.survived();
+}
+
+#[test]
+fn an_object_of_another_kind_is_refused() {
+    let mut siege = Siege::begin();
+    let answer = siege.send("POST", COLLECTION, JSON, br#"{"apiVersion":"v1","kind":"Pod"}"#);
+    let message = refusal(&answer, 400, "BadRequest");
+    assert!(message.starts_with("Pod in version \"v1\" cannot be handled as a ConfigMap: no kind \"Pod\" is registered for version \"v1\""), "{message}");
+    let answer = siege.send("POST", COLLECTION, JSON, br#"{"apiVersion":"v9","kind":"ConfigMap"}"#);
+    let message = "the API version in the data (v9) does not match the expected API version (v1)";
+    assert_refused(&answer, 400, "BadRequest", message);
+    siege.survived();
+}
+
+#[test]
+fn media_types_that_nobody_knows_are_refused() {
+    let mut siege = Siege::begin();
+    for media in ["text/csv", "application/jsonx", "multipart/form-data; boundary=x", ";;", "\u{1}"]
+    {
+        let answer = siege.send("POST", COLLECTION, media, b"name,a");
+        if media == "\u{1}" {
+            assert_eq!(answer.code, 400, "{}", answer.body);
+            continue;
+        }
+        let message = refusal(&answer, 415, "UnsupportedMediaType");
+        let begins = "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml";
+        assert!(message.starts_with(begins), "{media}: {message}");
+    }
+    let answer = siege.send("PATCH", &format!("{COLLECTION}/a"), "text/csv", b"{}");
+    assert_refused(&answer, 415, "UnsupportedMediaType", "415: Unsupported Media Type");
+    let many = vec!["text/csv"; 5000].join(",");
+    for accept in ["text/csv", "application/json;as=Table;v=v9;g=meta.k8s.io", &many] {
+        let answer = siege.client.exchange("GET", COLLECTION, &[("accept", accept)], b"").unwrap();
+        let message = refusal(&answer, 406, "NotAcceptable");
+        let begins =
+            "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml";
+        assert!(message.starts_with(begins), "{message}");
+    }
+    siege.survived();
+}
+
+#[test]
+fn an_alias_bomb_does_not_go_off() {
+    let mut siege = Siege::begin();
+    let mut bomb = "a: &a [x,x,x,x,x,x,x,x,x]\n".to_owned();
+    for (name, of) in ('b'..='k').zip('a'..) {
+        let aliases = vec![format!("*{of}"); 9].join(",");
+        bomb += &format!("{name}: &{name} [{aliases}]\n");
+    }
+    let answer = siege.send("POST", COLLECTION, YAML, bomb.as_bytes());
+    let message = refusal(&answer, 400, "BadRequest");
+    let begins = format!("{UNRECOGNIZED}yaml: document contains excessive aliasing");
+    assert!(message.starts_with(&begins), "{message}");
+    let answer = siege.send("POST", COLLECTION, YAML, b"a: &a [*a]");
+    let message = refusal(&answer, 400, "BadRequest");
+    assert!(message.contains("yaml: "), "{message}");
+    siege.survived();
+}

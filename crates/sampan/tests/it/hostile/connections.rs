@@ -1,0 +1,179 @@
+//! Clients that break off, or talk nonsense below HTTP.
+
+use super::{COLLECTION, JSON, Siege};
+use crate::http::{Credentials, read_answer};
+use machinery::json;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::time::Duration;
+
+fn dial(siege: &Siege) -> TcpStream {
+    let stream = TcpStream::connect(siege.plane.url.strip_prefix("https://").unwrap()).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(15))).unwrap();
+    stream
+}
+
+/// Whatever else comes, the other side closes the connection.
+fn assert_closed(stream: &mut impl Read, what: &str) {
+    let mut rest = Vec::new();
+    if let Err(error) = stream.read_to_end(&mut rest) {
+        assert_ne!(error.kind(), ErrorKind::WouldBlock, "{what} is still open");
+    }
+}
+
+#[test]
+fn what_is_no_tls_is_shown_the_door() {
+    let siege = Siege::begin();
+    let garbage: Vec<u8> =
+        (0..10_000_u32).map(|it| (it.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let endless_record = [&[0x16, 3, 1, 0xff, 0xff][..], &[0; 70_000]].concat();
+    let attacks: [&[u8]; 5] = [
+        &garbage,
+        b"GET / HTTP/1.1\r\nhost: x\r\n\r\n",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        &endless_record,
+        &[0x15, 3, 3, 0, 2, 1, 0],
+    ];
+    for _ in 0..20 {
+        for attack in attacks {
+            let mut stream = dial(&siege);
+            // It may close before it has taken everything.
+            let _ = stream.write_all(attack);
+            assert_closed(&mut stream, "what is no TLS");
+        }
+        drop(dial(&siege));
+    }
+    siege.survived();
+}
+
+#[test]
+fn a_client_speaks_http_1_unless_it_says_otherwise() {
+    let siege = Siege::begin();
+    let with_alpn = |protocols: &[&str]| {
+        siege.client_with(|it| {
+            let mut tls = it.tls();
+            tls.alpn_protocols = protocols.iter().map(|it| it.as_bytes().to_vec()).collect();
+            tls
+        })
+    };
+    for protocols in [&[][..], &["http/1.1"], &["spdy/3", "http/1.1"]] {
+        assert_eq!(with_alpn(protocols).send("GET", "/readyz", None).unwrap().0, 200);
+    }
+    assert!(with_alpn(&["spdy/3"]).send("GET", "/readyz", None).is_err());
+    siege.survived();
+}
+
+#[test]
+fn what_is_no_http_is_refused() {
+    let siege = Siege::begin();
+    let many: String = (0..200).map(|it| format!("h{it}: x\r\n")).collect();
+    let large = format!("h: {}\r\n", "x".repeat(1 << 20));
+    let attacks = [
+        ("\x00\x01\x02\r\n\r\n".to_owned(), 400),
+        ("GET /readyz\r\n\r\n".to_owned(), 400),
+        ("GET /readyz HTTP/9.9\r\n\r\n".to_owned(), 400),
+        ("GET /readyz HTTP/1.1\r\nno colon\r\n\r\n".to_owned(), 400),
+        ("GET /readyz HTTP/1.1\r\nh: a\x00b\r\n\r\n".to_owned(), 400),
+        (format!("GET /readyz HTTP/1.1\r\n{many}\r\n"), 431),
+        (format!("GET /readyz HTTP/1.1\r\n{large}\r\n"), 431),
+        (format!("POST {COLLECTION} HTTP/1.1\r\nhost: x\r\ncontent-length: -1\r\n\r\n"), 400),
+        (
+            format!(
+                "POST {COLLECTION} HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n"
+            ),
+            400,
+        ),
+        (
+            format!(
+                "POST {COLLECTION} HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n"
+            ),
+            400,
+        ),
+    ];
+    for (attack, code) in attacks {
+        let mut connection = siege.client.connect().unwrap();
+        let _ = connection.get_mut().write_all(attack.as_bytes());
+        let shown: String = attack.chars().take(80).collect();
+        let answer = read_answer(&mut connection, "GET");
+        assert_eq!(answer.unwrap().code, code, "{shown:?}");
+        assert_closed(&mut connection, &shown);
+    }
+    siege.survived();
+}
+
+#[test]
+fn half_closed_connections_are_closed() {
+    let siege = Siege::begin();
+    for request in ["", "GET /rea", "GET /readyz HTTP/1.1\r\nhost: x\r\n\r\n"] {
+        let mut connection = siege.client.connect().unwrap();
+        connection.get_mut().write_all(request.as_bytes()).unwrap();
+        connection.get_mut().flush().unwrap();
+        connection.get_ref().sock.shutdown(Shutdown::Write).unwrap();
+        assert_closed(&mut connection, request);
+    }
+    let stream = dial(&siege);
+    stream.shutdown(Shutdown::Write).unwrap();
+    assert_closed(&mut &stream, "a handshake that never came");
+    siege.survived();
+}
+
+/// There are 200 seats for writers: if these kept theirs, there would be none left.
+#[test]
+fn clients_that_vanish_in_the_middle_of_a_body_leave_their_seats() {
+    let mut siege = Siege::begin();
+    let head = format!(
+        "POST {COLLECTION} HTTP/1.1\r\nhost: x\r\ncontent-type: {JSON}\r\ncontent-length: 1000\r\n\r\n{{"
+    );
+    for _ in 0..250 {
+        let mut connection = siege.client.connect().unwrap();
+        connection.get_mut().write_all(head.as_bytes()).unwrap();
+        connection.get_mut().flush().unwrap();
+    }
+    let object = json!({"metadata": {"name": "a"}});
+    // The last of them may not have been noticed yet.
+    let answer = (0..1000).find_map(|_| {
+        let (code, answer) = siege.client.send("POST", COLLECTION, Some(&object)).unwrap();
+        (code != 429).then_some((code, answer))
+    });
+    assert_eq!(answer.unwrap().0, 201);
+    siege.survived();
+}
+
+#[test]
+fn clients_that_vanish_in_the_middle_of_an_answer_leave_nothing_behind() {
+    let mut siege = Siege::begin();
+    let data = "x".repeat(100_000);
+    for name in 0..20 {
+        let object = json!({"metadata": {"name": format!("a{name}")}, "data": {"k": data}});
+        siege.accepted("POST", COLLECTION, &object);
+    }
+    for path in [COLLECTION, &format!("{COLLECTION}?watch=1")] {
+        for _ in 0..50 {
+            let mut connection = siege.client.connect().unwrap();
+            let head = format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n");
+            connection.get_mut().write_all(head.as_bytes()).unwrap();
+            connection.read_exact(&mut [0; 1000]).unwrap();
+        }
+    }
+    siege.survived();
+}
+
+#[test]
+fn idle_connections_do_not_keep_others_out() {
+    let siege = Siege::begin();
+    let silent: Vec<TcpStream> = (0..200).map(|_| dial(&siege)).collect();
+    let slow: Vec<_> = (0..100)
+        .map(|_| {
+            let mut connection = siege.client.connect().unwrap();
+            connection.get_mut().write_all(b"GET /readyz HTTP/1.1\r\nhost: ").unwrap();
+            connection.get_mut().flush().unwrap();
+            connection
+        })
+        .collect();
+    let mut nobody = siege.client_with(Credentials::anonymous_tls);
+    for _ in 0..20 {
+        assert_eq!(nobody.send("GET", "/readyz", None).unwrap().0, 200);
+    }
+    drop((silent, slow));
+    siege.survived();
+}

@@ -1,0 +1,219 @@
+//! HTTP/2 frame by frame, as no honest client would send them.
+
+use super::{COLLECTION, Siege};
+use crate::http::Connection;
+use machinery::json;
+use std::io::{self, Read, Write};
+
+const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
+const SETTINGS: u8 = 4;
+const PING: u8 = 6;
+const GOAWAY: u8 = 7;
+const CONTINUATION: u8 = 9;
+
+const END_STREAM: u8 = 1;
+const END_HEADERS: u8 = 4;
+
+/// The error code of a GOAWAY to who overdoes it.
+const ENHANCE_YOUR_CALM: u32 = 11;
+
+/// One frame, as it came.
+struct Frame {
+    kind: u8,
+    flags: u8,
+    stream: u32,
+    payload: Vec<u8>,
+}
+
+/// A connection with no manners.
+struct Rude(Connection);
+
+impl Rude {
+    /// Says hello, with these settings.
+    fn connect(siege: &Siege, settings: &[u8]) -> Self {
+        let client = siege.client_with(|it| {
+            let mut tls = it.tls();
+            tls.alpn_protocols = vec![b"h2".to_vec()];
+            tls
+        });
+        let mut hello = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+        hello.extend(frame(SETTINGS, 0, 0, settings));
+        let mut rude = Self(client.connect().unwrap());
+        rude.send(&hello).unwrap();
+        rude
+    }
+
+    fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.0.get_mut().write_all(bytes)?;
+        self.0.get_mut().flush()
+    }
+
+    fn read(&mut self) -> io::Result<Frame> {
+        let mut head = [0; 9];
+        self.0.read_exact(&mut head)?;
+        let [a, b, c, kind, flags, rest @ ..] = head;
+        let mut payload = vec![0; u32::from_be_bytes([0, a, b, c]) as usize];
+        self.0.read_exact(&mut payload)?;
+        Ok(Frame { kind, flags, stream: u32::from_be_bytes(rest), payload })
+    }
+
+    /// Reads until the server has had enough: its reason, or None if it just closed.
+    fn dismissal(&mut self) -> Option<u32> {
+        loop {
+            match self.read() {
+                Ok(frame) if frame.kind == GOAWAY => {
+                    return Some(u32::from_be_bytes(frame.payload[4..8].try_into().unwrap()));
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    assert_ne!(error.kind(), io::ErrorKind::WouldBlock, "it is still connected");
+                    return None;
+                }
+            }
+        }
+    }
+}
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let [_, length @ ..] = u32::try_from(payload.len()).unwrap().to_be_bytes();
+    let mut frame = length.to_vec();
+    frame.extend([kind, flags]);
+    frame.extend(stream.to_be_bytes());
+    frame.extend(payload);
+    frame
+}
+
+/// The header block of a GET; the path has less than 127 bytes.
+fn get(path: &str) -> Vec<u8> {
+    // HPACK: from the static table, `:method: GET`, `:scheme: https`, `:authority` and `:path`.
+    let mut block = vec![0x82, 0x87, 0x01, 1, b'x', 0x04, u8::try_from(path.len()).unwrap()];
+    block.extend(path.as_bytes());
+    block
+}
+
+/// The streams that a client opens have odd numbers.
+fn streams(count: u32) -> impl Iterator<Item = u32> {
+    (0..count).map(|it| 2 * it + 1)
+}
+
+#[test]
+fn a_flood_of_streams_is_answered_or_refused_one_by_one() {
+    const COUNT: u32 = 1000;
+    let siege = Siege::begin();
+    let mut rude = Rude::connect(&siege, &[]);
+    let requests: Vec<u8> = streams(COUNT)
+        .flat_map(|it| frame(HEADERS, END_STREAM | END_HEADERS, it, &get("/readyz")))
+        .collect();
+    rude.send(&requests).unwrap();
+    let (mut answered, mut refused) = (0, 0);
+    while answered + refused < COUNT {
+        let Ok(frame) = rude.read() else { break };
+        match frame.kind {
+            RST_STREAM => refused += 1,
+            GOAWAY => break,
+            SETTINGS | PING => {}
+            _ if frame.flags & END_STREAM != 0 && frame.stream > 0 => answered += 1,
+            _ => {}
+        }
+    }
+    assert!(answered >= 100, "{answered} were answered, {refused} refused");
+    siege.survived();
+}
+
+#[test]
+fn a_flood_of_resets_ends_the_connection() {
+    let siege = Siege::begin();
+    let mut rude = Rude::connect(&siege, &[]);
+    let no_error = 0_u32.to_be_bytes();
+    let mut said = Ok(());
+    for some in streams(20_000).collect::<Vec<_>>().chunks(500) {
+        let flood: Vec<u8> = some
+            .iter()
+            .flat_map(|it| {
+                let mut both = frame(HEADERS, END_STREAM | END_HEADERS, *it, &get(COLLECTION));
+                both.extend(frame(RST_STREAM, 0, *it, &no_error));
+                both
+            })
+            .collect();
+        said = said.and_then(|()| rude.send(&flood));
+    }
+    if let Some(reason) = rude.dismissal() {
+        assert_eq!(reason, ENHANCE_YOUR_CALM);
+    }
+    siege.survived();
+}
+
+#[test]
+fn a_head_without_end_ends_the_connection() {
+    let siege = Siege::begin();
+    let mut rude = Rude::connect(&siege, &[]);
+    // A literal header that is not indexed, over and over.
+    let header = [&[0x00, 1, b'h', 100][..], &[b'x'; 100]].concat();
+    let many = header.repeat(100);
+    let mut said = rude.send(&frame(HEADERS, END_STREAM, 1, &get("/readyz")));
+    for _ in 0..1000 {
+        said = said.and_then(|()| rude.send(&frame(CONTINUATION, 0, 1, &many)));
+    }
+    if let Some(reason) = rude.dismissal() {
+        assert_eq!(reason, ENHANCE_YOUR_CALM);
+    }
+    siege.survived();
+}
+
+#[test]
+fn pings_and_settings_that_are_not_waited_for_cost_nothing() {
+    let siege = Siege::begin();
+    let mut rude = Rude::connect(&siege, &[]);
+    rude.0.get_ref().sock.set_write_timeout(Some(std::time::Duration::from_secs(1))).unwrap();
+    let both = [frame(PING, 0, 0, &[7; 8]), frame(SETTINGS, 0, 0, &[])].concat().repeat(1000);
+    // The server stops reading when its own answers are not read.
+    let mut said = Ok(());
+    for _ in 0..100 {
+        said = said.and_then(|()| rude.send(&both));
+    }
+    siege.survived();
+}
+
+#[test]
+fn frames_that_break_the_rules_end_the_connection() {
+    let siege = Siege::begin();
+    let attacks = [
+        frame(HEADERS, END_STREAM | END_HEADERS, 2, &get("/readyz")),
+        frame(HEADERS, END_STREAM | END_HEADERS, 1, &[0xff; 100]),
+        frame(SETTINGS, 0, 0, &[0; 5]),
+        frame(CONTINUATION, END_HEADERS, 1, &get("/readyz")),
+        frame(PING, 0, 0, &[0; 100]),
+        frame(0, 0, 7, b"data of a stream that nobody opened"),
+        vec![0xff; 1000],
+    ];
+    for attack in attacks {
+        let mut rude = Rude::connect(&siege, &[]);
+        rude.send(&attack).unwrap();
+        assert_ne!(rude.dismissal(), Some(0), "{attack:?}");
+    }
+    siege.survived();
+}
+
+/// Settings by which the client takes nothing in: every stream's window is shut.
+const SHUT: [u8; 6] = [0, 4, 0, 0, 0, 0];
+
+#[test]
+fn answers_that_nobody_takes_do_not_pile_up() {
+    let mut siege = Siege::begin();
+    let data = "x".repeat(200_000);
+    for name in 0..5 {
+        let object = json!({"metadata": {"name": format!("a{name}")}, "data": {"k": data}});
+        siege.accepted("POST", COLLECTION, &object);
+    }
+    let mut rude = Rude::connect(&siege, &SHUT);
+    let requests: Vec<u8> = streams(100)
+        .flat_map(|it| frame(HEADERS, END_STREAM | END_HEADERS, it, &get(COLLECTION)))
+        .collect();
+    rude.send(&requests).unwrap();
+    let mut begun = 0;
+    while begun < 100 {
+        begun += u32::from(rude.read().unwrap().kind == HEADERS);
+    }
+    siege.survived();
+}

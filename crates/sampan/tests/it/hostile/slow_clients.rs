@@ -1,0 +1,146 @@
+//! Clients that take their time, against a server in this process that has little patience.
+
+use super::{COLLECTION, JSON, assert_refused};
+use crate::http::{Client, Connection, Credentials, read_answer};
+use apiserver::{Config, Server, Timeouts};
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+use tokio::runtime::Runtime;
+use tokio::time::Instant;
+
+/// How long a client may take for anything.
+const PATIENCE: Duration = Duration::from_millis(300);
+
+/// A server that is late by this much has forgotten its client.
+const LATE: Duration = Duration::from_secs(10);
+
+/// A server of this test's own.
+struct Impatient {
+    runtime: Runtime,
+    server: Server,
+    url: String,
+    credentials: Credentials,
+}
+
+impl Impatient {
+    fn start() -> Self {
+        let runtime = Runtime::new().unwrap();
+        let config = Config {
+            listen: Some("127.0.0.1:0".parse().unwrap()),
+            timeouts: Timeouts { handshake: PATIENCE, head: PATIENCE, request: PATIENCE },
+            ..Config::default()
+        };
+        let server = runtime.block_on(Server::start(config)).unwrap();
+        let url = format!("https://{}", server.address().unwrap());
+        let admin = server.admin().unwrap();
+        let credentials = Credentials {
+            authority: server.authority().into(),
+            certificate: admin.certificate.into(),
+            key: admin.key.into(),
+        };
+        Self { runtime, server, url, credentials }
+    }
+
+    fn client(&self, protocol: &str) -> Client {
+        let mut tls = self.credentials.tls();
+        tls.alpn_protocols = vec![protocol.as_bytes().to_vec()];
+        Client::with_tls(&self.url, tls)
+    }
+
+    /// Others are served, and it stops as it should.
+    fn survived(self) {
+        assert_eq!(self.client("http/1.1").send("GET", "/readyz", None).unwrap().0, 200);
+        self.runtime.block_on(self.server.stop()).unwrap();
+    }
+}
+
+/// The other side closes the connection, in good time.
+fn assert_cut_off(stream: &mut impl Read, since: Instant, what: &str) {
+    let mut rest = Vec::new();
+    if let Err(error) = stream.read_to_end(&mut rest) {
+        assert_ne!(error.kind(), ErrorKind::WouldBlock, "{what} was not cut off");
+    }
+    assert!(since.elapsed() < LATE, "{what} was cut off after {:?}", since.elapsed());
+}
+
+/// A connection whose handshake is over, and on which `begin` was said.
+fn open(client: &Client, begin: &[u8]) -> Connection {
+    let mut connection = client.connect().unwrap();
+    connection.get_mut().write_all(begin).unwrap();
+    let connected = connection.get_mut();
+    while connected.conn.is_handshaking() {
+        connected.conn.complete_io(&mut connected.sock).unwrap();
+    }
+    connection
+}
+
+#[test]
+fn who_says_nothing_or_half_of_it_is_cut_off() {
+    let impatient = Impatient::start();
+    let cases: [(&str, &[u8]); 6] = [
+        ("http/1.1", b""),
+        ("http/1.1", b"GET /readyz HTTP/1.1\r\nhost: "),
+        ("http/1.1", b"PRI * HTTP/2.0\r\n"),
+        ("h2", b""),
+        ("h2", b"PRI * HT"),
+        ("h2", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
+    ];
+    let since = Instant::now();
+    let mut silent = TcpStream::connect(impatient.url.strip_prefix("https://").unwrap()).unwrap();
+    silent.set_read_timeout(Some(LATE)).unwrap();
+    let opened = cases.map(|(protocol, begin)| open(&impatient.client(protocol), begin));
+    assert_eq!(impatient.client("http/1.1").send("GET", "/readyz", None).unwrap().0, 200);
+    for (mut connection, (protocol, begin)) in opened.into_iter().zip(cases) {
+        let what = format!("{protocol} {}", String::from_utf8_lossy(begin));
+        assert_cut_off(&mut connection, since, &what);
+    }
+    assert_cut_off(&mut silent, since, "a handshake that never came");
+    impatient.survived();
+}
+
+#[test]
+fn a_head_that_comes_drop_by_drop_is_cut_off() {
+    let impatient = Impatient::start();
+    let mut connection = open(&impatient.client("http/1.1"), b"GET /readyz HTTP/1.1\r\nh: ");
+    let since = Instant::now();
+    connection.get_ref().sock.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+    loop {
+        assert!(since.elapsed() < LATE, "it is still listened to");
+        if connection.get_mut().write_all(b"x").is_err() {
+            break;
+        }
+        match connection.get_mut().read(&mut [0; 100]) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            Ok(0) | Err(_) => break,
+            Ok(_) => {}
+        }
+    }
+    impatient.survived();
+}
+
+#[test]
+fn a_body_that_never_ends_is_answered_when_time_is_up() {
+    let impatient = Impatient::start();
+    let head = format!(
+        "POST {COLLECTION} HTTP/1.1\r\nhost: x\r\ncontent-type: {JSON}\r\ncontent-length: 1000\r\n\r\n{{"
+    );
+    let since = Instant::now();
+    let mut connection = open(&impatient.client("http/1.1"), head.as_bytes());
+    let answer = read_answer(&mut connection, "POST").unwrap();
+    let message = "Timeout: request did not complete within the allotted timeout";
+    assert_refused(&answer, 504, "Timeout", message);
+    assert_cut_off(&mut connection, since, "a body without end");
+    impatient.survived();
+}
+
+#[test]
+fn a_watch_is_not_hurried() {
+    let impatient = Impatient::start();
+    let path = format!("{COLLECTION}?watch=1&timeoutSeconds=1");
+    let since = Instant::now();
+    let mut events = impatient.client("http/1.1").watch(&path).unwrap();
+    assert_eq!(events.next().unwrap(), None);
+    assert!(since.elapsed() > 2 * PATIENCE, "it ended after {:?}", since.elapsed());
+    impatient.survived();
+}

@@ -1,0 +1,76 @@
+//! Watchers that do not read, while everything changes.
+
+use super::{COLLECTION, Siege, resident};
+use crate::http::{Client, Watch};
+use machinery::{Value, json};
+use std::thread;
+
+const UPDATES: usize = 20_000;
+const WRITERS: usize = 4;
+const STALLED: usize = 20;
+
+#[test]
+fn a_watcher_that_does_not_read_costs_nothing_and_is_told_to_begin_again() {
+    let mut siege = Siege::begin();
+    for writer in 0..WRITERS {
+        siege.accepted("POST", COLLECTION, &object(writer, 0));
+    }
+    let (_, list) = siege.client.send("GET", COLLECTION, None).unwrap();
+    let revision = list["metadata"]["resourceVersion"].as_str().unwrap();
+    let path = format!("{COLLECTION}?watch=1&resourceVersion={revision}");
+    let stalled: Vec<Watch> = (0..STALLED).map(|_| siege.client.watch(&path).unwrap()).collect();
+    let attentive = siege.client.watch(&path).unwrap();
+    let reader = thread::spawn(move || follow(attentive));
+    let before = resident(&siege.plane);
+    let writers: Vec<_> = (0..WRITERS)
+        .map(|writer| {
+            let client = siege.plane.client();
+            thread::spawn(move || write(client, writer))
+        })
+        .collect();
+    writers.into_iter().for_each(|it| it.join().unwrap());
+    assert_eq!(reader.join().unwrap(), UPDATES, "others are told everything");
+    let after = resident(&siege.plane);
+    assert!(after < before + super::GROWTH_MAX, "from {before} to {after} KiB");
+    for watch in stalled {
+        assert_expired(watch);
+    }
+    siege.survived();
+}
+
+fn object(writer: usize, step: usize) -> Value {
+    json!({
+        "metadata": {"name": format!("w{writer}")},
+        "data": {"step": step.to_string(), "filling": "x".repeat(2000)},
+    })
+}
+
+fn write(mut client: Client, writer: usize) {
+    let path = format!("{COLLECTION}/w{writer}");
+    for step in 1..=UPDATES / WRITERS {
+        let (code, answer) = client.send("PUT", &path, Some(&object(writer, step))).unwrap();
+        assert_eq!(code, 200, "{answer}");
+    }
+}
+
+/// Reads all events of the writers, and counts them.
+fn follow(mut watch: Watch) -> usize {
+    for count in 1..=UPDATES {
+        let event = watch.next().unwrap();
+        assert_eq!(event.unwrap()["type"], "MODIFIED", "event {count}");
+    }
+    UPDATES
+}
+
+/// Reads what was under way, and then that the rest is gone.
+fn assert_expired(mut watch: Watch) {
+    let mut last = Value::Null;
+    while let Some(event) = watch.next().unwrap() {
+        last = event;
+    }
+    assert_eq!(last["type"], "ERROR", "{last}");
+    let status = &last["object"];
+    assert_eq!((&status["code"], &status["reason"]), (&json!(410), &json!("Expired")));
+    let message = status["message"].as_str().unwrap();
+    assert!(message.starts_with("too old resource version: "), "{message}");
+}

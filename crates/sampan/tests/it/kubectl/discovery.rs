@@ -1,0 +1,82 @@
+//! What there is to talk about: api-resources, api-versions, cluster-info, version.
+
+use crate::kubectl::manifests::VPC_DEFINITION;
+use crate::kubectl::{assert_lines, each};
+
+#[test]
+fn api_resources_lists_built_in_and_custom_kinds() {
+    each(|kubectl| {
+        kubectl.does_with("create -f -", VPC_DEFINITION);
+        assert_lines(
+            &kubectl.does("api-resources"),
+            &[
+                "NAME SHORTNAMES APIVERSION NAMESPACED KIND",
+                "configmaps cm v1 true ConfigMap",
+                "nodes no v1 false Node",
+                "customresourcedefinitions crd,crds apiextensions.k8s.io/v1 false CustomResourceDefinition",
+                "leases coordination.k8s.io/v1 true Lease",
+                "vpcs vp sampan.example.com/v1 true Vpc",
+            ],
+        );
+    });
+}
+
+#[test]
+fn api_resources_can_be_narrowed() {
+    each(|kubectl| {
+        kubectl.does_with("create -f -", VPC_DEFINITION);
+        let custom = kubectl.does("api-resources --api-group=sampan.example.com -o name");
+        assert_eq!(custom, "vpcs.sampan.example.com\n");
+        let wide = kubectl.does("api-resources --api-group=sampan.example.com -o wide");
+        for verb in
+            ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
+        {
+            assert!(wide.contains(verb), "{verb} is not in {wide}");
+        }
+        let cluster = kubectl.does("api-resources --namespaced=false -o name");
+        assert!(cluster.lines().any(|it| it == "nodes"), "{cluster}");
+        assert!(!cluster.lines().any(|it| it == "pods"), "{cluster}");
+    });
+}
+
+#[test]
+fn a_definition_brings_its_version_and_takes_it_away() {
+    each(|kubectl| {
+        let versions = || kubectl.does("api-versions");
+        assert!(versions().lines().any(|it| it == "v1"));
+        assert!(!versions().contains("sampan.example.com"));
+        kubectl.does_with("create -f -", VPC_DEFINITION);
+        assert!(versions().lines().any(|it| it == "sampan.example.com/v1"));
+        kubectl.does("delete crd vpcs.sampan.example.com");
+        assert!(!versions().contains("sampan.example.com"));
+    });
+}
+
+#[test]
+fn cluster_info_names_the_planes_address() {
+    each(|kubectl| {
+        let told = kubectl.does("cluster-info");
+        assert!(told.contains("Kubernetes control plane"), "{told}");
+        assert!(told.contains(&kubectl.plane.url), "{told}");
+    });
+}
+
+#[test]
+fn version_tells_the_level_of_the_api() {
+    each(|kubectl| {
+        let told: serde_json::Value =
+            serde_json::from_str(&kubectl.does("version -o json")).unwrap();
+        let server = &told["serverVersion"];
+        assert_eq!((&server["major"], &server["minor"]), (&"1".into(), &"35".into()), "{told}");
+        assert!(server["gitVersion"].as_str().unwrap().starts_with("v1.35.0"), "{told}");
+        assert_eq!(server["platform"], told["clientVersion"]["platform"], "{told}");
+    });
+}
+
+#[test]
+fn health_is_told_without_a_resource() {
+    each(|kubectl| {
+        assert_eq!(kubectl.does("get --raw /healthz"), "ok");
+        assert!(kubectl.does("get --raw /readyz?verbose").ends_with("readyz check passed\n"));
+    });
+}
