@@ -23,7 +23,7 @@ pub(crate) async fn get(cx: &Cx) -> Result<Response<Body>, Status> {
 /// whatever is there, and as long as the store is in this process, that is what is new.
 pub(super) async fn wait_for_revision(cx: &Cx) -> Result<(), Status> {
     match cx.query.text("resourceVersion") {
-        "" => cx
+        "" | "0" => cx
             .plane
             .cache
             .catch_up()

@@ -3,10 +3,6 @@
 use crate::kubectl::manifests::{CONFIG_MAP, POD, VPC, VPC_DEFINITION, VPC_WITH_A_COLOR};
 use crate::kubectl::{each, each_before, each_since, table};
 
-/// Since then `create configmap` and its like, which build the object themselves, send protobuf,
-/// which is not accepted yet.
-const SENDS_PROTOBUF: u32 = 32;
-
 #[test]
 fn objects_are_made_from_manifests_and_images() {
     each(|kubectl| {
@@ -22,9 +18,10 @@ fn objects_are_made_from_manifests_and_images() {
     });
 }
 
+/// Newer kubectls build these as protobuf, older ones as JSON.
 #[test]
 fn objects_are_made_from_arguments() {
-    each_before(SENDS_PROTOBUF, |kubectl| {
+    each(|kubectl| {
         for (line, printed) in [
             ("create configmap settings --from-literal=color=red", "configmap/settings created\n"),
             ("create secret generic login --from-literal=name=me", "secret/login created\n"),
@@ -44,16 +41,6 @@ fn objects_are_made_from_arguments() {
     });
 }
 
-/// When this fails, because protobuf is accepted: `SENDS_PROTOBUF` has had its day.
-#[test]
-fn an_object_that_comes_in_protobuf_is_refused_with_what_would_do() {
-    each_since(SENDS_PROTOBUF, |kubectl| {
-        let complaint = kubectl.fails("create configmap settings --from-literal=color=red");
-        let formats = "accepted media types include: application/json, application/yaml";
-        assert!(complaint.contains(formats), "{complaint}");
-    });
-}
-
 #[test]
 fn a_trial_run_stores_nothing() {
     each(|kubectl| {
@@ -62,6 +49,8 @@ fn a_trial_run_stores_nothing() {
         assert_eq!(server, "vpc.sampan.example.com/one created (server dry run)\n");
         let server = kubectl.does_with("create --dry-run=server -o yaml -f -", VPC);
         assert!(server.contains("uid:") && server.contains("replicas: 1"), "{server}");
+        let server = kubectl.does("create configmap a --from-literal=k=v --dry-run=server -o yaml");
+        assert!(server.contains("k: v") && server.contains("uid:"), "{server}");
         let client = kubectl.does_with("create --dry-run=client -f -", VPC);
         assert_eq!(client, "vpc.sampan.example.com/one created (dry run)\n");
         let client = kubectl.does("create configmap a --from-literal=k=v --dry-run=client -o yaml");
