@@ -9,7 +9,8 @@ use std::{fs, path::Path};
 const MAY_USE: &[(&str, &[&str])] = &[
     ("keel", &[]),
     ("machinery", &[]),
-    ("schema", &["machinery"]),
+    ("cel", &[]),
+    ("schema", &["machinery", "cel"]),
     ("store", &["keel"]),
     ("kinds", &["machinery", "schema"]),
     ("apiserver", &["keel", "machinery", "schema", "store", "kinds"]),

@@ -31,6 +31,11 @@ pub(crate) fn mutate(cx: &Cx, object: &mut Object, operation: Operation) -> Resu
     Ok(())
 }
 
+/// Whether something may be made in the namespace of the request.
+pub(crate) fn judge_namespace(cx: &Cx, object: &Object) -> Result<(), Status> {
+    namespace_lifecycle::create(cx, object)
+}
+
 /// Whether an object may be deleted.
 pub(crate) fn judge_delete(cx: &Cx) -> Result<(), Status> {
     namespace_lifecycle::delete(cx)

@@ -1,11 +1,14 @@
 //! Who is asking: a client certificate, a bearer token, or nobody.
 
+pub mod service_account;
 pub mod token;
 pub mod x509;
 
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use machinery::Status;
+use service_account::{ISSUER, TokenSigner};
+use std::collections::BTreeMap;
 use token::TokenFile;
 
 /// Whoever is in this group may do everything.
@@ -20,6 +23,8 @@ pub struct User {
     pub uid: String,
     /// For rules.
     pub groups: Vec<String>,
+    /// What else is known of them, by name.
+    pub extra: BTreeMap<String, Vec<String>>,
 }
 
 impl User {
@@ -29,13 +34,14 @@ impl User {
             name: "system:anonymous".to_owned(),
             uid: String::new(),
             groups: vec!["system:unauthenticated".to_owned()],
+            extra: BTreeMap::new(),
         }
     }
 
     /// A user who has shown who they are.
     pub fn authenticated(name: &str, uid: &str, mut groups: Vec<String>) -> Self {
         groups.push("system:authenticated".to_owned());
-        Self { name: name.to_owned(), uid: uid.to_owned(), groups }
+        Self { name: name.to_owned(), uid: uid.to_owned(), groups, extra: BTreeMap::new() }
     }
 
     /// Whether the user is in `group`.
@@ -45,18 +51,29 @@ impl User {
 }
 
 /// The ways in which users are known.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Authenticator {
     /// Static tokens.
     pub tokens: TokenFile,
+    /// Tokens of service accounts.
+    pub signer: TokenSigner,
 }
+
+/// The uid of a service account, by its namespace and name, if there is one.
+pub type AccountUid<'a> = &'a dyn Fn(&str, &str) -> Option<String>;
 
 impl Authenticator {
     /// Finds out who sent a request over a connection whose certificate named `peer`.
     ///
     /// A token that nobody knows is an error even where anonymous requests are allowed: its sender
     /// believes to be somebody.
-    pub fn authenticate(&self, peer: Option<&User>, headers: &HeaderMap) -> Result<User, Status> {
+    pub fn authenticate(
+        &self,
+        peer: Option<&User>,
+        headers: &HeaderMap,
+        now: i64,
+        account: AccountUid<'_>,
+    ) -> Result<User, Status> {
         if let Some(user) = peer {
             return Ok(user.clone());
         }
@@ -67,9 +84,25 @@ impl Authenticator {
             .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("Bearer"))
             .map(|(_, token)| token.trim())
             .filter(|it| !it.is_empty());
-        match bearer {
-            None => Ok(User::anonymous()),
-            Some(token) => self.tokens.user(token).cloned().ok_or_else(Status::unauthorized),
+        let Some(token) = bearer else { return Ok(User::anonymous()) };
+        match self.whose(token, now, account) {
+            Some((user, audiences)) if audiences.iter().any(|it| it == ISSUER) => Ok(user),
+            _ => Err(Status::unauthorized()),
         }
+    }
+
+    /// Whose token it is, and for whom it is meant.
+    pub fn whose(
+        &self,
+        token: &str,
+        now: i64,
+        account: AccountUid<'_>,
+    ) -> Option<(User, Vec<String>)> {
+        if let Some(user) = self.tokens.user(token) {
+            return Some((user.clone(), vec![ISSUER.to_owned()]));
+        }
+        let claims = self.signer.verify(token, now)?;
+        let uid = account(&claims.namespace, &claims.name)?;
+        (uid == claims.uid).then(|| (claims.user(), claims.audiences))
     }
 }

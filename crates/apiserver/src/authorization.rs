@@ -3,11 +3,14 @@
 
 use crate::authentication::{MASTERS, User};
 use crate::request::{RequestInfo, Target, Verb};
-use machinery::{GroupResource, Status, field_path::quote};
+use machinery::{GroupResource, Status, Value, field_path::quote, json};
 
 /// Refuses what the user may not do.
 pub fn authorize(user: &User, info: &RequestInfo) -> Result<(), Status> {
-    if user.is_in(MASTERS) || (info.verb.reads() && is_public(user, info)) {
+    if user.is_in(MASTERS)
+        || (info.verb.reads() && is_public(user, info))
+        || (info.verb == Verb::Create && is_about_oneself(user, info))
+    {
         return Ok(());
     }
     match info.target.as_ref().filter(|it| !it.resource.is_empty()) {
@@ -27,6 +30,47 @@ fn is_public(user: &User, info: &RequestInfo) -> bool {
         }
         _ => false,
     }
+}
+
+/// Whoever has said who they are may ask what that means.
+fn is_about_oneself(user: &User, info: &RequestInfo) -> bool {
+    let Some(target) = &info.target else { return false };
+    user.is_in("system:authenticated")
+        && SELF.iter().any(|(group, resources)| {
+            target.group == *group && resources.contains(&target.resource.as_str())
+        })
+}
+
+/// What everybody may ask about themselves.
+const SELF: [(&str, &[&str]); 2] = [
+    ("authentication.k8s.io", &["selfsubjectreviews"]),
+    ("authorization.k8s.io", &["selfsubjectaccessreviews", "selfsubjectrulesreviews"]),
+];
+
+/// What everybody may look at.
+const HEALTH: [&str; 5] = ["/healthz", "/livez", "/readyz", "/version", "/version/"];
+
+/// And those who have said who they are.
+const DISCOVERY: [&str; 6] = ["/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*"];
+
+/// What a user may do, as the status of a `SelfSubjectRulesReview`.
+pub fn rules(user: &User) -> Value {
+    let mut resources = Vec::new();
+    let mut paths = Vec::new();
+    if user.is_in(MASTERS) {
+        resources.push(json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}));
+        paths.push(json!({"verbs": ["*"], "nonResourceURLs": ["*"]}));
+    }
+    if user.is_in("system:authenticated") {
+        resources.extend(SELF.iter().map(
+            |(group, names)| json!({"verbs": ["create"], "apiGroups": [group], "resources": names}),
+        ));
+        let mut all: Vec<&str> = DISCOVERY.iter().chain(&HEALTH).copied().collect();
+        all.sort_unstable();
+        paths.push(json!({"verbs": ["get"], "nonResourceURLs": all}));
+    }
+    paths.push(json!({"verbs": ["get"], "nonResourceURLs": HEALTH}));
+    json!({"resourceRules": resources, "nonResourceRules": paths, "incomplete": false})
 }
 
 fn forbidden_resource(user: &User, verb: Verb, target: &Target) -> Status {

@@ -1,14 +1,13 @@
-//! What every plane has from the beginning: its namespaces, and the service by which pods reach it.
+//! What every plane has from the beginning: its namespaces, the service by which pods reach it, and
+//! the highest priorities.
 
 use crate::admission::IMMORTAL;
-use crate::authentication::{MASTERS, User};
-use crate::door::Door;
+use crate::own_client::OwnClient;
 use crate::plane::Plane;
-use http::{Method, Request};
-use http_body_util::{BodyExt, Full};
-use machinery::{Object, Value, codec, json};
+use futures_util::future::try_join_all;
+use kinds::scheduling::priority_class::system_classes;
+use machinery::{Value, json};
 use std::sync::Arc;
-use tower_service::Service;
 
 /// Why a plane is not ready.
 #[derive(Debug, thiserror::Error)]
@@ -20,51 +19,43 @@ pub struct Error {
 
 /// Creates what is missing, as a client of the plane.
 pub(crate) async fn bootstrap(plane: &Arc<Plane>) -> Result<(), Error> {
-    let user = User::authenticated("system:apiserver", "", vec![MASTERS.to_owned()]);
-    let door = Door::new(Arc::clone(plane), user);
+    let client = OwnClient::new(plane);
     for name in IMMORTAL.iter().chain(&["kube-node-lease"]) {
-        ensure(&door, "/api/v1/namespaces", name, json!({})).await?;
+        ensure(&client, "/api/v1/namespaces", name, json!({})).await?;
     }
     let service = json!({
         "metadata": {"labels": {"component": "apiserver", "provider": "kubernetes"}},
         "spec": {"clusterIP": plane.allocations.first_address(), "type": "ClusterIP",
             "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": 6443}]},
     });
-    ensure(&door, "/api/v1/namespaces/default/services", "kubernetes", service).await
+    let service = ensure(&client, "/api/v1/namespaces/default/services", "kubernetes", service);
+    let classes =
+        system_classes().into_iter().map(|class| {
+            let name = class["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+            let client = &client;
+            async move {
+                ensure(client, "/apis/scheduling.k8s.io/v1/priorityclasses", &name, class).await
+            }
+        });
+    // Side by side: a store on a disk takes as long for all of them as for one.
+    tokio::try_join!(service, try_join_all(classes)).map(|_| ())
 }
 
 /// Creates an object unless it is there.
-async fn ensure(door: &Door, path: &str, name: &str, mut object: Value) -> Result<(), Error> {
-    let (code, _) = send(door, Method::GET, &format!("{path}/{name}"), String::new()).await;
-    if code == 200 {
+async fn ensure(
+    client: &OwnClient,
+    path: &str,
+    name: &str,
+    mut object: Value,
+) -> Result<(), Error> {
+    if client.get(&format!("{path}/{name}")).await.code == 200 {
         return Ok(());
     }
     object["metadata"]["name"] = name.into();
-    let (code, message) = send(door, Method::POST, path, object.to_string()).await;
+    let answer = client.create(path, &object).await;
     // Another server on the same store may have been faster.
-    if matches!(code, 201 | 409) {
+    if matches!(answer.code, 201 | 409) {
         return Ok(());
     }
-    Err(Error { path: path.to_owned(), message })
-}
-
-/// The code of the answer, and its message if it has one.
-async fn send(door: &Door, method: Method, path: &str, body: String) -> (u16, String) {
-    let request = Request::builder()
-        .method(method)
-        .uri(path)
-        .header("content-type", "application/json")
-        .body(Full::from(body))
-        .expect("the request is ours");
-    let response = match door.clone().call(request).await {
-        Ok(response) => response,
-        Err(never) => match never {},
-    };
-    let code = response.status().as_u16();
-    let body = match response.into_body().collect().await {
-        Ok(body) => body.to_bytes(),
-        Err(never) => match never {},
-    };
-    let answer = codec::json::decode(&body).ok().and_then(|it| Object::from_value(it.value));
-    (code, answer.map_or_else(String::new, |it| it.str_at(&["message"]).to_owned()))
+    Err(Error { path: path.to_owned(), message: answer.message().to_owned() })
 }

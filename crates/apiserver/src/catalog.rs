@@ -72,6 +72,32 @@ impl Served {
     }
 }
 
+/// The built-in groups in the order in which discovery lists them, which is that of their priority.
+/// A client that looks for a kind by its name alone finds the one in the first of them.
+const PRIORITY: &[&str] = &[
+    "",
+    "apiregistration.k8s.io",
+    "apps",
+    "events.k8s.io",
+    "authentication.k8s.io",
+    "authorization.k8s.io",
+    "autoscaling",
+    "batch",
+    "certificates.k8s.io",
+    "networking.k8s.io",
+    "policy",
+    "rbac.authorization.k8s.io",
+    "storage.k8s.io",
+    "admissionregistration.k8s.io",
+    "apiextensions.k8s.io",
+    "scheduling.k8s.io",
+    "coordination.k8s.io",
+    "node.k8s.io",
+    "discovery.k8s.io",
+    "resource.k8s.io",
+    "flowcontrol.apiserver.k8s.io",
+];
+
 /// A group and its versions, the preferred one first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Group {
@@ -106,7 +132,7 @@ pub(crate) struct Documents {
 }
 
 impl Catalog {
-    /// Built-in groups come first in the order given, custom ones after them by name.
+    /// Built-in groups come first in the order of their priority, custom ones after them by name.
     pub(crate) fn new(served: Vec<Arc<Served>>) -> Self {
         let mut catalog = Self::default();
         for (position, it) in served.iter().enumerate() {
@@ -126,10 +152,12 @@ impl Catalog {
         for group in &mut catalog.groups {
             group.versions.sort_by(|a, b| version_priority(a, b));
         }
-        // A stable sort: built-in groups keep their order.
-        catalog.groups.sort_by(|a, b| match (a.custom, b.custom) {
-            (true, true) => a.name.cmp(&b.name),
-            (a, b) => a.cmp(&b),
+        catalog.groups.sort_by(|a, b| {
+            let rank = |group: &Group| {
+                let priority = PRIORITY.iter().position(|it| *it == group.name);
+                (group.custom, priority.unwrap_or(PRIORITY.len()))
+            };
+            rank(a).cmp(&rank(b)).then_with(|| a.name.cmp(&b.name))
         });
         catalog.served = served;
         catalog

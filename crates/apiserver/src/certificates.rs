@@ -86,8 +86,10 @@ impl Authority {
             let made = Self::new(now)?;
             fs::create_dir_all(directory)
                 .map_err(|source| Error::File { path: directory.to_owned(), source })?;
-            write_private(&key_path, &made.issuer.key().serialize_pem())?;
-            write_private(&certificate_path, &made.certificate)?;
+            let written = write_private(&key_path, made.issuer.key().serialize_pem().as_bytes());
+            written.map_err(|source| Error::File { path: key_path, source })?;
+            let written = write_private(&certificate_path, made.certificate.as_bytes());
+            written.map_err(|source| Error::File { path: certificate_path, source })?;
             return Ok(made);
         }
         let certificate = read(&certificate_path)?;
@@ -170,16 +172,14 @@ fn read(path: &Path) -> Result<String, Error> {
 }
 
 /// Writes a file that only its owner can read.
-fn write_private(path: &Path, text: &str) -> Result<(), Error> {
+pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut options = fs::OpenOptions::new();
     options.write(true).create(true).truncate(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let written = options.open(path).and_then(|mut file| {
-        file.write_all(text.as_bytes())?;
-        file.sync_all()
-    });
-    written.map_err(|source| Error::File { path: path.to_owned(), source })
+    let mut file = options.open(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
 }
 
 #[cfg(test)]

@@ -31,7 +31,7 @@ impl Default for Timeouts {
         Self {
             handshake: Duration::from_secs(10),
             head: Duration::from_secs(30),
-            request: Duration::from_secs(60),
+            request: Duration::from_mins(1),
         }
     }
 }

@@ -10,12 +10,14 @@
 //! ```
 
 mod cleanup;
-mod client;
 mod registrar;
 
 use crate::plane::Plane;
 use registrar::Registrar;
 use std::sync::Arc;
+
+/// Where definitions are.
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 /// Brings the definitions that are stored into the catalog, and follows them from then on.
 pub(crate) fn start(plane: &Arc<Plane>) {

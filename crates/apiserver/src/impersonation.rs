@@ -1,12 +1,13 @@
 //! Acting as somebody else: the `Impersonate-*` headers, for those who may do everything.
 
-use crate::authentication::{MASTERS, User};
+use crate::authentication::{MASTERS, User, service_account};
 use http::HeaderMap;
 use machinery::{GroupResource, Status, field_path::quote};
 
 const USER: &str = "impersonate-user";
 const GROUP: &str = "impersonate-group";
 const UID: &str = "impersonate-uid";
+const EXTRA: &str = "impersonate-extra-";
 
 /// Who the request is to be judged as.
 pub fn impersonate(user: User, headers: &HeaderMap) -> Result<User, Status> {
@@ -32,5 +33,15 @@ pub fn impersonate(user: User, headers: &HeaderMap) -> Result<User, Status> {
         return Ok(User::anonymous());
     }
     let uid = all(UID).next().unwrap_or_default();
-    Ok(User::authenticated(&name, &uid, all(GROUP).collect()))
+    let mut user = match (service_account::parse_user(&name), headers.contains_key(GROUP)) {
+        (Some((namespace, account)), false) => service_account::account(namespace, account, &uid),
+        _ => User::authenticated(&name, &uid, all(GROUP).collect()),
+    };
+    for (header, value) in headers {
+        let Some(key) = header.as_str().strip_prefix(EXTRA) else { continue };
+        let key = percent_encoding::percent_decode_str(key).decode_utf8_lossy().into_owned();
+        let values = user.extra.entry(key).or_default();
+        values.extend(value.to_str().ok().map(ToOwned::to_owned));
+    }
+    Ok(user)
 }

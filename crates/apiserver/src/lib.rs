@@ -34,6 +34,7 @@ mod watch_cache;
 mod crd;
 mod errors;
 mod metrics;
+mod own_client;
 pub mod bootstrap;
 
 pub use config::{Config, StoreConfig, Timeouts};

@@ -5,7 +5,8 @@ use crate::body::Body;
 use crate::catalog::Served;
 use crate::context::{Cx, Parts};
 use crate::endpoints::{
-    create, delete, delete_collection, get, list, patch, scale, subresource, update, watch,
+    create, delete, delete_collection, eviction, get, list, patch, question, scale, subresource,
+    token, update, watch,
 };
 use crate::negotiation::{Offer, negotiate};
 use crate::plane::Plane;
@@ -92,7 +93,6 @@ fn is_namespace(target: &Target) -> bool {
 }
 
 async fn dispatch(cx: Cx, body: &[u8]) -> Result<Response<Body>, Status> {
-    refuse_odd_name(&cx.target.name)?;
     if cx.verb == Verb::Watch {
         audit::record(&cx, 200);
         return watch::watch(cx).await;
@@ -107,6 +107,13 @@ async fn dispatch(cx: Cx, body: &[u8]) -> Result<Response<Body>, Status> {
 }
 
 async fn object_or_collection(cx: &Cx, body: &[u8]) -> Result<Response<Body>, Status> {
+    refuse_odd_name(&cx.target.name)?;
+    if let Some(question) = cx.resource().behavior.question {
+        return match cx.verb {
+            Verb::Create => question::ask(cx, body, question),
+            _ => Err(Status::method_not_allowed()),
+        };
+    }
     let named = !cx.target.name.is_empty();
     let everywhere = cx.resource().namespaced && cx.target.namespace.is_empty();
     match cx.verb {
@@ -163,6 +170,7 @@ async fn below(cx: &Cx, body: &[u8], name: &str) -> Result<Response<Body>, Statu
             (false, _) => Err(Status::no_such_resource()),
         };
     };
+    refuse_odd_name(&cx.target.name)?;
     match (below, cx.verb) {
         (Below::Status, Verb::Get) => get::get(cx).await,
         (Below::Status, Verb::Update) => update::update(cx, body, Part::Status).await,
@@ -179,7 +187,8 @@ async fn below(cx: &Cx, body: &[u8], name: &str) -> Result<Response<Body>, Statu
                 patch::patch(cx, body, Part::Own(*prepare, *validate)).await
             }
             (Action::Post(change), Verb::Create) => subresource::post(cx, body, it, *change).await,
-            (Action::Evict, Verb::Create) => subresource::evict(cx, body, it).await,
+            (Action::Evict, Verb::Create) => eviction::evict(cx, body, it).await,
+            (Action::Token, Verb::Create) => token::create(cx, body, it).await,
             _ => Err(Status::method_not_allowed()),
         },
         _ => Err(Status::method_not_allowed()),

@@ -1,7 +1,7 @@
 //! [`Plane`]: what all requests of one server share.
 
 use crate::admission::Allocations;
-use crate::authentication::Authenticator;
+use crate::authentication::{Authenticator, User};
 use crate::catalog::Catalog;
 use crate::certificates::Authority;
 use crate::config::Timeouts;
@@ -9,7 +9,9 @@ use crate::flow_control::FlowControl;
 use crate::metrics::Metrics;
 use crate::watch_cache::WatchCache;
 use arc_swap::ArcSwap;
+use http::HeaderMap;
 use keel::{Clock, Entropy, Tasks};
+use machinery::Status;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use store::Store;
@@ -46,6 +48,30 @@ pub(crate) struct Plane {
 }
 
 impl Plane {
+    /// Who sent a request over a connection whose certificate named `peer`.
+    pub(crate) fn authenticate(
+        &self,
+        peer: Option<&User>,
+        headers: &HeaderMap,
+    ) -> Result<User, Status> {
+        let now = self.clock.now().seconds();
+        let account = |namespace: &str, name: &str| self.account_uid(namespace, name);
+        self.authenticator.authenticate(peer, headers, now, &account)
+    }
+
+    /// Whose token it is, and for whom it is meant.
+    pub(crate) fn whose_token(&self, token: &str) -> Option<(User, Vec<String>)> {
+        let now = self.clock.now().seconds();
+        self.authenticator.whose(token, now, &|namespace, name| self.account_uid(namespace, name))
+    }
+
+    fn account_uid(&self, namespace: &str, name: &str) -> Option<String> {
+        let catalog = self.catalog.load();
+        let accounts = catalog.resource("", "serviceaccounts")?;
+        let entry = accounts.cache.get(&accounts.key(namespace, name))?;
+        Some(entry.object_as_stored().uid().to_owned())
+    }
+
     /// The time as `metadata.creationTimestamp` has it.
     pub(crate) fn now(&self) -> String {
         machinery::timestamp::format_seconds(self.clock.now().seconds())

@@ -112,3 +112,6 @@ pub(crate) fn status(status: &Status) -> Vec<u8> {
 fn write(out: &mut Vec<u8>, into: impl FnOnce(&mut Vec<u8>) -> Result<(), serde_json::Error>) {
     into(out).expect("stored bytes were written as JSON");
 }
+
+#[cfg(test)]
+mod tests;

@@ -41,6 +41,21 @@ impl Verb {
         }
     }
 
+    /// The verb that is spelled so; [`Verb::Other`] if there is none.
+    pub fn parse(text: &str) -> Self {
+        let all = [
+            Self::Get,
+            Self::List,
+            Self::Watch,
+            Self::Create,
+            Self::Update,
+            Self::Patch,
+            Self::Delete,
+            Self::DeleteCollection,
+        ];
+        all.into_iter().find(|it| it.as_str() == text).unwrap_or(Self::Other)
+    }
+
     /// Whether it leaves everything as it is.
     pub fn reads(self) -> bool {
         matches!(self, Self::Get | Self::List | Self::Watch)

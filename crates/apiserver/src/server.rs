@@ -1,6 +1,7 @@
 //! [`Server`]: a plane from its start to its end.
 
 use crate::admission::{Allocations, BadCidr};
+use crate::authentication::service_account::{self, TokenSigner};
 use crate::authentication::{Authenticator, MASTERS, User};
 use crate::catalog::{Catalog, Served};
 use crate::certificates::{self, Authority, Certified};
@@ -50,6 +51,9 @@ pub enum Error {
     /// See there.
     #[error("cannot set up certificates")]
     Certificates(#[from] certificates::Error),
+    /// See there.
+    #[error("cannot set up service account tokens")]
+    Tokens(#[from] service_account::Error),
     /// Choose another address or port, or stop who has it.
     #[error("cannot listen on {address}")]
     Bind {
@@ -80,7 +84,7 @@ impl Server {
         };
         let store_tasks = Tasks::new();
         let now = config.clock.now();
-        let (store, authority) = open(&config, &store_tasks)?;
+        let (store, authority, signer) = open(&config, &store_tasks)?;
         let tasks = Tasks::new();
         let builtin = kinds::table::builtin();
         let prefixes: Vec<String> = builtin.iter().map(|it| it.prefix.clone()).collect();
@@ -98,7 +102,7 @@ impl Server {
             store,
             cache,
             catalog: ArcSwap::from_pointee(Catalog::new(served)),
-            authenticator: Authenticator { tokens: config.tokens },
+            authenticator: Authenticator { tokens: config.tokens, signer },
             authority,
             flow: FlowControl::new(config.max_reads, config.max_writes),
             timeouts: config.timeouts,
@@ -167,16 +171,19 @@ async fn bind(address: SocketAddr) -> Result<TcpListener, Error> {
     TcpListener::bind(address).await.map_err(|source| Error::Bind { address, source })
 }
 
-fn open(config: &Config, tasks: &Tasks) -> Result<(Arc<dyn Store>, Authority), Error> {
+type Opened = (Arc<dyn Store>, Authority, TokenSigner);
+
+fn open(config: &Config, tasks: &Tasks) -> Result<Opened, Error> {
     let clock: &Clock = &config.clock;
     match &config.store {
         StoreConfig::Memory => {
             let store = Memory::open(Options::default(), clock, tasks);
-            Ok((store, Authority::new(clock.now())?))
+            Ok((store, Authority::new(clock.now())?, TokenSigner::new()?))
         }
         StoreConfig::Embedded(directory) => {
             let store = Embedded::open(&directory.join("store"), Options::default(), clock, tasks)?;
-            Ok((store, Authority::open(&directory.join("pki"), clock.now())?))
+            let keys = directory.join("pki");
+            Ok((store, Authority::open(&keys, clock.now())?, TokenSigner::open(&keys)?))
         }
     }
 }

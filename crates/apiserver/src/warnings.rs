@@ -35,10 +35,10 @@ impl Warnings {
 
     /// What there is to tell.
     pub(crate) fn into_texts(self) -> Vec<String> {
-        match self.cutting {
-            true => self.texts.iter().map(|it| it.chars().take(CUT_TO).collect()).collect(),
-            false => self.texts,
+        if !self.cutting {
+            return self.texts;
         }
+        self.texts.iter().map(|it| it.chars().take(CUT_TO).collect()).collect()
     }
 
     fn length_of(&self, text: &str) -> usize {

@@ -42,7 +42,10 @@ pub(crate) const PLAIN: &[Column] = &[
     NAME,
     Column {
         kind: "date",
-        ..column("Created At", "The time at which the server created the object, which never changes.")
+        ..column(
+            "Created At",
+            "The time at which the server created the object, which never changes.",
+        )
     },
 ];
 

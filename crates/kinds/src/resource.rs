@@ -4,7 +4,7 @@
 //! where it has a mind of its own. The server's verbs are written once, against this type; a
 //! custom resource definition is turned into the same type at run time.
 
-use crate::types::Type;
+use crate::types::{self, Type};
 use machinery::{Faults, GroupKind, GroupResource, GroupVersion, Object, Value};
 use schema::Structural;
 use std::sync::Arc;
@@ -198,6 +198,25 @@ pub struct Behavior {
     pub dependents: Dependents,
     /// What there is below an object besides `/status` and `/scale`.
     pub subresources: &'static [Subresource],
+    /// For kinds that are not stored: what their creation asks.
+    pub question: Option<Question>,
+}
+
+/// A kind that is asked rather than kept: the answer to its creation is the object with a status.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Question {
+    /// Whose token is this?
+    Token,
+    /// Who am I?
+    SelfSubject,
+    /// May they?
+    Access,
+    /// May they, in this namespace?
+    LocalAccess,
+    /// May I?
+    SelfAccess,
+    /// What may I?
+    SelfRules,
 }
 
 /// What becomes of an object's dependents when it is deleted without a propagation policy.
@@ -239,6 +258,8 @@ pub enum Action {
     Post(fn(&mut Object, &Object, &str) -> Result<(), machinery::Status>),
     /// It is posted, and deletes the object with the `deleteOptions` in it.
     Evict,
+    /// It is posted, and the answer has a token for the object, which is a service account.
+    Token,
 }
 
 impl Action {
@@ -246,7 +267,7 @@ impl Action {
     pub fn verbs(&self) -> &'static [&'static str] {
         match self {
             Self::Replace { .. } => &["get", "patch", "update"],
-            Self::Post(_) | Self::Evict => &["create"],
+            Self::Post(_) | Self::Evict | Self::Token => &["create"],
         }
     }
 }
@@ -283,12 +304,20 @@ impl Behavior {
         update_warnings: None,
         dependents: Dependents::Collected,
         subresources: &[],
+        question: None,
     };
 }
 
-/// Takes away what a creator may not say: how things are.
+/// Takes away what a creator may not say: how things are. What is left is the status that Go
+/// writes when nothing is known.
 pub fn drop_status(object: &mut Object) {
-    object.map_mut().remove("status");
+    let zero = types::of_kind(object.api_version(), object.kind())
+        .and_then(|kind| kind.field("status"))
+        .map(types::normalize::zero);
+    match zero {
+        Some(zero) => object.map_mut().insert("status".to_owned(), zero),
+        None => object.map_mut().remove("status"),
+    };
 }
 
 /// What an update of anything but `/status` leaves alone.

@@ -1,6 +1,8 @@
 //! The small rules of which the validation of every kind is made, in Kubernetes' words.
 
+use crate::core::go_struct;
 use crate::fields::{list, same, text};
+use machinery::field_path::FaultKind;
 use machinery::meta::validate_labels;
 use machinery::{Faults, Path, Value, names};
 
@@ -152,6 +154,31 @@ pub(crate) fn immutable(faults: &mut Faults, path: &Path<'_>, new: &Value, old: 
     if !same(new, old) {
         faults.invalid(path, new.clone(), IMMUTABLE);
     }
+}
+
+/// The same for a value that Kubernetes prints as the Go struct `name`.
+pub(crate) fn immutable_struct(
+    faults: &mut Faults,
+    path: &Path<'_>,
+    name: &str,
+    new: &Value,
+    old: &Value,
+) {
+    if !same(new, old) {
+        invalid_struct(faults, path, name, new, IMMUTABLE);
+    }
+}
+
+/// Is wrong as a whole; the message shows it as the Go struct `name`.
+pub(crate) fn invalid_struct(
+    faults: &mut Faults,
+    path: &Path<'_>,
+    name: &str,
+    value: &Value,
+    message: &str,
+) {
+    let detail = format!("{}: {message}", go_struct::line(name, value));
+    faults.add(FaultKind::Invalid, path, None, &detail);
 }
 
 /// Must be a DNS label.

@@ -1,11 +1,15 @@
 //! Every built-in [`Resource`], as rows.
 
 use crate::resource::{Behavior, Columns, Resource, Selectable, Shape, Version};
-use crate::{apiextensions, apps, batch, coordination, core, types};
+use crate::{
+    admissionregistration, apiextensions, apiregistration, apps, authentication, authorization,
+    autoscaling, batch, certificates, coordination, core, discovery, dynamic_resource, flowcontrol,
+    networking, node, policy, rbac, scheduling, storage, types,
+};
 
-/// All built-in kinds, in the order in which discovery lists them.
+/// All built-in kinds. Discovery has an order of its own.
 pub fn builtin() -> Vec<Resource> {
-    vec![
+    let stored = vec![
         core::config_map::resource(),
         core::event::resource(),
         core::namespace::resource(),
@@ -23,9 +27,49 @@ pub fn builtin() -> Vec<Resource> {
         apps::stateful_set::resource(),
         batch::cron_job::resource(),
         batch::job::resource(),
+        core::endpoints::resource(),
+        core::limit_range::resource(),
+        core::persistent_volume::resource(),
+        core::persistent_volume_claim::resource(),
+        core::resource_quota::resource(),
+        apiregistration::api_service::resource(),
+        autoscaling::horizontal_pod_autoscaler::resource(),
+        certificates::certificate_signing_request::resource(),
+        networking::ingress::resource(),
+        networking::ingress_class::resource(),
+        networking::network_policy::resource(),
+        networking::ip_address::resource(),
+        networking::service_cidr::resource(),
+        policy::pod_disruption_budget::resource(),
+        rbac::role::resource(),
+        rbac::cluster_role::resource(),
+        rbac::role_binding::resource(),
+        rbac::cluster_role_binding::resource(),
+        storage::storage_class::resource(),
+        storage::volume_attributes_class::resource(),
+        storage::volume_attachment::resource(),
+        storage::csi_driver::resource(),
+        storage::csi_node::resource(),
+        storage::csi_storage_capacity::resource(),
+        admissionregistration::mutating_webhook_configuration::resource(),
+        admissionregistration::validating_webhook_configuration::resource(),
+        admissionregistration::validating_admission_policy::resource(),
+        admissionregistration::validating_admission_policy_binding::resource(),
+        admissionregistration::mutating_admission_policy::resource(),
+        admissionregistration::mutating_admission_policy_binding::resource(),
+        scheduling::priority_class::resource(),
+        node::runtime_class::resource(),
+        discovery::endpoint_slice::resource(),
+        dynamic_resource::device_class::resource(),
+        dynamic_resource::resource_claim::resource(),
+        dynamic_resource::resource_claim_template::resource(),
+        dynamic_resource::resource_slice::resource(),
+        flowcontrol::flow_schema::resource(),
+        flowcontrol::priority_level_configuration::resource(),
         apiextensions::definition::resource(),
         coordination::lease::resource(),
-    ]
+    ];
+    [stored, authentication::resources(), authorization::resources()].concat()
 }
 
 /// A kind with one version and the usual names, to be changed where it is unusual.
@@ -103,6 +147,12 @@ mod tests {
         assert_eq!(prefix("services").as_deref(), Some("/registry/services/specs"));
         assert_eq!(prefix("nodes").as_deref(), Some("/registry/minions"));
         assert_eq!(prefix("leases").as_deref(), Some("/registry/leases"));
+        assert_eq!(prefix("endpoints").as_deref(), Some("/registry/services/endpoints"));
+        assert_eq!(prefix("ingresses").as_deref(), Some("/registry/ingress"));
+        assert_eq!(
+            prefix("apiservices").as_deref(),
+            Some("/registry/apiregistration.k8s.io/apiservices")
+        );
     }
 
     #[test]

@@ -211,12 +211,19 @@ pub fn quote(text: &str) -> String {
             '\u{b}' => quoted += "\\v",
             '\u{c}' => quoted += "\\f",
             c if (c as u32) < 0x20 || c as u32 == 0x7f => quoted += &format!("\\x{:02x}", c as u32),
-            c if c.is_control() => quoted += &format!("\\u{:04x}", c as u32),
-            c => quoted.push(c),
+            c if is_printable(c) => quoted.push(c),
+            c if (c as u32) < 0x10000 => quoted += &format!("\\u{:04x}", c as u32),
+            c => quoted += &format!("\\U{:08x}", c as u32),
         }
     }
     quoted.push('"');
     quoted
+}
+
+/// Whether Go would print it as it is. Rust escapes the same characters, but for a combining mark at
+/// the beginning of a text, and so there is one before it.
+fn is_printable(c: char) -> bool {
+    c.is_ascii() || format!("x{c}").escape_debug().count() == 2
 }
 
 /// The faults found so far. Validation adds to it and goes on; it does not stop at the first.
@@ -335,6 +342,13 @@ mod tests {
         assert_eq!(limits.key("cpu").to_string(), "spec.containers[0].limits[cpu]");
         assert_eq!(Path::EMPTY.child("spec").to_string(), "spec");
         assert_eq!(Path::EMPTY.index(2).to_string(), "[2]");
+    }
+
+    #[test]
+    fn what_cannot_be_seen_is_quoted_by_its_code() {
+        assert_eq!(quote("ä\u{301} \u{fffd}😀"), "\"ä\u{301} \u{fffd}😀\"");
+        let unseen = "\u{1}\n\u{7f}\u{a0}\u{202e}\u{feff}\u{e0001}";
+        assert_eq!(quote(unseen), r#""\x01\n\x7f\u00a0\u202e\ufeff\U000e0001""#);
     }
 
     #[test]

@@ -19,7 +19,11 @@ fn main() -> ExitCode {
     let started = tokio::time::Instant::now();
     let args = Args::parse();
     log(args.log.as_deref());
-    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+    let runtime = match tokio::runtime::Builder::new_multi_thread()
+        // Objects may be nested a thousand levels deep, and are walked by recursion.
+        .thread_stack_size(8 << 20)
+        .enable_all()
+        .build() {
         Ok(runtime) => runtime,
         Err(error) => {
             output::fail(&anyhow::Error::from(error).context("cannot start the runtime"));

@@ -1,13 +1,14 @@
 //! The end of a definition: its objects are deleted, and when the last is gone, so is what held the
 //! definition back.
 
-use super::client::Client;
+use super::DEFINITIONS;
 use crate::catalog::Served;
+use crate::own_client::OwnClient;
 use kinds::apiextensions::CLEANUP_FINALIZER;
 use machinery::{Object, json};
 
 /// Deletes what there is; whether nothing is left to be done.
-pub(super) async fn clean_up(client: &Client, served: &Served, definition: &Object) -> bool {
+pub(super) async fn clean_up(client: &OwnClient, served: &Served, definition: &Object) -> bool {
     if !definition.finalizers().any(|it| it == CLEANUP_FINALIZER) {
         return true;
     }
@@ -32,9 +33,10 @@ pub(super) async fn clean_up(client: &Client, served: &Served, definition: &Obje
 }
 
 /// Takes our finalizer away; whether that is done.
-pub(super) async fn release(client: &Client, definition: &Object) -> bool {
+pub(super) async fn release(client: &OwnClient, definition: &Object) -> bool {
     let rest: Vec<&str> = definition.finalizers().filter(|it| *it != CLEANUP_FINALIZER).collect();
     let patch = json!({"metadata": {"finalizers": rest, "uid": definition.uid()}});
-    let code = client.patch(definition.name(), &patch).await;
+    let path = format!("{DEFINITIONS}/{}", definition.name());
+    let code = client.merge(&path, &patch).await.code;
     code < 400 || code == 404
 }

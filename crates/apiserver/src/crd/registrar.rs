@@ -1,7 +1,8 @@
 //! [`Registrar`]: keeps the catalog in step with the definitions.
 
-use super::client::Client;
+use super::DEFINITIONS;
 use crate::catalog::{Catalog, Served};
+use crate::own_client::OwnClient;
 use crate::plane::Plane;
 use crate::watch_cache::Entry;
 use kinds::apiextensions;
@@ -20,7 +21,7 @@ const AGAIN: Duration = Duration::from_millis(200);
 /// See the [module documentation](self).
 pub(super) struct Registrar {
     plane: Arc<Plane>,
-    client: Client,
+    client: OwnClient,
     definitions: Arc<Served>,
     changed: Receiver<Revision>,
     /// What was made of each definition, so that it is not made again as long as nothing that
@@ -46,7 +47,7 @@ impl Registrar {
         let definitions = Arc::clone(definitions);
         drop(catalog);
         let changed = definitions.cache.subscribe();
-        let client = Client::new(&plane);
+        let client = OwnClient::new(&plane);
         Self { plane, client, definitions, changed, made: HashMap::new() }
     }
 
@@ -151,7 +152,8 @@ impl Registrar {
             };
             let mut updated = definition.clone();
             updated.map_mut().insert("status".to_owned(), status);
-            let code = self.client.put_status(definition.name(), &updated.into_value()).await;
+            let path = format!("{DEFINITIONS}/{}/status", definition.name());
+            let code = self.client.update(&path, &updated.into_value()).await.code;
             // A conflict means that it has changed, which wakes us anyway.
             unfinished |= code >= 400 && code != 404;
         }

@@ -1,10 +1,10 @@
-//! Subresources that are posted to: they change or delete their object and answer with a Status.
+//! Subresources that are posted to and change their object: the answer is a Status.
 
 use crate::answer;
 use crate::body::Body;
 use crate::context::Cx;
 use crate::decode;
-use crate::options::{DeleteOptions, WriteOptions};
+use crate::options::WriteOptions;
 use crate::registry::{self, Part, UpdateRequest};
 use http::Response;
 use kinds::resource::Subresource;
@@ -35,20 +35,8 @@ pub(crate) async fn post(
     Ok(answer::success(cx, 201, None))
 }
 
-/// Deletes the object with the options that the body carries.
-pub(crate) async fn evict(
-    cx: &Cx,
-    body: &[u8],
-    subresource: &Subresource,
-) -> Result<Response<Body>, Status> {
-    let body = posted(cx, body, subresource)?;
-    let options = body.get(&["deleteOptions"]).cloned().and_then(Object::from_value);
-    let options = DeleteOptions::parse(&cx.query, options.as_ref())?;
-    registry::delete(cx, cx.namespace(), &cx.target.name, &options).await?;
-    Ok(answer::success(cx, 201, None))
-}
-
-fn posted(cx: &Cx, bytes: &[u8], subresource: &Subresource) -> Result<Object, Status> {
+/// Reads a body that is to be of the subresource's kind.
+pub(super) fn posted(cx: &Cx, bytes: &[u8], subresource: &Subresource) -> Result<Object, Status> {
     let Subresource { group, version, kind, .. } = *subresource;
     let api_version = match version {
         "" => cx.resource().api_version(cx.version()),

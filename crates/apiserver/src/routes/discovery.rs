@@ -138,8 +138,10 @@ fn resource_list(catalog: &Catalog, group: &str, version: &str) -> Vec<Value> {
         let mut row = json!({
             "name": resource.plural, "singularName": resource.singular,
             "namespaced": resource.namespaced, "kind": resource.kind, "verbs": verbs(served),
-            "storageVersionHash": storage_hash(served),
         });
+        if resource.behavior.question.is_none() {
+            row["storageVersionHash"] = storage_hash(served).into();
+        }
         if !resource.short_names.is_empty() {
             row["shortNames"] = json!(resource.short_names);
         }
@@ -166,6 +168,9 @@ fn resource_list(catalog: &Catalog, group: &str, version: &str) -> Vec<Value> {
 pub(super) fn verbs(served: &Served) -> Vec<&'static str> {
     if served.resource.custom {
         return CUSTOM_VERBS.to_vec();
+    }
+    if served.resource.behavior.question.is_some() {
+        return vec!["create"];
     }
     let namespaces = served.resource.group.is_empty() && served.resource.plural == "namespaces";
     VERBS.iter().copied().filter(|it| !(namespaces && *it == "deletecollection")).collect()

@@ -193,7 +193,9 @@ mod tests {
         check(of(&["pods", "pods/*"]), &[]);
         check(
             of(&["pods/*", "pods/log"]),
-            &[r#"r.resources[1]: Invalid value: "pods/log": if 'pods/*' is present, must not specify pods/log"#],
+            &[
+                r#"r.resources[1]: Invalid value: "pods/log": if 'pods/*' is present, must not specify pods/log"#,
+            ],
         );
         check(
             of(&["*", "pods"]),

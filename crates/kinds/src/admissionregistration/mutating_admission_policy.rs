@@ -29,7 +29,10 @@ static BEHAVIOR: Behavior = Behavior {
 const COLUMNS: &[Column] = &[
     NAME,
     integer("Mutations", "The number of changes that this policy makes to what is to be stored."),
-    column("ParamKind", "The kind of the objects that hold the parameters of this policy, if it has any."),
+    column(
+        "ParamKind",
+        "The kind of the objects that hold the parameters of this policy, if it has any.",
+    ),
     AGE,
 ];
 
@@ -65,15 +68,12 @@ fn validate_mutation(faults: &mut Faults, path: &Path<'_>, mutation: &Value) {
             return one_of(faults, &path.child("patchType"), kind, kinds);
         }
     };
-    match part(mutation, wanted) {
-        Some(patch) => {
-            let expression = text(patch, "expression").trim();
-            required(faults, &path.child(wanted).child("expression"), expression);
-        }
-        None => {
-            let message = format!("must be specified when patchType is {kind}");
-            faults.required(&path.child(wanted), &message);
-        }
+    if let Some(patch) = part(mutation, wanted) {
+        let expression = text(patch, "expression").trim();
+        required(faults, &path.child(wanted).child("expression"), expression);
+    } else {
+        let message = format!("must be specified when patchType is {kind}");
+        faults.required(&path.child(wanted), &message);
     }
     if part(mutation, other).is_some() {
         let message = format!("must not be specified when patchType is {kind}");

@@ -31,7 +31,10 @@ static BEHAVIOR: Behavior = Behavior {
 
 const COLUMNS: &[Column] = &[
     NAME,
-    integer("Webhooks", "The number of webhooks in this configuration, each with rules of its own."),
+    integer(
+        "Webhooks",
+        "The number of webhooks in this configuration, each with rules of its own.",
+    ),
     AGE,
 ];
 

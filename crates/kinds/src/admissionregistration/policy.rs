@@ -53,8 +53,26 @@ pub(super) fn validate_policy(new: &Object, old: Option<&Object>, faults: &mut F
 
 fn is_identifier(name: &str) -> bool {
     const RESERVED: &[&str] = &[
-        "true", "false", "null", "in", "as", "break", "const", "continue", "else", "for",
-        "function", "if", "import", "let", "loop", "package", "namespace", "return", "var", "void",
+        "true",
+        "false",
+        "null",
+        "in",
+        "as",
+        "break",
+        "const",
+        "continue",
+        "else",
+        "for",
+        "function",
+        "if",
+        "import",
+        "let",
+        "loop",
+        "package",
+        "namespace",
+        "return",
+        "var",
+        "void",
         "while",
     ];
     let is_word = |c: char| c == '_' || c.is_ascii_alphanumeric();
@@ -88,7 +106,8 @@ fn validate_param_kind(faults: &mut Faults, path: &Path<'_>, kind: &Value) {
     required(faults, &path.child("kind"), name);
     let found = names::dns1035_label(&name.to_lowercase());
     if !name.is_empty() && !found.is_empty() {
-        let message = format!("may have mixed case, but should otherwise match: {}", found.join(","));
+        let message =
+            format!("may have mixed case, but should otherwise match: {}", found.join(","));
         faults.invalid(&path.child("kind"), name, &message);
     }
 }
@@ -164,10 +183,5 @@ pub(super) fn binding_cells(object: &Object, now: &Now) -> Vec<Value> {
             namespace => format!("{namespace}/{name}"),
         },
     };
-    vec![
-        object.name().into(),
-        text(spec, "policyName").into(),
-        parameters.into(),
-        age(object, now),
-    ]
+    vec![object.name().into(), text(spec, "policyName").into(), parameters.into(), age(object, now)]
 }

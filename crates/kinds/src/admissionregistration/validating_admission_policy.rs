@@ -33,8 +33,14 @@ const MAX_EXPRESSION: usize = 5 << 10;
 
 const COLUMNS: &[Column] = &[
     NAME,
-    integer("Validations", "The number of expressions in this policy that something has to satisfy."),
-    column("ParamKind", "The kind of the objects that hold the parameters of this policy, if it has any."),
+    integer(
+        "Validations",
+        "The number of expressions in this policy that something has to satisfy.",
+    ),
+    column(
+        "ParamKind",
+        "The kind of the objects that hold the parameters of this policy, if it has any.",
+    ),
     AGE,
 ];
 

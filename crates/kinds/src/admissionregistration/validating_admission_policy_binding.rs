@@ -29,7 +29,10 @@ static BEHAVIOR: Behavior = Behavior {
 pub(super) const COLUMNS: &[Column] = &[
     NAME,
     column("PolicyName", "The name of the policy that is bound; it need not be there, or not yet."),
-    column("ParamRef", "The object that holds the parameters of the policy: its namespace and its name."),
+    column(
+        "ParamRef",
+        "The object that holds the parameters of the policy: its namespace and its name.",
+    ),
     AGE,
 ];
 

@@ -30,6 +30,9 @@ static BEHAVIOR: Behavior = Behavior {
 
 const COLUMNS: &[Column] = &[
     NAME,
-    integer("Webhooks", "The number of webhooks in this configuration, each with rules of its own."),
+    integer(
+        "Webhooks",
+        "The number of webhooks in this configuration, each with rules of its own.",
+    ),
     AGE,
 ];

@@ -50,9 +50,9 @@ impl Strictness {
             side_effects: hooks
                 .iter()
                 .all(|hook| matches!(text(hook, "sideEffects"), "None" | "NoneOnDryRun")),
-            versions: hooks.iter().all(|hook| {
-                list(hook, "admissionReviewVersions").is_empty() || speaks_ours(hook)
-            }),
+            versions: hooks
+                .iter()
+                .all(|hook| list(hook, "admissionReviewVersions").is_empty() || speaks_ours(hook)),
             unique_names: names.iter().enumerate().all(|(at, name)| !names[..at].contains(name)),
         }
     }
@@ -99,9 +99,10 @@ fn validate_hook(faults: &mut Faults, path: &Path<'_>, hook: &Value, strictness:
         supported_only(faults, &path.child("failurePolicy"), text(hook, "failurePolicy"), policies);
     }
     matching::validate_selection(faults, path, hook);
-    let allowed: &[&str] = match strictness.side_effects {
-        true => &["None", "NoneOnDryRun"],
-        false => &["None", "NoneOnDryRun", "Some", "Unknown"],
+    let allowed: &[&str] = if strictness.side_effects {
+        &["None", "NoneOnDryRun"]
+    } else {
+        &["None", "NoneOnDryRun", "Some", "Unknown"]
     };
     let path_of_effects = path.child("sideEffects");
     match part(hook, "sideEffects").and_then(Value::as_str) {

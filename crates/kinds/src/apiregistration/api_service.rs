@@ -4,7 +4,10 @@
 
 use crate::columns::{AGE, NAME, age, column};
 use crate::fields::{at, default_value, flag, keep, list, map_mut, number, part, text, top};
-use crate::resource::{Behavior, Column, Columns, Now, Resource, Version, keep_all_but_status, keep_status};
+use crate::resource::{
+    Behavior, Column, Columns, Now, Resource, Version, drop_status, keep_all_but_status,
+    keep_status,
+};
 use crate::rules::{complaints, dns_subdomain, range_message, required, supported_only};
 use crate::table;
 use machinery::field_path::quote;
@@ -69,7 +72,7 @@ fn defaults(object: &mut Object) {
 
 /// What the server serves by itself is there.
 fn prepare_create(object: &mut Object) {
-    object.map_mut().remove("status");
+    drop_status(object);
     if part(top(object, "spec"), "service").is_none() {
         let now = object.meta_text("creationTimestamp").to_owned();
         let condition = json!({"type": "Available", "status": "True", "lastTransitionTime": now,

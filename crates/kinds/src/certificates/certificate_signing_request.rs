@@ -7,9 +7,10 @@ use crate::fields::{at, integer, list, text, texts, top};
 use crate::resource::{
     Action, Behavior, Column, Columns, Now, Resource, Subresource, Version, keep_status,
 };
-use crate::rules::{required, supported_only, unique};
+use crate::rules::{supported_only, unique};
 use crate::table::{self, selectable};
-use machinery::{Faults, Object, Path, Value, json, timestamp};
+use machinery::field_path::quote;
+use machinery::{Faults, Object, Path, Value, json, names, timestamp};
 
 /// The row of `CertificateSigningRequest`.
 pub fn resource() -> Resource {
@@ -64,8 +65,14 @@ const COLUMNS: &[Column] = &[
     AGE,
     column("SignerName", "Who is to sign the certificate: a domain, and a path after a slash."),
     column("Requestor", "Base64-encoded PKCS#10 CSR data"),
-    column("RequestedDuration", "For how long the certificate should be good, if that was asked for."),
-    column("Condition", "What has become of the request: Pending, Approved or Denied, and whether issued."),
+    column(
+        "RequestedDuration",
+        "For how long the certificate should be good, if that was asked for.",
+    ),
+    column(
+        "Condition",
+        "What has become of the request: Pending, Approved or Denied, and whether issued.",
+    ),
 ];
 
 fn cells(object: &Object, now: &Now) -> Vec<Value> {
@@ -99,13 +106,7 @@ fn state(status: &Value) -> String {
 }
 
 /// Writes down who asks; whatever the request says about that is not believed.
-pub fn set_requestor(
-    object: &mut Object,
-    name: &str,
-    uid: &str,
-    groups: &[String],
-    extra: &Value,
-) {
+pub fn set_requestor(object: &mut Object, name: &str, uid: &str, groups: &[String], extra: &Value) {
     let spec = object.map_at(&["spec"]);
     for (key, value) in [
         ("username", json!(name)),
@@ -187,36 +188,41 @@ fn validate(object: &Object, faults: &mut Faults) {
 /// Whether the bytes are a request in the form in which such requests are sent. Their signature is
 /// the signer's to check.
 fn is_request(base64: &str) -> bool {
-    // The first 25 bytes in base64, that is all that tells a request from other PEM.
-    const BEGIN: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNU";
-    const BEGIN_NEW: &str = "LS0tLS1CRUdJTiBORVcgQ0VSVElGSUNBVEUgUkVRVUVT";
-    base64.starts_with(BEGIN) || base64.starts_with(BEGIN_NEW)
+    // "-----BEGIN CERTIFICATE REQUEST", of which every three bytes are four letters here.
+    base64.starts_with("LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNU")
 }
 
-/// A domain of two labels or more, a slash, and DNS labels with dots between.
+/// A domain of two labels or more, a slash, and DNS subdomains with dots between.
 fn validate_signer(faults: &mut Faults, path: &Path<'_>, signer: &str) {
-    required(faults, path, signer);
     if signer.is_empty() {
-        return;
+        return faults.required(path, "");
     }
-    let Some((domain, rest)) = signer.split_once('/') else {
-        let message = "must be a fully qualified domain and path of the form 'example.com/signer-name'";
+    let Some((domain, rest)) = signer.split_once('/').filter(|(_, rest)| !rest.contains('/'))
+    else {
+        let message =
+            "must be a fully qualified domain and path of the form 'example.com/signer-name'";
         return faults.invalid(path, signer, message);
     };
-    let domain_labels = domain.split('.').count();
-    let found = machinery::names::dns1123_subdomain(domain);
-    for complaint in found {
-        let message = format!("validating label {}: {complaint}", machinery::field_path::quote(domain));
-        faults.invalid(path, domain, &message);
+    if domain.len() > names::SUBDOMAIN_MAX {
+        faults.too_long(path, names::SUBDOMAIN_MAX);
     }
-    if domain_labels < 2 {
-        faults.invalid(path, domain, "should be a domain with at least two segments separated by dots");
+    validate_labels(faults, path, domain, names::dns1123_label);
+    if !domain.contains('.') {
+        let message = "should be a domain with at least two segments separated by dots";
+        faults.invalid(path, domain, message);
     }
-    for label in rest.split('.') {
-        for complaint in machinery::names::dns1123_label(label) {
-            let message = format!("validating label {}: {complaint}", machinery::field_path::quote(label));
-            faults.invalid(path, rest, &message);
-        }
+    validate_labels(faults, path, rest, names::dns1123_subdomain);
+    let longest = 2 * names::SUBDOMAIN_MAX + names::LABEL_MAX + 2;
+    if signer.len() > longest {
+        faults.too_long(path, longest);
+    }
+}
+
+/// Complains of the first label that is wrong.
+fn validate_labels(faults: &mut Faults, path: &Path<'_>, value: &str, rule: names::NameRule) {
+    let Some(label) = value.split('.').find(|label| !rule(label).is_empty()) else { return };
+    for complaint in rule(label) {
+        faults.invalid(path, value, &format!("validating label {}: {complaint}", quote(label)));
     }
 }
 
@@ -228,7 +234,8 @@ mod tests {
     const REQUEST: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0K";
 
     fn request(spec: Value) -> Value {
-        let mut whole = json!({"request": REQUEST, "usages": ["client auth"], "signerName": "a.io/b"});
+        let mut whole =
+            json!({"request": REQUEST, "usages": ["client auth"], "signerName": "a.io/b"});
         for (key, value) in spec.as_object().into_iter().flatten() {
             whole[key] = value.clone();
         }
@@ -239,7 +246,10 @@ mod tests {
     fn a_request_says_what_for_and_by_whom() {
         assert_eq!(refusals(&BEHAVIOR, request(json!({}))), Vec::<String>::new());
         assert_eq!(
-            refusals(&BEHAVIOR, request(json!({"usages": [], "signerName": LEGACY_SIGNER, "expirationSeconds": 1}))),
+            refusals(
+                &BEHAVIOR,
+                request(json!({"usages": [], "signerName": LEGACY_SIGNER, "expirationSeconds": 1}))
+            ),
             [
                 "spec.usages: Required value",
                 r#"spec.signerName: Invalid value: "kubernetes.io/legacy-unknown": the legacy signerName is not allowed via this API version"#,
@@ -250,7 +260,8 @@ mod tests {
 
     #[test]
     fn nobody_asks_in_anothers_name() {
-        let mut request = object(request(json!({"username": "admin", "groups": ["system:masters"]})));
+        let mut request =
+            object(request(json!({"username": "admin", "groups": ["system:masters"]})));
         set_requestor(&mut request, "eve", "", &[], &json!({}));
         assert_eq!(request.str_at(&["spec", "username"]), "eve");
         assert_eq!(request.get(&["spec", "groups"]), None);

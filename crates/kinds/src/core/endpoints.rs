@@ -57,9 +57,8 @@ fn cells(object: &Object, now: &Now) -> Vec<Value> {
         }
         for port in list(subset, "ports") {
             let port = number(port, "port");
-            shown.extend(addresses().map(|ip| match ip.contains(':') {
-                true => format!("[{ip}]:{port}"),
-                false => format!("{ip}:{port}"),
+            shown.extend(addresses().map(|ip| {
+                if ip.contains(':') { format!("[{ip}]:{port}") } else { format!("{ip}:{port}") }
             }));
         }
     }
@@ -154,7 +153,10 @@ mod tests {
     #[test]
     fn a_subset_has_addresses_that_can_be_reached() {
         assert_eq!(
-            refusals(&BEHAVIOR, json!({"subsets": [{}, {"addresses": [{"ip": "127.0.0.1"}], "ports": [{"port": 0}]}]})),
+            refusals(
+                &BEHAVIOR,
+                json!({"subsets": [{}, {"addresses": [{"ip": "127.0.0.1"}], "ports": [{"port": 0}]}]})
+            ),
             [
                 "subsets[0]: Required value: must specify `addresses` or `notReadyAddresses`",
                 r#"subsets[1].addresses[0].ip: Invalid value: "127.0.0.1": may not be in the loopback range (127.0.0.0/8, ::1/128)"#,

@@ -64,7 +64,8 @@ fn validate(object: &Object, faults: &mut Faults) {
         validate_names(faults, &path, limit, kind);
         let is_bounded = |key| at(limit, &[key, "storage"]) != &Value::Null;
         if kind == "PersistentVolumeClaim" && !is_bounded("min") && !is_bounded("max") {
-            let message = "either minimum or maximum storage value is required, but neither was provided";
+            let message =
+                "either minimum or maximum storage value is required, but neither was provided";
             faults.required(&path.child("limits"), message);
         }
         let names: BTreeSet<&str> = PARTS
@@ -85,7 +86,8 @@ const PARTS: [&str; 5] = ["max", "min", "default", "defaultRequest", "maxLimitRe
 fn validate_type(faults: &mut Faults, path: &Path<'_>, kind: &str) {
     let before = faults.len();
     qualified_name(faults, path, kind);
-    let is_known = kind.contains('/') || matches!(kind, "Pod" | "Container" | "PersistentVolumeClaim");
+    let is_known =
+        kind.contains('/') || matches!(kind, "Pod" | "Container" | "PersistentVolumeClaim");
     if faults.len() == before && !is_known {
         faults.invalid(path, kind, "must be a standard limit type or fully qualified");
     }
@@ -155,9 +157,8 @@ fn validate_order(faults: &mut Faults, path: &Path<'_>, limit: &Value, name: &st
     for Order { less: (less, less_words), more: (more, more_words), place, shown } in ORDERS {
         let (Some(low), Some(high)) = (find(less), find(more)) else { continue };
         if low > high {
-            let message = format!(
-                "{less_words} value {low} is greater than {more_words} value {high}"
-            );
+            let message =
+                format!("{less_words} value {low} is greater than {more_words} value {high}");
             let shown = if shown == less { low } else { high };
             faults.invalid(&path.child(place).key(name), shown.to_string(), &message);
         }

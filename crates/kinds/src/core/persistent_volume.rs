@@ -5,7 +5,9 @@ mod validate;
 use crate::columns::{AGE, NAME, age, column, wide};
 use crate::fields::{at, default_text, default_value, map_mut, part, text, texts, top};
 use crate::quantities::amount;
-use crate::resource::{Behavior, Column, Columns, Now, Resource, Version, keep_all_but_status, keep_status};
+use crate::resource::{
+    Behavior, Column, Columns, Now, Resource, Version, keep_all_but_status, keep_status,
+};
 use crate::table;
 use machinery::{Object, Path, Value, json};
 
@@ -41,16 +43,37 @@ pub(super) const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-cla
 
 const COLUMNS: &[Column] = &[
     NAME,
-    column("Capacity", "How much fits into the volume, as whoever made it has said: an amount of bytes."),
-    column("Access Modes", "All the ways in which the volume can be mounted, by the letters that stand for them."),
-    column("Reclaim Policy", "What becomes of the volume when its claim is gone: Retain, Delete or Recycle."),
-    column("Status", "Whether the volume is free, bound to a claim, or was released by the claim it had."),
-    column("Claim", "The claim to which the volume is bound: its namespace and its name, with a slash."),
+    column(
+        "Capacity",
+        "How much fits into the volume, as whoever made it has said: an amount of bytes.",
+    ),
+    column(
+        "Access Modes",
+        "All the ways in which the volume can be mounted, by the letters that stand for them.",
+    ),
+    column(
+        "Reclaim Policy",
+        "What becomes of the volume when its claim is gone: Retain, Delete or Recycle.",
+    ),
+    column(
+        "Status",
+        "Whether the volume is free, bound to a claim, or was released by the claim it had.",
+    ),
+    column(
+        "Claim",
+        "The claim to which the volume is bound: its namespace and its name, with a slash.",
+    ),
     column("StorageClass", "StorageClass of the pv"),
     column("VolumeAttributesClass", "VolumeAttributesClass of the pv"),
-    column("Reason", "A word that says why the volume is in the state that it is in, if there is one."),
+    column(
+        "Reason",
+        "A word that says why the volume is in the state that it is in, if there is one.",
+    ),
     AGE,
-    wide("VolumeMode", "Whether the volume is used with a filesystem on it, or as the raw device that it is."),
+    wide(
+        "VolumeMode",
+        "Whether the volume is used with a filesystem on it, or as the raw device that it is.",
+    ),
 ];
 
 fn cells(object: &Object, now: &Now) -> Vec<Value> {
@@ -143,7 +166,11 @@ fn warnings(object: &Object) -> Vec<String> {
     ];
     const SOURCES: [(&str, &str, &str); 6] = [
         ("cephfs", "cephfs", "deprecated in v1.28, non-functional in v1.31+"),
-        ("photonPersistentDisk", "photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+"),
+        (
+            "photonPersistentDisk",
+            "photonPersistentDisk",
+            "deprecated in v1.11, non-functional in v1.16+",
+        ),
         ("scaleIO", "scaleIO", "deprecated in v1.16, non-functional in v1.22+"),
         ("storageos", "storageOS", "deprecated in v1.22, non-functional in v1.25+"),
         ("glusterfs", "glusterfs", "deprecated in v1.25, non-functional in v1.26+"),
@@ -186,9 +213,11 @@ mod tests {
 
     #[test]
     fn the_table_shows_what_fits_and_who_has_it() {
-        let volume = object(json!({"metadata": {"name": "v"}, "spec": {"capacity": {"storage": "1Gi"},
+        let volume = object(
+            json!({"metadata": {"name": "v"}, "spec": {"capacity": {"storage": "1Gi"},
             "accessModes": ["ReadWriteMany", "ReadWriteOnce"], "persistentVolumeReclaimPolicy": "Retain",
-            "claimRef": {"namespace": "n", "name": "c"}, "storageClassName": "s"}, "status": {"phase": "Bound"}}));
+            "claimRef": {"namespace": "n", "name": "c"}, "storageClassName": "s"}, "status": {"phase": "Bound"}}),
+        );
         let cells = cells(&volume, &Now { unix_seconds: 0 });
         assert_eq!(
             cells[..8],

@@ -35,9 +35,8 @@ static BEHAVIOR: Behavior = Behavior {
     },
     prepare_update: |new, old| {
         crate::resource::keep_status(new, old);
-        let had_source = ["dataSource", "dataSourceRef"]
-            .iter()
-            .any(|key| part(top(old, "spec"), key).is_some());
+        let had_source =
+            ["dataSource", "dataSourceRef"].iter().any(|key| part(top(old, "spec"), key).is_some());
         if !had_source {
             drop_odd_source(new);
         }
@@ -56,13 +55,25 @@ static SPEC: Path<'static> = Path::root("spec");
 const COLUMNS: &[Column] = &[
     NAME,
     column("Status", "phase represents the current phase of PersistentVolumeClaim."),
-    column("Volume", "The name of the persistent volume that the claim has been given, once it has one."),
-    column("Capacity", "How much fits into the volume that the claim has been given: at least what it asked for."),
-    column("Access Modes", "The ways in which the volume that the claim was given can be mounted, in letters."),
+    column(
+        "Volume",
+        "The name of the persistent volume that the claim has been given, once it has one.",
+    ),
+    column(
+        "Capacity",
+        "How much fits into the volume that the claim has been given: at least what it asked for.",
+    ),
+    column(
+        "Access Modes",
+        "The ways in which the volume that the claim was given can be mounted, in letters.",
+    ),
     column("StorageClass", "StorageClass of the pvc"),
     column("VolumeAttributesClass", "VolumeAttributesClass of the pvc"),
     AGE,
-    wide("VolumeMode", "Whether a volume with a filesystem is wanted, or a raw device without anything on it."),
+    wide(
+        "VolumeMode",
+        "Whether a volume with a filesystem is wanted, or a raw device without anything on it.",
+    ),
 ];
 
 fn cells(object: &Object, now: &Now) -> Vec<Value> {
@@ -142,7 +153,8 @@ fn validate(object: &Object, faults: &mut Faults) {
         }
     }
     let (source, reference) = (at(spec, &["dataSource"]), at(spec, &["dataSourceRef"]));
-    let differ = ["apiGroup", "kind", "name"].iter().any(|key| text(source, key) != text(reference, key));
+    let differ =
+        ["apiGroup", "kind", "name"].iter().any(|key| text(source, key) != text(reference, key));
     if !source.is_null() && !reference.is_null() && differ {
         faults.invalid(&SPEC, json!({}), "must match dataSourceRef");
     }
@@ -204,7 +216,8 @@ fn munged(new: &Object, old: &Object) -> Value {
 fn validate_update(new: &Object, old: &Object, faults: &mut Faults) {
     validate(new, faults);
     let (spec, before) = (top(new, "spec"), top(old, "spec"));
-    let annotation = |object: &Object| object.annotation(CLASS_ANNOTATION).unwrap_or_default().to_owned();
+    let annotation =
+        |object: &Object| object.annotation(CLASS_ANNOTATION).unwrap_or_default().to_owned();
     let moved_to_the_field = text(spec, "storageClassName") == annotation(old)
         && annotation(new).is_empty()
         && part(before, "storageClassName").is_none();
@@ -238,7 +251,7 @@ fn validate_update(new: &Object, old: &Object, faults: &mut Faults) {
             let message = "update to nil is forbidden when status.currentVolumeAttributesClassName is not nil";
             faults.forbidden(&path, message);
         }
-        Some("") if applied && text(before, "volumeAttributesClassName") != "" => {
+        Some("") if applied && !text(before, "volumeAttributesClassName").is_empty() => {
             let message = "update to empty string is forbidden when status.currentVolumeAttributesClassName is not nil";
             faults.forbidden(&path, message);
         }
@@ -295,9 +308,15 @@ mod tests {
 
     #[test]
     fn a_new_claim_is_pending() {
-        let claim = created(&BEHAVIOR, claim("1Gi", json!({"dataSource": {"kind": "PersistentVolumeClaim", "name": "c"}})));
+        let claim = created(
+            &BEHAVIOR,
+            claim("1Gi", json!({"dataSource": {"kind": "PersistentVolumeClaim", "name": "c"}})),
+        );
         assert_eq!(claim["status"], json!({"phase": "Pending"}));
-        assert_eq!(claim["spec"]["dataSourceRef"], json!({"kind": "PersistentVolumeClaim", "name": "c"}));
+        assert_eq!(
+            claim["spec"]["dataSourceRef"],
+            json!({"kind": "PersistentVolumeClaim", "name": "c"})
+        );
         assert_eq!(claim["spec"]["volumeMode"], "Filesystem");
     }
 
@@ -315,7 +334,10 @@ mod tests {
     #[test]
     fn a_claim_without_a_class_may_get_one_and_a_volume() {
         let given = claim("1Gi", json!({"storageClassName": "s", "volumeName": "v"}));
-        assert_eq!(refusals_of_update(&BEHAVIOR, given, claim("1Gi", json!({}))), Vec::<String>::new());
+        assert_eq!(
+            refusals_of_update(&BEHAVIOR, given, claim("1Gi", json!({}))),
+            Vec::<String>::new()
+        );
     }
 
     #[test]

@@ -24,8 +24,8 @@ mod binding;
 mod warnings;
 
 pub use defaults::spec_defaults;
-pub use spec::validate_template;
 pub(crate) use scheduling::{validate_node_selector, validate_tolerations};
+pub use spec::validate_template;
 pub(crate) use volumes::{validate_access_modes, validate_claim_spec, validate_kind};
 pub(crate) use warnings::template_warnings;
 

@@ -3,10 +3,12 @@
 use crate::columns::{AGE, NAME, age, column};
 use crate::fields::{at, entries, list, part, text, texts, top};
 use crate::quantities::{amount, is_huge_pages, resource_name, validate_amount};
-use crate::resource::{Behavior, Column, Columns, Now, Resource, Version, drop_status, keep_status};
-use crate::rules::IMMUTABLE;
+use crate::resource::{
+    Behavior, Column, Columns, Now, Resource, Version, drop_status, keep_status,
+};
+use crate::rules::{IMMUTABLE, invalid_struct};
 use crate::table;
-use machinery::{Faults, Object, Path, Value, json};
+use machinery::{Faults, Object, Path, Value};
 use std::collections::BTreeSet;
 
 /// The row of `ResourceQuota`.
@@ -35,8 +37,14 @@ static SPEC: Path<'static> = Path::root("spec");
 
 const COLUMNS: &[Column] = &[
     NAME,
-    column("Request", "What is used of what there may be, of everything that is not a limit of containers."),
-    column("Limit", "What is used of what there may be, of the limits that containers may have together."),
+    column(
+        "Request",
+        "What is used of what there may be, of everything that is not a limit of containers.",
+    ),
+    column(
+        "Limit",
+        "What is used of what there may be, of the limits that containers may have together.",
+    ),
     AGE,
 ];
 
@@ -80,15 +88,8 @@ const KNOWN: &[&str] = &[
 ];
 
 /// What pods use, and so what a scope of pods can be about.
-const OF_PODS: &[&str] = &[
-    "pods",
-    "cpu",
-    "memory",
-    "limits.cpu",
-    "limits.memory",
-    "requests.cpu",
-    "requests.memory",
-];
+const OF_PODS: &[&str] =
+    &["pods", "cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory"];
 
 const SCOPES: &[&str] = &[
     "Terminating",
@@ -167,8 +168,8 @@ fn validate_selector(faults: &mut Faults, spec: &Value, selector: &Value) {
             faults.invalid(&path.child("scopeName"), scope, "unsupported scope");
         }
         if is_beside_the_point(spec, scope) {
-            let shown = json!({"MatchExpressions": list(selector, "matchExpressions")});
-            faults.invalid(&path, shown, "unsupported scope applied to resource");
+            let message = "unsupported scope applied to resource";
+            invalid_struct(faults, &path, "ScopeSelector", selector, message);
         }
         let has_values = matches!(scope, "PriorityClass" | "VolumeAttributesClass");
         if SCOPES.contains(&scope) && !has_values && operator != "Exists" {
@@ -218,6 +219,7 @@ fn validate_status(new: &Object, _: &Object, faults: &mut Faults) {
 mod tests {
     use super::*;
     use crate::testing::{object, refusals, refusals_of_update};
+    use machinery::json;
 
     fn check(spec: Value, expected: &[&str]) {
         assert_eq!(refusals(&BEHAVIOR, json!({"spec": spec})), expected);

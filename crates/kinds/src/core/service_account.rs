@@ -2,7 +2,7 @@
 
 use crate::columns::{AGE, NAME, age};
 use crate::fields::maps_mut;
-use crate::resource::{Behavior, Column, Columns, Now, Resource};
+use crate::resource::{Action, Behavior, Column, Columns, Now, Resource, Subresource};
 use crate::table;
 use machinery::{Object, Value};
 
@@ -20,6 +20,13 @@ static BEHAVIOR: Behavior = Behavior {
     prepare_update: |new, _| keep_names_of_secrets(new),
     warnings,
     returns_deleted: true,
+    subresources: &[Subresource {
+        name: "token",
+        group: "authentication.k8s.io",
+        version: "v1",
+        kind: "TokenRequest",
+        action: Action::Token,
+    }],
     ..Behavior::PLAIN
 };
 

@@ -4,7 +4,9 @@ use crate::address;
 use crate::columns::{AGE, NAME, age, column, first_of};
 use crate::fields::{at, default_value, integer, list, maps_mut, part, same, text, texts, top};
 use crate::resource::{Behavior, Column, Columns, Now, Resource};
-use crate::rules::{complaints, dns_label, dns_subdomain, immutable, labels, one_of, qualified_name, supported_only};
+use crate::rules::{
+    complaints, dns_label, dns_subdomain, immutable, labels, one_of, qualified_name, supported_only,
+};
 use crate::table;
 use machinery::{Faults, Object, Path, Value, names};
 
@@ -35,9 +37,18 @@ const MAX_HINTS: usize = 8;
 
 const COLUMNS: &[Column] = &[
     NAME,
-    column("AddressType", "What the addresses of the slice are: of one protocol or the other, or names."),
-    column("Ports", "The ports at which every endpoint of the slice can be reached, up to three of them."),
-    column("Endpoints", "The addresses of the endpoints in the slice, up to three of them, with commas between."),
+    column(
+        "AddressType",
+        "What the addresses of the slice are: of one protocol or the other, or names.",
+    ),
+    column(
+        "Ports",
+        "The ports at which every endpoint of the slice can be reached, up to three of them.",
+    ),
+    column(
+        "Endpoints",
+        "The addresses of the endpoints in the slice, up to three of them, with commas between.",
+    ),
     AGE,
 ];
 
@@ -173,16 +184,15 @@ fn validate_endpoint(faults: &mut Faults, path: &Path<'_>, endpoint: &Value, kin
     let hints = at(endpoint, &["hints"]);
     let path = path.child("hints");
     validate_hints(faults, &path.child("forZones"), list(hints, "forZones"), names::label_value);
-    validate_hints(faults, &path.child("forNodes"), list(hints, "forNodes"), names::dns1123_subdomain);
+    validate_hints(
+        faults,
+        &path.child("forNodes"),
+        list(hints, "forNodes"),
+        names::dns1123_subdomain,
+    );
 }
 
-fn validate_address(
-    faults: &mut Faults,
-    path: &Path<'_>,
-    index: usize,
-    value: &str,
-    kind: &str,
-) {
+fn validate_address(faults: &mut Faults, path: &Path<'_>, index: usize, value: &str, kind: &str) {
     let before = faults.len();
     let item = path.index(index);
     match kind {

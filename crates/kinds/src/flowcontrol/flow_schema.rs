@@ -3,7 +3,9 @@
 use super::GROUP;
 use crate::columns::{AGE, NAME, age, column};
 use crate::fields::{at, default_number, flag, list, number, part, text, texts, top};
-use crate::resource::{Behavior, Column, Columns, Now, Resource, Version, drop_status, keep_status};
+use crate::resource::{
+    Behavior, Column, Columns, Now, Resource, Version, drop_status, keep_status,
+};
 use crate::rules::{complaints, dns_subdomain, required, supported_only};
 use crate::table;
 use machinery::{Faults, Object, Path, Value, json, names};
@@ -39,11 +41,23 @@ const EXEMPT: &str = "exempt";
 
 const COLUMNS: &[Column] = &[
     NAME,
-    column("PriorityLevel", "The name of the priority level that requests which match this schema have."),
-    column("MatchingPrecedence", "The order in which schemas are tried: one with a low number comes before others."),
-    column("DistinguisherMethod", "By what the requests of this schema are told apart: by their user or namespace."),
+    column(
+        "PriorityLevel",
+        "The name of the priority level that requests which match this schema have.",
+    ),
+    column(
+        "MatchingPrecedence",
+        "The order in which schemas are tried: one with a low number comes before others.",
+    ),
+    column(
+        "DistinguisherMethod",
+        "By what the requests of this schema are told apart: by their user or namespace.",
+    ),
     AGE,
-    column("MissingPL", "Whether the schema names a priority level that is broken or is not there."),
+    column(
+        "MissingPL",
+        "Whether the schema names a priority level that is broken or is not there.",
+    ),
 ];
 
 fn cells(object: &Object, now: &Now) -> Vec<Value> {
@@ -78,7 +92,10 @@ fn validate(object: &Object, faults: &mut Faults) {
     }
     if let Some(method) = part(spec, "distinguisherMethod") {
         let path = SPEC.child("distinguisherMethod");
-        supported_only(faults, &path.child("type"), text(method, "type"), &["ByNamespace", "ByUser"]);
+        let (kind, kinds) = (text(method, "type"), ["ByNamespace", "ByUser"]);
+        if !kinds.contains(&kind) {
+            faults.not_supported(&path.child("type"), json!({"Type": kind}), &kinds);
+        }
     }
     let path = SPEC.child("priorityLevelConfiguration");
     match text(at(spec, &["priorityLevelConfiguration"]), "name") {
@@ -129,7 +146,14 @@ fn validate_rule(faults: &mut Faults, path: &Path<'_>, rule: &Value) {
     for (index, rule) in others.iter().enumerate() {
         let path = rules.index(index);
         validate_verbs(faults, &path, rule);
-        let items = items(faults, &path, rule, "nonResourceURLs", "nonResourceURLs must contain at least one value", "non-resource URLs");
+        let items = items(
+            faults,
+            &path,
+            rule,
+            "nonResourceURLs",
+            "nonResourceURLs must contain at least one value",
+            "non-resource URLs",
+        );
         let urls = path.child("nonResourceURLs");
         for (index, url) in items.iter().enumerate().filter(|(_, it)| **it != "*") {
             if let Some(message) = bad_url(url) {
@@ -208,9 +232,18 @@ fn items<'a>(
 
 fn validate_verbs(faults: &mut Faults, path: &Path<'_>, rule: &Value) {
     const VERBS: &[&str] = &[
-        "create", "delete", "deletecollection", "get", "list", "patch", "proxy", "update", "watch",
+        "create",
+        "delete",
+        "deletecollection",
+        "get",
+        "list",
+        "patch",
+        "proxy",
+        "update",
+        "watch",
     ];
-    let verbs = items(faults, path, rule, "verbs", "verbs must contain at least one value", "verbs");
+    let verbs =
+        items(faults, path, rule, "verbs", "verbs must contain at least one value", "verbs");
     if !verbs.contains(&"*") && !verbs.iter().all(|verb| VERBS.contains(verb)) {
         faults.not_supported(&path.child("verbs"), json!(verbs), VERBS);
     }
@@ -222,9 +255,10 @@ fn validate_resources(faults: &mut Faults, path: &Path<'_>, rule: &Value) {
     items(faults, path, rule, "apiGroups", missing, "api groups");
     let missing = "resource rules must supply at least one resource";
     items(faults, path, rule, "resources", missing, "resources");
-    let missing = match flag(rule, "clusterScope") {
-        true => "",
-        false => "resource rules that are not cluster scoped must supply at least one namespace",
+    let missing = if flag(rule, "clusterScope") {
+        ""
+    } else {
+        "resource rules that are not cluster scoped must supply at least one namespace"
     };
     let namespaces = items(faults, path, rule, "namespaces", missing, "namespaces");
     if namespaces.contains(&"*") {

@@ -4,7 +4,9 @@ use super::GROUP;
 use super::flow_schema::validate_conditions;
 use crate::columns::{AGE, NAME, age, column};
 use crate::fields::{at, default_number, default_value, integer, map_mut, number, part, text, top};
-use crate::resource::{Behavior, Column, Columns, Now, Resource, Version, drop_status, keep_status};
+use crate::resource::{
+    Behavior, Column, Columns, Now, Resource, Version, drop_status, keep_status,
+};
 use crate::rules::{in_range, one_of};
 use crate::table;
 use machinery::{Faults, Object, Path, Value};
@@ -40,11 +42,26 @@ const HASH_BITS: u32 = 60;
 
 const COLUMNS: &[Column] = &[
     NAME,
-    column("Type", "Whether the requests of this level are limited at all: Limited, or Exempt if not."),
-    column("NominalConcurrencyShares", "The part of all requests at a time that is this level's, beside other levels'."),
-    column("Queues", "The number of queues in which requests of this level wait for their turn to come."),
-    column("HandSize", "The number of queues that are looked at to find the shortest one for a request."),
-    column("QueueLengthLimit", "The number of requests that may wait in one queue; what comes then is refused."),
+    column(
+        "Type",
+        "Whether the requests of this level are limited at all: Limited, or Exempt if not.",
+    ),
+    column(
+        "NominalConcurrencyShares",
+        "The part of all requests at a time that is this level's, beside other levels'.",
+    ),
+    column(
+        "Queues",
+        "The number of queues in which requests of this level wait for their turn to come.",
+    ),
+    column(
+        "HandSize",
+        "The number of queues that are looked at to find the shortest one for a request.",
+    ),
+    column(
+        "QueueLengthLimit",
+        "The number of requests that may wait in one queue; what comes then is refused.",
+    ),
     AGE,
 ];
 
@@ -206,9 +223,7 @@ mod tests {
 
     #[test]
     fn a_hand_comes_from_the_deck() {
-        let limited = |queues: i64, hand: i64| {
-            json!({"type": "Limited", "limited": {"limitResponse": {"type": "Queue", "queuing": {"queues": queues, "handSize": hand}}}})
-        };
+        let limited = |queues: i64, hand: i64| json!({"type": "Limited", "limited": {"limitResponse": {"type": "Queue", "queuing": {"queues": queues, "handSize": hand}}}});
         check(
             limited(4, 5),
             &[

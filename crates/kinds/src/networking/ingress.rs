@@ -5,7 +5,9 @@ mod validate;
 use super::GROUP;
 use crate::columns::{AGE, NAME, age, column, first_of};
 use crate::fields::{at, list, part, text, top};
-use crate::resource::{Behavior, Column, Columns, Now, Resource, Version, drop_status, keep_status};
+use crate::resource::{
+    Behavior, Column, Columns, Now, Resource, Version, drop_status, keep_status,
+};
 use crate::table;
 use machinery::{Object, Value};
 use std::collections::BTreeSet;
@@ -39,9 +41,18 @@ const CLASS_ANNOTATION: &str = "kubernetes.io/ingress.class";
 
 const COLUMNS: &[Column] = &[
     NAME,
-    column("Class", "The name of the class of the ingress, and so of the controller that serves it."),
-    column("Hosts", "The hosts whose requests the rules of this ingress are about, up to three of them."),
-    column("Address", "Where the ingress can be reached, once a controller has said where that is."),
+    column(
+        "Class",
+        "The name of the class of the ingress, and so of the controller that serves it.",
+    ),
+    column(
+        "Hosts",
+        "The hosts whose requests the rules of this ingress are about, up to three of them.",
+    ),
+    column(
+        "Address",
+        "Where the ingress can be reached, once a controller has said where that is.",
+    ),
     column("Ports", "Ports of TLS configurations that open"),
     AGE,
 ];

@@ -87,7 +87,8 @@ fn validate_controller(faults: &mut Faults, path: &Path<'_>, controller: &str) {
     };
     dns_subdomain(faults, path, host);
     if !rest.chars().all(|it| it.is_ascii_alphanumeric() || "/-._~%!$&'()*+,;=:".contains(it)) {
-        let message = r"Invalid path (regex used for validation is '[A-Za-z0-9/\-._~%!$&'()*+,;=:]+')";
+        let message =
+            r"Invalid path (regex used for validation is '[A-Za-z0-9/\-._~%!$&'()*+,;=:]+')";
         faults.invalid(path, rest, message);
     }
 }
@@ -145,10 +146,11 @@ mod tests {
     fn parameters_in_a_namespace_say_in_which() {
         let parameters = json!({"kind": "K", "name": "n", "scope": "Namespace"});
         assert_eq!(
-            refusals(&BEHAVIOR, json!({"spec": {"controller": "a.io/a", "parameters": parameters}})),
-            [
-                "spec.parameters.namespace: Required value: `parameters.scope` is set to 'Namespace'"
-            ]
+            refusals(
+                &BEHAVIOR,
+                json!({"spec": {"controller": "a.io/a", "parameters": parameters}})
+            ),
+            ["spec.parameters.namespace: Required value: `parameters.scope` is set to 'Namespace'"]
         );
     }
 }

@@ -5,7 +5,7 @@ use crate::address;
 use crate::columns::{AGE, NAME, age, column};
 use crate::fields::{part, text, top};
 use crate::resource::{Behavior, Column, Columns, Now, Resource};
-use crate::rules::{complaints, dns_subdomain, immutable, required_segment};
+use crate::rules::{complaints, dns_subdomain, immutable_struct, required_segment};
 use crate::table;
 use machinery::{Faults, GroupResource, Object, Path, Value, names};
 
@@ -23,7 +23,8 @@ static BEHAVIOR: Behavior = Behavior {
     validate,
     validate_update: |new, old, faults| {
         let parent = |object| top(object, "spec").get("parentRef").unwrap_or(&Value::Null);
-        immutable(faults, &SPEC.child("parentRef"), parent(new), parent(old));
+        let path = SPEC.child("parentRef");
+        immutable_struct(faults, &path, "ParentReference", parent(new), parent(old));
     },
     validate_name: address::canonical_ip,
     ..Behavior::PLAIN
@@ -33,7 +34,10 @@ static SPEC: Path<'static> = Path::root("spec");
 
 const COLUMNS: &[Column] = &[
     NAME,
-    column("ParentRef", "What the address belongs to: its resource, its namespace if it has one, its name."),
+    column(
+        "ParentRef",
+        "What the address belongs to: its resource, its namespace if it has one, its name.",
+    ),
     AGE,
 ];
 

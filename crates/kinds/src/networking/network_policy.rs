@@ -29,7 +29,10 @@ static BEHAVIOR: Behavior = Behavior {
 
 const COLUMNS: &[Column] = &[
     NAME,
-    column("Pod-Selector", "Which pods of the namespace the policy is about, by the labels they have."),
+    column(
+        "Pod-Selector",
+        "Which pods of the namespace the policy is about, by the labels they have.",
+    ),
     AGE,
 ];
 
@@ -217,7 +220,10 @@ mod tests {
             ["spec.ingress[0].from[0]: Required value: must specify a peer"]
         );
         assert_eq!(
-            refusals(&BEHAVIOR, from(json!({"podSelector": {}, "ipBlock": {"cidr": "10.0.0.0/8"}}))),
+            refusals(
+                &BEHAVIOR,
+                from(json!({"podSelector": {}, "ipBlock": {"cidr": "10.0.0.0/8"}}))
+            ),
             ["spec.ingress[0].from[0]: Forbidden: may not specify both ipBlock and another peer"]
         );
     }
@@ -227,7 +233,9 @@ mod tests {
         assert_eq!(
             refusals(
                 &BEHAVIOR,
-                from(json!({"ipBlock": {"cidr": "10.0.0.0/8", "except": ["10.1.0.0/16", "11.0.0.0/16", "10.0.0.0/8"]}}))
+                from(
+                    json!({"ipBlock": {"cidr": "10.0.0.0/8", "except": ["10.1.0.0/16", "11.0.0.0/16", "10.0.0.0/8"]}})
+                )
             ),
             [
                 r#"spec.ingress[0].from[0].ipBlock.except[1]: Invalid value: "11.0.0.0/16": must be a strict subset of `cidr`"#,

@@ -4,7 +4,9 @@ use super::GROUP;
 use crate::address;
 use crate::columns::{AGE, NAME, age, column};
 use crate::fields::{texts, top};
-use crate::resource::{Behavior, Column, Columns, Now, Resource, Version, drop_status, keep_status};
+use crate::resource::{
+    Behavior, Column, Columns, Now, Resource, Version, drop_status, keep_status,
+};
 use crate::rules::IMMUTABLE;
 use crate::table;
 use machinery::{Faults, Object, Path, Value, json};
@@ -94,7 +96,10 @@ mod tests {
 
     #[test]
     fn there_is_one_range_for_each_protocol() {
-        assert_eq!(refusals(&BEHAVIOR, of(&["10.0.0.0/24", "2001:db8::/64"])), Vec::<String>::new());
+        assert_eq!(
+            refusals(&BEHAVIOR, of(&["10.0.0.0/24", "2001:db8::/64"])),
+            Vec::<String>::new()
+        );
         assert_eq!(refusals(&BEHAVIOR, of(&["10.0.0.0/24", "10.1.0.0/24"])).len(), 1);
         assert_eq!(
             refusals(&BEHAVIOR, json!({})),

@@ -2,10 +2,15 @@
 
 use crate::columns::{AGE, NAME, age, column, integer};
 use crate::fields::{at, number, part, text, top};
-use crate::resource::{Behavior, Column, Columns, Now, Resource, Version, drop_status, keep_status};
-use crate::rules::{at_least_zero, at_most_all, count_or_percent, label_selector, supported_only};
+use crate::resource::{
+    Behavior, Column, Columns, Now, Resource, Version, drop_status, keep_status,
+};
+use crate::rules::{
+    at_least_zero, at_most_all, count_or_percent, invalid_struct, label_selector, supported_only,
+};
 use crate::table;
-use machinery::{Faults, Object, Path, Value, json};
+use machinery::selector::LabelSelector;
+use machinery::{Faults, Object, Path, Value};
 
 /// The row of `PodDisruptionBudget`.
 pub fn resource() -> Resource {
@@ -57,12 +62,18 @@ fn cells(object: &Object, now: &Now) -> Vec<Value> {
     ]
 }
 
+/// Whether the budget is about this pod. One without a selector is about none.
+pub(super) fn selects(budget: &Object, pod: &Object) -> bool {
+    LabelSelector::from_value(at(top(budget, "spec"), &["selector"]))
+        .is_ok_and(|selector| selector.matches(|key| pod.label(key)))
+}
+
 fn validate(object: &Object, faults: &mut Faults) {
     let spec = top(object, "spec");
     let path = Path::root("spec");
     if part(spec, "minAvailable").is_some() && part(spec, "maxUnavailable").is_some() {
         let message = "minAvailable and maxUnavailable cannot be both set";
-        faults.invalid(&path, as_go_prints(spec), message);
+        invalid_struct(faults, &path, "PodDisruptionBudgetSpec", spec, message);
     }
     for bound in ["minAvailable", "maxUnavailable"] {
         if let Some(value) = part(spec, bound) {
@@ -78,16 +89,6 @@ fn validate(object: &Object, faults: &mut Faults) {
     }
 }
 
-/// The spec as the Go struct behind it, in which every field is there.
-fn as_go_prints(spec: &Value) -> Value {
-    json!({
-        "MinAvailable": at(spec, &["minAvailable"]),
-        "Selector": at(spec, &["selector"]),
-        "MaxUnavailable": at(spec, &["maxUnavailable"]),
-        "UnhealthyPodEvictionPolicy": at(spec, &["unhealthyPodEvictionPolicy"]),
-    })
-}
-
 fn validate_status(new: &Object, _: &Object, faults: &mut Faults) {
     let path = Path::root("status");
     for count in ["disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"] {
@@ -99,6 +100,7 @@ fn validate_status(new: &Object, _: &Object, faults: &mut Faults) {
 mod tests {
     use super::*;
     use crate::testing::{object, refusals};
+    use machinery::json;
 
     fn check(spec: Value, expected: &[&str]) {
         assert_eq!(refusals(&BEHAVIOR, json!({"spec": spec})), expected);
@@ -114,6 +116,16 @@ mod tests {
         check(
             json!({"minAvailable": -1}),
             &["spec.minAvailable: Invalid value: -1: must be greater than or equal to 0"],
+        );
+    }
+
+    #[test]
+    fn there_is_one_bound() {
+        check(
+            json!({"minAvailable": 1, "maxUnavailable": "1%"}),
+            &[
+                r#"spec: Invalid value: {"MinAvailable":1,"Selector":null,"MaxUnavailable":"1%","UnhealthyPodEvictionPolicy":null}: minAvailable and maxUnavailable cannot be both set"#,
+            ],
         );
     }
 

@@ -54,7 +54,10 @@ mod tests {
     fn a_rule_is_about_resources_or_about_paths() {
         let rule = json!({"verbs": ["get"], "nonResourceURLs": ["/x"], "resources": ["pods"]});
         assert_eq!(
-            refusals(&BEHAVIOR, json!({"rules": [rule, {"verbs": ["get"], "nonResourceURLs": ["/y"]}]})),
+            refusals(
+                &BEHAVIOR,
+                json!({"rules": [rule, {"verbs": ["get"], "nonResourceURLs": ["/y"]}]})
+            ),
             [
                 r#"rules[0].nonResourceURLs: Invalid value: ["/x"]: rules cannot apply to both regular resources and non-resource URLs"#
             ]

@@ -3,11 +3,11 @@
 use super::GROUP;
 use super::role::Reach;
 use crate::columns::{AGE, NAME, age, column, wide};
-use crate::fields::{default_text, maps_mut, same, text, top};
+use crate::fields::{default_text, maps_mut, text, top};
 use crate::resource::{Behavior, Column, Columns, Now, Resource};
-use crate::rules::{IMMUTABLE, complaints, required, required_segment, supported_only};
+use crate::rules::{complaints, immutable_struct, required, required_segment, supported_only};
 use crate::table;
-use machinery::{Faults, Object, Path, Value, json, names};
+use machinery::{Faults, Object, Path, Value, names};
 
 /// The row of `RoleBinding`.
 pub fn resource() -> Resource {
@@ -29,7 +29,10 @@ static BEHAVIOR: Behavior = Behavior {
 
 const COLUMNS: &[Column] = &[
     NAME,
-    column("Role", "The role that is bound: a Role of this namespace, or a ClusterRole, by its name."),
+    column(
+        "Role",
+        "The role that is bound: a Role of this namespace, or a ClusterRole, by its name.",
+    ),
     AGE,
     wide("Users", "Users in the roleBinding"),
     wide("Groups", "Groups in the roleBinding"),
@@ -108,24 +111,23 @@ fn validate_subject(faults: &mut Faults, path: &Path<'_>, subject: &Value, reach
             }
         }
         "User" | "Group" => supported_only(faults, &path.child("apiGroup"), group, &[GROUP]),
-        _ => supported_only(faults, &path.child("kind"), kind, &["ServiceAccount", "User", "Group"]),
+        _ => {
+            supported_only(faults, &path.child("kind"), kind, &["ServiceAccount", "User", "Group"])
+        }
     }
 }
 
 /// A binding stays with its role: whoever may change its subjects must not gain other rights by it.
 pub(super) fn same_role(new: &Object, old: &Object, faults: &mut Faults) {
-    let role = top(new, "roleRef");
-    if !same(role, top(old, "roleRef")) {
-        let shown = json!({"APIGroup": text(role, "apiGroup"), "Kind": text(role, "kind"),
-            "Name": text(role, "name")});
-        faults.invalid(&Path::root("roleRef"), shown, IMMUTABLE);
-    }
+    let path = Path::root("roleRef");
+    immutable_struct(faults, &path, "RoleRef", top(new, "roleRef"), top(old, "roleRef"));
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::{created, object, refusals, refusals_of_update};
+    use machinery::json;
 
     fn to(name: &str) -> Value {
         json!({"roleRef": {"kind": "Role", "name": name}})
@@ -170,9 +172,11 @@ mod tests {
 
     #[test]
     fn the_table_sorts_subjects_by_their_kind() {
-        let binding = object(json!({"metadata": {"name": "b"}, "roleRef": {"kind": "Role", "name": "r"},
+        let binding = object(
+            json!({"metadata": {"name": "b"}, "roleRef": {"kind": "Role", "name": "r"},
             "subjects": [{"kind": "User", "name": "u"}, {"kind": "Group", "name": "g"}, {"kind": "User", "name": "v"},
-                {"kind": "ServiceAccount", "namespace": "n", "name": "s"}]}));
+                {"kind": "ServiceAccount", "namespace": "n", "name": "s"}]}),
+        );
         let mut cells = cells(&binding, &Now { unix_seconds: 0 });
         cells.remove(2);
         assert_eq!(cells, ["b", "Role/r", "u, v", "g", "n/s"]);

@@ -45,6 +45,11 @@ const SYSTEM: [(&str, i64, &str); 2] = [
     ),
 ];
 
+/// Whether a name is kept for the system's own classes, none of which is the default.
+pub fn is_reserved(name: &str) -> bool {
+    name.starts_with(RESERVED)
+}
+
 /// The classes that every plane has from the beginning.
 pub fn system_classes() -> Vec<Value> {
     SYSTEM
@@ -57,8 +62,14 @@ pub fn system_classes() -> Vec<Value> {
 
 const COLUMNS: &[Column] = &[
     NAME,
-    integer("Value", "The priority of the pods of the class; the higher it is, the sooner they run."),
-    boolean("Global-Default", "Whether pods that name no class are of this one; at most one class is it."),
+    integer(
+        "Value",
+        "The priority of the pods of the class; the higher it is, the sooner they run.",
+    ),
+    boolean(
+        "Global-Default",
+        "Whether pods that name no class are of this one; at most one class is it.",
+    ),
     AGE,
     column("PreemptionPolicy", "Whether pods of the class may make others of a lower priority go."),
 ];
@@ -85,7 +96,7 @@ fn defaults(object: &mut Object) {
 fn validate(object: &Object, faults: &mut Faults) {
     let class = whole(object);
     let value = number(&class, "value");
-    if object.name().starts_with(RESERVED) {
+    if is_reserved(object.name()) {
         if let Some(why) = not_of_the_system(object.name(), value, flag(&class, "globalDefault")) {
             let path = Path::root("metadata");
             let message = format!(

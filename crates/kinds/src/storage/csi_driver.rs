@@ -2,7 +2,9 @@
 
 use super::GROUP;
 use crate::columns::{AGE, NAME, age, boolean, column};
-use crate::fields::{boolean as bool_at, default_value, flag, integer, list, part, same, text, texts, top};
+use crate::fields::{
+    boolean as bool_at, default_value, flag, integer, list, part, same, text, texts, top,
+};
 use crate::resource::{Behavior, Column, Columns, Now, Resource};
 use crate::rules::{immutable, supported_only};
 use crate::table;
@@ -31,12 +33,30 @@ static SPEC: Path<'static> = Path::root("spec");
 
 const COLUMNS: &[Column] = &[
     NAME,
-    boolean("AttachRequired", "Whether a volume has to be attached to a node before it can be mounted there."),
-    boolean("PodInfoOnMount", "Whether the driver is told of the pod when it mounts a volume for that pod."),
-    boolean("StorageCapacity", "Whether the driver says how much room it has, for the scheduler to heed."),
-    column("TokenRequests", "The audiences of the tokens that the driver gets for the pods that it serves."),
-    boolean("RequiresRepublish", "Whether the driver wants to be called again and again for mounted volumes."),
-    column("Modes", "What kinds of volumes the driver makes: Persistent, Ephemeral, or both of them."),
+    boolean(
+        "AttachRequired",
+        "Whether a volume has to be attached to a node before it can be mounted there.",
+    ),
+    boolean(
+        "PodInfoOnMount",
+        "Whether the driver is told of the pod when it mounts a volume for that pod.",
+    ),
+    boolean(
+        "StorageCapacity",
+        "Whether the driver says how much room it has, for the scheduler to heed.",
+    ),
+    column(
+        "TokenRequests",
+        "The audiences of the tokens that the driver gets for the pods that it serves.",
+    ),
+    boolean(
+        "RequiresRepublish",
+        "Whether the driver wants to be called again and again for mounted volumes.",
+    ),
+    column(
+        "Modes",
+        "What kinds of volumes the driver makes: Persistent, Ephemeral, or both of them.",
+    ),
     AGE,
 ];
 
@@ -89,7 +109,8 @@ fn validate(object: &Object, faults: &mut Faults) {
         let modes = &["Persistent", "Ephemeral"];
         supported_only(faults, &SPEC.child("volumeLifecycleModes"), mode, modes);
     }
-    if let Some(period) = integer(spec, "nodeAllocatableUpdatePeriodSeconds").filter(|it| *it < 10) {
+    if let Some(period) = integer(spec, "nodeAllocatableUpdatePeriodSeconds").filter(|it| *it < 10)
+    {
         let path = SPEC.child("nodeAllocatableUpdatePeriodSeconds");
         faults.invalid(&path, period, "must be greater than or equal to 10 seconds");
     }

@@ -3,19 +3,16 @@
 use super::GROUP;
 use super::driver::validate_driver_name;
 use crate::columns::{AGE, NAME, age, integer};
-use crate::fields::{at, integer as integer_at, list, same, text, texts, top};
+use crate::fields::{at, integer as integer_at, list, text, texts, top};
 use crate::resource::{Behavior, Column, Columns, Now, Resource};
-use crate::rules::{IMMUTABLE, at_least_zero, qualified_name, required};
+use crate::rules::{at_least_zero, immutable_struct, qualified_name, required};
 use crate::table;
 use machinery::{Faults, Object, Path, Value};
 
 /// The row of `CSINode`.
 pub fn resource() -> Resource {
     let version = table::v1("storage/v1.CSINode", Columns::Fixed(COLUMNS, cells));
-    Resource {
-        namespaced: false,
-        ..table::row(GROUP, "CSINode", "csinodes", &BEHAVIOR, version)
-    }
+    Resource { namespaced: false, ..table::row(GROUP, "CSINode", "csinodes", &BEHAVIOR, version) }
 }
 
 static BEHAVIOR: Behavior = Behavior {
@@ -90,9 +87,8 @@ fn validate_update(new: &Object, old: &Object, faults: &mut Faults) {
     for driver in drivers(old) {
         let name = text(driver, "name");
         for now in drivers(new).iter().filter(|it| text(it, "name") == name) {
-            if !same(&lasting(now), &lasting(driver)) {
-                faults.invalid(&path.child("drivers"), lasting(now), IMMUTABLE);
-            }
+            let (now, before) = (lasting(now), lasting(driver));
+            immutable_struct(faults, &path.child("drivers"), "CSINodeDriver", &now, &before);
         }
     }
 }
@@ -106,16 +102,20 @@ mod tests {
     #[test]
     fn a_driver_is_there_once_and_knows_the_node() {
         assert_eq!(
-            refusals(&BEHAVIOR, json!({"spec": {"drivers": [{"name": "d", "nodeID": "n"}, {"name": "d"}]}})),
-            ["spec.drivers[1].nodeID: Required value", r#"spec.drivers[1].name: Duplicate value: "d""#]
+            refusals(
+                &BEHAVIOR,
+                json!({"spec": {"drivers": [{"name": "d", "nodeID": "n"}, {"name": "d"}]}})
+            ),
+            [
+                "spec.drivers[1].nodeID: Required value",
+                r#"spec.drivers[1].name: Duplicate value: "d""#
+            ]
         );
     }
 
     #[test]
     fn only_the_number_of_volumes_changes() {
-        let node = |id: &str, count: i64| {
-            json!({"spec": {"drivers": [{"name": "d", "nodeID": id, "allocatable": {"count": count}}]}})
-        };
+        let node = |id: &str, count: i64| json!({"spec": {"drivers": [{"name": "d", "nodeID": id, "allocatable": {"count": count}}]}});
         assert_eq!(refusals_of_update(&BEHAVIOR, node("n", 2), node("n", 1)), Vec::<String>::new());
         assert_eq!(refusals_of_update(&BEHAVIOR, node("m", 1), node("n", 1)).len(), 1);
     }

@@ -7,6 +7,7 @@ use crate::quantities::amount;
 use crate::resource::{Behavior, Columns, Resource};
 use crate::rules::{dns_subdomain, immutable, label_selector};
 use crate::table;
+use machinery::quantity::Quantity;
 use machinery::{Faults, Object, Path, Value};
 
 /// The row of `CSIStorageCapacity`.
@@ -31,7 +32,7 @@ fn validate(object: &Object, faults: &mut Faults) {
     let class = object.str_at(&["storageClassName"]);
     dns_subdomain(faults, &Path::root("storageClassName"), class);
     let whole = Value::Object(object.map().clone());
-    if let Some(room) = part(&whole, "capacity").map(amount).filter(|it| it.is_negative()) {
+    if let Some(room) = part(&whole, "capacity").map(amount).filter(Quantity::is_negative) {
         let message = "must be greater than or equal to 0";
         faults.invalid(&Path::root("capacity"), room.to_string(), message);
     }

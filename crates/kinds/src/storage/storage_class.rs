@@ -19,20 +19,24 @@ pub fn resource() -> Resource {
     }
 }
 
-static BEHAVIOR: Behavior = Behavior {
-    defaults,
-    validate,
-    validate_update,
-    returns_deleted: true,
-    ..Behavior::PLAIN
-};
+static BEHAVIOR: Behavior =
+    Behavior { defaults, validate, validate_update, returns_deleted: true, ..Behavior::PLAIN };
 
 const COLUMNS: &[Column] = &[
     NAME,
     column("Provisioner", "provisioner indicates the type of the provisioner."),
-    column("ReclaimPolicy", "What becomes of a volume of the class when its claim is gone: Delete or Retain."),
-    column("VolumeBindingMode", "When a claim gets its volume: at once, or when the first pod wants to use it."),
-    column("AllowVolumeExpansion", "Whether claims of this class may grow after they were given a volume."),
+    column(
+        "ReclaimPolicy",
+        "What becomes of a volume of the class when its claim is gone: Delete or Retain.",
+    ),
+    column(
+        "VolumeBindingMode",
+        "When a claim gets its volume: at once, or when the first pod wants to use it.",
+    ),
+    column(
+        "AllowVolumeExpansion",
+        "Whether claims of this class may grow after they were given a volume.",
+    ),
     AGE,
 ];
 
@@ -140,9 +144,7 @@ mod tests {
 
     #[test]
     fn what_volumes_were_made_by_stays() {
-        let class = |policy: &str, size: &str| {
-            json!({"provisioner": "a.io/b", "reclaimPolicy": policy, "parameters": {"size": size}})
-        };
+        let class = |policy: &str, size: &str| json!({"provisioner": "a.io/b", "reclaimPolicy": policy, "parameters": {"size": size}});
         assert_eq!(
             refusals_of_update(&BEHAVIOR, class("Retain", "2"), class("Delete", "1")),
             [

@@ -4,8 +4,10 @@ use super::GROUP;
 use super::driver::validate_driver_name;
 use crate::columns::{AGE, NAME, age, boolean, column};
 use crate::fields::{at, entries, flag, integer, part, text, top};
-use crate::resource::{Behavior, Column, Columns, Now, Resource, Version, drop_status, keep_status};
-use crate::rules::{dns_subdomain, immutable, range_message};
+use crate::resource::{
+    Behavior, Column, Columns, Now, Resource, Version, drop_status, keep_status,
+};
+use crate::rules::{dns_subdomain, immutable_struct, range_message};
 use crate::table;
 use machinery::{Faults, Object, Path, Value};
 
@@ -41,7 +43,10 @@ const COLUMNS: &[Column] = &[
     NAME,
     Column {
         format: "name",
-        ..column("Attacher", "The name of the driver that attaches the volume and takes it away again.")
+        ..column(
+            "Attacher",
+            "The name of the driver that attaches the volume and takes it away again.",
+        )
     },
     column("PV", "The name of the persistent volume that is attached, unless it is given inline."),
     column("Node", "The name of the node to which the volume is attached, or is to be attached."),
@@ -108,7 +113,8 @@ fn validate_status(faults: &mut Faults, status: &Value) {
 
 fn validate_update(new: &Object, old: &Object, faults: &mut Faults) {
     validate(new, faults);
-    immutable(faults, &SPEC, top(new, "spec"), top(old, "spec"));
+    let (spec, before) = (top(new, "spec"), top(old, "spec"));
+    immutable_struct(faults, &SPEC, "VolumeAttachmentSpec", spec, before);
 }
 
 #[cfg(test)]

@@ -18,12 +18,8 @@ pub fn resource() -> Resource {
     }
 }
 
-static BEHAVIOR: Behavior = Behavior {
-    validate,
-    validate_update,
-    returns_deleted: true,
-    ..Behavior::PLAIN
-};
+static BEHAVIOR: Behavior =
+    Behavior { validate, validate_update, returns_deleted: true, ..Behavior::PLAIN };
 
 const COLUMNS: &[Column] = &[
     NAME,

@@ -8,11 +8,26 @@ use machinery::{Object, Value};
 
 pub(super) const COLUMNS: &[Column] = &[
     NAME,
-    column("Reference", "What is scaled: its kind and its name, with a slash between the two of them."),
-    column("Targets", "Each metric by which the number of pods is found: what it is, and what it should be."),
-    column("MinPods", "The number of pods below which the autoscaler does not go; it is 1 by default."),
-    column("MaxPods", "The number of pods above which the autoscaler does not go, whatever it measures."),
-    column("Replicas", "The number of pods that there were when the autoscaler last looked at them."),
+    column(
+        "Reference",
+        "What is scaled: its kind and its name, with a slash between the two of them.",
+    ),
+    column(
+        "Targets",
+        "Each metric by which the number of pods is found: what it is, and what it should be.",
+    ),
+    column(
+        "MinPods",
+        "The number of pods below which the autoscaler does not go; it is 1 by default.",
+    ),
+    column(
+        "MaxPods",
+        "The number of pods above which the autoscaler does not go, whatever it measures.",
+    ),
+    column(
+        "Replicas",
+        "The number of pods that there were when the autoscaler last looked at them.",
+    ),
     AGE,
 ];
 

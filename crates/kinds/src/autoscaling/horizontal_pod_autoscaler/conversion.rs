@@ -202,6 +202,7 @@ fn to_v2(object: &mut Object) {
     drop_annotations(object);
     let spec = object.map_at(&["spec"]);
     let mut metrics = metrics.unwrap_or_default();
+    metrics.iter_mut().for_each(name_target);
     let percent = spec.remove("targetCPUUtilizationPercentage").and_then(|it| it.as_i64());
     let percent = percent.or_else(|| metrics.is_empty().then_some(DEFAULT_UTILIZATION));
     if let Some(Value::Array(cpu)) = percent.map(default_metrics) {
@@ -328,7 +329,9 @@ fn all_read(metrics: &Value, table: &[(&str, &[Renamed])]) -> Option<Vec<Value>>
 
 fn read(metric: &Value, table: &[(&str, &[Renamed])]) -> Option<Value> {
     let mut result = Object::default();
-    result.map_mut().insert("type".to_owned(), text(metric.as_object().map(|_| metric)?, "type").into());
+    result
+        .map_mut()
+        .insert("type".to_owned(), text(metric.as_object().map(|_| metric)?, "type").into());
     let Some((source, fields)) = table.iter().find(|(source, _)| part(metric, source).is_some())
     else {
         return Some(result.into_value());
@@ -339,22 +342,28 @@ fn read(metric: &Value, table: &[(&str, &[Renamed])]) -> Option<Value> {
         let parents: Vec<&str> = std::iter::once(*source).chain(parents.iter().copied()).collect();
         result.map_at(&parents).insert((*last).to_owned(), value.clone());
     }
-    if std::ptr::eq(table, SOURCES) {
-        let target = result.map_at(&[*source, "target"]);
-        let is_set = |key: &str| target.contains_key(key);
-        let kind = match *source {
-            "external" if is_set("value") => "Value",
-            "object" if !is_set("averageValue") => "Value",
-            "resource" | "containerResource" if is_set("averageUtilization") => "Utilization",
-            _ => "AverageValue",
-        };
-        // `v1` cannot leave this one out.
-        if *source == "object" && is_set("averageValue") && target["value"] == "0" {
-            target.remove("value");
-        }
-        target.insert("type".to_owned(), kind.into());
-    }
     Some(result.into_value())
+}
+
+/// Says of what sort a target is, which in `v1` follows from what is set.
+fn name_target(metric: &mut Value) {
+    let found = SOURCES.iter().find(|(source, _)| part(metric, source).is_some());
+    let Some((source, _)) = found else { return };
+    let Some(target) = metric[*source].get_mut("target").and_then(Value::as_object_mut) else {
+        return;
+    };
+    let is_set = |key: &str| target.contains_key(key);
+    let kind = match *source {
+        "external" if is_set("value") => "Value",
+        "object" if !is_set("averageValue") => "Value",
+        "resource" | "containerResource" if is_set("averageUtilization") => "Utilization",
+        _ => "AverageValue",
+    };
+    // `v1` cannot leave this one out.
+    if *source == "object" && is_set("averageValue") && is_set("value") && target["value"] == "0" {
+        target.remove("value");
+    }
+    target.insert("type".to_owned(), kind.into());
 }
 
 #[cfg(test)]

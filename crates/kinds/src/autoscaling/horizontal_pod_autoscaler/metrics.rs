@@ -3,7 +3,7 @@
 use super::validate::{Group, validate_reference};
 use crate::fields::{at, integer, list, part, text};
 use crate::quantities::{amount, container_resource_name};
-use crate::rules::{dns_label, complaints, supported_only};
+use crate::rules::{complaints, dns_label, supported_only};
 use machinery::{Faults, Path, Value, names};
 
 /// The types of metrics, as the message lists them, and the field of each.
@@ -56,13 +56,7 @@ fn validate_metric(faults: &mut Faults, path: &Path<'_>, metric: &Value, group: 
     }
 }
 
-fn validate_source(
-    faults: &mut Faults,
-    path: &Path<'_>,
-    kind: &str,
-    source: &Value,
-    group: Group,
-) {
+fn validate_source(faults: &mut Faults, path: &Path<'_>, kind: &str, source: &Value, group: Group) {
     match kind {
         "object" => {
             let described = at(source, &["describedObject"]);

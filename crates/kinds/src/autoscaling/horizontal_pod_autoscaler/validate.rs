@@ -4,6 +4,7 @@ use super::metrics::validate_metrics;
 use crate::fields::{at, integer, list, number, part, text, top};
 use crate::quantities::amount;
 use crate::rules::{at_least_zero, positive, required_segment, supported_only};
+use machinery::quantity::Quantity;
 use machinery::{Faults, Object, Path, Value};
 
 const MAX_PERIOD_SECONDS: i64 = 1800;
@@ -123,7 +124,7 @@ fn validate_rules(faults: &mut Faults, path: &Path<'_>, rules: &Value) {
             faults.invalid(&path, period, &message);
         }
     }
-    if let Some(tolerance) = part(rules, "tolerance").map(amount).filter(|it| it.is_negative()) {
+    if let Some(tolerance) = part(rules, "tolerance").map(amount).filter(Quantity::is_negative) {
         let message = "must be greater than or equal to 0";
         faults.invalid(&path.child("tolerance"), tolerance.to_string(), message);
     }
@@ -144,8 +145,7 @@ mod tests {
     use machinery::{Value, json};
 
     fn scaler(changes: Value) -> Value {
-        let mut spec =
-            json!({"maxReplicas": 3, "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}});
+        let mut spec = json!({"maxReplicas": 3, "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}});
         for (key, value) in changes.as_object().into_iter().flatten() {
             spec[key] = value.clone();
         }
@@ -174,7 +174,8 @@ mod tests {
 
     #[test]
     fn the_target_has_a_group_unless_it_is_old() {
-        let target = json!({"scaleTargetRef": {"apiVersion": "v1", "kind": "Deployment", "name": "d"}});
+        let target =
+            json!({"scaleTargetRef": {"apiVersion": "v1", "kind": "Deployment", "name": "d"}});
         check(
             target.clone(),
             &[

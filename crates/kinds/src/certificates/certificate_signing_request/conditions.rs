@@ -49,11 +49,7 @@ pub(super) fn prepare_approval(new: &mut Object, old: &Object) {
 }
 
 fn conditions_mut(object: &mut Object) -> impl Iterator<Item = &mut Value> {
-    object
-        .get_mut(&["status", "conditions"])
-        .and_then(Value::as_array_mut)
-        .into_iter()
-        .flatten()
+    object.get_mut(&["status", "conditions"]).and_then(Value::as_array_mut).into_iter().flatten()
 }
 
 /// Judges the conditions by themselves.

@@ -4,7 +4,9 @@ use super::super::pod::{validate_access_modes, validate_kind, validate_node_sele
 use super::super::{go_struct, unified_diff::unified_diff};
 use crate::fields::{at, entries, part, same, text, texts, top};
 use crate::quantities::amount;
-use crate::rules::{dns_label, dns_subdomain, immutable, no_backsteps, supported_only};
+use crate::rules::{
+    dns_label, dns_subdomain, immutable, invalid_struct, no_backsteps, supported_only,
+};
 use crate::storage::validate_driver_name;
 use machinery::{Faults, Object, Path, Value, json};
 
@@ -166,13 +168,13 @@ fn validate_classes(faults: &mut Faults, spec: &Value) {
 
 /// The part of a spec that says where the volume is. A secret for growing may come later.
 fn source_of(spec: &Value, other: &Value) -> Value {
+    const GROW: &str = "controllerExpandSecretRef";
     let mut source = json!({});
     for kind in SOURCES {
         if let Some(value) = part(spec, kind) {
             source[*kind] = value.clone();
         }
     }
-    const GROW: &str = "controllerExpandSecretRef";
     let had_none = part(other, "csi").is_some_and(|it| part(it, GROW).is_none());
     if had_none && let Some(csi) = source.get_mut("csi").and_then(Value::as_object_mut) {
         csi.remove(GROW);
@@ -188,7 +190,8 @@ pub(super) fn validate_update(new: &Object, old: &Object, faults: &mut Faults) {
     if !same(&source, &stored) {
         let lines = |source| go_struct::lines("PersistentVolumeSource", source);
         let difference = unified_diff(&lines(&stored), &lines(&source));
-        let message = format!("spec.persistentvolumesource is immutable after creation\n{difference}");
+        let message =
+            format!("spec.persistentvolumesource is immutable after creation\n{difference}");
         faults.forbidden(&SPEC.child("persistentvolumesource"), &message);
     }
     let field = |spec: &Value, key: &str| at(spec, &[key]).clone();
@@ -198,7 +201,8 @@ pub(super) fn validate_update(new: &Object, old: &Object, faults: &mut Faults) {
         && !same(&field(spec, "nodeAffinity"), &field(before, "nodeAffinity"))
     {
         let message = "field is immutable, except for updating from beta label to GA";
-        faults.invalid(&Path::root("nodeAffinity"), field(spec, "nodeAffinity"), message);
+        let (path, value) = (Path::root("nodeAffinity"), field(spec, "nodeAffinity"));
+        invalid_struct(faults, &path, "VolumeNodeAffinity", &value, message);
     }
     let class = "volumeAttributesClassName";
     if part(before, class).is_some() && part(spec, class).is_none() {
@@ -232,7 +236,10 @@ mod tests {
                 "spec: Required value: must specify a volume type",
             ]
         );
-        assert_eq!(refusals(&BEHAVIOR, volume(json!({"hostPath": {"path": "/x"}}))), Vec::<String>::new());
+        assert_eq!(
+            refusals(&BEHAVIOR, volume(json!({"hostPath": {"path": "/x"}}))),
+            Vec::<String>::new()
+        );
     }
 
     #[test]

@@ -254,7 +254,9 @@ mod tests {
         assert_eq!(refusals(&BEHAVIOR, rule("*.example.com")), Vec::<String>::new());
         assert_eq!(
             refusals(&BEHAVIOR, rule("10.0.0.1")),
-            [r#"spec.rules[0].host: Invalid value: "10.0.0.1": must be a DNS name, not an IP address"#]
+            [
+                r#"spec.rules[0].host: Invalid value: "10.0.0.1": must be a DNS name, not an IP address"#
+            ]
         );
         assert_eq!(refusals(&BEHAVIOR, rule("*.*.com")).len(), 1);
     }

@@ -201,7 +201,7 @@ const SHUT: [u8; 6] = [0, 4, 0, 0, 0, 0];
 #[test]
 fn answers_that_nobody_takes_do_not_pile_up() {
     let mut siege = Siege::begin();
-    let data = "x".repeat(200_000);
+    let data = "x".repeat(40_000);
     for name in 0..5 {
         let object = json!({"metadata": {"name": format!("a{name}")}, "data": {"k": data}});
         siege.accepted("POST", COLLECTION, &object);

@@ -20,6 +20,7 @@ fn what_is_not_served_is_not_found() {
         "/api/v1/%zz",
         "/apis/apps/v1/namespaces/default/doodads",
         "/api/v1/namespaces/default/configmaps/../secrets",
+        "/api/v1/namespaces/default/configmaps/../..",
     ] {
         assert_refused(&get(&mut siege, path), 404, "NotFound", NO_SUCH_RESOURCE);
     }

@@ -1,0 +1,240 @@
+//! Tokens of service accounts: signed by the plane, so that nothing has to be stored for them.
+//!
+//! A token is a JSON web token with Kubernetes' claims, signed with ES256. It is good as long as it
+//! has not expired and its account is still the one for which it was made.
+
+use super::User;
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use machinery::{Object, Value, json};
+use ring::rand::SystemRandom;
+use ring::signature::{
+    ECDSA_P256_SHA256_FIXED, ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair,
+    UnparsedPublicKey,
+};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Who signs, and the audience of tokens that are meant for the API itself.
+pub const ISSUER: &str = "https://kubernetes.default.svc";
+
+/// The prefix of a service account's user name.
+const USER: &str = "system:serviceaccount:";
+
+/// What a token says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claims {
+    /// The account's namespace.
+    pub namespace: String,
+    /// The account's name.
+    pub name: String,
+    /// The account's uid: a new account of the same name is somebody else.
+    pub uid: String,
+    /// For whom the token is meant.
+    pub audiences: Vec<String>,
+    /// When it was made, in seconds since 1970.
+    pub issued: i64,
+    /// When it ends.
+    pub expires: i64,
+    /// Its own name.
+    pub id: String,
+}
+
+/// Makes and checks tokens.
+pub struct TokenSigner {
+    key: EcdsaKeyPair,
+    key_id: String,
+    random: SystemRandom,
+}
+
+/// Why there is no key to sign with.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Check the directory and its permissions.
+    #[error("cannot read or write {path}")]
+    File {
+        /// Of the key.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
+    /// Deleting the file makes a new key; tokens signed with the old one are then worthless.
+    #[error("the key in {path} cannot be used")]
+    Key {
+        /// Of the key.
+        path: PathBuf,
+    },
+    /// Not expected.
+    #[error("cannot make a key")]
+    Make,
+}
+
+impl TokenSigner {
+    /// With a key that only this process knows.
+    pub fn new() -> Result<Self, Error> {
+        Self::from_der(&new_key()?).ok_or(Error::Make)
+    }
+
+    /// With the key in `directory`, made at the first start.
+    pub fn open(directory: &Path) -> Result<Self, Error> {
+        let path = directory.join("sa.key");
+        let file = |source| Error::File { path: path.clone(), source };
+        if !path.exists() {
+            fs::create_dir_all(directory).map_err(file)?;
+            let der = new_key()?;
+            crate::certificates::write_private(&path, &der).map_err(file)?;
+        }
+        let der = fs::read(&path).map_err(file)?;
+        Self::from_der(&der).ok_or(Error::Key { path })
+    }
+
+    fn from_der(der: &[u8]) -> Option<Self> {
+        let random = SystemRandom::new();
+        let key = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, der, &random).ok()?;
+        let digest = ring::digest::digest(&ring::digest::SHA256, key.public_key().as_ref());
+        Some(Self { key, key_id: BASE64_URL_SAFE_NO_PAD.encode(digest), random })
+    }
+
+    /// A token that says this; None if the machine has no randomness to sign with.
+    pub fn sign(&self, claims: &Claims) -> Option<String> {
+        let Claims { namespace, name, uid, .. } = claims;
+        let header = json!({"alg": "ES256", "kid": self.key_id, "typ": "JWT"});
+        let payload = json!({
+            "aud": claims.audiences, "exp": claims.expires, "iat": claims.issued,
+            "nbf": claims.issued, "iss": ISSUER, "jti": claims.id,
+            "sub": format!("{USER}{namespace}:{name}"),
+            "kubernetes.io":
+                {"namespace": namespace, "serviceaccount": {"name": name, "uid": uid}},
+        });
+        let encode = |value: &Value| BASE64_URL_SAFE_NO_PAD.encode(value.to_string());
+        let signed = format!("{}.{}", encode(&header), encode(&payload));
+        let signature = self.key.sign(&self.random, signed.as_bytes()).ok()?;
+        Some(format!("{signed}.{}", BASE64_URL_SAFE_NO_PAD.encode(signature)))
+    }
+
+    /// What a token says that we signed and that is good at `now`.
+    pub fn verify(&self, token: &str, now: i64) -> Option<Claims> {
+        let (signed, signature) = token.rsplit_once('.')?;
+        let signature = BASE64_URL_SAFE_NO_PAD.decode(signature).ok()?;
+        let key = UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, self.key.public_key().as_ref());
+        key.verify(signed.as_bytes(), &signature).ok()?;
+        let (_, payload) = signed.split_once('.')?;
+        let payload = BASE64_URL_SAFE_NO_PAD.decode(payload).ok()?;
+        let payload = Object::new(serde_json::from_slice(&payload).ok()?);
+        let number = |key: &str| payload.get(&[key]).and_then(Value::as_i64);
+        let account = ["kubernetes.io", "serviceaccount"];
+        let claims = Claims {
+            namespace: payload.str_at(&["kubernetes.io", "namespace"]).to_owned(),
+            name: payload.str_at(&[account[0], account[1], "name"]).to_owned(),
+            uid: payload.str_at(&[account[0], account[1], "uid"]).to_owned(),
+            audiences: texts(payload.get(&["aud"])),
+            issued: number("iat")?,
+            expires: number("exp")?,
+            id: payload.str_at(&["jti"]).to_owned(),
+        };
+        let good =
+            payload.str_at(&["iss"]) == ISSUER && number("nbf")? <= now && now < claims.expires;
+        good.then_some(claims)
+    }
+}
+
+impl Claims {
+    /// The user whom the token makes its bearer.
+    pub fn user(&self) -> User {
+        let mut user = account(&self.namespace, &self.name, &self.uid);
+        let id = vec![format!("JTI={}", self.id)];
+        user.extra.insert("authentication.kubernetes.io/credential-id".to_owned(), id);
+        user
+    }
+}
+
+/// The user that a service account is.
+pub fn account(namespace: &str, name: &str, uid: &str) -> User {
+    let groups =
+        vec!["system:serviceaccounts".to_owned(), format!("system:serviceaccounts:{namespace}")];
+    User::authenticated(&format!("{USER}{namespace}:{name}"), uid, groups)
+}
+
+/// The namespace and the name in a service account's user name.
+pub fn parse_user(name: &str) -> Option<(&str, &str)> {
+    name.strip_prefix(USER)?.split_once(':')
+}
+
+fn texts(value: Option<&Value>) -> Vec<String> {
+    let items = value.and_then(Value::as_array).into_iter().flatten();
+    items.filter_map(Value::as_str).map(ToOwned::to_owned).collect()
+}
+
+fn new_key() -> Result<Vec<u8>, Error> {
+    let random = SystemRandom::new();
+    let der = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random);
+    der.map(|it| it.as_ref().to_vec()).map_err(|_| Error::Make)
+}
+
+impl std::fmt::Debug for TokenSigner {
+    /// Without the key.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "TokenSigner({})", self.key_id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn claims() -> Claims {
+        Claims {
+            namespace: "ns".to_owned(),
+            name: "robot".to_owned(),
+            uid: "1".to_owned(),
+            audiences: vec![ISSUER.to_owned()],
+            issued: 1000,
+            expires: 2000,
+            id: "x".to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_token_says_what_it_was_made_for() {
+        let signer = TokenSigner::new().unwrap();
+        let token = signer.sign(&claims()).unwrap();
+        assert_eq!(signer.verify(&token, 1500), Some(claims()));
+        let user = claims().user();
+        assert_eq!(user.name, "system:serviceaccount:ns:robot");
+        assert!(user.is_in("system:serviceaccounts:ns") && user.is_in("system:authenticated"));
+    }
+
+    #[test]
+    fn a_token_is_good_for_its_time_only() {
+        let signer = TokenSigner::new().unwrap();
+        let token = signer.sign(&claims()).unwrap();
+        assert_eq!(signer.verify(&token, 999), None);
+        assert_eq!(signer.verify(&token, 2000), None);
+    }
+
+    #[test]
+    fn nobody_else_can_make_one() {
+        let signer = TokenSigner::new().unwrap();
+        let foreign = TokenSigner::new().unwrap().sign(&claims()).unwrap();
+        assert_eq!(signer.verify(&foreign, 1500), None);
+        let token = signer.sign(&claims()).unwrap();
+        let (head, rest) = token.split_once('.').unwrap();
+        let (payload, signature) = rest.split_once('.').unwrap();
+        let forged = BASE64_URL_SAFE_NO_PAD.decode(payload).unwrap();
+        let forged = String::from_utf8(forged).unwrap().replace("robot", "admin");
+        let forged = BASE64_URL_SAFE_NO_PAD.encode(forged);
+        assert_eq!(signer.verify(&format!("{head}.{forged}.{signature}"), 1500), None);
+        for nonsense in ["", ".", "..", "a.b.c", head] {
+            assert_eq!(signer.verify(nonsense, 1500), None, "{nonsense}");
+        }
+    }
+
+    #[test]
+    fn the_key_outlives_the_process() {
+        let directory = tempfile::tempdir().unwrap();
+        let token = TokenSigner::open(directory.path()).unwrap().sign(&claims()).unwrap();
+        let again = TokenSigner::open(directory.path()).unwrap();
+        assert_eq!(again.verify(&token, 1500), Some(claims()));
+    }
+}

@@ -1,0 +1,69 @@
+//! `pods/eviction`: a deletion that asks the disruption budgets first.
+
+use crate::answer;
+use crate::body::Body;
+use crate::context::Cx;
+use crate::errors;
+use crate::options::DeleteOptions;
+use crate::own_client::OwnClient;
+use crate::registry;
+use http::Response;
+use kinds::policy::eviction;
+use kinds::resource::Subresource;
+use machinery::{Object, Status};
+
+/// Deletes the pod with the options that the body carries, if its budget allows.
+pub(crate) async fn evict(
+    cx: &Cx,
+    body: &[u8],
+    subresource: &Subresource,
+) -> Result<Response<Body>, Status> {
+    let body = super::subresource::posted(cx, body, subresource)?;
+    let options = body.get(&["deleteOptions"]).cloned().and_then(Object::from_value);
+    let options = DeleteOptions::parse(&cx.query, options.as_ref())?;
+    let caught_up = cx.plane.cache.catch_up().await;
+    caught_up.map_err(|it| errors::of_store(&cx.what(), &cx.target.name, &it))?;
+    let pod = cx.served.cache.get(&cx.key()).ok_or_else(|| cx.not_found())?.object();
+    if eviction::needs_budget(&pod) {
+        spend(cx, &pod, options.dry_run).await?;
+    }
+    registry::delete(cx, cx.namespace(), &cx.target.name, &options).await?;
+    Ok(answer::success(cx, 201, None))
+}
+
+/// Takes one disruption out of the budget that covers the pod, if there is one.
+async fn spend(cx: &Cx, pod: &Object, dry_run: bool) -> Result<(), Status> {
+    let mut budgets = budgets(cx, pod);
+    if budgets.len() > 1 {
+        return Err(eviction::more_than_one());
+    }
+    let Some(mut budget) = budgets.pop() else { return Ok(()) };
+    eviction::judge(&budget)?;
+    if dry_run {
+        return Ok(());
+    }
+    eviction::spend(&mut budget, pod.name(), &cx.plane.now());
+    let path = format!(
+        "/apis/policy/v1/namespaces/{}/poddisruptionbudgets/{}/status",
+        budget.namespace(),
+        budget.name()
+    );
+    let answer = OwnClient::new(&cx.plane).update(&path, &budget.into_value()).await;
+    match answer.code {
+        200 => Ok(()),
+        // Somebody else spent it first: the client is to come back and ask again.
+        409 => Err(Status::too_many_requests(eviction::VIOLATES, 10)),
+        _ => Err(Status::internal(answer.message())),
+    }
+}
+
+fn budgets(cx: &Cx, pod: &Object) -> Vec<Object> {
+    let catalog = cx.plane.catalog.load();
+    let Some(served) = catalog.resource("policy", "poddisruptionbudgets") else {
+        return Vec::new();
+    };
+    let prefix = served.key(cx.namespace(), "");
+    let snapshot = served.cache.snapshot();
+    let all = snapshot.under(&prefix, None).map(|it| it.object());
+    all.filter(|it| eviction::covers(it, pod)).collect()
+}

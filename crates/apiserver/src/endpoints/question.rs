@@ -1,0 +1,139 @@
+//! Kinds that are asked rather than stored: whose token, who am I, may they, what may I.
+
+use crate::answer;
+use crate::authentication::User;
+use crate::authentication::service_account::ISSUER;
+use crate::authorization::{self, authorize};
+use crate::body::Body;
+use crate::context::Cx;
+use crate::decode;
+use crate::options::WriteOptions;
+use crate::request::{RequestInfo, Target, Verb};
+use http::Response;
+use kinds::resource::Question;
+use machinery::{Faults, GroupKind, Object, Path, Status, Value, json};
+use std::collections::BTreeMap;
+
+/// Answers the question that the body is.
+pub(crate) fn ask(cx: &Cx, body: &[u8], question: Question) -> Result<Response<Body>, Status> {
+    let options = WriteOptions::parse(&cx.query, "CreateOptions")?;
+    let mut object = decode::object(cx, body, options.field_validation)?;
+    let status = match question {
+        Question::Token => token(cx, &object),
+        Question::SelfSubject => {
+            object.set_meta("creationTimestamp", cx.plane.now());
+            json!({"userInfo": user_info(&cx.user)})
+        }
+        Question::Access | Question::LocalAccess => {
+            access(&object, &subject(&object), cx.namespace())?
+        }
+        Question::SelfAccess => access(&object, &cx.user, "")?,
+        Question::SelfRules => {
+            if object.str_at(&["spec", "namespace"]).is_empty() {
+                return Err(Status::bad_request("no namespace on request"));
+            }
+            // Upstream: the answer does not repeat the question.
+            object.map_mut().insert("spec".to_owned(), json!({}));
+            authorization::rules(&cx.user)
+        }
+    };
+    object.map_mut().insert("status".to_owned(), status);
+    Ok(answer::object(cx, 201, object))
+}
+
+/// Whose token it is.
+fn token(cx: &Cx, review: &Object) -> Value {
+    let nobody = || json!({"user": {}, "error": "invalid bearer token"});
+    let Some((user, audiences)) = cx.plane.whose_token(review.str_at(&["spec", "token"])) else {
+        return nobody();
+    };
+    let asked = review.get(&["spec", "audiences"]).and_then(Value::as_array);
+    let asked: Vec<&str> = asked.into_iter().flatten().filter_map(Value::as_str).collect();
+    let asked = if asked.is_empty() { vec![ISSUER] } else { asked };
+    let shared: Vec<&str> =
+        asked.into_iter().filter(|it| audiences.iter().any(|audience| audience == it)).collect();
+    if shared.is_empty() {
+        return nobody();
+    }
+    json!({"authenticated": true, "user": user_info(&user), "audiences": shared})
+}
+
+fn user_info(user: &User) -> Value {
+    let mut info = json!({"username": user.name, "groups": user.groups});
+    if !user.uid.is_empty() {
+        info["uid"] = user.uid.as_str().into();
+    }
+    if !user.extra.is_empty() {
+        info["extra"] = json!(user.extra);
+    }
+    info
+}
+
+/// About whom a review asks.
+fn subject(review: &Object) -> User {
+    let groups = review.get(&["spec", "groups"]).and_then(Value::as_array);
+    User {
+        name: review.str_at(&["spec", "user"]).to_owned(),
+        uid: review.str_at(&["spec", "uid"]).to_owned(),
+        groups: groups
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .map(ToOwned::to_owned)
+            .collect(),
+        extra: BTreeMap::new(),
+    }
+}
+
+/// Whether `user` may do what the review asks, which may be bound to one namespace.
+fn access(review: &Object, user: &User, bound: &str) -> Result<Value, Status> {
+    let mut faults = Faults::new();
+    let spec = Path::root("spec");
+    let resource = review.get(&["spec", "resourceAttributes"]).filter(|it| it.is_object());
+    let path = review.get(&["spec", "nonResourceAttributes"]).filter(|it| it.is_object());
+    if resource.is_some() == path.is_some() {
+        let detail = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
+        faults.invalid(&spec, Value::Null, detail);
+    }
+    if !bound.is_empty() {
+        let found = review.str_at(&["spec", "resourceAttributes", "namespace"]);
+        let place = spec.child("resourceAttributes");
+        if found != bound {
+            faults.invalid(&place.child("namespace"), found, "must match metadata.namespace");
+        }
+        if path.is_some() {
+            faults.invalid(
+                &spec.child("nonResourceAttributes"),
+                Value::Null,
+                "disallowed on this kind of request",
+            );
+        }
+    }
+    if user.name.is_empty() && user.groups.is_empty() {
+        let detail = "at least one of user or group must be specified";
+        faults.invalid(&spec.child("user"), "", detail);
+    }
+    if !faults.is_empty() {
+        // Upstream: the kind is not named.
+        let group = GroupKind::new("authorization.k8s.io", "");
+        return Err(Status::invalid(&group, "", &faults));
+    }
+    let text = |from: Option<&Value>, key: &str| {
+        from.and_then(|it| it.get(key)).and_then(Value::as_str).unwrap_or_default().to_owned()
+    };
+    let target = resource.map(|_| Target {
+        group: text(resource, "group"),
+        version: text(resource, "version"),
+        namespace: text(resource, "namespace"),
+        resource: text(resource, "resource"),
+        name: text(resource, "name"),
+        subresource: text(resource, "subresource"),
+        rest: String::new(),
+    });
+    let info = RequestInfo {
+        verb: Verb::parse(&text(resource.or(path), "verb")),
+        path: text(path, "path"),
+        target,
+    };
+    Ok(json!({"allowed": authorize(user, &info).is_ok()}))
+}

@@ -1,0 +1,34 @@
+//! `authentication.k8s.io`: questions about who somebody is. Nothing of it is stored.
+
+use crate::columns::{AGE, NAME, age};
+use crate::resource::{Behavior, Columns, Question, Resource};
+use crate::table;
+
+/// The rows of the group.
+pub fn resources() -> Vec<Resource> {
+    static SELF: Behavior = Behavior { question: Some(Question::SelfSubject), ..Behavior::PLAIN };
+    static TOKEN: Behavior = Behavior { question: Some(Question::Token), ..Behavior::PLAIN };
+    vec![
+        asked("authentication", "SelfSubjectReview", &SELF),
+        asked("authentication", "TokenReview", &TOKEN),
+    ]
+}
+
+/// A kind that is asked and not stored, in the version `v1` of a group of Kubernetes' own.
+pub(crate) fn asked(group: &str, kind: &str, behavior: &'static Behavior) -> Resource {
+    let columns =
+        Columns::Fixed(&[NAME, AGE], |object, now| vec![object.name().into(), age(object, now)]);
+    let full = format!("{group}.k8s.io");
+    let plural = format!("{}s", kind.to_lowercase());
+    Resource {
+        namespaced: false,
+        prefix: format!("/registry/{full}/{plural}"),
+        ..table::row(
+            &full,
+            kind,
+            &plural,
+            behavior,
+            table::v1(&format!("{group}/v1.{kind}"), columns),
+        )
+    }
+}

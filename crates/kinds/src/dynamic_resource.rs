@@ -1,0 +1,9 @@
+//! The kinds of `resource.k8s.io`: devices that are handed out to pods.
+
+pub mod device_class;
+pub mod resource_claim;
+pub mod resource_claim_template;
+pub mod resource_slice;
+
+/// The group's name.
+const GROUP: &str = "resource.k8s.io";

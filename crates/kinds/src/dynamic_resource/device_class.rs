@@ -1,0 +1,56 @@
+//! `DeviceClass`: devices of one sort, and how they are set up.
+
+use super::GROUP;
+use super::resource_claim::validate_selectors;
+use crate::columns::{AGE, NAME, age};
+use crate::fields::{list, top};
+use crate::resource::{Behavior, Column, Columns, Now, Resource};
+use crate::table;
+use machinery::{Faults, Object, Path, Value};
+
+/// The row of `DeviceClass`.
+pub fn resource() -> Resource {
+    let version = table::v1("resource/v1.DeviceClass", Columns::Fixed(COLUMNS, cells));
+    Resource {
+        namespaced: false,
+        ..table::row(GROUP, "DeviceClass", "deviceclasses", &BEHAVIOR, version)
+    }
+}
+
+static BEHAVIOR: Behavior = Behavior {
+    validate,
+    validate_update: |new, _, faults| validate(new, faults),
+    generation: true,
+    returns_deleted: true,
+    ..Behavior::PLAIN
+};
+
+pub(super) const COLUMNS: &[Column] = &[NAME, AGE];
+
+pub(super) fn cells(object: &Object, now: &Now) -> Vec<Value> {
+    vec![object.name().into(), age(object, now)]
+}
+
+fn validate(object: &Object, faults: &mut Faults) {
+    let path = Path::root("spec");
+    let selectors = list(top(object, "spec"), "selectors");
+    validate_selectors(faults, &path.child("selectors"), selectors);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::refusals;
+    use machinery::json;
+
+    #[test]
+    fn a_selector_is_an_expression() {
+        assert_eq!(
+            refusals(&BEHAVIOR, json!({"spec": {"selectors": [{}, {"cel": {}}]}})),
+            [
+                "spec.selectors[0].cel: Required value",
+                "spec.selectors[1].cel.expression: Required value"
+            ]
+        );
+    }
+}

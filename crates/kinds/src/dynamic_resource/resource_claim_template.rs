@@ -1,0 +1,59 @@
+//! `ResourceClaimTemplate`: from which the claims of pods are made.
+
+use super::GROUP;
+use super::device_class::{COLUMNS, cells};
+use super::resource_claim::{default_requests, validate_spec};
+use crate::fields::{at, map_mut, top};
+use crate::resource::{Behavior, Columns, Resource};
+use crate::rules::{immutable, labels};
+use crate::table;
+use machinery::{Faults, Object, Path};
+
+/// The row of `ResourceClaimTemplate`.
+pub fn resource() -> Resource {
+    let version = table::v1("resource/v1.ResourceClaimTemplate", Columns::Fixed(COLUMNS, cells));
+    table::row(GROUP, "ResourceClaimTemplate", "resourceclaimtemplates", &BEHAVIOR, version)
+}
+
+static BEHAVIOR: Behavior = Behavior {
+    defaults: |object| {
+        if let Some(spec) = map_mut(object.map_at(&["spec"]), "spec") {
+            default_requests(spec);
+        }
+    },
+    validate,
+    validate_update: |new, old, faults| {
+        immutable(faults, &Path::root("spec"), top(new, "spec"), top(old, "spec"));
+        validate(new, faults);
+    },
+    returns_deleted: true,
+    ..Behavior::PLAIN
+};
+
+fn validate(object: &Object, faults: &mut Faults) {
+    let spec = top(object, "spec");
+    let path = Path::root("spec");
+    let metadata = path.child("metadata");
+    labels(faults, &metadata.child("labels"), at(spec, &["metadata", "labels"]));
+    validate_spec(faults, &path.child("spec"), at(spec, &["spec"]));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::refusals;
+    use machinery::json;
+
+    #[test]
+    fn a_template_makes_claims_that_are_in_order() {
+        assert_eq!(
+            refusals(
+                &BEHAVIOR,
+                json!({"spec": {"spec": {"devices": {"requests": [{"name": "r"}]}}}})
+            ),
+            [
+                "spec.spec.devices.requests[0]: Required value: exactly one of `exactly` or `firstAvailable` is required"
+            ]
+        );
+    }
+}

@@ -1,0 +1,143 @@
+//! `ResourceSlice`: devices that a driver has to offer.
+
+use super::GROUP;
+use crate::columns::{AGE, NAME, age, column};
+use crate::core::pod::validate_node_selector;
+use crate::fields::{at, flag, list, number, part, text, top};
+use crate::resource::{Behavior, Column, Columns, Now, Resource, Version};
+use crate::rules::{at_least_zero, dns_label, dns_subdomain, immutable, positive};
+use crate::storage::validate_driver_name;
+use crate::table::{self, selectable};
+use machinery::{Faults, Object, Path, Value};
+
+/// The row of `ResourceSlice`.
+pub fn resource() -> Resource {
+    let version = Version {
+        selectable: vec![selectable("spec.nodeName", ""), selectable("spec.driver", "")],
+        ..table::v1("resource/v1.ResourceSlice", Columns::Fixed(COLUMNS, cells))
+    };
+    Resource {
+        namespaced: false,
+        ..table::row(GROUP, "ResourceSlice", "resourceslices", &BEHAVIOR, version)
+    }
+}
+
+static BEHAVIOR: Behavior = Behavior {
+    validate,
+    validate_update: |new, old, faults| {
+        validate(new, faults);
+        let field = |object, path: &[&str]| at(top(object, "spec"), path).clone();
+        for path in [&["driver"][..], &["pool", "name"], &["nodeName"]] {
+            let place = path.iter().fold(String::from("spec"), |place, it| place + "." + it);
+            immutable(faults, &Path::root(&place), &field(new, path), &field(old, path));
+        }
+    },
+    generation: true,
+    returns_deleted: true,
+    ..Behavior::PLAIN
+};
+
+static SPEC: Path<'static> = Path::root("spec");
+
+const MAX_DEVICES: usize = 128;
+
+const COLUMNS: &[Column] =
+    &[NAME, column("Node", ""), column("Driver", ""), column("Pool", ""), AGE];
+
+fn cells(object: &Object, now: &Now) -> Vec<Value> {
+    let spec = top(object, "spec");
+    vec![
+        object.name().into(),
+        text(spec, "nodeName").into(),
+        text(spec, "driver").into(),
+        text(at(spec, &["pool"]), "name").into(),
+        age(object, now),
+    ]
+}
+
+fn validate(object: &Object, faults: &mut Faults) {
+    let spec = top(object, "spec");
+    validate_driver_name(faults, &SPEC.child("driver"), text(spec, "driver"));
+    let (path, pool) = (SPEC.child("pool"), at(spec, &["pool"]));
+    match text(pool, "name") {
+        "" => faults.required(&path.child("name"), ""),
+        name => {
+            for part in name.split('/') {
+                dns_subdomain(faults, &path.child("name"), part);
+            }
+        }
+    }
+    positive(faults, &path.child("resourceSliceCount"), number(pool, "resourceSliceCount"));
+    at_least_zero(faults, &path.child("generation"), number(pool, "generation"));
+    validate_nodes(faults, spec);
+    let path = SPEC.child("devices");
+    let devices = list(spec, "devices");
+    if devices.len() > MAX_DEVICES {
+        faults.too_many(&path, devices.len(), MAX_DEVICES);
+    }
+    let mut seen: Vec<&str> = Vec::new();
+    for (index, device) in devices.iter().enumerate() {
+        let path = path.index(index);
+        let (path, name) = (path.child("name"), text(device, "name"));
+        dns_label(faults, &path, name);
+        if seen.contains(&name) {
+            faults.duplicate(&path, name);
+        }
+        seen.push(name);
+    }
+}
+
+/// Devices are at one node, at some, at all, or each says for itself.
+fn validate_nodes(faults: &mut Faults, spec: &Value) {
+    const ONE: &str = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required";
+    if let Some(node) = part(spec, "nodeName").and_then(Value::as_str) {
+        dns_subdomain(faults, &SPEC.child("nodeName"), node);
+    }
+    if let Some(selector) = part(spec, "nodeSelector") {
+        validate_node_selector(faults, &SPEC.child("nodeSelector"), selector);
+    }
+    let ways = [
+        part(spec, "nodeName").is_some(),
+        part(spec, "nodeSelector").is_some(),
+        flag(spec, "allNodes"),
+        flag(spec, "perDeviceNodeSelection"),
+    ];
+    match ways.iter().filter(|it| **it).count() {
+        0 => faults.required(&SPEC, ONE),
+        1 => {}
+        _ => faults.invalid(&SPEC, Value::Null, &format!("{ONE}, but multiple fields are set")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{refusals, refusals_of_update};
+    use machinery::json;
+
+    fn slice(driver: &str) -> Value {
+        json!({"spec": {"driver": driver, "nodeName": "n", "pool": {"name": "p", "resourceSliceCount": 1}}})
+    }
+
+    #[test]
+    fn a_slice_has_a_driver_a_pool_and_a_place() {
+        assert_eq!(refusals(&BEHAVIOR, slice("d")), Vec::<String>::new());
+        assert_eq!(
+            refusals(&BEHAVIOR, json!({})),
+            [
+                "spec.driver: Required value",
+                "spec.pool.name: Required value",
+                "spec.pool.resourceSliceCount: Invalid value: 0: must be greater than zero",
+                "spec: Required value: exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_slice_stays_with_its_driver() {
+        assert_eq!(
+            refusals_of_update(&BEHAVIOR, slice("e"), slice("d")),
+            [r#"spec.driver: Invalid value: "e": field is immutable"#]
+        );
+    }
+}

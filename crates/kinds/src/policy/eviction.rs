@@ -1,0 +1,174 @@
+//! Whether a disruption budget lets a pod go that somebody wants to evict, and what that costs.
+
+use super::pod_disruption_budget::selects;
+use crate::columns::condition;
+use crate::fields::{entries, list, number, text, top};
+use machinery::status::Cause;
+use machinery::{GroupResource, Object, Reason, Status, Value};
+
+/// How many pods may be on their way out before the budget's controller has seen them go.
+const MAX_DISRUPTED: usize = 2000;
+
+/// How soon to ask again, in seconds.
+const RETRY_AFTER: u32 = 10;
+
+/// What whoever evicts a pod is told when its budget does not allow that.
+pub const VIOLATES: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
+
+/// Whether anybody would miss the pod: one that does not run, or is going anyway, is missed already.
+pub fn needs_budget(pod: &Object) -> bool {
+    let phase = pod.str_at(&["status", "phase"]);
+    !matches!(phase, "Succeeded" | "Failed" | "Pending") && pod.deletion_timestamp().is_none()
+}
+
+/// Whether a budget guards the pod as it is now.
+pub fn covers(budget: &Object, pod: &Object) -> bool {
+    let is_ready = condition(top(pod, "status"), "Ready") == "True";
+    selects(budget, pod) && (is_ready || !spares_unready(budget))
+}
+
+/// Whether a pod that is not ready may go without being counted.
+fn spares_unready(budget: &Object) -> bool {
+    let status = top(budget, "status");
+    let (healthy, wanted) = (number(status, "currentHealthy"), number(status, "desiredHealthy"));
+    let is_enough = healthy >= wanted && wanted > 0;
+    text(top(budget, "spec"), "unhealthyPodEvictionPolicy") == "AlwaysAllow" || is_enough
+}
+
+/// The answer for a pod that several budgets guard.
+pub fn more_than_one() -> Status {
+    let message = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
+    Status::new(500, Reason::Unknown, message)
+}
+
+/// Whether the budget allows a disruption; the error is the answer to whoever wants one.
+pub fn judge(budget: &Object) -> Result<(), Status> {
+    let name = budget.name();
+    let status = top(budget, "status");
+    if number(status, "observedGeneration") < budget.generation() {
+        let why = format!("The disruption budget {name} is still being processed by the server.");
+        return Err(because(Status::too_many_requests(VIOLATES, RETRY_AFTER), why));
+    }
+    let allowed = number(status, "disruptionsAllowed");
+    let forbidden = |why: &str, told: &str| {
+        let what = GroupResource::new("policy", "poddisruptionbudget");
+        let none = format!("The disruption budget {name} does not allow evicting pods currently");
+        Err(because(Status::forbidden(&what, name, why), format!("{none}: {told}")))
+    };
+    if allowed < 0 {
+        let why = "pdb disruptions allowed is negative";
+        return forbidden(why, why);
+    }
+    if entries(status, "disruptedPods").count() > MAX_DISRUPTED {
+        return forbidden(
+            "DisruptedPods map too big - too many evictions not confirmed by PDB controller",
+            "too many pending evictions not confirmed by PDB controller",
+        );
+    }
+    if allowed == 0 {
+        return Err(because(Status::too_many_requests(VIOLATES, 0), why_none(name, status)));
+    }
+    Ok(())
+}
+
+/// Takes one disruption out of the budget, for the pod that goes at the time `now`.
+pub fn spend(budget: &mut Object, pod: &str, now: &str) {
+    let allowed = number(top(budget, "status"), "disruptionsAllowed");
+    let status = budget.map_at(&["status"]);
+    status.insert("disruptionsAllowed".to_owned(), (allowed - 1).into());
+    budget.map_at(&["status", "disruptedPods"]).insert(pod.to_owned(), now.into());
+}
+
+/// Why a budget allows no disruption.
+fn why_none(name: &str, status: &Value) -> String {
+    let (healthy, wanted) = (number(status, "currentHealthy"), number(status, "desiredHealthy"));
+    let told = list(status, "conditions").iter().find(|it| {
+        text(it, "type") == "DisruptionAllowed"
+            && text(it, "status") == "False"
+            && !text(it, "message").is_empty()
+    });
+    let none = format!("The disruption budget {name} does not allow evicting pods currently");
+    match told.map(|it| (text(it, "reason"), text(it, "message"))) {
+        Some(("SyncFailed", message)) => format!("{none} because it failed sync: {message}"),
+        _ if healthy <= wanted => format!(
+            "The disruption budget {name} needs {wanted} healthy pods and has {healthy} currently"
+        ),
+        Some((reason, message)) => format!("{none} ({reason}): {message}"),
+        None => none,
+    }
+}
+
+fn because(mut status: Status, message: String) -> Status {
+    let details = status.details.get_or_insert_default();
+    details.causes.push(Cause {
+        reason: "DisruptionBudget".to_owned(),
+        message,
+        field: String::new(),
+    });
+    status
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::object;
+    use machinery::json;
+
+    fn pod(ready: &str) -> Object {
+        object(json!({"metadata": {"name": "p", "labels": {"app": "a"}},
+            "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": ready}]}}))
+    }
+
+    fn budget(status: Value) -> Object {
+        object(json!({"metadata": {"name": "b", "generation": 1},
+            "spec": {"selector": {"matchLabels": {"app": "a"}}}, "status": status}))
+    }
+
+    fn why(budget: &Object) -> String {
+        let status = judge(budget).expect_err("the eviction is refused");
+        status.details.expect("it says why").causes[0].message.clone()
+    }
+
+    #[test]
+    fn a_budget_that_nobody_has_looked_at_lets_nobody_go() {
+        assert_eq!(
+            why(&budget(json!({}))),
+            "The disruption budget b is still being processed by the server."
+        );
+    }
+
+    #[test]
+    fn a_disruption_is_counted() {
+        let mut budget = budget(json!({"observedGeneration": 1, "disruptionsAllowed": 1}));
+        assert_eq!(judge(&budget), Ok(()));
+        spend(&mut budget, "p", "now");
+        assert_eq!(
+            top(&budget, "status"),
+            &json!({"observedGeneration": 1, "disruptionsAllowed": 0, "disruptedPods": {"p": "now"}})
+        );
+    }
+
+    #[test]
+    fn a_budget_that_is_used_up_says_what_it_needs() {
+        let status = json!({"observedGeneration": 1, "desiredHealthy": 2, "currentHealthy": 2});
+        assert_eq!(
+            why(&budget(status)),
+            "The disruption budget b needs 2 healthy pods and has 2 currently"
+        );
+    }
+
+    #[test]
+    fn a_pod_that_is_not_ready_is_not_missed_where_enough_are() {
+        let budget = budget(json!({"desiredHealthy": 2, "currentHealthy": 2}));
+        assert!(covers(&budget, &pod("True")));
+        assert!(!covers(&budget, &pod("False")));
+    }
+
+    #[test]
+    fn other_pods_are_free_to_go() {
+        let mut other = pod("True");
+        other.set_meta("labels", json!({"app": "b"}));
+        assert!(!covers(&budget(json!({})), &other));
+        assert!(needs_budget(&other));
+    }
+}

@@ -1,0 +1,33 @@
+//! The schemas of definitions: one that is found to be sound can be compiled and used.
+
+#![no_main]
+
+use fuzz::SCHEMA_WORDS;
+use libfuzzer_sys::{Corpus, arbitrary::Unstructured, fuzz_target};
+use machinery::{Faults, Path, Value};
+use schema::{Demand, Structural, check_definition_schema, check_root_with_status};
+
+fuzz_target!(|bytes: &[u8]| -> Corpus {
+    let mut bytes = Unstructured::new(bytes);
+    let Ok(mut source) = fuzz::object(&mut bytes, &SCHEMA_WORDS) else { return Corpus::Reject };
+    source.insert("type".to_owned(), "object".into());
+    let source = Value::Object(source);
+    let path = Path::root("openAPIV3Schema");
+    for demand in [Demand::Structural, Demand::Loose] {
+        let mut faults = Faults::new();
+        check_definition_schema(&source, demand, &path, &mut faults);
+        check_root_with_status(&source, &path, &mut faults);
+        if faults.is_empty() && demand == Demand::Structural {
+            let structural = Structural::compile(&source);
+            let Ok(mut object) = fuzz::object(&mut bytes, &SCHEMA_WORDS) else { continue };
+            structural.prune(&mut object, &mut Vec::new());
+            structural.default(&mut object);
+            let once = object.clone();
+            structural.prune(&mut object, &mut Vec::new());
+            structural.default(&mut object);
+            assert_eq!(object, once, "{source}");
+            structural.validate(&object, Some(&once), &mut faults);
+        }
+    }
+    Corpus::Keep
+});

@@ -1,0 +1,14 @@
+//! Field selectors: the printed form means the same.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use machinery::selector::FieldSelector;
+
+fuzz_target!(|text: &str| {
+    let Ok(selector) = FieldSelector::parse(text) else { return };
+    let printed = selector.to_string();
+    let again = FieldSelector::parse(&printed).expect("what we print, we read");
+    assert_eq!(again, selector, "{printed}");
+    let _ = selector.matches(|_| Some("a"));
+});

@@ -1,0 +1,33 @@
+//! JSON patches, against a document: it does not get too deep, and a failed patch leaves no traces.
+
+#![no_main]
+
+use libfuzzer_sys::{Corpus, arbitrary::Unstructured, fuzz_target};
+use machinery::patch::{json, merge};
+use machinery::{Value, codec};
+
+const WORDS: [&str; 18] = [
+    "op", "path", "from", "value", "add", "remove", "replace", "move", "copy", "test", "/a",
+    "/a/0", "/a/-", "/a/-1", "/b/a", "", "a", "b",
+];
+
+fuzz_target!(|bytes: &[u8]| -> Corpus {
+    let mut bytes = Unstructured::new(bytes);
+    let (Ok(before), Ok(patch)) = (fuzz::value(&mut bytes, &WORDS), operations(&mut bytes)) else {
+        return Corpus::Reject;
+    };
+    let mut doc = before.clone();
+    match json::apply(&mut doc, patch.to_string().as_bytes()) {
+        Ok(()) => {
+            codec::json::decode(doc.to_string().as_bytes()).expect("what is patched is readable");
+        }
+        Err(_) => assert_eq!(doc, before),
+    }
+    merge::apply(&mut doc, &before);
+    Corpus::Keep
+});
+
+fn operations(bytes: &mut Unstructured<'_>) -> libfuzzer_sys::arbitrary::Result<Value> {
+    let length = bytes.int_in_range(0..=20)?;
+    (0..length).map(|_| Ok(Value::Object(fuzz::object(bytes, &WORDS)?))).collect()
+}

@@ -1,0 +1,16 @@
+//! Label selectors: the printed form means the same.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use machinery::selector::LabelSelector;
+
+fuzz_target!(|text: &str| {
+    let Ok(selector) = LabelSelector::parse(text) else { return };
+    let printed = selector.to_string();
+    let again = LabelSelector::parse(&printed).expect("what we print, we read");
+    assert_eq!(again.to_string(), printed, "{text}");
+    for label in [None, Some(""), Some("a"), Some("1")] {
+        assert_eq!(again.matches(|_| label), selector.matches(|_| label), "{text}");
+    }
+});

@@ -1,0 +1,13 @@
+//! `Accept` and `Content-Type`.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use machinery::codec::media::{parse_accept, parse_content_type};
+
+fuzz_target!(|header: &str| {
+    for media in parse_accept(header).into_iter().chain(parse_content_type(header)) {
+        let _ = (media.is("application/json"), media.accepts("application/yaml"));
+        let _ = (media.param("as"), media.param("q"));
+    }
+});

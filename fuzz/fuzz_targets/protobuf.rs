@@ -1,0 +1,20 @@
+//! Kubernetes' protobuf: what was read can be normalized, written and read again.
+
+#![no_main]
+
+use kinds::protobuf::{self, Envelope};
+use kinds::types;
+use libfuzzer_sys::{Corpus, arbitrary::Unstructured, fuzz_target};
+use machinery::Value;
+
+fuzz_target!(|bytes: &[u8]| -> Corpus {
+    let _ = Envelope::read(bytes);
+    let mut bytes = Unstructured::new(bytes);
+    let Ok(ty) = bytes.choose(types::all()) else { return Corpus::Reject };
+    let Ok(object) = protobuf::decode(ty, bytes.take_rest()) else { return Corpus::Keep };
+    let mut value = Value::Object(object);
+    if types::normalize(ty, &mut value, &mut |path| panic!("{path} is unknown")).is_ok() {
+        let _ = protobuf::encode(&value);
+    }
+    Corpus::Keep
+});

@@ -1,0 +1,21 @@
+//! Method, path and query of a request: no name has a slash in it.
+
+#![no_main]
+
+use apiserver::request::{Query, RequestInfo};
+use http::Method;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|input: (u8, &str)| {
+    let (method, url) = input;
+    let methods = [Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
+    let method = &methods[usize::from(method) % methods.len()];
+    let (path, query) = url.split_once('?').unwrap_or((url, ""));
+    let query = Query::parse(Some(query));
+    let _ = (query.flag("watch"), query.text("limit"), query.all("dryRun").count());
+    let Some(info) = RequestInfo::parse(method, path, &query) else { return };
+    let Some(target) = info.target else { return };
+    for name in [target.group, target.version, target.namespace, target.resource, target.name] {
+        assert!(!name.contains('/'), "{name}");
+    }
+});

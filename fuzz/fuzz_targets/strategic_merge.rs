@@ -1,0 +1,45 @@
+//! Strategic merge patches of built-in types, against an object; and objects that are to fit them.
+
+#![no_main]
+
+use kinds::{strategic, types};
+use libfuzzer_sys::{Corpus, arbitrary::Unstructured, fuzz_target};
+
+const DIRECTIVES: [&str; 12] = [
+    "$patch",
+    "replace",
+    "merge",
+    "delete",
+    "$retainKeys",
+    "$setElementOrder/containers",
+    "$setElementOrder/ports",
+    "$deleteFromPrimitiveList/finalizers",
+    "name",
+    "a",
+    "b",
+    "metadata",
+];
+
+fuzz_target!(|bytes: &[u8]| -> Corpus {
+    let mut bytes = Unstructured::new(bytes);
+    let Ok(ty) = bytes.choose(types::all()) else { return Corpus::Reject };
+    // The names of the type's fields, and of the fields of those.
+    let below = ty.fields().filter_map(|it| it.message()).flat_map(|it| it.fields());
+    let names = ty.fields().chain(below).map(|it| it.json());
+    let words: Vec<&str> = DIRECTIVES.into_iter().chain(names).collect();
+    let (Ok(original), Ok(patch)) =
+        (fuzz::value(&mut bytes, &words), fuzz::value(&mut bytes, &words))
+    else {
+        return Corpus::Reject;
+    };
+    let mut patched = original.clone();
+    if strategic::apply(ty, &mut patched, &patch).is_ok()
+        && types::normalize(ty, &mut patched, &mut |_| {}).is_ok()
+    {
+        let once = patched.clone();
+        types::normalize(ty, &mut patched, &mut |path| panic!("{path} is unknown"))
+            .expect("what was normalized is normal");
+        assert_eq!(patched, once, "{}", ty.name());
+    }
+    Corpus::Keep
+});

@@ -1,0 +1,34 @@
+//! Custom resources and their schemas: what was pruned and defaulted once stays as it is.
+
+#![no_main]
+
+use fuzz::SCHEMA_WORDS;
+use libfuzzer_sys::{Corpus, arbitrary::Unstructured, fuzz_target};
+use machinery::{Faults, Value};
+use schema::Structural;
+
+fuzz_target!(|bytes: &[u8]| -> Corpus {
+    let mut bytes = Unstructured::new(bytes);
+    let (Ok(source), Ok(mut object), Ok(old)) = (
+        fuzz::object(&mut bytes, &SCHEMA_WORDS),
+        fuzz::object(&mut bytes, &SCHEMA_WORDS),
+        fuzz::object(&mut bytes, &SCHEMA_WORDS),
+    ) else {
+        return Corpus::Reject;
+    };
+    let structural = Structural::compile(&Value::Object(source));
+    let mut unknown = Vec::new();
+    structural.prune(&mut object, &mut unknown);
+    structural.default(&mut object);
+    let once = object.clone();
+    structural.prune(&mut object, &mut unknown);
+    structural.default(&mut object);
+    structural.prune(&mut object, &mut unknown);
+    assert!(object.len() <= once.len());
+    let mut faults = Faults::new();
+    structural.validate(&object, None, &mut faults);
+    structural.validate(&object, Some(&old), &mut faults);
+    structural.validate_status(&object, &old, &mut faults);
+    let _ = faults.summary();
+    Corpus::Keep
+});

@@ -1,0 +1,20 @@
+//! YAML bodies and files: a value survives being written and read again.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use machinery::codec::yaml;
+
+fuzz_target!(|bytes: &[u8]| {
+    if let Ok(decoded) = yaml::decode(bytes) {
+        let written = yaml::encode(&decoded.value);
+        match yaml::decode(written.as_bytes()) {
+            Ok(again) => assert_eq!(again.value, decoded.value, "{written}"),
+            // The parser has a limit of its own, which writing in blocks may reach.
+            Err(error) => assert!(error.message.contains("recursion limit"), "{error}: {written}"),
+        }
+    }
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        let _ = yaml::documents(text);
+    }
+});
