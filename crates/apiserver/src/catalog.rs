@@ -227,3 +227,21 @@ impl Catalog {
 fn gv_key(group: &str, version: &str) -> String {
     format!("{group}/{version}")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_are_listed_by_their_priority() {
+        let served = kinds::table::builtin().into_iter().map(|resource| {
+            let cache = Arc::new(ResourceCache::new(&resource.prefix, 0));
+            Arc::new(Served::new(resource, cache, false))
+        });
+        let catalog = Catalog::new(served.collect());
+        let groups: Vec<&str> = catalog.groups().iter().map(|it| it.name.as_str()).collect();
+        let ranked: Vec<&str> = PRIORITY.iter().copied().filter(|it| groups.contains(it)).collect();
+        assert_eq!(groups, ranked);
+        assert_eq!(groups[..3], ["", "apiregistration.k8s.io", "apps"]);
+    }
+}

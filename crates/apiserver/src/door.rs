@@ -36,6 +36,12 @@ impl Door {
     pub fn for_user(&self, user: User) -> Self {
         Self::new(Arc::clone(&self.plane), user)
     }
+
+    /// The same door for somebody who has yet to say who they are, by a bearer token or not at all.
+    #[must_use]
+    pub fn for_stranger(&self) -> Self {
+        Self::for_peer(Arc::clone(&self.plane), Peer::default())
+    }
 }
 
 impl<B> tower_service::Service<Request<B>> for Door

@@ -11,6 +11,7 @@ pub(crate) mod delete;
 pub(crate) mod delete_collection;
 pub(crate) mod scale;
 pub(crate) mod subresource;
+pub(crate) mod connect;
 pub(crate) mod eviction;
 pub(crate) mod token;
 pub(crate) mod question;

@@ -5,8 +5,8 @@ use crate::body::Body;
 use crate::catalog::Served;
 use crate::context::{Cx, Parts};
 use crate::endpoints::{
-    create, delete, delete_collection, eviction, get, list, patch, question, scale, subresource,
-    token, update, watch,
+    connect, create, delete, delete_collection, eviction, get, list, patch, question, scale,
+    subresource, token, update, watch,
 };
 use crate::negotiation::{Offer, negotiate};
 use crate::plane::Plane;
@@ -109,10 +109,10 @@ async fn dispatch(cx: Cx, body: &[u8]) -> Result<Response<Body>, Status> {
 async fn object_or_collection(cx: &Cx, body: &[u8]) -> Result<Response<Body>, Status> {
     refuse_odd_name(&cx.target.name)?;
     if let Some(question) = cx.resource().behavior.question {
-        return match cx.verb {
-            Verb::Create => question::ask(cx, body, question),
-            _ => Err(Status::method_not_allowed()),
-        };
+        if question.verbs().contains(&cx.verb.as_str()) {
+            return question::ask(cx, body, question).await;
+        }
+        return Err(Status::method_not_allowed());
     }
     let named = !cx.target.name.is_empty();
     let everywhere = cx.resource().namespaced && cx.target.namespace.is_empty();
@@ -189,6 +189,9 @@ async fn below(cx: &Cx, body: &[u8], name: &str) -> Result<Response<Body>, Statu
             (Action::Post(change), Verb::Create) => subresource::post(cx, body, it, *change).await,
             (Action::Evict, Verb::Create) => eviction::evict(cx, body, it).await,
             (Action::Token, Verb::Create) => token::create(cx, body, it).await,
+            (Action::Connect(verbs), verb) if verbs.contains(&verb.as_str()) => {
+                connect::connect(cx).await
+            }
             _ => Err(Status::method_not_allowed()),
         },
         _ => Err(Status::method_not_allowed()),

@@ -3,6 +3,7 @@
 pub(crate) mod go_struct;
 mod unified_diff;
 pub mod namespace;
+pub mod binding;
 pub mod config_map;
 pub mod secret;
 pub mod service_account;

@@ -217,6 +217,20 @@ pub enum Question {
     SelfAccess,
     /// What may I?
     SelfRules,
+    /// To which node is this pod to be bound? An order rather than a question.
+    Binding,
+    /// How is the server? Read, not created.
+    Components,
+}
+
+impl Question {
+    /// The verbs of discovery.
+    pub fn verbs(self) -> &'static [&'static str] {
+        match self {
+            Self::Components => &["get", "list"],
+            _ => &["create"],
+        }
+    }
 }
 
 /// What becomes of an object's dependents when it is deleted without a propagation policy.
@@ -260,6 +274,8 @@ pub enum Action {
     Evict,
     /// It is posted, and the answer has a token for the object, which is a service account.
     Token,
+    /// It is a connection to what the object stands for, with these verbs.
+    Connect(&'static [&'static str]),
 }
 
 impl Action {
@@ -268,6 +284,7 @@ impl Action {
         match self {
             Self::Replace { .. } => &["get", "patch", "update"],
             Self::Post(_) | Self::Evict | Self::Token => &["create"],
+            Self::Connect(verbs) => verbs,
         }
     }
 }

@@ -10,6 +10,8 @@ use crate::{
 /// All built-in kinds. Discovery has an order of its own.
 pub fn builtin() -> Vec<Resource> {
     let stored = vec![
+        core::binding::resource(),
+        core::binding::component_status(),
         core::config_map::resource(),
         core::event::resource(),
         core::namespace::resource(),

@@ -7,15 +7,27 @@ use crate::authorization::{self, authorize};
 use crate::body::Body;
 use crate::context::Cx;
 use crate::decode;
+use crate::door::Door;
 use crate::options::WriteOptions;
 use crate::request::{RequestInfo, Target, Verb};
-use http::Response;
+use http::{Request, Response};
+use http_body_util::Full;
 use kinds::resource::Question;
 use machinery::{Faults, GroupKind, Object, Path, Status, Value, json};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use tower_service::Service;
 
 /// Answers the question that the body is.
-pub(crate) fn ask(cx: &Cx, body: &[u8], question: Question) -> Result<Response<Body>, Status> {
+pub(crate) async fn ask(
+    cx: &Cx,
+    body: &[u8],
+    question: Question,
+) -> Result<Response<Body>, Status> {
+    if question == Question::Components {
+        return components(cx);
+    }
     let options = WriteOptions::parse(&cx.query, "CreateOptions")?;
     let mut object = decode::object(cx, body, options.field_validation)?;
     let status = match question {
@@ -28,6 +40,8 @@ pub(crate) fn ask(cx: &Cx, body: &[u8], question: Question) -> Result<Response<B
             access(&object, &subject(&object), cx.namespace())?
         }
         Question::SelfAccess => access(&object, &cx.user, "")?,
+        Question::Binding => return bind(cx, object).await,
+        Question::Components => return components(cx),
         Question::SelfRules => {
             if object.str_at(&["spec", "namespace"]).is_empty() {
                 return Err(Status::bad_request("no namespace on request"));
@@ -39,6 +53,43 @@ pub(crate) fn ask(cx: &Cx, body: &[u8], question: Question) -> Result<Response<B
     };
     object.map_mut().insert("status".to_owned(), status);
     Ok(answer::object(cx, 201, object))
+}
+
+/// Passes an order to the pod that it is about, as the same user.
+async fn bind(cx: &Cx, binding: Object) -> Result<Response<Body>, Status> {
+    let path = format!(
+        "/api/v1/namespaces/{}/pods/{}/binding",
+        cx.namespace(),
+        utf8_percent_encode(binding.name(), NON_ALPHANUMERIC),
+    );
+    let request = Request::post(path)
+        .header("content-type", "application/json")
+        .body(Full::from(binding.into_value().to_string()))
+        .map_err(|error| Status::bad_request(error.to_string()))?;
+    match Door::new(Arc::clone(&cx.plane), cx.user.clone()).call(request).await {
+        Ok(response) => Ok(response),
+        Err(never) => match never {},
+    }
+}
+
+/// The only component there is besides the server that answers: its store.
+fn components(cx: &Cx) -> Result<Response<Body>, Status> {
+    cx.warn("v1 ComponentStatus is deprecated in v1.19+".to_owned());
+    let condition = json!({"type": "Healthy", "status": "True", "message": "ok"});
+    let store = json!({"metadata": {"name": "etcd-0"}, "conditions": [condition]});
+    let mut object = Object::from_value(store).unwrap_or_default();
+    if cx.target.name.is_empty() {
+        let list = json!({
+            "kind": "ComponentStatusList", "apiVersion": "v1", "metadata": {},
+            "items": [object.into_value()],
+        });
+        return Ok(answer::document(200, cx.accepted, &list));
+    }
+    if cx.target.name != object.name() {
+        return Err(cx.not_found());
+    }
+    object.set_type("v1", "ComponentStatus");
+    Ok(answer::object(cx, 200, object))
 }
 
 /// Whose token it is.

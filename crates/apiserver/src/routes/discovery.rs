@@ -169,8 +169,8 @@ pub(super) fn verbs(served: &Served) -> Vec<&'static str> {
     if served.resource.custom {
         return CUSTOM_VERBS.to_vec();
     }
-    if served.resource.behavior.question.is_some() {
-        return vec!["create"];
+    if let Some(question) = served.resource.behavior.question {
+        return question.verbs().to_vec();
     }
     let namespaces = served.resource.group.is_empty() && served.resource.plural == "namespaces";
     VERBS.iter().copied().filter(|it| !(namespaces && *it == "deletecollection")).collect()

@@ -7,7 +7,7 @@ use crate::fields::{
     at, default_value, entries, flag, keep, list, list_mut, map_mut, part, text, texts, top,
 };
 use crate::quantities;
-use crate::resource::{Behavior, Column, Columns, Now, Resource, Version};
+use crate::resource::{Action, Behavior, Column, Columns, Now, Resource, Subresource, Version};
 use crate::rules::{complaints, one_of, positive, qualified_name};
 use crate::table;
 use machinery::field_path::FaultKind;
@@ -43,6 +43,13 @@ static BEHAVIOR: Behavior = Behavior {
     },
     validate_status: validate_change,
     warnings,
+    subresources: &[Subresource {
+        name: "proxy",
+        group: "",
+        version: "",
+        kind: "NodeProxyOptions",
+        action: Action::Connect(&["create", "delete", "get", "patch", "update"]),
+    }],
     ..Behavior::PLAIN
 };
 

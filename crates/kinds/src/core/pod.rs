@@ -79,7 +79,21 @@ static BEHAVIOR: Behavior = Behavior {
     ..Behavior::PLAIN
 };
 
+/// What may be done with a stream, and with a proxied server.
+const STREAM: Action = Action::Connect(&["create", "get"]);
+const PROXY: Action = Action::Connect(&["create", "delete", "get", "patch", "update"]);
+
+/// A subresource in the group and version of pods, and mostly of their kind.
+const fn own(name: &'static str, action: Action) -> Subresource {
+    Subresource { name, group: "", version: "", kind: "Pod", action }
+}
+
 const SUBRESOURCES: &[Subresource] = &[
+    Subresource { kind: "PodAttachOptions", ..own("attach", STREAM) },
+    Subresource { kind: "PodExecOptions", ..own("exec", STREAM) },
+    Subresource { kind: "PodPortForwardOptions", ..own("portforward", STREAM) },
+    Subresource { kind: "PodProxyOptions", ..own("proxy", PROXY) },
+    own("log", Action::Connect(&["get"])),
     Subresource {
         name: "binding",
         group: "",

@@ -18,7 +18,7 @@ pub use allocation::{
 pub use prepare::keep_allocated;
 
 use crate::fields::{list, text, top};
-use crate::resource::{Behavior, Columns, Resource, Version};
+use crate::resource::{Action, Behavior, Columns, Resource, Subresource, Version};
 use crate::table::{self, selectable};
 use machinery::{Object, Value, names};
 
@@ -48,6 +48,13 @@ static BEHAVIOR: Behavior = Behavior {
     create_on_update: true,
     returns_deleted: true,
     warnings: warnings::warnings,
+    subresources: &[Subresource {
+        name: "proxy",
+        group: "",
+        version: "",
+        kind: "ServiceProxyOptions",
+        action: Action::Connect(&["create", "delete", "get", "patch", "update"]),
+    }],
     ..Behavior::PLAIN
 };
 

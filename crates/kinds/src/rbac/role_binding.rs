@@ -112,7 +112,7 @@ fn validate_subject(faults: &mut Faults, path: &Path<'_>, subject: &Value, reach
         }
         "User" | "Group" => supported_only(faults, &path.child("apiGroup"), group, &[GROUP]),
         _ => {
-            supported_only(faults, &path.child("kind"), kind, &["ServiceAccount", "User", "Group"])
+            supported_only(faults, &path.child("kind"), kind, &["ServiceAccount", "User", "Group"]);
         }
     }
 }
