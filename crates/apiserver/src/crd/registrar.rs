@@ -8,7 +8,7 @@ use crate::watch_cache::Entry;
 use kinds::apiextensions;
 use kinds::resource::Shape;
 use machinery::{Object, Value};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 use store::Revision;
@@ -24,6 +24,8 @@ pub(super) struct Registrar {
     client: OwnClient,
     definitions: Arc<Served>,
     changed: Receiver<Revision>,
+    /// The definitions as they were read, by key, with the revision at which they were.
+    parsed: BTreeMap<Arc<str>, (Revision, Arc<Object>)>,
     /// What was made of each definition, so that it is not made again as long as nothing that
     /// matters has changed.
     made: HashMap<String, Made>,
@@ -48,7 +50,7 @@ impl Registrar {
         drop(catalog);
         let changed = definitions.cache.subscribe();
         let client = OwnClient::new(&plane);
-        Self { plane, client, definitions, changed, made: HashMap::new() }
+        Self { plane, client, definitions, changed, parsed: BTreeMap::new(), made: HashMap::new() }
     }
 
     /// Follows the definitions until the plane stops.
@@ -75,8 +77,18 @@ impl Registrar {
         }
     }
 
-    fn objects(&self) -> Vec<Object> {
-        self.definitions.cache.snapshot().entries.values().map(|it| it.object()).collect()
+    /// All definitions; only those that have changed are read anew.
+    fn objects(&mut self) -> Vec<Arc<Object>> {
+        let snapshot = self.definitions.cache.snapshot();
+        let before = std::mem::take(&mut self.parsed);
+        for (key, entry) in &snapshot.entries {
+            let object = match before.get(key) {
+                Some((revision, object)) if *revision == entry.revision => Arc::clone(object),
+                _ => Arc::new(entry.object()),
+            };
+            self.parsed.insert(Arc::clone(key), (entry.revision, object));
+        }
+        self.parsed.values().map(|(_, object)| Arc::clone(object)).collect()
     }
 
     /// Puts a new catalog in place if the definitions ask for one.
@@ -144,13 +156,16 @@ impl Registrar {
                 unfinished |= !self.clean_up(definition).await;
                 continue;
             }
-            let others: Vec<&Object> =
-                objects.iter().filter(|it| it.name() != definition.name()).collect();
+            let others: Vec<&Object> = objects
+                .iter()
+                .map(|it| &**it)
+                .filter(|it| it.name() != definition.name())
+                .collect();
             let now = self.plane.now();
             let Some(status) = apiextensions::next_status(definition, &others, &now) else {
                 continue;
             };
-            let mut updated = definition.clone();
+            let mut updated = Object::clone(definition);
             updated.map_mut().insert("status".to_owned(), status);
             let path = format!("{DEFINITIONS}/{}/status", definition.name());
             let code = self.client.update(&path, &updated.into_value()).await.code;

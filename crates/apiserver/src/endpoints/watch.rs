@@ -18,9 +18,10 @@ use bytes::Bytes;
 use event::Encoder;
 use futures_util::stream;
 use http::Response;
-use keel::Timestamp;
+use keel::{Clock, Timestamp};
 use machinery::{Faults, Path, Status};
 use std::collections::VecDeque;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use store::Revision;
@@ -128,11 +129,18 @@ struct Watcher {
     cursor: Revision,
     changed: Receiver<Revision>,
     bookmarks: bool,
-    next_bookmark: Timestamp,
     deadline: Timestamp,
+    /// Goes off when a bookmark is due, or the end. It is set once and not for every change, which
+    /// is most of what a change costs when a thousand watch.
+    alarm: Wait,
+    /// Ends when the server does.
+    stop: Wait,
     /// Nothing follows.
     ended: bool,
 }
+
+/// Something that is waited for, again and again.
+type Wait = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl Watcher {
     fn new(cx: Cx, selection: Selection, start: &Start) -> Result<Self, Status> {
@@ -155,8 +163,11 @@ impl Watcher {
         } else {
             (VecDeque::new(), start.revision)
         };
-        let mut watcher = Self {
+        let stop = cx.plane.tasks.shutdown();
+        Ok(Self {
             encoder: Encoder::new(&cx)?,
+            alarm: alarm(&cx.plane.clock, now, deadline, bookmarks),
+            stop: Box::pin(stop),
             cx,
             selection,
             initial,
@@ -164,18 +175,9 @@ impl Watcher {
             cursor,
             changed,
             bookmarks,
-            next_bookmark: now,
             deadline,
             ended: false,
-        };
-        watcher.schedule_bookmark(now);
-        Ok(watcher)
-    }
-
-    fn schedule_bookmark(&mut self, now: Timestamp) {
-        let last = self.deadline - BOOKMARK_BEFORE_END;
-        let regular = now + BOOKMARK_EVERY;
-        self.next_bookmark = if now < last { last.min(regular) } else { self.deadline };
+        })
     }
 
     /// The next bytes of the stream, and the watcher that will make those after them.
@@ -249,25 +251,31 @@ impl Watcher {
 
     /// Waits for a change; a bookmark may be due before that, or the end.
     async fn wait(&mut self) -> Option<Bytes> {
-        let clock = self.cx.plane.clock.clone();
-        let stop = self.cx.plane.tasks.shutdown();
-        let until = if self.bookmarks { self.next_bookmark } else { self.deadline };
         tokio::select! {
             _ = self.changed.changed() => return None,
-            () = clock.sleep_until(until) => {}
-            () = stop => {
+            () = &mut self.alarm => {}
+            () = &mut self.stop => {
                 self.ended = true;
                 return None;
             }
         }
+        let clock = &self.cx.plane.clock;
         let now = clock.now();
         if now >= self.deadline {
             self.ended = true;
             return None;
         }
-        self.schedule_bookmark(now);
+        self.alarm = alarm(clock, now, self.deadline, self.bookmarks);
         self.bookmarks.then(|| Encoder::bookmark(&self.cx, self.cursor, false))
     }
+}
+
+/// Goes off when the next bookmark is due, or the end.
+fn alarm(clock: &Clock, now: Timestamp, deadline: Timestamp, bookmarks: bool) -> Wait {
+    let last = deadline - BOOKMARK_BEFORE_END;
+    let until = if bookmarks && now < last { last.min(now + BOOKMARK_EVERY) } else { deadline };
+    let clock = clock.clone();
+    Box::pin(async move { clock.sleep_until(until).await })
 }
 
 fn selected(cx: &Cx, selection: &Selection, snapshot: &Snapshot) -> VecDeque<Arc<Entry>> {
