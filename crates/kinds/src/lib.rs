@@ -13,6 +13,7 @@ pub mod resource;
 pub mod types;
 pub mod protobuf;
 pub mod strategic;
+pub mod apply;
 pub mod openapi;
 pub mod table;
 pub mod core;

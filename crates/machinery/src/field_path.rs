@@ -15,6 +15,7 @@
 //! ```
 
 use crate::Value;
+use std::collections::HashSet;
 use std::fmt;
 use std::ops::Deref;
 
@@ -306,14 +307,10 @@ impl Faults {
 
     /// All faults in one line, repeated ones once: a single one as it is, several in brackets.
     pub fn summary(&self) -> String {
-        let mut seen: Vec<String> = Vec::with_capacity(self.0.len());
-        for error in &self.0 {
-            let text = error.to_string();
-            if !seen.contains(&text) {
-                seen.push(text);
-            }
-        }
-        match seen.as_slice() {
+        let mut texts: Vec<String> = self.0.iter().map(ToString::to_string).collect();
+        let mut seen = HashSet::with_capacity(texts.len());
+        texts.retain(|text| seen.insert(text.clone()));
+        match texts.as_slice() {
             [only] => only.clone(),
             many => format!("[{}]", many.join(", ")),
         }
@@ -342,6 +339,17 @@ mod tests {
         assert_eq!(limits.key("cpu").to_string(), "spec.containers[0].limits[cpu]");
         assert_eq!(Path::EMPTY.child("spec").to_string(), "spec");
         assert_eq!(Path::EMPTY.index(2).to_string(), "[2]");
+    }
+
+    #[test]
+    fn a_hundred_thousand_faults_are_summed_up_each_once() {
+        let mut faults = Faults::new();
+        for index in 0..100_000 {
+            faults.required(&Path::root("a").index(index / 2), "");
+        }
+        let summary = faults.summary();
+        assert!(summary.starts_with("[a[0]: Required value, a[1]: Required value, "), "{summary}");
+        assert_eq!(summary.matches("Required").count(), 50_000);
     }
 
     #[test]

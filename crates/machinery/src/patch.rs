@@ -1,4 +1,5 @@
-//! Changes to documents: JSON patches and JSON merge patches.
+//! Changes to documents: JSON patches, JSON merge patches and server-side apply.
 
 pub mod json;
 pub mod merge;
+pub mod apply;

@@ -6,13 +6,42 @@
 use crate::structural::{List, Node};
 use crate::validate::Data;
 use machinery::Value;
+use std::collections::HashMap;
 
-/// The item of the old list with the same keys as `item`.
-pub(crate) fn old_item<'a>(node: &Node, item: &Value, old: Data<'a>) -> Option<Data<'a>> {
-    let (List::Map(keys), Data::List(items)) = (&node.list, old) else { return None };
-    let same =
-        |candidate: &&Value| keys.iter().all(|key| candidate.get(&**key) == item.get(&**key));
-    items.iter().find(same).map(Data::from)
+/// The items of an old list, to be found by their keys; such lists can be long.
+pub(crate) struct OldItems<'a> {
+    keys: &'a [Box<str>],
+    by_key: HashMap<String, &'a Value>,
+}
+
+impl<'a> OldItems<'a> {
+    /// None if the items of this list do not correspond to those of the new one.
+    pub(crate) fn of(node: &'a Node, old: Data<'a>) -> Option<Self> {
+        let (List::Map(keys), Data::List(items)) = (&node.list, old) else { return None };
+        let mut by_key = HashMap::with_capacity(items.len());
+        for item in items {
+            by_key.entry(key_of(keys, item)).or_insert(item);
+        }
+        Some(Self { keys, by_key })
+    }
+
+    /// The item with the same keys as `item`; if there are several, the first.
+    pub(crate) fn get(&self, item: &Value) -> Option<Data<'a>> {
+        self.by_key.get(&key_of(self.keys, item)).map(|it| Data::from(*it))
+    }
+}
+
+/// An item's keys in one text, the same for the same keys.
+fn key_of(keys: &[Box<str>], item: &Value) -> String {
+    let mut text = String::new();
+    for key in keys {
+        if let Some(value) = item.get(&**key) {
+            text += &value.to_string();
+        }
+        // JSON has no such character outside of strings, nor unescaped in them.
+        text.push('\n');
+    }
+    text
 }
 
 /// Whether a value is as it was. Fields that the schema does not know never correspond, as
@@ -26,10 +55,13 @@ pub(crate) fn is_unchanged(node: &Node, new: Data<'_>, old: Data<'_>) -> bool {
         (Data::List(new), Data::List(old_items)) => {
             new.len() == old_items.len()
                 && match (&node.list, &node.items) {
-                    (List::Map(_), Some(item_node)) => new.iter().all(|item| {
-                        old_item(node, item, old)
-                            .is_some_and(|old| is_unchanged(item_node, item.into(), old))
-                    }),
+                    (List::Map(_), Some(item_node)) => {
+                        let old_items = OldItems::of(node, old);
+                        new.iter().all(|item| {
+                            let old = old_items.as_ref().and_then(|it| it.get(item));
+                            old.is_some_and(|old| is_unchanged(item_node, item.into(), old))
+                        })
+                    }
                     _ => new == old_items,
                 }
         }

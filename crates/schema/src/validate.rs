@@ -181,8 +181,9 @@ impl Walk<'_> {
     ) -> usize {
         let mut passed = 2;
         if let Some(item_node) = &node.items {
+            let old_items = old.and_then(|old| ratchet::OldItems::of(node, old));
             for (index, item) in items.iter().enumerate() {
-                let old = old.and_then(|old| ratchet::old_item(node, item, old));
+                let old = old_items.as_ref().and_then(|it| it.get(item));
                 passed += self.check(item_node, item.into(), old, &path.index(index), found);
             }
         }

@@ -251,3 +251,21 @@ fn a_status_is_judged_by_its_own_schema() {
         r#"status.phase: Invalid value: "integer": phase in body must be of type string: "integer""#
     );
 }
+
+/// Compared item by item with every other, these would take minutes.
+#[test]
+fn the_items_of_a_long_list_are_found_by_their_keys() {
+    let schema = json!({"type": "object", "properties": {"l": {
+        "type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"],
+        "items": {"type": "object", "required": ["k"], "properties": {
+            "k": {"type": "integer"}, "v": {"type": "string", "maxLength": 1}}}}}});
+    let items = |values: std::ops::Range<u32>| -> Value {
+        values.map(|k| json!({"k": k, "v": "long"})).collect()
+    };
+    let old = json!({"l": items(0..50_000)});
+    let new = json!({"l": items(1..50_001)});
+    assert_eq!(
+        complaints_about(&schema, &new, Some(&old)),
+        ["l[49999].v: Too long: may not be more than 1 byte"]
+    );
+}

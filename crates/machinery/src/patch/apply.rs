@@ -1,0 +1,236 @@
+//! Server-side apply: every field has owners, and who applies a configuration changes, takes and
+//! gives up fields.
+//!
+//! ```
+//! use machinery::patch::apply::{Deduced, Filter, Force, OnlyVersion, Request, apply};
+//! use machinery::{Object, json};
+//!
+//! let config = |value| Object::from_value(value).expect("an object");
+//! let request = |manager| Request {
+//!     schema: Deduced::Granular,
+//!     api_version: "example.dev/v1",
+//!     kind: "Widget",
+//!     subresource: "",
+//!     manager,
+//!     filter: Filter::ALL,
+//!     now: "2024-05-06T07:08:09Z",
+//!     versions: &OnlyVersion,
+//! };
+//! let one = config(json!({"apiVersion": "example.dev/v1", "kind": "Widget", "spec": {"size": 1}}));
+//! let live = apply(&request("one"), None, &one, Force::No)?;
+//!
+//! let two = config(json!({"apiVersion": "example.dev/v1", "kind": "Widget", "spec": {"size": 2}}));
+//! let refused = apply(&request("two"), Some(&live), &two, Force::No).unwrap_err();
+//! assert_eq!(
+//!     refused.to_string(),
+//!     r#"Apply failed with 1 conflict: conflict with "one": .spec.size"#
+//! );
+//! # Ok::<(), machinery::patch::apply::Error>(())
+//! ```
+//!
+//! [`apply`] merges a configuration; [`update`] follows what all other requests do. Both keep
+//! `metadata.managedFields`, where each manager has an [entry](managed) with the [`Set`] of its
+//! fields. How values merge, and which of them are owned as a whole, is the [`Schema`]'s to say.
+//!
+//! Upstream: sigs.k8s.io/structured-merge-diff and apimachinery's util/managedfields.
+
+mod element;
+mod set;
+mod schema;
+mod item;
+mod fields;
+mod compare;
+mod merge;
+mod remove;
+mod validate;
+mod filter;
+mod managed;
+mod request;
+mod conflict;
+mod update;
+mod prune;
+mod last_applied;
+mod go_value;
+pub mod scale;
+
+pub use compare::{Comparison, compare};
+pub use conflict::Conflicts;
+pub use element::{Malformed, PathElement};
+pub use fields::fields;
+pub use filter::Filter;
+pub use item::Nameless;
+pub use managed::DecodeError;
+pub use request::{OnlyVersion, Request, Untracked, Versions, manager_name};
+pub use schema::{Deduced, Forms, ListRule, MapRule, Scalar, Schema};
+pub use set::Set;
+pub use update::{keep_times_of_no_change, update};
+pub use validate::Misfits;
+
+use crate::{Map, Object, Value};
+use managed::{Entry, Managed, Operation};
+
+/// Whether an applier insists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Force {
+    /// What others own is a conflict.
+    No,
+    /// What others own is taken from them.
+    Yes,
+}
+
+/// Why a configuration was not applied. The texts are those of the answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// Others own fields: 409, `Conflict`, with [`Conflicts::causes`] as details.
+    #[error(transparent)]
+    Conflicts(#[from] Conflicts),
+    /// Not of the request's version and kind: a bad request.
+    #[error("invalid object type: {0}")]
+    WrongType(String),
+    /// Who owns what is not the client's to say: a bad request.
+    #[error("metadata.managedFields must be nil")]
+    ManagedFieldsSent,
+    /// The configuration does not fit the schema: 500 without a reason, as upstream has it.
+    #[error("failed to create typed patch object ({object}): {misfits}")]
+    NotTyped {
+        /// `namespace/name; group/version, Kind=kind`
+        object: String,
+        /// What does not fit.
+        misfits: Misfits,
+    },
+    /// The stored entries are damaged: 500.
+    #[error("failed to decode managed fields: {0}")]
+    Managed(#[from] DecodeError),
+    /// The stored object does not merge: 500.
+    #[error("failed to merge config: {0}")]
+    Merge(#[from] Nameless),
+    /// 500.
+    #[error(transparent)]
+    Untracked(#[from] Untracked),
+}
+
+/// What becomes of `live` when `config` is applied to it, with `metadata.managedFields`.
+///
+/// `live` is in the version of the request and as it is stored. Of the result, defaults and the
+/// canonical form of values are still to be set. If nothing changed it equals `live` but for who
+/// owns what.
+pub fn apply<S: Schema, V: Versions<S>>(
+    request: &Request<'_, S, V>,
+    live: Option<&Object>,
+    config: &Object,
+    force: Force,
+) -> Result<Object, Error> {
+    check(request, config)?;
+    let nothing = Object::default();
+    let before = live.map(request::entries).unwrap_or_default();
+    let mut managed = Managed::decode(before.to_vec())?;
+    let live = live.unwrap_or(&nothing);
+    if managed.entries.is_empty() {
+        let all = request.changes(&nothing, live)?;
+        managed = update::track(request, managed, all, &nothing, live, "before-first-apply")?;
+    }
+    update::reconcile_all(request, &mut managed);
+
+    let mut merged = without_managed(live);
+    merge::merge(request.schema, merged.map_mut(), config.map())?;
+    let applier = request.entry(request.manager, Operation::Apply);
+    let own = managed.entry(&applier);
+    let last = own.clone();
+    // With the name and the like, which are nobody's: they hold up what is around them.
+    own.own_anew(request.filter.apply(fields(request.schema, config.map())));
+    request.api_version.clone_into(&mut own.api_version);
+    let object = prune::prune(request, merged, &managed, &last)?;
+
+    let changes = request.changes(live, &object)?;
+    let all = request.changes_by_version(&mut managed, changes, live, &object)?;
+    let changes_of = |version: &str| all.iter().find(|(it, _)| it == version).map(|(_, it)| it);
+    let mut conflicts = Conflicts::default();
+    for entry in managed.entries.iter_mut().filter(|entry| !entry.is_of(&applier)) {
+        let Some(changes) = changes_of(&entry.api_version) else { continue };
+        let changed = changes.modified.clone().union(changes.added.clone());
+        let lost = entry.set.intersection(&changed);
+        conflicts.add(entry, &lost);
+        entry.lose(&lost);
+        entry.lose(&changes.removed);
+    }
+    if force == Force::No && !conflicts.is_empty() {
+        settle(request, live, conflicts)?;
+    }
+    let changed = !update::same_but_managed(live, &object);
+    renew(&mut managed, last, request.api_version, changed.then_some(request.now));
+    Ok(finish(request, object, managed, config))
+}
+
+/// The type and the absence of entries, which upstream looks at first; then what fits the schema.
+fn check<S: Schema, V>(request: &Request<'_, S, V>, config: &Object) -> Result<(), Error> {
+    let gvk = config.gvk();
+    let shown = format!("{}/{}, Kind={}", gvk.group, gvk.version, gvk.kind);
+    if (config.api_version(), config.kind()) != (request.api_version, request.kind) {
+        return Err(Error::WrongType(shown));
+    }
+    if config.get(&["metadata", "managedFields"]).is_some_and(Value::is_array) {
+        return Err(Error::ManagedFieldsSent);
+    }
+    validate::validate(request.schema, config.map()).map_err(|misfits| {
+        let object = format!("{}/{}; {shown}", config.namespace(), config.name());
+        Error::NotTyped { object, misfits }
+    })
+}
+
+/// A copy without entries: they are long, and not merged.
+fn without_managed(object: &Object) -> Object {
+    let copy = |(key, value): (&String, &Value)| (key.clone(), value.clone());
+    let parts = object.map().iter().map(|(key, value)| match value {
+        Value::Object(metadata) if key == "metadata" => {
+            let kept = metadata.iter().filter(|(key, _)| *key != "managedFields");
+            (key.clone(), Value::Object(kept.map(copy).collect::<Map<_, _>>()))
+        }
+        value => copy((key, value)),
+    });
+    Object::new(parts.collect())
+}
+
+/// Refuses conflicts, unless they are with what kubectl itself applied when it did not know of
+/// field ownership.
+fn settle<S: Schema, V>(
+    request: &Request<'_, S, V>,
+    live: &Object,
+    conflicts: Conflicts,
+) -> Result<(), Conflicts> {
+    let kubectl = request.manager == last_applied::MANAGER;
+    let rest = match kubectl.then(|| last_applied::owned(request, live)).flatten() {
+        Some(allowed) => conflicts.without(&allowed),
+        None => conflicts,
+    };
+    if rest.is_empty() { Ok(()) } else { Err(rest) }
+}
+
+/// Puts the applier's new fields into the entry that it had. The time is that of the last change,
+/// and to share a value is none.
+fn renew(managed: &mut Managed, last: Entry, api_version: &str, now: Option<&str>) {
+    let own = managed.entry(&last);
+    let set = filter::strip(std::mem::take(&mut own.set));
+    *own = last;
+    own.own(set, api_version);
+    if let Some(now) = now {
+        own.set_time(now);
+    }
+    managed.drop_empty();
+}
+
+/// Writes down who owns what.
+fn finish<S, V>(
+    request: &Request<'_, S, V>,
+    mut object: Object,
+    managed: Managed,
+    config: &Object,
+) -> Object {
+    request::set_entries(&mut object, managed);
+    if request.manager == last_applied::MANAGER {
+        last_applied::renew(&mut object, config);
+    }
+    object
+}
+
+#[cfg(test)]
+mod tests;

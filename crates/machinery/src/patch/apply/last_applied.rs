@@ -1,0 +1,61 @@
+//! The annotation in which `kubectl apply` without server-side apply keeps what it applied, and the
+//! way from there to field ownership.
+//!
+//! What the annotation says and the object still has was kubectl's: server-side `kubectl apply` may
+//! take it over without force. The annotation is then kept up to date, so that the way back is open.
+
+use super::compare::compare;
+use super::fields::fields;
+use super::go_value;
+use super::request::Request;
+use super::schema::Schema;
+use super::set::Set;
+use super::validate::validate;
+use crate::{Faults, Map, Object, Path, Value, codec, meta};
+
+/// The annotation.
+const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
+/// The one manager that is known to use it.
+pub(super) const MANAGER: &str = "kubectl";
+
+/// The fields that kubectl applied and that are as it applied them. None if nothing is known.
+pub(super) fn owned<S: Schema, V>(request: &Request<'_, S, V>, live: &Object) -> Option<Set> {
+    let text = live.annotation(ANNOTATION).filter(|text| !text.is_empty())?;
+    let applied = Object::from_value(codec::json::decode(text.as_bytes()).ok()?.value)?;
+    if applied.api_version() != request.api_version {
+        return None;
+    }
+    validate(request.schema, applied.map()).ok()?;
+    let changes = compare(request.schema, applied.map(), live.map()).ok()?;
+    let applied = fields(request.schema, applied.map());
+    Some(
+        applied
+            .difference(&changes.modified)
+            .difference(&changes.added)
+            .difference(&changes.removed),
+    )
+}
+
+/// Writes a configuration that kubectl applied into the annotation, if the object has it.
+pub(super) fn renew(object: &mut Object, config: &Object) {
+    if object.annotation(ANNOTATION).is_none_or(str::is_empty) {
+        return;
+    }
+    let mut config = config.clone();
+    if let Some(Value::Object(annotations)) = config.get_mut(&["metadata", "annotations"]) {
+        annotations.remove(ANNOTATION);
+    }
+    let text = go_value::json(&config.into_value()) + "\n";
+    let annotations = object.map_at(&["metadata", "annotations"]);
+    annotations.insert(ANNOTATION.to_owned(), text.into());
+    if too_large(annotations) {
+        annotations.remove(ANNOTATION);
+    }
+}
+
+/// Whether the annotations are no longer acceptable.
+fn too_large(annotations: &Map<String, Value>) -> bool {
+    let mut faults = Faults::new();
+    meta::validate_annotations(annotations, &Path::EMPTY, &mut faults);
+    faults != Faults::new()
+}

@@ -1,0 +1,313 @@
+//! [`Managed`]: the entries of `metadata.managedFields`, one for each manager.
+//!
+//! A manager is known by its name, by whether it applies or updates, by the subresource, and, if it
+//! updates, by the version in which it does. An entry that a request does not touch is written back
+//! as it was read.
+
+use super::element::Malformed;
+use super::set::Set;
+use crate::field_path::quote;
+use crate::{Map, Value, timestamp};
+
+/// More updating managers than this are merged, the oldest first.
+const UPDATERS_MAX: usize = 10;
+/// Who owns what they owned.
+const ANCIENT: &str = "ancient-changes";
+
+/// How a manager changes objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Operation {
+    Apply,
+    Update,
+}
+
+impl Operation {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Apply => "Apply",
+            Self::Update => "Update",
+        }
+    }
+}
+
+/// What is owned by one manager.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Entry {
+    pub(super) manager: String,
+    pub(super) operation: Operation,
+    pub(super) api_version: String,
+    pub(super) subresource: String,
+    pub(super) time: Option<String>,
+    pub(super) set: Set,
+    /// What the entry was read from, as long as it says the same.
+    raw: Option<Value>,
+}
+
+/// Why entries cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DecodeError {
+    /// Neither of the two that there are.
+    #[error("operation must be `Apply` or `Update`")]
+    Operation,
+    /// It is not said in which version the fields are named.
+    #[error("apiVersion must not be empty")]
+    ApiVersion,
+    /// Not `FieldsV1`.
+    #[error("{}", match .kind.as_str() {
+        "" => format!("missing fieldsType in managed fields entry {index}"),
+        kind => format!("invalid fieldsType {} in managed fields entry {index}", quote(kind)),
+    })]
+    FieldsType {
+        /// Which entry, counted from zero.
+        index: usize,
+        /// What it says.
+        kind: String,
+    },
+    /// The fields themselves.
+    #[error("error decoding set")]
+    Fields(#[from] Malformed),
+}
+
+impl Entry {
+    pub(super) fn new(manager: &str, operation: Operation, api_version: &str) -> Self {
+        Self {
+            manager: manager.to_owned(),
+            operation,
+            api_version: api_version.to_owned(),
+            subresource: String::new(),
+            time: None,
+            set: Set::new(),
+            raw: None,
+        }
+    }
+
+    fn decode(index: usize, raw: Value) -> Result<Self, DecodeError> {
+        let text = |key| raw.get(key).and_then(Value::as_str).unwrap_or_default();
+        let operation = match text("operation") {
+            "Apply" => Operation::Apply,
+            "Update" => Operation::Update,
+            _ => return Err(DecodeError::Operation),
+        };
+        if text("apiVersion").is_empty() {
+            return Err(DecodeError::ApiVersion);
+        }
+        if text("fieldsType") != "FieldsV1" {
+            return Err(DecodeError::FieldsType { index, kind: text("fieldsType").to_owned() });
+        }
+        Ok(Self {
+            manager: text("manager").to_owned(),
+            operation,
+            api_version: text("apiVersion").to_owned(),
+            subresource: text("subresource").to_owned(),
+            time: raw.get("time").and_then(Value::as_str).map(str::to_owned),
+            set: raw.get("fieldsV1").map_or(Ok(Set::new()), Set::parse)?,
+            raw: Some(raw),
+        })
+    }
+
+    fn encode(self) -> Value {
+        if let Some(raw) = self.raw {
+            return raw;
+        }
+        let mut map = Map::new();
+        for (key, text) in [
+            ("manager", self.manager.as_str()),
+            ("operation", self.operation.as_str()),
+            ("apiVersion", &self.api_version),
+            ("time", self.time.as_deref().unwrap_or_default()),
+            ("fieldsType", "FieldsV1"),
+            ("subresource", &self.subresource),
+        ] {
+            if !text.is_empty() {
+                map.insert(key.to_owned(), text.into());
+            }
+        }
+        map.insert("fieldsV1".to_owned(), self.set.to_value());
+        Value::Object(map)
+    }
+
+    /// Whether both entries are of one manager.
+    pub(super) fn is_of(&self, other: &Self) -> bool {
+        let version = self.operation == Operation::Apply || self.api_version == other.api_version;
+        version
+            && self.operation == other.operation
+            && self.manager == other.manager
+            && self.subresource == other.subresource
+    }
+
+    /// Sets what is owned, as the version names it.
+    pub(super) fn own(&mut self, set: Set, api_version: &str) {
+        if self.set != set || self.api_version != api_version {
+            api_version.clone_into(&mut self.api_version);
+            self.own_anew(set);
+        }
+    }
+
+    /// Takes fields away.
+    pub(super) fn lose(&mut self, fields: &Set) {
+        if !self.set.intersection(fields).is_empty() {
+            let set = std::mem::take(&mut self.set);
+            self.own_anew(set.difference(fields));
+        }
+    }
+
+    /// Sets what is owned, known to be another set than before.
+    pub(super) fn own_anew(&mut self, set: Set) {
+        self.set = set;
+        self.raw = None;
+    }
+
+    /// Notes when something was last owned anew.
+    pub(super) fn set_time(&mut self, now: &str) {
+        if self.time.as_deref() != Some(now) {
+            self.time = Some(now.to_owned());
+            self.raw = None;
+        }
+    }
+
+    fn seconds(&self) -> i64 {
+        let time = self.time.as_deref().and_then(timestamp::parse);
+        time.map_or(0, |(seconds, _)| seconds)
+    }
+}
+
+/// See the [module documentation](self).
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Managed {
+    pub(super) entries: Vec<Entry>,
+}
+
+impl Managed {
+    /// Reads a list of entries. Of two of one manager the last counts.
+    pub(super) fn decode(list: Vec<Value>) -> Result<Self, DecodeError> {
+        let mut managed = Self::default();
+        for (index, raw) in list.into_iter().enumerate() {
+            let entry = Entry::decode(index, raw)?;
+            managed.entries.retain(|it| !it.is_of(&entry));
+            managed.entries.push(entry);
+        }
+        Ok(managed)
+    }
+
+    /// The list of entries, in upstream's order. None if there are none.
+    pub(super) fn encode(mut self) -> Option<Value> {
+        self.entries.sort_by(|a, b| {
+            let key = |it: &Entry| (it.operation, it.seconds());
+            key(a)
+                .cmp(&key(b))
+                .then_with(|| a.manager.cmp(&b.manager))
+                .then_with(|| a.api_version.cmp(&b.api_version))
+                .then_with(|| a.subresource.cmp(&b.subresource))
+        });
+        let list: Vec<Value> = self.entries.into_iter().map(Entry::encode).collect();
+        (!list.is_empty()).then_some(Value::Array(list))
+    }
+
+    /// The entry of that manager, made if it is not there.
+    pub(super) fn entry(&mut self, of: &Entry) -> &mut Entry {
+        let at = self.entries.iter().position(|it| it.is_of(of));
+        let at = at.unwrap_or_else(|| {
+            self.entries.push(Entry { set: Set::new(), raw: None, ..of.clone() });
+            self.entries.len() - 1
+        });
+        &mut self.entries[at]
+    }
+
+    /// Drops the managers that own nothing.
+    pub(super) fn drop_empty(&mut self) {
+        self.entries.retain(|it| !it.set.is_empty());
+    }
+
+    /// Merges the oldest of too many updating managers, version by version.
+    pub(super) fn cap_updaters(&mut self) {
+        let is_updater = |it: &Entry| it.operation == Operation::Update;
+        let mut excess =
+            self.entries.iter().filter(|it| is_updater(it)).count().saturating_sub(UPDATERS_MAX);
+        if excess == 0 {
+            return;
+        }
+        let (mut updaters, appliers): (Vec<Entry>, Vec<Entry>) =
+            std::mem::take(&mut self.entries).into_iter().partition(is_updater);
+        updaters.sort_by(|a, b| {
+            let rest =
+                |it: &Entry| (it.manager.clone(), it.api_version.clone(), it.subresource.clone());
+            a.seconds().cmp(&b.seconds()).then_with(|| rest(a).cmp(&rest(b)))
+        });
+        // The first of a version stays what it is until a second one is merged with it.
+        let mut kept: Vec<Entry> = Vec::new();
+        for updater in updaters {
+            let of_version = kept.iter().position(|it| it.api_version == updater.api_version);
+            let Some(at) = of_version.filter(|_| excess > 0) else {
+                kept.push(updater);
+                continue;
+            };
+            excess -= 1;
+            let mut ancient = Entry::new(ANCIENT, Operation::Update, &updater.api_version);
+            ancient.set = kept.remove(at).set.union(updater.set);
+            ancient.time = updater.time;
+            kept.insert(at, ancient);
+        }
+        self.entries = appliers.into_iter().chain(kept).collect();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json;
+
+    fn update(manager: &str, version: &str, time: &str, field: &str) -> Value {
+        json!({"manager": manager, "operation": "Update", "apiVersion": version, "time": time,
+            "fieldsType": "FieldsV1", "fieldsV1": {field: {}}})
+    }
+
+    fn managed(list: Value) -> Result<Managed, DecodeError> {
+        let Value::Array(list) = list else { unreachable!("tests write lists") };
+        Managed::decode(list)
+    }
+
+    #[test]
+    fn entries_are_sorted_by_operation_time_and_name() {
+        let apply = json!({"manager": "z", "operation": "Apply", "apiVersion": "v1",
+            "fieldsType": "FieldsV1", "fieldsV1": {"f:a": {}}});
+        let late = update("a", "v1", "2024-01-01T00:00:02Z", "f:b");
+        let early = update("b", "v1", "2024-01-01T00:00:01Z", "f:c");
+        let it = managed(json!([late, early, apply])).unwrap();
+        assert_eq!(it.encode(), Some(json!([apply, early, late])));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_told() {
+        let why = |entry| managed(json!([entry])).unwrap_err().to_string();
+        assert_eq!(why(json!({})), "operation must be `Apply` or `Update`");
+        assert_eq!(why(json!({"operation": "Apply"})), "apiVersion must not be empty");
+        assert_eq!(
+            why(json!({"operation": "Apply", "apiVersion": "v1", "fieldsType": "V2"})),
+            r#"invalid fieldsType "V2" in managed fields entry 0"#
+        );
+    }
+
+    #[test]
+    fn too_many_updaters_are_merged_from_the_oldest_on() {
+        let list: Vec<Value> = (0..12)
+            .map(|n| {
+                let version = if n == 1 { "v2" } else { "v1" };
+                let time = format!("2024-01-01T00:00:{n:02}Z");
+                update(&format!("m{n:02}"), version, &time, &format!("f:{n}"))
+            })
+            .collect();
+        let mut it = Managed::decode(list).unwrap();
+        it.cap_updaters();
+        let entries = it.encode().unwrap();
+        let names: Vec<&str> =
+            entries.as_array().unwrap().iter().filter_map(|it| it["manager"].as_str()).collect();
+        let rest = ["m04", "m05", "m06", "m07", "m08", "m09", "m10", "m11"];
+        assert_eq!(names, [&["m01", ANCIENT], &rest[..]].concat());
+        assert_eq!(
+            entries[1],
+            json!({"manager": ANCIENT, "operation": "Update", "apiVersion": "v1",
+                "time": "2024-01-01T00:00:03Z", "fieldsType": "FieldsV1",
+                "fieldsV1": {"f:0": {}, "f:2": {}, "f:3": {}}})
+        );
+    }
+}

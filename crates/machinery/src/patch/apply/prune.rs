@@ -1,0 +1,82 @@
+//! [`prune`]: without the fields that an applier had applied before and does not any more, unless
+//! somebody else owns them.
+
+use super::element::PathElement;
+use super::fields::{fields, with_declared_fields};
+use super::managed::{Entry, Managed};
+use super::remove::remove;
+use super::request::{Request, Untracked, Versions};
+use super::schema::Schema;
+use super::set::Set;
+use crate::{Map, Object, Value};
+
+/// What is left of `merged`. `last` is what the applier owned before; what it owns now is among
+/// `managed`.
+pub(super) fn prune<S: Schema, V: Versions<S>>(
+    request: &Request<'_, S, V>,
+    merged: Object,
+    managed: &Managed,
+    last: &Entry,
+) -> Result<Object, Untracked> {
+    let Some(schema) = request.schema_of(&last.api_version).filter(|_| !last.set.is_empty()) else {
+        return Ok(merged);
+    };
+    // Mostly an applier goes on to apply what it did: no need to look further.
+    let in_version = |entry: &&Entry| entry.api_version == last.api_version;
+    if managed.entries.iter().filter(in_version).any(|entry| last.set.is_subset(&entry.set)) {
+        return Ok(merged);
+    }
+    let was = with_declared_fields(schema, &last.set);
+    let owned = by_version(managed, &last.api_version);
+    let nothing_dropped = owned.first().is_some_and(|(version, set)| {
+        *version == &last.api_version && was.is_subset(&with_declared_fields(schema, set))
+    });
+    if nothing_dropped {
+        return Ok(merged);
+    }
+    let whole = request.convert(merged, &last.api_version)?;
+    let mut pruned = without(schema, &whole, &was);
+    let mut at_version = whole.clone();
+    for (version, set) in &owned {
+        let Some(schema) = request.schema_of(version) else { continue };
+        at_version = request.convert(at_version, version)?;
+        pruned = request.convert(pruned, version)?;
+        let kept = all_fields(schema, pruned.map()).union(with_declared_fields(schema, set));
+        let unowned = all_fields(schema, at_version.map()).difference(&kept);
+        pruned = without(schema, &at_version, &unowned);
+    }
+    // What fell with its parent, but was not the applier's, comes back.
+    let pruned = request.convert(pruned, &last.api_version)?;
+    let gone = all_fields(schema, whole.map()).difference(&all_fields(schema, pruned.map()));
+    let mut result = whole;
+    remove(schema, result.map_mut(), &gone.intersection(&was));
+    request.convert(result, request.api_version)
+}
+
+/// What all managers own together, by version, the given one first.
+fn by_version<'a>(managed: &'a Managed, first: &str) -> Vec<(&'a String, Set)> {
+    let mut all: Vec<(&String, Set)> = Vec::new();
+    for entry in &managed.entries {
+        match all.iter_mut().find(|(version, _)| *version == &entry.api_version) {
+            Some((_, set)) => *set = std::mem::take(set).union(entry.set.clone()),
+            None => all.push((&entry.api_version, entry.set.clone())),
+        }
+    }
+    all.sort_by_key(|(version, _)| *version != first);
+    all
+}
+
+fn all_fields<S: Schema>(schema: S, object: &Map<String, Value>) -> Set {
+    with_declared_fields(schema, &fields(schema, object))
+}
+
+/// A copy without these fields. The type stays, since conversion needs it.
+fn without<S: Schema>(schema: S, object: &Object, fields: &Set) -> Object {
+    let mut kind = Set::new();
+    for name in ["apiVersion", "kind"] {
+        kind.insert(&[PathElement::field(name)]);
+    }
+    let mut copy = object.clone();
+    remove(schema, copy.map_mut(), &fields.clone().difference(&kind));
+    copy
+}

@@ -1,0 +1,171 @@
+//! [`Request`]: who changes an object, how, and by what schema.
+
+use super::compare::{Comparison, compare};
+use super::filter::{Filter, strip_all};
+use super::item::Nameless;
+use super::managed::{Entry, Managed, Operation};
+use super::schema::Schema;
+use crate::{Object, Value};
+
+/// See the [module documentation](self).
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a, S, V> {
+    /// Of the objects, in the version of the request.
+    pub schema: S,
+    /// The version of the request, `apps/v1`.
+    pub api_version: &'a str,
+    /// `Deployment`
+    pub kind: &'a str,
+    /// `status`, `scale`, …, or empty.
+    pub subresource: &'a str,
+    /// The manager's name, see [`manager_name`].
+    pub manager: &'a str,
+    /// The fields that this request can change.
+    pub filter: Filter,
+    /// The time, in seconds: `2024-05-06T07:08:09Z`.
+    pub now: &'a str,
+    /// The other versions of the kind, in which managers may have named fields.
+    pub versions: &'a V,
+}
+
+/// The versions of a kind.
+pub trait Versions<S> {
+    /// The schema of a version; None if there is no such version (any more). Who owns fields in it
+    /// then loses them.
+    fn schema(&self, api_version: &str) -> Option<S>;
+
+    /// An object of any version in the given one, which has a schema. The error is for people.
+    fn convert(&self, object: &Object, api_version: &str) -> Result<Object, String>;
+}
+
+/// The versions of a kind that has one.
+#[derive(Debug, Clone, Copy)]
+pub struct OnlyVersion;
+
+impl<S> Versions<S> for OnlyVersion {
+    fn schema(&self, _api_version: &str) -> Option<S> {
+        None
+    }
+
+    fn convert(&self, object: &Object, _api_version: &str) -> Result<Object, String> {
+        Ok(object.clone())
+    }
+}
+
+/// Why ownership could not be found out. Nobody but an operator can do something about it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Untracked {
+    /// A list by keys has an element without a key.
+    #[error("failed to compare objects: {0}")]
+    Compare(#[from] Nameless),
+    /// The conversion to a manager's version failed.
+    #[error("failed to convert the object to {api_version}: {why}")]
+    Convert {
+        /// To which version.
+        api_version: String,
+        /// The converter's words.
+        why: String,
+    },
+}
+
+impl<S: Schema, V: Versions<S>> Request<'_, S, V> {
+    /// The entry of whoever makes the request, without fields.
+    pub(super) fn entry(&self, manager: &str, operation: Operation) -> Entry {
+        let manager = if manager.is_empty() { "unknown" } else { manager };
+        let mut entry = Entry::new(manager, operation, self.api_version);
+        self.subresource.clone_into(&mut entry.subresource);
+        entry
+    }
+
+    /// The schema of a version.
+    pub(super) fn schema_of(&self, api_version: &str) -> Option<S> {
+        if api_version == self.api_version {
+            Some(self.schema)
+        } else {
+            self.versions.schema(api_version)
+        }
+    }
+
+    /// An object in a version that has a schema.
+    pub(super) fn convert(&self, object: Object, api_version: &str) -> Result<Object, Untracked> {
+        if object.api_version() == api_version {
+            return Ok(object);
+        }
+        self.versions
+            .convert(&object, api_version)
+            .map_err(|why| Untracked::Convert { api_version: api_version.to_owned(), why })
+    }
+
+    /// What the request changed, as far as it can, in the request's version.
+    pub(super) fn changes(&self, old: &Object, new: &Object) -> Result<Comparison, Untracked> {
+        self.changes_in(self.schema, old, new)
+    }
+
+    fn changes_in(&self, schema: S, old: &Object, new: &Object) -> Result<Comparison, Untracked> {
+        Ok(self.filter.apply_to(strip_all(compare(schema, old.map(), new.map())?)))
+    }
+
+    /// What the request changed, in each version in which some manager names fields. Entries of
+    /// versions that are no more are dropped.
+    pub(super) fn changes_by_version(
+        &self,
+        managed: &mut Managed,
+        changes: Comparison,
+        old: &Object,
+        new: &Object,
+    ) -> Result<Vec<(String, Comparison)>, Untracked> {
+        managed.entries.retain(|it| self.schema_of(&it.api_version).is_some());
+        let mut all = vec![(self.api_version.to_owned(), changes)];
+        for entry in &managed.entries {
+            let version = &entry.api_version;
+            if all[0].1.is_empty() || all.iter().any(|(it, _)| it == version) {
+                continue;
+            }
+            let Some(schema) = self.schema_of(version) else { continue };
+            let old = self.convert(in_version(old, self), version)?;
+            let new = self.convert(in_version(new, self), version)?;
+            all.push((version.clone(), self.changes_in(schema, &old, &new)?));
+        }
+        Ok(all)
+    }
+}
+
+/// A copy that says of which type it is; the object that is not there yet does not.
+fn in_version<S, V>(object: &Object, request: &Request<'_, S, V>) -> Object {
+    let mut copy = object.clone();
+    copy.remove_meta("managedFields");
+    copy.set_type(request.api_version, request.kind);
+    copy
+}
+
+/// The name under which a client changes fields: the one that it gives, or the first part of its
+/// `User-Agent`, without what cannot be printed and no longer than names may be.
+pub fn manager_name(field_manager: &str, user_agent: &str) -> String {
+    const LENGTH_MAX: usize = 128;
+    if !field_manager.is_empty() {
+        return field_manager.to_owned();
+    }
+    let mut name = String::new();
+    let first = user_agent.split('/').next().unwrap_or_default();
+    for c in first.chars().filter(|c| *c == ' ' || !(c.is_control() || c.is_whitespace())) {
+        if name.len() + c.len_utf8() > LENGTH_MAX {
+            break;
+        }
+        name.push(c);
+    }
+    name
+}
+
+/// The entries of an object.
+pub(super) fn entries(object: &Object) -> &[Value] {
+    let list = object.metadata().and_then(|it| it.get("managedFields"));
+    list.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+}
+
+/// Sets or removes the entries of an object.
+pub(super) fn set_entries(object: &mut Object, managed: Managed) {
+    match managed.encode() {
+        Some(list) => object.set_meta("managedFields", list),
+        None => drop(object.remove_meta("managedFields")),
+    }
+}

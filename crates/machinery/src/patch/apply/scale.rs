@@ -1,0 +1,95 @@
+//! Ownership through `/scale`: the one field that it shows is owned in the main object, under
+//! another name.
+//!
+//! A request to `/scale` is made on a Scale whose entries are [`of_scale`]; what they are afterwards
+//! is brought back by [`of_parent`].
+
+use super::element::PathElement;
+use super::managed::{Entry, Managed};
+use super::set::Set;
+use crate::{Object, Value};
+
+const API_VERSION: &str = "autoscaling/v1";
+
+/// Where the replicas of a kind are.
+#[derive(Clone, Copy)]
+pub struct Replicas<'a> {
+    /// The version of the request for the parent, `apps/v1`.
+    pub api_version: &'a str,
+    /// The path of the field in a version of the parent, for example `["spec", "replicas"]`: None
+    /// for an unknown version, empty for one without `/scale`.
+    pub path: &'a dyn Fn(&str) -> Option<Vec<String>>,
+}
+
+impl Replicas<'_> {
+    fn elements(self, api_version: &str) -> Option<Vec<PathElement>> {
+        let path = (self.path)(api_version)?;
+        Some(path.iter().map(|name| PathElement::field(name)).collect())
+    }
+}
+
+/// The entries of a Scale, as the value of its `metadata.managedFields`; None for none.
+pub fn of_scale(parent: &Object, replicas: Replicas<'_>) -> Option<Value> {
+    let mut scale = Managed::default();
+    for entry in entries(parent).entries {
+        let path = replicas.elements(&entry.api_version).unwrap_or_default();
+        if entry.set.contains(&path) {
+            scale.entries.push(renamed(entry, API_VERSION, &shown()));
+        }
+    }
+    scale.encode()
+}
+
+/// The entries of the parent after the Scale was changed; None for none.
+pub fn of_parent(parent: &Object, scale: &Object, replicas: Replicas<'_>) -> Option<Value> {
+    let mut owners = entries(scale);
+    let mut managed = Managed::default();
+    for mut entry in entries(parent).entries {
+        let Some(path) = replicas.elements(&entry.api_version) else { continue };
+        if !path.is_empty() && entry.set.contains(&path) {
+            // An updater is known by its version as well, which is not the parent's in a Scale.
+            let still = owners.entries.iter().position(|it| same_manager(it, &entry));
+            match still {
+                Some(at) => drop(owners.entries.remove(at)),
+                None => entry.lose(&only(&path)),
+            }
+        }
+        managed.entries.push(entry);
+    }
+    let path = replicas.elements(replicas.api_version).unwrap_or_default();
+    for mut owner in owners.entries {
+        if owner.set.contains(&shown()) {
+            // Upstream does not take the time along.
+            owner.time = None;
+            managed.entries.push(renamed(owner, replicas.api_version, &path));
+        }
+    }
+    managed.drop_empty();
+    managed.encode()
+}
+
+fn entries(object: &Object) -> Managed {
+    Managed::decode(super::request::entries(object).to_vec()).unwrap_or_default()
+}
+
+/// `.spec.replicas`, where a Scale has it.
+fn shown() -> [PathElement; 2] {
+    [PathElement::field("spec"), PathElement::field("replicas")]
+}
+
+fn only(path: &[PathElement]) -> Set {
+    let mut set = Set::new();
+    set.insert(path);
+    set
+}
+
+fn same_manager(a: &Entry, b: &Entry) -> bool {
+    (&a.manager, a.operation, &a.subresource) == (&b.manager, b.operation, &b.subresource)
+}
+
+/// The same manager, as the owner of the replicas in another version.
+fn renamed(mut entry: Entry, api_version: &str, path: &[PathElement]) -> Entry {
+    api_version.clone_into(&mut entry.api_version);
+    entry.own_anew(only(path));
+    entry
+}

@@ -1,0 +1,297 @@
+//! [`Set`]: a set of field paths, which is what a manager owns.
+//!
+//! A path can be in the set without what is below it, and the other way round:
+//!
+//! ```text
+//! {"f:data":{".":{},"f:x":{}}}     .data and .data.x
+//! {"f:data":{"f:x":{}}}            .data.x only
+//! {"f:data":{}}                    .data only
+//! ```
+
+use super::element::{Malformed, PathElement};
+use crate::{Map, Value};
+use std::cmp::Ordering;
+
+/// See the [module documentation](self).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Set {
+    /// Sorted by element; each node is owned itself or has something below it.
+    pub(super) nodes: Vec<Node>,
+}
+
+/// An element, and what is in the set from there on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Node {
+    pub(super) element: PathElement,
+    /// Whether the path that ends here is in the set.
+    pub(super) owned: bool,
+    pub(super) below: Set,
+}
+
+/// The mark of a path that is in the set although something below it is as well.
+const SELF: &str = ".";
+
+impl Set {
+    /// Nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Reads `fieldsV1`.
+    pub fn parse(fields: &Value) -> Result<Self, Malformed> {
+        let map = match fields {
+            Value::Object(map) => map,
+            Value::Null => return Ok(Self::new()),
+            other => return Err(Malformed(other.to_string())),
+        };
+        let mut set = Self::new();
+        for (key, value) in map {
+            if key == SELF {
+                continue;
+            }
+            let Some(element) = PathElement::parse(key)? else { continue };
+            let below = Self::parse(value)?;
+            let owned = below.is_empty() || value.get(SELF).is_some();
+            set.attach(element, owned, below);
+        }
+        Ok(set)
+    }
+
+    /// The set as `fieldsV1`.
+    pub fn to_value(&self) -> Value {
+        self.to_map(false).into()
+    }
+
+    fn to_map(&self, owned: bool) -> Map<String, Value> {
+        let mut map = Map::new();
+        if owned && !self.is_empty() {
+            map.insert(SELF.to_owned(), Map::new().into());
+        }
+        for node in &self.nodes {
+            map.insert(node.element.to_text(), node.below.to_map(node.owned).into());
+        }
+        map
+    }
+
+    /// The set as upstream writes it, in the order of elements: 80 before 443.
+    pub fn to_json(&self) -> String {
+        let mut text = String::new();
+        self.write(false, &mut text);
+        text
+    }
+
+    fn write(&self, owned: bool, text: &mut String) {
+        text.push('{');
+        if owned && !self.is_empty() {
+            text.push_str("\".\":{}");
+        }
+        for node in &self.nodes {
+            if !text.ends_with('{') {
+                text.push(',');
+            }
+            text.push_str(&super::go_value::json(&node.element.to_text().into()));
+            text.push(':');
+            node.below.write(node.owned, text);
+        }
+        text.push('}');
+    }
+
+    /// Whether no path is in it.
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// Adds a path; the empty path, which is the whole object, has no owner.
+    pub fn insert(&mut self, path: &[PathElement]) {
+        let Some((last, parents)) = path.split_last() else { return };
+        let mut set = self;
+        for element in parents {
+            set = &mut set.node(element).below;
+        }
+        set.node(last).owned = true;
+    }
+
+    /// Whether a path is in it.
+    pub fn contains(&self, path: &[PathElement]) -> bool {
+        let Some((last, parents)) = path.split_last() else { return false };
+        let mut set = self;
+        for element in parents {
+            match set.find(element) {
+                Some(node) => set = &node.below,
+                None => return false,
+            }
+        }
+        set.find(last).is_some_and(|node| node.owned)
+    }
+
+    pub(super) fn find(&self, element: &PathElement) -> Option<&Node> {
+        let at = self.nodes.binary_search_by(|node| node.element.cmp(element)).ok()?;
+        Some(&self.nodes[at])
+    }
+
+    /// The node of an element, made if it is not there.
+    fn node(&mut self, element: &PathElement) -> &mut Node {
+        let at = match self.nodes.binary_search_by(|node| node.element.cmp(element)) {
+            Ok(at) => at,
+            Err(at) => {
+                let node = Node { element: element.clone(), owned: false, below: Self::new() };
+                self.nodes.insert(at, node);
+                at
+            }
+        };
+        &mut self.nodes[at]
+    }
+
+    /// Adds an element and what is below it, unless that is nothing.
+    pub(super) fn attach(&mut self, element: PathElement, owned: bool, below: Set) {
+        if !owned && below.is_empty() {
+            return;
+        }
+        // Whoever walks an object does so in order.
+        if self.nodes.last().is_none_or(|last| last.element < element) {
+            self.nodes.push(Node { element, owned, below });
+            return;
+        }
+        let node = self.node(&element);
+        node.owned |= owned;
+        let own = std::mem::take(&mut node.below);
+        node.below = own.union(below);
+    }
+
+    /// What is in either set.
+    #[must_use]
+    pub fn union(self, other: Self) -> Self {
+        if self.is_empty() {
+            return other;
+        }
+        if other.is_empty() {
+            return self;
+        }
+        let mut nodes = Vec::with_capacity(self.nodes.len() + other.nodes.len());
+        let mut theirs = other.nodes.into_iter().peekable();
+        for mut node in self.nodes {
+            while let Some(before) = theirs.next_if(|it| it.element < node.element) {
+                nodes.push(before);
+            }
+            if let Some(same) = theirs.next_if(|it| it.element == node.element) {
+                node.owned |= same.owned;
+                node.below = node.below.union(same.below);
+            }
+            nodes.push(node);
+        }
+        nodes.extend(theirs);
+        Self { nodes }
+    }
+
+    /// What is in both sets.
+    #[must_use]
+    pub fn intersection(&self, other: &Self) -> Self {
+        let mut set = Self::new();
+        for (node, theirs) in matched(&self.nodes, &other.nodes) {
+            let Some(theirs) = theirs else { continue };
+            let (owned, below) =
+                (node.owned && theirs.owned, node.below.intersection(&theirs.below));
+            if owned || !below.is_empty() {
+                set.nodes.push(Node { element: node.element.clone(), owned, below });
+            }
+        }
+        set
+    }
+
+    /// What is in this set only. A path that is in the other takes nothing away of what is below.
+    #[must_use]
+    pub fn difference(self, other: &Self) -> Self {
+        self.without(other, false)
+    }
+
+    /// What is in this set only, without what is below the paths of the other.
+    #[must_use]
+    pub fn recursive_difference(self, other: &Self) -> Self {
+        self.without(other, true)
+    }
+
+    fn without(self, other: &Self, recursive: bool) -> Self {
+        if other.is_empty() {
+            return self;
+        }
+        let mut theirs = other.nodes.iter().peekable();
+        let mut set = Self { nodes: Vec::with_capacity(self.nodes.len()) };
+        for mut node in self.nodes {
+            while theirs.next_if(|it| it.element < node.element).is_some() {}
+            if let Some(same) = theirs.next_if(|it| it.element == node.element) {
+                if recursive && same.owned {
+                    continue;
+                }
+                node.owned &= !same.owned;
+                node.below = node.below.without(&same.below, recursive);
+            }
+            if node.owned || !node.below.is_empty() {
+                set.nodes.push(node);
+            }
+        }
+        set
+    }
+
+    /// Whether everything in this set is in the other as well.
+    pub fn is_subset(&self, other: &Self) -> bool {
+        matched(&self.nodes, &other.nodes).all(|(node, theirs)| {
+            theirs.is_some_and(|theirs| {
+                (theirs.owned || !node.owned) && node.below.is_subset(&theirs.below)
+            })
+        })
+    }
+
+    /// The paths that have nothing below them.
+    #[must_use]
+    pub fn leaves(self) -> Self {
+        let leaf = |node: Node| Node {
+            owned: node.owned && node.below.is_empty(),
+            below: node.below.leaves(),
+            element: node.element,
+        };
+        Self { nodes: self.nodes.into_iter().map(leaf).collect() }
+    }
+
+    /// Every path, as people read it: those of a level first, then those below each of them.
+    pub fn paths(&self) -> Vec<String> {
+        let mut paths = Vec::new();
+        self.visit(&mut Vec::new(), &mut |path| {
+            paths.push(path.iter().map(ToString::to_string).collect());
+        });
+        paths
+    }
+
+    /// Calls `visitor` with every path, in the order of [`paths`](Self::paths).
+    pub(super) fn visit<'a>(
+        &'a self,
+        path: &mut Vec<&'a PathElement>,
+        visitor: &mut dyn FnMut(&[&PathElement]),
+    ) {
+        for node in self.nodes.iter().filter(|node| node.owned) {
+            path.push(&node.element);
+            visitor(path);
+            path.pop();
+        }
+        for node in &self.nodes {
+            path.push(&node.element);
+            node.below.visit(path, visitor);
+            path.pop();
+        }
+    }
+}
+
+/// Each node with the other set's node of the same element.
+fn matched<'a>(
+    ours: &'a [Node],
+    theirs: &'a [Node],
+) -> impl Iterator<Item = (&'a Node, Option<&'a Node>)> {
+    let mut rest = theirs;
+    ours.iter().map(move |node| {
+        let before = rest.iter().take_while(|it| it.element.cmp(&node.element) == Ordering::Less);
+        rest = &rest[before.count()..];
+        (node, rest.first().filter(|it| it.element == node.element))
+    })
+}
+
+#[cfg(test)]
+mod tests;

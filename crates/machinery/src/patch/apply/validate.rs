@@ -1,0 +1,129 @@
+//! [`validate`]: whether an applied configuration fits the schema. What does not fit cannot be
+//! owned.
+
+use super::element::PathElement;
+use super::schema::{Form, ListRule, Scalar, Schema};
+use super::{go_value, item};
+use crate::{Map, Value};
+use std::collections::BTreeSet;
+use std::fmt;
+
+/// Everything that does not fit, each with its path.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Misfits(Vec<(String, String)>);
+
+impl fmt::Display for Misfits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [(path, why)] = self.0.as_slice() else {
+            f.write_str("errors:")?;
+            return self.0.iter().try_for_each(|(path, why)| write!(f, "\n  {path}: {why}"));
+        };
+        write!(f, "{path}: {why}")
+    }
+}
+
+impl std::error::Error for Misfits {}
+
+/// Finds what does not fit.
+pub(super) fn validate<S: Schema>(schema: S, object: &Map<String, Value>) -> Result<(), Misfits> {
+    let mut walk = Walk { path: Vec::new(), misfits: Misfits::default() };
+    walk.fields(schema, object);
+    if walk.misfits.0.is_empty() { Ok(()) } else { Err(walk.misfits) }
+}
+
+struct Walk<'a> {
+    path: Vec<Step<'a>>,
+    misfits: Misfits,
+}
+
+enum Step<'a> {
+    Field(&'a str),
+    Item(PathElement),
+}
+
+impl<'a> Walk<'a> {
+    fn complain(&mut self, why: impl Into<String>) {
+        let steps = self.path.iter().map(|step| match step {
+            Step::Field(name) => format!(".{name}"),
+            Step::Item(element) => element.to_string(),
+        });
+        self.misfits.0.push((steps.collect(), why.into()));
+    }
+
+    fn value<S: Schema>(&mut self, schema: S, value: &'a Value) {
+        match (schema.forms().of(Some(value)), value) {
+            (None, _) => self.complain("schema error: invalid atom: inlined"),
+            (_, Value::Null) => {}
+            (Some(Form::Map(_)), Value::Object(fields)) => self.fields(schema, fields),
+            (Some(Form::List(rule)), Value::Array(items)) => self.items(schema, rule, items),
+            (Some(Form::Map(_)), other) => {
+                self.complain(format!("expected map, got &{{{}}}", go_value::plain(other)));
+            }
+            (Some(Form::List(_)), other) => {
+                self.complain(format!("expected list, got &{{{}}}", go_value::plain(other)));
+            }
+            (Some(Form::Scalar(scalar)), value) => {
+                if let Some(why) = scalar_misfit(scalar, value) {
+                    self.complain(why);
+                }
+            }
+        }
+    }
+
+    fn fields<S: Schema>(&mut self, schema: S, fields: &'a Map<String, Value>) {
+        for (name, value) in fields {
+            self.path.push(Step::Field(name));
+            let node = schema.field(name).or_else(|| schema.others());
+            match node {
+                Some(node) => self.value(node, value),
+                None => self.complain("field not declared in schema"),
+            }
+            self.path.pop();
+            // Upstream does not look at the object's other fields either.
+            if node.is_none() {
+                return;
+            }
+        }
+    }
+
+    fn items<S: Schema>(&mut self, schema: S, rule: ListRule, items: &'a [Value]) {
+        let mut seen = BTreeSet::new();
+        for (index, value) in items.iter().enumerate() {
+            let element = if rule == ListRule::Atomic {
+                PathElement::Index(index.try_into().unwrap_or(i64::MAX))
+            } else {
+                match item::name(schema, rule, value) {
+                    Ok(element) => element,
+                    Err(nameless) => {
+                        return self.complain(format!("element {index}: {nameless}"));
+                    }
+                }
+            };
+            if !seen.insert(element.clone()) {
+                self.complain(format!("duplicate entries for key {element}"));
+            }
+            self.path.push(Step::Item(element));
+            self.value(schema.items(), value);
+            self.path.pop();
+        }
+    }
+}
+
+fn scalar_misfit(scalar: Scalar, value: &Value) -> Option<String> {
+    match scalar {
+        Scalar::Numeric if !value.is_number() => {
+            Some(format!("expected numeric (int or float), got {}", go_value::type_name(value)))
+        }
+        Scalar::String if !value.is_string() => Some(format!(
+            "expected string, got &value.valueUnstructured{{Value:{}}}",
+            go_value::syntax(value)
+        )),
+        Scalar::Boolean if !value.is_boolean() => {
+            Some(format!("expected boolean, got &{{{}}}", go_value::plain(value)))
+        }
+        Scalar::Untyped if value.is_object() || value.is_array() => {
+            Some(format!("expected any scalar, got &{{{}}}", go_value::plain(value)))
+        }
+        _ => None,
+    }
+}
