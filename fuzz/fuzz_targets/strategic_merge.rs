@@ -36,10 +36,13 @@ fuzz_target!(|bytes: &[u8]| -> Corpus {
     if strategic::apply(ty, &mut patched, &patch).is_ok()
         && types::normalize(ty, &mut patched, &mut |_| {}).is_ok()
     {
-        let once = patched.clone();
-        types::normalize(ty, &mut patched, &mut |path| panic!("{path} is unknown"))
-            .expect("what was normalized is normal");
-        assert_eq!(patched, once, "{}", ty.name());
+        let mut normalize = || {
+            types::normalize(ty, &mut patched, &mut |path| panic!("{path} is unknown"))
+                .expect("what was normalized is normal");
+            patched.clone()
+        };
+        // Not after the first time: Go, too, writes some empty values as null, and no nulls.
+        assert_eq!(normalize(), normalize(), "{}", ty.name());
     }
     Corpus::Keep
 });

@@ -5,6 +5,7 @@
 
 use crate::watch_cache::ResourceCache;
 use kinds::Resource;
+use kinds::apply::CustomSchema;
 use kinds::resource::Version;
 use machinery::gvk::version_priority;
 use std::collections::HashMap;
@@ -21,6 +22,10 @@ pub(crate) struct Served {
     heads: Vec<String>,
     /// Its definition is being deleted: nothing new may be created.
     pub terminating: bool,
+    /// Where the definition of a custom resource is, in the cache of definitions.
+    definition: Option<(Arc<ResourceCache>, String)>,
+    /// How each version of a custom resource merges when it is applied.
+    apply_schemas: Vec<Arc<CustomSchema>>,
     /// It is out of the catalog, and who still watches it should look again.
     retired: AtomicBool,
 }
@@ -37,7 +42,31 @@ impl Served {
             })
             .collect();
         let retired = AtomicBool::new(false);
-        Self { resource: Arc::new(resource), cache, heads, terminating, retired }
+        let apply_schemas = Vec::new();
+        let resource = Arc::new(resource);
+        Self { resource, cache, heads, terminating, definition: None, apply_schemas, retired }
+    }
+
+    /// With how each version merges when it is applied, in the order of the versions.
+    pub(crate) fn with_apply_schemas(mut self, schemas: Vec<Arc<CustomSchema>>) -> Self {
+        self.apply_schemas = schemas;
+        self
+    }
+
+    /// How each version merges when it is applied; empty for built-in kinds, whose types say it.
+    pub(crate) fn apply_schemas(&self) -> &[Arc<CustomSchema>] {
+        &self.apply_schemas
+    }
+
+    /// With the place of its definition, `key` in `definitions`.
+    pub(crate) fn defined_by(mut self, definitions: &Arc<ResourceCache>, key: String) -> Self {
+        self.definition = Some((Arc::clone(definitions), key));
+        self
+    }
+
+    /// Whether it has no definition, or still has it: the catalog is a moment behind.
+    pub(crate) fn is_defined(&self) -> bool {
+        self.definition.as_ref().is_none_or(|(definitions, key)| definitions.get(key).is_some())
     }
 
     /// Ends the watches that were begun with it, once they have told what there is to tell.

@@ -17,7 +17,7 @@ use crate::plane::Plane;
 use crate::request::{Query, RequestInfo, Verb};
 use bytes::Bytes;
 use futures_util::FutureExt;
-use http::header::CONTENT_TYPE;
+use http::header::{CONTENT_TYPE, HeaderName, USER_AGENT};
 use http::request::Parts as Head;
 use http::{Request, Response};
 use http_body::Body as _;
@@ -137,9 +137,12 @@ async fn stages(
     let Some(target) = info.target else {
         return mux::path(&plane, &info.path, &head, &query);
     };
-    let content_type = head.headers.get(CONTENT_TYPE).and_then(|it| it.to_str().ok());
+    let text = |name: HeaderName| {
+        head.headers.get(name).and_then(|it| it.to_str().ok()).unwrap_or_default().to_owned()
+    };
     let parts = Parts {
-        content_type: content_type.unwrap_or_default().to_owned(),
+        content_type: text(CONTENT_TYPE),
+        user_agent: text(USER_AGENT),
         plane,
         user,
         verb: info.verb,

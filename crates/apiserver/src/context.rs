@@ -29,6 +29,8 @@ pub(crate) struct Cx {
     pub errors_as: Accepted,
     /// The body's media type, or "".
     pub content_type: String,
+    /// The program that asks, or "".
+    pub user_agent: String,
     /// The resource that the path names.
     pub served: Arc<Served>,
     /// The index of the version that the path names.
@@ -47,6 +49,7 @@ pub(crate) struct Parts {
     pub query: Query,
     pub errors_as: Accepted,
     pub content_type: String,
+    pub user_agent: String,
 }
 
 impl Cx {
@@ -57,7 +60,7 @@ impl Cx {
         served: Arc<Served>,
         version: usize,
     ) -> Self {
-        let Parts { plane, user, verb, target, query, errors_as, content_type } = parts;
+        let Parts { plane, user, verb, target, query, errors_as, content_type, user_agent } = parts;
         let mut warnings = Warnings::default();
         served.version(version).deprecation.iter().for_each(|it| warnings.add(it.clone()));
         let warnings = Mutex::new(warnings);
@@ -70,6 +73,7 @@ impl Cx {
             accepted,
             errors_as,
             content_type,
+            user_agent,
             served,
             version,
             warnings,

@@ -7,6 +7,7 @@ pub(crate) mod watch;
 pub(crate) mod create;
 pub(crate) mod update;
 pub(crate) mod patch;
+pub(crate) mod apply;
 pub(crate) mod delete;
 pub(crate) mod delete_collection;
 pub(crate) mod scale;

@@ -23,6 +23,7 @@ mod negotiation;
 mod options;
 mod decode;
 pub mod admission;
+mod ownership;
 mod registry;
 mod validation;
 mod answer;

@@ -62,7 +62,8 @@ pub(crate) async fn resource(
         }
         return discovery::resources(&parts.plane, group, version, &head, &parts.query);
     }
-    let Some((served, version)) = catalog.find(group, version, resource) else {
+    let found = catalog.find(group, version, resource).filter(|(served, _)| served.is_defined());
+    let Some((served, version)) = found else {
         // Built-in groups are known to exist; a custom one exists only through its resources.
         return not_here(catalog.group(group).is_none_or(|it| it.custom));
     };

@@ -26,6 +26,27 @@ pub(crate) struct WriteOptions {
 }
 
 impl WriteOptions {
+    /// Of a patch that is not an apply.
+    pub(crate) fn parse_patch(query: &Query) -> Result<Self, Status> {
+        let options = Self::parse(query, "PatchOptions")?;
+        if query.get("force").is_some() {
+            let mut faults = Faults::new();
+            faults.forbidden(&Path::root("force"), "may not be specified for non-apply patch");
+            refuse("PatchOptions", &faults)?;
+        }
+        Ok(options)
+    }
+
+    /// Of an apply, whose manager must have a name.
+    pub(crate) fn parse_apply(query: &Query) -> Result<Self, Status> {
+        if query.text("fieldManager").is_empty() {
+            let mut faults = Faults::new();
+            faults.required(&Path::root("fieldManager"), "is required for apply patch");
+            refuse("PatchOptions", &faults)?;
+        }
+        Self::parse(query, "PatchOptions")
+    }
+
     /// `kind` is the name of the options in messages: `CreateOptions`.
     pub(crate) fn parse(query: &Query, kind: &str) -> Result<Self, Status> {
         let mut faults = Faults::new();

@@ -66,6 +66,7 @@ impl OwnClient {
             .method(method)
             .uri(path)
             .header("content-type", content_type)
+            .header("user-agent", "sampan")
             .body(Full::from(body))
             .expect("the request is ours");
         let response = match self.0.clone().call(request).await {

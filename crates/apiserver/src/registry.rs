@@ -17,9 +17,7 @@ use machinery::{Object, Value};
 
 /// Metadata that only the server writes.
 fn wipe_server_metadata(object: &mut Object) {
-    for field in ["selfLink", "managedFields"] {
-        object.remove_meta(field);
-    }
+    object.remove_meta("selfLink");
 }
 
 /// Drops what only the version of the request has: it cannot be stored.

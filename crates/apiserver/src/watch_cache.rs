@@ -72,6 +72,15 @@ impl WatchCache {
         for of in cache.caches.load().values() {
             of.loaded(page.revision, floor);
         }
+        // The history goes to the log before anybody reads: a watch that resumes in it must not be
+        // told that nothing has happened since.
+        cache.applied.send_replace(floor);
+        loop {
+            match events.take()?.as_slice() {
+                [] => break,
+                batch => cache.apply(batch),
+            }
+        }
         cache.applied.send_replace(page.revision);
         let feeder = Arc::clone(&cache);
         let stop = tasks.shutdown();

@@ -15,7 +15,7 @@
 
 mod decimal;
 
-use decimal::Decimal;
+use decimal::{Decimal, EXPONENT_MAX};
 use std::cmp::Ordering;
 use std::fmt;
 
@@ -66,8 +66,6 @@ const DECIMAL_SUFFIXES: [(&str, i64); 10] = [
 ];
 /// Each is 1024 times the one before.
 const BINARY_SUFFIXES: [&str; 6] = ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
-/// Beyond this an exponent makes no difference that anybody could see, and no sum overflows.
-const EXPONENT_MAX: i64 = 1_000_000_000;
 
 /// The form in which upstream would store `text`. White space around it is ignored.
 pub fn canonical(text: &str) -> Result<String, QuantityError> {

@@ -75,16 +75,21 @@ impl Allocations {
             return Ok(claim);
         }
         let taken = taken(cx, old);
+        let had = old.map(Taken::of).unwrap_or_default();
         let mut claimed = self.claimed.lock().expect("nothing panics while it claims");
         if service::wants_cluster_ip(object) {
             let address = self.free_address(&taken, &mut claimed)?;
             service::set_cluster_ip(object, &address);
         }
-        self.check(object, &taken, old)?;
-        for address in service::cluster_ips(object) {
-            if claimed.addresses.insert(address.clone()) {
-                claim.addresses.push(address);
-            }
+        self.check(object, &taken, &claimed, &had)?;
+        let wanted = Taken::of(object);
+        for address in wanted.addresses.difference(&had.addresses) {
+            claimed.addresses.insert(address.clone());
+            claim.addresses.push(address.clone());
+        }
+        for port in wanted.ports.difference(&had.ports) {
+            claimed.ports.insert(*port);
+            claim.ports.push(*port);
         }
         for index in service::node_ports_wanted(object) {
             let port = match service::shared_node_port(object, index) {
@@ -119,10 +124,16 @@ impl Allocations {
     }
 
     /// Refuses what was asked for by name and is not to be had.
-    fn check(&self, object: &Object, taken: &Taken, old: Option<&Object>) -> Result<(), Status> {
+    fn check(
+        &self,
+        object: &Object,
+        taken: &Taken,
+        claimed: &Claimed,
+        had: &Taken,
+    ) -> Result<(), Status> {
         let mut faults = Faults::new();
-        let had = old.map(service::cluster_ips).unwrap_or_default();
-        for address in service::cluster_ips(object).iter().filter(|it| !had.contains(it)) {
+        let is_new = |address: &&String| !had.addresses.contains(*address);
+        for address in service::cluster_ips(object).iter().filter(is_new) {
             let Ok(parsed) = address.parse::<Ipv4Addr>() else { continue };
             if u32::from(parsed) & !(self.size - 1) != self.network {
                 let why = format!(
@@ -131,15 +142,16 @@ impl Allocations {
                     32 - self.size.trailing_zeros(),
                 );
                 service::refuse_cluster_ip(object, address, &why, &mut faults);
-            } else if taken.addresses.contains(address) {
+            } else if taken.addresses.contains(address) || claimed.addresses.contains(address) {
                 let why = "provided IP is already allocated";
                 service::refuse_cluster_ip(object, address, why, &mut faults);
             }
         }
-        let had = old.map(service::node_ports).unwrap_or_default();
-        service::check_node_port_range(object, &had, &mut faults);
+        let ports: Vec<u16> = had.ports.iter().copied().collect();
+        service::check_node_port_range(object, &ports, &mut faults);
         for port in service::node_ports(object) {
-            if taken.ports.contains(&port) {
+            let is_claimed = claimed.ports.contains(&port) && !had.ports.contains(&port);
+            if is_claimed || taken.ports.contains(&port) {
                 let why = "provided port is already allocated";
                 service::refuse_node_port(object, i64::from(port), why, &mut faults);
             }
@@ -182,6 +194,20 @@ struct Taken {
     ports: HashSet<u16>,
 }
 
+impl Taken {
+    /// What one service has or asks for.
+    fn of(service: &Object) -> Self {
+        let mut taken = Self::default();
+        taken.add(service);
+        taken
+    }
+
+    fn add(&mut self, service: &Object) {
+        self.addresses.extend(service::cluster_ips(service));
+        self.ports.extend(service::node_ports(service));
+    }
+}
+
 /// What all stored services but one have.
 fn taken(cx: &Cx, but: Option<&Object>) -> Taken {
     let mut taken = Taken::default();
@@ -189,9 +215,7 @@ fn taken(cx: &Cx, but: Option<&Object>) -> Taken {
         let same =
             but.is_some_and(|it| it.name() == entry.name() && it.namespace() == entry.namespace());
         if !same {
-            let stored = entry.object_as_stored();
-            taken.addresses.extend(service::cluster_ips(&stored));
-            taken.ports.extend(service::node_ports(&stored));
+            taken.add(&entry.object_as_stored());
         }
     }
     taken

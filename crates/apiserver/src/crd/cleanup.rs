@@ -4,11 +4,17 @@
 use super::DEFINITIONS;
 use crate::catalog::Served;
 use crate::own_client::OwnClient;
+use crate::plane::Plane;
 use kinds::apiextensions::CLEANUP_FINALIZER;
 use machinery::{Object, json};
 
 /// Deletes what there is; whether nothing is left to be done.
-pub(super) async fn clean_up(client: &OwnClient, served: &Served, definition: &Object) -> bool {
+pub(super) async fn clean_up(
+    plane: &Plane,
+    client: &OwnClient,
+    served: &Served,
+    definition: &Object,
+) -> bool {
     if !definition.finalizers().any(|it| it == CLEANUP_FINALIZER) {
         return true;
     }
@@ -25,8 +31,8 @@ pub(super) async fn clean_up(client: &OwnClient, served: &Served, definition: &O
         };
         client.delete(&path).await;
     }
-    // Those with finalizers stay for a while.
-    if !served.cache.snapshot().entries.is_empty() {
+    // What was just deleted must not be counted. Those with finalizers stay for a while.
+    if plane.cache.catch_up().await.is_err() || !served.cache.snapshot().entries.is_empty() {
         return false;
     }
     release(client, definition).await

@@ -5,8 +5,9 @@ use crate::catalog::{Catalog, Served};
 use crate::own_client::OwnClient;
 use crate::plane::Plane;
 use crate::watch_cache::Entry;
-use kinds::apiextensions;
+use kinds::apply::CustomSchema;
 use kinds::resource::Shape;
+use kinds::{Resource, apiextensions};
 use machinery::{Object, Value};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -38,6 +39,8 @@ struct Made {
     terminating: bool,
     accepted_names: Option<Value>,
     served: Arc<Served>,
+    /// What was served before for the same spec, with which some watches may have begun.
+    former: Vec<Arc<Served>>,
 }
 
 impl Registrar {
@@ -60,6 +63,9 @@ impl Registrar {
         tokio::pin!(stop);
         loop {
             self.changed.borrow_and_update();
+            // What was just written must be seen, lest what was anticipated be taken back. A store
+            // that cannot tell its revision takes no writes either.
+            let _ = self.plane.cache.catch_up().await;
             self.refresh();
             let unfinished = self.settle().await;
             let pause = async {
@@ -98,29 +104,54 @@ impl Registrar {
         let mut changed = false;
         for definition in self.objects().iter().filter(|it| apiextensions::is_established(it)) {
             let name = definition.name().to_owned();
-            let before = self.made.remove(&name);
-            if let Some(before) = before.as_ref().filter(|it| !it.is_of(definition)) {
-                retired.push(Arc::clone(&before.served));
+            let mut former = Vec::new();
+            match self.made.remove(&name) {
+                Some(it) if it.still_fits(definition) => {
+                    made.insert(name, it);
+                    continue;
+                }
+                // Watches go on, and end with what takes its place.
+                Some(it) if it.is_of(definition) => former.extend(it.all()),
+                before => retired.extend(before.into_iter().flat_map(Made::all)),
             }
-            let kept = before.filter(|it| it.still_fits(definition));
-            changed |= kept.is_none();
-            if let Some(it) = kept.or_else(|| self.make(definition)) {
-                made.insert(name, it);
+            changed = true;
+            match self.make(definition) {
+                Some(it) => {
+                    made.insert(name, Made { former, ..it });
+                }
+                None => retired.extend(former),
             }
         }
         changed |= !self.made.is_empty();
-        retired.extend(self.made.drain().map(|(_, it)| it.served));
+        retired.extend(self.made.drain().flat_map(|(_, it)| it.all()));
         self.made = made;
         if !changed {
             return;
         }
+        self.publish();
+        for it in retired {
+            it.retire();
+        }
+    }
+
+    /// Puts a catalog in place that has the built-in kinds and what was made.
+    fn publish(&self) {
         let current = self.plane.catalog.load();
         let mut served: Vec<Arc<Served>> =
             current.served().iter().filter(|it| !it.resource.custom).map(Arc::clone).collect();
         served.extend(self.made.values().map(|it| Arc::clone(&it.served)));
         self.plane.catalog.store(Arc::new(Catalog::new(served)));
-        for it in retired {
-            it.retire();
+    }
+
+    /// Serves a definition that is about to be established: whoever reads that it is may use it at
+    /// once. Should the status not be written after all, the next [`Self::refresh`] takes it back.
+    fn anticipate(&mut self, definition: &Object) {
+        if !apiextensions::is_established(definition) || self.made.contains_key(definition.name()) {
+            return;
+        }
+        if let Some(made) = self.make(definition) {
+            self.made.insert(definition.name().to_owned(), made);
+            self.publish();
         }
     }
 
@@ -134,7 +165,12 @@ impl Registrar {
         };
         let cache = self.plane.cache.of_prefix(&resource.prefix);
         let terminating = definition.deletion_timestamp().is_some();
-        let served = Arc::new(Served::new(resource, cache, terminating));
+        let schemas = apply_schemas(&resource, definition);
+        let key = self.definitions.key("", definition.name());
+        let served = Served::new(resource, cache, terminating)
+            .with_apply_schemas(schemas)
+            .defined_by(&self.definitions.cache, key);
+        let served = Arc::new(served);
         if definition.generation() > 1 {
             served.cache.rewrite(|entry| rewritten(&served, entry));
         }
@@ -144,6 +180,7 @@ impl Registrar {
             terminating,
             accepted_names: definition.get(&["status", "acceptedNames"]).cloned(),
             served,
+            former: Vec::new(),
         })
     }
 
@@ -167,6 +204,7 @@ impl Registrar {
             };
             let mut updated = Object::clone(definition);
             updated.map_mut().insert("status".to_owned(), status);
+            self.anticipate(&updated);
             let path = format!("{DEFINITIONS}/{}/status", definition.name());
             let code = self.client.update(&path, &updated.into_value()).await.code;
             // A conflict means that it has changed, which wakes us anyway.
@@ -180,11 +218,16 @@ impl Registrar {
             // Never established: there can be no objects.
             return super::cleanup::release(&self.client, definition).await;
         };
-        super::cleanup::clean_up(&self.client, &made.served, definition).await
+        super::cleanup::clean_up(&self.plane, &self.client, &made.served, definition).await
     }
 }
 
 impl Made {
+    /// All that ends with the definition.
+    fn all(self) -> impl Iterator<Item = Arc<Served>> {
+        self.former.into_iter().chain([self.served])
+    }
+
     /// Whether it is this very definition, with this very spec.
     fn is_of(&self, definition: &Object) -> bool {
         self.generation == definition.generation() && self.uid == definition.uid()
@@ -195,6 +238,21 @@ impl Made {
             && self.terminating == definition.deletion_timestamp().is_some()
             && self.accepted_names.as_ref() == definition.get(&["status", "acceptedNames"])
     }
+}
+
+/// How each version of the resource merges when it is applied.
+fn apply_schemas(resource: &Resource, definition: &Object) -> Vec<Arc<CustomSchema>> {
+    let keeps_unknown = definition.get(&["spec", "preserveUnknownFields"]) == Some(&true.into());
+    let versions = definition.get(&["spec", "versions"]).and_then(Value::as_array);
+    let schema_of = |name: &str| {
+        let found = versions.into_iter().flatten().find(|it| it["name"] == name)?;
+        found.pointer("/schema/openAPIV3Schema")
+    };
+    let compiled = resource
+        .versions
+        .iter()
+        .map(|it| CustomSchema::compile(schema_of(&it.name), keeps_unknown));
+    compiled.map(Arc::new).collect()
 }
 
 /// A stored object as its changed definition wants it. It is made anew even where its bytes are

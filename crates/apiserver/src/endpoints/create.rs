@@ -1,11 +1,10 @@
 //! POST to a collection.
 
 use crate::body::Body;
-use crate::catalog::Served;
 use crate::context::Cx;
 use crate::options::WriteOptions;
 use crate::registry::{self, Outcome};
-use crate::{admission, answer, decode, errors};
+use crate::{admission, answer, decode, errors, ownership};
 use http::Response;
 use machinery::{Object, Status};
 
@@ -14,7 +13,8 @@ pub(crate) async fn create(cx: &Cx, body: &[u8]) -> Result<Response<Body>, Statu
     let options = WriteOptions::parse(&cx.query, "CreateOptions")?;
     let mut object = decode::object(cx, body, options.field_validation)?;
     check_namespace(cx, &object)?;
-    refuse_if_terminating(cx, &cx.served, &object)?;
+    refuse_if_terminating(cx, &object)?;
+    ownership::track(cx, None, &mut object);
     // Admission looks at other objects, which may have been written a moment ago.
     let caught_up = cx.plane.cache.catch_up().await;
     caught_up.map_err(|it| errors::of_store(&cx.what(), object.name(), &it))?;
@@ -44,8 +44,9 @@ pub(super) fn check_namespace(cx: &Cx, object: &Object) -> Result<(), Status> {
     ))
 }
 
-fn refuse_if_terminating(cx: &Cx, served: &Served, object: &Object) -> Result<(), Status> {
-    if !served.terminating {
+/// Nothing is made of a definition that is on its way out.
+pub(super) fn refuse_if_terminating(cx: &Cx, object: &Object) -> Result<(), Status> {
+    if !cx.served.terminating {
         return Ok(());
     }
     let why = "create not allowed while custom resource definition is terminating";

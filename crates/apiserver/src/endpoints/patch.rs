@@ -32,17 +32,29 @@ const APPLY: &str = "application/apply-patch+yaml";
 
 /// Changes the named object and answers with it.
 pub(crate) async fn patch(cx: &Cx, body: &[u8], part: Part) -> Result<Response<Body>, Status> {
-    let options = WriteOptions::parse(&cx.query, "PatchOptions")?;
+    if media(cx) == APPLY {
+        return super::apply::apply(cx, body, part).await;
+    }
+    let options = WriteOptions::parse_patch(&cx.query)?;
     let patch = parse(cx, body)?;
     let transform = |old: &Object| patched(cx, &patch, old, options.field_validation);
-    let request = UpdateRequest { transform: &transform, part, dry_run: options.dry_run };
+    let request = UpdateRequest {
+        transform: &transform,
+        part,
+        dry_run: options.dry_run,
+        ownership_settled: false,
+    };
     let outcome = registry::update(cx, request).await?;
     Ok(shown(cx, 200, outcome))
 }
 
+fn media(cx: &Cx) -> &str {
+    cx.content_type.split(';').next().unwrap_or_default().trim()
+}
+
 /// Reads a patch; what it is for is not looked at yet.
 pub(super) fn parse(cx: &Cx, body: &[u8]) -> Result<Patch, Status> {
-    let media = cx.content_type.split(';').next().unwrap_or_default().trim();
+    let media = media(cx);
     let typed = matches!(cx.version().shape, Shape::Typed(_));
     let value = || -> Result<Value, Status> {
         let decoded =
@@ -56,11 +68,6 @@ pub(super) fn parse(cx: &Cx, body: &[u8]) -> Result<Patch, Status> {
         JSON => Ok(Patch::Json(body.to_vec())),
         MERGE => value().map(Patch::Merge),
         STRATEGIC if typed => value().map(Patch::Strategic),
-        APPLY => Err(Status::new(
-            415,
-            Reason::UnsupportedMediaType,
-            "server-side apply is not served yet: use a merge patch, or kubectl apply without --server-side",
-        )),
         _ if typed => {
             let mut status =
                 Status::new(415, Reason::UnsupportedMediaType, "415: Unsupported Media Type");

@@ -70,7 +70,12 @@ async fn write(
         }
         Ok(new)
     };
-    let request = UpdateRequest { transform: &transform, part: Part::Main, dry_run };
+    let request = UpdateRequest {
+        transform: &transform,
+        part: Part::Main,
+        dry_run,
+        ownership_settled: false,
+    };
     let object = registry::update(cx, request).await?.object();
     shown(cx, scale, &object)
 }

@@ -30,8 +30,16 @@ pub(crate) async fn post(
         Ok(new)
     };
     let dry_run = options.dry_run;
-    registry::update(cx, UpdateRequest { transform: &transform, part: Part::Posted, dry_run })
-        .await?;
+    registry::update(
+        cx,
+        UpdateRequest {
+            transform: &transform,
+            part: Part::Posted,
+            dry_run,
+            ownership_settled: false,
+        },
+    )
+    .await?;
     Ok(answer::success(cx, 201, None))
 }
 

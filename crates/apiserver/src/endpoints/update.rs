@@ -20,7 +20,12 @@ pub(crate) async fn update(cx: &Cx, body: &[u8], part: Part) -> Result<Response<
         return super::create::create(cx, body).await;
     }
     let transform = |_: &Object| Ok(object.clone());
-    let request = UpdateRequest { transform: &transform, part, dry_run: options.dry_run };
+    let request = UpdateRequest {
+        transform: &transform,
+        part,
+        dry_run: options.dry_run,
+        ownership_settled: false,
+    };
     let outcome = registry::update(cx, request).await?;
     Ok(shown(cx, 200, outcome))
 }

@@ -123,8 +123,6 @@ struct Watcher {
     encoder: Encoder,
     /// What is sent before anything else.
     initial: VecDeque<Arc<Entry>>,
-    /// Whether the bookmark behind it is still to come.
-    initial_bookmark: bool,
     /// Everything up to here has been sent.
     cursor: Revision,
     changed: Receiver<Revision>,
@@ -133,10 +131,21 @@ struct Watcher {
     /// Goes off when a bookmark is due, or the end. It is set once and not for every change, which
     /// is most of what a change costs when a thousand watch.
     alarm: Wait,
+    /// It is time for a bookmark, which is sent once everything before it is.
+    bookmark_due: Option<Bookmark>,
     /// Ends when the server does.
     stop: Wait,
     /// Nothing follows.
     ended: bool,
+}
+
+/// What a bookmark says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Bookmark {
+    /// All that was there before the watch has been sent.
+    AfterInitial,
+    /// So far it is.
+    Regular,
 }
 
 /// Something that is waited for, again and again.
@@ -156,22 +165,24 @@ impl Watcher {
         let deadline = now + Duration::from_secs(timeout);
         let bookmarks = cx.query.flag("allowWatchBookmarks");
         let changed = cx.served.cache.subscribe();
+        let applied = cx.plane.cache.applied();
         let (initial, cursor) = if start.initial {
-            let applied = cx.plane.cache.applied();
             let snapshot = cx.served.cache.snapshot();
             (selected(&cx, &selection, &snapshot), snapshot.revision.max(applied))
         } else {
-            (VecDeque::new(), start.revision)
+            // Who wants nothing of the past and names no revision begins now.
+            (VecDeque::new(), if start.revision == 0 { applied } else { start.revision })
         };
         let stop = cx.plane.tasks.shutdown();
         Ok(Self {
             encoder: Encoder::new(&cx)?,
             alarm: alarm(&cx.plane.clock, now, deadline, bookmarks),
+            bookmark_due: (start.initial && start.initial_bookmark)
+                .then_some(Bookmark::AfterInitial),
             stop: Box::pin(stop),
             cx,
             selection,
             initial,
-            initial_bookmark: start.initial && start.initial_bookmark,
             cursor,
             changed,
             bookmarks,
@@ -202,9 +213,10 @@ impl Watcher {
                 Ok(changes) if changes.is_empty() && self.cx.served.is_retired() => return None,
                 Ok(changes) if changes.is_empty() => {
                     self.cursor = self.cursor.max(applied);
-                    if let Some(bytes) = self.wait().await {
-                        return Some((bytes, self));
+                    if self.bookmark_due.take().is_some() {
+                        return Some((Encoder::bookmark(&self.cx, self.cursor, false), self));
                     }
+                    self.wait().await;
                 }
                 Ok(changes) => {
                     if let Some(bytes) = self.events(&changes) {
@@ -243,30 +255,30 @@ impl Watcher {
             }
             return Some(out.into());
         }
-        if std::mem::take(&mut self.initial_bookmark) {
+        if self.bookmark_due.take_if(|it| *it == Bookmark::AfterInitial).is_some() {
             return Some(Encoder::bookmark(&self.cx, self.cursor, true));
         }
         None
     }
 
     /// Waits for a change; a bookmark may be due before that, or the end.
-    async fn wait(&mut self) -> Option<Bytes> {
+    async fn wait(&mut self) {
         tokio::select! {
-            _ = self.changed.changed() => return None,
+            _ = self.changed.changed() => return,
             () = &mut self.alarm => {}
             () = &mut self.stop => {
                 self.ended = true;
-                return None;
+                return;
             }
         }
         let clock = &self.cx.plane.clock;
         let now = clock.now();
         if now >= self.deadline {
             self.ended = true;
-            return None;
+            return;
         }
         self.alarm = alarm(clock, now, self.deadline, self.bookmarks);
-        self.bookmarks.then(|| Encoder::bookmark(&self.cx, self.cursor, false))
+        self.bookmark_due = self.bookmarks.then_some(Bookmark::Regular);
     }
 }
 

@@ -5,7 +5,7 @@ use crate::admission::{self, Claim};
 use crate::context::Cx;
 use crate::options::parse_revision;
 use crate::watch_cache::Entry;
-use crate::{errors, validation};
+use crate::{errors, ownership, validation};
 use machinery::{Faults, GroupKind, Object, Path, Status, meta};
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,6 +34,8 @@ pub(crate) struct UpdateRequest<'a> {
     pub part: Part,
     /// Do everything but store.
     pub dry_run: bool,
+    /// The transformation has seen to who owns what.
+    pub ownership_settled: bool,
 }
 
 /// How often a write is tried against others before the client is told of the conflict.
@@ -85,6 +87,9 @@ fn renew(cx: &Cx, entry: &Entry, request: &UpdateRequest<'_>) -> Result<(Object,
     let old = stored_in_hub(cx, entry);
     let mut new = (request.transform)(&old)?;
     check_preconditions(cx, &new, &old)?;
+    if !request.ownership_settled {
+        ownership::track(cx, Some(&old), &mut new);
+    }
     prepare(cx, &mut new, &old, request.part);
     admission::mutate(cx, &mut new, admission::Operation::Update)?;
     let claim = cx.plane.allocations.claim(cx, &mut new, Some(&old));

@@ -17,6 +17,8 @@ pub(super) struct Decimal {
 const DIGITS_MAX: i64 = 38;
 /// Nothing is finer than a billionth.
 const EXPONENT_MIN: i64 = -9;
+/// Beyond this an exponent makes no difference that anybody could see, and no sum overflows.
+pub(super) const EXPONENT_MAX: i64 = 1_000_000_000;
 
 impl Decimal {
     /// `whole.fraction * 10^scale`, both given as decimal digits.
@@ -31,7 +33,8 @@ impl Decimal {
         if digits().skip(kept).any(|b| b != b'0') {
             mantissa += 1;
         }
-        Self::normal(if negative { -mantissa } else { mantissa }, exponent + dropped)
+        let number = Self::normal(if negative { -mantissa } else { mantissa }, exponent + dropped);
+        Self { exponent: number.exponent.min(EXPONENT_MAX), ..number }
     }
 
     fn normal(mut mantissa: i128, mut exponent: i64) -> Self {

@@ -111,6 +111,15 @@ fn what_is_no_quantity_is_refused_in_upstreams_words() {
 }
 
 #[test]
+fn exponents_end_somewhere() {
+    check("1e999999999", "1e999999999");
+    check("1e1000000001", "10e999999999");
+    let long = format!("{}e77777777777", "37".repeat(30));
+    let printed = canonical(&long).unwrap();
+    check(&printed, &printed);
+}
+
+#[test]
 fn quantities_are_compared_by_worth() {
     assert_eq!(quantity("1Gi"), quantity("1024Mi"));
     assert_eq!(quantity("1"), quantity("1000m"));

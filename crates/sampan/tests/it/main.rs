@@ -13,3 +13,4 @@ mod command_line;
 mod crash;
 mod hostile;
 mod kubectl;
+mod oracle;

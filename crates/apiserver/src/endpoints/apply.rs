@@ -1,0 +1,72 @@
+//! PATCH with a configuration: server-side apply. What is not there yet is created.
+
+use super::create::{check_namespace, shown};
+use super::update::check_name;
+use crate::body::Body;
+use crate::context::Cx;
+use crate::options::{FieldValidation, WriteOptions};
+use crate::registry::{self, Part, UpdateRequest};
+use crate::{admission, answer, decode, errors, ownership};
+use http::Response;
+use machinery::patch::apply::{Force, keep_times_of_no_change};
+use machinery::{Object, Status, codec};
+
+/// Applies the configuration in the body, and answers with what came of it.
+pub(crate) async fn apply(cx: &Cx, body: &[u8], part: Part) -> Result<Response<Body>, Status> {
+    let options = WriteOptions::parse_apply(&cx.query)?;
+    let force = if cx.query.flag("force") { Force::Yes } else { Force::No };
+    let config = configuration(cx, body, options.field_validation)?;
+    let caught_up = cx.plane.cache.catch_up().await;
+    caught_up.map_err(|it| errors::of_store(&cx.what(), &cx.target.name, &it))?;
+    let missing = cx.served.cache.get(&cx.key()).is_none();
+    if missing && cx.target.subresource.is_empty() {
+        return create(cx, &config, force, options.dry_run).await;
+    }
+    let transform = |old: &Object| {
+        let live = answer::converted(&cx.served, cx.version, old.clone());
+        let mut new = fitted(cx, ownership::apply(cx, Some(&live), &config, force)?)?;
+        keep_times_of_no_change(old, &mut new);
+        Ok(new)
+    };
+    let request = UpdateRequest {
+        transform: &transform,
+        part,
+        dry_run: options.dry_run,
+        ownership_settled: true,
+    };
+    let outcome = registry::update(cx, request).await?;
+    Ok(shown(cx, 200, outcome))
+}
+
+async fn create(
+    cx: &Cx,
+    config: &Object,
+    force: Force,
+    dry_run: bool,
+) -> Result<Response<Body>, Status> {
+    let mut object = fitted(cx, ownership::apply(cx, None, config, force)?)?;
+    super::create::refuse_if_terminating(cx, &object)?;
+    admission::mutate(cx, &mut object, admission::Operation::Create)?;
+    let outcome = registry::create(cx, object, dry_run).await?;
+    Ok(shown(cx, 201, outcome))
+}
+
+/// Reads the body, which is YAML or the JSON that is a part of it.
+fn configuration(cx: &Cx, body: &[u8], validation: FieldValidation) -> Result<Object, Status> {
+    let decoded = codec::yaml::decode(body)
+        .map_err(|error| Status::bad_request(format!("error decoding YAML: {error}")))?;
+    decode::judge(cx, validation, decoded.duplicates)
+        .map_err(|why| Status::bad_request(format!("error decoding YAML: {why}")))?;
+    let Some(config) = Object::from_value(decoded.value) else {
+        return Err(Status::bad_request("the applied configuration must be an object"));
+    };
+    Ok(config)
+}
+
+/// Makes the outcome fit its type, and brings it to the hub version.
+fn fitted(cx: &Cx, mut object: Object) -> Result<Object, Status> {
+    decode::shape(&cx.served, cx.version, &mut object).map_err(Status::unclassified)?;
+    check_name(cx, &object)?;
+    check_namespace(cx, &object)?;
+    Ok(decode::hub(&cx.served, object))
+}
