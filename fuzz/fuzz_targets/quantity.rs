@@ -8,9 +8,7 @@ use machinery::quantity::{Quantity, canonical};
 fuzz_target!(|input: (&str, &str)| {
     let (first, second) = input;
     let Ok(written) = canonical(first) else { return };
-    if !is_absurd(&written) {
-        assert_eq!(canonical(&written).as_ref(), Ok(&written), "{first}");
-    }
+    assert_eq!(canonical(&written).as_ref(), Ok(&written), "{first}");
     let Ok(first) = Quantity::parse(first) else { return };
     let _ = (first.value(), first.milli_value(), first.is_zero(), first.is_negative());
     let Ok(second) = Quantity::parse(second) else { return };
@@ -20,8 +18,3 @@ fuzz_target!(|input: (&str, &str)| {
         assert!(sum >= first && difference <= first, "{first} {second}");
     }
 });
-
-/// Exponents of more than eight digits are not all told apart.
-fn is_absurd(written: &str) -> bool {
-    written.split_once('e').is_some_and(|(_, exponent)| exponent.len() > 8)
-}

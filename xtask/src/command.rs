@@ -15,6 +15,13 @@ pub(crate) fn root() -> PathBuf {
 pub(crate) fn cargo(arguments: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments).current_dir(root());
+    // What Cargo tells the program that it runs would make build scripts run again.
+    let ours = ["CARGO_PKG_", "CARGO_MANIFEST", "CARGO_PRIMARY", "CARGO_CRATE", "CARGO_BIN"];
+    for (name, _) in std::env::vars_os() {
+        if ours.iter().any(|it| name.to_string_lossy().starts_with(it)) {
+            command.env_remove(name);
+        }
+    }
     command
 }
 

@@ -2,8 +2,10 @@
 
 mod ci;
 mod command;
+mod interop;
 mod kinds;
 mod oracle;
+mod plane;
 mod test;
 mod tools;
 
@@ -14,6 +16,8 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   test               all tests; fetches the clients that they need
   ci                 everything that must hold: format, lints, tests, documentation, dependencies
   oracle [PATH…]     replays recorded conversations with kube-apiserver against a plane of ours
+  interop [--release] [go|python|javascript]…
+                     drives planes of ours with the client libraries that people use
   kinds [--check]    writes the table of built-in types anew, or checks that it is current";
 
 fn main() -> anyhow::Result<()> {
@@ -23,6 +27,7 @@ fn main() -> anyhow::Result<()> {
         ["test", rest @ ..] => test::run(rest),
         ["ci"] => ci::run(),
         ["oracle", rest @ ..] => oracle::run_cases(rest),
+        ["interop", rest @ ..] => interop::run_clients(rest),
         ["kinds"] => kinds::generate(),
         ["kinds", "--check"] => kinds::check(),
         _ => bail!("{USAGE}"),

@@ -1,13 +1,13 @@
 //! `cargo xtask oracle`: replays recorded conversations with kube-apiserver against a plane of
 //! ours, and shows where the answers differ.
 
-use crate::command::{cargo, root, run};
+use crate::command::{root, run};
+use crate::plane::{self, Plane, Profile};
 use crate::tools;
 use anyhow::{Context, Result, bail};
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 /// Who the conversations are held by.
 const TOKENS: &str =
@@ -18,12 +18,15 @@ const TOKENS: &str =
 pub(crate) fn run_cases(arguments: &[&str]) -> Result<()> {
     let oracle = oracle()?;
     let python = tools::python()?;
-    run(&mut cargo(&["build", "--release", "--locked", "--package", "sampan"]))?;
+    let sampan = plane::build(Profile::Release)?;
     let directory = root().join("target/oracle");
     fs::create_dir_all(&directory)?;
     let tokens = directory.join("tokens.csv");
     fs::write(&tokens, TOKENS)?;
-    let plane = Plane::start(&directory, &tokens)?;
+    let tokens = tokens.to_str().context("the path of the tokens is not text")?;
+    let alone = ["--controllers", "none", "--nodes", "0", "--service-cidr", "10.0.0.0/24"];
+    let plane =
+        Plane::start(&sampan, &directory, &[&alone[..], &["--token-auth-file", tokens]].concat())?;
     let mut command = Command::new(python);
     command.arg(oracle.join("oracle.py")).arg("check");
     command.args(["--server", &plane.url, "--token", "admin-token", "--insecure"]);
@@ -42,43 +45,4 @@ fn oracle() -> Result<PathBuf> {
         bail!("there are no recorded cases in {}: set SAMPAN_ORACLE", path.display());
     }
     Ok(path)
-}
-
-/// A plane without controllers, ended with this program.
-struct Plane {
-    process: Child,
-    url: String,
-}
-
-impl Plane {
-    fn start(directory: &Path, tokens: &Path) -> Result<Self> {
-        let mut process = Command::new(root().join("target/release/sampan"))
-            .args(["up", "--in-memory", "--listen", "127.0.0.1:0", "--controllers", "none"])
-            .args(["--nodes", "0", "--service-cidr", "10.0.0.0/24"])
-            .arg("--kubeconfig")
-            .arg(directory.join("kubeconfig"))
-            .arg("--token-auth-file")
-            .arg(tokens)
-            .stdout(Stdio::piped())
-            .spawn()
-            .context("cannot start sampan")?;
-        let output = process.stdout.take().context("sampan has no output")?;
-        let mut url = String::new();
-        for line in BufReader::new(output).lines() {
-            let line = line?;
-            if line.starts_with("https://") {
-                url = line;
-            } else if line.starts_with("ready") {
-                return Ok(Self { process, url });
-            }
-        }
-        bail!("sampan ended before it was ready")
-    }
-}
-
-impl Drop for Plane {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
 }

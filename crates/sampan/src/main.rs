@@ -23,7 +23,8 @@ fn main() -> ExitCode {
         // Objects may be nested a thousand levels deep, and are walked by recursion.
         .thread_stack_size(8 << 20)
         .enable_all()
-        .build() {
+        .build()
+    {
         Ok(runtime) => runtime,
         Err(error) => {
             output::fail(&anyhow::Error::from(error).context("cannot start the runtime"));

@@ -187,26 +187,26 @@ fn negative(cx: &Cx, replicas: i64) -> Status {
 mod tests {
     use super::*;
 
-    fn text(is_custom: bool, selector: Value) -> String {
-        selector_text(is_custom, &selector).unwrap()
+    fn text(is_custom: bool, selector: &Value) -> String {
+        selector_text(is_custom, selector).unwrap()
     }
 
     #[test]
     fn a_selector_is_shown_as_it_is_written_in_queries() {
-        assert_eq!(text(true, json!("a=b")), "a=b");
-        assert_eq!(text(false, json!({"a": "b", "c": "d"})), "a=b,c=d");
+        assert_eq!(text(true, &json!("a=b")), "a=b");
+        assert_eq!(text(false, &json!({"a": "b", "c": "d"})), "a=b,c=d");
         assert_eq!(
             text(
                 false,
-                json!({"matchLabels": {"b": "c"}, "matchExpressions": [{"key": "a", "operator": "Exists"}]})
+                &json!({"matchLabels": {"b": "c"}, "matchExpressions": [{"key": "a", "operator": "Exists"}]})
             ),
             "a,b=c"
         );
-        assert_eq!(text(false, json!({})), "");
+        assert_eq!(text(false, &json!({})), "");
     }
 
     #[test]
     fn custom_resources_keep_selectors_as_text() {
-        assert_eq!(text(true, json!({"matchLabels": {"a": "b"}})), "");
+        assert_eq!(text(true, &json!({"matchLabels": {"a": "b"}})), "");
     }
 }

@@ -194,7 +194,9 @@ impl Watcher {
     /// The next bytes of the stream, and the watcher that will make those after them.
     async fn next(mut self) -> Option<(Bytes, Self)> {
         loop {
-            if self.ended || self.cx.plane.tasks.is_stopping() {
+            // A watch with always something to tell ends as well.
+            let over = self.cx.plane.clock.now() >= self.deadline;
+            if self.ended || over || self.cx.plane.tasks.is_stopping() {
                 return None;
             }
             if let Some(bytes) = self.initial_events() {

@@ -9,7 +9,7 @@ use crate::{errors, ownership, validation};
 use machinery::{Faults, GroupKind, Object, Path, Status, meta};
 use std::sync::Arc;
 use std::time::Duration;
-use store::{Error, Expect};
+use store::{Error, Expect, Record};
 
 /// Which part of an object an update may change.
 #[derive(Debug, Clone, Copy)]
@@ -52,7 +52,13 @@ pub(crate) async fn update(cx: &Cx, request: UpdateRequest<'_>) -> Result<Outcom
         let Some(entry) = current else { return Err(cx.not_found()) };
         let (new, claim) = renew(cx, &entry, &request)?;
         if may_go(cx, &new) {
-            return finish(cx, new, &entry, request.dry_run).await;
+            match finish(cx, new, &entry, request.dry_run).await {
+                Err(Error::Conflict { found, .. }) => {
+                    current = found.map(|it| entry_of(cx, &it));
+                    continue;
+                }
+                finished => return finished.map_err(of_store),
+            }
         }
         let bytes = new.to_bytes();
         if entry.holds(&bytes) {
@@ -67,18 +73,21 @@ pub(crate) async fn update(cx: &Cx, request: UpdateRequest<'_>) -> Result<Outcom
         match cx.plane.store.put(&key, bytes.into(), Expect::At(entry.revision), ttl).await {
             Ok(record) => {
                 claim.settle(cx, record.modified).await;
-                let entry = Entry::of(&record, cx.resource().prefix.len());
-                return Ok(Outcome::Stored(Arc::new(entry)));
+                return Ok(Outcome::Stored(entry_of(cx, &record)));
             }
             // Again, with what is there now. A writer who insists on a resourceVersion will be told
             // of the conflict then.
             Err(Error::Conflict { found, .. }) => {
-                current = found.map(|it| Arc::new(Entry::of(&it, cx.resource().prefix.len())));
+                current = found.map(|it| entry_of(cx, &it));
             }
             Err(error) => return Err(of_store(error)),
         }
     }
     Err(Status::modified(&cx.what(), name))
+}
+
+fn entry_of(cx: &Cx, record: &Record) -> Arc<Entry> {
+    Arc::new(Entry::of(record, cx.resource().prefix.len()))
 }
 
 /// The new object in stored form, and what it has taken for that.
@@ -208,10 +217,9 @@ fn may_go(cx: &Cx, object: &Object) -> bool {
 }
 
 /// Removes an object whose last finalizer this update took away.
-async fn finish(cx: &Cx, mut new: Object, entry: &Entry, dry_run: bool) -> Result<Outcome, Status> {
+async fn finish(cx: &Cx, mut new: Object, entry: &Entry, dry_run: bool) -> Result<Outcome, Error> {
     if !dry_run {
-        let removed = cx.plane.store.delete(&entry.key, Expect::At(entry.revision)).await;
-        removed.map_err(|it| errors::of_store(&cx.what(), entry.name(), &it))?;
+        cx.plane.store.delete(&entry.key, Expect::At(entry.revision)).await?;
     }
     new.set_meta("resourceVersion", entry.revision.to_string());
     Ok(Outcome::Shown(new))

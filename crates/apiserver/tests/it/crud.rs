@@ -1,0 +1,228 @@
+//! Create, read, update and delete, one object at a time.
+
+use crate::client::{JSON_PATCH, MERGE, STRATEGIC};
+use crate::plane::{MAPS, Plane, map};
+use http::Method;
+use machinery::{Value, json};
+
+const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
+const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
+const EVENTS: &str = "/api/v1/namespaces/default/events";
+
+fn deployment(name: &str) -> Value {
+    json!({"metadata": {"name": name}, "spec": {
+        "selector": {"matchLabels": {"app": name}},
+        "template": {"metadata": {"labels": {"app": name}},
+            "spec": {"containers": [{"name": "a", "image": "a:1"}, {"name": "b", "image": "b:1"}]}},
+    }})
+}
+
+#[tokio::test]
+async fn what_is_not_there_is_told_by_name() {
+    let plane = Plane::start().await;
+    let (code, status) = plane.get(&format!("{MAPS}/missing")).await;
+    assert_eq!(code, 404);
+    assert_eq!(status["message"], r#"configmaps "missing" not found"#);
+    assert_eq!(status["details"], json!({"name": "missing", "kind": "configmaps"}));
+}
+
+#[tokio::test]
+async fn an_unknown_resource_is_a_status_in_a_known_group_and_a_page_in_another() {
+    let plane = Plane::start().await;
+    let (code, status) = plane.get("/apis/apps/v1/nonsense").await;
+    assert_eq!((code, &status["reason"]), (404, &json!("NotFound")));
+    let (code, page) = plane.get("/apis/nonsense.example.com/v1/things").await;
+    assert_eq!((code, page), (404, json!("404 page not found\n")));
+}
+
+#[tokio::test]
+async fn what_only_the_server_knows_is_not_taken_from_the_client() {
+    let plane = Plane::start().await;
+    let mut sent = deployment("a");
+    sent["metadata"]["uid"] = "mine".into();
+    sent["metadata"]["generation"] = 9.into();
+    sent["metadata"]["creationTimestamp"] = "1999-01-01T00:00:00Z".into();
+    sent["metadata"]["deletionTimestamp"] = "1999-01-01T00:00:00Z".into();
+    let metadata = plane.create(DEPLOYMENTS, &sent).await["metadata"].take();
+    assert_ne!(metadata["uid"], "mine");
+    assert_eq!(metadata["generation"], 1);
+    assert_eq!(metadata["creationTimestamp"], "2024-01-01T00:00:00Z");
+    assert_eq!(metadata.get("deletionTimestamp"), None);
+    sent["metadata"]["resourceVersion"] = "5".into();
+    let (code, status) = plane.post(DEPLOYMENTS, &sent).await;
+    let message = "resourceVersion should not be set on objects to be created";
+    assert_eq!((code, &status["message"]), (500, &json!(message)));
+}
+
+#[tokio::test]
+async fn a_body_cannot_contradict_its_path() {
+    let plane = Plane::start().await;
+    plane.create(MAPS, &map("a", &json!({}))).await;
+    let (code, _) = plane.put(&format!("{MAPS}/a"), &map("b", &json!({}))).await;
+    assert_eq!(code, 400);
+    let elsewhere = json!({"metadata": {"name": "c", "namespace": "kube-system"}});
+    assert_eq!(plane.post(MAPS, &elsewhere).await.0, 400);
+    let other_kind = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "c"}});
+    assert_eq!(plane.post(MAPS, &other_kind).await.0, 400);
+    assert_eq!(plane.get(&format!("{MAPS}/c")).await.0, 404);
+}
+
+#[tokio::test]
+async fn all_that_is_wrong_is_told_at_once() {
+    let plane = Plane::start().await;
+    let mut sent = deployment("Bad_Name");
+    sent["spec"]["replicas"] = json!(-1);
+    let (code, status) = plane.post(DEPLOYMENTS, &sent).await;
+    assert_eq!((code, &status["reason"]), (422, &json!("Invalid")));
+    let causes = status["details"]["causes"].as_array().unwrap();
+    let fields: Vec<&str> = causes.iter().map(|it| it["field"].as_str().unwrap()).collect();
+    assert!(fields.contains(&"metadata.name") && fields.contains(&"spec.replicas"), "{fields:?}");
+}
+
+#[tokio::test]
+async fn nothing_is_made_in_a_namespace_that_is_not_there() {
+    let plane = Plane::start().await;
+    let path = "/api/v1/namespaces/nowhere/configmaps";
+    let (code, status) = plane.post(path, &map("a", &json!({}))).await;
+    assert_eq!((code, &status["message"]), (404, &json!(r#"namespaces "nowhere" not found"#)));
+}
+
+#[tokio::test]
+async fn an_update_creates_what_is_missing_if_the_kind_allows_it() {
+    let plane = Plane::start().await;
+    assert_eq!(plane.put(&format!("{MAPS}/a"), &map("a", &json!({}))).await.0, 404);
+    let lease = json!({"metadata": {"name": "a"}, "spec": {"holderIdentity": "me"}});
+    let path = format!("{LEASES}/a");
+    let (code, created) = plane.put(&path, &lease).await;
+    assert_eq!((code, &created["spec"]["holderIdentity"]), (201, &json!("me")));
+    assert_eq!(plane.put(&path, &created).await.0, 200);
+}
+
+#[tokio::test]
+async fn a_json_patch_is_applied_as_a_whole_or_not_at_all() {
+    let plane = Plane::start().await;
+    let path = format!("{MAPS}/a");
+    let created = plane.create(MAPS, &map("a", &json!({"k": "v"}))).await;
+    let patch = json!([
+        {"op": "add", "path": "/data/new", "value": "1"},
+        {"op": "test", "path": "/data/k", "value": "other"},
+    ]);
+    assert_eq!(plane.patch(&path, JSON_PATCH, &patch).await.0, 422);
+    assert_eq!(plane.read(&path).await, created);
+    let patch = json!([
+        {"op": "test", "path": "/data/k", "value": "v"},
+        {"op": "move", "from": "/data/k", "path": "/data/moved"},
+    ]);
+    let (code, patched) = plane.patch(&path, JSON_PATCH, &patch).await;
+    assert_eq!((code, &patched["data"]), (200, &json!({"moved": "v"})));
+}
+
+#[tokio::test]
+async fn a_null_in_a_merge_patch_removes() {
+    let plane = Plane::start().await;
+    plane.create(MAPS, &map("a", &json!({"keep": "1", "drop": "2"}))).await;
+    let patch = json!({"data": {"drop": null, "add": "3"}});
+    let patched = plane.merge(&format!("{MAPS}/a"), &patch).await;
+    assert_eq!(patched["data"], json!({"keep": "1", "add": "3"}));
+}
+
+#[tokio::test]
+async fn a_strategic_patch_finds_list_elements_by_their_key_and_a_merge_patch_does_not() {
+    let plane = Plane::start().await;
+    plane.create(DEPLOYMENTS, &deployment("a")).await;
+    let path = format!("{DEPLOYMENTS}/a");
+    let containers = |it: &Value| {
+        let all = it["spec"]["template"]["spec"]["containers"].as_array().unwrap();
+        all.iter().map(|it| it["image"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let patch = json!({"spec": {"template": {"spec": {
+        "containers": [{"name": "b", "image": "b:2"}]}}}});
+    let (code, patched) = plane.patch(&path, STRATEGIC, &patch).await;
+    assert_eq!((code, containers(&patched)), (200, vec!["a:1".to_owned(), "b:2".to_owned()]));
+    let (code, patched) = plane.patch(&path, MERGE, &patch).await;
+    assert_eq!((code, containers(&patched)), (200, vec!["b:2".to_owned()]));
+}
+
+#[tokio::test]
+async fn the_generation_counts_changes_of_the_spec_alone() {
+    let plane = Plane::start().await;
+    plane.create(DEPLOYMENTS, &deployment("a")).await;
+    let path = format!("{DEPLOYMENTS}/a");
+    let generation = |it: Value| it["metadata"]["generation"].as_i64();
+    let label = json!({"metadata": {"labels": {"a": "b"}}});
+    assert_eq!(generation(plane.merge(&path, &label).await), Some(1));
+    let status = json!({"status": {"observedGeneration": 1}});
+    let reported = plane.merge(&format!("{path}/status"), &status).await;
+    assert_eq!(reported["status"]["observedGeneration"], 1);
+    assert_eq!(generation(reported), Some(1));
+    let spec = json!({"spec": {"replicas": 3}});
+    assert_eq!(generation(plane.merge(&path, &spec).await), Some(2));
+    assert_eq!(generation(plane.merge(&path, &spec).await), Some(2), "nothing has changed");
+}
+
+#[tokio::test]
+async fn scale_is_another_view_of_the_replicas() {
+    let plane = Plane::start().await;
+    plane.create(DEPLOYMENTS, &deployment("a")).await;
+    let path = format!("{DEPLOYMENTS}/a/scale");
+    let mut scale = plane.read(&path).await;
+    assert_eq!((&scale["kind"], &scale["spec"]["replicas"]), (&json!("Scale"), &json!(1)));
+    scale["spec"]["replicas"] = 4.into();
+    let (code, scaled) = plane.put(&path, &scale).await;
+    assert_eq!((code, &scaled["spec"]["replicas"]), (200, &json!(4)));
+    assert_eq!(plane.read(&format!("{DEPLOYMENTS}/a")).await["spec"]["replicas"], 4);
+}
+
+#[tokio::test]
+async fn a_dry_run_of_an_update_shows_and_does_not_store() {
+    let plane = Plane::start().await;
+    let created = plane.create(MAPS, &map("a", &json!({"k": "old"}))).await;
+    let path = format!("{MAPS}/a");
+    let shown = plane.merge(&format!("{path}?dryRun=All"), &json!({"data": {"k": "new"}})).await;
+    assert_eq!(shown["data"]["k"], "new");
+    assert_eq!(plane.read(&path).await, created);
+}
+
+#[tokio::test]
+async fn an_immutable_object_stays_as_it_is() {
+    let plane = Plane::start().await;
+    let mut sent = map("a", &json!({"k": "v"}));
+    sent["immutable"] = true.into();
+    plane.create(MAPS, &sent).await;
+    let path = format!("{MAPS}/a");
+    let (code, status) = plane.patch(&path, MERGE, &json!({"data": {"k": "other"}})).await;
+    assert_eq!((code, &status["details"]["causes"][0]["field"]), (422, &json!("data")));
+    let labeled = plane.merge(&path, &json!({"metadata": {"labels": {"a": "b"}}})).await;
+    assert_eq!(labeled["data"]["k"], "v");
+}
+
+#[tokio::test]
+async fn a_body_without_end_is_refused() {
+    let plane = Plane::start().await;
+    let huge = map("a", &json!({"k": "x".repeat(3 << 20)}));
+    let reply = plane.send(Method::POST, MAPS, "application/json", huge.to_string()).await;
+    assert_eq!((reply.code, &reply.value()["reason"]), (413, &json!("RequestEntityTooLarge")));
+}
+
+#[tokio::test]
+async fn an_event_is_forgotten_after_an_hour_unless_it_is_told_again() {
+    let plane = Plane::start().await;
+    let event = |name: &str| {
+        json!({"metadata": {"name": name},
+            "involvedObject": {"kind": "Pod", "namespace": "default", "name": "p"}})
+    };
+    plane.create(EVENTS, &event("a")).await;
+    plane.create(EVENTS, &event("b")).await;
+    let mut watch = plane.watch(&format!("{EVENTS}?watch=1&sendInitialEvents=false&resourceVersionMatch=NotOlderThan&timeoutSeconds=9999")).await;
+    plane.advance(1800);
+    plane.merge(&format!("{EVENTS}/b"), &json!({"count": 2})).await;
+    assert_eq!(watch.brief().await, "MODIFIED b");
+    plane.advance(1799);
+    plane.read(&format!("{EVENTS}/a")).await;
+    plane.advance(1);
+    assert_eq!(watch.brief().await, "DELETED a");
+    assert_eq!(plane.get(&format!("{EVENTS}/a")).await.0, 404);
+    plane.read(&format!("{EVENTS}/b")).await;
+    plane.advance(1800);
+    assert_eq!(watch.brief().await, "DELETED b");
+}

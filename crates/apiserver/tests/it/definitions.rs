@@ -1,0 +1,224 @@
+//! Custom resource definitions, from their creation to the end of their objects.
+
+use crate::plane::{DEFINITIONS, Plane, THINGS, anything, thing, things};
+use machinery::{Value, json};
+
+/// Where the definition of things is.
+const THE_DEFINITION: &str =
+    "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/things.example.com";
+
+/// The status of a condition.
+fn condition<'a>(definition: &'a Value, kind: &str) -> &'a str {
+    let all = definition["status"]["conditions"].as_array().map_or(&[][..], Vec::as_slice);
+    let found = all.iter().find(|it| it["type"] == kind);
+    found.and_then(|it| it["status"].as_str()).unwrap_or_default()
+}
+
+/// A definition of things with another kind of names.
+fn named(plural: &str, kind: &str) -> Value {
+    let mut definition = things(&anything());
+    definition["metadata"]["name"] = format!("{plural}.example.com").into();
+    definition["spec"]["names"] = json!({"plural": plural, "kind": kind});
+    definition
+}
+
+#[tokio::test]
+async fn a_definition_is_established_and_its_kind_is_served() {
+    let plane = Plane::start().await;
+    assert_eq!(plane.get(THINGS).await, (404, json!("404 page not found\n")));
+    plane.define(&things(&anything())).await;
+    let definition = plane.read(THE_DEFINITION).await;
+    assert_eq!(condition(&definition, "NamesAccepted"), "True");
+    assert_eq!(condition(&definition, "Established"), "True");
+    assert_eq!(definition["status"]["storedVersions"], json!(["v1"]));
+    assert_eq!(definition["spec"]["names"]["listKind"], "ThingList");
+    let groups = plane.read("/apis").await;
+    let found = groups["groups"].as_array().unwrap().iter().any(|it| it["name"] == "example.com");
+    assert!(found, "{groups}");
+    let created = plane.create(THINGS, &thing("a", &json!({"any": "thing"}))).await;
+    assert_eq!((&created["kind"], &created["spec"]["any"]), (&json!("Thing"), &json!("thing")));
+    assert_eq!(plane.read(THINGS).await["kind"], "ThingList");
+}
+
+#[tokio::test]
+async fn names_that_are_taken_wait_until_they_are_free() {
+    let plane = Plane::start().await;
+    plane.define(&things(&anything())).await;
+    plane.create(DEFINITIONS, &named("others", "Thing")).await;
+    let others = format!("{DEFINITIONS}/others.example.com");
+    let refused = plane.until(&others, |_, it| condition(it, "NamesAccepted") == "False").await;
+    assert_eq!(condition(&refused, "Established"), "False");
+    assert_eq!(plane.get("/apis/example.com/v1/others").await.0, 404);
+    assert_eq!(plane.delete(THE_DEFINITION).await.0, 200);
+    plane.until(&others, |_, it| condition(it, "Established") == "True").await;
+    plane.until("/apis/example.com/v1/others", |code, _| code == 200).await;
+}
+
+#[tokio::test]
+async fn a_definition_that_is_wrong_is_told_all_of_it() {
+    let plane = Plane::start().await;
+    let mut definition = things(&json!({"type": "object", "properties": {"spec": {}}}));
+    definition["metadata"]["name"] = "wrong.example.com".into();
+    definition["spec"]["versions"][0]["storage"] = false.into();
+    let (code, status) = plane.post(DEFINITIONS, &definition).await;
+    assert_eq!(code, 422);
+    let causes = status["details"]["causes"].as_array().unwrap();
+    let fields: Vec<&str> = causes.iter().map(|it| it["field"].as_str().unwrap()).collect();
+    for expected in
+        ["metadata.name", "spec.versions", "spec.validation.openAPIV3Schema.properties[spec].type"]
+    {
+        assert!(fields.contains(&expected), "{expected} is not in {fields:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_new_default_shows_on_old_objects() {
+    let plane = Plane::start().await;
+    let schema = |size: Value| {
+        json!({"type": "object", "properties": {"spec": {"type": "object",
+            "properties": {"size": size}}}})
+    };
+    plane.define(&things(&schema(json!({"type": "integer"})))).await;
+    let path = format!("{THINGS}/a");
+    let created = plane.create(THINGS, &thing("a", &json!({}))).await;
+    assert_eq!(created["spec"], json!({}));
+    let mut versions = things(&schema(json!({"type": "integer", "default": 3})));
+    let patch = json!({"spec": {"versions": versions["spec"]["versions"].take()}});
+    plane.merge(THE_DEFINITION, &patch).await;
+    let shown = plane.until(&path, |_, it| it["spec"]["size"] == 3).await;
+    assert_eq!(shown["metadata"], created["metadata"], "nothing was written");
+    assert_eq!(plane.read(THINGS).await["items"][0]["spec"]["size"], 3);
+}
+
+#[tokio::test]
+async fn every_served_version_shows_the_object_and_no_other_does() {
+    let plane = Plane::start().await;
+    let mut definition = things(&anything());
+    let mut version = definition["spec"]["versions"][0].clone();
+    version["storage"] = false.into();
+    for (name, served) in [("v2", true), ("v3", false)] {
+        version["name"] = name.into();
+        version["served"] = served.into();
+        definition["spec"]["versions"].as_array_mut().unwrap().push(version.clone());
+    }
+    plane.define(&definition).await;
+    let created = plane.create(THINGS, &thing("a", &json!({"k": "v"}))).await;
+    let other = plane.read("/apis/example.com/v2/namespaces/default/things/a").await;
+    assert_eq!(other["apiVersion"], "example.com/v2");
+    assert_eq!((&other["spec"], &other["metadata"]), (&created["spec"], &created["metadata"]));
+    let (code, _) = plane.get("/apis/example.com/v3/namespaces/default/things/a").await;
+    assert_eq!(code, 404);
+    let group = plane.read("/apis/example.com").await;
+    assert_eq!(group["preferredVersion"]["version"], "v2");
+    assert_eq!(group["versions"].as_array().map(Vec::len), Some(2));
+}
+
+#[tokio::test]
+async fn a_definition_goes_after_its_objects_and_takes_nothing_new_meanwhile() {
+    let plane = Plane::start().await;
+    plane.define(&things(&anything())).await;
+    plane.create(THINGS, &thing("free", &json!({}))).await;
+    let mut held = thing("held", &json!({}));
+    held["metadata"]["finalizers"] = json!(["example.com/mine"]);
+    plane.create(THINGS, &held).await;
+    assert_eq!(plane.delete(THE_DEFINITION).await.0, 200);
+
+    let path = format!("{THINGS}/held");
+    plane.until(&path, |_, it| it["metadata"]["deletionTimestamp"].is_string()).await;
+    plane.until(&format!("{THINGS}/free"), |code, _| code == 404).await;
+    let definition = plane.read(THE_DEFINITION).await;
+    assert_eq!(condition(&definition, "Terminating"), "True");
+    let (code, status) = plane.post(THINGS, &thing("new", &json!({}))).await;
+    assert_eq!((code, &status["reason"]), (403, &json!("Forbidden")));
+
+    plane.merge(&path, &json!({"metadata": {"finalizers": null}})).await;
+    plane.advance(1);
+    plane.until(THE_DEFINITION, |code, _| code == 404).await;
+    plane.until(THINGS, |code, _| code == 404).await;
+}
+
+#[tokio::test]
+async fn a_watch_ends_when_the_definition_goes() {
+    let plane = Plane::start().await;
+    plane.define(&things(&anything())).await;
+    plane.create(THINGS, &thing("a", &json!({}))).await;
+    let mut watch = plane.watch(&format!("{THINGS}?watch=1")).await;
+    assert_eq!(watch.brief().await, "ADDED a");
+    plane.delete(THE_DEFINITION).await;
+    assert_eq!(watch.brief().await, "DELETED a");
+    assert_eq!(watch.next().await, None);
+}
+
+#[tokio::test]
+async fn a_definition_that_comes_back_has_nothing_of_the_former() {
+    let plane = Plane::start().await;
+    plane.define(&things(&anything())).await;
+    plane.create(THINGS, &thing("a", &json!({}))).await;
+    plane.delete(THE_DEFINITION).await;
+    plane.until(THE_DEFINITION, |code, _| code == 404).await;
+    plane.until(THINGS, |code, _| code == 404).await;
+    plane.define(&things(&anything())).await;
+    assert_eq!(plane.read(THINGS).await["items"], json!([]));
+}
+
+#[tokio::test]
+async fn a_status_of_its_own_is_apart_from_the_rest() {
+    let plane = Plane::start().await;
+    let mut definition = things(&anything());
+    definition["spec"]["versions"][0]["subresources"] = json!({"status": {}});
+    plane.define(&definition).await;
+    let path = format!("{THINGS}/a");
+    let mut sent = thing("a", &json!({"size": 1}));
+    sent["status"] = json!({"ready": true});
+    let created = plane.create(THINGS, &sent).await;
+    assert_eq!((created.get("status"), &created["metadata"]["generation"]), (None, &json!(1)));
+    let both = json!({"spec": {"size": 2}, "status": {"ready": true}});
+    let main = plane.merge(&path, &both).await;
+    assert_eq!((&main["spec"]["size"], main.get("status")), (&json!(2), None));
+    assert_eq!(main["metadata"]["generation"], 2);
+    let both = json!({"spec": {"size": 3}, "status": {"ready": true}});
+    let status = plane.merge(&format!("{path}/status"), &both).await;
+    assert_eq!((&status["spec"]["size"], &status["status"]["ready"]), (&json!(2), &json!(true)));
+    assert_eq!(status["metadata"]["generation"], 2);
+}
+
+#[tokio::test]
+async fn scale_reads_and_writes_where_the_definition_says() {
+    let plane = Plane::start().await;
+    let mut definition = things(&anything());
+    definition["spec"]["versions"][0]["subresources"] = json!({"status": {}, "scale": {
+        "specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size"}});
+    plane.define(&definition).await;
+    plane.create(THINGS, &thing("a", &json!({"size": 2}))).await;
+    let path = format!("{THINGS}/a/scale");
+    assert_eq!(plane.read(&path).await["spec"]["replicas"], 2);
+    plane.merge(&path, &json!({"spec": {"replicas": 5}})).await;
+    assert_eq!(plane.read(&format!("{THINGS}/a")).await["spec"]["size"], 5);
+}
+
+#[tokio::test]
+async fn an_older_definition_is_served_and_shown_in_both_versions() {
+    const OLD: &str = "/apis/apiextensions.k8s.io/v1beta1/customresourcedefinitions";
+    let plane = Plane::start().await;
+    let schema = json!({"type": "object", "properties": {"spec": {"type": "object",
+        "properties": {"size": {"type": "integer"}}}}});
+    let old = json!({
+        "apiVersion": "apiextensions.k8s.io/v1beta1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "things.example.com"},
+        "spec": {"group": "example.com", "version": "v1", "scope": "Namespaced",
+            "names": {"plural": "things", "kind": "Thing"},
+            "validation": {"openAPIV3Schema": schema},
+            "additionalPrinterColumns": [{"name": "Size", "type": "integer", "JSONPath": ".spec.size"}]},
+    });
+    plane.create(OLD, &old).await;
+    plane.until(THINGS, |code, _| code == 200).await;
+    let new = plane.read(THE_DEFINITION).await;
+    let version = &new["spec"]["versions"][0];
+    assert_eq!(version["schema"]["openAPIV3Schema"], schema);
+    assert_eq!(version["additionalPrinterColumns"][0]["jsonPath"], ".spec.size");
+    let shown = plane.read(&format!("{OLD}/things.example.com")).await;
+    assert_eq!(shown["spec"]["version"], "v1");
+    assert_eq!(shown["spec"]["validation"], old["spec"]["validation"]);
+    assert_eq!(shown["spec"]["additionalPrinterColumns"], old["spec"]["additionalPrinterColumns"]);
+    assert_eq!(plane.post(THINGS, &thing("a", &json!({"size": "large"}))).await.0, 422);
+}

@@ -1,0 +1,196 @@
+//! Deletion: what holds an object back, for how long, and what becomes of the rest.
+
+use crate::client::MERGE;
+use crate::plane::{MAPS, Plane, labeled, map};
+use machinery::{Value, json};
+
+const PODS: &str = "/api/v1/namespaces/default/pods";
+const NAMESPACES: &str = "/api/v1/namespaces";
+
+fn held(name: &str, finalizers: &[&str]) -> Value {
+    json!({"metadata": {"name": name, "finalizers": finalizers}})
+}
+
+fn pod(name: &str, node: &str) -> Value {
+    json!({"metadata": {"name": name}, "spec": {"nodeName": node,
+        "containers": [{"name": "c", "image": "i"}]}})
+}
+
+#[tokio::test]
+async fn an_object_stays_until_its_last_finalizer_is_taken_away() {
+    let plane = Plane::start().await;
+    let path = format!("{MAPS}/a");
+    plane.create(MAPS, &held("a", &["example.com/one", "example.com/two"])).await;
+    let (code, marked) = plane.delete(&path).await;
+    assert_eq!(
+        (code, &marked["metadata"]["deletionTimestamp"]),
+        (200, &json!("2024-01-01T00:00:00Z"))
+    );
+    plane.advance(60);
+    let again = plane.delete(&path).await.1;
+    assert_eq!(again["metadata"]["deletionTimestamp"], "2024-01-01T00:00:00Z", "it has begun");
+    let two = json!({"metadata": {"finalizers": ["example.com/two"]}});
+    plane.merge(&path, &two).await;
+    plane.read(&path).await;
+    plane.merge(&path, &json!({"metadata": {"finalizers": null}})).await;
+    assert_eq!(plane.get(&path).await.0, 404);
+}
+
+#[tokio::test]
+async fn an_object_on_its_way_out_takes_no_new_finalizer_and_no_namesake() {
+    let plane = Plane::start().await;
+    let path = format!("{MAPS}/a");
+    plane.create(MAPS, &held("a", &["example.com/one"])).await;
+    plane.delete(&path).await;
+    let more = json!({"metadata": {"finalizers": ["example.com/one", "example.com/two"]}});
+    let (code, status) = plane.patch(&path, MERGE, &more).await;
+    assert_eq!(
+        (code, &status["details"]["causes"][0]["field"]),
+        (422, &json!("metadata.finalizers"))
+    );
+    let (code, status) = plane.post(MAPS, &map("a", &json!({}))).await;
+    assert_eq!(code, 409);
+    let message = status["message"].as_str().unwrap();
+    assert!(message.starts_with("object is being deleted"), "{message}");
+    plane.merge(&path, &json!({"data": {"still": "writable"}})).await;
+}
+
+#[tokio::test]
+async fn a_namesake_is_another_object() {
+    let plane = Plane::start().await;
+    let first = plane.create(MAPS, &map("a", &json!({"k": "v"}))).await;
+    let (code, status) = plane.delete(&format!("{MAPS}/a")).await;
+    assert_eq!((code, &status["details"]["uid"]), (200, &first["metadata"]["uid"]));
+    let second = plane.create(MAPS, &map("a", &json!({}))).await;
+    assert_ne!(second["metadata"]["uid"], first["metadata"]["uid"]);
+    assert_eq!(second.get("data"), None);
+}
+
+#[tokio::test]
+async fn a_pod_on_a_node_gets_its_time_and_one_without_does_not() {
+    let plane = Plane::start().await;
+    plane.create(PODS, &pod("running", "node")).await;
+    let (code, marked) = plane.delete(&format!("{PODS}/running")).await;
+    assert_eq!((code, &marked["kind"]), (200, &json!("Pod")));
+    assert_eq!(marked["metadata"]["deletionTimestamp"], "2024-01-01T00:00:30Z");
+    assert_eq!(marked["metadata"]["deletionGracePeriodSeconds"], 30);
+    plane.create(PODS, &pod("waiting", "")).await;
+    assert_eq!(plane.delete(&format!("{PODS}/waiting")).await.0, 200);
+    assert_eq!(plane.get(&format!("{PODS}/waiting")).await.0, 404);
+    assert_eq!(plane.get(&format!("{PODS}/running")).await.0, 200);
+}
+
+#[tokio::test]
+async fn a_grace_period_can_be_made_shorter_and_never_longer() {
+    let plane = Plane::start().await;
+    let path = format!("{PODS}/a");
+    plane.create(PODS, &pod("a", "node")).await;
+    let ask = async |seconds: i64| {
+        let (code, marked) =
+            plane.delete_with(&path, &json!({"gracePeriodSeconds": seconds})).await;
+        assert_eq!(code, 200, "{marked}");
+        marked["metadata"]["deletionGracePeriodSeconds"].clone()
+    };
+    assert_eq!(ask(20).await, 20);
+    assert_eq!(ask(300).await, 20);
+    assert_eq!(ask(5).await, 5);
+    assert_eq!(plane.get(&path).await.0, 200);
+    ask(0).await;
+    assert_eq!(plane.get(&path).await.0, 404);
+}
+
+#[tokio::test]
+async fn a_propagation_policy_is_written_down_for_the_collector() {
+    let plane = Plane::start().await;
+    for (policy, finalizer) in [("Foreground", "foregroundDeletion"), ("Orphan", "orphan")] {
+        plane.create(MAPS, &map("a", &json!({}))).await;
+        let path = format!("{MAPS}/a");
+        let options = json!({"propagationPolicy": policy});
+        let (code, marked) = plane.delete_with(&path, &options).await;
+        assert_eq!((code, &marked["metadata"]["finalizers"]), (200, &json!([finalizer])));
+        plane.merge(&path, &json!({"metadata": {"finalizers": null}})).await;
+        assert_eq!(plane.get(&path).await.0, 404, "{policy}");
+    }
+    plane.create(MAPS, &map("a", &json!({}))).await;
+    let path = format!("{MAPS}/a?propagationPolicy=Background");
+    assert_eq!(plane.delete(&path).await.0, 200);
+    assert_eq!(plane.get(&format!("{MAPS}/a")).await.0, 404);
+}
+
+#[tokio::test]
+async fn policies_that_contradict_or_mean_nothing_are_refused() {
+    let plane = Plane::start().await;
+    plane.create(MAPS, &map("a", &json!({}))).await;
+    for options in [
+        json!({"propagationPolicy": "Orphan", "orphanDependents": true}),
+        json!({"propagationPolicy": "Sideways"}),
+        json!({"dryRun": ["Some"]}),
+    ] {
+        let (code, status) = plane.delete_with(&format!("{MAPS}/a"), &options).await;
+        assert_eq!((code, &status["details"]["kind"]), (422, &json!("DeleteOptions")), "{options}");
+    }
+    plane.read(&format!("{MAPS}/a")).await;
+}
+
+#[tokio::test]
+async fn a_namespace_on_its_way_out_takes_nothing_new_and_goes_when_it_is_finalized() {
+    let plane = Plane::start().await;
+    let path = format!("{NAMESPACES}/n");
+    plane.create(NAMESPACES, &json!({"metadata": {"name": "n"}})).await;
+    let maps = format!("{path}/configmaps");
+    plane.create(&maps, &map("a", &json!({}))).await;
+    let mut marked = plane.delete(&path).await.1;
+    assert_eq!(marked["status"]["phase"], "Terminating");
+    let (code, status) = plane.post(&maps, &map("b", &json!({}))).await;
+    let cause = &status["details"]["causes"][0]["reason"];
+    assert_eq!((code, cause), (403, &json!("NamespaceTerminating")));
+    plane.merge(&format!("{maps}/a"), &json!({"data": {"still": "writable"}})).await;
+    marked["spec"]["finalizers"] = json!([]);
+    assert_eq!(plane.put(&format!("{path}/finalize"), &marked).await.0, 200);
+    assert_eq!(plane.get(&path).await.0, 404);
+    assert_eq!(plane.post(&maps, &map("b", &json!({}))).await.0, 404);
+}
+
+#[tokio::test]
+async fn the_servers_own_namespaces_stay() {
+    let plane = Plane::start().await;
+    for name in ["default", "kube-system", "kube-public"] {
+        let (code, status) = plane.delete(&format!("{NAMESPACES}/{name}")).await;
+        assert_eq!((code, &status["reason"]), (403, &json!("Forbidden")), "{name}");
+        let namespace = plane.read(&format!("{NAMESPACES}/{name}")).await;
+        assert_eq!(namespace["status"]["phase"], "Active");
+    }
+}
+
+#[tokio::test]
+async fn a_collection_is_deleted_as_selected_and_held_back_one_by_one() {
+    let plane = Plane::start().await;
+    plane.create(MAPS, &labeled("a", "tier", "front")).await;
+    plane.create(MAPS, &labeled("b", "tier", "back")).await;
+    let mut stays = labeled("c", "tier", "front");
+    stays["metadata"]["finalizers"] = json!(["example.com/one"]);
+    plane.create(MAPS, &stays).await;
+    let elsewhere = "/api/v1/namespaces/kube-system/configmaps";
+    plane.create(elsewhere, &labeled("d", "tier", "front")).await;
+    let (code, deleted) = plane.delete(&format!("{MAPS}?labelSelector=tier%3Dfront")).await;
+    let names = |list: &Value| {
+        let items = list["items"].as_array().unwrap();
+        items.iter().map(|it| it["metadata"]["name"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!((code, names(&deleted)), (200, vec![json!("a"), json!("c")]));
+    let left = plane.read(MAPS).await;
+    assert_eq!(names(&left), [json!("b"), json!("c")]);
+    assert!(left["items"][1]["metadata"]["deletionTimestamp"].is_string());
+    assert_eq!(names(&plane.read(elsewhere).await), [json!("d")]);
+}
+
+#[tokio::test]
+async fn a_dry_run_deletes_nothing() {
+    let plane = Plane::start().await;
+    let created = plane.create(MAPS, &map("a", &json!({}))).await;
+    let path = format!("{MAPS}/a");
+    assert_eq!(plane.delete(&format!("{path}?dryRun=All")).await.0, 200);
+    assert_eq!(plane.delete_with(&path, &json!({"dryRun": ["All"]})).await.0, 200);
+    assert_eq!(plane.delete(&format!("{MAPS}?dryRun=All")).await.0, 200);
+    assert_eq!(plane.read(&path).await, created);
+}

@@ -1,0 +1,166 @@
+//! [`Case`]: a kind and a manifest of it.
+
+use crate::client::{Client, MERGE};
+use kinds::Resource;
+use kinds::resource::Version;
+use machinery::codec::yaml;
+use machinery::{Value, json};
+use std::collections::BTreeSet;
+
+/// See the [module documentation](self).
+pub(super) struct Case {
+    pub(super) resource: Resource,
+    /// Without a status.
+    pub(super) manifest: Value,
+    /// What somebody may report of it.
+    pub(super) status: Option<Value>,
+}
+
+/// All of them, in the order of the table.
+pub(super) fn cases() -> Vec<Case> {
+    let mut manifests = manifests();
+    let stored = kinds::table::builtin().into_iter().filter(|it| it.behavior.question.is_none());
+    let cases = stored.filter_map(|resource| {
+        let of = |it: &Value| {
+            it["kind"] == *resource.kind
+                && served(&resource).any(|(name, _)| it["apiVersion"] == name)
+        };
+        let mut manifest = manifests.remove(manifests.iter().position(of)?);
+        let status = manifest.as_object_mut().unwrap().remove("status");
+        Some(Case { resource, manifest, status })
+    });
+    cases.collect()
+}
+
+fn manifests() -> Vec<Value> {
+    let documents = yaml::documents(include_str!("../minimal.yaml")).unwrap();
+    documents.into_iter().map(|it| it.value).collect()
+}
+
+fn served(resource: &Resource) -> impl Iterator<Item = (String, &Version)> {
+    let served = resource.versions.iter().filter(|it| it.served);
+    served.map(|it| (resource.api_version(it), it))
+}
+
+impl Case {
+    /// How a failure names it.
+    pub(super) fn name(&self) -> String {
+        self.resource.group_kind().to_string()
+    }
+
+    /// The versions in which it is served, by their `apiVersion`.
+    pub(super) fn versions(&self) -> Vec<(String, &Version)> {
+        served(&self.resource).collect()
+    }
+
+    /// The `apiVersion` of the manifest.
+    pub(super) fn api_version(&self) -> &str {
+        self.manifest["apiVersion"].as_str().unwrap()
+    }
+
+    /// The version of the manifest.
+    pub(super) fn version(&self) -> &Version {
+        self.versions().into_iter().find(|(name, _)| name == self.api_version()).unwrap().1
+    }
+
+    /// Where its objects are in a version.
+    pub(super) fn collection_in(&self, api_version: &str) -> String {
+        let root = if api_version.contains('/') { "/apis" } else { "/api" };
+        let namespace = if self.resource.namespaced { "/namespaces/default" } else { "" };
+        format!("{root}/{api_version}{namespace}/{}", self.resource.plural)
+    }
+
+    /// The same in the version of the manifest.
+    pub(super) fn collection(&self) -> String {
+        self.collection_in(self.api_version())
+    }
+
+    /// The name of the object.
+    pub(super) fn object_name(&self) -> &str {
+        self.manifest["metadata"]["name"].as_str().unwrap()
+    }
+
+    /// Where the object is in a version.
+    pub(super) fn path_in(&self, api_version: &str) -> String {
+        format!("{}/{}", self.collection_in(api_version), self.object_name())
+    }
+
+    /// The same in the version of the manifest.
+    pub(super) fn path(&self) -> String {
+        self.path_in(self.api_version())
+    }
+
+    /// Creates the object.
+    pub(super) async fn create(&self, client: &Client) -> Value {
+        let (code, created) = client.post(&self.collection(), &self.manifest).await;
+        assert_eq!(code, 201, "{}: {created}", self.name());
+        created
+    }
+
+    /// The object once nobody changes it but the test: a definition gets its status from the server
+    /// a moment after it was created.
+    pub(super) async fn settled(&self, client: &Client) -> Value {
+        self.create(client).await;
+        let is_definition = self.resource.kind == "CustomResourceDefinition";
+        let settled = |object: &Value| {
+            let conditions = object["status"]["conditions"].as_array();
+            !is_definition || conditions.is_some_and(|it| it.iter().any(is_established))
+        };
+        client.until(&self.path(), |_, object| settled(object)).await
+    }
+
+    /// Deletes the object, and takes away whatever holds it back.
+    pub(super) async fn remove(&self, client: &Client) {
+        let (code, answer) = client.delete(&self.path()).await;
+        assert_eq!(code, 200, "{}: {answer}", self.name());
+        let (code, held) = client.get(&self.path()).await;
+        if code == 404 {
+            return;
+        }
+        assert!(held["metadata"]["deletionTimestamp"].is_string(), "{}: {held}", self.name());
+        if self.resource.kind == "Namespace" {
+            let mut finalized = held;
+            finalized["spec"] = json!({});
+            let (code, answer) = client.put(&format!("{}/finalize", self.path()), &finalized).await;
+            assert_eq!(code, 200, "{}: {answer}", self.name());
+        } else {
+            // Whoever added a finalizer may be about to take it away.
+            let patch = json!({"metadata": {"finalizers": null}});
+            let (code, answer) = client.patch(&self.path(), MERGE, &patch).await;
+            assert!(matches!(code, 200 | 404), "{}: {answer}", self.name());
+        }
+        client.until(&self.path(), |code, _| code == 404).await;
+    }
+}
+
+fn is_established(condition: &Value) -> bool {
+    condition["type"] == "Established" && condition["status"] == "True"
+}
+
+#[test]
+fn each_kind_has_one_manifest_and_each_manifest_a_kind() {
+    let of = |api_version: &str, kind: &str| format!("{api_version} {kind}");
+    let mut written: Vec<String> = manifests()
+        .iter()
+        .map(|it| of(it["apiVersion"].as_str().unwrap(), it["kind"].as_str().unwrap()))
+        .collect();
+    let tried: BTreeSet<String> =
+        cases().iter().map(|it| of(it.api_version(), &it.resource.kind)).collect();
+    written.retain(|it| !tried.contains(it));
+    assert_eq!(written, Vec::<String>::new(), "these manifests have no kind, or a second one");
+    let kinds: BTreeSet<String> = cases().iter().map(Case::name).collect();
+    let missing: Vec<String> = kinds::table::builtin()
+        .iter()
+        .filter(|it| it.behavior.question.is_none())
+        .map(|it| it.group_kind().to_string())
+        .filter(|it| !kinds.contains(it))
+        .collect();
+    assert_eq!(missing, Vec::<String>::new(), "these kinds have no manifest");
+}
+
+#[test]
+fn each_kind_with_a_status_has_one_in_its_manifest() {
+    for case in cases() {
+        assert_eq!(case.version().status, case.status.is_some(), "{}", case.name());
+    }
+}

@@ -1,0 +1,135 @@
+//! How objects are changed: patches, replacements, their status, and each of their versions.
+
+use super::case::cases;
+use crate::client::{MERGE, STRATEGIC};
+use crate::plane::Plane;
+use machinery::{Value, json, patch};
+
+/// Kinds whose creator also says how they are: a node registers itself.
+const TRUSTED_WITH_STATUS: [&str; 1] = ["Node"];
+
+/// Kinds whose generation counts changes of labels too.
+const LABELS_COUNT: [&str; 1] = ["EndpointSlice"];
+
+/// What is left of an object when everything is taken away that counts its changes.
+fn lasting(mut object: Value) -> Value {
+    for counter in ["resourceVersion", "generation", "managedFields"] {
+        object["metadata"].as_object_mut().unwrap().remove(counter);
+    }
+    object
+}
+
+#[tokio::test]
+async fn a_patch_changes_what_it_says_and_nothing_else() {
+    let plane = Plane::start().await;
+    for case in cases() {
+        let name = case.name();
+        let before = case.settled(&plane).await;
+        let label = json!({"metadata": {"labels": {"tier": "front"}}});
+        let (code, merged) = plane.patch(&case.path(), MERGE, &label).await;
+        assert_eq!(code, 200, "{name}: {merged}");
+        let note = json!({"metadata": {"annotations": {"note": "read me"}}});
+        let (code, patched) = plane.patch(&case.path(), STRATEGIC, &note).await;
+        assert_eq!(code, 200, "{name}: {patched}");
+        let before_generation = before["metadata"]["generation"].clone();
+        let mut expected = before;
+        expected["metadata"]["labels"]["tier"] = "front".into();
+        expected["metadata"]["annotations"]["note"] = "read me".into();
+        assert_eq!(lasting(patched.clone()), lasting(expected), "{name}");
+        assert_eq!(plane.read(&case.path()).await, patched, "{name}");
+        let generation = |it: &Value| it["metadata"]["generation"].clone();
+        let counts = LABELS_COUNT.contains(&case.resource.kind.as_str());
+        assert_eq!(generation(&merged) != before_generation, counts, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_put_of_what_was_read_changes_nothing_and_one_of_more_does() {
+    let plane = Plane::start().await;
+    for case in cases() {
+        let name = case.name();
+        let read = case.settled(&plane).await;
+        let (code, same) = plane.put(&case.path(), &read).await;
+        assert_eq!((code, &same), (200, &read), "{name}");
+        let mut labeled = read.clone();
+        labeled["metadata"]["labels"]["tier"] = "front".into();
+        let (code, changed) = plane.put(&case.path(), &labeled).await;
+        assert_eq!(code, 200, "{name}: {changed}");
+        assert_eq!(changed["metadata"]["labels"]["tier"], "front", "{name}");
+        assert_ne!(changed["metadata"]["resourceVersion"], read["metadata"]["resourceVersion"]);
+        let (code, refused) = plane.put(&case.path(), &labeled).await;
+        assert_eq!((code, &refused["reason"]), (409, &json!("Conflict")), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_status_is_set_where_it_belongs_and_nowhere_else() {
+    let plane = Plane::start().await;
+    for case in cases().iter().filter(|it| it.status.is_some()) {
+        let name = case.name();
+        let status = case.status.as_ref().unwrap();
+        let created = case.settled(&plane).await;
+        let mut reported = created.clone();
+        patch::merge::apply(&mut reported["status"], status);
+        let (code, ignored) = plane.put(&case.path(), &reported).await;
+        assert_eq!(code, 200, "{name}: {ignored}");
+        if !TRUSTED_WITH_STATUS.contains(&case.resource.kind.as_str()) {
+            assert_eq!(ignored["status"], created["status"], "{name}: PUT of the object");
+        }
+        let (code, shown) = plane.put(&format!("{}/status", case.path()), &reported).await;
+        assert_eq!(code, 200, "{name}: {shown}");
+        assert!(contains(&shown["status"], status), "{name}: {}", shown["status"]);
+        assert_eq!(shown["spec"], created["spec"], "{name}");
+        assert_eq!(plane.read(&case.path()).await["status"], shown["status"], "{name}");
+        assert_eq!(plane.read(&format!("{}/status", case.path())).await, shown, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_creator_does_not_say_the_status() {
+    let plane = Plane::start().await;
+    for case in cases().iter().filter(|it| it.status.is_some()) {
+        let mut manifest = case.manifest.clone();
+        manifest["status"].clone_from(case.status.as_ref().unwrap());
+        let created = plane.create(&case.collection(), &manifest).await;
+        let believed = contains(&created["status"], case.status.as_ref().unwrap());
+        let trusted = TRUSTED_WITH_STATUS.contains(&case.resource.kind.as_str());
+        assert_eq!(believed, trusted, "{}: {}", case.name(), created["status"]);
+    }
+}
+
+/// Whether all of `part` is in `whole`; nulls say nothing.
+fn contains(whole: &Value, part: &Value) -> bool {
+    match (whole, part) {
+        (_, Value::Null) => true,
+        (Value::Object(whole), Value::Object(part)) => {
+            part.iter().all(|(key, value)| contains(whole.get(key).unwrap_or(&Value::Null), value))
+        }
+        (Value::Array(whole), Value::Array(part)) => {
+            whole.len() == part.len() && whole.iter().zip(part).all(|(a, b)| contains(a, b))
+        }
+        (whole, part) => whole == part,
+    }
+}
+
+#[tokio::test]
+async fn every_version_holds_the_whole_object() {
+    let plane = Plane::start().await;
+    let mut several = Vec::new();
+    for case in cases().iter().filter(|it| it.versions().len() > 1) {
+        several.push(case.resource.kind.clone());
+        let before = case.settled(&plane).await;
+        for (api_version, _) in case.versions() {
+            let name = format!("{} through {api_version}", case.name());
+            let path = case.path_in(&api_version);
+            let shown = plane.read(&path).await;
+            assert_eq!(shown["apiVersion"], api_version, "{name}");
+            assert_eq!(shown["metadata"]["uid"], before["metadata"]["uid"], "{name}");
+            let (code, written) = plane.put(&path, &shown).await;
+            assert_eq!((code, &written), (200, &shown), "{name}");
+            assert_eq!(plane.read(&case.path()).await, before, "{name}");
+        }
+    }
+    several.sort();
+    assert_eq!(several, ["CustomResourceDefinition", "Event", "HorizontalPodAutoscaler"]);
+}

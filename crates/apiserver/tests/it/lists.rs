@@ -1,0 +1,203 @@
+//! Lists: pages, revisions, selectors.
+
+use crate::plane::{MAPS, Plane, THINGS, anything, labeled, map, thing, things};
+use machinery::{Value, json};
+
+/// The names in a list, in its order.
+fn names(list: &Value) -> Vec<String> {
+    let items = list["items"].as_array().unwrap();
+    items.iter().map(|it| it["metadata"]["name"].as_str().unwrap().to_owned()).collect()
+}
+
+fn text<'a>(list: &'a Value, field: &str) -> &'a str {
+    list["metadata"][field].as_str().unwrap_or_default()
+}
+
+#[tokio::test]
+async fn pages_are_one_list_while_writes_go_on() {
+    let plane = Plane::start().await;
+    for index in 0..7 {
+        plane.create(MAPS, &map(&format!("m{index}"), &json!({"k": "old"}))).await;
+    }
+    let whole = plane.read(MAPS).await;
+    let mut page = plane.read(&format!("{MAPS}?limit=3")).await;
+    assert_eq!(page["metadata"]["remainingItemCount"], 4);
+    let mut items = Vec::new();
+    loop {
+        let revision = text(&page, "resourceVersion");
+        assert_eq!(revision, text(&whole, "resourceVersion"));
+        items.extend(page["items"].as_array().unwrap().clone());
+        let token = text(&page, "continue").to_owned();
+        if token.is_empty() {
+            break;
+        }
+        let turn = items.len();
+        plane.create(MAPS, &map(&format!("m5-{turn}"), &json!({}))).await;
+        plane.delete(&format!("{MAPS}/m{}", turn + 1)).await;
+        plane.merge(&format!("{MAPS}/m6"), &json!({"data": {"k": turn.to_string()}})).await;
+        page = plane.read(&format!("{MAPS}?limit=3&continue={token}")).await;
+    }
+    assert_eq!(json!(items), whole["items"]);
+    assert_ne!(plane.read(MAPS).await["items"], whole["items"]);
+}
+
+#[tokio::test]
+async fn a_limit_counts_what_is_selected() {
+    let plane = Plane::start().await;
+    for index in 0..6 {
+        let tier = if index % 2 == 0 { "front" } else { "back" };
+        plane.create(MAPS, &labeled(&format!("m{index}"), "tier", tier)).await;
+    }
+    let path = format!("{MAPS}?labelSelector=tier%3Dfront&limit=2");
+    let first = plane.read(&path).await;
+    assert_eq!(names(&first), ["m0", "m2"]);
+    assert_eq!(first["metadata"].get("remainingItemCount"), None, "nobody has counted them");
+    let rest = plane.read(&format!("{path}&continue={}", text(&first, "continue"))).await;
+    assert_eq!((names(&rest), text(&rest, "continue")), (vec!["m4".to_owned()], ""));
+}
+
+#[tokio::test]
+async fn an_exact_revision_shows_the_past() {
+    let plane = Plane::start().await;
+    plane.create(MAPS, &map("a", &json!({"k": "old"}))).await;
+    plane.create(MAPS, &map("b", &json!({}))).await;
+    let before = plane.read(MAPS).await;
+    plane.delete(&format!("{MAPS}/b")).await;
+    plane.merge(&format!("{MAPS}/a"), &json!({"data": {"k": "new"}})).await;
+    let last = plane.create(MAPS, &map("c", &json!({}))).await;
+    let (revision, last) = (text(&before, "resourceVersion"), text(&last, "resourceVersion"));
+    let exact = format!("{MAPS}?resourceVersion={revision}&resourceVersionMatch=Exact");
+    assert_eq!(plane.read(&exact).await, before);
+    let newer = format!("{MAPS}?resourceVersion={last}&resourceVersionMatch=NotOlderThan");
+    assert_eq!(names(&plane.read(&newer).await), ["a", "c"]);
+}
+
+#[tokio::test]
+async fn a_reader_with_a_revision_of_the_future_waits_for_it() {
+    let plane = Plane::start().await;
+    let now: u64 = text(&plane.read(MAPS).await, "resourceVersion").parse().unwrap();
+    let path = format!("{MAPS}?resourceVersion={}&resourceVersionMatch=NotOlderThan", now + 1);
+    let object = map("a", &json!({}));
+    let (list, _) = tokio::join!(plane.read(&path), plane.create(MAPS, &object));
+    assert_eq!(names(&list), ["a"]);
+}
+
+#[tokio::test]
+async fn old_tokens_and_revisions_expire_and_a_token_says_how_to_go_on() {
+    let plane = Plane::start().await;
+    plane.define(&things(&anything())).await;
+    for name in ["a", "b", "c"] {
+        plane.create(THINGS, &thing(name, &json!({}))).await;
+    }
+    let first = plane.read(&format!("{THINGS}?limit=1")).await;
+    let (token, revision) = (text(&first, "continue"), text(&first, "resourceVersion"));
+    // As many lists in pages are kept, even when the log has gone.
+    for turn in 0..64 {
+        plane.merge(&format!("{THINGS}/b"), &json!({"spec": {"turn": turn}})).await;
+        plane.read(&format!("{THINGS}?limit=1")).await;
+    }
+    crate::watch::forget(&plane).await;
+
+    let (code, status) = plane.get(&format!("{THINGS}?limit=1&continue={token}")).await;
+    assert_eq!((code, &status["reason"]), (410, &json!("Expired")));
+    let other = text(&status, "continue");
+    let rest = plane.read(&format!("{THINGS}?limit=1&continue={other}")).await;
+    assert_eq!(names(&rest), ["b"]);
+    assert_eq!(rest["items"][0]["spec"]["turn"], 63, "it is the present one");
+    assert_ne!(text(&rest, "resourceVersion"), revision);
+
+    let exact = format!("{THINGS}?resourceVersion={revision}&resourceVersionMatch=Exact");
+    let (code, status) = plane.get(&exact).await;
+    assert_eq!((code, &status["reason"]), (410, &json!("Expired")));
+}
+
+#[tokio::test]
+async fn options_that_do_not_go_together_are_refused() {
+    let plane = Plane::start().await;
+    for (query, expected) in [
+        ("resourceVersionMatch=Exact", 422),
+        ("resourceVersionMatch=Exact&resourceVersion=0", 422),
+        ("resourceVersionMatch=Nonsense&resourceVersion=1", 422),
+        ("sendInitialEvents=true", 422),
+        ("continue=nonsense", 400),
+        ("limit=many", 400),
+        ("resourceVersion=young", 400),
+        ("labelSelector=a+b", 400),
+        ("fieldSelector=data.k%3Dv", 400),
+    ] {
+        let (code, status) = plane.get(&format!("{MAPS}?{query}")).await;
+        assert_eq!(code, expected, "{query}: {status}");
+    }
+}
+
+#[tokio::test]
+async fn a_token_is_not_for_another_revision() {
+    let plane = Plane::start().await;
+    for name in ["a", "b"] {
+        plane.create(MAPS, &map(name, &json!({}))).await;
+    }
+    let page = plane.read(&format!("{MAPS}?limit=1")).await;
+    let (token, revision) = (text(&page, "continue"), text(&page, "resourceVersion"));
+    let path = format!("{MAPS}?limit=1&continue={token}&resourceVersion={revision}");
+    assert_eq!(plane.get(&path).await.0, 400);
+}
+
+#[tokio::test]
+async fn labels_select_by_the_whole_grammar() {
+    let plane = Plane::start().await;
+    plane.create(MAPS, &labeled("a", "tier", "front")).await;
+    plane.create(MAPS, &labeled("b", "tier", "back")).await;
+    plane.create(MAPS, &labeled("c", "other", "x")).await;
+    for (selector, expected) in [
+        ("tier=front", "a"),
+        ("tier==back", "b"),
+        ("tier!=front", "b c"),
+        ("tier in (front,back)", "a b"),
+        ("tier notin (front)", "b c"),
+        ("tier", "a b"),
+        ("!tier", "c"),
+        ("tier,tier!=back", "a"),
+        ("tier=front,other", ""),
+    ] {
+        let query: String = form_urlencoded::byte_serialize(selector.as_bytes()).collect();
+        let list = plane.read(&format!("{MAPS}?labelSelector={query}")).await;
+        assert_eq!(names(&list).join(" "), expected, "{selector}");
+    }
+}
+
+#[tokio::test]
+async fn fields_select_by_name_namespace_and_what_the_kind_has() {
+    let plane = Plane::start().await;
+    for (name, phase) in [("one", "Running"), ("two", "Pending")] {
+        let pods = "/api/v1/namespaces/default/pods";
+        let pod = json!({"metadata": {"name": name},
+            "spec": {"containers": [{"name": "c", "image": "i"}]}});
+        plane.create(pods, &pod).await;
+        let status = json!({"status": {"phase": phase}});
+        plane.merge(&format!("{pods}/{name}/status"), &status).await;
+    }
+    for (selector, expected) in [
+        ("metadata.name=one", "one"),
+        ("metadata.namespace=kube-system", ""),
+        ("status.phase=Running", "one"),
+        ("status.phase!=Running", "two"),
+        ("status.phase=Running,metadata.name=two", ""),
+    ] {
+        let query: String = form_urlencoded::byte_serialize(selector.as_bytes()).collect();
+        let list = plane.read(&format!("/api/v1/pods?fieldSelector={query}")).await;
+        assert_eq!(names(&list).join(" "), expected, "{selector}");
+    }
+}
+
+#[tokio::test]
+async fn a_list_across_namespaces_is_sorted_by_them() {
+    let plane = Plane::start().await;
+    for (namespace, name) in [("kube-system", "a"), ("default", "z"), ("default", "b")] {
+        let path = format!("/api/v1/namespaces/{namespace}/configmaps");
+        plane.create(&path, &map(name, &json!({}))).await;
+    }
+    assert_eq!(names(&plane.read("/api/v1/configmaps").await), ["b", "z", "a"]);
+    let page = plane.read("/api/v1/configmaps?limit=2").await;
+    let rest = format!("/api/v1/configmaps?continue={}", text(&page, "continue"));
+    assert_eq!(names(&plane.read(&rest).await), ["a"]);
+}

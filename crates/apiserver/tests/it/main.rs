@@ -1,0 +1,24 @@
+//! The API server as its clients see it, in one process: every test has a plane of its own, in
+//! memory, whose time stands still until the test moves it.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test may stop at the first surprise, and says which it was"
+)]
+
+mod client;
+mod plane;
+mod every_kind;
+mod crud;
+mod concurrency;
+mod lists;
+mod watch;
+mod deletion;
+mod definitions;
+mod schema;
+mod tables;
+mod services;
+mod security;
+mod two_planes;
+mod stop;

@@ -1,0 +1,129 @@
+//! What a schema does to objects: unknown fields, defaults, complaints.
+
+use crate::client::JSON;
+use crate::plane::{MAPS, Plane, THINGS, thing, things};
+use http::Method;
+use machinery::{Value, json};
+
+/// A schema for `spec`, with something of everything.
+fn schema() -> Value {
+    json!({"type": "object", "required": ["spec"], "properties": {"spec": {
+    "type": "object", "required": ["color"], "properties": {
+        "color": {"type": "string", "enum": ["red", "blue"]},
+        "size": {"type": "integer", "minimum": 1, "default": 2},
+        "parts": {"type": "array", "maxItems": 2, "items": {"type": "object",
+            "properties": {"on": {"type": "boolean", "default": true}}}},
+        "port": {"x-kubernetes-int-or-string": true},
+        "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+    }}}})
+}
+
+async fn plane() -> Plane {
+    let plane = Plane::start().await;
+    plane.define(&things(&schema())).await;
+    plane
+}
+
+#[tokio::test]
+async fn unknown_fields_are_dropped_but_where_they_are_free() {
+    let plane = plane().await;
+    let spec = json!({"color": "red", "odd": 1, "parts": [{"odd": 2}], "free": {"odd": 3}});
+    let created = plane.create(THINGS, &thing("a", &spec)).await;
+    let expected = json!({"color": "red", "size": 2, "parts": [{"on": true}], "free": {"odd": 3}});
+    assert_eq!(created["spec"], expected);
+    assert_eq!(plane.read(&format!("{THINGS}/a")).await, created);
+}
+
+#[tokio::test]
+async fn defaults_fill_what_is_missing_and_leave_what_is_there() {
+    let plane = plane().await;
+    let spec = json!({"color": "red", "size": 7, "parts": [{"on": false}, {}]});
+    let created = plane.create(THINGS, &thing("a", &spec)).await;
+    let expected = json!({"color": "red", "size": 7, "parts": [{"on": false}, {"on": true}]});
+    assert_eq!(created["spec"], expected);
+    let reset = plane.merge(&format!("{THINGS}/a"), &json!({"spec": {"size": null}})).await;
+    assert_eq!(reset["spec"]["size"], 2);
+}
+
+#[tokio::test]
+async fn every_fault_is_told_with_its_place() {
+    let plane = plane().await;
+    let spec = json!({"color": "green", "size": 0, "parts": [{}, {}, {}], "port": true});
+    let (code, status) = plane.post(THINGS, &thing("a", &spec)).await;
+    assert_eq!((code, &status["reason"]), (422, &json!("Invalid")));
+    let causes = status["details"]["causes"].as_array().unwrap();
+    let mut fields: Vec<&str> = causes.iter().map(|it| it["field"].as_str().unwrap()).collect();
+    fields.sort_unstable();
+    fields.dedup();
+    assert_eq!(fields, ["spec.color", "spec.parts", "spec.port", "spec.size"]);
+    let (code, status) = plane.post(THINGS, &thing("a", &json!({}))).await;
+    assert_eq!((code, &status["details"]["causes"][0]["field"]), (422, &json!("spec.color")));
+}
+
+#[tokio::test]
+async fn a_number_or_a_text_is_either() {
+    let plane = plane().await;
+    for (name, port) in [("a", json!(80)), ("b", json!("http"))] {
+        let created =
+            plane.create(THINGS, &thing(name, &json!({"color": "red", "port": port}))).await;
+        assert_eq!(created["spec"]["port"], port);
+    }
+}
+
+#[tokio::test]
+async fn an_update_is_judged_like_a_creation() {
+    let plane = plane().await;
+    plane.create(THINGS, &thing("a", &json!({"color": "red"}))).await;
+    let path = format!("{THINGS}/a");
+    let patch = json!({"spec": {"color": "green"}});
+    let (code, status) = plane.patch(&path, crate::client::MERGE, &patch).await;
+    assert_eq!((code, &status["details"]["causes"][0]["field"]), (422, &json!("spec.color")));
+    assert_eq!(plane.read(&path).await["spec"]["color"], "red");
+}
+
+#[tokio::test]
+async fn unknown_fields_are_refused_told_or_ignored_as_the_client_wishes() {
+    let plane = plane().await;
+    let custom = thing("a", &json!({"color": "red", "odd": 1}));
+    let builtin = json!({"metadata": {"name": "a"}, "odd": 1});
+    for (path, object, field) in [(THINGS, custom, "spec.odd"), (MAPS, builtin, "odd")] {
+        let send = async |validation: &str| {
+            let path = format!("{path}?dryRun=All&fieldValidation={validation}");
+            plane.send(Method::POST, &path, JSON, object.to_string()).await
+        };
+        let strict = send("Strict").await;
+        assert_eq!(strict.code, 400);
+        let message = strict.value()["message"].as_str().unwrap().to_owned();
+        assert!(message.contains("strict decoding error"), "{message}");
+        assert!(message.contains(&format!("unknown field \"{field}\"")), "{message}");
+        let warn = send("Warn").await;
+        assert_eq!((warn.code, warn.warnings()), (201, vec![format!("unknown field \"{field}\"")]));
+        let ignore = send("Ignore").await;
+        assert_eq!((ignore.code, ignore.warnings()), (201, Vec::new()));
+        assert_eq!(send("Sometimes").await.code, 422);
+    }
+}
+
+#[tokio::test]
+async fn a_field_that_comes_twice_counts_the_last_time_and_is_told() {
+    let plane = plane().await;
+    let twice = r#"{"metadata": {"name": "a"}, "data": {"k": "1", "k": "2"}}"#;
+    let reply = plane.send(Method::POST, MAPS, JSON, twice).await;
+    assert_eq!((reply.code, &reply.value()["data"]["k"]), (201, &json!("2")));
+    assert_eq!(reply.warnings(), ["duplicate field \"data.k\""]);
+    let path = format!("{MAPS}?fieldValidation=Strict");
+    assert_eq!(plane.send(Method::POST, &path, JSON, twice).await.code, 400);
+}
+
+#[tokio::test]
+async fn a_value_of_the_wrong_type_is_refused_in_the_words_of_go() {
+    let plane = plane().await;
+    let (code, status) =
+        plane.post(MAPS, &json!({"metadata": {"name": "a"}, "data": {"k": 1}})).await;
+    assert_eq!(code, 400);
+    let message = status["message"].as_str().unwrap();
+    assert!(
+        message.contains("cannot unmarshal number into Go struct field ConfigMap.data"),
+        "{message}"
+    );
+}

@@ -1,0 +1,168 @@
+//! Who may come in: tokens, service accounts, impersonation.
+
+use crate::client::Client;
+use crate::plane::{MAPS, Plane, map};
+use apiserver::Config;
+use apiserver::authentication::token::TokenFile;
+use apiserver::authentication::{MASTERS, User};
+use machinery::{Value, json};
+
+const ACCOUNTS: &str = "/api/v1/namespaces/default/serviceaccounts";
+const WHO_AM_I: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+
+/// A plane that knows alice, who is nobody in particular, and root, who is a master.
+async fn plane() -> Plane {
+    let tokens = TokenFile::parse("t-alice,alice,1,dev\nt-root,root,2,system:masters\n").unwrap();
+    Plane::start_with(Config { tokens, ..Plane::config(1) }).await
+}
+
+/// As whom the server sees a client: name and groups.
+async fn identity(client: &Client) -> (String, Value) {
+    let review = client.create(WHO_AM_I, &json!({})).await;
+    let user = &review["status"]["userInfo"];
+    (user["username"].as_str().unwrap().to_owned(), user["groups"].clone())
+}
+
+/// A new service account, and a token of it.
+async fn robot(plane: &Plane, request: &Value) -> String {
+    plane.create(ACCOUNTS, &json!({"metadata": {"name": "robot"}})).await;
+    let answer = plane.create(&format!("{ACCOUNTS}/robot/token"), request).await;
+    answer["status"]["token"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn nobody_in_particular_sees_health_and_nothing_else() {
+    let plane = plane().await;
+    let stranger = plane.stranger();
+    assert_eq!(stranger.get("/readyz").await.0, 200);
+    assert_eq!(stranger.get("/version").await.0, 200);
+    for path in [MAPS, "/apis", "/metrics"] {
+        let (code, status) = stranger.get(path).await;
+        assert_eq!((code, &status["reason"]), (403, &json!("Forbidden")), "{path}");
+        let message = status["message"].as_str().unwrap();
+        assert!(message.contains(r#"User "system:anonymous" cannot"#), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn a_token_that_nobody_knows_is_refused_even_where_no_token_is_needed() {
+    let plane = plane().await;
+    let (code, status) = plane.bearer("nonsense").get("/readyz").await;
+    assert_eq!((code, &status["reason"]), (401, &json!("Unauthorized")));
+}
+
+#[tokio::test]
+async fn a_token_makes_its_bearer_the_user_and_masters_may_do_everything() {
+    let plane = plane().await;
+    let alice = plane.bearer("t-alice");
+    let groups = json!(["dev", "system:authenticated"]);
+    assert_eq!(identity(&alice).await, ("alice".to_owned(), groups));
+    assert_eq!(alice.get("/apis").await.0, 200);
+    assert_eq!(alice.get(MAPS).await.0, 403);
+    assert_eq!(alice.post(MAPS, &map("a", &json!({}))).await.0, 403);
+    let root = plane.bearer("t-root");
+    root.create(MAPS, &map("a", &json!({}))).await;
+    assert_eq!(root.get(MAPS).await.0, 200);
+}
+
+#[tokio::test]
+async fn a_master_may_act_as_somebody_and_then_may_no_more_than_they() {
+    let plane = plane().await;
+    let as_alice = plane.bearer("t-root").with("impersonate-user", "alice");
+    assert_eq!(identity(&as_alice).await.0, "alice");
+    assert_eq!(as_alice.get(MAPS).await.0, 403);
+    let as_master = as_alice.with("impersonate-group", MASTERS);
+    assert_eq!(as_master.get(MAPS).await.0, 200);
+    let account =
+        plane.bearer("t-root").with("impersonate-user", "system:serviceaccount:default:robot");
+    let groups = identity(&account).await.1;
+    assert!(
+        groups.as_array().unwrap().contains(&json!("system:serviceaccounts:default")),
+        "{groups}"
+    );
+}
+
+#[tokio::test]
+async fn nobody_else_may_act_as_somebody() {
+    let plane = plane().await;
+    let climbing = plane.bearer("t-alice").with("impersonate-user", "root");
+    let (code, status) = climbing.get("/readyz").await;
+    assert_eq!((code, &status["reason"]), (403, &json!("Forbidden")));
+    let groups_only = plane.bearer("t-alice").with("impersonate-group", MASTERS);
+    assert_eq!(groups_only.get(MAPS).await.0, 500);
+}
+
+#[tokio::test]
+async fn a_service_accounts_token_is_good_as_long_as_its_account() {
+    let plane = plane().await;
+    let token = robot(&plane, &json!({})).await;
+    let client = plane.bearer(&token);
+    let (name, groups) = identity(&client).await;
+    assert_eq!(name, "system:serviceaccount:default:robot");
+    let expected =
+        json!(["system:serviceaccounts", "system:serviceaccounts:default", "system:authenticated"]);
+    assert_eq!(groups, expected);
+    plane.delete(&format!("{ACCOUNTS}/robot")).await;
+    assert_eq!(plane.get(&format!("{ACCOUNTS}/robot")).await.0, 404);
+    assert_eq!(client.get("/apis").await.0, 401);
+    let namesake = robot(&plane, &json!({})).await;
+    assert_eq!(client.get("/apis").await.0, 401, "it is another account");
+    assert_eq!(plane.bearer(&namesake).get("/apis").await.0, 200);
+}
+
+#[tokio::test]
+async fn a_service_accounts_token_expires() {
+    let plane = plane().await;
+    let client = plane.bearer(&robot(&plane, &json!({"spec": {"expirationSeconds": 600}})).await);
+    plane.advance(599);
+    assert_eq!(client.get("/apis").await.0, 200);
+    plane.advance(1);
+    assert_eq!(client.get("/apis").await.0, 401);
+}
+
+#[tokio::test]
+async fn a_token_for_somebody_else_or_for_too_short_a_time_is_not_for_us() {
+    let plane = plane().await;
+    let elsewhere = robot(&plane, &json!({"spec": {"audiences": ["vault"]}})).await;
+    assert_eq!(plane.bearer(&elsewhere).get("/apis").await.0, 401);
+    let reviews = "/apis/authentication.k8s.io/v1/tokenreviews";
+    let review = json!({"spec": {"token": elsewhere, "audiences": ["vault"]}});
+    let status = plane.create(reviews, &review).await["status"].take();
+    assert_eq!((&status["authenticated"], &status["audiences"]), (&json!(true), &json!(["vault"])));
+    let short = json!({"spec": {"expirationSeconds": 60}});
+    let (code, status) = plane.post(&format!("{ACCOUNTS}/robot/token"), &short).await;
+    let field = &status["details"]["causes"][0]["field"];
+    assert_eq!((code, field), (422, &json!("spec.expirationSeconds")));
+}
+
+#[tokio::test]
+async fn a_changed_token_is_worthless() {
+    let plane = plane().await;
+    let token = robot(&plane, &json!({})).await;
+    let (head, signature) = token.rsplit_once('.').unwrap();
+    let changed: String = signature.chars().rev().collect();
+    assert_eq!(plane.bearer(&format!("{head}.{changed}")).get("/apis").await.0, 401);
+    assert_eq!(plane.bearer(head).get("/apis").await.0, 401);
+    assert_eq!(plane.bearer(&token).get("/apis").await.0, 200);
+}
+
+#[tokio::test]
+async fn a_review_says_who_may_what() {
+    let plane = plane().await;
+    let reviews = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
+    let attributes = json!({"verb": "get", "resource": "configmaps", "namespace": "default"});
+    for (groups, allowed) in [(json!(["dev"]), false), (json!([MASTERS]), true)] {
+        let review = json!({"spec": {"user": "alice", "groups": groups,
+            "resourceAttributes": attributes}});
+        let answer = plane.create(reviews, &review).await;
+        assert_eq!(answer["status"]["allowed"], allowed, "{groups}");
+    }
+}
+
+#[tokio::test]
+async fn a_door_can_be_for_anybody() {
+    let plane = plane().await;
+    let alice = plane.as_user(User::authenticated("alice", "7", vec!["dev".to_owned()]));
+    assert_eq!(identity(&alice).await.0, "alice");
+    assert_eq!(alice.get(MAPS).await.0, 403);
+}

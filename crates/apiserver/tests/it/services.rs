@@ -1,0 +1,168 @@
+//! Services: addresses and node ports are handed out once.
+
+use crate::plane::Plane;
+use apiserver::Config;
+use futures_util::future::join_all;
+use machinery::{Value, json};
+use std::collections::HashSet;
+use tokio::task::JoinSet;
+
+const SERVICES: &str = "/api/v1/namespaces/default/services";
+
+fn service(name: &str, spec: &Value) -> Value {
+    let mut service = json!({"metadata": {"name": name}, "spec": {"ports": [{"port": 80}]}});
+    machinery::patch::merge::apply(&mut service["spec"], spec);
+    service
+}
+
+fn text<'a>(service: &'a Value, field: &str) -> &'a str {
+    service["spec"][field].as_str().unwrap_or_default()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn services_that_come_at_once_get_different_addresses_and_ports() {
+    let plane = Plane::start().await;
+    let mut creators = JoinSet::new();
+    for index in 0..50 {
+        let client = plane.clone();
+        creators.spawn(async move {
+            let sent = service(&format!("s{index}"), &json!({"type": "NodePort"}));
+            let created = client.create(SERVICES, &sent).await;
+            (
+                text(&created, "clusterIP").to_owned(),
+                created["spec"]["ports"][0]["nodePort"].as_i64(),
+            )
+        });
+    }
+    let given = creators.join_all().await;
+    let addresses: HashSet<&String> = given.iter().map(|(address, _)| address).collect();
+    assert_eq!(addresses.len(), 50);
+    assert!(
+        addresses.iter().all(|it| it.starts_with("10.0.0.") && *it != "10.0.0.1"),
+        "{addresses:?}"
+    );
+    let ports: HashSet<i64> = given.iter().filter_map(|(_, port)| *port).collect();
+    assert_eq!(ports.len(), 50);
+    assert!(ports.iter().all(|it| (30_000..=32_767).contains(it)), "{ports:?}");
+}
+
+#[tokio::test]
+async fn of_many_who_ask_for_the_same_one_gets_it() {
+    let plane = Plane::start().await;
+    for spec in [
+        json!({"clusterIP": "10.0.0.77"}),
+        json!({"type": "NodePort", "ports": [{"port": 80, "nodePort": 30077}]}),
+    ] {
+        let sent: Vec<Value> = (0..10).map(|index| service(&format!("s{index}"), &spec)).collect();
+        let answers = join_all(sent.iter().map(|it| plane.post(SERVICES, it))).await;
+        let mut codes: Vec<u16> = answers.iter().map(|(code, _)| *code).collect();
+        codes.sort_unstable();
+        assert_eq!(
+            (codes[0], codes[1..].iter().all(|it| *it == 422)),
+            (201, true),
+            "{codes:?} {spec}"
+        );
+        plane.delete(SERVICES).await;
+    }
+}
+
+#[tokio::test]
+async fn what_is_taken_or_foreign_is_refused() {
+    let plane = Plane::start().await;
+    let port = json!({"type": "NodePort", "clusterIP": "10.0.0.9",
+        "ports": [{"port": 80, "nodePort": 30009}]});
+    plane.create(SERVICES, &service("first", &port)).await;
+    for (spec, field) in [
+        (json!({"clusterIP": "10.0.0.9"}), "spec.clusterIPs"),
+        (json!({"clusterIP": "10.0.0.1"}), "spec.clusterIPs"),
+        (json!({"clusterIP": "10.9.0.1"}), "spec.clusterIPs"),
+        (
+            json!({"type": "NodePort", "ports": [{"port": 80, "nodePort": 30009}]}),
+            "spec.ports[0].nodePort",
+        ),
+        (
+            json!({"type": "NodePort", "ports": [{"port": 80, "nodePort": 80}]}),
+            "spec.ports[0].nodePort",
+        ),
+    ] {
+        let (code, status) = plane.post(SERVICES, &service("second", &spec)).await;
+        assert_eq!(
+            (code, &status["details"]["causes"][0]["field"]),
+            (422, &json!(field)),
+            "{status}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn what_was_given_is_free_again_after_the_deletion() {
+    let plane = Plane::start().await;
+    let first = plane.create(SERVICES, &service("first", &json!({"type": "NodePort"}))).await;
+    let port = &first["spec"]["ports"][0]["nodePort"];
+    let same = json!({"type": "NodePort", "clusterIP": text(&first, "clusterIP"),
+        "ports": [{"port": 80, "nodePort": port}]});
+    assert_eq!(plane.post(SERVICES, &service("second", &same)).await.0, 422);
+    plane.delete(&format!("{SERVICES}/first")).await;
+    let second = plane.create(SERVICES, &service("second", &same)).await;
+    assert_eq!(text(&second, "clusterIP"), text(&first, "clusterIP"));
+}
+
+#[tokio::test]
+async fn a_full_network_gives_nothing_until_something_is_given_back() {
+    let config = Config { service_cidr: "10.3.0.0/29".to_owned(), ..Plane::config(1) };
+    let plane = Plane::start_with(config).await;
+    for index in 0..5 {
+        plane.create(SERVICES, &service(&format!("s{index}"), &json!({}))).await;
+    }
+    let (code, status) = plane.post(SERVICES, &service("late", &json!({}))).await;
+    assert_eq!((code, &status["reason"]), (500, &json!("InternalError")));
+    let freed = plane.read(&format!("{SERVICES}/s3")).await;
+    plane.delete(&format!("{SERVICES}/s3")).await;
+    let late = plane.create(SERVICES, &service("late", &json!({}))).await;
+    assert_eq!(text(&late, "clusterIP"), text(&freed, "clusterIP"));
+}
+
+#[tokio::test]
+async fn a_dry_run_and_a_refusal_keep_nothing() {
+    let config = Config { service_cidr: "10.3.0.0/29".to_owned(), ..Plane::config(1) };
+    let plane = Plane::start_with(config).await;
+    for _ in 0..20 {
+        plane.create(&format!("{SERVICES}?dryRun=All"), &service("dry", &json!({}))).await;
+        let wrong = service("wrong", &json!({"ports": [{"port": -1}]}));
+        assert_eq!(plane.post(SERVICES, &wrong).await.0, 422);
+    }
+    for index in 0..5 {
+        plane.create(SERVICES, &service(&format!("s{index}"), &json!({}))).await;
+    }
+}
+
+#[tokio::test]
+async fn a_service_keeps_what_it_has_and_gets_what_it_comes_to_want() {
+    let plane = Plane::start().await;
+    let path = format!("{SERVICES}/a");
+    let created = plane.create(SERVICES, &service("a", &json!({}))).await;
+    assert_eq!(created["spec"]["ports"][0].get("nodePort"), None);
+    let opened = plane.merge(&path, &json!({"spec": {"type": "NodePort"}})).await;
+    assert_eq!(text(&opened, "clusterIP"), text(&created, "clusterIP"));
+    let port = opened["spec"]["ports"][0]["nodePort"].clone();
+    assert!(port.is_i64(), "{opened}");
+    let touched = plane.merge(&path, &json!({"metadata": {"labels": {"a": "b"}}})).await;
+    assert_eq!(touched["spec"], opened["spec"]);
+    let closed =
+        plane.merge(&path, &json!({"spec": {"type": "ClusterIP", "ports": [{"port": 80}]}})).await;
+    assert_eq!(closed["spec"]["ports"][0].get("nodePort"), None);
+    let other = json!({"type": "NodePort", "ports": [{"port": 80, "nodePort": port}]});
+    plane.create(SERVICES, &service("b", &other)).await;
+}
+
+#[tokio::test]
+async fn a_headless_service_has_no_address() {
+    let plane = Plane::start().await;
+    let created = plane.create(SERVICES, &service("a", &json!({"clusterIP": "None"}))).await;
+    assert_eq!(
+        (text(&created, "clusterIP"), &created["spec"]["clusterIPs"]),
+        ("None", &json!(["None"]))
+    );
+    let other = plane.create(SERVICES, &service("b", &json!({"clusterIP": "None"}))).await;
+    assert_eq!(text(&other, "clusterIP"), "None");
+}

@@ -1,0 +1,58 @@
+//! Several planes in one process have nothing in common, unless it is their seed.
+
+use crate::plane::{MAPS, Plane, THINGS, anything, map, things};
+use machinery::{Value, json};
+
+#[tokio::test]
+async fn planes_do_not_see_each_other() {
+    let (one, two) = (Plane::start().await, Plane::start().await);
+    let mut watch = two.watch(&format!("{MAPS}?watch=1")).await;
+    one.create(MAPS, &map("a", &json!({}))).await;
+    one.define(&things(&anything())).await;
+    assert_eq!(two.get(&format!("{MAPS}/a")).await.0, 404);
+    assert_eq!(two.get(THINGS).await.0, 404);
+    two.create(MAPS, &map("b", &json!({}))).await;
+    assert_eq!(watch.brief().await, "ADDED b");
+    one.advance(60);
+    let created = two.create(MAPS, &map("c", &json!({}))).await;
+    assert_eq!(created["metadata"]["creationTimestamp"], "2024-01-01T00:00:00Z");
+}
+
+/// What a plane makes of the same requests.
+async fn history(seed: u64) -> Value {
+    let plane = Plane::start_with(Plane::config(seed)).await;
+    plane.create(MAPS, &json!({"metadata": {"generateName": "web-"}})).await;
+    plane.create(MAPS, &map("a", &json!({}))).await;
+    let service = json!({"metadata": {"name": "s"},
+        "spec": {"type": "NodePort", "ports": [{"port": 80}]}});
+    plane.create("/api/v1/namespaces/default/services", &service).await;
+    let mut all = Vec::new();
+    for path in ["/api/v1/namespaces", "/api/v1/services", MAPS] {
+        all.push(plane.read(path).await);
+    }
+    all.into()
+}
+
+#[tokio::test]
+async fn the_same_seed_gives_the_same_names_uids_and_ports() {
+    let first = history(3).await;
+    assert_eq!(first, history(3).await);
+    let other = history(4).await;
+    let uid = |it: &Value| it[2]["items"][0]["metadata"]["uid"].clone();
+    assert_ne!(uid(&first), uid(&other));
+}
+
+#[tokio::test]
+async fn a_token_of_one_plane_is_worthless_in_another() {
+    let (one, two) = (Plane::start().await, Plane::start().await);
+    let accounts = "/api/v1/namespaces/default/serviceaccounts";
+    let mut token = String::new();
+    for plane in [&two, &one] {
+        let account = plane.create(accounts, &json!({"metadata": {"name": "robot"}})).await;
+        let answer = plane.create(&format!("{accounts}/robot/token"), &json!({})).await;
+        assert!(account["metadata"]["uid"].is_string());
+        answer["status"]["token"].as_str().unwrap().clone_into(&mut token);
+    }
+    assert_eq!(one.bearer(&token).get("/apis").await.0, 200);
+    assert_eq!(two.bearer(&token).get("/apis").await.0, 401);
+}

@@ -1,0 +1,214 @@
+//! Watches: what is told, in which order, from where on and until when.
+
+use crate::client::TABLE;
+use crate::plane::{MAPS, Plane, THINGS, anything, labeled, map, thing, things};
+use machinery::{Value, json};
+
+/// Writes things until the log has forgotten what was there before: it holds 64 MiB.
+pub(crate) async fn forget(plane: &Plane) {
+    plane.create(THINGS, &thing("zz", &json!({"bulk": "x".repeat(2_900_000)}))).await;
+    for turn in 0..25 {
+        plane.merge(&format!("{THINGS}/zz"), &json!({"spec": {"turn": turn}})).await;
+    }
+    assert_eq!(plane.delete(&format!("{THINGS}/zz")).await.0, 200);
+}
+
+fn revision(object: &Value) -> &str {
+    object["metadata"]["resourceVersion"].as_str().unwrap()
+}
+
+#[tokio::test]
+async fn a_watch_resumes_without_a_gap_or_a_repetition() {
+    let plane = Plane::start().await;
+    let list = plane.read(MAPS).await;
+    let mut from = revision(&list).to_owned();
+    let mut written = Vec::new();
+    let mut seen = Vec::new();
+    for round in 0..4 {
+        for index in 0..5 {
+            let name = format!("m{round}-{index}");
+            written.push(revision(&plane.create(MAPS, &map(&name, &json!({}))).await).to_owned());
+        }
+        let path = format!("{MAPS}?watch=1&resourceVersion={from}");
+        let mut watch = plane.watch(&path).await;
+        // The last of each round is left for the watch after it.
+        while seen.len() < written.len() - 1 {
+            from = revision(&watch.expect("ADDED").await).to_owned();
+            seen.push(from.clone());
+        }
+    }
+    assert_eq!(seen, written[..written.len() - 1]);
+}
+
+#[tokio::test]
+async fn a_long_history_is_told_in_order() {
+    let plane = Plane::start().await;
+    let created = plane.create(MAPS, &map("a", &json!({"n": "0"}))).await;
+    let path = format!("{MAPS}?watch=1&resourceVersion={}", revision(&created));
+    let mut watch = plane.watch(&path).await;
+    for turn in 1..=400 {
+        plane.merge(&format!("{MAPS}/a"), &json!({"data": {"n": turn.to_string()}})).await;
+    }
+    for turn in 1..=400 {
+        assert_eq!(watch.expect("MODIFIED").await["data"]["n"], turn.to_string());
+    }
+}
+
+#[tokio::test]
+async fn what_comes_into_view_is_added_and_what_leaves_it_is_deleted() {
+    let plane = Plane::start().await;
+    let path = format!("{MAPS}?watch=1&labelSelector=tier%3Dfront");
+    let mut watch = plane.watch(&path).await;
+    let object = format!("{MAPS}/a");
+    plane.create(MAPS, &labeled("a", "tier", "back")).await;
+    plane.merge(&object, &json!({"metadata": {"labels": {"tier": "front"}}})).await;
+    assert_eq!(watch.expect("ADDED").await["metadata"]["name"], "a");
+    plane.merge(&object, &json!({"data": {"k": "v"}})).await;
+    assert_eq!(watch.expect("MODIFIED").await["data"]["k"], "v");
+    let gone = plane.merge(&object, &json!({"metadata": {"labels": {"tier": "back"}}})).await;
+    let deleted = watch.expect("DELETED").await;
+    assert_eq!(deleted["metadata"]["labels"]["tier"], "front", "as it was seen last");
+    assert_eq!(revision(&deleted), revision(&gone), "when it went");
+    plane.delete(&object).await;
+    plane.create(MAPS, &labeled("b", "tier", "front")).await;
+    assert_eq!(watch.brief().await, "ADDED b", "its end is no news");
+}
+
+#[tokio::test]
+async fn a_watch_sees_its_namespace_and_its_name_only() {
+    let plane = Plane::start().await;
+    let mut named = plane.watch(&format!("{MAPS}?watch=1&fieldSelector=metadata.name%3Db")).await;
+    let mut all = plane.watch("/api/v1/configmaps?watch=1").await;
+    plane.create(MAPS, &map("a", &json!({}))).await;
+    plane.create("/api/v1/namespaces/kube-system/configmaps", &map("b", &json!({}))).await;
+    plane.create(MAPS, &map("b", &json!({}))).await;
+    assert_eq!(named.expect("ADDED").await["metadata"]["namespace"], "default");
+    for expected in ["ADDED a", "ADDED b", "ADDED b"] {
+        assert_eq!(all.brief().await, expected);
+    }
+}
+
+#[tokio::test]
+async fn a_watch_from_nowhere_begins_with_what_is_there() {
+    let plane = Plane::start().await;
+    plane.create(MAPS, &map("a", &json!({}))).await;
+    plane.create(MAPS, &map("b", &json!({}))).await;
+    for start in ["", "&resourceVersion=0"] {
+        let mut watch = plane.watch(&format!("{MAPS}?watch=1{start}")).await;
+        assert_eq!(
+            (watch.brief().await, watch.brief().await),
+            ("ADDED a".into(), "ADDED b".into())
+        );
+    }
+}
+
+#[tokio::test]
+async fn initial_events_end_with_a_bookmark_and_the_watch_goes_on() {
+    let plane = Plane::start().await;
+    plane.create(MAPS, &map("a", &json!({}))).await;
+    let last = plane.create(MAPS, &map("b", &json!({}))).await;
+    let path = format!(
+        "{MAPS}?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+    );
+    let mut watch = plane.watch(&path).await;
+    assert_eq!((watch.brief().await, watch.brief().await), ("ADDED a".into(), "ADDED b".into()));
+    let bookmark = watch.expect("BOOKMARK").await;
+    assert_eq!(bookmark["metadata"]["annotations"], json!({"k8s.io/initial-events-end": "true"}));
+    assert_eq!(
+        (bookmark["kind"].as_str(), revision(&bookmark)),
+        (Some("ConfigMap"), revision(&last))
+    );
+    plane.delete(&format!("{MAPS}/a")).await;
+    assert_eq!(watch.brief().await, "DELETED a");
+}
+
+#[tokio::test]
+async fn a_bookmark_comes_every_minute_and_covers_what_was_not_for_the_watcher() {
+    let plane = Plane::start().await;
+    let list = plane.read(MAPS).await;
+    let from = revision(&list);
+    let path = format!("{MAPS}?watch=1&resourceVersion={from}&allowWatchBookmarks=true");
+    let mut watch = plane.watch(&path).await;
+    let secrets = "/api/v1/namespaces/default/secrets";
+    let other = plane.create(secrets, &json!({"metadata": {"name": "s"}})).await;
+    plane.advance(59);
+    let seen = plane.create(MAPS, &map("a", &json!({}))).await;
+    assert_eq!(watch.brief().await, "ADDED a");
+    plane.advance(1);
+    assert_eq!(revision(&watch.expect("BOOKMARK").await), revision(&seen));
+    let later =
+        plane.merge(&format!("{secrets}/s"), &json!({"type": null, "data": {"k": ""}})).await;
+    assert_ne!(revision(&later), revision(&other));
+    plane.read(&format!("{secrets}/s")).await;
+    plane.advance(60);
+    assert_eq!(revision(&watch.expect("BOOKMARK").await), revision(&later));
+}
+
+#[tokio::test]
+async fn a_watch_ends_when_its_time_is_over_with_a_bookmark_before() {
+    let plane = Plane::start().await;
+    let path = format!("{MAPS}?watch=1&resourceVersion=0&timeoutSeconds=10");
+    let mut plain = plane.watch(&path).await;
+    let mut marked = plane.watch(&format!("{path}&allowWatchBookmarks=true")).await;
+    plane.advance(8);
+    let bookmark = marked.expect("BOOKMARK").await;
+    assert_eq!(bookmark["metadata"].get("annotations"), None);
+    plane.create(MAPS, &map("a", &json!({}))).await;
+    assert_eq!(plain.brief().await, "ADDED a");
+    assert_eq!(marked.brief().await, "ADDED a");
+    plane.advance(2);
+    assert_eq!((plain.next().await, marked.next().await), (None, None));
+}
+
+#[tokio::test]
+async fn who_is_behind_the_log_is_told_to_list_again() {
+    let plane = Plane::start().await;
+    plane.define(&things(&anything())).await;
+    let created = plane.create(THINGS, &thing("a", &json!({}))).await;
+    let path = format!("{THINGS}?watch=1&resourceVersion={}", revision(&created));
+    let mut idle = plane.watch(&path).await;
+    plane.merge(&format!("{THINGS}/a"), &json!({"spec": {"k": "v"}})).await;
+    forget(&plane).await;
+    for watch in [&mut idle, &mut plane.watch(&path).await] {
+        let error = watch.expect("ERROR").await;
+        assert_eq!((&error["code"], &error["reason"]), (&json!(410), &json!("Expired")));
+        assert_eq!(watch.next().await, None);
+    }
+    let now = plane.read(THINGS).await;
+    let mut watch =
+        plane.watch(&format!("{THINGS}?watch=1&resourceVersion={}", revision(&now))).await;
+    plane.delete(&format!("{THINGS}/a")).await;
+    assert_eq!(watch.brief().await, "DELETED a");
+}
+
+#[tokio::test]
+async fn options_that_no_watch_can_have_are_refused() {
+    let plane = Plane::start().await;
+    for (query, expected) in [
+        ("sendInitialEvents=true", 422),
+        ("resourceVersionMatch=NotOlderThan", 422),
+        ("resourceVersionMatch=Exact&sendInitialEvents=true", 422),
+        ("resourceVersion=young", 500),
+        ("timeoutSeconds=soon", 400),
+        ("labelSelector=a+b", 400),
+    ] {
+        let (code, status) = plane.get(&format!("{MAPS}?watch=1&{query}")).await;
+        assert_eq!(code, expected, "{query}: {status}");
+    }
+    assert_eq!(plane.get_as(&format!("{MAPS}?watch=1"), "application/yaml").await.code, 406);
+}
+
+#[tokio::test]
+async fn a_table_that_is_watched_names_its_columns_once() {
+    let plane = Plane::start().await;
+    plane.create(MAPS, &map("a", &json!({}))).await;
+    let client = plane.clone().with("accept", TABLE);
+    let mut watch = client.watch(&format!("{MAPS}?watch=1")).await;
+    let first = watch.expect("ADDED").await;
+    assert_eq!((&first["kind"], &first["rows"][0]["cells"][0]), (&json!("Table"), &json!("a")));
+    assert_eq!(first["columnDefinitions"][0]["name"], "Name");
+    plane.create(MAPS, &map("b", &json!({}))).await;
+    let second = watch.expect("ADDED").await;
+    assert_eq!(second["rows"][0]["cells"][0], "b");
+    assert_eq!(second["columnDefinitions"], Value::Null);
+}

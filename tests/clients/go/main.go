@@ -1,0 +1,65 @@
+// Command clients drives the API server of $KUBECONFIG with client-go and controller-runtime, as
+// they are out of the box. It prints `ok NAME` or `FAIL NAME: reason` for each check, and fails if
+// one did.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+)
+
+// Every topic, in the order of the run; each has a file of its own.
+var topics = []func(*session){
+	checkDiscovery,
+	checkCoreKinds,
+	checkWorkloadKinds,
+	checkGroupKinds,
+	checkSubresources,
+	checkReads,
+	checkWrites,
+	checkInformers,
+	checkCustomResources,
+	checkElection,
+	checkManager,
+	checkWire,
+}
+
+func main() {
+	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
+	klog.SetLogger(logr.Discard())
+	ctrl.SetLogger(logr.Discard())
+	// The client's own throttle says nothing about the server, and would make this take minutes.
+	config.QPS = -1
+
+	// client-go's default, and what controller-runtime and Kubernetes' own components say.
+	failed := run("json", config)
+	config.ContentType = runtime.ContentTypeProtobuf
+	failed += run("protobuf", config)
+	if failed > 0 {
+		os.Exit(1)
+	}
+}
+
+// run makes all checks in one content type and returns how many failed.
+func run(name string, config *rest.Config) int {
+	s, err := newSession(name, config)
+	if err != nil {
+		fmt.Printf("FAIL go %s: cannot begin: %v\n", name, err)
+		return 1
+	}
+	for _, topic := range topics {
+		topic(s)
+	}
+	return s.failed
+}

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// How long one check may take. Nothing here is slow but the machine.
+const patience = 30 * time.Second
+
+// A session is a conversation with the server in one content type, in a namespace of its own.
+type session struct {
+	name      string
+	namespace string
+	config    *rest.Config
+	clients   kubernetes.Interface
+	answers   *answers
+	failed    int
+}
+
+func newSession(name string, config *rest.Config) (*session, error) {
+	s := &session{
+		name:      name,
+		namespace: "go-" + name,
+		config:    rest.CopyConfig(config),
+		answers:   &answers{types: map[string]int{}},
+	}
+	s.config.Wrap(s.answers.wrap)
+	clients, err := kubernetes.NewForConfig(s.config)
+	if err != nil {
+		return nil, err
+	}
+	s.clients = clients
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}
+	_, err = clients.CoreV1().Namespaces().Create(context.Background(), namespace, metav1.CreateOptions{})
+	if err != nil {
+		return nil, err
+	}
+	// Pods need it, and the controller that makes it is late or not there.
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
+	_, err = clients.CoreV1().ServiceAccounts(s.namespace).Create(context.Background(), account, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return nil, err
+	}
+	return s, nil
+}
+
+// check makes one check and prints how it went. A failure does not keep the others from running.
+func (s *session) check(name string, body func(ctx context.Context) error) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := body(ctx); err != nil {
+		fmt.Printf("FAIL go %s: %s: %v\n", s.name, name, err)
+		s.failed++
+		return
+	}
+	fmt.Printf("ok go %s: %s\n", s.name, name)
+}
+
+// named is the metadata of an object that this program makes; all carry the label `run`.
+func named(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Name: name, Labels: map[string]string{"run": name}}
+}
+
+// until asks again and again until the answer is yes, an error, or the end of our patience.
+func until(ctx context.Context, what string, condition func(ctx context.Context) (bool, error)) error {
+	err := wait.PollUntilContextCancel(ctx, 10*time.Millisecond, true, condition)
+	if err != nil {
+		return fmt.Errorf("waiting until %s: %w", what, err)
+	}
+	return nil
+}
+
+// receive takes one value from a channel.
+func receive[T any](ctx context.Context, what string, channel <-chan T) (T, error) {
+	var zero T
+	select {
+	case value, open := <-channel:
+		if !open {
+			return zero, fmt.Errorf("the channel ended before %s", what)
+		}
+		return value, nil
+	case <-ctx.Done():
+		return zero, fmt.Errorf("%s did not come", what)
+	}
+}
+
+// expect is an error unless the two are equal.
+func expect[T comparable](what string, got, want T) error {
+	if got != want {
+		return fmt.Errorf("%s: got %v, expected %v", what, got, want)
+	}
+	return nil
+}
+
+// answers counts what the server answered typed requests with.
+type answers struct {
+	mutex sync.Mutex
+	types map[string]int
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return f(request) }
+
+func (a *answers) wrap(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(request *http.Request) (*http.Response, error) {
+		response, err := next.RoundTrip(request)
+		if err == nil && strings.HasPrefix(request.Header.Get("Accept"), runtime.ContentTypeProtobuf) {
+			media, _, _ := strings.Cut(response.Header.Get("Content-Type"), ";")
+			a.mutex.Lock()
+			a.types[media]++
+			a.mutex.Unlock()
+		}
+		return response, err
+	})
+}
+
+// checkWire makes sure that the second run really spoke protobuf.
+func checkWire(s *session) {
+	if s.config.ContentType != runtime.ContentTypeProtobuf {
+		return
+	}
+	s.check("what is asked for in protobuf comes in protobuf", func(context.Context) error {
+		s.answers.mutex.Lock()
+		defer s.answers.mutex.Unlock()
+		if s.answers.types[runtime.ContentTypeProtobuf] < 100 {
+			return fmt.Errorf("the answers came as %v", s.answers.types)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,24 @@
+"""Drives the API server of $KUBECONFIG with Python's client libraries, as they are out of the box.
+
+Prints `ok NAME` or `FAIL NAME: reason` for each check, and fails if one did.
+"""
+
+import sys
+
+from kubernetes import config
+
+import report
+
+config.load_kube_config()
+
+# Each registers its checks as it is imported; this is the order in which they are made.
+import typed  # noqa: E402
+import watches  # noqa: E402, F401
+import custom  # noqa: E402, F401
+import dynamic_client  # noqa: E402, F401
+import asynchronous  # noqa: E402, F401
+import light  # noqa: E402, F401
+import kr8s_client  # noqa: E402, F401
+
+typed.make_namespace()
+sys.exit(1 if report.run_all() else 0)

@@ -1,0 +1,98 @@
+"""Watches and informers of the package kubernetes."""
+
+import logging
+import queue
+import threading
+
+from kubernetes import client, watch
+from kubernetes.informer import SharedInformer
+from kubernetes.leaderelection import electionconfig, leaderelection
+from kubernetes.leaderelection.resourcelock.leaselock import LeaseLock
+
+from report import NAMESPACE, check, expect
+from typed import core, named
+
+
+def live_briefly(name):
+    """Creates, changes and deletes a configmap."""
+    core.create_namespaced_config_map(NAMESPACE, client.V1ConfigMap(metadata=named(name)))
+    core.patch_namespaced_config_map(name, NAMESPACE, {"data": {"key": "value"}})
+    core.delete_namespaced_config_map(name, NAMESPACE)
+
+
+@check
+def a_watch_sees_a_life_from_the_version_of_a_list():
+    version = core.list_namespaced_config_map(NAMESPACE).metadata.resource_version
+    live_briefly("watched")
+    watcher = watch.Watch()
+    seen = []
+    for event in watcher.stream(
+        core.list_namespaced_config_map,
+        NAMESPACE,
+        resource_version=version,
+        field_selector="metadata.name=watched",
+    ):
+        seen.append(event["type"])
+        expect("name", event["object"].metadata.name, "watched")
+        if event["type"] == "DELETED":
+            watcher.stop()
+    expect("events", seen, ["ADDED", "MODIFIED", "DELETED"])
+
+
+@check
+def a_watch_without_a_version_begins_with_what_is_there():
+    for event in watch.Watch().stream(core.list_namespace, timeout_seconds=5):
+        expect("event", event["type"], "ADDED")
+        if event["object"].metadata.name == NAMESPACE:
+            return
+    raise AssertionError("the namespace was not there")
+
+
+@check
+def a_watch_ends_when_its_time_is_over():
+    events = watch.Watch().stream(
+        core.list_namespaced_config_map, NAMESPACE, label_selector="no=body", timeout_seconds=1
+    )
+    expect("events", list(events), [])
+
+
+@check
+def an_informer_tells_of_a_life():
+    seen = queue.Queue()
+    informer = SharedInformer(
+        core.list_namespaced_config_map, namespace=NAMESPACE, label_selector="run=informed"
+    )
+    for kind in ("ADDED", "MODIFIED", "DELETED"):
+        informer.add_event_handler(kind, lambda _, kind=kind: seen.put(kind))
+    core.create_namespaced_config_map(NAMESPACE, client.V1ConfigMap(metadata=named("informed")))
+    informer.start()
+    expect("the first", seen.get(), "ADDED")
+    expect("cached", informer.cache.list_keys(), [f"{NAMESPACE}/informed"])
+    core.patch_namespaced_config_map("informed", NAMESPACE, {"data": {"key": "value"}})
+    expect("the second", seen.get(), "MODIFIED")
+    core.delete_namespaced_config_map("informed", NAMESPACE)
+    expect("the third", seen.get(), "DELETED")
+    # Its thread sees the connection cut, and logs that as an error.
+    logging.disable(logging.CRITICAL)
+    informer.stop()
+    logging.disable(logging.NOTSET)
+
+
+@check
+def a_candidate_is_elected():
+    led = queue.Queue()
+    election = leaderelection.LeaderElection(
+        electionconfig.Config(
+            LeaseLock("throne", NAMESPACE, "only"),
+            lease_duration=3,
+            renew_deadline=2,
+            retry_period=1,
+            onstarted_leading=lambda: led.put("only"),
+            onstopped_leading=None,
+        )
+    )
+    # It leads until the program ends: there is no way to make it step down.
+    threading.Thread(target=election.run, daemon=True).start()
+    expect("leader", led.get(), "only")
+    lease = client.CoordinationV1Api().read_namespaced_lease("throne", NAMESPACE)
+    expect("holder", lease.spec.holder_identity, "only")
