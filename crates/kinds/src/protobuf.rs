@@ -63,7 +63,7 @@ pub fn encode(object: &Value) -> Option<Vec<u8>> {
 
 /// Reads the message of an object without its envelope.
 ///
-/// What comes out fits the type but for what only [`types::normalize`] looks at: the form of
+/// What comes out fits the type but for what only [`types::normalize()`] looks at: the form of
 /// amounts, and what Go would write for fields that are not there.
 pub fn decode(ty: &'static Type, message: &[u8]) -> Result<Map<String, Value>, Error> {
     let mut object = Map::new();

@@ -1,3 +1,5 @@
+//! Tests of apply, as sentences.
+
 use super::*;
 use crate::resource::{Resource, Shape, Version};
 use crate::table;

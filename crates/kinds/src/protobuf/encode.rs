@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 use std::fmt;
 
 /// Appends the message of a JSON object. Values that do not fit the type are left out; what has
-/// been through [`crate::types::normalize`] has none.
+/// been through [`crate::types::normalize()`] has none.
 pub fn write_message(
     ty: &'static Type,
     json: &[u8],

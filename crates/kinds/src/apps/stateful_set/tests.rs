@@ -1,3 +1,5 @@
+//! Tests of stateful set, as sentences.
+
 use super::*;
 use crate::testing::{created, defaulted, lines, object, refusals, refusals_of_update};
 

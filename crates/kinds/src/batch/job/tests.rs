@@ -1,3 +1,5 @@
+//! Tests of job, as sentences.
+
 use super::*;
 use crate::testing::{created, defaulted, object, refusals, refusals_of_update};
 

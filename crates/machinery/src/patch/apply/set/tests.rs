@@ -1,3 +1,5 @@
+//! Tests of set, as sentences.
+
 use super::*;
 use crate::json;
 use proptest::prelude::*;

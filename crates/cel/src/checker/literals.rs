@@ -1,0 +1,84 @@
+//! Literals that can be judged before the expression runs: `duration('soon')`, `x.matches('(')`,
+//! lists of unlike elements.
+
+use super::Checked;
+use crate::{
+    ast::{Expr, Id, Kind, Literal},
+    library::regexes,
+    source::Issue,
+    time::{Duration, Timestamp},
+    types::Type,
+};
+
+/// Faults in literals.
+pub(super) fn check(checked: &Checked, offsets: &[usize]) -> Vec<Issue> {
+    let mut literals = Literals { types: &checked.types, offsets, issues: Vec::new() };
+    literals.visit(&checked.expr, false);
+    literals.issues
+}
+
+struct Literals<'c> {
+    types: &'c [Type],
+    offsets: &'c [usize],
+    issues: Vec<Issue>,
+}
+
+impl Literals<'_> {
+    /// Inside of `format` lists and maps may hold anything.
+    fn visit(&mut self, expr: &Expr, inside_format: bool) {
+        let mut inside_format = inside_format;
+        match &expr.kind {
+            Kind::Call { function, target, args } => {
+                inside_format |= function == "format";
+                self.argument(function, target.is_none(), args);
+            }
+            Kind::List(items) if !inside_format => {
+                let parts = items.iter().map(|item| (item.value.id, item.optional));
+                self.alike(parts);
+            }
+            Kind::Map(entries) if !inside_format => {
+                self.alike(entries.iter().map(|entry| (entry.key.id, false)));
+                self.alike(entries.iter().map(|entry| (entry.value.id, entry.optional)));
+            }
+            _ => {}
+        }
+        expr.for_each_child(&mut |child| self.visit(child, inside_format));
+    }
+
+    fn argument(&mut self, function: &str, global: bool, args: &[Expr]) {
+        let position = usize::from(function == "matches" && global);
+        if let Some(arg) = args.get(position)
+            && let Kind::Literal(Literal::String(text)) = &arg.kind
+            && !reads(function, text)
+        {
+            let message = format!("invalid {function} argument");
+            self.issues.push(Issue::at(self.offsets[arg.id], message));
+        }
+    }
+
+    /// All parts must be of the type of the first.
+    fn alike(&mut self, parts: impl Iterator<Item = (Id, bool)>) {
+        let mut expected: Option<&Type> = None;
+        for (id, optional) in parts {
+            let found = match &self.types[id] {
+                Type::Optional(inner) if optional => inner,
+                ty => ty,
+            };
+            let expected = *expected.get_or_insert(found);
+            if expected != found {
+                let message = format!("expected type '{expected}' but found '{found}'");
+                self.issues.push(Issue::at(self.offsets[id], message));
+                return;
+            }
+        }
+    }
+}
+
+fn reads(function: &str, text: &str) -> bool {
+    match function {
+        "duration" => Duration::parse(text).is_some(),
+        "timestamp" => Timestamp::parse(text).is_some(),
+        "matches" => regexes::compile(text).is_ok(),
+        _ => true,
+    }
+}

@@ -1,0 +1,175 @@
+//! Which type fits where, and what that says about type variables.
+
+use std::{collections::HashMap, sync::Arc};
+
+use crate::types::Type;
+
+/// What the type variables stand for, as far as it is known.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Substitution {
+    known: HashMap<Arc<str>, Type>,
+}
+
+impl Substitution {
+    /// Whether `from` may be used as `to`; if so, what follows for the variables is kept.
+    pub(super) fn assign(&mut self, from: &Type, to: &Type) -> bool {
+        let mut attempt = self.clone();
+        let fits = attempt.fits(from, to);
+        if fits {
+            *self = attempt;
+        }
+        fits
+    }
+
+    /// The same for lists of types, all or nothing.
+    pub(super) fn assign_all(&mut self, from: &[Type], to: &[Type]) -> bool {
+        if from.len() != to.len() {
+            return false;
+        }
+        let mut attempt = self.clone();
+        let fits = from.iter().zip(to).all(|(from, to)| attempt.fits(from, to));
+        if fits {
+            *self = attempt;
+        }
+        fits
+    }
+
+    /// `ty` with everything that is known put in.
+    pub(super) fn resolve(&self, ty: &Type) -> Type {
+        self.replace(ty, false)
+    }
+
+    /// The same, and variables of which nothing is known become `dyn`.
+    pub(super) fn resolve_or_dyn(&self, ty: &Type) -> Type {
+        self.replace(ty, true)
+    }
+
+    fn replace(&self, ty: &Type, to_dyn: bool) -> Type {
+        let inner = |ty: &Type| Arc::new(self.replace(ty, to_dyn));
+        match ty {
+            Type::Param(name) => match self.known.get(name) {
+                Some(known) => self.replace(known, to_dyn),
+                None if to_dyn => Type::Dyn,
+                None => ty.clone(),
+            },
+            Type::List(element) => Type::List(inner(element)),
+            Type::Map(key, value) => Type::Map(inner(key), inner(value)),
+            Type::Optional(value) => Type::Optional(inner(value)),
+            Type::Type(of) => Type::Type(inner(of)),
+            other => other.clone(),
+        }
+    }
+
+    fn fits(&mut self, from: &Type, to: &Type) -> bool {
+        if let Type::Param(name) = to {
+            match self.bind(name, from) {
+                Bound::Fits => return true,
+                Bound::Contradicts => return false,
+                Bound::Occurs => {}
+            }
+        }
+        if let Type::Param(name) = from {
+            return matches!(self.bind(name, to), Bound::Fits);
+        }
+        match (from, to) {
+            (Type::Dyn | Type::Error, _)
+            | (_, Type::Dyn | Type::Error)
+            | (Type::Type(_), Type::Type(_)) => true,
+            (Type::Null, other) | (other, Type::Null) => is_nullable(other),
+            (Type::List(a), Type::List(b)) | (Type::Optional(a), Type::Optional(b)) => {
+                self.fits(a, b)
+            }
+            (Type::Map(a, b), Type::Map(c, d)) => self.fits(a, c) && self.fits(b, d),
+            (a, b) => a == b,
+        }
+    }
+
+    /// Lets the variable `name` stand for `ty`, or checks that what it stands for fits.
+    fn bind(&mut self, name: &Arc<str>, ty: &Type) -> Bound {
+        if matches!(ty, Type::Param(own) if own == name) {
+            return Bound::Fits;
+        }
+        if let Some(known) = self.known.get(name).cloned() {
+            if known == *ty {
+                return Bound::Fits;
+            }
+            if !self.fits(ty, &known) {
+                return Bound::Contradicts;
+            }
+            let general = most_general(ty.clone(), known);
+            if !self.occurs(name, &general) {
+                self.known.insert(Arc::clone(name), general);
+            }
+            return Bound::Fits;
+        }
+        if self.occurs(name, ty) {
+            return Bound::Occurs;
+        }
+        self.known.insert(Arc::clone(name), ty.clone());
+        Bound::Fits
+    }
+
+    /// Whether `name` is part of `ty`: such a type would have no end.
+    fn occurs(&self, name: &Arc<str>, ty: &Type) -> bool {
+        match ty {
+            Type::Param(own) if own == name => true,
+            Type::Param(own) => self.known.get(own).is_some_and(|known| self.occurs(name, known)),
+            Type::List(inner) | Type::Optional(inner) | Type::Type(inner) => {
+                self.occurs(name, inner)
+            }
+            Type::Map(key, value) => self.occurs(name, key) || self.occurs(name, value),
+            _ => false,
+        }
+    }
+}
+
+enum Bound {
+    Fits,
+    Contradicts,
+    Occurs,
+}
+
+fn is_nullable(ty: &Type) -> bool {
+    matches!(
+        ty,
+        Type::Null
+            | Type::Object(_)
+            | Type::Opaque(_)
+            | Type::Optional(_)
+            | Type::Duration
+            | Type::Timestamp
+    )
+}
+
+/// Of two types that fit each other, the one that says less.
+pub(super) fn most_general(a: Type, b: Type) -> Type {
+    if says_no_more(&a, &b) { a } else { b }
+}
+
+fn says_no_more(a: &Type, b: &Type) -> bool {
+    match (a, b) {
+        (Type::Dyn | Type::Param(_), _) | (Type::Type(_), Type::Type(_)) => true,
+        (_, Type::Dyn | Type::Param(_)) => false,
+        (Type::List(a), Type::List(b)) | (Type::Optional(a), Type::Optional(b)) => {
+            says_no_more(a, b)
+        }
+        (Type::Map(a, b), Type::Map(c, d)) => says_no_more(a, c) && says_no_more(b, d),
+        (a, b) => a == b,
+    }
+}
+
+/// `ty` with a signature's parameters replaced by variables of this use.
+pub(super) fn instantiate(ty: &Type, fresh: &[(Arc<str>, Type)]) -> Type {
+    let inner = |ty: &Type| Arc::new(instantiate(ty, fresh));
+    match ty {
+        Type::Param(name) => match fresh.iter().find(|(own, _)| own == name) {
+            Some((_, variable)) => variable.clone(),
+            None => ty.clone(),
+        },
+        Type::List(element) => Type::List(inner(element)),
+        Type::Map(key, value) => Type::Map(inner(key), inner(value)),
+        Type::Optional(value) => Type::Optional(inner(value)),
+        Type::Type(of) => Type::Type(inner(of)),
+        other => other.clone(),
+    }
+}

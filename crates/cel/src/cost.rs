@@ -1,0 +1,71 @@
+//! What expressions cost: an estimate before they run, an account while they do.
+//!
+//! One unit is about the time of one field access. The figures are cel-go's and Kubernetes':
+//! whether a rule is accepted depends on them, so they are facts of the interface.
+
+mod calls;
+pub(crate) mod estimator;
+pub(crate) mod runtime;
+
+/// Cost per character of going through a string once.
+const STRING_FACTOR: f64 = 0.1;
+
+/// Cost per character of a pattern, for each unit of the string it is tried on.
+const REGEX_FACTOR: f64 = 0.25;
+
+/// Cost of making a list and a message.
+const LIST_COST: u64 = 10;
+const MAP_COST: u64 = 30;
+const STRUCT_COST: u64 = 40;
+
+/// Two authorization checks and no more fit into one expression's budget.
+const AUTHORIZATION_COST: u64 = 350_000;
+
+/// The least and the most that something can cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CostEstimate {
+    /// At least.
+    pub min: u64,
+    /// At most; `u64::MAX` if nothing bounds it.
+    pub max: u64,
+}
+
+/// The least and the most that something can be long.
+pub(crate) type Size = CostEstimate;
+
+impl CostEstimate {
+    const ZERO: Self = Self::fixed(0);
+    const ONE: Self = Self::fixed(1);
+    const UNKNOWN: Self = Self { min: 0, max: u64::MAX };
+
+    const fn fixed(value: u64) -> Self {
+        Self { min: value, max: value }
+    }
+
+    fn plus(self, other: Self) -> Self {
+        Self { min: self.min.saturating_add(other.min), max: self.max.saturating_add(other.max) }
+    }
+
+    fn times(self, other: Self) -> Self {
+        Self { min: self.min.saturating_mul(other.min), max: self.max.saturating_mul(other.max) }
+    }
+
+    fn scaled(self, factor: f64) -> Self {
+        Self { min: scale(self.min, factor), max: scale(self.max, factor) }
+    }
+
+    fn union(self, other: Self) -> Self {
+        Self { min: self.min.min(other.min), max: self.max.max(other.max) }
+    }
+}
+
+/// `value * factor`, rounded up; a float that is too large is the largest number.
+#[allow(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "cel-go computes with floats, and Rust's conversion saturates where Go's is guarded"
+)]
+fn scale(value: u64, factor: f64) -> u64 {
+    (value as f64 * factor).ceil() as u64
+}

@@ -1,0 +1,404 @@
+//! The estimate: how much an expression can cost, given how large its variables may be.
+//!
+//! Sizes flow upwards with the costs. Where a value comes from is kept as a path (`self`,
+//! `items`, `@items`, `name`), along which the declared sizes are looked up.
+
+use std::collections::HashMap;
+
+use super::{CostEstimate, LIST_COST, MAP_COST, STRUCT_COST, Size, calls};
+use crate::{
+    ast::{ACCUMULATOR, Expr, Fold, Id, Kind, Literal},
+    checker::{Checked, Reference},
+    decl::{DeclType, Shape},
+    env::Env,
+    types::Type,
+};
+
+/// The least and the most that the expression costs.
+pub(crate) fn estimate(checked: &Checked, env: &Env) -> CostEstimate {
+    Estimator {
+        checked,
+        env,
+        paths: HashMap::new(),
+        locals: Vec::new(),
+        sizes: HashMap::new(),
+        entries: HashMap::new(),
+    }
+    .cost(&checked.expr)
+}
+
+/// Whence a value comes; empty if it is computed.
+pub(super) type Path = Vec<String>;
+
+/// How large the keys and values of a container are.
+#[derive(Debug, Clone, Copy)]
+struct EntrySize {
+    list: bool,
+    key: Size,
+    value: Size,
+}
+
+impl EntrySize {
+    fn union(self, other: Self) -> Self {
+        let (key, value) = (self.key.union(other.key), self.value.union(other.value));
+        Self { list: self.list, key, value }
+    }
+}
+
+/// A variable of a comprehension.
+struct Local {
+    name: String,
+    path: Path,
+    size: Option<Size>,
+    entries: Option<EntrySize>,
+}
+
+pub(super) struct Estimator<'c> {
+    checked: &'c Checked,
+    env: &'c Env,
+    paths: HashMap<Id, Path>,
+    locals: Vec<Local>,
+    sizes: HashMap<Id, Size>,
+    entries: HashMap<Id, EntrySize>,
+}
+
+/// An argument as the estimates of functions see it.
+pub(super) struct Operand<'c> {
+    pub(super) expr: &'c Expr,
+    pub(super) ty: &'c Type,
+    path: Path,
+    size: Option<Size>,
+}
+
+impl Operand<'_> {
+    pub(super) fn size(&self) -> Size {
+        self.size.unwrap_or(Size::UNKNOWN)
+    }
+
+    pub(super) fn known_size(&self) -> Option<Size> {
+        self.size
+    }
+}
+
+impl<'c> Estimator<'c> {
+    fn cost(&mut self, expr: &'c Expr) -> CostEstimate {
+        if let Reference::Variable(name) = &self.checked.references[expr.id] {
+            let path = match self.local(name) {
+                Some(local) => local.path.clone(),
+                None => vec![name.clone()],
+            };
+            self.paths.insert(expr.id, path);
+            return CostEstimate::ONE;
+        }
+        match &expr.kind {
+            Kind::Literal(_) | Kind::Invalid => CostEstimate::ZERO,
+            Kind::Ident(_) => CostEstimate::ONE,
+            Kind::Select { operand, field, test } => self.select(expr, operand, field, *test),
+            Kind::Call { target, args, .. } => self.call(expr, target.as_deref(), args),
+            Kind::List(items) => {
+                let mut cost = CostEstimate::fixed(LIST_COST);
+                let mut value = None;
+                for item in items {
+                    cost = cost.plus(self.cost(&item.value));
+                    value = Some(widened(value, self.size_or_unknown(&item.value)));
+                }
+                let value = value.unwrap_or(Size::ZERO);
+                self.entries.insert(expr.id, EntrySize { list: true, key: Size::ONE, value });
+                cost
+            }
+            Kind::Map(entries) => {
+                let mut cost = CostEstimate::fixed(MAP_COST);
+                let (mut key, mut value) = (None, None);
+                for entry in entries {
+                    cost = cost.plus(self.cost(&entry.key)).plus(self.cost(&entry.value));
+                    key = Some(widened(key, self.size_or_unknown(&entry.key)));
+                    value = Some(widened(value, self.size_or_unknown(&entry.value)));
+                }
+                let (key, value) = (key.unwrap_or(Size::ZERO), value.unwrap_or(Size::ZERO));
+                self.entries.insert(expr.id, EntrySize { list: false, key, value });
+                cost
+            }
+            Kind::Struct { fields, .. } => {
+                fields.iter().fold(CostEstimate::fixed(STRUCT_COST), |cost, field| {
+                    cost.plus(self.cost(&field.value))
+                })
+            }
+            Kind::Fold(fold) if fold.is_bind() => self.bind(expr, fold),
+            Kind::Fold(fold) => self.fold(expr, fold),
+        }
+    }
+
+    fn select(
+        &mut self,
+        expr: &'c Expr,
+        operand: &'c Expr,
+        field: &str,
+        test: bool,
+    ) -> CostEstimate {
+        if matches!(self.checked.references[expr.id], Reference::Type(_)) {
+            return CostEstimate::ONE;
+        }
+        let cost = self.cost(operand);
+        if test {
+            return cost;
+        }
+        let mut path = self.path(operand);
+        path.push(field.to_owned());
+        self.paths.insert(expr.id, path);
+        match self.ty(operand) {
+            Type::Map(..) | Type::Object(_) | Type::Opaque(_) | Type::Param(_) => {
+                cost.plus(CostEstimate::ONE)
+            }
+            _ => cost,
+        }
+    }
+
+    fn call(&mut self, expr: &'c Expr, target: Option<&'c Expr>, args: &'c [Expr]) -> CostEstimate {
+        let Reference::Call { function, namespaced, overloads } = &self.checked.references[expr.id]
+        else {
+            return CostEstimate::ZERO;
+        };
+        if function == "dyn" && args.len() == 1 {
+            let cost = self.cost(&args[0]);
+            self.copy_sizes(expr, &args[0]);
+            return cost.plus(CostEstimate::ONE);
+        }
+        let costs: Vec<CostEstimate> = args.iter().map(|arg| self.cost(arg)).collect();
+        let operands: Vec<Operand<'c>> = args.iter().map(|arg| self.operand(arg)).collect();
+        let mut total = CostEstimate::ZERO;
+        let receiver = match target {
+            Some(target) if !namespaced => {
+                total = self.cost(target);
+                Some(self.operand(target))
+            }
+            _ => None,
+        };
+        let mut call: Option<CostEstimate> = None;
+        let mut result: Option<Size> = None;
+        for overload in overloads {
+            let use_of = calls::Use {
+                function,
+                overload: &overload.id,
+                target: receiver.as_ref(),
+                args: &operands,
+                costs: &costs,
+            };
+            self.merge_entries(expr, &overload.id, args);
+            let (cost, size) = calls::estimate(self, &use_of);
+            call = Some(call.map_or(cost, |own| own.union(cost)));
+            result = match (result, size) {
+                (Some(own), Some(size)) => Some(own.union(size)),
+                (own, size) => own.or(size),
+            };
+            let step = match overload.id.as_str() {
+                "index_list" => "@items",
+                "index_map" => "@values",
+                _ => "",
+            };
+            if !step.is_empty() {
+                result = self.entry_size(&args[0]).map(|entry| entry.value);
+                let mut path = self.path(&args[0]);
+                path.push(step.to_owned());
+                self.paths.insert(expr.id, path);
+            }
+            result = result.or_else(|| self.size(expr));
+        }
+        if let Some(size) = result {
+            self.sizes.insert(expr.id, size);
+        }
+        total.plus(call.unwrap_or(CostEstimate::ZERO))
+    }
+
+    /// The sizes of elements survive `+` and `?:` of containers.
+    fn merge_entries(&mut self, expr: &Expr, overload: &str, args: &[Expr]) {
+        let sides = match overload {
+            "conditional" => args.get(1).zip(args.get(2)),
+            "add_string" | "add_bytes" | "add_list" => args.first().zip(args.get(1)),
+            _ => None,
+        };
+        if let Some((a, b)) = sides
+            && let (Some(a), Some(b)) = (self.entry_size(a), self.entry_size(b))
+        {
+            self.entries.insert(expr.id, a.union(b));
+        }
+    }
+
+    fn fold(&mut self, expr: &'c Expr, fold: &'c Fold) -> CostEstimate {
+        let mut cost = self.cost(&fold.range).plus(self.cost(&fold.init));
+        let depth = self.locals.len();
+        self.push_value(&fold.accumulator, &fold.init);
+        let entry = self.entry_size(&fold.range);
+        let list = match entry {
+            Some(entry) => entry.list,
+            None => matches!(self.ty(&fold.range), Type::List(_)),
+        };
+        let (keys, values) = if list { ("@indices", "@items") } else { ("@keys", "@values") };
+        match &fold.second {
+            Some(second) => {
+                self.push_step(&fold.variable, &fold.range, keys, entry.map(|it| it.key));
+                self.push_step(second, &fold.range, values, entry.map(|it| it.value));
+            }
+            None if list => {
+                self.push_step(&fold.variable, &fold.range, values, entry.map(|it| it.value));
+            }
+            None => self.push_step(&fold.variable, &fold.range, keys, entry.map(|it| it.key)),
+        }
+        let round = self.cost(&fold.condition).plus(self.cost(&fold.step));
+        self.locals.truncate(depth + 1);
+        cost = cost.plus(self.cost(&fold.result));
+        self.locals.truncate(depth);
+        let count = self.size_or_unknown(&fold.range);
+        match &fold.init.kind {
+            Kind::Literal(_) => {
+                if let Some(size) = self.size(&fold.init) {
+                    self.sizes.insert(expr.id, size);
+                }
+            }
+            Kind::List(_) | Kind::Map(_) => {
+                self.sizes.insert(expr.id, count);
+                if let Some(entry) = self.entry_size(&fold.step) {
+                    self.entries.insert(expr.id, entry);
+                }
+            }
+            _ => {}
+        }
+        cost.plus(count.times(round))
+    }
+
+    fn bind(&mut self, expr: &'c Expr, fold: &'c Fold) -> CostEstimate {
+        let cost = self.cost(&fold.range).plus(self.cost(&fold.init));
+        let depth = self.locals.len();
+        self.push_value(&fold.accumulator, &fold.init);
+        let cost = cost.plus(self.cost(&fold.result));
+        self.locals.truncate(depth);
+        self.copy_sizes(expr, &fold.result);
+        cost
+    }
+
+    fn push_value(&mut self, name: &str, value: &Expr) {
+        let path = self.path(value);
+        let (size, entries) = (self.size(value), self.entry_size(value));
+        self.locals.push(Local { name: name.to_owned(), path, size, entries });
+    }
+
+    fn push_step(&mut self, name: &str, range: &Expr, step: &str, size: Option<Size>) {
+        let mut path = self.path(range);
+        path.push(step.to_owned());
+        self.locals.push(Local { name: name.to_owned(), path, size, entries: None });
+    }
+
+    fn local(&self, name: &str) -> Option<&Local> {
+        self.locals.iter().rev().find(|local| local.name == name)
+    }
+
+    fn local_of(&self, expr: &Expr) -> Option<&Local> {
+        match &expr.kind {
+            Kind::Ident(name) => self.local(name),
+            _ => None,
+        }
+    }
+
+    fn ty(&self, expr: &Expr) -> &'c Type {
+        &self.checked.types[expr.id]
+    }
+
+    fn path(&self, expr: &Expr) -> Path {
+        let own = || self.paths.get(&expr.id).cloned().unwrap_or_default();
+        self.local_of(expr).map_or_else(own, |local| local.path.clone())
+    }
+
+    fn operand(&mut self, expr: &'c Expr) -> Operand<'c> {
+        let mut path = self.path(expr);
+        if path.first().is_some_and(|first| first == ACCUMULATOR) {
+            path.clear();
+        }
+        Operand { expr, ty: self.ty(expr), path, size: self.size(expr) }
+    }
+
+    fn copy_sizes(&mut self, to: &Expr, from: &Expr) {
+        if let Some(size) = self.size(from) {
+            self.sizes.insert(to.id, size);
+        }
+        if let Some(entry) = self.entry_size(from) {
+            self.entries.insert(to.id, entry);
+        }
+    }
+
+    fn size_or_unknown(&mut self, expr: &Expr) -> Size {
+        self.size(expr).unwrap_or(Size::UNKNOWN)
+    }
+
+    fn size(&mut self, expr: &Expr) -> Option<Size> {
+        if let Some(size) = self.sizes.get(&expr.id) {
+            return Some(*size);
+        }
+        if let Some(size) = literal_size(expr) {
+            return Some(size);
+        }
+        if let Some(size) = self.declared_size(&self.path(expr)) {
+            self.sizes.insert(expr.id, size);
+            return Some(size);
+        }
+        if self.ty(expr).is_scalar() {
+            return Some(Size::ONE);
+        }
+        self.local_of(expr).and_then(|local| local.size)
+    }
+
+    fn entry_size(&self, expr: &Expr) -> Option<EntrySize> {
+        let own = self.entries.get(&expr.id).copied();
+        own.or_else(|| self.local_of(expr).and_then(|local| local.entries))
+    }
+
+    /// The largest size that is declared for what lies at the end of the path.
+    fn declared_size(&self, path: &[String]) -> Option<Size> {
+        let (first, rest) = path.split_first()?;
+        // Upstream: the estimator ignores where a path begins, so that elements of literals have
+        // the size of the root.
+        let declared = self.env.declared(first).map(|variable| &variable.decl);
+        let mut decl = declared.or(self.env.root())?;
+        for step in rest {
+            decl = child(decl, step)?;
+        }
+        Some(Size { min: 0, max: decl.max_elements })
+    }
+
+    /// The element of a list that is an argument: its type and declared size.
+    pub(super) fn element(&self, list: &Operand<'c>) -> Option<(&'c Type, Size)> {
+        let (Type::List(element) | Type::Map(element, _) | Type::Optional(element)) = list.ty
+        else {
+            return None;
+        };
+        let mut path = list.path.clone();
+        if !path.is_empty() {
+            path.push("@items".to_owned());
+        }
+        Some((element, self.declared_size(&path).unwrap_or(Size::UNKNOWN)))
+    }
+}
+
+fn widened(own: Option<Size>, size: Size) -> Size {
+    own.map_or(size, |own| own.union(size))
+}
+
+fn child<'d>(decl: &'d DeclType, step: &str) -> Option<&'d DeclType> {
+    const KEY: &DeclType = &DeclType { shape: Shape::String, max_elements: 0, nullable: false };
+    match (&decl.shape, step) {
+        (Shape::List(element, _) | Shape::Map(element), "@items" | "@values") => Some(element),
+        (Shape::Map(_), "@keys") => Some(KEY),
+        (Shape::Object(object), name) => object.field(name).map(|field| &field.decl),
+        _ => None,
+    }
+}
+
+fn literal_size(expr: &Expr) -> Option<Size> {
+    let size = match &expr.kind {
+        Kind::Literal(Literal::String(text)) => text.chars().count(),
+        Kind::Literal(Literal::Bytes(bytes)) => bytes.len(),
+        Kind::Literal(_) => 1,
+        Kind::List(items) => items.len(),
+        Kind::Map(entries) => entries.len(),
+        _ => return None,
+    };
+    Some(Size::fixed(size as u64))
+}

@@ -1,0 +1,108 @@
+//! Field names that are no identifiers, or are words of the language, as expressions spell them:
+//! `namespace` is `__namespace__`, `a-b` is `a__dash__b`.
+
+/// Words that cannot stand after a dot, or could not when the rule was made.
+const RESERVED: &[&str] = &[
+    "true",
+    "false",
+    "null",
+    "in",
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "if",
+    "import",
+    "let",
+    "loop",
+    "package",
+    "namespace",
+    "return",
+    "var",
+    "void",
+    "while",
+];
+
+const SYMBOLS: &[(&str, &str)] =
+    &[("__underscores__", "__"), ("__dot__", "."), ("__dash__", "-"), ("__slash__", "/")];
+
+/// The name that an expression uses for the JSON key `name`; none if it cannot be spelled.
+pub fn escape(name: &str) -> Option<String> {
+    if RESERVED.contains(&name) {
+        return Some(format!("__{name}__"));
+    }
+    let first = name.chars().next()?;
+    let spelled = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-' | '/');
+    if !(first == '_' || first.is_ascii_alphabetic()) || !name.chars().all(spelled) {
+        return None;
+    }
+    let mut escaped = String::with_capacity(name.len());
+    let mut rest = name;
+    while let Some(character) = rest.chars().next() {
+        let found = SYMBOLS.iter().find(|(_, symbol)| rest.starts_with(symbol));
+        if let Some((word, symbol)) = found {
+            escaped.push_str(word);
+            rest = &rest[symbol.len()..];
+        } else {
+            escaped.push(character);
+            rest = &rest[character.len_utf8()..];
+        }
+    }
+    Some(escaped)
+}
+
+/// The JSON key that an expression means by `escaped`; none if no key is spelled so.
+pub fn unescape(escaped: &str) -> Option<String> {
+    if let Some(word) = escaped.strip_prefix("__").and_then(|rest| rest.strip_suffix("__"))
+        && RESERVED.contains(&word)
+    {
+        return Some(word.to_owned());
+    }
+    let mut name = String::with_capacity(escaped.len());
+    let mut rest = escaped;
+    while let Some(start) = rest.find("__") {
+        name.push_str(&rest[..start]);
+        rest = &rest[start..];
+        let (word, symbol) = SYMBOLS.iter().find(|(word, _)| rest.starts_with(word))?;
+        name.push_str(symbol);
+        rest = &rest[word.len()..];
+    }
+    name.push_str(rest);
+    Some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(name: &str, expected: Option<&str>) {
+        let escaped = escape(name);
+        assert_eq!(escaped.as_deref(), expected, "{name}");
+        if let Some(escaped) = escaped {
+            assert_eq!(unescape(&escaped).as_deref(), Some(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn names_are_spelled_as_identifiers_and_back() {
+        check("namespace", Some("__namespace__"));
+        check("if", Some("__if__"));
+        check("a-b", Some("a__dash__b"));
+        check("x.y/z", Some("x__dot__y__slash__z"));
+        check("my__field", Some("my__underscores__field"));
+        check("_x_", Some("_x_"));
+        check("int", Some("int"));
+    }
+
+    #[test]
+    fn what_no_identifier_can_spell_has_no_escape() {
+        check("1a", None);
+        check("a b", None);
+        check("é", None);
+        check("", None);
+        assert_eq!(unescape("a__b"), None);
+    }
+}

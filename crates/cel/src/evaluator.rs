@@ -1,0 +1,238 @@
+//! The evaluator: runs a plan over bound values, and pays for each step.
+//!
+//! Costs are those of cel-go: a name or field costs one, a call what it looks at, `&&`, `||` and
+//! `?:` nothing. When the budget is spent the evaluation ends with [`EvalError::Cost`], which no
+//! operator absorbs.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use regex::Regex;
+
+use crate::{
+    cost::runtime,
+    error::EvalError,
+    library::{Outcome, Run, regexes},
+    plan::{Attribute, Base, Call, Fold, Key, Node, Plan, Qualifier},
+    program::Bindings,
+    value::{List, Map, Struct, Value, equality::equal, map::Entries},
+};
+
+mod attribute;
+mod fold;
+
+/// Cost of making a list, a map and a message.
+const LIST_COST: u64 = 10;
+const MAP_COST: u64 = 30;
+const STRUCT_COST: u64 = 40;
+
+/// A run of one program.
+pub(crate) struct Evaluator<'a, 'b> {
+    plan: &'a Plan,
+    bindings: &'b Bindings<'a>,
+    /// The variables of the comprehensions that are under way; the planner numbered them.
+    locals: Vec<Local<'a>>,
+    spent: u64,
+    limit: u64,
+}
+
+/// A variable of a comprehension.
+enum Local<'a> {
+    /// Its initial value was not asked for yet.
+    Lazy(&'a Node),
+    Ready(Outcome<'a>),
+    /// Moved into the step that will replace it.
+    Taken,
+}
+
+impl<'a, 'b> Evaluator<'a, 'b> {
+    pub(crate) fn new(plan: &'a Plan, bindings: &'b Bindings<'a>, limit: u64) -> Self {
+        Self { plan, bindings, locals: Vec::new(), spent: 0, limit }
+    }
+
+    /// The value, and what it cost; the cost is known for failures as well.
+    pub(crate) fn run(mut self) -> (Outcome<'a>, u64) {
+        let plan = self.plan;
+        let outcome = self.eval(&plan.root);
+        (outcome, self.spent)
+    }
+
+    fn pay(&mut self, cost: u64) -> Result<(), EvalError> {
+        self.spent = self.spent.saturating_add(cost);
+        if self.spent > self.limit { Err(EvalError::Cost) } else { Ok(()) }
+    }
+
+    fn eval(&mut self, node: &'a Node) -> Outcome<'a> {
+        match node {
+            Node::Constant(value) => Ok(value.clone()),
+            Node::Attribute(attribute) => self.attribute(attribute),
+            Node::All(terms) => self.logical(terms, false),
+            Node::Any(terms) => self.logical(terms, true),
+            Node::NotStrictlyFalse(inner) => self.not_strictly_false(inner),
+            Node::Equal(sides, wanted) => self.equality(sides, *wanted),
+            Node::InConstants(value, list) => {
+                let value = self.eval(value)?;
+                Ok(Value::Bool(list.iter().any(|own| equal(own, &value))))
+            }
+            Node::OptionalOr(sides, unwrap) => self.optional_or(sides, *unwrap),
+            Node::Call(call) => self.call(call),
+            Node::List(items) => self.list(items),
+            Node::Map(entries) => self.map(entries),
+            Node::Struct { name, fields } => {
+                let mut made = Struct { name: Arc::clone(name), fields: BTreeMap::new() };
+                for (field, value, optional) in fields {
+                    if let Some(value) = self.part(value, *optional)? {
+                        made.fields.insert(field.clone(), value);
+                    }
+                }
+                self.pay(STRUCT_COST)?;
+                Ok(Value::Struct(made.into()))
+            }
+            Node::Fold(fold) => self.fold(fold),
+        }
+    }
+
+    /// `&&` stops at the first false, `||` at the first true; what decides hides errors.
+    fn logical(&mut self, terms: &'a [Node], decisive: bool) -> Outcome<'a> {
+        let mut failure = None;
+        for term in terms {
+            match self.eval(term) {
+                Ok(Value::Bool(value)) if value == decisive => return Ok(Value::Bool(value)),
+                Ok(Value::Bool(_)) => {}
+                Ok(_) => failure = failure.or_else(|| Some(EvalError::no_such_overload())),
+                Err(EvalError::Cost) => return Err(EvalError::Cost),
+                Err(error) => failure = failure.or(Some(error)),
+            }
+        }
+        match failure {
+            Some(error) => Err(error),
+            None => Ok(Value::Bool(!decisive)),
+        }
+    }
+
+    fn not_strictly_false(&mut self, inner: &'a Node) -> Outcome<'a> {
+        let outcome = self.eval(inner);
+        self.pay(1)?;
+        match outcome {
+            Err(EvalError::Cost) => Err(EvalError::Cost),
+            Ok(Value::Bool(value)) => Ok(Value::Bool(value)),
+            _ => Ok(Value::Bool(true)),
+        }
+    }
+
+    fn equality(&mut self, sides: &'a (Node, Node), wanted: bool) -> Outcome<'a> {
+        let (left, right) = (self.eval(&sides.0), self.eval(&sides.1));
+        let (left, right) = match (left, right) {
+            (Ok(left), Ok(right)) => (left, right),
+            (Err(EvalError::Cost), _) | (_, Err(EvalError::Cost)) => return Err(EvalError::Cost),
+            (Err(error), _) | (_, Err(error)) => {
+                self.pay(1)?;
+                return Err(error);
+            }
+        };
+        self.pay(runtime::equality(&left, &right, wanted))?;
+        Ok(Value::Bool(equal(&left, &right) == wanted))
+    }
+
+    fn optional_or(&mut self, sides: &'a (Node, Node), unwrap: bool) -> Outcome<'a> {
+        match self.eval(&sides.0)? {
+            Value::Optional(Some(value)) if unwrap => Ok((*value).clone()),
+            some @ Value::Optional(Some(_)) => Ok(some),
+            Value::Optional(None) => self.eval(&sides.1),
+            _ => Err(EvalError::no_such_overload()),
+        }
+    }
+
+    fn call(&mut self, call: &'a Call) -> Outcome<'a> {
+        let mut args = Vec::with_capacity(call.args.len());
+        let mut failure = None;
+        for (index, arg) in call.args.iter().enumerate() {
+            match self.argument(call, index, arg) {
+                Ok(value) => args.push(value),
+                Err(EvalError::Cost) => return Err(EvalError::Cost),
+                // Of two arguments both are evaluated; of more, the first failure ends the call.
+                Err(error) if call.args.len() > 2 => return Err(error),
+                Err(error) => failure = failure.or(Some(error)),
+            }
+        }
+        if let Some(error) = failure {
+            self.pay(1)?;
+            return Err(error);
+        }
+        let chosen = call.overloads.iter().find(|overload| overload.accepts(&args));
+        let Some(overload) = chosen else {
+            self.pay(1)?;
+            return Err(EvalError::no_such_overload());
+        };
+        let cost = runtime::before(call, &args);
+        if let Some(cost) = cost {
+            self.pay(cost)?;
+        }
+        let sized = cost.is_none().then(|| args.clone());
+        let outcome = match overload.run {
+            Run::Plain(run) => run(&mut args),
+            Run::Regex(run) => match &call.regex {
+                Some(regex) => run(&mut args, regex),
+                None => run(&mut args.clone(), &pattern(&args)?),
+            },
+            Run::Evaluator => Err(EvalError::no_such_overload()),
+        };
+        if let Some(args) = sized {
+            self.pay(runtime::after(call, &args, outcome.as_ref().ok()))?;
+        }
+        outcome
+    }
+
+    /// The accumulator of a comprehension is moved into the call that makes its next value, so
+    /// that a list or map can grow in place.
+    fn argument(&mut self, call: &Call, index: usize, arg: &'a Node) -> Outcome<'a> {
+        if index == 0
+            && call.grows
+            && let Node::Attribute(attribute) = arg
+            && let Attribute { base: Base::Accumulator(slot), qualifiers, .. } = &**attribute
+            && qualifiers.is_empty()
+        {
+            self.pay(1)?;
+            return self.take(*slot);
+        }
+        self.eval(arg)
+    }
+
+    /// An element, entry or field; none if it is optional and has no value.
+    fn part(&mut self, node: &'a Node, optional: bool) -> Result<Option<Value<'a>>, EvalError> {
+        let value = self.eval(node)?;
+        match value {
+            Value::Optional(inner) if optional => Ok(inner.map(|inner| (*inner).clone())),
+            value if optional => Err(format!(
+                "cannot initialize optional list element from non-optional value {value}"
+            )
+            .into()),
+            value => Ok(Some(value)),
+        }
+    }
+
+    fn list(&mut self, items: &'a [(Node, bool)]) -> Outcome<'a> {
+        let mut values = Vec::with_capacity(items.len());
+        for (item, optional) in items {
+            values.extend(self.part(item, *optional)?);
+        }
+        self.pay(LIST_COST)?;
+        Ok(Value::list(values))
+    }
+
+    fn map(&mut self, items: &'a [(Node, Node, bool)]) -> Outcome<'a> {
+        let mut entries = Entries::default();
+        for (key, value, optional) in items {
+            let key = self.eval(key)?;
+            if let Some(value) = self.part(value, *optional)? {
+                entries.insert(key, value)?;
+            }
+        }
+        self.pay(MAP_COST)?;
+        Ok(Value::Map(Map::Values(entries.into())))
+    }
+}
+
+fn pattern(args: &[Value<'_>]) -> Result<Regex, EvalError> {
+    let pattern = args.get(1).and_then(Value::as_str).ok_or_else(EvalError::no_such_overload)?;
+    regexes::compile(pattern).map_err(EvalError::Failed)
+}

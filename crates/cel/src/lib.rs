@@ -1,0 +1,62 @@
+//! CEL, the Common Expression Language, as Kubernetes speaks it.
+//!
+//! An expression is compiled once, against declared variables, and evaluated many times over JSON
+//! that is looked at where it lies:
+//!
+//! ```
+//! use cel::{Bindings, Budget, DeclType, Env, Library, Object};
+//!
+//! let fields = [("min".to_owned(), DeclType::int()), ("max".to_owned(), DeclType::int())];
+//! let spec = DeclType::object(Object::new("spec", fields));
+//! let env = Env::new(Library::kubernetes()).variable("self", spec);
+//!
+//! let program = env.compile("self.min <= self.max").expect("the expression is sound");
+//! assert!(program.estimate_cost().max < 10_000_000);
+//!
+//! let object = serde_json::json!({"min": 2, "max": 1});
+//! let mut budget = Budget::new(1_000_000);
+//! let value = program.evaluate(&Bindings::new().json("self", &object), &mut budget);
+//! assert_eq!(value.expect("nothing can fail here").as_bool(), Some(false));
+//!
+//! let refused = env.compile("self.min == 'x'").expect_err("types must fit");
+//! assert!(refused.to_string().ends_with(" | self.min == 'x'\n | .........^"));
+//! ```
+//!
+//! The way of an expression: `lexer` → `parser`, which expands `macros`, → `checker`, which gives
+//! every node a type → `plan`, and `cost` with its estimate → `evaluator`, which pays for each
+//! step. What can be called is in [`library`].
+//!
+//! Nothing that an author writes makes this crate panic, recurse without bound or run longer than
+//! the budget allows: nesting, size, patterns and costs are limited. Messages are cel-go's, word
+//! for word where clients see them.
+
+mod ast;
+mod checker;
+mod cost;
+mod decl;
+mod env;
+mod error;
+pub mod escaping;
+mod evaluator;
+mod lexer;
+pub mod library;
+mod literal;
+mod macros;
+mod parser;
+mod plan;
+mod program;
+mod source;
+mod time;
+mod types;
+mod value;
+
+pub use cost::CostEstimate;
+pub use decl::{DeclType, Field, ListKind, Object, Shape};
+pub use env::{CompileError, Env, Messages};
+pub use error::EvalError;
+pub use library::{Extension, Library};
+pub use program::{Bindings, Budget, Program};
+pub use source::{CompileErrors, Issue};
+pub use time::{Duration, Timestamp};
+pub use types::Type;
+pub use value::{Fields, List, Map, Opaque, Struct, Text, Value};

@@ -1,0 +1,230 @@
+//! `authorizer.group('apps').resource('deployments').namespace('x').check('create').allowed()`.
+//!
+//! The caller brings the judge: a value made by [`authorizer`] from anything that implements
+//! [`Authorizer`].
+
+use std::{any::Any, fmt, sync::Arc};
+
+use super::{Library, Outcome, Plain, no_such_overload};
+use crate::value::{Opaque, Value};
+
+/// Who decides.
+pub trait Authorizer: fmt::Debug + Send + Sync {
+    /// Whether what `check` describes may be done.
+    fn authorize(&self, check: &Check) -> Verdict;
+}
+
+/// What an expression asks about.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Check {
+    /// The account to judge instead of the requester: namespace and name.
+    pub service_account: Option<(String, String)>,
+    /// The path, for what is no resource.
+    pub path: Option<String>,
+    /// The API group.
+    pub group: String,
+    /// The resource; empty for paths.
+    pub resource: String,
+    /// The subresource.
+    pub subresource: String,
+    /// The namespace.
+    pub namespace: String,
+    /// The object's name.
+    pub name: String,
+    /// Which fields are selected.
+    pub field_selector: String,
+    /// Which labels are selected.
+    pub label_selector: String,
+    /// What is to be done.
+    pub verb: String,
+}
+
+/// The answer.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Verdict {
+    /// Whether it may be done.
+    pub allowed: bool,
+    /// Why, if that is known.
+    pub reason: String,
+    /// What went wrong while it was judged.
+    pub error: Option<String>,
+}
+
+/// The value of the variable `authorizer`; its type is that of [`authorizer_type`].
+pub fn authorizer<'a>(judge: Arc<dyn Authorizer>) -> Value<'a> {
+    Value::opaque(Step { kind: AUTHORIZER, judge, check: Check::default() })
+}
+
+/// The value of the variable `authorizer.requestResource`: a check that is filled in already.
+pub fn resource_check<'a>(judge: Arc<dyn Authorizer>, check: Check) -> Value<'a> {
+    Value::opaque(Step { kind: RESOURCE, judge, check })
+}
+
+/// The type of an authorizer, for declarations.
+pub fn authorizer_type() -> crate::Type {
+    crate::Type::Opaque(AUTHORIZER)
+}
+
+/// The type of a check of a resource, for declarations.
+pub fn resource_check_type() -> crate::Type {
+    crate::Type::Opaque(RESOURCE)
+}
+
+const AUTHORIZER: &str = "kubernetes.authorization.Authorizer";
+const PATH: &str = "kubernetes.authorization.PathCheck";
+const GROUP: &str = "kubernetes.authorization.GroupCheck";
+const RESOURCE: &str = "kubernetes.authorization.ResourceCheck";
+const DECISION: &str = "kubernetes.authorization.Decision";
+
+/// A check on its way to being complete; the kind says what may be added.
+#[derive(Debug)]
+struct Step {
+    kind: &'static str,
+    judge: Arc<dyn Authorizer>,
+    check: Check,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Decision(Verdict);
+
+impl Opaque for Step {
+    fn type_name(&self) -> &'static str {
+        self.kind
+    }
+
+    fn equals(&self, other: &dyn Opaque) -> bool {
+        let other = other.as_any().downcast_ref::<Self>();
+        other.is_some_and(|other| self.kind == other.kind && self.check == other.check)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+impl Opaque for Decision {
+    fn type_name(&self) -> &'static str {
+        DECISION
+    }
+
+    fn equals(&self, other: &dyn Opaque) -> bool {
+        other.as_any().downcast_ref::<Self>().is_some_and(|other| self == other)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+pub(super) fn declare(library: &mut Library) {
+    for name in [AUTHORIZER, PATH, GROUP, RESOURCE, DECISION] {
+        library.add_type(name);
+    }
+    let path = "kubernetes.authorization.Authorizer.(string) -> kubernetes.authorization.PathCheck";
+    library.add("path", "authorizer_path", path, |args| {
+        next(args, PATH, |check, [path, _]| check.path = Some(path))
+    });
+    let group =
+        "kubernetes.authorization.Authorizer.(string) -> kubernetes.authorization.GroupCheck";
+    library.add("group", "authorizer_group", group, |args| {
+        next(args, GROUP, |check, [group, _]| check.group = group)
+    });
+    let account = "kubernetes.authorization.Authorizer.(string, string) -> \
+                   kubernetes.authorization.Authorizer";
+    library.add("serviceAccount", "authorizer_serviceaccount", account, |args| {
+        next(args, AUTHORIZER, |check, [namespace, name]| {
+            check.service_account = Some((namespace, name));
+        })
+    });
+    let resource =
+        "kubernetes.authorization.GroupCheck.(string) -> kubernetes.authorization.ResourceCheck";
+    library.add("resource", "groupcheck_resource", resource, |args| {
+        next(args, RESOURCE, |check, [resource, _]| check.resource = resource)
+    });
+    let steps: [(&'static str, &str, Plain); 5] = [
+        ("subresource", "resourcecheck_subresource", |args| {
+            next(args, RESOURCE, |check, [it, _]| check.subresource = it)
+        }),
+        ("namespace", "resourcecheck_namespace", |args| {
+            next(args, RESOURCE, |check, [it, _]| check.namespace = it)
+        }),
+        ("name", "resourcecheck_name", |args| {
+            next(args, RESOURCE, |check, [it, _]| check.name = it)
+        }),
+        ("fieldSelector", "authorizer_fieldselector", |args| {
+            next(args, RESOURCE, |check, [it, _]| check.field_selector = it)
+        }),
+        ("labelSelector", "authorizer_labelselector", |args| {
+            next(args, RESOURCE, |check, [it, _]| check.label_selector = it)
+        }),
+    ];
+    let step =
+        "kubernetes.authorization.ResourceCheck.(string) -> kubernetes.authorization.ResourceCheck";
+    for (function, id, run) in steps {
+        library.add(function, id, step, run);
+    }
+    declare_decisions(library);
+}
+
+fn declare_decisions(library: &mut Library) {
+    for (id, declared) in [
+        (
+            "pathcheck_check",
+            "kubernetes.authorization.PathCheck.(string) -> kubernetes.authorization.Decision",
+        ),
+        (
+            "resourcecheck_check",
+            "kubernetes.authorization.ResourceCheck.(string) -> kubernetes.authorization.Decision",
+        ),
+    ] {
+        library.add("check", id, declared, check);
+    }
+    let truth = "kubernetes.authorization.Decision.() -> bool";
+    library.add("allowed", "decision_allowed", truth, |args| {
+        decided(args, |verdict| Value::Bool(verdict.allowed))
+    });
+    library.add("errored", "decision_errored", truth, |args| {
+        decided(args, |verdict| Value::Bool(verdict.error.is_some()))
+    });
+    let text = "kubernetes.authorization.Decision.() -> string";
+    library.add("reason", "decision_reason", text, |args| {
+        decided(args, |verdict| Value::string(verdict.reason.as_str()))
+    });
+    library.add("error", "decision_error", text, |args| {
+        decided(args, |verdict| Value::string(verdict.error.as_deref().unwrap_or_default()))
+    });
+}
+
+/// The check with one thing more said.
+fn next<'a>(
+    args: &mut [Value<'a>],
+    kind: &'static str,
+    say: fn(&mut Check, [String; 2]),
+) -> Outcome<'a> {
+    let words =
+        [1, 2].map(|index| args.get(index).and_then(Value::as_str).unwrap_or("").to_owned());
+    let Some(step) = args[0].downcast::<Step>() else {
+        return no_such_overload();
+    };
+    let mut check = step.check.clone();
+    say(&mut check, words);
+    Ok(Value::opaque(Step { kind, judge: Arc::clone(&step.judge), check }))
+}
+
+fn check<'a>(args: &mut [Value<'a>]) -> Outcome<'a> {
+    let [step, Value::String(verb)] = args else {
+        return no_such_overload();
+    };
+    let Some(step) = step.downcast::<Step>() else {
+        return no_such_overload();
+    };
+    let check = Check { verb: verb.to_string(), ..step.check.clone() };
+    Ok(Value::opaque(Decision(step.judge.authorize(&check))))
+}
+
+fn decided<'a>(args: &mut [Value<'a>], map: fn(&Verdict) -> Value<'a>) -> Outcome<'a> {
+    match args[0].downcast::<Decision>() {
+        Some(Decision(verdict)) => Ok(map(verdict)),
+        None => no_such_overload(),
+    }
+}

@@ -1,0 +1,30 @@
+//! Lists seen as sets: `sets.contains`, `sets.equivalent`, `sets.intersects`.
+
+use super::{Library, Outcome, no_such_overload};
+use crate::value::{Value, equality::equal};
+
+pub(super) fn declare(library: &mut Library) {
+    let declared = "(list(T), list(T)) -> bool";
+    library
+        .add("sets.contains", "list_sets_contains_list", declared, |args| compared(args, contains));
+    library.add("sets.equivalent", "list_sets_equivalent_list", declared, |args| {
+        compared(args, |a, b| contains(a, b) && contains(b, a))
+    });
+    library.add("sets.intersects", "list_sets_intersects_list", declared, |args| {
+        compared(args, |a, b| a.iter().any(|own| b.iter().any(|other| equal(own, other))))
+    });
+}
+
+fn compared<'a>(
+    args: &mut [Value<'a>],
+    test: fn(&[Value<'a>], &[Value<'a>]) -> bool,
+) -> Outcome<'a> {
+    match args {
+        [Value::List(a), Value::List(b)] => Ok(Value::Bool(test(&a.values()?, &b.values()?))),
+        _ => no_such_overload(),
+    }
+}
+
+fn contains(a: &[Value<'_>], b: &[Value<'_>]) -> bool {
+    b.iter().all(|wanted| a.iter().any(|own| equal(own, wanted)))
+}

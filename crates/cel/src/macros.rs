@@ -1,0 +1,352 @@
+//! Calls that are rewritten while they are parsed: `has`, `all`, `exists`, `map`, `optMap` …
+//!
+//! ```text
+//! [1, 2].all(x, x > 0)   ⇒   fold x in [1, 2], @result = true
+//!                             while @not_strictly_false(@result)
+//!                             @result = @result && x > 0
+//! ```
+//!
+//! New nodes stand where the macro's bracket stands.
+
+use std::collections::BTreeSet;
+
+use crate::{
+    ast::{ACCUMULATOR, Expr, Fold, Id, Kind, Literal},
+    parser::Nodes,
+};
+
+mod expansion;
+
+use expansion::Expansion;
+
+/// Families of macros; an environment has some of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Family {
+    /// `has`, `all`, `exists`, `exists_one`, `map`, `filter`.
+    Standard,
+    /// The same with index and element, `transformList`, `transformMap`, `transformMapEntry`.
+    TwoVariables,
+    /// `optMap`, `optFlatMap`.
+    Optional,
+    /// `cel.bind`.
+    Bind,
+    /// `sortBy`.
+    Lists,
+    /// `math.greatest`, `math.least`.
+    Math,
+}
+
+/// The macros of an environment.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Macros {
+    families: BTreeSet<Family>,
+}
+
+/// What a call consists of, given back if it is no macro.
+type Parts = (Option<Expr>, Vec<Expr>);
+
+impl Macros {
+    pub(crate) fn add(&mut self, family: Family) {
+        self.families.insert(family);
+    }
+
+    /// The expansion of a call, or its parts if it is none.
+    pub(crate) fn expand(
+        &self,
+        nodes: &mut Nodes,
+        id: Id,
+        function: &str,
+        target: Option<Expr>,
+        args: Vec<Expr>,
+    ) -> Result<Expr, Parts> {
+        let Some((family, expand)) = find(function, target.as_ref(), args.len()) else {
+            return Err((target, args));
+        };
+        if !self.families.contains(&family) {
+            return Err((target, args));
+        }
+        let offset = nodes.offset(id);
+        let mut expansion = Expansion { nodes, offset };
+        match expand(&mut expansion, target, args) {
+            Ok(expr) => Ok(expr),
+            Err(Fault(offset, message)) => {
+                nodes.report(offset, message);
+                Ok(nodes.new_expr(offset, Kind::Invalid))
+            }
+        }
+    }
+}
+
+type Expander = fn(&mut Expansion<'_>, Option<Expr>, Vec<Expr>) -> Result<Expr, Fault>;
+
+/// Where a macro is used wrongly, and how.
+struct Fault(usize, String);
+
+fn find(function: &str, target: Option<&Expr>, count: usize) -> Option<(Family, Expander)> {
+    let named =
+        |name: &str| matches!(target.map(|it| &it.kind), Some(Kind::Ident(it)) if it == name);
+    let expander: (Family, Expander) = match (function, target.is_some(), count) {
+        ("has", false, 1) => (Family::Standard, has),
+        ("all", true, 2) => {
+            (Family::Standard, |cx, target, args| quantifier(cx, target, args, all))
+        }
+        ("exists", true, 2) => {
+            (Family::Standard, |cx, target, args| quantifier(cx, target, args, exists))
+        }
+        ("exists_one" | "existsOne", true, 2) => {
+            (Family::Standard, |cx, target, args| quantifier(cx, target, args, exists_one))
+        }
+        ("map", true, 2 | 3) => (Family::Standard, map),
+        ("filter", true, 2) => (Family::Standard, filter),
+        ("all", true, 3) => {
+            (Family::TwoVariables, |cx, target, args| quantifier(cx, target, args, all))
+        }
+        ("exists", true, 3) => {
+            (Family::TwoVariables, |cx, target, args| quantifier(cx, target, args, exists))
+        }
+        ("existsOne" | "exists_one", true, 3) => {
+            (Family::TwoVariables, |cx, target, args| quantifier(cx, target, args, exists_one))
+        }
+        ("transformList", true, 3 | 4) => (Family::TwoVariables, transform_list),
+        ("transformMap", true, 3 | 4) => (Family::TwoVariables, transform_map),
+        ("transformMapEntry", true, 3 | 4) => (Family::TwoVariables, transform_map_entry),
+        ("optMap", true, 2) => (Family::Optional, opt_map),
+        ("optFlatMap", true, 2) => (Family::Optional, opt_flat_map),
+        ("bind", true, 3) if named("cel") => (Family::Bind, bind),
+        ("sortBy", true, 2) => (Family::Lists, sort_by),
+        ("greatest", true, _) if named("math") => {
+            (Family::Math, |cx, _, args| extreme(cx, args, "greatest", "math.@max"))
+        }
+        ("least", true, _) if named("math") => {
+            (Family::Math, |cx, _, args| extreme(cx, args, "least", "math.@min"))
+        }
+        _ => return None,
+    };
+    Some(expander)
+}
+
+fn receiver(target: Option<Expr>) -> Expr {
+    target.expect("`find` gives method macros a target")
+}
+
+/// The last argument, and the one before it if there is a filter behind `variables` names.
+fn split(mut args: Vec<Expr>, variables: usize) -> (Option<Expr>, Expr) {
+    let last = args.pop().expect("`find` checked the number of arguments");
+    let filter = if args.len() > variables { args.pop() } else { None };
+    (filter, last)
+}
+
+fn has(cx: &mut Expansion<'_>, _: Option<Expr>, mut args: Vec<Expr>) -> Result<Expr, Fault> {
+    let arg = args.remove(0);
+    match arg.kind {
+        Kind::Select { operand, field, test: false } => {
+            Ok(cx.make(Kind::Select { operand, field, test: true }))
+        }
+        _ => Err(cx.fault(&arg, "invalid argument to has() macro")),
+    }
+}
+
+/// What differs between the quantifiers: start, condition, step and result.
+type Quantifier = fn(&mut Expansion<'_>, Expr) -> (Expr, Expr, Expr, Expr);
+
+fn quantifier(
+    cx: &mut Expansion<'_>,
+    target: Option<Expr>,
+    mut args: Vec<Expr>,
+    kind: Quantifier,
+) -> Result<Expr, Fault> {
+    let two = args.len() == 3;
+    let (variable, second) = if two {
+        cx.variables(&args, true)?
+    } else {
+        (cx.variable(&args[0], "argument must be a simple name")?, None)
+    };
+    let predicate = args.pop().expect("`find` checked the number of arguments");
+    let (init, condition, step, result) = kind(cx, predicate);
+    let (range, accumulator) = (receiver(target), ACCUMULATOR.to_owned());
+    Ok(cx.fold(Fold { range, variable, second, accumulator, init, condition, step, result }))
+}
+
+fn all(cx: &mut Expansion<'_>, predicate: Expr) -> (Expr, Expr, Expr, Expr) {
+    let init = cx.literal(Literal::Bool(true));
+    let so_far = cx.accumulator();
+    let condition = cx.call("@not_strictly_false", vec![so_far]);
+    let so_far = cx.accumulator();
+    let step = cx.call("_&&_", vec![so_far, predicate]);
+    (init, condition, step, cx.accumulator())
+}
+
+fn exists(cx: &mut Expansion<'_>, predicate: Expr) -> (Expr, Expr, Expr, Expr) {
+    let init = cx.literal(Literal::Bool(false));
+    let so_far = cx.accumulator();
+    let not = cx.call("!_", vec![so_far]);
+    let condition = cx.call("@not_strictly_false", vec![not]);
+    let so_far = cx.accumulator();
+    let step = cx.call("_||_", vec![so_far, predicate]);
+    (init, condition, step, cx.accumulator())
+}
+
+fn exists_one(cx: &mut Expansion<'_>, predicate: Expr) -> (Expr, Expr, Expr, Expr) {
+    let init = cx.literal(Literal::Int(0));
+    let condition = cx.literal(Literal::Bool(true));
+    let (so_far, one) = (cx.accumulator(), cx.literal(Literal::Int(1)));
+    let more = cx.call("_+_", vec![so_far, one]);
+    let same = cx.accumulator();
+    let step = cx.call("_?_:_", vec![predicate, more, same]);
+    let (count, one) = (cx.accumulator(), cx.literal(Literal::Int(1)));
+    let result = cx.call("_==_", vec![count, one]);
+    (init, condition, step, result)
+}
+
+fn append(cx: &mut Expansion<'_>, value: Expr) -> Expr {
+    let so_far = cx.accumulator();
+    let one = cx.list(vec![value]);
+    cx.call("_+_", vec![so_far, one])
+}
+
+fn map(cx: &mut Expansion<'_>, target: Option<Expr>, args: Vec<Expr>) -> Result<Expr, Fault> {
+    let variables = cx.variables(&args, false)?;
+    let (filter, value) = split(args, 1);
+    let init = cx.list(Vec::new());
+    let step = append(cx, value);
+    Ok(cx.collect(receiver(target), variables, init, filter, step))
+}
+
+fn filter(
+    cx: &mut Expansion<'_>,
+    target: Option<Expr>,
+    mut args: Vec<Expr>,
+) -> Result<Expr, Fault> {
+    let variables = cx.variables(&args, false)?;
+    let predicate = args.pop();
+    let init = cx.list(Vec::new());
+    let step = append(cx, args.remove(0));
+    Ok(cx.collect(receiver(target), variables, init, predicate, step))
+}
+
+fn transform_list(
+    cx: &mut Expansion<'_>,
+    target: Option<Expr>,
+    args: Vec<Expr>,
+) -> Result<Expr, Fault> {
+    let variables = cx.variables(&args, true)?;
+    let (filter, value) = split(args, 2);
+    let init = cx.list(Vec::new());
+    let step = append(cx, value);
+    Ok(cx.collect(receiver(target), variables, init, filter, step))
+}
+
+fn transform_map(
+    cx: &mut Expansion<'_>,
+    target: Option<Expr>,
+    args: Vec<Expr>,
+) -> Result<Expr, Fault> {
+    let variables = cx.variables(&args, true)?;
+    let (filter, value) = split(args, 2);
+    let init = cx.make(Kind::Map(Vec::new()));
+    let (so_far, key) = (cx.accumulator(), cx.ident(&variables.0));
+    let step = cx.call("cel.@mapInsert", vec![so_far, key, value]);
+    Ok(cx.collect(receiver(target), variables, init, filter, step))
+}
+
+fn transform_map_entry(
+    cx: &mut Expansion<'_>,
+    target: Option<Expr>,
+    args: Vec<Expr>,
+) -> Result<Expr, Fault> {
+    let variables = cx.variables(&args, true)?;
+    let (filter, entry) = split(args, 2);
+    let init = cx.make(Kind::Map(Vec::new()));
+    let so_far = cx.accumulator();
+    let step = cx.call("cel.@mapInsert", vec![so_far, entry]);
+    Ok(cx.collect(receiver(target), variables, init, filter, step))
+}
+
+fn bind(cx: &mut Expansion<'_>, _: Option<Expr>, mut args: Vec<Expr>) -> Result<Expr, Fault> {
+    let result = args.pop().expect("`find` checked the number of arguments");
+    let init = args.pop().expect("`find` checked the number of arguments");
+    let Kind::Ident(name) = &args[0].kind else {
+        return Err(cx.fault(&args[0], "cel.bind() variable names must be simple identifiers"));
+    };
+    Ok(cx.bound(name.clone(), init, result))
+}
+
+fn opt_map(cx: &mut Expansion<'_>, target: Option<Expr>, args: Vec<Expr>) -> Result<Expr, Fault> {
+    opt(cx, receiver(target), args, "optMap", |cx, mapped| cx.call("optional.of", vec![mapped]))
+}
+
+fn opt_flat_map(
+    cx: &mut Expansion<'_>,
+    target: Option<Expr>,
+    args: Vec<Expr>,
+) -> Result<Expr, Fault> {
+    opt(cx, receiver(target), args, "optFlatMap", |_, mapped| mapped)
+}
+
+fn opt(
+    cx: &mut Expansion<'_>,
+    target: Expr,
+    mut args: Vec<Expr>,
+    name: &str,
+    wrap: fn(&mut Expansion<'_>, Expr) -> Expr,
+) -> Result<Expr, Fault> {
+    let result = args.pop().expect("`find` checked the number of arguments");
+    let Kind::Ident(variable) = &args[0].kind else {
+        let words = format!("{name}() variable name must be a simple identifier");
+        return Err(cx.fault(&args[0], &words));
+    };
+    let again = cx.copy(&target);
+    let condition = cx.method("hasValue", target, Vec::new());
+    let value = cx.method("value", again, Vec::new());
+    let mapped = cx.bound(variable.clone(), value, result);
+    let some = wrap(cx, mapped);
+    let none = cx.call("optional.none", Vec::new());
+    Ok(cx.call("_?_:_", vec![condition, some, none]))
+}
+
+fn sort_by(cx: &mut Expansion<'_>, target: Option<Expr>, args: Vec<Expr>) -> Result<Expr, Fault> {
+    const INPUT: &str = "@__sortBy_input__";
+    let target = receiver(target);
+    if matches!(target.kind, Kind::Literal(_) | Kind::Map(_) | Kind::Struct { .. }) {
+        let words = "sortBy can only be applied to a list, identifier, comprehension, call or select expression";
+        return Err(cx.fault(&target, words));
+    }
+    let input = cx.ident(INPUT);
+    let keys = map(cx, Some(input), args)?;
+    let input = cx.ident(INPUT);
+    let sorted = cx.method("@sortByAssociatedKeys", input, vec![keys]);
+    Ok(cx.bound(INPUT.to_owned(), target, sorted))
+}
+
+fn extreme(
+    cx: &mut Expansion<'_>,
+    args: Vec<Expr>,
+    name: &str,
+    function: &str,
+) -> Result<Expr, Fault> {
+    if args.is_empty() {
+        return Err(Fault(cx.offset, format!("math.{name}() requires at least one argument")));
+    }
+    for arg in &args {
+        let plain = matches!(
+            &arg.kind,
+            Kind::Literal(
+                Literal::Null | Literal::Bool(_) | Literal::String(_) | Literal::Bytes(_)
+            ) | Kind::Map(_)
+                | Kind::Struct { .. }
+        );
+        if plain {
+            let words = if args.len() == 1 {
+                format!("math.{name}() invalid single argument value")
+            } else {
+                format!("math.{name}() simple literal arguments must be numeric")
+            };
+            return Err(cx.fault(arg, &words));
+        }
+    }
+    if args.len() <= 2 {
+        return Ok(cx.call(function, args));
+    }
+    let list = cx.list(args);
+    Ok(cx.call(function, vec![list]))
+}

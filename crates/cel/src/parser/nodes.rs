@@ -1,0 +1,53 @@
+//! [`Nodes`]: makes the nodes of a tree, and knows where they stand and how high they are.
+
+use super::{MAX_NESTING, Stop};
+use crate::{
+    ast::{Expr, Id, Kind},
+    source::Issue,
+};
+
+/// Makes nodes; macros use it as well.
+pub(crate) struct Nodes {
+    /// By id, in code points.
+    pub(super) offsets: Vec<usize>,
+    /// By id: how many nodes lie on the longest way down.
+    pub(super) heights: Vec<usize>,
+    pub(super) issues: Vec<Issue>,
+}
+
+impl Nodes {
+    pub(crate) fn id(&mut self, offset: usize) -> Id {
+        self.offsets.push(offset);
+        self.heights.push(0);
+        self.offsets.len() - 1
+    }
+
+    pub(crate) fn offset(&self, id: Id) -> usize {
+        self.offsets[id]
+    }
+
+    /// A node at `offset`.
+    pub(crate) fn new_expr(&mut self, offset: usize, kind: Kind) -> Expr {
+        let id = self.id(offset);
+        self.with_id(id, kind)
+    }
+
+    /// A node with an id that was taken before its children got theirs.
+    pub(crate) fn with_id(&mut self, id: Id, kind: Kind) -> Expr {
+        let expr = Expr { id, kind };
+        let mut height = 0;
+        expr.for_each_child(&mut |child| height = height.max(self.heights[child.id] + 1));
+        self.heights[id] = height;
+        expr
+    }
+
+    pub(crate) fn report(&mut self, offset: usize, message: impl Into<String>) {
+        self.issues.push(Issue::at(offset, message));
+    }
+
+    pub(super) fn too_deep(&mut self) -> Stop {
+        let message = format!("expression recursion limit exceeded: {MAX_NESTING}");
+        self.issues.push(Issue::nowhere(message));
+        Stop
+    }
+}

@@ -1,0 +1,270 @@
+//! From the checked tree to the plan.
+
+use super::{
+    ACCUMULATOR, Arc, Attribute, Base, Branch, Call, Checked, Entries, Env, Expr, Fold, Key, Kind,
+    List, Map, Node, Overload, Plan, Qualifier, Reference, Run, Value, constant, regexes,
+};
+use crate::library::is_conversion;
+
+/// Plans a checked tree; an error if a constant part of it fails.
+pub(crate) fn build(checked: &Checked, env: &Env) -> Result<Plan, String> {
+    let mut builder = Builder { checked, env, locals: Vec::new(), variables: Vec::new() };
+    let root = builder.node(&checked.expr)?;
+    Ok(Plan { root, variables: builder.variables })
+}
+
+struct Builder<'c> {
+    checked: &'c Checked,
+    env: &'c Env,
+    /// Names by their place on the evaluator's stack, and whether they are accumulators.
+    locals: Vec<(String, bool)>,
+    variables: Vec<(String, Arc<crate::env::Variable>)>,
+}
+
+type Planned = Result<Node, String>;
+
+impl Builder<'_> {
+    fn node(&mut self, expr: &Expr) -> Planned {
+        match &self.checked.references[expr.id] {
+            Reference::Variable(name) => return Ok(self.variable(name)),
+            Reference::Type(name) => return Ok(Node::Constant(Value::Type(name.as_str().into()))),
+            Reference::Call { .. } | Reference::None => {}
+        }
+        match &expr.kind {
+            Kind::Literal(literal) => Ok(Node::Constant(constant(literal))),
+            Kind::Select { operand, field, test } => {
+                let operand = self.node(operand)?;
+                let key = Key::Constant(Value::string(field.as_str()));
+                Ok(qualified(operand, Qualifier { key, optional: false, test: *test }))
+            }
+            Kind::Call { function, target, args } => {
+                self.call(expr, function, target.as_deref(), args)
+            }
+            Kind::List(items) => {
+                let mut planned = Vec::with_capacity(items.len());
+                for item in items {
+                    planned.push((self.node(&item.value)?, item.optional));
+                }
+                Ok(constant_list(planned))
+            }
+            Kind::Map(entries) => {
+                let mut planned = Vec::with_capacity(entries.len());
+                for entry in entries {
+                    planned.push((
+                        self.node(&entry.key)?,
+                        self.node(&entry.value)?,
+                        entry.optional,
+                    ));
+                }
+                Ok(constant_map(planned))
+            }
+            Kind::Struct { name, fields } => {
+                let mut planned = Vec::with_capacity(fields.len());
+                for field in fields {
+                    planned.push((field.name.clone(), self.node(&field.value)?, field.optional));
+                }
+                Ok(Node::Struct { name: name.as_str().into(), fields: planned })
+            }
+            Kind::Fold(fold) => self.fold(fold),
+            Kind::Ident(_) | Kind::Invalid => Err("unresolved expression".to_owned()),
+        }
+    }
+
+    fn variable(&mut self, name: &str) -> Node {
+        let local = self.locals.iter().rposition(|(own, _)| own == name);
+        let base = match local {
+            Some(slot) if self.locals[slot].1 => Base::Accumulator(slot),
+            Some(slot) => Base::Local(slot),
+            None => {
+                if let Some(variable) = self.env.declared(name)
+                    && !self.variables.iter().any(|(own, _)| own == name)
+                {
+                    self.variables.push((name.to_owned(), Arc::clone(variable)));
+                }
+                Base::Variable(name.to_owned())
+            }
+        };
+        Node::Attribute(Box::new(Attribute { base, qualifiers: Vec::new() }))
+    }
+
+    fn fold(&mut self, fold: &crate::ast::Fold) -> Planned {
+        let range = self.node(&fold.range)?;
+        let init = self.node(&fold.init)?;
+        let depth = self.locals.len();
+        self.locals.push((fold.accumulator.clone(), true));
+        self.locals.push((fold.variable.clone(), false));
+        self.locals.extend(fold.second.clone().map(|name| (name, false)));
+        let condition = self.node(&fold.condition)?;
+        let step = self.node(&fold.step)?;
+        self.locals.truncate(depth + 1);
+        let result = self.node(&fold.result)?;
+        self.locals.truncate(depth);
+        let two = fold.second.is_some();
+        Ok(Node::Fold(Box::new(Fold { range, two, init, condition, step, result })))
+    }
+
+    fn call(
+        &mut self,
+        expr: &Expr,
+        function: &str,
+        target: Option<&Expr>,
+        args: &[Expr],
+    ) -> Planned {
+        let checked = self.checked;
+        let Reference::Call { function, namespaced, overloads } = &checked.references[expr.id]
+        else {
+            return Err(format!("no such overload: {function}"));
+        };
+        let mut planned = Vec::with_capacity(args.len() + 1);
+        if let Some(target) = target
+            && !namespaced
+        {
+            planned.push(self.node(target)?);
+        }
+        for arg in args {
+            planned.push(self.node(arg)?);
+        }
+        if matches!(function.as_str(), "_&&_" | "_||_") {
+            let and = function == "_&&_";
+            return Ok(if and { Node::All(planned) } else { Node::Any(planned) });
+        }
+        special(function, overloads, planned)
+            .or_else(|planned| plain(function, overloads, planned, args))
+    }
+}
+
+/// A call of a library's function; conversions of constants and patterns are computed here.
+fn plain(
+    function: &str,
+    overloads: &[Arc<Overload>],
+    mut args: Vec<Node>,
+    exprs: &[Expr],
+) -> Planned {
+    if let [Node::Constant(value)] = args.as_mut_slice()
+        && is_conversion(function)
+    {
+        let overload = overloads.iter().find(|it| it.accepts(std::slice::from_ref(value)));
+        if let Some(Run::Plain(run)) = overload.map(|overload| overload.run) {
+            let converted = run(std::slice::from_mut(value));
+            return converted.map(Node::Constant).map_err(|error| error.to_string());
+        }
+    }
+    let regex = match (overloads, args.get(1)) {
+        ([only], Some(Node::Constant(Value::String(pattern))))
+            if matches!(only.run, Run::Regex(_)) =>
+        {
+            Some(regexes::compile(pattern)?)
+        }
+        _ => None,
+    };
+    let accumulator = |expr: &Expr| matches!(&expr.kind, Kind::Ident(it) if it == ACCUMULATOR);
+    let grows =
+        matches!(function, "_+_" | "cel.@mapInsert") && exprs.first().is_some_and(accumulator);
+    let (function, overloads) = (function.to_owned(), overloads.to_vec());
+    Ok(Node::Call(Box::new(Call { function, overloads, args, regex, grows })))
+}
+
+/// Operators that are instructions of their own; other calls give the arguments back.
+fn special(
+    function: &str,
+    overloads: &[Arc<Overload>],
+    args: Vec<Node>,
+) -> Result<Node, Vec<Node>> {
+    let count = args.len();
+    let mut args = args.into_iter();
+    let mut next = || args.next().unwrap_or(Node::Constant(Value::Null));
+    let id = match overloads {
+        [only] => only.id.as_str(),
+        _ => "",
+    };
+    Ok(match (function, count) {
+        ("@not_strictly_false", 1) => Node::NotStrictlyFalse(Box::new(next())),
+        ("_==_" | "_!=_", 2) => Node::Equal(Box::new((next(), next())), function == "_==_"),
+        ("or" | "orValue", 2) if id.starts_with("optional_or") || id.is_empty() => {
+            Node::OptionalOr(Box::new((next(), next())), function == "orValue")
+        }
+        ("_?_:_", 3) => {
+            let parts = (next(), branch(next()), branch(next()));
+            let base = Base::Conditional(Box::new(parts));
+            Node::Attribute(Box::new(Attribute { base, qualifiers: Vec::new() }))
+        }
+        ("_[_]" | "_[?_]" | "_?._", 2) => {
+            let operand = next();
+            let key = match next() {
+                Node::Constant(value) => Key::Constant(value),
+                node @ Node::Attribute(_) => Key::Attribute(branch(node)),
+                node => Key::Computed(node),
+            };
+            qualified(operand, Qualifier { key, optional: function != "_[_]", test: false })
+        }
+        ("@in", 2) if id == "in_list" => {
+            let value = next();
+            match next() {
+                Node::Constant(Value::List(list)) if list.len() == 0 => {
+                    Node::Constant(Value::Bool(false))
+                }
+                Node::Constant(Value::List(list)) if hashable(&list) => {
+                    Node::InConstants(Box::new(value), list.values().unwrap_or_default())
+                }
+                list => return Err(vec![value, list]),
+            }
+        }
+        _ => return Err(args.collect()),
+    })
+}
+
+/// Whether membership in the list is looked up instead of searched, as cel-go does and counts.
+fn hashable(list: &List<'static>) -> bool {
+    list.iter().all(|value| {
+        matches!(
+            value,
+            Ok(Value::Bool(_)
+                | Value::Int(_)
+                | Value::Uint(_)
+                | Value::Double(_)
+                | Value::String(_)
+                | Value::Null)
+        )
+    })
+}
+
+fn branch(node: Node) -> Branch {
+    match node {
+        Node::Attribute(attribute) => Branch::Attribute(*attribute),
+        node => Branch::Computed(node),
+    }
+}
+
+fn qualified(operand: Node, qualifier: Qualifier) -> Node {
+    let mut attribute = match operand {
+        // Nothing is looked up behind a presence test: its result is a truth.
+        Node::Attribute(attribute) if !attribute.qualifiers.iter().any(|it| it.test) => *attribute,
+        operand => Attribute { base: Base::Computed(operand), qualifiers: Vec::new() },
+    };
+    attribute.qualifiers.push(qualifier);
+    Node::Attribute(Box::new(attribute))
+}
+
+fn constant_list(items: Vec<(Node, bool)>) -> Node {
+    let constant = |(node, optional): &(Node, bool)| match node {
+        Node::Constant(value) if !optional => Some(value.clone()),
+        _ => None,
+    };
+    match items.iter().map(constant).collect::<Option<Vec<_>>>() {
+        Some(values) => Node::Constant(Value::list(values)),
+        None => Node::List(items),
+    }
+}
+
+fn constant_map(items: Vec<(Node, Node, bool)>) -> Node {
+    let mut entries = Entries::default();
+    for item in &items {
+        let (Node::Constant(key), Node::Constant(value), false) = item else {
+            return Node::Map(items);
+        };
+        if entries.insert(key.clone(), value.clone()).is_err() {
+            return Node::Map(items);
+        }
+    }
+    Node::Constant(Value::Map(Map::Values(Arc::new(entries))))
+}

@@ -1,0 +1,132 @@
+//! [`Program`]: a compiled expression; run it any number of times, from any thread.
+
+use std::collections::HashMap;
+
+use serde_json::Value as Json;
+
+use crate::{
+    checker::Checked,
+    cost::{CostEstimate, estimator},
+    env::Env,
+    error::EvalError,
+    evaluator::Evaluator,
+    plan::{self, Plan},
+    types::Type,
+    value::Value,
+};
+
+/// A compiled expression.
+#[derive(Debug)]
+pub struct Program {
+    plan: Plan,
+    result: Type,
+    estimate: CostEstimate,
+}
+
+/// What an evaluation may cost; several evaluations can share one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Budget {
+    /// What is left.
+    pub remaining: u64,
+    /// The most that one evaluation may take of it.
+    pub per_call: u64,
+}
+
+impl Budget {
+    /// No limit.
+    pub const UNLIMITED: Self = Self { remaining: u64::MAX, per_call: u64::MAX };
+
+    /// So much for everything.
+    pub fn new(remaining: u64) -> Self {
+        Self { remaining, per_call: u64::MAX }
+    }
+}
+
+/// The values of the variables for one evaluation.
+#[derive(Debug, Default)]
+pub struct Bindings<'a> {
+    bound: HashMap<&'a str, Bound<'a>>,
+}
+
+#[derive(Debug)]
+enum Bound<'a> {
+    Json(&'a Json),
+    Optional(Option<&'a Json>),
+    Value(Value<'a>),
+}
+
+impl<'a> Bindings<'a> {
+    /// Nothing bound.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Binds JSON, which is read as the variable was declared.
+    #[must_use]
+    pub fn json(mut self, name: &'a str, json: &'a Json) -> Self {
+        self.bound.insert(name, Bound::Json(json));
+        self
+    }
+
+    /// Binds a variable that was declared optional.
+    #[must_use]
+    pub fn optional_json(mut self, name: &'a str, json: Option<&'a Json>) -> Self {
+        self.bound.insert(name, Bound::Optional(json));
+        self
+    }
+
+    /// Binds a value that is ready.
+    #[must_use]
+    pub fn value(mut self, name: &'a str, value: Value<'a>) -> Self {
+        self.bound.insert(name, Bound::Value(value));
+        self
+    }
+
+    pub(crate) fn get(&self, plan: &'a Plan, name: &str) -> Option<Result<Value<'a>, EvalError>> {
+        let declared = || plan.variables.iter().find(|(own, _)| own == name).map(|(_, it)| it);
+        Some(match self.bound.get(name)? {
+            Bound::Value(value) => Ok(value.clone()),
+            Bound::Json(json) => Value::from_json(json, &declared()?.decl),
+            Bound::Optional(None) => Ok(Value::Optional(None)),
+            Bound::Optional(Some(json)) => {
+                Value::from_json(json, &declared()?.decl).map(Value::some)
+            }
+        })
+    }
+}
+
+impl Program {
+    pub(crate) fn new(checked: &Checked, env: &Env) -> Result<Self, String> {
+        let plan = plan::build(checked, env)?;
+        let estimate = estimator::estimate(checked, env);
+        let result = checked.types[checked.expr.id].clone();
+        Ok(Self { plan, result, estimate })
+    }
+
+    /// The type of what the expression gives.
+    pub fn result_type(&self) -> &Type {
+        &self.result
+    }
+
+    /// The least and the most that an evaluation can cost, given the declared sizes.
+    pub fn estimate_cost(&self) -> CostEstimate {
+        self.estimate
+    }
+
+    /// Whether the expression mentions the variable.
+    pub fn uses(&self, variable: &str) -> bool {
+        self.plan.variables.iter().any(|(name, _)| name == variable)
+    }
+
+    /// Evaluates the expression, and takes its cost from the budget, whatever comes of it.
+    pub fn evaluate<'a>(
+        &'a self,
+        bindings: &Bindings<'a>,
+        budget: &mut Budget,
+    ) -> Result<Value<'a>, EvalError> {
+        let limit = budget.remaining.min(budget.per_call);
+        let (outcome, cost) = Evaluator::new(&self.plan, bindings, limit).run();
+        budget.remaining = budget.remaining.saturating_sub(cost);
+        outcome
+    }
+}

@@ -1,0 +1,70 @@
+//! `==` and the order behind `<`, across the kinds of numbers.
+
+use std::cmp::Ordering;
+
+use super::{Value, numbers::Number};
+use crate::error::EvalError;
+
+/// Values that are nested deeper are not compared to the end, and count as different: the stack
+/// must hold whatever JSON a client sends.
+const MAX_DEPTH: usize = 256;
+
+/// Whether two values are equal; values of unlike types are not.
+pub(crate) fn equal(a: &Value<'_>, b: &Value<'_>) -> bool {
+    equal_within(a, b, MAX_DEPTH)
+}
+
+/// The same for parts of values, of which so many more levels are looked at.
+pub(super) fn equal_within(a: &Value<'_>, b: &Value<'_>, depth: usize) -> bool {
+    let Some(depth) = depth.checked_sub(1) else {
+        return false;
+    };
+    match (a, b) {
+        (Value::Null, Value::Null) | (Value::Optional(None), Value::Optional(None)) => true,
+        (Value::Bool(a), Value::Bool(b)) => a == b,
+        (Value::String(a), Value::String(b)) => **a == **b,
+        (Value::Bytes(a), Value::Bytes(b)) => a == b,
+        (Value::Timestamp(a), Value::Timestamp(b)) => a == b,
+        (Value::Duration(a), Value::Duration(b)) => a == b,
+        (Value::List(a), Value::List(b)) => a.equals(b, depth),
+        (Value::Map(a), Value::Map(b)) => a.equals(b, depth),
+        (Value::Optional(Some(a)), Value::Optional(Some(b))) => equal_within(a, b, depth),
+        (Value::Type(a), Value::Type(b)) => a == b,
+        (Value::Opaque(a), Value::Opaque(b)) => a.equals(&**b),
+        (Value::Struct(a), Value::Struct(b)) => {
+            a.name == b.name
+                && a.fields.len() == b.fields.len()
+                && a.fields.iter().all(|(name, value)| {
+                    b.fields.get(name).is_some_and(|other| equal_within(value, other, depth))
+                })
+        }
+        _ => match (number(a), number(b)) {
+            (Some(a), Some(b)) => a.compare(b) == Some(Ordering::Equal),
+            _ => false,
+        },
+    }
+}
+
+/// The order of two values that have one.
+pub(crate) fn compare(a: &Value<'_>, b: &Value<'_>) -> Result<Ordering, EvalError> {
+    Ok(match (a, b) {
+        (Value::Bool(a), Value::Bool(b)) => a.cmp(b),
+        (Value::String(a), Value::String(b)) => (**a).cmp(&**b),
+        (Value::Bytes(a), Value::Bytes(b)) => a.cmp(b),
+        (Value::Timestamp(a), Value::Timestamp(b)) => a.cmp(b),
+        (Value::Duration(a), Value::Duration(b)) => a.cmp(b),
+        _ => {
+            let (a, b) = number(a).zip(number(b)).ok_or_else(EvalError::no_such_overload)?;
+            a.compare(b).ok_or("NaN values cannot be ordered")?
+        }
+    })
+}
+
+fn number(value: &Value<'_>) -> Option<Number> {
+    match value {
+        Value::Int(value) => Some(Number::Int(*value)),
+        Value::Uint(value) => Some(Number::Uint(*value)),
+        Value::Double(value) => Some(Number::Double(*value)),
+        _ => None,
+    }
+}

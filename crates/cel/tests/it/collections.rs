@@ -1,0 +1,149 @@
+//! Lists, maps and the macros over them.
+
+use crate::check_all;
+
+#[test]
+fn quantifiers_stop_when_they_know() {
+    check_all(&[
+        ("[1, 2, 3].all(e, e > 0)", "true"),
+        ("[1, 2, 3].all(e, e > 1)", "false"),
+        ("[].all(e, e > 1)", "true"),
+        ("[1, 2, 3].exists(e, e == 2)", "true"),
+        ("[1, 2, 3].exists_one(e, e > 2)", "true"),
+        ("[1, 2, 3].exists_one(e, e > 1)", "false"),
+        ("[0, 1].exists(e, 1 / e == 1)", "true"),
+        ("[0, 2].exists(e, 1 / e == 1)", "error: division by zero"),
+        ("[1, 0].all(e, 1 / e == 2)", "false"),
+        ("{'a': 1, 'b': 2}.all(k, k < 'c')", "true"),
+        ("x.m.exists(k, x.m[k] == 2)", "true"),
+        ("x.s.all(e, true)", "error: no such overload"),
+    ]);
+}
+
+#[test]
+fn lists_are_mapped_and_filtered() {
+    check_all(&[
+        ("[1, 2, 3].map(e, e * 2)", "[2,4,6]"),
+        ("[1, 2, 3].map(e, e > 1, e * 2)", "[4,6]"),
+        ("[1, 2, 3].filter(e, e % 2 == 1)", "[1,3]"),
+        ("[[1, 2], [3]].map(l, l.map(e, e + 1))", "[[2,3],[4]]"),
+        ("{'a': 1}.map(k, k + '!')", "[\"a!\"]"),
+        ("[1, 2].map(e, 1 / 0)", "error: division by zero"),
+        ("lists.range(1000).map(i, i).size()", "1000"),
+    ]);
+}
+
+#[test]
+fn two_variables_see_index_and_element_or_key_and_value() {
+    check_all(&[
+        ("[1, 2].all(i, v, v == i + 1)", "true"),
+        ("{'a': 1}.exists(k, v, k == 'a' && v == 1)", "true"),
+        ("[5, 6].existsOne(i, v, v > 5)", "true"),
+        ("['a', 'b'].transformList(i, v, string(i) + v)", "[\"0a\",\"1b\"]"),
+        ("[1, 2, 3].transformList(i, v, i > 0, v * v)", "[4,9]"),
+        ("{'a': 1, 'b': 2}.transformMap(k, v, v * 10)", "{\"a\":10,\"b\":20}"),
+        ("{'a': 1, 'b': 2}.transformMap(k, v, v > 1, v)", "{\"b\":2}"),
+        ("['x', 'y'].transformMapEntry(i, v, {v: i})", "{\"x\":0,\"y\":1}"),
+        (
+            "['x', 'x'].transformMapEntry(i, v, {v: i})",
+            "error: insert failed: key x already exists",
+        ),
+    ]);
+}
+
+#[test]
+fn names_can_be_bound() {
+    check_all(&[
+        ("cel.bind(a, 1 + 1, a * a)", "4"),
+        ("cel.bind(a, 1 / 0, 5)", "5"),
+        ("cel.bind(a, [1], cel.bind(b, a + [2], b.map(e, e + size(a))))", "[2,3]"),
+    ]);
+}
+
+#[test]
+fn membership_is_tested_in_lists_and_keys() {
+    check_all(&[
+        ("2 in [1, 2]", "true"),
+        (
+            "2.0 in [1, 2]",
+            "compilation failed: ERROR: <input>:1:5: found no matching overload for '@in' \
+          applied to '(double, list(int))'\n | 2.0 in [1, 2]\n | ....^",
+        ),
+        ("dyn(2.0) in [1, 2]", "true"),
+        ("'a' in {'a': 1}", "true"),
+        ("'z' in x.m", "false"),
+        ("x.i in x.l", "true"),
+        ("1 in []", "false"),
+    ]);
+}
+
+#[test]
+fn sizes_count_what_is_there() {
+    check_all(&[
+        ("size([1, 2])", "2"),
+        ("[1, 2].size()", "2"),
+        ("size({'a': 1})", "1"),
+        ("size('héllo')", "5"),
+        ("'👑'.size()", "1"),
+        ("size(b'\\xff\\xfe')", "2"),
+        ("x.l.size() + x.m.size()", "5"),
+    ]);
+}
+
+#[test]
+fn the_list_extension_rearranges() {
+    check_all(&[
+        ("[1, 2, 3, 4].slice(1, 3)", "[2,3]"),
+        ("[1].slice(0, 2)", "error: cannot slice(0, 2), list is length 1"),
+        ("[[1], [2, 3]].flatten()", "[1,2,3]"),
+        ("[[[1], [2]], [[3]]].flatten(2)", "[1,2,3]"),
+        ("[3, 1, 2].sort()", "[1,2,3]"),
+        ("['b', 'a'].sort()", "[\"a\",\"b\"]"),
+        ("[{'n': 2}, {'n': 1}].sortBy(e, e.n)", "[{\"n\":1},{\"n\":2}]"),
+        (
+            "[1, 2, 1, 2.0].distinct()",
+            "compilation failed: ERROR: <input>:1:11: expected type 'int' \
+          but found 'double'\n | [1, 2, 1, 2.0].distinct()\n | ..........^",
+        ),
+        ("[1, 2, 1].distinct()", "[1,2]"),
+        ("[1, 2].reverse()", "[2,1]"),
+        ("lists.range(3)", "[0,1,2]"),
+        ("lists.range(-1)", "error: lists.range: size must be non-negative, got -1"),
+        (
+            "lists.range(1000000000000)",
+            "error: lists.range: size 1000000000000 exceeds maximum allowed (1000000)",
+        ),
+    ]);
+}
+
+#[test]
+fn kubernetes_list_functions_summarize() {
+    check_all(&[
+        ("[1, 2, 2].isSorted()", "true"),
+        ("['b', 'a'].isSorted()", "false"),
+        ("[1, 2, 3].sum()", "6"),
+        ("[1.5, 2.5].sum()", "double 4"),
+        ("[duration('1m'), duration('1s')].sum()", "\"61s\""),
+        ("[].sum() == 0", "true"),
+        ("[3, 1, 2].min()", "1"),
+        ("['a', 'c'].max()", "\"c\""),
+        ("x.l.filter(e, e > 9).max()", "error: max called on empty list"),
+        ("[1].filter(e, e > 9).max()", "error: max called on empty list"),
+        ("[1, 2, 1].indexOf(1)", "0"),
+        ("[1, 2, 1].lastIndexOf(1)", "2"),
+        ("[1].indexOf(5)", "-1"),
+        ("[1, 2].includes(2)", "true"),
+        ("'a'.includes('a')", "true"),
+    ]);
+}
+
+#[test]
+fn lists_are_compared_as_sets() {
+    check_all(&[
+        ("sets.contains([1, 2, 3], [2, 3])", "true"),
+        ("sets.contains([1], [2])", "false"),
+        ("sets.equivalent([1, 2, 2], [2, 1])", "true"),
+        ("sets.intersects([1, 2], [2, 5])", "true"),
+        ("sets.intersects([1], [])", "false"),
+    ]);
+}
