@@ -13,7 +13,23 @@ pub(crate) use update::{Part, UpdateRequest, update};
 
 use crate::context::Cx;
 use kinds::resource::Shape;
-use machinery::{Object, Value};
+use machinery::{Object, Status, Value};
+
+/// The largest object that is stored: what etcd takes, so that a store can move there. Patches could
+/// otherwise make an object grow for ever.
+const MAX_OBJECT: usize = 3 << 19;
+
+/// The bytes that are stored.
+fn stored_form(object: &Object) -> Result<Vec<u8>, Status> {
+    let bytes = object.to_bytes();
+    if bytes.len() > MAX_OBJECT {
+        let found = bytes.len();
+        return Err(Status::too_large(&format!(
+            "the object has {found} bytes, limit is {MAX_OBJECT}"
+        )));
+    }
+    Ok(bytes)
+}
 
 /// Metadata that only the server writes.
 fn wipe_server_metadata(object: &mut Object) {

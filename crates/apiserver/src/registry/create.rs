@@ -1,6 +1,6 @@
 //! The birth of an object: name, uid, time; validation; the first write.
 
-use super::{Outcome, wipe_server_metadata};
+use super::{Outcome, stored_form, wipe_server_metadata};
 use crate::context::Cx;
 use crate::watch_cache::Entry;
 use crate::{errors, validation};
@@ -26,7 +26,8 @@ pub(crate) async fn create(cx: &Cx, mut sent: Object, dry_run: bool) -> Result<O
         let claim = cx.plane.allocations.claim(cx, &mut object, None);
         validate(cx, &object)?;
         let claim = claim?;
-        match insert(cx, &object, dry_run).await {
+        let bytes = stored_form(&object)?;
+        match insert(cx, &object, bytes, dry_run).await {
             Err(Error::Conflict { .. }) if generated && attempt < NAME_ATTEMPTS => {}
             Err(Error::Conflict { found, .. }) => {
                 let deleting = found.is_some_and(|it| {
@@ -110,7 +111,12 @@ fn validate(cx: &Cx, object: &Object) -> Result<(), Status> {
 }
 
 /// None for a dry run, which only looks whether the place is free.
-async fn insert(cx: &Cx, object: &Object, dry_run: bool) -> Result<Option<Arc<Entry>>, Error> {
+async fn insert(
+    cx: &Cx,
+    object: &Object,
+    bytes: Vec<u8>,
+    dry_run: bool,
+) -> Result<Option<Arc<Entry>>, Error> {
     let resource = cx.resource();
     let key = cx.served.key(cx.namespace(), object.name());
     if dry_run {
@@ -121,8 +127,7 @@ async fn insert(cx: &Cx, object: &Object, dry_run: bool) -> Result<Option<Arc<En
         };
     }
     let ttl = resource.ttl_seconds.map(Duration::from_secs);
-    let value = object.to_bytes().into();
-    let record = cx.plane.store.put(&key, value, Expect::Absent, ttl).await?;
+    let record = cx.plane.store.put(&key, bytes.into(), Expect::Absent, ttl).await?;
     Ok(Some(Arc::new(Entry::of(&record, resource.prefix.len()))))
 }
 

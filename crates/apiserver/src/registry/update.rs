@@ -1,6 +1,6 @@
 //! The change of a stored object: read, transform, check, write if nobody was faster.
 
-use super::{Outcome, spec_differs, wipe_server_metadata};
+use super::{Outcome, spec_differs, stored_form, wipe_server_metadata};
 use crate::admission::{self, Claim};
 use crate::context::Cx;
 use crate::options::parse_revision;
@@ -60,7 +60,7 @@ pub(crate) async fn update(cx: &Cx, request: UpdateRequest<'_>) -> Result<Outcom
                 finished => return finished.map_err(of_store),
             }
         }
-        let bytes = new.to_bytes();
+        let bytes = stored_form(&new)?;
         if entry.holds(&bytes) {
             return Ok(Outcome::Stored(entry));
         }

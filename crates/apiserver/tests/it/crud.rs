@@ -226,3 +226,28 @@ async fn an_event_is_forgotten_after_an_hour_unless_it_is_told_again() {
     plane.advance(1800);
     assert_eq!(watch.brief().await, "DELETED b");
 }
+
+#[tokio::test]
+async fn an_object_cannot_grow_for_ever() {
+    let plane = Plane::start().await;
+    let things = "/apis/example.dev/v1/namespaces/default/things";
+    plane
+        .define(&json!({
+            "metadata": {"name": "things.example.dev"},
+            "spec": {"group": "example.dev", "scope": "Namespaced",
+                "names": {"kind": "Thing", "plural": "things"},
+                "versions": [{"name": "v1", "served": true, "storage": true, "schema":
+                    {"openAPIV3Schema": {"type": "object",
+                        "x-kubernetes-preserve-unknown-fields": true}}}]},
+        }))
+        .await;
+    let head = json!({"apiVersion": "example.dev/v1", "kind": "Thing", "metadata": {"name": "a"}});
+    plane.create(things, &head).await;
+    let mut codes = Vec::new();
+    for step in 0..4 {
+        let patch = json!({format!("k{step}"): "A".repeat(500 << 10)});
+        let (code, _) = plane.patch(&format!("{things}/a"), MERGE, &patch).await;
+        codes.push(code);
+    }
+    assert_eq!(codes, [200, 200, 200, 413]);
+}

@@ -142,6 +142,31 @@ fn a_patch_cannot_nest_an_object_into_itself_for_ever() {
 }
 
 #[test]
+fn what_is_applied_may_be_deep_but_not_endless() {
+    let mut siege = Siege::begin();
+    define_wells(&mut siege);
+    let apply = format!("{WELL}?fieldManager=digger");
+    let media = "application/apply-patch+yaml";
+    for code in [201, 200] {
+        let answer = siege.send("PATCH", &apply, media, well(&objects(200)).as_bytes());
+        assert_eq!(answer.code, code, "{}", answer.body);
+    }
+    let answer = siege.send("PATCH", &apply, media, well(&objects(10_000)).as_bytes());
+    let message = refusal(&answer, 400, "BadRequest");
+    assert!(message.starts_with("error decoding YAML: "), "{message}");
+    // Who owns what is as deep as what is owned.
+    let owned = objects(900).replace('a', "f:a");
+    let entry = format!(
+        r#"{{"manager":"m","operation":"Update","apiVersion":"hostile.example.dev/v1","fieldsType":"FieldsV1","fieldsV1":{owned}}}"#
+    );
+    let patch = format!(r#"{{"metadata":{{"managedFields":[{entry}]}}}}"#);
+    let answer = siege.send("PATCH", WELL, "application/merge-patch+json", patch.as_bytes());
+    assert_eq!(answer.code, 200, "{}", answer.body["message"]);
+    assert_eq!(siege.client.send("DELETE", WELL, None).unwrap().0, 200);
+    siege.survived();
+}
+
+#[test]
 fn a_schema_may_be_deep_as_well() {
     let mut siege = Siege::begin();
     let mut schema = json!({"type": "object"});
