@@ -16,6 +16,7 @@ use kinds::resource::Selectable;
 use machinery::{Map, Object, Value};
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 use std::io::Write;
@@ -36,7 +37,8 @@ pub(crate) struct Entry {
     metadata_at: u32,
     /// The length of the resource's prefix, without the slash after it.
     prefix_len: u16,
-    labels: Box<[(Box<str>, Box<str>)]>,
+    /// `key=value` lines: one place in memory to look at, for a selector that looks at many.
+    labels: Box<str>,
     /// The values of the resource's selectable fields, once somebody has asked.
     fields: OnceLock<Box<[Box<str>]>>,
 }
@@ -102,7 +104,7 @@ impl Entry {
 
     /// A label's value.
     pub(crate) fn label(&self, key: &str) -> Option<&str> {
-        self.labels.iter().find(|(it, _)| &**it == key).map(|(_, value)| &**value)
+        self.labels.split_terminator('\n').find_map(|it| it.strip_prefix(key)?.strip_prefix('='))
     }
 
     /// The value of `selectable[index]`; `selectable` must be the same list for every call.
@@ -210,7 +212,7 @@ fn reorder(bytes: &[u8]) -> (bytes::Bytes, usize) {
 }
 
 /// The labels in a metadata object that begins at the first byte.
-fn labels(metadata: &[u8]) -> Box<[(Box<str>, Box<str>)]> {
+fn labels(metadata: &[u8]) -> Box<str> {
     #[derive(serde::Deserialize)]
     struct Metadata {
         #[serde(default)]
@@ -218,13 +220,13 @@ fn labels(metadata: &[u8]) -> Box<[(Box<str>, Box<str>)]> {
     }
     let mut values = serde_json::Deserializer::from_slice(metadata).into_iter::<Metadata>();
     match values.next() {
-        Some(Ok(Metadata { labels: Labels(labels) })) => labels.into_boxed_slice(),
+        Some(Ok(Metadata { labels: Labels(labels) })) => labels.into_boxed_str(),
         _ => Box::default(),
     }
 }
 
 #[derive(Default)]
-struct Labels(Vec<(Box<str>, Box<str>)>);
+struct Labels(String);
 
 impl<'de> Deserialize<'de> for Labels {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -246,11 +248,10 @@ impl<'de> Visitor<'de> for LabelsVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Labels, A::Error> {
-        let mut labels = Vec::with_capacity(map.size_hint().unwrap_or(4));
-        while let Some(key) = map.next_key::<Box<str>>()? {
-            match map.next_value::<Label>()? {
-                Label::Text(value) => labels.push((key, value)),
-                Label::Other(_) => {}
+        let mut labels = String::new();
+        while let Some(key) = map.next_key::<Cow<'de, str>>()? {
+            if let Label::Text(value) = map.next_value()? {
+                labels.extend([&*key, "=", &*value, "\n"]);
             }
         }
         Ok(Labels(labels))
@@ -260,7 +261,7 @@ impl<'de> Visitor<'de> for LabelsVisitor {
 #[derive(serde::Deserialize)]
 #[serde(untagged)]
 enum Label {
-    Text(Box<str>),
+    Text(String),
     Other(IgnoredAny),
 }
 
@@ -311,6 +312,7 @@ mod tests {
         let entry = entry(SECRET);
         assert_eq!((entry.namespace(), entry.name()), ("ns", "a"));
         assert_eq!((entry.label("x"), entry.label("z")), (Some("y"), None));
+        assert_eq!(entry.label(""), None);
     }
 
     #[test]

@@ -6,8 +6,8 @@ use machinery::{Value, json};
 
 /// Writes things until the log has forgotten what was there before: it holds 64 MiB.
 pub(crate) async fn forget(plane: &Plane) {
-    plane.create(THINGS, &thing("zz", &json!({"bulk": "x".repeat(2_900_000)}))).await;
-    for turn in 0..25 {
+    plane.create(THINGS, &thing("zz", &json!({"bulk": "x".repeat(1_400_000)}))).await;
+    for turn in 0..50 {
         plane.merge(&format!("{THINGS}/zz"), &json!({"spec": {"turn": turn}})).await;
     }
     assert_eq!(plane.delete(&format!("{THINGS}/zz")).await.0, 200);
