@@ -2,10 +2,12 @@
 
 use crate::authentication::User;
 use crate::catalog::Served;
+use crate::errors;
 use crate::negotiation::Accepted;
 use crate::plane::Plane;
 use crate::request::{Query, Target, Verb};
 use crate::warnings::Warnings;
+use crate::watch_cache::Entry;
 use kinds::Resource;
 use kinds::resource::Version;
 use machinery::{GroupResource, Status};
@@ -41,7 +43,6 @@ pub(crate) struct Cx {
 
 /// What [`Cx::new`] is made from.
 pub(crate) struct Parts {
-    #[allow(missing_docs, reason = "see the fields of Cx")]
     pub plane: Arc<Plane>,
     pub user: User,
     pub verb: Verb,
@@ -103,6 +104,18 @@ impl Cx {
     /// Where the named object is stored.
     pub(crate) fn key(&self) -> String {
         self.served.key(self.namespace(), &self.target.name)
+    }
+
+    /// Waits until everything that was written before this call can be read.
+    pub(crate) async fn catch_up(&self) -> Result<(), Status> {
+        let caught_up = self.plane.cache.catch_up().await;
+        caught_up.map_err(|error| errors::of_store(&self.what(), &self.target.name, &error))
+    }
+
+    /// The named object as it is now.
+    pub(crate) async fn current(&self) -> Result<Arc<Entry>, Status> {
+        self.catch_up().await?;
+        self.served.cache.get(&self.key()).ok_or_else(|| self.not_found())
     }
 
     /// Tells the client something besides the answer, once.

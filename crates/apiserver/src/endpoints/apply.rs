@@ -6,7 +6,7 @@ use crate::body::Body;
 use crate::context::Cx;
 use crate::options::{FieldValidation, WriteOptions};
 use crate::registry::{self, Part, UpdateRequest};
-use crate::{admission, answer, decode, errors, ownership};
+use crate::{admission, answer, decode, ownership};
 use http::Response;
 use machinery::patch::apply::{Force, keep_times_of_no_change};
 use machinery::{Object, Status, codec};
@@ -16,8 +16,7 @@ pub(crate) async fn apply(cx: &Cx, body: &[u8], part: Part) -> Result<Response<B
     let options = WriteOptions::parse_apply(&cx.query)?;
     let force = if cx.query.flag("force") { Force::Yes } else { Force::No };
     let config = configuration(cx, body, options.field_validation)?;
-    let caught_up = cx.plane.cache.catch_up().await;
-    caught_up.map_err(|it| errors::of_store(&cx.what(), &cx.target.name, &it))?;
+    cx.catch_up().await?;
     let missing = cx.served.cache.get(&cx.key()).is_none();
     if missing && cx.target.subresource.is_empty() {
         return create(cx, &config, force, options.dry_run).await;

@@ -4,16 +4,12 @@
 
 use crate::body::Body;
 use crate::context::Cx;
-use crate::errors;
 use http::Response;
 use machinery::{Object, Status};
 
 /// Fails in the way that says most about why.
 pub(crate) async fn connect(cx: &Cx) -> Result<Response<Body>, Status> {
-    let name = &cx.target.name;
-    let caught_up = cx.plane.cache.catch_up().await;
-    caught_up.map_err(|it| errors::of_store(&cx.what(), name, &it))?;
-    let object = cx.served.cache.get(&cx.key()).ok_or_else(|| cx.not_found())?.object();
+    let object = cx.current().await?.object();
     Err(unreachable_because(cx, &object))
 }
 

@@ -4,7 +4,7 @@ use crate::body::Body;
 use crate::context::Cx;
 use crate::options::WriteOptions;
 use crate::registry::{self, Outcome};
-use crate::{admission, answer, decode, errors, ownership};
+use crate::{admission, answer, decode, ownership};
 use http::Response;
 use machinery::{Object, Status};
 
@@ -16,8 +16,7 @@ pub(crate) async fn create(cx: &Cx, body: &[u8]) -> Result<Response<Body>, Statu
     refuse_if_terminating(cx, &object)?;
     ownership::track(cx, None, &mut object);
     // Admission looks at other objects, which may have been written a moment ago.
-    let caught_up = cx.plane.cache.catch_up().await;
-    caught_up.map_err(|it| errors::of_store(&cx.what(), object.name(), &it))?;
+    cx.catch_up().await?;
     admission::mutate(cx, &mut object, admission::Operation::Create)?;
     let outcome = registry::create(cx, object, options.dry_run).await?;
     Ok(shown(cx, 201, outcome))

@@ -3,7 +3,6 @@
 use super::selection::Selection;
 use crate::body::Body;
 use crate::context::Cx;
-use crate::errors;
 use crate::registry;
 use http::Response;
 use machinery::{Reason, Status, json};
@@ -13,7 +12,7 @@ pub(crate) async fn delete_collection(cx: &Cx, body: &[u8]) -> Result<Response<B
     let options = super::delete::options(cx, body)?;
     super::delete::warn_of_orphans(cx, &options);
     let selection = Selection::parse(cx)?;
-    cx.plane.cache.catch_up().await.map_err(|it| errors::of_store(&cx.what(), "", &it))?;
+    cx.catch_up().await?;
     let snapshot = cx.served.cache.snapshot();
     let revision = snapshot.revision.max(cx.plane.cache.applied());
     let selected: Vec<_> = snapshot

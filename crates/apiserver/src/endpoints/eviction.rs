@@ -3,7 +3,6 @@
 use crate::answer;
 use crate::body::Body;
 use crate::context::Cx;
-use crate::errors;
 use crate::options::DeleteOptions;
 use crate::own_client::OwnClient;
 use crate::registry;
@@ -21,9 +20,7 @@ pub(crate) async fn evict(
     let body = super::subresource::posted(cx, body, subresource)?;
     let options = body.get(&["deleteOptions"]).cloned().and_then(Object::from_value);
     let options = DeleteOptions::parse(&cx.query, options.as_ref())?;
-    let caught_up = cx.plane.cache.catch_up().await;
-    caught_up.map_err(|it| errors::of_store(&cx.what(), &cx.target.name, &it))?;
-    let pod = cx.served.cache.get(&cx.key()).ok_or_else(|| cx.not_found())?.object();
+    let pod = cx.current().await?.object();
     if eviction::needs_budget(&pod) {
         spend(cx, &pod, options.dry_run).await?;
     }

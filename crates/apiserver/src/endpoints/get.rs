@@ -3,7 +3,6 @@
 use crate::answer;
 use crate::body::Body;
 use crate::context::Cx;
-use crate::errors;
 use crate::negotiation::{Form, one_as_list};
 use crate::options::parse_revision;
 use http::Response;
@@ -23,12 +22,7 @@ pub(crate) async fn get(cx: &Cx) -> Result<Response<Body>, Status> {
 /// whatever is there, and as long as the store is in this process, that is what is new.
 pub(super) async fn wait_for_revision(cx: &Cx) -> Result<(), Status> {
     match cx.query.text("resourceVersion") {
-        "" | "0" => cx
-            .plane
-            .cache
-            .catch_up()
-            .await
-            .map_err(|error| errors::of_store(&cx.what(), &cx.target.name, &error)),
+        "" | "0" => cx.catch_up().await,
         text => {
             let asked = parse_revision(text).map_err(|why| {
                 let text = machinery::field_path::quote(text);

@@ -6,7 +6,6 @@ use super::selection::Selection;
 use crate::answer;
 use crate::body::Body;
 use crate::context::Cx;
-use crate::errors;
 use crate::negotiation::{Accepted, Form, Media, list_as_one};
 use crate::options::{parse_i64, parse_revision};
 use crate::protobuf;
@@ -81,7 +80,7 @@ async fn view(cx: &Cx, selection: &Selection) -> Result<View, Status> {
     };
     // Zero takes whatever is there; as long as the store is in this process, that is what is new.
     if asked == 0 {
-        cx.plane.cache.catch_up().await.map_err(|it| errors::of_store(&cx.what(), "", &it))?;
+        cx.catch_up().await?;
     } else {
         not_older_than(cx, asked).await?;
     }

@@ -5,7 +5,6 @@ use crate::answer;
 use crate::body::Body;
 use crate::context::Cx;
 use crate::decode;
-use crate::errors;
 use crate::negotiation::Form;
 use crate::options::WriteOptions;
 use crate::registry::{self, Part, UpdateRequest};
@@ -17,9 +16,7 @@ use machinery::{Faults, GroupKind, GroupResource, Object, Path, Status, Value, c
 
 /// Answers with the scale of the named object.
 pub(crate) async fn get(cx: &Cx, scale: &Scale) -> Result<Response<Body>, Status> {
-    let caught_up = cx.plane.cache.catch_up().await;
-    caught_up.map_err(|it| errors::of_store(&cx.what(), &cx.target.name, &it))?;
-    let entry = cx.served.cache.get(&cx.key()).ok_or_else(|| cx.not_found())?;
+    let entry = cx.current().await?;
     shown(cx, scale, &entry.object())
 }
 

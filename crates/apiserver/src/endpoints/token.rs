@@ -5,7 +5,6 @@ use crate::answer;
 use crate::authentication::service_account::{Claims, ISSUER};
 use crate::body::Body;
 use crate::context::Cx;
-use crate::errors;
 use http::Response;
 use kinds::resource::Subresource;
 use machinery::{Faults, GroupKind, Object, Path, Status, Value, json, timestamp};
@@ -26,8 +25,7 @@ pub(crate) async fn create(
     subresource: &Subresource,
 ) -> Result<Response<Body>, Status> {
     let mut request = super::subresource::posted(cx, body, subresource)?;
-    let caught_up = cx.plane.cache.catch_up().await;
-    caught_up.map_err(|it| errors::of_store(&cx.what(), &cx.target.name, &it))?;
+    cx.catch_up().await?;
     admission::judge_namespace(cx, &request)?;
     let seconds = validated(&request)?;
     let account = cx.served.cache.get(&cx.key()).ok_or_else(|| cx.not_found())?.object();

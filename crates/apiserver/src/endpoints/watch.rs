@@ -49,8 +49,7 @@ pub(crate) async fn watch(cx: Cx) -> Result<Response<Body>, Status> {
     let selection = Selection::parse(&cx)?;
     let start = Start::parse(&cx)?;
     if start.consistent {
-        let caught_up = cx.plane.cache.catch_up().await;
-        caught_up.map_err(|it| crate::errors::of_store(&cx.what(), "", &it))?;
+        cx.catch_up().await?;
     } else if start.initial && start.revision > 0 {
         super::get::not_older_than(&cx, start.revision).await?;
     }
