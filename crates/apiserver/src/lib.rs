@@ -36,6 +36,10 @@ mod crd;
 mod errors;
 mod metrics;
 mod own_client;
+#[allow(dead_code, reason = "webhooks, policies and aggregation use all of it")]
+mod derived;
+#[allow(dead_code, reason = "webhooks, policies and aggregation use all of it")]
+mod outbound;
 pub mod bootstrap;
 
 pub use config::{Config, StoreConfig, Timeouts};

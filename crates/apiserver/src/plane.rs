@@ -7,6 +7,7 @@ use crate::certificates::Authority;
 use crate::config::Timeouts;
 use crate::flow_control::FlowControl;
 use crate::metrics::Metrics;
+use crate::outbound::Outbound;
 use crate::watch_cache::WatchCache;
 use arc_swap::ArcSwap;
 use http::HeaderMap;
@@ -41,6 +42,9 @@ pub(crate) struct Plane {
     pub metrics: Metrics,
     /// Addresses and ports that are handed out once.
     pub allocations: Allocations,
+    /// Whom it asks: webhooks and aggregated servers.
+    #[allow(dead_code, reason = "webhooks use it")]
+    pub outbound: Outbound,
     /// What it runs in the background.
     pub tasks: Tasks,
     /// Whether everything is there that requests need.

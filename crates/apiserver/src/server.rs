@@ -10,6 +10,7 @@ use crate::crd;
 use crate::door::Door;
 use crate::flow_control::FlowControl;
 use crate::metrics::Metrics;
+use crate::outbound::Outbound;
 use crate::plane::Plane;
 use crate::watch_cache::WatchCache;
 use crate::{bootstrap, listen};
@@ -108,6 +109,7 @@ impl Server {
             timeouts: config.timeouts,
             metrics: Metrics::new(),
             allocations: Allocations::new(&config.service_cidr)?,
+            outbound: Outbound::default(),
             tasks,
             ready: AtomicBool::new(false),
         });

@@ -1,6 +1,7 @@
 //! Nothing is created in a namespace that is not there or on its way out, and the namespaces that
 //! the server itself needs cannot be deleted.
 
+use super::Attempt;
 use crate::context::Cx;
 use machinery::status::Cause;
 use machinery::{GroupResource, Object, Status};
@@ -36,12 +37,12 @@ pub(super) fn create(cx: &Cx, object: &Object) -> Result<(), Status> {
 }
 
 /// Judges the deletion of a namespace.
-pub(super) fn delete(cx: &Cx) -> Result<(), Status> {
-    let target = &cx.target;
-    let is_namespace = target.group.is_empty() && target.resource == "namespaces";
-    if is_namespace && IMMORTAL.contains(&target.name.as_str()) {
+pub(super) fn delete(attempt: &Attempt<'_>) -> Result<(), Status> {
+    let what = attempt.cx.what();
+    let is_namespace = what.group.is_empty() && what.resource == "namespaces";
+    if is_namespace && IMMORTAL.contains(&attempt.name.as_str()) {
         let why = "this namespace may not be deleted";
-        return Err(Status::forbidden(&cx.what(), &target.name, why));
+        return Err(Status::forbidden(&what, &attempt.name, why));
     }
     Ok(())
 }

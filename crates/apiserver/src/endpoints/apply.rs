@@ -6,7 +6,7 @@ use crate::body::Body;
 use crate::context::Cx;
 use crate::options::{FieldValidation, WriteOptions};
 use crate::registry::{self, Part, UpdateRequest};
-use crate::{admission, answer, decode, ownership};
+use crate::{answer, decode, ownership};
 use http::Response;
 use machinery::patch::apply::{Force, keep_times_of_no_change};
 use machinery::{Object, Status, codec};
@@ -43,10 +43,9 @@ async fn create(
     force: Force,
     dry_run: bool,
 ) -> Result<Response<Body>, Status> {
-    let mut object = fitted(cx, ownership::apply(cx, None, config, force)?)?;
+    let object = fitted(cx, ownership::apply(cx, None, config, force)?)?;
     super::create::refuse_if_terminating(cx, &object)?;
-    admission::mutate(cx, &mut object, admission::Operation::Create)?;
-    let outcome = registry::create(cx, object, dry_run).await?;
+    let outcome = super::create::admitted(cx, object, dry_run).await?;
     Ok(shown(cx, 201, outcome))
 }
 

@@ -1,10 +1,11 @@
 //! POST to a collection.
 
+use crate::admission::{self, Attempt};
 use crate::body::Body;
 use crate::context::Cx;
 use crate::options::WriteOptions;
 use crate::registry::{self, Outcome};
-use crate::{admission, answer, decode, ownership};
+use crate::{answer, decode, ownership};
 use http::Response;
 use machinery::{Object, Status};
 
@@ -15,11 +16,21 @@ pub(crate) async fn create(cx: &Cx, body: &[u8]) -> Result<Response<Body>, Statu
     check_namespace(cx, &object)?;
     refuse_if_terminating(cx, &object)?;
     ownership::track(cx, None, &mut object);
+    let outcome = admitted(cx, object, options.dry_run).await?;
+    Ok(shown(cx, 201, outcome))
+}
+
+/// Stores a new object, if admission lets it in.
+pub(super) async fn admitted(
+    cx: &Cx,
+    mut object: Object,
+    dry_run: bool,
+) -> Result<Outcome, Status> {
     // Admission looks at other objects, which may have been written a moment ago.
     cx.catch_up().await?;
-    admission::mutate(cx, &mut object, admission::Operation::Create)?;
-    let outcome = registry::create(cx, object, options.dry_run).await?;
-    Ok(shown(cx, 201, outcome))
+    let attempt = Attempt::create(cx, &object, dry_run);
+    admission::mutate(&attempt, &mut object).await?;
+    registry::create(cx, object, dry_run).await
 }
 
 /// An outcome in the version that the client asked for.

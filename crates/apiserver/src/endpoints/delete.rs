@@ -5,7 +5,7 @@ use crate::body::Body;
 use crate::context::Cx;
 use crate::options::DeleteOptions;
 use crate::registry::{self, Deleted};
-use crate::{admission, answer, decode};
+use crate::{answer, decode};
 use http::Response;
 use kinds::resource::Dependents;
 use kinds::types;
@@ -16,7 +16,6 @@ use machinery::{Object, Status};
 pub(crate) async fn delete(cx: &Cx, body: &[u8]) -> Result<Response<Body>, Status> {
     let options = options(cx, body)?;
     warn_of_orphans(cx, &options);
-    admission::judge_delete(cx)?;
     match registry::delete(cx, cx.namespace(), &cx.target.name, &options).await? {
         Deleted::Held(outcome) => Ok(shown(cx, 200, outcome)),
         Deleted::Gone(object) => {

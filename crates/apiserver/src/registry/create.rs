@@ -1,6 +1,7 @@
 //! The birth of an object: name, uid, time; validation; the first write.
 
 use super::{Outcome, stored_form, wipe_server_metadata};
+use crate::admission::{self, Attempt};
 use crate::context::Cx;
 use crate::watch_cache::Entry;
 use crate::{errors, validation};
@@ -26,6 +27,7 @@ pub(crate) async fn create(cx: &Cx, mut sent: Object, dry_run: bool) -> Result<O
         let claim = cx.plane.allocations.claim(cx, &mut object, None);
         validate(cx, &object)?;
         let claim = claim?;
+        admission::judge(&Attempt::create(cx, &object, dry_run), Some(&object)).await?;
         let bytes = stored_form(&object)?;
         match insert(cx, &object, bytes, dry_run).await {
             Err(Error::Conflict { .. }) if generated && attempt < NAME_ATTEMPTS => {}

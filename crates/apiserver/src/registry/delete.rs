@@ -12,6 +12,7 @@
 
 use super::Outcome;
 use super::update::stored_in_hub;
+use crate::admission::{self, Attempt};
 use crate::context::Cx;
 use crate::errors;
 use crate::options::{DeleteOptions, Propagation};
@@ -47,6 +48,10 @@ pub(crate) async fn delete(
         let Some(entry) = current else { return Err(Status::not_found(&cx.what(), name)) };
         let old = stored_in_hub(cx, &entry);
         check_preconditions(cx, &old, options)?;
+        // An eviction has been judged as such.
+        if cx.target.subresource.is_empty() {
+            admission::judge(&Attempt::delete(cx, &old, options), None).await?;
+        }
         let (new, remains) = mark(cx, &old, options);
         let outcome = if remains {
             keep(cx, new, &entry, options).await.map(Deleted::Held)

@@ -1,7 +1,7 @@
 //! The change of a stored object: read, transform, check, write if nobody was faster.
 
 use super::{Outcome, spec_differs, stored_form, wipe_server_metadata};
-use crate::admission::{self, Claim};
+use crate::admission::{self, Attempt, Claim};
 use crate::context::Cx;
 use crate::options::parse_revision;
 use crate::watch_cache::Entry;
@@ -50,7 +50,7 @@ pub(crate) async fn update(cx: &Cx, request: UpdateRequest<'_>) -> Result<Outcom
     let mut current = cx.served.cache.get(&key);
     for _ in 0..ATTEMPTS {
         let Some(entry) = current else { return Err(cx.not_found()) };
-        let (new, claim) = renew(cx, &entry, &request)?;
+        let (new, claim) = renew(cx, &entry, &request).await?;
         if may_go(cx, &new) {
             match finish(cx, new, &entry, request.dry_run).await {
                 Err(Error::Conflict { found, .. }) => {
@@ -91,7 +91,11 @@ fn entry_of(cx: &Cx, record: &Record) -> Arc<Entry> {
 }
 
 /// The new object in stored form, and what it has taken for that.
-fn renew(cx: &Cx, entry: &Entry, request: &UpdateRequest<'_>) -> Result<(Object, Claim), Status> {
+async fn renew(
+    cx: &Cx,
+    entry: &Entry,
+    request: &UpdateRequest<'_>,
+) -> Result<(Object, Claim), Status> {
     let resource = cx.resource();
     let old = stored_in_hub(cx, entry);
     let mut new = (request.transform)(&old)?;
@@ -99,8 +103,9 @@ fn renew(cx: &Cx, entry: &Entry, request: &UpdateRequest<'_>) -> Result<(Object,
     if !request.ownership_settled {
         ownership::track(cx, Some(&old), &mut new);
     }
+    let attempt = Attempt::update(cx, &old, request.dry_run);
+    admission::mutate(&attempt, &mut new).await?;
     prepare(cx, &mut new, &old, request.part);
-    admission::mutate(cx, &mut new, admission::Operation::Update)?;
     let claim = cx.plane.allocations.claim(cx, &mut new, Some(&old));
     let mut faults = Faults::new();
     validation::metadata(resource, &new, &mut faults);
@@ -118,8 +123,10 @@ fn renew(cx: &Cx, entry: &Entry, request: &UpdateRequest<'_>) -> Result<(Object,
             cx.warn(warning);
         }
     }
+    let claim = claim?;
+    admission::judge(&attempt, Some(&new)).await?;
     new.remove_meta("resourceVersion");
-    Ok((new, claim?))
+    Ok((new, claim))
 }
 
 /// The stored object with its resourceVersion; one that was stored in an older storage version is

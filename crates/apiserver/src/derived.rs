@@ -1,0 +1,45 @@
+//! [`Derived`]: what is made of all objects of one resource and kept until one of them changes:
+//! webhooks with their selectors parsed, policies with their expressions compiled.
+//!
+//! It is made anew by the first request that finds the objects changed, so what was written before
+//! a request holds for it; while nothing changes, it costs a comparison of two pointers.
+
+use crate::plane::Plane;
+use crate::watch_cache::Snapshot;
+use arc_swap::ArcSwapOption;
+use std::sync::Arc;
+
+/// See the [module documentation](self).
+pub(crate) struct Derived<T> {
+    group: &'static str,
+    plural: &'static str,
+    make: fn(&Snapshot) -> T,
+    kept: ArcSwapOption<Kept<T>>,
+}
+
+struct Kept<T> {
+    from: Arc<Snapshot>,
+    made: Arc<T>,
+}
+
+impl<T> Derived<T> {
+    /// What `make` makes of the objects of a built-in resource.
+    pub(crate) fn new(group: &'static str, plural: &'static str, make: fn(&Snapshot) -> T) -> Self {
+        Self { group, plural, make, kept: ArcSwapOption::empty() }
+    }
+
+    /// As of the newest change that this plane knows of.
+    pub(crate) fn current(&self, plane: &Plane) -> Arc<T> {
+        let catalog = plane.catalog.load();
+        let served = catalog.resource(self.group, self.plural).expect("the kind is built in");
+        let now = served.cache.snapshot();
+        if let Some(kept) = &*self.kept.load()
+            && Arc::ptr_eq(&kept.from, &now)
+        {
+            return Arc::clone(&kept.made);
+        }
+        let made = Arc::new((self.make)(&now));
+        self.kept.store(Some(Arc::new(Kept { from: now, made: Arc::clone(&made) })));
+        made
+    }
+}

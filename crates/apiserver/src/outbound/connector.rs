@@ -1,0 +1,272 @@
+//! [`Connector`]: TCP and TLS to one destination.
+
+use super::{Destination, Identity, Trust};
+use http::Uri;
+use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper_util::client::legacy::connect::{Connected, Connection};
+use hyper_util::rt::TokioIo;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
+};
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tower_service::Service;
+
+/// What is configured cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unusable {
+    /// The bundle has no certificate that could be trusted.
+    #[error("unable to load root certificates: unable to parse bytes as PEM block")]
+    Authorities,
+    /// The name cannot be in a certificate.
+    #[error("{0:?} is not a name of a server")]
+    Name(String),
+    /// Our own certificate or its key.
+    #[error("cannot use the client certificate")]
+    Identity(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+/// See the [module documentation](self).
+#[derive(Clone)]
+pub(crate) struct Connector {
+    name: ServerName<'static>,
+    addresses: Vec<String>,
+    tls: TlsConnector,
+}
+
+impl Connector {
+    /// For connections to `to`.
+    pub(super) fn new(to: &Destination) -> Result<Self, Unusable> {
+        let bad_name = |_| Unusable::Name(to.server_name.clone());
+        let name = ServerName::try_from(to.server_name.clone()).map_err(bad_name)?;
+        let mut config = config(&to.trust, to.identity.as_ref())?;
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        Ok(Self {
+            name,
+            addresses: to.addresses.clone(),
+            tls: TlsConnector::from(Arc::new(config)),
+        })
+    }
+
+    async fn connect(self, uri: Uri) -> io::Result<Stream> {
+        let tcp = if self.addresses.is_empty() {
+            let host = uri.host().unwrap_or_default();
+            dial(&[format!("{host}:{}", uri.port_u16().unwrap_or(443))]).await?
+        } else {
+            dial(&self.addresses).await?
+        };
+        let _ = tcp.set_nodelay(true);
+        let tls = self.tls.connect(self.name, tcp).await.map_err(|error| told(&of_tls(&error)))?;
+        Ok(Stream(TokioIo::new(tls)))
+    }
+}
+
+impl std::fmt::Debug for Connector {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Connector").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl Service<Uri> for Connector {
+    type Response = Stream;
+    type Error = io::Error;
+    type Future = Pin<Box<dyn Future<Output = io::Result<Stream>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, uri: Uri) -> Self::Future {
+        Box::pin(self.clone().connect(uri))
+    }
+}
+
+/// The first of `addresses` that answers.
+async fn dial(addresses: &[String]) -> io::Result<TcpStream> {
+    let mut last = told("dial tcp: no address to dial");
+    for address in addresses {
+        let Ok(found) = tokio::net::lookup_host(address).await else {
+            let host = address.rsplit_once(':').map_or(address.as_str(), |(host, _)| host);
+            last = told(&format!("dial tcp: lookup {host}: no such host"));
+            continue;
+        };
+        for address in found {
+            match TcpStream::connect(address).await {
+                Ok(stream) => return Ok(stream),
+                Err(error) => {
+                    last = told(&format!("dial tcp {address}: connect: {}", of_dial(&error)));
+                }
+            }
+        }
+    }
+    Err(last)
+}
+
+fn told(message: &str) -> io::Error {
+    io::Error::other(message)
+}
+
+fn of_dial(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => "connection refused".to_owned(),
+        io::ErrorKind::NetworkUnreachable => "network is unreachable".to_owned(),
+        io::ErrorKind::HostUnreachable => "no route to host".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+/// What Go says when a handshake fails.
+fn of_tls(error: &io::Error) -> String {
+    let inner = error.get_ref().and_then(|it| it.downcast_ref::<rustls::Error>());
+    let Some(inner) = inner else {
+        return match error.kind() {
+            io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => "EOF".to_owned(),
+            _ => error.to_string(),
+        };
+    };
+    match inner {
+        rustls::Error::InvalidCertificate(why) => {
+            let why = match why {
+                CertificateError::UnknownIssuer => {
+                    "certificate signed by unknown authority".to_owned()
+                }
+                CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+                    "certificate has expired or is not yet valid".to_owned()
+                }
+                other => other.to_string(),
+            };
+            format!("tls: failed to verify certificate: x509: {why}")
+        }
+        rustls::Error::InvalidMessage(_) => {
+            "tls: first record does not look like a TLS handshake".to_owned()
+        }
+        other => format!("tls: {other}"),
+    }
+}
+
+fn config(trust: &Trust, identity: Option<&Identity>) -> Result<ClientConfig, Unusable> {
+    let provider = Arc::new(ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])
+        .map_err(|error| Unusable::Identity(Box::new(error)))?;
+    let builder = match trust {
+        Trust::Anyone => {
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(TrustAnyone(provider)))
+        }
+        Trust::System => builder.with_root_certificates(system_roots()),
+        Trust::Authorities(bundle) => {
+            let mut roots = RootCertStore::empty();
+            let certificates = CertificateDer::pem_slice_iter(bundle.as_bytes()).flatten();
+            roots.add_parsable_certificates(certificates);
+            if roots.is_empty() {
+                return Err(Unusable::Authorities);
+            }
+            builder.with_root_certificates(roots)
+        }
+    };
+    let Some(identity) = identity else { return Ok(builder.with_no_client_auth()) };
+    let bad = |error: rustls::pki_types::pem::Error| Unusable::Identity(Box::new(error));
+    let chain = CertificateDer::pem_slice_iter(identity.certificate.as_bytes())
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(bad)?;
+    let key = PrivateKeyDer::from_pem_slice(identity.key.as_bytes()).map_err(bad)?;
+    builder.with_client_auth_cert(chain, key).map_err(|error| Unusable::Identity(Box::new(error)))
+}
+
+fn system_roots() -> RootCertStore {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    roots
+}
+
+/// Believes everybody, as `insecureSkipTLSVerify` asks for.
+#[derive(Debug)]
+struct TrustAnyone(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for TrustAnyone {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        rustls::crypto::verify_tls12_signature(message, certificate, signed, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        rustls::crypto::verify_tls13_signature(message, certificate, signed, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// A connection that tells the pool whether it speaks HTTP/2.
+pub(crate) struct Stream(TokioIo<TlsStream<TcpStream>>);
+
+impl Connection for Stream {
+    fn connected(&self) -> Connected {
+        let connected = Connected::new();
+        if self.0.inner().get_ref().1.alpn_protocol() == Some(b"h2") {
+            connected.negotiated_h2()
+        } else {
+            connected
+        }
+    }
+}
+
+impl Read for Stream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(cx, buffer)
+    }
+}
+
+impl Write for Stream {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
+    }
+}
