@@ -1,7 +1,8 @@
-//! What every plane has from the beginning: its namespaces, the service by which pods reach it, and
-//! the highest priorities.
+//! What every plane has from the beginning: its namespaces, the service by which pods reach it, the
+//! highest priorities, what aggregated servers need to know of it, and what it serves.
 
 use crate::admission::IMMORTAL;
+use crate::aggregation::{self, FRONT_PROXY};
 use crate::own_client::OwnClient;
 use crate::plane::Plane;
 use futures_util::future::try_join_all;
@@ -38,7 +39,27 @@ pub(crate) async fn bootstrap(plane: &Arc<Plane>) -> Result<(), Error> {
                 ensure(client, "/apis/scheduling.k8s.io/v1/priorityclasses", &name, class).await
             }
         });
-    tokio::try_join!(service, try_join_all(classes)).map(|_| ())
+    let maps = "/api/v1/namespaces/kube-system/configmaps";
+    let trust = ensure(&client, maps, "extension-apiserver-authentication", trust(plane));
+    let announced = aggregation::announce(plane, &client);
+    let (made, ()) =
+        tokio::join!(async { tokio::try_join!(service, try_join_all(classes), trust) }, announced);
+    made.map(|_| ())
+}
+
+/// How an aggregated server knows a request that this server hands on: by our certificate, and by
+/// the headers that name the user.
+fn trust(plane: &Plane) -> Value {
+    let list = |name: &str| json!([name]).to_string();
+    json!({"data": {
+        "client-ca-file": plane.authority.certificate(),
+        "requestheader-client-ca-file": plane.authority.certificate(),
+        "requestheader-allowed-names": list(FRONT_PROXY),
+        "requestheader-username-headers": list("X-Remote-User"),
+        "requestheader-uid-headers": list("X-Remote-Uid"),
+        "requestheader-group-headers": list("X-Remote-Group"),
+        "requestheader-extra-headers-prefix": list("X-Remote-Extra-"),
+    }})
 }
 
 /// Creates an object unless it is there.

@@ -101,31 +101,34 @@ impl Served {
     }
 }
 
-/// The built-in groups in the order in which discovery lists them, which is that of their priority.
-/// A client that looks for a kind by its name alone finds the one in the first of them.
-const PRIORITY: &[&str] = &[
-    "",
-    "apiregistration.k8s.io",
-    "apps",
-    "events.k8s.io",
-    "authentication.k8s.io",
-    "authorization.k8s.io",
-    "autoscaling",
-    "batch",
-    "certificates.k8s.io",
-    "networking.k8s.io",
-    "policy",
-    "rbac.authorization.k8s.io",
-    "storage.k8s.io",
-    "admissionregistration.k8s.io",
-    "apiextensions.k8s.io",
-    "scheduling.k8s.io",
-    "coordination.k8s.io",
-    "node.k8s.io",
-    "discovery.k8s.io",
-    "resource.k8s.io",
-    "flowcontrol.apiserver.k8s.io",
+/// The built-in groups in the order in which discovery lists them, with the priority that this
+/// comes from. A client that looks for a kind by its name alone finds the one in the first of them.
+const PRIORITY: &[(&str, i64)] = &[
+    ("", 18000),
+    ("apiregistration.k8s.io", 17900),
+    ("apps", 17800),
+    ("events.k8s.io", 17750),
+    ("authentication.k8s.io", 17700),
+    ("authorization.k8s.io", 17600),
+    ("autoscaling", 17500),
+    ("batch", 17400),
+    ("certificates.k8s.io", 17300),
+    ("networking.k8s.io", 17200),
+    ("policy", 17100),
+    ("rbac.authorization.k8s.io", 17000),
+    ("storage.k8s.io", 16800),
+    ("admissionregistration.k8s.io", 16700),
+    ("apiextensions.k8s.io", 16700),
+    ("scheduling.k8s.io", 16600),
+    ("coordination.k8s.io", 16500),
+    ("node.k8s.io", 16300),
+    ("discovery.k8s.io", 16200),
+    ("resource.k8s.io", 16200),
+    ("flowcontrol.apiserver.k8s.io", 16100),
 ];
+
+/// The priority of a group that definitions make.
+pub(crate) const CUSTOM_PRIORITY: i64 = 1000;
 
 /// A group and its versions, the preferred one first.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -136,6 +139,14 @@ pub(crate) struct Group {
     pub versions: Vec<String>,
     /// Whether it consists of custom resources.
     pub custom: bool,
+}
+
+impl Group {
+    /// Higher comes first.
+    pub(crate) fn priority(&self) -> i64 {
+        let builtin = PRIORITY.iter().find(|(name, _)| *name == self.name).map(|(_, it)| *it);
+        builtin.filter(|_| !self.custom).unwrap_or(CUSTOM_PRIORITY)
+    }
 }
 
 /// See the [module documentation](self).
@@ -183,7 +194,7 @@ impl Catalog {
         }
         catalog.groups.sort_by(|a, b| {
             let rank = |group: &Group| {
-                let priority = PRIORITY.iter().position(|it| *it == group.name);
+                let priority = PRIORITY.iter().position(|(name, _)| *name == group.name);
                 (group.custom, priority.unwrap_or(PRIORITY.len()))
             };
             rank(a).cmp(&rank(b)).then_with(|| a.name.cmp(&b.name))
@@ -269,7 +280,8 @@ mod tests {
         });
         let catalog = Catalog::new(served.collect());
         let groups: Vec<&str> = catalog.groups().iter().map(|it| it.name.as_str()).collect();
-        let ranked: Vec<&str> = PRIORITY.iter().copied().filter(|it| groups.contains(it)).collect();
+        let ranked: Vec<&str> =
+            PRIORITY.iter().map(|(name, _)| *name).filter(|it| groups.contains(it)).collect();
         assert_eq!(groups, ranked);
         assert_eq!(groups[..3], ["", "apiregistration.k8s.io", "apps"]);
     }

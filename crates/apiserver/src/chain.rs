@@ -135,7 +135,7 @@ async fn stages(
     let _seat = plane.flow.take_seat(info.verb)?;
     authorize(&user, &info)?;
     let Some(target) = info.target else {
-        return mux::path(&plane, &info.path, &head, &query);
+        return mux::path(&plane, &user, &info.path, &head, &query).await;
     };
     let text = |name: HeaderName| {
         head.headers.get(name).and_then(|it| it.to_str().ok()).unwrap_or_default().to_owned()

@@ -5,15 +5,16 @@
 //! a request holds for it; while nothing changes, it costs a comparison of two pointers.
 
 use crate::plane::Plane;
-use crate::watch_cache::Snapshot;
+use crate::watch_cache::{ResourceCache, Snapshot};
 use arc_swap::ArcSwapOption;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// See the [module documentation](self).
 pub(crate) struct Derived<T> {
     group: &'static str,
     plural: &'static str,
     make: fn(&Snapshot) -> T,
+    objects: OnceLock<Arc<ResourceCache>>,
     kept: ArcSwapOption<Kept<T>>,
 }
 
@@ -25,14 +26,17 @@ struct Kept<T> {
 impl<T> Derived<T> {
     /// What `make` makes of the objects of a built-in resource.
     pub(crate) fn new(group: &'static str, plural: &'static str, make: fn(&Snapshot) -> T) -> Self {
-        Self { group, plural, make, kept: ArcSwapOption::empty() }
+        Self { group, plural, make, objects: OnceLock::new(), kept: ArcSwapOption::empty() }
     }
 
     /// As of the newest change that this plane knows of.
     pub(crate) fn current(&self, plane: &Plane) -> Arc<T> {
-        let catalog = plane.catalog.load();
-        let served = catalog.resource(self.group, self.plural).expect("the kind is built in");
-        let now = served.cache.snapshot();
+        let objects = self.objects.get_or_init(|| {
+            let catalog = plane.catalog.load();
+            let served = catalog.resource(self.group, self.plural).expect("the kind is built in");
+            Arc::clone(&served.cache)
+        });
+        let now = objects.snapshot();
         if let Some(kept) = &*self.kept.load()
             && Arc::ptr_eq(&kept.from, &now)
         {

@@ -33,12 +33,11 @@ mod table;
 mod catalog;
 mod watch_cache;
 mod crd;
+mod aggregation;
 mod errors;
 mod metrics;
 mod own_client;
-#[allow(dead_code, reason = "webhooks, policies and aggregation use all of it")]
 mod derived;
-#[allow(dead_code, reason = "webhooks, policies and aggregation use all of it")]
 mod outbound;
 pub mod bootstrap;
 

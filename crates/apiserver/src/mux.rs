@@ -1,6 +1,7 @@
 //! From a path to the function that answers it. Resources come from the catalog, so a definition
 //! adds routes by being there.
 
+use crate::authentication::User;
 use crate::body::Body;
 use crate::catalog::Served;
 use crate::context::{Cx, Parts};
@@ -13,7 +14,7 @@ use crate::plane::Plane;
 use crate::registry::Part;
 use crate::request::{Query, Target, Verb};
 use crate::routes::{discovery, health, metrics, openapi, version};
-use crate::{answer, audit};
+use crate::{aggregation, answer, audit};
 use bytes::Bytes;
 use http::Response;
 use http::request::Parts as Head;
@@ -23,8 +24,9 @@ use machinery::{Status, names};
 use std::sync::Arc;
 
 /// Answers a path that is not one of the API's resources.
-pub(crate) fn path(
+pub(crate) async fn path(
     plane: &Arc<Plane>,
+    user: &User,
     path: &str,
     head: &Head,
     query: &Query,
@@ -43,6 +45,11 @@ pub(crate) fn path(
         ["api"] => discovery::core(plane, head, query),
         ["apis"] => discovery::groups(plane, head, query),
         ["apis", group] => discovery::group(plane, group, head, query),
+        ["openapi", "v3", "apis", group, version]
+            if let Some(remote) = plane.aggregation.find(plane, group, version) =>
+        {
+            Ok(aggregation::forward(plane, &remote, user, head, Bytes::new()).await)
+        }
         ["openapi", rest @ ..] => Ok(openapi::openapi(plane, rest, &head.headers, query)),
         _ => Ok(answer::page_not_found()),
     }
@@ -56,6 +63,9 @@ pub(crate) async fn resource(
 ) -> Result<Response<Body>, Status> {
     let catalog = parts.plane.catalog.load_full();
     let Target { group, version, resource, .. } = &parts.target;
+    if let Some(remote) = parts.plane.aggregation.find(&parts.plane, group, version) {
+        return Ok(aggregation::forward(&parts.plane, &remote, &parts.user, &head, body).await);
+    }
     if resource.is_empty() {
         if !parts.verb.reads() {
             return Err(Status::method_not_allowed());

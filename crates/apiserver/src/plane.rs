@@ -1,6 +1,7 @@
 //! [`Plane`]: what all requests of one server share.
 
 use crate::admission::Allocations;
+use crate::aggregation::Aggregation;
 use crate::authentication::{Authenticator, User};
 use crate::catalog::Catalog;
 use crate::certificates::Authority;
@@ -16,6 +17,7 @@ use machinery::Status;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use store::Store;
+use tokio::sync::watch;
 
 /// See the [module documentation](self). Nothing in it is global: several planes live side by side
 /// in one process.
@@ -30,6 +32,8 @@ pub(crate) struct Plane {
     pub cache: Arc<WatchCache>,
     /// What it serves.
     pub catalog: ArcSwap<Catalog>,
+    /// Tells that there is a new catalog.
+    pub catalog_changed: watch::Sender<()>,
     /// Whom it knows.
     pub authenticator: Authenticator,
     /// The certificates that it makes.
@@ -43,8 +47,9 @@ pub(crate) struct Plane {
     /// Addresses and ports that are handed out once.
     pub allocations: Allocations,
     /// Whom it asks: webhooks and aggregated servers.
-    #[allow(dead_code, reason = "webhooks use it")]
     pub outbound: Outbound,
+    /// What others serve for it.
+    pub aggregation: Aggregation,
     /// What it runs in the background.
     pub tasks: Tasks,
     /// Whether everything is there that requests need.

@@ -1,6 +1,7 @@
 //! [`Server`]: a plane from its start to its end.
 
 use crate::admission::{Allocations, BadCidr};
+use crate::aggregation::{self, Aggregation};
 use crate::authentication::service_account::{self, TokenSigner};
 use crate::authentication::{Authenticator, MASTERS, User};
 use crate::catalog::{Catalog, Served};
@@ -10,7 +11,7 @@ use crate::crd;
 use crate::door::Door;
 use crate::flow_control::FlowControl;
 use crate::metrics::Metrics;
-use crate::outbound::Outbound;
+use crate::outbound::{Identity, Outbound};
 use crate::plane::Plane;
 use crate::watch_cache::WatchCache;
 use crate::{bootstrap, listen};
@@ -22,6 +23,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use store::{Embedded, Memory, Options, Store};
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 
 /// How long a stop may take.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -97,12 +99,16 @@ impl Server {
                 Arc::new(Served::new(it, of, false))
             })
             .collect();
+        let front_proxy = authority.client(aggregation::FRONT_PROXY, &[], now)?;
+        let front_proxy =
+            Identity { certificate: front_proxy.certificate.into(), key: front_proxy.key.into() };
         let plane = Arc::new(Plane {
             clock: config.clock.clone(),
             entropy: config.entropy.clone(),
             store,
             cache,
             catalog: ArcSwap::from_pointee(Catalog::new(served)),
+            catalog_changed: watch::Sender::new(()),
             authenticator: Authenticator { tokens: config.tokens, signer },
             authority,
             flow: FlowControl::new(config.max_reads, config.max_writes),
@@ -110,6 +116,7 @@ impl Server {
             metrics: Metrics::new(),
             allocations: Allocations::new(&config.service_cidr)?,
             outbound: Outbound::default(),
+            aggregation: Aggregation::new(front_proxy),
             tasks,
             ready: AtomicBool::new(false),
         });
@@ -128,6 +135,7 @@ impl Server {
             plane.tasks.spawn("listen", listen::serve(Arc::clone(&plane), listener, tls));
         }
         plane.ready.store(true, Ordering::Release);
+        aggregation::start(&plane);
         Ok(Self { plane, address, store_tasks })
     }
 

@@ -141,6 +141,7 @@ impl Registrar {
             current.served().iter().filter(|it| !it.resource.custom).map(Arc::clone).collect();
         served.extend(self.made.values().map(|it| Arc::clone(&it.served)));
         self.plane.catalog.store(Arc::new(Catalog::new(served)));
+        self.plane.catalog_changed.send_replace(());
     }
 
     /// Serves a definition that is about to be established: whoever reads that it is may use it at

@@ -136,7 +136,8 @@ fn of_tls(error: &io::Error) -> String {
     match inner {
         rustls::Error::InvalidCertificate(why) => {
             let why = match why {
-                CertificateError::UnknownIssuer => {
+                // Two authorities may have the same name.
+                CertificateError::UnknownIssuer | CertificateError::BadSignature => {
                     "certificate signed by unknown authority".to_owned()
                 }
                 CertificateError::Expired | CertificateError::ExpiredContext { .. } => {

@@ -6,6 +6,25 @@ use crate::plane::Plane;
 use machinery::{Object, Value};
 use std::sync::Arc;
 
+/// Why a reference leads nowhere.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Nowhere {
+    /// There is no such service.
+    #[error("service {0:?} not found")]
+    MissingService(String),
+    /// It does not listen there.
+    #[error("no service port {port} found for service {service:?}")]
+    ClosedPort {
+        /// Its name.
+        service: String,
+        /// The port that was asked for.
+        port: u16,
+    },
+    /// Nobody stands behind it.
+    #[error("no endpoints available for service {0:?}")]
+    Deserted(String),
+}
+
 /// `service` in the configuration of a webhook, a conversion or an aggregated API.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ServiceReference {
@@ -37,20 +56,20 @@ impl ServiceReference {
         format!("https://{}:{}", self.host(), self.port)
     }
 
-    /// Where it leads now, in Go's words if it leads nowhere.
-    pub(crate) fn destination(&self, plane: &Plane, trust: Trust) -> Result<Destination, String> {
+    /// Where it leads now.
+    pub(crate) fn destination(&self, plane: &Plane, trust: Trust) -> Result<Destination, Nowhere> {
         let addresses = self.addresses(plane)?;
         Ok(Destination { server_name: self.host(), addresses, trust, identity: None })
     }
 
-    fn addresses(&self, plane: &Plane) -> Result<Vec<String>, String> {
+    fn addresses(&self, plane: &Plane) -> Result<Vec<String>, Nowhere> {
         let catalog = plane.catalog.load();
         let found = |group: &str, plural: &str| {
             Arc::clone(catalog.resource(group, plural).expect("the kind is built in"))
         };
         let services = found("", "services");
         let Some(service) = services.cache.get(&services.key(&self.namespace, &self.name)) else {
-            return Err(format!("service {:?} not found", self.name));
+            return Err(Nowhere::MissingService(self.name.clone()));
         };
         let service = service.object_as_stored();
         if service.str_at(&["spec", "type"]) == "ExternalName" {
@@ -60,8 +79,7 @@ impl ServiceReference {
         let ports = items(service.get(&["spec", "ports"]));
         let mut ports = ports.filter(|it| it["port"].as_u64() == Some(self.port.into()));
         let Some(port) = ports.next().map(|it| it["name"].as_str().unwrap_or_default()) else {
-            let (port, name) = (self.port, &self.name);
-            return Err(format!("no service port {port} found for service {name:?}"));
+            return Err(Nowhere::ClosedPort { service: self.name.clone(), port: self.port });
         };
         let slices = found("discovery.k8s.io", "endpointslices");
         let snapshot = slices.cache.snapshot();
@@ -79,7 +97,7 @@ impl ServiceReference {
                 .extend(entry.iter().flat_map(|it| of_endpoints(&it.object_as_stored(), port)));
         }
         if addresses.is_empty() {
-            return Err(format!("no endpoints available for service {:?}", self.name));
+            return Err(Nowhere::Deserted(self.name.clone()));
         }
         Ok(addresses)
     }

@@ -14,6 +14,7 @@ use base64::prelude::BASE64_STANDARD;
 use http::Response;
 use http::request::Parts as Head;
 use machinery::{GroupVersion, GroupVersionKind, Status, Value, json};
+use std::borrow::Cow;
 
 /// What a built-in resource can do; discovery sorts them.
 const VERBS: &[&str] =
@@ -37,7 +38,7 @@ pub(super) struct Below {
 pub(crate) fn paths(plane: &Plane) -> Response<Body> {
     let catalog = plane.catalog.load();
     let mut paths = vec!["/api".to_owned(), "/api/v1".to_owned(), "/apis".to_owned()];
-    for group in catalog.groups().iter().filter(|it| !it.name.is_empty()) {
+    for group in with_remotes(plane, &catalog).iter().filter(|it| !it.name.is_empty()) {
         paths.push(format!("/apis/{}", group.name));
         paths.extend(group.versions.iter().map(|it| format!("/apis/{}/{it}", group.name)));
     }
@@ -72,8 +73,8 @@ pub(crate) fn groups(plane: &Plane, head: &Head, query: &Query) -> Result<Respon
         return Ok(aggregated::groups(plane, version, &head.headers));
     }
     let catalog = plane.catalog.load();
-    let groups: Vec<Value> =
-        catalog.groups().iter().filter(|it| !it.name.is_empty()).map(describe).collect();
+    let groups = with_remotes(plane, &catalog);
+    let groups: Vec<Value> = groups.iter().filter(|it| !it.name.is_empty()).map(describe).collect();
     let document = json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups});
     Ok(answer::document(200, negotiate(&head.headers, query, Offer::DOCUMENT)?, &document))
 }
@@ -86,11 +87,41 @@ pub(crate) fn group(
     query: &Query,
 ) -> Result<Response<Body>, Status> {
     let catalog = plane.catalog.load();
-    let Some(group) = catalog.group(name) else { return Ok(answer::page_not_found()) };
+    let groups = with_remotes(plane, &catalog);
+    let Some(group) = groups.iter().find(|it| it.name == name) else {
+        return Ok(answer::page_not_found());
+    };
     let mut document = describe(group);
     document["kind"] = "APIGroup".into();
     document["apiVersion"] = "v1".into();
     Ok(answer::document(200, negotiate(&head.headers, query, Offer::DOCUMENT)?, &document))
+}
+
+/// Our groups and those that others answer for, by priority.
+fn with_remotes<'a>(plane: &Plane, catalog: &'a Catalog) -> Cow<'a, [Group]> {
+    let remotes = plane.aggregation.remotes(plane);
+    if remotes.is_empty() {
+        return Cow::Borrowed(catalog.groups());
+    }
+    let mut groups = catalog.groups().to_vec();
+    let mut ranks: Vec<i64> = groups.iter().map(Group::priority).collect();
+    let mut by_version: Vec<_> = remotes.iter().collect();
+    by_version.sort_by_key(|it| std::cmp::Reverse(it.version_priority));
+    for remote in by_version {
+        let at = groups.iter().position(|it| it.name == remote.group).unwrap_or_else(|| {
+            let (name, rank) = (remote.group.clone(), remote.group_priority);
+            let higher = |(other, group): (&i64, &Group)| (-other, &group.name) < (-rank, &name);
+            let at = ranks.iter().zip(&groups).position(|it| !higher(it)).unwrap_or(groups.len());
+            ranks.insert(at, rank);
+            groups.insert(at, Group { name, versions: Vec::new(), custom: true });
+            at
+        });
+        let versions = &mut groups[at].versions;
+        if !versions.contains(&remote.version) {
+            versions.push(remote.version.clone());
+        }
+    }
+    Cow::Owned(groups)
 }
 
 fn describe(group: &Group) -> Value {

@@ -7,6 +7,7 @@
 
 mod document;
 mod kept;
+mod remote;
 
 use crate::answer;
 use crate::body::Body;
@@ -39,7 +40,13 @@ pub(crate) fn openapi(
     headers: &HeaderMap,
     query: &Query,
 ) -> Response<Body> {
-    find(&plane.catalog.load(), rest, headers, query)
+    let catalog = plane.catalog.load();
+    let remotes = plane.aggregation.remotes(plane);
+    match rest {
+        ["v3"] if !remotes.is_empty() => remote::index(plane, &catalog, headers),
+        ["v2"] if !remotes.is_empty() => remote::everything(plane, &catalog, headers),
+        rest => find(&catalog, rest, headers, query),
+    }
 }
 
 fn find(catalog: &Catalog, rest: &[&str], headers: &HeaderMap, query: &Query) -> Response<Body> {

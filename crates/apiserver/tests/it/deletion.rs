@@ -170,7 +170,7 @@ async fn a_collection_is_deleted_as_selected_and_held_back_one_by_one() {
     let mut stays = labeled("c", "tier", "front");
     stays["metadata"]["finalizers"] = json!(["example.com/one"]);
     plane.create(MAPS, &stays).await;
-    let elsewhere = "/api/v1/namespaces/kube-system/configmaps";
+    let elsewhere = "/api/v1/namespaces/kube-public/configmaps";
     plane.create(elsewhere, &labeled("d", "tier", "front")).await;
     let (code, deleted) = plane.delete(&format!("{MAPS}?labelSelector=tier%3Dfront")).await;
     let names = |list: &Value| {

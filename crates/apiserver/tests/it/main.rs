@@ -9,6 +9,7 @@
 
 mod client;
 mod plane;
+mod https;
 mod every_kind;
 mod crud;
 mod concurrency;
@@ -20,5 +21,6 @@ mod schema;
 mod tables;
 mod services;
 mod security;
+mod aggregation;
 mod two_planes;
 mod stop;

@@ -78,7 +78,10 @@ async fn what_comes_into_view_is_added_and_what_leaves_it_is_deleted() {
 async fn a_watch_sees_its_namespace_and_its_name_only() {
     let plane = Plane::start().await;
     let mut named = plane.watch(&format!("{MAPS}?watch=1&fieldSelector=metadata.name%3Db")).await;
-    let mut all = plane.watch("/api/v1/configmaps?watch=1").await;
+    let now = plane.read(MAPS).await;
+    let now = revision(&now);
+    let from_now = format!("/api/v1/configmaps?watch=1&resourceVersion={now}");
+    let mut all = plane.watch(&from_now).await;
     plane.create(MAPS, &map("a", &json!({}))).await;
     plane.create("/api/v1/namespaces/kube-system/configmaps", &map("b", &json!({}))).await;
     plane.create(MAPS, &map("b", &json!({}))).await;

@@ -12,7 +12,6 @@ use http::header::{ACCEPT, ETAG, HeaderValue, IF_NONE_MATCH, VARY};
 use http::{HeaderMap, Response};
 use machinery::codec::media::parse_accept;
 use machinery::{Value, json};
-use std::sync::OnceLock;
 
 /// The version of the aggregated form that the client prefers over the plain one, if it does.
 pub(super) fn wanted(headers: &HeaderMap) -> Option<&'static str> {
@@ -38,35 +37,58 @@ pub(super) fn wanted(headers: &HeaderMap) -> Option<&'static str> {
 /// `/api`
 pub(super) fn core(plane: &Plane, version: &'static str, headers: &HeaderMap) -> Response<Body> {
     let catalog = plane.catalog.load();
-    let only = |it: &&Group| it.name.is_empty();
-    respond(&catalog, &catalog.documents.aggregated_core, &only, version, headers)
+    let kept = catalog.documents.aggregated_core.get_or_init(|| {
+        let core = catalog.groups().iter().filter(|it| it.name.is_empty());
+        document(core.map(|it| describe(&catalog, it)))
+    });
+    respond(kept, version, headers)
 }
 
 /// `/apis`
 pub(super) fn groups(plane: &Plane, version: &'static str, headers: &HeaderMap) -> Response<Body> {
     let catalog = plane.catalog.load();
-    let only = |it: &&Group| !it.name.is_empty();
-    respond(&catalog, &catalog.documents.aggregated, &only, version, headers)
+    if !plane.aggregation.remotes(plane).is_empty() {
+        let groups = super::with_remotes(plane, &catalog);
+        let groups = groups.iter().filter(|it| !it.name.is_empty());
+        let items = groups.map(|it| with_remotes(plane, describe(&catalog, it)));
+        return respond(&document(items), version, headers);
+    }
+    let kept = catalog.documents.aggregated.get_or_init(|| {
+        let groups = catalog.groups().iter().filter(|it| !it.name.is_empty());
+        document(groups.map(|it| describe(&catalog, it)))
+    });
+    respond(kept, version, headers)
 }
 
-fn respond(
-    catalog: &Catalog,
-    kept: &OnceLock<(String, Bytes)>,
-    only: &dyn Fn(&&Group) -> bool,
-    version: &str,
-    headers: &HeaderMap,
-) -> Response<Body> {
-    let (etag, bytes) = kept.get_or_init(|| {
-        let items: Vec<Value> =
-            catalog.groups().iter().filter(only).map(|it| describe(catalog, it)).collect();
-        let document = json!({
-            "kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2",
-            "metadata": {}, "items": items,
-        });
-        let bytes = Bytes::from(document.to_string());
-        let digest = ring::digest::digest(&ring::digest::SHA256, &bytes);
-        (format!("\"{}\"", BASE64_URL_SAFE_NO_PAD.encode(digest)), bytes)
+/// A document and its entity tag.
+type Tagged = (String, Bytes);
+
+fn document(items: impl Iterator<Item = Value>) -> Tagged {
+    let items: Vec<Value> = items.collect();
+    let document = json!({
+        "kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2",
+        "metadata": {}, "items": items,
     });
+    let bytes = Bytes::from(document.to_string());
+    let digest = ring::digest::digest(&ring::digest::SHA256, &bytes);
+    (format!("\"{}\"", BASE64_URL_SAFE_NO_PAD.encode(digest)), bytes)
+}
+
+/// A group with what others said that they serve of it; what they said long ago is marked.
+fn with_remotes(plane: &Plane, mut group: Value) -> Value {
+    let name = group["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    for version in group["versions"].as_array_mut().into_iter().flatten() {
+        let found = version["version"].as_str().unwrap_or_default();
+        let Some(remote) = plane.aggregation.find(plane, &name, found) else { continue };
+        let told = plane.aggregation.told(&remote);
+        let fresh = remote.available && told.is_some();
+        version["freshness"] = if fresh { "Current" } else { "Stale" }.into();
+        version["resources"] = told.map_or(Value::Null, |it| it.resources.clone());
+    }
+    group
+}
+
+fn respond((etag, bytes): &Tagged, version: &str, headers: &HeaderMap) -> Response<Body> {
     let content_type =
         format!("application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList");
     let same = headers.get(IF_NONE_MATCH).is_some_and(|it| it.as_bytes() == etag.as_bytes());

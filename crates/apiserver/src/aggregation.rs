@@ -1,0 +1,98 @@
+//! Aggregation: versions of groups that another server answers for, as `APIService` objects say.
+//!
+//! ```text
+//! APIService ─▶ remote.rs: which group and version, whose service
+//! request    ─▶ proxy.rs: handed on, with the user's name, and answered with what comes back
+//! meanwhile  ─▶ follower.rs: is it there? what does it serve? is each local version announced?
+//! ```
+
+mod follower;
+mod local;
+mod proxy;
+mod remote;
+
+pub(crate) use proxy::forward;
+pub(crate) use remote::Remote;
+
+use crate::derived::Derived;
+use crate::outbound::Identity;
+use crate::own_client::OwnClient;
+use crate::plane::Plane;
+use arc_swap::ArcSwap;
+use follower::Follower;
+use machinery::Value;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The group of `APIService`.
+const GROUP: &str = "apiregistration.k8s.io";
+
+/// Where they are.
+const SERVICES: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
+
+/// The name under which we hand requests on, which aggregated servers know to believe.
+pub(crate) const FRONT_PROXY: &str = "front-proxy-client";
+
+/// What is known of the servers that others run.
+pub(crate) struct Aggregation {
+    remotes: Derived<Vec<Arc<Remote>>>,
+    /// What each of them last said that it serves, by group and version.
+    told: ArcSwap<BTreeMap<(String, String), Arc<Told>>>,
+    /// Our certificate as the one who hands requests on.
+    identity: Identity,
+}
+
+/// What an aggregated server says of itself.
+#[derive(Debug, Default, Clone, PartialEq)]
+pub(crate) struct Told {
+    /// Its version's part of the aggregated discovery document.
+    pub resources: Value,
+    /// Where its document of `OpenAPI` version 3 is, if it has one.
+    pub openapi_v3: Option<String>,
+    /// Its document of `OpenAPI` version 2, or null.
+    pub openapi_v2: Arc<Value>,
+}
+
+impl Aggregation {
+    /// Nothing is known yet.
+    pub(crate) fn new(identity: Identity) -> Self {
+        let make = |snapshot: &crate::watch_cache::Snapshot| {
+            let objects = snapshot.entries.values().map(|it| it.object_as_stored());
+            objects.filter_map(|it| Remote::from_object(&it)).map(Arc::new).collect()
+        };
+        Self {
+            remotes: Derived::new(GROUP, "apiservices", make),
+            told: ArcSwap::default(),
+            identity,
+        }
+    }
+
+    /// Every version that is not ours.
+    pub(crate) fn remotes(&self, plane: &Plane) -> Arc<Vec<Arc<Remote>>> {
+        self.remotes.current(plane)
+    }
+
+    /// Who answers for a version of a group, if that is not us.
+    pub(crate) fn find(&self, plane: &Plane, group: &str, version: &str) -> Option<Arc<Remote>> {
+        let remotes = self.remotes(plane);
+        remotes.iter().find(|it| it.group == group && it.version == version).cloned()
+    }
+
+    /// What the server of a version last said of itself.
+    pub(crate) fn told(&self, remote: &Remote) -> Option<Arc<Told>> {
+        self.told.load().get(&(remote.group.clone(), remote.version.clone())).cloned()
+    }
+}
+
+/// Announces what this server serves itself.
+pub(crate) async fn announce(plane: &Plane, client: &OwnClient) {
+    let catalog = plane.catalog.load_full();
+    let services = catalog.resource(GROUP, "apiservices").expect("the kind is built in");
+    local::announce(client, &catalog, &services.cache.snapshot()).await;
+}
+
+/// Follows the objects that say who serves what.
+pub(crate) fn start(plane: &Arc<Plane>) {
+    let follower = Follower::new(Arc::clone(plane));
+    plane.tasks.spawn("aggregation", follower.run());
+}

@@ -1,0 +1,143 @@
+//! Hands a request on to an aggregated server, in the name of the user who sent it.
+
+use super::Remote;
+use crate::answer;
+use crate::authentication::User;
+use crate::body::Body;
+use crate::outbound::Destination;
+use crate::plane::Plane;
+use bytes::Bytes;
+use futures_util::stream;
+use http::header::{
+    AUTHORIZATION, CONNECTION, CONTENT_LENGTH, HOST, HeaderName, HeaderValue, TE, TRAILER,
+    TRANSFER_ENCODING, UPGRADE,
+};
+use http::request::Parts as Head;
+use http::{HeaderMap, Request, Response};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+/// Headers that concern one connection, or that say who we are to believe.
+const NOT_PASSED_ON: [HeaderName; 8] =
+    [AUTHORIZATION, CONNECTION, CONTENT_LENGTH, HOST, TE, TRAILER, TRANSFER_ENCODING, UPGRADE];
+
+/// What the key of something extra about a user may have as it is.
+const KEY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+
+/// Answers with what the aggregated server answers, as it comes.
+pub(crate) async fn forward(
+    plane: &Plane,
+    remote: &Remote,
+    user: &User,
+    head: &Head,
+    body: Bytes,
+) -> Response<Body> {
+    if !remote.available {
+        return answer::text(503, "service unavailable\n");
+    }
+    let Ok(to) = destination(plane, remote) else {
+        return answer::text(503, "service unavailable\n");
+    };
+    let path = head.uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
+    let request = Request::builder()
+        .method(head.method.clone())
+        .uri(format!("{}{path}", remote.service.origin()))
+        .body(Full::new(body));
+    let Ok(mut request) = request else { return answer::text(400, "bad address\n") };
+    *request.headers_mut() = headers(&head.headers, user);
+    match plane.outbound.open(&to, request).await {
+        Ok(response) => returned(response),
+        Err(error) => answer::text(503, &format!("error trying to reach service: {error}\n")),
+    }
+}
+
+/// Where a version's server is, and who we are to it.
+pub(super) fn destination(
+    plane: &Plane,
+    remote: &Remote,
+) -> Result<Destination, crate::outbound::service::Nowhere> {
+    let mut to = remote.service.destination(plane, remote.trust.clone())?;
+    to.identity = Some(plane.aggregation.identity.clone());
+    Ok(to)
+}
+
+/// The request's headers, with the user in the place of what proved them.
+pub(super) fn headers(sent: &HeaderMap, user: &User) -> HeaderMap {
+    let mut headers = HeaderMap::with_capacity(sent.len() + 4);
+    for (name, value) in sent {
+        let text = name.as_str();
+        let claims_somebody = text.starts_with("x-remote-") || text.starts_with("impersonate-");
+        if !claims_somebody && !NOT_PASSED_ON.contains(name) {
+            headers.append(name.clone(), value.clone());
+        }
+    }
+    let mut add = |name: String, value: &str| {
+        let name = HeaderName::from_bytes(name.as_bytes());
+        if let (Ok(name), Ok(value)) = (name, HeaderValue::from_str(value)) {
+            headers.append(name, value);
+        }
+    };
+    add("x-remote-user".to_owned(), &user.name);
+    if !user.uid.is_empty() {
+        add("x-remote-uid".to_owned(), &user.uid);
+    }
+    for group in &user.groups {
+        add("x-remote-group".to_owned(), group);
+    }
+    for (key, values) in &user.extra {
+        let key = utf8_percent_encode(&key.to_lowercase(), KEY).to_string();
+        for value in values {
+            add(format!("x-remote-extra-{key}"), value);
+        }
+    }
+    headers
+}
+
+/// The answer, whose body goes on while it comes.
+fn returned(response: Response<Incoming>) -> Response<Body> {
+    let (mut head, body) = response.into_parts();
+    for name in [CONNECTION, TRANSFER_ENCODING, TE, TRAILER, UPGRADE] {
+        head.headers.remove(name);
+    }
+    let body = stream::unfold(body, |mut body| async move {
+        loop {
+            // A body that breaks off ends here as well; its length tells the client.
+            let frame = body.frame().await?.ok()?;
+            if let Ok(data) = frame.into_data() {
+                return Some((data, body));
+            }
+        }
+    });
+    let mut answer = Response::new(Body::stream(body));
+    *answer.status_mut() = head.status;
+    *answer.headers_mut() = head.headers;
+    answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_else_can_say_who_the_user_is() {
+        let mut sent = HeaderMap::new();
+        sent.insert("authorization", HeaderValue::from_static("Bearer secret"));
+        sent.insert("x-remote-user", HeaderValue::from_static("root"));
+        sent.insert("x-remote-extra-scopes", HeaderValue::from_static("all"));
+        sent.insert("impersonate-user", HeaderValue::from_static("root"));
+        sent.insert("accept", HeaderValue::from_static("application/json"));
+        let mut user = User::authenticated("alice", "7", vec!["dev".to_owned()]);
+        user.extra.insert("Example.org/scope".to_owned(), vec!["view".to_owned()]);
+        let headers = headers(&sent, &user);
+        assert_eq!(headers["x-remote-user"], "alice");
+        assert_eq!(headers["x-remote-uid"], "7");
+        let groups: Vec<_> = headers.get_all("x-remote-group").iter().collect();
+        assert_eq!(groups, ["dev", "system:authenticated"]);
+        assert_eq!(headers["x-remote-extra-example.org%2fscope"], "view");
+        assert_eq!(headers["accept"], "application/json");
+        assert!(!headers.contains_key("authorization"));
+        assert!(!headers.contains_key("impersonate-user"));
+        assert!(!headers.contains_key("x-remote-extra-scopes"));
+    }
+}

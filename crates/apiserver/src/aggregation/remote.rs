@@ -1,0 +1,75 @@
+//! [`Remote`]: a version of a group that another server answers for.
+
+use crate::outbound::Trust;
+use crate::outbound::service::ServiceReference;
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use machinery::{Object, Value};
+
+/// See the [module documentation](self).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Remote {
+    /// Of the `APIService`.
+    pub name: String,
+    /// Which it serves.
+    pub group: String,
+    /// Which it serves.
+    pub version: String,
+    /// Where it is.
+    pub service: ServiceReference,
+    /// How it shows that it is the one.
+    pub trust: Trust,
+    /// Higher comes first among the groups.
+    pub group_priority: i64,
+    /// Higher comes first among the group's versions.
+    pub version_priority: i64,
+    /// Whether it answered when it was last asked.
+    pub available: bool,
+}
+
+impl Remote {
+    /// What an `APIService` says; None if it speaks of what this server serves itself.
+    pub(super) fn from_object(object: &Object) -> Option<Self> {
+        let spec = object.map().get("spec")?;
+        let service = spec.get("service").filter(|it| it.is_object())?;
+        let text = |field: &str| spec[field].as_str().unwrap_or_default().to_owned();
+        let trust = if spec["insecureSkipTLSVerify"] == Value::Bool(true) {
+            Trust::Anyone
+        } else {
+            bundle(&text("caBundle"))
+        };
+        let mut service = ServiceReference::from_value(service);
+        service.path = String::new();
+        Some(Self {
+            name: object.name().to_owned(),
+            group: text("group"),
+            version: text("version"),
+            service,
+            trust,
+            group_priority: spec["groupPriorityMinimum"].as_i64().unwrap_or_default(),
+            version_priority: spec["versionPriority"].as_i64().unwrap_or_default(),
+            available: condition(object).is_some_and(|it| it["status"] == "True"),
+        })
+    }
+
+    /// `/apis/<group>/<version>`
+    pub(super) fn path(&self) -> String {
+        format!("/apis/{}/{}", self.group, self.version)
+    }
+}
+
+/// The condition that says whether a version is there.
+pub(super) fn condition(object: &Object) -> Option<&Value> {
+    let conditions = object.get(&["status", "conditions"])?.as_array()?;
+    conditions.iter().find(|it| it["type"] == "Available")
+}
+
+/// A bundle is base64 of PEM; none means whom the system trusts.
+fn bundle(encoded: &str) -> Trust {
+    let decoded = BASE64_STANDARD.decode(encoded).ok().and_then(|it| String::from_utf8(it).ok());
+    match decoded {
+        Some(pem) if !pem.is_empty() => Trust::Authorities(pem.into()),
+        Some(_) => Trust::System,
+        None => Trust::Authorities(encoded.into()),
+    }
+}

@@ -1,0 +1,185 @@
+//! Versions of groups that another server answers for.
+
+use crate::client::MERGE;
+use crate::https::{Https, json_answer};
+use crate::plane::Plane;
+use apiserver::authentication::User;
+use bytes::Bytes;
+use http::{Request, Response};
+use machinery::{Value, json};
+
+const SERVICES: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
+
+const AGGREGATED: &str =
+    "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
+
+/// A server of weather reports that tells who asked for what.
+async fn weather(request: Request<Bytes>) -> Response<Bytes> {
+    let resource = json!({"name": "reports", "singularName": "report", "namespaced": false,
+        "kind": "Report", "verbs": ["get", "create"]});
+    match request.uri().path() {
+        "/apis/weather.example/v1" => json_answer(
+            200,
+            &json!({"kind": "APIResourceList", "groupVersion": "weather.example/v1",
+                "resources": [resource]}),
+        ),
+        "/openapi/v3" => json_answer(
+            200,
+            &json!({"paths": {"apis/weather.example/v1":
+                {"serverRelativeURL": "/openapi/v3/apis/weather.example/v1?hash=1"}}}),
+        ),
+        "/openapi/v3/apis/weather.example/v1" => json_answer(200, &json!({"openapi": "3.0.0"})),
+        "/openapi/v2" => json_answer(
+            200,
+            &json!({"paths": {"/apis/weather.example/v1/reports": {}},
+                "definitions": {"example.weather.Report": {"type": "object"}}}),
+        ),
+        path if path.starts_with("/apis/weather.example/v1/reports") => {
+            let headers: Vec<String> = request
+                .headers()
+                .iter()
+                .filter(|(name, _)| {
+                    name.as_str().starts_with("x-remote") || *name == "authorization"
+                })
+                .map(|(name, value)| format!("{name}: {}", value.to_str().unwrap()))
+                .collect();
+            let body = String::from_utf8_lossy(request.body()).into_owned();
+            let address = request.uri().path_and_query().unwrap().as_str();
+            json_answer(
+                418,
+                &json!({"method": request.method().as_str(), "address": address,
+                    "headers": headers, "body": body}),
+            )
+        }
+        _ => json_answer(404, &json!({})),
+    }
+}
+
+fn api_service(server: &Https) -> Value {
+    json!({
+        "metadata": {"name": "v1.weather.example"},
+        "spec": {
+            "group": "weather.example", "version": "v1", "groupPriorityMinimum": 2000,
+            "versionPriority": 10, "caBundle": server.bundle(),
+            "service": server.reference("weather"),
+        },
+    })
+}
+
+fn available(service: &Value) -> (&str, &str) {
+    let condition = &service["status"]["conditions"][0];
+    (condition["status"].as_str().unwrap_or(""), condition["reason"].as_str().unwrap_or(""))
+}
+
+/// A plane with a weather server registered with it.
+async fn registered() -> (Plane, Https) {
+    let plane = Plane::start().await;
+    let server = Https::start("weather.default.svc", weather).await;
+    plane.create("/api/v1/namespaces/default/services", &Https::service("weather")).await;
+    plane.create(SERVICES, &api_service(&server)).await;
+    let path = format!("{SERVICES}/v1.weather.example");
+    let passed = |_, it: &Value| available(it) == ("True", "Passed");
+    plane.until(&path, passed).await;
+    (plane, server)
+}
+
+#[tokio::test]
+async fn requests_reach_the_registered_server_in_the_name_of_their_user() {
+    let (plane, _server) = registered().await;
+    let alice = User::authenticated("alice", "", vec!["system:masters".to_owned()]);
+    let alice = plane.as_user(alice).with("authorization", "Basic c2VjcmV0");
+    let alice = alice.with("x-remote-group", "root");
+    let (code, seen) =
+        alice.post("/apis/weather.example/v1/reports?dryRun=All", &json!({"rain": true})).await;
+    assert_eq!(code, 418);
+    let expected = json!({
+        "method": "POST", "address": "/apis/weather.example/v1/reports?dryRun=All",
+        "headers": ["x-remote-user: alice", "x-remote-group: system:masters",
+            "x-remote-group: system:authenticated"],
+        "body": "{\"rain\":true}",
+    });
+    assert_eq!(seen, expected);
+}
+
+#[tokio::test]
+async fn nobody_reaches_it_who_may_not() {
+    let (plane, _server) = registered().await;
+    let bob = plane.as_user(User::authenticated("bob", "", vec![]));
+    let (code, status) = bob.get("/apis/weather.example/v1/reports").await;
+    assert_eq!((code, status["reason"].as_str()), (403, Some("Forbidden")));
+}
+
+#[tokio::test]
+async fn discovery_and_openapi_tell_of_it() {
+    let (plane, _server) = registered().await;
+    let (_, groups) = plane.get("/apis").await;
+    let names: Vec<&str> = groups["groups"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names.last(), Some(&"weather.example"));
+    let (_, group) = plane.get("/apis/weather.example").await;
+    assert_eq!(group["preferredVersion"]["groupVersion"], "weather.example/v1");
+    let told = |_, all: &Value| {
+        all["items"].as_array().unwrap().iter().any(|it| {
+            it["metadata"]["name"] == "weather.example"
+                && it["versions"][0]["freshness"] == "Current"
+                && it["versions"][0]["resources"][0]["resource"] == "reports"
+        })
+    };
+    let aggregating = plane.clone().with("accept", AGGREGATED);
+    aggregating.until("/apis", told).await;
+    let (_, index) = plane.get("/openapi/v3").await;
+    let place = &index["paths"]["apis/weather.example/v1"]["serverRelativeURL"];
+    let (code, document) = plane.get(place.as_str().unwrap()).await;
+    assert_eq!((code, document), (200, json!({"openapi": "3.0.0"})));
+    let (_, everything) = plane.get("/openapi/v2").await;
+    assert!(everything["paths"]["/apis/weather.example/v1/reports"].is_object());
+    assert!(everything["definitions"]["io.k8s.api.core.v1.Pod"].is_object());
+}
+
+#[tokio::test]
+async fn a_server_that_is_gone_is_reported_and_answers_503() {
+    let (plane, server) = registered().await;
+    let service = "/api/v1/namespaces/default/services/weather";
+    let empty = json!({"spec": {"type": "ClusterIP", "externalName": null,
+        "ports": [{"port": server.address.port()}]}});
+    assert_eq!(plane.patch(service, MERGE, &empty).await.0, 200);
+    let path = format!("{SERVICES}/v1.weather.example");
+    plane.until(&path, |_, it| available(it) == ("False", "MissingEndpoints")).await;
+    let (code, text) = plane.get("/apis/weather.example/v1/reports").await;
+    assert_eq!((code, text), (503, json!("service unavailable\n")));
+    assert_eq!(plane.delete(service).await.0, 200);
+    plane.until(&path, |_, it| available(it) == ("False", "ServiceNotFound")).await;
+}
+
+#[tokio::test]
+async fn a_server_whose_certificate_nobody_vouches_for_is_not_asked() {
+    let plane = Plane::start().await;
+    let server = Https::start("weather.default.svc", weather).await;
+    let stranger = Https::start("weather.default.svc", weather).await;
+    plane.create("/api/v1/namespaces/default/services", &Https::service("weather")).await;
+    let mut service = api_service(&server);
+    service["spec"]["caBundle"] = stranger.bundle().into();
+    plane.create(SERVICES, &service).await;
+    let path = format!("{SERVICES}/v1.weather.example");
+    let found =
+        plane.until(&path, |_, it| available(it) == ("False", "FailedDiscoveryCheck")).await;
+    let message = found["status"]["conditions"][0]["message"].as_str().unwrap();
+    assert!(message.ends_with("x509: certificate signed by unknown authority"), "{message}");
+}
+
+#[tokio::test]
+async fn what_the_server_serves_itself_is_announced() {
+    let plane = Plane::start().await;
+    let local = |_, it: &Value| available(it) == ("True", "Local");
+    let found = plane.until(&format!("{SERVICES}/v1.apps"), local).await;
+    assert_eq!(found["spec"]["groupPriorityMinimum"], 17800);
+    plane.define(&crate::plane::things(&crate::plane::anything())).await;
+    let path = format!("{SERVICES}/v1.example.com");
+    plane.until(&path, local).await;
+    plane.delete(&format!("{}/things.example.com", crate::plane::DEFINITIONS)).await;
+    plane.until(&path, |code, _| code == 404).await;
+}

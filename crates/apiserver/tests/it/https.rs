@@ -1,0 +1,108 @@
+//! [`Https`]: a server of the test's own, which the plane under test calls.
+
+use apiserver::certificates::Authority;
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto::Builder;
+use keel::{Clock, Tasks};
+use machinery::{Value, json};
+use rustls::ServerConfig;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+
+/// See the [module documentation](self). It ends with the test.
+pub(crate) struct Https {
+    pub(crate) address: SocketAddr,
+    /// Who signed its certificate, in PEM.
+    pub(crate) authority: String,
+}
+
+impl Https {
+    /// Answers with what `answer` makes of each request; its certificate is for `name` and for
+    /// 127.0.0.1.
+    pub(crate) async fn start<F, R>(name: &str, answer: F) -> Self
+    where
+        F: Fn(Request<Bytes>) -> R + Send + Sync + 'static,
+        R: Future<Output = Response<Bytes>> + Send + 'static,
+    {
+        let now = Clock::system().now();
+        let authority = Authority::new(now).unwrap();
+        let certified = authority.serving(&[name], &[[127, 0, 0, 1].into()], now).unwrap();
+        let chain = vec![CertificateDer::from_pem_slice(certified.certificate.as_bytes()).unwrap()];
+        let key = PrivateKeyDer::from_pem_slice(certified.key.as_bytes()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(chain, key)
+            .unwrap();
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        let tls = TlsAcceptor::from(Arc::new(config));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let tasks = Tasks::new();
+        let accepting = accept(tasks.clone(), listener, tls, Arc::new(answer));
+        tasks.spawn("accept", accepting);
+        Self { address, authority: authority.certificate().to_owned() }
+    }
+
+    /// The bundle of authorities as configurations have it.
+    pub(crate) fn bundle(&self) -> String {
+        use base64::Engine;
+        base64::prelude::BASE64_STANDARD.encode(&self.authority)
+    }
+
+    /// A service that leads here: by a name, since endpoints may not be on loopback addresses.
+    pub(crate) fn service(name: &str) -> Value {
+        json!({
+            "metadata": {"name": name},
+            "spec": {"type": "ExternalName", "externalName": "localhost"},
+        })
+    }
+
+    /// How configurations refer to that service.
+    pub(crate) fn reference(&self, name: &str) -> Value {
+        json!({"namespace": "default", "name": name, "port": self.address.port()})
+    }
+}
+
+async fn accept<F, R>(tasks: Tasks, listener: TcpListener, tls: TlsAcceptor, answer: Arc<F>)
+where
+    F: Fn(Request<Bytes>) -> R + Send + Sync + 'static,
+    R: Future<Output = Response<Bytes>> + Send + 'static,
+{
+    while let Ok((stream, _)) = listener.accept().await {
+        let (tls, answer) = (tls.clone(), Arc::clone(&answer));
+        tasks.spawn("connection", async move {
+            // Who does not trust us hangs up, which some tests want.
+            let Ok(stream) = tls.accept(stream).await else { return };
+            let service = service_fn(move |request: Request<Incoming>| {
+                let answer = Arc::clone(&answer);
+                async move {
+                    let (head, body) = request.into_parts();
+                    let body = body.collect().await.unwrap_or_default().to_bytes();
+                    let response = answer(Request::from_parts(head, body)).await;
+                    Ok::<_, Infallible>(response.map(Full::new))
+                }
+            });
+            let builder = Builder::new(TokioExecutor::new());
+            let _ = builder.serve_connection(TokioIo::new(stream), service).await;
+        });
+    }
+}
+
+/// An answer in JSON.
+pub(crate) fn json_answer(code: u16, body: &Value) -> Response<Bytes> {
+    let answer = Response::builder().status(code).header("content-type", "application/json");
+    answer.body(body.to_string().into()).unwrap()
+}
