@@ -2,8 +2,8 @@
 
 use super::conditions::{Condition, set_condition};
 use super::{GROUP, v1beta1, validate};
-use crate::columns::NAME;
-use crate::fields::{default_text, keep, list, list_mut, text, top};
+use crate::columns::{NAME, column, wide};
+use crate::fields::{default_text, flag, keep, list, list_mut, part, text, texts, top};
 use crate::resource::{Behavior, Column, Columns, OwnDeletion, Resource, Version};
 use crate::table;
 use machinery::{Object, Value, json};
@@ -58,17 +58,46 @@ pub(super) static BEHAVIOR: Behavior = Behavior {
 
 const COLUMNS: &[Column] = &[
     NAME,
+    column("Scope", "Whether its objects are in namespaces: Namespaced or Cluster."),
+    column("Versions", "The versions that are served, with a mark at the one that is stored."),
     Column {
-        name: "Created At",
         kind: "date",
-        format: "",
-        description: "When the definition was created, as a point in time: its objects may be as old as this.",
-        priority: 0,
+        ..column(
+            "Created At",
+            "When the definition was created, as a point in time: its objects may be as old as this.",
+        )
     },
+    wide("Group", "The group of its objects."),
+    wide("Kind", "The kind of its objects."),
+    wide("ShortNames", "By what other names its objects can be asked for."),
+    Column { kind: "boolean", ..wide("Established", "Whether its objects are served.") },
 ];
 
 fn cells(object: &Object) -> Vec<Value> {
-    vec![object.name().into(), object.meta_text("creationTimestamp").into()]
+    let spec = top(object, "spec");
+    let names = part(spec, "names").unwrap_or(&Value::Null);
+    let mut versions: Vec<String> = list(spec, "versions")
+        .iter()
+        .filter(|it| flag(it, "served"))
+        .map(|it| {
+            let mark = if flag(it, "storage") { "(storage)" } else { "" };
+            format!("{}{mark}", text(it, "name"))
+        })
+        .collect();
+    versions.sort();
+    let conditions = list(top(object, "status"), "conditions");
+    let is_established =
+        conditions.iter().any(|it| it["type"] == "Established" && it["status"] == "True");
+    vec![
+        object.name().into(),
+        text(spec, "scope").into(),
+        versions.join(",").into(),
+        object.meta_text("creationTimestamp").into(),
+        text(spec, "group").into(),
+        text(names, "kind").into(),
+        texts(names, "shortNames").collect::<Vec<_>>().join(",").into(),
+        is_established.into(),
+    ]
 }
 
 fn defaults(object: &mut Object) {
