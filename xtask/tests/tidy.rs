@@ -13,7 +13,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("schema", &["machinery", "cel"]),
     ("store", &["keel"]),
     ("kinds", &["machinery", "schema"]),
-    ("apiserver", &["keel", "machinery", "schema", "store", "kinds"]),
+    ("apiserver", &["keel", "machinery", "cel", "schema", "store", "kinds"]),
     ("sampan", &["keel", "machinery", "schema", "store", "kinds", "apiserver"]),
 ];
 

@@ -6,7 +6,7 @@ pub mod x509;
 
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
-use machinery::Status;
+use machinery::{Status, Value, json};
 use service_account::{ISSUER, TokenSigner};
 use std::collections::BTreeMap;
 use token::TokenFile;
@@ -42,6 +42,18 @@ impl User {
     pub fn authenticated(name: &str, uid: &str, mut groups: Vec<String>) -> Self {
         groups.push("system:authenticated".to_owned());
         Self { name: name.to_owned(), uid: uid.to_owned(), groups, extra: BTreeMap::new() }
+    }
+
+    /// As reviews show it.
+    pub(crate) fn to_info(&self) -> Value {
+        let mut info = json!({"username": self.name, "groups": self.groups});
+        if !self.uid.is_empty() {
+            info["uid"] = self.uid.as_str().into();
+        }
+        if !self.extra.is_empty() {
+            info["extra"] = json!(self.extra);
+        }
+        info
     }
 
     /// Whether the user is in `group`.

@@ -27,6 +27,7 @@ use machinery::Status;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// A request's body, from a socket or from within the process.
 pub(crate) type RequestBody = UnsyncBoxBody<Bytes, BodyError>;
@@ -45,6 +46,10 @@ pub(crate) struct Peer {
     pub remote: bool,
 }
 
+/// By when a request must be answered; it travels with the request.
+#[derive(Clone, Copy)]
+struct Deadline(Instant);
+
 /// Of a body that nobody wants, or that is over the limit, so much is read and thrown away: most
 /// clients read no answer before they have sent everything, and would see a broken connection in
 /// its place.
@@ -57,9 +62,9 @@ const DISCARD_TIME: Duration = Duration::from_secs(2);
 pub(crate) async fn serve(
     plane: Arc<Plane>,
     peer: Peer,
-    request: Request<RequestBody>,
+    mut request: Request<RequestBody>,
 ) -> Response<Body> {
-    let started = tokio::time::Instant::now();
+    let started = Instant::now();
     let query = Query::parse(request.uri().query());
     let Some(info) = RequestInfo::parse(request.method(), request.uri().path(), &query) else {
         return answer::failure(&Status::bad_request("the path is not UTF-8"), Accepted::JSON);
@@ -67,6 +72,7 @@ pub(crate) async fn serve(
     let (verb, label) = (info.verb, Metrics::label(&info));
     let deadline = deadline(&query, plane.timeouts.request);
     let compress = peer.remote && compression::accepts_gzip(request.headers());
+    request.extensions_mut().insert(Deadline(started + deadline));
     let work = handle(Arc::clone(&plane), peer.user, request, info, query);
     let response = guarded(deadline, work).await.unwrap_or_else(|response| {
         tracing::error!(?verb, ?label, "a request panicked");
@@ -149,6 +155,7 @@ async fn stages(
         target,
         query,
         errors_as,
+        deadline: head.extensions.get().map_or_else(Instant::now, |Deadline(it)| *it),
     };
     let body = read(info.verb, body).await?;
     mux::resource(parts, head, body).await

@@ -12,6 +12,7 @@ use kinds::Resource;
 use kinds::resource::Version;
 use machinery::{GroupResource, Status};
 use std::sync::{Arc, Mutex};
+use tokio::time::Instant;
 
 /// See the [module documentation](self).
 pub(crate) struct Cx {
@@ -33,6 +34,8 @@ pub(crate) struct Cx {
     pub content_type: String,
     /// The program that asks, or "".
     pub user_agent: String,
+    /// By when it must be answered.
+    pub deadline: Instant,
     /// The resource that the path names.
     pub served: Arc<Served>,
     /// The index of the version that the path names.
@@ -51,6 +54,7 @@ pub(crate) struct Parts {
     pub errors_as: Accepted,
     pub content_type: String,
     pub user_agent: String,
+    pub deadline: Instant,
 }
 
 impl Cx {
@@ -61,7 +65,17 @@ impl Cx {
         served: Arc<Served>,
         version: usize,
     ) -> Self {
-        let Parts { plane, user, verb, target, query, errors_as, content_type, user_agent } = parts;
+        let Parts {
+            plane,
+            user,
+            verb,
+            target,
+            query,
+            errors_as,
+            content_type,
+            user_agent,
+            deadline,
+        } = parts;
         let mut warnings = Warnings::default();
         served.version(version).deprecation.iter().for_each(|it| warnings.add(it.clone()));
         let warnings = Mutex::new(warnings);
@@ -75,6 +89,7 @@ impl Cx {
             errors_as,
             content_type,
             user_agent,
+            deadline,
             served,
             version,
             warnings,

@@ -14,7 +14,8 @@ pub(crate) struct Derived<T> {
     group: &'static str,
     plural: &'static str,
     make: fn(&Snapshot) -> T,
-    objects: OnceLock<Arc<ResourceCache>>,
+    /// Where the objects are: the same place for as long as the plane lives.
+    cache: OnceLock<Arc<ResourceCache>>,
     kept: ArcSwapOption<Kept<T>>,
 }
 
@@ -26,17 +27,17 @@ struct Kept<T> {
 impl<T> Derived<T> {
     /// What `make` makes of the objects of a built-in resource.
     pub(crate) fn new(group: &'static str, plural: &'static str, make: fn(&Snapshot) -> T) -> Self {
-        Self { group, plural, make, objects: OnceLock::new(), kept: ArcSwapOption::empty() }
+        Self { group, plural, make, cache: OnceLock::new(), kept: ArcSwapOption::empty() }
     }
 
     /// As of the newest change that this plane knows of.
     pub(crate) fn current(&self, plane: &Plane) -> Arc<T> {
-        let objects = self.objects.get_or_init(|| {
+        let cache = self.cache.get_or_init(|| {
             let catalog = plane.catalog.load();
             let served = catalog.resource(self.group, self.plural).expect("the kind is built in");
             Arc::clone(&served.cache)
         });
-        let now = objects.snapshot();
+        let now = cache.snapshot();
         if let Some(kept) = &*self.kept.load()
             && Arc::ptr_eq(&kept.from, &now)
         {

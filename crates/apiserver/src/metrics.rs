@@ -1,5 +1,6 @@
 //! What the server counts, under kube-apiserver's own metric names, so that its dashboards work.
 
+use crate::admission::WebhookMetrics;
 use crate::request::RequestInfo;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
@@ -14,6 +15,8 @@ pub(crate) struct Metrics {
     registry: Registry,
     requests: Family<RequestLabel, Counter>,
     durations: Family<DurationLabel, Histogram>,
+    /// Of admission webhooks.
+    pub webhooks: WebhookMetrics,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -61,7 +64,8 @@ impl Metrics {
             "Time from the request to the head of its answer",
             durations.clone(),
         );
-        Self { registry, requests, durations }
+        let webhooks = WebhookMetrics::new(&mut registry);
+        Self { registry, requests, durations, webhooks }
     }
 
     /// Under what a request is counted. Names that clients make up are not labels: they would let

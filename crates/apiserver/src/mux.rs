@@ -201,7 +201,7 @@ async fn below(cx: &Cx, body: &[u8], name: &str) -> Result<Response<Body>, Statu
             (Action::Evict, Verb::Create) => eviction::evict(cx, body, it).await,
             (Action::Token, Verb::Create) => token::create(cx, body, it).await,
             (Action::Connect(verbs), verb) if verbs.contains(&verb.as_str()) => {
-                connect::connect(cx).await
+                connect::connect(cx, it).await
             }
             _ => Err(Status::method_not_allowed()),
         },

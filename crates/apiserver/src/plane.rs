@@ -1,7 +1,7 @@
 //! [`Plane`]: what all requests of one server share.
 
-use crate::admission::Allocations;
 use crate::aggregation::Aggregation;
+use crate::admission::{Allocations, Webhooks};
 use crate::authentication::{Authenticator, User};
 use crate::catalog::Catalog;
 use crate::certificates::Authority;
@@ -50,6 +50,8 @@ pub(crate) struct Plane {
     pub outbound: Outbound,
     /// What others serve for it.
     pub aggregation: Aggregation,
+    /// Which of them judge and change what is stored.
+    pub webhooks: Webhooks,
     /// What it runs in the background.
     pub tasks: Tasks,
     /// Whether everything is there that requests need.

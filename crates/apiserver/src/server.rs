@@ -1,7 +1,7 @@
 //! [`Server`]: a plane from its start to its end.
 
-use crate::admission::{Allocations, BadCidr};
 use crate::aggregation::{self, Aggregation};
+use crate::admission::{Allocations, BadCidr, Webhooks};
 use crate::authentication::service_account::{self, TokenSigner};
 use crate::authentication::{Authenticator, MASTERS, User};
 use crate::catalog::{Catalog, Served};
@@ -117,6 +117,7 @@ impl Server {
             allocations: Allocations::new(&config.service_cidr)?,
             outbound: Outbound::default(),
             aggregation: Aggregation::new(front_proxy),
+            webhooks: Webhooks::default(),
             tasks,
             ready: AtomicBool::new(false),
         });

@@ -1,5 +1,6 @@
 //! What is held against an object: its schema first, then the rules of its kind.
 
+use crate::admission;
 use crate::context::Cx;
 use crate::registry::Part;
 use kinds::resource::Shape;
@@ -26,6 +27,7 @@ pub(crate) fn create(cx: &Cx, object: &Object, faults: &mut Faults) {
         Some(validate) => validate(object, None, &resource.api_version(cx.version()), faults),
         None => (resource.behavior.validate)(object, faults),
     }
+    expressions(resource, object, None, faults);
 }
 
 /// Judges the change of an object.
@@ -48,6 +50,20 @@ pub(crate) fn update(cx: &Cx, new: &Object, old: &Object, part: Part, faults: &m
         (Part::Status, _) => (resource.behavior.validate_status)(new, old, faults),
         (Part::Own(_, validate), _) => validate(new, old, faults),
         (Part::Posted, _) => {}
+    }
+    if matches!(part, Part::Main) {
+        expressions(resource, new, Some(old), faults);
+    }
+}
+
+/// Judges what a kind cannot: whether the expressions of a webhook configuration mean anything.
+fn expressions(resource: &Resource, new: &Object, old: Option<&Object>, faults: &mut Faults) {
+    let is_configuration = resource.group == "admissionregistration.k8s.io"
+        && resource.plural.ends_with("webhookconfigurations");
+    if is_configuration
+        && old.is_none_or(|old| old.map().get("webhooks") != new.map().get("webhooks"))
+    {
+        admission::validate_conditions(new, faults);
     }
 }
 

@@ -95,6 +95,8 @@ pub struct Status {
     pub code: u16,
     /// Why, for programs.
     pub reason: Reason,
+    /// The reason of somebody who has one of his own, such as a webhook; `reason` is then unknown.
+    pub own_reason: Option<Box<str>>,
     /// Why, for people.
     pub message: String,
     /// What it is about; None where Kubernetes writes no details at all.
@@ -106,7 +108,8 @@ pub struct Status {
 impl Status {
     /// A bare failure.
     pub fn new(code: u16, reason: Reason, message: impl Into<String>) -> Self {
-        Self { code, reason, message: message.into(), details: None, remainder: None }
+        let message = message.into();
+        Self { code, reason, own_reason: None, message, details: None, remainder: None }
     }
 
     fn about(mut self, what: &GroupResource, name: &str) -> Self {
@@ -277,8 +280,9 @@ impl Status {
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
             "message": self.message, "code": self.code,
         });
-        if self.reason != Reason::Unknown {
-            body["reason"] = self.reason.as_str().into();
+        let reason = self.own_reason.as_deref().unwrap_or(self.reason.as_str());
+        if !reason.is_empty() {
+            body["reason"] = reason.into();
         }
         if let Some(details) = &self.details {
             body["details"] = details.to_value();

@@ -28,6 +28,9 @@ pub(super) async fn admitted(
 ) -> Result<Outcome, Status> {
     // Admission looks at other objects, which may have been written a moment ago.
     cx.catch_up().await?;
+    if !cx.namespace().is_empty() {
+        object.set_meta("namespace", cx.namespace());
+    }
     let attempt = Attempt::create(cx, &object, dry_run);
     admission::mutate(&attempt, &mut object).await?;
     registry::create(cx, object, dry_run).await

@@ -17,15 +17,22 @@ pub(crate) async fn evict(
     body: &[u8],
     subresource: &Subresource,
 ) -> Result<Response<Body>, Status> {
-    let body = super::subresource::posted(cx, body, subresource)?;
-    let options = body.get(&["deleteOptions"]).cloned().and_then(Object::from_value);
-    let options = DeleteOptions::parse(&cx.query, options.as_ref())?;
+    let mut body = super::subresource::posted(cx, body, subresource)?;
+    let dry_run = options(cx, &body)?.dry_run;
+    super::subresource::admit(cx, &mut body, subresource, dry_run).await?;
+    let options = options(cx, &body)?;
     let pod = cx.current().await?.object();
     if eviction::needs_budget(&pod) {
         spend(cx, &pod, options.dry_run).await?;
     }
     registry::delete(cx, cx.namespace(), &cx.target.name, &options).await?;
     Ok(answer::success(cx, 201, None))
+}
+
+/// With what the pod is to be deleted.
+fn options(cx: &Cx, eviction: &Object) -> Result<DeleteOptions, Status> {
+    let options = eviction.get(&["deleteOptions"]).cloned().and_then(Object::from_value);
+    DeleteOptions::parse(&cx.query, options.as_ref())
 }
 
 /// Takes one disruption out of the budget that covers the pod, if there is one.

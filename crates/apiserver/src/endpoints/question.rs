@@ -34,7 +34,7 @@ pub(crate) async fn ask(
         Question::Token => token(cx, &object),
         Question::SelfSubject => {
             object.set_meta("creationTimestamp", cx.plane.now());
-            json!({"userInfo": user_info(&cx.user)})
+            json!({"userInfo": cx.user.to_info()})
         }
         Question::Access | Question::LocalAccess => {
             access(&object, &subject(&object), cx.namespace())?
@@ -106,18 +106,7 @@ fn token(cx: &Cx, review: &Object) -> Value {
     if shared.is_empty() {
         return nobody();
     }
-    json!({"authenticated": true, "user": user_info(&user), "audiences": shared})
-}
-
-fn user_info(user: &User) -> Value {
-    let mut info = json!({"username": user.name, "groups": user.groups});
-    if !user.uid.is_empty() {
-        info["uid"] = user.uid.as_str().into();
-    }
-    if !user.extra.is_empty() {
-        info["extra"] = json!(user.extra);
-    }
-    info
+    json!({"authenticated": true, "user": user.to_info(), "audiences": shared})
 }
 
 /// About whom a review asks.

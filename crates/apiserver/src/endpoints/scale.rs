@@ -59,9 +59,7 @@ async fn write(
         }
         check_uid(cx, wanted.uid(), old)?;
         let mut new = old.clone();
-        let (last, parents) = scale.spec_replicas.split_last().expect("a path has a last step");
-        let parents: Vec<&str> = parents.iter().map(String::as_str).collect();
-        new.map_at(&parents).insert(last.clone(), replicas.into());
+        set_replicas(scale, &mut new, replicas);
         if !wanted.resource_version().is_empty() {
             new.set_meta("resourceVersion", wanted.resource_version());
         }
@@ -77,6 +75,13 @@ async fn write(
     shown(cx, scale, &object)
 }
 
+/// Makes an object wish for so many.
+pub(crate) fn set_replicas(scale: &Scale, object: &mut Object, replicas: i64) {
+    let (last, parents) = scale.spec_replicas.split_last().expect("a path has a last step");
+    let parents: Vec<&str> = parents.iter().map(String::as_str).collect();
+    object.map_at(&parents).insert(last.clone(), replicas.into());
+}
+
 fn shown(cx: &Cx, scale: &Scale, object: &Object) -> Result<Response<Body>, Status> {
     let value = of(cx, scale, object)?;
     if cx.accepted.form == Form::Whole {
@@ -87,7 +92,7 @@ fn shown(cx: &Cx, scale: &Scale, object: &Object) -> Result<Response<Body>, Stat
 }
 
 /// The Scale of an object.
-fn of(cx: &Cx, scale: &Scale, object: &Object) -> Result<Value, Status> {
+pub(crate) fn of(cx: &Cx, scale: &Scale, object: &Object) -> Result<Value, Status> {
     let at = |path: &[String]| {
         let path: Vec<&str> = path.iter().map(String::as_str).collect();
         object.get(&path).cloned()

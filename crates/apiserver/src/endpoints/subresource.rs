@@ -1,5 +1,6 @@
 //! Subresources that are posted to and change their object: the answer is a Status.
 
+use crate::admission::{self, Attempt, Operation};
 use crate::answer;
 use crate::body::Body;
 use crate::context::Cx;
@@ -9,7 +10,7 @@ use crate::registry::{self, Part, UpdateRequest};
 use http::Response;
 use kinds::resource::Subresource;
 use kinds::types;
-use machinery::{GroupVersion, Object, Status, Value};
+use machinery::{GroupVersionKind, Object, Status, Value};
 
 /// A function of the kind's that changes the stored object.
 pub(crate) type Change = fn(&mut Object, &Object, &str) -> Result<(), Status>;
@@ -22,7 +23,8 @@ pub(crate) async fn post(
     change: Change,
 ) -> Result<Response<Body>, Status> {
     let options = WriteOptions::parse(&cx.query, "CreateOptions")?;
-    let body = posted(cx, body, subresource)?;
+    let mut body = posted(cx, body, subresource)?;
+    admit(cx, &mut body, subresource, options.dry_run).await?;
     let now = cx.plane.now();
     let transform = |old: &Object| {
         let mut new = old.clone();
@@ -43,13 +45,40 @@ pub(crate) async fn post(
     Ok(answer::success(cx, 201, None))
 }
 
+/// Lets others change and judge what was posted.
+pub(super) async fn admit(
+    cx: &Cx,
+    body: &mut Object,
+    subresource: &Subresource,
+    dry_run: bool,
+) -> Result<(), Status> {
+    // Who is to be asked may have been configured a moment ago.
+    cx.catch_up().await?;
+    let kind = kind_of(cx, subresource);
+    body.set_type(&kind.group_version().to_string(), &kind.kind);
+    if !cx.namespace().is_empty() {
+        body.set_meta("namespace", cx.namespace());
+    }
+    let attempt = Attempt::below(cx, Operation::Create, kind, dry_run);
+    admission::admit_below(&attempt, body).await
+}
+
+/// The kind of what is sent to a subresource.
+pub(super) fn kind_of(cx: &Cx, subresource: &Subresource) -> GroupVersionKind {
+    let Subresource { group, version, kind, .. } = *subresource;
+    match version {
+        "" => {
+            let version = cx.version();
+            GroupVersionKind::new(cx.resource().group_of(version), &version.name, kind)
+        }
+        version => GroupVersionKind::new(group, version, kind),
+    }
+}
+
 /// Reads a body that is to be of the subresource's kind.
 pub(super) fn posted(cx: &Cx, bytes: &[u8], subresource: &Subresource) -> Result<Object, Status> {
-    let Subresource { group, version, kind, .. } = *subresource;
-    let api_version = match version {
-        "" => cx.resource().api_version(cx.version()),
-        version => GroupVersion::new(group, version).to_string(),
-    };
+    let kind = subresource.kind;
+    let api_version = kind_of(cx, subresource).group_version().to_string();
     let decoded = decode::read(&cx.content_type, bytes, types::of_kind(&api_version, kind))
         .map_err(|error| error.status(kind, cx.version().name.as_str(), bytes))?;
     let object = match decoded.value {

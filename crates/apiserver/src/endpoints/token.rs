@@ -5,6 +5,7 @@ use crate::answer;
 use crate::authentication::service_account::{Claims, ISSUER};
 use crate::body::Body;
 use crate::context::Cx;
+use crate::options::WriteOptions;
 use http::Response;
 use kinds::resource::Subresource;
 use machinery::{Faults, GroupKind, Object, Path, Status, Value, json, timestamp};
@@ -24,9 +25,11 @@ pub(crate) async fn create(
     body: &[u8],
     subresource: &Subresource,
 ) -> Result<Response<Body>, Status> {
+    let dry_run = WriteOptions::parse(&cx.query, "CreateOptions")?.dry_run;
     let mut request = super::subresource::posted(cx, body, subresource)?;
     cx.catch_up().await?;
     admission::judge_namespace(cx, &request)?;
+    super::subresource::admit(cx, &mut request, subresource, dry_run).await?;
     let seconds = validated(&request)?;
     let account = cx.served.cache.get(&cx.key()).ok_or_else(|| cx.not_found())?.object();
     let audiences = match texts(&request) {

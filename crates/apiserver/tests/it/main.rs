@@ -10,6 +10,7 @@
 mod client;
 mod plane;
 mod https;
+mod webhook_server;
 mod every_kind;
 mod crud;
 mod concurrency;
@@ -22,5 +23,7 @@ mod tables;
 mod services;
 mod security;
 mod aggregation;
+mod webhooks;
+mod webhook_failures;
 mod two_planes;
 mod stop;

@@ -1,0 +1,164 @@
+//! The request as webhooks and expressions see it: the `AdmissionRequest` of an `AdmissionReview`,
+//! without the objects.
+
+use super::matching::Matched;
+use super::{Attempt, Operation};
+use crate::context::Cx;
+use crate::options::{DeleteOptions, Propagation};
+use cel::{DeclType, Shape};
+use machinery::{Map, Object, Value, json};
+
+/// The most characters or elements that a part of a request can have, which is what a whole request
+/// can have.
+const SIZE_MAX: u64 = crate::decode::MAX_BODY as u64;
+
+/// What is asked for; `matched` says in which version the webhook or policy knows the resource.
+pub(crate) fn of(attempt: &Attempt<'_>, matched: &Matched) -> Map<String, Value> {
+    let cx = attempt.cx;
+    let mut request = Map::new();
+    let mut set = |field: &str, value: Value| {
+        if value != "" {
+            request.insert(field.to_owned(), value);
+        }
+    };
+    set("kind", kind(attempt, matched.version));
+    set("resource", resource(cx, matched.version));
+    set("subResource", matched.subresource.as_str().into());
+    set("requestKind", kind(attempt, cx.version));
+    set("requestResource", resource(cx, cx.version));
+    set("requestSubResource", cx.target.subresource.as_str().into());
+    set("name", name(attempt).into());
+    set("namespace", namespace(attempt).into());
+    set("operation", attempt.operation.as_str().into());
+    set("userInfo", cx.user.to_info());
+    set("dryRun", attempt.dry_run.into());
+    set("options", options(attempt));
+    request
+}
+
+fn kind(attempt: &Attempt<'_>, version: usize) -> Value {
+    if let Some(kind) = &attempt.kind {
+        return json!({"group": kind.group, "version": kind.version, "kind": kind.kind});
+    }
+    let resource = attempt.cx.resource();
+    let version = &resource.versions[version];
+    json!({"group": resource.group_of(version), "version": version.name, "kind": resource.kind})
+}
+
+fn resource(cx: &Cx, version: usize) -> Value {
+    let resource = cx.resource();
+    let version = &resource.versions[version];
+    let group = resource.group_of(version);
+    json!({"group": group, "version": version.name, "resource": resource.plural})
+}
+
+/// Upstream: the deletion of a collection names nobody, whomever it comes to.
+fn name<'a>(attempt: &'a Attempt<'_>) -> &'a str {
+    match attempt.operation {
+        Operation::Delete => &attempt.cx.target.name,
+        _ => &attempt.name,
+    }
+}
+
+/// Upstream: a namespace is said to be in itself.
+fn namespace<'a>(attempt: &'a Attempt<'_>) -> &'a str {
+    let resource = attempt.cx.resource();
+    if resource.group.is_empty() && resource.plural == "namespaces" {
+        return &attempt.name;
+    }
+    attempt.namespace
+}
+
+/// With which options, in the form in which clients send them. Those of a patch are shown as those
+/// of what it comes to.
+fn options(attempt: &Attempt<'_>) -> Value {
+    let kind = match (attempt.operation, attempt.deletion) {
+        (Operation::Connect, _) => return Value::Null,
+        (_, Some(deletion)) => return delete_options(deletion),
+        (Operation::Create, None) => "CreateOptions",
+        (Operation::Update, None) => "UpdateOptions",
+        (Operation::Delete, None) => "DeleteOptions",
+    };
+    let mut options = json!({"kind": kind, "apiVersion": "meta.k8s.io/v1"});
+    for field in ["fieldManager", "fieldValidation"] {
+        let text = attempt.cx.query.text(field);
+        if !text.is_empty() {
+            options[field] = text.into();
+        }
+    }
+    if attempt.dry_run {
+        options["dryRun"] = json!(["All"]);
+    }
+    options
+}
+
+fn delete_options(deletion: &DeleteOptions) -> Value {
+    let mut options = json!({"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"});
+    if let Some(seconds) = deletion.grace_period {
+        options["gracePeriodSeconds"] = seconds.into();
+    }
+    for (field, value) in [("uid", &deletion.uid), ("resourceVersion", &deletion.resource_version)]
+    {
+        if let Some(value) = value {
+            options["preconditions"][field] = value.as_str().into();
+        }
+    }
+    if let Some(propagation) = deletion.propagation {
+        options["propagationPolicy"] = match propagation {
+            Propagation::Background => "Background",
+            Propagation::Foreground => "Foreground",
+            Propagation::Orphan => "Orphan",
+        }
+        .into();
+    }
+    if deletion.dry_run {
+        options["dryRun"] = json!(["All"]);
+    }
+    options
+}
+
+/// The object in the version that was matched, or null if there is none.
+pub(crate) fn shown(attempt: &Attempt<'_>, matched: &Matched, object: Option<&Object>) -> Value {
+    let Some(object) = object.cloned() else { return Value::Null };
+    if attempt.kind.is_some() {
+        return object.into_value();
+    }
+    crate::answer::converted(&attempt.cx.served, matched.version, object).into_value()
+}
+
+/// The type of the variable `request`.
+pub(crate) fn declaration() -> DeclType {
+    let text = || DeclType::string(SIZE_MAX);
+    let texts = || DeclType::list(text(), SIZE_MAX);
+    let named = |what: &str, ty: &str| {
+        let fields = ["group", "version", what].map(|it| (it.to_owned(), text()));
+        DeclType::object(cel::Object::new(ty, fields))
+    };
+    let kind = || named("kind", "kubernetes.GroupVersionKind");
+    let resource = || named("resource", "kubernetes.GroupVersionResource");
+    let user = cel::Object::new(
+        "kubernetes.UserInfo",
+        [
+            ("username".to_owned(), text()),
+            ("uid".to_owned(), text()),
+            ("groups".to_owned(), texts()),
+            ("extra".to_owned(), DeclType::map(texts(), SIZE_MAX)),
+        ],
+    );
+    let fields = [
+        ("kind", kind()),
+        ("resource", resource()),
+        ("subResource", text()),
+        ("requestKind", kind()),
+        ("requestResource", resource()),
+        ("requestSubResource", text()),
+        ("name", text()),
+        ("namespace", text()),
+        ("operation", text()),
+        ("userInfo", DeclType::object(user)),
+        ("dryRun", DeclType::new(Shape::Bool, 0)),
+        ("options", DeclType::any()),
+    ];
+    let fields = fields.map(|(name, decl)| (name.to_owned(), decl));
+    DeclType::object(cel::Object::new("kubernetes.AdmissionRequest", fields))
+}

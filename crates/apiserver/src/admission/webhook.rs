@@ -1,0 +1,170 @@
+//! Admission webhooks: others who change or judge what is to be stored, over the network.
+//!
+//! Those who change objects are asked one after the other, by the name of their configuration and
+//! their place in it, and each sees what the ones before it have made of the object. Those who
+//! judge are asked all at once. No lock is held and no seat taken while the server waits for them,
+//! so they may ask it whatever they like.
+
+mod call;
+mod conditions;
+mod hook;
+mod invocation;
+mod metrics;
+mod patch;
+mod review;
+mod rounds;
+
+pub(crate) use conditions::validate as validate_conditions;
+pub(crate) use metrics::WebhookMetrics;
+pub(super) use rounds::Rounds;
+
+use super::Attempt;
+use crate::derived::Derived;
+use crate::watch_cache::Snapshot;
+use call::Fault;
+use futures_util::future::join_all;
+use hook::Hook;
+use invocation::Invocation;
+use machinery::{Object, Status};
+use metrics::{Kind, Rejection};
+use tokio::time::Instant;
+
+const GROUP: &str = "admissionregistration.k8s.io";
+
+/// The webhooks of a plane, by what they do.
+pub(crate) struct Webhooks {
+    mutating: Derived<Vec<Hook>>,
+    validating: Derived<Vec<Hook>>,
+}
+
+impl Default for Webhooks {
+    fn default() -> Self {
+        Self {
+            mutating: Derived::new(GROUP, "mutatingwebhookconfigurations", hooks),
+            validating: Derived::new(GROUP, "validatingwebhookconfigurations", hooks),
+        }
+    }
+}
+
+/// All webhooks in the order in which they are asked: keys are in the order of names.
+fn hooks(snapshot: &Snapshot) -> Vec<Hook> {
+    snapshot.entries.values().flat_map(|it| Hook::all_of(&it.object_as_stored())).collect()
+}
+
+/// Lets webhooks change the object; if there is none, since it is to be removed, they can only
+/// refuse.
+pub(super) async fn mutate(
+    attempt: &Attempt<'_>,
+    mut object: Option<&mut Object>,
+    rounds: &mut Rounds,
+) -> Result<(), Status> {
+    let cx = attempt.cx;
+    let hooks = rounds.hooks(|| cx.plane.webhooks.mutating.current(&cx.plane));
+    if hooks.is_empty() || is_exempt(attempt) {
+        return Ok(());
+    }
+    let mut loan = None;
+    for (index, hook) in hooks.iter().enumerate() {
+        let Some(invocation) = Invocation::of(hook, attempt, object.as_deref())? else { continue };
+        if !rounds.is_due(index) {
+            continue;
+        }
+        loan.get_or_insert_with(|| cx.plane.flow.lend_seat(cx.verb));
+        let started = Instant::now();
+        let answered = match call::ask(hook, attempt, &invocation, Kind::Mutating).await {
+            Ok(verdict) => patch::apply(hook, attempt, invocation, verdict),
+            Err(fault) => Err(fault),
+        };
+        let changed = settle(hook, attempt, Kind::Mutating, started, answered)?.flatten();
+        rounds.asked(index, hook.reinvoked, changed.is_some());
+        if let Some((object, changed)) = object.as_deref_mut().zip(changed) {
+            *object = changed;
+        }
+    }
+    Ok(())
+}
+
+/// Asks webhooks whether the object may be stored, or, if there is none, be removed.
+pub(super) async fn judge(attempt: &Attempt<'_>, object: Option<&Object>) -> Result<(), Status> {
+    let cx = attempt.cx;
+    let hooks = cx.plane.webhooks.validating.current(&cx.plane);
+    if hooks.is_empty() || is_exempt(attempt) {
+        return Ok(());
+    }
+    let mut asked = Vec::new();
+    for hook in hooks.iter() {
+        let Some(invocation) = Invocation::of(hook, attempt, object)? else { continue };
+        asked.push(async move {
+            let started = Instant::now();
+            let answered = call::ask(hook, attempt, &invocation, Kind::Validating).await;
+            settle(hook, attempt, Kind::Validating, started, answered).map(|_| ())
+        });
+    }
+    if asked.is_empty() {
+        return Ok(());
+    }
+    let _loan = cx.plane.flow.lend_seat(cx.verb);
+    // Upstream: all are heard, though the first refusal would do.
+    join_all(asked).await.into_iter().collect()
+}
+
+/// Webhooks have no say in which webhooks and policies there are: nobody could take back one that
+/// refuses everything.
+fn is_exempt(attempt: &Attempt<'_>) -> bool {
+    let resource = attempt.cx.resource();
+    resource.group == GROUP
+        && matches!(
+            resource.plural.as_str(),
+            "mutatingwebhookconfigurations"
+                | "validatingwebhookconfigurations"
+                | "mutatingadmissionpolicies"
+                | "mutatingadmissionpolicybindings"
+                | "validatingadmissionpolicies"
+                | "validatingadmissionpolicybindings"
+        )
+}
+
+/// Counts what came of asking, and decides what it means: None if the webhook did not answer and
+/// need not.
+fn settle<T>(
+    hook: &Hook,
+    attempt: &Attempt<'_>,
+    kind: Kind,
+    started: Instant,
+    answered: Result<T, Fault>,
+) -> Result<Option<T>, Status> {
+    let metrics = &attempt.cx.plane.metrics.webhooks;
+    let (name, operation) = (hook.name.as_str(), attempt.operation.as_str());
+    let observe = |rejected: bool| {
+        metrics.observe(name, kind, operation, rejected, started.elapsed());
+    };
+    let reject = |why: Rejection, code: u16| {
+        metrics.reject(name, kind, operation, why, code);
+        observe(true);
+    };
+    match answered {
+        Ok(answer) => {
+            observe(false);
+            Ok(Some(answer))
+        }
+        Err(Fault::Calling(error)) if hook.fails_open => {
+            let configuration = &hook.configuration;
+            tracing::warn!(webhook = name, configuration, %error, "a webhook failed and is ignored");
+            metrics.fail_open(name, kind);
+            observe(false);
+            Ok(None)
+        }
+        Err(Fault::Calling(error)) => {
+            reject(Rejection::NotAsked, error.code());
+            Err(Status::internal(format!("failed calling webhook {name:?}: {error}")))
+        }
+        Err(Fault::Refused(status)) => {
+            reject(Rejection::Refused, status.code);
+            Err(*status)
+        }
+        Err(Fault::Ours(status)) => {
+            reject(Rejection::NotUnderstood, 0);
+            Err(*status)
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! [`Conditions`]: expressions that say which requests a webhook wants to see.
+
+use super::invocation::Invocation;
+use crate::admission::{Attempt, request};
+use crate::authentication::{User, service_account};
+use crate::authorization::authorize;
+use crate::request::{RequestInfo, Target, Verb};
+use cel::library::authorizer::{
+    Authorizer, Check, Verdict, authorizer, authorizer_type, resource_check, resource_check_type,
+};
+use cel::{Bindings, Budget, DeclType, Env, Library, Program, Type};
+use machinery::{Faults, Object, Path, Value};
+use std::sync::Arc;
+
+/// What all conditions of a webhook may cost together; what upstream allows.
+const BUDGET: u64 = 2_500_000;
+
+/// And each of them.
+const PER_CALL: u64 = 1_000_000;
+
+/// See the [module documentation](self).
+pub(super) struct Conditions {
+    compiled: Vec<(String, Result<Program, String>)>,
+    /// Whether a webhook whose conditions fail is passed over.
+    fails_open: bool,
+}
+
+impl Conditions {
+    /// Of a webhook.
+    pub(super) fn of(hook: &Value, fails_open: bool) -> Self {
+        let env = environment();
+        let conditions = hook["matchConditions"].as_array().into_iter().flatten();
+        let expressions = conditions.map(|it| it["expression"].as_str().unwrap_or_default());
+        let compiled = expressions.map(|it| (it.to_owned(), compile(&env, it))).collect();
+        Self { compiled, fails_open }
+    }
+
+    /// Whether all of them hold. One that does not decides, even if others fail.
+    pub(super) fn hold(
+        &self,
+        attempt: &Attempt<'_>,
+        invocation: &Invocation,
+    ) -> Result<bool, String> {
+        if self.compiled.is_empty() {
+            return Ok(true);
+        }
+        let judge: Arc<dyn Authorizer> = Arc::new(Judge(attempt.cx.user.clone()));
+        let bindings = Bindings::new()
+            .json("object", &invocation.object)
+            .json("oldObject", &invocation.old)
+            .json("request", &invocation.request)
+            .value("authorizer", authorizer(Arc::clone(&judge)))
+            .value("authorizer.requestResource", resource_check(judge, own_check(attempt)));
+        let mut budget = Budget { remaining: BUDGET, per_call: PER_CALL };
+        let mut errors = Vec::new();
+        for (expression, program) in &self.compiled {
+            match program {
+                Err(why) => errors.push(format!("compilation error: {why}")),
+                Ok(program) => match program.evaluate(&bindings, &mut budget) {
+                    Ok(value) if value.as_bool() == Some(false) => return Ok(false),
+                    Ok(_) => {}
+                    Err(_) if budget.remaining == 0 => {
+                        errors = vec![OVER_BUDGET.to_owned()];
+                        break;
+                    }
+                    Err(error) => {
+                        errors
+                            .push(format!("expression '{expression}' resulted in error: {error}"));
+                    }
+                },
+            }
+        }
+        match errors.as_slice() {
+            [] => Ok(true),
+            _ if self.fails_open => Ok(false),
+            [one] => Err(one.clone()),
+            several => Err(format!("[{}]", several.join(", "))),
+        }
+    }
+}
+
+const OVER_BUDGET: &str =
+    "validation failed due to running out of cost budget, no further validation rules will be run";
+
+/// Refuses a configuration with expressions that mean nothing.
+pub(crate) fn validate(configuration: &Object, faults: &mut Faults) {
+    let hooks = configuration.get(&["webhooks"]).and_then(Value::as_array);
+    let env = environment();
+    let root = Path::root("webhooks");
+    for (index, hook) in hooks.into_iter().flatten().enumerate() {
+        let at = root.index(index);
+        let path = at.child("matchConditions");
+        let conditions = hook["matchConditions"].as_array().into_iter().flatten();
+        for (index, condition) in conditions.enumerate() {
+            let expression = condition["expression"].as_str().unwrap_or_default();
+            if expression.trim().is_empty() {
+                continue;
+            }
+            if let Err(why) = compile(&env, expression) {
+                faults.invalid(&path.index(index).child("expression"), expression, &why);
+            }
+        }
+    }
+}
+
+/// What conditions may speak of.
+fn environment() -> Env {
+    Env::new(Library::kubernetes())
+        .variable("object", DeclType::any())
+        .variable("oldObject", DeclType::any())
+        .variable("request", request::declaration())
+        .variable("authorizer", DeclType::value(authorizer_type()))
+        .variable("authorizer.requestResource", DeclType::value(resource_check_type()))
+}
+
+fn compile(env: &Env, expression: &str) -> Result<Program, String> {
+    let program = env.compile(expression).map_err(|error| error.to_string())?;
+    match program.result_type() {
+        Type::Bool => Ok(program),
+        other => Err(format!("must evaluate to bool but got {other}")),
+    }
+}
+
+/// The question whether the requester may do what the request does.
+fn own_check(attempt: &Attempt<'_>) -> Check {
+    let target = &attempt.cx.target;
+    Check {
+        group: target.group.clone(),
+        resource: target.resource.clone(),
+        subresource: target.subresource.clone(),
+        namespace: attempt.namespace.to_owned(),
+        name: attempt.name.clone(),
+        ..Check::default()
+    }
+}
+
+/// Answers what expressions ask about the requester's rights.
+#[derive(Debug)]
+struct Judge(User);
+
+impl Authorizer for Judge {
+    fn authorize(&self, check: &Check) -> Verdict {
+        let account = check.service_account.as_ref();
+        let account =
+            account.map(|(namespace, name)| service_account::account(namespace, name, ""));
+        let target = check.path.is_none().then(|| Target {
+            group: check.group.clone(),
+            namespace: check.namespace.clone(),
+            resource: check.resource.clone(),
+            name: check.name.clone(),
+            subresource: check.subresource.clone(),
+            ..Target::default()
+        });
+        let path = check.path.clone().unwrap_or_default();
+        let info = RequestInfo { verb: Verb::parse(&check.verb), path, target };
+        let allowed = authorize(account.as_ref().unwrap_or(&self.0), &info).is_ok();
+        Verdict { allowed, ..Verdict::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use machinery::json;
+
+    fn faults(expression: &str) -> Vec<String> {
+        let hook = json!({"matchConditions": [{"name": "c", "expression": expression}]});
+        let configuration = Object::from_value(json!({"webhooks": [hook]})).unwrap();
+        let mut faults = Faults::new();
+        validate(&configuration, &mut faults);
+        let status = machinery::Status::invalid(&machinery::GroupKind::default(), "", &faults);
+        let causes = status.details.unwrap().causes;
+        causes.into_iter().map(|it| format!("{}: {}", it.field, it.message)).collect()
+    }
+
+    #[test]
+    fn a_condition_is_a_sound_expression_that_is_true_or_false() {
+        assert!(faults("request.operation == 'CREATE' && object.metadata.name != 'x'").is_empty());
+        assert!(faults("authorizer.requestResource.check('create').allowed()").is_empty());
+        let found = faults("request.operaton == 'CREATE'");
+        assert!(
+            found[0].starts_with("webhooks[0].matchConditions[0].expression: Invalid value: ")
+                && found[0].contains("undefined field 'operaton'"),
+            "{found:?}"
+        );
+        let found = faults("request.name");
+        assert!(found[0].ends_with("must evaluate to bool but got string"), "{found:?}");
+    }
+}

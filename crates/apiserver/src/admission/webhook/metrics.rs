@@ -1,0 +1,142 @@
+//! What is counted of webhooks, under kube-apiserver's own names.
+
+use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+use std::fmt::{self, Write};
+use std::time::Duration;
+
+/// See the [module documentation](self). Upstream's names of counts do not end in `_total`, which
+/// our library appends to every counter, so they are gauges that only go up.
+pub(crate) struct WebhookMetrics {
+    durations: Family<DurationLabel, Histogram>,
+    rejections: Family<RejectionLabel, Gauge>,
+    failed_open: Family<FailOpenLabel, Gauge>,
+}
+
+/// What a webhook does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Kind {
+    /// It changes objects.
+    Mutating,
+    /// It judges them.
+    Validating,
+}
+
+/// Why a request is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Rejection {
+    /// The webhook could not be asked.
+    NotAsked,
+    /// We could not make anything of what it wants.
+    NotUnderstood,
+    /// It said no.
+    Refused,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct DurationLabel {
+    name: String,
+    r#type: Kind,
+    operation: &'static str,
+    rejected: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RejectionLabel {
+    name: String,
+    r#type: Kind,
+    operation: &'static str,
+    error_type: Rejection,
+    rejection_code: u16,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct FailOpenLabel {
+    name: String,
+    r#type: Kind,
+}
+
+impl EncodeLabelValue for Kind {
+    fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> fmt::Result {
+        encoder.write_str(match self {
+            Self::Mutating => "admit",
+            Self::Validating => "validating",
+        })
+    }
+}
+
+impl EncodeLabelValue for Rejection {
+    fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> fmt::Result {
+        encoder.write_str(match self {
+            Self::NotAsked => "calling_webhook_error",
+            Self::NotUnderstood => "apiserver_internal_error",
+            Self::Refused => "no_error",
+        })
+    }
+}
+
+impl WebhookMetrics {
+    /// All at zero, in `registry`.
+    pub(crate) fn new(registry: &mut Registry) -> Self {
+        let durations = Family::<DurationLabel, Histogram>::new_with_constructor(|| {
+            Histogram::new([0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0, 25.0])
+        });
+        let rejections = Family::<RejectionLabel, Gauge>::default();
+        let failed_open = Family::<FailOpenLabel, Gauge>::default();
+        registry.register(
+            "apiserver_admission_webhook_admission_duration_seconds",
+            "How long webhooks took, by name, type, operation and whether they refused",
+            durations.clone(),
+        );
+        registry.register(
+            "apiserver_admission_webhook_rejection_count",
+            "Requests that were refused because of a webhook",
+            rejections.clone(),
+        );
+        registry.register(
+            "apiserver_admission_webhook_fail_open_count",
+            "Failures of webhooks that were ignored",
+            failed_open.clone(),
+        );
+        Self { durations, rejections, failed_open }
+    }
+
+    /// A webhook was asked.
+    pub(super) fn observe(
+        &self,
+        name: &str,
+        kind: Kind,
+        operation: &'static str,
+        rejected: bool,
+        took: Duration,
+    ) {
+        let rejected = if rejected { "true" } else { "false" };
+        let label = DurationLabel { name: name.to_owned(), r#type: kind, operation, rejected };
+        self.durations.get_or_create(&label).observe(took.as_secs_f64());
+    }
+
+    /// A request was refused because of a webhook.
+    pub(super) fn reject(
+        &self,
+        name: &str,
+        kind: Kind,
+        operation: &'static str,
+        error_type: Rejection,
+        code: u16,
+    ) {
+        let name = name.to_owned();
+        // Upstream: codes are counted one by one up to 600.
+        let rejection_code = code.min(600);
+        let label = RejectionLabel { name, r#type: kind, operation, error_type, rejection_code };
+        self.rejections.get_or_create(&label).inc();
+    }
+
+    /// A failure was ignored.
+    pub(super) fn fail_open(&self, name: &str, kind: Kind) {
+        let label = FailOpenLabel { name: name.to_owned(), r#type: kind };
+        self.failed_open.get_or_create(&label).inc();
+    }
+}

@@ -1,0 +1,91 @@
+//! Applies the patch with which a webhook changes an object.
+
+use super::call::{CallError, Fault};
+use super::hook::Hook;
+use super::invocation::Invocation;
+use super::review::Verdict;
+use crate::admission::Attempt;
+use crate::decode;
+use kinds::types;
+use machinery::patch::json::{self, PatchError};
+use machinery::{Object, Status, Value};
+
+/// The object, in the hub version again, if the webhook has changed it.
+pub(super) fn apply(
+    hook: &Hook,
+    attempt: &Attempt<'_>,
+    invocation: Invocation,
+    verdict: Verdict,
+) -> Result<Option<Object>, Fault> {
+    if verdict.patch.is_empty() || is_empty_list(&verdict.patch) {
+        return Ok(None);
+    }
+    if let Some(other) = verdict.patch_type.filter(|it| it != "JSONPatch") {
+        return Err(Fault::Calling(CallError::PatchType(other)));
+    }
+    if invocation.object.is_null() {
+        return Err(ours(format!(
+            "admission webhook {:?} attempted to modify the object, which is not supported for this operation",
+            hook.name
+        )));
+    }
+    let mut value = invocation.object.clone();
+    json::apply(&mut value, &verdict.patch).map_err(|error| match error {
+        PatchError::Malformed(why) => Fault::Calling(CallError::Patch(why)),
+        other => ours(other),
+    })?;
+    fitted(attempt, invocation, value)
+}
+
+fn is_empty_list(patch: &[u8]) -> bool {
+    serde_json::from_slice::<Vec<Value>>(patch).is_ok_and(|it| it.is_empty())
+}
+
+fn ours(why: impl std::fmt::Display) -> Fault {
+    Fault::Ours(Box::new(Status::internal(why)))
+}
+
+/// Makes what came of the patch fit its type; fields that the type does not have are dropped, as
+/// they are wherever nobody asks for more.
+fn fitted(
+    attempt: &Attempt<'_>,
+    invocation: Invocation,
+    value: Value,
+) -> Result<Option<Object>, Fault> {
+    let before = Object::from_value(invocation.object).unwrap_or_default();
+    let Some(mut object) = Object::from_value(value) else {
+        return Err(ours("the patched object is not an object"));
+    };
+    if object.gvk() != before.gvk() {
+        let (found, expected) = (object.gvk(), before.gvk());
+        return Err(ours(format!(
+            "the patched object is {}, Kind={}, not {}, Kind={}",
+            found.group_version(),
+            found.kind,
+            expected.group_version(),
+            expected.kind
+        )));
+    }
+    let namespace = attempt.cx.namespace();
+    if !object.namespace().is_empty() && object.namespace() != namespace {
+        return Err(Fault::Ours(Box::new(Status::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ))));
+    }
+    if attempt.kind.is_some() {
+        normalize(&mut object).map_err(ours)?;
+        return Ok((object != before).then_some(object));
+    }
+    let (served, version) = (&attempt.cx.served, invocation.matched.version);
+    decode::shape(served, version, &mut object).map_err(ours)?;
+    Ok((object != before).then(|| decode::hub(served, object)))
+}
+
+/// The same for a kind that only a subresource knows.
+fn normalize(object: &mut Object) -> Result<(), String> {
+    let Some(ty) = types::of_kind(object.api_version(), object.kind()) else { return Ok(()) };
+    let mut value = Value::Object(std::mem::take(object.map_mut()));
+    types::normalize(ty, &mut value, &mut |_| {}).map_err(|error| error.to_string())?;
+    *object = Object::from_value(value).unwrap_or_default();
+    Ok(())
+}

@@ -1,0 +1,301 @@
+//! `AdmissionReview`: how a webhook is asked, and what its answer means.
+
+use super::call::CallError;
+use super::metrics::Kind;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use machinery::status::{Cause, Details};
+use machinery::{Reason, Status, Value, codec, json};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// The versions that we speak.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Version {
+    V1,
+    /// Its answers were never checked as closely.
+    V1beta1,
+}
+
+impl Version {
+    /// None if it is not one of ours.
+    pub(super) fn parse(name: &str) -> Option<Self> {
+        match name {
+            "v1" => Some(Self::V1),
+            "v1beta1" => Some(Self::V1beta1),
+            _ => None,
+        }
+    }
+
+    fn api_version(self) -> &'static str {
+        match self {
+            Self::V1 => "admission.k8s.io/v1",
+            Self::V1beta1 => "admission.k8s.io/v1beta1",
+        }
+    }
+
+    /// The question.
+    pub(super) fn write(self, request: Value) -> Vec<u8> {
+        let mut review = json!({"kind": "AdmissionReview", "apiVersion": self.api_version()});
+        review["request"] = request;
+        review.to_string().into_bytes()
+    }
+
+    /// The answer to the question with this uid.
+    pub(super) fn read(self, kind: Kind, uid: &str, body: &[u8]) -> Result<Verdict, CallError> {
+        let decoded = codec::json::decode(body).map_err(|error| {
+            let why = format!("couldn't get version/kind; json parse error: {error}");
+            CallError::Failed(why)
+        })?;
+        let answer: Answer = serde_json::from_value(decoded.value)
+            .map_err(|error| CallError::Failed(format!("cannot read the answer: {error}")))?;
+        self.verified(kind, uid, answer).map_err(CallError::Invalid)
+    }
+
+    fn verified(self, kind: Kind, uid: &str, answer: Answer) -> Result<Verdict, String> {
+        let Some(response) = answer.response else {
+            return Err("webhook response was absent".to_owned());
+        };
+        let patch = response.patch.as_deref().unwrap_or_default();
+        let patch =
+            STANDARD.decode(patch).map_err(|error| format!("illegal base64 data: {error}"))?;
+        let patch_type = response.patch_type;
+        if self == Self::V1 {
+            let found = response.uid.unwrap_or_default();
+            if found != uid {
+                return Err(format!("expected response.uid={uid:?}, got {found:?}"));
+            }
+            let (expected, found) = (self.api_version(), answer.api_version.unwrap_or_default());
+            let found_kind = answer.kind.unwrap_or_default();
+            if found != expected || found_kind != "AdmissionReview" {
+                let found = if found.is_empty() { "/" } else { &found };
+                return Err(format!(
+                    "expected webhook response of {expected}, Kind=AdmissionReview, got {found}, Kind={found_kind}"
+                ));
+            }
+            check_patch(kind, &patch, patch_type.as_deref())?;
+        }
+        let patch = match kind {
+            Kind::Mutating => patch,
+            Kind::Validating => Vec::new(),
+        };
+        Ok(Verdict {
+            allowed: response.allowed.unwrap_or_default(),
+            result: response.status.unwrap_or_default(),
+            warnings: response.warnings.unwrap_or_default(),
+            annotations: response.audit_annotations.unwrap_or_default(),
+            patch,
+            patch_type: patch_type.filter(|_| self == Self::V1),
+        })
+    }
+}
+
+fn check_patch(kind: Kind, patch: &[u8], patch_type: Option<&str>) -> Result<(), String> {
+    let complaint = match (kind, patch.is_empty(), patch_type) {
+        (Kind::Validating, false, _) => "validating webhook may not return response.patch",
+        (Kind::Validating, true, Some(_)) => "validating webhook may not return response.patchType",
+        (Kind::Mutating, false, None) => {
+            "webhook returned response.patch but not response.patchType"
+        }
+        (Kind::Mutating, true, Some(_)) => {
+            "webhook returned response.patchType but not response.patch"
+        }
+        (Kind::Mutating, false, Some("")) => "webhook returned invalid response.patchType of \"\"",
+        _ => return Ok(()),
+    };
+    Err(complaint.to_owned())
+}
+
+/// An answer as it comes. Go takes null for what is not there.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Answer {
+    api_version: Option<String>,
+    kind: Option<String>,
+    response: Option<Response>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Response {
+    uid: Option<String>,
+    allowed: Option<bool>,
+    status: Option<Refusal>,
+    patch: Option<String>,
+    patch_type: Option<String>,
+    audit_annotations: Option<BTreeMap<String, String>>,
+    warnings: Option<Vec<String>>,
+}
+
+/// An answer that is in order.
+#[derive(Debug)]
+pub(super) struct Verdict {
+    /// Whether the webhook has nothing against the request.
+    pub allowed: bool,
+    /// What it has.
+    pub result: Refusal,
+    /// What the client should be told.
+    pub warnings: Vec<String>,
+    /// What should be noted.
+    pub annotations: BTreeMap<String, String>,
+    /// The changes, or nothing.
+    pub patch: Vec<u8>,
+    /// Of what kind they are, where that must be said.
+    pub patch_type: Option<String>,
+}
+
+/// The Status that a webhook refuses with.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Refusal {
+    code: Option<i64>,
+    reason: Option<String>,
+    message: Option<String>,
+    details: Option<RefusalDetails>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct RefusalDetails {
+    name: Option<String>,
+    group: Option<String>,
+    kind: Option<String>,
+    uid: Option<String>,
+    causes: Option<Vec<RefusalCause>>,
+    retry_after_seconds: Option<u32>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct RefusalCause {
+    reason: Option<String>,
+    message: Option<String>,
+    field: Option<String>,
+}
+
+impl Refusal {
+    /// As the client is told; a code that is none for a failure is not believed.
+    pub(super) fn into_status(self, webhook: &str) -> Status {
+        let message = self.message.filter(|it| !it.is_empty());
+        let reason = self.reason.filter(|it| !it.is_empty());
+        let why = match (message, &reason) {
+            (Some(why), _) => format!(": {why}"),
+            (None, Some(reason)) => format!(": {reason}"),
+            (None, None) => " without explanation".to_owned(),
+        };
+        let message = format!("admission webhook {webhook:?} denied the request{why}");
+        let code = match self.code.unwrap_or_default() {
+            code @ 400..=599 => u16::try_from(code).expect("it is small"),
+            code if code >= 600 => 500,
+            _ => 400,
+        };
+        let mut status = Status::new(code, Reason::Unknown, message);
+        status.own_reason = reason.map(Into::into);
+        status.details = self.details.map(|it| Box::new(it.into_details()));
+        status
+    }
+}
+
+impl RefusalDetails {
+    fn into_details(self) -> Details {
+        let causes = self.causes.unwrap_or_default().into_iter().map(|it| Cause {
+            reason: it.reason.unwrap_or_default(),
+            message: it.message.unwrap_or_default(),
+            field: it.field.unwrap_or_default(),
+        });
+        Details {
+            name: self.name.unwrap_or_default(),
+            group: self.group.unwrap_or_default(),
+            kind: self.kind.unwrap_or_default(),
+            uid: self.uid.unwrap_or_default(),
+            causes: causes.collect(),
+            retry_after_seconds: self.retry_after_seconds.unwrap_or_default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(version: Version, kind: Kind, answer: &Value) -> Result<Verdict, String> {
+        let body = answer.to_string();
+        version.read(kind, "u", body.as_bytes()).map_err(|error| error.to_string())
+    }
+
+    fn v1(response: &Value) -> Value {
+        json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response})
+    }
+
+    /// What is wrong with an answer in v1.
+    fn check(kind: Kind, response: &Value, expect: &str) {
+        let why = read(Version::V1, kind, &v1(response)).unwrap_err();
+        assert_eq!(why, format!("received invalid webhook response: {expect}"));
+    }
+
+    #[test]
+    fn an_answer_is_to_the_question_that_was_asked() {
+        check(Kind::Validating, &json!({"uid": "x"}), r#"expected response.uid="u", got "x""#);
+        check(Kind::Validating, &Value::Null, "webhook response was absent");
+        let why = read(Version::V1, Kind::Validating, &json!({"response": {"uid": "u"}}));
+        assert_eq!(
+            why.unwrap_err(),
+            "received invalid webhook response: expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got /, Kind="
+        );
+    }
+
+    #[test]
+    fn only_who_may_change_objects_sends_a_patch_and_says_of_what_kind() {
+        let patch = json!({"uid": "u", "patch": "W10="});
+        check(Kind::Validating, &patch, "validating webhook may not return response.patch");
+        check(Kind::Mutating, &patch, "webhook returned response.patch but not response.patchType");
+        check(
+            Kind::Mutating,
+            &json!({"uid": "u", "patchType": "JSONPatch"}),
+            "webhook returned response.patchType but not response.patch",
+        );
+    }
+
+    #[test]
+    fn the_old_version_is_not_so_strict() {
+        let answer = json!({"response": {"allowed": true, "patch": "W10="}});
+        let verdict = read(Version::V1beta1, Kind::Mutating, &answer).unwrap();
+        assert!(verdict.allowed);
+        assert_eq!(verdict.patch, b"[]");
+    }
+
+    #[test]
+    fn rubbish_is_not_an_answer() {
+        let why = Version::V1.read(Kind::Mutating, "u", b"rubbish").unwrap_err().to_string();
+        assert!(
+            why.starts_with(
+                "failed to call webhook: couldn't get version/kind; json parse error: "
+            ),
+            "{why}"
+        );
+        assert!(read(Version::V1, Kind::Mutating, &v1(&json!({"allowed": "yes"}))).is_err());
+    }
+
+    #[test]
+    fn a_refusal_is_passed_on_as_a_failure() {
+        let told = |refusal: &Value| {
+            let refusal: Refusal = serde_json::from_value(refusal.clone()).unwrap();
+            let status = refusal.into_status("a.b.c").to_value();
+            (status["code"].clone(), status["reason"].clone(), status["message"].clone())
+        };
+        let denied = "admission webhook \"a.b.c\" denied the request";
+        assert_eq!(
+            told(&json!({})),
+            (json!(400), Value::Null, json!(format!("{denied} without explanation")))
+        );
+        assert_eq!(
+            told(&json!({"code": 200, "reason": "TooBlue"})),
+            (json!(400), json!("TooBlue"), json!(format!("{denied}: TooBlue")))
+        );
+        assert_eq!(
+            told(&json!({"code": 418, "message": "tea"})),
+            (json!(418), Value::Null, json!(format!("{denied}: tea")))
+        );
+        assert_eq!(told(&json!({"code": 70_000})).0, json!(500));
+    }
+}

@@ -1,0 +1,212 @@
+//! Webhooks that are dead, slow, or talk rubbish.
+
+use crate::plane::{MAPS, Plane, map};
+use crate::webhook_server::{WebhookServer, answer, patched};
+use crate::webhooks::{mutating, validating};
+use apiserver::Config;
+use futures_util::future::join_all;
+use machinery::{Value, json};
+
+/// What a client is told of a webhook `a.b.c` that fails: once it matters, and once it does not.
+async fn check(server: &WebhookServer, why: &str) {
+    let plane = Plane::start().await;
+    validating(&plane, "c", &[server.hook("a.b.c", &json!({"timeoutSeconds": 1}))]).await;
+    let (code, status) = plane.post(MAPS, &map("a", &json!({}))).await;
+    assert_eq!((code, &status["reason"]), (500, &json!("InternalError")));
+    let why = why.replace("{port}", &server.port().to_string());
+    assert_eq!(
+        status["message"],
+        format!("Internal error occurred: failed calling webhook \"a.b.c\": {why}")
+    );
+    let plane = Plane::start().await;
+    let ignored = json!({"failurePolicy": "Ignore", "timeoutSeconds": 1});
+    validating(&plane, "c", &[server.hook("a.b.c", &ignored)]).await;
+    mutating(&plane, "c", &[server.hook("a.b.c", &ignored)]).await;
+    plane.create(MAPS, &map("a", &json!({}))).await;
+    let metrics = plane.get("/metrics").await.1;
+    let counted = "apiserver_admission_webhook_fail_open_count{name=\"a.b.c\",type=\"admit\"} 1";
+    assert!(metrics.as_str().unwrap().contains(counted), "{metrics}");
+}
+
+#[tokio::test]
+async fn a_dead_webhook() {
+    let server = WebhookServer::hanging().await;
+    let port = server.port();
+    let mut hook = server.hook("a.b.c", &json!({}));
+    drop(server);
+    // The port may be somebody else's by now; nobody listens on the first of all.
+    hook["clientConfig"]["url"] = "https://127.0.0.1:1/hook".into();
+    assert_ne!(port, 1);
+    let plane = Plane::start().await;
+    validating(&plane, "c", &[hook]).await;
+    let (code, status) = plane.post(MAPS, &map("a", &json!({}))).await;
+    assert_eq!(code, 500);
+    assert_eq!(
+        status["message"],
+        "Internal error occurred: failed calling webhook \"a.b.c\": failed to call webhook: Post \"https://127.0.0.1:1/hook?timeout=10s\": dial tcp 127.0.0.1:1: connect: connection refused"
+    );
+}
+
+#[tokio::test]
+async fn a_webhook_that_takes_too_long() {
+    let server = WebhookServer::hanging().await;
+    check(
+        &server,
+        "failed to call webhook: Post \"https://127.0.0.1:{port}/hook?timeout=1s\": context deadline exceeded",
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_webhook_that_talks_rubbish() {
+    let server = WebhookServer::start(|_| std::future::ready((200, "rubbish".into()))).await;
+    check(
+        &server,
+        "failed to call webhook: couldn't get version/kind; json parse error: invalid character 'r' looking for beginning of value",
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_webhook_that_fails_itself() {
+    let server = WebhookServer::start(|_| std::future::ready((500, "oh no".into()))).await;
+    check(
+        &server,
+        "failed to call webhook: an error on the server (\"oh no\") has prevented the request from succeeding",
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_webhook_that_does_not_stop_talking() {
+    let server =
+        WebhookServer::start(|_| std::future::ready((200, vec![b' '; 10 << 20].into()))).await;
+    check(&server, "failed to call webhook: the answer has more than 4194304 bytes").await;
+}
+
+#[tokio::test]
+async fn a_webhook_that_answers_another_question() {
+    let server = WebhookServer::answering(|_| json!({"uid": "another", "allowed": true})).await;
+    let plane = Plane::start().await;
+    validating(&plane, "c", &[server.hook("a.b.c", &json!({}))]).await;
+    let (code, status) = plane.post(MAPS, &map("a", &json!({}))).await;
+    assert_eq!(code, 500);
+    let uid = server.asked()[0].1["request"]["uid"].as_str().unwrap().to_owned();
+    assert_eq!(
+        status["message"],
+        format!(
+            "Internal error occurred: failed calling webhook \"a.b.c\": received invalid webhook response: expected response.uid=\"{uid}\", got \"another\""
+        )
+    );
+}
+
+#[tokio::test]
+async fn a_judge_that_wants_to_change_the_object() {
+    let server = WebhookServer::answering(|_| patched(&json!([]))).await;
+    let plane = Plane::start().await;
+    validating(&plane, "c", &[server.hook("a.b.c", &json!({}))]).await;
+    let (code, status) = plane.post(MAPS, &map("a", &json!({}))).await;
+    assert_eq!(code, 500);
+    assert_eq!(
+        status["message"],
+        "Internal error occurred: failed calling webhook \"a.b.c\": received invalid webhook response: validating webhook may not return response.patch"
+    );
+}
+
+/// What a client is told if a webhook sends this patch.
+async fn patch_refused(patch: Value) -> String {
+    let server = WebhookServer::patching(move |_| patch.clone()).await;
+    let plane = Plane::start().await;
+    mutating(&plane, "c", &[server.hook("a.b.c", &json!({}))]).await;
+    let (code, status) = plane.post(MAPS, &map("a", &json!({"k": "v"}))).await;
+    assert_eq!(code, 500, "{status}");
+    assert_eq!(plane.get(&format!("{MAPS}/a")).await.0, 404);
+    status["message"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn patches_that_cannot_be_applied() {
+    let message = patch_refused(json!({"op": "add"})).await;
+    assert!(
+        message.contains("\"a.b.c\": received undecodable patch in webhook response: "),
+        "{message}"
+    );
+    let absent = json!([{"op": "remove", "path": "/data/absent"}]);
+    let message = patch_refused(absent).await;
+    assert!(message.starts_with("Internal error occurred: operation 0 "), "{message}");
+    let kind = json!([{"op": "replace", "path": "/kind", "value": "Secret"}]);
+    let message = patch_refused(kind).await;
+    assert!(message.ends_with("is v1, Kind=Secret, not v1, Kind=ConfigMap"), "{message}");
+    let unfit = json!([{"op": "replace", "path": "/data", "value": 7}]);
+    let message = patch_refused(unfit).await;
+    assert!(message.contains("cannot unmarshal number"), "{message}");
+}
+
+#[tokio::test]
+async fn an_object_that_goes_cannot_be_changed() {
+    let server = WebhookServer::patching(|request| match request["operation"].as_str() {
+        Some("DELETE") => json!([{"op": "add", "path": "/data", "value": {}}]),
+        _ => json!([]),
+    })
+    .await;
+    let plane = Plane::start().await;
+    mutating(&plane, "c", &[server.hook("a.b.c", &json!({}))]).await;
+    plane.create(MAPS, &map("a", &json!({}))).await;
+    let (code, status) = plane.delete(&format!("{MAPS}/a")).await;
+    assert_eq!(code, 500);
+    assert_eq!(
+        status["message"],
+        "Internal error occurred: admission webhook \"a.b.c\" attempted to modify the object, which is not supported for this operation"
+    );
+}
+
+#[tokio::test]
+async fn the_first_of_several_refusals_is_told_and_all_are_counted() {
+    let server = WebhookServer::answering(|_| json!({"allowed": false})).await;
+    let plane = Plane::start().await;
+    let hooks = [server.hook("z.b.c", &json!({})), server.hook("a.b.c", &json!({}))];
+    validating(&plane, "c", &hooks).await;
+    let (code, status) = plane.post(MAPS, &map("a", &json!({}))).await;
+    assert_eq!(code, 400);
+    assert_eq!(
+        status["message"],
+        "admission webhook \"z.b.c\" denied the request without explanation"
+    );
+    let metrics = plane.get("/metrics").await.1;
+    for name in ["z.b.c", "a.b.c"] {
+        let counted = format!(
+            "apiserver_admission_webhook_rejection_count{{name=\"{name}\",type=\"validating\",operation=\"CREATE\",error_type=\"no_error\",rejection_code=\"400\"}} 1"
+        );
+        assert!(metrics.as_str().unwrap().contains(&counted), "{metrics}");
+    }
+}
+
+#[tokio::test]
+async fn a_webhook_that_hangs_stops_nobody_else() {
+    let plane = Plane::start_with(Config { max_writes: 200, ..Plane::config(1) }).await;
+    let (release, _) = tokio::sync::watch::channel(false);
+    let released = release.subscribe();
+    let server = WebhookServer::start(move |review| {
+        let mut released = released.clone();
+        async move {
+            released.wait_for(|it| *it).await.unwrap();
+            answer(&review, &json!({"allowed": true}))
+        }
+    })
+    .await;
+    validating(&plane, "c", &[server.hook("a.b.c", &json!({"timeoutSeconds": 30}))]).await;
+    let maps: Vec<Value> = (0..200).map(|it| map(&format!("m{it}"), &json!({}))).collect();
+    let waiting = join_all(maps.iter().map(|it| plane.post(MAPS, it)));
+    let others = async {
+        while server.asked().len() < maps.len() {
+            tokio::task::yield_now().await;
+        }
+        for index in 0..20 {
+            let secret = json!({"metadata": {"name": format!("s{index}")}});
+            plane.create("/api/v1/namespaces/default/secrets", &secret).await;
+        }
+        release.send(true).unwrap();
+    };
+    let (answers, ()) = tokio::join!(waiting, others);
+    assert!(answers.iter().all(|(code, _)| *code == 201), "{answers:?}");
+}

@@ -1,0 +1,464 @@
+//! Admission webhooks: who is asked about what, and what their answers do.
+
+use crate::client::{Client, JSON};
+use crate::plane::{DEFINITIONS, MAPS, Plane, THINGS, labeled, map};
+use crate::webhook_server::{WebhookServer, answer, patched};
+use apiserver::Config;
+use http::Method;
+use machinery::{Value, json};
+
+const GROUP: &str = "/apis/admissionregistration.k8s.io/v1";
+
+/// Configures webhooks that judge.
+pub(crate) async fn validating(plane: &Plane, name: &str, hooks: &[Value]) {
+    let configuration = json!({"metadata": {"name": name}, "webhooks": hooks});
+    plane.create(&format!("{GROUP}/validatingwebhookconfigurations"), &configuration).await;
+}
+
+/// Configures webhooks that change objects.
+pub(crate) async fn mutating(plane: &Plane, name: &str, hooks: &[Value]) {
+    let configuration = json!({"metadata": {"name": name}, "webhooks": hooks});
+    plane.create(&format!("{GROUP}/mutatingwebhookconfigurations"), &configuration).await;
+}
+
+async fn allowing() -> WebhookServer {
+    WebhookServer::answering(|_| json!({"allowed": true})).await
+}
+
+/// Rules about one resource, with all operations.
+fn rules(group: &str, version: &str, resource: &str) -> Value {
+    json!([{"operations": ["*"], "apiGroups": [group], "apiVersions": [version],
+        "resources": [resource]}])
+}
+
+#[tokio::test]
+async fn a_webhook_says_yes_or_no() {
+    let plane = Plane::start().await;
+    let server = WebhookServer::answering(|request| {
+        let status = json!({"code": 403, "reason": "TooBlue", "message": "no blue things"});
+        json!({"allowed": request["name"] != "blue", "status": status})
+    })
+    .await;
+    validating(&plane, "c", &[server.hook("a.b.c", &json!({}))]).await;
+    plane.create(MAPS, &map("red", &json!({}))).await;
+    let (code, status) = plane.post(MAPS, &map("blue", &json!({}))).await;
+    assert_eq!(code, 403);
+    assert_eq!(status["message"], "admission webhook \"a.b.c\" denied the request: no blue things");
+    assert_eq!(status["reason"], "TooBlue");
+    assert_eq!(plane.get(&format!("{MAPS}/blue")).await.0, 404);
+    plane.create("/api/v1/namespaces/default/secrets", &map("blue", &json!({}))).await;
+}
+
+#[tokio::test]
+async fn a_webhook_is_shown_the_request_and_the_object_before_and_after() {
+    let plane = Plane::start().await;
+    let server = allowing().await;
+    validating(&plane, "c", &[server.hook("a.b.c", &json!({"timeoutSeconds": 7}))]).await;
+    plane.create(&format!("{MAPS}?fieldManager=me"), &map("a", &json!({"k": "1"}))).await;
+    plane.merge(&format!("{MAPS}/a"), &json!({"data": {"k": "2"}})).await;
+    plane.delete_with(&format!("{MAPS}/a"), &json!({"gracePeriodSeconds": 3})).await;
+    let asked = server.asked();
+    let [created, updated, deleted] = asked.as_slice() else { panic!("{asked:?}") };
+    assert_eq!(created.0, "/hook?timeout=7s");
+    assert_eq!(created.1["apiVersion"], "admission.k8s.io/v1");
+    let request = &created.1["request"];
+    assert_eq!(request["kind"], json!({"group": "", "version": "v1", "kind": "ConfigMap"}));
+    let resource = json!({"group": "", "version": "v1", "resource": "configmaps"});
+    assert_eq!((&request["resource"], &request["requestResource"]), (&resource, &resource));
+    assert_eq!((&request["name"], &request["namespace"]), (&json!("a"), &json!("default")));
+    assert_eq!((&request["operation"], &request["dryRun"]), (&json!("CREATE"), &json!(false)));
+    assert_eq!(request["userInfo"]["username"], "sampan-admin");
+    assert_eq!(request["object"]["data"], json!({"k": "1"}));
+    assert_eq!(request["object"]["metadata"]["namespace"], "default");
+    assert_eq!(request["oldObject"], Value::Null);
+    let options = json!({"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1",
+        "fieldManager": "me"});
+    assert_eq!(request["options"], options);
+    let request = &updated.1["request"];
+    assert_eq!(
+        (&request["operation"], &request["options"]["kind"]),
+        (&json!("UPDATE"), &json!("UpdateOptions"))
+    );
+    assert_eq!(request["object"]["data"], json!({"k": "2"}));
+    assert_eq!(request["oldObject"]["data"], json!({"k": "1"}));
+    let request = &deleted.1["request"];
+    assert_eq!((&request["operation"], &request["object"]), (&json!("DELETE"), &Value::Null));
+    assert_eq!(request["oldObject"]["data"], json!({"k": "2"}));
+    assert_eq!(request["options"]["gracePeriodSeconds"], 3);
+}
+
+#[tokio::test]
+async fn a_webhook_changes_what_is_stored() {
+    let plane = Plane::start().await;
+    let server = WebhookServer::patching(|request| {
+        if request["operation"] == "DELETE" {
+            return json!([]);
+        }
+        json!([
+            {"op": "add", "path": "/spec/template/spec/containers/-",
+                "value": {"name": "sidecar", "image": "s", "nonsense": 1}},
+        ])
+    })
+    .await;
+    let hook = server.hook("a.b.c", &json!({"rules": rules("apps", "v1", "deployments")}));
+    mutating(&plane, "c", &[hook]).await;
+    let deployment = json!({"metadata": {"name": "web"}, "spec": {
+        "selector": {"matchLabels": {"app": "web"}},
+        "template": {"metadata": {"labels": {"app": "web"}},
+            "spec": {"containers": [{"name": "main", "image": "m"}]}}}});
+    let path = "/apis/apps/v1/namespaces/default/deployments";
+    let created = plane.create(path, &deployment).await;
+    let sidecar = &created["spec"]["template"]["spec"]["containers"][1];
+    assert_eq!(sidecar["name"], "sidecar");
+    assert_eq!(sidecar["terminationMessagePath"], "/dev/termination-log");
+    assert_eq!(sidecar.get("nonsense"), None);
+    assert_eq!(plane.read(&format!("{path}/web")).await["spec"], created["spec"]);
+    assert_eq!(plane.delete(&format!("{path}/web")).await.0, 200);
+}
+
+#[tokio::test]
+async fn what_a_webhook_makes_of_an_object_is_validated() {
+    let plane = Plane::start().await;
+    let server = WebhookServer::patching(
+        |_| json!([{"op": "add", "path": "/metadata/labels", "value": {"a": "not a label!"}}]),
+    )
+    .await;
+    mutating(&plane, "c", &[server.hook("a.b.c", &json!({}))]).await;
+    let (code, status) = plane.post(MAPS, &map("a", &json!({}))).await;
+    assert_eq!((code, &status["reason"]), (422, &json!("Invalid")));
+}
+
+/// A webhook that appends its name to `data.trace`.
+async fn tracing(name: &'static str) -> WebhookServer {
+    WebhookServer::patching(move |request| {
+        let trace = request["object"]["data"]["trace"].as_str().unwrap_or_default();
+        json!([{"op": "add", "path": "/data/trace", "value": format!("{trace}{name}")}])
+    })
+    .await
+}
+
+#[tokio::test]
+async fn webhooks_change_objects_in_the_order_of_their_configurations() {
+    let plane = Plane::start().await;
+    let (a, b, c) = (tracing("a").await, tracing("b").await, tracing("c").await);
+    mutating(&plane, "z", &[c.hook("c.b.c", &json!({}))]).await;
+    let hooks = [b.hook("z.b.c", &json!({})), a.hook("a.b.c", &json!({}))];
+    mutating(&plane, "y", &hooks).await;
+    let created = plane.create(MAPS, &map("x", &json!({"trace": ""}))).await;
+    assert_eq!(created["data"]["trace"], "bac");
+}
+
+#[tokio::test]
+async fn a_webhook_that_wants_to_see_later_changes_is_asked_once_more() {
+    let plane = Plane::start().await;
+    let (a, b) = (tracing("a").await, tracing("b").await);
+    let again = json!({"reinvocationPolicy": "IfNeeded"});
+    let hooks = [a.hook("a.b.c", &again), b.hook("b.b.c", &json!({}))];
+    mutating(&plane, "c", &hooks).await;
+    let created = plane.create(MAPS, &map("x", &json!({"trace": ""}))).await;
+    assert_eq!(created["data"]["trace"], "aba");
+    assert_eq!((a.asked().len(), b.asked().len()), (2, 1));
+}
+
+#[tokio::test]
+async fn conditions_say_what_a_webhook_wants_to_see() {
+    let plane = Plane::start().await;
+    let server = allowing().await;
+    let conditions = json!([
+        {"name": "created", "expression": "request.operation == 'CREATE' && oldObject == null"},
+        {"name": "wanted", "expression": "object.metadata.name.startsWith('w')"},
+        {"name": "allowed", "expression": "authorizer.requestResource.check('create').allowed()"},
+    ]);
+    let hook = server.hook("a.b.c", &json!({"matchConditions": conditions}));
+    validating(&plane, "c", &[hook]).await;
+    plane.create(MAPS, &map("wanted", &json!({}))).await;
+    plane.create(MAPS, &map("other", &json!({}))).await;
+    plane.merge(&format!("{MAPS}/wanted"), &json!({"data": {"a": "b"}})).await;
+    assert_eq!(server.names(), ["wanted"]);
+}
+
+#[tokio::test]
+async fn a_condition_that_fails_counts_as_the_webhook_failing() {
+    let plane = Plane::start().await;
+    let server = allowing().await;
+    let condition = json!([{"name": "c", "expression": "object.data.absent == 'x'"}]);
+    let ignored = json!({"matchConditions": condition, "failurePolicy": "Ignore"});
+    validating(&plane, "a", &[server.hook("a.b.c", &ignored)]).await;
+    plane.create(MAPS, &map("a", &json!({"k": "v"}))).await;
+    let strict = json!({"matchConditions": condition});
+    validating(&plane, "b", &[server.hook("b.b.c", &strict)]).await;
+    let (code, status) = plane.post(MAPS, &map("b", &json!({"k": "v"}))).await;
+    assert_eq!(code, 403);
+    assert_eq!(
+        status["message"],
+        "configmaps \"b\" is forbidden: expression 'object.data.absent == 'x'' resulted in error: no such key: absent"
+    );
+    assert_eq!(server.asked().len(), 0);
+}
+
+#[tokio::test]
+async fn a_condition_that_means_nothing_is_refused() {
+    let plane = Plane::start().await;
+    let server = allowing().await;
+    let condition = json!([{"name": "c", "expression": "object.x +"}]);
+    let hook = server.hook("a.b.c", &json!({"matchConditions": condition}));
+    let configuration = json!({"metadata": {"name": "c"}, "webhooks": [hook]});
+    let path = format!("{GROUP}/validatingwebhookconfigurations");
+    let (code, status) = plane.post(&path, &configuration).await;
+    assert_eq!(code, 422);
+    let cause = &status["details"]["causes"][0];
+    assert_eq!(cause["field"], "webhooks[0].matchConditions[0].expression");
+    let message = cause["message"].as_str().unwrap();
+    assert!(
+        message.starts_with("Invalid value: \"object.x +\": compilation failed: "),
+        "{message}"
+    );
+}
+
+#[tokio::test]
+async fn selectors_say_in_which_namespaces_and_of_which_objects() {
+    let plane = Plane::start().await;
+    let server = allowing().await;
+    let selectors = json!({
+        "namespaceSelector": {"matchLabels": {"hooked": "yes"}},
+        "objectSelector": {"matchLabels": {"app": "web"}},
+    });
+    validating(&plane, "c", &[server.hook("a.b.c", &selectors)]).await;
+    let namespace = json!({"metadata": {"name": "in", "labels": {"hooked": "yes"}}});
+    plane.create("/api/v1/namespaces", &namespace).await;
+    let inside = "/api/v1/namespaces/in/configmaps";
+    plane.create(inside, &labeled("seen", "app", "web")).await;
+    plane.create(inside, &labeled("unseen", "app", "db")).await;
+    plane.create(MAPS, &labeled("outside", "app", "web")).await;
+    // The label goes, and the webhook still sees it go.
+    plane.merge(&format!("{inside}/seen"), &json!({"metadata": {"labels": {"app": null}}})).await;
+    assert_eq!(server.names(), ["seen", "seen"]);
+}
+
+#[tokio::test]
+async fn warnings_reach_the_client() {
+    let plane = Plane::start().await;
+    let server =
+        WebhookServer::answering(|_| json!({"allowed": true, "warnings": ["mind the gap"]})).await;
+    validating(&plane, "c", &[server.hook("a.b.c", &json!({}))]).await;
+    let body = map("a", &json!({})).to_string();
+    let reply = plane.send(Method::POST, MAPS, JSON, body).await;
+    assert_eq!((reply.code, reply.warnings()), (201, vec!["mind the gap".to_owned()]));
+}
+
+#[tokio::test]
+async fn a_dry_run_is_shown_as_one() {
+    let plane = Plane::start().await;
+    let server = allowing().await;
+    validating(&plane, "c", &[server.hook("a.b.c", &json!({}))]).await;
+    plane.create(&format!("{MAPS}?dryRun=All"), &map("a", &json!({}))).await;
+    let asked = server.asked();
+    assert_eq!(asked[0].1["request"]["dryRun"], true);
+    assert_eq!(asked[0].1["request"]["options"]["dryRun"], json!(["All"]));
+}
+
+#[tokio::test]
+async fn a_webhook_is_found_behind_its_service() {
+    let plane = Plane::start().await;
+    let server = allowing().await;
+    let service = json!({"metadata": {"name": "hook"},
+        "spec": {"ports": [{"name": "https", "port": 443}]}});
+    plane.create("/api/v1/namespaces/default/services", &service).await;
+    // As a name, since endpoints with addresses of the host itself are refused.
+    let slice = json!({
+        "metadata": {"name": "hook-1", "labels": {"kubernetes.io/service-name": "hook"}},
+        "addressType": "FQDN", "ports": [{"name": "https", "port": server.port()}],
+        "endpoints": [{"addresses": ["127.0.0.1"]}],
+    });
+    let slices = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
+    let hook = server.hook("a.b.c", &json!({"clientConfig": server.service_config()}));
+    validating(&plane, "c", &[hook]).await;
+    let (code, status) = plane.post(MAPS, &map("early", &json!({}))).await;
+    assert_eq!(code, 500);
+    assert_eq!(
+        status["message"],
+        "Internal error occurred: failed calling webhook \"a.b.c\": failed to call webhook: Post \"https://hook.default.svc:443/behind?timeout=10s\": no endpoints available for service \"hook\""
+    );
+    plane.create(slices, &slice).await;
+    plane.create(MAPS, &map("late", &json!({}))).await;
+    assert_eq!(server.asked()[0].0, "/behind?timeout=10s");
+}
+
+#[tokio::test]
+async fn the_old_version_of_reviews_will_do() {
+    let plane = Plane::start().await;
+    let server = tracing("x").await;
+    let versions = json!({"admissionReviewVersions": ["v9", "v1beta1", "v1"]});
+    mutating(&plane, "c", &[server.hook("a.b.c", &versions)]).await;
+    let created = plane.create(MAPS, &map("a", &json!({"trace": ""}))).await;
+    assert_eq!(created["data"]["trace"], "x");
+    assert_eq!(server.asked()[0].1["apiVersion"], "admission.k8s.io/v1beta1");
+}
+
+#[tokio::test]
+async fn an_object_is_shown_in_the_version_that_the_webhook_knows() {
+    let plane = Plane::start().await;
+    let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let version = |name: &str, storage: bool| {
+        json!({"name": name, "served": true, "storage": storage,
+            "schema": {"openAPIV3Schema": schema}})
+    };
+    let definition = json!({
+        "metadata": {"name": "things.example.com"},
+        "spec": {"group": "example.com", "scope": "Namespaced",
+            "names": {"plural": "things", "singular": "thing", "kind": "Thing"},
+            "versions": [version("v1", false), version("v2", true)]},
+    });
+    plane.create(DEFINITIONS, &definition).await;
+    plane.until(THINGS, |code, _| code == 200).await;
+    let server = WebhookServer::patching(
+        |_| json!([{"op": "add", "path": "/spec", "value": {"seen": true}}]),
+    )
+    .await;
+    let known = rules("example.com", "v1", "things");
+    let exact = json!({"rules": known, "matchPolicy": "Exact"});
+    mutating(&plane, "a", &[server.hook("a.b.c", &exact)]).await;
+    let thing = |name: &str| json!({"apiVersion": "example.com/v2", "kind": "Thing", "metadata": {"name": name}});
+    let path = THINGS.replace("v1", "v2");
+    plane.create(&path, &thing("unseen")).await;
+    assert_eq!(server.asked().len(), 0);
+    mutating(&plane, "b", &[server.hook("b.b.c", &json!({"rules": known}))]).await;
+    let created = plane.create(&path, &thing("seen")).await;
+    assert_eq!(created["apiVersion"], "example.com/v2");
+    assert_eq!(created["spec"], json!({"seen": true}));
+    let request = &server.asked()[0].1["request"];
+    assert_eq!(request["object"]["apiVersion"], "example.com/v1");
+    assert_eq!(request["kind"]["version"], "v1");
+    assert_eq!(request["requestKind"]["version"], "v2");
+}
+
+#[tokio::test]
+async fn subresources_are_shown_as_what_is_sent_to_them() {
+    let plane = Plane::start().await;
+    let server = WebhookServer::answering(|request| {
+        let scale = json!([{"op": "replace", "path": "/spec/replicas", "value": 5}]);
+        if request["kind"]["kind"] == "Scale" { patched(&scale) } else { json!({"allowed": true}) }
+    })
+    .await;
+    let all = json!([{"operations": ["CREATE", "UPDATE", "CONNECT"], "apiGroups": ["*"],
+        "apiVersions": ["*"], "resources": ["*/scale", "pods/*", "serviceaccounts/token"]}]);
+    mutating(&plane, "c", &[server.hook("a.b.c", &json!({"rules": all}))]).await;
+    let labels = json!({"matchLabels": {"a": "b"}});
+    let spec = json!({"containers": [{"name": "c", "image": "i"}]});
+    let set = json!({"metadata": {"name": "set"}, "spec": {"replicas": 1, "selector": labels,
+        "template": {"metadata": {"labels": {"a": "b"}}, "spec": spec}}});
+    let sets = "/apis/apps/v1/namespaces/default/replicasets";
+    plane.create(sets, &set).await;
+    let scaled = plane.merge(&format!("{sets}/set/scale"), &json!({"spec": {"replicas": 3}})).await;
+    assert_eq!(scaled["spec"]["replicas"], 5);
+    assert_eq!(plane.read(&format!("{sets}/set")).await["spec"]["replicas"], 5);
+
+    let pods = "/api/v1/namespaces/default/pods";
+    plane.create(pods, &json!({"metadata": {"name": "p"}, "spec": spec})).await;
+    let (code, _) = plane.get(&format!("{pods}/p/exec?command=sh&command=-c&stdin=true")).await;
+    assert_eq!(code, 400);
+    plane.create(&format!("{pods}/p/binding"), &json!({"target": {"name": "n"}})).await;
+    plane.create(&format!("{pods}/p/eviction"), &json!({"metadata": {"name": "p"}})).await;
+    let accounts = "/api/v1/namespaces/default/serviceaccounts";
+    plane.create(accounts, &json!({"metadata": {"name": "robot"}})).await;
+    plane.create(&format!("{accounts}/robot/token"), &json!({})).await;
+
+    let brief = |(_, review): (String, Value)| {
+        let request = &review["request"];
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        format!(
+            "{} {}/{} {} {}",
+            text(&request["operation"]),
+            text(&request["resource"]["resource"]),
+            text(&request["subResource"]),
+            text(&request["object"]["kind"]),
+            text(&request["name"]),
+        )
+    };
+    let asked: Vec<String> = server.asked().into_iter().map(brief).collect();
+    assert_eq!(
+        asked,
+        [
+            "UPDATE replicasets/scale Scale set",
+            "CREATE pods/ Pod p",
+            "CONNECT pods/exec PodExecOptions p",
+            "CREATE pods/binding Binding p",
+            "CREATE pods/eviction Eviction p",
+            "CREATE serviceaccounts/token TokenRequest robot",
+        ]
+    );
+    let exec = &server.asked()[2].1["request"];
+    assert_eq!(exec["object"]["command"], json!(["sh", "-c"]));
+    assert_eq!((&exec["object"]["stdin"], &exec["options"]), (&json!(true), &Value::Null));
+    assert_eq!(server.asked()[0].1["request"]["oldObject"]["spec"]["replicas"], 1);
+}
+
+#[tokio::test]
+async fn a_connection_can_be_refused() {
+    let plane = Plane::start().await;
+    let server = WebhookServer::answering(|_| json!({"allowed": false})).await;
+    let hook = server.hook("a.b.c", &json!({"rules": rules("", "v1", "pods/exec")}));
+    validating(&plane, "c", &[hook]).await;
+    let (code, status) = plane.get("/api/v1/namespaces/default/pods/p/exec?command=sh").await;
+    assert_eq!(code, 400);
+    assert_eq!(
+        status["message"],
+        "admission webhook \"a.b.c\" denied the request without explanation"
+    );
+}
+
+#[tokio::test]
+async fn each_object_of_a_collection_is_judged_before_it_goes() {
+    let plane = Plane::start().await;
+    let server = WebhookServer::answering(
+        |request| json!({"allowed": request["oldObject"]["metadata"]["name"] != "b"}),
+    )
+    .await;
+    let mut deletions = rules("", "v1", "configmaps");
+    deletions[0]["operations"] = json!(["DELETE"]);
+    validating(&plane, "c", &[server.hook("a.b.c", &json!({"rules": deletions}))]).await;
+    let namespace = json!({"metadata": {"name": "in"}});
+    plane.create("/api/v1/namespaces", &namespace).await;
+    let inside = "/api/v1/namespaces/in/configmaps";
+    for name in ["a", "b"] {
+        plane.create(inside, &map(name, &json!({}))).await;
+    }
+    assert_eq!(plane.delete(inside).await.0, 400);
+    assert_eq!(plane.get(&format!("{inside}/a")).await.0, 404);
+    assert_eq!(plane.get(&format!("{inside}/b")).await.0, 200);
+}
+
+#[tokio::test]
+async fn webhooks_have_no_say_in_webhooks() {
+    let plane = Plane::start().await;
+    let server = WebhookServer::answering(|_| json!({"allowed": false})).await;
+    let hook = server.hook("a.b.c", &json!({"rules": rules("*", "*", "*")}));
+    validating(&plane, "c", &[hook]).await;
+    assert_eq!(plane.post(MAPS, &map("a", &json!({}))).await.0, 400);
+    let path = format!("{GROUP}/validatingwebhookconfigurations/c");
+    assert_eq!(plane.delete(&path).await.0, 200);
+    plane.create(MAPS, &map("a", &json!({}))).await;
+    assert_eq!(server.asked().len(), 1);
+}
+
+#[tokio::test]
+async fn a_webhook_may_ask_the_server_while_the_server_asks_it() {
+    let plane = Plane::start_with(Config { max_writes: 4, ..Plane::config(1) }).await;
+    let client = Client::clone(&plane);
+    // Each creates the next before it allows the one before, so all are under way at once.
+    let server = WebhookServer::start(move |review| {
+        let client = client.clone();
+        async move {
+            let name = review["request"]["name"].as_str().unwrap();
+            let number: u32 = name.strip_prefix('m').unwrap().parse().unwrap();
+            if number < 20 {
+                client.create(MAPS, &map(&format!("m{}", number + 1), &json!({}))).await;
+            }
+            answer(&review, &json!({"allowed": true}))
+        }
+    })
+    .await;
+    validating(&plane, "c", &[server.hook("a.b.c", &json!({}))]).await;
+    plane.create(MAPS, &map("m1", &json!({}))).await;
+    plane.read(&format!("{MAPS}/m20")).await;
+}
