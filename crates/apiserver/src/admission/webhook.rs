@@ -155,6 +155,8 @@ fn settle<T>(
             Ok(None)
         }
         Err(Fault::Calling(error)) => {
+            let configuration = &hook.configuration;
+            tracing::warn!(webhook = name, configuration, %error, "a webhook failed");
             reject(Rejection::NotAsked, error.code());
             Err(Status::internal(format!("failed calling webhook {name:?}: {error}")))
         }

@@ -164,6 +164,11 @@ impl ResourceCache {
         self.snapshot.load_full()
     }
 
+    /// Whether the objects are still as in `snapshot`.
+    pub(crate) fn is_now(&self, snapshot: &Arc<Snapshot>) -> bool {
+        Arc::ptr_eq(&self.snapshot.load(), snapshot)
+    }
+
     /// One object as it is now.
     pub(crate) fn get(&self, key: &str) -> Option<Arc<Entry>> {
         self.snapshot.load().entries.get(key).cloned()

@@ -73,10 +73,8 @@ pub(super) async fn ask(
     kind: Kind,
 ) -> Result<Verdict, Fault> {
     let cx = attempt.cx;
-    if attempt.dry_run && !hook.supports_dry_run {
-        let why = format!("admission webhook {:?} does not support dry run", hook.name);
-        return Err(Fault::Ours(Box::new(Status::bad_request(why))));
-    }
+    let refused = |status| Fault::Ours(Box::new(status));
+    hook.check_dry_run(attempt.dry_run).map_err(refused)?;
     let version = hook.review.ok_or(Fault::Calling(CallError::Version))?;
     let uid = cx.plane.entropy.uuid();
     let question = version.write(invocation.to_request(&uid));

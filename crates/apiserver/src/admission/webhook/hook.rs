@@ -9,7 +9,7 @@ use crate::plane::Plane;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::Uri;
-use machinery::{Object, Value};
+use machinery::{Object, Status, Value};
 use std::time::Duration;
 
 /// How long a webhook may take that does not say.
@@ -27,14 +27,14 @@ pub(super) struct Hook {
     pub conditions: Conditions,
     /// How to talk to it; None if it speaks no version of ours.
     pub review: Option<Version>,
-    /// Whether nothing happens if it is asked about what will not be stored.
-    pub supports_dry_run: bool,
     /// Whether it does not matter if it cannot be asked.
     pub fails_open: bool,
     /// Whether it wants to see what later ones make of the object.
     pub reinvoked: bool,
     /// How long it may take.
     pub timeout: Duration,
+    /// Whether nothing happens if it is asked about what will not be stored.
+    supports_dry_run: bool,
     place: Place,
     trust: Trust,
 }
@@ -74,6 +74,15 @@ impl Hook {
             },
             trust: trust(client["caBundle"].as_str().unwrap_or_default()),
         }
+    }
+
+    /// Refuses a dry run if something would happen.
+    pub(super) fn check_dry_run(&self, dry_run: bool) -> Result<(), Status> {
+        if !dry_run || self.supports_dry_run {
+            return Ok(());
+        }
+        let why = format!("admission webhook {:?} does not support dry run", self.name);
+        Err(Status::bad_request(why))
     }
 
     /// The address, with a path.
@@ -122,6 +131,23 @@ mod tests {
 
     fn url(client: &Value) -> String {
         Hook::of("c", &json!({"name": "a.b.c", "clientConfig": client})).url()
+    }
+
+    #[test]
+    fn a_webhook_with_side_effects_refuses_dry_runs() {
+        for (effects, dry_run, refused) in [
+            ("None", true, false),
+            ("NoneOnDryRun", true, false),
+            ("Some", true, true),
+            ("Unknown", true, true),
+            ("Some", false, false),
+        ] {
+            let hook = Hook::of("c", &json!({"name": "a.b.c", "sideEffects": effects}));
+            let message = "admission webhook \"a.b.c\" does not support dry run";
+            let found = hook.check_dry_run(dry_run).map_err(|status| (status.code, status.message));
+            let expected = if refused { Err((400, message.to_owned())) } else { Ok(()) };
+            assert_eq!(found, expected, "{effects}");
+        }
     }
 
     #[test]
