@@ -1,7 +1,7 @@
 //! [`Plane`]: what all requests of one server share.
 
-use crate::aggregation::Aggregation;
 use crate::admission::{Allocations, Webhooks};
+use crate::aggregation::Aggregation;
 use crate::authentication::{Authenticator, User};
 use crate::catalog::Catalog;
 use crate::certificates::Authority;

@@ -1,7 +1,7 @@
 //! [`Server`]: a plane from its start to its end.
 
-use crate::aggregation::{self, Aggregation};
 use crate::admission::{Allocations, BadCidr, Webhooks};
+use crate::aggregation::{self, Aggregation};
 use crate::authentication::service_account::{self, TokenSigner};
 use crate::authentication::{Authenticator, MASTERS, User};
 use crate::catalog::{Catalog, Served};

@@ -109,7 +109,9 @@ impl Hook {
                 let trust = self.trust.clone();
                 Ok(Destination { server_name, addresses: Vec::new(), trust, identity: None })
             }
-            Place::Service(service) => service.destination(plane, self.trust.clone()),
+            Place::Service(service) => service
+                .destination(plane, self.trust.clone())
+                .map_err(|nowhere| nowhere.to_string()),
         }
     }
 }
