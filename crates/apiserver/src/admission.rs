@@ -46,7 +46,8 @@ impl Operation {
     }
 }
 
-/// What somebody is about to do, as far as admission looks at it. Objects are in the hub version.
+/// What somebody is about to do, as far as admission looks at it. Objects are in the version
+/// that verbs work in: that of the request for custom kinds, the hub for the others.
 pub(crate) struct Attempt<'a> {
     /// The request.
     pub cx: &'a Cx,

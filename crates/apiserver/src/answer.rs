@@ -3,6 +3,7 @@
 use crate::body::Body;
 use crate::catalog::Served;
 use crate::context::Cx;
+use crate::conversion;
 use crate::negotiation::{Accepted, Form, Media};
 use crate::protobuf;
 use crate::table;
@@ -10,6 +11,7 @@ use crate::watch_cache::{Entry, Head};
 use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WARNING};
 use http::{Response, StatusCode};
 use machinery::{Object, Status, Value, json};
+use std::sync::Arc;
 use store::Revision;
 
 /// An answer with a document; one that has no protobuf message is written in JSON.
@@ -63,17 +65,22 @@ pub(crate) fn failure(status: &Status, accepted: Accepted) -> Response<Body> {
 }
 
 /// One stored object, in the version and the form that were asked for.
-pub(crate) fn entry(cx: &Cx, code: u16, entry: &Entry) -> Response<Body> {
+pub(crate) async fn entry(
+    cx: &Cx,
+    code: u16,
+    entry: &Arc<Entry>,
+) -> Result<Response<Body>, Status> {
+    let entry = &*conversion::entry(cx, entry).await?;
     if cx.accepted == Accepted::JSON {
         let mut out = Vec::with_capacity(entry.len() + 64);
         write_entry(&cx.served, cx.version, entry, entry.revision, &mut out);
-        return bytes(code, Media::Json.content_type(), out);
+        return Ok(bytes(code, Media::Json.content_type(), out));
     }
     if cx.accepted.media == Media::Protobuf {
         let message = protobuf::entry(cx, entry, entry.revision);
-        return bytes(code, Media::Protobuf.content_type(), message);
+        return Ok(bytes(code, Media::Protobuf.content_type(), message));
     }
-    object(cx, code, converted(&cx.served, cx.version, entry.object()))
+    Ok(object(cx, code, conversion::requested(cx, entry.object())))
 }
 
 /// One object in the asked-for version, in the asked-for form.
@@ -92,7 +99,8 @@ pub(crate) fn object(cx: &Cx, code: u16, object: Object) -> Response<Body> {
     document(code, cx.accepted, &value)
 }
 
-/// Appends an object in the version `version`, with `revision` as its resourceVersion.
+/// Appends an object in the version `version`, with `revision` as its resourceVersion. Others were
+/// asked for that version before, if that is how the kind is converted.
 pub(crate) fn write_entry(
     served: &Served,
     version: usize,
@@ -108,22 +116,8 @@ pub(crate) fn write_entry(
     } else {
         let mut object = entry.object();
         object.set_meta("resourceVersion", revision.to_string());
-        converted(served, version, object).write_to(out);
+        conversion::local(served, version, object).write_to(out);
     }
-}
-
-/// An object, from whichever version it is in, in `version`.
-pub(crate) fn converted(served: &Served, version: usize, mut object: Object) -> Object {
-    let resource = &served.resource;
-    let wanted = resource.api_version(&resource.versions[version]);
-    if object.api_version() != wanted {
-        if let Some(convert) = resource.behavior.convert {
-            let from = object.api_version().to_owned();
-            convert(&mut object, &from, &wanted);
-        }
-        object.set_type(&wanted, &resource.kind);
-    }
-    object
 }
 
 /// An object's metadata alone.

@@ -3,6 +3,7 @@
 //! It is never changed: when a definition comes, changes or goes, a new catalog takes its place.
 //! A request uses the one that it found when it came.
 
+use crate::conversion::Conversion;
 use crate::watch_cache::ResourceCache;
 use kinds::Resource;
 use kinds::apply::CustomSchema;
@@ -11,6 +12,7 @@ use machinery::gvk::version_priority;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
+use store::Revision;
 
 /// A resource together with where its objects are.
 pub(crate) struct Served {
@@ -26,6 +28,10 @@ pub(crate) struct Served {
     definition: Option<(Arc<ResourceCache>, String)>,
     /// How each version of a custom resource merges when it is applied.
     apply_schemas: Vec<Arc<CustomSchema>>,
+    /// How objects get from version to version.
+    pub conversion: Conversion,
+    /// Which state of its definition this is: what was made for one is not for another.
+    pub edition: Revision,
     /// It is out of the catalog, and who still watches it should look again.
     retired: AtomicBool,
 }
@@ -42,9 +48,17 @@ impl Served {
             })
             .collect();
         let retired = AtomicBool::new(false);
-        let apply_schemas = Vec::new();
-        let resource = Arc::new(resource);
-        Self { resource, cache, heads, terminating, definition: None, apply_schemas, retired }
+        Self {
+            conversion: Conversion::of(&resource),
+            edition: 0,
+            resource: Arc::new(resource),
+            cache,
+            heads,
+            terminating,
+            definition: None,
+            apply_schemas: Vec::new(),
+            retired,
+        }
     }
 
     /// With how each version merges when it is applied, in the order of the versions.
@@ -56,6 +70,13 @@ impl Served {
     /// How each version merges when it is applied; empty for built-in kinds, whose types say it.
     pub(crate) fn apply_schemas(&self) -> &[Arc<CustomSchema>] {
         &self.apply_schemas
+    }
+
+    /// With the conversion that its definition asks for, as it was at the revision `edition`.
+    pub(crate) fn converted_by(mut self, conversion: Conversion, edition: Revision) -> Self {
+        self.conversion = conversion;
+        self.edition = edition;
+        self
     }
 
     /// With the place of its definition, `key` in `definitions`.

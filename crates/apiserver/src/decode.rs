@@ -1,4 +1,4 @@
-//! From a request's bytes to an [`Object`] of the hub version: parsed, judged for unknown fields,
+//! From a request's bytes to an [`Object`] of the version that verbs work in: parsed, judged for unknown fields,
 //! made to fit its type, defaults set.
 
 mod media;
@@ -7,6 +7,7 @@ pub(crate) use media::{read, unsupported};
 
 use crate::catalog::Served;
 use crate::context::Cx;
+use crate::conversion;
 use crate::options::FieldValidation;
 use kinds::resource::Shape;
 use kinds::{Resource, types};
@@ -20,7 +21,7 @@ pub(crate) const MAX_BODY: usize = 3 << 20;
 /// More unknown and repeated fields than this are not told.
 const COMPLAINTS_MAX: usize = 100;
 
-/// Reads an object in the version of the path and brings it to the hub version.
+/// Reads an object in the version of the path and brings it to the one that verbs work in.
 pub(crate) fn object(cx: &Cx, bytes: &[u8], validation: FieldValidation) -> Result<Object, Status> {
     let (kind, version) = (&cx.resource().kind, &cx.version().name);
     let ty = match &cx.version().shape {
@@ -33,7 +34,7 @@ pub(crate) fn object(cx: &Cx, bytes: &[u8], validation: FieldValidation) -> Resu
     let cannot = |why: String| unfit(kind, version, &why);
     let unknown = shape(&cx.served, cx.version, &mut object).map_err(cannot)?;
     judge(cx, validation, duplicates.into_iter().chain(unknown)).map_err(cannot)?;
-    Ok(hub(&cx.served, object))
+    Ok(working(cx, object))
 }
 
 /// Warns of or refuses `complaints`, as the client wants it; the first hundred will do.
@@ -167,11 +168,10 @@ fn metadata(object: &mut Map<String, Value>, unknown: &mut Vec<String>) -> Resul
     .map_err(|error| error.to_string())
 }
 
-/// Brings an object from one of its versions to the hub version, where all verbs work on it, and
-/// sets the defaults that a built-in kind has.
-pub(crate) fn hub(served: &Served, object: Object) -> Object {
-    let resource = &served.resource;
-    let mut object = crate::answer::converted(served, resource.storage, object);
-    (resource.behavior.defaults)(&mut object);
+/// Brings an object from the version of the path to the one in which all verbs work on it, and sets
+/// the defaults that a built-in kind has.
+pub(crate) fn working(cx: &Cx, object: Object) -> Object {
+    let mut object = conversion::local(&cx.served, conversion::working_version(cx), object);
+    (cx.resource().behavior.defaults)(&mut object);
     object
 }

@@ -22,6 +22,7 @@ mod endpoints;
 mod negotiation;
 mod options;
 mod decode;
+mod conversion;
 pub mod admission;
 mod ownership;
 mod registry;

@@ -9,10 +9,8 @@ mod outcome;
 pub(crate) use create::create;
 pub(crate) use delete::{Deleted, delete};
 pub(crate) use outcome::Outcome;
-pub(crate) use update::{Part, UpdateRequest, update};
+pub(crate) use update::{Change, Changing, Part, UpdateRequest, update};
 
-use crate::context::Cx;
-use kinds::resource::Shape;
 use machinery::{Object, Status, Value};
 
 /// The largest object that is stored: what etcd takes, so that a store can move there. Patches could
@@ -34,18 +32,6 @@ fn stored_form(object: &Object) -> Result<Vec<u8>, Status> {
 /// Metadata that only the server writes.
 fn wipe_server_metadata(object: &mut Object) {
     object.remove_meta("selfLink");
-}
-
-/// Drops what only the version of the request has: it cannot be stored.
-fn fit_storage(cx: &Cx, object: &mut Object) {
-    let resource = cx.resource();
-    if let Shape::Structural(schema) = &resource.hub().shape {
-        if cx.version != resource.storage {
-            schema.prune(object.map_mut(), &mut Vec::new());
-        }
-        // A status that was dropped may have a default.
-        schema.default(object.map_mut());
-    }
 }
 
 /// Whether anything but metadata and, where it is a subresource, status differs.

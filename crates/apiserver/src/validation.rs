@@ -16,10 +16,10 @@ pub(crate) fn metadata(resource: &Resource, object: &Object, faults: &mut Faults
     }
 }
 
-/// Judges a new object, which is in the hub version.
+/// Judges a new object, which is in the version that verbs work in.
 pub(crate) fn create(cx: &Cx, object: &Object, faults: &mut Faults) {
     let resource = cx.resource();
-    if let Shape::Structural(schema) = &resource.hub().shape {
+    if let Shape::Structural(schema) = &cx.version().shape {
         schema.validate(object.map(), None, faults);
         scale(cx, object, faults);
     }
@@ -33,7 +33,7 @@ pub(crate) fn create(cx: &Cx, object: &Object, faults: &mut Faults) {
 /// Judges the change of an object.
 pub(crate) fn update(cx: &Cx, new: &Object, old: &Object, part: Part, faults: &mut Faults) {
     let resource = cx.resource();
-    if let Shape::Structural(schema) = &resource.hub().shape {
+    if let Shape::Structural(schema) = &cx.version().shape {
         match part {
             Part::Status => schema.validate_status(new.map(), old.map(), faults),
             Part::Main | Part::Own(..) | Part::Posted => {

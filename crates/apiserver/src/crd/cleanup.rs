@@ -19,7 +19,9 @@ pub(super) async fn clean_up(
         return true;
     }
     let resource = &served.resource;
-    let Some(version) = resource.versions.iter().find(|it| it.served) else { return false };
+    // Where nothing has to be converted, nobody has to be asked.
+    let hub_first = std::iter::once(resource.hub()).chain(&resource.versions);
+    let Some(version) = hub_first.into_iter().find(|it| it.served) else { return false };
     let root = format!("/apis/{}/{}", resource.group, version.name);
     let objects = served.cache.snapshot();
     for entry in objects.entries.values() {

@@ -2,6 +2,7 @@
 
 use super::DEFINITIONS;
 use crate::catalog::{Catalog, Served};
+use crate::conversion::Conversion;
 use crate::own_client::OwnClient;
 use crate::plane::Plane;
 use crate::watch_cache::Entry;
@@ -10,9 +11,10 @@ use kinds::resource::Shape;
 use kinds::{Resource, apiextensions};
 use machinery::{Object, Value};
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use store::Revision;
+use tokio::sync::Notify;
 use tokio::sync::watch::Receiver;
 
 /// How long to wait before a definition is looked at again whose objects are not all gone, or
@@ -30,6 +32,11 @@ pub(super) struct Registrar {
     /// What was made of each definition, so that it is not made again as long as nothing that
     /// matters has changed.
     made: HashMap<String, Made>,
+    /// The ends of definitions under way, by uid, and whether they are through. Each is a task of
+    /// its own: whoever converts the objects may take his time.
+    ending: HashMap<String, Arc<OnceLock<bool>>>,
+    /// One of them is through.
+    ended: Arc<Notify>,
 }
 
 struct Made {
@@ -53,7 +60,16 @@ impl Registrar {
         drop(catalog);
         let changed = definitions.cache.subscribe();
         let client = OwnClient::new(&plane);
-        Self { plane, client, definitions, changed, parsed: BTreeMap::new(), made: HashMap::new() }
+        Self {
+            plane,
+            client,
+            definitions,
+            changed,
+            parsed: BTreeMap::new(),
+            made: HashMap::new(),
+            ending: HashMap::new(),
+            ended: Arc::default(),
+        }
     }
 
     /// Follows the definitions until the plane stops.
@@ -78,6 +94,7 @@ impl Registrar {
             tokio::select! {
                 changed = self.changed.changed() => if changed.is_err() { return },
                 () = pause => {}
+                () = self.ended.notified() => {}
                 () = &mut stop => return,
             }
         }
@@ -168,8 +185,10 @@ impl Registrar {
         let terminating = definition.deletion_timestamp().is_some();
         let schemas = apply_schemas(&resource, definition);
         let key = self.definitions.key("", definition.name());
+        let edition = definition.resource_version().parse().unwrap_or(0);
         let served = Served::new(resource, cache, terminating)
             .with_apply_schemas(schemas)
+            .converted_by(Conversion::defined(definition), edition)
             .defined_by(&self.definitions.cache, key);
         let served = Arc::new(served);
         if definition.generation() > 1 {
@@ -189,6 +208,7 @@ impl Registrar {
     async fn settle(&mut self) -> bool {
         let mut unfinished = false;
         let objects = self.objects();
+        self.ending.retain(|uid, _| objects.iter().any(|it| it.uid() == uid));
         for definition in &objects {
             if definition.deletion_timestamp().is_some() {
                 unfinished |= !self.clean_up(definition).await;
@@ -214,12 +234,33 @@ impl Registrar {
         unfinished
     }
 
-    async fn clean_up(&self, definition: &Object) -> bool {
+    /// Brings the end of a definition a step further; whether nothing is left to be done for now.
+    async fn clean_up(&mut self, definition: &Arc<Object>) -> bool {
         let Some(made) = self.made.get(definition.name()) else {
             // Never established: there can be no objects.
             return super::cleanup::release(&self.client, definition).await;
         };
-        super::cleanup::clean_up(&self.plane, &self.client, &made.served, definition).await
+        if let Some(ending) = self.ending.get(definition.uid()) {
+            let Some(done) = ending.get().copied() else { return true };
+            self.ending.remove(definition.uid());
+            return done;
+        }
+        let (plane, client) = (Arc::clone(&self.plane), self.client.clone());
+        let (served, ended) = (Arc::clone(&made.served), Arc::clone(&self.ended));
+        let ending = Arc::<OnceLock<bool>>::default();
+        self.ending.insert(definition.uid().to_owned(), Arc::clone(&ending));
+        let definition = Arc::clone(definition);
+        self.plane.tasks.spawn("end-of-definition", async move {
+            let stop = plane.tasks.shutdown();
+            let done = tokio::select! {
+                done = super::cleanup::clean_up(&plane, &client, &served, &definition) => done,
+                () = stop => false,
+            };
+            // Nobody else sets it.
+            let _ = ending.set(done);
+            ended.notify_one();
+        });
+        true
     }
 }
 
@@ -256,12 +297,15 @@ fn apply_schemas(resource: &Resource, definition: &Object) -> Vec<Arc<CustomSche
     compiled.map(Arc::new).collect()
 }
 
-/// A stored object as its changed definition wants it. It is made anew even where its bytes are
+/// A stored object as its changed definition wants it, still in the version in which it is stored:
+/// nobody is asked to convert it until somebody reads it. It is made anew even where its bytes are
 /// the same, since other fields may be selectable now.
 fn rewritten(served: &Served, entry: &Entry) -> Entry {
-    let hub = served.resource.storage;
-    let mut object = crate::answer::converted(served, hub, entry.object_as_stored());
-    if let Shape::Structural(schema) = &served.resource.hub().shape {
+    let mut object = entry.object_as_stored();
+    let resource = &served.resource;
+    let stored =
+        resource.versions.iter().find(|it| resource.api_version(it) == object.api_version());
+    if let Some(Shape::Structural(schema)) = stored.map(|it| &it.shape) {
         schema.prune(object.map_mut(), &mut Vec::new());
         schema.default(object.map_mut());
     }

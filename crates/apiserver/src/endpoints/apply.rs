@@ -5,8 +5,8 @@ use super::update::check_name;
 use crate::body::Body;
 use crate::context::Cx;
 use crate::options::{FieldValidation, WriteOptions};
-use crate::registry::{self, Part, UpdateRequest};
-use crate::{answer, decode, ownership};
+use crate::registry::{self, Change, Changing, Part, UpdateRequest};
+use crate::{conversion, decode, ownership};
 use http::Response;
 use machinery::patch::apply::{Force, keep_times_of_no_change};
 use machinery::{Object, Status, codec};
@@ -21,20 +21,33 @@ pub(crate) async fn apply(cx: &Cx, body: &[u8], part: Part) -> Result<Response<B
     if missing && cx.target.subresource.is_empty() {
         return create(cx, &config, force, options.dry_run).await;
     }
-    let transform = |old: &Object| {
-        let live = answer::converted(&cx.served, cx.version, old.clone());
-        let mut new = fitted(cx, ownership::apply(cx, Some(&live), &config, force)?)?;
-        keep_times_of_no_change(old, &mut new);
-        Ok(new)
-    };
     let request = UpdateRequest {
-        transform: &transform,
+        transform: &Applied { cx, config: &config, force },
         part,
         dry_run: options.dry_run,
         ownership_settled: true,
     };
     let outcome = registry::update(cx, request).await?;
-    Ok(shown(cx, 200, outcome))
+    shown(cx, 200, outcome).await
+}
+
+/// The change that a configuration makes.
+struct Applied<'c> {
+    cx: &'c Cx,
+    config: &'c Object,
+    force: Force,
+}
+
+impl Change for Applied<'_> {
+    fn of<'a>(&'a self, old: &'a Object) -> Changing<'a> {
+        Box::pin(async move {
+            let live = conversion::requested(self.cx, old.clone());
+            let applied = ownership::apply(self.cx, Some(&live), self.config, self.force).await?;
+            let mut new = fitted(self.cx, applied)?;
+            keep_times_of_no_change(old, &mut new);
+            Ok(new)
+        })
+    }
 }
 
 async fn create(
@@ -43,10 +56,10 @@ async fn create(
     force: Force,
     dry_run: bool,
 ) -> Result<Response<Body>, Status> {
-    let object = fitted(cx, ownership::apply(cx, None, config, force)?)?;
+    let object = fitted(cx, ownership::apply(cx, None, config, force).await?)?;
     super::create::refuse_if_terminating(cx, &object)?;
     let outcome = super::create::admitted(cx, object, dry_run).await?;
-    Ok(shown(cx, 201, outcome))
+    shown(cx, 201, outcome).await
 }
 
 /// Reads the body, which is YAML or the JSON that is a part of it.
@@ -61,10 +74,10 @@ fn configuration(cx: &Cx, body: &[u8], validation: FieldValidation) -> Result<Ob
     Ok(config)
 }
 
-/// Makes the outcome fit its type, and brings it to the hub version.
+/// Makes the outcome fit its type, and brings it to the version that verbs work in.
 fn fitted(cx: &Cx, mut object: Object) -> Result<Object, Status> {
     decode::shape(&cx.served, cx.version, &mut object).map_err(Status::unclassified)?;
     check_name(cx, &object)?;
     check_namespace(cx, &object)?;
-    Ok(decode::hub(&cx.served, object))
+    Ok(decode::working(cx, object))
 }

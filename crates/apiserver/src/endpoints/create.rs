@@ -5,7 +5,7 @@ use crate::body::Body;
 use crate::context::Cx;
 use crate::options::WriteOptions;
 use crate::registry::{self, Outcome};
-use crate::{answer, decode, ownership};
+use crate::{answer, conversion, decode, ownership};
 use http::Response;
 use machinery::{Object, Status};
 
@@ -15,9 +15,9 @@ pub(crate) async fn create(cx: &Cx, body: &[u8]) -> Result<Response<Body>, Statu
     let mut object = decode::object(cx, body, options.field_validation)?;
     check_namespace(cx, &object)?;
     refuse_if_terminating(cx, &object)?;
-    ownership::track(cx, None, &mut object);
+    ownership::track(cx, None, &mut object).await;
     let outcome = admitted(cx, object, options.dry_run).await?;
-    Ok(shown(cx, 201, outcome))
+    shown(cx, 201, outcome).await
 }
 
 /// Stores a new object, if admission lets it in.
@@ -37,11 +37,12 @@ pub(super) async fn admitted(
 }
 
 /// An outcome in the version that the client asked for.
-pub(super) fn shown(cx: &Cx, code: u16, outcome: Outcome) -> Response<Body> {
+pub(super) async fn shown(cx: &Cx, code: u16, outcome: Outcome) -> Result<Response<Body>, Status> {
     match outcome {
-        Outcome::Stored(entry) => answer::entry(cx, code, &entry),
+        Outcome::Stored(entry) => answer::entry(cx, code, &entry).await,
         Outcome::Shown(object) => {
-            answer::object(cx, code, answer::converted(&cx.served, cx.version, object))
+            let object = conversion::object(&cx.plane, &cx.served, cx.version, object).await?;
+            Ok(answer::object(cx, code, object))
         }
     }
 }

@@ -5,7 +5,7 @@ use crate::body::Body;
 use crate::context::Cx;
 use crate::options::DeleteOptions;
 use crate::registry::{self, Deleted};
-use crate::{answer, decode};
+use crate::{answer, conversion, decode};
 use http::Response;
 use kinds::resource::Dependents;
 use kinds::types;
@@ -17,11 +17,10 @@ pub(crate) async fn delete(cx: &Cx, body: &[u8]) -> Result<Response<Body>, Statu
     let options = options(cx, body)?;
     warn_of_orphans(cx, &options);
     match registry::delete(cx, cx.namespace(), &cx.target.name, &options).await? {
-        Deleted::Held(outcome) => Ok(shown(cx, 200, outcome)),
+        Deleted::Held(outcome) => shown(cx, 200, outcome).await,
         Deleted::Gone(object) => {
             if cx.resource().behavior.returns_deleted {
-                let object = answer::converted(&cx.served, cx.version, object);
-                return Ok(answer::object(cx, 200, object));
+                return Ok(answer::object(cx, 200, conversion::requested(cx, object)));
             }
             Ok(answer::success(cx, 200, Some(details(cx, &object).to_value())))
         }

@@ -15,11 +15,7 @@ pub(crate) async fn delete_collection(cx: &Cx, body: &[u8]) -> Result<Response<B
     cx.catch_up().await?;
     let snapshot = cx.served.cache.snapshot();
     let revision = snapshot.revision.max(cx.plane.cache.applied());
-    let selected: Vec<_> = snapshot
-        .under(&selection.prefix, None)
-        .filter(|entry| selection.matches(cx, entry))
-        .map(std::sync::Arc::clone)
-        .collect();
+    let selected = selection.selected(cx, &snapshot).await?;
     for entry in &selected {
         match registry::delete(cx, entry.namespace(), entry.name(), &options).await {
             Ok(_) => {}

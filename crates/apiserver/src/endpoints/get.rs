@@ -15,7 +15,7 @@ pub(crate) async fn get(cx: &Cx) -> Result<Response<Body>, Status> {
     }
     wait_for_revision(cx).await?;
     let entry = cx.served.cache.get(&cx.key()).ok_or_else(|| cx.not_found())?;
-    Ok(answer::entry(cx, 200, &entry))
+    answer::entry(cx, 200, &entry).await
 }
 
 /// Without a resourceVersion the answer is current; with one it is not older than that. 0 takes

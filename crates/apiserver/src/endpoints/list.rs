@@ -6,6 +6,7 @@ use super::selection::Selection;
 use crate::answer;
 use crate::body::Body;
 use crate::context::Cx;
+use crate::conversion;
 use crate::negotiation::{Accepted, Form, Media, list_as_one};
 use crate::options::{parse_i64, parse_revision};
 use crate::protobuf;
@@ -31,7 +32,7 @@ pub(crate) async fn list(cx: &Cx) -> Result<Response<Body>, Status> {
         text => usize::try_from(parse_i64(text)?).unwrap_or(0),
     };
     let view = view(cx, &selection).await?;
-    let page = select(cx, &selection, &view, limit);
+    let page = select(cx, &selection, &view, limit).await?;
     let mut metadata = json!({"resourceVersion": view.revision.to_string()});
     if let Some(start) = page.next {
         cx.served.cache.pin(&view.snapshot, view.revision);
@@ -163,18 +164,35 @@ struct Page {
     remaining: Option<usize>,
 }
 
-fn select(cx: &Cx, selection: &Selection, view: &View, limit: usize) -> Page {
-    let mut page = Page { entries: Vec::new(), next: None, remaining: None };
-    let snapshot = &view.snapshot;
+/// The page that is asked for, in the version of the request.
+async fn select(cx: &Cx, selection: &Selection, view: &View, limit: usize) -> Result<Page, Status> {
     if let Some(key) = &selection.key {
-        let found = snapshot.entries.get(key.as_str()).filter(|it| selection.matches(cx, it));
-        page.entries.extend(found.cloned());
-        return page;
+        let found = view.snapshot.entries.get(key.as_str()).cloned();
+        let mut entries = conversion::entries(cx, found.into_iter().collect()).await?;
+        entries.retain(|it| selection.matches(cx, it));
+        return Ok(Page { entries, next: None, remaining: None });
     }
+    let under = view.snapshot.under(&selection.prefix, view.start.as_deref());
+    if selection.looks_inside() && !cx.served.conversion.copies() {
+        let converted = conversion::entries(cx, under.cloned().collect()).await?;
+        return Ok(page(cx, selection, view, converted.iter(), limit));
+    }
+    let mut page = page(cx, selection, view, under, limit);
+    page.entries = conversion::entries(cx, page.entries).await?;
+    Ok(page)
+}
+
+/// The first of `entries` that are selected.
+fn page<'a>(
+    cx: &Cx,
+    selection: &Selection,
+    view: &View,
+    entries: impl Iterator<Item = &'a Arc<Entry>>,
+    limit: usize,
+) -> Page {
+    let mut page = Page { entries: Vec::new(), next: None, remaining: None };
     let all = selection.is_everything();
-    let mut entries = snapshot
-        .under(&selection.prefix, view.start.as_deref())
-        .filter(|entry| all || selection.matches(cx, entry));
+    let mut entries = entries.filter(|entry| all || selection.matches(cx, entry));
     for entry in entries.by_ref() {
         if limit > 0 && page.entries.len() == limit {
             page.next = Some(entry.key[selection.prefix.len()..].to_owned());
@@ -184,7 +202,7 @@ fn select(cx: &Cx, selection: &Selection, view: &View, limit: usize) -> Page {
     }
     if page.next.is_some() && all {
         let everywhere = view.start.is_none() && cx.namespace().is_empty();
-        let count = view.count.or_else(|| everywhere.then(|| snapshot.entries.len()));
+        let count = view.count.or_else(|| everywhere.then(|| view.snapshot.entries.len()));
         page.remaining = Some(match count {
             Some(count) => count.saturating_sub(page.entries.len()),
             None => 1 + entries.count(),
@@ -193,7 +211,8 @@ fn select(cx: &Cx, selection: &Selection, view: &View, limit: usize) -> Page {
     page
 }
 
-/// Writes a list; its items are copied where they need not be changed.
+/// Writes a list; its items, which others need not be asked about, are copied where they need not
+/// be changed.
 pub(super) fn write(
     cx: &Cx,
     metadata: &Value,
@@ -207,7 +226,7 @@ pub(super) fn write(
         let chunks = protobuf::list(cx, metadata, entries, CHUNK);
         return Ok(answer::bytes(200, Media::Protobuf.content_type(), Body::Chunks(chunks)));
     }
-    let objects = entries.iter().map(|it| answer::converted(&cx.served, cx.version, it.object()));
+    let objects = entries.iter().map(|it| conversion::requested(cx, it.object()));
     let value = match cx.accepted.form {
         Form::Table => table::table(cx, metadata, objects.collect())?,
         Form::Partial | Form::PartialList => json!({
@@ -274,7 +293,7 @@ fn write_item(cx: &Cx, entry: &Entry, out: &mut Vec<u8>) {
         entry.write(out, Head::Absent, entry.revision);
         return;
     }
-    let mut object = answer::converted(&cx.served, cx.version, entry.object());
+    let mut object = conversion::requested(cx, entry.object());
     object.map_mut().remove("apiVersion");
     object.map_mut().remove("kind");
     object.write_to(out);

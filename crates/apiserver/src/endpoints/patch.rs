@@ -2,12 +2,11 @@
 
 use super::create::{check_namespace, shown};
 use super::update::check_name;
-use crate::answer;
 use crate::body::Body;
 use crate::context::Cx;
-use crate::decode;
 use crate::options::{FieldValidation, WriteOptions};
 use crate::registry::{self, Part, UpdateRequest};
+use crate::{conversion, decode};
 use http::Response;
 use kinds::resource::Shape;
 use kinds::strategic::{self, Error};
@@ -45,7 +44,7 @@ pub(crate) async fn patch(cx: &Cx, body: &[u8], part: Part) -> Result<Response<B
         ownership_settled: false,
     };
     let outcome = registry::update(cx, request).await?;
-    Ok(shown(cx, 200, outcome))
+    shown(cx, 200, outcome).await
 }
 
 fn media(cx: &Cx) -> &str {
@@ -78,14 +77,15 @@ pub(super) fn parse(cx: &Cx, body: &[u8]) -> Result<Patch, Status> {
     }
 }
 
-/// What becomes of `old`, which is in the hub version; the patch is in the version of the path.
+/// What becomes of `old`, which is in the version that verbs work in; the patch is in that of the
+/// path.
 fn patched(
     cx: &Cx,
     patch: &Patch,
     old: &Object,
     validation: FieldValidation,
 ) -> Result<Object, Status> {
-    let mut value = answer::converted(&cx.served, cx.version, old.clone()).into_value();
+    let mut value = conversion::requested(cx, old.clone()).into_value();
     apply(cx, patch, &mut value)?;
     let Some(mut object) = Object::from_value(value) else { return Err(rejected()) };
     check_type(cx, &object)?;
@@ -101,7 +101,7 @@ fn patched(
     decode::judge(cx, validation, unknown).map_err(does_not_fit)?;
     check_name(cx, &object)?;
     check_namespace(cx, &object)?;
-    Ok(decode::hub(&cx.served, object))
+    Ok(decode::working(cx, object))
 }
 
 /// Applies a patch to a JSON document.

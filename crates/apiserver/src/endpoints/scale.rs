@@ -4,6 +4,7 @@ use super::patch;
 use crate::answer;
 use crate::body::Body;
 use crate::context::Cx;
+use crate::conversion;
 use crate::decode;
 use crate::negotiation::Form;
 use crate::options::WriteOptions;
@@ -17,7 +18,7 @@ use machinery::{Faults, GroupKind, GroupResource, Object, Path, Status, Value, c
 /// Answers with the scale of the named object.
 pub(crate) async fn get(cx: &Cx, scale: &Scale) -> Result<Response<Body>, Status> {
     let entry = cx.current().await?;
-    shown(cx, scale, &entry.object())
+    shown(cx, scale, &conversion::working(cx, &entry).await?)
 }
 
 /// Replaces it.
@@ -71,7 +72,7 @@ async fn write(
         dry_run,
         ownership_settled: false,
     };
-    let object = registry::update(cx, request).await?.object();
+    let object = registry::update(cx, request).await?.object(cx).await?;
     shown(cx, scale, &object)
 }
 

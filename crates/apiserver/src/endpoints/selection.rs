@@ -1,10 +1,12 @@
 //! Which objects a list or a watch is about: namespace, name, labels and fields.
 
 use crate::context::Cx;
-use crate::watch_cache::Entry;
+use crate::conversion;
+use crate::watch_cache::{Entry, Snapshot};
 use machinery::Status;
 use machinery::field_path::quote;
 use machinery::selector::{FieldSelector, LabelSelector};
+use std::sync::Arc;
 
 /// See the [module documentation](self).
 pub(crate) struct Selection {
@@ -69,6 +71,27 @@ impl Selection {
     /// Whether nothing is left out.
     pub(crate) fn is_everything(&self) -> bool {
         self.key.is_none() && self.labels.is_empty() && self.fields.is_empty()
+    }
+
+    /// Whether more than an object's key is looked at, which may differ from version to version.
+    pub(crate) fn looks_inside(&self) -> bool {
+        !self.labels.is_empty() || self.fields.iter().any(|it| matches!(it.field, Field::Other(_)))
+    }
+
+    /// The selected objects of a snapshot, in the version of the request.
+    pub(crate) async fn selected(
+        &self,
+        cx: &Cx,
+        snapshot: &Snapshot,
+    ) -> Result<Vec<Arc<Entry>>, Status> {
+        let under = snapshot.under(&self.prefix, None);
+        if cx.served.conversion.copies() || !self.looks_inside() {
+            let selected = under.filter(|entry| self.matches(cx, entry)).cloned().collect();
+            return conversion::entries(cx, selected).await;
+        }
+        let mut all = conversion::entries(cx, under.cloned().collect()).await?;
+        all.retain(|entry| self.matches(cx, entry));
+        Ok(all)
     }
 
     /// Whether an object is selected; its key is known to begin with the prefix.

@@ -27,7 +27,7 @@ pub(crate) async fn update(cx: &Cx, body: &[u8], part: Part) -> Result<Response<
         ownership_settled: false,
     };
     let outcome = registry::update(cx, request).await?;
-    Ok(shown(cx, 200, outcome))
+    shown(cx, 200, outcome).await
 }
 
 async fn is_missing(cx: &Cx) -> bool {

@@ -11,15 +11,16 @@ use super::selection::Selection;
 use crate::answer;
 use crate::body::Body;
 use crate::context::Cx;
+use crate::conversion::{self, Sight};
 use crate::negotiation::not_a_stream;
 use crate::options::{parse_i64, parse_revision};
-use crate::watch_cache::{Change, Entry, Snapshot};
+use crate::watch_cache::{Change, Entry};
 use bytes::Bytes;
 use event::Encoder;
 use futures_util::stream;
 use http::Response;
 use keel::{Clock, Timestamp};
-use machinery::{Faults, Path, Status};
+use machinery::{Faults, Path, Reason, Status};
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -53,7 +54,7 @@ pub(crate) async fn watch(cx: Cx) -> Result<Response<Body>, Status> {
     } else if start.initial && start.revision > 0 {
         super::get::not_older_than(&cx, start.revision).await?;
     }
-    let watcher = Watcher::new(cx, selection, &start)?;
+    let watcher = Watcher::new(cx, selection, &start).await?;
     let body = Body::stream(stream::unfold(watcher, Watcher::next));
     Ok(answer::bytes(200, content_type, body))
 }
@@ -151,7 +152,7 @@ enum Bookmark {
 type Wait = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl Watcher {
-    fn new(cx: Cx, selection: Selection, start: &Start) -> Result<Self, Status> {
+    async fn new(cx: Cx, selection: Selection, start: &Start) -> Result<Self, Status> {
         let timeout = match cx.query.text("timeoutSeconds") {
             "" => 0,
             text => u64::try_from(parse_i64(text)?).unwrap_or(0),
@@ -167,7 +168,7 @@ impl Watcher {
         let applied = cx.plane.cache.applied();
         let (initial, cursor) = if start.initial {
             let snapshot = cx.served.cache.snapshot();
-            (selected(&cx, &selection, &snapshot), snapshot.revision.max(applied))
+            (selection.selected(&cx, &snapshot).await?.into(), snapshot.revision.max(applied))
         } else {
             // Who wants nothing of the past and names no revision begins now.
             (VecDeque::new(), if start.revision == 0 { applied } else { start.revision })
@@ -219,23 +220,31 @@ impl Watcher {
                     }
                     self.wait().await;
                 }
-                Ok(changes) => {
-                    if let Some(bytes) = self.events(&changes) {
-                        return Some((bytes, self));
+                Ok(changes) => match self.events(&changes).await {
+                    Ok(Some(bytes)) => return Some((bytes, self)),
+                    Ok(None) => {}
+                    Err(status) => {
+                        self.ended = true;
+                        return Some((event::error(&self.cx, &status), self));
                     }
-                }
+                },
             }
         }
     }
 
     /// The first of `changes`, as many as make a chunk: a watcher that does not read holds one, and
     /// there may be many of them.
-    fn events(&mut self, changes: &[Arc<Change>]) -> Option<Bytes> {
+    async fn events(&mut self, changes: &[Arc<Change>]) -> Result<Option<Bytes>, Status> {
+        let Some(sights) = self.sights(changes).await? else { return Ok(None) };
         let mut events = Vec::new();
         let mut size = 0;
-        for change in changes {
+        for (index, change) in changes.iter().enumerate() {
             self.cursor = change.revision;
-            if let Some(event) = self.encoder.change(&self.cx, &self.selection, change) {
+            let sight = match sights.get(index) {
+                Some((old, new)) => (old.as_ref(), new.as_ref()),
+                None => (change.old.as_ref(), change.new.as_ref()),
+            };
+            if let Some(event) = self.encoder.change(&self.cx, &self.selection, change, sight) {
                 size += event.len();
                 events.push(event);
             }
@@ -243,7 +252,29 @@ impl Watcher {
                 break;
             }
         }
-        joined(events)
+        Ok(joined(events))
+    }
+
+    /// What others were asked about `changes`, if they must be; None if the server stops meanwhile.
+    async fn sights(&mut self, changes: &[Arc<Change>]) -> Result<Option<Vec<Sight>>, Status> {
+        if self.cx.served.conversion.copies() {
+            return Ok(Some(Vec::new()));
+        }
+        let inside = self.selection.looks_inside();
+        // In a box: a watcher that waits for a change has no use for the room.
+        let prefix = &self.selection.prefix;
+        let asked = Box::pin(conversion::changes(&self.cx, prefix, inside, changes));
+        tokio::select! {
+            sights = asked => match sights {
+                Ok(sights) => Ok(Some(sights)),
+                // Upstream: a watch says what a request says, with a reason.
+                Err(status) => Err(Status::new(500, Reason::InternalError, status.message)),
+            },
+            () = &mut self.stop => {
+                self.ended = true;
+                Ok(None)
+            }
+        }
     }
 
     fn initial_events(&mut self) -> Option<Bytes> {
@@ -289,14 +320,6 @@ fn alarm(clock: &Clock, now: Timestamp, deadline: Timestamp, bookmarks: bool) ->
     let until = if bookmarks && now < last { last.min(now + BOOKMARK_EVERY) } else { deadline };
     let clock = clock.clone();
     Box::pin(async move { clock.sleep_until(until).await })
-}
-
-fn selected(cx: &Cx, selection: &Selection, snapshot: &Snapshot) -> VecDeque<Arc<Entry>> {
-    snapshot
-        .under(&selection.prefix, None)
-        .filter(|entry| selection.matches(cx, entry))
-        .map(Arc::clone)
-        .collect()
 }
 
 /// One event is passed on as it is, shared with all other watchers; several are joined.

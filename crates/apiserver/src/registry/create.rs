@@ -4,7 +4,7 @@ use super::{Outcome, stored_form, wipe_server_metadata};
 use crate::admission::{self, Attempt};
 use crate::context::Cx;
 use crate::watch_cache::Entry;
-use crate::{errors, validation};
+use crate::{conversion, errors, validation};
 use machinery::{Faults, Object, Status};
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ const NAME_ATTEMPTS: usize = 8;
 /// The longest part of a generated name that the user chooses.
 const MAX_PREFIX: usize = 63 - 5;
 
-/// Stores a new object, which is in the hub version and has passed mutating admission.
+/// Stores a new object, which has passed mutating admission.
 pub(crate) async fn create(cx: &Cx, mut sent: Object, dry_run: bool) -> Result<Outcome, Status> {
     let generated = sent.name().is_empty();
     for attempt in 1..=NAME_ATTEMPTS {
@@ -28,6 +28,7 @@ pub(crate) async fn create(cx: &Cx, mut sent: Object, dry_run: bool) -> Result<O
         validate(cx, &object)?;
         let claim = claim?;
         admission::judge(&Attempt::create(cx, &object, dry_run), Some(&object)).await?;
+        let object = conversion::to_storage(cx, object).await?;
         let bytes = stored_form(&object)?;
         match insert(cx, &object, bytes, dry_run).await {
             Err(Error::Conflict { .. }) if generated && attempt < NAME_ATTEMPTS => {}
@@ -94,7 +95,6 @@ fn prepare(cx: &Cx, object: &mut Object) -> Result<(), Status> {
         object.map_mut().remove("status");
     }
     (behavior.prepare_create)(object);
-    super::fit_storage(cx, object);
     Ok(())
 }
 

@@ -11,12 +11,11 @@
 //! ```
 
 use super::Outcome;
-use super::update::stored_in_hub;
 use crate::admission::{self, Attempt};
 use crate::context::Cx;
-use crate::errors;
 use crate::options::{DeleteOptions, Propagation};
 use crate::watch_cache::Entry;
+use crate::{conversion, errors};
 use kinds::resource::{Behavior, Dependents};
 use machinery::{GroupResource, Object, Status, Value, timestamp};
 use std::sync::Arc;
@@ -46,14 +45,16 @@ pub(crate) async fn delete(
     let mut current = cx.served.cache.get(&key);
     loop {
         let Some(entry) = current else { return Err(Status::not_found(&cx.what(), name)) };
-        let old = stored_in_hub(cx, &entry);
+        let old = conversion::working(cx, &entry).await?;
         check_preconditions(cx, &old, options)?;
         // An eviction has been judged as such.
         if cx.target.subresource.is_empty() {
             admission::judge(&Attempt::delete(cx, &old, options), None).await?;
         }
-        let (new, remains) = mark(cx, &old, options);
+        let (mut new, remains) = mark(cx, &old, options);
         let outcome = if remains {
+            new.remove_meta("resourceVersion");
+            let new = conversion::to_storage(cx, new).await?;
             keep(cx, new, &entry, options).await.map(Deleted::Held)
         } else if options.dry_run {
             Ok(Deleted::Gone(new))
@@ -77,7 +78,6 @@ async fn keep(
     entry: &Arc<Entry>,
     options: &DeleteOptions,
 ) -> Result<Outcome, Error> {
-    new.remove_meta("resourceVersion");
     let bytes = new.to_bytes();
     if entry.holds(&bytes) {
         return Ok(Outcome::Stored(Arc::clone(entry)));

@@ -1,23 +1,28 @@
 //! [`Outcome`]: what became of an object, ready to be shown.
 
+use crate::context::Cx;
+use crate::conversion;
 use crate::watch_cache::Entry;
-use machinery::Object;
+use machinery::{Object, Status};
 use std::sync::Arc;
 
 /// See the [module documentation](self).
 pub(crate) enum Outcome {
     /// It is stored like this.
     Stored(Arc<Entry>),
-    /// It would be, or was, like this, in the hub version.
+    /// It would be, or was, like this.
     Shown(Object),
 }
 
 impl Outcome {
-    /// In its working form, in the hub version or the one that it is stored in.
-    pub(crate) fn object(self) -> Object {
+    /// In its working form and in the version that verbs work in.
+    pub(crate) async fn object(self, cx: &Cx) -> Result<Object, Status> {
         match self {
-            Self::Stored(entry) => entry.object(),
-            Self::Shown(object) => object,
+            Self::Stored(entry) => conversion::working(cx, &entry).await,
+            Self::Shown(object) => {
+                let version = conversion::working_version(cx);
+                conversion::object(&cx.plane, &cx.served, version, object).await
+            }
         }
     }
 }

@@ -5,8 +5,9 @@ use crate::admission::{self, Attempt, Claim};
 use crate::context::Cx;
 use crate::options::parse_revision;
 use crate::watch_cache::Entry;
-use crate::{errors, ownership, validation};
+use crate::{conversion, errors, ownership, validation};
 use machinery::{Faults, GroupKind, Object, Path, Status, meta};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use store::{Error, Expect, Record};
@@ -25,11 +26,26 @@ pub(crate) enum Part {
     Posted,
 }
 
+/// What makes a new object out of the stored one; both are in the version that verbs work in.
+pub(crate) trait Change: Send + Sync {
+    /// What becomes of `old`. It is asked again when somebody else was faster.
+    fn of<'a>(&'a self, old: &'a Object) -> Changing<'a>;
+}
+
+/// A change under way.
+pub(crate) type Changing<'a> = Pin<Box<dyn Future<Output = Result<Object, Status>> + Send + 'a>>;
+
+/// Most changes wait for nobody.
+impl<F: Fn(&Object) -> Result<Object, Status> + Send + Sync> Change for F {
+    fn of<'a>(&'a self, old: &'a Object) -> Changing<'a> {
+        Box::pin(std::future::ready(self(old)))
+    }
+}
+
 /// What is to be changed, and how.
 pub(crate) struct UpdateRequest<'a> {
-    /// Makes the new object out of the stored one; both are in the hub version. It is called again
-    /// when somebody else was faster.
-    pub transform: &'a (dyn Fn(&Object) -> Result<Object, Status> + Send + Sync),
+    /// Makes the new object out of the stored one.
+    pub transform: &'a dyn Change,
     /// See the type.
     pub part: Part,
     /// Do everything but store.
@@ -60,6 +76,7 @@ pub(crate) async fn update(cx: &Cx, request: UpdateRequest<'_>) -> Result<Outcom
                 finished => return finished.map_err(of_store),
             }
         }
+        let new = conversion::to_storage(cx, new).await?;
         let bytes = stored_form(&new)?;
         if entry.holds(&bytes) {
             return Ok(Outcome::Stored(entry));
@@ -90,18 +107,18 @@ fn entry_of(cx: &Cx, record: &Record) -> Arc<Entry> {
     Arc::new(Entry::of(record, cx.resource().prefix.len()))
 }
 
-/// The new object in stored form, and what it has taken for that.
+/// The new object, and what it has taken for that.
 async fn renew(
     cx: &Cx,
-    entry: &Entry,
+    entry: &Arc<Entry>,
     request: &UpdateRequest<'_>,
 ) -> Result<(Object, Claim), Status> {
     let resource = cx.resource();
-    let old = stored_in_hub(cx, entry);
-    let mut new = (request.transform)(&old)?;
+    let old = conversion::working(cx, entry).await?;
+    let mut new = request.transform.of(&old).await?;
     check_preconditions(cx, &new, &old)?;
     if !request.ownership_settled {
-        ownership::track(cx, Some(&old), &mut new);
+        ownership::track(cx, Some(&old), &mut new).await;
     }
     let attempt = Attempt::update(cx, &old, request.dry_run);
     admission::mutate(&attempt, &mut new).await?;
@@ -127,12 +144,6 @@ async fn renew(
     admission::judge(&attempt, Some(&new)).await?;
     new.remove_meta("resourceVersion");
     Ok((new, claim))
-}
-
-/// The stored object with its resourceVersion; one that was stored in an older storage version is
-/// brought to the present one.
-pub(crate) fn stored_in_hub(cx: &Cx, entry: &Entry) -> Object {
-    crate::answer::converted(&cx.served, cx.resource().storage, entry.object())
 }
 
 /// Fails if the writer insists on a resourceVersion or a uid that is not the current one.
@@ -201,7 +212,6 @@ fn prepare(cx: &Cx, new: &mut Object, old: &Object, part: Part) {
     if counts && spec_differs(new, old, status_apart || !resource.custom) {
         new.set_meta("generation", old.generation() + 1);
     }
-    super::fit_storage(cx, new);
 }
 
 fn keep(new: &mut Object, old: &Object, field: &str) {

@@ -180,6 +180,11 @@ impl Entry {
         Object::new(map)
     }
 
+    /// Whether another entry has the same content.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        self.bytes == other.bytes
+    }
+
     /// Whether `bytes`, in stored form, would change nothing.
     pub(crate) fn holds(&self, bytes: &[u8]) -> bool {
         *self.bytes == *bytes

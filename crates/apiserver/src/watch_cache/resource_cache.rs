@@ -69,8 +69,9 @@ pub(crate) struct Change {
     encoded: Mutex<Vec<(EncodingKey, Bytes)>>,
 }
 
-/// What distinguishes one encoding of a change from another.
-pub(crate) type EncodingKey = (&'static str, usize, u8);
+/// What distinguishes one encoding of a change from another: the event, the edition of the kind and
+/// its version, the form.
+pub(crate) type EncodingKey = (&'static str, Revision, usize, u8);
 
 /// The asked-for history is gone; `floor` is the oldest revision from which a watch may begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 
 use crate::answer;
 use crate::context::Cx;
+use crate::conversion;
 use crate::endpoints::selection::Selection;
 use crate::negotiation::{Form, Media};
 use crate::protobuf;
@@ -13,6 +14,7 @@ use kinds::resource::Shape;
 use kinds::types;
 use machinery::{Object, Status, Value, json};
 use std::io::Write;
+use std::sync::Arc;
 use store::Revision;
 
 /// Writes events in the version and the form that were asked for.
@@ -31,18 +33,18 @@ impl Encoder {
     }
 
     /// What a change means to a watcher: something came into view, changed, or went out of it.
+    /// `old` and `new` are the object before and after it, in the version of the request.
     pub(super) fn change(
         &mut self,
         cx: &Cx,
         selection: &Selection,
         change: &Change,
+        (old, new): (Option<&Arc<Entry>>, Option<&Arc<Entry>>),
     ) -> Option<Bytes> {
-        let sees = |entry: &&std::sync::Arc<Entry>| {
+        let sees = |entry: &&Arc<Entry>| {
             entry.key.starts_with(&selection.prefix) && selection.matches(cx, entry)
         };
-        let old = change.old.as_ref().filter(sees);
-        let new = change.new.as_ref().filter(sees);
-        let (kind, entry) = match (old, new) {
+        let (kind, entry) = match (old.filter(sees), new.filter(sees)) {
             (None, None) => return None,
             (None, Some(new)) => ("ADDED", new),
             (Some(_), Some(new)) => ("MODIFIED", new),
@@ -50,7 +52,8 @@ impl Encoder {
             (Some(old), None) => ("DELETED", old),
         };
         if let Some(encoding) = shared(cx) {
-            return Some(change.encoded((kind, cx.version, encoding), || {
+            let key = (kind, cx.served.edition, cx.version, encoding);
+            return Some(change.encoded(key, || {
                 let mut out = Vec::with_capacity(entry.len() + 96);
                 write_shared(cx, kind, entry, change.revision, &mut out);
                 out
@@ -93,7 +96,7 @@ impl Encoder {
     }
 
     fn write(&mut self, cx: &Cx, kind: &str, entry: &Entry, revision: Revision, out: &mut Vec<u8>) {
-        let mut object = answer::converted(&cx.served, cx.version, entry.object());
+        let mut object = conversion::requested(cx, entry.object());
         object.set_meta("resourceVersion", revision.to_string());
         let value = match cx.accepted.form {
             Form::Whole => object.into_value(),

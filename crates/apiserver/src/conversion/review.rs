@@ -1,0 +1,231 @@
+//! `ConversionReview`: how a webhook is asked, and what is accepted as its answer.
+//!
+//! Upstream: `apiextensions-apiserver/pkg/apiserver/conversion/webhook_converter.go`.
+
+use machinery::{Faults, GroupVersionKind, Map, Object, Path, Value, codec, json, meta};
+
+/// The kinds of reviews.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Review {
+    V1,
+    V1Beta1,
+}
+
+impl Review {
+    /// The one with this name.
+    pub(super) fn named(name: &str) -> Option<Self> {
+        match name {
+            "v1" => Some(Self::V1),
+            "v1beta1" => Some(Self::V1Beta1),
+            _ => None,
+        }
+    }
+
+    fn api_version(self) -> &'static str {
+        match self {
+            Self::V1 => "apiextensions.k8s.io/v1",
+            Self::V1Beta1 => "apiextensions.k8s.io/v1beta1",
+        }
+    }
+
+    /// The body of a request: `objects`, each in JSON, are wanted in the version `wanted`.
+    pub(super) fn request(self, uid: &str, wanted: &str, objects: &[Vec<u8>]) -> Vec<u8> {
+        let (api_version, wanted) = (self.api_version(), Value::from(wanted));
+        let mut body = format!(
+            r#"{{"kind":"ConversionReview","apiVersion":"{api_version}","request":{{"uid":"{uid}","desiredAPIVersion":{wanted},"objects":["#
+        )
+        .into_bytes();
+        body.extend_from_slice(&objects.join(&b','));
+        // Go writes the answer that is not there yet.
+        let nothing = json!({"uid": "", "convertedObjects": null, "result": {"metadata": {}}});
+        body.extend_from_slice(format!("]}},\"response\":{nothing}}}").as_bytes());
+        body
+    }
+
+    /// The objects in an answer to the request with this uid, or why there are none.
+    pub(super) fn answered(self, uid: &str, body: &[u8]) -> Result<Vec<Value>, String> {
+        let decoded = codec::json::decode(body)
+            .map_err(|why| format!("couldn't get version/kind; json parse error: {why}"))?;
+        let mut review = Object::from_value(decoded.value).unwrap_or_default();
+        if review.kind().is_empty() {
+            let text = String::from_utf8_lossy(body);
+            return Err(format!("Object 'Kind' is missing in '{text}'"));
+        }
+        // Reviews of v1beta1 were never checked for that.
+        let is_checked = self == Self::V1;
+        let expected = GroupVersionKind::new("apiextensions.k8s.io", "v1", "ConversionReview");
+        let found = review.gvk();
+        if is_checked && found != expected {
+            return Err(format!("expected webhook response of {expected}, got {found}"));
+        }
+        let Some(Value::Object(mut response)) = review.map_mut().remove("response") else {
+            return Err("no response provided".to_owned());
+        };
+        let found = response.get("uid").and_then(Value::as_str).unwrap_or_default();
+        if is_checked && found != uid {
+            return Err(format!("expected response.uid={uid:?}, got {found:?}"));
+        }
+        let result = response.get("result").unwrap_or(&Value::Null);
+        let status = result["status"].as_str().unwrap_or_default();
+        if status != "Success" {
+            return Err(match result["message"].as_str().unwrap_or_default() {
+                "" => format!("response.result.status was '{status}', not 'Success'"),
+                message => message.to_owned(),
+            });
+        }
+        match response.remove("convertedObjects") {
+            Some(Value::Array(objects)) => Ok(objects),
+            _ => Ok(Vec::new()),
+        }
+    }
+}
+
+/// The answered objects, if they are what `originals` are in the version `wanted`. Their metadata
+/// is that of the originals, but for labels and annotations.
+pub(super) fn checked(
+    what: &GroupVersionKind,
+    wanted: &str,
+    originals: Vec<Object>,
+    answered: Vec<Value>,
+) -> Result<Vec<Object>, String> {
+    let (found, expected) = (answered.len(), originals.len());
+    if found != expected {
+        return Err(format!(
+            "conversion webhook for {what} returned {found} objects, expected {expected}"
+        ));
+    }
+    let mut converted = Vec::with_capacity(expected);
+    for (index, (original, answered)) in originals.into_iter().zip(answered).enumerate() {
+        let object = one(wanted, original, answered).map_err(|refused| {
+            let returned = refused.told(index, expected);
+            format!("conversion webhook for {what} returned {returned}")
+        })?;
+        converted.push(object);
+    }
+    Ok(converted)
+}
+
+/// What is wrong with an answered object.
+enum Refused {
+    Type(String),
+    Object(String),
+    Metadata(String),
+}
+
+impl Refused {
+    /// Upstream has other words for one object than for one of several.
+    fn told(self, index: usize, count: usize) -> String {
+        match (self, count) {
+            (Self::Type(why), 1) => format!("invalid object at index 0: {why}"),
+            (Self::Object(why), 1) => format!("invalid object: {why}"),
+            (Self::Metadata(why), 1) => format!("invalid metadata: {why}"),
+            (Self::Type(why) | Self::Object(why), _) => {
+                format!("invalid converted object at index {index}: {why}")
+            }
+            (Self::Metadata(why), _) => {
+                format!("invalid metadata in object at index {index}: {why}")
+            }
+        }
+    }
+}
+
+fn one(wanted: &str, original: Object, answered: Value) -> Result<Object, Refused> {
+    let text = answered.to_string();
+    let mut object = Object::from_value(answered).unwrap_or_default();
+    if object.kind().is_empty() {
+        return Err(Refused::Type(format!("Object 'Kind' is missing in '{text}'")));
+    }
+    if object.api_version() != wanted {
+        let found = object.api_version();
+        let why = format!("invalid groupVersion (expected {wanted}, received {found})");
+        return Err(Refused::Type(why));
+    }
+    if object.kind() != original.kind() {
+        let (expected, found) = (original.kind(), object.kind());
+        let why = format!("invalid kind (expected {expected}, received {found})");
+        return Err(Refused::Type(why));
+    }
+    for (field, before, after) in [
+        ("name", original.name(), object.name()),
+        ("namespace", original.namespace(), object.namespace()),
+        ("UID", original.uid(), object.uid()),
+    ] {
+        if before != after {
+            let why = format!("must have the same {field}: {before} != {after}");
+            return Err(Refused::Object(why));
+        }
+    }
+    restore_metadata(original, &mut object).map_err(Refused::Metadata)?;
+    Ok(object)
+}
+
+fn restore_metadata(mut original: Object, object: &mut Object) -> Result<(), String> {
+    let mut answered = match object.map_mut().remove("metadata") {
+        Some(Value::Object(metadata)) => metadata,
+        Some(other) => {
+            let found = go_type(&other);
+            return Err(format!("invalid metadata of type {found} in converted object"));
+        }
+        None => return Err("missing metadata in converted object".to_owned()),
+    };
+    let mut metadata = std::mem::take(original.metadata_mut());
+    for field in ["labels", "annotations"] {
+        let before = metadata.remove(field);
+        match answered.remove(field) {
+            None | Some(Value::Null) => {}
+            Some(Value::Object(map)) => {
+                check_texts(field, before.as_ref().and_then(Value::as_object), &map)?;
+                metadata.insert(field.to_owned(), Value::Object(map));
+            }
+            Some(other) => {
+                let found = go_type(&other);
+                return Err(format!(
+                    "invalid metadata.{field} of type {found} in converted object"
+                ));
+            }
+        }
+    }
+    object.map_mut().insert("metadata".to_owned(), Value::Object(metadata));
+    Ok(())
+}
+
+/// Judges labels or annotations that a webhook has changed.
+fn check_texts(
+    field: &str,
+    before: Option<&Map<String, Value>>,
+    after: &Map<String, Value>,
+) -> Result<(), String> {
+    if let Some((key, other)) = after.iter().find(|(_, value)| !value.is_string()) {
+        let found = go_type(other);
+        return Err(format!(
+            "metadata.{field}[{key}] must be a string, but is {found} in converted object"
+        ));
+    }
+    if before == Some(after) {
+        return Ok(());
+    }
+    let mut faults = Faults::new();
+    let root = Path::root("metadata");
+    if field == "labels" {
+        meta::validate_labels(after, &root.child("labels"), &mut faults);
+    } else {
+        meta::validate_annotations(after, &root.child("annotation"), &mut faults);
+    }
+    if faults.is_empty() { Ok(()) } else { Err(faults.summary()) }
+}
+
+/// What Go calls the type of a value without a type.
+fn go_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "<nil>",
+        Value::Bool(_) => "bool",
+        Value::Number(number) if number.is_f64() => "float64",
+        Value::Number(_) => "int64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    }
+}
+
+#[cfg(test)]
+mod tests;

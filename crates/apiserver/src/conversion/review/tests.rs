@@ -1,0 +1,138 @@
+//! What is accepted as the answer of a conversion webhook, and in which words the rest is refused.
+
+use super::*;
+
+const WANTED: &str = "example.com/v2";
+
+fn original() -> Object {
+    let value = json!({"apiVersion": "example.com/v1", "kind": "Thing",
+        "metadata": {"name": "a", "namespace": "ns", "uid": "u", "labels": {"x": "y"},
+            "finalizers": ["example.com/f"], "managedFields": [{"manager": "m"}]}});
+    Object::from_value(value).unwrap()
+}
+
+/// What becomes of an answer that is `change`d from a good one, alone or as the second of two.
+fn check(count: usize, change: impl Fn(&mut Value)) -> Result<Vec<Object>, String> {
+    let good = json!({"apiVersion": WANTED, "kind": "Thing",
+        "metadata": {"name": "a", "namespace": "ns", "uid": "u", "labels": {"x": "y"}}});
+    let mut answered = vec![good; count];
+    change(answered.last_mut().unwrap());
+    checked(&original().gvk(), WANTED, vec![original(); count], answered)
+}
+
+fn refusal(count: usize, change: impl Fn(&mut Value)) -> String {
+    let prefix = "conversion webhook for example.com/v1, Kind=Thing returned ";
+    check(count, change).unwrap_err().strip_prefix(prefix).unwrap().to_owned()
+}
+
+fn answered(review: Review, response: &Value) -> Result<Vec<Value>, String> {
+    let kind = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview",
+        "response": response});
+    review.answered("the-uid", kind.to_string().as_bytes())
+}
+
+#[test]
+fn metadata_is_restored_but_for_labels_and_annotations() {
+    let converted = check(1, |it| {
+        it["metadata"]["labels"] = json!({"new": "label"});
+        it["metadata"]["annotations"] = json!({"new": "annotation"});
+        it["metadata"]["finalizers"] = json!([]);
+        it["metadata"]["generation"] = 99.into();
+    });
+    assert_eq!(
+        *converted.unwrap()[0].metadata().unwrap(),
+        *json!({"name": "a", "namespace": "ns", "uid": "u", "labels": {"new": "label"},
+            "annotations": {"new": "annotation"}, "finalizers": ["example.com/f"],
+            "managedFields": [{"manager": "m"}]})
+        .as_object()
+        .unwrap()
+    );
+    let without = check(1, |it| it["metadata"]["labels"] = Value::Null).unwrap();
+    assert_eq!(without[0].get(&["metadata", "labels"]), None);
+}
+
+#[test]
+fn another_object_is_refused() {
+    assert_eq!(
+        refusal(1, |it| it["metadata"]["name"] = "b".into()),
+        "invalid object: must have the same name: a != b"
+    );
+    assert_eq!(
+        refusal(2, |it| it["metadata"]["uid"] = "w".into()),
+        "invalid converted object at index 1: must have the same UID: u != w"
+    );
+    assert_eq!(
+        refusal(1, |it| it["apiVersion"] = "example.com/v3".into()),
+        "invalid object at index 0: invalid groupVersion (expected example.com/v2, received example.com/v3)"
+    );
+    assert_eq!(
+        refusal(2, |it| it["kind"] = "Other".into()),
+        "invalid converted object at index 1: invalid kind (expected Thing, received Other)"
+    );
+}
+
+#[test]
+fn odd_metadata_is_refused() {
+    assert_eq!(
+        refusal(1, |it| it["metadata"]["labels"] = json!({"a": 1})),
+        "invalid metadata: metadata.labels[a] must be a string, but is int64 in converted object"
+    );
+    assert_eq!(
+        refusal(2, |it| it["metadata"]["annotations"] = json!([])),
+        "invalid metadata in object at index 1: invalid metadata.annotations of type []interface {} in converted object"
+    );
+    assert!(
+        refusal(1, |it| it["metadata"]["labels"] = json!({"a b": "c"}))
+            .starts_with("invalid metadata: metadata.labels: Invalid value: \"a b\": ")
+    );
+}
+
+#[test]
+fn a_wrong_number_of_objects_is_refused() {
+    let error = checked(&original().gvk(), WANTED, vec![original()], Vec::new()).unwrap_err();
+    assert_eq!(
+        error,
+        "conversion webhook for example.com/v1, Kind=Thing returned 0 objects, expected 1"
+    );
+}
+
+#[test]
+fn only_a_success_with_our_uid_is_an_answer() {
+    let success = json!({"uid": "the-uid", "result": {"status": "Success"},
+        "convertedObjects": [1]});
+    assert_eq!(answered(Review::V1, &success), Ok(vec![json!(1)]));
+    let mut other = success.clone();
+    other["uid"] = "other".into();
+    let refused = r#"expected response.uid="the-uid", got "other""#;
+    assert_eq!(answered(Review::V1, &other), Err(refused.to_owned()));
+    assert_eq!(answered(Review::V1Beta1, &other), Ok(vec![json!(1)]));
+    let mut failed = success.clone();
+    failed["result"] = json!({"status": "Failed"});
+    let refused = "response.result.status was 'Failed', not 'Success'";
+    assert_eq!(answered(Review::V1, &failed), Err(refused.to_owned()));
+    failed["result"]["message"] = "not today".into();
+    assert_eq!(answered(Review::V1, &failed), Err("not today".to_owned()));
+    assert_eq!(answered(Review::V1, &Value::Null), Err("no response provided".to_owned()));
+}
+
+#[test]
+fn rubbish_is_refused() {
+    let refused = Review::V1.answered("u", b"rubbish").unwrap_err();
+    assert!(refused.starts_with("couldn't get version/kind; json parse error: "), "{refused}");
+    assert_eq!(Review::V1.answered("u", b"{}").unwrap_err(), "Object 'Kind' is missing in '{}'");
+    assert_eq!(
+        Review::V1.answered("u", br#"{"apiVersion":"v1","kind":"Pod"}"#).unwrap_err(),
+        "expected webhook response of apiextensions.k8s.io/v1, Kind=ConversionReview, got v1, Kind=Pod"
+    );
+}
+
+#[test]
+fn a_request_says_what_is_wanted_of_which_objects() {
+    let body = Review::V1Beta1.request("u", WANTED, &[b"{\"a\":1}".to_vec(), b"{}".to_vec()]);
+    let body: Value = serde_json::from_slice(&body).unwrap();
+    assert_eq!(body["apiVersion"], "apiextensions.k8s.io/v1beta1");
+    assert_eq!(
+        body["request"],
+        json!({"uid": "u", "desiredAPIVersion": WANTED, "objects": [{"a": 1}, {}]})
+    );
+}

@@ -1,0 +1,211 @@
+//! [`Webhook`]: somebody else who converts, asked over HTTPS.
+
+use super::review::{self, Review};
+use crate::decode::MAX_BODY;
+use crate::outbound::service::ServiceReference;
+use crate::outbound::{Destination, Trust};
+use crate::plane::Plane;
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_TYPE};
+use http::{Request, Uri};
+use http_body_util::Full;
+use machinery::{Object, Value, codec};
+use std::time::Duration;
+
+/// How long an answer may take.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// More objects than this, or more bytes, are sent in several requests, one after the other.
+const MAX_OBJECTS: usize = 1000;
+const MAX_BYTES: usize = 8 << 20;
+
+/// Nobody makes more of them than this.
+const MAX_ANSWER: usize = 64 << 20;
+
+/// See the [module documentation](self).
+pub(super) struct Webhook {
+    /// The kind of review that it understands; None if we speak none of them.
+    review: Option<Review>,
+    target: Target,
+    trust: Trust,
+}
+
+enum Target {
+    Url(String),
+    Service(ServiceReference),
+}
+
+impl Webhook {
+    /// From `spec.conversion.webhook` of a definition.
+    pub(super) fn of(webhook: &Value) -> Self {
+        let reviews = webhook["conversionReviewVersions"].as_array();
+        let mut names = reviews.into_iter().flatten().filter_map(Value::as_str);
+        let config = &webhook["clientConfig"];
+        let target = match config["url"].as_str() {
+            Some(url) => Target::Url(url.to_owned()),
+            None => Target::Service(ServiceReference::from_value(&config["service"])),
+        };
+        let bundle = BASE64_STANDARD.decode(config["caBundle"].as_str().unwrap_or_default());
+        let bundle = String::from_utf8(bundle.unwrap_or_default()).unwrap_or_default();
+        let trust = match bundle.trim() {
+            "" => Trust::System,
+            bundle => Trust::Authorities(bundle.into()),
+        };
+        Self { review: names.find_map(Review::named), target, trust }
+    }
+
+    /// The objects in the version `wanted`, in the same order. None of them is in it already. The
+    /// error is in Kubernetes' words.
+    pub(super) async fn convert(
+        &self,
+        plane: &Plane,
+        wanted: &str,
+        objects: Vec<Object>,
+    ) -> Result<Vec<Object>, String> {
+        let mut converted = Vec::with_capacity(objects.len());
+        let mut rest = objects.into_iter().map(|it| (it.to_bytes(), it)).peekable();
+        while rest.peek().is_some() {
+            let (mut chunk, mut sent, mut size) = (Vec::new(), Vec::new(), 0);
+            let fits = |(bytes, _): &(Vec<u8>, Object), size: usize, count: usize| {
+                count == 0 || (count < MAX_OBJECTS && size + bytes.len() <= MAX_BYTES)
+            };
+            while let Some((bytes, object)) = rest.next_if(|it| fits(it, size, chunk.len())) {
+                size += bytes.len();
+                sent.push(bytes);
+                chunk.push(object);
+            }
+            converted.extend(self.convert_chunk(plane, wanted, chunk, &sent).await?);
+        }
+        Ok(converted)
+    }
+
+    async fn convert_chunk(
+        &self,
+        plane: &Plane,
+        wanted: &str,
+        objects: Vec<Object>,
+        sent: &[Vec<u8>],
+    ) -> Result<Vec<Object>, String> {
+        let review = self.review.ok_or("no supported conversion review versions")?;
+        let what = objects.first().map(Object::gvk).unwrap_or_default();
+        let uid = plane.entropy.uuid();
+        let request = review.request(&uid, wanted, sent);
+        // An object that could not have been sent to us cannot be an answer either.
+        let limit = MAX_BODY.saturating_mul(objects.len()).min(MAX_ANSWER);
+        let answer = self.ask(plane, request, limit).await;
+        let answered = answer.and_then(|body| review.answered(&uid, &body));
+        let answered = answered.map_err(|why| {
+            let message = format!("conversion webhook for {what} failed: {why}");
+            tracing::warn!(wanted, message, "a conversion failed");
+            message
+        })?;
+        review::checked(&what, wanted, objects, answered)
+    }
+
+    /// The body of the answer, or why there is none, in Go's words.
+    async fn ask(&self, plane: &Plane, body: Vec<u8>, limit: usize) -> Result<Bytes, String> {
+        let url = self.url();
+        let failed = |why: &dyn std::fmt::Display| format!("Post \"{url}\": {why}");
+        let uri: Uri = url.parse().map_err(|why: http::uri::InvalidUri| failed(&why))?;
+        let to = self.destination(plane, &uri).map_err(|why| failed(&why))?;
+        let request = Request::post(uri)
+            .header(CONTENT_TYPE, "application/json")
+            .header(ACCEPT, "application/json, */*")
+            .body(Full::new(Bytes::from(body)))
+            .map_err(|why| failed(&why))?;
+        let call = tokio::time::timeout(TIMEOUT, plane.outbound.call(&to, request, limit));
+        let Ok(answer) = call.await else {
+            let why = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)";
+            return Err(failed(&why));
+        };
+        let answer = answer.map_err(|why| failed(&why))?;
+        match answer.status().as_u16() {
+            200..=206 => Ok(answer.into_body()),
+            code => Err(refusal(code, answer.body())),
+        }
+    }
+
+    fn url(&self) -> String {
+        let seconds = TIMEOUT.as_secs();
+        let (origin, path) = match &self.target {
+            Target::Url(url) => (url.clone(), ""),
+            Target::Service(service) => (service.origin(), service.path.as_str()),
+        };
+        let slash = if path.is_empty() && origin.matches('/').count() < 3 { "/" } else { "" };
+        format!("{origin}{path}{slash}?timeout={seconds}s")
+    }
+
+    fn destination(&self, plane: &Plane, uri: &Uri) -> Result<Destination, String> {
+        match &self.target {
+            Target::Service(service) => service.destination(plane, self.trust.clone()),
+            Target::Url(_) => {
+                let host = uri.host().unwrap_or_default();
+                Ok(Destination {
+                    server_name: host.trim_matches(['[', ']']).to_owned(),
+                    addresses: Vec::new(),
+                    trust: self.trust.clone(),
+                    identity: None,
+                })
+            }
+        }
+    }
+}
+
+/// What client-go makes of a refusal: what a Status says, or a text of its own.
+fn refusal(code: u16, body: &[u8]) -> String {
+    let status = codec::json::decode(body).ok().and_then(|it| Object::from_value(it.value));
+    if let Some(status) = status.filter(|it| it.kind() == "Status") {
+        return status.str_at(&["message"]).to_owned();
+    }
+    match code {
+        400 => "the server rejected our request for an unknown reason".to_owned(),
+        401 => "the server has asked for the client to provide credentials".to_owned(),
+        403 => String::from_utf8_lossy(body).trim().to_owned(),
+        404 => "the server could not find the requested resource".to_owned(),
+        405 => "the server does not allow this method on the requested resource".to_owned(),
+        429 => "the server has received too many requests and has asked us to try again later".to_owned(),
+        503 => "the server is currently unable to handle the request".to_owned(),
+        504 => "the server was unable to return a response in the time allotted, but may still be processing the request".to_owned(),
+        500.. => {
+            let text = String::from_utf8_lossy(body);
+            format!(
+                "an error on the server ({:?}) has prevented the request from succeeding",
+                text.trim()
+            )
+        }
+        code => format!(
+            "the server responded with the status code {code} but did not return more information"
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use machinery::json;
+
+    fn url(config: &Value) -> String {
+        Webhook::of(&json!({"clientConfig": config})).url()
+    }
+
+    #[test]
+    fn a_webhook_is_addressed_as_go_does() {
+        assert_eq!(url(&json!({"url": "https://h:1"})), "https://h:1/?timeout=30s");
+        assert_eq!(url(&json!({"url": "https://h/convert"})), "https://h/convert?timeout=30s");
+        let service = json!({"namespace": "ns", "name": "hook", "path": "/crd", "port": 8443});
+        assert_eq!(url(&json!({"service": service})), "https://hook.ns.svc:8443/crd?timeout=30s");
+    }
+
+    #[test]
+    fn a_refusal_is_told_by_its_status_or_by_its_code() {
+        let status = br#"{"kind":"Status","apiVersion":"v1","message":"not today"}"#;
+        assert_eq!(refusal(500, status), "not today");
+        assert_eq!(refusal(404, b""), "the server could not find the requested resource");
+        assert_eq!(
+            refusal(500, b"broken\n"),
+            "an error on the server (\"broken\") has prevented the request from succeeding"
+        );
+    }
+}
