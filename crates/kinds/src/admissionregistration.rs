@@ -8,7 +8,7 @@ pub mod mutating_admission_policy;
 pub mod mutating_admission_policy_binding;
 mod matching;
 mod policy;
-mod webhook;
+pub(crate) mod webhook;
 
 use crate::resource::{Behavior, Resource, Version};
 use crate::table;

@@ -124,7 +124,8 @@ fn validate_hook(faults: &mut Faults, path: &Path<'_>, hook: &Value, strictness:
     validate_client(faults, &path.child("clientConfig"), at(hook, &["clientConfig"]));
 }
 
-fn validate_client(faults: &mut Faults, path: &Path<'_>, config: &Value) {
+/// Judges where a webhook is: at a URL or behind a service.
+pub(crate) fn validate_client(faults: &mut Faults, path: &Path<'_>, config: &Value) {
     match (part(config, "url"), part(config, "service")) {
         (Some(url), None) => {
             validate_url(faults, &path.child("url"), url.as_str().unwrap_or_default());

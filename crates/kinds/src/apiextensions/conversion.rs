@@ -1,12 +1,17 @@
 //! What `spec.conversion` must obey.
 
-use crate::fields::{at, flag, part, text, texts};
+use super::is_established;
+use crate::admissionregistration::webhook::validate_client;
+use crate::fields::{at, flag, part, text, texts, top};
 use crate::rules::one_of;
-use machinery::{Faults, Path, Value, names};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use machinery::{Faults, Object, Path, Value, names};
 
 /// Finds what is wrong with how objects are converted between versions. The places are named as in
-/// upstream's inner type, which has no `webhook` level.
-pub(super) fn validate(spec: &Value, faults: &mut Faults) {
+/// upstream's inner type, which has no `webhook` level. What was stored before is not held to rules
+/// that it never obeyed.
+pub(super) fn validate(spec: &Value, old: Option<&Object>, faults: &mut Faults) {
     let Some(conversion) = part(spec, "conversion") else { return };
     let root = Path::root("spec");
     let path = root.child("conversion");
@@ -33,17 +38,54 @@ pub(super) fn validate(spec: &Value, faults: &mut Faults) {
     }
     match config {
         None => faults.required(&config_path, "required when strategy is set to Webhook"),
-        Some(config) if part(config, "url").is_some() == part(config, "service").is_some() => {
-            faults.required(&config_path, "exactly one of url or service is required");
+        Some(config) => {
+            validate_client(faults, &config_path, config);
+            let bundle = text(config, "caBundle");
+            if !is_bundle(bundle) && !may_have_odd_bundle(old) {
+                let detail = "unable to load root certificates: unable to parse bytes as PEM block";
+                faults.invalid(&config_path.child("caBundle"), bundle, detail);
+            }
         }
-        Some(_) => {}
     }
-    validate_reviews(&reviews, &reviews_path, faults);
-    let detail = "conversion by webhook is not served by this server yet: use the strategy None, or a single version";
-    faults.forbidden(&path.child("strategy"), detail);
+    let known_before = old.is_none_or(|old| {
+        let before = webhook_of(old);
+        let reviews: Vec<&str> = texts(before, "conversionReviewVersions").collect();
+        reviews.is_empty() || speaks_ours(&reviews)
+    });
+    validate_reviews(&reviews, known_before, &reviews_path, faults);
 }
 
-fn validate_reviews(reviews: &[&str], path: &Path<'_>, faults: &mut Faults) {
+fn webhook_of(definition: &Object) -> &Value {
+    at(top(definition, "spec"), &["conversion", "webhook"])
+}
+
+/// Whether a bundle of certificates, in base64, is none or has at least one that looks like it.
+fn is_bundle(text: &str) -> bool {
+    let Ok(bytes) = BASE64_STANDARD.decode(text) else { return false };
+    let pem = String::from_utf8_lossy(&bytes);
+    pem.is_empty()
+        || pem.split("-----BEGIN CERTIFICATE-----").skip(1).any(|rest| {
+            let Some((body, _)) = rest.split_once("-----END CERTIFICATE-----") else {
+                return false;
+            };
+            let body: String = body.split_whitespace().collect();
+            !body.is_empty() && BASE64_STANDARD.decode(body).is_ok()
+        })
+}
+
+/// A bundle that was odd already may stay, and one of a definition that is not served yet.
+fn may_have_odd_bundle(old: Option<&Object>) -> bool {
+    old.is_some_and(|old| {
+        let bundle = text(at(webhook_of(old), &["clientConfig"]), "caBundle");
+        !is_established(old) || !is_bundle(bundle)
+    })
+}
+
+fn speaks_ours(reviews: &[&str]) -> bool {
+    reviews.iter().any(|it| matches!(*it, "v1" | "v1beta1"))
+}
+
+fn validate_reviews(reviews: &[&str], must_know: bool, path: &Path<'_>, faults: &mut Faults) {
     if reviews.is_empty() {
         faults.required(path, "");
         return;
@@ -58,7 +100,7 @@ fn validate_reviews(reviews: &[&str], path: &Path<'_>, faults: &mut Faults) {
             faults.invalid(&path, *version, &complaint);
         }
     }
-    if !reviews.iter().any(|it| matches!(*it, "v1" | "v1beta1")) {
+    if must_know && !speaks_ours(reviews) {
         faults.invalid(path, reviews.to_vec(), "must include at least one of v1, v1beta1");
     }
 }

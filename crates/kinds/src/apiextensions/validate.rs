@@ -53,7 +53,7 @@ pub fn validate_in(new: &Object, old: Option<&Object>, version: &str, faults: &m
     validate_names(spec_names, &path.child("names"), faults);
     let case = Case { spec, old: old.map(|it| top(it, "spec")), strictness };
     versions::validate(case, faults);
-    conversion::validate(spec, faults);
+    conversion::validate(spec, old, faults);
     if let Some(old) = old {
         validate_unchanged(new, old, faults);
     }

@@ -181,11 +181,47 @@ fn what_is_not_served_yet_is_refused_rather_than_ignored() {
             json!([{"rule": "true"}]);
     });
     assert!(rules[0].starts_with("spec.validation.openAPIV3Schema: Forbidden: "), "{rules:?}");
-    let webhook = complaints(|spec| {
+}
+
+/// What is held against a definition whose objects are converted by this webhook.
+fn of_webhook(config: &Value, reviews: &Value) -> Vec<String> {
+    complaints(|spec| {
         spec["conversion"] = json!({"strategy": "Webhook", "webhook": {
-            "clientConfig": {"url": "https://x"}, "conversionReviewVersions": ["v1"]}});
-    });
-    assert!(webhook[0].starts_with("spec.conversion.strategy: Forbidden: "), "{webhook:?}");
+            "clientConfig": config, "conversionReviewVersions": reviews}});
+    })
+}
+
+#[test]
+fn a_conversion_webhook_needs_an_address_and_reviews_that_we_speak() {
+    let (url, none) = (json!({"url": "https://x"}), Vec::<String>::new());
+    assert_eq!(of_webhook(&url, &json!(["v1"])), none);
+    assert_eq!(of_webhook(&url, &json!(["v9", "v1beta1"])), none);
+    let service = json!({"service": {"namespace": "a", "name": "b", "port": 443}});
+    assert_eq!(of_webhook(&service, &json!(["v1"])), none);
+    assert_eq!(
+        of_webhook(&json!({}), &json!(["v2"])),
+        [
+            r#"spec.conversion.conversionReviewVersions: Invalid value: ["v2"]: must include at least one of v1, v1beta1"#,
+            "spec.conversion.webhookClientConfig: Required value: exactly one of url or service is required",
+        ]
+    );
+    assert_eq!(
+        of_webhook(&json!({"url": "http://x"}), &json!(["v1"])),
+        [
+            r#"spec.conversion.webhookClientConfig.url: Invalid value: "http": 'https' is the only allowed URL scheme; desired format: https://host[/path]"#
+        ]
+    );
+}
+
+#[test]
+fn a_conversion_webhook_is_not_trusted_by_rubbish() {
+    let config = json!({"url": "https://x", "caBundle": "cnViYmlzaA=="});
+    assert_eq!(
+        of_webhook(&config, &json!(["v1"])),
+        [
+            r#"spec.conversion.webhookClientConfig.caBundle: Invalid value: "cnViYmlzaA==": unable to load root certificates: unable to parse bytes as PEM block"#
+        ]
+    );
 }
 
 #[test]

@@ -1,0 +1,461 @@
+//! Custom resources whose versions are converted by a webhook.
+
+use crate::client::{JSON, JSON_PATCH, MERGE, TABLE};
+use crate::conversion_server::{Call, ConversionServer, Mood};
+use crate::plane::{DEFINITIONS, Plane, anything, things};
+use http::Method;
+use machinery::{Value, json};
+
+const V1: &str = "/apis/example.com/v1/namespaces/default/gates";
+const V2: &str = "/apis/example.com/v2/namespaces/default/gates";
+const THE_DEFINITION: &str =
+    "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/gates.example.com";
+const APPLY: &str = "application/apply-patch+yaml";
+
+/// The definition of gates, stored in `storage`.
+fn gates(conversion: &Value, storage: &str) -> Value {
+    let schema = |fields: Value| {
+        json!({"openAPIV3Schema": {"type": "object", "properties": {
+            "spec": {"type": "object", "properties": fields},
+            "status": {"type": "object", "properties": {"replicas": {"type": "integer"}}}}}})
+    };
+    let replicas = json!({"type": "integer", "default": 1});
+    let subresources = json!({"status": {}, "scale": {
+        "specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}});
+    let v1 = json!({"endpoint": {"type": "string"}, "replicas": replicas});
+    let v2 = json!({"host": {"type": "string"}, "replicas": replicas,
+        "port": {"type": "integer", "maximum": 9999}});
+    json!({
+        "metadata": {"name": "gates.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced",
+            "names": {"plural": "gates", "singular": "gate", "kind": "Gate"},
+            "conversion": conversion,
+            "versions": [
+                {"name": "v1", "served": true, "storage": storage == "v1", "schema": schema(v1),
+                    "subresources": subresources,
+                    "additionalPrinterColumns":
+                        [{"name": "Endpoint", "type": "string", "jsonPath": ".spec.endpoint"}]},
+                {"name": "v2", "served": true, "storage": storage == "v2", "schema": schema(v2),
+                    "subresources": subresources,
+                    "selectableFields": [{"jsonPath": ".spec.host"}],
+                    "additionalPrinterColumns":
+                        [{"name": "Port", "type": "integer", "jsonPath": ".spec.port"}]},
+            ],
+        },
+    })
+}
+
+/// A plane that has gates, stored in v1, and who converts them.
+async fn start() -> (Plane, ConversionServer) {
+    let (plane, webhook) = (Plane::start().await, ConversionServer::start().await);
+    plane.define(&gates(&webhook.conversion(&json!(["v1"])), "v1")).await;
+    (plane, webhook)
+}
+
+fn v1(name: &str, endpoint: &str) -> Value {
+    json!({"apiVersion": "example.com/v1", "kind": "Gate", "metadata": {"name": name},
+        "spec": {"endpoint": endpoint}})
+}
+
+fn v2(name: &str, host: &str, port: u16) -> Value {
+    json!({"apiVersion": "example.com/v2", "kind": "Gate", "metadata": {"name": name},
+        "spec": {"host": host, "port": port}})
+}
+
+/// The numbers of objects in each of the calls.
+fn sizes(calls: &[Call]) -> Vec<usize> {
+    calls.iter().map(|it| it.objects).collect()
+}
+
+fn names(list: &Value) -> Vec<&str> {
+    let items = list["items"].as_array().unwrap();
+    items.iter().map(|it| it["metadata"]["name"].as_str().unwrap()).collect()
+}
+
+/// Makes another version the one that is stored, and waits until that is so.
+async fn store_in_v2(plane: &Plane) {
+    let hash = |resources: &Value| resources["resources"][0]["storageVersionHash"].clone();
+    let before = hash(&plane.read("/apis/example.com/v2").await);
+    let patch = json!([{"op": "replace", "path": "/spec/versions/0/storage", "value": false},
+        {"op": "replace", "path": "/spec/versions/1/storage", "value": true}]);
+    let (code, definition) = plane.patch(THE_DEFINITION, JSON_PATCH, &patch).await;
+    assert_eq!(code, 200, "{definition}");
+    assert_eq!(definition["status"]["storedVersions"], json!(["v1", "v2"]));
+    plane.until("/apis/example.com/v2", |_, found| hash(found) != before).await;
+}
+
+#[tokio::test]
+async fn an_object_is_seen_in_each_version_as_the_webhook_converts_it() {
+    let (plane, webhook) = start().await;
+    let created = plane.create(V2, &v2("a", "h", 80)).await;
+    assert_eq!(created["apiVersion"], "example.com/v2");
+    assert_eq!(created["spec"], json!({"host": "h", "port": 80, "replicas": 1}));
+    // To the storage version, and back for the answer.
+    let wanted: Vec<String> = webhook.calls().into_iter().map(|it| it.wanted).collect();
+    assert_eq!(wanted, ["v1", "v2"]);
+
+    let seen = plane.read(&format!("{V1}/a")).await;
+    assert_eq!(seen["apiVersion"], "example.com/v1");
+    assert_eq!(seen["spec"], json!({"endpoint": "h:80", "replicas": 1}));
+    assert_eq!(seen["metadata"]["uid"], created["metadata"]["uid"]);
+    assert_eq!(seen["metadata"]["resourceVersion"], created["metadata"]["resourceVersion"]);
+    assert_eq!(webhook.calls(), [], "it is stored like this");
+
+    let patched = plane.merge(&format!("{V2}/a"), &json!({"spec": {"port": 81}})).await;
+    assert_eq!(patched["spec"]["port"], 81);
+    assert_eq!(patched["metadata"]["generation"], 2);
+    let mut seen = plane.read(&format!("{V1}/a")).await;
+    assert_eq!(seen["spec"]["endpoint"], "h:81");
+
+    seen["spec"]["endpoint"] = "i:82".into();
+    let (code, put) = plane.put(&format!("{V1}/a"), &seen).await;
+    assert_eq!((code, &put["spec"]["endpoint"]), (200, &json!("i:82")));
+    let seen = plane.read(&format!("{V2}/a")).await;
+    assert_eq!(seen["spec"], json!({"host": "i", "port": 82, "replicas": 1}));
+    assert_eq!(plane.delete(&format!("{V2}/a")).await.0, 200);
+    assert_eq!(plane.get(&format!("{V1}/a")).await.0, 404);
+}
+
+#[tokio::test]
+async fn the_schema_of_the_version_that_was_sent_judges() {
+    let (plane, _webhook) = start().await;
+    let (code, status) = plane.post(V2, &v2("a", "h", 10_000)).await;
+    assert_eq!(code, 422);
+    assert_eq!(status["details"]["causes"][0]["field"], "spec.port");
+    plane.create(V1, &v1("a", "h:10000")).await;
+    let read = plane.read(&format!("{V2}/a")).await;
+    assert_eq!(read["spec"]["port"], 10_000);
+}
+
+#[tokio::test]
+async fn a_list_of_a_hundred_objects_is_one_call() {
+    let (plane, webhook) = start().await;
+    for index in 0..100 {
+        plane.create(V1, &v1(&format!("g{index:03}"), "h:1")).await;
+    }
+    assert_eq!(webhook.calls(), []);
+    let list = plane.read(V2).await;
+    assert_eq!(names(&list).len(), 100);
+    assert!(list["items"].as_array().unwrap().iter().all(|it| it["spec"]["port"] == 1));
+    let expected = Call { review: "v1".to_owned(), wanted: "v2".to_owned(), objects: 100 };
+    assert_eq!(webhook.calls(), [expected]);
+    plane.read(V2).await;
+    plane.read(&format!("{V2}/g007")).await;
+    assert_eq!(webhook.calls(), [], "what was converted is kept");
+    plane.merge(&format!("{V1}/g007"), &json!({"spec": {"endpoint": "h:2"}})).await;
+    assert_eq!(names(&plane.read(&format!("{V2}?limit=30")).await).len(), 30);
+    assert_eq!(sizes(&webhook.calls()), [1], "only what has changed is converted");
+    assert_eq!(plane.delete(V2).await.0, 200);
+    assert_eq!(webhook.calls(), [], "the list and its objects were converted before");
+    assert_eq!(names(&plane.read(V2).await), Vec::<&str>::new());
+}
+
+#[tokio::test]
+async fn older_reviews_are_spoken_too() {
+    let (plane, webhook) = (Plane::start().await, ConversionServer::start().await);
+    let conversion = webhook.conversion(&json!(["v2", "v1beta1", "v1"]));
+    plane.define(&gates(&conversion, "v1")).await;
+    plane.create(V1, &v1("a", "h:1")).await;
+    assert_eq!(plane.read(&format!("{V2}/a")).await["spec"]["host"], "h");
+    assert_eq!(webhook.calls()[0].review, "v1beta1");
+}
+
+#[tokio::test]
+async fn watchers_share_what_was_converted() {
+    let (plane, webhook) = start().await;
+    plane.create(V1, &v1("old", "h:1")).await;
+    let mut watches = Vec::new();
+    for _ in 0..5 {
+        let mut watch = plane.watch(&format!("{V2}?watch=true")).await;
+        assert_eq!(watch.expect("ADDED").await["spec"]["port"], 1);
+        watches.push(watch);
+    }
+    assert_eq!(sizes(&webhook.calls()), [1]);
+    plane.create(V1, &v1("new", "h:2")).await;
+    plane.merge(&format!("{V1}/new"), &json!({"spec": {"endpoint": "h:3"}})).await;
+    plane.delete(&format!("{V1}/new")).await;
+    for watch in &mut watches {
+        assert_eq!(watch.expect("ADDED").await["spec"]["port"], 2);
+        assert_eq!(watch.expect("MODIFIED").await["spec"]["port"], 3);
+        let gone = watch.expect("DELETED").await;
+        assert_eq!(
+            (&gone["apiVersion"], &gone["spec"]["port"]),
+            (&json!("example.com/v2"), &json!(3))
+        );
+    }
+    let asked: usize = sizes(&webhook.calls()).iter().sum();
+    assert_eq!(asked, 2, "each state once, for all");
+}
+
+#[tokio::test]
+async fn a_selector_looks_at_what_was_converted() {
+    let (plane, webhook) = start().await;
+    plane.create(V1, &v1("a", "h:1")).await;
+    plane.create(V1, &v1("b", "i:1")).await;
+    assert_eq!(names(&plane.read(&format!("{V2}?fieldSelector=spec.host%3Di")).await), ["b"]);
+    assert_eq!(names(&plane.read(&format!("{V2}?labelSelector=seen-in%3Dv2")).await), ["a", "b"]);
+    assert_eq!(names(&plane.read(&format!("{V1}?labelSelector=seen-in%3Dv2")).await).len(), 0);
+    let path = format!("{V2}?watch=true&fieldSelector=spec.host%3Di");
+    let mut watch = plane.watch(&path).await;
+    assert_eq!(watch.brief().await, "ADDED b");
+    plane.merge(&format!("{V1}/a"), &json!({"spec": {"endpoint": "i:1"}})).await;
+    assert_eq!(watch.brief().await, "ADDED a");
+    plane.merge(&format!("{V1}/b"), &json!({"spec": {"endpoint": "h:1"}})).await;
+    assert_eq!(watch.brief().await, "DELETED b");
+    assert!(sizes(&webhook.calls()).len() <= 4);
+}
+
+#[tokio::test]
+async fn tables_and_metadata_are_made_of_what_was_converted() {
+    let (plane, _webhook) = start().await;
+    plane.create(V1, &v1("a", "h:7")).await;
+    let cells = |table: &Value| table["rows"][0]["cells"].clone();
+    assert_eq!(cells(&plane.get_as(V1, TABLE).await.value()), json!(["a", "h:7"]));
+    assert_eq!(cells(&plane.get_as(V2, TABLE).await.value()), json!(["a", 7]));
+    assert_eq!(cells(&plane.get_as(&format!("{V2}/a"), TABLE).await.value()), json!(["a", 7]));
+    let partial = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+    let metadata = plane.get_as(&format!("{V2}/a"), partial).await.value();
+    assert_eq!(metadata["metadata"]["labels"], json!({"seen-in": "v2"}));
+}
+
+#[tokio::test]
+async fn status_and_scale_are_converted() {
+    let (plane, _webhook) = start().await;
+    plane.create(V1, &v1("a", "h:1")).await;
+    let status = json!({"status": {"replicas": 3}, "spec": {"port": 2}});
+    let (code, changed) = plane.patch(&format!("{V2}/a/status"), MERGE, &status).await;
+    assert_eq!((code, &changed["status"]["replicas"]), (200, &json!(3)));
+    assert_eq!(changed["spec"]["port"], 1);
+    let scale = plane.merge(&format!("{V2}/a/scale"), &json!({"spec": {"replicas": 5}})).await;
+    assert_eq!(
+        (&scale["spec"], &scale["status"]),
+        (&json!({"replicas": 5}), &json!({"replicas": 3}))
+    );
+    let seen = plane.read(&format!("{V1}/a")).await;
+    assert_eq!(seen["spec"], json!({"endpoint": "h:1", "replicas": 5}));
+    assert_eq!(plane.read(&format!("{V2}/a/scale")).await["spec"]["replicas"], 5);
+}
+
+#[tokio::test]
+async fn fields_have_owners_in_each_version() {
+    let (plane, _webhook) = start().await;
+    let apply = async |version: &str, manager: &str, config: &Value| {
+        let path = format!("{version}/a?fieldManager={manager}");
+        plane.patch(&path, APPLY, config).await
+    };
+    assert_eq!(apply(V1, "one", &v1("a", "h:1")).await.0, 201);
+    let (code, applied) = apply(V1, "one", &v1("a", "h:2")).await;
+    assert_eq!((code, &applied["spec"]["endpoint"]), (200, &json!("h:2")));
+    let (code, status) = apply(V2, "two", &v2("a", "h", 3)).await;
+    assert_eq!((code, &status["reason"]), (409, &json!("Conflict")), "{status}");
+    let message = status["message"].as_str().unwrap();
+    assert!(message.contains(r#"conflict with "one": .spec.endpoint"#), "{message}");
+    let (code, applied) = apply(V2, "two&force=true", &v2("a", "h", 3)).await;
+    assert_eq!((code, &applied["spec"]["port"]), (200, &json!(3)));
+    let managers = applied["metadata"]["managedFields"].as_array().unwrap();
+    let versions: Vec<(&str, &str)> = managers
+        .iter()
+        .map(|it| (it["manager"].as_str().unwrap(), it["apiVersion"].as_str().unwrap()))
+        .collect();
+    assert_eq!(versions, [("two", "example.com/v2")], "nothing is left to the other");
+}
+
+#[tokio::test]
+async fn objects_of_several_stored_versions_are_read_and_written() {
+    let (plane, webhook) = start().await;
+    plane.create(V1, &v1("a", "h:1")).await;
+    plane.create(V1, &v1("b", "h:2")).await;
+    store_in_v2(&plane).await;
+    plane.create(V2, &v2("c", "h", 3)).await;
+    webhook.calls();
+    let ports = |list: &Value| -> Vec<Value> {
+        list["items"].as_array().unwrap().iter().map(|it| it["spec"]["port"].clone()).collect()
+    };
+    assert_eq!(ports(&plane.read(V2).await), [json!(1), json!(2), json!(3)]);
+    assert_eq!(sizes(&webhook.calls()), [2], "one of them is stored like this");
+    let list = plane.read(V1).await;
+    assert_eq!(list["items"][2]["spec"]["endpoint"], "h:3");
+    assert_eq!(sizes(&webhook.calls()), [1]);
+
+    // A write that changes nothing brings an object to the storage version.
+    let before = plane.read(&format!("{V2}/a")).await;
+    let (code, after) = plane.put(&format!("{V2}/a"), &before).await;
+    assert_eq!(code, 200);
+    assert_ne!(after["metadata"]["resourceVersion"], before["metadata"]["resourceVersion"]);
+    assert_eq!(after["metadata"]["generation"], 1);
+    let (_, again) = plane.put(&format!("{V2}/a"), &after).await;
+    assert_eq!(again["metadata"]["resourceVersion"], after["metadata"]["resourceVersion"]);
+    webhook.calls();
+    plane.read(&format!("{V2}/a")).await;
+    assert_eq!(webhook.calls(), []);
+}
+
+#[tokio::test]
+async fn a_stored_version_stays_until_somebody_says_that_nothing_is_stored_in_it() {
+    let (plane, _webhook) = start().await;
+    store_in_v2(&plane).await;
+    let drop_v1 = json!([{"op": "remove", "path": "/spec/versions/0"}]);
+    let (code, status) = plane.patch(THE_DEFINITION, JSON_PATCH, &drop_v1).await;
+    assert_eq!(
+        (code, &status["details"]["causes"][0]["field"]),
+        (422, &json!("status.storedVersions[0]"))
+    );
+    let status = json!({"status": {"storedVersions": ["v2"]}});
+    plane.merge(&format!("{THE_DEFINITION}/status"), &status).await;
+    let (code, definition) = plane.patch(THE_DEFINITION, JSON_PATCH, &drop_v1).await;
+    assert_eq!((code, &definition["status"]["storedVersions"]), (200, &json!(["v2"])));
+}
+
+#[tokio::test]
+async fn a_failing_webhook_fails_every_verb_that_needs_it() {
+    let (plane, webhook) = start().await;
+    plane.create(V1, &v1("a", "h:1")).await;
+    let mut watch = plane.watch(&format!("{V2}?watch=true")).await;
+    watch.expect("ADDED").await;
+    plane.merge(&format!("{V1}/a"), &json!({"spec": {"endpoint": "h:2"}})).await;
+    watch.expect("MODIFIED").await;
+    webhook.set(Mood::Failing);
+    plane.merge(&format!("{V1}/a"), &json!({"spec": {"endpoint": "h:3"}})).await;
+    let why = "conversion webhook for example.com/v1, Kind=Gate failed: not today";
+    let error = watch.expect("ERROR").await;
+    assert_eq!((&error["message"], &error["reason"]), (&json!(why), &json!("InternalError")));
+    assert!(watch.next().await.is_none());
+    let path = format!("{V2}/a");
+    for (code, status) in [
+        plane.get(&path).await,
+        plane.get(V2).await,
+        plane.put(&path, &v2("a", "h", 4)).await,
+        plane.patch(&path, MERGE, &json!({"spec": {"port": 4}})).await,
+        plane.delete(&path).await,
+        plane.delete(V2).await,
+        plane.get(&format!("{path}/scale")).await,
+    ] {
+        assert_eq!((code, &status["message"]), (500, &json!(why)));
+    }
+    let (code, status) = plane.post(V2, &v2("b", "h", 4)).await;
+    let why = "conversion webhook for example.com/v2, Kind=Gate failed: not today";
+    assert_eq!((code, &status["message"]), (500, &json!(why)));
+    assert_eq!(plane.read(&format!("{V1}/a")).await["spec"]["endpoint"], "h:3");
+    assert_eq!(plane.get(&format!("{V1}/b")).await.0, 404);
+}
+
+#[tokio::test]
+async fn an_answer_that_is_none_is_refused() {
+    let (plane, webhook) = start().await;
+    plane.create(V1, &v1("a", "h:1")).await;
+    let what = "conversion webhook for example.com/v1, Kind=Gate";
+    for (mood, why) in [
+        (Mood::Rubbish, "failed: couldn't get version/kind; json parse error: "),
+        (Mood::Broken, r#"failed: an error on the server ("broken") has prevented"#),
+        (Mood::Endless, "failed: Post "),
+        (Mood::OtherUid, r#"failed: expected response.uid=""#),
+        (Mood::OneLess, "returned 0 objects, expected 1"),
+        (Mood::Renaming, "returned invalid object: must have the same name: a != renamed"),
+        (
+            Mood::Unchanged,
+            "returned invalid object at index 0: invalid groupVersion (expected example.com/v2, received example.com/v1)",
+        ),
+    ] {
+        webhook.set(mood);
+        let (code, status) = plane.get(&format!("{V2}/a")).await;
+        let message = status["message"].as_str().unwrap();
+        assert_eq!(code, 500, "{mood:?}");
+        assert!(message.starts_with(&format!("{what} {why}")), "{mood:?}: {message}");
+    }
+    webhook.set(Mood::Good);
+    assert_eq!(plane.read(&format!("{V2}/a")).await["spec"]["port"], 1);
+}
+
+#[tokio::test]
+async fn a_silent_webhook_holds_up_nobody_else() {
+    let (plane, webhook) = start().await;
+    plane.create(V1, &v1("a", "h:1")).await;
+    let mut stuck = plane.watch(&format!("{V2}?watch=true")).await;
+    stuck.expect("ADDED").await;
+    let mut watch = plane.watch(&format!("{V1}?watch=true")).await;
+    watch.expect("ADDED").await;
+    webhook.called().await;
+    webhook.set(Mood::Silent);
+    let others = async {
+        plane.merge(&format!("{V1}/a"), &json!({"spec": {"replicas": 2}})).await;
+        webhook.called().await;
+        watch.expect("MODIFIED").await;
+        let path = format!("{V2}/a?timeout=1s");
+        let ends = async {
+            // The end of the one definition waits for the webhook, the beginning of the other does
+            // not.
+            store_in_v2(&plane).await;
+            assert_eq!(plane.delete(THE_DEFINITION).await.0, 200);
+            plane.define(&things(&anything())).await;
+        };
+        tokio::join!(plane.get(&path), ends).0
+    };
+    let (code, status) = tokio::select! {
+        answer = others => answer,
+        event = stuck.next() => panic!("nobody can have converted {event:?}"),
+    };
+    assert_eq!((code, &status["reason"]), (504, &json!("Timeout")));
+    drop(stuck);
+    plane.server.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn another_webhook_takes_effect_at_once() {
+    let (plane, webhook) = start().await;
+    let other = ConversionServer::start().await;
+    plane.create(V1, &v1("a", "h:1")).await;
+    plane.read(&format!("{V2}/a")).await;
+    webhook.set(Mood::Failing);
+    let patch = json!({"spec": {"conversion": other.conversion(&json!(["v1"]))}});
+    plane.merge(THE_DEFINITION, &patch).await;
+    plane.until(&format!("{V2}/a"), |_, _| !other.calls().is_empty()).await;
+    assert_eq!(plane.read(&format!("{V2}/a")).await["spec"]["port"], 1);
+}
+
+#[tokio::test]
+async fn a_webhook_may_be_behind_a_service() {
+    let (plane, webhook) = (Plane::start().await, ConversionServer::start().await);
+    let mut conversion = webhook.conversion(&json!(["v1"]));
+    let config = &mut conversion["webhook"]["clientConfig"];
+    config.as_object_mut().unwrap().remove("url");
+    config["service"] = json!({"namespace": "default", "name": "hook", "path": "/convert",
+        "port": webhook.address.port()});
+    plane.define(&gates(&conversion, "v1")).await;
+    plane.create(V1, &v1("a", "h:1")).await;
+    let (code, status) = plane.get(&format!("{V2}/a")).await;
+    let message = status["message"].as_str().unwrap();
+    assert!(code == 500 && message.ends_with(r#": service "hook" not found"#), "{message}");
+    let service = json!({"metadata": {"name": "hook"},
+        "spec": {"type": "ExternalName", "externalName": "localhost"}});
+    plane.create("/api/v1/namespaces/default/services", &service).await;
+    assert_eq!(plane.read(&format!("{V2}/a")).await["spec"]["port"], 1);
+}
+
+#[tokio::test]
+async fn a_webhook_that_nobody_vouches_for_is_not_asked() {
+    let (plane, webhook) = (Plane::start().await, ConversionServer::start().await);
+    let mut conversion = webhook.conversion(&json!(["v1"]));
+    conversion["webhook"]["clientConfig"].as_object_mut().unwrap().remove("caBundle");
+    plane.define(&gates(&conversion, "v1")).await;
+    plane.create(V1, &v1("a", "h:1")).await;
+    let (code, status) = plane.get(&format!("{V2}/a")).await;
+    let message = status["message"].as_str().unwrap();
+    assert_eq!(code, 500);
+    assert!(message.ends_with("x509: certificate signed by unknown authority"), "{message}");
+    assert_eq!(webhook.calls(), []);
+}
+
+#[tokio::test]
+async fn without_a_webhook_a_version_shows_what_its_schema_knows() {
+    let plane = Plane::start().await;
+    plane.define(&gates(&json!({"strategy": "None"}), "v1")).await;
+    plane.create(V1, &v1("a", "h:1")).await;
+    assert_eq!(plane.read(&format!("{V2}/a")).await["spec"], json!({"replicas": 1}));
+    let mut watch = plane.watch(&format!("{V2}?watch=true")).await;
+    assert_eq!(watch.expect("ADDED").await["spec"], json!({"replicas": 1}));
+    let reply = plane.send(Method::GET, V2, JSON, "").await;
+    assert_eq!(reply.value()["items"][0]["spec"], json!({"replicas": 1}));
+    assert_eq!(plane.read(&format!("{V1}/a")).await["spec"]["endpoint"], "h:1");
+    assert!(plane.read(DEFINITIONS).await["items"].is_array());
+}

@@ -1,0 +1,210 @@
+//! A conversion webhook over HTTPS, which can be told to misbehave.
+//!
+//! It converts the kind Gate: `spec.endpoint` of v1 is `spec.host` and `spec.port` of v2.
+
+use apiserver::certificates::Authority;
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto::Builder;
+use keel::{Clock, Tasks};
+use machinery::{Value, json};
+use rustls::ServerConfig;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use std::convert::Infallible;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex};
+use tokio::net::TcpListener;
+use tokio::sync::Notify;
+use tokio_rustls::TlsAcceptor;
+
+/// The name under which it is known behind a service.
+pub(crate) const SERVICE: &str = "hook.default.svc";
+
+/// See the [module documentation](self).
+pub(crate) struct ConversionServer {
+    pub(crate) address: SocketAddr,
+    /// The authority that its certificate is from, as a definition has it.
+    pub(crate) bundle: String,
+    state: Arc<State>,
+    _tasks: Tasks,
+}
+
+#[derive(Default)]
+struct State {
+    mood: Mutex<Mood>,
+    calls: Mutex<Vec<Call>>,
+    called: Notify,
+}
+
+/// What the server was asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Call {
+    pub(crate) review: String,
+    pub(crate) wanted: String,
+    pub(crate) objects: usize,
+}
+
+/// What it does with a review.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Mood {
+    /// Answers as it should.
+    #[default]
+    Good,
+    /// Says that it failed, and why.
+    Failing,
+    /// Never answers.
+    Silent,
+    /// Answers with something else.
+    Rubbish,
+    /// Answers with more than anybody can want.
+    Endless,
+    /// Answers with a code that is none of an answer.
+    Broken,
+    /// Answers to another request.
+    OtherUid,
+    /// Leaves an object out.
+    OneLess,
+    /// Gives objects another name.
+    Renaming,
+    /// Leaves objects in their version.
+    Unchanged,
+}
+
+impl ConversionServer {
+    /// Listens on a port of its own.
+    pub(crate) async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let now = Clock::system().now();
+        let authority = Authority::new(now).unwrap();
+        let here: IpAddr = address.ip();
+        let certified = authority.serving(&["localhost", SERVICE], &[here], now).unwrap();
+        let chain: Vec<_> = CertificateDer::pem_slice_iter(certified.certificate.as_bytes())
+            .collect::<Result<_, _>>()
+            .unwrap();
+        let key = PrivateKeyDer::from_pem_slice(certified.key.as_bytes()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(chain, key)
+            .unwrap();
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        let state = Arc::new(State::default());
+        let tasks = Tasks::new();
+        tasks.spawn("webhook", serve(listener, acceptor, Arc::clone(&state), tasks.clone()));
+        let bundle = BASE64_STANDARD.encode(authority.certificate());
+        Self { address, bundle, state, _tasks: tasks }
+    }
+
+    /// How a definition says that it converts, in the reviews that it understands.
+    pub(crate) fn conversion(&self, reviews: &Value) -> Value {
+        let config = json!({"url": format!("https://{}/convert", self.address),
+            "caBundle": self.bundle});
+        json!({"strategy": "Webhook",
+            "webhook": {"clientConfig": config, "conversionReviewVersions": reviews}})
+    }
+
+    /// What it does from now on.
+    pub(crate) fn set(&self, mood: Mood) {
+        *self.state.mood.lock().unwrap() = mood;
+    }
+
+    /// What it was asked since the last time that somebody wanted to know.
+    pub(crate) fn calls(&self) -> Vec<Call> {
+        std::mem::take(&mut *self.state.calls.lock().unwrap())
+    }
+
+    /// Waits until it is asked something.
+    pub(crate) async fn called(&self) {
+        self.state.called.notified().await;
+    }
+}
+
+async fn serve(listener: TcpListener, tls: TlsAcceptor, state: Arc<State>, tasks: Tasks) {
+    while let Ok((stream, _)) = listener.accept().await {
+        let (tls, state) = (tls.clone(), Arc::clone(&state));
+        tasks.spawn("connection", async move {
+            let Ok(stream) = tls.accept(stream).await else { return };
+            let service = service_fn(move |request| answer(Arc::clone(&state), request));
+            let builder = Builder::new(TokioExecutor::new());
+            let _ = builder.serve_connection(TokioIo::new(stream), service).await;
+        });
+    }
+}
+
+async fn answer(
+    state: Arc<State>,
+    request: Request<Incoming>,
+) -> Result<Response<Full<Bytes>>, Infallible> {
+    assert_eq!(request.uri().path(), "/convert");
+    let body = request.into_body().collect().await.unwrap().to_bytes();
+    let review: Value = serde_json::from_slice(&body).unwrap();
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let wanted = text(&review["request"]["desiredAPIVersion"]);
+    let objects = review["request"]["objects"].as_array().unwrap();
+    let api_version = text(&review["apiVersion"]);
+    let call = Call {
+        review: api_version.rsplit('/').next().unwrap().to_owned(),
+        wanted: wanted.rsplit('/').next().unwrap().to_owned(),
+        objects: objects.len(),
+    };
+    state.calls.lock().unwrap().push(call);
+    state.called.notify_one();
+    let mood = *state.mood.lock().unwrap();
+    match mood {
+        Mood::Silent => std::future::pending().await,
+        Mood::Rubbish => return Ok(Response::new("rubbish".into())),
+        Mood::Endless => return Ok(Response::new(vec![b' '; 4 << 20].into())),
+        Mood::Broken => return Ok(Response::builder().status(500).body("broken".into()).unwrap()),
+        _ => {}
+    }
+    let mut converted: Vec<Value> = objects.iter().map(|it| convert(it, &wanted, mood)).collect();
+    if mood == Mood::OneLess {
+        converted.pop();
+    }
+    let uid =
+        if mood == Mood::OtherUid { "other".into() } else { review["request"]["uid"].clone() };
+    let result = match mood {
+        Mood::Failing => json!({"status": "Failure", "message": "not today"}),
+        _ => json!({"status": "Success"}),
+    };
+    let review = json!({"apiVersion": api_version, "kind": "ConversionReview",
+        "response": {"uid": uid, "result": result, "convertedObjects": converted}});
+    Ok(Response::new(review.to_string().into()))
+}
+
+fn convert(object: &Value, wanted: &str, mood: Mood) -> Value {
+    let mut object = object.clone();
+    if mood == Mood::Unchanged {
+        return object;
+    }
+    if mood == Mood::Renaming {
+        object["metadata"]["name"] = "renamed".into();
+    }
+    object["apiVersion"] = wanted.into();
+    let Some(spec) = object["spec"].as_object_mut() else { return object };
+    if wanted.ends_with("v2") {
+        if let Some(endpoint) = spec.remove("endpoint") {
+            let (host, port) = endpoint.as_str().unwrap().split_once(':').unwrap();
+            spec.insert("host".to_owned(), host.into());
+            spec.insert("port".to_owned(), port.parse::<u16>().unwrap().into());
+        }
+        object["metadata"]["labels"]["seen-in"] = "v2".into();
+    } else if let (Some(host), Some(port)) = (spec.remove("host"), spec.remove("port")) {
+        let endpoint = format!("{}:{port}", host.as_str().unwrap());
+        spec.insert("endpoint".to_owned(), endpoint.into());
+        if let Some(labels) = object["metadata"]["labels"].as_object_mut() {
+            labels.remove("seen-in");
+        }
+    }
+    object
+}
