@@ -3,10 +3,14 @@
 //! Connections are kept and shared by all requests to the same destination. Nothing here waits for
 //! ever: who calls sets the time-out around it.
 
+mod client_config;
 mod connector;
 pub(crate) mod service;
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
+pub(crate) use client_config::ClientConfig;
 use connector::Connector;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
@@ -32,6 +36,18 @@ pub(crate) enum Trust {
     Authorities(Arc<str>),
     /// Anybody.
     Anyone,
+}
+
+impl Trust {
+    /// From a bundle of certificates in PEM in base64; none means whom the system trusts. One that
+    /// cannot be read is kept as what it is: a bundle without certificates.
+    pub(crate) fn of_bundle(bundle: &str) -> Self {
+        if bundle.is_empty() {
+            return Self::System;
+        }
+        let pem = BASE64_STANDARD.decode(bundle).unwrap_or_default();
+        Self::Authorities(String::from_utf8_lossy(&pem).into())
+    }
 }
 
 /// Who we say we are: a certificate and its key, in PEM.

@@ -4,9 +4,10 @@
 use super::matching::Matched;
 use super::{Attempt, Operation};
 use crate::context::Cx;
+use crate::conversion;
 use crate::options::{DeleteOptions, Propagation};
 use cel::{DeclType, Shape};
-use machinery::{Map, Object, Value, json};
+use machinery::{Map, Object, Status, Value, json};
 
 /// The most characters or elements that a part of a request can have, which is what a whole request
 /// can have.
@@ -118,12 +119,18 @@ fn delete_options(deletion: &DeleteOptions) -> Value {
 }
 
 /// The object in the version that was matched, or null if there is none.
-pub(crate) fn shown(attempt: &Attempt<'_>, matched: &Matched, object: Option<&Object>) -> Value {
-    let Some(object) = object.cloned() else { return Value::Null };
+pub(crate) async fn shown(
+    attempt: &Attempt<'_>,
+    matched: &Matched,
+    object: Option<&Object>,
+) -> Result<Value, Status> {
+    let Some(object) = object.cloned() else { return Ok(Value::Null) };
     if attempt.kind.is_some() {
-        return object.into_value();
+        return Ok(object.into_value());
     }
-    crate::answer::converted(&attempt.cx.served, matched.version, object).into_value()
+    let cx = attempt.cx;
+    let shown = conversion::object(&cx.plane, &cx.served, matched.version, object).await?;
+    Ok(shown.into_value())
 }
 
 /// The type of the variable `request`.

@@ -55,7 +55,7 @@ fn hooks(snapshot: &Snapshot) -> Vec<Hook> {
 /// refuse.
 pub(super) async fn mutate(
     attempt: &Attempt<'_>,
-    mut object: Option<&mut Object>,
+    object: Option<&mut Object>,
     rounds: &mut Rounds,
 ) -> Result<(), Status> {
     let cx = attempt.cx;
@@ -63,16 +63,29 @@ pub(super) async fn mutate(
     if hooks.is_empty() || is_exempt(attempt) {
         return Ok(());
     }
+    // In a box: requests that no webhook sees need not have room for it.
+    Box::pin(mutate_by(&hooks, attempt, object, rounds)).await
+}
+
+async fn mutate_by(
+    hooks: &[Hook],
+    attempt: &Attempt<'_>,
+    mut object: Option<&mut Object>,
+    rounds: &mut Rounds,
+) -> Result<(), Status> {
+    let cx = attempt.cx;
     let mut loan = None;
     for (index, hook) in hooks.iter().enumerate() {
-        let Some(invocation) = Invocation::of(hook, attempt, object.as_deref())? else { continue };
+        let Some(invocation) = Invocation::of(hook, attempt, object.as_deref()).await? else {
+            continue;
+        };
         if !rounds.is_due(index) {
             continue;
         }
         loan.get_or_insert_with(|| cx.plane.flow.lend_seat(cx.verb));
         let started = Instant::now();
         let answered = match call::ask(hook, attempt, &invocation, Kind::Mutating).await {
-            Ok(verdict) => patch::apply(hook, attempt, invocation, verdict),
+            Ok(verdict) => patch::apply(hook, attempt, invocation, verdict).await,
             Err(fault) => Err(fault),
         };
         let changed = settle(hook, attempt, Kind::Mutating, started, answered)?.flatten();
@@ -91,9 +104,18 @@ pub(super) async fn judge(attempt: &Attempt<'_>, object: Option<&Object>) -> Res
     if hooks.is_empty() || is_exempt(attempt) {
         return Ok(());
     }
+    Box::pin(judge_by(&hooks, attempt, object)).await
+}
+
+async fn judge_by(
+    hooks: &[Hook],
+    attempt: &Attempt<'_>,
+    object: Option<&Object>,
+) -> Result<(), Status> {
+    let cx = attempt.cx;
     let mut asked = Vec::new();
-    for hook in hooks.iter() {
-        let Some(invocation) = Invocation::of(hook, attempt, object)? else { continue };
+    for hook in hooks {
+        let Some(invocation) = Invocation::of(hook, attempt, object).await? else { continue };
         asked.push(async move {
             let started = Instant::now();
             let answered = call::ask(hook, attempt, &invocation, Kind::Validating).await;

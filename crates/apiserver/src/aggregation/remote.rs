@@ -2,8 +2,6 @@
 
 use crate::outbound::Trust;
 use crate::outbound::service::ServiceReference;
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
 use machinery::{Object, Value};
 
 /// See the [module documentation](self).
@@ -36,7 +34,7 @@ impl Remote {
         let trust = if spec["insecureSkipTLSVerify"] == Value::Bool(true) {
             Trust::Anyone
         } else {
-            bundle(&text("caBundle"))
+            Trust::of_bundle(&text("caBundle"))
         };
         let mut service = ServiceReference::from_value(service);
         service.path = String::new();
@@ -62,14 +60,4 @@ impl Remote {
 pub(super) fn condition(object: &Object) -> Option<&Value> {
     let conditions = object.get(&["status", "conditions"])?.as_array()?;
     conditions.iter().find(|it| it["type"] == "Available")
-}
-
-/// A bundle is base64 of PEM; none means whom the system trusts.
-fn bundle(encoded: &str) -> Trust {
-    let decoded = BASE64_STANDARD.decode(encoded).ok().and_then(|it| String::from_utf8(it).ok());
-    match decoded {
-        Some(pem) if !pem.is_empty() => Trust::Authorities(pem.into()),
-        Some(_) => Trust::System,
-        None => Trust::Authorities(encoded.into()),
-    }
 }

@@ -2,11 +2,8 @@
 
 use super::review::{self, Review};
 use crate::decode::MAX_BODY;
-use crate::outbound::service::ServiceReference;
-use crate::outbound::{Destination, Trust};
+use crate::outbound::ClientConfig;
 use crate::plane::Plane;
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{Request, Uri};
@@ -28,13 +25,7 @@ const MAX_ANSWER: usize = 64 << 20;
 pub(super) struct Webhook {
     /// The kind of review that it understands; None if we speak none of them.
     review: Option<Review>,
-    target: Target,
-    trust: Trust,
-}
-
-enum Target {
-    Url(String),
-    Service(ServiceReference),
+    client: ClientConfig,
 }
 
 impl Webhook {
@@ -42,18 +33,8 @@ impl Webhook {
     pub(super) fn of(webhook: &Value) -> Self {
         let reviews = webhook["conversionReviewVersions"].as_array();
         let mut names = reviews.into_iter().flatten().filter_map(Value::as_str);
-        let config = &webhook["clientConfig"];
-        let target = match config["url"].as_str() {
-            Some(url) => Target::Url(url.to_owned()),
-            None => Target::Service(ServiceReference::from_value(&config["service"])),
-        };
-        let bundle = BASE64_STANDARD.decode(config["caBundle"].as_str().unwrap_or_default());
-        let bundle = String::from_utf8(bundle.unwrap_or_default()).unwrap_or_default();
-        let trust = match bundle.trim() {
-            "" => Trust::System,
-            bundle => Trust::Authorities(bundle.into()),
-        };
-        Self { review: names.find_map(Review::named), target, trust }
+        let client = ClientConfig::from_value(&webhook["clientConfig"]);
+        Self { review: names.find_map(Review::named), client }
     }
 
     /// The objects in the version `wanted`, in the same order. None of them is in it already. The
@@ -106,10 +87,10 @@ impl Webhook {
 
     /// The body of the answer, or why there is none, in Go's words.
     async fn ask(&self, plane: &Plane, body: Vec<u8>, limit: usize) -> Result<Bytes, String> {
-        let url = self.url();
+        let url = format!("{}?timeout={}s", self.client.url(), TIMEOUT.as_secs());
         let failed = |why: &dyn std::fmt::Display| format!("Post \"{url}\": {why}");
         let uri: Uri = url.parse().map_err(|why: http::uri::InvalidUri| failed(&why))?;
-        let to = self.destination(plane, &uri).map_err(|why| failed(&why))?;
+        let to = self.client.destination(plane).map_err(|why| failed(&why))?;
         let request = Request::post(uri)
             .header(CONTENT_TYPE, "application/json")
             .header(ACCEPT, "application/json, */*")
@@ -124,31 +105,6 @@ impl Webhook {
         match answer.status().as_u16() {
             200..=206 => Ok(answer.into_body()),
             code => Err(refusal(code, answer.body())),
-        }
-    }
-
-    fn url(&self) -> String {
-        let seconds = TIMEOUT.as_secs();
-        let (origin, path) = match &self.target {
-            Target::Url(url) => (url.clone(), ""),
-            Target::Service(service) => (service.origin(), service.path.as_str()),
-        };
-        let slash = if path.is_empty() && origin.matches('/').count() < 3 { "/" } else { "" };
-        format!("{origin}{path}{slash}?timeout={seconds}s")
-    }
-
-    fn destination(&self, plane: &Plane, uri: &Uri) -> Result<Destination, String> {
-        match &self.target {
-            Target::Service(service) => service.destination(plane, self.trust.clone()),
-            Target::Url(_) => {
-                let host = uri.host().unwrap_or_default();
-                Ok(Destination {
-                    server_name: host.trim_matches(['[', ']']).to_owned(),
-                    addresses: Vec::new(),
-                    trust: self.trust.clone(),
-                    identity: None,
-                })
-            }
         }
     }
 }
@@ -184,19 +140,6 @@ fn refusal(code: u16, body: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use machinery::json;
-
-    fn url(config: &Value) -> String {
-        Webhook::of(&json!({"clientConfig": config})).url()
-    }
-
-    #[test]
-    fn a_webhook_is_addressed_as_go_does() {
-        assert_eq!(url(&json!({"url": "https://h:1"})), "https://h:1/?timeout=30s");
-        assert_eq!(url(&json!({"url": "https://h/convert"})), "https://h/convert?timeout=30s");
-        let service = json!({"namespace": "ns", "name": "hook", "path": "/crd", "port": 8443});
-        assert_eq!(url(&json!({"service": service})), "https://hook.ns.svc:8443/crd?timeout=30s");
-    }
 
     #[test]
     fn a_refusal_is_told_by_its_status_or_by_its_code() {

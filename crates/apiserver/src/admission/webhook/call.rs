@@ -95,7 +95,7 @@ pub(super) async fn ask(
 async fn post(hook: &Hook, cx: &Cx, question: Vec<u8>) -> Result<Bytes, CallError> {
     let left = cx.deadline.saturating_duration_since(Instant::now());
     let timeout = hook.timeout.min(left);
-    let url = format!("{}?timeout={}s", hook.url(), whole_seconds(timeout));
+    let url = format!("{}?timeout={}s", hook.client.url(), whole_seconds(timeout));
     let failed = |why: &dyn std::fmt::Display| CallError::Failed(format!("Post {url:?}: {why}"));
     let request = Request::post(&url)
         .header(CONTENT_TYPE, "application/json")
@@ -103,7 +103,7 @@ async fn post(hook: &Hook, cx: &Cx, question: Vec<u8>) -> Result<Bytes, CallErro
         .header(USER_AGENT, "kube-apiserver-admission")
         .body(Full::from(question))
         .map_err(|error| failed(&error))?;
-    let destination = hook.destination(&cx.plane).map_err(|why| failed(&why))?;
+    let destination = hook.client.destination(&cx.plane).map_err(|why| failed(&why))?;
     let asked = cx.plane.outbound.call(&destination, request, MAX_ANSWER);
     let answer = match tokio::time::timeout(timeout, asked).await {
         Err(_) => return Err(failed(&"context deadline exceeded")),

@@ -3,12 +3,7 @@
 use super::conditions::Conditions;
 use super::review::Version;
 use crate::admission::matching::Criteria;
-use crate::outbound::service::ServiceReference;
-use crate::outbound::{Destination, Trust};
-use crate::plane::Plane;
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use http::Uri;
+use crate::outbound::ClientConfig;
 use machinery::{Object, Status, Value};
 use std::time::Duration;
 
@@ -35,13 +30,8 @@ pub(super) struct Hook {
     pub timeout: Duration,
     /// Whether nothing happens if it is asked about what will not be stored.
     supports_dry_run: bool,
-    place: Place,
-    trust: Trust,
-}
-
-enum Place {
-    Url(String),
-    Service(ServiceReference),
+    /// Where it is.
+    pub client: ClientConfig,
 }
 
 impl Hook {
@@ -53,7 +43,6 @@ impl Hook {
 
     fn of(configuration: &str, hook: &Value) -> Self {
         let versions = hook["admissionReviewVersions"].as_array().into_iter().flatten();
-        let client = &hook["clientConfig"];
         let fails_open = hook["failurePolicy"] == "Ignore";
         Self {
             name: hook["name"].as_str().unwrap_or_default().to_owned(),
@@ -68,11 +57,7 @@ impl Hook {
             timeout: Duration::from_secs(
                 hook["timeoutSeconds"].as_u64().unwrap_or(TIMEOUT_SECONDS),
             ),
-            place: match client["url"].as_str() {
-                Some(url) => Place::Url(url.to_owned()),
-                None => Place::Service(ServiceReference::from_value(&client["service"])),
-            },
-            trust: trust(client["caBundle"].as_str().unwrap_or_default()),
+            client: ClientConfig::from_value(&hook["clientConfig"]),
         }
     }
 
@@ -84,56 +69,12 @@ impl Hook {
         let why = format!("admission webhook {:?} does not support dry run", self.name);
         Err(Status::bad_request(why))
     }
-
-    /// The address, with a path.
-    pub(super) fn url(&self) -> String {
-        match &self.place {
-            Place::Url(url) => {
-                let rest = url.split_once("://").map_or(url.as_str(), |(_, rest)| rest);
-                if rest.contains('/') { url.clone() } else { format!("{url}/") }
-            }
-            Place::Service(service) => {
-                let path = service.path.strip_prefix('/').unwrap_or(&service.path);
-                format!("{}/{path}", service.origin())
-            }
-        }
-    }
-
-    /// Where that leads now.
-    pub(super) fn destination(&self, plane: &Plane) -> Result<Destination, String> {
-        match &self.place {
-            Place::Url(url) => {
-                let uri: Uri = url.parse().map_err(|error| format!("Unparsable URL: {error}"))?;
-                let host = uri.host().unwrap_or_default();
-                let server_name = host.trim_matches(['[', ']']).to_owned();
-                let trust = self.trust.clone();
-                Ok(Destination { server_name, addresses: Vec::new(), trust, identity: None })
-            }
-            Place::Service(service) => service
-                .destination(plane, self.trust.clone())
-                .map_err(|nowhere| nowhere.to_string()),
-        }
-    }
-}
-
-/// Whom to believe, from a bundle of certificates in PEM in base64. One that cannot be read is kept
-/// as what it is: a bundle without certificates.
-fn trust(bundle: &str) -> Trust {
-    if bundle.is_empty() {
-        return Trust::System;
-    }
-    let pem = STANDARD.decode(bundle).unwrap_or_default();
-    Trust::Authorities(String::from_utf8_lossy(&pem).into())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use machinery::json;
-
-    fn url(client: &Value) -> String {
-        Hook::of("c", &json!({"name": "a.b.c", "clientConfig": client})).url()
-    }
 
     #[test]
     fn a_webhook_with_side_effects_refuses_dry_runs() {
@@ -150,15 +91,5 @@ mod tests {
             let expected = if refused { Err((400, message.to_owned())) } else { Ok(()) };
             assert_eq!(found, expected, "{effects}");
         }
-    }
-
-    #[test]
-    fn an_address_always_has_a_path() {
-        assert_eq!(url(&json!({"url": "https://h"})), "https://h/");
-        assert_eq!(url(&json!({"url": "https://h:1/x"})), "https://h:1/x");
-        let service = json!({"namespace": "n", "name": "s"});
-        assert_eq!(url(&json!({"service": service})), "https://s.n.svc:443/");
-        let service = json!({"namespace": "n", "name": "s", "path": "/x", "port": 8443});
-        assert_eq!(url(&json!({"service": service})), "https://s.n.svc:8443/x");
     }
 }

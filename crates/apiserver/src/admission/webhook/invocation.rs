@@ -19,7 +19,7 @@ pub(super) struct Invocation {
 
 impl Invocation {
     /// None if the request is none of the webhook's business.
-    pub(super) fn of(
+    pub(super) async fn of(
         hook: &Hook,
         attempt: &Attempt<'_>,
         object: Option<&Object>,
@@ -27,8 +27,8 @@ impl Invocation {
         let Some(matched) = hook.criteria.matched(attempt, object)? else { return Ok(None) };
         let invocation = Self {
             request: Value::Object(request::of(attempt, &matched)),
-            object: request::shown(attempt, &matched, object),
-            old: request::shown(attempt, &matched, attempt.old),
+            object: request::shown(attempt, &matched, object).await?,
+            old: request::shown(attempt, &matched, attempt.old).await?,
             matched,
         };
         let wanted = hook.conditions.hold(attempt, &invocation);

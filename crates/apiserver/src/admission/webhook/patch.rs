@@ -5,13 +5,13 @@ use super::hook::Hook;
 use super::invocation::Invocation;
 use super::review::Verdict;
 use crate::admission::Attempt;
-use crate::decode;
+use crate::{conversion, decode};
 use kinds::types;
 use machinery::patch::json::{self, PatchError};
 use machinery::{Object, Status, Value};
 
-/// The object, in the hub version again, if the webhook has changed it.
-pub(super) fn apply(
+/// The object, in the version that verbs work in, if the webhook has changed it.
+pub(super) async fn apply(
     hook: &Hook,
     attempt: &Attempt<'_>,
     invocation: Invocation,
@@ -34,7 +34,7 @@ pub(super) fn apply(
         PatchError::Malformed(why) => Fault::Calling(CallError::Patch(why)),
         other => ours(other),
     })?;
-    fitted(attempt, invocation, value)
+    fitted(attempt, invocation, value).await
 }
 
 fn is_empty_list(patch: &[u8]) -> bool {
@@ -47,7 +47,7 @@ fn ours(why: impl std::fmt::Display) -> Fault {
 
 /// Makes what came of the patch fit its type; fields that the type does not have are dropped, as
 /// they are wherever nobody asks for more.
-fn fitted(
+async fn fitted(
     attempt: &Attempt<'_>,
     invocation: Invocation,
     value: Value,
@@ -76,9 +76,15 @@ fn fitted(
         normalize(&mut object).map_err(ours)?;
         return Ok((object != before).then_some(object));
     }
-    let (served, version) = (&attempt.cx.served, invocation.matched.version);
-    decode::shape(served, version, &mut object).map_err(ours)?;
-    Ok((object != before).then(|| decode::hub(served, object)))
+    let cx = attempt.cx;
+    decode::shape(&cx.served, invocation.matched.version, &mut object).map_err(ours)?;
+    if object == before {
+        return Ok(None);
+    }
+    let working = conversion::working_version(cx);
+    let object = conversion::object(&cx.plane, &cx.served, working, object).await;
+    let object = object.map_err(|status| Fault::Ours(Box::new(status)))?;
+    Ok(Some(decode::working(cx, object)))
 }
 
 /// The same for a kind that only a subresource knows.

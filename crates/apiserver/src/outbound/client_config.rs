@@ -1,0 +1,81 @@
+//! [`ClientConfig`]: how a webhook is reached, as configurations say it under `clientConfig`.
+
+use super::service::ServiceReference;
+use super::{Destination, Trust};
+use crate::plane::Plane;
+use http::Uri;
+use machinery::Value;
+
+/// See the [module documentation](self).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ClientConfig {
+    place: Place,
+    trust: Trust,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Place {
+    Url(String),
+    Service(ServiceReference),
+}
+
+impl ClientConfig {
+    /// From its manifest.
+    pub(crate) fn from_value(config: &Value) -> Self {
+        let place = match config["url"].as_str() {
+            Some(url) => Place::Url(url.to_owned()),
+            None => Place::Service(ServiceReference::from_value(&config["service"])),
+        };
+        Self { place, trust: Trust::of_bundle(config["caBundle"].as_str().unwrap_or_default()) }
+    }
+
+    /// The address, with a path.
+    pub(crate) fn url(&self) -> String {
+        match &self.place {
+            Place::Url(url) => {
+                let rest = url.split_once("://").map_or(url.as_str(), |(_, rest)| rest);
+                if rest.contains('/') { url.clone() } else { format!("{url}/") }
+            }
+            Place::Service(service) => {
+                let path = service.path.strip_prefix('/').unwrap_or(&service.path);
+                format!("{}/{path}", service.origin())
+            }
+        }
+    }
+
+    /// Where that leads now; the complaint is for users.
+    pub(crate) fn destination(&self, plane: &Plane) -> Result<Destination, String> {
+        match &self.place {
+            Place::Url(url) => {
+                let uri: Uri = url.parse().map_err(|error| format!("Unparsable URL: {error}"))?;
+                let host = uri.host().unwrap_or_default();
+                let server_name = host.trim_matches(['[', ']']).to_owned();
+                let trust = self.trust.clone();
+                Ok(Destination { server_name, addresses: Vec::new(), trust, identity: None })
+            }
+            Place::Service(service) => service
+                .destination(plane, self.trust.clone())
+                .map_err(|nowhere| nowhere.to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use machinery::json;
+
+    fn url(config: &Value) -> String {
+        ClientConfig::from_value(config).url()
+    }
+
+    #[test]
+    fn an_address_has_a_path() {
+        assert_eq!(url(&json!({"url": "https://a.b:8443"})), "https://a.b:8443/");
+        assert_eq!(url(&json!({"url": "https://a.b/c/d"})), "https://a.b/c/d");
+        let service =
+            |path: &str| json!({"service": {"namespace": "n", "name": "s", "path": path}});
+        assert_eq!(url(&service("")), "https://s.n.svc:443/");
+        assert_eq!(url(&service("/x")), "https://s.n.svc:443/x");
+    }
+}
