@@ -40,7 +40,7 @@ async fn fill(records: u64) {
     let (directory, tasks) = (tempfile::tempdir_in(".").unwrap(), Tasks::new());
     let store = open(directory.path(), &tasks);
     println!("writers   writes/s   CPU µs/write");
-    for writers in [1, 16, 64] {
+    for writers in [1, 8, 16, 64] {
         let (before, start) = (cpu_time(), Instant::now());
         let writes = write(&store, &tasks, writers, u64::MAX).await;
         let rate = Duration::from_secs(writes).div_duration_f64(start.elapsed());

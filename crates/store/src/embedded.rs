@@ -1,29 +1,38 @@
 //! [`Embedded`]: the store on the local disk, and the default.
 //!
-//! All records live in memory; the disk holds a log of writes from which they are rebuilt at the
-//! start. The log is a table in a redb database: pure Rust, one file, commits that survive a crash
-//! as a whole or not at all.
+//! All records live in memory; the disk holds the writes from which they are rebuilt at the start.
+//! A write goes to a log, with one fsync for all that come at the same time, and later, with
+//! thousands of others, into a redb database: pure Rust, one file, commits that survive a crash as
+//! a whole or not at all.
 //!
 //! ```text
 //! DIR/LOCK         held while the store is open; says by whom
+//! DIR/log.even     batches of writes: the newest, and what is left of older ones
+//! DIR/log.odd
 //! DIR/store.redb   log:  revision → key, value or deletion, checksum
-//!                  meta: format, newest revision, number of rows, oldest readable revision
+//!                  meta: format, newest revision, number of rows, oldest readable revision,
+//!                        how far the log was folded
 //! ```
 //!
 //! A file that was cut off, or in which a bit flipped, is refused with [`Error::Damaged`]: better
-//! no store than one that lost something. A commit that a crash cut short is undone.
+//! no store than one that lost something. A batch that a crash cut short is undone.
 
 mod directory;
 mod disk;
 mod row;
-mod log;
+mod frame;
 mod load;
+mod fold;
+mod base;
+mod segment;
+mod replay;
+mod log;
 
 use std::{path::Path, sync::Arc};
 
 use keel::{Clock, Tasks};
 
-pub use disk::Disk;
+pub use disk::{Disk, Part};
 
 use crate::{Engine, Error, Options, shared::Shared, writer::Writer};
 use directory::Directory;
@@ -54,13 +63,12 @@ impl Embedded {
         clock: &Clock,
         tasks: &Tasks,
     ) -> Result<Arc<Engine>, Error> {
-        let path = disk.path().to_owned();
-        let (log, loaded) = Log::open(disk, options.bounds())?;
+        let path = disk.path(Part::Base);
+        let (log, loaded) = Log::open(disk, options, tasks)?;
         let revision = loaded.revision;
         let shared = Arc::new(Shared::new(loaded.records, revision, loaded.history));
         let journal = Some(Box::new(log) as _);
-        let garbage = loaded.garbage;
-        let writer = Writer::new(Arc::clone(&shared), journal, clock.clone(), revision, garbage);
+        let writer = Writer::new(Arc::clone(&shared), journal, clock.clone(), revision);
         Engine::threaded(shared, writer, clock, tasks).map_err(|error| Error::Io {
             doing: "start the commit thread for",
             path,

@@ -33,11 +33,14 @@ pub struct Options {
     pub history_events: usize,
     /// How many bytes of replaced values these events may keep in memory.
     pub history_bytes: usize,
+    /// How many bytes of writes the log of a durable store takes before they are folded into its
+    /// database. Twice as much is kept on the disk, and read after a crash.
+    pub log_bytes: u64,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { history_events: 100_000, history_bytes: 256 << 20 }
+        Self { history_events: 100_000, history_bytes: 256 << 20, log_bytes: 8 << 20 }
     }
 }
 
@@ -146,9 +149,6 @@ fn run(mut writer: Writer, mut queue: mpsc::Receiver<Command>) {
     let mut requests = Vec::with_capacity(BATCH);
     let mut answers = Vec::with_capacity(BATCH);
     loop {
-        if writer.wants_to_tidy() && queue.is_empty() && writer.tidy().is_ok() {
-            continue;
-        }
         if queue.blocking_recv_many(&mut commands, BATCH) == 0 {
             close(&mut writer);
             return;

@@ -18,8 +18,7 @@ pub(crate) trait Journal: Send {
 pub(crate) struct Batch<'a> {
     /// New writes, in the order of their revisions.
     pub(crate) events: &'a [Event],
-    /// Writes that no state from `floor` on shows, to be forgotten, older writes of a key before
-    /// newer ones.
+    /// Writes that no state from `floor` on shows, to be forgotten some time.
     pub(crate) garbage: &'a [Revision],
     /// The oldest revision whose state must remain readable after a restart.
     pub(crate) floor: Revision,

@@ -1,6 +1,6 @@
 //! [`Memory`]: the store that forgets, for tests and for planes that live for one test.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::sync::Arc;
 
 use keel::{Clock, Tasks};
 
@@ -20,7 +20,7 @@ impl Memory {
     pub fn open(options: Options, clock: &Clock, tasks: &Tasks) -> Arc<Engine> {
         let history = History::new(0, options.bounds());
         let shared = Arc::new(Shared::new(Records::new(), 0, history));
-        let writer = Writer::new(Arc::clone(&shared), None, clock.clone(), 0, VecDeque::new());
+        let writer = Writer::new(Arc::clone(&shared), None, clock.clone(), 0);
         Engine::inline(shared, writer, clock, tasks)
     }
 }

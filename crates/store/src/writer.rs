@@ -13,7 +13,7 @@
 //! - what readers see is in the journal;
 //! - a revision is assigned once: when an append fails, its revisions are skipped.
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use keel::Clock;
@@ -26,13 +26,6 @@ use crate::{
 
 /// Far above what an API server lets through, and far below what the journal cannot take.
 const MAX_VALUE: usize = 64 << 20;
-
-/// How much garbage one append takes along beside twice the number of its writes, which is what
-/// those can make. A few pages' worth: the writes wait for it.
-const GARBAGE_PER_APPEND: usize = 64;
-
-/// How much garbage is worth a commit of its own when nobody writes.
-const GARBAGE_PER_SWEEP: usize = 256;
 
 /// A write that somebody asked for.
 pub(crate) enum Request {
@@ -48,8 +41,8 @@ pub(crate) struct Writer {
     clock: Clock,
     /// The last revision that was assigned, published or not.
     last: Revision,
-    /// Superseded writes that the journal still holds, older ones of a key before newer ones.
-    garbage: VecDeque<Revision>,
+    /// Superseded writes that the journal was not told of yet.
+    garbage: Vec<Revision>,
     /// Set once the journal has failed for good.
     broken: Option<Error>,
 }
@@ -68,9 +61,8 @@ impl Writer {
         journal: Option<Box<dyn Journal>>,
         clock: Clock,
         last: Revision,
-        garbage: VecDeque<Revision>,
     ) -> Self {
-        Self { shared, journal, clock, last, garbage, broken: None }
+        Self { shared, journal, clock, last, garbage: Vec::new(), broken: None }
     }
 
     /// Does what the requests ask, as one batch, and returns what came of each.
@@ -96,7 +88,7 @@ impl Writer {
             return Ok(outcomes);
         }
         self.last = stage.last;
-        self.append(&stage.events, 2 * stage.events.len() + GARBAGE_PER_APPEND)?;
+        self.append(&stage.events)?;
         let forgotten = self.shared.publish(stage.records, stage.events);
         self.collect(&forgotten);
         Ok(outcomes)
@@ -141,17 +133,15 @@ impl Writer {
         Ok(event)
     }
 
-    /// Appends events, and drops up to `garbage` superseded writes along with them.
-    fn append(&mut self, events: &[Event], garbage: usize) -> Result<(), Error> {
+    /// Appends events, and tells of superseded writes along with them.
+    fn append(&mut self, events: &[Event]) -> Result<(), Error> {
         let Some(journal) = &mut self.journal else {
             return Ok(());
         };
-        let count = garbage.min(self.garbage.len());
-        let garbage: Vec<Revision> = self.garbage.iter().take(count).copied().collect();
         let floor = self.shared.read()?.history.floor();
-        match journal.append(&Batch { events, garbage: &garbage, floor }) {
+        match journal.append(&Batch { events, garbage: &self.garbage, floor }) {
             Ok(()) => {
-                self.garbage.drain(..count);
+                self.garbage.clear();
                 Ok(())
             }
             Err(error) => {
@@ -177,14 +167,14 @@ impl Writer {
     }
 
     /// See [`Store::compact`](crate::Store::compact). The journal learns of it at once, and is
-    /// rid of what it need not keep in small steps.
+    /// rid of what it need not keep in its own time.
     pub(crate) fn compact(&mut self, upto: Revision) -> Result<(), Error> {
         let forgotten = self.shared.forget(upto)?;
         if forgotten.is_empty() {
             return Ok(());
         }
         self.collect(&forgotten);
-        self.append(&[], GARBAGE_PER_SWEEP)
+        self.append(&[])
     }
 
     /// Notes what the events that left the history have superseded.
@@ -192,17 +182,6 @@ impl Writer {
         if self.journal.is_some() {
             self.garbage.extend(forgotten.iter().flat_map(garbage));
         }
-    }
-
-    /// Whether there is enough garbage for a commit of its own.
-    pub(crate) fn wants_to_tidy(&self) -> bool {
-        self.broken.is_none() && self.garbage.len() >= GARBAGE_PER_SWEEP
-    }
-
-    /// Removes some garbage from the journal. What fails here fails again, and is reported, with
-    /// the next write.
-    pub(crate) fn tidy(&mut self) -> Result<(), Error> {
-        self.append(&[], GARBAGE_PER_SWEEP)
     }
 
     /// Ends reads and watches, and releases the journal.

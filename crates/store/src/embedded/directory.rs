@@ -11,13 +11,17 @@ use std::{
 
 use redb::{StorageBackend, backends::FileBackend};
 
-use super::{disk::Disk, log::Log};
+use super::{
+    base::Base,
+    disk::{Disk, Part},
+};
 use crate::Error;
 
 const DATABASE: &str = "store.redb";
 /// Under this name a new database is made, to be renamed once it is whole: an empty or partial
 /// `store.redb` is then always damage, and never mistaken for a new store.
 const UNFINISHED: &str = "store.redb.new";
+const LOGS: [(Part, &str); 2] = [(Part::EvenLog, "log.even"), (Part::OddLog, "log.odd")];
 const LOCK: &str = "LOCK";
 
 /// A directory that is ours for as long as this lives.
@@ -55,19 +59,26 @@ impl Directory {
         Ok(Self { path: path.to_owned(), _lock: lock })
     }
 
-    /// The database file, made first if there is none.
+    /// The files, made first if there are none.
     pub(super) fn into_disk(self) -> Result<FileDisk, Error> {
         let path = self.path.join(DATABASE);
+        let disk = FileDisk { database: DATABASE, directory: self };
         let exists = path.try_exists().map_err(io_error("look for", &path))?;
-        if !exists {
-            let unfinished = self.path.join(UNFINISHED);
-            File::create(&unfinished).map_err(io_error("create", &unfinished))?;
-            Log::create(&PlainFile(unfinished.clone()))?;
-            fs::rename(&unfinished, &path).map_err(io_error("rename", &unfinished))?;
-            let synced = File::open(&self.path).and_then(|directory| directory.sync_all());
-            synced.map_err(io_error("sync", &self.path))?;
+        if exists {
+            return Ok(disk);
         }
-        Ok(FileDisk { file: PlainFile(path), _directory: self })
+        let new = FileDisk { database: UNFINISHED, ..disk };
+        let unfinished = new.path(Part::Base);
+        File::create(&unfinished).map_err(io_error("create", &unfinished))?;
+        Base::create(&new)?;
+        fs::rename(&unfinished, &path).map_err(io_error("rename", &unfinished))?;
+        new.directory.sync().map_err(io_error("sync", &new.directory.path))?;
+        Ok(FileDisk { database: DATABASE, ..new })
+    }
+
+    /// Makes the names of new files survive a crash.
+    fn sync(&self) -> io::Result<()> {
+        File::open(&self.path)?.sync_all()
     }
 }
 
@@ -87,35 +98,31 @@ fn io_error(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error
     move |error| Error::Io { doing, path, source: Arc::new(error) }
 }
 
-/// The database file in a claimed directory.
+/// The files in a claimed directory.
 pub(super) struct FileDisk {
-    file: PlainFile,
-    _directory: Directory,
+    database: &'static str,
+    directory: Directory,
 }
 
 impl Disk for FileDisk {
-    fn open(&self) -> io::Result<Box<dyn StorageBackend>> {
-        let backend = self.file.open()?;
-        if backend.len()? == 0 {
+    fn open(&self, part: Part) -> io::Result<Box<dyn StorageBackend>> {
+        let file = OpenOptions::new().read(true).write(true).open(self.path(part))?;
+        let backend = FileBackend::new(file).map_err(io::Error::other)?;
+        if part == Part::Base && self.database == DATABASE && backend.len()? == 0 {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "the file is empty"));
         }
-        Ok(backend)
+        Ok(Box::new(backend))
     }
 
-    fn path(&self) -> &Path {
-        self.file.path()
-    }
-}
-
-struct PlainFile(PathBuf);
-
-impl Disk for PlainFile {
-    fn open(&self) -> io::Result<Box<dyn StorageBackend>> {
-        let file = OpenOptions::new().read(true).write(true).open(&self.0)?;
-        Ok(Box::new(FileBackend::new(file).map_err(io::Error::other)?))
+    fn make_logs(&self) -> io::Result<()> {
+        for (part, _) in LOGS {
+            File::create(self.path(part))?;
+        }
+        self.directory.sync()
     }
 
-    fn path(&self) -> &Path {
-        &self.0
+    fn path(&self, part: Part) -> PathBuf {
+        let log = LOGS.iter().find(|(log, _)| *log == part);
+        self.directory.path.join(log.map_or(self.database, |(_, name)| name))
     }
 }

@@ -1,8 +1,8 @@
-//! [`Disk`]: what the database file lies on, and [`Guarded`], which stops using it when it fails.
+//! [`Disk`]: what the store's files lie on, and [`Guarded`], which stops using one when it fails.
 
 use std::{
     fmt, io,
-    path::Path,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -10,14 +10,31 @@ use redb::StorageBackend;
 
 use crate::Error;
 
-/// Where the database is: a file, or a test's idea of one.
-pub trait Disk: Send {
-    /// The content as it is now. Called again to go on after the disk was full; what an earlier
-    /// call returned is dropped by then.
-    fn open(&self) -> io::Result<Box<dyn StorageBackend>>;
+const RESTORE: &str =
+    "restore the directory from a backup, or move it away to start with an empty store";
 
-    /// Names the disk in errors.
-    fn path(&self) -> &Path;
+/// One of the store's files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The database.
+    Base,
+    /// The segments of the log with even numbers, one at a time.
+    EvenLog,
+    /// Those with odd numbers.
+    OddLog,
+}
+
+/// Where the files are: in a directory, or in a test's idea of one.
+pub trait Disk: Send {
+    /// The content of a file as it is now. Called again to go on after the disk was full; what an
+    /// earlier call returned is dropped by then.
+    fn open(&self, part: Part) -> io::Result<Box<dyn StorageBackend>>;
+
+    /// Makes the files of the log, empty, so that they are still there after a crash.
+    fn make_logs(&self) -> io::Result<()>;
+
+    /// Names a file in errors.
+    fn path(&self, part: Part) -> PathBuf;
 }
 
 /// A backend that refuses everything after its first failure.
@@ -75,7 +92,7 @@ impl Guarded {
 
 /// A write that found no room has changed nothing that counts, as the commit that would have
 /// made it count did not happen.
-fn judge_write(error: Arc<io::Error>) -> Error {
+pub(super) fn judge_write(error: Arc<io::Error>) -> Error {
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Error::Full,
         _ => Error::Broken(error),
@@ -106,4 +123,25 @@ impl StorageBackend for Guarded {
     fn close(&self) -> io::Result<()> {
         self.backend.close()
     }
+}
+
+/// What an error that a file could not be read with means.
+pub(super) fn translate_io(path: &Path, error: io::Error) -> Error {
+    if is_about_content(error.kind()) {
+        return damaged(path, &error.to_string());
+    }
+    Error::Io { doing: "read", path: path.to_owned(), source: Arc::new(error) }
+}
+
+/// Whether an error says that the file is wrong, rather than that it could not be read.
+pub(super) fn is_about_content(kind: io::ErrorKind) -> bool {
+    matches!(
+        kind,
+        io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData | io::ErrorKind::NotFound
+    )
+}
+
+/// The file at `path` cannot be used.
+pub(super) fn damaged(path: &Path, detail: &str) -> Error {
+    Error::Damaged { path: path.to_owned(), detail: format!("{detail}; {RESTORE}") }
 }

@@ -1,6 +1,7 @@
-//! [`Loader`]: rebuilds the state, and the history that is still kept, from the rows of the log.
+//! [`Loader`]: rebuilds the state, and the history that is still kept, from the rows of the base and
+//! then those of the log.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::sync::Arc;
 
 use bytes::Bytes;
 
@@ -17,8 +18,8 @@ pub(super) struct Loaded {
     pub(super) records: Records,
     pub(super) revision: Revision,
     pub(super) history: History,
-    /// Rows that no readable state shows, older ones of a key before newer ones.
-    pub(super) garbage: VecDeque<Revision>,
+    /// Rows that no readable state shows.
+    pub(super) garbage: Vec<Revision>,
 }
 
 /// Takes rows in the order of their revisions.
@@ -26,7 +27,7 @@ pub(super) struct Loader {
     meta: Meta,
     records: Records,
     history: History,
-    garbage: VecDeque<Revision>,
+    garbage: Vec<Revision>,
     rows: u64,
     /// The revision of the last row taken.
     last: Revision,
@@ -38,14 +39,24 @@ impl Loader {
             meta,
             records: Records::new(),
             history: History::new(meta.floor, bounds),
-            garbage: VecDeque::new(),
+            garbage: Vec::new(),
             rows: 0,
             last: 0,
         }
     }
 
-    /// Applies one row, unless it contradicts those before it.
-    pub(super) fn apply(&mut self, revision: Revision, row: &Row<'_>) -> Result<(), String> {
+    /// The summary of the base.
+    pub(super) fn meta(&self) -> Meta {
+        self.meta
+    }
+
+    /// Notes that the base has another summary now, of the same rows.
+    pub(super) fn set_meta(&mut self, meta: Meta) {
+        self.meta = meta;
+    }
+
+    /// Applies one row, unless it contradicts those before it, and returns what it did.
+    pub(super) fn apply(&mut self, revision: Revision, row: &Row<'_>) -> Result<Event, String> {
         if revision <= self.last {
             return Err(format!("revision {revision} follows revision {}", self.last));
         }
@@ -54,11 +65,20 @@ impl Loader {
         let event = self.replay(revision, row);
         if revision <= self.meta.floor {
             self.garbage.extend(garbage(&event));
-            return Ok(());
+            return Ok(event);
         }
         check_against_history(&event)?;
-        self.history.push(event);
+        self.history.push(event.clone());
         self.garbage.extend(self.history.trim().iter().flat_map(garbage));
+        Ok(event)
+    }
+
+    /// Forgets what is not readable from `floor` on.
+    pub(super) fn forget(&mut self, floor: Revision) -> Result<(), String> {
+        if floor > self.last {
+            return Err(format!("revision {floor} is forgotten, but {} is the last", self.last));
+        }
+        self.garbage.extend(self.history.forget(floor).iter().flat_map(garbage));
         Ok(())
     }
 
@@ -81,8 +101,8 @@ impl Loader {
         Event { revision, key, new: Some(new), old }
     }
 
-    /// The result, unless rows are missing.
-    pub(super) fn finish(self) -> Result<Loaded, String> {
+    /// Ends the rows of the base, unless some are missing.
+    pub(super) fn finish_base(&mut self) -> Result<(), String> {
         let Meta { newest, rows, floor, .. } = self.meta;
         if self.rows != rows {
             return Err(format!("it holds {} writes where {rows} were kept", self.rows));
@@ -91,8 +111,14 @@ impl Loader {
         if self.last != newest && (self.last > newest || newest > floor) {
             return Err(format!("its last write is {}, but {newest} was written", self.last));
         }
-        let Self { records, history, garbage, .. } = self;
-        Ok(Loaded { records, revision: newest, history, garbage })
+        self.last = newest;
+        Ok(())
+    }
+
+    /// What all rows add up to.
+    pub(super) fn finish(self) -> Loaded {
+        let Self { records, history, garbage, last, .. } = self;
+        Loaded { records, revision: last, history, garbage }
     }
 }
 

@@ -1,267 +1,169 @@
-//! [`Log`]: the journal as a table in a redb database, and what can be wrong with its file.
+//! [`Log`]: the journal: batches go to a write-ahead log, and from there, many at a time, into the
+//! base.
+//!
+//! ```text
+//! log.odd      segment 7: frame 0 │ frame 1 │ … │ frame 812 │ what is left of segment 5
+//! log.even     segment 8: frame 0 │ frame 1 │ what is left of segment 6
+//! store.redb   everything up to segment 6, and soon up to 7
+//! ```
+//!
+//! A batch is one write into space that the file already has, and one fsync. When a segment is
+//! full, the next one begins in the other file as soon as what that held is folded; until then
+//! writes wait.
 
-use std::{
-    io,
-    panic::{AssertUnwindSafe, catch_unwind},
-    path::Path,
-    sync::Arc,
-};
+use std::{mem, sync::Arc};
 
-use redb::{
-    Builder, Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition,
-};
+use keel::Tasks;
 
 use super::{
-    disk::{Disk, Guarded, Health},
-    load::{Loaded, Loader},
-    row::{FORMAT, Meta, Row},
+    base::Base,
+    disk::{Disk, Part},
+    fold::{Fold, Folder},
+    frame::{self, Place},
+    load::Loaded,
+    replay::replay,
+    segment::{LogFile, Segment, part_of},
 };
 use crate::{
-    Error, Revision,
-    history::Bounds,
+    Error, Options, Revision,
     journal::{Batch, Journal},
 };
 
-const LOG: TableDefinition<'_, Revision, &[u8]> = TableDefinition::new("log");
-const META: TableDefinition<'_, (), &[u8]> = TableDefinition::new("meta");
-
-/// The log is written at its end and read once: what redb keeps in memory beyond the pages of a
-/// few commits would be a second copy of what we hold.
-const CACHE: usize = 32 << 20;
-
-const RESTORE: &str = "restore it from a backup, or move it away to start with an empty store";
+/// What is kept of the buffer after a large batch.
+const BUFFER: usize = 1 << 20;
 
 /// See the [module documentation](self).
 pub(super) struct Log {
-    disk: Box<dyn Disk>,
-    /// `None` after the disk was full, until it is opened again.
-    open: Option<Open>,
-    /// The newest write that was acknowledged.
-    newest: Revision,
+    // Before the folder, which drops the lock on the directory.
+    files: Files,
+    /// How many bytes make a segment full.
+    limit: u64,
+    salt: u64,
+    /// What is being written; `None` until the first batch.
+    segment: Option<Segment>,
+    /// The oldest readable revision that the log knows of.
+    floor: Revision,
+    /// What is in no fold yet: that of `segment`, and garbage. Names the last segment there was.
+    pending: Fold,
+    folder: Folder,
+    buffer: Vec<u8>,
 }
 
-struct Open {
-    database: Database,
-    health: Health,
+struct Files {
+    even: LogFile,
+    odd: LogFile,
+}
+
+impl Files {
+    fn of(&self, segment: u64) -> &LogFile {
+        if part_of(segment) == Part::EvenLog { &self.even } else { &self.odd }
+    }
 }
 
 impl Log {
-    /// Makes an empty log on an empty disk.
-    pub(super) fn create(disk: &dyn Disk) -> Result<(), Error> {
-        let open = Open::new(disk)?;
-        open.attempt(disk.path(), |database| {
-            let transaction = database.begin_write()?;
-            transaction.open_table(LOG)?;
-            transaction.open_table(META)?.insert((), &Meta::EMPTY.encode()[..])?;
-            transaction.commit()?;
-            Ok(())
+    /// Opens base and log, and reads all of both.
+    pub(super) fn open(
+        disk: Box<dyn Disk>,
+        options: Options,
+        tasks: &Tasks,
+    ) -> Result<(Self, Loaded), Error> {
+        let (base, mut loader) = Base::open(disk, options.bounds())?;
+        let even = LogFile::open(base.disk(), Part::EvenLog)?;
+        let odd = LogFile::open(base.disk(), Part::OddLog)?;
+        let files = Files { even, odd };
+        let replayed = replay(&mut loader, |segment| files.of(segment))?;
+        let meta = loader.meta();
+        let mut loaded = loader.finish();
+        let path = base.disk().path(Part::Base);
+        let folder = Folder::start(base, tasks).map_err(|error| Error::Io {
+            doing: "start the thread that folds the log into",
+            path,
+            source: Arc::new(error),
         })?;
-        open.close(disk.path())
+        let garbage = mem::take(&mut loaded.garbage);
+        let mut log = Self {
+            files,
+            limit: options.log_bytes,
+            salt: meta.salt,
+            segment: None,
+            floor: replayed.floor,
+            pending: Fold::of_garbage(replayed.segment, garbage),
+            folder,
+            buffer: Vec::new(),
+        };
+        if replayed.segment > meta.folded {
+            let revision = loaded.revision;
+            tracing::warn!(revision, "not closed cleanly; the log was replayed");
+            log.folder.begin(replayed);
+        }
+        Ok((log, loaded))
     }
 
-    /// Opens the log and reads all of it.
-    pub(super) fn open(disk: Box<dyn Disk>, bounds: Bounds) -> Result<(Self, Loaded), Error> {
-        let path = disk.path().to_owned();
-        // A damaged page can make redb panic; to us it is one more way to find the damage.
-        let opened = catch_unwind(AssertUnwindSafe(|| {
-            let backend = disk.open().map_err(|error| translate_io(&path, error))?;
-            if backend.len().map_err(|error| translate_io(&path, error))? == 0 {
-                drop(backend);
-                Self::create(&*disk)?;
-            }
-            let mut open = Open::new(&*disk)?;
-            open.verify(&path)?;
-            let loaded = open.load(&path, bounds)?;
-            Ok((open, loaded))
-        }));
-        let (open, loaded) =
-            opened.unwrap_or_else(|_| Err(damaged(&path, "its pages contradict each other")))?;
-        Ok((Self { disk, open: Some(open), newest: loaded.revision }, loaded))
+    /// Makes a batch durable in the log.
+    fn write(&mut self, batch: &Batch<'_>) -> Result<(), Error> {
+        let mut segment = match self.segment.take() {
+            Some(segment) if segment.end < self.limit => segment,
+            full => self.next_segment(full)?,
+        };
+        frame::encode(&mut self.buffer, self.salt, segment.next, batch.floor, batch.events);
+        let file = self.files.of(segment.next.segment);
+        let written = file.append(&mut segment, &self.buffer);
+        self.segment = Some(segment);
+        self.buffer.shrink_to(BUFFER);
+        written
+    }
+
+    /// Begins the next segment, once the file for it is free, and has the last one folded.
+    fn next_segment(&mut self, last: Option<Segment>) -> Result<Segment, Error> {
+        if let Err(error) = self.folder.settle() {
+            self.segment = last;
+            return Err(error);
+        }
+        let number = self.pending.segment + 1;
+        // After a start there is nothing to compare it with: all that was there is folded by now.
+        let before = last.as_ref().map_or(0, |last| last.next.index);
+        let next = Place { segment: number, index: 0, before };
+        let segment = self.files.of(number).begin(next, self.limit)?;
+        if last.is_some() {
+            let fold = mem::take(&mut self.pending);
+            self.folder.begin(fold);
+        }
+        self.pending.segment = number;
+        Ok(segment)
+    }
+
+    /// Folds all that there is.
+    fn fold_rest(&mut self) -> Result<(), Error> {
+        self.folder.settle()?;
+        if self.segment.is_some() || !self.pending.is_empty() {
+            self.folder.begin(mem::take(&mut self.pending));
+            self.folder.settle()?;
+        }
+        Ok(())
     }
 }
 
 impl Journal for Log {
     fn append(&mut self, batch: &Batch<'_>) -> Result<(), Error> {
-        // After a failure the handle stays out: redb does not write through it any more.
-        let open = match self.open.take() {
-            Some(open) => open,
-            None => Open::new(&*self.disk)?,
-        };
-        let newest = self.newest;
-        open.attempt(self.disk.path(), |database| write(database, newest, batch))?;
-        self.newest = batch.events.last().map_or(newest, |event| event.revision);
-        self.open = Some(open);
+        self.folder.check()?;
+        // Garbage needs no frame: after a restart it is found again.
+        if !batch.events.is_empty() || batch.floor > self.floor {
+            self.write(batch)?;
+            self.floor = batch.floor;
+        }
+        self.pending.add(batch);
         Ok(())
     }
 
     fn close(mut self: Box<Self>) -> Result<(), Error> {
-        match self.open.take() {
-            Some(open) => open.close(self.disk.path()),
-            None => Ok(()),
+        let folded = self.fold_rest();
+        let Self { files, folder, .. } = *self;
+        drop(files);
+        folder.close()?;
+        match folded {
+            // What is not folded is safe in the log.
+            Err(Error::Full) => Ok(()),
+            folded => folded,
         }
     }
-}
-
-/// Commits a batch. `newest` is the newest write that was acknowledged; what a failed commit may
-/// have left after it is removed.
-fn write(database: &Database, newest: Revision, batch: &Batch<'_>) -> Result<(), redb::Error> {
-    // Durable with one fsync, which is redb's default: checksums tell a torn commit from a whole.
-    let transaction = database.begin_write()?;
-    {
-        let mut log = transaction.open_table(LOG)?;
-        let mut summary = transaction.open_table(META)?;
-        let stored = summary.get(())?.and_then(|bytes| Meta::decode(bytes.value()));
-        let mut meta = stored.ok_or_else(|| redb::Error::Corrupted("no summary".to_owned()))?;
-        if meta.newest > newest {
-            for row in log.extract_from_if(newest + 1.., |_, _| true)? {
-                row?;
-                meta.rows -= 1;
-            }
-        }
-        meta.newest = newest;
-        for event in batch.events {
-            let row = Row::of(event);
-            let mut space = log.insert_reserve(event.revision, row.len())?;
-            row.encode(event.revision, space.as_mut());
-            meta.rows += 1;
-            meta.newest = event.revision;
-        }
-        for revision in batch.garbage {
-            if log.remove(revision)?.is_some() {
-                meta.rows -= 1;
-            }
-        }
-        meta.floor = batch.floor;
-        summary.insert((), &meta.encode()[..])?;
-    }
-    transaction.commit()?;
-    Ok(())
-}
-
-impl Open {
-    fn new(disk: &dyn Disk) -> Result<Self, Error> {
-        let path = disk.path();
-        let backend = disk.open().map_err(|error| translate_io(path, error))?;
-        let health = Health::default();
-        let shown = path.to_owned();
-        let database = Builder::new()
-            .set_cache_size(CACHE)
-            .set_repair_callback(move |session| {
-                if session.progress() == 0.0 {
-                    tracing::warn!(path = %shown.display(), "not closed cleanly; recovering");
-                }
-            })
-            .create_with_backend(Guarded::new(backend, health.clone()));
-        match database {
-            Ok(database) => Ok(Self { database, health }),
-            Err(error) => Err(explain(path, &health, error.into())),
-        }
-    }
-
-    /// Runs `operation`, and says in our terms what went wrong.
-    fn attempt<T>(
-        &self,
-        path: &Path,
-        operation: impl FnOnce(&Database) -> Result<T, redb::Error>,
-    ) -> Result<T, Error> {
-        operation(&self.database).map_err(|error| explain(path, &self.health, error))
-    }
-
-    /// Reads every page and compares its checksum, also those of pages that no row lies on: a
-    /// page taken for free that is not would lose data long after.
-    fn verify(&mut self, path: &Path) -> Result<(), Error> {
-        match self.database.check_integrity() {
-            Ok(true) => Ok(()),
-            Ok(false) => {
-                tracing::warn!(path = %path.display(), "a stale index of free pages was rebuilt");
-                Ok(())
-            }
-            Err(error) => Err(explain(path, &self.health, error.into())),
-        }
-    }
-
-    fn load(&self, path: &Path, bounds: Bounds) -> Result<Loaded, Error> {
-        let transaction = self.attempt(path, |database| Ok(database.begin_read()?))?;
-        let tables = self.attempt(path, |_| {
-            let summary = transaction.open_table(META)?.get(())?;
-            let meta = summary.and_then(|bytes| Meta::decode(bytes.value()));
-            Ok((meta, transaction.open_table(LOG)?))
-        });
-        let (meta, log) = tables?;
-        let Some(meta) = meta else {
-            return Err(damaged(path, "its summary is missing or wrong"));
-        };
-        if meta.format != FORMAT {
-            let found = meta.format;
-            let detail = format!("it has format {found}, and this version reads {FORMAT}");
-            return Err(Error::Damaged {
-                path: path.to_owned(),
-                detail: format!("{detail}; use the version that wrote it"),
-            });
-        }
-        let rows = self.attempt(path, |_| Ok(log.len()?))?;
-        if rows != meta.rows {
-            let detail = format!("its table has {rows} rows where {} were kept", meta.rows);
-            return Err(damaged(path, &detail));
-        }
-        let mut loader = Loader::new(meta, bounds);
-        let mut rows = self.attempt(path, |_| Ok(log.iter()?))?;
-        while let Some((revision, bytes)) =
-            self.attempt(path, |_| Ok(rows.next().transpose()?))?
-        {
-            let revision = revision.value();
-            let Some(row) = Row::decode(revision, bytes.value()) else {
-                return Err(damaged(
-                    path,
-                    &format!("the checksum of revision {revision} is wrong"),
-                ));
-            };
-            loader.apply(revision, &row).map_err(|detail| damaged(path, &detail))?;
-        }
-        loader.finish().map_err(|detail| damaged(path, &detail))
-    }
-
-    fn close(self, path: &Path) -> Result<(), Error> {
-        // What redb writes here only makes the next start faster, but a disk that fails now
-        // should be heard of.
-        let Self { database, health } = self;
-        drop(database);
-        match health.failure() {
-            Some(Error::Broken(source)) => {
-                Err(Error::Io { doing: "close", path: path.to_owned(), source })
-            }
-            _ => Ok(()),
-        }
-    }
-}
-
-/// What an error of redb means. What the disk did says more than what redb made of it.
-fn explain(path: &Path, health: &Health, error: redb::Error) -> Error {
-    match (health.failure(), error) {
-        (Some(Error::Broken(source)), _) if is_about_content(source.kind()) => {
-            damaged(path, &source.to_string())
-        }
-        (Some(failure), _) => failure,
-        (None, redb::Error::Io(error)) => translate_io(path, error),
-        (None, redb::Error::UpgradeRequired(version)) => {
-            damaged(path, &format!("redb's file format {version} is not known to this version"))
-        }
-        (None, error) => damaged(path, &error.to_string()),
-    }
-}
-
-fn translate_io(path: &Path, error: io::Error) -> Error {
-    if is_about_content(error.kind()) {
-        return damaged(path, &error.to_string());
-    }
-    Error::Io { doing: "read", path: path.to_owned(), source: Arc::new(error) }
-}
-
-/// Whether an error says that the file is wrong, rather than that it could not be read.
-fn is_about_content(kind: io::ErrorKind) -> bool {
-    matches!(kind, io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData)
-}
-
-fn damaged(path: &Path, detail: &str) -> Error {
-    Error::Damaged { path: path.to_owned(), detail: format!("{detail}; {RESTORE}") }
 }

@@ -2,18 +2,21 @@
 //!
 //! ```text
 //! row    crc32 u32 | kind u8 | created u64 | expires i64, u32 | key length u32 | key | value
-//! meta   crc32 u32 | format u32 | newest u64 | rows u64 | floor u64
+//! meta   crc32 u32 | format u32 | newest u64 | rows u64 | floor u64 | folded u64 | salt u64
 //! ```
 //!
 //! All numbers are little-endian. The checksum of a row covers its revision as well, so that a row
-//! cannot pass for another one.
+//! cannot pass for another one. Format 1, which had no log beside the database, ends after `floor`.
 
 use keel::Timestamp;
 
 use crate::{Event, Revision};
 
 /// What this version writes. A change that an older version would misread gets a new number.
-pub(super) const FORMAT: u32 = 1;
+pub(super) const FORMAT: u32 = 2;
+
+/// The format without a log, which is turned into the present one when it is opened.
+pub(super) const FORMAT_WITHOUT_LOG: u32 = 1;
 
 const PUT: u8 = 0;
 const PUT_EXPIRING: u8 = 1;
@@ -21,7 +24,7 @@ const DELETE: u8 = 2;
 
 const CHECKSUM: usize = 4;
 const HEADER: usize = CHECKSUM + 1 + 8 + 8 + 4 + 4;
-const META: usize = CHECKSUM + 4 + 8 + 8 + 8;
+const META: usize = CHECKSUM + 4 + 8 + 8 + 8 + 8 + 8;
 
 /// One write.
 #[derive(Debug, PartialEq, Eq)]
@@ -107,10 +110,18 @@ pub(super) struct Meta {
     pub(super) rows: u64,
     /// Rows up to here may have been removed if no later state shows them.
     pub(super) floor: Revision,
+    /// The last segment of the log whose writes are all here.
+    pub(super) folded: u64,
+    /// Goes into the checksums of the log. Nobody else knows it, so no value can pass for a part
+    /// of the log.
+    pub(super) salt: u64,
 }
 
 impl Meta {
-    pub(super) const EMPTY: Self = Self { format: FORMAT, newest: 0, rows: 0, floor: 0 };
+    /// The summary of an empty store.
+    pub(super) fn new(salt: u64) -> Self {
+        Self { format: FORMAT, newest: 0, rows: 0, floor: 0, folded: 0, salt }
+    }
 
     pub(super) fn encode(&self) -> [u8; META] {
         let mut bytes = [0; META];
@@ -118,6 +129,8 @@ impl Meta {
         bytes[8..16].copy_from_slice(&self.newest.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.rows.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.floor.to_le_bytes());
+        bytes[32..40].copy_from_slice(&self.folded.to_le_bytes());
+        bytes[40..48].copy_from_slice(&self.salt.to_le_bytes());
         let checksum = crc32fast::hash(&bytes[CHECKSUM..]);
         bytes[..CHECKSUM].copy_from_slice(&checksum.to_le_bytes());
         bytes
@@ -130,16 +143,18 @@ impl Meta {
         if stored != crc32fast::hash(rest) {
             return None;
         }
-        Some(Self {
-            format: u32::from_le_bytes(take(&mut rest)?),
-            newest: u64::from_le_bytes(take(&mut rest)?),
-            rows: u64::from_le_bytes(take(&mut rest)?),
-            floor: u64::from_le_bytes(take(&mut rest)?),
-        })
+        let format = u32::from_le_bytes(take(&mut rest)?);
+        let mut number = || Some(u64::from_le_bytes(take(&mut rest)?));
+        let (newest, rows, floor) = (number()?, number()?, number()?);
+        let (folded, salt) = match format {
+            FORMAT => (number()?, number()?),
+            _ => (0, 0),
+        };
+        Some(Self { format, newest, rows, floor, folded, salt })
     }
 }
 
-fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
+pub(super) fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
     let (taken, after) = rest.split_first_chunk()?;
     *rest = after;
     Some(*taken)
@@ -199,7 +214,7 @@ mod tests {
 
     #[test]
     fn the_summary_comes_back_and_notices_flips() {
-        let meta = Meta { format: 1, newest: 9, rows: 4, floor: 2 };
+        let meta = Meta { format: FORMAT, newest: 9, rows: 4, floor: 2, folded: 3, salt: 5 };
         assert_eq!(Meta::decode(&meta.encode()), Some(meta));
         for byte in 0..META {
             let mut flipped = meta.encode();

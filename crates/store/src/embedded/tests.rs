@@ -5,7 +5,7 @@ use std::{path::PathBuf, time::Duration};
 use keel::Timestamp;
 use tempfile::TempDir;
 
-use super::*;
+use super::{base::Base, *};
 use crate::{
     Expect, Store,
     conformance::{Fixture, conformance, show, show_events},
@@ -109,9 +109,10 @@ async fn superseded_writes_leave_the_disk() {
     store.close().await.unwrap();
     let directory = Directory::claim(restarts.directory.path()).unwrap();
     let disk = Box::new(directory.into_disk().unwrap());
-    let (_, loaded) = Log::open(disk, restarts.options.bounds()).unwrap();
+    let (_, loader) = Base::open(disk, restarts.options.bounds()).unwrap();
     // The floor of 290 leaves eleven; what the last commits superseded follows with the next one.
-    assert!(loaded.garbage.len() <= 1, "{:?}", loaded.garbage);
+    let garbage = loader.finish().garbage;
+    assert!(garbage.len() <= 1, "{garbage:?}");
 }
 
 #[tokio::test]

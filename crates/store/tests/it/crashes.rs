@@ -44,6 +44,41 @@ async fn acknowledged_writes_survive_crashes_amid_compaction() {
     }
 }
 
+#[tokio::test]
+async fn acknowledged_writes_survive_crashes_amid_folds() {
+    for seed in 0..SEEDS {
+        println!("seed {seed}");
+        Survivor::new(seed, folding(5)).live_and_die(&Tasks::new()).await;
+    }
+}
+
+#[tokio::test]
+async fn a_crash_at_any_operation_of_a_life_and_of_the_recovery_after_it_loses_nothing() {
+    for operations in 0.. {
+        println!("operation {operations}");
+        let mut survivor = Survivor::new(operations, folding(1000));
+        let tasks = Tasks::new();
+        survivor.open(&tasks).close().await.unwrap();
+        if survivor.live_until(operations, &tasks).await {
+            assert!(operations > 100, "what did this life write?");
+            return;
+        }
+        while !survivor.live_until(survivor.entropy.below(20), &tasks).await {
+            if survivor.entropy.below(3) == 0 {
+                break;
+            }
+        }
+        let store = survivor.open(&tasks);
+        survivor.check(&store).await;
+        store.close().await.unwrap();
+    }
+}
+
+/// Segments of a few batches each, and this much history.
+fn folding(history_events: usize) -> Options {
+    Options { history_events, log_bytes: 20_000, ..Options::default() }
+}
+
 impl Survivor {
     fn new(seed: u64, options: Options) -> Self {
         Self {
@@ -75,9 +110,29 @@ impl Survivor {
         store.close().await.unwrap();
     }
 
+    /// A life of opening, writing and closing, in which the power goes after some operations, be
+    /// it in the recovery. Says whether it went to its end.
+    async fn live_until(&mut self, operations: u64, tasks: &Tasks) -> bool {
+        let operations_until_crash = Some(operations);
+        self.disk.set_faults(Faults { operations_until_crash, ..Faults::default() });
+        if let Ok(store) = self.try_open(tasks) {
+            self.check(&store).await;
+            let mut rounds = 0..30;
+            while rounds.next().is_some() && self.write_some(&store, tasks).await {}
+            let _ = store.close().await;
+        }
+        let survived = !self.disk.is_dead();
+        self.disk.crash(&self.entropy);
+        survived
+    }
+
     fn open(&self, tasks: &Tasks) -> Arc<Engine> {
+        self.try_open(tasks).unwrap()
+    }
+
+    fn try_open(&self, tasks: &Tasks) -> Result<Arc<Engine>, Error> {
         let clock = Clock::manual(Timestamp::from_seconds(0));
-        Embedded::open_on(self.disk.plug(), self.options, &clock, tasks).unwrap()
+        Embedded::open_on(self.disk.plug(), self.options, &clock, tasks)
     }
 
     /// Starts a few writes at once; says whether the disk still works.

@@ -62,7 +62,7 @@ impl Sample {
             }
             Err(Error::Damaged { path, detail }) => {
                 assert_eq!(path, file(self.directory.path()));
-                assert!(detail.contains("restore it from a backup"), "{what}: {detail}");
+                assert!(detail.contains("restore the directory from a backup"), "{what}: {detail}");
                 false
             }
             Err(error) => panic!("{what}: {error:?}"),
@@ -139,7 +139,7 @@ async fn a_newer_format_is_refused_by_its_number() {
     let database = Database::open(file(sample.directory.path())).unwrap();
     let transaction = database.begin_write().unwrap();
     let mut summary = [0; 32];
-    summary[4] = 2;
+    summary[4] = 3;
     let checksum = crc32fast::hash(&summary[4..]);
     summary[..4].copy_from_slice(&checksum.to_le_bytes());
     transaction.open_table(meta).unwrap().insert((), &summary[..]).unwrap();
@@ -147,6 +147,6 @@ async fn a_newer_format_is_refused_by_its_number() {
     drop(database);
     let Err(refused) = open(sample.directory.path(), &sample.tasks) else { panic!("accepted") };
     let message = refused.to_string();
-    assert!(message.contains("it has format 2, and this version reads 1"), "{message}");
+    assert!(message.contains("it has format 3, and this version reads up to 2"), "{message}");
     assert!(message.contains("use the version that wrote it"), "{message}");
 }

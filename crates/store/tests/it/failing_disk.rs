@@ -8,8 +8,12 @@ use store::{Embedded, Engine, Error, Expect, Options, Revision, Store};
 use crate::simulated_disk::{Faults, SimulatedDisk};
 
 fn open(disk: &SimulatedDisk, tasks: &Tasks) -> Arc<Engine> {
+    open_with(disk, Options::default(), tasks)
+}
+
+fn open_with(disk: &SimulatedDisk, options: Options, tasks: &Tasks) -> Arc<Engine> {
     let clock = Clock::manual(Timestamp::from_seconds(0));
-    Embedded::open_on(disk.plug(), Options::default(), &clock, tasks).unwrap()
+    Embedded::open_on(disk.plug(), options, &clock, tasks).unwrap()
 }
 
 async fn put(store: &Engine, key: &str, size: usize) -> Result<Revision, Error> {
@@ -46,6 +50,82 @@ async fn a_full_disk_refuses_writes_until_there_is_room_again() {
     let store = open(&disk, &tasks);
     assert_eq!(keys(&store).await, ["/a", "/big"]);
     assert_eq!(store.revision().await.unwrap(), second);
+    store.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_log_that_finds_no_room_in_the_database_refuses_writes_until_there_is_some() {
+    let (disk, tasks) = (SimulatedDisk::new(), Tasks::new());
+    let options = Options { log_bytes: 60_000, ..Options::default() };
+    let store = open_with(&disk, options, &tasks);
+    // Both files of the log get their size; from then on only the database grows.
+    let mut written: Vec<String> = Vec::new();
+    for n in 0..30 {
+        written.push(format!("/{n:04}"));
+        put(&store, &written[n], 5000).await.unwrap();
+    }
+    disk.set_faults(Faults { capacity: Some(disk.size()), ..Faults::default() });
+    let refused = loop {
+        let key = format!("/{:04}", written.len());
+        match put(&store, &key, 5000).await {
+            Ok(_) => written.push(key),
+            Err(error) => break error,
+        }
+        assert!(written.len() < 2000, "the disk never got full");
+    };
+    assert!(matches!(refused, Error::Full), "{refused:?}");
+    let refused = put(&store, "/x", 5000).await;
+    assert!(matches!(refused, Err(Error::Full)), "{refused:?}");
+    assert_eq!(keys(&store).await, written);
+
+    disk.set_faults(Faults::default());
+    let last = store.revision().await.unwrap();
+    assert!(put(&store, "/x", 5000).await.unwrap() > last);
+    store.close().await.unwrap();
+
+    let store = open_with(&disk, options, &tasks);
+    written.push("/x".to_owned());
+    assert_eq!(keys(&store).await, written);
+    store.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_found_no_room_in_the_database_until_the_end_is_there_after_a_restart() {
+    let (disk, tasks) = (SimulatedDisk::new(), Tasks::new());
+    let store = open(&disk, &tasks);
+    put(&store, "/a", 100).await.unwrap();
+    put(&store, "/b", 1 << 20).await.unwrap();
+    disk.set_faults(Faults { capacity: Some(disk.size()), ..Faults::default() });
+    put(&store, "/c", 100).await.unwrap();
+    store.close().await.unwrap();
+
+    disk.set_faults(Faults::default());
+    let store = open(&disk, &tasks);
+    assert_eq!(keys(&store).await, ["/a", "/b", "/c"]);
+    store.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn when_the_database_cannot_be_synced_no_write_is_believed_and_none_is_lost() {
+    let (disk, tasks) = (SimulatedDisk::new(), Tasks::new());
+    let options = Options { log_bytes: 20_000, ..Options::default() };
+    let store = open_with(&disk, options, &tasks);
+    let mut written = Vec::new();
+    let refused = loop {
+        disk.set_faults(Faults { fail_base_sync: true, ..Faults::default() });
+        let key = format!("/{:04}", written.len());
+        match put(&store, &key, 5000).await {
+            Ok(_) => written.push(key),
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(refused, Error::Broken(_)), "{refused:?}");
+    assert_eq!(keys(&store).await, written);
+    store.close().await.unwrap();
+
+    disk.crash(&keel::Entropy::seeded(1));
+    let store = open_with(&disk, options, &tasks);
+    assert_eq!(keys(&store).await, written);
     store.close().await.unwrap();
 }
 

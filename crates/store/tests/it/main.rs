@@ -7,3 +7,5 @@ mod simulated_disk;
 mod crashes;
 mod failing_disk;
 mod damage;
+mod damaged_log;
+mod older_format;

@@ -5,20 +5,31 @@
 
 use std::{
     io,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use keel::Entropy;
 use redb::StorageBackend;
-use store::embedded::Disk;
+use store::embedded::{Disk, Part};
 
 const SECTOR: usize = 512;
 
+const PARTS: [Part; 3] = [Part::Base, Part::EvenLog, Part::OddLog];
+
 /// A disk in memory; clones are the same disk.
 #[derive(Clone, Debug)]
-pub(crate) struct SimulatedDisk(Arc<Mutex<Platter>>);
+pub(crate) struct SimulatedDisk(Arc<Mutex<Hardware>>);
 
+#[derive(Debug, Default)]
+struct Hardware {
+    base: Platter,
+    even_log: Platter,
+    odd_log: Platter,
+    faults: Faults,
+}
+
+/// One file.
 #[derive(Debug, Default)]
 struct Platter {
     /// What a crash cannot take away.
@@ -27,7 +38,6 @@ struct Platter {
     seen: Vec<u8>,
     /// What happened since the last fsync.
     unsynced: Vec<Change>,
-    faults: Faults,
 }
 
 #[derive(Clone, Debug)]
@@ -43,7 +53,9 @@ pub(crate) struct Faults {
     pub(crate) operations_until_crash: Option<u64>,
     /// The next fsync fails.
     pub(crate) fail_sync: bool,
-    /// No byte after this one can be written.
+    /// The next fsync of the database fails.
+    pub(crate) fail_base_sync: bool,
+    /// How many bytes all files together may have.
     pub(crate) capacity: Option<usize>,
 }
 
@@ -52,37 +64,87 @@ impl SimulatedDisk {
         Self(Arc::default())
     }
 
-    fn platter(&self) -> MutexGuard<'_, Platter> {
+    fn hardware(&self) -> MutexGuard<'_, Hardware> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn set_faults(&self, faults: Faults) {
-        self.platter().faults = faults;
+        self.hardware().faults = faults;
+    }
+
+    /// Whether the power is gone.
+    pub(crate) fn is_dead(&self) -> bool {
+        self.hardware().faults.operations_until_crash == Some(0)
     }
 
     /// How many bytes the disk holds.
     pub(crate) fn size(&self) -> usize {
-        self.platter().seen.len()
+        self.hardware().size()
+    }
+
+    /// The content of a file, which is taken for synced.
+    pub(crate) fn content(&self, part: Part) -> Vec<u8> {
+        self.hardware().platter(part).seen.clone()
+    }
+
+    /// Changes the content of a file behind the store's back.
+    pub(crate) fn set_content(&self, part: Part, content: &[u8]) {
+        *self.hardware().platter(part) =
+            Platter { synced: content.to_vec(), seen: content.to_vec(), unsynced: Vec::new() };
     }
 
     /// Takes the power away and gives it back: unsynced sectors survive by chance.
     pub(crate) fn crash(&self, entropy: &Entropy) {
-        let mut platter = self.platter();
-        let mut changes = std::mem::take(&mut platter.unsynced);
+        let mut hardware = self.hardware();
+        for part in PARTS {
+            hardware.platter(part).crash(entropy);
+        }
+        hardware.faults = Faults::default();
+    }
+
+    pub(crate) fn plug(&self) -> Box<dyn Disk> {
+        Box::new(self.clone())
+    }
+}
+
+impl Hardware {
+    fn platter(&mut self, part: Part) -> &mut Platter {
+        match part {
+            Part::Base => &mut self.base,
+            Part::EvenLog => &mut self.even_log,
+            Part::OddLog => &mut self.odd_log,
+        }
+    }
+
+    fn size(&self) -> usize {
+        self.base.seen.len() + self.even_log.seen.len() + self.odd_log.seen.len()
+    }
+
+    fn count_down(&mut self) -> io::Result<()> {
+        match &mut self.faults.operations_until_crash {
+            Some(0) => Err(io::Error::other("the power is gone")),
+            Some(left) => {
+                *left -= 1;
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+impl Platter {
+    fn crash(&mut self, entropy: &Entropy) {
+        let mut changes = std::mem::take(&mut self.unsynced);
         // Some crashes lose everything, some nothing, most something in between.
         let luck = entropy.below(5);
         while !changes.is_empty() {
             let index = entropy.below(u64::try_from(changes.len()).unwrap());
             let change = changes.swap_remove(usize::try_from(index).unwrap());
-            platter.survive(change, || entropy.below(4) < luck);
+            self.survive(change, || entropy.below(4) < luck);
         }
-        let Platter { synced, seen, .. } = &mut *platter;
-        seen.clone_from(synced);
-        platter.faults = Faults::default();
+        self.seen.clone_from(&self.synced);
     }
-}
 
-impl Platter {
     fn survive(&mut self, change: Change, mut survives: impl FnMut() -> bool) {
         match change {
             Change::Length(length) if survives() => self.synced.resize(length, 0),
@@ -101,17 +163,6 @@ impl Platter {
             }
         }
     }
-
-    fn count_down(&mut self) -> io::Result<()> {
-        match &mut self.faults.operations_until_crash {
-            Some(0) => Err(io::Error::other("the power is gone")),
-            Some(left) => {
-                *left -= 1;
-                Ok(())
-            }
-            None => Ok(()),
-        }
-    }
 }
 
 fn put(bytes: &mut Vec<u8>, offset: usize, data: &[u8]) {
@@ -125,45 +176,59 @@ fn position(offset: u64) -> usize {
     usize::try_from(offset).unwrap()
 }
 
-impl StorageBackend for SimulatedDisk {
+/// A file on the disk.
+#[derive(Debug)]
+struct SimulatedFile {
+    disk: SimulatedDisk,
+    part: Part,
+}
+
+impl StorageBackend for SimulatedFile {
     fn len(&self) -> io::Result<u64> {
-        Ok(u64::try_from(self.size()).unwrap())
+        let length = self.disk.hardware().platter(self.part).seen.len();
+        Ok(u64::try_from(length).unwrap())
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        let platter = self.platter();
+        let mut hardware = self.disk.hardware();
         let start = position(offset);
-        let found = platter.seen.get(start..start + out.len());
+        let found = hardware.platter(self.part).seen.get(start..start + out.len());
         out.copy_from_slice(found.ok_or(io::ErrorKind::UnexpectedEof)?);
         Ok(())
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        let mut platter = self.platter();
-        platter.count_down()?;
+        let mut hardware = self.disk.hardware();
+        hardware.count_down()?;
         let length = position(len);
+        let platter = hardware.platter(self.part);
         platter.seen.resize(length, 0);
         platter.unsynced.push(Change::Length(length));
         Ok(())
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        let mut platter = self.platter();
-        platter.count_down()?;
-        if std::mem::take(&mut platter.faults.fail_sync) {
+        let mut hardware = self.disk.hardware();
+        hardware.count_down()?;
+        let faults = &mut hardware.faults;
+        let fails_here = self.part == Part::Base && std::mem::take(&mut faults.fail_base_sync);
+        if fails_here || std::mem::take(&mut faults.fail_sync) {
             return Err(io::Error::other("the disk lost a page"));
         }
-        let Platter { synced, seen, .. } = &mut *platter;
+        let Platter { synced, seen, unsynced } = hardware.platter(self.part);
         synced.clone_from(seen);
-        platter.unsynced.clear();
+        unsynced.clear();
         Ok(())
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        let mut platter = self.platter();
-        platter.count_down()?;
+        let mut hardware = self.disk.hardware();
+        hardware.count_down()?;
         let start = position(offset);
-        if platter.faults.capacity.is_some_and(|capacity| start + data.len() > capacity) {
+        let (capacity, size) = (hardware.faults.capacity, hardware.size());
+        let platter = hardware.platter(self.part);
+        let growth = (start + data.len()).saturating_sub(platter.seen.len());
+        if capacity.is_some_and(|capacity| size + growth > capacity) {
             return Err(io::ErrorKind::StorageFull.into());
         }
         put(&mut platter.seen, start, data);
@@ -172,24 +237,16 @@ impl StorageBackend for SimulatedDisk {
     }
 }
 
-/// The disk as the store is given it.
-pub(crate) struct Plugged {
-    disk: SimulatedDisk,
-    path: PathBuf,
-}
-
-impl SimulatedDisk {
-    pub(crate) fn plug(&self) -> Box<dyn Disk> {
-        Box::new(Plugged { disk: self.clone(), path: PathBuf::from("simulated") })
-    }
-}
-
-impl Disk for Plugged {
-    fn open(&self) -> io::Result<Box<dyn StorageBackend>> {
-        Ok(Box::new(self.disk.clone()))
+impl Disk for SimulatedDisk {
+    fn open(&self, part: Part) -> io::Result<Box<dyn StorageBackend>> {
+        Ok(Box::new(SimulatedFile { disk: self.clone(), part }))
     }
 
-    fn path(&self) -> &Path {
-        &self.path
+    fn make_logs(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn path(&self, part: Part) -> PathBuf {
+        PathBuf::from(format!("simulated {part:?}"))
     }
 }

@@ -1,0 +1,269 @@
+//! [`Base`]: what the log was folded into: a redb database with a row for each write that is kept,
+//! and what can be wrong with its file.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::{Path, PathBuf},
+};
+
+use keel::Entropy;
+use redb::{
+    Builder, Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition,
+};
+
+use super::{
+    disk::{self, Disk, Guarded, Health, Part, damaged, translate_io},
+    fold::Fold,
+    load::Loader,
+    row::{FORMAT, FORMAT_WITHOUT_LOG, Meta, Row},
+};
+use crate::{Error, Revision, history::Bounds};
+
+const LOG: TableDefinition<'_, Revision, &[u8]> = TableDefinition::new("log");
+const META: TableDefinition<'_, (), &[u8]> = TableDefinition::new("meta");
+
+/// The table is written at its end and read once: what redb keeps in memory beyond the pages of a
+/// fold would be a second copy of what we hold.
+const CACHE: usize = 32 << 20;
+
+/// See the [module documentation](self).
+pub(super) struct Base {
+    disk: Box<dyn Disk>,
+    path: PathBuf,
+    /// `None` after the disk was full, until it is opened again.
+    open: Option<Open>,
+}
+
+struct Open {
+    database: Database,
+    health: Health,
+}
+
+impl Base {
+    /// Makes an empty base, and the files of the log, on an empty disk.
+    pub(super) fn create(disk: &dyn Disk) -> Result<(), Error> {
+        let path = disk.path(Part::Base);
+        disk.make_logs().map_err(|error| translate_io(&path, error))?;
+        let open = Open::new(disk, &path)?;
+        open.attempt(&path, |database| {
+            let transaction = database.begin_write()?;
+            transaction.open_table(LOG)?;
+            let meta = Meta::new(Entropy::system().next_u64());
+            transaction.open_table(META)?.insert((), &meta.encode()[..])?;
+            transaction.commit()?;
+            Ok(())
+        })?;
+        open.close(&path)
+    }
+
+    /// Opens the base and reads all of it.
+    pub(super) fn open(disk: Box<dyn Disk>, bounds: Bounds) -> Result<(Self, Loader), Error> {
+        let path = disk.path(Part::Base);
+        // A damaged page can make redb panic; to us it is one more way to find the damage.
+        let opened = catch_unwind(AssertUnwindSafe(|| {
+            let backend = disk.open(Part::Base).map_err(|error| translate_io(&path, error))?;
+            if backend.len().map_err(|error| translate_io(&path, error))? == 0 {
+                drop(backend);
+                Self::create(&*disk)?;
+            }
+            let mut open = Open::new(&*disk, &path)?;
+            open.verify(&path)?;
+            let mut loader = open.load(&path, bounds)?;
+            if loader.meta().format == FORMAT_WITHOUT_LOG {
+                disk.make_logs().map_err(|error| translate_io(&path, error))?;
+                loader.set_meta(open.attempt(&path, add_log)?);
+            }
+            Ok((open, loader))
+        }));
+        let (open, loader) =
+            opened.unwrap_or_else(|_| Err(damaged(&path, "its pages contradict each other")))?;
+        Ok((Self { disk, path, open: Some(open) }, loader))
+    }
+
+    /// What the log's files lie on as well.
+    pub(super) fn disk(&self) -> &dyn Disk {
+        &*self.disk
+    }
+
+    /// Takes in what segments of the log hold, as a whole or not at all. After [`Error::Full`] it
+    /// may be tried again.
+    pub(super) fn fold(&mut self, fold: &Fold) -> Result<(), Error> {
+        // After a failure the handle stays out: redb does not write through it any more.
+        let open = match self.open.take() {
+            Some(open) => open,
+            None => Open::new(&*self.disk, &self.path)?,
+        };
+        open.attempt(&self.path, |database| write(database, fold))?;
+        self.open = Some(open);
+        Ok(())
+    }
+
+    /// Releases the files.
+    pub(super) fn close(mut self) -> Result<(), Error> {
+        match self.open.take() {
+            Some(open) => open.close(&self.path),
+            None => Ok(()),
+        }
+    }
+}
+
+fn write(database: &Database, fold: &Fold) -> Result<(), redb::Error> {
+    // Durable with one fsync, which is redb's default: checksums tell a torn commit from a whole.
+    let transaction = database.begin_write()?;
+    {
+        let mut log = transaction.open_table(LOG)?;
+        let mut summary = transaction.open_table(META)?;
+        let mut meta = stored_meta(&summary)?;
+        // Not above what is stored if a fold that seemed to fail for want of space is repeated.
+        let known = meta.newest;
+        for event in fold.events_after(known) {
+            let row = Row::of(event);
+            let mut space = log.insert_reserve(event.revision, row.len())?;
+            row.encode(event.revision, space.as_mut());
+            meta.rows += 1;
+        }
+        for revision in fold.garbage().filter(|revision| *revision <= known) {
+            if log.remove(revision)?.is_some() {
+                meta.rows -= 1;
+            }
+        }
+        meta.newest = fold.newest().map_or(known, |newest| newest.max(known));
+        meta.floor = fold.floor.max(meta.floor);
+        meta.folded = fold.segment.max(meta.folded);
+        summary.insert((), &meta.encode()[..])?;
+    }
+    transaction.commit()?;
+    Ok(())
+}
+
+/// Notes that from now on there is a log. An older version, which would not read it, refuses the
+/// store by the number of the format.
+fn add_log(database: &Database) -> Result<Meta, redb::Error> {
+    let transaction = database.begin_write()?;
+    let meta = {
+        let mut summary = transaction.open_table(META)?;
+        let salt = Entropy::system().next_u64();
+        let meta = Meta { format: FORMAT, salt, ..stored_meta(&summary)? };
+        summary.insert((), &meta.encode()[..])?;
+        meta
+    };
+    transaction.commit()?;
+    Ok(meta)
+}
+
+fn stored_meta(summary: &impl ReadableTable<(), &'static [u8]>) -> Result<Meta, redb::Error> {
+    let stored = summary.get(())?.and_then(|bytes| Meta::decode(bytes.value()));
+    stored.ok_or_else(|| redb::Error::Corrupted("no summary".to_owned()))
+}
+
+impl Open {
+    fn new(disk: &dyn Disk, path: &Path) -> Result<Self, Error> {
+        let backend = disk.open(Part::Base).map_err(|error| translate_io(path, error))?;
+        let health = Health::default();
+        let shown = path.to_owned();
+        let database = Builder::new()
+            .set_cache_size(CACHE)
+            .set_repair_callback(move |session| {
+                if session.progress() == 0.0 {
+                    tracing::warn!(path = %shown.display(), "not closed cleanly; recovering");
+                }
+            })
+            .create_with_backend(Guarded::new(backend, health.clone()));
+        match database {
+            Ok(database) => Ok(Self { database, health }),
+            Err(error) => Err(explain(path, &health, error.into())),
+        }
+    }
+
+    /// Runs `operation`, and says in our terms what went wrong.
+    fn attempt<T>(
+        &self,
+        path: &Path,
+        operation: impl FnOnce(&Database) -> Result<T, redb::Error>,
+    ) -> Result<T, Error> {
+        operation(&self.database).map_err(|error| explain(path, &self.health, error))
+    }
+
+    /// Reads every page and compares its checksum, also those of pages that no row lies on: a
+    /// page taken for free that is not would lose data long after.
+    fn verify(&mut self, path: &Path) -> Result<(), Error> {
+        match self.database.check_integrity() {
+            Ok(true) => Ok(()),
+            Ok(false) => {
+                tracing::warn!(path = %path.display(), "a stale index of free pages was rebuilt");
+                Ok(())
+            }
+            Err(error) => Err(explain(path, &self.health, error.into())),
+        }
+    }
+
+    fn load(&self, path: &Path, bounds: Bounds) -> Result<Loader, Error> {
+        let transaction = self.attempt(path, |database| Ok(database.begin_read()?))?;
+        let tables = self.attempt(path, |_| {
+            let summary = transaction.open_table(META)?.get(())?;
+            let meta = summary.and_then(|bytes| Meta::decode(bytes.value()));
+            Ok((meta, transaction.open_table(LOG)?))
+        });
+        let (meta, log) = tables?;
+        let Some(meta) = meta else {
+            return Err(damaged(path, "its summary is missing or wrong"));
+        };
+        if ![FORMAT_WITHOUT_LOG, FORMAT].contains(&meta.format) {
+            let found = meta.format;
+            let detail = format!("it has format {found}, and this version reads up to {FORMAT}");
+            return Err(Error::Damaged {
+                path: path.to_owned(),
+                detail: format!("{detail}; use the version that wrote it"),
+            });
+        }
+        let rows = self.attempt(path, |_| Ok(log.len()?))?;
+        if rows != meta.rows {
+            let detail = format!("its table has {rows} rows where {} were kept", meta.rows);
+            return Err(damaged(path, &detail));
+        }
+        let mut loader = Loader::new(meta, bounds);
+        let mut rows = self.attempt(path, |_| Ok(log.iter()?))?;
+        while let Some((revision, bytes)) =
+            self.attempt(path, |_| Ok(rows.next().transpose()?))?
+        {
+            let revision = revision.value();
+            let Some(row) = Row::decode(revision, bytes.value()) else {
+                return Err(damaged(
+                    path,
+                    &format!("the checksum of revision {revision} is wrong"),
+                ));
+            };
+            loader.apply(revision, &row).map_err(|detail| damaged(path, &detail))?;
+        }
+        loader.finish_base().map_err(|detail| damaged(path, &detail))?;
+        Ok(loader)
+    }
+
+    fn close(self, path: &Path) -> Result<(), Error> {
+        // What redb writes here only makes the next start faster, but a disk that fails now
+        // should be heard of.
+        let Self { database, health } = self;
+        drop(database);
+        match health.failure() {
+            Some(Error::Broken(source)) => {
+                Err(Error::Io { doing: "close", path: path.to_owned(), source })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What an error of redb means. What the disk did says more than what redb made of it.
+fn explain(path: &Path, health: &Health, error: redb::Error) -> Error {
+    match (health.failure(), error) {
+        (Some(Error::Broken(source)), _) if disk::is_about_content(source.kind()) => {
+            damaged(path, &source.to_string())
+        }
+        (Some(failure), _) => failure,
+        (None, redb::Error::Io(error)) => translate_io(path, error),
+        (None, redb::Error::UpgradeRequired(version)) => {
+            damaged(path, &format!("redb's file format {version} is not known to this version"))
+        }
+        (None, error) => damaged(path, &error.to_string()),
+    }
+}
