@@ -1,6 +1,8 @@
 //! Killed with -9 under load, over and over: what was acknowledged is there, no revision is used
 //! twice, and a watch that is resumed has no gap.
 
+mod synced;
+
 use crate::http::Client;
 use crate::plane::Plane;
 use machinery::{Value, json};

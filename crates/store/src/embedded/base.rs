@@ -2,6 +2,7 @@
 //! and what can be wrong with its file.
 
 use std::{
+    io,
     panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
 };
@@ -61,9 +62,8 @@ impl Base {
         let path = disk.path(Part::Base);
         // A damaged page can make redb panic; to us it is one more way to find the damage.
         let opened = catch_unwind(AssertUnwindSafe(|| {
-            let backend = disk.open(Part::Base).map_err(|error| translate_io(&path, error))?;
-            if backend.len().map_err(|error| translate_io(&path, error))? == 0 {
-                drop(backend);
+            let is_empty = sync(&*disk).map_err(|error| translate_io(&path, error))?;
+            if is_empty {
                 Self::create(&*disk)?;
             }
             let mut open = Open::new(&*disk, &path)?;
@@ -105,6 +105,15 @@ impl Base {
             None => Ok(()),
         }
     }
+}
+
+/// Syncs the file, and says whether there is anything in it. A process that was killed may have
+/// written what is not on the disk yet: were that believed, and the log overwritten that led to it,
+/// a power cut would lose both.
+fn sync(disk: &dyn Disk) -> io::Result<bool> {
+    let backend = disk.open(Part::Base)?;
+    backend.sync_data()?;
+    Ok(backend.len()? == 0)
 }
 
 fn write(database: &Database, fold: &Fold) -> Result<(), redb::Error> {

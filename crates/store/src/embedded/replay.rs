@@ -4,7 +4,7 @@
 //! frame of the log is a batch that nobody was told of, and is dropped; but if a whole frame comes
 //! after one that is not, something that was synced is gone, and the store is refused.
 
-use std::{io, path::Path};
+use std::io;
 
 use redb::StorageBackend;
 
@@ -31,7 +31,7 @@ pub(super) fn replay<'a>(
     let mut frames_before = None;
     for segment in folded + 1..=folded + SEGMENTS_AT_ONCE {
         let LogFile { path, backend } = file_of(segment);
-        let bytes = content(path, &**backend)?;
+        let bytes = content(&**backend).map_err(|error| translate_io(path, error))?;
         let mut reader = Reader { bytes: &bytes, salt, segment, folded, frames: 0, frames_before };
         while let Some(frame) = reader.next().map_err(|detail| damaged(path, &detail))? {
             apply(&frame, loader, &mut fold).map_err(|detail| damaged(path, &detail))?;
@@ -41,14 +41,13 @@ pub(super) fn replay<'a>(
     Ok(fold)
 }
 
-fn content(path: &Path, backend: &dyn StorageBackend) -> Result<Vec<u8>, Error> {
-    let read = || {
-        let length = usize::try_from(backend.len()?).map_err(io::Error::other)?;
-        let mut bytes = vec![0; length];
-        backend.read(0, &mut bytes)?;
-        Ok(bytes)
-    };
-    read().map_err(|error| translate_io(path, error))
+fn content(backend: &dyn StorageBackend) -> io::Result<Vec<u8>> {
+    // A process that was killed may have written what is not on the disk yet. Once somebody has
+    // seen it, it must not vanish in a power cut.
+    backend.sync_data()?;
+    let mut bytes = vec![0; usize::try_from(backend.len()?).map_err(io::Error::other)?];
+    backend.read(0, &mut bytes)?;
+    Ok(bytes)
 }
 
 fn apply(frame: &Frame<'_>, loader: &mut Loader, fold: &mut Fold) -> Result<(), String> {
