@@ -80,14 +80,16 @@ impl Log {
             path,
             source: Arc::new(error),
         })?;
-        let garbage = mem::take(&mut loaded.garbage);
+        // Garbage is what no state from the floor of the history on shows, so the two go together.
+        let mut pending = Fold::of_garbage(replayed.segment, mem::take(&mut loaded.garbage));
+        pending.floor = loaded.history.floor();
         let mut log = Self {
             files,
             limit: options.log_bytes,
             salt: meta.salt,
             segment: None,
             floor: replayed.floor,
-            pending: Fold::of_garbage(replayed.segment, garbage),
+            pending,
             folder,
             buffer: Vec::new(),
         };

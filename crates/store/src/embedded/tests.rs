@@ -116,6 +116,25 @@ async fn superseded_writes_leave_the_disk() {
 }
 
 #[tokio::test]
+async fn a_history_made_shorter_by_a_restart_alone_leaves_the_rest_readable() {
+    let mut restarts = Restarts::new(100);
+    let store = restarts.open();
+    for round in 0..50 {
+        set(&store, &format!("/{}", round % 3), "1").await;
+    }
+    let state = all(&store, None).await;
+    store.close().await.unwrap();
+    restarts.options.history_events = 5;
+    for _ in 0..3 {
+        let store = restarts.open();
+        assert_eq!(all(&store, None).await, state);
+        assert_eq!(store.watch("", 45).unwrap().take().unwrap().len(), 5);
+        assert!(matches!(store.watch("", 44), Err(Error::Compacted { .. })));
+        store.close().await.unwrap();
+    }
+}
+
+#[tokio::test]
 async fn an_expiry_survives_a_restart() {
     let restarts = Restarts::new(100);
     let store = restarts.open();

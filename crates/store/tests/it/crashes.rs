@@ -1,6 +1,6 @@
 //! After a crash every acknowledged write is there, and every other one as a whole or not at all.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use keel::{Clock, Entropy, Tasks, Timestamp};
@@ -69,6 +69,31 @@ async fn a_crash_at_any_operation_of_a_life_and_of_the_recovery_after_it_loses_n
         survivor.disk.crash(&survivor.entropy);
         let store = survivor.open(&tasks);
         survivor.check(&store).await;
+        store.close().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn compactions_and_expiries_survive_a_crash() {
+    let (survivor, tasks) = (Survivor::new(1, Options::default()), Tasks::new());
+    let store = survivor.open(&tasks);
+    let minute = Duration::from_mins(1);
+    let expiring = store.put("/a", "1".into(), Expect::Any, Some(minute)).await.unwrap();
+    for _ in 0..4 {
+        store.put("/b", "1".into(), Expect::Any, None).await.unwrap();
+    }
+    store.compact(4).await.unwrap();
+    survivor.disk.set_faults(Faults { operations_until_crash: Some(0), ..Faults::default() });
+    let _ = store.close().await;
+    survivor.disk.crash(&survivor.entropy);
+
+    // Twice: from the log, and from the database.
+    for _ in 0..2 {
+        let store = survivor.open(&tasks);
+        assert_eq!(store.get("/a").await.unwrap().as_ref(), Some(&expiring));
+        assert_eq!(store.revision().await.unwrap(), 5);
+        assert_eq!(store.watch("", 4).unwrap().take().unwrap().len(), 1);
+        assert!(matches!(store.watch("", 3), Err(Error::Compacted { .. })));
         store.close().await.unwrap();
     }
 }
