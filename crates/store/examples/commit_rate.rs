@@ -1,7 +1,7 @@
 //! How many writes a second the embedded store takes, and how fast it comes back.
 //!
 //! `cargo run --release -p sampan-store --example commit_rate [RECORDS]` writes for a second each
-//! with 1, 16 and 64 writers, fills the store up to RECORDS records of 1 KiB, and opens it again.
+//! with 1, 8, 16 and 64 writers, fills the store up to RECORDS records of 1 KiB, and opens it again.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a tool for the terminal")]
 

@@ -29,17 +29,18 @@ pub(super) struct Fold {
 }
 
 impl Fold {
-    /// Adds nothing, but removes `garbage`.
-    pub(super) fn of_garbage(segment: u64, garbage: Vec<Revision>) -> Self {
-        Self { segment, garbage, ..Self::default() }
+    pub(super) fn new(segment: u64, floor: Revision, garbage: Vec<Revision>) -> Self {
+        Self { segment, floor, events: Vec::new(), garbage }
     }
 
+    /// Adds what goes to the segment.
     pub(super) fn add(&mut self, batch: &Batch<'_>) {
         self.events.extend_from_slice(batch.events);
         self.garbage.extend(batch.garbage);
         self.floor = self.floor.max(batch.floor);
     }
 
+    /// Adds an event that was read from the log.
     pub(super) fn push(&mut self, event: Event) {
         self.events.push(event);
     }
@@ -48,6 +49,7 @@ impl Fold {
         self.events.is_empty() && self.garbage.is_empty()
     }
 
+    /// The revision of the last event.
     pub(super) fn newest(&self) -> Option<Revision> {
         self.events.last().map(|event| event.revision)
     }

@@ -81,8 +81,8 @@ impl Log {
             source: Arc::new(error),
         })?;
         // Garbage is what no state from the floor of the history on shows, so the two go together.
-        let mut pending = Fold::of_garbage(replayed.segment, mem::take(&mut loaded.garbage));
-        pending.floor = loaded.history.floor();
+        let garbage = mem::take(&mut loaded.garbage);
+        let pending = Fold::new(replayed.segment, loaded.history.floor(), garbage);
         let mut log = Self {
             files,
             limit: options.log_bytes,

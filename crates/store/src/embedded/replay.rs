@@ -26,8 +26,7 @@ pub(super) fn replay<'a>(
     file_of: impl Fn(u64) -> &'a LogFile,
 ) -> Result<Fold, Error> {
     let (folded, salt) = (loader.meta().folded, loader.meta().salt);
-    let mut fold = Fold::of_garbage(folded, Vec::new());
-    fold.floor = loader.meta().floor;
+    let mut fold = Fold::new(folded, loader.meta().floor, Vec::new());
     let mut frames_before = None;
     for segment in folded + 1..=folded + SEGMENTS_AT_ONCE {
         let LogFile { path, backend } = file_of(segment);
