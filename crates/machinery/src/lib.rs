@@ -7,6 +7,7 @@ pub mod field_path;
 pub mod gvk;
 pub mod object;
 pub mod status;
+pub mod watch;
 pub mod names;
 pub mod meta;
 pub mod selector;

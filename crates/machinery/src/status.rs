@@ -34,6 +34,33 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// Every reason but [`Reason::Unknown`].
+    const NAMED: [Self; 18] = [
+        Self::Unauthorized,
+        Self::Forbidden,
+        Self::NotFound,
+        Self::AlreadyExists,
+        Self::Conflict,
+        Self::Gone,
+        Self::Invalid,
+        Self::ServerTimeout,
+        Self::Timeout,
+        Self::TooManyRequests,
+        Self::BadRequest,
+        Self::MethodNotAllowed,
+        Self::NotAcceptable,
+        Self::RequestEntityTooLarge,
+        Self::UnsupportedMediaType,
+        Self::InternalError,
+        Self::Expired,
+        Self::ServiceUnavailable,
+    ];
+
+    /// Reads the wire's spelling; [`Reason::Unknown`] for any other text.
+    pub fn parse(text: &str) -> Self {
+        Self::NAMED.into_iter().find(|known| known.as_str() == text).unwrap_or(Self::Unknown)
+    }
+
     /// The wire's spelling; empty for [`Reason::Unknown`].
     pub fn as_str(self) -> &'static str {
         match self {
@@ -274,6 +301,17 @@ impl Status {
         Self::new(503, Reason::ServiceUnavailable, message)
     }
 
+    /// Reads what a server sent; None if it is not a Status with a code.
+    pub fn from_value(value: &Value) -> Option<Self> {
+        let code = value["code"].as_u64().filter(|_| value["kind"] == "Status")?;
+        let text = |key: &str| value[key].as_str().unwrap_or_default();
+        let mut status =
+            Self::new(u16::try_from(code).ok()?, Reason::parse(text("reason")), text("message"));
+        status.details = value.get("details").map(|details| Box::new(Details::from_value(details)));
+        status.remainder = value["metadata"]["continue"].as_str().map(str::to_owned);
+        Some(status)
+    }
+
     /// The object that goes onto the wire.
     pub fn to_value(&self) -> Value {
         let mut body = json!({
@@ -295,6 +333,20 @@ impl Status {
 }
 
 impl Details {
+    fn from_value(value: &Value) -> Self {
+        let text = |key: &str| value[key].as_str().unwrap_or_default().to_owned();
+        let causes = value["causes"].as_array().into_iter().flatten().map(Cause::from_value);
+        let seconds = value["retryAfterSeconds"].as_u64().unwrap_or(0);
+        Self {
+            name: text("name"),
+            group: text("group"),
+            kind: text("kind"),
+            uid: text("uid"),
+            causes: causes.collect(),
+            retry_after_seconds: u32::try_from(seconds).unwrap_or(u32::MAX),
+        }
+    }
+
     /// The `details` of a Status.
     pub fn to_value(&self) -> Value {
         let mut map = Map::new();
@@ -316,6 +368,11 @@ impl Details {
 }
 
 impl Cause {
+    fn from_value(value: &Value) -> Self {
+        let text = |key: &str| value[key].as_str().unwrap_or_default().to_owned();
+        Self { reason: text("reason"), message: text("message"), field: text("field") }
+    }
+
     fn to_value(&self) -> Value {
         let mut map = Map::new();
         for (key, text) in
@@ -364,5 +421,21 @@ mod tests {
             json!({"reason": "FieldValueRequired", "field": "metadata.name",
                 "message": "Required value: name or generateName is required"})
         );
+    }
+
+    #[test]
+    fn a_status_is_read_as_it_was_written() {
+        let mut remainder = Status::expired("the token has expired");
+        remainder.remainder = Some("token".to_owned());
+        for status in [
+            Status::not_found(&GroupResource::new("apps", "deployments"), "a"),
+            Status::too_many_requests("slow down", 7),
+            Status::revision_too_large(9, 3),
+            Status::unclassified("no reason"),
+            remainder,
+        ] {
+            assert_eq!(Status::from_value(&status.to_value()), Some(status));
+        }
+        assert_eq!(Status::from_value(&json!({"kind": "Pod", "code": 404})), None);
     }
 }
