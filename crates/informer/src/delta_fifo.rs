@@ -1,0 +1,226 @@
+//! [`DeltaFifo`]: what the Reflector saw, waiting for the Informer to act on it.
+//!
+//! One entry per object, holding everything that happened to it since it was last popped; entries
+//! leave in the order in which their object first changed.
+//!
+//! ```text
+//! add(a) add(b) update(a)      queue: a b      a → [Added, Updated]   b → [Added]
+//! pop()  = a, [Added, Updated] queue: b        one call, the whole story of `a`
+//! ```
+//!
+//! Invariants:
+//! - a key is in `order` exactly once if and only if `stories` holds a non-empty list for it;
+//! - two deletions of one object never follow each other: the one that was watched stays, or else
+//!   the later one;
+//! - a story that grows past [`LONGEST_STORY`] keeps only the last of its updates.
+//!
+//! When the queue is full ([`DeltaFifo::room`]), the Reflector stops reading events until the
+//! Informer, which waits for nobody, has caught up. A list goes in whole.
+
+use std::{
+    collections::{HashMap, HashSet, VecDeque},
+    mem,
+    pin::pin,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use tokio::sync::Notify;
+
+use crate::{Indexer, Item, ObjectKey, event_handler::HandlerId, own_writes::Epoch};
+
+/// The length from which on updates of one object are merged.
+pub(crate) const LONGEST_STORY: usize = 16;
+
+/// Something that happened to an object, with its state thereafter.
+#[derive(Debug, Clone)]
+pub(crate) enum Delta {
+    Added(Item),
+    Updated(Item),
+    /// The watch has shown the end and the last state.
+    Deleted(Item),
+    /// A list shows this state; whether it is new, the indexer knows.
+    Replaced(Item, Epoch),
+    /// A list does not show the object any more, so its end was missed. This is the last state
+    /// that was seen, not the last one there was.
+    Missed(Item, Epoch),
+    /// Nothing happened; this handler wants to look at all objects again.
+    Sync(Item, HandlerId),
+}
+
+impl Delta {
+    fn item(&self) -> &Item {
+        match self {
+            Self::Added(item)
+            | Self::Updated(item)
+            | Self::Deleted(item)
+            | Self::Replaced(item, _)
+            | Self::Missed(item, _)
+            | Self::Sync(item, _) => item,
+        }
+    }
+
+    fn is_end(&self) -> bool {
+        matches!(self, Self::Deleted(_) | Self::Missed(..))
+    }
+}
+
+/// See the [module documentation](self).
+pub(crate) struct DeltaFifo {
+    /// Locked before the indexer.
+    queue: Mutex<Queue>,
+    capacity: usize,
+    /// Something was put in.
+    filled: Notify,
+    /// Something was taken out.
+    emptied: Notify,
+}
+
+#[derive(Default)]
+struct Queue {
+    order: VecDeque<ObjectKey>,
+    stories: HashMap<ObjectKey, Vec<Delta>>,
+    /// All deltas of all stories.
+    length: usize,
+    /// What is left to pop of the first list; None before that list.
+    initial: Option<HashSet<ObjectKey>>,
+}
+
+impl DeltaFifo {
+    /// A queue that has room for `capacity` deltas.
+    pub(crate) fn new(capacity: usize) -> Self {
+        Self {
+            queue: Mutex::default(),
+            capacity: capacity.max(1),
+            filled: Notify::new(),
+            emptied: Notify::new(),
+        }
+    }
+
+    /// Waits until there is room for more.
+    pub(crate) async fn room(&self) {
+        loop {
+            let mut emptied = pin!(self.emptied.notified());
+            // Before looking: what is taken out in between must not be missed.
+            emptied.as_mut().enable();
+            if self.lock().length < self.capacity {
+                return;
+            }
+            emptied.await;
+        }
+    }
+
+    /// Appends what a watch has shown.
+    pub(crate) fn push(&self, delta: Delta) {
+        self.lock().push(delta);
+        self.filled.notify_one();
+    }
+
+    /// Appends a resync of `item`, unless something that this handler will be told waits already.
+    pub(crate) fn sync(&self, item: Item, handler: HandlerId) {
+        let mut queue = self.lock();
+        let story = queue.stories.get(item.key());
+        let is_told = |delta: &Delta| !matches!(delta, Delta::Sync(_, other) if *other != handler);
+        if !story.is_some_and(|story| story.iter().any(is_told)) {
+            queue.push(Delta::Sync(item, handler));
+        }
+        drop(queue);
+        self.filled.notify_one();
+    }
+
+    /// Appends a whole list, which was asked for at `asked`, and the end of everything that is
+    /// known and not in it.
+    pub(crate) fn replace(&self, items: Vec<Item>, asked: Epoch, indexer: &Indexer) {
+        let mut queue = self.lock();
+        let listed: HashSet<ObjectKey> = items.iter().map(|item| item.key().clone()).collect();
+        let known = indexer.list().into_iter().map(|item| (item.key().clone(), item));
+        let mut missed: HashMap<ObjectKey, Item> =
+            known.filter(|(key, _)| !listed.contains(key)).collect();
+        for (key, story) in queue.stories.iter().filter(|(key, _)| !listed.contains(*key)) {
+            let last = story.last().expect("a queued key has deltas");
+            // A newer state than the indexer's, or none that anybody needs to be told of.
+            if last.is_end() {
+                missed.remove(key);
+            } else {
+                missed.insert(key.clone(), last.item().clone());
+            }
+        }
+        for item in items {
+            queue.push(Delta::Replaced(item, asked));
+        }
+        let mut missed: Vec<Item> = missed.into_values().collect();
+        missed.sort_unstable_by(|one, other| one.key().cmp(other.key()));
+        for item in missed {
+            queue.push(Delta::Missed(item, asked));
+        }
+        indexer.settle_writes(asked, |key| queue.stories.contains_key(key));
+        if queue.initial.is_none() {
+            queue.initial = Some(listed);
+        }
+        drop(queue);
+        self.filled.notify_one();
+    }
+
+    /// Takes the oldest story and lets `act` act on it before anything else can be put in: what is
+    /// neither queued nor in the indexer is nowhere. False if there is no story.
+    pub(crate) fn pop(&self, act: impl FnOnce(Vec<Delta>)) -> bool {
+        let mut queue = self.lock();
+        let Some(key) = queue.order.pop_front() else { return false };
+        let story = queue.stories.remove(&key).expect("a queued key has deltas");
+        queue.length -= story.len();
+        act(story);
+        if let Some(initial) = &mut queue.initial {
+            initial.remove(&key);
+            if initial.is_empty() {
+                mem::take(initial);
+            }
+        }
+        drop(queue);
+        self.emptied.notify_waiters();
+        true
+    }
+
+    /// Waits until there may be something to pop.
+    pub(crate) async fn filled(&self) {
+        self.filled.notified().await;
+    }
+
+    /// Whether all of the first list was popped.
+    pub(crate) fn has_synced(&self) -> bool {
+        self.lock().initial.as_ref().is_some_and(HashSet::is_empty)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Queue {
+    fn push(&mut self, delta: Delta) {
+        let key = delta.item().key();
+        let Some(story) = self.stories.get_mut(key) else {
+            self.order.push_back(key.clone());
+            self.stories.insert(key.clone(), vec![delta]);
+            self.length += 1;
+            return;
+        };
+        let last = story.last_mut().expect("a queued key has deltas");
+        if last.is_end() && delta.is_end() {
+            // What a list did not show says less than what the watch has shown.
+            if !matches!((&*last, &delta), (Delta::Deleted(_), Delta::Missed(..))) {
+                *last = delta;
+            }
+            return;
+        }
+        if story.len() >= LONGEST_STORY
+            && let (Some(Delta::Updated(last)), Delta::Updated(item)) = (story.last_mut(), &delta)
+        {
+            *last = item.clone();
+            return;
+        }
+        story.push(delta);
+        self.length += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,248 @@
+//! Scripts with one line for each story that comes out, and random ones against a naive model.
+
+use std::collections::BTreeMap;
+
+use keel::Entropy;
+
+use super::*;
+use crate::{
+    own_writes::Origin,
+    seeded::{for_seeds, pick},
+};
+
+fn item(name: &str, version: u64) -> Item {
+    let json = format!(r#"{{"metadata":{{"name":"{name}","resourceVersion":"{version}"}}}}"#);
+    Item::parse(json.into_bytes()).unwrap()
+}
+
+/// Feeds `script` and prints what pops out. `+a` is added, `~a` updated, `-a` deleted, `=ab` a list
+/// of a and b, `!a` a resync for handler 1, `?a` one for handler 2; `.` pops and applies.
+fn check(script: &str, expected: &str) {
+    let (fifo, indexer) = (DeltaFifo::new(100), Indexer::new());
+    let mut output = String::new();
+    for (version, word) in (1..).zip(script.split(' ')) {
+        let (op, name) = word.split_at(1);
+        match op {
+            "+" => fifo.push(Delta::Added(item(name, version))),
+            "~" => fifo.push(Delta::Updated(item(name, version))),
+            "-" => fifo.push(Delta::Deleted(item(name, version))),
+            "=" => {
+                let items = name.chars().map(|name| item(&name.to_string(), version)).collect();
+                fifo.replace(items, Epoch::default(), &indexer);
+            }
+            "!" => fifo.sync(item(name, version), HandlerId(1)),
+            "?" => fifo.sync(item(name, version), HandlerId(2)),
+            _ => assert!(pop(&fifo, &indexer, &mut String::new())),
+        }
+    }
+    while pop(&fifo, &indexer, &mut output) {}
+    assert_eq!(output.trim_end(), expected);
+}
+
+fn pop(fifo: &DeltaFifo, indexer: &Indexer, output: &mut String) -> bool {
+    fifo.pop(|story| {
+        output.push_str(story[0].item().name());
+        output.push(' ');
+        for delta in story {
+            output.push(apply(indexer, delta));
+        }
+        output.push('\n');
+    })
+}
+
+fn apply(indexer: &Indexer, delta: Delta) -> char {
+    let (mark, applied) = match delta {
+        Delta::Added(item) => ('+', indexer.apply_state(item, Origin::Watch)),
+        Delta::Updated(item) => ('~', indexer.apply_state(item, Origin::Watch)),
+        Delta::Replaced(item, asked) => ('=', indexer.apply_state(item, Origin::List(asked))),
+        Delta::Deleted(item) => ('-', indexer.apply_end(item, Origin::Watch)),
+        Delta::Missed(item, asked) => ('x', indexer.apply_end(item, Origin::List(asked))),
+        Delta::Sync(..) => return '!',
+    };
+    drop(applied);
+    mark
+}
+
+#[test]
+fn a_story_is_told_whole_and_in_the_order_of_first_changes() {
+    check("+a +b ~a", "a +~\nb +");
+}
+
+#[test]
+fn a_key_that_was_popped_queues_anew() {
+    check("+a +b . ~a", "b +\na ~");
+}
+
+#[test]
+fn two_deletions_are_one() {
+    check("+a -a -a", "a +-");
+}
+
+#[test]
+fn what_a_list_lacks_was_deleted_unnoticed() {
+    check("=ab . . =b", "b =\na x");
+}
+
+#[test]
+fn a_watched_deletion_is_not_replaced_by_a_guess() {
+    check("+a . -a =b", "a -\nb =");
+}
+
+#[test]
+fn what_is_queued_but_not_cached_can_be_missed_too() {
+    check("+a =b", "a +x\nb =");
+}
+
+#[test]
+fn an_object_that_returns_has_both_ends_in_its_story() {
+    check("+a -a +a", "a +-+");
+}
+
+#[test]
+fn a_resync_yields_to_news_and_to_itself() {
+    check("+a . !a !a ?a", "a !!");
+    check("+a . ~a !a", "a ~");
+}
+
+#[test]
+fn a_long_story_keeps_its_last_update() {
+    let fifo = DeltaFifo::new(usize::MAX);
+    fifo.push(Delta::Added(item("a", 0)));
+    for version in 1..=100 {
+        fifo.push(Delta::Updated(item("a", version)));
+    }
+    assert!(fifo.pop(|story| {
+        assert_eq!(story.len(), LONGEST_STORY);
+        assert_eq!(story.last().unwrap().item().resource_version(), "100");
+    }));
+}
+
+#[test]
+fn it_has_synced_when_the_first_list_was_popped() {
+    let (fifo, indexer) = (DeltaFifo::new(100), Indexer::new());
+    fifo.push(Delta::Added(item("z", 1)));
+    assert!(!fifo.has_synced());
+    fifo.replace(vec![item("a", 2), item("z", 2)], Epoch::default(), &indexer);
+    assert!(pop(&fifo, &indexer, &mut String::new()) && !fifo.has_synced());
+    assert!(pop(&fifo, &indexer, &mut String::new()) && fifo.has_synced());
+}
+
+#[test]
+fn an_empty_first_list_is_a_list() {
+    let fifo = DeltaFifo::new(100);
+    fifo.replace(Vec::new(), Epoch::default(), &Indexer::new());
+    assert!(fifo.has_synced());
+}
+
+#[tokio::test]
+async fn there_is_room_again_when_something_was_popped() {
+    let fifo = DeltaFifo::new(1);
+    fifo.room().await;
+    fifo.push(Delta::Added(item("a", 1)));
+    let mut room = pin!(fifo.room());
+    tokio::select! {
+        biased;
+        () = &mut room => panic!("there is no room"),
+        () = std::future::ready(()) => {}
+    }
+    fifo.pop(drop);
+    room.await;
+}
+
+/// The world that the FIFO is told of, and what it must have kept of it.
+#[derive(Default)]
+struct Model {
+    world: BTreeMap<&'static str, u64>,
+    /// Keys with untold changes, in the order of their first ones.
+    order: Vec<&'static str>,
+    version: u64,
+}
+
+impl Model {
+    fn touch(&mut self, name: &'static str) {
+        if !self.order.contains(&name) {
+            self.order.push(name);
+        }
+    }
+
+    fn step(&mut self, entropy: &Entropy, fifo: &DeltaFifo, indexer: &Indexer) {
+        const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
+        let name = pick(entropy, &NAMES);
+        self.version += 1;
+        let (state, version) = (item(name, self.version), self.version);
+        match entropy.below(10) {
+            0..4 => {
+                let known = self.world.insert(name, version).is_some();
+                fifo.push(if known { Delta::Updated(state) } else { Delta::Added(state) });
+                self.touch(name);
+            }
+            4..6 if self.world.remove(name).is_some() => {
+                fifo.push(Delta::Deleted(state));
+                self.touch(name);
+            }
+            6 => self.relist(entropy, fifo, indexer),
+            7 => {
+                if let Some(known) = indexer.get(state.key()) {
+                    fifo.sync(known, HandlerId(1));
+                    self.touch(name);
+                }
+            }
+            _ => self.pop(fifo, indexer),
+        }
+    }
+
+    /// Anything may have happened meanwhile, and is seen only now.
+    fn relist(&mut self, entropy: &Entropy, fifo: &DeltaFifo, indexer: &Indexer) {
+        let before: Vec<_> = self.world.keys().copied().collect();
+        self.world.retain(|_, _| entropy.below(3) > 0);
+        if entropy.below(2) == 0 {
+            self.world.insert("e", self.version);
+        }
+        let items = self.world.iter().map(|(name, version)| item(name, *version)).collect();
+        fifo.replace(items, Epoch::default(), indexer);
+        let listed: Vec<_> = self.world.keys().copied().collect();
+        let (_, missed): (Vec<_>, Vec<_>) = before.iter().partition(|name| listed.contains(name));
+        for name in listed.into_iter().chain(missed) {
+            self.touch(name);
+        }
+    }
+
+    fn pop(&mut self, fifo: &DeltaFifo, indexer: &Indexer) {
+        let mut popped = None;
+        fifo.pop(|story| {
+            let name = story[0].item().name().to_owned();
+            assert!(story.windows(2).all(|pair| !(pair[0].is_end() && pair[1].is_end())));
+            for delta in story {
+                apply(indexer, delta);
+            }
+            popped = Some(name);
+        });
+        let expected = (!self.order.is_empty()).then(|| self.order.remove(0));
+        assert_eq!(popped.as_deref(), expected);
+        if let Some(name) = expected {
+            let cached = indexer.get(&ObjectKey::new("", name));
+            let cached = cached.map(|item| item.resource_version().parse().unwrap());
+            assert_eq!(cached, self.world.get(name).copied(), "the state of {name}");
+        }
+    }
+}
+
+#[test]
+fn it_agrees_with_a_naive_model() {
+    for_seeds(200, |entropy| {
+        let (fifo, indexer) = (DeltaFifo::new(usize::MAX), Indexer::new());
+        let mut model = Model::default();
+        for _ in 0..200 {
+            model.step(&entropy, &fifo, &indexer);
+            let queue = fifo.lock();
+            assert_eq!(queue.length, queue.stories.values().map(Vec::len).sum::<usize>());
+            assert_eq!(queue.order.len(), queue.stories.len());
+        }
+        while !model.order.is_empty() {
+            model.pop(&fifo, &indexer);
+        }
+        assert!(!fifo.pop(drop));
+        let cached: Vec<_> = indexer.list().iter().map(|item| item.name().to_owned()).collect();
+        assert_eq!(cached, model.world.keys().copied().collect::<Vec<_>>());
+    });
+}

@@ -1,0 +1,228 @@
+//! [`EventHandler`]: who wants to know what happens to the objects of an informer, and
+//! [`Subscription`], the same without a trait.
+//!
+//! Each handler has a queue of its own ([`handler_queue`]) and is called by a task of its own, so a
+//! slow one holds up nobody but itself: what it missed is merged, object by object, and the last
+//! state of each is what it gets in the end.
+
+mod handler_queue;
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::sync::{Notify, watch};
+
+use crate::Item;
+use handler_queue::{HandlerQueue, Popped};
+
+/// Something that happened to an object.
+#[derive(Debug, Clone)]
+pub enum ObjectEvent {
+    /// It is there, and was not known before.
+    Added {
+        /// The object.
+        item: Item,
+        /// Whether it was there when the handler, or the informer, began.
+        is_initial: bool,
+    },
+    /// It changed; or, at a resync, it is to be looked at again, and both are the same.
+    Updated {
+        /// The last state that this handler was told of, or was about to be told of.
+        old: Item,
+        /// The state now.
+        new: Item,
+    },
+    /// It is gone.
+    Deleted {
+        /// Its last state, as far as it is known.
+        item: Item,
+        /// The end was missed and found by listing: there may have been later states.
+        is_final_state_unknown: bool,
+    },
+}
+
+impl ObjectEvent {
+    /// The object as it is now, or was at last.
+    pub fn item(&self) -> &Item {
+        match self {
+            Self::Added { item, .. }
+            | Self::Updated { new: item, .. }
+            | Self::Deleted { item, .. } => item,
+        }
+    }
+}
+
+/// Is called for everything that happens to the objects of an informer, one call after the other.
+///
+/// The calls are made on a task, so they should not block; most handlers put a key into a
+/// [`WorkQueue`](crate::WorkQueue) and return. Who wants to wait uses a [`Subscription`].
+pub trait EventHandler: Send + Sync + 'static {
+    /// The object is there; `is_initial` if it was there before the handler was.
+    fn on_add(&self, item: &Item, is_initial: bool);
+    /// The object changed, or it is time for a resync and both are the same.
+    fn on_update(&self, old: &Item, new: &Item);
+    /// The object is gone; `is_final_state_unknown` if that was only found out by listing.
+    fn on_delete(&self, item: &Item, is_final_state_unknown: bool);
+}
+
+impl ObjectEvent {
+    /// Calls the method of `handler` that this event is for.
+    pub fn tell(&self, handler: &dyn EventHandler) {
+        match self {
+            Self::Added { item, is_initial } => handler.on_add(item, *is_initial),
+            Self::Updated { old, new } => handler.on_update(old, new),
+            Self::Deleted { item, is_final_state_unknown } => {
+                handler.on_delete(item, *is_final_state_unknown);
+            }
+        }
+    }
+}
+
+/// How a handler wants to be served.
+#[derive(Debug, Clone)]
+pub struct HandlerOptions {
+    /// For logs.
+    pub name: String,
+    /// Look at all objects again so often, even if nothing happened; None for never.
+    pub resync_period: Option<Duration>,
+    /// So many events may wait; beyond that, the events of each object are merged.
+    pub queue_capacity: usize,
+}
+
+impl Default for HandlerOptions {
+    fn default() -> Self {
+        Self { name: "handler".to_owned(), resync_period: None, queue_capacity: 1024 }
+    }
+}
+
+/// Tells the handlers of one informer apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct HandlerId(pub(crate) u64);
+
+/// The informer's end of a handler's queue.
+pub(crate) struct Listener {
+    queue: Mutex<HandlerQueue>,
+    filled: Notify,
+    synced: watch::Sender<bool>,
+}
+
+impl Listener {
+    pub(crate) fn new(options: &HandlerOptions) -> Arc<Self> {
+        Arc::new(Self {
+            queue: Mutex::new(HandlerQueue::new(options.queue_capacity)),
+            filled: Notify::new(),
+            synced: watch::Sender::new(false),
+        })
+    }
+
+    pub(crate) fn tell(&self, event: ObjectEvent) {
+        self.lock().push(event);
+        self.filled.notify_one();
+    }
+
+    /// What was told so far is everything there was in the beginning.
+    pub(crate) fn tell_synced(&self) {
+        self.lock().push_synced();
+        self.filled.notify_one();
+    }
+
+    /// There will be no more events.
+    pub(crate) fn close(&self) {
+        self.lock().close();
+        self.filled.notify_one();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HandlerQueue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The events of an informer, to be taken one by one.
+///
+/// Ends when the informer is stopped or the subscription was removed.
+pub struct Subscription {
+    listener: Arc<Listener>,
+    id: HandlerId,
+}
+
+impl Subscription {
+    pub(crate) fn new(listener: Arc<Listener>, id: HandlerId) -> Self {
+        Self { listener, id }
+    }
+
+    /// The next event; None when there will be no more. Asking for it says that the one before was
+    /// dealt with.
+    pub async fn next(&mut self) -> Option<ObjectEvent> {
+        loop {
+            let popped = self.listener.lock().pop();
+            match popped {
+                Popped::Event(event) => return Some(event),
+                Popped::Synced => drop(self.listener.synced.send_replace(true)),
+                Popped::Nothing => self.listener.filled.notified().await,
+                Popped::Closed => return None,
+            }
+        }
+    }
+
+    /// Which handler this is, to have it removed.
+    pub fn id(&self) -> HandlerId {
+        self.id
+    }
+
+    /// Knows when all initial objects were dealt with.
+    pub fn synced(&self) -> HasSynced {
+        HasSynced(self.listener.synced.subscribe())
+    }
+
+    /// How many events wait.
+    pub fn backlog(&self) -> usize {
+        self.listener.lock().len()
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        // The informer forgets it at the next event.
+        self.listener.lock().close();
+    }
+}
+
+impl Listener {
+    pub(crate) fn is_closed(&self) -> bool {
+        self.lock().is_closed()
+    }
+}
+
+impl fmt::Debug for Subscription {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Subscription {:?}, {} events behind", self.id, self.backlog())
+    }
+}
+
+/// Whether an informer has its first list in the cache, or a handler has dealt with all of it.
+#[derive(Debug, Clone)]
+pub struct HasSynced(pub(crate) watch::Receiver<bool>);
+
+impl HasSynced {
+    /// Whether it is so now.
+    pub fn get(&self) -> bool {
+        *self.0.borrow()
+    }
+
+    /// Waits until it is so; false if it never will be.
+    pub async fn wait(&mut self) -> bool {
+        self.0.wait_for(|synced| *synced).await.is_ok()
+    }
+}
+
+/// A handler that was added to an informer.
+#[derive(Debug, Clone)]
+pub struct Registration {
+    /// To have it removed.
+    pub id: HandlerId,
+    /// Whether it has dealt with all initial objects.
+    pub synced: HasSynced,
+}

@@ -1,0 +1,167 @@
+//! [`HandlerQueue`]: the events that one handler has not taken yet.
+//!
+//! As long as there is room, every event is kept. When `capacity` events wait, a new event is
+//! merged into the one that waits for the same object, so that the handler still gets from where
+//! it is to where the object is:
+//!
+//! | waits | comes | remains |
+//! |---|---|---|
+//! | added | updated | added, with the new state |
+//! | added | deleted | nothing |
+//! | updated | updated | updated, from the old of the first to the new of the second |
+//! | updated | deleted | deleted |
+//! | deleted | added | both: it is another object |
+//!
+//! Bound: `capacity`, and two for each object that exists or that the handler has seen.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    mem,
+};
+
+use crate::{ObjectKey, event_handler::ObjectEvent};
+
+/// See the [module documentation](self).
+pub(super) struct HandlerQueue {
+    capacity: usize,
+    /// None where an event was merged away.
+    waiting: VecDeque<Option<Waiting>>,
+    /// The number of the first in `waiting`; the others follow.
+    first: u64,
+    /// The number of the last event of each object.
+    last: HashMap<ObjectKey, u64>,
+    /// The holes in `waiting`.
+    merged_away: usize,
+    closed: bool,
+}
+
+enum Waiting {
+    Event(ObjectEvent),
+    Synced,
+}
+
+pub(super) enum Popped {
+    Event(ObjectEvent),
+    Synced,
+    Nothing,
+    Closed,
+}
+
+impl HandlerQueue {
+    pub(super) fn new(capacity: usize) -> Self {
+        Self {
+            capacity,
+            waiting: VecDeque::new(),
+            first: 0,
+            last: HashMap::new(),
+            merged_away: 0,
+            closed: false,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.waiting.len() - self.merged_away
+    }
+
+    pub(super) fn push(&mut self, event: ObjectEvent) {
+        if self.closed {
+            return;
+        }
+        let key = event.item().key().clone();
+        if self.len() < self.capacity {
+            return self.append(key, event);
+        }
+        let Some(number) = self.last.get(&key).copied() else { return self.append(key, event) };
+        let place = &mut self.waiting[usize::try_from(number - self.first).expect("it waits")];
+        let Some(Waiting::Event(waiting)) = place.take() else {
+            unreachable!("the last event of an object waits, and is an event");
+        };
+        match merge(waiting, event) {
+            Merged::Into(event) => *place = Some(Waiting::Event(event)),
+            Merged::Both(waiting, event) => {
+                *place = Some(Waiting::Event(waiting));
+                self.append(key, event);
+            }
+            Merged::Away => {
+                self.last.remove(&key);
+                self.merged_away += 1;
+                self.close_gaps();
+            }
+        }
+    }
+
+    pub(super) fn push_synced(&mut self) {
+        self.waiting.push_back(Some(Waiting::Synced));
+    }
+
+    pub(super) fn pop(&mut self) -> Popped {
+        if self.closed {
+            return Popped::Closed;
+        }
+        while let Some(waiting) = self.waiting.pop_front() {
+            let number = self.first;
+            self.first += 1;
+            match waiting {
+                Some(Waiting::Event(event)) => {
+                    if self.last.get(event.item().key()) == Some(&number) {
+                        self.last.remove(event.item().key());
+                    }
+                    return Popped::Event(event);
+                }
+                Some(Waiting::Synced) => return Popped::Synced,
+                None => self.merged_away -= 1,
+            }
+        }
+        Popped::Nothing
+    }
+
+    pub(super) fn close(&mut self) {
+        *self = Self { closed: true, ..Self::new(0) };
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    fn append(&mut self, key: ObjectKey, event: ObjectEvent) {
+        self.last.insert(key, self.first + self.waiting.len() as u64);
+        self.waiting.push_back(Some(Waiting::Event(event)));
+    }
+
+    /// Numbers the waiting events anew once half of the places are empty.
+    fn close_gaps(&mut self) {
+        if self.merged_away * 2 < self.waiting.len() {
+            return;
+        }
+        self.merged_away = 0;
+        self.last.clear();
+        for waiting in mem::take(&mut self.waiting).into_iter().flatten() {
+            match waiting {
+                Waiting::Event(event) => self.append(event.item().key().clone(), event),
+                Waiting::Synced => self.push_synced(),
+            }
+        }
+    }
+}
+
+enum Merged {
+    Into(ObjectEvent),
+    Both(ObjectEvent, ObjectEvent),
+    Away,
+}
+
+fn merge(waiting: ObjectEvent, event: ObjectEvent) -> Merged {
+    use ObjectEvent::{Added, Deleted, Updated};
+    match (waiting, event) {
+        (Added { is_initial, .. }, Updated { new, .. }) => {
+            Merged::Into(Added { item: new, is_initial })
+        }
+        (Added { .. }, Deleted { .. }) => Merged::Away,
+        (Updated { old, .. }, Updated { new, .. }) => Merged::Into(Updated { old, new }),
+        (Updated { .. }, event @ Deleted { .. }) => Merged::Into(event),
+        (waiting, event) => Merged::Both(waiting, event),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,325 @@
+//! [`Indexer`]: the local store: the last known state of every object, found by name, by namespace,
+//! or by any index that was defined.
+//!
+//! ```
+//! use informer::{Indexer, Item};
+//! let indexer = Indexer::new();
+//! indexer.add_index("node", |item| vec![item.object().str_at(&["spec", "nodeName"]).to_owned()]);
+//! let pod = br#"{"metadata":{"namespace":"n","name":"a"},"spec":{"nodeName":"node-1"}}"#;
+//! indexer.insert(Item::parse(pod.as_slice())?);
+//! assert_eq!(indexer.by_index("node", "node-1")?[0].name(), "a");
+//! assert_eq!(indexer.list_namespace("n").len(), 1);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Readers get [`Item`]s, that is, pointers; nothing is copied but these. Within a namespace,
+//! objects come in the order of their names.
+//!
+//! Invariants:
+//! - an object is in every index under just the values that its present state gives;
+//! - after [`observe_write`](Indexer::observe_write), no read of that key gives an older state.
+
+use std::{
+    borrow::Borrow,
+    cmp::Ordering,
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
+};
+
+use crate::{
+    Item, ObjectKey,
+    item::compare_versions,
+    own_writes::{Epoch, Origin, OwnWrites},
+};
+
+/// The values under which an object is found in an index. It must give the same for the same
+/// state.
+pub type IndexFunction = Box<dyn Fn(&Item) -> Vec<String> + Send + Sync>;
+
+/// An index was asked for that nobody has added.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no index {0:?}")]
+pub struct NoSuchIndex(pub String);
+
+/// See the [module documentation](self).
+#[derive(Default)]
+pub struct Indexer(RwLock<Store>);
+
+#[derive(Default)]
+struct Store {
+    objects: BTreeSet<ByKey>,
+    indices: BTreeMap<String, Index>,
+    own_writes: OwnWrites,
+}
+
+struct Index {
+    values_of: IndexFunction,
+    objects: HashMap<Box<str>, BTreeSet<ByKey>>,
+}
+
+/// What news of an object changed in the cache.
+#[derive(Debug)]
+pub(crate) enum Applied {
+    Added(Item),
+    Updated { old: Item, new: Item },
+    Deleted(Item),
+    Nothing,
+}
+
+impl Indexer {
+    /// An empty store that finds objects by name and namespace.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds an index, or replaces the one with this name; what is cached already is in it at once.
+    pub fn add_index(
+        &self,
+        name: &str,
+        values_of: impl Fn(&Item) -> Vec<String> + Send + Sync + 'static,
+    ) {
+        let mut store = self.write();
+        let mut index = Index { values_of: Box::new(values_of), objects: HashMap::new() };
+        for ByKey(item) in &store.objects {
+            index.insert(item);
+        }
+        store.indices.insert(name.to_owned(), index);
+    }
+
+    /// The object with this key.
+    pub fn get(&self, key: &ObjectKey) -> Option<Item> {
+        self.read().objects.get(key).map(|ByKey(item)| item.clone())
+    }
+
+    /// All objects, by namespace and name.
+    pub fn list(&self) -> Vec<Item> {
+        self.read().objects.iter().map(|ByKey(item)| item.clone()).collect()
+    }
+
+    /// The objects of one namespace, by name.
+    pub fn list_namespace(&self, namespace: &str) -> Vec<Item> {
+        let store = self.read();
+        let from = store.objects.range::<ObjectKey, _>(ObjectKey::new(namespace, "")..);
+        let here = from.take_while(|ByKey(item)| item.namespace() == namespace);
+        here.map(|ByKey(item)| item.clone()).collect()
+    }
+
+    /// The objects that have `value` in the index `name`.
+    pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Item>, NoSuchIndex> {
+        let store = self.read();
+        let index = store.indices.get(name).ok_or_else(|| NoSuchIndex(name.to_owned()))?;
+        let found = index.objects.get(value).into_iter().flatten();
+        Ok(found.map(|ByKey(item)| item.clone()).collect())
+    }
+
+    /// The values that some object has in the index `name`, in order.
+    pub fn index_values(&self, name: &str) -> Result<Vec<String>, NoSuchIndex> {
+        let store = self.read();
+        let index = store.indices.get(name).ok_or_else(|| NoSuchIndex(name.to_owned()))?;
+        let mut values: Vec<String> = index.objects.keys().map(|value| (**value).into()).collect();
+        values.sort_unstable();
+        Ok(values)
+    }
+
+    /// How many objects there are.
+    pub fn len(&self) -> usize {
+        self.read().objects.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Puts an object in, whatever was there; returns the state it replaces.
+    pub fn insert(&self, item: Item) -> Option<Item> {
+        self.write().insert(item)
+    }
+
+    /// Takes an object out, and returns its last state.
+    pub fn remove(&self, key: &ObjectKey) -> Option<Item> {
+        self.write().remove(key)
+    }
+
+    /// Records the object that a successful write returned: from now on reads of its key give this
+    /// state or a newer one, and older events of the watch are ignored.
+    ///
+    /// ```
+    /// # use informer::{Indexer, Item};
+    /// # let item = |version| {
+    /// #     let json = format!(r#"{{"metadata":{{"name":"a","resourceVersion":"{version}"}}}}"#);
+    /// #     Item::parse(json.into_bytes()).unwrap()
+    /// # };
+    /// let indexer = Indexer::new();
+    /// indexer.observe_write(item(8));
+    /// indexer.observe_write(item(7)); // a slower answer to an earlier write
+    /// assert_eq!(indexer.list()[0].resource_version(), "8");
+    /// ```
+    pub fn observe_write(&self, item: Item) {
+        self.apply_write(item);
+    }
+
+    /// Records that a deletion of this object has succeeded. An object that has finalizers is not
+    /// gone then: its last answer belongs to [`observe_write`](Self::observe_write).
+    pub fn observe_deletion(&self, key: &ObjectKey, uid: &str) {
+        self.apply_deletion(key, uid);
+    }
+
+    pub(crate) fn apply_write(&self, item: Item) -> Applied {
+        let mut store = self.write();
+        if !store.admits_write(&item) {
+            return Applied::Nothing;
+        }
+        store.own_writes.wrote(&item);
+        store.put(item)
+    }
+
+    /// Takes over a write after which the object is not in view any more.
+    pub(crate) fn apply_departure(&self, item: Item) -> Applied {
+        let mut store = self.write();
+        if !store.admits_write(&item) {
+            return Applied::Nothing;
+        }
+        store.own_writes.wrote(&item);
+        store.remove(item.key()).map_or(Applied::Nothing, |_| Applied::Deleted(item))
+    }
+
+    pub(crate) fn apply_deletion(&self, key: &ObjectKey, uid: &str) -> Applied {
+        let mut store = self.write();
+        let Some(last) = store.objects.get(key).map(|ByKey(known)| known.clone()) else {
+            return Applied::Nothing;
+        };
+        if last.uid() != uid {
+            return Applied::Nothing;
+        }
+        store.own_writes.deleted(&last);
+        store.remove(key).map_or(Applied::Nothing, Applied::Deleted)
+    }
+
+    /// Takes over a state that the server has shown.
+    pub(crate) fn apply_state(&self, item: Item, origin: Origin) -> Applied {
+        let mut store = self.write();
+        if !store.own_writes.admits_state(&item, origin) {
+            return Applied::Nothing;
+        }
+        store.put(item)
+    }
+
+    /// Takes over the end of an object; `last` is its last state as far as it is known.
+    pub(crate) fn apply_end(&self, last: Item, origin: Origin) -> Applied {
+        let mut store = self.write();
+        if !store.own_writes.admits_end(&last, origin) {
+            return Applied::Nothing;
+        }
+        store.remove(last.key()).map_or(Applied::Nothing, |_| Applied::Deleted(last))
+    }
+
+    /// To be noted before a list is asked for.
+    pub(crate) fn epoch(&self) -> Epoch {
+        self.read().own_writes.now()
+    }
+
+    /// Forgets the own writes that a list has shown or undone, but for those whose news is still
+    /// to come.
+    pub(crate) fn settle_writes(&self, asked: Epoch, is_to_come: impl Fn(&ObjectKey) -> bool) {
+        self.write().own_writes.settle(asked, is_to_come);
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Store> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Store> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Store {
+    /// Whether the answer to a write is news, and not overtaken by what came after it.
+    fn admits_write(&mut self, item: &Item) -> bool {
+        let is_newer = |ByKey(known): &ByKey| {
+            compare_versions(known.resource_version(), item.resource_version())
+                == Some(Ordering::Greater)
+        };
+        !self.objects.get(item.key()).is_some_and(is_newer)
+            && self.own_writes.admits_state(item, Origin::Watch)
+    }
+
+    fn put(&mut self, item: Item) -> Applied {
+        let known = self.objects.get(item.key());
+        if known.is_some_and(|ByKey(known)| known.is_same_state(&item)) {
+            return Applied::Nothing;
+        }
+        match self.insert(item.clone()) {
+            Some(old) => Applied::Updated { old, new: item },
+            None => Applied::Added(item),
+        }
+    }
+
+    fn insert(&mut self, item: Item) -> Option<Item> {
+        let old = self.remove(item.key());
+        for index in self.indices.values_mut() {
+            index.insert(&item);
+        }
+        self.objects.insert(ByKey(item));
+        old
+    }
+
+    fn remove(&mut self, key: &ObjectKey) -> Option<Item> {
+        let ByKey(old) = self.objects.take(key)?;
+        for index in self.indices.values_mut() {
+            index.remove(&old);
+        }
+        Some(old)
+    }
+}
+
+impl Index {
+    fn insert(&mut self, item: &Item) {
+        for value in (self.values_of)(item) {
+            self.objects.entry(value.into()).or_default().insert(ByKey(item.clone()));
+        }
+    }
+
+    fn remove(&mut self, item: &Item) {
+        for value in (self.values_of)(item) {
+            let Some(objects) = self.objects.get_mut(value.as_str()) else { continue };
+            objects.remove(item.key());
+            if objects.is_empty() {
+                self.objects.remove(value.as_str());
+            }
+        }
+    }
+}
+
+/// An item that is found by its key: a set of these is a map that holds its keys only once.
+struct ByKey(Item);
+
+impl Borrow<ObjectKey> for ByKey {
+    fn borrow(&self) -> &ObjectKey {
+        self.0.key()
+    }
+}
+
+impl PartialEq for ByKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.key() == other.0.key()
+    }
+}
+
+impl Eq for ByKey {}
+
+impl PartialOrd for ByKey {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for ByKey {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.key().cmp(other.0.key())
+    }
+}
+
+#[cfg(test)]
+mod tests;

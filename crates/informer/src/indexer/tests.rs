@@ -1,0 +1,143 @@
+//! The indexer against a list that is searched from end to end, and the order of own writes.
+
+use keel::Entropy;
+
+use super::*;
+use crate::seeded::{for_seeds, pick};
+
+fn item(namespace: &str, name: &str, color: &str, version: u64) -> Item {
+    let json = format!(
+        r#"{{"metadata":{{"namespace":"{namespace}","name":"{name}","uid":"{namespace}{name}",
+        "resourceVersion":"{version}","labels":{{"color":"{color}"}}}}}}"#
+    );
+    Item::parse(json.into_bytes()).unwrap()
+}
+
+fn by_color(item: &Item) -> Vec<String> {
+    item.labels().into_values().collect()
+}
+
+fn shown(items: impl IntoIterator<Item = Item>) -> Vec<String> {
+    items.into_iter().map(|item| format!("{item:?}")).collect()
+}
+
+/// Keeps what it was given in a plain list.
+#[derive(Default)]
+struct Model(Vec<Item>);
+
+impl Model {
+    fn find(&self, wanted: impl Fn(&Item) -> bool) -> Vec<String> {
+        let mut found: Vec<Item> = self.0.iter().filter(|item| wanted(item)).cloned().collect();
+        found.sort_by(|one, other| one.key().cmp(other.key()));
+        shown(found)
+    }
+
+    fn take(&mut self, key: &ObjectKey) -> Option<Item> {
+        let at = self.0.iter().position(|item| item.key() == key)?;
+        Some(self.0.remove(at))
+    }
+
+    fn check(&self, indexer: &Indexer, entropy: &Entropy) {
+        let color = pick(entropy, &COLORS);
+        assert_eq!(shown(indexer.list()), self.find(|_| true));
+        assert_eq!(indexer.len(), self.0.len());
+        for namespace in NAMESPACES {
+            let here = self.find(|item| item.namespace() == namespace);
+            assert_eq!(shown(indexer.list_namespace(namespace)), here);
+        }
+        if let Ok(found) = indexer.by_index("color", color) {
+            assert_eq!(shown(found), self.find(|item| by_color(item) == [color]));
+            let mut colors: Vec<String> = self.0.iter().flat_map(by_color).collect();
+            colors.sort();
+            colors.dedup();
+            assert_eq!(indexer.index_values("color").unwrap(), colors);
+        }
+    }
+}
+
+const NAMESPACES: [&str; 3] = ["", "m", "n"];
+const COLORS: [&str; 3] = ["red", "green", "blue"];
+
+#[test]
+fn it_agrees_with_a_naive_model() {
+    for_seeds(100, |entropy| {
+        let (indexer, mut model) = (Indexer::new(), Model::default());
+        let index_from = entropy.below(100);
+        for version in 0..100 {
+            if version == index_from {
+                indexer.add_index("color", by_color);
+            }
+            let (namespace, name) = (pick(&entropy, &NAMESPACES), pick(&entropy, &["a", "b", "c"]));
+            let it = item(namespace, name, pick(&entropy, &COLORS), version);
+            let expected = model.take(it.key());
+            let replaced = if entropy.below(3) == 0 {
+                indexer.remove(it.key())
+            } else {
+                model.0.push(it.clone());
+                indexer.insert(it)
+            };
+            assert_eq!(shown(replaced), shown(expected));
+            model.check(&indexer, &entropy);
+        }
+    });
+}
+
+#[test]
+fn an_index_that_nobody_added_is_an_error() {
+    assert_eq!(Indexer::new().by_index("x", "y").unwrap_err(), NoSuchIndex("x".to_owned()));
+}
+
+#[test]
+fn a_read_after_a_write_sees_it_whatever_the_watch_says_late() {
+    let indexer = Indexer::new();
+    indexer.apply_state(item("n", "a", "red", 5), Origin::Watch);
+    indexer.observe_write(item("n", "a", "blue", 8));
+    let late = indexer.apply_state(item("n", "a", "green", 7), Origin::Watch);
+    assert!(matches!(late, Applied::Nothing));
+    assert_eq!(shown(indexer.list()), ["n/a@8"]);
+    let own = indexer.apply_state(item("n", "a", "blue", 8), Origin::Watch);
+    assert!(matches!(own, Applied::Nothing), "the own write is told only once");
+    indexer.apply_state(item("n", "a", "green", 9), Origin::Watch);
+    assert_eq!(shown(indexer.list()), ["n/a@9"]);
+}
+
+#[test]
+fn the_answer_to_a_write_that_was_overtaken_is_ignored() {
+    let indexer = Indexer::new();
+    indexer.apply_state(item("n", "a", "red", 9), Origin::Watch);
+    indexer.observe_write(item("n", "a", "blue", 8));
+    assert_eq!(shown(indexer.list()), ["n/a@9"]);
+}
+
+#[test]
+fn a_deleted_object_stays_deleted() {
+    let indexer = Indexer::new();
+    indexer.apply_state(item("n", "a", "red", 5), Origin::Watch);
+    let before = indexer.epoch();
+    indexer.observe_deletion(&ObjectKey::new("n", "a"), "na");
+    indexer.apply_state(item("n", "a", "red", 6), Origin::Watch);
+    indexer.apply_state(item("n", "a", "red", 6), Origin::List(before));
+    assert!(indexer.is_empty());
+    indexer.apply_end(item("n", "a", "red", 7), Origin::Watch);
+    indexer.apply_state(item("n", "a", "red", 8), Origin::Watch);
+    assert_eq!(shown(indexer.list()), ["n/a@8"]);
+}
+
+#[test]
+fn a_deletion_of_an_earlier_object_with_that_name_changes_nothing() {
+    let indexer = Indexer::new();
+    indexer.apply_state(item("n", "a", "red", 5), Origin::Watch);
+    indexer.observe_deletion(&ObjectKey::new("n", "a"), "another uid");
+    assert_eq!(indexer.len(), 1);
+}
+
+#[test]
+fn a_created_object_survives_a_list_from_before() {
+    let indexer = Indexer::new();
+    let before = indexer.epoch();
+    indexer.observe_write(item("n", "a", "red", 5));
+    let it = item("n", "a", "red", 5);
+    assert!(matches!(indexer.apply_end(it.clone(), Origin::List(before)), Applied::Nothing));
+    let after = indexer.epoch();
+    assert!(matches!(indexer.apply_end(it, Origin::List(after)), Applied::Deleted(_)));
+}

@@ -1,0 +1,341 @@
+//! [`SharedInformer`]: keeps a cache of the objects of one resource, and tells any number of
+//! handlers what happens to them.
+//!
+//! ```text
+//! ListWatch ─▶ Reflector ─▶ DeltaFifo ─▶ SharedInformer ─┬─▶ Indexer ◀── Lister
+//!                                          ▲             └─▶ queue ─▶ EventHandler (each)
+//!                         observe_write ───┘
+//! ```
+//!
+//! Invariants:
+//! - when a handler is told of a state, the indexer has that state or a newer one;
+//! - all handlers are told the same, in the same order, but for what a slow one's queue merges;
+//! - a handler's history of an object ends in the state that the cache has.
+
+use std::{
+    collections::BTreeMap,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use keel::{Clock, Entropy, Tasks, Unclean};
+use tokio::sync::watch;
+
+use crate::{
+    EventHandler, HandlerId, HandlerOptions, HasSynced, Indexer, Intake, Item, ListWatch, Lister,
+    ObjectEvent, ObjectKey, ReflectorOptions, Registration, Report, Selection, Storage,
+    Subscription, Transform,
+    delta_fifo::{Delta, DeltaFifo},
+    event_handler::Listener,
+    indexer::Applied,
+    own_writes::Origin,
+    reflector::Reflector,
+    resync::resync_periodically,
+};
+
+/// What an informer caches, and how.
+#[derive(Clone)]
+pub struct InformerOptions {
+    /// Only these objects.
+    pub selection: Selection,
+    /// Applied in this order before caching.
+    pub transforms: Vec<Transform>,
+    /// How objects are kept.
+    pub storage: Storage,
+    /// How to list and watch.
+    pub reflector: ReflectorOptions,
+    /// So many deltas may wait; beyond that, the watch is not read on.
+    pub fifo_capacity: usize,
+}
+
+impl Default for InformerOptions {
+    fn default() -> Self {
+        Self {
+            selection: Selection::default(),
+            transforms: Vec::new(),
+            storage: Storage::default(),
+            reflector: ReflectorOptions::default(),
+            fifo_capacity: 4096,
+        }
+    }
+}
+
+/// See the [module documentation](self). Clones are the same informer.
+#[derive(Clone)]
+pub struct SharedInformer(Arc<Shared>);
+
+pub(crate) struct Shared {
+    source: Arc<dyn ListWatch>,
+    options: InformerOptions,
+    intake: Arc<Intake>,
+    pub(crate) indexer: Arc<Indexer>,
+    /// Locked before `handlers`.
+    pub(crate) fifo: Arc<DeltaFifo>,
+    /// Locked before the indexer and the queue of a handler, and held while a change is applied and
+    /// told: so a handler that is added sees each change either in the cache or as an event.
+    handlers: Mutex<Handlers>,
+    pub(crate) clock: Clock,
+    entropy: Entropy,
+    tasks: Tasks,
+    synced: watch::Sender<bool>,
+    report: watch::Sender<Report>,
+}
+
+#[derive(Default)]
+struct Handlers {
+    listeners: BTreeMap<HandlerId, Arc<Listener>>,
+    added: u64,
+    started: bool,
+    synced: bool,
+}
+
+impl SharedInformer {
+    /// An informer that does nothing until it is [started](Self::start). Its tasks belong to
+    /// `tasks` and end with them.
+    pub fn new(
+        source: Arc<dyn ListWatch>,
+        options: InformerOptions,
+        clock: &Clock,
+        entropy: &Entropy,
+        tasks: &Tasks,
+    ) -> Self {
+        let intake = Intake::new(options.transforms.clone(), options.storage);
+        Self(Arc::new(Shared {
+            source,
+            intake: Arc::new(intake),
+            indexer: Arc::default(),
+            fifo: Arc::new(DeltaFifo::new(options.fifo_capacity)),
+            options,
+            handlers: Mutex::default(),
+            clock: clock.clone(),
+            entropy: entropy.clone(),
+            tasks: tasks.child("informer"),
+            synced: watch::Sender::new(false),
+            report: watch::Sender::new(Report::default()),
+        }))
+    }
+
+    /// Starts to list and watch; the second time and later it does nothing.
+    pub fn start(&self) {
+        let shared = &self.0;
+        if std::mem::replace(&mut shared.lock().started, true) {
+            return;
+        }
+        let reflector = Reflector {
+            source: Arc::clone(&shared.source),
+            selection: shared.options.selection.clone(),
+            options: shared.options.reflector.clone(),
+            intake: Arc::clone(&shared.intake),
+            indexer: Arc::clone(&shared.indexer),
+            fifo: Arc::clone(&shared.fifo),
+            clock: shared.clock.clone(),
+            entropy: shared.entropy.clone(),
+            report: shared.report.clone(),
+        };
+        shared.spawn("reflector", reflector.run());
+        shared.spawn("deltas", Arc::clone(shared).apply_deltas());
+    }
+
+    /// The cache.
+    pub fn indexer(&self) -> &Arc<Indexer> {
+        &self.0.indexer
+    }
+
+    /// Typed reads from the cache.
+    pub fn lister<T>(&self) -> Lister<T> {
+        Lister::new(Arc::clone(self.indexer()))
+    }
+
+    /// Whether the first list is in the cache. For handlers see [`Registration`].
+    pub fn has_synced(&self) -> HasSynced {
+        HasSynced(self.0.synced.subscribe())
+    }
+
+    /// How listing and watching goes.
+    pub fn report(&self) -> watch::Receiver<Report> {
+        self.0.report.subscribe()
+    }
+
+    /// Events to be taken one by one, beginning with all objects that are cached. At any time.
+    pub fn subscribe(&self, options: &HandlerOptions) -> Subscription {
+        let listener = Listener::new(options);
+        let mut handlers = self.0.lock();
+        for item in self.0.indexer.list() {
+            listener.tell(ObjectEvent::Added { item, is_initial: true });
+        }
+        if handlers.synced {
+            listener.tell_synced();
+        }
+        handlers.added += 1;
+        let id = HandlerId(handlers.added);
+        handlers.listeners.insert(id, Arc::clone(&listener));
+        drop(handlers);
+        if let Some(period) = options.resync_period.filter(|period| !period.is_zero()) {
+            let resync = resync_periodically(Arc::clone(&self.0), id, period);
+            self.0.spawn("resync", resync);
+        }
+        Subscription::new(listener, id)
+    }
+
+    /// Has `handler` called for all objects that are cached, and for everything that happens from
+    /// now on. At any time; must be called within a tokio runtime.
+    pub fn add_handler(
+        &self,
+        handler: Arc<dyn EventHandler>,
+        options: &HandlerOptions,
+    ) -> Registration {
+        let mut subscription = self.subscribe(options);
+        let registration = Registration { id: subscription.id(), synced: subscription.synced() };
+        let name = options.name.clone();
+        self.0.spawn(&options.name, async move {
+            while let Some(event) = subscription.next().await {
+                // One event that the handler cannot digest must not cost it the others.
+                if catch_unwind(AssertUnwindSafe(|| event.tell(&*handler))).is_err() {
+                    tracing::error!(handler = name, object = ?event.item(), "a handler panicked");
+                }
+            }
+        });
+        registration
+    }
+
+    /// Ends a handler or a subscription; what waits in its queue is dropped. False if it is not
+    /// there.
+    pub fn remove_handler(&self, id: HandlerId) -> bool {
+        let removed = self.0.lock().listeners.remove(&id);
+        removed.inspect(|listener| listener.close()).is_some()
+    }
+
+    /// Records the object that a successful write returned: the next read of that key is at least
+    /// as new, handlers are told at once, and older events of the watch are ignored.
+    ///
+    /// Objects out of the informer's scope are left out. If the scope has fields that only the
+    /// server can judge, objects that are not cached yet are left to the watch.
+    pub fn observe_write(&self, item: Item) {
+        let shared = &self.0;
+        let item = shared.intake.admit(item);
+        let handlers = shared.lock();
+        let is_known = shared.indexer.get(item.key()).is_some();
+        let applied = match shared.options.selection.selects(&item) {
+            Some(false) => shared.indexer.apply_departure(item),
+            None if !is_known => Applied::Nothing,
+            None | Some(true) => shared.indexer.apply_write(item),
+        };
+        handlers.tell(applied, Told::Normally);
+    }
+
+    /// Records that a deletion has succeeded and left nothing behind (no finalizers): the object is
+    /// gone for readers and handlers at once.
+    pub fn observe_deletion(&self, key: &ObjectKey, uid: &str) {
+        let handlers = self.0.lock();
+        handlers.tell(self.0.indexer.apply_deletion(key, uid), Told::Normally);
+    }
+
+    /// Stops listing, watching, and all handlers.
+    pub async fn shutdown(&self, patience: Duration) -> Result<(), Unclean> {
+        for listener in self.0.lock().listeners.values() {
+            listener.close();
+        }
+        self.0.tasks.stop(patience).await
+    }
+}
+
+impl Shared {
+    async fn apply_deltas(self: Arc<Self>) {
+        loop {
+            let is_initial = !*self.synced.borrow();
+            let popped = self.fifo.pop(|story| {
+                let handlers = self.lock();
+                for delta in story {
+                    self.apply(&handlers, delta, is_initial);
+                }
+            });
+            if is_initial && self.fifo.has_synced() {
+                self.set_synced();
+            }
+            if !popped {
+                self.fifo.filled().await;
+            }
+        }
+    }
+
+    fn apply(&self, handlers: &Handlers, delta: Delta, is_initial: bool) {
+        let indexer = &self.indexer;
+        match delta {
+            Delta::Added(item) | Delta::Updated(item) => {
+                handlers.tell(indexer.apply_state(item, Origin::Watch), Told::Normally);
+            }
+            Delta::Replaced(item, asked) => {
+                let told = if is_initial { Told::AsInitial } else { Told::Normally };
+                handlers.tell(indexer.apply_state(item, Origin::List(asked)), told);
+            }
+            Delta::Deleted(item) => {
+                handlers.tell(indexer.apply_end(item, Origin::Watch), Told::Normally);
+            }
+            Delta::Missed(item, asked) => {
+                handlers.tell(indexer.apply_end(item, Origin::List(asked)), Told::AsMissed);
+            }
+            Delta::Sync(item, handler) => {
+                let listener = handlers.listeners.get(&handler);
+                if let Some((listener, item)) = listener.zip(indexer.get(item.key())) {
+                    listener.tell(ObjectEvent::Updated { old: item.clone(), new: item });
+                }
+            }
+        }
+    }
+
+    fn set_synced(&self) {
+        let mut handlers = self.lock();
+        handlers.synced = true;
+        for listener in handlers.listeners.values() {
+            listener.tell_synced();
+        }
+        self.synced.send_replace(true);
+    }
+
+    pub(crate) fn has_handler(&self, id: HandlerId) -> bool {
+        let mut handlers = self.lock();
+        handlers.listeners.retain(|_, listener| !listener.is_closed());
+        handlers.listeners.contains_key(&id)
+    }
+
+    fn spawn(&self, name: &str, work: impl Future<Output = ()> + Send + 'static) {
+        let shutdown = self.tasks.shutdown();
+        self.tasks.spawn(name, async move {
+            tokio::select! {
+                () = work => {}
+                () = shutdown => {}
+            }
+        });
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Handlers> {
+        self.handlers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What handlers should know beside what happened.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Told {
+    Normally,
+    AsInitial,
+    AsMissed,
+}
+
+impl Handlers {
+    fn tell(&self, applied: Applied, told: Told) {
+        let event = match applied {
+            Applied::Added(item) => {
+                ObjectEvent::Added { item, is_initial: told == Told::AsInitial }
+            }
+            Applied::Updated { old, new } => ObjectEvent::Updated { old, new },
+            Applied::Deleted(item) => {
+                ObjectEvent::Deleted { item, is_final_state_unknown: told == Told::AsMissed }
+            }
+            Applied::Nothing => return,
+        };
+        for listener in self.listeners.values() {
+            listener.tell(event.clone());
+        }
+    }
+}

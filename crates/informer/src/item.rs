@@ -1,0 +1,342 @@
+//! [`Item`]: an object in the cache: its JSON bytes, and the few parts of its metadata that the
+//! machinery itself needs. It is decoded when somebody asks, into the type they ask for.
+//!
+//! ```
+//! use informer::Item;
+//! let json = br#"{"metadata":{"namespace":"n","name":"a","resourceVersion":"7"},"spec":{"size":3}}"#;
+//! let item = Item::parse(json.as_slice())?;
+//! assert_eq!((item.key().to_string().as_str(), item.resource_version()), ("n/a", "7"));
+//!
+//! #[derive(serde::Deserialize)]
+//! struct Sized { spec: Spec }
+//! #[derive(serde::Deserialize)]
+//! struct Spec { size: u32 }
+//! assert_eq!(item.decode::<Sized>()?.spec.size, 3);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! A clone is one more pointer to the same bytes.
+
+use std::{borrow::Cow, cmp::Ordering, collections::BTreeMap, fmt, sync::Arc};
+
+use machinery::{Object, selector::LabelSelector};
+use serde::{
+    Deserialize,
+    de::{DeserializeOwned, IgnoredAny},
+};
+
+use crate::packing::Dictionary;
+
+/// Namespace and name: which object, of a resource that is known from elsewhere.
+///
+/// ```
+/// # use informer::ObjectKey;
+/// assert_eq!(ObjectKey::new("n", "a").to_string(), "n/a");
+/// assert_eq!(ObjectKey::new("", "node-1").to_string(), "node-1");
+/// ```
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ObjectKey {
+    namespace: Arc<str>,
+    name: Arc<str>,
+}
+
+impl ObjectKey {
+    /// The namespace is empty for objects that have none.
+    pub fn new(namespace: &str, name: &str) -> Self {
+        Self { namespace: namespace.into(), name: name.into() }
+    }
+
+    /// Empty for objects that have none.
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// The name within the namespace.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl fmt::Display for ObjectKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.namespace.is_empty() {
+            return f.write_str(&self.name);
+        }
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+impl fmt::Debug for ObjectKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// See the [module documentation](self).
+#[derive(Clone)]
+pub struct Item(Arc<Parts>);
+
+struct Parts {
+    key: ObjectKey,
+    /// The uid, and behind it the resourceVersion: one allocation for both.
+    marks: Box<str>,
+    uid_length: usize,
+    generation: i64,
+    body: Body,
+}
+
+enum Body {
+    Plain(Box<[u8]>),
+    Packed(Box<[u8]>, Arc<Dictionary>),
+}
+
+/// JSON that cannot be cached, because nobody could ask for it.
+#[derive(Debug, thiserror::Error)]
+pub enum BadItem {
+    /// It is no JSON object with metadata; the connection or the server is at fault.
+    #[error("cannot read the metadata of an object")]
+    Malformed(#[source] serde_json::Error),
+    /// It has no name.
+    #[error("an object has no name")]
+    Nameless,
+}
+
+#[derive(Deserialize)]
+struct Head<'a> {
+    #[serde(borrow)]
+    metadata: Metadata<'a>,
+    kind: Option<IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata<'a> {
+    #[serde(borrow, default)]
+    name: Cow<'a, str>,
+    #[serde(borrow, default)]
+    namespace: Cow<'a, str>,
+    #[serde(borrow, default)]
+    uid: Cow<'a, str>,
+    #[serde(borrow, default)]
+    resource_version: Cow<'a, str>,
+    #[serde(default)]
+    generation: i64,
+}
+
+impl Item {
+    /// Takes the JSON of one object. It is read once from end to end, and only its metadata kept
+    /// beside the bytes.
+    pub fn parse(json: impl Into<Box<[u8]>>) -> Result<Self, BadItem> {
+        let json = json.into();
+        let head: Head<'_> = serde_json::from_slice(&json).map_err(BadItem::Malformed)?;
+        let parts = Parts::of(&head.metadata)?;
+        Ok(Self(Arc::new(Parts { body: Body::Plain(json), ..parts })))
+    }
+
+    /// An element of a list, which lacks the type that it has elsewhere; `prefix` is that type as
+    /// the first fields of an object, `"apiVersion":"v1","kind":"Pod"`.
+    pub(crate) fn parse_element(json: &str, prefix: &str) -> Result<Self, BadItem> {
+        let head: Head<'_> = serde_json::from_str(json).map_err(BadItem::Malformed)?;
+        let typed = head.kind.is_some() || prefix.is_empty();
+        let parts = Parts::of(&head.metadata)?;
+        let body: Vec<u8> = match json.trim_start().strip_prefix('{') {
+            Some(rest) if !typed => ["{", prefix, ",", rest.trim_start()].concat().into(),
+            _ => json.into(),
+        };
+        Ok(Self(Arc::new(Parts { body: Body::Plain(body.into()), ..parts })))
+    }
+
+    /// The same object in less memory: its JSON packed, its namespace shared with others.
+    pub(crate) fn packed(&self, namespace: Arc<str>, dictionary: &Arc<Dictionary>) -> Self {
+        let Body::Plain(json) = &self.0.body else { return self.clone() };
+        let packed = dictionary.pack(json, self.key());
+        self.with(namespace, Body::Packed(packed, Arc::clone(dictionary)))
+    }
+
+    /// The same object in memory of its own, of just the size that it needs: what is parsed from a
+    /// longer buffer leaves the rest of that buffer behind as a hole.
+    pub(crate) fn compact(&self, namespace: Arc<str>) -> Self {
+        self.with(namespace, Body::Plain(self.json().as_ref().into()))
+    }
+
+    fn with(&self, namespace: Arc<str>, body: Body) -> Self {
+        Self(Arc::new(Parts {
+            key: ObjectKey { namespace, name: Arc::clone(&self.0.key.name) },
+            marks: self.0.marks.clone(),
+            uid_length: self.0.uid_length,
+            generation: self.0.generation,
+            body,
+        }))
+    }
+
+    /// Namespace and name.
+    pub fn key(&self) -> &ObjectKey {
+        &self.0.key
+    }
+
+    /// Empty for objects that have none.
+    pub fn namespace(&self) -> &str {
+        self.0.key.namespace()
+    }
+
+    /// The name within the namespace.
+    pub fn name(&self) -> &str {
+        self.0.key.name()
+    }
+
+    /// Tells this object from an earlier or later one with the same name.
+    pub fn uid(&self) -> &str {
+        &self.0.marks[..self.0.uid_length]
+    }
+
+    /// Which state of the object this is.
+    pub fn resource_version(&self) -> &str {
+        &self.0.marks[self.0.uid_length..]
+    }
+
+    /// Counts the changes of the spec; 0 where the server does not.
+    pub fn generation(&self) -> i64 {
+        self.0.generation
+    }
+
+    /// The object's JSON.
+    pub fn json(&self) -> Cow<'_, [u8]> {
+        match &self.0.body {
+            Body::Plain(json) => Cow::Borrowed(json),
+            Body::Packed(packed, dictionary) => Cow::Owned(dictionary.unpack(packed)),
+        }
+    }
+
+    /// The object as a `T`, which may well name only the fields that matter.
+    pub fn decode<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
+        serde_json::from_slice(&self.json())
+    }
+
+    /// The object as a JSON map.
+    pub fn object(&self) -> Object {
+        Object::new(self.decode().expect("an item was read as a JSON object when it was made"))
+    }
+
+    /// The labels; empty if they are not a map of strings.
+    pub fn labels(&self) -> BTreeMap<String, String> {
+        #[derive(Deserialize)]
+        struct Labeled {
+            metadata: Labels,
+        }
+        #[derive(Deserialize)]
+        struct Labels {
+            #[serde(default)]
+            labels: BTreeMap<String, String>,
+        }
+        self.decode::<Labeled>().map(|labeled| labeled.metadata.labels).unwrap_or_default()
+    }
+
+    /// Whether `selector` selects this object.
+    pub fn is_selected_by(&self, selector: &LabelSelector) -> bool {
+        if selector.is_empty() {
+            return true;
+        }
+        let labels = self.labels();
+        selector.matches(|key| labels.get(key).map(String::as_str))
+    }
+
+    /// Whether the other is the same state of the same object, so that nothing needs telling.
+    pub fn is_same_state(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+            || !self.resource_version().is_empty()
+                && self.key() == other.key()
+                && self.0.marks == other.0.marks
+                && self.0.uid_length == other.0.uid_length
+    }
+
+    /// How many bytes the JSON takes in memory.
+    pub fn size(&self) -> usize {
+        match &self.0.body {
+            Body::Plain(bytes) | Body::Packed(bytes, _) => bytes.len(),
+        }
+    }
+}
+
+impl Parts {
+    /// All but the body.
+    fn of(metadata: &Metadata<'_>) -> Result<Self, BadItem> {
+        if metadata.name.is_empty() {
+            return Err(BadItem::Nameless);
+        }
+        Ok(Self {
+            key: ObjectKey::new(&metadata.namespace, &metadata.name),
+            marks: format!("{}{}", metadata.uid, metadata.resource_version).into(),
+            uid_length: metadata.uid.len(),
+            generation: metadata.generation,
+            body: Body::Plain(Box::default()),
+        })
+    }
+}
+
+impl fmt::Debug for Item {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@{}", self.key(), self.resource_version())
+    }
+}
+
+/// Which of two resourceVersions is the newer one; None if they are not both numbers, and so
+/// cannot be compared.
+///
+/// ```
+/// use std::cmp::Ordering;
+/// assert_eq!(informer::compare_versions("9", "10"), Some(Ordering::Less));
+/// assert_eq!(informer::compare_versions("9", "x"), None);
+/// ```
+pub fn compare_versions(one: &str, other: &str) -> Option<Ordering> {
+    Some(one.parse::<u64>().ok()?.cmp(&other.parse::<u64>().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn item(json: &str) -> Result<Item, BadItem> {
+        Item::parse(json.as_bytes())
+    }
+
+    #[test]
+    fn what_has_no_name_or_no_metadata_is_refused() {
+        assert!(matches!(item(r#"{"metadata":{}}"#), Err(BadItem::Nameless)));
+        for bad in ["", "{", "[]", "{}", r#"{"metadata":{"name":"a"}"#, r#"{"metadata":3}"#] {
+            assert!(matches!(item(bad), Err(BadItem::Malformed(_))), "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_object_that_does_not_fit_a_type_is_still_an_item() {
+        #[derive(Debug, Deserialize)]
+        struct Typed {
+            #[allow(dead_code, reason = "only decoding is tried")]
+            spec: BTreeMap<String, String>,
+        }
+        let item = item(r#"{"metadata":{"name":"a"},"spec":"not a map"}"#).unwrap();
+        assert!(item.decode::<Typed>().is_err());
+        assert_eq!(item.object().str_at(&["spec"]), "not a map");
+    }
+
+    #[test]
+    fn the_state_of_an_object_is_its_uid_and_its_version() {
+        let make = |uid, version| {
+            let json = format!(
+                r#"{{"metadata":{{"name":"a","uid":"{uid}","resourceVersion":"{version}"}}}}"#
+            );
+            Item::parse(json.into_bytes()).unwrap()
+        };
+        assert!(make("u", "1").is_same_state(&make("u", "1")));
+        assert!(!make("u", "1").is_same_state(&make("u", "2")));
+        assert!(!make("u1", "1").is_same_state(&make("u", "11")));
+        assert!(!make("", "").is_same_state(&make("", "")));
+    }
+
+    #[test]
+    fn labels_select() {
+        let item = item(r#"{"metadata":{"name":"a","labels":{"app":"x"}}}"#).unwrap();
+        assert!(item.is_selected_by(&LabelSelector::parse("app=x,!old").unwrap()));
+        assert!(!item.is_selected_by(&LabelSelector::parse("app=y").unwrap()));
+    }
+}

@@ -1,0 +1,282 @@
+//! [`Dictionary`]: objects of one resource resemble each other, so a piece of JSON that several of
+//! them have is kept once, and each of them holds a number of two bytes instead.
+//!
+//! ```text
+//! {"metadata":{"name":"a-1","labels":{"app":"a"}},"spec":{"image":"x"}}
+//! {"metadata":{"name":"a-2","labels":{"app":"a"}},"spec":{"image":"x"}}
+//! {"metadata":{"name":"a-3",①},②                        the third one, packed
+//! ```
+//!
+//! A piece is a string (with the colon behind it, where it is a key), or a whole object or list.
+//! It gets a number when enough different objects had it, the more the longer it is.
+//!
+//! Invariants:
+//! - packing and unpacking gives the JSON back, byte for byte, but for blanks between its tokens;
+//! - a number, once given, means the same piece for ever: packed objects refer to it;
+//! - the dictionary is bounded in numbers and in bytes; when it is full, it learns nothing more.
+
+use std::{
+    borrow::Cow,
+    collections::HashMap,
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::{Arc, Mutex, PoisonError, RwLock},
+};
+
+use crate::ObjectKey;
+
+/// Outside of strings JSON is ASCII: a byte with the high bit begins a number of 15 bits.
+const MOST_PIECES: usize = 1 << 15;
+const MOST_BYTES: usize = 2 << 20;
+/// What fits the number itself is not worth one.
+const SHORTEST_PIECE: usize = 4;
+const LONGEST_PIECE: usize = 2048;
+/// So many pieces that may recur are remembered (by a hash) before all are forgotten; fills a
+/// table of 65,536 places.
+const MOST_SIGHTINGS: usize = 57_344;
+
+/// See the [module documentation](self).
+#[derive(Default)]
+pub struct Dictionary {
+    /// Locked before `pieces`.
+    learned: Mutex<Learned>,
+    /// The pieces by their numbers.
+    pieces: RwLock<Vec<Arc<[u8]>>>,
+}
+
+#[derive(Default)]
+struct Learned {
+    numbers: HashMap<Arc<[u8]>, u16>,
+    bytes: usize,
+    /// By the hash of a piece: the object that had it last, and how many objects had it in a row.
+    sightings: HashMap<u32, (u32, u16)>,
+}
+
+impl Dictionary {
+    /// Packs the JSON of the object `owner`; the JSON must be well formed.
+    pub fn pack(&self, json: &[u8], owner: &ObjectKey) -> Box<[u8]> {
+        let json = without_blanks(json);
+        let (containers, owner) = (containers(&json), hash(owner));
+        let mut learned = self.learned.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut packed = Vec::with_capacity(json.len() / 2);
+        let (mut at, mut next_container) = (0, 0);
+        while at < json.len() {
+            let end = match json[at] {
+                b'"' => {
+                    let end = string_end(&json, at);
+                    if json.get(end) == Some(&b':') { end + 1 } else { end }
+                }
+                b'{' | b'[' => {
+                    next_container += 1;
+                    containers[next_container - 1].1
+                }
+                plain => {
+                    packed.push(plain);
+                    at += 1;
+                    continue;
+                }
+            };
+            if let Some(number) = self.number(&mut learned, &json[at..end], owner) {
+                packed.extend((number | 0x8000).to_be_bytes());
+                at = end;
+                while containers.get(next_container).is_some_and(|(start, _)| *start < end) {
+                    next_container += 1;
+                }
+            } else {
+                let end = if json[at] == b'"' { end } else { at + 1 };
+                packed.extend_from_slice(&json[at..end]);
+                at = end;
+            }
+        }
+        // An exact copy: cutting off the rest of `packed` would leave a hole behind each object.
+        packed.as_slice().into()
+    }
+
+    /// The JSON that was packed.
+    pub fn unpack(&self, packed: &[u8]) -> Vec<u8> {
+        let pieces = self.pieces.read().unwrap_or_else(PoisonError::into_inner);
+        let mut json = Vec::with_capacity(packed.len() * 4);
+        let mut at = 0;
+        while at < packed.len() {
+            let end = match packed[at] {
+                b'"' => string_end(packed, at),
+                high if high >= 0x80 => {
+                    let number = u16::from_be_bytes([high & 0x7f, packed[at + 1]]);
+                    json.extend_from_slice(&pieces[usize::from(number)]);
+                    at += 2;
+                    continue;
+                }
+                _ => at + 1,
+            };
+            json.extend_from_slice(&packed[at..end]);
+            at = end;
+        }
+        json
+    }
+
+    /// The number of a piece, if it has one or has just earned one.
+    fn number(&self, learned: &mut Learned, piece: &[u8], owner: u32) -> Option<u16> {
+        if !(SHORTEST_PIECE..=LONGEST_PIECE).contains(&piece.len()) {
+            return None;
+        }
+        if let Some(number) = learned.numbers.get(piece) {
+            return Some(*number);
+        }
+        let count = learned.numbers.len();
+        if count == MOST_PIECES || learned.bytes + piece.len() > MOST_BYTES {
+            learned.sightings = HashMap::new();
+            return None;
+        }
+        if learned.sightings.len() == MOST_SIGHTINGS {
+            learned.sightings.clear();
+        }
+        let (last_owner, seen) = learned.sightings.entry(hash(piece)).or_default();
+        // The second state of one object does not count: its own name would be learned.
+        if *last_owner != owner || *seen == 0 {
+            (*last_owner, *seen) = (owner, seen.saturating_add(1));
+        }
+        if usize::from(*seen) < 2 + piece.len() / 128 {
+            return None;
+        }
+        learned.sightings.remove(&hash(piece));
+        let number = u16::try_from(count).expect("fewer than 2^15 pieces");
+        let piece: Arc<[u8]> = piece.into();
+        learned.bytes += piece.len();
+        learned.numbers.insert(Arc::clone(&piece), number);
+        self.pieces.write().unwrap_or_else(PoisonError::into_inner).push(piece);
+        Some(number)
+    }
+}
+
+fn hash(value: impl Hash) -> u32 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    u32::try_from(hasher.finish() >> 32).expect("the high half fits 32 bits")
+}
+
+/// Where the string that begins at `start` ends, behind its closing quote.
+fn string_end(json: &[u8], start: usize) -> usize {
+    let mut at = start + 1;
+    while json[at] != b'"' {
+        at += if json[at] == b'\\' { 2 } else { 1 };
+    }
+    at + 1
+}
+
+/// Where each object and each list begins and ends, in the order of their beginnings.
+fn containers(json: &[u8]) -> Vec<(usize, usize)> {
+    let (mut found, mut open, mut at) = (Vec::new(), Vec::new(), 0);
+    while at < json.len() {
+        match json[at] {
+            b'"' => {
+                at = string_end(json, at);
+                continue;
+            }
+            b'{' | b'[' => {
+                open.push(found.len());
+                found.push((at, at));
+            }
+            b'}' | b']' => {
+                let opened: usize = open.pop().expect("well-formed JSON closes what it opened");
+                found[opened].1 = at + 1;
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    found
+}
+
+fn without_blanks(json: &[u8]) -> Cow<'_, [u8]> {
+    let (mut compact, mut copied, mut at) = (Vec::new(), 0, 0);
+    while at < json.len() {
+        match json[at] {
+            b'"' => at = string_end(json, at),
+            b' ' | b'\n' | b'\r' | b'\t' => {
+                compact.extend_from_slice(&json[copied..at]);
+                at += 1;
+                copied = at;
+            }
+            _ => at += 1,
+        }
+    }
+    if copied == 0 {
+        return Cow::Borrowed(json);
+    }
+    compact.extend_from_slice(&json[copied..]);
+    Cow::Owned(compact)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::seeded::{for_seeds, pick};
+    use keel::Entropy;
+    use machinery::{Value, json};
+
+    fn pack(dictionary: &Dictionary, owner: u64, json: &str) -> usize {
+        let packed = dictionary.pack(json.as_bytes(), &ObjectKey::new("n", &owner.to_string()));
+        let unpacked = String::from_utf8(dictionary.unpack(&packed)).unwrap();
+        assert_eq!(unpacked, String::from_utf8(without_blanks(json.as_bytes()).to_vec()).unwrap());
+        packed.len()
+    }
+
+    #[test]
+    fn what_objects_have_in_common_is_kept_once() {
+        let dictionary = Dictionary::default();
+        let json = |n| format!(r#"{{"metadata":{{"name":"pod-{n}","labels":{{"app":"a"}}}}}}"#);
+        let sizes: Vec<usize> = (0..4).map(|n| pack(&dictionary, n, &json(n))).collect();
+        assert_eq!(sizes[0], json(0).len());
+        // Two braces each, and: `"metadata":`, `"name":`, the name, a comma, the labels.
+        assert_eq!(sizes[3], 4 + 2 + 2 + r#""pod-3","#.len() + 4);
+    }
+
+    #[test]
+    fn the_states_of_one_object_teach_nothing() {
+        let dictionary = Dictionary::default();
+        let json = r#"{"metadata":{"name":"a","uid":"0123456789"}}"#;
+        assert!((0..9).all(|_| pack(&dictionary, 1, json) == json.len()));
+    }
+
+    #[test]
+    fn blanks_escapes_and_other_alphabets_survive() {
+        let dictionary = Dictionary::default();
+        let json = "{ \"k\\\"ey:\" : [ \"三板\", \"a b\\\\\" , {\"\": -1.5e+10} ] ,\n\"é\":\"é\" }";
+        for owner in 0..5 {
+            pack(&dictionary, owner, json);
+        }
+    }
+
+    #[test]
+    fn a_full_dictionary_still_packs() {
+        let dictionary = Dictionary::default();
+        for round in 0..40_000 {
+            let json = format!(r#"["unique-{}"]"#, round / 2);
+            pack(&dictionary, round, &json);
+        }
+        assert!(dictionary.pieces.read().unwrap().len() <= MOST_PIECES);
+    }
+
+    #[test]
+    fn random_objects_come_back_as_they_were() {
+        for_seeds(5, |entropy| {
+            let dictionary = Dictionary::default();
+            for owner in 0..400 {
+                pack(&dictionary, owner % 50, &random(&entropy, 0).to_string());
+            }
+        });
+    }
+
+    fn random(entropy: &Entropy, depth: u32) -> Value {
+        match entropy.below(if depth > 4 { 3 } else { 5 }) {
+            0 => json!(entropy.below(1000)),
+            1 => json!(pick(entropy, &["a\"quote", "back\\", "naïve", "plain", ""])),
+            2 => json!(null),
+            3 => (0..entropy.below(4)).map(|_| random(entropy, depth + 1)).collect(),
+            _ => Value::Object(
+                (0..entropy.below(4))
+                    .map(|_| (format!("key{}", entropy.below(6)), random(entropy, depth + 1)))
+                    .collect(),
+            ),
+        }
+    }
+}

@@ -1,0 +1,409 @@
+//! [`Reflector`]: lists, then watches from there, for ever: the Delta FIFO gets everything that
+//! happens to the objects in scope, without a gap.
+//!
+//! ```text
+//!            ┌──────────────── 410, went back, 404 ───────────────┐
+//!            ▼                                                    │
+//!   list (streamed, or in pages) ──▶ watch from its version ──▶ events, bookmarks ──┐
+//!                                          ▲                                        │
+//!                                          └── closed, cut, silent, 401, 403, 5xx ──┘
+//! ```
+//!
+//! Which failure leads where:
+//!
+//! | failure | then |
+//! |---|---|
+//! | 410 (as an answer or as an event), a version from the future | list |
+//! | an event older than the last one | list: only that is right for a server that lost its history *and* for a proxy that repeats itself |
+//! | 404 | list, until the resource is there again; after three times in a row its objects are gone |
+//! | 429, or anything with a Retry-After | the same again, not before that time |
+//! | a watch with initial events refused, or without an end of them | list in pages, from then on |
+//! | a page's token expired | list without pages, once |
+//! | an answer that cannot be read | the same again; after three times in a row, list |
+//! | 401, 403, 5xx, no connection, silence | the same again; tokens are the source's to renew |
+//!
+//! Between two attempts lies a growing time with jitter; an event or a bookmark makes it small
+//! again. Lists are always of the most recent state.
+
+use std::{cmp::Ordering, mem, sync::Arc, time::Duration};
+
+use futures_util::StreamExt;
+use keel::{Backoff, Clock, Entropy};
+use machinery::{Reason, Status};
+use tokio::sync::watch;
+
+use crate::{
+    Indexer, Intake, Item, ListRequest, ListWatch, ListWatchError, Selection, WatchEvent,
+    WatchRequest, WatchStream,
+    delta_fifo::{Delta, DeltaFifo},
+    item::compare_versions,
+    own_writes::Epoch,
+};
+
+/// A watch is given this much longer than it was asked for.
+const WATCH_GRACE: Duration = Duration::from_secs(30);
+/// Initial events follow each other quickly; a server that pauses longer does not know of them.
+const INITIAL_PATIENCE: Duration = Duration::from_secs(10);
+const LIST_PATIENCE: Duration = Duration::from_mins(1);
+/// A watch that lived so long was not in vain, even if nothing happened.
+const GOOD_LIFE: Duration = Duration::from_secs(1);
+/// So many answers of the same kind in a row are no accident.
+const NO_ACCIDENT: u32 = 3;
+
+/// How to list and watch.
+#[derive(Debug, Clone)]
+pub struct ReflectorOptions {
+    /// Objects in a page.
+    pub page_size: u32,
+    /// Watches last this long up to twice as long, drawn for each.
+    pub watch_timeout: Duration,
+    /// The longest wait after a first failure.
+    pub backoff_base: Duration,
+    /// The longest wait after many failures.
+    pub backoff_cap: Duration,
+}
+
+impl Default for ReflectorOptions {
+    fn default() -> Self {
+        Self {
+            page_size: 500,
+            watch_timeout: Duration::from_mins(5),
+            backoff_base: Duration::from_millis(800),
+            backoff_cap: Duration::from_secs(30),
+        }
+    }
+}
+
+/// How the reflector fares.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Lists that were taken over, in whichever form.
+    pub lists: u64,
+    /// Watches that were opened.
+    pub watches: u64,
+    /// Failures since the start.
+    pub failures: u64,
+    /// What went wrong last, and has not gone well since.
+    pub trouble: Option<String>,
+    /// Objects that could not be cached, since they have no name.
+    pub bad_items: u64,
+    /// How far the cache has been told of what happened.
+    pub resource_version: Option<String>,
+}
+
+/// See the [module documentation](self).
+pub(crate) struct Reflector {
+    pub(crate) source: Arc<dyn ListWatch>,
+    pub(crate) selection: Selection,
+    pub(crate) options: ReflectorOptions,
+    pub(crate) intake: Arc<Intake>,
+    pub(crate) indexer: Arc<Indexer>,
+    pub(crate) fifo: Arc<DeltaFifo>,
+    pub(crate) clock: Clock,
+    pub(crate) entropy: Entropy,
+    pub(crate) report: watch::Sender<Report>,
+}
+
+/// What the reflector remembers between two attempts.
+struct Position {
+    /// Everything up to here was put into the FIFO; None if a list is due.
+    version: Option<String>,
+    backoff: Backoff,
+    /// Whether watches with initial events are worth trying.
+    streams: bool,
+    /// Whether lists may be paged.
+    pages: bool,
+    /// Whether there ever was a list.
+    listed: bool,
+    /// Answers in a row that the resource is not there.
+    absences: u32,
+    /// Answers in a row that could not be read.
+    malformed: u32,
+}
+
+impl Reflector {
+    /// Runs until it is dropped.
+    pub(crate) async fn run(self) {
+        let Self { options, entropy, .. } = &self;
+        let mut position = Position {
+            version: None,
+            backoff: Backoff::new(options.backoff_base, options.backoff_cap, entropy.clone()),
+            streams: self.source.offers_watch_list(),
+            pages: true,
+            listed: false,
+            absences: 0,
+            malformed: 0,
+        };
+        loop {
+            let attempt = match position.version.clone() {
+                None if position.streams => self.stream_list(&mut position).await,
+                None => self.list_pages(&mut position).await,
+                Some(version) => self.watch(&mut position, version).await,
+            };
+            let Err(error) = attempt else { continue };
+            let delay = self.after(&error, &mut position);
+            self.clock.sleep(delay).await;
+        }
+    }
+
+    /// Asks for all objects and what follows in one watch.
+    async fn stream_list(&self, position: &mut Position) -> Result<(), ListWatchError> {
+        let (asked, life) = (self.indexer.epoch(), self.draw_life());
+        let mut stream = match self.open(None, life).await {
+            Err(ListWatchError::Refused(status)) if is_misunderstood(&status) => {
+                position.streams = false;
+                return Ok(());
+            }
+            stream => stream?,
+        };
+        let mut items = Vec::new();
+        loop {
+            let event = match self.next(&mut stream, INITIAL_PATIENCE).await {
+                Err(ListWatchError::Silent) => {
+                    position.streams = false;
+                    return Ok(());
+                }
+                event => event?.ok_or(ListWatchError::Closed)?,
+            };
+            match event {
+                WatchEvent::Added(item) | WatchEvent::Modified(item) => {
+                    items.push(self.intake.admit_known(item, &self.indexer));
+                }
+                WatchEvent::Deleted(item) => items.retain(|known| known.key() != item.key()),
+                WatchEvent::Error(status) => return Err(ListWatchError::Refused(status)),
+                WatchEvent::Bookmark { resource_version, initial_events_end: true } => {
+                    self.take_over(position, items, asked, resource_version);
+                    return self.follow(position, stream, life).await;
+                }
+                WatchEvent::Bookmark { .. } => {}
+            }
+        }
+    }
+
+    async fn list_pages(&self, position: &mut Position) -> Result<(), ListWatchError> {
+        let asked = self.indexer.epoch();
+        let (mut items, mut version, mut token) = (Vec::new(), None, None);
+        loop {
+            let request = ListRequest {
+                selection: self.selection.clone(),
+                limit: position.pages.then_some(self.options.page_size),
+                continue_token: token.take(),
+                resource_version: None,
+            };
+            let is_continued = request.continue_token.is_some();
+            let page = tokio::select! {
+                page = self.source.list(request) => page,
+                () = self.clock.sleep(LIST_PATIENCE) => Err(ListWatchError::Silent),
+            };
+            let page = page.inspect_err(|error| {
+                position.pages &= !(is_continued && error.status().is_some_and(is_expired));
+            })?;
+            for bad in &page.bad {
+                tracing::warn!(%bad, "an object in a list cannot be cached");
+                self.report.send_modify(|report| report.bad_items += 1);
+            }
+            let admitted = page.items.into_iter();
+            items.extend(admitted.map(|item| self.intake.admit_known(item, &self.indexer)));
+            // The first page's version: whatever happened while the others were read comes again.
+            let version = version.get_or_insert(page.resource_version);
+            token = page.continue_token;
+            if token.is_none() {
+                let version = mem::take(version);
+                self.take_over(position, items, asked, version);
+                return Ok(());
+            }
+        }
+    }
+
+    fn take_over(&self, position: &mut Position, items: Vec<Item>, asked: Epoch, version: String) {
+        self.fifo.replace(items, asked, &self.indexer);
+        (position.listed, position.pages, position.absences) = (true, true, 0);
+        self.report.send_modify(|report| {
+            report.lists += 1;
+            report.resource_version = Some(version.clone());
+        });
+        position.version = Some(version);
+    }
+
+    async fn watch(&self, position: &mut Position, from: String) -> Result<(), ListWatchError> {
+        let life = self.draw_life();
+        let stream = self.open(Some(from), life).await?;
+        self.follow(position, stream, life).await
+    }
+
+    async fn open(
+        &self,
+        from: Option<String>,
+        life: Duration,
+    ) -> Result<WatchStream, ListWatchError> {
+        let request = WatchRequest {
+            selection: self.selection.clone(),
+            initial_events: from.is_none(),
+            resource_version: from,
+            timeout_seconds: u32::try_from(life.as_secs()).unwrap_or(u32::MAX),
+        };
+        let stream = tokio::select! {
+            stream = self.source.watch(request) => stream?,
+            () = self.clock.sleep(LIST_PATIENCE) => return Err(ListWatchError::Silent),
+        };
+        self.report.send_modify(|report| report.watches += 1);
+        Ok(stream)
+    }
+
+    /// Passes events on until the watch ends.
+    async fn follow(
+        &self,
+        position: &mut Position,
+        mut stream: WatchStream,
+        life: Duration,
+    ) -> Result<(), ListWatchError> {
+        let (began, mut is_in_vain) = (self.clock.now(), true);
+        loop {
+            let left = (life + WATCH_GRACE).saturating_sub(self.clock.now().since(began));
+            let Some(event) = self.next(&mut stream, left).await? else { break };
+            self.pass_on(position, event).await?;
+            is_in_vain = false;
+            position.malformed = 0;
+            position.backoff.reset();
+            self.report.send_if_modified(|report| {
+                report.trouble = None;
+                report.resource_version.clone_from(&position.version);
+                true
+            });
+        }
+        if is_in_vain && self.clock.now().since(began) < GOOD_LIFE {
+            return Err(ListWatchError::Closed);
+        }
+        position.backoff.reset();
+        Ok(())
+    }
+
+    async fn pass_on(
+        &self,
+        position: &mut Position,
+        event: WatchEvent,
+    ) -> Result<(), ListWatchError> {
+        let (delta, item): (fn(Item) -> Delta, Item) = match event {
+            WatchEvent::Added(item) => (Delta::Added, item),
+            WatchEvent::Modified(item) => (Delta::Updated, item),
+            WatchEvent::Deleted(item) => (Delta::Deleted, item),
+            WatchEvent::Bookmark { resource_version, .. } => {
+                return position.advance(resource_version).map(drop);
+            }
+            WatchEvent::Error(status) => return Err(ListWatchError::Refused(status)),
+        };
+        if position.advance(item.resource_version().to_owned())? == Advanced::Yes {
+            self.fifo.room().await;
+            self.fifo.push(delta(self.intake.admit(item)));
+        }
+        Ok(())
+    }
+
+    /// The next event within `patience`; None at the end of the watch.
+    async fn next(
+        &self,
+        stream: &mut WatchStream,
+        patience: Duration,
+    ) -> Result<Option<WatchEvent>, ListWatchError> {
+        tokio::select! {
+            biased;
+            event = stream.next() => event.transpose(),
+            () = self.clock.sleep(patience) => Err(ListWatchError::Silent),
+        }
+    }
+
+    /// Decides where to go on after a failure, and says when.
+    fn after(&self, error: &ListWatchError, position: &mut Position) -> Duration {
+        tracing::debug!(error = %describe(error), version = ?position.version, "list or watch failed");
+        self.report.send_modify(|report| {
+            report.failures += 1;
+            report.trouble = Some(describe(error));
+        });
+        let mut delay = position.backoff.next_delay();
+        match error {
+            ListWatchError::Refused(status) => {
+                if is_expired(status) || is_from_the_future(status) {
+                    position.version = None;
+                }
+                if status.code == 404 {
+                    position.version = None;
+                    self.note_absence(position);
+                }
+                let advice = status.details.as_ref().map_or(0, |it| it.retry_after_seconds);
+                delay = delay.max(Duration::from_secs(advice.into()));
+            }
+            ListWatchError::WentBack => position.version = None,
+            ListWatchError::Malformed(_) => {
+                position.malformed += 1;
+                if position.malformed >= NO_ACCIDENT {
+                    (position.version, position.malformed) = (None, 0);
+                }
+            }
+            ListWatchError::Connection(_) | ListWatchError::Silent | ListWatchError::Closed => {}
+        }
+        delay
+    }
+
+    /// A definition that was deleted took its objects with it. One such answer may come from a
+    /// server that is just starting, and objects are not declared gone lightly.
+    fn note_absence(&self, position: &mut Position) {
+        position.absences += 1;
+        if position.absences == NO_ACCIDENT && position.listed {
+            self.fifo.replace(Vec::new(), self.indexer.epoch(), &self.indexer);
+        }
+    }
+
+    /// Different for each watch, so that those of many clients do not end together.
+    fn draw_life(&self) -> Duration {
+        let base = self.options.watch_timeout;
+        let nanos = u64::try_from(base.as_nanos()).unwrap_or(u64::MAX);
+        base + Duration::from_nanos(self.entropy.below(nanos))
+    }
+}
+
+#[derive(PartialEq, Eq)]
+enum Advanced {
+    Yes,
+    /// The same event again.
+    No,
+}
+
+impl Position {
+    fn advance(&mut self, version: String) -> Result<Advanced, ListWatchError> {
+        let last = self.version.as_deref().unwrap_or_default();
+        match compare_versions(&version, last) {
+            Some(Ordering::Less) => return Err(ListWatchError::WentBack),
+            Some(Ordering::Equal) => return Ok(Advanced::No),
+            Some(Ordering::Greater) | None => {}
+        }
+        if !version.is_empty() {
+            self.version = Some(version);
+        }
+        Ok(Advanced::Yes)
+    }
+}
+
+fn is_expired(status: &Status) -> bool {
+    status.code == 410 || matches!(status.reason, Reason::Expired | Reason::Gone)
+}
+
+fn is_from_the_future(status: &Status) -> bool {
+    let causes = status.details.as_ref().map(|details| details.causes.as_slice());
+    causes.unwrap_or_default().iter().any(|cause| cause.reason == "ResourceVersionTooLarge")
+}
+
+/// How servers answer to parameters that they do not know.
+fn is_misunderstood(status: &Status) -> bool {
+    matches!(status.code, 400 | 405 | 406 | 415 | 422)
+}
+
+fn describe(error: &ListWatchError) -> String {
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}

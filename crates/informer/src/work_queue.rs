@@ -1,0 +1,341 @@
+//! [`WorkQueue`]: keys of objects that something should be done about.
+//!
+//! - Fair: keys of one priority come in the order in which they were added.
+//! - Stingy: a key that was added several times before a worker got it comes once.
+//! - A key is never with two workers at once; if it is added meanwhile, it comes again afterwards.
+//! - Keys may be added later, or after a back-off of their own and at a rate for all.
+//! - Priorities overtake, and waiting makes urgent ([`Priority`]).
+//!
+//! ```
+//! # use {informer::{WorkQueue, work_queue::QueueOptions}, keel::{Clock, Entropy}};
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() {
+//! let queue = WorkQueue::new(&QueueOptions::default(), &Clock::system(), &Entropy::system());
+//! queue.add("a");
+//! queue.add("a");
+//! let job = queue.get().await.unwrap();
+//! assert_eq!((*job.key(), queue.metrics().depth), ("a", 0));
+//! drop(job); // done
+//! queue.shut_down();
+//! assert!(queue.get().await.is_none());
+//! # }
+//! ```
+//!
+//! Bound: as many keys as there are different ones; whoever adds keys of objects that exist, or of
+//! which the end was not dealt with yet, cannot grow it beyond that.
+
+mod queue;
+mod delaying;
+mod rate_limiter;
+mod priority;
+mod metrics;
+
+use std::{
+    fmt,
+    hash::Hash,
+    pin::pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use keel::{Clock, Entropy};
+use tokio::sync::Notify;
+
+pub use metrics::{BUCKETS_MICROS, Histogram, QueueMetrics};
+pub use priority::Priority;
+pub use rate_limiter::RateLimits;
+
+use delaying::{Delayed, Passage};
+use queue::Queue;
+use rate_limiter::RateLimiter;
+
+/// How a queue behaves.
+#[derive(Debug, Clone)]
+pub struct QueueOptions {
+    /// For keys that failed.
+    pub limits: RateLimits,
+    /// Waiting so long counts as one step of priority.
+    pub aging: Duration,
+}
+
+impl Default for QueueOptions {
+    fn default() -> Self {
+        Self { limits: RateLimits::default(), aging: Duration::from_secs(10) }
+    }
+}
+
+/// See the [module documentation](self). Clones are the same queue.
+pub struct WorkQueue<K: Clone + Eq + Hash>(Arc<Shared<K>>);
+
+struct Shared<K> {
+    state: Mutex<State<K>>,
+    /// A key is there, or is due earlier, or the queue was shut down.
+    changed: Notify,
+    /// A key was done.
+    finished: Notify,
+    clock: Clock,
+}
+
+struct State<K> {
+    queue: Queue<K>,
+    delayed: Delayed<K>,
+    limiter: RateLimiter<K>,
+    passage: Passage,
+    /// What has been counted so far; the rest of the fields is filled in when asked for.
+    counted: QueueMetrics,
+    is_shut_down: bool,
+}
+
+impl<K: Clone + Eq + Hash> WorkQueue<K> {
+    /// An empty queue.
+    pub fn new(options: &QueueOptions, clock: &Clock, entropy: &Entropy) -> Self {
+        let state = State {
+            queue: Queue::new(options.aging),
+            delayed: Delayed::new(),
+            limiter: RateLimiter::new(&options.limits, entropy),
+            passage: Passage::new(clock),
+            counted: QueueMetrics::default(),
+            is_shut_down: false,
+        };
+        Self(Arc::new(Shared {
+            state: Mutex::new(state),
+            changed: Notify::new(),
+            finished: Notify::new(),
+            clock: clock.clone(),
+        }))
+    }
+
+    /// Adds a key; nothing happens if it waits already, or if the queue was shut down.
+    pub fn add(&self, key: K) {
+        self.add_with_priority(key, Priority::NORMAL);
+    }
+
+    /// The same; a key that waits with a lower priority is lifted.
+    pub fn add_with_priority(&self, key: K, priority: Priority) {
+        self.0.lock().add(key, priority);
+        self.0.changed.notify_one();
+    }
+
+    /// Adds a key after `delay`. A key that is to come earlier already, comes then.
+    pub fn add_after(&self, key: K, delay: Duration, priority: Priority) {
+        if delay.is_zero() {
+            return self.add_with_priority(key, priority);
+        }
+        let mut state = self.0.lock();
+        if state.is_shut_down {
+            return;
+        }
+        let due = state.passage.now() + delay;
+        state.delayed.add(key, priority, due);
+        drop(state);
+        // Whoever sleeps may have to sleep less.
+        self.0.changed.notify_waiters();
+    }
+
+    /// Adds a key that failed, after its back-off and not faster than all keys may come.
+    pub fn add_rate_limited(&self, key: K, priority: Priority) {
+        let mut state = self.0.lock();
+        let now = state.passage.now();
+        let delay = state.limiter.delay(key.clone(), now);
+        state.counted.retries += 1;
+        drop(state);
+        self.add_after(key, delay, priority);
+    }
+
+    /// Forgets the failures of a key: it has succeeded, or nobody will try again.
+    pub fn forget(&self, key: &K) {
+        self.0.lock().limiter.forget(key);
+    }
+
+    /// How often a key has failed in a row.
+    pub fn failures(&self, key: &K) -> u32 {
+        self.0.lock().limiter.failures(key)
+    }
+
+    /// Waits for the next key. None once the queue was shut down and is empty.
+    pub async fn get(&self) -> Option<Job<K>> {
+        loop {
+            let mut changed = pin!(self.0.changed.notified());
+            // Before looking: what is added in between must not be missed.
+            changed.as_mut().enable();
+            let (taken, next_due) = {
+                let mut state = self.0.lock();
+                for _ in 1..state.add_due() {
+                    self.0.changed.notify_one();
+                }
+                let taken = state.take();
+                if taken.is_none() && state.is_shut_down {
+                    return None;
+                }
+                let now = state.passage.now();
+                (taken, state.delayed.next_due().map(|due| due.saturating_sub(now)))
+            };
+            if let Some((key, priority, waited)) = taken {
+                return Some(Job { queue: self.clone(), key, priority, waited });
+            }
+            match next_due {
+                None => changed.await,
+                Some(delay) => tokio::select! {
+                    () = changed => {}
+                    () = self.0.clock.sleep(delay) => {}
+                },
+            }
+        }
+    }
+
+    /// Takes no more keys, and forgets those that were to come later. Those that wait are still
+    /// handed out.
+    pub fn shut_down(&self) {
+        let mut state = self.0.lock();
+        state.is_shut_down = true;
+        state.delayed.clear();
+        drop(state);
+        self.0.changed.notify_waiters();
+        self.0.finished.notify_waiters();
+    }
+
+    /// [Shuts down](Self::shut_down), and waits until every key was handed out and done.
+    pub async fn drain(&self) {
+        self.shut_down();
+        loop {
+            let mut finished = pin!(self.0.finished.notified());
+            finished.as_mut().enable();
+            if self.0.lock().queue.is_idle() {
+                return;
+            }
+            finished.await;
+        }
+    }
+
+    /// How the queue fares.
+    pub fn metrics(&self) -> QueueMetrics {
+        let mut state = self.0.lock();
+        let now = state.passage.now();
+        let running = || state.queue.worked_on().map(|since| now.saturating_sub(since));
+        QueueMetrics {
+            depth: state.queue.depth(),
+            delayed: state.delayed.len(),
+            unfinished: running().count(),
+            unfinished_work: running().sum(),
+            longest_running: running().max().unwrap_or_default(),
+            ..state.counted.clone()
+        }
+    }
+
+    fn done(&self, key: &K) {
+        let mut state = self.0.lock();
+        let now = state.passage.now();
+        let (worked, waits_again) = state.queue.done(key, now);
+        state.counted.work_duration.observe(worked);
+        drop(state);
+        if waits_again {
+            self.0.changed.notify_one();
+        }
+        self.0.finished.notify_waiters();
+    }
+}
+
+impl<K: Clone + Eq + Hash> State<K> {
+    fn add(&mut self, key: K, priority: Priority) {
+        if self.is_shut_down {
+            return;
+        }
+        let now = self.passage.now();
+        if self.queue.add(key, priority, now) {
+            self.counted.adds += 1;
+        }
+    }
+
+    /// Adds what is due, and says how much that was.
+    fn add_due(&mut self) -> usize {
+        let now = self.passage.now();
+        let due = self.delayed.take_due(now);
+        let count = due.len();
+        for (key, priority) in due {
+            self.add(key, priority);
+        }
+        count
+    }
+
+    fn take(&mut self) -> Option<(K, Priority, Duration)> {
+        let now = self.passage.now();
+        let taken = self.queue.take(now)?;
+        self.counted.latency.observe(taken.2);
+        Some(taken)
+    }
+}
+
+impl<K> Shared<K> {
+    fn lock(&self) -> MutexGuard<'_, State<K>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<K: Clone + Eq + Hash> Clone for WorkQueue<K> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<K: Clone + Eq + Hash> fmt::Debug for WorkQueue<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let metrics = self.metrics();
+        write!(f, "WorkQueue, {} waiting, {} worked on", metrics.depth, metrics.unfinished)
+    }
+}
+
+/// A key that a worker has; nobody else gets it until this is dropped, in whatever way.
+pub struct Job<K: Clone + Eq + Hash> {
+    queue: WorkQueue<K>,
+    key: K,
+    priority: Priority,
+    waited: Duration,
+}
+
+impl<K: Clone + Eq + Hash> Job<K> {
+    /// What to work on.
+    pub fn key(&self) -> &K {
+        &self.key
+    }
+
+    /// How urgent it was.
+    pub fn priority(&self) -> Priority {
+        self.priority
+    }
+
+    /// How long it has waited for a worker.
+    pub fn waited(&self) -> Duration {
+        self.waited
+    }
+
+    /// It went well: its failures are forgotten.
+    pub fn succeed(self) {
+        self.queue.forget(&self.key);
+    }
+
+    /// It went wrong: it comes again after its back-off.
+    pub fn retry(self) {
+        self.queue.add_rate_limited(self.key.clone(), self.priority);
+    }
+
+    /// It went well, and should be looked at again after `delay`.
+    pub fn repeat_after(self, delay: Duration) {
+        self.queue.forget(&self.key);
+        self.queue.add_after(self.key.clone(), delay, self.priority);
+    }
+}
+
+impl<K: Clone + Eq + Hash> Drop for Job<K> {
+    fn drop(&mut self) {
+        self.queue.done(&self.key);
+    }
+}
+
+impl<K: Clone + Eq + Hash + fmt::Debug> fmt::Debug for Job<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Job {:?}", self.key)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,110 @@
+//! [`RateLimiter`]: when to try a key again: later after each failure of its own, and not more keys
+//! a second than all of them together may.
+
+use std::{collections::HashMap, hash::Hash, time::Duration};
+
+use keel::{Backoff, Entropy};
+
+/// How fast keys come back.
+#[derive(Debug, Clone)]
+pub struct RateLimits {
+    /// The longest wait after a key's first failure; it doubles with each.
+    pub backoff_base: Duration,
+    /// The longest wait after many failures.
+    pub backoff_cap: Duration,
+    /// All keys together: one in so much time.
+    pub interval: Duration,
+    /// So many may come at once, if there were none for a while.
+    pub burst: u32,
+}
+
+impl Default for RateLimits {
+    /// Upstream's figures: 5 ms up to 1000 s for a key; 10 a second, 100 at once, for all.
+    fn default() -> Self {
+        Self {
+            backoff_base: Duration::from_millis(5),
+            backoff_cap: Duration::from_secs(1000),
+            interval: Duration::from_millis(100),
+            burst: 100,
+        }
+    }
+}
+
+/// See the [module documentation](self).
+pub(super) struct RateLimiter<K> {
+    backoff: Backoff,
+    failures: HashMap<K, u32>,
+    bucket: Bucket,
+}
+
+impl<K: Eq + Hash> RateLimiter<K> {
+    pub(super) fn new(limits: &RateLimits, entropy: &Entropy) -> Self {
+        Self {
+            backoff: Backoff::new(limits.backoff_base, limits.backoff_cap, entropy.clone()),
+            failures: HashMap::new(),
+            bucket: Bucket {
+                interval: limits.interval,
+                tolerance: limits.interval * limits.burst,
+                taken: Duration::ZERO,
+            },
+        }
+    }
+
+    /// Counts a failure of `key` and says how long to wait.
+    pub(super) fn delay(&mut self, key: K, now: Duration) -> Duration {
+        let failures = self.failures.entry(key).or_default();
+        *failures = failures.saturating_add(1);
+        self.backoff.delay_after(*failures).max(self.bucket.take(now))
+    }
+
+    pub(super) fn failures(&self, key: &K) -> u32 {
+        self.failures.get(key).copied().unwrap_or(0)
+    }
+
+    pub(super) fn forget(&mut self, key: &K) {
+        self.failures.remove(key);
+    }
+}
+
+/// A bucket of tokens, kept as the time at which it will be full again.
+struct Bucket {
+    interval: Duration,
+    tolerance: Duration,
+    taken: Duration,
+}
+
+impl Bucket {
+    /// Takes a token, and says how long it takes until that token is there.
+    fn take(&mut self, now: Duration) -> Duration {
+        self.taken = self.taken.max(now) + self.interval;
+        self.taken.saturating_sub(now + self.tolerance)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_waits_longer_after_each_failure_and_starts_over_when_forgotten() {
+        let limits = RateLimits { interval: Duration::ZERO, ..RateLimits::default() };
+        let mut limiter = RateLimiter::new(&limits, &Entropy::seeded(1));
+        for longest in [5, 10, 20, 40] {
+            let (delay, longest) =
+                (limiter.delay("a", Duration::ZERO), Duration::from_millis(longest));
+            assert!(delay <= longest && delay * 2 >= longest, "{delay:?} of {longest:?}");
+        }
+        assert_eq!((limiter.failures(&"a"), limiter.failures(&"b")), (4, 0));
+        limiter.forget(&"a");
+        assert!(limiter.delay("a", Duration::ZERO) <= Duration::from_millis(5));
+    }
+
+    #[test]
+    fn the_bucket_lets_a_burst_through_and_then_one_per_interval() {
+        let second = Duration::from_secs(1);
+        let mut bucket = Bucket { interval: second, tolerance: second * 3, taken: Duration::ZERO };
+        let waits: Vec<u64> = (0..5).map(|_| bucket.take(Duration::ZERO).as_secs()).collect();
+        assert_eq!(waits, [0, 0, 0, 1, 2]);
+        assert_eq!(bucket.take(second * 100), Duration::ZERO);
+    }
+}

@@ -1,0 +1,229 @@
+//! The queue against a naive model, and what only time shows.
+
+use std::collections::BTreeMap;
+
+use keel::Timestamp;
+
+use super::*;
+use crate::seeded::{for_seeds, pick};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn queue() -> (WorkQueue<&'static str>, Clock) {
+    let clock = Clock::manual(Timestamp::from_seconds(0));
+    let limits = RateLimits { interval: Duration::ZERO, ..RateLimits::default() };
+    let options = QueueOptions { limits, ..QueueOptions::default() };
+    (WorkQueue::new(&options, &clock, &Entropy::seeded(1)), clock)
+}
+
+/// The next key, if there is one now.
+async fn get_now<K: Clone + Eq + Hash>(queue: &WorkQueue<K>) -> Option<Job<K>> {
+    tokio::select! {
+        biased;
+        job = queue.get() => job,
+        () = std::future::ready(()) => None,
+    }
+}
+
+#[tokio::test]
+async fn a_key_that_is_added_while_it_is_worked_on_comes_again_and_not_before() {
+    let (queue, _) = queue();
+    queue.add("a");
+    let job = queue.get().await.unwrap();
+    queue.add("a");
+    queue.add("a");
+    assert!(get_now(&queue).await.is_none());
+    drop(job);
+    assert_eq!(*get_now(&queue).await.unwrap().key(), "a");
+    assert!(get_now(&queue).await.is_none());
+}
+
+#[tokio::test]
+async fn a_delayed_key_comes_when_its_time_has_come() {
+    let (queue, clock) = queue();
+    queue.add_after("a", 5 * SECOND, Priority::NORMAL);
+    let mut get = pin!(queue.get());
+    tokio::select! {
+        biased;
+        _ = &mut get => panic!("too early"),
+        () = std::future::ready(()) => {}
+    }
+    clock.advance(5 * SECOND);
+    assert_eq!(*get.await.unwrap().key(), "a");
+}
+
+#[tokio::test]
+async fn a_sleeping_worker_learns_of_an_earlier_time() {
+    let (queue, clock) = queue();
+    queue.add_after("late", 100 * SECOND, Priority::NORMAL);
+    let mut get = pin!(queue.get());
+    tokio::select! {
+        biased;
+        _ = &mut get => panic!("too early"),
+        () = std::future::ready(()) => {}
+    }
+    queue.add_after("early", SECOND, Priority::NORMAL);
+    tokio::select! {
+        biased;
+        _ = &mut get => panic!("too early"),
+        () = std::future::ready(()) => {}
+    }
+    clock.advance(SECOND);
+    assert_eq!(*get.await.unwrap().key(), "early");
+}
+
+#[tokio::test]
+async fn a_failing_key_comes_later_each_time_until_it_succeeds() {
+    let (queue, clock) = queue();
+    queue.add("a");
+    for failures in 1..10 {
+        get_now(&queue).await.unwrap().retry();
+        assert_eq!(queue.failures(&"a"), failures);
+        assert!(get_now(&queue).await.is_none());
+        clock.advance(Duration::from_millis(5 << (failures - 1)));
+    }
+    get_now(&queue).await.unwrap().succeed();
+    assert_eq!((queue.failures(&"a"), queue.metrics().retries), (0, 9));
+}
+
+#[tokio::test]
+async fn a_job_that_panics_is_given_back() {
+    let (queue, _) = queue();
+    queue.add("a");
+    let job = queue.get().await.unwrap();
+    let worker = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || {
+        assert_eq!(*job.key(), "b", "a worker that fails");
+    }));
+    assert!(worker.is_err());
+    assert_eq!(queue.metrics().unfinished, 0);
+}
+
+#[tokio::test]
+async fn draining_hands_out_what_waits_and_waits_for_what_is_worked_on() {
+    let (queue, _) = queue();
+    queue.add("a");
+    queue.add("b");
+    queue.add_after("never", SECOND, Priority::NORMAL);
+    let first = queue.get().await.unwrap();
+    let mut drained = pin!(queue.drain());
+    tokio::select! {
+        biased;
+        () = &mut drained => panic!("a is worked on, b waits"),
+        () = std::future::ready(()) => {}
+    }
+    queue.add("too late");
+    drop(queue.get().await.unwrap());
+    drop(first);
+    drained.await;
+    assert!(queue.get().await.is_none());
+}
+
+#[tokio::test]
+async fn metrics_tell_how_long_things_took() {
+    let (queue, clock) = queue();
+    queue.add("a");
+    queue.add("a");
+    queue.add("b");
+    clock.advance(2 * SECOND);
+    let job = queue.get().await.unwrap();
+    clock.advance(3 * SECOND);
+    let metrics = queue.metrics();
+    assert_eq!((metrics.depth, metrics.adds, metrics.unfinished), (1, 2, 1));
+    assert_eq!((metrics.latency.sum, metrics.longest_running), (2 * SECOND, 3 * SECOND));
+    drop(job);
+    assert_eq!(queue.metrics().work_duration.sum, 3 * SECOND);
+}
+
+/// Keys in a plain list, searched from end to end.
+#[derive(Default)]
+struct Model {
+    waiting: Vec<(&'static str, Priority, Duration)>,
+    worked_on: BTreeMap<&'static str, Option<(Priority, Duration)>>,
+    delayed: Vec<(&'static str, Priority, Duration)>,
+}
+
+impl Model {
+    fn add(&mut self, key: &'static str, priority: Priority, now: Duration) {
+        if let Some(again) = self.worked_on.get_mut(key) {
+            let known = again.get_or_insert((priority, now));
+            known.0 = known.0.max(priority);
+        } else if let Some(at) = self.waiting.iter().position(|waits| waits.0 == key) {
+            if priority > self.waiting[at].1 {
+                let (_, _, since) = self.waiting.remove(at);
+                self.waiting.push((key, priority, since));
+            }
+        } else {
+            self.waiting.push((key, priority, now));
+        }
+    }
+
+    fn take(&mut self, now: Duration) -> Option<&'static str> {
+        let mut due: Vec<_> =
+            self.delayed.iter().filter(|(_, _, due)| *due <= now).copied().collect();
+        self.delayed.retain(|(_, _, due)| *due > now);
+        due.sort_by_key(|(_, _, due)| *due);
+        for (key, priority, _) in due {
+            self.add(key, priority, now);
+        }
+        // Without aging, since the model's time is short: the highest priority, then the first.
+        let urgent = self.waiting.iter().map(|waits| waits.1).max()?;
+        let at = self.waiting.iter().position(|waits| waits.1 == urgent)?;
+        let (key, ..) = self.waiting.remove(at);
+        self.worked_on.insert(key, None);
+        Some(key)
+    }
+
+    fn done(&mut self, key: &'static str) {
+        if let Some(Some((priority, since))) = self.worked_on.remove(key) {
+            self.waiting.push((key, priority, since));
+        }
+    }
+}
+
+#[test]
+fn it_agrees_with_a_naive_model() {
+    for_seeds(100, |entropy| {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(walk(&entropy));
+    });
+}
+
+async fn walk(entropy: &Entropy) {
+    let clock = Clock::manual(Timestamp::from_seconds(0));
+    let options = QueueOptions { aging: Duration::from_secs(1_000_000), ..Default::default() };
+    let queue = WorkQueue::new(&options, &clock, entropy);
+    let (mut model, mut jobs, mut now) = (Model::default(), Vec::new(), Duration::ZERO);
+    for _ in 0..300 {
+        let key = pick(entropy, &["a", "b", "c", "d", "e", "f"]);
+        let priority = pick(entropy, &[Priority::LOW, Priority::NORMAL, Priority::HIGH]);
+        match entropy.below(6) {
+            0 | 1 => {
+                queue.add_with_priority(key, priority);
+                model.add(key, priority, now);
+            }
+            // Each key is delayed once at a time: how two delays are merged has its own test.
+            2 if model.delayed.iter().all(|delayed| delayed.0 != key) => {
+                // Times of their own, so that the order of two that are due is certain.
+                let delay = Duration::from_nanos(1 + entropy.below(1 << 40));
+                queue.add_after(key, delay, priority);
+                model.delayed.push((key, priority, now + delay));
+            }
+            3 => {
+                let step = Duration::from_nanos(entropy.below(1 << 40));
+                clock.advance(step);
+                now += step;
+            }
+            4 if !jobs.is_empty() => {
+                let job: Job<&'static str> =
+                    jobs.swap_remove(usize::try_from(entropy.below(jobs.len() as u64)).unwrap());
+                model.done(job.key());
+            }
+            _ => {
+                let job = get_now(&queue).await;
+                assert_eq!(job.as_ref().map(|job| *job.key()), model.take(now));
+                jobs.extend(job);
+            }
+        }
+        assert_eq!(queue.metrics().unfinished, model.worked_on.len());
+    }
+}

@@ -1,0 +1,116 @@
+//! One informer for all who ask, and reads through its lister.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use informer::{Form, InformerFactory, InformerOptions, ListWatch, Scope};
+use keel::{Clock, Entropy, Tasks};
+use machinery::{GroupVersion, selector::LabelSelector};
+use serde::Deserialize;
+
+use crate::server::Server;
+
+#[derive(Deserialize)]
+struct Thing {
+    metadata: Metadata,
+}
+
+#[derive(Deserialize)]
+struct Metadata {
+    name: String,
+}
+
+fn factory(server: &Server) -> (InformerFactory, Arc<AtomicUsize>) {
+    let (made, server) = (Arc::new(AtomicUsize::new(0)), server.clone());
+    let count = Arc::clone(&made);
+    let source = move |_: &Scope| -> Arc<dyn ListWatch> {
+        count.fetch_add(1, Ordering::Relaxed);
+        Arc::new(server.clone())
+    };
+    let (clock, entropy) = (Clock::system(), Entropy::seeded(1));
+    let factory =
+        InformerFactory::new(source, InformerOptions::default(), &clock, &entropy, &Tasks::new());
+    (factory, made)
+}
+
+fn things() -> Scope {
+    Scope::all(GroupVersion::new("", "v1"), "things")
+}
+
+#[tokio::test]
+async fn who_asks_for_the_same_gets_the_same() {
+    let server = Server::new();
+    server.put("a", "red");
+    server.put("b", "blue");
+    let (factory, made) = factory(&server);
+    let mut red = things();
+    red.selection.labels = LabelSelector::parse("color=red").unwrap();
+    let all = factory.informer(&things());
+    let reds = factory.informer(&red);
+    assert!(Arc::ptr_eq(all.indexer(), factory.informer(&things()).indexer()));
+    factory.informer(&Scope { form: Form::Metadata, ..things() });
+    assert_eq!(made.load(Ordering::Relaxed), 3);
+
+    factory.start();
+    factory.start();
+    factory.wait_for_sync().await.unwrap();
+    let names = |listed: informer::Listed<Thing>| -> Vec<String> {
+        listed.objects.into_iter().map(|thing| thing.metadata.name).collect()
+    };
+    assert_eq!(names(all.lister().list()), ["a", "b"]);
+    assert_eq!(names(reds.lister().list_namespace("n")), ["a"]);
+    let selector = LabelSelector::parse("color!=red").unwrap();
+    assert_eq!(names(all.lister().select(Some("n"), &selector)), ["b"]);
+    all.indexer().add_index("color", |item| item.labels().into_values().collect());
+    assert_eq!(names(all.lister().by_index("color", "blue").unwrap()), ["b"]);
+    let found: Option<Thing> = all.lister().get("n", "a").unwrap();
+    assert_eq!(found.unwrap().metadata.name, "a");
+    factory.shutdown(Duration::from_secs(5)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_factory_that_is_stopped_says_who_never_synced() {
+    let server = Server::new();
+    server.world().absent = true;
+    let (factory, _) = factory(&server);
+    factory.informer(&things());
+    factory.start();
+    factory.shutdown(Duration::from_secs(5)).await.unwrap();
+    let never = factory.wait_for_sync().await.unwrap_err();
+    assert_eq!(never.0, ["things.v1"]);
+}
+
+#[tokio::test]
+async fn one_object_that_does_not_fit_does_not_hide_the_others() {
+    #[derive(Deserialize)]
+    struct Strict {
+        #[allow(dead_code, reason = "only whether it fits matters")]
+        spec: Spec,
+    }
+    #[derive(Deserialize)]
+    struct Spec {
+        #[allow(dead_code, reason = "only whether it fits matters")]
+        revision: u64,
+    }
+    let server = Server::new();
+    for name in ["a", "b", "c"] {
+        server.put(name, "red");
+    }
+    for object in server.world().objects.values_mut().skip(1).take(1) {
+        object["spec"]["revision"] = "not a number".into();
+    }
+    let (factory, _) = factory(&server);
+    let informer = factory.informer(&things());
+    factory.start();
+    factory.wait_for_sync().await.unwrap();
+    let listed = informer.lister::<Strict>().list();
+    assert_eq!((listed.objects.len(), listed.misfits.len()), (2, 1));
+    assert_eq!(listed.misfits[0].item.name(), "b");
+    assert!(informer.lister::<Strict>().get("n", "b").is_err());
+    factory.shutdown(Duration::from_secs(5)).await.unwrap();
+}

@@ -1,0 +1,165 @@
+//! Everything goes wrong at random; after the last fault the cache equals the server, and every
+//! handler has been told a history that ends in the final state.
+
+use informer::{
+    HandlerOptions, InformerOptions, ObjectEvent, ReflectorOptions, Selection, Subscription,
+};
+use keel::Entropy;
+use machinery::{GroupResource, Status, selector::LabelSelector};
+
+use crate::{
+    recorder::Recorder,
+    seeded::{for_seeds, pick},
+    server::{Fault, InitialEvents},
+    world::TestWorld,
+};
+
+const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
+
+#[test]
+fn after_the_last_fault_everybody_agrees() {
+    for_seeds(120, |entropy| run(walk(&entropy, InformerOptions::default())));
+}
+
+#[test]
+fn objects_that_come_into_view_and_leave_it_do_too() {
+    for_seeds(60, |entropy| {
+        let labels = LabelSelector::parse("color in (red,blue)").unwrap();
+        let selection = Selection { labels, ..Selection::default() };
+        run(walk(&entropy, InformerOptions { selection, ..InformerOptions::default() }));
+    });
+}
+
+fn run(walk: impl Future<Output = ()>) {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(walk);
+}
+
+async fn walk(entropy: &Entropy, options: InformerOptions) {
+    let reflector = ReflectorOptions { page_size: 2, ..ReflectorOptions::default() };
+    let fifo_capacity = usize::try_from(1 + entropy.below(4)).unwrap();
+    let world = TestWorld::with(entropy, InformerOptions { reflector, fifo_capacity, ..options });
+    world.server.world().initial_events =
+        pick(entropy, &[InitialEvents::Sent, InitialEvents::Refused]);
+    let early = world.record();
+    let slow = world.informer.subscribe(&HandlerOptions {
+        queue_capacity: usize::try_from(entropy.below(4)).unwrap(),
+        ..HandlerOptions::default()
+    });
+    world.informer.start();
+    let mut late = None;
+    for step in 0..120 {
+        happen(&world, entropy).await;
+        if step == 60 {
+            late = Some(world.record());
+        }
+        for _ in 0..entropy.below(60) {
+            tokio::task::yield_now().await;
+        }
+        if entropy.below(4) == 0
+            && let Some(deadline) = world.clock.next_deadline()
+        {
+            world.clock.advance(deadline.since(world.clock.now()));
+        }
+    }
+    {
+        let mut server = world.server.world();
+        server.absent = false;
+        server.faults.clear();
+        server.refusals.clear();
+    }
+    // A connection that was silenced ends by its deadline only, and nothing else may happen before
+    // its next event.
+    world.server.put("last", "red");
+    let final_state = world.on_server();
+    let late = late.expect("it was added half way");
+    world
+        .until("equal", || {
+            world.cached() == final_state
+                && early.state() == final_state
+                && late.state() == final_state
+        })
+        .await;
+    assert_eq!(catch_up(slow).await.state(), final_state, "the slow handler");
+    world.stop().await;
+}
+
+/// One thing that somebody does, or that goes wrong.
+async fn happen(world: &TestWorld, entropy: &Entropy) {
+    let (server, name) = (&world.server, pick(entropy, &NAMES));
+    let color = pick(entropy, &["red", "green", "blue"]);
+    let after = entropy.below(4);
+    match entropy.below(40) {
+        0..16 => drop(server.put(name, color)),
+        16..22 => drop(server.delete(name)),
+        22..25 => {
+            let written = server.put(name, color);
+            world.informer.observe_write(written.clone());
+            let known = world.informer.indexer().get(written.key());
+            let is_selected = world.options.selection.selects(&written) == Some(true);
+            let is_there = known.is_some_and(|known| known.is_same_state(&written));
+            // Versions of an older backup look old, until a list shows what is the case.
+            let is_comparable = !server.world().was_restored;
+            assert!(
+                is_there || !is_selected || !is_comparable,
+                "a write must be seen by the next read"
+            );
+        }
+        25 => {
+            if let Some(deleted) = server.delete(name) {
+                world.informer.observe_deletion(deleted.key(), deleted.uid());
+                let known = world.informer.indexer().get(deleted.key());
+                assert!(known.is_none_or(|known| known.uid() != deleted.uid()));
+            }
+        }
+        26 => server.compact(),
+        27 => server.restart(),
+        28 if entropy.below(3) == 0 => server.restore(entropy),
+        29 => {
+            let mut server = server.world();
+            server.absent = !server.absent;
+        }
+        30..32 => {
+            let resource = GroupResource::new("", "things");
+            let statuses = [
+                Status::unauthorized(),
+                Status::forbidden(&resource, "", "no"),
+                Status::too_many_requests("slow down", 7),
+                Status::internal("oops"),
+                Status::unavailable("later"),
+                Status::expired("too old"),
+            ];
+            let chosen = usize::try_from(entropy.below(6)).unwrap();
+            server.world().refusals.push_back(statuses[chosen].clone());
+        }
+        _ => {
+            let fault = pick(
+                entropy,
+                &[
+                    Fault::Cut(after),
+                    Fault::Truncated(after),
+                    Fault::Expired(after),
+                    Fault::Replayed(after),
+                    Fault::Reordered(after),
+                    Fault::Silent(after),
+                ],
+            );
+            server.world().faults.push_back(fault);
+        }
+    }
+}
+
+/// Takes everything that waits for a handler which has taken nothing so far.
+async fn catch_up(mut slow: Subscription) -> std::sync::Arc<Recorder> {
+    let recorder = Recorder::new();
+    let next = async |slow: &mut Subscription| -> Option<ObjectEvent> {
+        tokio::select! {
+            biased;
+            event = slow.next() => event,
+            () = std::future::ready(()) => None,
+        }
+    };
+    while let Some(event) = next(&mut slow).await {
+        event.tell(&*recorder);
+    }
+    recorder
+}

@@ -1,0 +1,163 @@
+//! What handlers are told, and when.
+
+use std::{sync::Arc, time::Duration};
+
+use informer::{EventHandler, HandlerOptions, Item, Transform};
+use keel::Entropy;
+
+use crate::{recorder::Recorder, world::TestWorld};
+
+const MINUTE: Duration = Duration::from_mins(1);
+
+async fn watching() -> TestWorld {
+    let world = TestWorld::new(&Entropy::seeded(1));
+    world.server.put("a", "red");
+    world.server.put("b", "red");
+    world.informer.start();
+    world.until_equal().await;
+    world
+}
+
+#[tokio::test]
+async fn a_handler_that_comes_late_begins_with_what_is_there() {
+    let world = watching().await;
+    let late = Recorder::new();
+    let handler: Arc<Recorder> = Arc::clone(&late);
+    let registration = world.informer.add_handler(handler, &HandlerOptions::default());
+    assert!(!registration.synced.get());
+    world.quiesce().await;
+    assert!(registration.synced.get());
+    world.server.put("c", "red");
+    world.server.put("a", "blue");
+    world.server.delete("b");
+    world.quiesce().await;
+    assert_eq!(late.take_story(), "i+a i+b +c ~a -b");
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_handler_has_synced_when_it_has_dealt_with_the_initial_objects() {
+    let world = watching().await;
+    let mut subscription = world.informer.subscribe(&HandlerOptions::default());
+    let synced = subscription.synced();
+    subscription.next().await.unwrap();
+    subscription.next().await.unwrap();
+    assert!(!synced.get(), "the second one may not be dealt with yet");
+    world.server.put("c", "red");
+    subscription.next().await.unwrap();
+    assert!(synced.get());
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_removed_handler_is_told_nothing_more() {
+    let world = watching().await;
+    let recorder = Recorder::new();
+    let handler: Arc<Recorder> = Arc::clone(&recorder);
+    let registration = world.informer.add_handler(handler, &HandlerOptions::default());
+    world.quiesce().await;
+    recorder.take_story();
+    assert!(world.informer.remove_handler(registration.id));
+    assert!(!world.informer.remove_handler(registration.id));
+    world.server.put("c", "red");
+    world.until_equal().await;
+    world.quiesce().await;
+    assert_eq!(recorder.take_story(), "");
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn each_handler_looks_again_at_its_own_period() {
+    let world = watching().await;
+    let (often, never) = (Recorder::new(), world.record());
+    let handler: Arc<Recorder> = Arc::clone(&often);
+    let options = HandlerOptions { resync_period: Some(MINUTE), ..HandlerOptions::default() };
+    world.informer.add_handler(handler, &options);
+    world.quiesce().await;
+    for _ in 0..2 {
+        world.clock.advance(MINUTE);
+        world.quiesce().await;
+    }
+    assert_eq!(often.take_story(), "i+a i+b =a =b =a =b");
+    assert_eq!(never.take_story(), "i+a i+b");
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_slow_handler_holds_up_nobody_and_misses_no_final_state() {
+    let world = watching().await;
+    // Two initial objects, their end, and one more.
+    let options = HandlerOptions { queue_capacity: 4, ..HandlerOptions::default() };
+    let mut slow = world.informer.subscribe(&options);
+    let quick = world.record();
+    for round in 0..100 {
+        world.server.put("a", if round % 2 == 0 { "blue" } else { "red" });
+        world.quiesce().await;
+    }
+    assert_eq!(quick.take_story().matches("~a").count(), 100);
+    assert!(slow.backlog() <= 4 + 2, "{slow:?}");
+    let told = Recorder::new();
+    while told.state() != world.on_server() {
+        slow.next().await.unwrap().tell(&*told);
+    }
+    assert_eq!(told.take_story(), "i+a i+b ~a");
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_handler_that_panics_gets_the_next_event() {
+    struct Clumsy(Arc<Recorder>);
+    impl EventHandler for Clumsy {
+        fn on_add(&self, item: &Item, is_initial: bool) {
+            assert_ne!(item.name(), "a", "it dislikes this one");
+            self.0.on_add(item, is_initial);
+        }
+        fn on_update(&self, _: &Item, _: &Item) {}
+        fn on_delete(&self, _: &Item, _: bool) {}
+    }
+    let world = watching().await;
+    let recorder = Recorder::new();
+    let clumsy = Arc::new(Clumsy(Arc::clone(&recorder)));
+    world.informer.add_handler(clumsy, &HandlerOptions::default());
+    world.quiesce().await;
+    assert_eq!(recorder.take_story(), "i+b");
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn an_own_write_is_told_at_once_and_only_once() {
+    let world = watching().await;
+    let recorder = world.record();
+    world.quiesce().await;
+    recorder.take_story();
+    world.server.put("a", "green");
+    let written = world.server.put("a", "blue");
+    world.informer.observe_write(written.clone());
+    let key = written.key();
+    assert!(world.informer.indexer().get(key).unwrap().is_same_state(&written));
+    world.quiesce().await;
+    assert_eq!(recorder.take_story(), "~a");
+    let deleted = world.server.delete("a").unwrap();
+    world.informer.observe_deletion(key, deleted.uid());
+    assert!(world.informer.indexer().get(key).is_none());
+    world.quiesce().await;
+    assert_eq!(recorder.take_story(), "-a");
+    assert_eq!(world.cached(), world.on_server());
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn transforms_see_objects_before_the_cache_does() {
+    let mut options = informer::InformerOptions::default();
+    options.transforms.push(Transform::custom(|object| drop(object.map_mut().remove("spec"))));
+    let world = TestWorld::with(&Entropy::seeded(1), options);
+    world.server.put("a", "red");
+    world.informer.start();
+    world.until_equal().await;
+    world.server.put("b", "red");
+    world.until_equal().await;
+    for item in world.informer.indexer().list() {
+        assert!(item.object().get(&["spec"]).is_none());
+    }
+    world.stop().await;
+}

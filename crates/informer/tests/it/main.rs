@@ -1,0 +1,12 @@
+//! The machinery as a whole, against a simulated API server, in simulated time.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at the first surprise")]
+
+mod seeded;
+mod server;
+mod recorder;
+mod world;
+mod faults;
+mod reflecting;
+mod handling;
+mod factory;

@@ -1,0 +1,64 @@
+//! [`Recorder`]: a handler that holds the informer to its word: each event must follow from the one
+//! before.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+};
+
+use informer::{EventHandler, Item};
+
+/// What was told so far, and the state it adds up to.
+#[derive(Default)]
+pub(crate) struct Recorder(Mutex<Seen>);
+
+#[derive(Default)]
+struct Seen {
+    state: BTreeMap<String, Item>,
+    story: Vec<String>,
+}
+
+impl Recorder {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::default()
+    }
+
+    /// Name and version of everything that should exist, by what was told.
+    pub(crate) fn state(&self) -> BTreeMap<String, String> {
+        let seen = self.0.lock().unwrap();
+        let version = |item: &Item| item.resource_version().to_owned();
+        seen.state.iter().map(|(name, item)| (name.clone(), version(item))).collect()
+    }
+
+    /// The events since the last call, such as `+a`, `~a`, `-a`; initial ones `i+a`, resyncs `=a`,
+    /// missed deletions `x a`.
+    pub(crate) fn take_story(&self) -> String {
+        std::mem::take(&mut self.0.lock().unwrap().story).join(" ")
+    }
+}
+
+impl EventHandler for Recorder {
+    fn on_add(&self, item: &Item, is_initial: bool) {
+        let mut seen = self.0.lock().unwrap();
+        let known = seen.state.insert(item.name().to_owned(), item.clone());
+        assert!(known.is_none(), "{item:?} was added twice");
+        let mark = if is_initial { "i+" } else { "+" };
+        seen.story.push(format!("{mark}{}", item.name()));
+    }
+
+    fn on_update(&self, old: &Item, new: &Item) {
+        let mut seen = self.0.lock().unwrap();
+        let known = seen.state.insert(new.name().to_owned(), new.clone());
+        let known = known.expect("what is updated was added");
+        assert!(known.is_same_state(old), "{old:?} is not what was told before, {known:?}");
+        let mark = if old.is_same_state(new) { "=" } else { "~" };
+        seen.story.push(format!("{mark}{}", new.name()));
+    }
+
+    fn on_delete(&self, item: &Item, is_final_state_unknown: bool) {
+        let mut seen = self.0.lock().unwrap();
+        assert!(seen.state.remove(item.name()).is_some(), "{item:?} was deleted and not known");
+        let mark = if is_final_state_unknown { "x" } else { "-" };
+        seen.story.push(format!("{mark}{}", item.name()));
+    }
+}

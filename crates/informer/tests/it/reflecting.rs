@@ -1,0 +1,237 @@
+//! How listing and watching goes on after each kind of failure.
+
+use std::time::Duration;
+
+use keel::Entropy;
+use machinery::Status;
+
+use crate::{
+    server::{Fault, InitialEvents},
+    world::TestWorld,
+};
+
+/// A world with three objects, listed and watched.
+async fn watching() -> TestWorld {
+    let world = TestWorld::new(&Entropy::seeded(1));
+    for name in ["a", "b", "c"] {
+        world.server.put(name, "red");
+    }
+    world.informer.start();
+    world.until_equal().await;
+    world.quiesce().await;
+    world
+}
+
+#[tokio::test]
+async fn a_list_comes_in_pages_if_the_server_does_not_stream_it() {
+    let world = watching().await;
+    assert_eq!(world.take_log(), "watch list list watch");
+    assert_eq!(world.informer.report().borrow().lists, 1);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_list_comes_in_the_watch_if_the_server_streams_it() {
+    let world = TestWorld::new(&Entropy::seeded(1));
+    world.server.world().initial_events = InitialEvents::Sent;
+    world.server.put("a", "red");
+    world.informer.start();
+    world.until_equal().await;
+    world.server.put("b", "red");
+    world.until_equal().await;
+    assert_eq!(world.take_log(), "watch");
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_server_that_ignores_the_wish_for_a_stream_is_listed() {
+    let world = TestWorld::new(&Entropy::seeded(1));
+    world.server.world().initial_events = InitialEvents::Endless;
+    world.server.put("a", "red");
+    world.informer.start();
+    world.until_equal().await;
+    world.quiesce().await;
+    assert_eq!(world.take_log(), "watch list watch");
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_watch_that_was_cut_goes_on_where_it_was() {
+    let world = watching().await;
+    world.server.world().faults.push_back(Fault::Cut(1));
+    world.server.restart();
+    world.quiesce().await;
+    world.take_log();
+    for name in ["d", "e"] {
+        world.server.put(name, "red");
+        world.until_equal().await;
+    }
+    assert!(!world.take_log().contains("list"));
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_line_that_was_cut_off_is_asked_for_again() {
+    let world = watching().await;
+    world.server.world().faults.push_back(Fault::Truncated(0));
+    world.server.restart();
+    world.until("watching again", || world.server.world().faults.is_empty()).await;
+    world.take_log();
+    world.server.put("d", "red");
+    world.until_equal().await;
+    assert_eq!(world.take_log(), "watch");
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn history_that_is_gone_is_made_up_for_by_a_list() {
+    let world = watching().await;
+    let recorder = world.record();
+    world.quiesce().await;
+    assert_eq!(recorder.take_story(), "i+a i+b i+c");
+    world.server.world().absent = true;
+    world.server.restart();
+    world.server.delete("a");
+    world.server.put("b", "blue");
+    world.server.compact();
+    world.server.world().absent = false;
+    world.until_equal().await;
+    world.quiesce().await;
+    assert_eq!(recorder.take_story(), "~b xa");
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn an_error_event_with_410_leads_to_a_list() {
+    let world = watching().await;
+    world.server.world().faults.push_back(Fault::Expired(0));
+    world.server.restart();
+    world.take_log();
+    world.until("listed again", || world.informer.report().borrow().lists == 2).await;
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_server_from_an_older_backup_is_believed() {
+    let world = watching().await;
+    world.informer.observe_write(world.server.put("own", "red"));
+    world.server.restore(&Entropy::seeded(3));
+    world.until_equal().await;
+    world.server.put("own", "red");
+    world.until_equal().await;
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn events_that_come_again_lead_to_a_list_and_no_wrong_state() {
+    let world = watching().await;
+    world.server.put("a", "blue");
+    world.until_equal().await;
+    world.server.world().faults.push_back(Fault::Replayed(2));
+    let lists = world.informer.report().borrow().lists;
+    // The connection ends, and its history is still there.
+    world.server.world().absent = true;
+    world.server.put("b", "red");
+    world.quiesce().await;
+    world.server.world().absent = false;
+    world.until_equal().await;
+    assert!(world.informer.report().borrow().lists > lists);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_server_that_asks_for_patience_gets_it() {
+    let world = watching().await;
+    world.server.world().refusals.push_back(Status::too_many_requests("slow down", 60));
+    world.server.restart();
+    world.quiesce().await;
+    // The watch was closed in vain, which has a back-off of its own.
+    world.until("refused", || world.server.world().refusals.is_empty()).await;
+    world.take_log();
+    world.clock.advance(Duration::from_secs(59));
+    world.quiesce().await;
+    assert_eq!(world.take_log(), "");
+    world.clock.advance(Duration::from_secs(1));
+    world.quiesce().await;
+    assert_eq!(world.take_log(), "watch");
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_server_that_keeps_refusing_is_asked_less_and_less() {
+    let world = watching().await;
+    world.server.world().refusals.extend(vec![Status::unauthorized(); 20]);
+    world.server.restart();
+    world.quiesce().await;
+    world.take_log();
+    for _ in 0..100 {
+        world.clock.advance(Duration::from_secs(1));
+        world.quiesce().await;
+    }
+    let asked = world.take_log().split(' ').count();
+    assert!((5..15).contains(&asked), "asked {asked} times in 100 s");
+    assert!(world.informer.report().borrow().trouble.as_ref().unwrap().contains("Unauthorized"));
+    world.until("accepted", || world.server.world().refusals.is_empty()).await;
+    world.server.put("d", "red");
+    world.until_equal().await;
+    world.quiesce().await;
+    assert_eq!(world.informer.report().borrow().trouble, None);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_definition_that_disappears_takes_its_objects_with_it_and_may_come_back() {
+    let world = watching().await;
+    let recorder = world.record();
+    world.server.world().absent = true;
+    world.server.restart();
+    world.until("empty", || world.cached().is_empty()).await;
+    world.quiesce().await;
+    assert_eq!(recorder.take_story(), "i+a i+b i+c xa xb xc");
+    world.server.world().objects.clear();
+    world.server.world().absent = false;
+    world.server.put("new", "red");
+    world.until_equal().await;
+    world.quiesce().await;
+    assert_eq!(recorder.take_story(), "+new");
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_resource_that_was_never_there_does_not_count_as_listed() {
+    let world = TestWorld::new(&Entropy::seeded(1));
+    world.server.world().absent = true;
+    world.informer.start();
+    for _ in 0..20 {
+        world.clock.advance(Duration::from_secs(30));
+        world.quiesce().await;
+    }
+    assert!(!world.informer.has_synced().get());
+    world.server.world().absent = false;
+    world.until_equal().await;
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_silent_connection_is_given_up() {
+    let world = watching().await;
+    world.server.world().faults.push_back(Fault::Silent(0));
+    world.server.restart();
+    world.until("silent", || world.server.world().faults.is_empty()).await;
+    world.server.put("d", "red");
+    world.quiesce().await;
+    assert!(!world.cached().contains_key("d"));
+    world.until_equal().await;
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_list_whose_token_expires_is_taken_in_one_piece() {
+    let world = watching().await;
+    world.server.world().refusals.push_back(Status::expired("too old"));
+    world.server.restart();
+    // The list's first page passes, its second one does not.
+    world.until("refused", || world.server.world().refusals.is_empty()).await;
+    world.until_equal().await;
+    world.stop().await;
+}

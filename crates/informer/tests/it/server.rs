@@ -1,0 +1,396 @@
+//! [`Server`]: a simulated API server for one resource: history, compaction, pages, bookmarks, and
+//! whatever a test wants to go wrong.
+
+use std::{
+    collections::{BTreeMap, HashMap, VecDeque},
+    sync::{Arc, Mutex, MutexGuard},
+};
+
+use futures_util::{StreamExt, future::BoxFuture, stream};
+use informer::{
+    Item, ListRequest, ListWatch, ListWatchError, ObjectKey, Page, Selection, WatchEvent,
+    WatchRequest, WatchStream,
+};
+use keel::Entropy;
+use machinery::{Status, Value, json, watch::INITIAL_EVENTS_END};
+use tokio::sync::Notify;
+
+/// What befalls one watch, after so many events.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Fault {
+    /// The connection ends between two events.
+    Cut(u64),
+    /// It ends in the middle of a line.
+    Truncated(u64),
+    /// An ERROR event says 410.
+    Expired(u64),
+    /// A proxy repeats older events first.
+    Replayed(u64),
+    /// Two events change their places.
+    Reordered(u64),
+    /// Nothing comes any more, and the connection stays.
+    Silent(u64),
+}
+
+/// What comes of the wish for a watch that begins with all objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum InitialEvents {
+    Sent,
+    Refused,
+    /// They have no end, as with servers that do not know of them.
+    Endless,
+}
+
+/// A handle on the server; clones are the same one.
+#[derive(Clone)]
+pub(crate) struct Server(Arc<Shared>);
+
+struct Shared {
+    world: Mutex<World>,
+    changed: Notify,
+}
+
+pub(crate) struct World {
+    pub(crate) revision: u64,
+    pub(crate) objects: BTreeMap<ObjectKey, Value>,
+    history: Vec<Change>,
+    /// History before this is gone.
+    oldest: u64,
+    /// The rest of lists that are read in pages.
+    pages: HashMap<String, (u64, Vec<Value>)>,
+    /// Connections of an earlier life end.
+    life: u64,
+    uids: u64,
+    /// Requests answered so far, as `list` or `watch 7`.
+    pub(crate) log: Vec<String>,
+    /// What the next requests are answered with instead.
+    pub(crate) refusals: VecDeque<Status>,
+    /// What befalls the next watches.
+    pub(crate) faults: VecDeque<Fault>,
+    /// Whether the resource is not there at all.
+    pub(crate) absent: bool,
+    /// Whether its versions ever went back.
+    pub(crate) was_restored: bool,
+    pub(crate) initial_events: InitialEvents,
+}
+
+#[derive(Clone)]
+struct Change {
+    revision: u64,
+    old: Option<Value>,
+    new: Option<Value>,
+}
+
+impl Server {
+    pub(crate) fn new() -> Self {
+        let world = World {
+            revision: 1_000_000,
+            objects: BTreeMap::new(),
+            history: Vec::new(),
+            oldest: 1_000_000,
+            pages: HashMap::new(),
+            life: 0,
+            uids: 0,
+            log: Vec::new(),
+            refusals: VecDeque::new(),
+            faults: VecDeque::new(),
+            absent: false,
+            was_restored: false,
+            initial_events: InitialEvents::Refused,
+        };
+        Self(Arc::new(Shared { world: Mutex::new(world), changed: Notify::new() }))
+    }
+
+    pub(crate) fn world(&self) -> MutexGuard<'_, World> {
+        self.0.world.lock().unwrap()
+    }
+
+    /// Makes or changes an object, and answers with it.
+    pub(crate) fn put(&self, name: &str, color: &str) -> Item {
+        let mut world = self.world();
+        let key = ObjectKey::new("n", name);
+        let old = world.objects.get(&key).cloned();
+        world.revision += 1;
+        world.uids += 1;
+        let uid = old
+            .as_ref()
+            .map_or(json!(format!("uid-{}", world.uids)), |old| old["metadata"]["uid"].clone());
+        let new = json!({"apiVersion": "v1", "kind": "Thing", "metadata": {"namespace": "n",
+            "name": name, "uid": uid, "resourceVersion": world.revision.to_string(),
+            "labels": {"color": color}}, "spec": {"revision": world.revision}});
+        world.objects.insert(key, new.clone());
+        world.record(old, Some(new.clone()));
+        drop(world);
+        self.0.changed.notify_waiters();
+        Item::parse(new.to_string().into_bytes()).unwrap()
+    }
+
+    /// Deletes an object, and answers with its last state.
+    pub(crate) fn delete(&self, name: &str) -> Option<Item> {
+        let mut world = self.world();
+        let old = world.objects.remove(&ObjectKey::new("n", name))?;
+        world.revision += 1;
+        world.record(Some(old.clone()), None);
+        drop(world);
+        self.0.changed.notify_waiters();
+        Some(Item::parse(old.to_string().into_bytes()).unwrap())
+    }
+
+    /// Forgets all history, and the pages of all lists.
+    pub(crate) fn compact(&self) {
+        let mut world = self.world();
+        world.oldest = world.revision;
+        world.history.clear();
+        world.pages.clear();
+    }
+
+    /// Ends all connections and forgets all history.
+    pub(crate) fn restart(&self) {
+        self.compact();
+        self.world().life += 1;
+        self.0.changed.notify_waiters();
+    }
+
+    /// The same from an old backup: revisions go back, and some objects are not there.
+    pub(crate) fn restore(&self, entropy: &Entropy) {
+        {
+            let mut world = self.world();
+            world.was_restored = true;
+            world.revision -= 10_000;
+            world.objects.retain(|_, _| entropy.below(3) > 0);
+            let mut revision = world.revision - 100;
+            for object in world.objects.values_mut() {
+                revision += 1;
+                object["metadata"]["resourceVersion"] = revision.to_string().into();
+            }
+        }
+        self.restart();
+    }
+
+    /// Name and version of all objects that `selection` selects.
+    pub(crate) fn state(&self, selection: &Selection) -> BTreeMap<String, String> {
+        let world = self.world();
+        let selected = world.objects.values().filter(|object| selects(selection, object));
+        let text = |object: &Value, key: &str| object["metadata"][key].as_str().unwrap().to_owned();
+        selected.map(|object| (text(object, "name"), text(object, "resourceVersion"))).collect()
+    }
+
+    fn open(&self, request: &WatchRequest) -> Result<WatchStream, ListWatchError> {
+        let mut world = self.world();
+        let from = request.resource_version.clone().unwrap_or_default();
+        world.log.push(format!("watch {from}").trim_end().to_owned());
+        world.admit()?;
+        let mut first = Vec::new();
+        let mut cursor = match from.parse::<u64>() {
+            Ok(from) if from > world.revision => {
+                let status = Status::revision_too_large(from, world.revision);
+                return Err(ListWatchError::Refused(status));
+            }
+            Ok(from) if from < world.oldest => {
+                return Err(ListWatchError::Refused(Status::expired("too old")));
+            }
+            Ok(from) => from,
+            Err(_) => {
+                if world.initial_events == InitialEvents::Refused {
+                    let status = Status::bad_request("sendInitialEvents is forbidden");
+                    return Err(ListWatchError::Refused(status));
+                }
+                let objects = world.objects.values();
+                let selected = objects.filter(|object| selects(&request.selection, object));
+                first.extend(selected.map(|object| line("ADDED", object)));
+                if world.initial_events == InitialEvents::Sent {
+                    first.push(bookmark(world.revision, true));
+                }
+                world.revision
+            }
+        };
+        let fault = world.faults.pop_front();
+        if let Some(Fault::Replayed(back)) = fault {
+            cursor = cursor.saturating_sub(back).max(world.oldest);
+        }
+        let connection = Connection {
+            server: self.clone(),
+            selection: request.selection.clone(),
+            cursor,
+            life: world.life,
+            sent: 0,
+            ready: first.into(),
+            fault,
+            is_over: false,
+        };
+        Ok(stream::unfold(connection, Connection::next).boxed())
+    }
+
+    fn page(&self, request: &ListRequest) -> Result<Page, ListWatchError> {
+        let mut world = self.world();
+        world.log.push("list".to_owned());
+        world.admit()?;
+        let (revision, mut rest) = if let Some(token) = &request.continue_token {
+            let expired = || ListWatchError::Refused(Status::expired("the token is too old"));
+            world.pages.remove(token).ok_or_else(expired)?
+        } else {
+            let objects = world.objects.values();
+            let selected = objects.filter(|object| selects(&request.selection, object));
+            (world.revision, selected.cloned().collect())
+        };
+        let limit = request.limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap());
+        let later = rest.split_off(limit.min(rest.len()));
+        let mut metadata = json!({"resourceVersion": revision.to_string()});
+        if !later.is_empty() {
+            let token = format!("token-{}", world.log.len());
+            metadata["continue"] = token.as_str().into();
+            world.pages.insert(token, (revision, later));
+        }
+        let list = json!({"apiVersion": "v1", "kind": "ThingList", "metadata": metadata,
+            "items": rest});
+        Page::parse(list.to_string().as_bytes())
+    }
+}
+
+impl ListWatch for Server {
+    fn list(&self, request: ListRequest) -> BoxFuture<'_, Result<Page, ListWatchError>> {
+        Box::pin(async move { self.page(&request) })
+    }
+
+    fn watch(&self, request: WatchRequest) -> BoxFuture<'_, Result<WatchStream, ListWatchError>> {
+        Box::pin(async move { self.open(&request) })
+    }
+}
+
+impl World {
+    fn record(&mut self, old: Option<Value>, new: Option<Value>) {
+        self.history.push(Change { revision: self.revision, old, new });
+    }
+
+    fn admit(&mut self) -> Result<(), ListWatchError> {
+        if self.absent {
+            return Err(ListWatchError::Refused(Status::no_such_resource()));
+        }
+        self.refusals.pop_front().map_or(Ok(()), |status| Err(ListWatchError::Refused(status)))
+    }
+}
+
+struct Connection {
+    server: Server,
+    selection: Selection,
+    cursor: u64,
+    life: u64,
+    sent: u64,
+    ready: VecDeque<String>,
+    fault: Option<Fault>,
+    is_over: bool,
+}
+
+enum Suffered {
+    Nothing,
+    End,
+    /// This, and then the end.
+    Last(Result<WatchEvent, ListWatchError>),
+}
+
+impl Connection {
+    async fn next(mut self) -> Option<(Result<WatchEvent, ListWatchError>, Self)> {
+        loop {
+            if self.is_over {
+                return None;
+            }
+            let server = self.server.clone();
+            let mut changed = std::pin::pin!(server.0.changed.notified());
+            changed.as_mut().enable();
+            match self.suffer() {
+                Suffered::Nothing => {}
+                Suffered::End => return None,
+                Suffered::Last(answer) => return Some((answer, self)),
+            }
+            self.fetch();
+            if let Some(line) = self.ready.pop_front() {
+                self.sent += 1;
+                return Some((WatchEvent::parse(line.as_bytes()), self));
+            }
+            changed.await;
+            if server.world().life != self.life || server.world().absent {
+                return None;
+            }
+        }
+    }
+
+    /// The fault, if its time has come.
+    fn suffer(&mut self) -> Suffered {
+        match self.fault {
+            Some(Fault::Cut(after)) if self.sent >= after => return Suffered::End,
+            Some(Fault::Truncated(after)) if self.sent >= after => {
+                self.fetch();
+                let Some(line) = self.ready.pop_front() else { return Suffered::Nothing };
+                self.is_over = true;
+                let end = line.len() * usize::try_from(after % 7 + 1).unwrap() / 8;
+                return Suffered::Last(WatchEvent::parse(&line.as_bytes()[..end]));
+            }
+            Some(Fault::Expired(after)) if self.sent >= after => {
+                self.is_over = true;
+                let status = Status::expired("too old resource version").to_value();
+                return Suffered::Last(WatchEvent::parse(line("ERROR", &status).as_bytes()));
+            }
+            Some(Fault::Silent(after)) if self.sent >= after => {
+                self.cursor = u64::MAX;
+                self.ready.clear();
+            }
+            Some(Fault::Reordered(after)) if self.sent >= after => {
+                self.fetch();
+                // What a bookmark promises must be true, or nobody could be right.
+                if !self.ready.iter().any(|line| line.contains("BOOKMARK")) {
+                    self.ready.make_contiguous().reverse();
+                }
+            }
+            _ => {}
+        }
+        Suffered::Nothing
+    }
+
+    /// Takes what happened since the cursor, and a bookmark if none of it is to be seen.
+    fn fetch(&mut self) {
+        let world = self.server.world();
+        if self.cursor >= world.revision || world.life != self.life {
+            return;
+        }
+        let since = world.history.iter().filter(|change| change.revision > self.cursor);
+        let lines: Vec<String> =
+            since.filter_map(|change| change.seen_through(&self.selection)).collect();
+        if lines.is_empty() {
+            self.ready.push_back(bookmark(world.revision, false));
+        }
+        self.ready.extend(lines);
+        self.cursor = world.revision;
+    }
+}
+
+impl Change {
+    fn seen_through(&self, selection: &Selection) -> Option<String> {
+        let sees = |object: &&Value| selects(selection, object);
+        let (old, new) = (self.old.as_ref().filter(sees), self.new.as_ref().filter(sees));
+        let (event_type, object) = match (old, new) {
+            (None, None) => return None,
+            (None, Some(new)) => ("ADDED", new),
+            (Some(_), Some(new)) => ("MODIFIED", new),
+            (Some(old), None) => ("DELETED", old),
+        };
+        let mut object = object.clone();
+        object["metadata"]["resourceVersion"] = self.revision.to_string().into();
+        Some(line(event_type, &object))
+    }
+}
+
+fn selects(selection: &Selection, object: &Value) -> bool {
+    selection.labels.matches(|key| object["metadata"]["labels"][key].as_str())
+}
+
+fn line(event_type: &str, object: &Value) -> String {
+    json!({"type": event_type, "object": object}).to_string()
+}
+
+fn bookmark(revision: u64, is_end: bool) -> String {
+    let mut metadata = json!({"resourceVersion": revision.to_string()});
+    if is_end {
+        metadata["annotations"] = json!({INITIAL_EVENTS_END: "true"});
+    }
+    line("BOOKMARK", &json!({"kind": "Thing", "apiVersion": "v1", "metadata": metadata}))
+}

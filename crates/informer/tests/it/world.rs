@@ -1,0 +1,97 @@
+//! [`TestWorld`]: a server, an informer and a clock that the test drives.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use informer::{HandlerOptions, InformerOptions, ReflectorOptions, SharedInformer};
+use keel::{Clock, Entropy, Tasks, Timestamp};
+
+use crate::{recorder::Recorder, server::Server};
+
+pub(crate) struct TestWorld {
+    pub(crate) server: Server,
+    pub(crate) informer: SharedInformer,
+    pub(crate) clock: Clock,
+    pub(crate) tasks: Tasks,
+    pub(crate) options: InformerOptions,
+}
+
+impl TestWorld {
+    /// With pages of two objects, and not started.
+    pub(crate) fn new(entropy: &Entropy) -> Self {
+        let reflector = ReflectorOptions { page_size: 2, ..ReflectorOptions::default() };
+        Self::with(entropy, InformerOptions { reflector, ..InformerOptions::default() })
+    }
+
+    pub(crate) fn with(entropy: &Entropy, options: InformerOptions) -> Self {
+        let (server, tasks) = (Server::new(), Tasks::new());
+        let clock = Clock::manual(Timestamp::from_seconds(0));
+        let source = Arc::new(server.clone());
+        let informer = SharedInformer::new(source, options.clone(), &clock, entropy, &tasks);
+        Self { server, informer, clock, tasks, options }
+    }
+
+    /// A handler with a queue of its own.
+    pub(crate) fn record(&self) -> Arc<Recorder> {
+        let recorder = Recorder::new();
+        let handler: Arc<Recorder> = Arc::clone(&recorder);
+        self.informer.add_handler(handler, &HandlerOptions::default());
+        recorder
+    }
+
+    /// Name and version of everything in the cache.
+    pub(crate) fn cached(&self) -> BTreeMap<String, String> {
+        let items = self.informer.indexer().list();
+        let pair =
+            |item: informer::Item| (item.name().to_owned(), item.resource_version().to_owned());
+        items.into_iter().map(pair).collect()
+    }
+
+    pub(crate) fn on_server(&self) -> BTreeMap<String, String> {
+        self.server.state(&self.options.selection)
+    }
+
+    /// Lets all tasks run as far as they get without time passing.
+    pub(crate) async fn quiesce(&self) {
+        for _ in 0..200 {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Moves the clock from deadline to deadline until `done`.
+    pub(crate) async fn until(&self, what: &str, done: impl Fn() -> bool) {
+        for _ in 0..2000 {
+            self.quiesce().await;
+            if done() {
+                return;
+            }
+            if let Some(deadline) = self.clock.next_deadline() {
+                self.clock.advance(deadline.since(self.clock.now()));
+            }
+        }
+        panic!(
+            "never {what}: cached {:?}, on the server {:?}, {:?}, last requests {:?}",
+            self.cached(),
+            self.on_server(),
+            self.informer.report().borrow(),
+            self.server.world().log.iter().rev().take(9).collect::<Vec<_>>()
+        );
+    }
+
+    pub(crate) async fn until_equal(&self) {
+        self.until("equal", || {
+            self.informer.has_synced().get() && self.cached() == self.on_server()
+        })
+        .await;
+    }
+
+    /// The kinds of requests since the last call: `list watch`.
+    pub(crate) fn take_log(&self) -> String {
+        let log = std::mem::take(&mut self.server.world().log);
+        let verbs: Vec<&str> = log.iter().filter_map(|entry| entry.split(' ').next()).collect();
+        verbs.join(" ")
+    }
+
+    pub(crate) async fn stop(self) {
+        self.tasks.stop(Duration::from_secs(5)).await.expect("no task panicked or hung");
+    }
+}
