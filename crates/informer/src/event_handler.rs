@@ -185,7 +185,7 @@ impl Subscription {
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        // The informer forgets it at the next event.
+        // The informer forgets it when the next one is added; until then it costs nothing.
         self.listener.lock().close();
     }
 }

@@ -167,6 +167,7 @@ impl SharedInformer {
         if handlers.synced {
             listener.tell_synced();
         }
+        handlers.listeners.retain(|_, listener| !listener.is_closed());
         handlers.added += 1;
         let id = HandlerId(handlers.added);
         handlers.listeners.insert(id, Arc::clone(&listener));

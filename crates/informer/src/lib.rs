@@ -10,11 +10,70 @@
 //!                                                             WorkQueue ─▶ your control loop
 //! ```
 //!
+//! ```
+//! use std::{sync::Arc, time::Duration};
+//! use futures_util::{StreamExt, future::BoxFuture, stream};
+//! use informer::{
+//!     EventHandler, HandlerOptions, InformerOptions, Item, ListRequest, ListWatch, ListWatchError,
+//!     ObjectKey, Page, SharedInformer, WatchRequest, WatchStream, WorkQueue, work_queue::QueueOptions,
+//! };
+//! use keel::{Clock, Entropy, Tasks};
+//!
+//! /// A server on which nothing ever happens.
+//! struct Quiet;
+//!
+//! impl ListWatch for Quiet {
+//!     fn list(&self, _: ListRequest) -> BoxFuture<'_, Result<Page, ListWatchError>> {
+//!         Box::pin(async {
+//!             Page::parse(br#"{"metadata":{"resourceVersion":"7"},
+//!                 "items":[{"metadata":{"namespace":"default","name":"a"}}]}"#)
+//!         })
+//!     }
+//!     fn watch(&self, _: WatchRequest) -> BoxFuture<'_, Result<WatchStream, ListWatchError>> {
+//!         Box::pin(async { Ok(stream::pending().boxed()) })
+//!     }
+//!     fn offers_watch_list(&self) -> bool {
+//!         false
+//!     }
+//! }
+//!
+//! /// Queues the key of whatever something happened to.
+//! struct Enqueue(WorkQueue<ObjectKey>);
+//!
+//! impl EventHandler for Enqueue {
+//!     fn on_add(&self, item: &Item, _is_initial: bool) {
+//!         self.0.add(item.key().clone());
+//!     }
+//!     fn on_update(&self, _old: &Item, new: &Item) {
+//!         self.0.add(new.key().clone());
+//!     }
+//!     fn on_delete(&self, item: &Item, _is_final_state_unknown: bool) {
+//!         self.0.add(item.key().clone());
+//!     }
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() {
+//! let (clock, entropy, tasks) = (Clock::system(), Entropy::system(), Tasks::new());
+//! let informer =
+//!     SharedInformer::new(Arc::new(Quiet), InformerOptions::default(), &clock, &entropy, &tasks);
+//! let queue = WorkQueue::new(&QueueOptions::default(), &clock, &entropy);
+//! informer.add_handler(Arc::new(Enqueue(queue.clone())), &HandlerOptions::default());
+//! informer.start();
+//!
+//! let job = queue.get().await.unwrap();
+//! let object = informer.indexer().get(job.key()).unwrap();
+//! assert_eq!(object.name(), "a");
+//! job.succeed();
+//! tasks.stop(Duration::from_secs(5)).await.unwrap();
+//! # }
+//! ```
+//!
 //! What lies behind these names is an eventually complete mirror: events may come late or merged,
 //! but for each object the last thing that a handler is told is the last thing that happened.
 
 pub mod item;
-pub mod packing;
+mod packing;
 pub mod list_watch;
 pub mod intake;
 pub mod reflector;

@@ -36,7 +36,7 @@ const MOST_SIGHTINGS: usize = 57_344;
 
 /// See the [module documentation](self).
 #[derive(Default)]
-pub struct Dictionary {
+pub(crate) struct Dictionary {
     /// Locked before `pieces`.
     learned: Mutex<Learned>,
     /// The pieces by their numbers.
@@ -53,7 +53,7 @@ struct Learned {
 
 impl Dictionary {
     /// Packs the JSON of the object `owner`; the JSON must be well formed.
-    pub fn pack(&self, json: &[u8], owner: &ObjectKey) -> Box<[u8]> {
+    pub(crate) fn pack(&self, json: &[u8], owner: &ObjectKey) -> Box<[u8]> {
         let json = without_blanks(json);
         let (containers, owner) = (containers(&json), hash(owner));
         let mut learned = self.learned.lock().unwrap_or_else(PoisonError::into_inner);
@@ -92,7 +92,7 @@ impl Dictionary {
     }
 
     /// The JSON that was packed.
-    pub fn unpack(&self, packed: &[u8]) -> Vec<u8> {
+    pub(crate) fn unpack(&self, packed: &[u8]) -> Vec<u8> {
         let pieces = self.pieces.read().unwrap_or_else(PoisonError::into_inner);
         let mut json = Vec::with_capacity(packed.len() * 4);
         let mut at = 0;

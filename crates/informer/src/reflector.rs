@@ -246,7 +246,10 @@ impl Reflector {
             stream = self.source.watch(request) => stream?,
             () = self.clock.sleep(LIST_PATIENCE) => return Err(ListWatchError::Silent),
         };
-        self.report.send_modify(|report| report.watches += 1);
+        self.report.send_modify(|report| {
+            report.watches += 1;
+            report.trouble = None;
+        });
         Ok(stream)
     }
 
@@ -265,11 +268,7 @@ impl Reflector {
             is_in_vain = false;
             position.malformed = 0;
             position.backoff.reset();
-            self.report.send_if_modified(|report| {
-                report.trouble = None;
-                report.resource_version.clone_from(&position.version);
-                true
-            });
+            self.report.send_modify(|report| report.resource_version.clone_from(&position.version));
         }
         if is_in_vain && self.clock.now().since(began) < GOOD_LIFE {
             return Err(ListWatchError::Closed);

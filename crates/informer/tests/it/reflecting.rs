@@ -227,11 +227,14 @@ async fn a_silent_connection_is_given_up() {
 
 #[tokio::test]
 async fn a_list_whose_token_expires_is_taken_in_one_piece() {
-    let world = watching().await;
-    world.server.world().refusals.push_back(Status::expired("too old"));
-    world.server.restart();
-    // The list's first page passes, its second one does not.
-    world.until("refused", || world.server.world().refusals.is_empty()).await;
+    let world = TestWorld::new(&Entropy::seeded(1));
+    for name in ["a", "b", "c"] {
+        world.server.put(name, "red");
+    }
+    world.server.world().expiring_tokens = 1;
+    world.informer.start();
     world.until_equal().await;
+    world.quiesce().await;
+    assert_eq!(world.take_log(), "watch list list list-all watch");
     world.stop().await;
 }

@@ -67,6 +67,8 @@ pub(crate) struct World {
     pub(crate) refusals: VecDeque<Status>,
     /// What befalls the next watches.
     pub(crate) faults: VecDeque<Fault>,
+    /// How many of the next pages after a first one are asked for too late.
+    pub(crate) expiring_tokens: u32,
     /// Whether the resource is not there at all.
     pub(crate) absent: bool,
     /// Whether its versions ever went back.
@@ -94,6 +96,7 @@ impl Server {
             log: Vec::new(),
             refusals: VecDeque::new(),
             faults: VecDeque::new(),
+            expiring_tokens: 0,
             absent: false,
             was_restored: false,
             initial_events: InitialEvents::Refused,
@@ -223,8 +226,12 @@ impl Server {
 
     fn page(&self, request: &ListRequest) -> Result<Page, ListWatchError> {
         let mut world = self.world();
-        world.log.push("list".to_owned());
+        world.log.push(if request.limit.is_some() { "list" } else { "list-all" }.to_owned());
         world.admit()?;
+        if request.continue_token.is_some() && world.expiring_tokens > 0 {
+            world.expiring_tokens -= 1;
+            return Err(ListWatchError::Refused(Status::expired("the token is too old")));
+        }
         let (revision, mut rest) = if let Some(token) = &request.continue_token {
             let expired = || ListWatchError::Refused(Status::expired("the token is too old"));
             world.pages.remove(token).ok_or_else(expired)?
