@@ -23,6 +23,7 @@ use std::{
     borrow::Borrow,
     cmp::Ordering,
     collections::{BTreeMap, BTreeSet, HashMap},
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
 };
 
@@ -33,7 +34,8 @@ use crate::{
 };
 
 /// The values under which an object is found in an index. It must give the same for the same
-/// state.
+/// state, and must not read from the indexer, which is locked meanwhile. An object on which it
+/// panics is in the cache but not in the index.
 pub type IndexFunction = Box<dyn Fn(&Item) -> Vec<String> + Send + Sync>;
 
 /// An index was asked for that nobody has added.
@@ -275,14 +277,22 @@ impl Store {
 }
 
 impl Index {
+    /// One object that the function cannot take must not stop the mirror.
+    fn values(&self, item: &Item) -> Vec<String> {
+        catch_unwind(AssertUnwindSafe(|| (self.values_of)(item))).unwrap_or_else(|_| {
+            tracing::error!(object = ?item, "an index function panicked");
+            Vec::new()
+        })
+    }
+
     fn insert(&mut self, item: &Item) {
-        for value in (self.values_of)(item) {
+        for value in self.values(item) {
             self.objects.entry(value.into()).or_default().insert(ByKey(item.clone()));
         }
     }
 
     fn remove(&mut self, item: &Item) {
-        for value in (self.values_of)(item) {
+        for value in self.values(item) {
             let Some(objects) = self.objects.get_mut(value.as_str()) else { continue };
             objects.remove(item.key());
             if objects.is_empty() {

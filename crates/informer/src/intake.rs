@@ -4,6 +4,7 @@
 use std::{
     borrow::Cow,
     collections::{BTreeMap, HashSet},
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -18,7 +19,8 @@ pub enum Transform {
     /// Takes out `metadata.managedFields`, which controllers do not read.
     StripManagedFields,
     /// Changes the object. Name, namespace, uid and resourceVersion should be left alone: whoever
-    /// changes them gets the object under the new name.
+    /// changes them gets the object under the new name. An object on which it panics is cached as
+    /// it came.
     Custom(Arc<dyn Fn(&mut Object) + Send + Sync>),
 }
 
@@ -38,7 +40,10 @@ impl Transform {
             Self::StripManagedFields => without_managed_fields(&item.json()),
             Self::Custom(change) => {
                 let mut object = item.object();
-                change(&mut object);
+                if catch_unwind(AssertUnwindSafe(|| change(&mut object))).is_err() {
+                    tracing::error!(object = ?item, "a transform panicked");
+                    return item;
+                }
                 Some(object.to_bytes())
             }
         };
@@ -135,6 +140,14 @@ mod tests {
             Storage::Plain,
         );
         assert_eq!(intake.admit(Item::parse(POD.as_bytes()).unwrap()).name(), "a");
+    }
+
+    #[test]
+    fn an_object_on_which_a_transform_panics_is_cached_as_it_came() {
+        let clumsy = Transform::custom(|object| assert_eq!(object.name(), "another"));
+        let item =
+            Intake::new(vec![clumsy], Storage::Packed).admit(Item::parse(POD.as_bytes()).unwrap());
+        assert_eq!(&*item.json(), POD.as_bytes());
     }
 
     #[test]

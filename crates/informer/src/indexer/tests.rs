@@ -141,3 +141,17 @@ fn a_created_object_survives_a_list_from_before() {
     let after = indexer.epoch();
     assert!(matches!(indexer.apply_end(it, Origin::List(after)), Applied::Deleted(_)));
 }
+
+#[test]
+fn an_object_on_which_an_index_function_panics_is_cached_all_the_same() {
+    let indexer = Indexer::new();
+    indexer.add_index("color", |item| {
+        assert_ne!(item.name(), "a", "it dislikes this one");
+        by_color(item)
+    });
+    indexer.insert(item("n", "a", "red", 1));
+    indexer.insert(item("n", "b", "red", 2));
+    assert_eq!(shown(indexer.list()), ["n/a@1", "n/b@2"]);
+    assert_eq!(shown(indexer.by_index("color", "red").unwrap()), ["n/b@2"]);
+    assert!(indexer.remove(&ObjectKey::new("n", "a")).is_some());
+}
