@@ -112,7 +112,8 @@ async fn happen(world: &TestWorld, entropy: &Entropy) {
             }
         }
         26 => server.compact(),
-        27 => server.restart(),
+        27 if entropy.below(2) == 0 => server.restart(),
+        27 => server.cut(),
         28 if entropy.below(3) == 0 => server.restore(entropy),
         29 => {
             let mut server = server.world();

@@ -123,19 +123,34 @@ async fn a_server_from_an_older_backup_is_believed() {
 }
 
 #[tokio::test]
-async fn events_that_come_again_lead_to_a_list_and_no_wrong_state() {
+async fn events_that_come_again_lead_to_a_list_and_are_not_told_again() {
     let world = watching().await;
+    let recorder = world.record();
     world.server.put("a", "blue");
+    world.server.put("a", "red");
     world.until_equal().await;
-    world.server.world().faults.push_back(Fault::Replayed(2));
-    let lists = world.informer.report().borrow().lists;
-    // The connection ends, and its history is still there.
-    world.server.world().absent = true;
-    world.server.put("b", "red");
     world.quiesce().await;
-    world.server.world().absent = false;
-    world.until_equal().await;
-    assert!(world.informer.report().borrow().lists > lists);
+    recorder.take_story();
+    world.server.world().faults.push_back(Fault::Replayed(2));
+    world.server.cut();
+    world.until("listed again", || world.informer.report().borrow().lists == 2).await;
+    world.quiesce().await;
+    assert_eq!(recorder.take_story(), "");
+    assert_eq!(world.cached(), world.on_server());
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn events_in_the_wrong_order_lead_to_a_list() {
+    let world = watching().await;
+    world.server.world().faults.push_back(Fault::Reordered(0));
+    world.server.cut();
+    for color in ["blue", "green", "red"] {
+        world.server.put("a", color);
+    }
+    world.until("listed again", || world.informer.report().borrow().lists == 2).await;
+    world.quiesce().await;
+    assert_eq!(world.cached(), world.on_server());
     world.stop().await;
 }
 

@@ -150,6 +150,11 @@ impl Server {
     /// Ends all connections and forgets all history.
     pub(crate) fn restart(&self) {
         self.compact();
+        self.cut();
+    }
+
+    /// Ends all connections.
+    pub(crate) fn cut(&self) {
         self.world().life += 1;
         self.0.changed.notify_waiters();
     }
