@@ -28,6 +28,7 @@ pub mod authorizer;
 mod conversions;
 mod encoders;
 pub(crate) mod formats;
+mod json_patch;
 mod lists;
 mod math;
 mod operators;
@@ -82,6 +83,8 @@ pub enum Extension {
     Bind,
     /// `base64.encode`, `base64.decode`, which Kubernetes does not have.
     Encoders,
+    /// `jsonpatch.escapeKey`, for expressions that make patches.
+    JsonPatch,
 }
 
 /// What an expression may call.
@@ -136,25 +139,33 @@ impl Library {
     /// What every expression in Kubernetes can use. Shared: it is built once.
     pub fn kubernetes() -> Arc<Self> {
         static SHARED: OnceLock<Arc<Library>> = OnceLock::new();
-        let build = || {
-            let extensions = [
-                Extension::Optionals,
-                Extension::Strings,
-                Extension::Lists,
-                Extension::KubernetesLists,
-                Extension::Sets,
-                Extension::Regex,
-                Extension::Urls,
-                Extension::Addresses,
-                Extension::Quantity,
-                Extension::Semver,
-                Extension::Formats,
-                Extension::Authorizer,
-                Extension::TwoVariables,
-            ];
-            Arc::new(extensions.into_iter().fold(Self::standard(), Self::with))
-        };
+        Arc::clone(SHARED.get_or_init(|| Arc::new(Self::of_kubernetes())))
+    }
+
+    /// The same for expressions that make patches. Shared as well.
+    pub fn kubernetes_patches() -> Arc<Self> {
+        static SHARED: OnceLock<Arc<Library>> = OnceLock::new();
+        let build = || Arc::new(Self::of_kubernetes().with(Extension::JsonPatch));
         Arc::clone(SHARED.get_or_init(build))
+    }
+
+    fn of_kubernetes() -> Self {
+        let extensions = [
+            Extension::Optionals,
+            Extension::Strings,
+            Extension::Lists,
+            Extension::KubernetesLists,
+            Extension::Sets,
+            Extension::Regex,
+            Extension::Urls,
+            Extension::Addresses,
+            Extension::Quantity,
+            Extension::Semver,
+            Extension::Formats,
+            Extension::Authorizer,
+            Extension::TwoVariables,
+        ];
+        extensions.into_iter().fold(Self::standard(), Self::with)
     }
 
     /// This library and an extension.
@@ -178,6 +189,7 @@ impl Library {
             Extension::TwoVariables => lists::declare_map_insert(&mut self),
             Extension::Bind => self.macros.add(Family::Bind),
             Extension::Encoders => encoders::declare(&mut self),
+            Extension::JsonPatch => json_patch::declare(&mut self),
         }
         self
     }

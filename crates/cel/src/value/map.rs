@@ -107,7 +107,7 @@ impl<'a> Map<'a> {
     }
 
     /// The value of a key, or none.
-    pub(crate) fn get(&self, key: &Value<'a>) -> Option<Result<Value<'a>, EvalError>> {
+    pub fn get(&self, key: &Value<'a>) -> Option<Result<Value<'a>, EvalError>> {
         match (self, key) {
             (Self::Values(entries), _) => {
                 entries.by_key.get(&Key::of(key)?).map(|(_, value)| Ok(value.clone()))
@@ -144,7 +144,7 @@ impl<'a> Map<'a> {
     }
 
     /// The keys in order; of an object those that are declared and present.
-    pub(crate) fn keys(&self) -> Vec<Value<'a>> {
+    pub fn keys(&self) -> Vec<Value<'a>> {
         match self {
             Self::Values(entries) => entries.by_key.values().map(|(key, _)| key.clone()).collect(),
             Self::Json { entries, .. } => {

@@ -184,3 +184,13 @@ fn the_authorizer_is_asked_with_all_that_was_said() {
         "\"apps/pods robot\"",
     );
 }
+
+#[test]
+fn keys_are_escaped_only_where_patches_are_made() {
+    let source = "jsonpatch.escapeKey('a/b~c')";
+    let env = Env::new(Library::kubernetes_patches());
+    let program = env.compile(source).unwrap();
+    let value = program.evaluate(&Bindings::new(), &mut Budget::new(100)).unwrap();
+    assert_eq!(show(&value), "\"a~1b~0c\"");
+    assert!(Env::new(Library::kubernetes()).compile(source).is_err());
+}
