@@ -1,0 +1,95 @@
+//! [`overlay`]: a configuration laid over an object without regard to who owns what, as policies do
+//! it that change requests.
+
+use super::item::Nameless;
+use super::merge::merge;
+use super::schema::{ListRule, MapRule, Schema};
+use super::validate::{Misfits, validate};
+use crate::{Map, Value};
+
+/// Why a configuration was not laid over an object.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum OverlayError {
+    /// The configuration does not fit the schema.
+    #[error("failed to convert patch object to typed object: {0}")]
+    NotTyped(#[from] Misfits),
+    /// It speaks of what can only be replaced as a whole: nobody could say what is to stay.
+    #[error("invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: {}", .0.join(", "))]
+    Atomic(Vec<String>),
+    /// Elements of a list cannot be told apart.
+    #[error("failed to merge patch: {0}")]
+    Merge(#[from] Nameless),
+}
+
+/// Sets in `object` what `config` says; nothing is removed, and nothing atomic is touched.
+pub fn overlay<S: Schema>(
+    schema: S,
+    object: &mut Map<String, Value>,
+    config: &Map<String, Value>,
+) -> Result<(), OverlayError> {
+    validate(schema, config)?;
+    let mut atomics = Vec::new();
+    fields(schema, config, "", &mut atomics);
+    if !atomics.is_empty() {
+        return Err(OverlayError::Atomic(atomics));
+    }
+    Ok(merge(schema, object, config)?)
+}
+
+/// Fields that are not declared are not looked into.
+fn fields<S: Schema>(
+    schema: S,
+    config: &Map<String, Value>,
+    path: &str,
+    atomics: &mut Vec<String>,
+) {
+    for (name, value) in config {
+        if let Some(node) = schema.field(name) {
+            find(node, value, &format!("{path}.{name}"), atomics);
+        }
+    }
+}
+
+fn find<S: Schema>(schema: S, value: &Value, path: &str, atomics: &mut Vec<String>) {
+    let forms = schema.forms();
+    match value {
+        Value::Object(config) => {
+            let Some(rule) = forms.map else { return };
+            if rule == MapRule::Atomic {
+                atomics.push(path.to_owned());
+            }
+            fields(schema, config, path, atomics);
+        }
+        Value::Array(items) => {
+            let Some(rule) = forms.list else { return };
+            if rule == ListRule::Atomic {
+                atomics.push(path.to_owned());
+            }
+            for (index, item) in items.iter().enumerate() {
+                find(schema.items(), item, &format!("{path}[{index}]"), atomics);
+            }
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::schema::Deduced;
+    use super::*;
+    use crate::json;
+
+    fn laid(schema: Deduced, object: Value, config: &Value) -> Result<Value, String> {
+        let Value::Object(mut object) = object else { panic!("an object") };
+        let config = config.as_object().expect("an object");
+        overlay(schema, &mut object, config).map_err(|error| error.to_string())?;
+        Ok(Value::Object(object))
+    }
+
+    #[test]
+    fn what_the_configuration_does_not_name_stays() {
+        let object = json!({"spec": {"a": 1, "b": 2}});
+        let found = laid(Deduced::Granular, object, &json!({"spec": {"b": 3, "c": 4}}));
+        assert_eq!(found, Ok(json!({"spec": {"a": 1, "b": 3, "c": 4}})));
+    }
+}
