@@ -1,16 +1,18 @@
 //! Admission: what else is changed in or held against an object before it is stored, in
-//! Kubernetes' order. Mutating plugins run before validation, judging ones after it; webhooks
-//! stand at the end of each half.
+//! Kubernetes' order. Mutating plugins run before validation, judging ones after it; policies, and
+//! then webhooks, stand at the end of each half.
 
 mod matching;
 mod namespace_lifecycle;
 mod pod_defaults;
+mod policy;
 mod request;
 mod scaled;
 mod service_address;
 mod webhook;
 
 pub(crate) use namespace_lifecycle::IMMORTAL;
+pub(crate) use policy::{Policies, validate as validate_expressions};
 pub use service_address::BadCidr;
 pub(crate) use service_address::{Allocations, Claim};
 pub(crate) use webhook::{WebhookMetrics, Webhooks, validate_conditions};
@@ -135,17 +137,23 @@ pub(crate) async fn judge(attempt: &Attempt<'_>, object: Option<&Object>) -> Res
         webhook::mutate(attempt, None, &mut Rounds::default()).await?;
     }
     let Some((scale, object)) = scaled::scale(attempt).zip(object) else {
-        return webhook::judge(attempt, object).await;
+        return verdict(attempt, object).await;
     };
     let old = attempt.old.map(|it| scaled::of(attempt, scale, it)).transpose()?;
     let shown = scaled::of(attempt, scale, object)?;
-    webhook::judge(&scaled::attempt(attempt, old.as_ref()), Some(&shown)).await
+    verdict(&scaled::attempt(attempt, old.as_ref()), Some(&shown)).await
+}
+
+/// What those say who cannot change the object any more.
+async fn verdict(attempt: &Attempt<'_>, object: Option<&Object>) -> Result<(), Status> {
+    policy::judge(attempt, object).await?;
+    webhook::judge(attempt, object).await
 }
 
 /// Changes and judges what was sent to a subresource and is of a kind of its own.
 pub(crate) async fn admit_below(attempt: &Attempt<'_>, object: &mut Object) -> Result<(), Status> {
     change(attempt, object).await?;
-    webhook::judge(attempt, Some(object)).await
+    verdict(attempt, Some(object)).await
 }
 
 /// Whether something may be made in the namespace of the request.
@@ -153,16 +161,19 @@ pub(crate) fn judge_namespace(cx: &Cx, object: &Object) -> Result<(), Status> {
     namespace_lifecycle::create(cx, object)
 }
 
-/// Lets everybody change the object who may; if a webhook did, a second time, since the others have
-/// not seen what it made of the object.
+/// Lets everybody change the object who may; if a policy or a webhook did, a second time, since the
+/// others have not seen what it made of the object.
 async fn change(attempt: &Attempt<'_>, object: &mut Object) -> Result<(), Status> {
-    let mut rounds = Rounds::default();
+    let mut policies = policy::Rounds::default();
+    let mut webhooks = Rounds::default();
     plugins(attempt, object)?;
-    webhook::mutate(attempt, Some(object), &mut rounds).await?;
-    if rounds.again(object) {
+    let by_policy = policy::mutate(attempt, object, &mut policies).await?;
+    webhook::mutate(attempt, Some(object), &mut webhooks).await?;
+    if webhooks.again(object, by_policy) {
         plugins(attempt, object)?;
-        rounds.look_again(object);
-        webhook::mutate(attempt, Some(object), &mut rounds).await?;
+        policy::mutate(attempt, object, &mut policies).await?;
+        webhooks.look_again(object);
+        webhook::mutate(attempt, Some(object), &mut webhooks).await?;
     }
     Ok(())
 }

@@ -19,3 +19,17 @@ pub(crate) fn record(cx: &Cx, code: u16) {
         code,
     );
 }
+
+/// Notes something about a request that is under way.
+pub(crate) fn annotate(cx: &Cx, key: &str, value: &str) {
+    tracing::info!(
+        target: "audit",
+        user = cx.user.name,
+        verb = cx.verb.as_str(),
+        resource = cx.target.resource,
+        namespace = cx.target.namespace,
+        name = cx.target.name,
+        annotation = key,
+        value,
+    );
+}

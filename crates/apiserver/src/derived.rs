@@ -32,11 +32,7 @@ impl<T> Derived<T> {
 
     /// As of the newest change that this plane knows of.
     pub(crate) fn current(&self, plane: &Plane) -> Arc<T> {
-        let cache = self.cache.get_or_init(|| {
-            let catalog = plane.catalog.load();
-            let served = catalog.resource(self.group, self.plural).expect("the kind is built in");
-            Arc::clone(&served.cache)
-        });
+        let cache = self.cache(plane);
         if let Some(kept) = &*self.kept.load()
             && cache.is_now(&kept.from)
         {
@@ -46,5 +42,18 @@ impl<T> Derived<T> {
         let made = Arc::new((self.make)(&now));
         self.kept.store(Some(Arc::new(Kept { from: now, made: Arc::clone(&made) })));
         made
+    }
+
+    /// Whether there are no objects to make anything of.
+    pub(crate) fn is_idle(&self, plane: &Plane) -> bool {
+        self.cache(plane).is_empty()
+    }
+
+    fn cache(&self, plane: &Plane) -> &ResourceCache {
+        self.cache.get_or_init(|| {
+            let catalog = plane.catalog.load();
+            let served = catalog.resource(self.group, self.plural).expect("the kind is built in");
+            Arc::clone(&served.cache)
+        })
     }
 }

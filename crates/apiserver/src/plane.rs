@@ -1,6 +1,6 @@
 //! [`Plane`]: what all requests of one server share.
 
-use crate::admission::{Allocations, Webhooks};
+use crate::admission::{Allocations, Policies, Webhooks};
 use crate::aggregation::Aggregation;
 use crate::authentication::{Authenticator, User};
 use crate::catalog::Catalog;
@@ -46,6 +46,8 @@ pub(crate) struct Plane {
     pub metrics: Metrics,
     /// Addresses and ports that are handed out once.
     pub allocations: Allocations,
+    /// By which expressions it judges and changes requests.
+    pub policies: Policies,
     /// Whom it asks: webhooks and aggregated servers.
     pub outbound: Outbound,
     /// What others serve for it.

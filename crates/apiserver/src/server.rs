@@ -1,6 +1,6 @@
 //! [`Server`]: a plane from its start to its end.
 
-use crate::admission::{Allocations, BadCidr, Webhooks};
+use crate::admission::{Allocations, BadCidr, Policies, Webhooks};
 use crate::aggregation::{self, Aggregation};
 use crate::authentication::service_account::{self, TokenSigner};
 use crate::authentication::{Authenticator, MASTERS, User};
@@ -115,6 +115,7 @@ impl Server {
             timeouts: config.timeouts,
             metrics: Metrics::new(),
             allocations: Allocations::new(&config.service_cidr)?,
+            policies: Policies::default(),
             outbound: Outbound::default(),
             aggregation: Aggregation::new(front_proxy),
             webhooks: Webhooks::default(),

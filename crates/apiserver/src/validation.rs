@@ -56,7 +56,8 @@ pub(crate) fn update(cx: &Cx, new: &Object, old: &Object, part: Part, faults: &m
     }
 }
 
-/// Judges what a kind cannot: whether the expressions of a webhook configuration mean anything.
+/// Judges what a kind cannot: whether the expressions of policies and webhook configurations mean
+/// anything.
 fn expressions(resource: &Resource, new: &Object, old: Option<&Object>, faults: &mut Faults) {
     let is_configuration = resource.group == "admissionregistration.k8s.io"
         && resource.plural.ends_with("webhookconfigurations");
@@ -65,6 +66,7 @@ fn expressions(resource: &Resource, new: &Object, old: Option<&Object>, faults: 
     {
         admission::validate_conditions(new, faults);
     }
+    admission::validate_expressions(resource, new, old, faults);
 }
 
 /// The numbers that `/scale` shows must be numbers that it can show.

@@ -1,136 +1,367 @@
-//! [`Criteria`]: which requests a webhook is about.
+//! [`Criteria`]: which requests a webhook or a policy is about.
+//!
+//! ```text
+//! namespaceSelector ─▶ objectSelector ─▶ excluded rules ─▶ rules as asked ─▶ rules in another version
+//! ```
+//!
+//! A request that a rule names in another version of the same kind is matched as well, unless the
+//! policy is `Exact`; the object is then shown in the version that the rule names.
+//!
+//! What configures admission is not itself subject to it: whoever locked themselves out could not
+//! undo it.
 
 use super::{Attempt, Operation};
+use kinds::Resource;
+use kinds::resource::Version;
 use machinery::selector::LabelSelector;
 use machinery::{GroupResource, Object, Status, Value};
 
 /// See the [module documentation](self).
 pub(crate) struct Criteria {
     rules: Vec<Rule>,
-    exact: bool,
-    namespaces: LabelSelector,
-    objects: LabelSelector,
+    excluded: Vec<Rule>,
+    /// Whether a rule that names another version of the kind matches too.
+    equivalent: bool,
+    /// Whether there need be no rule at all.
+    rules_optional: bool,
+    /// Kinds of the admission group that are never matched.
+    exempt: &'static [&'static str],
+    namespaces: Result<LabelSelector, String>,
+    objects: Result<LabelSelector, String>,
 }
 
-struct Rule {
-    operations: Vec<String>,
-    groups: Vec<String>,
-    versions: Vec<String>,
-    resources: Vec<String>,
-    scope: String,
-}
-
-/// How the object of a matched request is shown.
+/// How a matched request is to be shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Matched {
-    /// The index of one of the resource's versions.
+    /// The version of the object: an index into those of the resource.
     pub version: usize,
     /// Of the request, or "".
     pub subresource: String,
 }
 
+/// Operations on resources, each list with `*` for everything.
+struct Rule {
+    operations: Vec<String>,
+    groups: Vec<String>,
+    versions: Vec<String>,
+    /// Each with its subresource.
+    resources: Vec<(String, String)>,
+    scope: Scope,
+    /// Empty: all.
+    names: Vec<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Scope {
+    All,
+    Namespaced,
+    Cluster,
+}
+
+const GROUP: &str = "admissionregistration.k8s.io";
+
+const POLICIES: &[&str] = &[
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
+    "MutatingAdmissionPolicy",
+    "MutatingAdmissionPolicyBinding",
+];
+
+const CONFIGURATIONS: &[&str] = &[
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
+    "MutatingAdmissionPolicy",
+    "MutatingAdmissionPolicyBinding",
+    "ValidatingWebhookConfiguration",
+    "MutatingWebhookConfiguration",
+];
+
 impl Criteria {
-    /// From a webhook.
+    /// Of a webhook: its `rules`, `matchPolicy`, `namespaceSelector` and `objectSelector`.
+    #[allow(dead_code, reason = "webhooks use it")]
     pub(crate) fn of_webhook(webhook: &Value) -> Self {
-        let selector = |field: &str| match &webhook[field] {
-            Value::Null => LabelSelector::everything(),
-            value => LabelSelector::from_value(value).unwrap_or_else(|_| LabelSelector::nothing()),
-        };
-        let rules = webhook["rules"].as_array().map_or(&[][..], Vec::as_slice);
+        Self { exempt: CONFIGURATIONS, ..Self::of(webhook, "rules") }
+    }
+
+    /// Of a policy's `matchConstraints` or a binding's `matchResources`.
+    pub(crate) fn of_policy(constraints: &Value) -> Self {
         Self {
-            rules: rules.iter().map(Rule::of).collect(),
-            exact: webhook["matchPolicy"] == "Exact",
-            namespaces: selector("namespaceSelector"),
-            objects: selector("objectSelector"),
+            excluded: rules(constraints, "excludeResourceRules"),
+            rules_optional: true,
+            ..Self::of(constraints, "resourceRules")
         }
     }
 
-    /// How to show the object, if the request is matched.
+    fn of(value: &Value, key: &str) -> Self {
+        Self {
+            rules: rules(value, key),
+            excluded: Vec::new(),
+            equivalent: value["matchPolicy"] == "Equivalent",
+            rules_optional: false,
+            exempt: POLICIES,
+            namespaces: selector(&value["namespaceSelector"]),
+            objects: selector(&value["objectSelector"]),
+        }
+    }
+
+    /// How to show the object if the request is matched; None if it is not. `object` is the new
+    /// object, if there is one.
     pub(crate) fn matched(
         &self,
         attempt: &Attempt<'_>,
         object: Option<&Object>,
     ) -> Result<Option<Matched>, Status> {
-        let versions = &attempt.cx.resource().versions;
-        let asked = attempt.cx.version;
-        let others =
-            (0..versions.len()).filter(|it| !self.exact && *it != asked && versions[*it].served);
-        let is_for = |version: &usize| self.rules.iter().any(|it| it.matches(attempt, *version));
-        let Some(version) = std::iter::once(asked).chain(others).find(is_for) else {
-            return Ok(None);
-        };
-        if !self.selects_object(attempt, object) || !self.selects_namespace(attempt, object)? {
+        let resource = attempt.cx.resource();
+        if resource.group == GROUP && self.exempt.contains(&resource.kind.as_str()) {
             return Ok(None);
         }
-        Ok(Some(Matched { version, subresource: attempt.cx.target.subresource.clone() }))
+        // An error counts only if everything else matches: who is not concerned is not refused.
+        let namespace = self.matches_namespace(attempt, object);
+        if matches!(namespace, Ok(false)) {
+            return Ok(None);
+        }
+        let selected = self.selects(attempt, object);
+        if matches!(selected, Ok(false)) {
+            return Ok(None);
+        }
+        if self.find(&self.excluded, attempt).is_some() {
+            return Ok(None);
+        }
+        let found = if self.rules.is_empty() && self.rules_optional {
+            Some(attempt.cx.version)
+        } else {
+            self.find(&self.rules, attempt)
+        };
+        let Some(version) = found else { return Ok(None) };
+        namespace?;
+        selected?;
+        let subresource = attempt.cx.target.subresource.clone();
+        Ok(Some(Matched { version, subresource }))
     }
 
-    fn selects_object(&self, attempt: &Attempt<'_>, object: Option<&Object>) -> bool {
-        let has = |object: &Object| self.objects.matches(|key| object.label(key));
-        self.objects.is_empty() || object.is_some_and(has) || attempt.old.is_some_and(has)
+    /// The version that a rule names: the one of the request if there is such a rule.
+    fn find(&self, rules: &[Rule], attempt: &Attempt<'_>) -> Option<usize> {
+        let (resource, asked) = (attempt.cx.resource(), attempt.cx.version);
+        let names = |rule: &Rule, version: &Version| rule.matches(&Asked::of(attempt, version));
+        if rules.iter().any(|rule| names(rule, &resource.versions[asked])) {
+            return Some(asked);
+        }
+        if !self.equivalent {
+            return None;
+        }
+        let others = || {
+            let served = resource.versions.iter().enumerate();
+            served.filter(|(index, version)| *index != asked && version.served)
+        };
+        // Earlier rules come first, whatever the version.
+        rules.iter().find_map(|rule| {
+            others().find(|(_, version)| names(rule, version)).map(|(index, _)| index)
+        })
     }
 
-    fn selects_namespace(
+    fn matches_namespace(
         &self,
         attempt: &Attempt<'_>,
         object: Option<&Object>,
     ) -> Result<bool, Status> {
-        let is_namespace = is_namespace(attempt);
-        if self.namespaces.is_empty() || attempt.namespace.is_empty() && !is_namespace {
+        let name = namespace(attempt);
+        if name.is_empty() && attempt.cx.resource().plural != "namespaces" {
             return Ok(true);
         }
-        let has = |object: &Object| self.namespaces.matches(|key| object.label(key));
-        let writes = matches!(attempt.operation, Operation::Create | Operation::Update);
-        if is_namespace && let Some(shown) = object.filter(|_| writes).or(attempt.old) {
-            return Ok(has(shown));
+        let selector = self.namespaces.as_ref().map_err(Status::internal)?;
+        if selector.is_empty() {
+            return Ok(true);
+        }
+        let written = object.filter(|_| {
+            is_namespace(attempt.cx.resource()) && attempt.cx.target.subresource.is_empty()
+        });
+        if let Some(object) = written {
+            return Ok(selector.matches(|key| object.label(key)));
         }
         let catalog = attempt.cx.plane.catalog.load();
-        let served = catalog.resource("", "namespaces").expect("the kind is built in");
-        let found = served.cache.get(&served.key("", attempt.namespace));
-        let missing =
-            || Status::not_found(&GroupResource::new("", "namespaces"), attempt.namespace);
-        Ok(has(&found.ok_or_else(missing)?.object_as_stored()))
+        let found = catalog
+            .resource("", "namespaces")
+            .and_then(|served| served.cache.get(&served.key("", name)));
+        match found {
+            Some(entry) => Ok(selector.matches(|key| entry.label(key))),
+            None => Err(Status::not_found(&GroupResource::new("", "namespaces"), name)),
+        }
     }
-}
 
-fn is_namespace(attempt: &Attempt<'_>) -> bool {
-    let resource = attempt.cx.resource();
-    resource.group.is_empty() && resource.plural == "namespaces"
+    /// Either object will do: who takes the label away must not escape by that.
+    fn selects(&self, attempt: &Attempt<'_>, object: Option<&Object>) -> Result<bool, Status> {
+        let selector = self.objects.as_ref().map_err(Status::internal)?;
+        let is_selected = |it: Option<&Object>| {
+            it.is_some_and(|object| selector.matches(|key| object.label(key)))
+        };
+        Ok(selector.is_empty() || is_selected(object) || is_selected(attempt.old))
+    }
 }
 
 impl Rule {
     fn of(rule: &Value) -> Self {
-        let texts = |field: &str| {
-            let items = rule[field].as_array().into_iter().flatten().filter_map(Value::as_str);
-            items.map(ToOwned::to_owned).collect()
-        };
+        let resources = texts(&rule["resources"]).into_iter().map(|it| match it.split_once('/') {
+            Some((resource, below)) => (resource.to_owned(), below.to_owned()),
+            None => (it, String::new()),
+        });
         Self {
-            operations: texts("operations"),
-            groups: texts("apiGroups"),
-            versions: texts("apiVersions"),
-            resources: texts("resources"),
-            scope: rule["scope"].as_str().unwrap_or("*").to_owned(),
+            operations: texts(&rule["operations"]),
+            groups: texts(&rule["apiGroups"]),
+            versions: texts(&rule["apiVersions"]),
+            resources: resources.collect(),
+            scope: match rule["scope"].as_str() {
+                Some("Namespaced") => Scope::Namespaced,
+                Some("Cluster") => Scope::Cluster,
+                _ => Scope::All,
+            },
+            names: texts(&rule["resourceNames"]),
         }
     }
 
-    fn matches(&self, attempt: &Attempt<'_>, version: usize) -> bool {
-        let resource = attempt.cx.resource();
-        let version = &resource.versions[version];
-        let names = |list: &[String], name: &str| list.iter().any(|it| it == "*" || it == name);
-        let subresource = &attempt.cx.target.subresource;
-        let scope = match self.scope.as_str() {
-            "Cluster" => !resource.namespaced,
-            "Namespaced" => resource.namespaced,
-            _ => true,
+    fn matches(&self, asked: &Asked<'_>) -> bool {
+        let is = |item: &str, wanted: &str| item == "*" || item == wanted;
+        let is_in = |items: &[String], wanted: &str| items.iter().any(|it| is(it, wanted));
+        let in_scope = match self.scope {
+            Scope::All => true,
+            Scope::Namespaced => !asked.cluster,
+            Scope::Cluster => asked.cluster,
         };
-        scope
-            && names(&self.operations, attempt.operation.as_str())
-            && names(&self.groups, resource.group_of(version))
-            && names(&self.versions, &version.name)
-            && self.resources.iter().any(|it| {
-                let (plural, below) = it.split_once('/').unwrap_or((it, ""));
-                (plural == "*" || plural == resource.plural)
-                    && (below == "*" || below == subresource)
-            })
+        in_scope
+            && is_in(&self.operations, asked.operation.as_str())
+            && is_in(&self.groups, asked.group)
+            && is_in(&self.versions, asked.version)
+            && self
+                .resources
+                .iter()
+                .any(|(it, below)| is(it, asked.resource) && is(below, asked.subresource))
+            && (self.names.is_empty() || self.names.iter().any(|it| it == asked.name))
+    }
+}
+
+/// What rules look at.
+struct Asked<'a> {
+    operation: Operation,
+    group: &'a str,
+    version: &'a str,
+    resource: &'a str,
+    subresource: &'a str,
+    name: &'a str,
+    /// Not in a namespace.
+    cluster: bool,
+}
+
+impl<'a> Asked<'a> {
+    /// As if the request had been made in this version.
+    fn of(attempt: &'a Attempt<'_>, version: &'a Version) -> Self {
+        let resource = attempt.cx.resource();
+        Self {
+            operation: attempt.operation,
+            group: resource.group_of(version),
+            version: &version.name,
+            resource: &resource.plural,
+            subresource: &attempt.cx.target.subresource,
+            name: &attempt.name,
+            // Namespaces are not in themselves, whatever the path says.
+            cluster: is_namespace(resource) || attempt.namespace.is_empty(),
+        }
+    }
+}
+
+/// The namespace that the request is about; that of a namespace is itself.
+pub(crate) fn namespace<'a>(attempt: &'a Attempt<'_>) -> &'a str {
+    if is_namespace(attempt.cx.resource()) { &attempt.name } else { attempt.namespace }
+}
+
+fn is_namespace(resource: &Resource) -> bool {
+    resource.group.is_empty() && resource.plural == "namespaces"
+}
+
+fn rules(value: &Value, key: &str) -> Vec<Rule> {
+    value[key].as_array().into_iter().flatten().map(Rule::of).collect()
+}
+
+/// Nothing said is everything selected.
+fn selector(value: &Value) -> Result<LabelSelector, String> {
+    if value.is_null() { Ok(LabelSelector::everything()) } else { LabelSelector::from_value(value) }
+}
+
+fn texts(value: &Value) -> Vec<String> {
+    let items = value.as_array().into_iter().flatten();
+    items.filter_map(Value::as_str).map(ToOwned::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use machinery::json;
+
+    const POD: Asked<'_> = Asked {
+        operation: Operation::Create,
+        group: "",
+        version: "v1",
+        resource: "pods",
+        subresource: "",
+        name: "a",
+        cluster: false,
+    };
+
+    /// A rule about pods, with one thing said differently.
+    fn pods(key: &str, value: Value) -> Rule {
+        let mut rule = json!({"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"],
+            "resources": ["pods"]});
+        rule[key] = value;
+        Rule::of(&rule)
+    }
+
+    #[test]
+    fn a_rule_names_what_it_is_about() {
+        assert!(pods("operations", json!(["UPDATE", "CREATE"])).matches(&POD));
+        assert!(!pods("operations", json!(["UPDATE", "DELETE"])).matches(&POD));
+        assert!(!pods("apiGroups", json!(["apps"])).matches(&POD));
+        assert!(!pods("apiVersions", json!(["v2"])).matches(&POD));
+        assert!(!pods("resources", json!(["nodes", "pods/status"])).matches(&POD));
+    }
+
+    #[test]
+    fn a_star_names_everything() {
+        for key in ["operations", "apiGroups", "apiVersions", "resources"] {
+            assert!(pods(key, json!(["*"])).matches(&POD), "{key}");
+        }
+    }
+
+    #[test]
+    fn subresources_are_named_apart() {
+        let status = Asked { subresource: "status", ..POD };
+        for (resource, pod, below) in [
+            ("pods", true, false),
+            ("*", true, false),
+            ("pods/status", false, true),
+            ("pods/*", true, true),
+            ("*/status", false, true),
+            ("*/*", true, true),
+            ("nodes/*", false, false),
+        ] {
+            let rule = pods("resources", json!([resource]));
+            assert_eq!((rule.matches(&POD), rule.matches(&status)), (pod, below), "{resource}");
+        }
+    }
+
+    #[test]
+    fn a_rule_may_be_about_named_objects_only() {
+        assert!(pods("resourceNames", json!(["b", "a"])).matches(&POD));
+        assert!(!pods("resourceNames", json!(["b"])).matches(&POD));
+        assert!(pods("resourceNames", json!([])).matches(&POD));
+    }
+
+    #[test]
+    fn a_rule_may_be_about_one_scope_only() {
+        let cluster = Asked { cluster: true, ..POD };
+        for (scope, namespaced, clusterwide) in
+            [("*", true, true), ("Namespaced", true, false), ("Cluster", false, true)]
+        {
+            let rule = pods("scope", scope.into());
+            let found = (rule.matches(&POD), rule.matches(&cluster));
+            assert_eq!(found, (namespaced, clusterwide), "{scope}");
+        }
     }
 }

@@ -170,6 +170,11 @@ impl ResourceCache {
         Arc::ptr_eq(&self.snapshot.load(), snapshot)
     }
 
+    /// Whether there are no objects now.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.snapshot.load().entries.is_empty()
+    }
+
     /// One object as it is now.
     pub(crate) fn get(&self, key: &str) -> Option<Arc<Entry>> {
         self.snapshot.load().entries.get(key).cloned()

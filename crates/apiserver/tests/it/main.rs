@@ -23,6 +23,7 @@ mod schema;
 mod conversion;
 mod tables;
 mod services;
+mod policies;
 mod security;
 mod aggregation;
 mod webhooks;

@@ -26,13 +26,15 @@ impl Rounds {
         Arc::clone(self.hooks.get_or_insert_with(current))
     }
 
-    /// Begins the second round, if there must be one.
-    pub(in crate::admission) fn again(&mut self, object: &Object) -> bool {
+    /// Begins the second round, if there must be one: because a webhook has changed something, or
+    /// somebody else before them.
+    pub(in crate::admission) fn again(&mut self, object: &Object, changed_before: bool) -> bool {
         self.second = true;
-        if self.changed {
+        let again = self.changed || changed_before;
+        if again {
             self.left = Some(object.clone());
         }
-        self.changed
+        again
     }
 
     /// Tells what the plugins made of the object between the rounds.
@@ -74,7 +76,7 @@ mod tests {
             rounds.asked(index, *reinvoked, *changed);
         }
         let object = Object::default();
-        let again = rounds.again(&object);
+        let again = rounds.again(&object, false);
         rounds.look_again(&object);
         let due: Vec<usize> = (0..first.len()).filter(|it| again && rounds.is_due(*it)).collect();
         assert_eq!(due, expect);
@@ -93,7 +95,7 @@ mod tests {
         let mut rounds = Rounds::default();
         rounds.asked(0, true, true);
         let mut object = Object::default();
-        assert!(rounds.again(&object));
+        assert!(rounds.again(&object, false));
         object.set_meta("name", "changed");
         rounds.look_again(&object);
         assert!(rounds.is_due(0));

@@ -1,0 +1,114 @@
+//! `ValidatingAdmissionPolicy` and `MutatingAdmissionPolicy`: admission by expressions, without
+//! anybody to call.
+//!
+//! ```text
+//! policy  ── which requests, which expressions ─┐
+//! binding ── where, with which parameters ──────┼─▶ invocation ─▶ evaluation ─▶ verdict or change
+//! request ── object, old object, who ───────────┘
+//! ```
+//!
+//! Policies are compiled by the first request after they changed, and kept. As long as nothing is
+//! bound, a request costs one look at each kind of bindings.
+
+mod types;
+mod compiler;
+mod evaluation;
+mod authorizer;
+mod params;
+mod definition;
+mod validating;
+mod patch;
+mod mutating;
+mod expressions;
+
+pub(crate) use expressions::validate;
+pub(crate) use mutating::Rounds;
+
+use super::Attempt;
+use crate::derived::Derived;
+use definition::Bindings;
+use machinery::{Object, Reason, Status};
+use validating::Verdicts;
+
+/// The policies of a plane and their bindings, compiled.
+pub(crate) struct Policies {
+    validating: Derived<validating::Policies>,
+    validating_bindings: Derived<Bindings>,
+    mutating: Derived<mutating::Policies>,
+    mutating_bindings: Derived<Bindings>,
+}
+
+impl Default for Policies {
+    fn default() -> Self {
+        let bindings = |plural| Derived::new(GROUP, plural, definition::bindings);
+        Self {
+            validating: Derived::new(GROUP, "validatingadmissionpolicies", validating::compile),
+            validating_bindings: bindings("validatingadmissionpolicybindings"),
+            mutating: Derived::new(GROUP, "mutatingadmissionpolicies", mutating::compile),
+            mutating_bindings: bindings("mutatingadmissionpolicybindings"),
+        }
+    }
+}
+
+const GROUP: &str = "admissionregistration.k8s.io";
+
+/// Why a policy is against a request.
+struct Refusal {
+    message: String,
+    reason: Reason,
+}
+
+impl Refusal {
+    fn invalid(message: String) -> Self {
+        Self { message, reason: Reason::Invalid }
+    }
+}
+
+/// Judges what is about to be stored, or, if `object` is None, removed.
+pub(super) async fn judge(attempt: &Attempt<'_>, object: Option<&Object>) -> Result<(), Status> {
+    let plane = &attempt.cx.plane;
+    if plane.policies.validating_bindings.is_idle(plane) {
+        return Ok(());
+    }
+    // In a box: requests that no policy sees need not have room for it.
+    Box::pin(judge_by_all(attempt, object)).await
+}
+
+async fn judge_by_all(attempt: &Attempt<'_>, object: Option<&Object>) -> Result<(), Status> {
+    let plane = &attempt.cx.plane;
+    let bindings = plane.policies.validating_bindings.current(plane);
+    let policies = plane.policies.validating.current(plane);
+    let mut verdicts = Verdicts::new(attempt, object);
+    for (name, bindings) in bindings.iter() {
+        // A binding may come before its policy.
+        if let Some(policy) = policies.get(name) {
+            verdicts.ask(policy, bindings).await?;
+        }
+    }
+    verdicts.conclude()
+}
+
+/// Changes what is about to be stored, and tells whether there was something to change.
+pub(super) async fn mutate(
+    attempt: &Attempt<'_>,
+    object: &mut Object,
+    rounds: &mut Rounds,
+) -> Result<bool, Status> {
+    let plane = &attempt.cx.plane;
+    if plane.policies.mutating_bindings.is_idle(plane) {
+        return Ok(false);
+    }
+    let bindings = plane.policies.mutating_bindings.current(plane);
+    let policies = plane.policies.mutating.current(plane);
+    Box::pin(mutating::round(&policies, &bindings, attempt, object, rounds)).await
+}
+
+/// The name that a refusal speaks of.
+fn refusal_name<'a>(attempt: &'a Attempt<'_>, object: Option<&'a Object>) -> &'a str {
+    let names = [
+        attempt.name.as_str(),
+        object.map(Object::name).unwrap_or_default(),
+        object.map(|it| it.meta_text("generateName")).unwrap_or_default(),
+    ];
+    names.into_iter().find(|it| !it.is_empty()).unwrap_or("Unknown")
+}

@@ -1,0 +1,135 @@
+//! [`Compiler`]: from the text of a policy's expression to a program, with what the expressions of
+//! policies may speak of.
+//!
+//! ```text
+//! object, oldObject, params      anything: what kind they are is known only when they come
+//! request, namespaceObject       the types below
+//! authorizer                     not in messages, which must not depend on who reads them
+//! variables                      those that were declared so far
+//! ```
+
+use super::types;
+use cel::library::authorizer::{authorizer_type, resource_check_type};
+use cel::{CompileError, DeclType, Env, Library, Program, Type};
+use std::sync::Arc;
+
+/// Compiles the expressions of one policy, in the order in which they stand.
+pub(super) struct Compiler {
+    has_params: bool,
+    /// The variables so far, or None if expressions may not use any.
+    variables: Option<Vec<(String, DeclType)>>,
+}
+
+/// What an expression may use besides the objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Use {
+    /// The objects alone.
+    Objects,
+    /// And the authorizer.
+    Authorizer,
+    /// And the types that patches are made of.
+    Patches,
+}
+
+/// Why an expression has no program.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Fault {
+    /// The author's: show it to them.
+    #[error("{0}")]
+    Invalid(String),
+    /// A constant part can only fail, which upstream finds too late to blame the author.
+    #[error("{0}")]
+    Internal(String),
+}
+
+/// An expression, compiled if it could be.
+pub(super) struct Expression {
+    pub source: String,
+    pub program: Result<Program, Fault>,
+}
+
+/// A named expression that others use as `variables.name`.
+pub(super) struct Variable {
+    pub name: String,
+    pub program: Result<Program, Fault>,
+}
+
+impl Compiler {
+    /// For a policy whose expressions see `params` if it has them.
+    pub(super) fn new(has_params: bool) -> Self {
+        Self { has_params, variables: None }
+    }
+
+    /// The same for a policy with variables, even if there are none.
+    pub(super) fn composing(has_params: bool) -> Self {
+        Self { has_params, variables: Some(Vec::new()) }
+    }
+
+    /// Compiles an expression that must give one of `results`; none stands for anything.
+    pub(super) fn program(
+        &self,
+        source: &str,
+        may_use: Use,
+        results: &[Type],
+    ) -> Result<Program, Fault> {
+        let program = self.env(may_use).compile(source).map_err(|error| match error {
+            CompileError::Issues(_) => Fault::Invalid(error.to_string()),
+            CompileError::Instantiation(_) => Fault::Internal(error.to_string()),
+        })?;
+        let found = program.result_type();
+        if results.is_empty() || results.contains(found) {
+            return Ok(program);
+        }
+        let names: Vec<String> = results.iter().map(types::name).collect();
+        let wanted = match names.as_slice() {
+            [only] => only.clone(),
+            several => format!("one of [{}]", several.join(" ")),
+        };
+        let found = types::name(found);
+        Err(Fault::Invalid(format!("must evaluate to {wanted} but got {found}")))
+    }
+
+    /// The same, keeping the text.
+    pub(super) fn expression(&self, source: &str, may_use: Use, results: &[Type]) -> Expression {
+        let program = self.program(source, may_use, results);
+        Expression { source: source.to_owned(), program }
+    }
+
+    /// Compiles a variable, which those that come after it may use. One that does not compile is
+    /// there all the same, so that its fault is told once.
+    pub(super) fn variable(&mut self, name: &str, source: &str) -> Variable {
+        let program = self.program(source, Use::Authorizer, &[]);
+        let decl = match &program {
+            Ok(program) => types::declared(program.result_type()),
+            Err(_) => DeclType::any(),
+        };
+        self.variables.get_or_insert_default().push((name.to_owned(), decl));
+        Variable { name: name.to_owned(), program }
+    }
+
+    fn env(&self, may_use: Use) -> Env {
+        let library = match may_use {
+            Use::Patches => Library::kubernetes_patches(),
+            Use::Objects | Use::Authorizer => Library::kubernetes(),
+        };
+        let mut env = Env::new(library)
+            .variable("object", DeclType::any())
+            .variable("oldObject", DeclType::any())
+            .variable("namespaceObject", types::namespace())
+            .variable("request", types::request())
+            .messages(Arc::new(types::Messages { patches: may_use == Use::Patches }));
+        if self.has_params {
+            env = env.variable("params", DeclType::any());
+        }
+        if may_use != Use::Objects {
+            env = env
+                .variable("authorizer", DeclType::value(authorizer_type()))
+                .variable("authorizer.requestResource", DeclType::value(resource_check_type()));
+        }
+        if let Some(variables) = &self.variables {
+            let fields = cel::Object::new("kubernetes.variables", variables.iter().cloned());
+            env = env.variable("variables", DeclType::object(fields));
+        }
+        env
+    }
+}

@@ -1,0 +1,299 @@
+//! What validating and mutating policies have in common: which requests they are about, under which
+//! conditions, bound to what.
+
+use super::authorizer;
+use super::compiler::{Compiler, Expression, Use, Variable};
+use super::evaluation::{CONDITIONS_BUDGET, Evaluation};
+use super::params::{self, ParamKind, ParamRef};
+use crate::admission::matching::{self, Criteria, Matched};
+use crate::admission::{Attempt, request};
+use crate::conversion;
+use crate::watch_cache::Snapshot;
+use cel::Type;
+use machinery::{GroupResource, Object, Status, Value};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+/// The part of a policy that says when it is asked.
+pub(super) struct Definition {
+    pub name: String,
+    /// What becomes of a request that the policy cannot judge.
+    pub failure: Failure,
+    pub variables: Vec<Variable>,
+    criteria: Criteria,
+    params: Option<ParamKind>,
+    conditions: Vec<Expression>,
+}
+
+/// What becomes of a request that a policy cannot judge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// It is refused.
+    Fail,
+    /// It passes.
+    Ignore,
+}
+
+/// Where a policy holds.
+pub(super) struct Binding {
+    pub name: String,
+    /// What follows from a refusal: `Deny`, `Warn`, `Audit`.
+    pub actions: Vec<String>,
+    criteria: Option<Criteria>,
+    params: Option<ParamRef>,
+}
+
+/// Bindings by the name of their policy.
+pub(super) type Bindings = BTreeMap<String, Vec<Binding>>;
+
+/// One time that a policy is asked about a request, or why it cannot be.
+pub(super) enum Invocation<'a> {
+    /// To be asked with this parameter.
+    Ready { binding: &'a Binding, matched: Matched, params: Option<Object> },
+    /// It is not clear about what.
+    Misconfigured { binding: Option<&'a Binding>, why: String },
+}
+
+impl Definition {
+    /// Reads the policy. What is left to compile is compiled with what is returned besides.
+    pub(super) fn of(policy: &Object) -> (Self, Compiler) {
+        let nothing = Value::Null;
+        let spec = policy.get(&["spec"]).unwrap_or(&nothing);
+        let params = ParamKind::of(&spec["paramKind"]);
+        let mut compiler = Compiler::composing(params.is_some());
+        let variables = spec["variables"].as_array().into_iter().flatten();
+        let variables =
+            variables.map(|it| compiler.variable(text(it, "name"), text(it, "expression")));
+        let variables = variables.collect();
+        let conditions =
+            spec["matchConditions"].as_array().into_iter().flatten().map(|it| {
+                compiler.expression(text(it, "expression"), Use::Authorizer, &[Type::Bool])
+            });
+        let definition = Self {
+            name: policy.name().to_owned(),
+            failure: match text(spec, "failurePolicy") {
+                "Ignore" => Failure::Ignore,
+                _ => Failure::Fail,
+            },
+            variables,
+            criteria: Criteria::of_policy(&spec["matchConstraints"]),
+            params,
+            conditions: conditions.collect(),
+        };
+        (definition, compiler)
+    }
+
+    /// How often, and with what, the policy is asked about a request.
+    pub(super) fn invocations<'a>(
+        &self,
+        bindings: &'a [Binding],
+        attempt: &Attempt<'_>,
+        object: Option<&Object>,
+    ) -> Vec<Invocation<'a>> {
+        let misconfigured = |why: String| {
+            let why = format!("failed to configure policy: {why}");
+            vec![Invocation::Misconfigured { binding: None, why }]
+        };
+        let matched = match self.criteria.matched(attempt, object) {
+            Ok(Some(matched)) => matched,
+            Ok(None) => return Vec::new(),
+            Err(status) => return misconfigured(status.message),
+        };
+        let catalog = attempt.cx.plane.catalog.load();
+        let kind = match self.params.as_ref().map(|kind| kind.find(&catalog)).transpose() {
+            Ok(kind) => kind,
+            Err(why) => return misconfigured(why),
+        };
+        let mut invocations = Vec::new();
+        for binding in bindings {
+            match binding.params_for(attempt, object, kind) {
+                Ok(all) => invocations.extend(all.into_iter().map(|params| Invocation::Ready {
+                    binding,
+                    matched: matched.clone(),
+                    params,
+                })),
+                Err(why) => {
+                    let why = format!("failed to configure binding: {why}");
+                    invocations.push(Invocation::Misconfigured { binding: Some(binding), why });
+                }
+            }
+        }
+        invocations
+    }
+
+    /// Whether all conditions hold; an error, if it is not known, is for the client.
+    pub(super) fn holds(&self, evaluation: &Evaluation<'_>) -> Result<bool, String> {
+        if self.conditions.is_empty() {
+            return Ok(true);
+        }
+        let mut budget = CONDITIONS_BUDGET;
+        // Upstream: conditions do not see the namespace.
+        let evaluation = Evaluation {
+            namespace: &Value::Null,
+            authorizer: evaluation.authorizer.clone(),
+            ..*evaluation
+        };
+        let conditions = self.conditions.iter().map(Some);
+        let outcomes =
+            evaluation.run(conditions, &mut budget, |value| value.as_bool() == Some(true));
+        let mut faults: Vec<String> = Vec::new();
+        match outcomes {
+            Err(exhausted) => faults.push(exhausted.to_string()),
+            Ok(outcomes) => {
+                for outcome in outcomes.into_iter().flatten() {
+                    match outcome {
+                        // One that does not hold decides, even if others failed.
+                        Ok(false) => return Ok(false),
+                        Ok(true) => {}
+                        Err(why) if faults.contains(&why) => {}
+                        Err(why) => faults.push(why),
+                    }
+                }
+            }
+        }
+        match (faults.as_slice(), self.failure) {
+            ([], _) => Ok(true),
+            (_, Failure::Ignore) => Ok(false),
+            ([only], Failure::Fail) => Err(only.clone()),
+            (several, Failure::Fail) => Err(format!("[{}]", several.join(", "))),
+        }
+    }
+}
+
+impl Binding {
+    fn of(binding: &Object) -> (String, Self) {
+        let nothing = Value::Null;
+        let spec = binding.get(&["spec"]).unwrap_or(&nothing);
+        let actions = spec["validationActions"].as_array().into_iter().flatten();
+        let own = Self {
+            name: binding.name().to_owned(),
+            actions: actions.filter_map(Value::as_str).map(ToOwned::to_owned).collect(),
+            criteria: spec.get("matchResources").map(Criteria::of_policy),
+            params: spec.get("paramRef").map(ParamRef::of),
+        };
+        (text(spec, "policyName").to_owned(), own)
+    }
+
+    /// The parameters for a request, one of which may be none; empty if it is not about it.
+    fn params_for(
+        &self,
+        attempt: &Attempt<'_>,
+        object: Option<&Object>,
+        kind: Option<params::Found<'_>>,
+    ) -> Result<Vec<Option<Object>>, String> {
+        if let Some(criteria) = &self.criteria
+            && criteria.matched(attempt, object).map_err(|status| status.message)?.is_none()
+        {
+            return Ok(Vec::new());
+        }
+        match (kind, &self.params) {
+            (Some(kind), Some(reference)) => {
+                let found = reference.collect(&kind, matching::namespace(attempt))?;
+                Ok(found.into_iter().map(Some).collect())
+            }
+            _ => Ok(vec![None]),
+        }
+    }
+}
+
+/// All bindings of a kind.
+pub(super) fn bindings(snapshot: &Snapshot) -> Bindings {
+    let mut bindings = Bindings::new();
+    for entry in snapshot.entries.values() {
+        let (policy, binding) = Binding::of(&entry.object_as_stored());
+        bindings.entry(policy).or_default().push(binding);
+    }
+    bindings
+}
+
+/// What expressions see of a request besides the object that is being written.
+pub(super) struct Seen<'a> {
+    request: Value,
+    old: Option<Cow<'a, Object>>,
+    namespace: Value,
+    version: usize,
+}
+
+impl<'a> Seen<'a> {
+    /// In the version that a policy is about.
+    pub(super) async fn new(attempt: &'a Attempt<'_>, matched: &Matched) -> Result<Self, Status> {
+        let version = matched.version;
+        let old = match attempt.old {
+            Some(old) => Some(in_version(attempt, version, old).await?),
+            None => None,
+        };
+        Ok(Self {
+            request: Value::Object(request::of(attempt, matched)),
+            old,
+            namespace: namespace_object(attempt)?,
+            version,
+        })
+    }
+
+    /// The object in that version.
+    pub(super) async fn object<'o>(
+        &self,
+        attempt: &Attempt<'_>,
+        object: &'o Object,
+    ) -> Result<Cow<'o, Object>, Status> {
+        in_version(attempt, self.version, object).await
+    }
+
+    /// What the expressions of a policy see, `object` being in that version.
+    pub(super) fn evaluation<'e>(
+        &'e self,
+        attempt: &Attempt<'_>,
+        definition: &'e Definition,
+        object: Option<&'e Object>,
+        params: Option<&'e Object>,
+    ) -> Evaluation<'e> {
+        Evaluation {
+            variables: &definition.variables,
+            object,
+            old: self.old.as_deref(),
+            request: &self.request,
+            namespace: &self.namespace,
+            params,
+            authorizer: Some(authorizer::of(attempt)),
+        }
+    }
+}
+
+async fn in_version<'o>(
+    attempt: &Attempt<'_>,
+    version: usize,
+    object: &'o Object,
+) -> Result<Cow<'o, Object>, Status> {
+    let cx = attempt.cx;
+    if attempt.kind.is_some() || version == conversion::working_version(cx) {
+        return Ok(Cow::Borrowed(object));
+    }
+    let object = object.clone();
+    conversion::object(&cx.plane, &cx.served, version, object).await.map(Cow::Owned)
+}
+
+/// The object's namespace as far as expressions may look at it; null if it is in none.
+fn namespace_object(attempt: &Attempt<'_>) -> Result<Value, Status> {
+    let name = attempt.namespace;
+    if name.is_empty() {
+        return Ok(Value::Null);
+    }
+    let catalog = attempt.cx.plane.catalog.load();
+    let found = catalog
+        .resource("", "namespaces")
+        .and_then(|served| served.cache.get(&served.key("", name)));
+    let Some(entry) = found else {
+        return Err(Status::not_found(&GroupResource::new("", "namespaces"), name));
+    };
+    let mut namespace = entry.object();
+    for hidden in ["managedFields", "ownerReferences"] {
+        namespace.remove_meta(hidden);
+    }
+    namespace.map_mut().retain(|key, _| matches!(key.as_str(), "metadata" | "spec" | "status"));
+    Ok(namespace.into_value())
+}
+
+/// A member that is a string, or "".
+pub(super) fn text<'v>(value: &'v Value, key: &str) -> &'v str {
+    value[key].as_str().unwrap_or_default()
+}

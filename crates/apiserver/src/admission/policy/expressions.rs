@@ -1,0 +1,139 @@
+//! Whether the expressions of a policy compile, asked before the policy is stored. The rest of the
+//! policy is judged with its kind.
+
+use super::compiler::{Compiler, Fault, Use};
+use super::definition::text;
+use super::{GROUP, types};
+use cel::{Program, Type};
+use kinds::Resource;
+use machinery::field_path::FaultKind;
+use machinery::{Faults, Object, Path, Value};
+
+static SPEC: Path<'static> = Path::root("spec");
+
+/// The longest expression of an audit annotation that is looked at.
+const MAX_ANNOTATION: usize = 5 << 10;
+
+/// Judges the expressions of a policy; other kinds have none.
+pub(crate) fn validate(
+    resource: &Resource,
+    new: &Object,
+    old: Option<&Object>,
+    faults: &mut Faults,
+) {
+    if resource.group != GROUP {
+        return;
+    }
+    let nothing = Value::Null;
+    let spec = new.get(&["spec"]).unwrap_or(&nothing);
+    let old = old.and_then(|it| it.get(&["spec"]));
+    match resource.kind.as_str() {
+        "ValidatingAdmissionPolicy" => {
+            conditions(spec, old, faults);
+            let compiler = variables(spec, faults);
+            validations(spec, &compiler, faults);
+        }
+        "MutatingAdmissionPolicy" => {
+            conditions(spec, old, faults);
+            let compiler = variables(spec, faults);
+            mutations(spec, &compiler, faults);
+        }
+        _ => {}
+    }
+}
+
+fn has_params(spec: &Value) -> bool {
+    spec["paramKind"].is_object()
+}
+
+/// Conditions that did not change are left alone. They do not see variables.
+fn conditions(spec: &Value, old: Option<&Value>, faults: &mut Faults) {
+    let are_same =
+        |old: &Value| ["paramKind", "matchConditions"].into_iter().all(|key| old[key] == spec[key]);
+    if old.is_some_and(are_same) {
+        return;
+    }
+    let compiler = Compiler::new(has_params(spec));
+    let path = SPEC.child("matchConditions");
+    for (index, condition) in list(spec, "matchConditions").iter().enumerate() {
+        let source = text(condition, "expression").trim();
+        if !source.is_empty() {
+            let compiled = compiler.program(source, Use::Authorizer, &[Type::Bool]);
+            report(faults, &path.index(index).child("expression"), source, compiled);
+        }
+    }
+}
+
+/// Judges the variables, and returns what compiles that which may use them.
+fn variables(spec: &Value, faults: &mut Faults) -> Compiler {
+    let variables = list(spec, "variables");
+    let mut compiler = match variables {
+        [] if spec["mutations"].is_null() => Compiler::new(has_params(spec)),
+        _ => Compiler::composing(has_params(spec)),
+    };
+    let path = SPEC.child("variables");
+    for (index, variable) in variables.iter().enumerate() {
+        let source = text(variable, "expression");
+        if !source.trim().is_empty() {
+            let compiled = compiler.variable(text(variable, "name"), source).program;
+            report(faults, &path.index(index).child("expression"), source, compiled);
+        }
+    }
+    compiler
+}
+
+fn validations(spec: &Value, compiler: &Compiler, faults: &mut Faults) {
+    let path = SPEC.child("validations");
+    for (index, validation) in list(spec, "validations").iter().enumerate() {
+        let path = path.index(index);
+        for (key, may_use, result) in [
+            ("expression", Use::Authorizer, Type::Bool),
+            ("messageExpression", Use::Objects, Type::String),
+        ] {
+            let source = text(validation, key);
+            if !source.trim().is_empty() {
+                let compiled = compiler.program(source, may_use, &[result]);
+                report(faults, &path.child(key), source, compiled);
+            }
+        }
+    }
+    let path = SPEC.child("auditAnnotations");
+    for (index, annotation) in list(spec, "auditAnnotations").iter().enumerate() {
+        let source = text(annotation, "valueExpression");
+        if source.trim().is_empty() || source.trim().len() > MAX_ANNOTATION {
+            continue;
+        }
+        let results = [Type::String, Type::Null];
+        let compiled = compiler.program(source.trim(), Use::Authorizer, &results);
+        report(faults, &path.index(index).child("valueExpression"), source, compiled);
+    }
+}
+
+fn mutations(spec: &Value, compiler: &Compiler, faults: &mut Faults) {
+    let path = SPEC.child("mutations");
+    for (index, mutation) in list(spec, "mutations").iter().enumerate() {
+        let (key, result) = match text(mutation, "patchType") {
+            "ApplyConfiguration" => ("applyConfiguration", types::configuration()),
+            "JSONPatch" => ("jsonPatch", types::patch()),
+            _ => continue,
+        };
+        let source = text(&mutation[key], "expression").trim();
+        if !source.is_empty() {
+            let compiled = compiler.program(source, Use::Patches, &[result]);
+            let path = path.index(index);
+            report(faults, &path.child(key).child("expression"), source, compiled);
+        }
+    }
+}
+
+fn report(faults: &mut Faults, path: &Path<'_>, source: &str, compiled: Result<Program, Fault>) {
+    match compiled {
+        Ok(_) => {}
+        Err(Fault::Invalid(why)) => faults.invalid(path, source, &why),
+        Err(Fault::Internal(why)) => faults.add(FaultKind::Internal, path, None, &why),
+    }
+}
+
+fn list<'v>(spec: &'v Value, key: &str) -> &'v [Value] {
+    spec[key].as_array().map_or(&[], Vec::as_slice)
+}

@@ -1,0 +1,116 @@
+//! The parameters of a policy: objects of the kind that the policy names, found as its binding says.
+
+use super::definition::text;
+use crate::catalog::{Catalog, Served};
+use crate::conversion;
+use crate::watch_cache::Entry;
+use machinery::selector::LabelSelector;
+use machinery::{Object, Value};
+use std::sync::Arc;
+
+/// The kind of a policy's parameters.
+pub(super) struct ParamKind {
+    group: String,
+    version: String,
+    kind: String,
+}
+
+/// The resource of that kind.
+#[derive(Clone, Copy)]
+pub(super) struct Found<'c> {
+    served: &'c Arc<Served>,
+    version: usize,
+}
+
+/// Which objects of it a binding means.
+pub(super) struct ParamRef {
+    name: String,
+    namespace: String,
+    selector: Option<Result<LabelSelector, String>>,
+    /// Whether a request is refused if there is none.
+    required: bool,
+}
+
+impl ParamKind {
+    /// None if the policy has no parameters.
+    pub(super) fn of(kind: &Value) -> Option<Self> {
+        kind.as_object()?;
+        let api_version = text(kind, "apiVersion");
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        Some(Self {
+            group: group.to_owned(),
+            version: version.to_owned(),
+            kind: text(kind, "kind").to_owned(),
+        })
+    }
+
+    /// Where its objects are.
+    pub(super) fn find<'c>(&self, catalog: &'c Catalog) -> Result<Found<'c>, String> {
+        let found = catalog.served().iter().filter(|it| it.resource.kind == self.kind);
+        let found = found.filter_map(|served| {
+            let resource = &served.resource;
+            let version = resource.versions.iter().position(|it| {
+                it.served && it.name == self.version && resource.group_of(it) == self.group
+            })?;
+            Some(Found { served, version })
+        });
+        found.into_iter().next().ok_or_else(|| {
+            let Self { group, version, kind } = self;
+            format!(
+                "failed to find resource referenced by paramKind: '{group}/{version}, Kind={kind}'"
+            )
+        })
+    }
+}
+
+impl ParamRef {
+    /// Of a binding's `paramRef`.
+    pub(super) fn of(reference: &Value) -> Self {
+        Self {
+            name: text(reference, "name").to_owned(),
+            namespace: text(reference, "namespace").to_owned(),
+            selector: reference.get("selector").map(LabelSelector::from_value),
+            required: text(reference, "parameterNotFoundAction") == "Deny",
+        }
+    }
+
+    /// The objects, for a request about `namespace`.
+    pub(super) fn collect(&self, kind: &Found<'_>, namespace: &str) -> Result<Vec<Object>, String> {
+        let served = kind.served;
+        let namespace = match (served.resource.namespaced, self.namespace.as_str()) {
+            (false, "") => "",
+            (false, _) => {
+                return Err(
+                    "paramRef.namespace must not be provided for a cluster-scoped `paramKind`"
+                        .to_owned(),
+                );
+            }
+            (true, "") if namespace.is_empty() => {
+                return Err("cannot use namespaced paramRef in policy binding that matches cluster-scoped resources".to_owned());
+            }
+            (true, "") => namespace,
+            (true, own) => own,
+        };
+        let entries = match &self.selector {
+            _ if !self.name.is_empty() => {
+                served.cache.get(&served.key(namespace, &self.name)).into_iter().collect()
+            }
+            None => return Err("one of name or selector must be provided".to_owned()),
+            Some(selector) => {
+                let selector = selector.as_ref().map_err(Clone::clone)?;
+                let snapshot = served.cache.snapshot();
+                let place = served.key(namespace, "");
+                let all = snapshot.under(&place, None);
+                let selected = all.filter(|it| selector.matches(|key| it.label(key)));
+                selected.map(Arc::clone).collect::<Vec<_>>()
+            }
+        };
+        if entries.is_empty() && self.required {
+            return Err(
+                "no params found for policy binding with `Deny` parameterNotFoundAction".to_owned()
+            );
+        }
+        let object = |entry: &Arc<Entry>| conversion::local(served, kind.version, entry.object());
+        Ok(entries.iter().map(object).collect())
+    }
+}

@@ -1,0 +1,194 @@
+//! What a mutating policy makes of an object: a configuration laid over it, or a patch.
+
+use super::compiler::{Compiler, Expression, Use};
+use super::definition::text;
+use super::evaluation::{BUDGET, Evaluation};
+use super::types;
+use crate::catalog::Served;
+use crate::decode;
+use kinds::apply::ResourceVersions;
+use machinery::patch::apply::overlay;
+use machinery::patch::json::{self, PatchError};
+use machinery::{Map, Object, Status, Value};
+
+/// One change that a policy makes.
+pub(super) enum Mutation {
+    /// The expression makes a part of the object, which is merged into it.
+    Configuration(Expression),
+    /// The expression makes the operations of a JSON patch.
+    Patch(Expression),
+}
+
+/// Why a change was not made.
+#[derive(Debug)]
+pub(super) enum Error {
+    /// The policy failed; what follows is its own to say.
+    Policy(String),
+    /// The request fails, whatever the policy says.
+    Request(Status),
+}
+
+impl From<String> for Error {
+    fn from(why: String) -> Self {
+        Self::Policy(why)
+    }
+}
+
+impl Mutation {
+    /// Of a policy's `mutations`.
+    pub(super) fn of(mutation: &Value, compiler: &Compiler) -> Self {
+        let compiled = |key: &str, result| {
+            compiler.expression(text(&mutation[key], "expression"), Use::Patches, &[result])
+        };
+        match text(mutation, "patchType") {
+            "JSONPatch" => Self::Patch(compiled("jsonPatch", types::patch())),
+            _ => Self::Configuration(compiled("applyConfiguration", types::configuration())),
+        }
+    }
+
+    /// What becomes of the object that `evaluation` looks at; both are in `version`.
+    pub(super) fn apply(
+        &self,
+        evaluation: &Evaluation<'_>,
+        served: &Served,
+        version: usize,
+        object: &Object,
+    ) -> Result<Object, Error> {
+        match self {
+            Self::Configuration(expression) => {
+                let config = evaluated(evaluation, expression, configuration)?;
+                let mut object = object.clone();
+                let versions = ResourceVersions {
+                    resource: &served.resource,
+                    schemas: served.apply_schemas(),
+                };
+                overlay(versions.node(version), object.map_mut(), &config)
+                    .map_err(|error| format!("error applying patch: {error}"))?;
+                decode::shape(served, version, &mut object)?;
+                Ok(object)
+            }
+            Self::Patch(expression) => {
+                let operations = evaluated(evaluation, expression, operations)?;
+                patched(&operations, served, version, object)
+            }
+        }
+    }
+}
+
+/// What the expression makes.
+fn evaluated<T>(
+    evaluation: &Evaluation<'_>,
+    expression: &Expression,
+    read: impl Fn(&cel::Value<'_>) -> Result<T, String>,
+) -> Result<T, String> {
+    if let Err(fault) = &expression.program {
+        return Err(fault.to_string());
+    }
+    let mut budget = BUDGET;
+    let outcomes = evaluation.run([Some(expression)], &mut budget, read);
+    let outcome = outcomes.map_err(|exhausted| exhausted.to_string())?.pop().flatten();
+    outcome.unwrap_or_else(|| Err("there is no expression".to_owned()))?
+}
+
+fn configuration(value: &cel::Value<'_>) -> Result<Map<String, Value>, String> {
+    check_names(value)?;
+    match value.to_json() {
+        Ok(Value::Object(config)) => Ok(config),
+        Ok(_) => {
+            let kind = value.type_name();
+            Err(format!("unsupported return type from ApplyConfiguration expression: {kind}"))
+        }
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn operations(value: &cel::Value<'_>) -> Result<Value, String> {
+    let cel::Value::List(list) = value else {
+        return Err("type mismatch: JSONPatchType.expression should evaluate to array".to_owned());
+    };
+    let mut operations = Vec::new();
+    for item in list.iter() {
+        let item = item.map_err(|error| error.to_string())?;
+        let cel::Value::Struct(made) = &item else {
+            return Err(
+                "type mismatch: JSONPatchType.expression should evaluate to array of JSONPatch"
+                    .to_owned(),
+            );
+        };
+        let mut operation = Map::new();
+        operation.insert("op".to_owned(), "".into());
+        operation.insert("path".to_owned(), "".into());
+        for (name, value) in &made.fields {
+            if matches!(value, cel::Value::Struct(_)) {
+                check_names(value)?;
+            }
+            let value = value.to_json().map_err(|error| {
+                format!("JSONPath valueExpression evaluated to a type that could not marshal to JSON: {error}")
+            })?;
+            operation.insert(name.clone(), value);
+        }
+        operations.push(Value::Object(operation));
+    }
+    Ok(Value::Array(operations))
+}
+
+/// The patched object. A test that does not hold is no failure: there is nothing to be changed.
+fn patched(
+    operations: &Value,
+    served: &Served,
+    version: usize,
+    object: &Object,
+) -> Result<Object, Error> {
+    let mut value = object.clone().into_value();
+    match json::apply(&mut value, operations.to_string().as_bytes()) {
+        Ok(()) => {}
+        Err(PatchError::TestFailed { .. }) => return Ok(object.clone()),
+        Err(error) => return Err(Error::Policy(format!("JSON Patch: {error}"))),
+    }
+    let broken = |why: String| Error::Request(Status::internal(why));
+    let Some(mut patched) = Object::from_value(value) else {
+        return Err(broken("the patched object is no object".to_owned()));
+    };
+    let unknown = decode::shape(served, version, &mut patched).map_err(broken)?;
+    if !unknown.is_empty() && !served.resource.custom {
+        return Err(broken(format!("strict decoding error: {}", unknown.join(", "))));
+    }
+    Ok(patched)
+}
+
+/// Whether every part that was made is named after its place: `Object.spec.template` stands at
+/// `spec.template`.
+fn check_names(value: &cel::Value<'_>) -> Result<(), String> {
+    let mut misnamed = Vec::new();
+    if let cel::Value::Struct(made) = value {
+        find_misnamed(value, &made.name, &mut misnamed);
+    }
+    if misnamed.is_empty() {
+        return Ok(());
+    }
+    Err(format!("type mismatch: {}", misnamed.join("\n")))
+}
+
+fn find_misnamed(value: &cel::Value<'_>, path: &str, misnamed: &mut Vec<String>) {
+    match value {
+        cel::Value::Struct(made) => {
+            if *made.name != *path {
+                misnamed.push(format!(
+                    "unexpected type name \"{}\", expected \"{path}\", which matches field name path from root Object type",
+                    made.name
+                ));
+            }
+            for (name, value) in &made.fields {
+                find_misnamed(value, &format!("{path}.{name}"), misnamed);
+            }
+        }
+        cel::Value::List(list) => {
+            list.iter().filter_map(Result::ok).for_each(|it| find_misnamed(&it, path, misnamed));
+        }
+        cel::Value::Map(map) => {
+            let values = map.keys().into_iter().filter_map(|key| map.get(&key)?.ok());
+            values.for_each(|it| find_misnamed(&it, path, misnamed));
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,164 @@
+//! The types that the expressions of policies know: the request, its namespace, and what patches
+//! are made of.
+
+use cel::{DeclType, Object, Shape, Type};
+use std::sync::Arc;
+
+/// What `request` is.
+pub(super) fn request() -> DeclType {
+    let kind = || object("kubernetes.GroupVersionKind", texts(&["group", "version", "kind"]));
+    let resource =
+        || object("kubernetes.GroupVersionResource", texts(&["group", "version", "resource"]));
+    let user = object(
+        "kubernetes.UserInfo",
+        texts(&["username", "uid"])
+            .chain([("groups", list(text())), ("extra", DeclType::map(list(text()), u64::MAX))]),
+    );
+    let fields = texts(&["subResource", "requestSubResource", "name", "operation"]).chain([
+        ("kind", kind()),
+        ("resource", resource()),
+        ("requestKind", kind()),
+        ("requestResource", resource()),
+        ("userInfo", user),
+        ("dryRun", DeclType::new(Shape::Bool, 0)),
+        ("options", DeclType::any()),
+    ]);
+    object(REQUEST, fields)
+}
+
+/// What `namespaceObject` is.
+pub(super) fn namespace() -> DeclType {
+    let time = || DeclType::new(Shape::Timestamp, 0);
+    let labels = || DeclType::map(text(), u64::MAX);
+    let metadata = object(
+        METADATA,
+        texts(&["name", "generateName", "UID", "resourceVersion"]).chain([
+            ("labels", labels()),
+            ("annotations", labels()),
+            ("creationTimestamp", time()),
+            ("deletionGracePeriodSeconds", DeclType::int()),
+            ("deletionTimestamp", time()),
+            ("generation", DeclType::int()),
+            ("finalizers", list(text())),
+        ]),
+    );
+    let condition = object(
+        "kubernetes.NamespaceCondition",
+        texts(&["status", "type", "message", "reason"]).chain([("lastTransitionTime", time())]),
+    );
+    let status = object(
+        "kubernetes.NamespaceStatus",
+        texts(&["phase"]).chain([("conditions", list(condition))]),
+    );
+    let spec = object("kubernetes.NamespaceSpec", [("finalizers", list(text()))]);
+    object("kubernetes.Namespace", [("metadata", metadata), ("spec", spec), ("status", status)])
+}
+
+/// The type of what is applied.
+pub(super) fn configuration() -> Type {
+    Type::Object(Arc::new(Object::new(OBJECT, [])))
+}
+
+/// The type of a list of operations.
+pub(super) fn patch() -> Type {
+    Type::list(Type::Object(operation()))
+}
+
+const REQUEST: &str = "kubernetes.AdmissionRequest";
+const METADATA: &str = "kubernetes.NamespaceMetadata";
+const OBJECT: &str = "Object";
+const OPERATION: &str = "JSONPatch";
+
+fn operation() -> Arc<Object> {
+    let fields = texts(&["op", "path", "from"]).chain([("value", DeclType::any())]);
+    Arc::new(Object::new(OPERATION, fields.map(owned)))
+}
+
+/// Types that expressions may make values of, and fields that the declarations above cannot have.
+#[derive(Debug)]
+pub(super) struct Messages {
+    /// Whether there are any.
+    pub patches: bool,
+}
+
+impl cel::Messages for Messages {
+    fn find(&self, name: &str) -> Option<Arc<Object>> {
+        match name {
+            _ if !self.patches => None,
+            OPERATION => Some(operation()),
+            name if is_part(name) => Some(Arc::new(Object::new(name, []))),
+            _ => None,
+        }
+    }
+
+    fn open_field(&self, type_name: &str, field: &str) -> Option<Type> {
+        match (type_name, field) {
+            // A reserved word, which schemas escape and these types do not.
+            (REQUEST | METADATA, "namespace") => Some(Type::String),
+            (name, _) if is_part(name) => Some(Type::Dyn),
+            _ => None,
+        }
+    }
+}
+
+/// `Object` or `Object.spec`.
+fn is_part(name: &str) -> bool {
+    name.strip_prefix(OBJECT).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
+/// How a variable whose expression gives `ty` appears to other expressions.
+pub(super) fn declared(ty: &Type) -> DeclType {
+    DeclType::value(kept(ty))
+}
+
+/// Upstream: of a variable's type only what JSON has is kept.
+fn kept(ty: &Type) -> Type {
+    match ty {
+        Type::Bool
+        | Type::Bytes
+        | Type::Double
+        | Type::Duration
+        | Type::Int
+        | Type::Null
+        | Type::String
+        | Type::Timestamp
+        | Type::Uint => ty.clone(),
+        Type::List(element) => Type::list(kept(element)),
+        Type::Map(key, value) => Type::map(kept(key), kept(value)),
+        _ => Type::Dyn,
+    }
+}
+
+/// A type as the complaints about results spell it.
+pub(super) fn name(ty: &Type) -> String {
+    match ty {
+        Type::Null => "null_type".to_owned(),
+        Type::Timestamp => "google.protobuf.Timestamp".to_owned(),
+        Type::Duration => "google.protobuf.Duration".to_owned(),
+        Type::List(element) => format!("list({})", name(element)),
+        Type::Map(key, value) => format!("map({}, {})", name(key), name(value)),
+        Type::Optional(value) => format!("optional_type({})", name(value)),
+        Type::Type(inner) => format!("type({})", name(inner)),
+        other => other.to_string(),
+    }
+}
+
+fn text() -> DeclType {
+    DeclType::string(u64::MAX)
+}
+
+fn list(element: DeclType) -> DeclType {
+    DeclType::list(element, u64::MAX)
+}
+
+fn texts<'a>(names: &'a [&'a str]) -> impl Iterator<Item = (&'a str, DeclType)> {
+    names.iter().map(|name| (*name, text()))
+}
+
+fn object<'a>(name: &str, fields: impl IntoIterator<Item = (&'a str, DeclType)>) -> DeclType {
+    DeclType::object(Object::new(name, fields.into_iter().map(owned)))
+}
+
+fn owned((name, decl): (&str, DeclType)) -> (String, DeclType) {
+    (name.to_owned(), decl)
+}

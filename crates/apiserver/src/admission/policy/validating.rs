@@ -1,0 +1,328 @@
+//! Policies that judge: what their expressions decide, and what the client is told of it.
+
+use super::compiler::{Expression, Use};
+use super::definition::{Binding, Definition, Failure, Invocation, Seen, text};
+use super::evaluation::{BUDGET, Evaluation, Exhausted, Outcome};
+use super::{Refusal, refusal_name};
+use crate::admission::Attempt;
+use crate::audit;
+use crate::watch_cache::Snapshot;
+use cel::Type;
+use machinery::status::Cause;
+use machinery::{Object, Reason, Status, Value, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A policy, compiled.
+pub(super) struct Policy {
+    definition: Definition,
+    validations: Vec<Validation>,
+    annotations: Vec<Annotation>,
+}
+
+struct Validation {
+    expression: Expression,
+    message: String,
+    message_expression: Option<Expression>,
+    reason: Reason,
+}
+
+/// Something to be noted in the audit log.
+struct Annotation {
+    key: String,
+    expression: Expression,
+}
+
+/// The longest message that an expression may make, in bytes.
+const MAX_MESSAGE: usize = 5 << 10;
+
+/// The longest value in the audit log, in bytes.
+const MAX_VALUE: usize = 10 << 10;
+
+/// More failures than this are not noted in the audit log.
+const MAX_FAILURES: usize = 50;
+
+const FAILURES: &str = "validation.policy.admission.k8s.io/validation_failure";
+
+/// Policies by their names.
+pub(super) type Policies = BTreeMap<String, Arc<Policy>>;
+
+/// All policies.
+pub(super) fn compile(snapshot: &Snapshot) -> Policies {
+    let policies = snapshot.entries.values().map(|entry| {
+        let policy = Policy::of(&entry.object_as_stored());
+        (policy.definition.name.clone(), Arc::new(policy))
+    });
+    policies.collect()
+}
+
+impl Policy {
+    fn of(object: &Object) -> Self {
+        let (definition, compiler) = Definition::of(object);
+        let list = |key| object.get(&["spec", key]).and_then(Value::as_array);
+        let validations = list("validations").into_iter().flatten().map(|it| {
+            let message = it["messageExpression"].as_str().filter(|it| !it.is_empty());
+            Validation {
+                expression: compiler.expression(
+                    text(it, "expression"),
+                    Use::Authorizer,
+                    &[Type::Bool],
+                ),
+                message: text(it, "message").to_owned(),
+                message_expression: message
+                    .map(|it| compiler.expression(it, Use::Objects, &[Type::String])),
+                reason: match text(it, "reason") {
+                    "Forbidden" => Reason::Forbidden,
+                    "RequestEntityTooLarge" => Reason::RequestEntityTooLarge,
+                    _ => Reason::Invalid,
+                },
+            }
+        });
+        let annotations = list("auditAnnotations").into_iter().flatten().map(|it| Annotation {
+            key: text(it, "key").to_owned(),
+            expression: compiler.expression(
+                text(it, "valueExpression"),
+                Use::Authorizer,
+                &[Type::String, Type::Null],
+            ),
+        });
+        Self { validations: validations.collect(), annotations: annotations.collect(), definition }
+    }
+}
+
+/// What the policies have said so far.
+pub(super) struct Verdicts<'a> {
+    attempt: &'a Attempt<'a>,
+    object: Option<&'a Object>,
+    /// The first refusal, which the client is told.
+    refusal: Option<Refusal>,
+    failures: Vec<Value>,
+}
+
+impl<'a> Verdicts<'a> {
+    /// None yet.
+    pub(super) fn new(attempt: &'a Attempt<'a>, object: Option<&'a Object>) -> Self {
+        Self { attempt, object, refusal: None, failures: Vec::new() }
+    }
+
+    /// Asks one policy.
+    pub(super) async fn ask(
+        &mut self,
+        policy: &Policy,
+        bindings: &[Binding],
+    ) -> Result<(), Status> {
+        let definition = &policy.definition;
+        let (attempt, object) = (self.attempt, self.object);
+        let mut annotations: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+        for invocation in definition.invocations(bindings, attempt, object) {
+            match invocation {
+                Invocation::Misconfigured { binding, why } => {
+                    if definition.failure == Failure::Fail {
+                        self.deny(definition, binding, &Refusal::invalid(why));
+                    }
+                }
+                Invocation::Ready { binding, matched, params } => {
+                    let seen = Seen::new(attempt, &matched).await?;
+                    let shown = match object {
+                        Some(object) => Some(seen.object(attempt, object).await?),
+                        None => None,
+                    };
+                    let shown = shown.as_deref();
+                    let evaluation = seen.evaluation(attempt, definition, shown, params.as_ref());
+                    let found = policy.judge(&evaluation);
+                    for (index, decision) in found.decisions.into_iter().enumerate() {
+                        if let Some(refusal) = decision {
+                            self.refuse(definition, binding, index, &refusal);
+                        }
+                    }
+                    for (key, value) in found.annotations {
+                        match value {
+                            Ok(value) => {
+                                let values = annotations.entry(key).or_default();
+                                if !values.contains(&value) {
+                                    values.push(value);
+                                }
+                            }
+                            Err(why) => {
+                                self.deny(definition, Some(binding), &Refusal::invalid(why));
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        for (key, values) in annotations {
+            let key = format!("{}/{key}", definition.name);
+            audit::annotate(attempt.cx, &key, &values.join(", "));
+        }
+        Ok(())
+    }
+
+    /// Does with a refusal what the binding says.
+    fn refuse(
+        &mut self,
+        definition: &Definition,
+        binding: &Binding,
+        index: usize,
+        refusal: &Refusal,
+    ) {
+        let (policy, message) = (&definition.name, &refusal.message);
+        for action in &binding.actions {
+            match action.as_str() {
+                "Deny" => self.deny(definition, Some(binding), refusal),
+                "Warn" => self.attempt.cx.warn(format!(
+                    "Validation failed for ValidatingAdmissionPolicy '{policy}' with binding '{}': {message}",
+                    binding.name
+                )),
+                _ => self.failures.push(json!({
+                    "message": message, "policy": policy, "binding": binding.name,
+                    "expressionIndex": index, "validationActions": binding.actions,
+                })),
+            }
+        }
+    }
+
+    fn deny(&mut self, definition: &Definition, binding: Option<&Binding>, refusal: &Refusal) {
+        let bound = binding.map(|it| format!(" with binding '{}'", it.name)).unwrap_or_default();
+        self.refusal.get_or_insert_with(|| Refusal {
+            message: format!(
+                "ValidatingAdmissionPolicy '{}'{bound} denied request: {}",
+                definition.name, refusal.message
+            ),
+            reason: refusal.reason,
+        });
+    }
+
+    /// What follows for the request.
+    pub(super) fn conclude(mut self) -> Result<(), Status> {
+        if !self.failures.is_empty() {
+            self.failures.truncate(MAX_FAILURES);
+            audit::annotate(self.attempt.cx, FAILURES, &Value::Array(self.failures).to_string());
+        }
+        let Some(refusal) = self.refusal else { return Ok(()) };
+        let name = refusal_name(self.attempt, self.object);
+        let mut status = Status::forbidden(&self.attempt.cx.what(), name, &refusal.message);
+        status.reason = refusal.reason;
+        status.code = match refusal.reason {
+            Reason::Forbidden => 403,
+            Reason::RequestEntityTooLarge => 413,
+            _ => 422,
+        };
+        let cause = Cause { message: refusal.message, ..Cause::default() };
+        status.details.get_or_insert_default().causes.push(cause);
+        Err(status)
+    }
+}
+
+/// What one policy finds about one request and parameter.
+struct Found<'p> {
+    /// For each validation, unless the policy as a whole could not be asked.
+    decisions: Vec<Option<Refusal>>,
+    /// What is to be noted, or why that is not known.
+    annotations: Vec<(&'p str, Result<String, String>)>,
+}
+
+impl Policy {
+    fn judge(&self, evaluation: &Evaluation<'_>) -> Found<'_> {
+        match self.definition.holds(evaluation) {
+            Ok(true) => {}
+            Ok(false) => return Found { decisions: Vec::new(), annotations: Vec::new() },
+            Err(why) => return self.failed(why),
+        }
+        let mut budget = BUDGET;
+        let expressions = self.validations.iter().map(|it| Some(&it.expression));
+        let holds = |value: &cel::Value<'_>| value.as_bool() == Some(true);
+        let verdicts = match evaluation.run(expressions, &mut budget, holds) {
+            Ok(verdicts) => verdicts,
+            Err(exhausted) => return self.failed(exhausted.to_string()),
+        };
+        let without_authorizer = Evaluation { authorizer: None, ..*evaluation };
+        let expressions = self.validations.iter().map(|it| it.message_expression.as_ref());
+        let messages = without_authorizer
+            .run(expressions, &mut budget, |value| value.as_str().unwrap_or_default().to_owned());
+        let decisions = self.validations.iter().zip(verdicts).enumerate();
+        let decisions = decisions.map(|(index, (validation, verdict))| {
+            let message = messages.as_ref().map(|it| it[index].as_ref());
+            self.decide(validation, verdict?, message)
+        });
+        let decisions = decisions.collect();
+        let mut budget = BUDGET;
+        let expressions = self.annotations.iter().map(|it| Some(&it.expression));
+        let values = match without_authorizer.run(expressions, &mut budget, annotation) {
+            Ok(values) => values,
+            Err(exhausted) => return self.failed(exhausted.to_string()),
+        };
+        let annotations = self.annotations.iter().zip(values);
+        let annotations = annotations.filter_map(|(it, value)| {
+            let value = match value? {
+                Ok(Ok(value)) => Ok(value?),
+                Ok(Err(kind)) => Err(format!(
+                    "valueExpression '{}' resulted in unsupported return type: {kind}. Return type must be either string or null.",
+                    it.expression.source
+                )),
+                Err(_) if self.definition.failure == Failure::Ignore => return None,
+                Err(why) => Err(why),
+            };
+            Some((it.key.as_str(), value))
+        });
+        Found { decisions, annotations: annotations.collect() }
+    }
+
+    /// The policy could not be asked.
+    fn failed(&self, why: String) -> Found<'_> {
+        Found { decisions: vec![self.failure(why)], annotations: Vec::new() }
+    }
+
+    fn failure(&self, why: String) -> Option<Refusal> {
+        (self.definition.failure == Failure::Fail).then(|| Refusal::invalid(why))
+    }
+
+    fn decide(
+        &self,
+        validation: &Validation,
+        verdict: Outcome<bool>,
+        message: Result<Option<&Outcome<String>>, &Exhausted>,
+    ) -> Option<Refusal> {
+        let holds = match verdict {
+            Ok(holds) => holds,
+            Err(why) => return self.failure(why),
+        };
+        let message = match message {
+            Ok(message) => message,
+            Err(exhausted) => {
+                return self.failure(format!("failed messageExpression: {exhausted}"));
+            }
+        };
+        (!holds)
+            .then(|| Refusal { message: validation.message(message), reason: validation.reason })
+    }
+}
+
+impl Validation {
+    /// What the expression made, unless it is not fit to be shown; else what the author wrote.
+    fn message(&self, made: Option<&Outcome<String>>) -> String {
+        let made = made.and_then(|it| it.as_ref().ok()).map(|it| it.trim());
+        let fit = |it: &&str| !it.is_empty() && it.len() <= MAX_MESSAGE && !it.contains('\n');
+        match (made.filter(fit), self.message.trim()) {
+            (Some(made), _) => made.to_owned(),
+            (None, "") => format!("failed expression: {}", self.expression.source.trim()),
+            (None, written) => written.to_owned(),
+        }
+    }
+}
+
+/// What to note, if anything; an error names the type of what cannot be noted.
+fn annotation(value: &cel::Value<'_>) -> Result<Option<String>, String> {
+    match value {
+        cel::Value::Null => Ok(None),
+        cel::Value::String(text) => {
+            let text = text.trim();
+            let mut end = text.len().min(MAX_VALUE);
+            while !text.is_char_boundary(end) {
+                end -= 1;
+            }
+            Ok(Some(text[..end].to_owned()).filter(|it| !it.is_empty()))
+        }
+        other => Err(other.type_name().to_owned()),
+    }
+}

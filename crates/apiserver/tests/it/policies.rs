@@ -1,0 +1,499 @@
+//! Admission policies: expressions that judge and change what is about to be stored.
+
+use crate::client::{JSON, Reply};
+use crate::plane::{MAPS, Plane, THINGS, labeled, map, thing, things};
+use http::Method;
+use machinery::{Value, json};
+
+const POLICIES: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
+const BINDINGS: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings";
+const MUTATING: &str = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies";
+const MUTATING_BINDINGS: &str =
+    "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings";
+
+/// What a policy is about, if it is about config maps.
+fn about_maps() -> Value {
+    json!({"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"],
+        "operations": ["CREATE", "UPDATE"], "resources": ["configmaps"]}]})
+}
+
+/// A policy on config maps, with what `spec` says besides.
+fn policy(name: &str, spec: &Value) -> Value {
+    let mut policy =
+        json!({"metadata": {"name": name}, "spec": {"matchConstraints": about_maps()}});
+    for (key, value) in spec.as_object().unwrap() {
+        policy["spec"][key] = value.clone();
+    }
+    policy
+}
+
+/// Its binding, with what `spec` says besides.
+fn binding(name: &str, spec: &Value) -> Value {
+    let mut binding = json!({"metadata": {"name": name},
+        "spec": {"policyName": name, "validationActions": ["Deny"]}});
+    for (key, value) in spec.as_object().unwrap() {
+        binding["spec"][key] = value.clone();
+    }
+    binding
+}
+
+/// A plane in which a policy on config maps is bound.
+async fn governed(spec: &Value) -> Plane {
+    let plane = Plane::start().await;
+    govern(&plane, "p", spec).await;
+    plane
+}
+
+async fn govern(plane: &Plane, name: &str, spec: &Value) {
+    plane.create(POLICIES, &policy(name, spec)).await;
+    plane.create(BINDINGS, &binding(name, &json!({}))).await;
+}
+
+/// A plane in which the mutations are made to config maps.
+async fn mutated(mutations: &Value) -> Plane {
+    let plane = Plane::start().await;
+    let spec = json!({"reinvocationPolicy": "Never", "mutations": mutations});
+    mutate(&plane, "p", &spec).await;
+    plane
+}
+
+async fn mutate(plane: &Plane, name: &str, spec: &Value) {
+    plane.create(MUTATING, &policy(name, spec)).await;
+    let binding = json!({"metadata": {"name": name}, "spec": {"policyName": name}});
+    plane.create(MUTATING_BINDINGS, &binding).await;
+}
+
+fn applied(expression: &str) -> Value {
+    json!({"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}})
+}
+
+fn patched(expression: &str) -> Value {
+    json!({"patchType": "JSONPatch", "jsonPatch": {"expression": expression}})
+}
+
+/// The code and the message of a refusal, without what every refusal by the policy `p` begins with.
+async fn refusal(plane: &Plane, object: &Value) -> (u16, String) {
+    let (code, status) = plane.post(MAPS, object).await;
+    let message = status["message"].as_str().unwrap_or_else(|| panic!("not refused: {status}"));
+    let told = message.split_once("denied request: ").map_or(message, |(_, told)| told);
+    (code, told.to_owned())
+}
+
+/// How a policy that cannot be stored is refused.
+async fn refused(plane: &Plane, path: &str, policy: &Value) -> Vec<String> {
+    let (code, status) = plane.post(path, policy).await;
+    assert_eq!(code, 422, "{status}");
+    let causes = status["details"]["causes"].as_array().unwrap().iter();
+    let line = |it: &Value| {
+        let message = it["message"].as_str().unwrap().lines().next().unwrap().to_owned();
+        format!("{}: {message}", it["field"].as_str().unwrap())
+    };
+    causes.map(line).collect()
+}
+
+async fn sent(plane: &Plane, object: &Value) -> Reply {
+    plane.send(Method::POST, MAPS, JSON, object.to_string()).await
+}
+
+#[tokio::test]
+async fn the_first_refusal_is_told_in_the_words_of_its_policy() {
+    let plane = governed(&json!({"validations": [
+        {"expression": "object.metadata.name != 'x'", "message": "not x"},
+        {"expression": "object.data.size() < 2 ", "reason": "Forbidden"},
+        {"expression": "'a' in object.data", "message": "no a",
+            "messageExpression": "'only ' + object.data.map(k, k).join(',')"},
+    ]}))
+    .await;
+    let one = map("a", &json!({"b": "1"}));
+    let (code, status) = plane.post(MAPS, &one).await;
+    let told = "ValidatingAdmissionPolicy 'p' with binding 'p' denied request: only b";
+    assert_eq!((code, &status["reason"]), (422, &json!("Invalid")));
+    assert_eq!(status["message"], format!("configmaps \"a\" is forbidden: {told}"));
+    assert_eq!(status["details"]["causes"], json!([{"message": told}]));
+    let two = map("a", &json!({"b": "1", "c": "1"}));
+    let told = (403, "failed expression: object.data.size() < 2".to_owned());
+    assert_eq!(refusal(&plane, &two).await, told);
+    plane.create(MAPS, &map("a", &json!({"a": "1"}))).await;
+}
+
+#[tokio::test]
+async fn a_refusal_may_be_no_more_than_a_warning() {
+    let plane =
+        governed(&json!({"validations": [{"expression": "false", "message": "never"}]})).await;
+    let path = format!("{BINDINGS}/p");
+    plane.merge(&path, &json!({"spec": {"validationActions": ["Warn", "Audit"]}})).await;
+    let reply = sent(&plane, &map("a", &json!({}))).await;
+    assert_eq!(reply.code, 201);
+    let told = "Validation failed for ValidatingAdmissionPolicy 'p' with binding 'p': never";
+    assert_eq!(reply.warnings(), [told]);
+}
+
+#[tokio::test]
+async fn an_expression_that_would_run_for_ever_is_stopped() {
+    let endless = "[1, 2, 3, 4, 5, 6, 7, 8, 9].all(a, [1, 2, 3, 4, 5, 6, 7, 8, 9].all(b, \
+        [1, 2, 3, 4, 5, 6, 7, 8, 9].all(c, [1, 2, 3, 4, 5, 6, 7, 8, 9].all(d, \
+        [1, 2, 3, 4, 5, 6, 7, 8, 9].all(e, [1, 2, 3, 4, 5, 6, 7, 8, 9].all(f, a + b > 0))))))";
+    let plane = governed(&json!({"validations": [{"expression": endless}]})).await;
+    let object = map("a", &json!({}));
+    let why = format!(
+        "expression '{endless}' resulted in error: operation cancelled: actual cost limit exceeded"
+    );
+    assert_eq!(refusal(&plane, &object).await, (422, why));
+
+    // Each takes most of what one may take, and there are too many of them.
+    let asks = "authorizer.path('/a').check('get').allowed() && \
+        authorizer.path('/b').check('get').allowed()";
+    let many = json!({"spec": {"validations": vec![json!({"expression": asks}); 15]}});
+    plane.merge(&format!("{POLICIES}/p"), &many).await;
+    let why = "validation failed due to running out of cost budget, no further validation rules will be run";
+    assert_eq!(refusal(&plane, &object).await, (422, why.to_owned()));
+
+    plane.merge(&format!("{POLICIES}/p"), &json!({"spec": {"failurePolicy": "Ignore"}})).await;
+    plane.create(MAPS, &object).await;
+}
+
+#[tokio::test]
+async fn what_becomes_of_a_failure_is_for_the_policy_to_say() {
+    let spec = |failure| json!({"failurePolicy": failure, "validations": [{"expression": "object.data.a == 'x'"}]});
+    let plane = governed(&spec("Fail")).await;
+    let object = map("a", &json!({}));
+    let why = "expression 'object.data.a == 'x'' resulted in error: no such key: data";
+    assert_eq!(refusal(&plane, &object).await, (422, why.to_owned()));
+    let plane = governed(&spec("Ignore")).await;
+    plane.create(MAPS, &object).await;
+}
+
+#[tokio::test]
+async fn variables_are_computed_when_they_are_asked_for() {
+    let plane = governed(&json!({
+        "variables": [
+            {"name": "data", "expression": "object.?data.orValue({})"},
+            {"name": "broken", "expression": "object.nothing"},
+            {"name": "count", "expression": "variables.data.size()"},
+        ],
+        "validations": [{"expression": "variables.count < 2 || variables.broken == 1"}],
+    }))
+    .await;
+    plane.create(MAPS, &map("a", &json!({"one": "1"}))).await;
+    let told = "expression 'variables.count < 2 || variables.broken == 1' resulted in error: \
+        composited variable \"broken\" fails to evaluate: no such key: nothing";
+    let two = map("b", &json!({"one": "1", "two": "2"}));
+    assert_eq!(refusal(&plane, &two).await, (422, told.to_owned()));
+}
+
+#[tokio::test]
+async fn a_policy_sees_the_request_the_namespace_and_the_user_s_rights() {
+    let plane = governed(&json!({"validations": [
+        {"expression": "request.operation == 'CREATE' ? oldObject == null : oldObject.data.n == '1'"},
+        {"expression": "request.kind.kind == 'ConfigMap' && request.resource.version == 'v1'"},
+        {"expression": "request.name == object.metadata.name && request.namespace == 'default'"},
+        {"expression": "'system:masters' in request.userInfo.groups && request.dryRun == false"},
+        {"expression": "namespaceObject.metadata.name == 'default'"},
+        {"expression": "namespaceObject.status.phase == 'Active'"},
+        {"expression": "authorizer.group('').resource('pods').namespace('x').check('get').allowed()"},
+        {"expression": "authorizer.requestResource.check('delete').allowed()"},
+        {"expression": "!authorizer.serviceAccount('a', 'b').path('/metrics').check('get').allowed()"},
+    ]}))
+    .await;
+    plane.create(MAPS, &map("a", &json!({"n": "1"}))).await;
+    plane.merge(&format!("{MAPS}/a"), &json!({"data": {"n": "2"}})).await;
+    let (code, status) = plane
+        .patch(&format!("{MAPS}/a"), "application/merge-patch+json", &json!({"data": {"n": "3"}}))
+        .await;
+    assert_eq!(code, 422, "{status}");
+}
+
+#[tokio::test]
+async fn conditions_keep_a_policy_from_being_asked() {
+    let plane = governed(&json!({
+        "matchConditions": [
+            {"name": "broken", "expression": "object.data.nothing == ''"},
+            {"name": "not-a", "expression": "object.metadata.name != 'a'"},
+        ],
+        "validations": [{"expression": "false", "message": "never"}],
+    }))
+    .await;
+    plane.create(MAPS, &map("a", &json!({}))).await;
+    let told = "expression 'object.data.nothing == ''' resulted in error: no such key: data";
+    assert_eq!(refusal(&plane, &map("b", &json!({}))).await, (422, told.to_owned()));
+}
+
+#[tokio::test]
+async fn selectors_and_versions_say_which_requests_a_policy_is_about() {
+    let plane = governed(&json!({
+        "matchConstraints": {
+            "objectSelector": {"matchLabels": {"watched": "yes"}},
+            "resourceRules": [{"apiGroups": ["events.k8s.io"], "apiVersions": ["v1"],
+                "operations": ["*"], "resources": ["*"]},
+                {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"],
+                "resources": ["configmaps"]}],
+            "excludeResourceRules": [{"apiGroups": ["*"], "apiVersions": ["*"],
+                "operations": ["*"], "resources": ["*"], "resourceNames": ["free"]}],
+        },
+        "validations": [{"expression": "false",
+            "messageExpression": "request.resource.group + ' ' + object.apiVersion"}],
+    }))
+    .await;
+    plane.create(MAPS, &labeled("a", "watched", "no")).await;
+    plane.create(MAPS, &labeled("free", "watched", "yes")).await;
+    assert_eq!(refusal(&plane, &labeled("b", "watched", "yes")).await, (422, "v1".to_owned()));
+    // An event is the same thing in both groups.
+    let mut event = labeled("e", "watched", "yes");
+    event["involvedObject"] = json!({"namespace": "default"});
+    let (code, status) = plane.post("/api/v1/namespaces/default/events", &event).await;
+    assert_eq!(code, 422, "{status}");
+    let told = status["message"].as_str().unwrap();
+    assert!(told.ends_with("denied request: events.k8s.io events.k8s.io/v1"), "{told}");
+}
+
+#[tokio::test]
+async fn a_binding_narrows_down_where_a_policy_holds() {
+    let plane = Plane::start().await;
+    plane.create(POLICIES, &policy("p", &json!({"validations": [{"expression": "false"}]}))).await;
+    let narrow =
+        json!({"matchResources": {"namespaceSelector": {"matchLabels": {"strict": "yes"}}}});
+    plane.create(BINDINGS, &binding("p", &narrow)).await;
+    plane.create(MAPS, &map("a", &json!({}))).await;
+    let strict = json!({"metadata": {"name": "strict", "labels": {"strict": "yes"}}});
+    plane.create("/api/v1/namespaces", &strict).await;
+    let (code, _) = plane.post("/api/v1/namespaces/strict/configmaps", &map("a", &json!({}))).await;
+    assert_eq!(code, 422);
+}
+
+#[tokio::test]
+async fn policies_are_not_subject_to_policies() {
+    let everything = json!({"resourceRules": [{"apiGroups": ["*"], "apiVersions": ["*"],
+        "operations": ["*"], "resources": ["*"]}]});
+    let plane = governed(&json!({"matchConstraints": everything,
+        "validations": [{"expression": "false"}]}))
+    .await;
+    assert_eq!(plane.post(MAPS, &map("a", &json!({}))).await.0, 422);
+    assert_eq!(plane.delete(&format!("{BINDINGS}/p")).await.0, 200);
+    plane.create(MAPS, &map("a", &json!({}))).await;
+}
+
+#[tokio::test]
+async fn parameters_are_found_by_name_or_by_selector() {
+    let plane = Plane::start().await;
+    let spec = json!({"paramKind": {"apiVersion": "v1", "kind": "Secret"}, "validations": [
+        {"expression": "object.data.size() <= int(params.metadata.labels.max)",
+            "messageExpression": "'more than ' + params.metadata.name"}]});
+    plane.create(POLICIES, &policy("p", &spec)).await;
+    let by_name = json!({"paramRef": {"name": "two", "parameterNotFoundAction": "Deny"}});
+    plane.create(BINDINGS, &binding("p", &by_name)).await;
+    let three = map("a", &json!({"a": "", "b": "", "c": ""}));
+    let told = "failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction";
+    assert_eq!(refusal(&plane, &three).await, (422, told.to_owned()));
+    let secrets = "/api/v1/namespaces/default/secrets";
+    for (name, max) in [("four", "4"), ("two", "2")] {
+        let labels = json!({"max": max, "kind": "limit"});
+        plane.create(secrets, &json!({"metadata": {"name": name, "labels": labels}})).await;
+    }
+    assert_eq!(refusal(&plane, &three).await, (422, "more than two".to_owned()));
+    let select = |kind: &str| {
+        json!({"spec": {"paramRef": {"name": null, "parameterNotFoundAction": "Allow",
+            "selector": {"matchLabels": {"kind": kind}}}}})
+    };
+    plane.merge(&format!("{BINDINGS}/p"), &select("limit")).await;
+    assert_eq!(refusal(&plane, &three).await, (422, "more than two".to_owned()));
+    plane.merge(&format!("{BINDINGS}/p"), &select("other")).await;
+    plane.create(MAPS, &three).await;
+}
+
+#[tokio::test]
+async fn a_policy_whose_parameters_are_of_no_kind_refuses_everything() {
+    let plane = governed(&json!({"paramKind": {"apiVersion": "example.com/v1", "kind": "Limit"},
+        "validations": [{"expression": "true"}]}))
+    .await;
+    let (code, status) = plane.post(MAPS, &map("a", &json!({}))).await;
+    assert_eq!(code, 422);
+    assert_eq!(
+        status["message"],
+        "configmaps \"a\" is forbidden: ValidatingAdmissionPolicy 'p' denied request: failed to configure policy: failed to find resource referenced by paramKind: 'example.com/v1, Kind=Limit'"
+    );
+}
+
+#[tokio::test]
+async fn what_is_to_be_noted_must_be_known() {
+    let annotate = |expression: &str| json!({"auditAnnotations": [{"key": "size", "valueExpression": expression}]});
+    let plane = governed(&annotate("string(object.data.size())")).await;
+    plane.create(MAPS, &map("a", &json!({"a": "b"}))).await;
+    let told = "expression 'string(object.data.size())' resulted in error: no such key: data";
+    assert_eq!(refusal(&plane, &map("b", &json!({}))).await, (422, told.to_owned()));
+}
+
+#[tokio::test]
+async fn deletions_are_judged_by_what_is_deleted() {
+    let deletion = json!({"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"],
+        "operations": ["DELETE"], "resources": ["configmaps"]}]});
+    let plane = governed(&json!({"matchConstraints": deletion,
+        "validations": [{"expression": "object == null && !('keep' in oldObject.data)"}]}))
+    .await;
+    plane.create(MAPS, &map("a", &json!({"keep": ""}))).await;
+    plane.create(MAPS, &map("b", &json!({"go": ""}))).await;
+    assert_eq!(plane.delete(&format!("{MAPS}/a")).await.0, 422);
+    assert_eq!(plane.delete(&format!("{MAPS}/b")).await.0, 200);
+}
+
+#[tokio::test]
+async fn expressions_that_cannot_work_are_refused_with_their_policy() {
+    let plane = Plane::start().await;
+    let spec = json!({
+        "matchConditions": [{"name": "c", "expression": " variables.n == 1"}],
+        "variables": [{"name": "n", "expression": "params.n"}, {"name": "m", "expression": "1"}],
+        "validations": [
+            {"expression": "variables.m", "messageExpression": "authorizer.path('/') == null"},
+            {"expression": "variables.other == 1"},
+        ],
+        "auditAnnotations": [{"key": "k", "valueExpression": "1"}],
+    });
+    assert_eq!(
+        refused(&plane, POLICIES, &policy("p", &spec)).await,
+        [
+            "spec.matchConditions[0].expression: Invalid value: \"variables.n == 1\": compilation failed: ERROR: <input>:1:1: undeclared reference to 'variables' (in container '')",
+            "spec.variables[0].expression: Invalid value: \"params.n\": compilation failed: ERROR: <input>:1:1: undeclared reference to 'params' (in container '')",
+            "spec.validations[0].expression: Invalid value: \"variables.m\": must evaluate to bool but got int",
+            "spec.validations[0].messageExpression: Invalid value: \"authorizer.path('/') == null\": compilation failed: ERROR: <input>:1:1: undeclared reference to 'authorizer' (in container '')",
+            "spec.validations[1].expression: Invalid value: \"variables.other == 1\": compilation failed: ERROR: <input>:1:10: undefined field 'other'",
+            "spec.auditAnnotations[0].valueExpression: Invalid value: \"1\": must evaluate to one of [string null_type] but got int",
+        ]
+    );
+    let spec = json!({"reinvocationPolicy": "Never", "mutations": [
+        applied("{'data': {}}"), patched("[]"), patched("[JSONPatch{op: 1}]"), applied("Object{}"),
+    ]});
+    assert_eq!(
+        refused(&plane, MUTATING, &policy("p", &spec)).await,
+        [
+            "spec.mutations[0].applyConfiguration.expression: Invalid value: \"{'data': {}}\": must evaluate to Object but got map(string, map(dyn, dyn))",
+            "spec.mutations[1].jsonPatch.expression: Invalid value: \"[]\": must evaluate to list(JSONPatch) but got list(dyn)",
+            "spec.mutations[2].jsonPatch.expression: Invalid value: \"[JSONPatch{op: 1}]\": compilation failed: ERROR: <input>:1:14: expected type of field 'op' is 'string' but provided type is 'int'",
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_configuration_is_merged_into_what_is_stored() {
+    let plane = mutated(&json!([
+        applied("Object{metadata: Object.metadata{labels: {'seen': 'yes'}}}"),
+        applied(
+            "Object{data: {'by': request.userInfo.username, 'labels': \
+            string(object.metadata.labels.size())}}"
+        ),
+    ]))
+    .await;
+    let created = plane.create(MAPS, &labeled("a", "own", "kept")).await;
+    assert_eq!(created["metadata"]["labels"], json!({"own": "kept", "seen": "yes"}));
+    assert_eq!(created["data"]["labels"], "2");
+    assert_eq!(plane.read(&format!("{MAPS}/a")).await["data"], created["data"]);
+}
+
+#[tokio::test]
+async fn a_patch_is_applied_unless_its_test_fails() {
+    let plane = mutated(&json!([patched(
+        "[JSONPatch{op: 'test', path: '/data/on', value: 'yes'}, \
+            JSONPatch{op: 'add', path: '/metadata/annotations', value: {}}, \
+            JSONPatch{op: 'add', value: 'x', \
+                path: '/metadata/annotations/' + jsonpatch.escapeKey('example.com/a')}]"
+    ),]))
+    .await;
+    let created = plane.create(MAPS, &map("a", &json!({"on": "yes"}))).await;
+    assert_eq!(created["metadata"]["annotations"], json!({"example.com/a": "x"}));
+    let created = plane.create(MAPS, &map("b", &json!({"on": "no"}))).await;
+    assert_eq!(created["metadata"]["annotations"], Value::Null);
+}
+
+#[tokio::test]
+async fn a_change_that_cannot_be_made_is_a_failure_of_the_policy() {
+    for (mutation, told) in [
+        (
+            applied("Object{data: Object.spec{a: 'x'}}"),
+            "type mismatch: unexpected type name \"Object.spec\", expected \"Object.data\", which matches field name path from root Object type",
+        ),
+        (
+            applied("Object{nothing: 1}"),
+            "error applying patch: failed to convert patch object to typed object: .nothing: field not declared in schema",
+        ),
+        (
+            applied("Object{metadata: Object.metadata{ownerReferences: [object.nothing]}}"),
+            "expression 'Object{metadata: Object.metadata{ownerReferences: [object.nothing]}}' resulted in error: no such key: nothing",
+        ),
+    ] {
+        let plane = mutated(&json!([mutation])).await;
+        let (code, status) = plane.post(MAPS, &map("a", &json!({}))).await;
+        let message = format!("policy 'p' with binding 'p' denied request: {told}");
+        assert_eq!((code, &status["reason"]), (403, &json!("Invalid")), "{status}");
+        assert_eq!(status["message"], message);
+        assert_eq!(status["details"]["causes"], json!([{"message": message}]));
+        let ignore = json!({"spec": {"failurePolicy": "Ignore"}});
+        plane.merge(&format!("{MUTATING}/p"), &ignore).await;
+        plane.create(MAPS, &map("a", &json!({}))).await;
+    }
+}
+
+#[tokio::test]
+async fn what_can_only_be_replaced_as_a_whole_is_not_merged() {
+    let plane = Plane::start().await;
+    let pods = json!({"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"],
+        "operations": ["CREATE"], "resources": ["pods"]}]});
+    let spec = json!({"matchConstraints": pods, "reinvocationPolicy": "Never", "mutations": [
+        applied("Object{spec: Object.spec{containers: [Object.spec.containers{name: 'c', \
+            args: ['x']}]}}")]});
+    mutate(&plane, "p", &spec).await;
+    let pod =
+        json!({"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let (code, status) = plane.post("/api/v1/namespaces/default/pods", &pod).await;
+    assert_eq!(code, 403);
+    let told = status["message"].as_str().unwrap();
+    assert!(
+        told.ends_with("invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: .spec.containers[0].args"),
+        "{told}"
+    );
+}
+
+#[tokio::test]
+async fn a_policy_is_asked_again_if_something_was_changed_after_it() {
+    // The second time, the count itself and what the other added are there.
+    for (again, expected) in [("IfNeeded", "3"), ("Never", "1")] {
+        let plane = Plane::start().await;
+        let count = "Object{data: {'count': string(object.data.size())}}";
+        let first = json!({"reinvocationPolicy": again, "mutations": [applied(count)]});
+        mutate(&plane, "a-counts", &first).await;
+        let second = json!({"reinvocationPolicy": "Never",
+            "mutations": [applied("Object{data: {'more': ''}}")]});
+        mutate(&plane, "b-adds", &second).await;
+        let created = plane.create(MAPS, &map("a", &json!({"one": ""}))).await;
+        assert_eq!(created["data"]["count"], expected, "{again}");
+    }
+}
+
+#[tokio::test]
+async fn custom_resources_are_judged_and_changed_like_others() {
+    let plane = Plane::start().await;
+    let schema = json!({"type": "object", "properties": {"spec": {"type": "object",
+        "properties": {"size": {"type": "integer"}, "color": {"type": "string"}}}}});
+    plane.define(&things(&schema)).await;
+    let about = json!({"resourceRules": [{"apiGroups": ["example.com"], "apiVersions": ["v1"],
+        "operations": ["*"], "resources": ["things"]}]});
+    let judging = json!({"matchConstraints": about, "validations": [
+        {"expression": "object.spec.size < 5 && object.spec.color == 'red'"}]});
+    govern(&plane, "p", &judging).await;
+    let about = json!({"resourceRules": [{"apiGroups": ["example.com"], "apiVersions": ["v1"],
+        "operations": ["CREATE"], "resources": ["things"]}]});
+    let changing = json!({"matchConstraints": about, "reinvocationPolicy": "Never",
+        "mutations": [applied("Object{spec: Object.spec{color: 'red'}}")]});
+    mutate(&plane, "p", &changing).await;
+    let created = plane.create(THINGS, &thing("a", &json!({"size": 1}))).await;
+    assert_eq!(created["spec"], json!({"size": 1, "color": "red"}));
+    assert_eq!(plane.post(THINGS, &thing("b", &json!({"size": 5}))).await.0, 422);
+}
+
+#[tokio::test]
+async fn a_policy_that_changed_holds_for_the_next_request() {
+    let plane = governed(&json!({"validations": [{"expression": "false"}]})).await;
+    assert_eq!(plane.post(MAPS, &map("a", &json!({}))).await.0, 422);
+    let open = json!({"spec": {"validations": [{"expression": "true"}]}});
+    plane.merge(&format!("{POLICIES}/p"), &open).await;
+    plane.create(MAPS, &map("a", &json!({}))).await;
+    assert_eq!(plane.delete(&format!("{POLICIES}/p")).await.0, 200);
+    plane.create(MAPS, &map("b", &json!({}))).await;
+}
