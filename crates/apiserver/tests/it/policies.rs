@@ -414,6 +414,17 @@ async fn a_change_that_cannot_be_made_is_a_failure_of_the_policy() {
             "error applying patch: failed to convert patch object to typed object: .nothing: field not declared in schema",
         ),
         (
+            patched("[JSONPatch{op: 'add', path: '/data/a', value: 'x'}]"),
+            "JSON Patch: add operation does not apply: doc is missing path: \"/data/a\": missing value",
+        ),
+        (
+            patched(
+                "[JSONPatch{op: 'add', path: '/data', value: {}}, JSONPatch{op: 'replace', path: '/data/a', value: 'x'}]",
+            ),
+            "JSON Patch: replace operation does not apply: doc is missing key: /data/a: missing value",
+        ),
+        (patched("[JSONPatch{op: 'grow', path: '/data'}]"), "JSON Patch: Unexpected kind: grow"),
+        (
             applied("Object{metadata: Object.metadata{ownerReferences: [object.nothing]}}"),
             "expression 'Object{metadata: Object.metadata{ownerReferences: [object.nothing]}}' resulted in error: no such key: nothing",
         ),
@@ -496,4 +507,31 @@ async fn a_policy_that_changed_holds_for_the_next_request() {
     plane.create(MAPS, &map("a", &json!({}))).await;
     assert_eq!(plane.delete(&format!("{POLICIES}/p")).await.0, 200);
     plane.create(MAPS, &map("b", &json!({}))).await;
+}
+
+#[tokio::test]
+async fn any_number_of_variables_may_depend_on_each_other() {
+    // As deep as an expression may be, and each asks for the one before.
+    let deep = |inner: &str| format!("{}{inner}{}", "[".repeat(120), "][0]".repeat(120));
+    let mut variables = vec![json!({"name": "v0", "expression": "1"})];
+    for index in 1..100 {
+        let expression = deep(&format!("variables.v{}", index - 1));
+        variables.push(json!({"name": format!("v{index}"), "expression": expression}));
+    }
+    let plane = governed(&json!({"variables": variables, "validations": [
+        {"expression": "variables.v99 != 1", "messageExpression": "string(variables.v99)"}]}))
+    .await;
+    assert_eq!(refusal(&plane, &map("a", &json!({}))).await, (422, "1".to_owned()));
+}
+
+#[tokio::test]
+async fn a_variable_that_depends_on_itself_fails() {
+    let plane = governed(&json!({
+        "variables": [{"name": "a", "expression": "1"}, {"name": "a", "expression": "variables.a"}],
+        "validations": [{"expression": "variables.a == 1"}],
+    }))
+    .await;
+    let (code, told) = refusal(&plane, &map("a", &json!({}))).await;
+    assert_eq!(code, 422);
+    assert!(told.ends_with("it depends on itself"), "{told}");
 }

@@ -2,10 +2,14 @@
 //!
 //! Expressions that are evaluated together share their variables, each of which is computed when it
 //! is first asked for, and a budget, from which the cost of the variables is taken as well.
+//!
+//! A variable is computed in the midst of the expression that asks for it, unless too many wait for
+//! each other already: each takes its part of the stack. Then they are all given up, the one that
+//! is wanted is computed by itself, and the expression is begun anew.
 
 use super::compiler::{Expression, Variable};
 use cel::library::authorizer::{self, Authorizer, Check};
-use cel::{Bindings, Budget, DeclType, EvalError, Fields, Map, Value as CelValue};
+use cel::{Bindings, Budget, DeclType, EvalError, Fields, Map, Program, Value as CelValue};
 use machinery::field_path::quote;
 use machinery::{Object, Value};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -20,9 +24,11 @@ pub(super) const BUDGET: u64 = 10_000_000;
 /// What match conditions may cost together.
 pub(super) const CONDITIONS_BUDGET: u64 = 2_500_000;
 
-/// How many variables may be computed for the sake of each other at a time: each takes its part of
-/// the stack.
-const MAX_NESTED: usize = 64;
+/// How many variables may wait for each other.
+const MAX_WAITING: usize = 2;
+
+/// What may be given up for variables, lest beginning anew take longer than everything else.
+const MAX_GIVEN_UP: u64 = 4 * BUDGET;
 
 static ANY: LazyLock<DeclType> = LazyLock::new(DeclType::any);
 
@@ -79,9 +85,7 @@ impl Evaluation<'_> {
                     continue;
                 }
             };
-            let mut own = Budget { remaining: u64::MAX, per_call: PER_CALL };
-            let outcome = program.evaluate(&scope.bindings(), &mut own);
-            let cost = (u64::MAX - own.remaining).saturating_add(computed.cost());
+            let (outcome, cost) = scope.evaluate(program)?;
             *budget = budget.checked_sub(cost).ok_or(Exhausted)?;
             outcomes.push(Some(outcome.map(|value| read(&value)).map_err(|error| {
                 format!("expression '{}' resulted in error: {error}", expression.source)
@@ -96,8 +100,14 @@ struct Computed<'a> {
     values: Vec<OnceLock<Result<CelValue<'a>, EvalError>>>,
     /// What variables see as `variables`.
     scope: OnceLock<&'a dyn Fields>,
+    /// What they have cost since that was last charged.
     spent: AtomicU64,
-    nested: AtomicUsize,
+    /// What was spent in vain.
+    given_up: AtomicU64,
+    /// How many wait for each other.
+    waiting: AtomicUsize,
+    /// The one for which everything is given up, counted from one; zero for none.
+    wanted: AtomicUsize,
 }
 
 impl Computed<'_> {
@@ -106,13 +116,27 @@ impl Computed<'_> {
             values: (0..count).map(|_| OnceLock::new()).collect(),
             scope: OnceLock::new(),
             spent: AtomicU64::new(0),
-            nested: AtomicUsize::new(0),
+            given_up: AtomicU64::new(0),
+            waiting: AtomicUsize::new(0),
+            wanted: AtomicUsize::new(0),
         }
     }
 
-    /// What the variables have cost since this was last asked.
-    fn cost(&self) -> u64 {
-        self.spent.swap(0, Ordering::Relaxed)
+    /// The one that must be computed before anything else.
+    fn take_wanted(&self) -> Option<usize> {
+        self.wanted.swap(0, Ordering::Relaxed).checked_sub(1)
+    }
+
+    fn is_wanted(&self) -> bool {
+        self.wanted.load(Ordering::Relaxed) > 0
+    }
+
+    fn give_up(&self, cost: u64) {
+        self.given_up.fetch_add(cost, Ordering::Relaxed);
+    }
+
+    fn check(&self) -> Result<(), Exhausted> {
+        if self.given_up.load(Ordering::Relaxed) > MAX_GIVEN_UP { Err(Exhausted) } else { Ok(()) }
     }
 }
 
@@ -144,29 +168,79 @@ impl<'a> Scope<'a> {
         }
     }
 
+    /// The value of an expression, and its cost with that of the variables that it was the first to
+    /// ask for.
+    fn evaluate(
+        &self,
+        program: &'a Program,
+    ) -> Result<(Result<CelValue<'a>, EvalError>, u64), Exhausted> {
+        loop {
+            let (outcome, cost) = self.attempt(program);
+            let Some(wanted) = self.computed.take_wanted() else {
+                let variables = self.computed.spent.swap(0, Ordering::Relaxed);
+                return Ok((outcome, cost.saturating_add(variables)));
+            };
+            self.computed.give_up(cost);
+            self.settle(wanted)?;
+        }
+    }
+
+    fn attempt(&self, program: &'a Program) -> (Result<CelValue<'a>, EvalError>, u64) {
+        let mut budget = Budget { remaining: u64::MAX, per_call: PER_CALL };
+        let outcome = program.evaluate(&self.bindings(), &mut budget);
+        (outcome, u64::MAX - budget.remaining)
+    }
+
+    /// Computes a variable, after those that it waits for.
+    fn settle(&self, index: usize) -> Result<(), Exhausted> {
+        let mut waiting = vec![index];
+        while let Some(index) = waiting.last() {
+            self.computed.check()?;
+            let _ = self.variable(*index);
+            match self.computed.take_wanted() {
+                None => {
+                    waiting.pop();
+                }
+                Some(wanted) if waiting.contains(&wanted) => {
+                    let error = self.fails(wanted, "it depends on itself");
+                    let _ = self.computed.values[wanted].set(Err(error));
+                }
+                Some(wanted) => waiting.push(wanted),
+            }
+        }
+        Ok(())
+    }
+
     fn variable(&self, index: usize) -> Result<CelValue<'a>, EvalError> {
-        let known = &self.computed.values[index];
-        if let Some(value) = known.get() {
+        let computed = self.computed;
+        if let Some(value) = computed.values[index].get() {
             return value.clone();
         }
         let variable = &self.evaluation.variables[index];
-        let name = quote(&variable.name);
-        let fails = |why: String| {
-            EvalError::from(format!("composited variable {name} fails to evaluate: {why}"))
-        };
         let program = variable.program.as_ref().map_err(|fault| {
+            let name = quote(&variable.name);
             EvalError::from(format!("composited variable {name} fails to compile: {fault}"))
         })?;
-        if self.computed.nested.fetch_add(1, Ordering::Relaxed) >= MAX_NESTED {
-            self.computed.nested.fetch_sub(1, Ordering::Relaxed);
-            return Err(fails("too many variables depend on each other".to_owned()));
+        if computed.waiting.load(Ordering::Relaxed) >= MAX_WAITING {
+            computed.wanted.store(index + 1, Ordering::Relaxed);
+            // No operator absorbs this error.
+            return Err(EvalError::Cost);
         }
-        let mut budget = Budget { remaining: u64::MAX, per_call: PER_CALL };
-        let outcome = program.evaluate(&self.bindings(), &mut budget);
-        self.computed.nested.fetch_sub(1, Ordering::Relaxed);
-        self.computed.spent.fetch_add(u64::MAX - budget.remaining, Ordering::Relaxed);
-        let outcome = outcome.map_err(|error| fails(error.to_string()));
-        known.get_or_init(|| outcome).clone()
+        computed.waiting.fetch_add(1, Ordering::Relaxed);
+        let (outcome, cost) = self.attempt(program);
+        computed.waiting.fetch_sub(1, Ordering::Relaxed);
+        if computed.is_wanted() {
+            computed.give_up(cost);
+            return Err(EvalError::Cost);
+        }
+        computed.spent.fetch_add(cost, Ordering::Relaxed);
+        let outcome = outcome.map_err(|error| self.fails(index, &error.to_string()));
+        computed.values[index].get_or_init(|| outcome).clone()
+    }
+
+    fn fails(&self, index: usize, why: &str) -> EvalError {
+        let name = quote(&self.evaluation.variables[index].name);
+        format!("composited variable {name} fails to evaluate: {why}").into()
     }
 }
 

@@ -65,7 +65,7 @@ pub(crate) struct Rounds {
     asked: BTreeSet<Key>,
     /// Those that are to be asked again.
     missed_something: BTreeSet<Key>,
-    /// What the first round left.
+    /// What the first round left, if that matters to anybody.
     left: Option<Object>,
 }
 
@@ -130,7 +130,7 @@ pub(super) async fn round(
         changed |= take(turn, attempt, object, rounds, &mut failures).await?;
     }
     rounds.is_second = true;
-    rounds.left = Some(object.clone());
+    rounds.left = (!rounds.asked.is_empty()).then(|| object.clone());
     let Some(first) = failures.first() else { return Ok(changed) };
     let mut status = Status::forbidden(&attempt.cx.what(), refusal_name(attempt, Some(object)), "");
     status.message.clone_from(&first.message);

@@ -143,7 +143,10 @@ fn patched(
     match json::apply(&mut value, operations.to_string().as_bytes()) {
         Ok(()) => {}
         Err(PatchError::TestFailed { .. }) => return Ok(object.clone()),
-        Err(error) => return Err(Error::Policy(format!("JSON Patch: {error}"))),
+        Err(error) => {
+            let why = complaint(operations, &error, value).unwrap_or_else(|| error.to_string());
+            return Err(Error::Policy(format!("JSON Patch: {why}")));
+        }
     }
     let broken = |why: String| Error::Request(Status::internal(why));
     let Some(mut patched) = Object::from_value(value) else {
@@ -154,6 +157,36 @@ fn patched(
         return Err(broken(format!("strict decoding error: {}", unknown.join(", "))));
     }
     Ok(patched)
+}
+
+/// What upstream's library says of the operation that failed, for what authors get wrong most: a
+/// path that leads nowhere.
+fn complaint(operations: &Value, error: &PatchError, mut document: Value) -> Option<String> {
+    let PatchError::DoesNotApply { index, .. } = error else { return None };
+    let (before, operation) = (&operations.as_array()?[..*index], &operations[*index]);
+    json::apply(&mut document, Value::from(before.to_vec()).to_string().as_bytes()).ok()?;
+    let (kind, path) = (text(operation, "op"), text(operation, "path"));
+    let (parent, key) = path.rsplit_once('/')?;
+    let parent = document.pointer(parent).filter(|it| it.is_object() || it.is_array());
+    Some(match (kind, parent) {
+        ("add" | "remove", None) => format!(
+            "{kind} operation does not apply: doc is missing path: \"{path}\": missing value"
+        ),
+        ("replace", None) => {
+            format!("replace operation does not apply: doc is missing path: {path}: missing value")
+        }
+        ("replace", Some(_)) => {
+            format!("replace operation does not apply: doc is missing key: {path}: missing value")
+        }
+        ("remove", Some(Value::Object(_))) => format!(
+            "error in remove for path: '{path}': Unable to remove nonexistent key: {key}: missing value"
+        ),
+        ("add" | "remove", Some(Value::Array(_))) => format!(
+            "error in {kind} for path: '{path}': Unable to access invalid index: {key}: invalid index referenced"
+        ),
+        ("add" | "remove" | "move" | "copy" | "test", _) => return None,
+        (unknown, _) => format!("Unexpected kind: {unknown}"),
+    })
 }
 
 /// Whether every part that was made is named after its place: `Object.spec.template` stands at

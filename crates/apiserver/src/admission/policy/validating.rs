@@ -113,6 +113,7 @@ impl<'a> Verdicts<'a> {
     ) -> Result<(), Status> {
         let definition = &policy.definition;
         let (attempt, object) = (self.attempt, self.object);
+        let mut seen: Option<Seen<'_>> = None;
         let mut annotations: BTreeMap<&str, Vec<String>> = BTreeMap::new();
         for invocation in definition.invocations(bindings, attempt, object) {
             match invocation {
@@ -122,7 +123,11 @@ impl<'a> Verdicts<'a> {
                     }
                 }
                 Invocation::Ready { binding, matched, params } => {
-                    let seen = Seen::new(attempt, &matched).await?;
+                    // A policy looks at all that it is asked about in the same version.
+                    let seen = match &mut seen {
+                        Some(seen) => seen,
+                        none => none.insert(Seen::new(attempt, &matched).await?),
+                    };
                     let shown = match object {
                         Some(object) => Some(seen.object(attempt, object).await?),
                         None => None,
