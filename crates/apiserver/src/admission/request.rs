@@ -17,6 +17,8 @@ const SIZE_MAX: u64 = crate::decode::MAX_BODY as u64;
 pub(crate) fn of(attempt: &Attempt<'_>, matched: &Matched) -> Map<String, Value> {
     let cx = attempt.cx;
     let mut request = Map::new();
+    // Only a review gives it one.
+    request.insert("uid".to_owned(), "".into());
     let mut set = |field: &str, value: Value| {
         if value != "" {
             request.insert(field.to_owned(), value);

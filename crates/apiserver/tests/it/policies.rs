@@ -1,6 +1,6 @@
 //! Admission policies: expressions that judge and change what is about to be stored.
 
-use crate::client::{JSON, Reply};
+use crate::client::{JSON, MERGE, Reply};
 use crate::plane::{MAPS, Plane, THINGS, labeled, map, thing, things};
 use http::Method;
 use machinery::{Value, json};
@@ -197,9 +197,8 @@ async fn a_policy_sees_the_request_the_namespace_and_the_user_s_rights() {
     .await;
     plane.create(MAPS, &map("a", &json!({"n": "1"}))).await;
     plane.merge(&format!("{MAPS}/a"), &json!({"data": {"n": "2"}})).await;
-    let (code, status) = plane
-        .patch(&format!("{MAPS}/a"), "application/merge-patch+json", &json!({"data": {"n": "3"}}))
-        .await;
+    let (code, status) =
+        plane.patch(&format!("{MAPS}/a"), MERGE, &json!({"data": {"n": "3"}})).await;
     assert_eq!(code, 422, "{status}");
 }
 
@@ -258,6 +257,41 @@ async fn a_binding_narrows_down_where_a_policy_holds() {
     plane.create("/api/v1/namespaces", &strict).await;
     let (code, _) = plane.post("/api/v1/namespaces/strict/configmaps", &map("a", &json!({}))).await;
     assert_eq!(code, 422);
+}
+
+#[tokio::test]
+async fn a_namespace_is_selected_by_its_own_labels() {
+    let namespaces = json!({
+        "namespaceSelector": {"matchLabels": {"strict": "yes"}},
+        "resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"],
+            "resources": ["namespaces"], "scope": "Cluster"}],
+    });
+    let plane = governed(&json!({"matchConstraints": namespaces, "validations": [
+        {"expression": "namespaceObject == null && request.namespace == 'a'"}]}))
+    .await;
+    let namespace = |name: &str, strict: &str| json!({"metadata": {"name": name, "labels": {"strict": strict}}});
+    plane.create("/api/v1/namespaces", &namespace("a", "yes")).await;
+    plane.create("/api/v1/namespaces", &namespace("b", "no")).await;
+    assert_eq!(plane.post("/api/v1/namespaces", &namespace("c", "yes")).await.0, 422);
+    let label = json!({"metadata": {"labels": {"strict": "yes"}}});
+    let (code, _) = plane.patch("/api/v1/namespaces/b", MERGE, &label).await;
+    assert_eq!(code, 422);
+}
+
+#[tokio::test]
+async fn another_version_is_not_meant_where_rules_are_exact() {
+    let exact = |policy: &str| {
+        json!({"matchConstraints": {"matchPolicy": policy, "resourceRules": [
+            {"apiGroups": ["events.k8s.io"], "apiVersions": ["v1"], "operations": ["*"],
+                "resources": ["events"]}]},
+            "validations": [{"expression": "false"}]})
+    };
+    let event = json!({"metadata": {"name": "e"}, "involvedObject": {"namespace": "default"}});
+    for (policy, expected) in [("Exact", 201), ("Equivalent", 422)] {
+        let plane = governed(&exact(policy)).await;
+        let (code, _) = plane.post("/api/v1/namespaces/default/events", &event).await;
+        assert_eq!(code, expected, "{policy}");
+    }
 }
 
 #[tokio::test]
