@@ -6,6 +6,7 @@ use crate::registry::Part;
 use kinds::resource::Shape;
 use kinds::{Resource, apiextensions};
 use machinery::{Faults, Object, meta};
+use schema::Structural;
 
 /// Judges what every object has.
 pub(crate) fn metadata(resource: &Resource, object: &Object, faults: &mut Faults) {
@@ -22,6 +23,7 @@ pub(crate) fn create(cx: &Cx, object: &Object, faults: &mut Faults) {
     if let Shape::Structural(schema) = &cx.version().shape {
         schema.validate(object.map(), None, faults);
         scale(cx, object, faults);
+        rules(cx, schema, object, None, faults);
     }
     match resource.behavior.validate_in {
         Some(validate) => validate(object, None, &resource.api_version(cx.version()), faults),
@@ -41,6 +43,7 @@ pub(crate) fn update(cx: &Cx, new: &Object, old: &Object, part: Part, faults: &m
             }
         }
         scale(cx, new, faults);
+        rules(cx, schema, new, Some(old), faults);
     }
     match (part, resource.behavior.validate_in) {
         (Part::Main, Some(validate)) => {
@@ -67,6 +70,14 @@ fn expressions(resource: &Resource, new: &Object, old: Option<&Object>, faults: 
         admission::validate_conditions(new, faults);
     }
     admission::validate_expressions(resource, new, old, faults);
+}
+
+/// The rules of the schema come last, since they are not tried on an object of the wrong types. They
+/// speak of the whole object, whatever part of it changes.
+fn rules(cx: &Cx, schema: &Structural, new: &Object, old: Option<&Object>, faults: &mut Faults) {
+    for warning in schema.validate_rules(new.map(), old.map(Object::map), faults) {
+        cx.warn(warning);
+    }
 }
 
 /// The numbers that `/scale` shows must be numbers that it can show.

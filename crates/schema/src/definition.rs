@@ -3,14 +3,16 @@
 //! A schema must be *structural*: every field has its type outside of `allOf`, `anyOf`, `oneOf` and
 //! `not`, so that pruning and defaulting know it without looking at values. Upstream runs three
 //! checks, and so do we: of the [`structure`], of [`defaults`] (if the structure is sound), and of
-//! single [`keywords`].
+//! single [`keywords`]; the last compiles the [`rules`] (if both others found nothing).
 
 mod structure;
 mod defaults;
 mod keywords;
 mod lists;
+mod rules;
 
 use crate::source::Source;
+use crate::structural::Node;
 use machinery::{Faults, Path, Value};
 
 /// What is asked of a schema.
@@ -34,15 +36,20 @@ pub fn check_definition_schema(
         faults.forbidden(&path.child("nullable"), "nullable cannot be true at the root");
     }
     // A schema that is not even readable as a structural one gets its complaints from the keywords.
+    let mut sound = None;
     if demand == Demand::Structural && !source.any(&has_unsupported_keywords) {
+        let node = Node::compile(source);
         let mut found = Faults::new();
         structure::check(source, path, &mut found);
         if found.is_empty() {
-            defaults::check(source, path, &mut found);
+            defaults::check(source, &node, path, &mut found);
+        }
+        if found.is_empty() {
+            sound = Some(node);
         }
         faults.extend(found);
     }
-    keywords::check(source, path, faults);
+    keywords::check(source, sound.as_ref(), path, faults);
 }
 
 fn has_unsupported_keywords(source: Source<'_>) -> bool {

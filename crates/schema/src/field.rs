@@ -1,4 +1,5 @@
-//! Following a path such as `.spec.color` through a schema, for selectable fields.
+//! Following a path such as `.spec.color` through a schema, for selectable fields and for the fields
+//! that rules complain about.
 
 use crate::source::Source;
 use machinery::Value;
@@ -6,15 +7,24 @@ use machinery::Value;
 /// Why a path leads nowhere; the texts are upstream's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UnknownField {
-    /// `[0]` or `['key']`
+    /// `[0]` or `['key']` where neither may be.
     #[error("array notation is not allowed")]
     ArrayNotation,
-    /// A dot at the end.
+    /// Something must follow.
     #[error("unexpected end of JSON path")]
     UnexpectedEnd,
     /// No dot at the beginning.
     #[error("expected [ or . but got: {0}")]
     Unexpected(String),
+    /// Between brackets there is something else.
+    #[error("expected single quoted string but got {0}")]
+    NotQuoted(String),
+    /// A backslash before a character that needs none.
+    #[error("invalid string literal: invalid escape char \\{0}")]
+    Escape(char),
+    /// A bracket was opened and not closed.
+    #[error("expected ] but got {0}")]
+    Unclosed(String),
     /// The schema knows no such field.
     #[error("does not refer to a valid field")]
     NoSuchField,
@@ -22,29 +32,115 @@ pub enum UnknownField {
 
 /// The `type` of the field at `path`, or "" where the schema states none.
 pub fn field_type<'a>(schema: &'a Value, path: &str) -> Result<&'a str, UnknownField> {
-    let mut node = Source::of(schema).ok_or(UnknownField::NoSuchField)?;
-    let mut rest = path;
-    while !rest.is_empty() {
-        if rest.starts_with('[') {
-            return Err(UnknownField::ArrayNotation);
-        }
-        let Some(after) = rest.strip_prefix('.') else {
-            let end = rest.find(['.', '[', ']']).unwrap_or(rest.len()).max(1);
-            return Err(UnknownField::Unexpected(rest[..end].to_owned()));
-        };
-        if after.is_empty() {
-            return Err(UnknownField::UnexpectedEnd);
-        }
-        let end = after.find(['.', '[', ']']).unwrap_or(after.len()).max(1);
-        let (name, after) = after.split_at(end);
-        let field = match node.stated("properties") {
-            Some(_) => node.property(name),
-            None => node.schema("additionalProperties"),
-        };
-        node = field.ok_or(UnknownField::NoSuchField)?;
-        rest = after;
+    let source = Source::of(schema).ok_or(UnknownField::NoSuchField)?;
+    let mut steps = Steps { rest: path, brackets: Brackets::Refused };
+    let mut node = source;
+    while let Some(name) = steps.next()? {
+        node = field(node, &name)?;
     }
     Ok(node.text("type"))
+}
+
+/// The schema at `path`, which may have keys in brackets, and the path as complaints write it.
+pub(crate) fn follow<'a>(
+    schema: Source<'a>,
+    path: &str,
+) -> Result<(String, Source<'a>), UnknownField> {
+    let mut steps = Steps { rest: path, brackets: Brackets::Taken };
+    let (mut node, mut shown) = (schema, String::new());
+    while let Some(name) = steps.next()? {
+        shown += &match (node.stated("properties").is_some(), shown.is_empty()) {
+            (false, _) => format!("[{name}]"),
+            (true, true) => name.clone(),
+            (true, false) => format!(".{name}"),
+        };
+        node = field(node, &name)?;
+    }
+    Ok((shown, node))
+}
+
+fn field<'a>(node: Source<'a>, name: &str) -> Result<Source<'a>, UnknownField> {
+    let found = match node.stated("properties") {
+        Some(_) => node.property(name),
+        None => node.schema("additionalProperties"),
+    };
+    found.ok_or(UnknownField::NoSuchField)
+}
+
+/// What `['key']` is to a path.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Brackets {
+    Taken,
+    Refused,
+}
+
+/// What is left of a path.
+struct Steps<'p> {
+    rest: &'p str,
+    brackets: Brackets,
+}
+
+impl<'p> Steps<'p> {
+    /// The next field or key.
+    fn next(&mut self) -> Result<Option<String>, UnknownField> {
+        match self.token() {
+            None => Ok(None),
+            Some(".") => {
+                let name = self.token().ok_or(UnknownField::UnexpectedEnd)?;
+                Ok(Some(name.to_owned()))
+            }
+            Some("[") if self.brackets == Brackets::Refused => Err(UnknownField::ArrayNotation),
+            Some("[") => {
+                let quoted = self.token().ok_or(UnknownField::UnexpectedEnd)?;
+                let inner = quoted.strip_prefix('\'').and_then(|it| it.strip_suffix('\''));
+                let inner = inner.ok_or_else(|| UnknownField::NotQuoted(quoted.to_owned()))?;
+                let name = unescape(inner)?;
+                match self.token().ok_or(UnknownField::UnexpectedEnd)? {
+                    "]" => Ok(Some(name)),
+                    other => Err(UnknownField::Unclosed(other.to_owned())),
+                }
+            }
+            Some(other) => Err(UnknownField::Unexpected(other.to_owned())),
+        }
+    }
+
+    /// A dot, a bracket, a text in quotes, or what is before the next of these.
+    fn token(&mut self) -> Option<&'p str> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let end = if self.rest.starts_with('\'') {
+            let bytes = self.rest.as_bytes();
+            let closes = |at: &usize| bytes[*at] == b'\'' && bytes[*at - 1] != b'\\';
+            (1..bytes.len()).find(closes).map_or(bytes.len(), |at| at + 1)
+        } else {
+            self.rest.find(['.', '[', ']']).unwrap_or(self.rest.len()).max(1)
+        };
+        let (token, rest) = self.rest.split_at(end);
+        self.rest = rest;
+        Some(token)
+    }
+}
+
+fn unescape(text: &str) -> Result<String, UnknownField> {
+    let mut plain = String::with_capacity(text.len());
+    let mut characters = text.chars();
+    while let Some(c) = characters.next() {
+        let escaped = if c == '\\' { characters.next() } else { None };
+        plain.push(match escaped {
+            None => c,
+            Some('a') => '\u{7}',
+            Some('b') => '\u{8}',
+            Some('f') => '\u{c}',
+            Some('n') => '\n',
+            Some('r') => '\r',
+            Some('t') => '\t',
+            Some('v') => '\u{b}',
+            Some(same @ ('\'' | '\\')) => same,
+            Some(other) => return Err(UnknownField::Escape(other)),
+        });
+    }
+    Ok(plain)
 }
 
 #[cfg(test)]
@@ -66,5 +162,18 @@ mod tests {
         ] {
             assert_eq!(field_type(&schema, path).unwrap_err().to_string(), complaint);
         }
+    }
+
+    #[test]
+    fn keys_in_brackets_are_followed_and_written_as_complaints_write_them() {
+        let schema = json!({"properties": {"a.b": {"additionalProperties": {"type": "string"}}}});
+        let shown = |path| follow(Source::of(&schema).unwrap(), path).map(|(shown, _)| shown);
+        assert_eq!(shown("['a.b'].x"), Ok("a.b[x]".to_owned()));
+        assert_eq!(shown("['a.b']['it\\'s']"), Ok("a.b[it's]".to_owned()));
+        assert_eq!(shown("['c']"), Err(UnknownField::NoSuchField));
+        assert_eq!(shown("[a]"), Err(UnknownField::NotQuoted("a".to_owned())));
+        assert_eq!(shown("['a.b'"), Err(UnknownField::UnexpectedEnd));
+        assert_eq!(shown("['a.b'x"), Err(UnknownField::Unclosed("x".to_owned())));
+        assert_eq!(shown("['\\q']"), Err(UnknownField::Escape('q')));
     }
 }

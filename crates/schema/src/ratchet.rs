@@ -26,8 +26,8 @@ impl<'a> OldItems<'a> {
     }
 
     /// The item with the same keys as `item`; if there are several, the first.
-    pub(crate) fn get(&self, item: &Value) -> Option<Data<'a>> {
-        self.by_key.get(&key_of(self.keys, item)).map(|it| Data::from(*it))
+    pub(crate) fn get(&self, item: &Value) -> Option<&'a Value> {
+        self.by_key.get(&key_of(self.keys, item)).copied()
     }
 }
 
@@ -59,7 +59,7 @@ pub(crate) fn is_unchanged(node: &Node, new: Data<'_>, old: Data<'_>) -> bool {
                         let old_items = OldItems::of(node, old);
                         new.iter().all(|item| {
                             let old = old_items.as_ref().and_then(|it| it.get(item));
-                            old.is_some_and(|old| is_unchanged(item_node, item.into(), old))
+                            old.is_some_and(|old| is_unchanged(item_node, item.into(), old.into()))
                         })
                     }
                     _ => new == old_items,

@@ -134,11 +134,6 @@ fn any(schema: &Value, holds: impl Fn(Source<'_>) -> bool) -> bool {
     Source::of(schema).is_some_and(|it| it.any(&holds))
 }
 
-/// Whether the schema has CEL rules (`x-kubernetes-validations`) anywhere.
-pub fn uses_rules(schema: &Value) -> bool {
-    any(schema, |it| it.stated("x-kubernetes-validations").is_some())
-}
-
 /// Whether the schema has a `default` anywhere.
 pub fn uses_defaults(schema: &Value) -> bool {
     any(schema, |it| it.value("default").is_some())
@@ -193,7 +188,7 @@ mod tests {
         let schema = json!({"type": "object", "properties": {"a": {"type": "array", "items":
             {"type": "object", "anyOf": [{"not": {"format": "odd"}}],
              "x-kubernetes-validations": [{"rule": "true"}]}}}});
-        assert!(uses_rules(&schema) && uses_extensions(&schema) && !uses_defaults(&schema));
+        assert!(uses_extensions(&schema) && !uses_defaults(&schema));
         assert_eq!(unknown_formats(&schema), ["odd"]);
     }
 

@@ -6,6 +6,7 @@
 
 use crate::format::Format;
 use crate::go_regexp;
+use crate::rules::{Rule, Validator};
 use crate::source::Source;
 use machinery::Value;
 use regex::Regex;
@@ -17,6 +18,8 @@ pub struct Structural {
     pub(crate) root: Node,
     /// Nothing is ever pruned: the definition is a relic of v1beta1.
     pub(crate) keeps_unknown: bool,
+    /// Compiled when the first object is judged, for the reason that patterns are.
+    pub(crate) validator: OnceLock<Option<Validator>>,
 }
 
 impl Structural {
@@ -24,7 +27,7 @@ impl Structural {
     /// checked before.
     pub fn compile(openapi_v3_schema: &Value) -> Self {
         let root = Source::of(openapi_v3_schema).map(Node::compile).unwrap_or_default();
-        Self { root, keeps_unknown: false }
+        Self { root, keeps_unknown: false, validator: OnceLock::new() }
     }
 
     /// The same schema for a definition with `preserveUnknownFields: true`: it validates, but drops
@@ -36,7 +39,7 @@ impl Structural {
 
     /// The schema of a definition without one, as v1beta1 allows: every field is kept.
     pub fn anything() -> Self {
-        Self { root: Node::default(), keeps_unknown: true }
+        Self { root: Node::default(), keeps_unknown: true, validator: OnceLock::new() }
     }
 }
 
@@ -105,7 +108,11 @@ impl Marks {
     /// Here or below there is an embedded resource.
     pub(crate) const EMBEDDED_BELOW: u8 = 32;
 
-    const INHERITED: u8 = Self::DEFAULTS_BELOW | Self::KEYED_LISTS_BELOW | Self::EMBEDDED_BELOW;
+    /// Here or below there is a rule.
+    pub(crate) const RULES_BELOW: u8 = 64;
+
+    const INHERITED: u8 =
+        Self::DEFAULTS_BELOW | Self::KEYED_LISTS_BELOW | Self::EMBEDDED_BELOW | Self::RULES_BELOW;
 
     pub(crate) fn has(self, mark: u8) -> bool {
         self.0 & mark != 0
@@ -199,6 +206,7 @@ impl Node {
         marks.set(Marks::EMBEDDED | Marks::EMBEDDED_BELOW, embedded);
         marks.set(Marks::DEFAULTS_BELOW, self.default.is_some());
         marks.set(Marks::KEYED_LISTS_BELOW, !matches!(self.list, List::Atomic));
+        marks.set(Marks::RULES_BELOW, !self.rules().is_empty());
         for (_, child) in &self.properties {
             marks.inherit(child.marks);
         }
@@ -230,6 +238,11 @@ impl Node {
         self.properties.iter().map(|(name, node)| (&**name, node))
     }
 
+    /// `x-kubernetes-validations`
+    pub(crate) fn rules(&self) -> &[Rule] {
+        self.checks.as_deref().map_or(&[], |it| &it.rules)
+    }
+
     pub(crate) fn is_nullable(&self) -> bool {
         self.marks.has(Marks::NULLABLE)
     }
@@ -249,6 +262,7 @@ pub(crate) struct Checks {
     pub(crate) number: Option<Box<NumberChecks>>,
     pub(crate) size: Option<Box<SizeChecks>>,
     pub(crate) combined: Option<Box<Combined>>,
+    pub(crate) rules: Box<[Rule]>,
 }
 
 /// For texts.
@@ -348,6 +362,7 @@ impl Checks {
                     not: source.schema("not").map(Node::compile),
                 })
             }),
+            rules: Rule::all(source),
         };
         let used = !checks.required.is_empty()
             || !checks.choices.is_empty()
@@ -355,7 +370,8 @@ impl Checks {
             || checks.text.is_some()
             || checks.number.is_some()
             || checks.size.is_some()
-            || checks.combined.is_some();
+            || checks.combined.is_some()
+            || !checks.rules.is_empty();
         used.then_some(checks)
     }
 }

@@ -183,7 +183,7 @@ impl Walk<'_> {
         if let Some(item_node) = &node.items {
             let old_items = old.and_then(|old| ratchet::OldItems::of(node, old));
             for (index, item) in items.iter().enumerate() {
-                let old = old_items.as_ref().and_then(|it| it.get(item));
+                let old = old_items.as_ref().and_then(|it| it.get(item)).map(Data::from);
                 passed += self.check(item_node, item.into(), old, &path.index(index), found);
             }
         }

@@ -2,15 +2,18 @@
 
 use crate::embedded;
 use crate::prune::prune_value;
+use crate::rules::{self, Validator};
 use crate::source::Source;
 use crate::structural::Node;
 use crate::validate::validate_data;
+use cel::Budget;
 use machinery::{Faults, Path, Value};
 
 /// Finds defaults that an object could not have as values. Those below `additionalProperties` are
 /// left out, as upstream does.
-pub(super) fn check(source: Source<'_>, path: &Path<'_>, faults: &mut Faults) {
-    check_node(source, Place::Resource, path, faults);
+pub(super) fn check(source: Source<'_>, node: &Node, path: &Path<'_>, faults: &mut Faults) {
+    let mut walk = Walk { budget: rules::full_budget(), faults };
+    walk.check_node(source, node, Place::Resource, path);
 }
 
 /// What part of a resource a schema speaks about.
@@ -22,40 +25,49 @@ enum Place {
     Elsewhere,
 }
 
-fn check_node(source: Source<'_>, place: Place, path: &Path<'_>, faults: &mut Faults) {
-    let embedded = source.flag("x-kubernetes-embedded-resource");
-    let place = if embedded { Place::Resource } else { place };
-    if let Some(default) = source.value("default") {
-        check_default(source, default, place, &path.child("default"), faults);
-    }
-    let below = if place == Place::Resource { Place::Elsewhere } else { place };
-    if let Some(items) = source.schema("items") {
-        check_node(items, below, &path.child("items"), faults);
-    }
-    let properties = path.child("properties");
-    for (name, property) in source.properties() {
-        let is_meta =
-            place == Place::Resource && matches!(name, "apiVersion" | "kind" | "metadata");
-        let place = if is_meta { Place::Meta } else { below };
-        check_node(property, place, &properties.key(name), faults);
-    }
+/// One walk through a schema.
+struct Walk<'f> {
+    /// What the rules of all defaults together may cost.
+    budget: Budget,
+    faults: &'f mut Faults,
 }
 
-fn check_default(
-    source: Source<'_>,
-    default: &Value,
-    place: Place,
-    path: &Path<'_>,
-    faults: &mut Faults,
-) {
-    let node = Node::compile(source);
-    if place != Place::Meta && !prune_value(&node, &mut default.clone()).is_empty() {
-        faults.invalid(path, default.clone(), "must not have unknown fields");
+impl Walk<'_> {
+    fn check_node(&mut self, source: Source<'_>, node: &Node, place: Place, path: &Path<'_>) {
+        let place = if node.is_embedded() { Place::Resource } else { place };
+        if let Some(default) = source.value("default") {
+            self.check_default(node, default, place, &path.child("default"));
+        }
+        let below = if place == Place::Resource { Place::Elsewhere } else { place };
+        if let (Some(items), Some(node)) = (source.schema("items"), &node.items) {
+            self.check_node(items, node, below, &path.child("items"));
+        }
+        let properties = path.child("properties");
+        for (name, property) in source.properties() {
+            let is_meta =
+                place == Place::Resource && matches!(name, "apiVersion" | "kind" | "metadata");
+            let place = if is_meta { Place::Meta } else { below };
+            if let Some(node) = node.property(name) {
+                self.check_node(property, node, place, &properties.key(name));
+            }
+        }
     }
-    let mut found = Faults::new();
-    embedded::validate(&node, default, path, &mut found);
-    if found.is_empty() {
-        validate_data(&node, default.into(), None, path, &mut found);
+
+    fn check_default(&mut self, node: &Node, default: &Value, place: Place, path: &Path<'_>) {
+        if place != Place::Meta && !prune_value(node, &mut default.clone()).is_empty() {
+            self.faults.invalid(path, default.clone(), "must not have unknown fields");
+        }
+        let mut found = Faults::new();
+        embedded::validate(node, default, path, &mut found);
+        if found.is_empty() {
+            validate_data(node, default.into(), None, path, &mut found);
+        }
+        if found.is_empty()
+            && self.budget.remaining > 0
+            && let Some(validator) = Validator::of(node, place == Place::Resource)
+        {
+            rules::check_default(&validator, node, default, path, &mut self.budget, &mut found);
+        }
+        self.faults.extend(found);
     }
-    faults.extend(found);
 }

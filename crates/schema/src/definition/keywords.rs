@@ -1,16 +1,23 @@
 //! Does each keyword of a schema make sense by itself?
 
 use super::lists;
+use super::rules::{self, Findings, Scope};
 use crate::source::{COMBINATIONS, Source};
+use crate::structural::Node;
 use machinery::{Faults, Path, Value};
 
 /// Keywords of JSON schema that are not served.
 pub(super) const UNSUPPORTED: [&str; 6] =
     ["id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref"];
 
-/// Finds keywords that are not served, or not like this.
-pub(super) fn check(source: Source<'_>, path: &Path<'_>, faults: &mut Faults) {
-    check_node(source, Context { is_root: true, ..Context::default() }, path, faults);
+/// Finds keywords that are not served, or not like this. Rules are compiled if the schema is sound
+/// otherwise; then `node` is what it was compiled to.
+pub(super) fn check(source: Source<'_>, node: Option<&Node>, path: &Path<'_>, faults: &mut Faults) {
+    let mut found = Findings::default();
+    let scope = node.map(Scope::root);
+    let cx = Context { is_root: true, scope, ..Context::default() };
+    check_node(source, cx, path, &mut found);
+    found.report(path, faults);
 }
 
 /// What the schemas around this one say about it.
@@ -21,22 +28,27 @@ struct Context<'a> {
     inside_meta: bool,
     /// Why there may be no defaults.
     no_defaults: Option<&'a str>,
+    /// For rules; none inside of combinations.
+    scope: Option<Scope<'a>>,
 }
 
-fn check_node(source: Source<'_>, cx: Context<'_>, path: &Path<'_>, faults: &mut Faults) {
-    check_own(source, cx, path, faults);
-    let below = Context { is_root: false, ..cx };
+fn check_node(source: Source<'_>, cx: Context<'_>, path: &Path<'_>, found: &mut Findings) {
+    let before = found.schema.len();
+    check_own(source, cx, path, &mut found.schema);
+    let below = Context { is_root: false, scope: None, ..cx };
 
     if let Some(additional) = source.value("additionalProperties") {
         let path = path.child("additionalProperties");
         if source.stated("properties").is_some() && *additional != Value::Bool(true) {
-            faults.forbidden(&path, "additionalProperties and properties are mutual exclusive");
+            let detail = "additionalProperties and properties are mutual exclusive";
+            found.schema.forbidden(&path, detail);
         }
         if let Some(schema) = Source::of(additional) {
             // A map of unknown keys cannot be pruned without a value, so it has no default there.
             let why = "inside additionalProperties applying to object metadata";
             let no_defaults = if cx.inside_meta { Some(why) } else { below.no_defaults };
-            check_node(schema, Context { no_defaults, ..below }, &path, faults);
+            let scope = cx.scope.and_then(|it| it.additional(source));
+            check_node(schema, Context { no_defaults, scope, ..below }, &path, found);
         }
     }
     let is_resource = cx.is_root || source.flag("x-kubernetes-embedded-resource");
@@ -47,22 +59,31 @@ fn check_node(source: Source<'_>, cx: Context<'_>, path: &Path<'_>, faults: &mut
         let no_defaults =
             if is_meta && cx.is_root { Some(why.as_str()) } else { below.no_defaults };
         let inside_meta = is_meta || below.inside_meta;
-        let below = Context { is_root: false, inside_meta, no_defaults };
-        check_node(property, below, &properties.key(name), faults);
+        let scope = cx.scope.and_then(|it| it.property(source, name));
+        let below = Context { is_root: false, inside_meta, no_defaults, scope };
+        check_node(property, below, &properties.key(name), found);
     }
     if let Some(not) = source.schema("not") {
-        check_node(not, below, &path.child("not"), faults);
+        check_node(not, below, &path.child("not"), found);
     }
     for keyword in COMBINATIONS {
         let list = path.child(keyword);
         for (index, schema) in source.schemas(keyword).enumerate() {
-            check_node(schema, below, &list.index(index), faults);
+            check_node(schema, below, &list.index(index), found);
         }
     }
     if let Some(items) = source.schema("items") {
-        check_node(items, below, &path.child("items"), faults);
+        let scope = cx.scope.and_then(|it| it.items(source, path));
+        check_node(items, Context { scope, ..below }, &path.child("items"), found);
     }
-    lists::check(source, path, faults);
+    lists::check(source, path, &mut found.schema);
+    rules::check_texts(source, path, &mut found.schema);
+    // What rules speak of must make sense before they can.
+    if found.schema.len() == before
+        && let Some(scope) = cx.scope
+    {
+        rules::check_programs(source, scope, path, found);
+    }
 }
 
 /// Checks the keywords of this schema, not those below.

@@ -175,12 +175,16 @@ fn selectable_fields_are_scalars_that_exist() {
 }
 
 #[test]
-fn what_is_not_served_yet_is_refused_rather_than_ignored() {
-    let rules = complaints(|spec| {
-        spec["versions"][0]["schema"]["openAPIV3Schema"]["x-kubernetes-validations"] =
-            json!([{"rule": "true"}]);
-    });
-    assert!(rules[0].starts_with("spec.validation.openAPIV3Schema: Forbidden: "), "{rules:?}");
+fn rules_are_compiled_when_a_definition_is_made() {
+    let rules = |rule: &str| {
+        complaints(|spec| {
+            spec["versions"][0]["schema"]["openAPIV3Schema"]["x-kubernetes-validations"] =
+                json!([{"rule": rule}]);
+        })
+    };
+    assert_eq!(rules("self.metadata.name != ''"), [""; 0]);
+    let found = rules("self.metadata.uid != ''");
+    assert!(found[0].contains("undefined field 'uid'"), "{found:?}");
 }
 
 /// What is held against a definition whose objects are converted by this webhook.

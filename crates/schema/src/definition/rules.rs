@@ -1,0 +1,265 @@
+//! Are the rules of a schema well formed, do they compile, and are they cheap enough?
+
+use crate::field;
+use crate::rules::{Compiled, Declared, KEYWORD, MAX_REQUEST_SIZE, compile, declare};
+use crate::source::Source;
+use crate::structural::{Additional, Node};
+use machinery::field_path::FaultKind;
+use machinery::{Faults, FieldError, Path, Value};
+
+/// The most that one expression may cost by estimate, and all of a schema together.
+const EXPRESSION_LIMIT: u64 = 10_000_000;
+const SCHEMA_LIMIT: u64 = 100_000_000;
+
+/// How many of the costliest expressions are named when all together cost too much, and how much
+/// one must cost to be named.
+const NAMED: usize = 4;
+const NAMED_FROM: u64 = SCHEMA_LIMIT / 100;
+
+const REASONS: [&str; 4] =
+    ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
+
+/// What was found: complaints about the schema come before those about rules.
+#[derive(Debug, Default)]
+pub(super) struct Findings {
+    pub(super) schema: Faults,
+    rules: Faults,
+    total_cost: u64,
+    /// The costliest expressions, the costliest first.
+    costliest: Vec<(String, u64)>,
+}
+
+impl Findings {
+    fn add_cost(&mut self, path: &Path<'_>, cost: u64) {
+        self.total_cost = self.total_cost.saturating_add(cost);
+        if cost >= NAMED_FROM {
+            let at = self.costliest.partition_point(|(_, it)| *it >= cost);
+            self.costliest.insert(at, (path.to_string(), cost));
+            self.costliest.truncate(NAMED);
+        }
+    }
+
+    /// Adds everything to `faults`; `path` is that of the whole schema.
+    pub(super) fn report(self, path: &Path<'_>, faults: &mut Faults) {
+        faults.extend(self.schema);
+        faults.extend(self.rules);
+        if self.total_cost <= SCHEMA_LIMIT {
+            return;
+        }
+        for (field, _) in self.costliest {
+            let detail = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema";
+            let detail = detail.to_owned();
+            faults.push(FieldError { kind: FaultKind::Forbidden, field, value: None, detail });
+        }
+        let what = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema";
+        faults.forbidden(path, &too_costly(what, self.total_cost, SCHEMA_LIMIT));
+    }
+}
+
+/// What rules need to know of the place they are at.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Scope<'a> {
+    node: &'a Node,
+    is_resource: bool,
+    /// How many values there can be at this place; none if nothing but the request bounds it.
+    cardinality: Option<u64>,
+    /// The outermost list whose items do not correspond to old ones.
+    uncorrelated: Option<&'a Path<'a>>,
+}
+
+impl<'a> Scope<'a> {
+    pub(super) fn root(node: &'a Node) -> Self {
+        Self { node, is_resource: true, cardinality: Some(1), uncorrelated: None }
+    }
+
+    pub(super) fn property(self, source: Source<'_>, name: &str) -> Option<Self> {
+        Some(self.below(self.node.property(name)?, source))
+    }
+
+    pub(super) fn additional(self, source: Source<'_>) -> Option<Self> {
+        match &self.node.additional {
+            Additional::Schema(node) => Some(self.below(node, source)),
+            _ => None,
+        }
+    }
+
+    /// The items of the list at `path`.
+    pub(super) fn items<'b>(self, source: Source<'_>, path: &'b Path<'b>) -> Option<Scope<'b>>
+    where
+        'a: 'b,
+    {
+        let below: Scope<'b> = self.below(self.node.items.as_deref()?, source);
+        let own = Some(path).filter(|_| source.list_type() != "map");
+        Some(Scope { uncorrelated: below.uncorrelated.or(own), ..below })
+    }
+
+    fn below(self, node: &'a Node, source: Source<'_>) -> Self {
+        let factor = match source.text("type") {
+            "object" if source.value("additionalProperties").is_some() => {
+                source.count("maxProperties")
+            }
+            "array" => source.count("maxItems"),
+            _ => Some(1),
+        };
+        let cardinality =
+            self.cardinality.zip(factor).map(|(own, factor)| own.saturating_mul(factor));
+        Self { node, is_resource: node.is_embedded(), cardinality, ..self }
+    }
+}
+
+fn has_line_breaks(text: &str) -> bool {
+    text.contains(['\n', '\r'])
+}
+
+/// Checks what can be checked without compiling.
+pub(super) fn check_texts(source: Source<'_>, path: &Path<'_>, faults: &mut Faults) {
+    let list = path.child(KEYWORD);
+    for (index, rule) in source.schemas(KEYWORD).enumerate() {
+        let path = list.index(index);
+        let (expression, message) = (rule.text("rule"), rule.text("message"));
+        let message_path = path.child("message");
+        if expression.trim().is_empty() {
+            faults.required(&path.child("rule"), "rule is not specified");
+        } else if !message.is_empty() && message.trim().is_empty() {
+            faults.invalid(&message_path, message, "must be non-empty if specified");
+        } else if has_line_breaks(message.trim()) {
+            faults.invalid(&message_path, message, "must not contain line breaks");
+        } else if has_line_breaks(expression.trim()) && message.is_empty() {
+            let detail = "message must be specified if rule contains line breaks";
+            faults.required(&message_path, detail);
+        }
+        let expression = rule.text("messageExpression");
+        if !expression.is_empty() && expression.trim().is_empty() {
+            let detail = "messageExpression must be non-empty if specified";
+            faults.required(&path.child("messageExpression"), detail);
+        }
+        let reason = rule.text("reason");
+        if rule.value("reason").is_some() && !REASONS.contains(&reason) {
+            faults.not_supported(&path.child("reason"), reason, &REASONS);
+        }
+        check_field_path(source, rule.text("fieldPath"), &path.child("fieldPath"), faults);
+    }
+}
+
+fn check_field_path(source: Source<'_>, value: &str, path: &Path<'_>, faults: &mut Faults) {
+    if value.is_empty() {
+        return;
+    }
+    if value.trim().is_empty() {
+        faults.invalid(path, value, "must be non-empty if specified");
+    }
+    if has_line_breaks(value) {
+        faults.invalid(path, value, "must not contain line breaks");
+    }
+    if field::follow(source, value).is_err() {
+        faults.invalid(path, value, "must be a valid path");
+    }
+}
+
+/// Compiles the rules, and adds up what they may cost.
+pub(super) fn check_programs(
+    source: Source<'_>,
+    scope: Scope<'_>,
+    path: &Path<'_>,
+    found: &mut Findings,
+) {
+    if scope.node.rules().is_empty() {
+        return;
+    }
+    let list = path.child(KEYWORD);
+    let Some(declared) = declare(scope.node, scope.is_resource, "selfType") else {
+        let detail = "internal error: failed to construct type information for x-kubernetes-validations rules: unable to convert structural schema to CEL declarations";
+        found.rules.add(FaultKind::Internal, &list, None, detail);
+        return;
+    };
+    let compiled = compile(scope.node.rules(), &declared.decl);
+    for (index, (compiled, rule)) in compiled.iter().zip(source.schemas(KEYWORD)).enumerate() {
+        check_program(compiled, &declared, rule, scope, &list.index(index), found);
+    }
+}
+
+fn check_program(
+    compiled: &Compiled,
+    declared: &Declared,
+    rule: Source<'_>,
+    scope: Scope<'_>,
+    path: &Path<'_>,
+    found: &mut Findings,
+) {
+    let rule_path = path.child("rule");
+    let most = compiled.program.as_ref().map_or(0, |it| it.estimate_cost().max);
+    let fitting = || MAX_REQUEST_SIZE / (declared.min_size + 1);
+    let cost = most.saturating_mul(scope.cardinality.unwrap_or_else(fitting));
+    if cost > EXPRESSION_LIMIT {
+        let detail = too_costly("estimated rule cost", cost, EXPRESSION_LIMIT);
+        found.rules.forbidden(&rule_path, &detail);
+    }
+    found.add_cost(&rule_path, cost);
+    if let Some(error) = &compiled.error {
+        complain(rule, error, &rule_path, found);
+    }
+    let message_path = path.child("messageExpression");
+    if let Some(error) = &compiled.message_error {
+        complain(rule, error, &message_path, found);
+    } else if let Some(message) = &compiled.message {
+        let cost = message.estimate_cost().max;
+        if cost > EXPRESSION_LIMIT {
+            let detail = too_costly("estimated messageExpression cost", cost, EXPRESSION_LIMIT);
+            found.rules.forbidden(&message_path, &detail);
+        }
+        found.add_cost(&message_path, cost);
+    }
+    match (scope.uncorrelated, rule.value("optionalOldSelf")) {
+        (Some(outermost), _) if compiled.uses_old_self => {
+            let detail = format!(
+                "oldSelf cannot be used on the uncorrelatable portion of the schema within {outermost}"
+            );
+            found.rules.invalid(&rule_path, rule.text("rule"), &detail);
+        }
+        (_, Some(stated)) if !compiled.uses_old_self => {
+            let detail = "may not be set if oldSelf is not used in rule";
+            found.rules.invalid(&path.child("optionalOldSelf"), stated.clone(), detail);
+        }
+        _ => {}
+    }
+}
+
+/// Complains about a rule, which is shown as Go would write it.
+fn complain(rule: Source<'_>, error: &str, path: &Path<'_>, found: &mut Findings) {
+    let text = |key| go_json(&Value::from(rule.text(key)));
+    let or_null = |key| rule.value(key).map_or_else(|| "null".to_owned(), go_json);
+    let shown = format!(
+        r#"{{"Rule":{},"Message":{},"MessageExpression":{},"Reason":{},"FieldPath":{},"OptionalOldSelf":{}}}"#,
+        text("rule"),
+        text("message"),
+        text("messageExpression"),
+        or_null("reason"),
+        text("fieldPath"),
+        or_null("optionalOldSelf"),
+    );
+    // The order of a Go struct's fields is not that of a JSON value, so it goes with the text.
+    found.rules.add(FaultKind::Invalid, path, None, &format!("{shown}: {error}"));
+}
+
+/// JSON in which nothing could be taken for HTML.
+fn go_json(value: &Value) -> String {
+    value.to_string().replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
+}
+
+#[allow(clippy::cast_precision_loss, reason = "the factor is shown with a few digits")]
+fn too_costly(what: &str, cost: u64, limit: u64) -> String {
+    let factor = cost as f64 / limit as f64;
+    let factor = if factor > 100.0 {
+        "more than 100x".to_owned()
+    } else if factor < 1.5 {
+        format!("{factor:.6}x")
+    } else {
+        format!("{factor:.1}x")
+    };
+    format!(
+        "{what} exceeds budget by factor of {factor} (try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, maps, and strings are declared)"
+    )
+}
+
+#[cfg(test)]
+mod tests;

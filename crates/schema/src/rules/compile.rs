@@ -1,0 +1,64 @@
+//! Rules to programs.
+
+use super::Rule;
+use cel::{CompileError, DeclType, Env, Library, Program, Type};
+
+/// A rule that was compiled, or what is wrong with it.
+#[derive(Debug, Default)]
+pub(crate) struct Compiled {
+    /// None if the rule is empty, or faulty.
+    pub(crate) program: Option<Program>,
+    /// What is wrong with the rule.
+    pub(crate) error: Option<String>,
+    /// The program that makes the message.
+    pub(crate) message: Option<Program>,
+    /// What is wrong with that.
+    pub(crate) message_error: Option<String>,
+    /// Whether it compares with the old state.
+    pub(crate) uses_old_self: bool,
+}
+
+/// Compiles the rules of one node, whose values are of the given type.
+pub(crate) fn compile(rules: &[Rule], decl: &DeclType) -> Vec<Compiled> {
+    let env = Env::new(Library::kubernetes()).variable("self", decl.clone());
+    let plain = env.clone().variable("oldSelf", decl.clone());
+    let optional = env.optional_variable("oldSelf", decl.clone());
+    let choose = |rule: &Rule| if rule.optional_old_self { &optional } else { &plain };
+    rules.iter().map(|rule| compile_one(rule, choose(rule))).collect()
+}
+
+fn compile_one(rule: &Rule, env: &Env) -> Compiled {
+    if rule.expression.trim().is_empty() {
+        return Compiled::default();
+    }
+    let faulty = |error: String| Compiled { error: Some(error), ..Compiled::default() };
+    let program = match env.compile(&rule.expression) {
+        Ok(program) => program,
+        Err(error) => return faulty(error.to_string()),
+    };
+    if *program.result_type() != Type::Bool {
+        return faulty("cel expression must evaluate to a bool".to_owned());
+    }
+    let uses_old_self = program.uses("oldSelf");
+    let compiled = Compiled { program: Some(program), uses_old_self, ..Compiled::default() };
+    match compile_message(rule, env) {
+        Ok(message) => Compiled { message, ..compiled },
+        Err(error) => Compiled { message_error: Some(error), ..compiled },
+    }
+}
+
+fn compile_message(rule: &Rule, env: &Env) -> Result<Option<Program>, String> {
+    if rule.message_expression.is_empty() {
+        return Ok(None);
+    }
+    let program = env.compile(&rule.message_expression).map_err(|error| match error {
+        CompileError::Issues(issues) => format!("messageExpression compilation failed: {issues}"),
+        CompileError::Instantiation(why) => {
+            format!("messageExpression instantiation failed: {why}")
+        }
+    })?;
+    if *program.result_type() != Type::String {
+        return Err("messageExpression must evaluate to a string".to_owned());
+    }
+    Ok(Some(program))
+}

@@ -1,0 +1,433 @@
+//! Trying rules on an object, in upstream's words and within upstream's budgets.
+
+use super::{Compiled, Rule, Validator};
+use crate::ratchet::{self, OldItems};
+use crate::structural::{Node, Type};
+use crate::validate::Data;
+use cel::{Bindings, Budget, EvalError, Shape};
+use machinery::field_path::{FaultKind, quote};
+use machinery::{Faults, FieldError, Map, Path, Value};
+
+/// What all rules together may cost for one object, and one rule for one value.
+const OBJECT_BUDGET: u64 = 10_000_000;
+const CALL_BUDGET: u64 = 1_000_000;
+
+/// The longest message that an expression may make, in bytes.
+const MAX_MESSAGE: usize = 5 * 1024;
+
+const OUT_OF_BUDGET: &str =
+    "validation failed due to running out of cost budget, no further validation rules will be run";
+
+/// What the rules of one object may cost.
+pub(crate) fn full_budget() -> Budget {
+    Budget { remaining: OBJECT_BUDGET, per_call: CALL_BUDGET }
+}
+
+/// Tries all rules; returns the complaints that are forgiven.
+pub(super) fn check_object(
+    validator: &Validator,
+    node: &Node,
+    new: &Map<String, Value>,
+    old: Option<&Map<String, Value>>,
+    faults: &mut Faults,
+) -> Vec<String> {
+    let subject = Subject::Root(new);
+    let old = old.map(Subject::Root);
+    let ties = Ties { own: old.map(|old| Pair { node, new: subject, old }), nearest: None };
+    let mut run = Run { budget: full_budget(), is_over: false, faults, forgiven: Vec::new() };
+    run.check(validator, node, Instance { subject, old, ties }, &Path::EMPTY);
+    run.forgiven
+}
+
+/// Tries the rules on a default: as a value that stays, then as one that is new.
+pub(crate) fn check_default(
+    validator: &Validator,
+    node: &Node,
+    default: &Value,
+    path: &Path<'_>,
+    budget: &mut Budget,
+    faults: &mut Faults,
+) {
+    let subject = Subject::Value(default);
+    let before = (*budget, faults.len());
+    for old in [Some(subject), None] {
+        let mut run = Run { budget: before.0, is_over: false, faults, forgiven: Vec::new() };
+        let instance = Instance { subject, old, ties: Ties::default() };
+        run.check(validator, node, instance, path);
+        let left = if run.is_over { 0 } else { run.budget.remaining };
+        budget.remaining = budget.remaining.min(left);
+        if faults.len() > before.1 {
+            return;
+        }
+    }
+}
+
+/// A value that rules are tried on.
+#[derive(Debug, Clone, Copy)]
+enum Subject<'a> {
+    Root(&'a Map<String, Value>),
+    Value(&'a Value),
+}
+
+impl<'a> Subject<'a> {
+    /// None for null, which counts as absent.
+    fn of(value: &'a Value) -> Option<Self> {
+        (!value.is_null()).then_some(Self::Value(value))
+    }
+
+    fn object(self) -> Option<&'a Map<String, Value>> {
+        match self {
+            Self::Root(map) => Some(map),
+            Self::Value(value) => value.as_object(),
+        }
+    }
+
+    fn list(self) -> Option<&'a [Value]> {
+        match self {
+            Self::Root(_) => None,
+            Self::Value(value) => value.as_array().map(Vec::as_slice),
+        }
+    }
+
+    fn data(self) -> Data<'a> {
+        match self {
+            Self::Root(map) => Data::Object(map),
+            Self::Value(value) => value.into(),
+        }
+    }
+
+    fn bind(self, validator: &'a Validator) -> Result<cel::Value<'a>, EvalError> {
+        match (self, &validator.decl.shape) {
+            (Self::Root(entries), Shape::Object(object)) => {
+                Ok(cel::Value::Map(cel::Map::Object { entries, object }))
+            }
+            (Self::Root(_), _) => Err(EvalError::Failed("the root is not an object".to_owned())),
+            (Self::Value(value), _) => cel::Value::from_json(value, &validator.decl),
+        }
+    }
+}
+
+/// A value and what it was before.
+#[derive(Debug, Clone, Copy)]
+struct Pair<'a> {
+    node: &'a Node,
+    new: Subject<'a>,
+    old: Subject<'a>,
+}
+
+impl Pair<'_> {
+    fn is_unchanged(self) -> bool {
+        ratchet::is_unchanged(self.node, self.new.data(), self.old.data())
+    }
+}
+
+/// What forgives a complaint: the value is as it was, or, if it corresponds to no old one, the
+/// nearest value around it that does.
+#[derive(Debug, Clone, Copy, Default)]
+struct Ties<'a> {
+    own: Option<Pair<'a>>,
+    nearest: Option<Pair<'a>>,
+}
+
+impl<'a> Ties<'a> {
+    fn forgive(self) -> bool {
+        self.own.or(self.nearest).is_some_and(Pair::is_unchanged)
+    }
+
+    /// Those of the value below that is reached by a field, or an index, with this old value.
+    fn below(self, node: &'a Node, new: &'a Value, old: Option<&'a Value>) -> Self {
+        let Some(own) = self.own else { return self };
+        let pair = |old| Pair { node, new: Subject::Value(new), old: Subject::Value(old) };
+        Self { own: old.map(pair), nearest: Some(own) }
+    }
+
+    /// The same for a field; type and version of an object are not tied to what they were, since
+    /// both are converted before they get here.
+    fn field(self, name: &str, node: &'a Node, new: &'a Value, old: Option<&'a Value>) -> Self {
+        let is_root = self.own.is_some() && self.nearest.is_none();
+        if is_root && matches!(name, "apiVersion" | "kind") {
+            return Self::default();
+        }
+        self.below(node, new, old)
+    }
+}
+
+/// A value with its past.
+#[derive(Debug, Clone, Copy)]
+struct Instance<'a> {
+    subject: Subject<'a>,
+    old: Option<Subject<'a>>,
+    ties: Ties<'a>,
+}
+
+/// Why a message could not be made.
+enum NoMessage {
+    /// The rule's own message will do.
+    Failed,
+    /// Nothing more may be evaluated.
+    OverBudget(String),
+}
+
+/// One run through an object.
+struct Run<'f> {
+    budget: Budget,
+    /// The budget is spent: nothing more is tried.
+    is_over: bool,
+    faults: &'f mut Faults,
+    forgiven: Vec<String>,
+}
+
+impl Run<'_> {
+    fn check<'a>(
+        &mut self,
+        validator: &'a Validator,
+        node: &'a Node,
+        instance: Instance<'a>,
+        path: &Path<'_>,
+    ) {
+        if !validator.rules.is_empty() {
+            self.check_rules(validator, node, instance, path);
+        }
+        if let Some(items) = instance.subject.list() {
+            self.check_items(validator, node, items, instance, path);
+        } else if let Some(map) = instance.subject.object() {
+            self.check_fields(validator, node, map, instance, path);
+        }
+    }
+
+    fn check_items<'a>(
+        &mut self,
+        validator: &'a Validator,
+        node: &'a Node,
+        items: &'a [Value],
+        instance: Instance<'a>,
+        path: &Path<'_>,
+    ) {
+        let (Some(validator), Some(item_node)) = (&validator.items, &node.items) else { return };
+        let old_items = instance.old.and_then(|old| OldItems::of(node, old.data()));
+        for (index, item) in items.iter().enumerate() {
+            let Some(subject) = Subject::of(item) else { continue };
+            if self.is_over {
+                return;
+            }
+            let old = old_items.as_ref().and_then(|it| it.get(item)).filter(|it| !it.is_null());
+            let ties = instance.ties.below(item_node, item, old);
+            let instance = Instance { subject, old: old.and_then(Subject::of), ties };
+            self.check(validator, item_node, instance, &path.index(index));
+        }
+    }
+
+    fn check_fields<'a>(
+        &mut self,
+        validator: &'a Validator,
+        node: &'a Node,
+        map: &'a Map<String, Value>,
+        instance: Instance<'a>,
+        path: &Path<'_>,
+    ) {
+        if validator.additional.is_none() && !validator.has_properties() {
+            return;
+        }
+        let old_map = instance.old.and_then(Subject::object);
+        for (name, value) in map {
+            let (named, other) = (validator.property(name), validator.additional.as_deref());
+            let (Some(field), Some(subject)) = (node.field(name), Subject::of(value)) else {
+                continue;
+            };
+            let old = old_map.and_then(|it| it.get(name));
+            let ties = instance.ties.field(name, field, value, old);
+            let instance = Instance { subject, old: old.and_then(Subject::of), ties };
+            for (validator, path) in [(other, path.key(name)), (named, path.child(name))] {
+                match validator {
+                    Some(validator) if !self.is_over => {
+                        self.check(validator, field, instance, &path);
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    fn check_rules<'a>(
+        &mut self,
+        validator: &'a Validator,
+        node: &'a Node,
+        instance: Instance<'a>,
+        path: &Path<'_>,
+    ) {
+        if self.budget.remaining == 0 {
+            self.stop(node, path, OUT_OF_BUDGET);
+            return;
+        }
+        for (compiled, rule) in validator.rules.iter().zip(node.rules()) {
+            if self.is_over {
+                return;
+            }
+            if let Some(error) = &compiled.error {
+                let detail = format!("rule compile error: {error}");
+                self.faults.push(complaint(node, path, detail));
+            }
+            if compiled.program.is_none()
+                || (compiled.uses_old_self && instance.old.is_none() && !rule.optional_old_self)
+            {
+                continue;
+            }
+            match bindings(validator, rule, instance) {
+                Ok(bindings) => {
+                    self.check_rule(compiled, rule, &bindings, node, instance, path);
+                }
+                Err(error) => self.fail(rule, &error, node, path),
+            }
+        }
+    }
+
+    fn check_rule<'a>(
+        &mut self,
+        compiled: &'a Compiled,
+        rule: &Rule,
+        bindings: &Bindings<'a>,
+        node: &Node,
+        instance: Instance<'_>,
+        path: &Path<'_>,
+    ) {
+        let Some(program) = &compiled.program else { return };
+        let affordable = self.budget.remaining >= CALL_BUDGET;
+        match program.evaluate(bindings, &mut self.budget) {
+            Ok(cel::Value::Bool(true)) => return,
+            Ok(_) => {}
+            Err(EvalError::Cost) if !affordable || self.budget.remaining == 0 => {
+                self.stop(node, path, OUT_OF_BUDGET);
+                return;
+            }
+            Err(error) => {
+                self.fail(rule, &error, node, path);
+                return;
+            }
+        }
+        let narrowed = path.child(&rule.field_path);
+        let path = if rule.field_path.is_empty() { path } else { &narrowed };
+        let fault = match self.message(compiled, rule, bindings) {
+            Ok(message) => failure(rule, node, instance.subject, path, message),
+            Err(NoMessage::Failed) => {
+                let message = match &*rule.message {
+                    "" => format!("failed rule: {}", rule.shown()),
+                    message => message.trim().to_owned(),
+                };
+                failure(rule, node, instance.subject, path, message)
+            }
+            Err(NoMessage::OverBudget(detail)) => {
+                self.is_over = true;
+                complaint(node, path, detail)
+            }
+        };
+        if !compiled.uses_old_self && instance.ties.forgive() {
+            self.forgiven.push(fault.to_string());
+        } else {
+            self.faults.push(fault);
+        }
+    }
+
+    fn message<'a>(
+        &mut self,
+        compiled: &'a Compiled,
+        rule: &Rule,
+        bindings: &Bindings<'a>,
+    ) -> Result<String, NoMessage> {
+        let program = compiled.message.as_ref().ok_or(NoMessage::Failed)?;
+        let affordable = self.budget.remaining >= CALL_BUDGET;
+        match program.evaluate(bindings, &mut self.budget) {
+            Ok(value) => match value.as_str().map(str::trim) {
+                Some(text)
+                    if !text.is_empty() && text.len() <= MAX_MESSAGE && !text.contains('\n') =>
+                {
+                    Ok(text.to_owned())
+                }
+                _ => Err(NoMessage::Failed),
+            },
+            Err(EvalError::Failed(_)) => Err(NoMessage::Failed),
+            Err(EvalError::Cost) if affordable && self.budget.remaining > 0 => {
+                Err(NoMessage::OverBudget(format!(
+                    "no further validation rules will be run due to call cost exceeds limit for messageExpression: {}",
+                    quote(&rule.message_expression)
+                )))
+            }
+            Err(EvalError::Cost) => Err(NoMessage::OverBudget("messageExpression evaluation failed due to running out of cost budget, no further validation rules will be run".to_owned())),
+        }
+    }
+
+    /// Tells of a rule that gave neither yes nor no.
+    fn fail(&mut self, rule: &Rule, error: &EvalError, node: &Node, path: &Path<'_>) {
+        let shown = rule.shown();
+        let detail = match error {
+            EvalError::Cost => {
+                self.is_over = true;
+                format!(
+                    "'{error}': no further validation rules will be run due to call cost exceeds limit for rule: {shown}"
+                )
+            }
+            EvalError::Failed(text) if text.starts_with("no such overload") => format!(
+                "'{error}': call arguments did not match a supported operator, function or macro signature for rule: {shown}"
+            ),
+            EvalError::Failed(_) => format!("{error} evaluating rule: {shown}"),
+        };
+        self.faults.push(complaint(node, path, detail));
+    }
+
+    fn stop(&mut self, node: &Node, path: &Path<'_>, detail: &str) {
+        self.is_over = true;
+        self.faults.push(complaint(node, path, detail.to_owned()));
+    }
+}
+
+/// The old state is only there if one of the node's rules asks for it; a message expression alone
+/// does not get it.
+fn bindings<'a>(
+    validator: &'a Validator,
+    rule: &Rule,
+    instance: Instance<'a>,
+) -> Result<Bindings<'a>, EvalError> {
+    let bindings = Bindings::new().value("self", instance.subject.bind(validator)?);
+    if !validator.rules.iter().any(|it| it.uses_old_self) {
+        return Ok(bindings);
+    }
+    let old = instance.old.map(|old| old.bind(validator)).transpose()?;
+    Ok(match (old, rule.optional_old_self) {
+        (Some(old), true) => bindings.value("oldSelf", cel::Value::some(old)),
+        (None, true) => bindings.value("oldSelf", cel::Value::Optional(None)),
+        (Some(old), false) => bindings.value("oldSelf", old),
+        (None, false) => bindings,
+    })
+}
+
+/// A rule said no.
+fn failure(
+    rule: &Rule,
+    node: &Node,
+    subject: Subject<'_>,
+    path: &Path<'_>,
+    message: String,
+) -> FieldError {
+    let (value, detail) = match rule.reason {
+        FaultKind::Required | FaultKind::Forbidden => (None, message),
+        kind => {
+            let shows_value = !matches!(node.kind, Type::Object | Type::Array);
+            let value = shows_value.then(|| subject.data().to_value());
+            (value, if kind == FaultKind::Duplicate { String::new() } else { message })
+        }
+    };
+    FieldError { kind: rule.reason, field: place(path), value, detail }
+}
+
+/// A complaint that shows the type, not the value.
+fn complaint(node: &Node, path: &Path<'_>, detail: String) -> FieldError {
+    let kind = if node.kind == Type::IntOrString { "" } else { node.kind.name() };
+    FieldError { kind: FaultKind::Invalid, field: place(path), value: Some(kind.into()), detail }
+}
+
+/// A Go path that is nil prints like this.
+fn place(path: &Path<'_>) -> String {
+    match path.to_string() {
+        path if path.is_empty() => "<nil>".to_owned(),
+        path => path,
+    }
+}
