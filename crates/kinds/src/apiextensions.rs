@@ -9,6 +9,7 @@ mod versions;
 mod schemas;
 mod conversion;
 mod v1beta1;
+mod approval;
 mod conditions;
 mod names;
 pub mod custom;

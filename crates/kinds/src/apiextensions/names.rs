@@ -4,6 +4,7 @@
 //! has got before. With all of them it is established: unlike upstream, which waits until its
 //! servers have heard of it, this server serves a kind as soon as that is written.
 
+use super::approval::Verdict;
 use super::conditions::{Condition, find, set_condition};
 use crate::fields::{at, text, texts, top};
 use machinery::{Map, Object, Value, json};
@@ -17,6 +18,9 @@ pub fn next_status(definition: &Object, others: &[&Object], now: &str) -> Option
     let accepted = status.get("acceptedNames").cloned().unwrap_or_else(|| json!({}));
     let is_settled = find(status, "NamesAccepted").is_some_and(|it| it.status == "True")
         && find(status, "Established").is_some_and(|it| it.status == "True");
+    let verdict = Verdict::on(definition);
+    let approval = verdict.as_ref().map(Verdict::condition);
+    let is_settled = is_settled && approval.is_none_or(|it| find(status, it.kind) == Some(it));
     if is_settled && names_only(at(spec, &["names"])) == names_only(&accepted) {
         return None;
     }
@@ -59,6 +63,9 @@ pub fn next_status(definition: &Object, others: &[&Object], now: &str) -> Option
     next.insert("acceptedNames".to_owned(), Value::Object(names));
     set_condition(&mut next, &named, now);
     set_condition(&mut next, &established, now);
+    if let Some(approval) = &approval {
+        set_condition(&mut next, approval, now);
+    }
     let next = Value::Object(next);
     (next != *status).then_some(next)
 }
@@ -178,6 +185,26 @@ mod tests {
 
     fn list_of(definition: &Object) -> &[Value] {
         crate::fields::list(top(definition, "status"), "conditions")
+    }
+
+    #[test]
+    fn in_a_group_of_kubernetes_the_status_tells_of_the_approval() {
+        let mut definition = object(json!({
+            "metadata": {"name": "w.sample.k8s.io",
+                "annotations": {"api-approved.kubernetes.io": "unapproved, for now"}},
+            "spec": {"group": "sample.k8s.io", "names": {"plural": "w", "kind": "W"}}}));
+        let status = next_status(&definition, &[], "T").unwrap();
+        definition.map_mut().insert("status".to_owned(), status);
+        assert_eq!(
+            conditions(&definition)[2],
+            (
+                "KubernetesAPIApprovalPolicyConformant",
+                "False",
+                "UnapprovedAnnotation",
+                r#"not approved: "unapproved, for now""#
+            )
+        );
+        assert!(next_status(&definition, &[], "U").is_none());
     }
 
     #[test]

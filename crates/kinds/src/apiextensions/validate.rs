@@ -5,14 +5,10 @@
 //! stay as it is.
 
 use super::conditions::is_established;
-use super::{conversion, versions};
+use super::{approval, conversion, versions};
 use crate::fields::{at, flag, list, text, texts, top};
 use crate::rules::{IMMUTABLE, one_of};
 use machinery::{Faults, Object, Path, Value, names};
-
-/// Says who approved of a kind in one of Kubernetes' own groups.
-const APPROVAL: &str = "api-approved.kubernetes.io";
-const SEE: &str = "see https://github.com/kubernetes/enhancements/pull/1111";
 
 /// What a definition is judged by.
 #[derive(Debug, Clone, Copy)]
@@ -60,7 +56,7 @@ pub fn validate_in(new: &Object, old: Option<&Object>, version: &str, faults: &m
     status(new, faults);
     validate_stored_versions(new, faults);
     if strictness == Strictness::Full {
-        validate_approval(new, old, faults);
+        approval::validate(new, old, faults);
         let was_kept = old.is_some_and(|it| flag(top(it, "spec"), "preserveUnknownFields"));
         if flag(spec, "preserveUnknownFields") && !was_kept {
             let detail = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
@@ -170,54 +166,6 @@ fn validate_stored_versions(object: &Object, faults: &mut Faults) {
                 "missing from spec.versions; {name} was previously a storage version, and must remain in spec.versions until a storage migration ensures no data remains persisted in {name} and removes {name} from status.storedVersions"
             );
             faults.invalid(&path.index(index), *name, &detail);
-        }
-    }
-}
-
-/// How a definition stands with the approval that Kubernetes' own groups need.
-#[derive(Debug, PartialEq)]
-enum Approval {
-    Missing,
-    Bypassed,
-    Approved,
-    Malformed,
-}
-
-impl Approval {
-    fn of(object: &Object) -> Self {
-        match object.annotation(APPROVAL).unwrap_or_default() {
-            "" => Self::Missing,
-            why if why.starts_with("unapproved") => Self::Bypassed,
-            link if schema::is_absolute_uri(link) => Self::Approved,
-            _ => Self::Malformed,
-        }
-    }
-}
-
-fn validate_approval(new: &Object, old: Option<&Object>, faults: &mut Faults) {
-    let group = new.str_at(&["spec", "group"]);
-    let is_protected = ["k8s.io", "kubernetes.io"].iter().any(|domain| {
-        group.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
-    });
-    let approval = Approval::of(new);
-    if !is_protected || old.is_some_and(|old| Approval::of(old) == approval) {
-        return;
-    }
-    let metadata = Path::root("metadata");
-    let annotations = metadata.child("annotations");
-    let path = annotations.key(APPROVAL);
-    match approval {
-        Approval::Approved | Approval::Bypassed => {}
-        Approval::Missing => {
-            let detail =
-                format!("protected groups must have approval annotation \"{APPROVAL}\", {SEE}");
-            faults.required(&path, &detail);
-        }
-        Approval::Malformed => {
-            let detail = format!(
-                "protected groups must have approval annotation \"{APPROVAL}\" with either a URL or a reason starting with \"unapproved\", {SEE}"
-            );
-            faults.invalid(&path, new.annotation(APPROVAL).unwrap_or_default(), &detail);
         }
     }
 }

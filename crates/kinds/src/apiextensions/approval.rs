@@ -1,0 +1,104 @@
+//! The approval that kinds in Kubernetes' own groups need, and what a definition's status says of it.
+
+use super::conditions::Condition;
+use machinery::field_path::quote;
+use machinery::{Faults, Object, Path};
+
+/// Says who approved of a kind in one of Kubernetes' own groups.
+const ANNOTATION: &str = "api-approved.kubernetes.io";
+const SEE: &str = "see https://github.com/kubernetes/enhancements/pull/1111";
+
+/// How a definition stands with the approval.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Approval {
+    Missing,
+    Bypassed,
+    Approved,
+    Malformed,
+}
+
+impl Approval {
+    fn of(object: &Object) -> Self {
+        match object.annotation(ANNOTATION).unwrap_or_default() {
+            "" => Self::Missing,
+            why if why.starts_with("unapproved") => Self::Bypassed,
+            link if schema::is_absolute_uri(link) => Self::Approved,
+            _ => Self::Malformed,
+        }
+    }
+
+    /// The status and the reason of the condition.
+    fn verdict(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Missing => ("False", "MissingAnnotation"),
+            Self::Bypassed => ("False", "UnapprovedAnnotation"),
+            Self::Approved => ("True", "ApprovedAnnotation"),
+            Self::Malformed => ("False", "InvalidAnnotation"),
+        }
+    }
+
+    fn message(self, annotation: &str) -> String {
+        match self {
+            Self::Missing => {
+                format!("protected groups must have approval annotation \"{ANNOTATION}\", {SEE}")
+            }
+            Self::Bypassed => format!("not approved: {}", quote(annotation)),
+            Self::Approved => format!("approved in {annotation}"),
+            Self::Malformed => format!(
+                "protected groups must have approval annotation \"{ANNOTATION}\" with either a URL or a reason starting with \"unapproved\", {SEE}"
+            ),
+        }
+    }
+}
+
+fn needs_approval(definition: &Object) -> bool {
+    let group = definition.str_at(&["spec", "group"]);
+    ["k8s.io", "kubernetes.io"].iter().any(|domain| {
+        group.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+    })
+}
+
+/// What the status says of the approval; the message is kept by the caller.
+#[derive(Debug)]
+pub(super) struct Verdict {
+    status: &'static str,
+    reason: &'static str,
+    message: String,
+}
+
+impl Verdict {
+    /// None for a group that is not Kubernetes' own.
+    pub(super) fn on(definition: &Object) -> Option<Self> {
+        let approval = needs_approval(definition).then(|| Approval::of(definition))?;
+        let (status, reason) = approval.verdict();
+        let message = approval.message(definition.annotation(ANNOTATION).unwrap_or_default());
+        Some(Self { status, reason, message })
+    }
+
+    /// As a condition.
+    pub(super) fn condition(&self) -> Condition<'_> {
+        Condition {
+            kind: "KubernetesAPIApprovalPolicyConformant",
+            status: self.status,
+            reason: self.reason,
+            message: &self.message,
+        }
+    }
+}
+
+/// Finds an approval that is missing or malformed, unless the definition was let through before.
+pub(super) fn validate(new: &Object, old: Option<&Object>, faults: &mut Faults) {
+    let approval = Approval::of(new);
+    if !needs_approval(new) || old.is_some_and(|old| Approval::of(old) == approval) {
+        return;
+    }
+    let metadata = Path::root("metadata");
+    let annotations = metadata.child("annotations");
+    let path = annotations.key(ANNOTATION);
+    let annotation = new.annotation(ANNOTATION).unwrap_or_default();
+    match approval {
+        Approval::Approved | Approval::Bypassed => {}
+        Approval::Missing => faults.required(&path, &approval.message(annotation)),
+        Approval::Malformed => faults.invalid(&path, annotation, &approval.message(annotation)),
+    }
+}
