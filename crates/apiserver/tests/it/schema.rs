@@ -1,7 +1,7 @@
 //! What a schema does to objects: unknown fields, defaults, complaints.
 
 use crate::client::JSON;
-use crate::plane::{MAPS, Plane, THINGS, thing, things};
+use crate::plane::{DEFINITIONS, MAPS, Plane, THINGS, thing, things};
 use http::Method;
 use machinery::{Value, json};
 
@@ -126,4 +126,44 @@ async fn a_value_of_the_wrong_type_is_refused_in_the_words_of_go() {
         message.contains("cannot unmarshal number into Go struct field ConfigMap.data"),
         "{message}"
     );
+}
+
+#[tokio::test]
+async fn rules_are_tried_on_every_write_and_forgive_what_did_not_change() {
+    let plane = Plane::start().await;
+    let rules = |bound: u32| {
+        json!({"type": "object", "properties": {
+            "spec": {"type": "object", "properties": {
+                format!("below{bound}"): {"type": "boolean", "default": true},
+                "size": {"type": "integer",
+                    "x-kubernetes-validations": [{"rule": format!("self < {bound}")}]},
+                "name": {"type": "string",
+                    "x-kubernetes-validations": [{"rule": "self == oldSelf", "message": "fixed"}]}}},
+            "status": {"type": "object", "properties": {"ready": {"type": "integer",
+                "x-kubernetes-validations": [{"rule": "self >= 0"}]}}}}})
+    };
+    let mut definition = things(&rules(9));
+    definition["spec"]["versions"][0]["subresources"] = json!({"status": {}});
+    plane.define(&definition).await;
+    let message = |status: &Value| status["details"]["causes"][0]["message"].clone();
+    let (code, status) = plane.post(THINGS, &thing("a", &json!({"size": 9}))).await;
+    assert_eq!((code, message(&status)), (422, json!("Invalid value: 9: failed rule: self < 9")));
+    let spec = json!({"size": 8, "name": "x"});
+    let mut stored = plane.create(THINGS, &thing("a", &spec)).await;
+
+    let path = format!("{THINGS}/a");
+    stored["spec"]["name"] = "y".into();
+    let (code, status) = plane.put(&path, &stored).await;
+    assert_eq!((code, message(&status)), (422, json!(r#"Invalid value: "y": fixed"#)));
+    stored["status"] = json!({"ready": -1});
+    let (code, status) = plane.put(&format!("{path}/status"), &stored).await;
+    assert_eq!((code, message(&status)), (422, json!("Invalid value: -1: failed rule: self >= 0")));
+
+    definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = rules(5);
+    let patch = json!({"spec": {"versions": definition["spec"]["versions"].take()}});
+    plane.merge(&format!("{DEFINITIONS}/things.example.com"), &patch).await;
+    plane.until(&path, |_, it| it["spec"]["below5"] == true).await;
+    assert_eq!(plane.post(THINGS, &thing("b", &json!({"size": 8}))).await.0, 422);
+    let labeled = plane.merge(&path, &json!({"metadata": {"labels": {"a": "b"}}})).await;
+    assert_eq!(labeled["spec"]["size"], 8);
 }
