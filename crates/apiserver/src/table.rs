@@ -4,7 +4,7 @@ use crate::context::Cx;
 use kinds::resource::{Columns, Now, PathColumn};
 use machinery::{Object, Status, Value, json, timestamp};
 
-const NAME: &str = "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated.";
+const NAME: &str = "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names";
 
 /// What a row shows besides its cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
