@@ -111,7 +111,7 @@ pub(crate) fn write_entry(
     let head = served.head(version);
     if entry.stored_head() == head.as_bytes() {
         entry.write(out, Head::Stored, revision);
-    } else if served.resource.behavior.convert.is_none() {
+    } else if served.resource.differ_in_name_only(version) {
         entry.write(out, Head::Instead(head), revision);
     } else {
         let mut object = entry.object();

@@ -372,6 +372,15 @@ impl Resource {
         &self.versions[self.storage]
     }
 
+    /// Whether an object of the hub version is one of `version` as soon as it says so.
+    pub fn differ_in_name_only(&self, version: usize) -> bool {
+        let same_shape = match (&self.hub().shape, &self.versions[version].shape) {
+            (Shape::Structural(a), Shape::Structural(b)) => Arc::ptr_eq(a, b),
+            _ => true,
+        };
+        self.behavior.convert.is_none() && same_shape
+    }
+
     /// The `apiVersion` of objects in `version`.
     pub fn api_version(&self, version: &Version) -> String {
         GroupVersion::new(version.group.as_deref().unwrap_or(&self.group), &version.name)

@@ -21,13 +21,19 @@ pub(crate) async fn create(cx: &Cx, mut sent: Object, dry_run: bool) -> Result<O
     let generated = sent.name().is_empty();
     for attempt in 1..=NAME_ATTEMPTS {
         let mut object = if generated { named(cx, &sent) } else { std::mem::take(&mut sent) };
+        let is_known = !matches!(object.resource_version(), "" | "0");
         // Some kinds make labels of the name, so it must be there by now.
-        prepare(cx, &mut object)?;
+        prepare(cx, &mut object);
         // What is wrong with the object itself is told before what could not be had for it.
         let claim = cx.plane.allocations.claim(cx, &mut object, None);
         validate(cx, &object)?;
         let claim = claim?;
         admission::judge(&Attempt::create(cx, &object, dry_run), Some(&object)).await?;
+        // Upstream: a creator who sets a resourceVersion gets a bare 500, from the storage.
+        if is_known && !dry_run {
+            let why = "resourceVersion should not be set on objects to be created";
+            return Err(Status::unclassified(why));
+        }
         let object = conversion::to_storage(cx, object).await?;
         let bytes = stored_form(&object)?;
         match insert(cx, &object, bytes, dry_run).await {
@@ -66,13 +72,7 @@ fn named(cx: &Cx, sent: &Object) -> Object {
 }
 
 /// Sets what only the server knows, and wipes what a creator may not set.
-fn prepare(cx: &Cx, object: &mut Object) -> Result<(), Status> {
-    // Upstream: a creator who sets a resourceVersion gets a bare 500.
-    if !matches!(object.resource_version(), "" | "0") {
-        return Err(Status::unclassified(
-            "resourceVersion should not be set on objects to be created",
-        ));
-    }
+fn prepare(cx: &Cx, object: &mut Object) {
     wipe_server_metadata(object);
     for field in
         ["resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"]
@@ -95,7 +95,6 @@ fn prepare(cx: &Cx, object: &mut Object) -> Result<(), Status> {
         object.map_mut().remove("status");
     }
     (behavior.prepare_create)(object);
-    Ok(())
 }
 
 fn validate(cx: &Cx, object: &Object) -> Result<(), Status> {

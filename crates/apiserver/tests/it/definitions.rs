@@ -114,6 +114,35 @@ async fn every_served_version_shows_the_object_and_no_other_does() {
 }
 
 #[tokio::test]
+async fn an_object_is_judged_in_the_version_it_is_sent_in_and_shown_without_what_others_have() {
+    let plane = Plane::start().await;
+    let schema = |own: &str| {
+        json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
+            "both": {"type": "string"}, own: {"type": "string"}}, "required": [own]}}})
+    };
+    let mut definition = things(&schema("first"));
+    let mut version = definition["spec"]["versions"][0].clone();
+    version["storage"] = false.into();
+    version["name"] = "v2".into();
+    version["schema"]["openAPIV3Schema"] = schema("second");
+    definition["spec"]["versions"].as_array_mut().unwrap().push(version);
+    plane.define(&definition).await;
+    let second = "/apis/example.com/v2/namespaces/default/things";
+    let sent = |spec: Value| {
+        let mut sent = thing("a", &spec);
+        sent["apiVersion"] = "example.com/v2".into();
+        sent
+    };
+    let (code, status) = plane.post(second, &sent(json!({"both": "x", "first": "x"}))).await;
+    let field = &status["details"]["causes"][0]["field"];
+    assert_eq!((code, field), (422, &json!("spec.second")));
+    let created = plane.create(second, &sent(json!({"both": "x", "second": "x"}))).await;
+    assert_eq!(created["spec"], json!({"both": "x"}), "the stored version has no `second`");
+    plane.create(THINGS, &thing("b", &json!({"both": "x", "first": "x"}))).await;
+    assert_eq!(plane.read(second).await["items"][1]["spec"], json!({"both": "x"}));
+}
+
+#[tokio::test]
 async fn a_definition_goes_after_its_objects_and_takes_nothing_new_meanwhile() {
     let plane = Plane::start().await;
     plane.define(&things(&anything())).await;

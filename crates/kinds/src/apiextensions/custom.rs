@@ -23,10 +23,10 @@ pub fn resource(definition: &Object) -> Result<Resource, Error> {
     let names = names(definition);
     let group = text(spec, "group");
     let plural = text(names, "plural");
-    let mut versions: Vec<(Version, bool)> = list(spec, "versions")
-        .iter()
-        .map(|it| (version(it, spec, text(names, "kind")), flag(it, "storage")))
-        .collect();
+    let mut versions: Vec<(Version, bool)> = Vec::new();
+    for (it, schema) in list(spec, "versions").iter().zip(structurals(spec)) {
+        versions.push((version(it, spec, text(names, "kind"), schema), flag(it, "storage")));
+    }
     versions.sort_by(|(a, _), (b, _)| version_priority(&a.name, &b.name));
     let storage = versions.iter().position(|(_, is_stored)| *is_stored);
     Ok(Resource {
@@ -57,7 +57,7 @@ fn names(definition: &Object) -> &Value {
     }
 }
 
-fn version(version: &Value, spec: &Value, kind: &str) -> Version {
+fn version(version: &Value, spec: &Value, kind: &str, schema: Arc<Structural>) -> Version {
     let name = text(version, "name");
     let subresources = at(version, &["subresources"]);
     let deprecation =
@@ -70,12 +70,27 @@ fn version(version: &Value, spec: &Value, kind: &str) -> Version {
         group: None,
         served: flag(version, "served"),
         deprecation,
-        shape: Shape::Structural(Arc::new(structural(version, spec))),
+        shape: Shape::Structural(schema),
         columns: Columns::Paths(columns(version)),
         status: part(subresources, "status").is_some(),
         scale: part(subresources, "scale").map(scale),
         selectable: list(version, "selectableFields").iter().map(selectable).collect(),
     }
+}
+
+/// The schema of each version; those that agree share one.
+fn structurals(spec: &Value) -> Vec<Arc<Structural>> {
+    let versions = list(spec, "versions");
+    let mut schemas: Vec<Arc<Structural>> = Vec::with_capacity(versions.len());
+    for version in versions {
+        let same =
+            versions[..schemas.len()].iter().position(|it| it["schema"] == version["schema"]);
+        schemas.push(match same {
+            Some(at) => Arc::clone(&schemas[at]),
+            None => Arc::new(structural(version, spec)),
+        });
+    }
+    schemas
 }
 
 fn structural(version: &Value, spec: &Value) -> Structural {
@@ -110,6 +125,9 @@ fn columns(version: &Value) -> Vec<PathColumn> {
         .collect()
 }
 
+/// What upstream shows as the description of the column that a kind without columns has.
+const AGE: &str = "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata";
+
 /// The column of a kind that names none.
 fn age() -> PathColumn {
     let path = JsonPath::parse(".metadata.creationTimestamp");
@@ -117,7 +135,7 @@ fn age() -> PathColumn {
         name: "Age".to_owned(),
         kind: "date".to_owned(),
         format: String::new(),
-        description: crate::columns::AGE.description.to_owned(),
+        description: AGE.to_owned(),
         priority: 0,
         path: path.expect("the path is well formed"),
     }
