@@ -93,9 +93,16 @@ impl Object {
         Self { name: name.into(), fields }
     }
 
-    /// The field that expressions call `escaped`.
-    pub fn field(&self, escaped: &str) -> Option<&Field> {
-        self.fields.get(escaped)
+    /// The field that expressions call `name`: escaped, or a reserved word as it is.
+    pub fn field(&self, name: &str) -> Option<&Field> {
+        let reserved = || escaping::reserved(name).and_then(|it| self.fields.get(&it));
+        self.fields.get(name).or_else(reserved)
+    }
+
+    /// The field by its escaped name alone. Estimates know no other, so that a field that is named
+    /// by a reserved word counts as unbounded.
+    pub(crate) fn escaped_field(&self, name: &str) -> Option<&Field> {
+        self.fields.get(name)
     }
 
     /// The fields by the names that expressions use.

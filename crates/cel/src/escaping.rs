@@ -29,10 +29,15 @@ const RESERVED: &[&str] = &[
 const SYMBOLS: &[(&str, &str)] =
     &[("__underscores__", "__"), ("__dot__", "."), ("__dash__", "-"), ("__slash__", "/")];
 
+/// A reserved word in its escaped form; none for other names.
+pub(crate) fn reserved(name: &str) -> Option<String> {
+    RESERVED.contains(&name).then(|| format!("__{name}__"))
+}
+
 /// The name that an expression uses for the JSON key `name`; none if it cannot be spelled.
 pub fn escape(name: &str) -> Option<String> {
-    if RESERVED.contains(&name) {
-        return Some(format!("__{name}__"));
+    if let Some(word) = reserved(name) {
+        return Some(word);
     }
     let first = name.chars().next()?;
     let spelled = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-' | '/');

@@ -38,6 +38,7 @@ mod env;
 mod error;
 pub mod escaping;
 mod evaluator;
+pub mod go_regexp;
 mod lexer;
 pub mod library;
 mod literal;

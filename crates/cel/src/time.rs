@@ -1,6 +1,6 @@
 //! [`Timestamp`] and [`Duration`] with Go's ranges and spellings, because cel-go has them.
 
-use std::fmt;
+use std::{cmp::Ordering, fmt};
 
 const NANOS: i64 = 1_000_000_000;
 
@@ -16,12 +16,35 @@ pub struct Duration {
 }
 
 /// A point in time between the years 1 and 9999.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy)]
 pub struct Timestamp {
     /// Since 1970, without leap seconds.
     pub seconds: i64,
     /// Added to the seconds; below one second.
     pub nanoseconds: u32,
+    /// How far ahead of UTC the clock was that it was read from, in seconds. It is written as it
+    /// was read; otherwise this does not count.
+    offset: i64,
+}
+
+impl PartialEq for Timestamp {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Timestamp {}
+
+impl PartialOrd for Timestamp {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Timestamp {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (self.seconds, self.nanoseconds).cmp(&(other.seconds, other.nanoseconds))
+    }
 }
 
 /// A timestamp taken apart.
@@ -131,9 +154,13 @@ impl fmt::Display for Duration {
 }
 
 impl Timestamp {
+    /// The beginning of the year 1: what Go calls a time that was not set.
+    pub(crate) const ZERO: Self = Self { seconds: MIN_SECONDS, nanoseconds: 0, offset: 0 };
+
     /// A timestamp, if it is in range.
     pub fn new(seconds: i64, nanoseconds: u32) -> Option<Self> {
-        (MIN_SECONDS..=MAX_SECONDS).contains(&seconds).then_some(Self { seconds, nanoseconds })
+        let in_range = (MIN_SECONDS..=MAX_SECONDS).contains(&seconds);
+        in_range.then_some(Self { seconds, nanoseconds, offset: 0 })
     }
 
     /// Reads RFC 3339, fractions of any length included.
@@ -167,7 +194,8 @@ impl Timestamp {
             "Z" => 0,
             _ => offset_of(rest)?,
         };
-        Self::new(day * 86_400 + hour * 3_600 + minute * 60 + second - offset, nanoseconds)
+        let seconds = day * 86_400 + hour * 3_600 + minute * 60 + second - offset;
+        Some(Self { offset, ..Self::new(seconds, nanoseconds)? })
     }
 
     /// Reads `2024-06-01` as its first moment.
@@ -182,7 +210,8 @@ impl Timestamp {
         let nanoseconds = i64::from(self.nanoseconds) + duration.nanoseconds.rem_euclid(NANOS);
         let carried = duration.nanoseconds.div_euclid(NANOS) + nanoseconds.div_euclid(NANOS);
         let nanoseconds = u32::try_from(nanoseconds.rem_euclid(NANOS)).ok()?;
-        Self::new(self.seconds.checked_add(carried)?, nanoseconds)
+        let sum = Self::new(self.seconds.checked_add(carried)?, nanoseconds)?;
+        Some(Self { offset: self.offset, ..sum })
     }
 
     pub(crate) fn since(self, earlier: Self) -> Option<Duration> {
@@ -212,13 +241,17 @@ impl Timestamp {
 
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Civil { year, month, day, hour, minute, second, .. } = self.civil(0);
+        let Civil { year, month, day, hour, minute, second, .. } = self.civil(self.offset);
         write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}")?;
         if self.nanoseconds > 0 {
             let fraction = format!("{:09}", self.nanoseconds);
             write!(f, ".{}", fraction.trim_end_matches('0'))?;
         }
-        f.write_str("Z")
+        if self.offset == 0 {
+            return f.write_str("Z");
+        }
+        let (sign, minutes) = (if self.offset < 0 { '-' } else { '+' }, self.offset.abs() / 60);
+        write!(f, "{sign}{:02}:{:02}", minutes / 60, minutes % 60)
     }
 }
 
@@ -291,7 +324,8 @@ mod tests {
             assert_eq!(shown.unwrap_or_default(), expected, "{text}");
         };
         check("2024-02-29T12:30:00Z", "2024-02-29T12:30:00Z");
-        check("2024-01-01T00:00:00.120+01:30", "2023-12-31T22:30:00.12Z");
+        check("2024-01-01T00:00:00.120+01:30", "2024-01-01T00:00:00.12+01:30");
+        check("2024-01-01T00:00:00-00:30", "2024-01-01T00:00:00-00:30");
         check("2023-02-29T00:00:00Z", "");
         check("2024-01-01 00:00:00Z", "");
         check("0000-12-31T23:59:59Z", "");

@@ -204,7 +204,8 @@ impl<'a> Value<'a> {
             Self::Map(map) => map.len() == 0,
             Self::Optional(value) => value.is_none(),
             Self::Struct(value) => value.fields.is_empty(),
-            Self::Timestamp(_) | Self::Type(_) | Self::Opaque(_) | Self::Fields(_) => false,
+            Self::Timestamp(at) => *at == Timestamp::ZERO,
+            Self::Type(_) | Self::Opaque(_) | Self::Fields(_) => false,
         }
     }
 }

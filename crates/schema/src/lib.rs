@@ -36,7 +36,6 @@ mod ratchet;
 mod lists;
 mod embedded;
 mod format;
-mod go_regexp;
 mod definition;
 mod field;
 pub mod openapi;

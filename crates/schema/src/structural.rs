@@ -5,9 +5,9 @@
 //! pointer ([`Checks`]), and patterns compiled when they are first needed.
 
 use crate::format::Format;
-use crate::go_regexp;
 use crate::rules::{Rule, Validator};
 use crate::source::Source;
+use cel::go_regexp;
 use machinery::Value;
 use regex::Regex;
 use std::sync::OnceLock;

@@ -48,8 +48,8 @@ impl Literals<'_> {
     fn argument(&mut self, function: &str, global: bool, args: &[Expr]) {
         let position = usize::from(function == "matches" && global);
         if let Some(arg) = args.get(position)
-            && let Kind::Literal(Literal::String(text)) = &arg.kind
-            && !reads(function, text)
+            && let Kind::Literal(literal) = &arg.kind
+            && !reads(function, literal)
         {
             let message = format!("invalid {function} argument");
             self.issues.push(Issue::at(self.offsets[arg.id], message));
@@ -74,11 +74,12 @@ impl Literals<'_> {
     }
 }
 
-fn reads(function: &str, text: &str) -> bool {
-    match function {
-        "duration" => Duration::parse(text).is_some(),
-        "timestamp" => Timestamp::parse(text).is_some(),
-        "matches" => regexes::compile(text).is_ok(),
+fn reads(function: &str, literal: &Literal) -> bool {
+    match (function, literal) {
+        ("duration", Literal::String(text)) => Duration::parse(text).is_some(),
+        ("timestamp", Literal::String(text)) => Timestamp::parse(text).is_some(),
+        ("timestamp", Literal::Int(seconds)) => Timestamp::new(*seconds, 0).is_some(),
+        ("matches", Literal::String(text)) => regexes::compile(text).is_ok(),
         _ => true,
     }
 }

@@ -90,6 +90,10 @@ impl<'c> Estimator<'c> {
             self.paths.insert(expr.id, path);
             return CostEstimate::ONE;
         }
+        if let Reference::Type(name) = &self.checked.references[expr.id] {
+            self.paths.insert(expr.id, vec![name.clone()]);
+            return CostEstimate::ONE;
+        }
         match &expr.kind {
             Kind::Literal(_) | Kind::Invalid => CostEstimate::ZERO,
             Kind::Ident(_) => CostEstimate::ONE,
@@ -135,9 +139,6 @@ impl<'c> Estimator<'c> {
         field: &str,
         test: bool,
     ) -> CostEstimate {
-        if matches!(self.checked.references[expr.id], Reference::Type(_)) {
-            return CostEstimate::ONE;
-        }
         let cost = self.cost(operand);
         if test {
             return cost;
@@ -386,7 +387,7 @@ fn child<'d>(decl: &'d DeclType, step: &str) -> Option<&'d DeclType> {
     match (&decl.shape, step) {
         (Shape::List(element, _) | Shape::Map(element), "@items" | "@values") => Some(element),
         (Shape::Map(_), "@keys") => Some(KEY),
-        (Shape::Object(object), name) => object.field(name).map(|field| &field.decl),
+        (Shape::Object(object), name) => object.escaped_field(name).map(|field| &field.decl),
         _ => None,
     }
 }

@@ -1,6 +1,8 @@
 //! Names, fields and indices: `self.spec.containers[0].?image`.
 
-use super::{Attribute, Base, EvalError, Evaluator, Key, List, Local, Outcome, Qualifier, Value};
+use super::{
+    Attribute, Base, EvalError, Evaluator, Key, List, Local, Node, Outcome, Qualifier, Value,
+};
 use crate::plan::Branch;
 
 /// What looking for a field or index found.
@@ -69,7 +71,7 @@ impl<'a> Evaluator<'a, '_> {
     /// The value of the accumulator, computed at the first use.
     fn accumulator(&mut self, slot: usize) -> Outcome<'a> {
         if let Local::Lazy(init) = self.locals[slot] {
-            let value = self.eval(init);
+            let value = self.initial(slot, init);
             self.locals[slot] = Local::Ready(value);
         }
         match &self.locals[slot] {
@@ -78,10 +80,19 @@ impl<'a> Evaluator<'a, '_> {
         }
     }
 
+    /// The initial value of an accumulator. It was planned before the accumulator had its place, so
+    /// that comprehensions in it begin there.
+    fn initial(&mut self, slot: usize, init: &'a Node) -> Outcome<'a> {
+        let above = self.locals.split_off(slot);
+        let value = self.eval(init);
+        self.locals.extend(above);
+        value
+    }
+
     /// The same, and nobody else holds it afterwards.
     pub(super) fn take(&mut self, slot: usize) -> Outcome<'a> {
         if let Local::Lazy(init) = self.locals[slot] {
-            return self.eval(init);
+            return self.initial(slot, init);
         }
         match std::mem::replace(&mut self.locals[slot], Local::Taken) {
             Local::Ready(outcome) => outcome,

@@ -275,12 +275,16 @@ fn extreme<'a>(args: &mut [Value<'a>], name: &str, worse: Ordering) -> Outcome<'
     best.ok_or_else(|| format!("{name} called on empty list").into())
 }
 
+/// The elements say what is added: of a list of which nothing was known, any overload is tried.
 fn sum<'a>(args: &mut [Value<'a>], zero: Value<'a>) -> Outcome<'a> {
-    let mut total = zero;
+    let mut total = None;
     for value in list_of(args)?.iter() {
-        total = operators::add(&mut [total, value?])?;
+        total = Some(match total {
+            None => value?,
+            Some(total) => operators::add(&mut [total, value?])?,
+        });
     }
-    Ok(total)
+    Ok(total.unwrap_or(zero))
 }
 
 fn position<'a>(

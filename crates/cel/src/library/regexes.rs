@@ -3,6 +3,7 @@
 use regex::{Regex, RegexBuilder};
 
 use super::{Library, Outcome, Run, no_such_overload};
+use crate::go_regexp;
 use crate::value::{Text, Value};
 
 /// Patterns whose automaton would need more bytes are refused.
@@ -10,7 +11,8 @@ const MAX_COMPILED: usize = 1 << 20;
 
 /// Compiles a pattern, or says in cel-go's manner why not.
 pub(crate) fn compile(pattern: &str) -> Result<Regex, String> {
-    let built = RegexBuilder::new(pattern).size_limit(MAX_COMPILED).nest_limit(100).build();
+    let pattern = go_regexp::translate(pattern).map_err(|error| error.to_string())?;
+    let built = RegexBuilder::new(&pattern).size_limit(MAX_COMPILED).nest_limit(100).build();
     built.map_err(|error| {
         let message = error.to_string();
         let reason = message.lines().last().unwrap_or_default();

@@ -93,11 +93,14 @@ fn parts(text: &str) -> Result<Url, String> {
     }
     let (scheme, rest) = scheme(text)?;
     let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+    // A request has no fragment, and so the text is judged as a whole; its parts have none either.
+    let parted = |part: &'_ str| part.split('#').next().unwrap_or_default().to_owned();
+    let query = if rest.contains('#') { String::new() } else { parted(query) };
     let whole = |host: &str, path: &str| Url {
         scheme: scheme.to_ascii_lowercase(),
         host: host.to_owned(),
-        path: path.to_owned(),
-        query: query.to_owned(),
+        path: parted(path),
+        query: query.clone(),
         text: text.to_owned(),
     };
     if !rest.starts_with('/') {

@@ -34,6 +34,17 @@ fn lists_are_mapped_and_filtered() {
 }
 
 #[test]
+fn a_comprehension_may_run_over_what_another_has_bound() {
+    check_all(&[
+        ("[3, 1, 2].map(e, e * 2).sortBy(e, -e)", "[6,4,2]"),
+        ("cel.bind(l, [1, 2].map(e, e + 1), l.all(e, l.exists(f, f == e)))", "true"),
+        ("[1, 2].map(e, cel.bind(l, [e, 5].filter(f, f > 1), l.map(g, g + e)))", "[[6],[4,7]]"),
+        ("dyn([1.5, 2.0]).sum()", "double 3.5"),
+        ("dyn([duration('1s'), duration('2s')]).sum() == duration('3s')", "true"),
+    ]);
+}
+
+#[test]
 fn two_variables_see_index_and_element_or_key_and_value() {
     check_all(&[
         ("[1, 2].all(i, v, v == i + 1)", "true"),

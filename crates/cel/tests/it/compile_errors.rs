@@ -22,6 +22,24 @@ fn refused(source: &str, expected: &str) {
 }
 
 #[test]
+fn literals_that_can_only_fail_are_found() {
+    refused(
+        "timestamp(-62135596801) == timestamp(0)",
+        "compilation failed: ERROR: <input>:1:11: invalid timestamp argument\n \
+         | timestamp(-62135596801) == timestamp(0)\n | ..........^",
+    );
+    refused(
+        "self.s.matches('x++')",
+        "compilation failed: ERROR: <input>:1:16: invalid matches argument\n \
+         | self.s.matches('x++')\n | ...............^",
+    );
+    refused(
+        "self.s.find(')') == ''",
+        "program instantiation failed: error parsing regexp: unexpected ): `)`",
+    );
+}
+
+#[test]
 fn types_that_do_not_fit_are_shown_with_the_operator() {
     refused(
         "self.n == 'x'",

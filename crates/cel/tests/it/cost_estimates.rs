@@ -35,6 +35,15 @@ fn loops_multiply_by_the_size_of_their_range() {
 }
 
 #[test]
+fn to_compare_types_costs_little() {
+    let either = DeclType::new(Shape::IntOrString, MAX_STRING);
+    let own = || DeclType::object(Object::new("self", [("x".to_owned(), either.clone())]));
+    at_most(own(), "type(self.x) == int", 4);
+    at_most(own(), "type(self.x) == google.protobuf.Timestamp", 4);
+    at_most(own(), "type(self.x) == int ? self.x == 1 : self.x == '25%'", 7);
+}
+
+#[test]
 fn strings_cost_by_their_greatest_length() {
     // Kubernetes declares four times maxLength, for the bytes that a character may have.
     at_most(DeclType::string(4 * 10), "self.contains('test')", 5);

@@ -64,6 +64,8 @@ fn urls_are_taken_apart() {
         ("url('https://example.com:8080/').getPort()", "\"8080\""),
         ("url('HTTPS://example.com/').getScheme()", "\"https\""),
         ("url('https://example.com/a b').getEscapedPath()", "\"/a%20b\""),
+        ("url('https://example.com/a?x=1#part').getQuery() == {'x': ['1']}", "true"),
+        ("url('https://example.com/a#b?c').getEscapedPath()", "\"/a\""),
         (
             "url('https://example.com/?x=1&x=a+b&y').getQuery()",
             "{\"x\":[\"1\",\"a b\"],\"y\":[\"\"]}",

@@ -36,6 +36,7 @@ fn names_that_are_reserved_are_escaped() {
         &[
             ("self.__namespace__ != '' && self.a__dash__b > 0 && self.x__dot__y", "false"),
             ("self.__namespace__", "\"n\""),
+            ("has(self.namespace) && self.namespace == self.__namespace__", "true"),
             ("self.x__dot__y", "true"),
         ],
     );
@@ -57,6 +58,10 @@ fn formats_make_times_and_bytes_of_strings() {
         &data,
         &[
             ("self.t > timestamp('2024-01-01T00:00:00Z')", "true"),
+            ("string(timestamp('2024-01-01T01:00:00+01:00'))", "\"2024-01-01T01:00:00+01:00\""),
+            ("timestamp('2024-01-01T01:00:00+01:00').getHours()", "0"),
+            ("timestamp('2024-01-01T01:00:00+01:00') == timestamp('2024-01-01T00:00:00Z')", "true"),
+            ("optional.ofNonZeroValue(timestamp('0001-01-01T00:00:00Z')).hasValue()", "false"),
             ("self.day == self.t", "true"),
             ("self.d <= duration('1h')", "true"),
             ("self.b == b'AB'", "true"),

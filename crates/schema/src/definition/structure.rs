@@ -1,7 +1,7 @@
 //! Is the schema structural?
 
-use crate::go_regexp;
 use crate::source::{COMBINATIONS, Source};
+use cel::go_regexp;
 use machinery::{Faults, Path, Value};
 
 /// Where a schema stands.

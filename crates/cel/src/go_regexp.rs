@@ -22,7 +22,7 @@ const MAX_REPEAT: u32 = 1000;
 
 /// Why an expression does not compile.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Error {
+pub enum Error {
     /// A mistake by Go's rules; the text is Go's.
     #[error("error parsing regexp: {what}: `{text}`")]
     Syntax {
@@ -37,7 +37,7 @@ pub(crate) enum Error {
 }
 
 /// Compiles an expression of Go's.
-pub(crate) fn compile(expression: &str) -> Result<Regex, Error> {
+pub fn compile(expression: &str) -> Result<Regex, Error> {
     RegexBuilder::new(&translate(expression)?)
         .size_limit(SIZE_LIMIT)
         .build()
@@ -45,7 +45,7 @@ pub(crate) fn compile(expression: &str) -> Result<Regex, Error> {
 }
 
 /// Rewrites an expression of Go's for the `regex` crate.
-pub(crate) fn translate(expression: &str) -> Result<String, Error> {
+pub fn translate(expression: &str) -> Result<String, Error> {
     let mut translator = Translator { whole: expression, rest: expression, ..Default::default() };
     while !translator.rest.is_empty() {
         translator.step()?;
