@@ -27,6 +27,7 @@ fuzz_target!(|bytes: &[u8]| -> Corpus {
             structural.default(&mut object);
             assert_eq!(object, once, "{source}");
             structural.validate(&object, Some(&once), &mut faults);
+            structural.validate_rules(&object, Some(&once), &mut faults);
         }
     }
     Corpus::Keep

@@ -49,7 +49,7 @@ fn members(
 }
 
 /// Keywords of schemas, names of fields, types and formats.
-pub const SCHEMA_WORDS: [&str; 56] = [
+pub const SCHEMA_WORDS: [&str; 65] = [
     "type",
     "properties",
     "items",
@@ -106,4 +106,13 @@ pub const SCHEMA_WORDS: [&str; 56] = [
     "byte",
     "^a+$",
     "[a-z](b|c){1,3}",
+    "rule",
+    "message",
+    "messageExpression",
+    "fieldPath",
+    "optionalOldSelf",
+    "self == oldSelf",
+    "self.a > 1",
+    "self.all(x, x != self)",
+    ".a",
 ];
