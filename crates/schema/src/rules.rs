@@ -24,7 +24,7 @@ mod evaluate;
 mod validator;
 
 pub(crate) use compile::{Compiled, compile};
-pub(crate) use declare::{Declared, MAX_REQUEST_SIZE, declare};
+pub(crate) use declare::{MAX_REQUEST_SIZE, declare, min_size, of_property, of_values};
 pub(crate) use evaluate::{check_default, full_budget};
 pub(crate) use validator::Validator;
 

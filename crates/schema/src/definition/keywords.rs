@@ -34,6 +34,8 @@ struct Context<'a> {
 
 fn check_node(source: Source<'_>, cx: Context<'_>, path: &Path<'_>, found: &mut Findings) {
     let before = found.schema.len();
+    let decl = cx.scope.and_then(Scope::declare);
+    let scope = cx.scope.map(|it| it.declared(decl.as_ref()));
     check_own(source, cx, path, &mut found.schema);
     let below = Context { is_root: false, scope: None, ..cx };
 
@@ -47,7 +49,7 @@ fn check_node(source: Source<'_>, cx: Context<'_>, path: &Path<'_>, found: &mut 
             // A map of unknown keys cannot be pruned without a value, so it has no default there.
             let why = "inside additionalProperties applying to object metadata";
             let no_defaults = if cx.inside_meta { Some(why) } else { below.no_defaults };
-            let scope = cx.scope.and_then(|it| it.additional(source));
+            let scope = scope.and_then(|it| it.additional(source));
             check_node(schema, Context { no_defaults, scope, ..below }, &path, found);
         }
     }
@@ -59,7 +61,7 @@ fn check_node(source: Source<'_>, cx: Context<'_>, path: &Path<'_>, found: &mut 
         let no_defaults =
             if is_meta && cx.is_root { Some(why.as_str()) } else { below.no_defaults };
         let inside_meta = is_meta || below.inside_meta;
-        let scope = cx.scope.and_then(|it| it.property(source, name));
+        let scope = scope.and_then(|it| it.property(source, name));
         let below = Context { is_root: false, inside_meta, no_defaults, scope };
         check_node(property, below, &properties.key(name), found);
     }
@@ -73,14 +75,14 @@ fn check_node(source: Source<'_>, cx: Context<'_>, path: &Path<'_>, found: &mut 
         }
     }
     if let Some(items) = source.schema("items") {
-        let scope = cx.scope.and_then(|it| it.items(source, path));
+        let scope = scope.and_then(|it| it.items(source, path));
         check_node(items, Context { scope, ..below }, &path.child("items"), found);
     }
     lists::check(source, path, &mut found.schema);
     rules::check_texts(source, path, &mut found.schema);
     // What rules speak of must make sense before they can.
     if found.schema.len() == before
-        && let Some(scope) = cx.scope
+        && let Some(scope) = scope
     {
         rules::check_programs(source, scope, path, found);
     }

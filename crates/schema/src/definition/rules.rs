@@ -1,9 +1,12 @@
 //! Are the rules of a schema well formed, do they compile, and are they cheap enough?
 
 use crate::field;
-use crate::rules::{Compiled, Declared, KEYWORD, MAX_REQUEST_SIZE, compile, declare};
+use crate::rules::{
+    Compiled, KEYWORD, MAX_REQUEST_SIZE, compile, declare, min_size, of_property, of_values,
+};
 use crate::source::Source;
 use crate::structural::{Additional, Node};
+use cel::DeclType;
 use machinery::field_path::FaultKind;
 use machinery::{Faults, FieldError, Path, Value};
 
@@ -61,6 +64,8 @@ impl Findings {
 pub(super) struct Scope<'a> {
     node: &'a Node,
     is_resource: bool,
+    /// What values look like; none as long as no node around has rules, or where rules cannot see.
+    decl: Option<&'a DeclType>,
     /// How many values there can be at this place; none if nothing but the request bounds it.
     cardinality: Option<u64>,
     /// The outermost list whose items do not correspond to old ones.
@@ -69,16 +74,36 @@ pub(super) struct Scope<'a> {
 
 impl<'a> Scope<'a> {
     pub(super) fn root(node: &'a Node) -> Self {
-        Self { node, is_resource: true, cardinality: Some(1), uncorrelated: None }
+        Self { node, is_resource: true, decl: None, cardinality: Some(1), uncorrelated: None }
+    }
+
+    /// The type of the values here, if there are rules and the schema around has not told it.
+    pub(super) fn declare(self) -> Option<DeclType> {
+        if self.decl.is_some() || self.node.rules().is_empty() {
+            return None;
+        }
+        declare(self.node, self.is_resource, "selfType")
+    }
+
+    /// The same place, with what [`Self::declare`] has found.
+    pub(super) fn declared<'b>(self, decl: Option<&'b DeclType>) -> Scope<'b>
+    where
+        'a: 'b,
+    {
+        Scope { decl: decl.or(self.decl), ..self }
     }
 
     pub(super) fn property(self, source: Source<'_>, name: &str) -> Option<Self> {
-        Some(self.below(self.node.property(name)?, source))
+        let decl = self.decl.and_then(|it| of_property(it, name));
+        Some(Self { decl, ..self.below(self.node.property(name)?, source) })
     }
 
     pub(super) fn additional(self, source: Source<'_>) -> Option<Self> {
         match &self.node.additional {
-            Additional::Schema(node) => Some(self.below(node, source)),
+            Additional::Schema(node) => {
+                let decl = self.decl.and_then(of_values);
+                Some(Self { decl, ..self.below(node, source) })
+            }
             _ => None,
         }
     }
@@ -90,7 +115,8 @@ impl<'a> Scope<'a> {
     {
         let below: Scope<'b> = self.below(self.node.items.as_deref()?, source);
         let own = Some(path).filter(|_| source.list_type() != "map");
-        Some(Scope { uncorrelated: below.uncorrelated.or(own), ..below })
+        let decl = self.decl.and_then(of_values);
+        Some(Scope { decl, uncorrelated: below.uncorrelated.or(own), ..below })
     }
 
     fn below(self, node: &'a Node, source: Source<'_>) -> Self {
@@ -167,20 +193,19 @@ pub(super) fn check_programs(
         return;
     }
     let list = path.child(KEYWORD);
-    let Some(declared) = declare(scope.node, scope.is_resource, "selfType") else {
+    let Some(decl) = scope.decl else {
         let detail = "internal error: failed to construct type information for x-kubernetes-validations rules: unable to convert structural schema to CEL declarations";
         found.rules.add(FaultKind::Internal, &list, None, detail);
         return;
     };
-    let compiled = compile(scope.node.rules(), &declared.decl);
+    let compiled = compile(scope.node.rules(), decl);
     for (index, (compiled, rule)) in compiled.iter().zip(source.schemas(KEYWORD)).enumerate() {
-        check_program(compiled, &declared, rule, scope, &list.index(index), found);
+        check_program(compiled, rule, scope, &list.index(index), found);
     }
 }
 
 fn check_program(
     compiled: &Compiled,
-    declared: &Declared,
     rule: Source<'_>,
     scope: Scope<'_>,
     path: &Path<'_>,
@@ -188,7 +213,8 @@ fn check_program(
 ) {
     let rule_path = path.child("rule");
     let most = compiled.program.as_ref().map_or(0, |it| it.estimate_cost().max);
-    let fitting = || MAX_REQUEST_SIZE / (declared.min_size + 1);
+    let smallest = || min_size(scope.node, scope.is_resource).unwrap_or_default();
+    let fitting = || MAX_REQUEST_SIZE / (smallest() + 1);
     let cost = most.saturating_mul(scope.cardinality.unwrap_or_else(fitting));
     if cost > EXPRESSION_LIMIT {
         let detail = too_costly("estimated rule cost", cost, EXPRESSION_LIMIT);

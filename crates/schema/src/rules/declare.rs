@@ -4,8 +4,8 @@
 //! without `maxLength` may fill a request, a list without `maxItems` has as many items as fit.
 
 use crate::format::Format;
-use crate::structural::{Additional, List, Node, Type};
-use cel::{DeclType, ListKind, Object, Shape};
+use crate::structural::{Additional, List, Node, SizeChecks, Type};
+use cel::{DeclType, ListKind, Object, Shape, escaping};
 use machinery::Value;
 use std::sync::Arc;
 
@@ -19,41 +19,26 @@ const MAX_TEXT: u64 = MAX_REQUEST_SIZE - 2;
 const MAX_NAME: u64 = 253;
 const MAX_GENERATE_NAME: u64 = MAX_NAME - 1;
 
-/// The type of all values at a node.
-#[derive(Debug, Clone)]
-pub(crate) struct Declared {
-    pub(crate) decl: DeclType,
-    /// The least number of bytes that a value takes in JSON.
-    pub(crate) min_size: u64,
-}
-
-impl Declared {
-    fn new(shape: Shape, max_elements: u64, min_size: u64) -> Self {
-        Self { decl: DeclType::new(shape, max_elements), min_size }
-    }
-}
-
 /// The declared type of a node, or none if rules cannot see its values: nothing is known of them.
 /// Types of objects are named after where they are, beginning with `name`.
-pub(crate) fn declare(node: &Node, is_resource: bool, name: &str) -> Option<Declared> {
-    let mut declared = match node.kind {
-        Type::IntOrString => Declared::new(Shape::IntOrString, max_text(node, 4), 1),
+pub(crate) fn declare(node: &Node, is_resource: bool, name: &str) -> Option<DeclType> {
+    let (shape, max_elements) = match node.kind {
+        Type::IntOrString => (Shape::IntOrString, max_text(node, 4)),
         Type::Array => declare_list(node, name)?,
         Type::Object => match &node.additional {
             Additional::Schema(values) => declare_map(node, values, name)?,
-            _ => declare_object(node, is_resource, name),
+            _ => (declare_object(node, is_resource, name), 0),
         },
         Type::String => declare_text(node),
-        Type::Boolean => Declared::new(Shape::Bool, 0, 4),
-        Type::Number => Declared::new(Shape::Double, 0, 1),
-        Type::Integer => Declared::new(Shape::Int, 0, 1),
+        Type::Boolean => (Shape::Bool, 0),
+        Type::Number => (Shape::Double, 0),
+        Type::Integer => (Shape::Int, 0),
         Type::Any => return None,
     };
-    declared.decl.nullable = node.is_nullable();
-    Some(declared)
+    Some(DeclType { nullable: node.is_nullable(), ..DeclType::new(shape, max_elements) })
 }
 
-fn declare_list(node: &Node, name: &str) -> Option<Declared> {
+fn declare_list(node: &Node, name: &str) -> Option<(Shape, u64)> {
     let items = node.items.as_deref()?;
     let element = declare(items, items.is_embedded(), &format!("{name}.@idx"))?;
     let kind = match &node.list {
@@ -62,55 +47,43 @@ fn declare_list(node: &Node, name: &str) -> Option<Declared> {
         List::Map(keys) => ListKind::Map(keys.iter().map(ToString::to_string).collect()),
     };
     // Items are parted by commas.
-    let fitting = MAX_TEXT / (element.min_size + 1);
+    let fitting = MAX_TEXT / (min_size(items, items.is_embedded())? + 1);
     let stated = size_checks(node, |it| it.max_items);
-    let shape = Shape::List(Arc::new(element.decl), kind);
-    Some(Declared::new(shape, stated.unwrap_or(fitting), 2))
+    Some((Shape::List(Arc::new(element), kind), stated.unwrap_or(fitting)))
 }
 
-fn declare_map(node: &Node, values: &Node, name: &str) -> Option<Declared> {
+fn declare_map(node: &Node, values: &Node, name: &str) -> Option<(Shape, u64)> {
     let value = declare(values, values.is_embedded(), &format!("{name}.@elem"))?;
     // A key of two characters in quotes, a colon and a comma.
-    let fitting = MAX_TEXT / (value.min_size + 6);
+    let fitting = MAX_TEXT / (min_size(values, values.is_embedded())? + 6);
     let stated = size_checks(node, |it| it.max_properties);
-    Some(Declared::new(Shape::Map(Arc::new(value.decl)), stated.unwrap_or(fitting), 2))
+    Some((Shape::Map(Arc::new(value)), stated.unwrap_or(fitting)))
 }
 
-fn size_checks(
-    node: &Node,
-    read: impl Fn(&crate::structural::SizeChecks) -> Option<u64>,
-) -> Option<u64> {
+fn size_checks(node: &Node, read: impl Fn(&SizeChecks) -> Option<u64>) -> Option<u64> {
     node.checks.as_deref()?.size.as_deref().and_then(read)
 }
 
-fn declare_object(node: &Node, is_resource: bool, name: &str) -> Declared {
+/// The fields of a resource that rules always see, whatever its schema says of them.
+const SUPPLIED: [&str; 3] = ["apiVersion", "kind", "metadata"];
+
+fn declare_object(node: &Node, is_resource: bool, name: &str) -> Shape {
     let supplied = is_resource && !describes_metadata(node);
-    let required = node.checks.as_deref().map_or(&[][..], |it| &it.required);
-    let mut min_size = 2;
     let mut fields = Vec::new();
-    let mut add = |field: &str, declared: Declared, has_default: bool| {
-        if !has_default && required.iter().any(|it| **it == *field) {
-            // Quotes, a colon and a comma.
-            min_size += field.len() as u64 + declared.min_size + 4;
-        }
-        fields.push((field.to_owned(), declared.decl));
-    };
     for (field, property) in node.properties() {
-        if supplied && matches!(field, "kind" | "apiVersion" | "metadata") {
+        if supplied && SUPPLIED.contains(&field) {
             continue;
         }
         let name = format!("{name}.{field}");
-        if let Some(declared) = declare(property, property.is_embedded(), &name) {
-            add(field, declared, property.default.is_some());
-        }
+        let declared = declare(property, property.is_embedded(), &name);
+        fields.extend(declared.map(|it| (field.to_owned(), it)));
     }
     if supplied {
-        add("kind", Declared::new(Shape::String, MAX_TEXT, 2), false);
-        add("apiVersion", Declared::new(Shape::String, MAX_TEXT, 2), false);
-        add("metadata", declare_metadata(node, name), false);
+        fields.push(("kind".to_owned(), DeclType::string(MAX_TEXT)));
+        fields.push(("apiVersion".to_owned(), DeclType::string(MAX_TEXT)));
+        fields.push(("metadata".to_owned(), declare_metadata(node, name)));
     }
-    let shape = Shape::Object(Arc::new(Object::new(name, fields)));
-    Declared::new(shape, 0, min_size)
+    Shape::Object(Arc::new(Object::new(name, fields)))
 }
 
 /// Whether the schema of a resource itself says all that rules always see of it.
@@ -126,7 +99,7 @@ fn describes_metadata(node: &Node) -> bool {
 }
 
 /// Of the metadata of a resource rules see the names.
-fn declare_metadata(node: &Node, name: &str) -> Declared {
+fn declare_metadata(node: &Node, name: &str) -> DeclType {
     let metadata = node.property("metadata");
     let text = |field: &str, longest: u64| {
         let own = metadata.and_then(|it| it.property(field)).and_then(max_length);
@@ -134,16 +107,19 @@ fn declare_metadata(node: &Node, name: &str) -> Declared {
         (field.to_owned(), DeclType::string(longest * 4))
     };
     let fields = [text("name", MAX_NAME), text("generateName", MAX_GENERATE_NAME)];
-    let object = Object::new(format!("{name}.metadata"), fields);
-    Declared::new(Shape::Object(Arc::new(object)), 0, 2)
+    DeclType::object(Object::new(format!("{name}.metadata"), fields))
 }
 
-fn declare_text(node: &Node) -> Declared {
-    match node.checks.as_deref().and_then(|it| it.format) {
-        Some(Format::Byte) => Declared::new(Shape::Bytes, max_text(node, 1), 2),
-        Some(Format::Duration) => Declared::new(Shape::Duration, 32, 3),
-        Some(Format::Date) => Declared::new(Shape::Date, 12, 12),
-        Some(Format::DateTime) => Declared::new(Shape::Timestamp, 32, 21),
+fn format_of(node: &Node) -> Option<Format> {
+    node.checks.as_deref().and_then(|it| it.format)
+}
+
+fn declare_text(node: &Node) -> (Shape, u64) {
+    match format_of(node) {
+        Some(Format::Byte) => (Shape::Bytes, max_text(node, 1)),
+        Some(Format::Duration) => (Shape::Duration, 32),
+        Some(Format::Date) => (Shape::Date, 12),
+        Some(Format::DateTime) => (Shape::Timestamp, 32),
         _ => {
             let choices = node.checks.as_deref().map_or(&[][..], |it| &it.choices);
             let longest = match (max_length(node), choices) {
@@ -152,7 +128,7 @@ fn declare_text(node: &Node) -> Declared {
                 }
                 _ => max_text(node, 4),
             };
-            Declared::new(Shape::String, longest, 2)
+            (Shape::String, longest)
         }
     }
 }
@@ -164,4 +140,58 @@ fn max_length(node: &Node) -> Option<u64> {
 /// The most that a text can be long; a character may have `width` bytes.
 fn max_text(node: &Node, width: u64) -> u64 {
     max_length(node).map_or(MAX_TEXT, |it| it.saturating_mul(width))
+}
+
+/// The least number of bytes that a value takes in JSON; none if rules cannot see it.
+pub(crate) fn min_size(node: &Node, is_resource: bool) -> Option<u64> {
+    let of = |node: &Node| min_size(node, node.is_embedded());
+    Some(match node.kind {
+        Type::IntOrString | Type::Number | Type::Integer => 1,
+        Type::Boolean => 4,
+        Type::Array => of(node.items.as_deref()?).map(|_| 2)?,
+        Type::Object => match &node.additional {
+            Additional::Schema(values) => of(values).map(|_| 2)?,
+            _ => min_object_size(node, is_resource),
+        },
+        Type::String => match format_of(node) {
+            Some(Format::Duration) => 3,
+            Some(Format::Date) => 12,
+            Some(Format::DateTime) => 21,
+            _ => 2,
+        },
+        Type::Any => return None,
+    })
+}
+
+/// Two braces, and all fields that are required and have no default.
+fn min_object_size(node: &Node, is_resource: bool) -> u64 {
+    let supplied = is_resource && !describes_metadata(node);
+    let required = node.checks.as_deref().map_or(&[][..], |it| &it.required);
+    let sizes = required.iter().filter_map(|name| {
+        let field = node.property(name);
+        let size = match field {
+            _ if supplied && SUPPLIED.contains(&&**name) => 2,
+            Some(it) if it.default.is_none() => min_size(it, it.is_embedded())?,
+            _ => return None,
+        };
+        // Quotes, a colon and a comma.
+        Some(name.len() as u64 + size + 4)
+    });
+    2 + sizes.sum::<u64>()
+}
+
+/// What the type of an object says of a field, if rules can name that.
+pub(crate) fn of_property<'d>(decl: &'d DeclType, name: &str) -> Option<&'d DeclType> {
+    match &decl.shape {
+        Shape::Object(object) => object.field(&escaping::escape(name)?).map(|it| &it.decl),
+        _ => None,
+    }
+}
+
+/// What the type of a list or of a map says of each value in it.
+pub(crate) fn of_values(decl: &DeclType) -> Option<&DeclType> {
+    match &decl.shape {
+        Shape::List(value, _) | Shape::Map(value) => Some(value),
+        _ => None,
+    }
 }

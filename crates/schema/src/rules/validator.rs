@@ -1,6 +1,6 @@
 //! [`Validator`]: the compiled rules of a schema, in a tree that has only the nodes that lead to one.
 
-use super::{Compiled, compile, declare};
+use super::{Compiled, compile, declare, of_property, of_values};
 use crate::structural::{Additional, Marks, Node};
 use cel::DeclType;
 
@@ -20,30 +20,37 @@ pub(crate) struct Validator {
 impl Validator {
     /// None if there are no rules, or rules cannot see the values.
     pub(crate) fn of(node: &Node, is_resource: bool) -> Option<Self> {
+        Self::within(node, is_resource, None)
+    }
+
+    /// The same for a node of which the node around it may have told the type.
+    fn within(node: &Node, is_resource: bool, told: Option<&DeclType>) -> Option<Self> {
         if !node.marks.has(Marks::RULES_BELOW) {
             return None;
         }
-        let below = |node: &Node| Self::of(node, node.is_embedded()).map(Box::new);
-        let (rules, decl) = match node.rules() {
-            [] => (Vec::new(), DeclType::any()),
-            rules => {
-                let decl = declare(node, is_resource, "selfType")?.decl;
-                (compile(rules, &decl), decl)
-            }
+        let decl = match (told, node.rules()) {
+            (Some(decl), _) => Some(decl.clone()),
+            (None, []) => None,
+            (None, _) => Some(declare(node, is_resource, "selfType")?),
         };
-        Some(Self {
-            rules: rules.into(),
-            decl,
-            properties: node
-                .properties()
-                .filter_map(|(name, it)| Some((name.into(), Self::of(it, it.is_embedded())?)))
-                .collect(),
-            additional: match &node.additional {
-                Additional::Schema(values) => below(values),
-                _ => None,
-            },
-            items: node.items.as_deref().and_then(below),
-        })
+        let below = |node: &Node, told| Self::within(node, node.is_embedded(), told);
+        let property = |name: &str| decl.as_ref().and_then(|it| of_property(it, name));
+        let values = decl.as_ref().and_then(of_values);
+        let properties = node
+            .properties()
+            .filter_map(|(name, it)| Some((name.into(), below(it, property(name))?)))
+            .collect();
+        let additional = match &node.additional {
+            Additional::Schema(it) => below(it, values).map(Box::new),
+            _ => None,
+        };
+        let items = node.items.as_deref().and_then(|it| below(it, values)).map(Box::new);
+        let decl = decl.unwrap_or_else(DeclType::any);
+        let rules = match node.rules() {
+            [] => Box::default(),
+            rules => compile(rules, &decl).into(),
+        };
+        Some(Self { rules, decl, properties, additional, items })
     }
 
     /// The rules of a field that `properties` names.
