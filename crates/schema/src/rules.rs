@@ -21,6 +21,7 @@
 mod compile;
 mod declare;
 mod evaluate;
+mod instance;
 mod validator;
 
 pub(crate) use compile::{Compiled, compile};

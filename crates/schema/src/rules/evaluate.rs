@@ -1,10 +1,10 @@
 //! Trying rules on an object, in upstream's words and within upstream's budgets.
 
+use super::instance::{Instance, Pair, Subject, Ties};
 use super::{Compiled, Rule, Validator};
-use crate::ratchet::{self, OldItems};
+use crate::ratchet::OldItems;
 use crate::structural::{Node, Type};
-use crate::validate::Data;
-use cel::{Bindings, Budget, EvalError, Shape};
+use cel::{Bindings, Budget, EvalError};
 use machinery::field_path::{FaultKind, quote};
 use machinery::{Faults, FieldError, Map, Path, Value};
 
@@ -60,104 +60,6 @@ pub(crate) fn check_default(
             return;
         }
     }
-}
-
-/// A value that rules are tried on.
-#[derive(Debug, Clone, Copy)]
-enum Subject<'a> {
-    Root(&'a Map<String, Value>),
-    Value(&'a Value),
-}
-
-impl<'a> Subject<'a> {
-    /// None for null, which counts as absent.
-    fn of(value: &'a Value) -> Option<Self> {
-        (!value.is_null()).then_some(Self::Value(value))
-    }
-
-    fn object(self) -> Option<&'a Map<String, Value>> {
-        match self {
-            Self::Root(map) => Some(map),
-            Self::Value(value) => value.as_object(),
-        }
-    }
-
-    fn list(self) -> Option<&'a [Value]> {
-        match self {
-            Self::Root(_) => None,
-            Self::Value(value) => value.as_array().map(Vec::as_slice),
-        }
-    }
-
-    fn data(self) -> Data<'a> {
-        match self {
-            Self::Root(map) => Data::Object(map),
-            Self::Value(value) => value.into(),
-        }
-    }
-
-    fn bind(self, validator: &'a Validator) -> Result<cel::Value<'a>, EvalError> {
-        match (self, &validator.decl.shape) {
-            (Self::Root(entries), Shape::Object(object)) => {
-                Ok(cel::Value::Map(cel::Map::Object { entries, object }))
-            }
-            (Self::Root(_), _) => Err(EvalError::Failed("the root is not an object".to_owned())),
-            (Self::Value(value), _) => cel::Value::from_json(value, &validator.decl),
-        }
-    }
-}
-
-/// A value and what it was before.
-#[derive(Debug, Clone, Copy)]
-struct Pair<'a> {
-    node: &'a Node,
-    new: Subject<'a>,
-    old: Subject<'a>,
-}
-
-impl Pair<'_> {
-    fn is_unchanged(self) -> bool {
-        ratchet::is_unchanged(self.node, self.new.data(), self.old.data())
-    }
-}
-
-/// What forgives a complaint: the value is as it was, or, if it corresponds to no old one, the
-/// nearest value around it that does.
-#[derive(Debug, Clone, Copy, Default)]
-struct Ties<'a> {
-    own: Option<Pair<'a>>,
-    nearest: Option<Pair<'a>>,
-}
-
-impl<'a> Ties<'a> {
-    fn forgive(self) -> bool {
-        self.own.or(self.nearest).is_some_and(Pair::is_unchanged)
-    }
-
-    /// Those of the value below that is reached by a field, or an index, with this old value.
-    fn below(self, node: &'a Node, new: &'a Value, old: Option<&'a Value>) -> Self {
-        let Some(own) = self.own else { return self };
-        let pair = |old| Pair { node, new: Subject::Value(new), old: Subject::Value(old) };
-        Self { own: old.map(pair), nearest: Some(own) }
-    }
-
-    /// The same for a field; type and version of an object are not tied to what they were, since
-    /// both are converted before they get here.
-    fn field(self, name: &str, node: &'a Node, new: &'a Value, old: Option<&'a Value>) -> Self {
-        let is_root = self.own.is_some() && self.nearest.is_none();
-        if is_root && matches!(name, "apiVersion" | "kind") {
-            return Self::default();
-        }
-        self.below(node, new, old)
-    }
-}
-
-/// A value with its past.
-#[derive(Debug, Clone, Copy)]
-struct Instance<'a> {
-    subject: Subject<'a>,
-    old: Option<Subject<'a>>,
-    ties: Ties<'a>,
 }
 
 /// Why a message could not be made.

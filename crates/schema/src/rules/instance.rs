@@ -1,0 +1,112 @@
+//! [`Instance`]: a value that rules are tried on, with what it was before.
+
+use super::Validator;
+use crate::ratchet;
+use crate::structural::Node;
+use crate::validate::Data;
+use cel::{EvalError, Shape};
+use machinery::{Map, Value};
+
+/// A value that rules are tried on.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Subject<'a> {
+    Root(&'a Map<String, Value>),
+    Value(&'a Value),
+}
+
+impl<'a> Subject<'a> {
+    /// None for null, which counts as absent.
+    pub(super) fn of(value: &'a Value) -> Option<Self> {
+        (!value.is_null()).then_some(Self::Value(value))
+    }
+
+    pub(super) fn object(self) -> Option<&'a Map<String, Value>> {
+        match self {
+            Self::Root(map) => Some(map),
+            Self::Value(value) => value.as_object(),
+        }
+    }
+
+    pub(super) fn list(self) -> Option<&'a [Value]> {
+        match self {
+            Self::Root(_) => None,
+            Self::Value(value) => value.as_array().map(Vec::as_slice),
+        }
+    }
+
+    pub(super) fn data(self) -> Data<'a> {
+        match self {
+            Self::Root(map) => Data::Object(map),
+            Self::Value(value) => value.into(),
+        }
+    }
+
+    pub(super) fn bind(self, validator: &'a Validator) -> Result<cel::Value<'a>, EvalError> {
+        match (self, &validator.decl.shape) {
+            (Self::Root(entries), Shape::Object(object)) => {
+                Ok(cel::Value::Map(cel::Map::Object { entries, object }))
+            }
+            (Self::Root(_), _) => Err(EvalError::Failed("the root is not an object".to_owned())),
+            (Self::Value(value), _) => cel::Value::from_json(value, &validator.decl),
+        }
+    }
+}
+
+/// A value and what it was before.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pair<'a> {
+    pub(super) node: &'a Node,
+    pub(super) new: Subject<'a>,
+    pub(super) old: Subject<'a>,
+}
+
+impl Pair<'_> {
+    pub(super) fn is_unchanged(self) -> bool {
+        ratchet::is_unchanged(self.node, self.new.data(), self.old.data())
+    }
+}
+
+/// What forgives a complaint: the value is as it was, or, if it corresponds to no old one, the
+/// nearest value around it that does.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Ties<'a> {
+    pub(super) own: Option<Pair<'a>>,
+    pub(super) nearest: Option<Pair<'a>>,
+}
+
+impl<'a> Ties<'a> {
+    pub(super) fn forgive(self) -> bool {
+        self.own.or(self.nearest).is_some_and(Pair::is_unchanged)
+    }
+
+    /// Those of the value below that is reached by a field, or an index, with this old value.
+    pub(super) fn below(self, node: &'a Node, new: &'a Value, old: Option<&'a Value>) -> Self {
+        let Some(own) = self.own else { return self };
+        let pair = |old| Pair { node, new: Subject::Value(new), old: Subject::Value(old) };
+        Self { own: old.map(pair), nearest: Some(own) }
+    }
+
+    /// The same for a field; type and version of an object are not tied to what they were, since
+    /// both are converted before they get here.
+    pub(super) fn field(
+        self,
+        name: &str,
+        node: &'a Node,
+        new: &'a Value,
+        old: Option<&'a Value>,
+    ) -> Self {
+        let is_root = self.own.is_some() && self.nearest.is_none();
+        if is_root && matches!(name, "apiVersion" | "kind") {
+            return Self::default();
+        }
+        self.below(node, new, old)
+    }
+}
+
+/// A value with its past.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Instance<'a> {
+    pub(super) subject: Subject<'a>,
+    pub(super) old: Option<Subject<'a>>,
+    pub(super) ties: Ties<'a>,
+}
