@@ -22,7 +22,7 @@ pub(crate) fn is_fractional(amount: &Quantity) -> bool {
 }
 
 /// Whether a name belongs to Kubernetes: without a domain, or with one below kubernetes.io.
-fn is_native(name: &str) -> bool {
+pub(crate) fn is_native(name: &str) -> bool {
     !name.contains('/') || name.contains("kubernetes.io/")
 }
 

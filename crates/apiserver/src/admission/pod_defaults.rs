@@ -6,6 +6,7 @@ use crate::catalog::Served;
 use crate::context::Cx;
 use kinds::certificates::certificate_signing_request::set_requestor;
 use kinds::core::pod::admission as pod;
+use kinds::core::pod::service_account::inject_service_account;
 use kinds::scheduling::priority_class::is_reserved;
 use machinery::{Object, Status, Value, json};
 use std::sync::Arc;
@@ -20,7 +21,7 @@ pub(super) fn create(cx: &Cx, object: &mut Object) -> Result<(), Status> {
             };
             let account = service_account(cx, &name);
             let suffix = cx.plane.entropy.suffix(5);
-            pod::inject_service_account(object, &account, &suffix);
+            inject_service_account(object, &account, &suffix);
             pod::default_tolerations(object);
             let class = priority_class(cx, object);
             if let Some(class) = &class {

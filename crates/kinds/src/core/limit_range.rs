@@ -1,5 +1,7 @@
 //! `LimitRange`: what a pod, a container or a claim of a namespace may ask for.
 
+pub mod enforcement;
+
 use crate::columns::{PLAIN, plain_cells};
 use crate::fields::{at, entries, list, maps_mut, text, top};
 use crate::quantities::{amount, container_resource_name, may_be_overcommitted, resource_name};

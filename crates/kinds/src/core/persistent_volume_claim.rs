@@ -179,6 +179,16 @@ fn validate_source(faults: &mut Faults, path: &Path<'_>, source: &Value) {
     }
 }
 
+/// The storage class that a claim names, or "".
+pub fn class_of(claim: &Object) -> &str {
+    class(claim)
+}
+
+/// Whether a claim asks for more than before.
+pub fn grows(new: &Object, old: &Object) -> bool {
+    amount(storage(top(new, "spec"))) > amount(storage(top(old, "spec")))
+}
+
 fn storage(spec: &Value) -> &Value {
     at(spec, &["resources", "requests", "storage"])
 }

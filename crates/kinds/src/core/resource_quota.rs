@@ -1,5 +1,7 @@
 //! `ResourceQuota`: what all objects of a namespace may use together.
 
+pub mod usage;
+
 use crate::columns::{AGE, NAME, age, column};
 use crate::fields::{at, entries, list, part, text, texts, top};
 use crate::quantities::{amount, is_huge_pages, resource_name, validate_amount};

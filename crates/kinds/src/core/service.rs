@@ -17,7 +17,7 @@ pub use allocation::{
 };
 pub use prepare::keep_allocated;
 
-use crate::fields::{list, text, top};
+use crate::fields::{list, text, texts, top};
 use crate::resource::{Action, Behavior, Columns, Resource, Subresource, Version};
 use crate::table::{self, selectable};
 use machinery::{Object, Value, names};
@@ -35,6 +35,13 @@ pub fn resource() -> Resource {
         prefix: "/registry/services/specs".to_owned(),
         ..table::row("", "Service", "services", &BEHAVIOR, version)
     }
+}
+
+/// Whether a service claims addresses that it did not have: those from outside are anybody's.
+pub fn has_new_external_ips(new: &Object, old: Option<&Object>) -> bool {
+    let before: Vec<&str> =
+        old.into_iter().flat_map(|it| texts(top(it, "spec"), "externalIPs")).collect();
+    texts(top(new, "spec"), "externalIPs").any(|it| !before.contains(&it))
 }
 
 static BEHAVIOR: Behavior = Behavior {

@@ -1,108 +1,13 @@
-//! What the admission of pods fills in: things that the spec alone does not say, such as the
-//! credentials of the pod's service account.
+//! What the admission of pods fills in or takes away: for how long a pod stays on a node that has
+//! gone quiet, which pods go first, when images are pulled, whom pods may keep away.
 
-use super::containers_mut;
-use crate::fields::{at, boolean, default_text, default_value, integer, list, list_mut, text, top};
-use machinery::{Map, Object, Value, json};
+use super::{CONTAINERS, each_container};
+use crate::fields::{
+    at, default_value, integer, list, list_mut, map_mut, maps_mut, part, text, top,
+};
+use machinery::{Faults, Object, Path, json};
 
-/// The account of pods that name none.
-pub const DEFAULT_ACCOUNT: &str = "default";
-
-const VOLUME_PREFIX: &str = "kube-api-access-";
-const MOUNT_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
-const TOKEN_SECONDS: i64 = 3607;
 const TOLERATED_SECONDS: i64 = 300;
-
-/// The annotation of pods that a node runs by itself and only mirrors here; they have no account.
-pub(crate) const MIRROR: &str = "kubernetes.io/config.mirror";
-
-/// Whether a node made this pod as the mirror of one that it runs by itself.
-pub fn is_mirror(pod: &Object) -> bool {
-    pod.annotation(MIRROR).is_some()
-}
-
-/// Names the default account if none is named; returns the name of the pod's account.
-pub fn default_account(pod: &mut Object) -> &str {
-    let spec = pod.map_at(&["spec"]);
-    default_text(spec, "serviceAccountName", DEFAULT_ACCOUNT);
-    let name = spec.get("serviceAccountName").cloned().unwrap_or_default();
-    spec.insert("serviceAccount".to_owned(), name);
-    pod.str_at(&["spec", "serviceAccountName"])
-}
-
-/// Gives a pod what comes with its account: the volume with its token, mounted in every container,
-/// and its secrets for image registries. `suffix` makes the volume's name unique.
-pub fn inject_service_account(pod: &mut Object, account: &Object, suffix: &str) {
-    if is_mirror(pod) {
-        return;
-    }
-    default_account(pod);
-    let wanted = boolean(top(pod, "spec"), "automountServiceAccountToken")
-        .or_else(|| top(account, "automountServiceAccountToken").as_bool())
-        .unwrap_or(true);
-    if wanted {
-        mount_token(pod, suffix);
-    }
-    if list(top(pod, "spec"), "imagePullSecrets").is_empty() {
-        let secrets: Vec<Value> = top(account, "imagePullSecrets")
-            .as_array()
-            .into_iter()
-            .flatten()
-            .map(|secret| json!({"name": text(secret, "name")}))
-            .collect();
-        if !secrets.is_empty() {
-            pod.map_at(&["spec"]).insert("imagePullSecrets".to_owned(), secrets.into());
-        }
-    }
-}
-
-fn mount_token(pod: &mut Object, suffix: &str) {
-    let existing = list(top(pod, "spec"), "volumes")
-        .iter()
-        .map(|volume| text(volume, "name"))
-        .find(|name| name.starts_with(VOLUME_PREFIX))
-        .map(str::to_owned);
-    let name = existing.clone().unwrap_or_else(|| format!("{VOLUME_PREFIX}{suffix}"));
-    let spec = pod.map_at(&["spec"]);
-    let mut is_needed = false;
-    for part in ["initContainers", "containers"] {
-        for container in containers_mut(spec, part) {
-            is_needed |= mount_at(container, &name);
-        }
-    }
-    if existing.is_none() && is_needed {
-        list_mut(spec, "volumes").push(token_volume(&name));
-    }
-}
-
-/// Mounts the token unless something else is mounted there already.
-fn mount_at(container: &mut Map<String, Value>, name: &str) -> bool {
-    let mounts = list_mut(container, "volumeMounts");
-    let is_free = !mounts.iter().any(|mount| text(mount, "mountPath") == MOUNT_PATH);
-    if is_free {
-        mounts.push(json!({"name": name, "readOnly": true, "mountPath": MOUNT_PATH}));
-    }
-    is_free
-}
-
-fn token_volume(name: &str) -> Value {
-    json!({
-        "name": name,
-        "projected": {
-            "defaultMode": 0o644,
-            "sources": [
-                {"serviceAccountToken": {"expirationSeconds": TOKEN_SECONDS, "path": "token"}},
-                {"configMap": {
-                    "name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}],
-                }},
-                {"downwardAPI": {"items": [{
-                    "path": "namespace",
-                    "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"},
-                }]}},
-            ],
-        },
-    })
-}
 
 /// Lets a pod stay for a while on a node that is not ready or not reachable, unless the pod says
 /// how long itself.
@@ -120,11 +25,6 @@ pub fn default_tolerations(pod: &mut Object) {
             }));
         }
     }
-}
-
-/// Gives a pod without a priority class the priority of nobody in particular.
-pub fn default_priority(pod: &mut Object) {
-    set_priority(pod, 0, "PreemptLowerPriority");
 }
 
 fn set_priority(pod: &mut Object, value: i64, policy: &str) {
@@ -166,75 +66,84 @@ pub fn assign_priority(pod: &mut Object, class: Option<&Object>) -> Result<(), S
     Ok(())
 }
 
-/// Why a mirror pod is not admitted: it may refer to nothing in the API that has to be protected.
-pub fn mirror_refusal(pod: &Object) -> Option<&'static str> {
+/// A changed pod keeps its priority, even if its author has left it out.
+pub fn keep_priority(new: &mut Object, old: &Object) {
+    for key in ["priority", "preemptionPolicy"] {
+        if let Some(value) = part(top(old, "spec"), key) {
+            default_value(new.map_at(&["spec"]), key, value.clone());
+        }
+    }
+}
+
+/// Whether a change brings an image that the pod did not have.
+pub fn has_new_images(new: &Object, old: &Object) -> bool {
+    let mut before = Vec::new();
+    let path = Path::root("spec");
+    each_container(top(old, "spec"), &path, |it, _| before.push(text(it, "image").to_owned()));
+    let mut is_new = false;
+    each_container(top(new, "spec"), &path, |container, _| {
+        is_new |= !before.iter().any(|it| it == text(container, "image"));
+    });
+    is_new
+}
+
+/// Lets every image be pulled whenever a container starts.
+pub fn pull_always(pod: &mut Object) {
+    let spec = pod.map_at(&["spec"]);
+    for part in CONTAINERS {
+        for container in maps_mut(spec, part) {
+            container.insert("imagePullPolicy".to_owned(), "Always".into());
+        }
+    }
+    for volume in maps_mut(spec, "volumes") {
+        if let Some(image) = map_mut(volume, "image") {
+            image.insert("pullPolicy".to_owned(), "Always".into());
+        }
+    }
+}
+
+/// What is wrong with images that are not pulled whenever a container starts, one line each.
+pub fn not_pulled(pod: &Object) -> Vec<String> {
+    let mut faults = Faults::new();
     let spec = top(pod, "spec");
-    if !is_mirror(pod) {
-        return None;
+    let path = Path::root("spec");
+    each_container(spec, &path, |container, path| {
+        let policy = text(container, "imagePullPolicy");
+        if policy != "Always" {
+            faults.not_supported(&path.child("imagePullPolicy"), policy, &["Always"]);
+        }
+    });
+    let path = path.child("volumes");
+    for (index, volume) in list(spec, "volumes").iter().enumerate() {
+        let image = at(volume, &["image"]);
+        let policy = text(image, "pullPolicy");
+        if image.is_object() && policy != "Always" {
+            let path = path.index(index);
+            faults.not_supported(&path.child("image").child("pullPolicy"), policy, &["Always"]);
+        }
     }
-    if !text(spec, "serviceAccountName").is_empty() {
-        return Some("a mirror pod may not reference service accounts");
-    }
-    let volumes = list(spec, "volumes");
-    let containers = ["initContainers", "containers", "ephemeralContainers"]
-        .iter()
-        .flat_map(|part| list(spec, part));
-    let in_env = |container: &Value| {
-        list(container, "env").iter().any(|env| at(env, &["valueFrom", "secretKeyRef"]).is_object())
-            || list(container, "envFrom").iter().any(|env| at(env, &["secretRef"]).is_object())
-    };
-    let has_secrets = volumes.iter().any(|volume| at(volume, &["secret"]).is_object())
-        || !list(spec, "imagePullSecrets").is_empty()
-        || containers.into_iter().any(in_env);
-    if has_secrets {
-        return Some("a mirror pod may not reference secrets");
-    }
-    let has_token = volumes
-        .iter()
-        .flat_map(|volume| list(at(volume, &["projected"]), "sources"))
-        .any(|source| at(source, &["serviceAccountToken"]).is_object());
-    has_token.then_some("a mirror pod may not use ServiceAccountToken volume projections")
+    faults.iter().map(ToString::to_string).collect()
+}
+
+/// Why a pod is not admitted that keeps others away from more than its node.
+pub fn wide_anti_affinity(pod: &Object) -> Option<String> {
+    const HOST: &str = "kubernetes.io/hostname";
+    let affinity = at(top(pod, "spec"), &["affinity", "podAntiAffinity"]);
+    let terms = list(affinity, "requiredDuringSchedulingIgnoredDuringExecution").iter();
+    let key = terms.map(|it| text(it, "topologyKey")).find(|it| *it != HOST)?;
+    Some(format!(
+        "affinity.PodAntiAffinity.RequiredDuringScheduling has TopologyKey {key} but only key {HOST} is allowed"
+    ))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::object;
+    use machinery::Value;
 
     fn pod(spec: Value) -> Object {
         object(json!({"metadata": {"name": "a"}, "spec": spec}))
-    }
-
-    #[test]
-    fn the_token_is_mounted_in_every_container() {
-        let mut pod = pod(json!({"containers": [{"name": "c"}, {"name": "d",
-            "volumeMounts": [{"name": "own", "mountPath": MOUNT_PATH}]}]}));
-        let account =
-            object(json!({"metadata": {"name": "default"}, "imagePullSecrets": [{"name": "s"}]}));
-        inject_service_account(&mut pod, &account, "abcde");
-        let spec = top(&pod, "spec");
-        assert_eq!(spec["serviceAccountName"], "default");
-        assert_eq!(spec["serviceAccount"], "default");
-        assert_eq!(spec["imagePullSecrets"], json!([{"name": "s"}]));
-        assert_eq!(spec["volumes"][0]["name"], "kube-api-access-abcde");
-        assert_eq!(spec["volumes"][0]["projected"]["defaultMode"], 420);
-        assert_eq!(
-            spec["containers"][0]["volumeMounts"],
-            json!([{"name": "kube-api-access-abcde", "readOnly": true, "mountPath": MOUNT_PATH}])
-        );
-        assert_eq!(spec["containers"][1]["volumeMounts"][0]["name"], "own");
-    }
-
-    #[test]
-    fn who_does_not_want_the_token_does_not_get_it() {
-        let account = object(json!({"automountServiceAccountToken": false}));
-        let mut first = pod(json!({"containers": [{"name": "c"}]}));
-        inject_service_account(&mut first, &account, "x");
-        assert_eq!(top(&first, "spec").get("volumes"), None);
-        let mut second =
-            pod(json!({"automountServiceAccountToken": true, "containers": [{"name": "c"}]}));
-        inject_service_account(&mut second, &account, "x");
-        assert!(top(&second, "spec").get("volumes").is_some());
     }
 
     #[test]
@@ -259,13 +168,5 @@ mod tests {
             Err("no PriorityClass with name none was found".to_owned())
         );
         assert!(assign_priority(&mut pod(json!({"priority": 9})), None).is_err());
-    }
-
-    #[test]
-    fn a_mirror_pod_refers_to_nothing_secret() {
-        let mut pod = pod(json!({"volumes": [{"name": "s", "secret": {"secretName": "s"}}]}));
-        assert_eq!(mirror_refusal(&pod), None);
-        pod.map_at(&["metadata", "annotations"]).insert(MIRROR.to_owned(), "x".into());
-        assert_eq!(mirror_refusal(&pod), Some("a mirror pod may not reference secrets"));
     }
 }

@@ -1,7 +1,7 @@
 //! Annotations of pods that mean something to the server.
 
-use super::admission::MIRROR;
 use super::each_container;
+use super::service_account::MIRROR;
 use crate::fields::{annotation, at, entries, part, text};
 use crate::rules::descending_path;
 use machinery::field_path::quote;

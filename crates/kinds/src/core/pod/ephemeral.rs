@@ -1,7 +1,7 @@
 //! `/ephemeralcontainers`: containers that are added to a running pod to look at it.
 
 use super::super::{go_struct, unified_diff::unified_diff};
-use super::{admission, annotations, spec};
+use super::{annotations, service_account, spec};
 use crate::fields::{keep, list, same, text, top};
 use machinery::field_path::quote;
 use machinery::{Faults, Map, Object, Path, Value};
@@ -33,7 +33,7 @@ pub(super) fn keep_metadata(new: &mut Object, old: &Object) {
 
 /// Judges an update: containers may be added, and are never changed or taken away.
 pub(super) fn validate(new: &Object, old: &Object, faults: &mut Faults) {
-    if admission::is_mirror(old) {
+    if service_account::is_mirror(old) {
         let message = "static pods do not support ephemeral containers";
         return faults.forbidden(&Path::EMPTY, message);
     }

@@ -1,7 +1,7 @@
 //! `/resize`: more or less processor and memory for a running pod.
 
 use super::ephemeral::keep_metadata;
-use super::{admission, is_sidecar, quality, spec};
+use super::{is_sidecar, quality, service_account, spec};
 use crate::fields::{at, entries, keep, list, part, same, text, top};
 use machinery::{Faults, Object, Path, Value};
 
@@ -49,7 +49,7 @@ fn same_names(new: &Value, old: &Value, part: &str) -> bool {
 /// Judges an update.
 pub(super) fn validate(new: &Object, old: &Object, faults: &mut Faults) {
     let (new_spec, old_spec) = (top(new, "spec"), top(old, "spec"));
-    if admission::is_mirror(old) {
+    if service_account::is_mirror(old) {
         return faults.forbidden(&Path::EMPTY, "static pods cannot be resized");
     }
     if at(old_spec, &["os", "name"]) == "windows" {

@@ -1,0 +1,151 @@
+//! What a pod gets from its runtime class: what the runtime needs for itself, and on which nodes it
+//! can run.
+
+use crate::fields::{at, integer, list, same, text, top};
+use machinery::{Map, Object, Value};
+
+/// The class that a pod names, or "".
+pub fn class_of(pod: &Object) -> &str {
+    pod.str_at(&["spec", "runtimeClassName"])
+}
+
+const MISMATCH: &str = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead";
+
+/// Gives a pod what its class has for it; the error says why it cannot be.
+pub fn apply(pod: &mut Object, class: &Object) -> Result<(), String> {
+    let fixed = at(top(class, "overhead"), &["podFixed"]);
+    if top(class, "overhead").is_object() {
+        let own = at(top(pod, "spec"), &["overhead"]);
+        let is_set = own.as_object().is_some_and(|it| !it.is_empty());
+        if is_set && !same(own, fixed) {
+            return Err(MISMATCH.to_owned());
+        }
+        if fixed.is_object() {
+            pod.map_at(&["spec"]).insert("overhead".to_owned(), fixed.clone());
+        }
+    }
+    let scheduling = top(class, "scheduling");
+    if scheduling.is_object() {
+        select_nodes(pod, at(scheduling, &["nodeSelector"]))?;
+        let own = list(top(pod, "spec"), "tolerations");
+        let all: Vec<&Value> = own.iter().chain(list(scheduling, "tolerations")).collect();
+        let merged = merged(&all);
+        if !merged.is_empty() {
+            pod.map_at(&["spec"]).insert("tolerations".to_owned(), merged.into());
+        }
+    }
+    Ok(())
+}
+
+fn select_nodes(pod: &mut Object, wanted: &Value) -> Result<(), String> {
+    let Some(wanted) = wanted.as_object().filter(|it| !it.is_empty()) else { return Ok(()) };
+    let own = at(top(pod, "spec"), &["nodeSelector"]);
+    let mut selector: Map<String, Value> = own.as_object().cloned().unwrap_or_default();
+    for (key, value) in wanted {
+        if let Some(found) = selector.get(key).filter(|found| *found != value) {
+            let shown = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            return Err(format!(
+                "conflict: runtimeClass.scheduling.nodeSelector[{key}] = {}; pod.spec.nodeSelector[{key}] = {}",
+                shown(value),
+                shown(found)
+            ));
+        }
+        selector.insert(key.clone(), value.clone());
+    }
+    pod.map_at(&["spec"]).insert("nodeSelector".to_owned(), selector.into());
+    Ok(())
+}
+
+/// Without those that another one covers.
+fn merged(all: &[&Value]) -> Vec<Value> {
+    let mut kept: Vec<&Value> = Vec::new();
+    for (index, toleration) in all.iter().enumerate() {
+        let is_covered = kept.iter().any(|it| covers(it, toleration));
+        let will_be = || {
+            let mut later = all[index + 1..].iter();
+            later.any(|it| !same(it, toleration) && covers(it, toleration))
+        };
+        if !is_covered && !will_be() {
+            kept.push(toleration);
+        }
+    }
+    kept.into_iter().cloned().collect()
+}
+
+/// Whether `wide` tolerates all that `narrow` does.
+fn covers(wide: &Value, narrow: &Value) -> bool {
+    if same(wide, narrow) {
+        return true;
+    }
+    let key = text(wide, "key");
+    let is_any_key = key.is_empty() && text(wide, "operator") == "Exists";
+    let effect = text(wide, "effect");
+    let is_effect = effect.is_empty() || effect == text(narrow, "effect");
+    if (text(narrow, "key") != key && !is_any_key) || !is_effect {
+        return false;
+    }
+    if let ("NoExecute", Some(longest)) = (effect, integer(wide, "tolerationSeconds"))
+        && integer(narrow, "tolerationSeconds").is_none_or(|it| it > longest)
+    {
+        return false;
+    }
+    match text(wide, "operator") {
+        "Equal" | "" => {
+            text(narrow, "operator") == "Equal" && text(narrow, "value") == text(wide, "value")
+        }
+        operator => operator == "Exists",
+    }
+}
+
+/// Why a pod's overhead is not what its class says; `class` is None where the pod names none.
+pub fn overhead_refusal(pod: &Object, class: Option<&Object>) -> Option<&'static str> {
+    let own = at(top(pod, "spec"), &["overhead"]);
+    match class.map(|it| top(it, "overhead")).filter(|it| it.is_object()) {
+        Some(overhead) => (!same(own, at(overhead, &["podFixed"]))).then_some(MISMATCH),
+        None => own.is_object().then_some(
+            "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead",
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::object;
+    use machinery::json;
+
+    fn applied(spec: Value, class: Value) -> Result<Value, String> {
+        let mut pod = object(json!({"spec": spec}));
+        apply(&mut pod, &object(class))?;
+        Ok(top(&pod, "spec").clone())
+    }
+
+    #[test]
+    fn a_class_brings_overhead_and_nodes() {
+        let class = json!({"overhead": {"podFixed": {"cpu": "250m"}}, "scheduling":
+            {"nodeSelector": {"a": "b"}, "tolerations": [{"key": "k", "operator": "Exists"}]}});
+        assert_eq!(
+            applied(
+                json!({"nodeSelector": {"c": "d"},
+                "tolerations": [{"key": "k", "operator": "Equal", "value": "v"}]}),
+                class.clone()
+            ),
+            Ok(json!({"overhead": {"cpu": "250m"}, "nodeSelector": {"a": "b", "c": "d"},
+                "tolerations": [{"key": "k", "operator": "Exists"}]}))
+        );
+        assert_eq!(
+            applied(json!({"nodeSelector": {"a": "x"}}), class.clone()),
+            Err("conflict: runtimeClass.scheduling.nodeSelector[a] = b; pod.spec.nodeSelector[a] = x".to_owned())
+        );
+        assert_eq!(applied(json!({"overhead": {"cpu": "1"}}), class), Err(MISMATCH.to_owned()));
+    }
+
+    #[test]
+    fn overhead_is_for_classes_to_say() {
+        let pod = object(json!({"spec": {"overhead": {"cpu": "1"}}}));
+        assert!(overhead_refusal(&pod, None).is_some());
+        assert!(overhead_refusal(&pod, Some(&object(json!({"handler": "h"})))).is_some());
+        let class = object(json!({"overhead": {"podFixed": {"cpu": "1"}}}));
+        assert_eq!(overhead_refusal(&pod, Some(&class)), None);
+    }
+}

@@ -1,0 +1,154 @@
+//! Which level a namespace asks for, by its labels, and in which version of Kubernetes' rules.
+
+use machinery::{Faults, Path};
+use std::fmt;
+
+/// How much a pod may ask for; the later, the less.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// Everything.
+    Privileged,
+    /// Nothing that is a known way out of its container.
+    Baseline,
+    /// Only what well hardened programs need.
+    Restricted,
+}
+
+impl Level {
+    fn parse(text: &str) -> Option<Self> {
+        [Self::Privileged, Self::Baseline, Self::Restricted]
+            .into_iter()
+            .find(|it| it.to_string() == text)
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Privileged => "privileged",
+            Self::Baseline => "baseline",
+            Self::Restricted => "restricted",
+        })
+    }
+}
+
+/// Of the rules: `latest` or `v1.25`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Version {
+    /// As they are now.
+    Latest,
+    /// As they were in 1.…
+    Minor(u32),
+}
+
+impl Version {
+    fn parse(text: &str) -> Option<Self> {
+        if text == "latest" {
+            return Some(Self::Latest);
+        }
+        let minor = text.strip_prefix("v1.")?;
+        let is_plain = minor == "0" || !minor.starts_with('0');
+        let is_number = !minor.is_empty() && minor.bytes().all(|b| b.is_ascii_digit());
+        (is_plain && is_number).then(|| minor.parse().ok().map(Self::Minor)).flatten()
+    }
+
+    /// Whether what came with 1.`since` is in it.
+    pub(super) fn reaches(self, since: u16) -> bool {
+        match self {
+            Self::Latest => true,
+            Self::Minor(minor) => minor >= u32::from(since),
+        }
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Latest => f.write_str("latest"),
+            Self::Minor(minor) => write!(f, "v1.{minor}"),
+        }
+    }
+}
+
+/// `restricted:v1.25`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LevelVersion {
+    /// How much a pod may ask for.
+    pub level: Level,
+    /// By which rules.
+    pub version: Version,
+}
+
+impl LevelVersion {
+    const OPEN: Self = Self { level: Level::Privileged, version: Version::Latest };
+}
+
+impl fmt::Display for LevelVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.level, self.version)
+    }
+}
+
+/// What a namespace asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Policy {
+    /// What is refused.
+    pub enforce: LevelVersion,
+    /// What is noted.
+    pub audit: LevelVersion,
+    /// What is warned about.
+    pub warn: LevelVersion,
+}
+
+const PREFIX: &str = "pod-security.kubernetes.io/";
+
+impl Policy {
+    /// Reads the labels of a namespace. What they say wrongly goes to `faults`, and is taken as
+    /// restricted where it is enforced, as privileged elsewhere.
+    pub fn of<'a>(label: impl Fn(&str) -> Option<&'a str>, faults: &mut Faults) -> Self {
+        let mut read = |mode: &str, or_else: Level| {
+            let key = format!("{PREFIX}{mode}");
+            let level = label(&key).map(|text| {
+                Level::parse(text).ok_or_else(|| {
+                    let why = "must be one of privileged, baseline, restricted";
+                    complain(faults, &key, text, why);
+                    or_else
+                })
+            });
+            let key = format!("{PREFIX}{mode}-version");
+            let version = label(&key).map(|text| {
+                Version::parse(text).unwrap_or_else(|| {
+                    complain(faults, &key, text, r#"must be "latest" or "v1.x""#);
+                    Version::Latest
+                })
+            });
+            (level, version)
+        };
+        let enforce = read("enforce", Level::Restricted);
+        let audit = read("audit", Level::Privileged);
+        let warn = read("warn", Level::Privileged);
+        let made = |(level, version): (Option<Result<Level, Level>>, Option<Version>)| {
+            let level = level.map_or(LevelVersion::OPEN.level, |it| it.unwrap_or_else(|it| it));
+            LevelVersion { level, version: version.unwrap_or(LevelVersion::OPEN.version) }
+        };
+        let mut policy = Self { enforce: made(enforce), audit: made(audit), warn: made(warn) };
+        // Who enforces a level wants to hear of it where it is not enforced: in templates.
+        if let (None, Some(Ok(level))) = (warn.0, enforce.0)
+            && level > policy.warn.level
+        {
+            policy.warn.level = level;
+            policy.warn.version = warn.1.unwrap_or(policy.enforce.version);
+        }
+        policy
+    }
+
+    /// Whether nothing is ever held against a pod.
+    pub fn is_open(&self) -> bool {
+        [self.enforce, self.audit, self.warn].iter().all(|it| it.level == Level::Privileged)
+    }
+}
+
+fn complain(faults: &mut Faults, key: &str, value: &str, why: &str) {
+    let path = Path::root("metadata");
+    faults.invalid(&path.child("labels").key(key), value, why);
+}

@@ -1,0 +1,122 @@
+//! What a pod asks for as a whole.
+//!
+//! Its containers run together, so what they ask for adds up. Init containers run one after the
+//! other and before the others, so only the greediest of them counts; but those that go on running
+//! count with everybody who comes after them. What the pod asks for in its own name wins, and what
+//! its runtime needs for itself comes on top.
+
+use super::is_sidecar;
+use crate::fields::{at, entries, list};
+use crate::quantities::{amount, is_huge_pages};
+use machinery::Value;
+use machinery::quantity::Quantity;
+use std::collections::BTreeMap;
+
+/// Amounts of resources, by name.
+pub type Amounts = BTreeMap<String, Quantity>;
+
+/// The amounts of a map such as `requests`.
+pub(crate) fn amounts(value: &Value, key: &str) -> Amounts {
+    entries(value, key).map(|(name, value)| (name.to_owned(), amount(value))).collect()
+}
+
+/// Adds `more` to what there is.
+pub fn add(to: &mut Amounts, more: &Amounts) {
+    for (name, amount) in more {
+        let sum = to.get(name).map_or_else(|| amount.clone(), |it| it.add(amount));
+        to.insert(name.clone(), sum);
+    }
+}
+
+fn at_least(to: &mut Amounts, other: &Amounts) {
+    for (name, amount) in other {
+        if to.get(name).is_none_or(|it| it < amount) {
+            to.insert(name.clone(), amount.clone());
+        }
+    }
+}
+
+/// What the containers of a pod and the pod itself ask for; `part` is `requests` or `limits`.
+pub(crate) fn of_containers(spec: &Value, part: &str) -> Amounts {
+    let of = |container| amounts(at(container, &["resources"]), part);
+    let mut total = Amounts::new();
+    for container in list(spec, "containers") {
+        add(&mut total, &of(container));
+    }
+    let (mut sidecars, mut greatest) = (Amounts::new(), Amounts::new());
+    for container in list(spec, "initContainers") {
+        let mut own = of(container);
+        if is_sidecar(container) {
+            add(&mut total, &own);
+            add(&mut sidecars, &own);
+            at_least(&mut greatest, &sidecars);
+        } else {
+            add(&mut own, &sidecars);
+            at_least(&mut greatest, &own);
+        }
+    }
+    at_least(&mut total, &greatest);
+    for (name, amount) in amounts(at(spec, &["resources"]), part) {
+        if matches!(name.as_str(), "cpu" | "memory") || is_huge_pages(&name) {
+            total.insert(name, amount);
+        }
+    }
+    total
+}
+
+/// The requests of a pod, with what its runtime needs.
+pub(crate) fn requests(spec: &Value) -> Amounts {
+    let mut total = of_containers(spec, "requests");
+    add(&mut total, &amounts(spec, "overhead"));
+    total
+}
+
+/// The limits of a pod; what is not limited is not limited by its runtime either.
+pub(crate) fn limits(spec: &Value) -> Amounts {
+    let mut total = of_containers(spec, "limits");
+    let mut overhead = amounts(spec, "overhead");
+    overhead.retain(|name, _| total.get(name).is_some_and(|it| !it.is_zero()));
+    add(&mut total, &overhead);
+    total
+}
+
+/// `a=1,b=2`
+pub fn shown(amounts: &Amounts) -> String {
+    let shown: Vec<String> = amounts.iter().map(|(name, it)| format!("{name}={it}")).collect();
+    shown.join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use machinery::json;
+
+    fn container(cpu: &str) -> Value {
+        json!({"resources": {"requests": {"cpu": cpu}, "limits": {"memory": "1Gi"}}})
+    }
+
+    #[test]
+    fn containers_add_up_and_the_greediest_init_container_counts() {
+        let spec = json!({"containers": [container("100m"), container("200m")],
+            "initContainers": [container("1"), container("2")]});
+        assert_eq!(shown(&requests(&spec)), "cpu=2");
+        assert_eq!(shown(&limits(&spec)), "memory=2Gi");
+    }
+
+    #[test]
+    fn what_goes_on_running_counts_with_all_who_come_after_it() {
+        let mut sidecar = container("500m");
+        sidecar["restartPolicy"] = json!("Always");
+        let spec = json!({"containers": [container("1")],
+            "initContainers": [sidecar, container("1200m")]});
+        assert_eq!(shown(&requests(&spec)), "cpu=1700m");
+    }
+
+    #[test]
+    fn the_pods_own_word_wins_and_overhead_comes_on_top() {
+        let spec = json!({"containers": [container("1")], "overhead": {"cpu": "250m", "memory": "1Mi"},
+            "resources": {"requests": {"cpu": "4"}}});
+        assert_eq!(shown(&requests(&spec)), "cpu=4250m,memory=1Mi");
+        assert_eq!(shown(&limits(&spec)), "memory=1025Mi");
+    }
+}

@@ -1,0 +1,110 @@
+//! Objects against quotas.
+
+use super::*;
+use crate::testing::object;
+use machinery::json;
+
+fn used(group: &str, plural: &str, value: Value) -> String {
+    shown(&Measure::of(group, plural).unwrap().usage(&object(value)))
+}
+
+fn quota(spec: Value) -> Quota {
+    Quota::of(&object(json!({"metadata": {"name": "q"}, "spec": spec})))
+}
+
+#[test]
+fn everything_is_counted_but_events() {
+    assert_eq!(used("apps", "deployments", json!({})), "count/deployments.apps=1");
+    assert_eq!(used("", "secrets", json!({})), "count/secrets=1,secrets=1");
+    assert_eq!(used("example.com", "things", json!({})), "count/things.example.com=1");
+    assert_eq!(Measure::of("", "events"), None);
+}
+
+#[test]
+fn a_pod_uses_what_it_asks_for_until_it_ends() {
+    let resources = json!({"requests": {"cpu": "1", "example.com/gpu": "2"},
+        "limits": {"memory": "1Gi", "example.com/gpu": "2"}});
+    let mut pod = json!({"spec": {"containers": [{"name": "c", "resources": resources}]}});
+    assert_eq!(
+        used("", "pods", pod.clone()),
+        "count/pods=1,cpu=1,limits.memory=1Gi,pods=1,requests.cpu=1,requests.example.com/gpu=2"
+    );
+    pod["status"] = json!({"phase": "Succeeded"});
+    assert_eq!(used("", "pods", pod), "count/pods=1");
+}
+
+#[test]
+fn a_service_uses_ports_and_balancers() {
+    let service =
+        |kind| json!({"spec": {"type": kind, "ports": [{"port": 1}, {"port": 2, "nodePort": 9}]}});
+    let plain = "count/services=1,services=1,services.loadbalancers=0,services.nodeports=0";
+    assert_eq!(used("", "services", service("ClusterIP")), plain);
+    let mut balanced = service("LoadBalancer");
+    let full = "count/services=1,services=1,services.loadbalancers=1,services.nodeports=2";
+    assert_eq!(used("", "services", balanced.clone()), full);
+    balanced["spec"]["allocateLoadBalancerNodePorts"] = json!(false);
+    let fewer = "count/services=1,services=1,services.loadbalancers=1,services.nodeports=1";
+    assert_eq!(used("", "services", balanced), fewer);
+}
+
+#[test]
+fn a_claim_uses_storage_of_its_class() {
+    let claim = json!({"spec": {"storageClassName": "gold", "resources": {"requests": {"storage": "1Gi"}}}});
+    assert_eq!(
+        used("", "persistentvolumeclaims", claim),
+        "count/persistentvolumeclaims=1,gold.storageclass.storage.k8s.io/persistentvolumeclaims=1,gold.storageclass.storage.k8s.io/requests.storage=1Gi,persistentvolumeclaims=1,requests.storage=1Gi"
+    );
+}
+
+#[test]
+fn scopes_narrow_a_quota() {
+    let covered =
+        |quota: &Quota, spec: Value| Measure::Pods.covered(&object(json!({"spec": spec})), quota);
+    let scope = |name: &str| quota(json!({"scopes": [name]}));
+    assert!(covered(&scope("Terminating"), json!({"activeDeadlineSeconds": 5})));
+    assert!(!covered(&scope("Terminating"), json!({})));
+    assert!(covered(&scope("NotTerminating"), json!({})));
+    let asks = json!({"containers": [{"resources": {"requests": {"cpu": "1"}}}]});
+    assert!(!covered(&scope("BestEffort"), asks.clone()));
+    assert!(covered(&scope("NotBestEffort"), asks));
+    let term = json!([{"topologyKey": "k", "namespaces": ["other"]}]);
+    let affinity = json!({"affinity": {"podAffinity":
+        {"requiredDuringSchedulingIgnoredDuringExecution": term}}});
+    assert!(covered(&scope("CrossNamespacePodAffinity"), affinity));
+    let selected = |operator: &str, values: Value| {
+        quota(json!({"scopeSelector": {"matchExpressions":
+            [{"scopeName": "PriorityClass", "operator": operator, "values": values}]}}))
+    };
+    let high = json!({"priorityClassName": "high"});
+    assert!(covered(&selected("In", json!(["high"])), high.clone()));
+    assert!(!covered(&selected("NotIn", json!(["high"])), high.clone()));
+    assert!(covered(&selected("NotIn", json!(["high"])), json!({})));
+    assert!(covered(&selected("Exists", json!([])), high));
+    assert!(!covered(&selected("Exists", json!([])), json!({})));
+    assert!(!Measure::Services.covered(&object(json!({})), &scope("Terminating")));
+}
+
+#[test]
+fn containers_say_what_a_quota_is_about() {
+    let quota = quota(json!({"hard": {"requests.cpu": "1", "limits.memory": "1Gi", "pods": "2"}}));
+    let pod = |resources: Value| {
+        object(
+            json!({"spec": {"containers": [{"name": "b", "resources": resources}, {"name": "a"}]}}),
+        )
+    };
+    assert_eq!(
+        Measure::Pods.unsaid(&pod(json!({"requests": {"cpu": "1"}})), &quota),
+        Some("must specify limits.memory for: a,b; requests.cpu for: a".to_owned())
+    );
+    assert_eq!(Measure::Services.unsaid(&pod(json!({})), &quota), None);
+}
+
+#[test]
+fn the_names_in_a_quota_tell_whose_objects_are_counted() {
+    let quota =
+        quota(json!({"hard": {"requests.cpu": "1", "secrets": "1", "count/jobs.batch": "1",
+        "gold.storageclass.storage.k8s.io/requests.storage": "1Gi", "services.nodeports": "1"}}));
+    let found: Vec<String> =
+        quota.resources().iter().map(|(group, plural)| format!("{plural}.{group}")).collect();
+    assert_eq!(found, ["persistentvolumeclaims.", "pods.", "secrets.", "services.", "jobs.batch"]);
+}
