@@ -1,117 +1,130 @@
 //! Admission: what else is changed in or held against an object before it is stored, in
 //! Kubernetes' order. Mutating plugins run before validation, judging ones after it; policies, and
-//! then webhooks, stand at the end of each half.
+//! then webhooks, stand at the end of each half, and quotas after all.
 
-mod matching;
+mod attempt;
+mod plugins;
 mod namespace_lifecycle;
-mod pod_defaults;
-mod policy;
+mod limit_ranger;
+mod service_account;
+mod node_taints;
+mod always_pull_images;
+mod anti_affinity;
+mod external_ips;
+mod pod_security;
+mod priority;
+mod default_tolerations;
+mod default_class;
+mod default_storage_class;
+mod default_ingress_class;
+mod storage_protection;
+mod owner_references;
+mod claim_resize;
+mod runtime_class;
+mod certificate_subject;
+mod matching;
 mod request;
-mod scaled;
-mod service_address;
+mod policy;
 mod webhook;
+mod scaled;
+mod resource_quota;
+mod service_address;
 
+pub(crate) use attempt::{Attempt, Operation};
 pub(crate) use namespace_lifecycle::IMMORTAL;
+pub use plugins::BadPlugins;
+pub(crate) use plugins::Plugins;
 pub(crate) use policy::{Policies, validate as validate_expressions};
+pub(crate) use resource_quota::Charge;
+pub(crate) use resource_quota::status::keep_true as keep_quotas_true;
 pub use service_address::BadCidr;
 pub(crate) use service_address::{Allocations, Claim};
 pub(crate) use webhook::{WebhookMetrics, Webhooks, validate_conditions};
 
 use crate::context::Cx;
-use crate::options::DeleteOptions;
-use crate::request::Verb;
-use machinery::{GroupVersionKind, Object, Status};
+use crate::derived::Derived;
+use machinery::{Object, Status};
+use plugins::Plugin;
+use resource_quota::Ledger;
+use std::sync::Arc;
 use webhook::Rounds;
 
-/// What is being done to the object.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Operation {
-    /// It is new.
-    Create,
-    /// It changes.
-    Update,
-    /// It goes.
-    Delete,
-    /// Somebody wants a connection to what it stands for.
-    Connect,
+/// What admission keeps between requests.
+pub(crate) struct Admission {
+    plugins: Plugins,
+    limit_ranges: Derived<limit_ranger::ByNamespace>,
+    priority_classes: Derived<priority::Classes>,
+    /// The name of the class.
+    storage_default: Derived<Option<String>>,
+    /// The same.
+    ingress_default: Derived<Option<String>>,
+    ledger: Arc<Ledger>,
 }
 
-impl Operation {
-    /// As rules and reviews spell it.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Create => "CREATE",
-            Self::Update => "UPDATE",
-            Self::Delete => "DELETE",
-            Self::Connect => "CONNECT",
-        }
-    }
-}
-
-/// What somebody is about to do, as far as admission looks at it. Objects are in the version
-/// that verbs work in: that of the request for custom kinds, the hub for the others.
-pub(crate) struct Attempt<'a> {
-    /// The request.
-    pub cx: &'a Cx,
-    /// What it does.
-    pub operation: Operation,
-    /// Of the object; "" where it will be generated.
-    pub name: String,
-    /// The object's; the request may be about several.
-    pub namespace: &'a str,
-    /// The object before; None if it is new.
-    pub old: Option<&'a Object>,
-    /// The kind of what is sent to a subresource, where it is not the resource's own: Scale,
-    /// Binding, `PodExecOptions`. Such objects have one version only.
-    pub kind: Option<GroupVersionKind>,
-    /// Nothing will be stored.
-    pub dry_run: bool,
-    /// With what a deletion was asked for.
-    pub deletion: Option<&'a DeleteOptions>,
-}
-
-impl<'a> Attempt<'a> {
-    fn new(cx: &'a Cx, operation: Operation, name: &str, dry_run: bool) -> Self {
-        let (name, namespace) = (name.to_owned(), cx.namespace());
-        Self { cx, operation, name, namespace, old: None, kind: None, dry_run, deletion: None }
-    }
-
-    /// To create `object`.
-    pub(crate) fn create(cx: &'a Cx, object: &Object, dry_run: bool) -> Self {
-        Self::new(cx, Operation::Create, object.name(), dry_run)
-    }
-
-    /// To change `old`.
-    pub(crate) fn update(cx: &'a Cx, old: &'a Object, dry_run: bool) -> Self {
-        Self { old: Some(old), ..Self::new(cx, Operation::Update, old.name(), dry_run) }
-    }
-
-    /// To delete `old`.
-    pub(crate) fn delete(cx: &'a Cx, old: &'a Object, options: &'a DeleteOptions) -> Self {
+impl Admission {
+    /// With these plugins.
+    pub(crate) fn new(plugins: Plugins) -> Self {
         Self {
-            namespace: old.namespace(),
-            old: Some(old),
-            deletion: Some(options),
-            ..Self::new(cx, Operation::Delete, old.name(), options.dry_run)
+            plugins,
+            limit_ranges: Derived::new("", "limitranges", limit_ranger::read),
+            priority_classes: Derived::new("scheduling.k8s.io", "priorityclasses", priority::read),
+            storage_default: Derived::new(
+                "storage.k8s.io",
+                "storageclasses",
+                default_storage_class::read,
+            ),
+            ingress_default: Derived::new(
+                "networking.k8s.io",
+                "ingressclasses",
+                default_ingress_class::read,
+            ),
+            ledger: Arc::default(),
         }
     }
-
-    /// To send something of another kind to a subresource of the named object.
-    pub(crate) fn below(
-        cx: &'a Cx,
-        operation: Operation,
-        kind: GroupVersionKind,
-        dry_run: bool,
-    ) -> Self {
-        Self { kind: Some(kind), ..Self::new(cx, operation, &cx.target.name, dry_run) }
-    }
-
-    /// Whether it is what the server itself does with something that was posted to a subresource,
-    /// and was admitted as such.
-    fn follows_from_a_post(&self) -> bool {
-        self.operation == Operation::Update && self.cx.verb == Verb::Create
-    }
 }
+
+/// What a plugin does to an object.
+enum Mutate {
+    /// Completes it.
+    Fill(fn(&Attempt<'_>, &mut Object)),
+    /// Completes it, or sees that that cannot be done.
+    Try(fn(&Attempt<'_>, &mut Object) -> Result<(), Status>),
+}
+
+use Mutate::{Fill, Try};
+
+type Judge = fn(&Attempt<'_>, &Object) -> Result<(), Status>;
+
+/// The plugins that change objects, in Kubernetes' order.
+const MUTATING: &[(Plugin, Mutate)] = &[
+    (Plugin::NamespaceLifecycle, Try(namespace_lifecycle::mutate)),
+    (Plugin::LimitRanger, Fill(limit_ranger::mutate)),
+    (Plugin::ServiceAccount, Try(service_account::mutate)),
+    (Plugin::TaintNodesByCondition, Fill(node_taints::mutate)),
+    (Plugin::AlwaysPullImages, Fill(always_pull_images::mutate)),
+    (Plugin::Priority, Try(priority::mutate)),
+    (Plugin::DefaultTolerationSeconds, Fill(default_tolerations::mutate)),
+    (Plugin::DefaultStorageClass, Fill(default_storage_class::mutate)),
+    (Plugin::StorageObjectInUseProtection, Fill(storage_protection::mutate)),
+    (Plugin::RuntimeClass, Try(runtime_class::mutate)),
+    (Plugin::DefaultIngressClass, Fill(default_ingress_class::mutate)),
+];
+
+/// The plugins that judge objects, in Kubernetes' order. The quotas come after all others: nothing
+/// is taken out of them for what somebody else refuses.
+const JUDGING: &[(Plugin, Judge)] = &[
+    (Plugin::LimitPodHardAntiAffinityTopology, anti_affinity::judge),
+    (Plugin::LimitRanger, limit_ranger::judge),
+    (Plugin::ServiceAccount, service_account::judge),
+    (Plugin::AlwaysPullImages, always_pull_images::judge),
+    (Plugin::PodSecurity, pod_security::judge),
+    (Plugin::Priority, priority::judge),
+    (Plugin::OwnerReferencesPermissionEnforcement, owner_references::judge),
+    (Plugin::PersistentVolumeClaimResize, claim_resize::judge),
+    (Plugin::RuntimeClass, runtime_class::judge),
+    (Plugin::CertificateSubjectRestriction, certificate_subject::judge),
+    (Plugin::DenyServiceExternalIps, external_ips::judge),
+];
 
 /// Changes the object, or refuses it before anybody looks at it closely.
 pub(crate) async fn mutate(attempt: &Attempt<'_>, object: &mut Object) -> Result<(), Status> {
@@ -126,28 +139,41 @@ pub(crate) async fn mutate(attempt: &Attempt<'_>, object: &mut Object) -> Result
     Ok(())
 }
 
-/// Judges what is about to be stored, or, if `object` is None, removed.
-pub(crate) async fn judge(attempt: &Attempt<'_>, object: Option<&Object>) -> Result<(), Status> {
+/// Judges what is about to be stored, or, if `object` is None, removed. What it takes out of quotas
+/// is to be held until the object can be read.
+pub(crate) async fn judge(
+    attempt: &Attempt<'_>,
+    object: Option<&Object>,
+) -> Result<Charge, Status> {
     if attempt.follows_from_a_post() {
-        return Ok(());
+        return Ok(Charge::default());
     }
-    if object.is_none() {
-        namespace_lifecycle::delete(attempt)?;
-        // Those who change objects may also have something against the deletion of one.
-        webhook::mutate(attempt, None, &mut Rounds::default()).await?;
-    }
-    let Some((scale, object)) = scaled::scale(attempt).zip(object) else {
-        return verdict(attempt, object).await;
+    let plugins = attempt.admission().plugins;
+    let Some(object) = object else {
+        if plugins.has(Plugin::NamespaceLifecycle) {
+            namespace_lifecycle::delete(attempt)?;
+        }
+        if plugins.has(Plugin::MutatingAdmissionWebhook) {
+            // Those who change objects may also have something against the deletion of one.
+            webhook::mutate(attempt, None, &mut Rounds::default()).await?;
+        }
+        verdict(attempt, None).await?;
+        return Ok(Charge::default());
     };
-    let old = attempt.old.map(|it| scaled::of(attempt, scale, it)).transpose()?;
-    let shown = scaled::of(attempt, scale, object)?;
-    verdict(&scaled::attempt(attempt, old.as_ref()), Some(&shown)).await
-}
-
-/// What those say who cannot change the object any more.
-async fn verdict(attempt: &Attempt<'_>, object: Option<&Object>) -> Result<(), Status> {
-    policy::judge(attempt, object).await?;
-    webhook::judge(attempt, object).await
+    for (_, judge) in JUDGING.iter().filter(|(plugin, _)| plugins.has(*plugin)) {
+        judge(attempt, object)?;
+    }
+    if let Some(scale) = scaled::scale(attempt) {
+        let old = attempt.old.map(|it| scaled::of(attempt, scale, it)).transpose()?;
+        let shown = scaled::of(attempt, scale, object)?;
+        verdict(&scaled::attempt(attempt, old.as_ref()), Some(&shown)).await?;
+    } else {
+        verdict(attempt, Some(object)).await?;
+    }
+    if plugins.has(Plugin::ResourceQuota) {
+        return resource_quota::charge(attempt, object);
+    }
+    Ok(Charge::default())
 }
 
 /// Changes and judges what was sent to a subresource and is of a kind of its own.
@@ -158,7 +184,22 @@ pub(crate) async fn admit_below(attempt: &Attempt<'_>, object: &mut Object) -> R
 
 /// Whether something may be made in the namespace of the request.
 pub(crate) fn judge_namespace(cx: &Cx, object: &Object) -> Result<(), Status> {
-    namespace_lifecycle::create(cx, object)
+    if cx.plane.admission.plugins.has(Plugin::NamespaceLifecycle) {
+        return namespace_lifecycle::create(cx, object);
+    }
+    Ok(())
+}
+
+/// What policies and webhooks say that cannot change the object any more.
+async fn verdict(attempt: &Attempt<'_>, object: Option<&Object>) -> Result<(), Status> {
+    let plugins = attempt.admission().plugins;
+    if plugins.has(Plugin::ValidatingAdmissionPolicy) {
+        policy::judge(attempt, object).await?;
+    }
+    if plugins.has(Plugin::ValidatingAdmissionWebhook) {
+        webhook::judge(attempt, object).await?;
+    }
+    Ok(())
 }
 
 /// Lets everybody change the object who may; if a policy or a webhook did, a second time, since the
@@ -166,24 +207,45 @@ pub(crate) fn judge_namespace(cx: &Cx, object: &Object) -> Result<(), Status> {
 async fn change(attempt: &Attempt<'_>, object: &mut Object) -> Result<(), Status> {
     let mut policies = policy::Rounds::default();
     let mut webhooks = Rounds::default();
-    plugins(attempt, object)?;
-    let by_policy = policy::mutate(attempt, object, &mut policies).await?;
-    webhook::mutate(attempt, Some(object), &mut webhooks).await?;
+    let by_policy = round(attempt, object, &mut policies, &mut webhooks).await?;
     if webhooks.again(object, by_policy) {
-        plugins(attempt, object)?;
-        policy::mutate(attempt, object, &mut policies).await?;
-        webhooks.look_again(object);
-        webhook::mutate(attempt, Some(object), &mut webhooks).await?;
+        round(attempt, object, &mut policies, &mut webhooks).await?;
     }
     Ok(())
 }
 
-/// What the server itself adds to an object or has against it.
-fn plugins(attempt: &Attempt<'_>, object: &mut Object) -> Result<(), Status> {
-    let cx = attempt.cx;
-    if attempt.operation == Operation::Create && attempt.kind.is_none() {
-        namespace_lifecycle::create(cx, object)?;
-        pod_defaults::create(cx, object)?;
+/// Tells whether a policy changed the object.
+async fn round(
+    attempt: &Attempt<'_>,
+    object: &mut Object,
+    policies: &mut policy::Rounds,
+    webhooks: &mut Rounds,
+) -> Result<bool, Status> {
+    certificate_subject::note_requestor(attempt, object);
+    let plugins = attempt.admission().plugins;
+    for (_, mutate) in MUTATING.iter().filter(|(plugin, _)| plugins.has(*plugin)) {
+        match mutate {
+            Fill(fill) => fill(attempt, object),
+            Try(mutate) => mutate(attempt, object)?,
+        }
     }
-    Ok(())
+    let mut by_policy = false;
+    if plugins.has(Plugin::MutatingAdmissionPolicy) {
+        by_policy = policy::mutate(attempt, object, policies).await?;
+    }
+    if plugins.has(Plugin::MutatingAdmissionWebhook) {
+        webhooks.look_again(object);
+        webhook::mutate(attempt, Some(object), webhooks).await?;
+    }
+    Ok(by_policy)
+}
+
+/// Several complaints as one text, as Kubernetes writes them.
+fn aggregated(mut texts: Vec<String>) -> String {
+    let mut seen = std::collections::HashSet::new();
+    texts.retain(|it| seen.insert(it.clone()));
+    match texts.as_slice() {
+        [one] => one.clone(),
+        several => format!("[{}]", several.join(", ")),
+    }
 }

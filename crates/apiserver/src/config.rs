@@ -47,6 +47,11 @@ pub struct Config {
     pub tokens: TokenFile,
     /// The network from which services get their addresses.
     pub service_cidr: String,
+    /// Admission plugins that are on besides those that are on by default, by Kubernetes' names.
+    /// `ServiceAccount` among them means that the account of a pod must exist.
+    pub enabled_plugins: Vec<String>,
+    /// Admission plugins that are off, though they are on by default.
+    pub disabled_plugins: Vec<String>,
     /// How many reads may be under way at once.
     pub max_reads: usize,
     /// How many writes.
@@ -67,6 +72,8 @@ impl Default for Config {
             store: StoreConfig::Memory,
             tokens: TokenFile::default(),
             service_cidr: "10.0.0.0/24".to_owned(),
+            enabled_plugins: Vec::new(),
+            disabled_plugins: Vec::new(),
             max_reads: 400,
             max_writes: 200,
             timeouts: Timeouts::default(),

@@ -1,6 +1,6 @@
 //! [`Plane`]: what all requests of one server share.
 
-use crate::admission::{Allocations, Policies, Webhooks};
+use crate::admission::{Admission, Allocations, Policies, Webhooks};
 use crate::aggregation::Aggregation;
 use crate::authentication::{Authenticator, User};
 use crate::catalog::Catalog;
@@ -44,6 +44,8 @@ pub(crate) struct Plane {
     pub timeouts: Timeouts,
     /// What it counts.
     pub metrics: Metrics,
+    /// What else is changed in or held against objects.
+    pub admission: Admission,
     /// Addresses and ports that are handed out once.
     pub allocations: Allocations,
     /// By which expressions it judges and changes requests.

@@ -1,6 +1,8 @@
 //! [`Server`]: a plane from its start to its end.
 
-use crate::admission::{Allocations, BadCidr, Policies, Webhooks};
+use crate::admission::{
+    self, Admission, Allocations, BadCidr, BadPlugins, Plugins, Policies, Webhooks,
+};
 use crate::aggregation::{self, Aggregation};
 use crate::authentication::service_account::{self, TokenSigner};
 use crate::authentication::{Authenticator, MASTERS, User};
@@ -72,6 +74,9 @@ pub enum Error {
     /// Choose another network.
     #[error("cannot use the service network")]
     ServiceCidr(#[from] BadCidr),
+    /// Choose other plugins.
+    #[error("cannot use these admission plugins")]
+    Plugins(#[from] BadPlugins),
     /// See there.
     #[error("cannot prepare the plane")]
     Bootstrap(#[from] bootstrap::Error),
@@ -80,7 +85,8 @@ pub enum Error {
 impl Server {
     /// Starts a plane and returns when it is ready.
     pub async fn start(config: Config) -> Result<Self, Error> {
-        // Before anything else, so that a port that is taken is told at once.
+        let plugins = Plugins::choose(&config.enabled_plugins, &config.disabled_plugins)?;
+        // Before anything is opened, so that a port that is taken is told at once.
         let listener = match config.listen {
             Some(address) => Some(bind(address).await?),
             None => None,
@@ -114,6 +120,7 @@ impl Server {
             flow: FlowControl::new(config.max_reads, config.max_writes),
             timeouts: config.timeouts,
             metrics: Metrics::new(),
+            admission: Admission::new(plugins),
             allocations: Allocations::new(&config.service_cidr)?,
             policies: Policies::default(),
             outbound: Outbound::default(),
@@ -124,6 +131,7 @@ impl Server {
         });
         crd::start(&plane);
         bootstrap::bootstrap(&plane).await?;
+        plane.tasks.spawn("quotas", admission::keep_quotas_true(Arc::clone(&plane)));
         let address = listener.as_ref().and_then(|it| it.local_addr().ok());
         if let (Some(listener), Some(address)) = (listener, address) {
             let service_ip = plane.allocations.first_address().parse::<IpAddr>().ok();

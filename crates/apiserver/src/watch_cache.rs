@@ -164,6 +164,11 @@ impl WatchCache {
         *self.applied.borrow()
     }
 
+    /// Hears of every revision that can be read.
+    pub(crate) fn follow(&self) -> watch::Receiver<Revision> {
+        self.applied.subscribe()
+    }
+
     /// Waits until `revision` can be read.
     pub(crate) async fn reach(&self, revision: Revision) {
         if self.applied() < revision {

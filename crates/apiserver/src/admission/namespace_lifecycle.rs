@@ -1,13 +1,21 @@
 //! Nothing is created in a namespace that is not there or on its way out, and the namespaces that
 //! the server itself needs cannot be deleted.
 
-use super::Attempt;
+use super::{Attempt, Operation};
 use crate::context::Cx;
 use machinery::status::Cause;
 use machinery::{GroupResource, Object, Status};
 
 /// Namespaces that are always there.
 pub(crate) const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
+
+/// Judges the namespace of an attempt to create something.
+pub(super) fn mutate(attempt: &Attempt<'_>, object: &mut Object) -> Result<(), Status> {
+    match attempt.operation {
+        Operation::Create => create(attempt.cx, object),
+        Operation::Update | Operation::Delete | Operation::Connect => Ok(()),
+    }
+}
 
 /// Judges the namespace of a new object.
 pub(super) fn create(cx: &Cx, object: &Object) -> Result<(), Status> {

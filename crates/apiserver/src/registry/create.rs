@@ -28,7 +28,8 @@ pub(crate) async fn create(cx: &Cx, mut sent: Object, dry_run: bool) -> Result<O
         let claim = cx.plane.allocations.claim(cx, &mut object, None);
         validate(cx, &object)?;
         let claim = claim?;
-        admission::judge(&Attempt::create(cx, &object, dry_run), Some(&object)).await?;
+        let attempt_to_create = Attempt::create(cx, &object, dry_run);
+        let charge = admission::judge(&attempt_to_create, Some(&object)).await?;
         // Upstream: a creator who sets a resourceVersion gets a bare 500, from the storage.
         if is_known && !dry_run {
             let why = "resourceVersion should not be set on objects to be created";
@@ -50,6 +51,7 @@ pub(crate) async fn create(cx: &Cx, mut sent: Object, dry_run: bool) -> Result<O
             Err(error) => return Err(errors::of_store(&cx.what(), object.name(), &error)),
             Ok(Some(entry)) => {
                 claim.settle(cx, entry.revision).await;
+                charge.settle(cx, entry.revision).await;
                 return Ok(Outcome::Stored(entry));
             }
             Ok(None) => return Ok(Outcome::Shown(object)),

@@ -1,7 +1,7 @@
 //! The change of a stored object: read, transform, check, write if nobody was faster.
 
 use super::{Outcome, spec_differs, stored_form, wipe_server_metadata};
-use crate::admission::{self, Attempt, Claim};
+use crate::admission::{self, Attempt, Charge, Claim};
 use crate::context::Cx;
 use crate::options::parse_revision;
 use crate::watch_cache::Entry;
@@ -66,7 +66,7 @@ pub(crate) async fn update(cx: &Cx, request: UpdateRequest<'_>) -> Result<Outcom
     let mut current = cx.served.cache.get(&key);
     for _ in 0..ATTEMPTS {
         let Some(entry) = current else { return Err(cx.not_found()) };
-        let (new, claim) = renew(cx, &entry, &request).await?;
+        let (new, claim, charge) = renew(cx, &entry, &request).await?;
         if may_go(cx, &new) {
             match finish(cx, new, &entry, request.dry_run).await {
                 Err(Error::Conflict { found, .. }) => {
@@ -90,6 +90,7 @@ pub(crate) async fn update(cx: &Cx, request: UpdateRequest<'_>) -> Result<Outcom
         match cx.plane.store.put(&key, bytes.into(), Expect::At(entry.revision), ttl).await {
             Ok(record) => {
                 claim.settle(cx, record.modified).await;
+                charge.settle(cx, record.modified).await;
                 return Ok(Outcome::Stored(entry_of(cx, &record)));
             }
             // Again, with what is there now. A writer who insists on a resourceVersion will be told
@@ -112,7 +113,7 @@ async fn renew(
     cx: &Cx,
     entry: &Arc<Entry>,
     request: &UpdateRequest<'_>,
-) -> Result<(Object, Claim), Status> {
+) -> Result<(Object, Claim, Charge), Status> {
     let resource = cx.resource();
     let old = conversion::working(cx, entry).await?;
     let mut new = request.transform.of(&old).await?;
@@ -141,9 +142,9 @@ async fn renew(
         }
     }
     let claim = claim?;
-    admission::judge(&attempt, Some(&new)).await?;
+    let charge = admission::judge(&attempt, Some(&new)).await?;
     new.remove_meta("resourceVersion");
-    Ok((new, claim))
+    Ok((new, claim, charge))
 }
 
 /// Fails if the writer insists on a resourceVersion or a uid that is not the current one.

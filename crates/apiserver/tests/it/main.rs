@@ -24,6 +24,7 @@ mod conversion;
 mod tables;
 mod services;
 mod policies;
+mod admission_plugins;
 mod security;
 mod aggregation;
 mod webhooks;

@@ -55,6 +55,14 @@ pub(crate) struct UpArgs {
     /// The network from which services get their addresses
     #[arg(long, value_name = "CIDR", default_value = "10.0.0.0/24")]
     service_cidr: String,
+    /// Admission plugins to run besides those that kube-apiserver runs by default, by its names.
+    /// `ServiceAccount` runs anyway, but refuses a pod whose account does not exist only if it is
+    /// named here: there is no controller yet that creates the account `default`
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    enable_admission_plugins: Vec<String>,
+    /// Admission plugins not to run
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    disable_admission_plugins: Vec<String>,
 }
 
 /// Runs a plane until SIGINT or SIGTERM.
@@ -112,6 +120,8 @@ fn config(args: &UpArgs) -> Result<Config> {
         store,
         tokens,
         service_cidr: args.service_cidr.clone(),
+        enabled_plugins: args.enable_admission_plugins.clone(),
+        disabled_plugins: args.disable_admission_plugins.clone(),
         ..Config::default()
     })
 }

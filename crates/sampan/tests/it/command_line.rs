@@ -66,6 +66,11 @@ fn what_is_not_there_yet_is_refused_by_name() {
     assert!(error_of(&["up", "--nodes", "3"]).contains("--nodes"));
     assert!(error_of(&["up", "--with", "network"]).contains("network"));
     assert!(error_of(&["up", "--controllers", "deployment"]).contains("deployment"));
+    let plugins = |flag: &str, names: &str| error_of(&["up", "--in-memory", flag, names]);
+    let absent = plugins("--enable-admission-plugins", "Priority,EventRateLimit");
+    assert!(absent.contains("EventRateLimit cannot be enabled"), "{absent}");
+    let unknown = plugins("--disable-admission-plugins", "Priorty");
+    assert!(unknown.contains("no admission plugin \"Priorty\""), "{unknown}");
     assert!(error_of(&["up", "--in-memory", "--data-dir", "x"]).contains("cannot be used with"));
 }
 

@@ -1,0 +1,19 @@
+//! Which of several classes is the default: the one that is marked so.
+
+use crate::watch_cache::Snapshot;
+use machinery::Object;
+use std::cmp::Reverse;
+
+/// The name of the class that carries one of the annotations `marks`. Should several do, the newest
+/// of them, and of those the first by name.
+pub(super) fn marked(classes: &Snapshot, marks: &[&str]) -> Option<String> {
+    let mut marked: Vec<Object> = classes
+        .entries
+        .values()
+        .map(|it| it.object_as_stored())
+        .filter(|it| marks.iter().any(|mark| it.annotation(mark) == Some("true")))
+        .collect();
+    let age = |it: &Object| Reverse(it.meta_text("creationTimestamp").to_owned());
+    marked.sort_by_cached_key(|it| (age(it), it.name().to_owned()));
+    marked.first().map(|it| it.name().to_owned())
+}

@@ -1,0 +1,28 @@
+//! `DefaultStorageClass`: a claim that names no class gets the one that is marked as the default.
+
+use super::{Attempt, Operation, default_class};
+use crate::watch_cache::Snapshot;
+use machinery::Object;
+
+/// The name of the default class, if there is one.
+pub(super) fn read(classes: &Snapshot) -> Option<String> {
+    let marks = [
+        "storageclass.kubernetes.io/is-default-class",
+        "storageclass.beta.kubernetes.io/is-default-class",
+    ];
+    default_class::marked(classes, &marks)
+}
+
+/// Names the default class in a new claim that names none.
+pub(super) fn mutate(attempt: &Attempt<'_>, claim: &mut Object) {
+    if attempt.operation != Operation::Create || !attempt.is_of("", "persistentvolumeclaims") {
+        return;
+    }
+    // A class that is named with "" asks for a volume without a class.
+    let has_class = claim.annotation("volume.beta.kubernetes.io/storage-class").is_some()
+        || claim.get(&["spec", "storageClassName"]).is_some_and(|it| !it.is_null());
+    let default = attempt.admission().storage_default.current(&attempt.cx.plane);
+    if let (false, Some(name)) = (has_class, &*default) {
+        claim.map_at(&["spec"]).insert("storageClassName".to_owned(), name.as_str().into());
+    }
+}

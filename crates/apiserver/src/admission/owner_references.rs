@@ -1,0 +1,97 @@
+//! `OwnerReferencesPermissionEnforcement`: who keeps an owner from being deleted must be allowed to
+//! set the owner's finalizers, and who changes the owners of an object must be allowed to delete it.
+
+use super::{Attempt, Operation};
+use crate::authorization;
+use crate::request::{RequestInfo, Target, Verb};
+use machinery::{GroupVersion, Object, Status, Value};
+
+/// Judges new and changed references to owners.
+pub(super) fn judge(attempt: &Attempt<'_>, object: &Object) -> Result<(), Status> {
+    let (new, old) = (owners(object), attempt.old.map_or(&[][..], owners));
+    let resource = attempt.cx.resource();
+    // What changes here is the pod's node, and nothing else can.
+    let is_binding = resource.plural == "pods" && attempt.cx.target.subresource == "binding";
+    if new == old || is_binding {
+        return Ok(());
+    }
+    if attempt.operation != Operation::Create {
+        let target = Target { name: object.name().to_owned(), ..attempt.cx.target.clone() };
+        let why = "cannot set an ownerRef on a resource you can't delete: , <nil>";
+        permitted(attempt, object, Verb::Delete, target, why)?;
+    }
+    let blocking: Vec<&Value> = new.iter().filter(|it| blocks(it) && !blocked(old, it)).collect();
+    let anything = Target {
+        group: "*".to_owned(),
+        version: "*".to_owned(),
+        resource: "*".to_owned(),
+        name: "*".to_owned(),
+        subresource: "finalizers".to_owned(),
+        ..Target::default()
+    };
+    let why = "cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on: , <nil>";
+    if blocking.is_empty() || permitted(attempt, object, Verb::Update, anything, why).is_ok() {
+        return Ok(());
+    }
+    for owner in blocking {
+        let target = finalizers_of(attempt, owner).ok_or_else(|| {
+            let (version, kind) = (text(owner, "apiVersion"), text(owner, "kind"));
+            let why = format!(
+                "cannot set blockOwnerDeletion in this case because cannot find RESTMapping for APIVersion {version} Kind {kind}: no matches for kind \"{kind}\" in version \"{version}\""
+            );
+            attempt.forbidden(object, &why)
+        })?;
+        permitted(attempt, object, Verb::Update, target, why)?;
+    }
+    Ok(())
+}
+
+fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value.get(key).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn owners(object: &Object) -> &[Value] {
+    let owners = object.metadata().and_then(|it| it.get("ownerReferences"));
+    owners.and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+fn blocks(owner: &Value) -> bool {
+    owner.get("blockOwnerDeletion") == Some(&Value::Bool(true))
+}
+
+/// Whether the owner was kept from being deleted before.
+fn blocked(old: &[Value], owner: &Value) -> bool {
+    old.iter().any(|it| text(it, "uid") == text(owner, "uid") && blocks(it))
+}
+
+/// The finalizers of an owner; None if no such kind is served.
+fn finalizers_of(attempt: &Attempt<'_>, owner: &Value) -> Option<Target> {
+    let version: GroupVersion = text(owner, "apiVersion").parse().ok()?;
+    let catalog = attempt.cx.plane.catalog.load();
+    let (served, _) = catalog
+        .resources(&version.group, &version.version)
+        .into_iter()
+        .find(|(served, _)| served.resource.kind == text(owner, "kind"))?;
+    // An owner that is in a namespace is in that of the object.
+    let namespace = if served.resource.namespaced { attempt.namespace } else { "" };
+    Some(Target {
+        namespace: namespace.to_owned(),
+        resource: served.resource.plural.clone(),
+        name: text(owner, "name").to_owned(),
+        subresource: "finalizers".to_owned(),
+        group: version.group,
+        version: version.version,
+        ..Target::default()
+    })
+}
+
+fn permitted(
+    attempt: &Attempt<'_>,
+    object: &Object,
+    verb: Verb,
+    target: Target,
+    why: &str,
+) -> Result<(), Status> {
+    let info = RequestInfo { verb, path: String::new(), target: Some(target) };
+    authorization::authorize(&attempt.cx.user, &info).map_err(|_| attempt.forbidden(object, why))
+}

@@ -1,0 +1,170 @@
+//! `PodSecurity`: holds pods against the Pod Security Standards that the labels of their namespace
+//! ask for. What makes pods is warned about only: it is the pods that are refused.
+
+use super::{Attempt, Operation};
+use crate::watch_cache::Entry;
+use kinds::core::pod::security_standards::{
+    Level, LevelVersion, Policy, evaluate, is_significant, template,
+};
+use machinery::{Faults, Object, Status, Value};
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+/// How many pods are looked at when a namespace comes to ask for more.
+const MAX_PODS: usize = 3000;
+
+/// Subresources of pods that leave their specs alone.
+const BESIDE_THE_SPEC: [&str; 8] =
+    ["exec", "attach", "binding", "eviction", "log", "portforward", "proxy", "status"];
+
+/// Judges pods, what makes pods, and namespaces.
+pub(super) fn judge(attempt: &Attempt<'_>, object: &Object) -> Result<(), Status> {
+    let resource = attempt.cx.resource();
+    if resource.custom {
+        return Ok(());
+    }
+    match (resource.group.as_str(), resource.plural.as_str()) {
+        ("", "namespaces") if attempt.is_of("", "namespaces") => judge_namespace(attempt, object),
+        ("", "pods") => judge_pod(attempt, object),
+        (group, plural) if attempt.cx.target.subresource.is_empty() => {
+            match template(group, plural, object) {
+                Some((metadata, spec)) => {
+                    if let Some(policy) = policy_of(attempt) {
+                        warn(attempt, policy.warn, metadata, spec);
+                    }
+                    Ok(())
+                }
+                None => Ok(()),
+            }
+        }
+        _ => Ok(()),
+    }
+}
+
+fn judge_pod(attempt: &Attempt<'_>, pod: &Object) -> Result<(), Status> {
+    let is_beside = BESIDE_THE_SPEC.contains(&attempt.cx.target.subresource.as_str());
+    if is_beside || attempt.old.is_some_and(|old| !is_significant(pod, old)) {
+        return Ok(());
+    }
+    let Some(policy) = policy_of(attempt) else { return Ok(()) };
+    let Some((metadata, spec)) = template("", "pods", pod) else { return Ok(()) };
+    let violations = evaluate(policy.enforce, metadata, spec);
+    if !violations.is_empty() {
+        let why = format!("violates PodSecurity \"{}\": {}", policy.enforce, violations.details());
+        return Err(Status::forbidden(&attempt.cx.what(), &attempt.name, &why));
+    }
+    warn(attempt, policy.warn, metadata, spec);
+    Ok(())
+}
+
+fn warn(attempt: &Attempt<'_>, level: LevelVersion, metadata: &Value, spec: &Value) {
+    let violations = evaluate(level, metadata, spec);
+    if !violations.is_empty() {
+        let details = violations.details();
+        attempt.cx.warn(format!("would violate PodSecurity \"{level}\": {details}"));
+    }
+}
+
+/// What the namespace of the request asks for; None if that is nothing.
+fn policy_of(attempt: &Attempt<'_>) -> Option<Policy> {
+    let catalog = attempt.cx.plane.catalog.load();
+    let namespaces = catalog.resource("", "namespaces")?;
+    let namespace = namespaces.cache.get(&namespaces.key("", attempt.namespace))?;
+    let policy = Policy::of(|key| namespace.label(key), &mut Faults::new());
+    Some(policy).filter(|it| !it.is_open())
+}
+
+/// Judges the labels of a namespace, and warns of the pods in it that would not be let in any more.
+fn judge_namespace(attempt: &Attempt<'_>, namespace: &Object) -> Result<(), Status> {
+    let mut faults = Faults::new();
+    let new = Policy::of(|key| namespace.label(key), &mut faults);
+    let mut before = Faults::new();
+    let old = attempt.old.map(|old| Policy::of(|key| old.label(key), &mut before));
+    let is_old_fault = old.is_some() && faults.summary() == before.summary();
+    if !faults.is_empty() && !is_old_fault {
+        let kind = attempt.cx.resource().group_kind();
+        return Err(Status::invalid(&kind, namespace.name(), &faults));
+    }
+    let (Operation::Update, Some(old)) = (attempt.operation, old) else { return Ok(()) };
+    let (new, old) = (new.enforce, old.enforce);
+    let is_relaxed = new.version == old.version && new.level <= old.level;
+    if new.level != Level::Privileged && !is_relaxed {
+        for warning in about_pods(attempt, namespace.name(), new) {
+            attempt.cx.warn(warning);
+        }
+    }
+    Ok(())
+}
+
+/// What is to be said about the pods that are there already.
+fn about_pods(attempt: &Attempt<'_>, namespace: &str, level: LevelVersion) -> Vec<String> {
+    let catalog = attempt.cx.plane.catalog.load();
+    let Some(pods) = catalog.resource("", "pods") else { return Vec::new() };
+    let snapshot = pods.cache.snapshot();
+    let prefix = pods.key(namespace, "");
+    let (checked, all) = first_of_each_kind(snapshot.under(&prefix, None));
+    // The first pod, by name, and the number of pods with the same reasons.
+    let mut found: BTreeMap<String, (String, usize)> = BTreeMap::new();
+    for pod in &checked {
+        let Some((metadata, spec)) = template("", "pods", pod) else { continue };
+        let violations = evaluate(level, metadata, spec);
+        if !violations.is_empty() {
+            let (name, count) = found.entry(violations.reasons()).or_default();
+            if *count == 0 || pod.name() < name.as_str() {
+                pod.name().clone_into(name);
+            }
+            *count += 1;
+        }
+    }
+    let mut warnings = Vec::new();
+    if checked.len() < all {
+        warnings.push(format!(
+            "new PodSecurity enforce level only checked against the first {} of {all} existing pods",
+            checked.len()
+        ));
+    }
+    if !found.is_empty() {
+        warnings.push(format!(
+            "existing pods in namespace \"{namespace}\" violate the new PodSecurity enforce level \"{level}\""
+        ));
+    }
+    let mut named: Vec<String> = found
+        .into_iter()
+        .map(|(reasons, (name, count))| match count {
+            1 => format!("{name}: {reasons}"),
+            2 => format!("{name} (and 1 other pod): {reasons}"),
+            count => format!("{name} (and {} other pods): {reasons}", count - 1),
+        })
+        .collect();
+    named.sort_unstable();
+    warnings.extend(named);
+    warnings
+}
+
+/// The pods to look at, and how many there are: one of each controller first, since its others are
+/// like it.
+fn first_of_each_kind<'a>(entries: impl Iterator<Item = &'a Arc<Entry>>) -> (Vec<Object>, usize) {
+    let mut seen: HashSet<String> = HashSet::new();
+    let (mut first, mut others) = (Vec::new(), Vec::new());
+    let mut all = 0;
+    for entry in entries {
+        all += 1;
+        let pod = entry.object_as_stored();
+        match controller(&pod) {
+            Some(uid) if !seen.insert(uid.to_owned()) => {
+                if others.len() < MAX_PODS {
+                    others.push(pod);
+                }
+            }
+            _ => first.push(pod),
+        }
+    }
+    first.append(&mut others);
+    first.truncate(MAX_PODS);
+    (first, all)
+}
+
+fn controller(pod: &Object) -> Option<&str> {
+    let owners = pod.metadata()?.get("ownerReferences")?.as_array()?;
+    owners.iter().find(|it| it.get("controller") == Some(&Value::Bool(true)))?.get("uid")?.as_str()
+}

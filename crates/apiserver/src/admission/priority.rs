@@ -1,0 +1,68 @@
+//! `Priority`: a pod gets the priority of its class, and at most one class is the default.
+
+use super::{Attempt, Operation};
+use crate::watch_cache::Snapshot;
+use kinds::core::pod::admission as pod;
+use kinds::scheduling::priority_class::is_reserved;
+use machinery::{Object, Status, Value};
+use std::collections::HashMap;
+
+/// All classes.
+pub(super) struct Classes {
+    by_name: HashMap<String, Object>,
+    /// The class of pods that name none. Should there be several, the humblest of them.
+    default: Option<String>,
+}
+
+/// Reads all classes.
+pub(super) fn read(classes: &Snapshot) -> Classes {
+    let all = classes.entries.values().map(|it| (it.name().to_owned(), it.object_as_stored()));
+    let by_name: HashMap<String, Object> = all.collect();
+    let default = by_name
+        .values()
+        .filter(|it| is_default(it) && !is_reserved(it.name()))
+        .min_by_key(|it| (it.get(&["value"]).and_then(Value::as_i64), it.name()))
+        .map(|it| it.name().to_owned());
+    Classes { by_name, default }
+}
+
+fn is_default(class: &Object) -> bool {
+    class.get(&["globalDefault"]) == Some(&Value::Bool(true))
+}
+
+/// Gives a new pod the priority of its class; a changed one keeps what it has.
+pub(super) fn mutate(attempt: &Attempt<'_>, object: &mut Object) -> Result<(), Status> {
+    if !attempt.is_of("", "pods") {
+        return Ok(());
+    }
+    if let Some(old) = attempt.old {
+        pod::keep_priority(object, old);
+        return Ok(());
+    }
+    let classes = attempt.admission().priority_classes.current(&attempt.cx.plane);
+    if let ("", Some(name)) = (object.str_at(&["spec", "priorityClassName"]), &classes.default) {
+        let name = name.as_str().into();
+        object.map_at(&["spec"]).insert("priorityClassName".to_owned(), name);
+    }
+    let class = classes.by_name.get(object.str_at(&["spec", "priorityClassName"]));
+    pod::assign_priority(object, class).map_err(|why| attempt.forbidden(object, &why))
+}
+
+/// Refuses a second class for pods that name none.
+pub(super) fn judge(attempt: &Attempt<'_>, class: &Object) -> Result<(), Status> {
+    if !attempt.is_of("scheduling.k8s.io", "priorityclasses") || !is_default(class) {
+        return Ok(());
+    }
+    let classes = attempt.admission().priority_classes.current(&attempt.cx.plane);
+    let is_other =
+        |name: &&String| attempt.operation == Operation::Create || name.as_str() != class.name();
+    match classes.default.as_ref().filter(is_other) {
+        None => Ok(()),
+        Some(other) => {
+            let why = format!(
+                "PriorityClass {other} is already marked as default. Only one default can exist"
+            );
+            Err(attempt.forbidden(class, &why))
+        }
+    }
+}

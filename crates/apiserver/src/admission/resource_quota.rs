@@ -1,0 +1,214 @@
+//! `ResourceQuota`: all objects of a namespace together use no more than its quotas allow.
+//!
+//! What is used is read off the stored objects ([`tally`]), and what requests under way are about to
+//! use is remembered until their objects can be read. So requests that come at once never get more
+//! than there is, what is deleted is free at once, and nothing has to be repaired after a crash: the
+//! objects themselves are the record. `status.used`, which upstream charges, only shows it
+//! ([`status`]).
+
+pub(super) mod status;
+mod tally;
+
+use super::Attempt;
+use crate::catalog::Served;
+use crate::context::Cx;
+use kinds::core::resource_quota::usage::{Amounts, Measure, Quota, add, shown};
+use machinery::quantity::Quantity;
+use machinery::{Object, Status};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use store::Revision;
+use tally::{Tally, TallyKey};
+
+/// What is used, and what is about to be.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    tallies: HashMap<TallyKey, Tally>,
+    claims: Vec<Claimed>,
+    next_id: u64,
+}
+
+/// What a request under way is about to use.
+#[derive(Debug)]
+struct Claimed {
+    id: u64,
+    of: TallyKey,
+    /// Where its object will be stored.
+    key: String,
+    /// A newer object there is the one that the request has stored, and is in the tally.
+    after: Revision,
+    amounts: Amounts,
+}
+
+/// What a request has taken out of quotas; given back when it is dropped.
+#[derive(Debug, Default)]
+pub(crate) struct Charge {
+    taken: Option<(Arc<Ledger>, Vec<u64>)>,
+}
+
+impl Charge {
+    /// Gives the charge up once the stored object, which is the record from then on, can be read.
+    pub(crate) async fn settle(self, cx: &Cx, revision: Revision) {
+        if self.taken.is_some() {
+            cx.plane.cache.reach(revision).await;
+        }
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        if let Some((ledger, ids)) = &self.taken {
+            ledger.lock().claims.retain(|it| !ids.contains(&it.id));
+        }
+    }
+}
+
+impl Ledger {
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().expect("nothing panics while it counts")
+    }
+}
+
+/// Takes what an object uses out of the quotas of its namespace, or refuses it.
+pub(super) fn charge(attempt: &Attempt<'_>, object: &Object) -> Result<Charge, Status> {
+    let cx = attempt.cx;
+    if cx.namespace().is_empty() {
+        return Ok(Charge::default());
+    }
+    let quotas = quotas_of(cx, attempt.namespace);
+    let resource = cx.resource();
+    let Some(measure) = Measure::of(&resource.group, &resource.plural) else {
+        return Ok(Charge::default());
+    };
+    if quotas.is_empty() || !measure.may_grow(&cx.target.subresource, object, attempt.old) {
+        return Ok(Charge::default());
+    }
+    let ledger = &attempt.admission().ledger;
+    let mut state = ledger.lock();
+    let mut wanted = Vec::new();
+    for (uid, quota) in &quotas {
+        if let Some(amounts) = wanted_of(attempt, &measure, quota, object)? {
+            check(attempt, &mut state, (uid, quota), &measure, object, &amounts)?;
+            wanted.push((TallyKey::new(uid, &cx.served), amounts));
+        }
+    }
+    if wanted.is_empty() || attempt.dry_run {
+        return Ok(Charge::default());
+    }
+    let key = cx.served.key(attempt.namespace, object.name());
+    let after = attempt.old.and_then(|it| it.resource_version().parse().ok()).unwrap_or(0);
+    let mut ids = Vec::new();
+    for (of, amounts) in wanted {
+        let id = state.next_id;
+        state.next_id += 1;
+        ids.push(id);
+        state.claims.push(Claimed { id, of, key: key.clone(), after, amounts });
+    }
+    Ok(Charge { taken: Some((Arc::clone(ledger), ids)) })
+}
+
+/// The quotas of a namespace, with their uids. They are read for each request: their status changes
+/// with every object that they count, so there is nothing to keep.
+fn quotas_of(cx: &Cx, namespace: &str) -> Vec<(String, Quota)> {
+    let catalog = cx.plane.catalog.load();
+    let Some(served) = catalog.resource("", "resourcequotas") else { return Vec::new() };
+    let snapshot = served.cache.snapshot();
+    if snapshot.entries.is_empty() {
+        return Vec::new();
+    }
+    let prefix = served.key(namespace, "");
+    let all = snapshot.under(&prefix, None).map(|it| it.object_as_stored());
+    all.map(|it| (it.uid().to_owned(), Quota::of(&it))).collect()
+}
+
+/// What an object would use of a quota that covers it, beyond what it uses already.
+fn wanted_of(
+    attempt: &Attempt<'_>,
+    measure: &Measure,
+    quota: &Quota,
+    object: &Object,
+) -> Result<Option<Amounts>, Status> {
+    let is_concerned = quota.hard.keys().any(|name| measure.concerns(name));
+    if !is_concerned || !measure.covered(object, quota) {
+        return Ok(None);
+    }
+    if let Some(why) = measure.unsaid(object, quota) {
+        let why = format!("failed quota: {}: {why}", quota.name);
+        return Err(attempt.forbidden(object, &why));
+    }
+    let mut wanted = measure.usage(object);
+    let negative: Vec<&str> =
+        wanted.iter().filter(|(_, it)| it.is_negative()).map(|(name, _)| name.as_str()).collect();
+    if !negative.is_empty() {
+        let why = format!("quota usage is negative for resource(s): {}", negative.join(","));
+        return Err(attempt.forbidden(object, &why));
+    }
+    if let Some(old) = attempt.old.filter(|old| measure.covered(old, quota)) {
+        let before = measure.usage(old);
+        for (name, amount) in &mut wanted {
+            if let Some(before) = before.get(name) {
+                *amount = amount.sub(before);
+            }
+        }
+    }
+    wanted.retain(|name, amount| quota.hard.contains_key(name) && *amount > Quantity::zero());
+    Ok((!wanted.is_empty()).then_some(wanted))
+}
+
+fn check(
+    attempt: &Attempt<'_>,
+    state: &mut State,
+    (uid, quota): (&str, &Quota),
+    measure: &Measure,
+    object: &Object,
+    wanted: &Amounts,
+) -> Result<(), Status> {
+    let used = used(state, &attempt.cx.served, attempt.namespace, (uid, quota), measure);
+    let zero = Quantity::zero();
+    let used_of = |name: &str| used.get(name).unwrap_or(&zero);
+    let is_exceeded =
+        |(name, amount): &(&String, &Quantity)| used_of(name).add(amount) > quota.hard[*name];
+    let exceeded: Vec<&String> = wanted.iter().filter(is_exceeded).map(|(name, _)| name).collect();
+    if exceeded.is_empty() {
+        return Ok(());
+    }
+    let shown_of = |amounts: &dyn Fn(&str) -> Quantity| {
+        shown(&exceeded.iter().map(|name| ((*name).clone(), amounts(name))).collect())
+    };
+    let why = format!(
+        "exceeded quota: {}, requested: {}, used: {}, limited: {}",
+        quota.name,
+        shown_of(&|name| wanted[name].clone()),
+        shown_of(&|name| used_of(name).clone()),
+        shown_of(&|name| quota.hard[name].clone()),
+    );
+    Err(attempt.forbidden(object, &why))
+}
+
+/// What the objects of a resource use of a quota, with what requests under way are about to.
+fn used(
+    state: &mut State,
+    served: &Served,
+    namespace: &str,
+    (uid, quota): (&str, &Quota),
+    measure: &Measure,
+) -> Amounts {
+    let key = TallyKey::new(uid, served);
+    let snapshot = served.cache.snapshot();
+    let tally = state.tallies.entry(key.clone()).or_default();
+    tally.catch_up(served, &snapshot, namespace, quota, measure);
+    let mut used = tally.used.clone();
+    for claim in state.claims.iter().filter(|it| it.of == key) {
+        let is_stored =
+            snapshot.entries.get(claim.key.as_str()).is_some_and(|it| it.revision > claim.after);
+        if !is_stored {
+            add(&mut used, &claim.amounts);
+        }
+    }
+    used
+}

@@ -1,0 +1,25 @@
+//! `StorageObjectInUseProtection`: a claim, a volume or a class of its attributes does not go while
+//! somebody uses it. A finalizer keeps it; a controller takes that away.
+
+use super::{Attempt, Operation};
+use machinery::{Object, Value};
+
+const PROTECTED: [(&str, &str, &str); 3] = [
+    ("", "persistentvolumeclaims", "kubernetes.io/pvc-protection"),
+    ("", "persistentvolumes", "kubernetes.io/pv-protection"),
+    ("storage.k8s.io", "volumeattributesclasses", "kubernetes.io/vac-protection"),
+];
+
+/// Adds the finalizer to a new object.
+pub(super) fn mutate(attempt: &Attempt<'_>, object: &mut Object) {
+    if attempt.operation != Operation::Create {
+        return;
+    }
+    let protected = PROTECTED.iter().find(|(group, plural, _)| attempt.is_of(group, plural));
+    let Some((_, _, finalizer)) = protected else { return };
+    if !object.finalizers().any(|it| it == *finalizer) {
+        let mut all: Vec<Value> = object.finalizers().map(Value::from).collect();
+        all.push((*finalizer).into());
+        object.set_meta("finalizers", all);
+    }
+}

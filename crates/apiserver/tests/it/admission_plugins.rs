@@ -1,0 +1,82 @@
+//! The admission plugins, one file each, through the in-process door.
+
+mod certificates;
+mod classes;
+mod limit_ranger;
+mod off_by_default;
+mod owner_references;
+mod pod_security;
+mod quota_usage;
+mod resource_quota;
+mod service_account;
+mod storage;
+
+use crate::client::Client;
+use crate::plane::Plane;
+use apiserver::{Config, Server};
+use machinery::{Value, json};
+
+const PODS: &str = "/api/v1/namespaces/default/pods";
+const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
+
+/// A plane with some more plugins and some fewer.
+async fn plane_with(enabled: &[&str], disabled: &[&str]) -> Plane {
+    let owned = |names: &[&str]| names.iter().map(|it| (*it).to_owned()).collect();
+    let config = Config {
+        enabled_plugins: owned(enabled),
+        disabled_plugins: owned(disabled),
+        ..Plane::config(1)
+    };
+    Plane::start_with(config).await
+}
+
+/// A pod with one container, whose spec is `spec` besides.
+fn pod(name: &str, spec: &Value) -> Value {
+    let mut pod = json!({"metadata": {"name": name}, "spec": {"containers": [container("c")]}});
+    machinery::patch::merge::apply(&mut pod["spec"], spec);
+    pod
+}
+
+fn container(name: &str) -> Value {
+    json!({"name": name, "image": "i"})
+}
+
+/// A pod with one container that has these resources.
+fn sized(name: &str, resources: &Value) -> Value {
+    pod(name, &json!({"containers": [{"name": "c", "image": "i", "resources": resources}]}))
+}
+
+/// Why a creation is forbidden.
+async fn refused(client: &Client, path: &str, object: &Value) -> String {
+    let (code, status) = client.post(path, object).await;
+    assert_eq!(code, 403, "POST {path}: {status}");
+    status["message"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn a_plugin_that_is_off_does_nothing() {
+    let plane = plane_with(&[], &["DefaultTolerationSeconds", "Priority", "ServiceAccount"]).await;
+    let created = plane.create(PODS, &pod("a", &json!({}))).await;
+    for field in ["tolerations", "priority", "serviceAccountName", "volumes"] {
+        assert_eq!(created["spec"].get(field), None, "{created}");
+    }
+}
+
+#[tokio::test]
+async fn what_there_is_not_cannot_be_enabled() {
+    let config = Config { enabled_plugins: vec!["NodeRestriction".to_owned()], ..Plane::config(1) };
+    let error = Server::start(config).await.unwrap_err();
+    let cause = std::error::Error::source(&error).unwrap().to_string();
+    assert_eq!(
+        cause,
+        "the admission plugin NodeRestriction cannot be enabled: it is not there yet"
+    );
+}
+
+#[tokio::test]
+async fn without_the_lifecycle_a_namespace_need_not_exist() {
+    let plane = plane_with(&[], &["NamespaceLifecycle"]).await;
+    plane
+        .create("/api/v1/namespaces/nowhere/configmaps", &json!({"metadata": {"name": "a"}}))
+        .await;
+}

@@ -1,0 +1,30 @@
+//! What may be asked for in a certificate.
+
+use super::refused;
+use crate::plane::Plane;
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use machinery::{Value, json};
+use rcgen::{CertificateParams, DnType, KeyPair};
+
+const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
+
+fn request(group: &str, signer: &str) -> Value {
+    let mut params = CertificateParams::default();
+    params.distinguished_name.push(DnType::OrganizationName, group);
+    let pem = params.serialize_request(&KeyPair::generate().unwrap()).unwrap().pem().unwrap();
+    json!({"metadata": {"name": "a"}, "spec": {"signerName": signer, "usages": ["client auth"],
+        "request": BASE64_STANDARD.encode(pem)}})
+}
+
+#[tokio::test]
+async fn nobody_becomes_a_master_by_asking() {
+    let plane = Plane::start().await;
+    let signer = "kubernetes.io/kube-apiserver-client";
+    assert_eq!(
+        refused(&plane, REQUESTS, &request("system:masters", signer)).await,
+        "certificatesigningrequests.certificates.k8s.io \"a\" is forbidden: use of kubernetes.io/kube-apiserver-client signer with system:masters group is not allowed"
+    );
+    let created = plane.create(REQUESTS, &request("readers", signer)).await;
+    assert_eq!(created["spec"]["username"], "sampan-admin");
+}

@@ -1,0 +1,100 @@
+//! Pod Security Standards by the labels of a namespace.
+
+use super::{pod, refused};
+use crate::client::{JSON, MERGE};
+use crate::plane::Plane;
+use http::Method;
+use machinery::{Value, json};
+
+const NAMESPACES: &str = "/api/v1/namespaces";
+const PODS: &str = "/api/v1/namespaces/n/pods";
+
+fn namespace(labels: &Value) -> Value {
+    let labels = labels.as_object().unwrap().iter();
+    let labels: serde_json::Map<String, Value> = labels
+        .map(|(key, value)| (format!("pod-security.kubernetes.io/{key}"), value.clone()))
+        .collect();
+    json!({"metadata": {"name": "n", "labels": labels}})
+}
+
+async fn labeled(labels: &Value) -> Plane {
+    let plane = Plane::start().await;
+    plane.create(NAMESPACES, &namespace(labels)).await;
+    plane
+}
+
+fn privileged() -> Value {
+    json!({"containers": [{"name": "c", "image": "i", "securityContext": {"privileged": true}}]})
+}
+
+const WHY: &str = "privileged (container \"c\" must not set securityContext.privileged=true)";
+
+#[tokio::test]
+async fn what_is_enforced_is_refused() {
+    let plane = labeled(&json!({"enforce": "baseline", "enforce-version": "v1.25"})).await;
+    assert_eq!(
+        refused(&plane, PODS, &pod("a", &privileged())).await,
+        format!("pods \"a\" is forbidden: violates PodSecurity \"baseline:v1.25\": {WHY}")
+    );
+    plane.create(PODS, &pod("a", &json!({}))).await;
+}
+
+#[tokio::test]
+async fn what_makes_pods_is_warned_about() {
+    let plane = labeled(&json!({"enforce": "baseline"})).await;
+    let template = json!({"metadata": {"labels": {"a": "b"}}, "spec": privileged()});
+    let deployment = json!({"metadata": {"name": "d"}, "spec":
+        {"selector": {"matchLabels": {"a": "b"}}, "template": template}});
+    let path = "/apis/apps/v1/namespaces/n/deployments";
+    let reply = plane.send(Method::POST, path, JSON, deployment.to_string()).await;
+    assert_eq!(reply.code, 201);
+    assert_eq!(reply.warnings(), [format!("would violate PodSecurity \"baseline:latest\": {WHY}")]);
+}
+
+#[tokio::test]
+async fn a_pod_may_be_warned_about_and_let_in() {
+    let plane = labeled(&json!({"warn": "baseline"})).await;
+    let reply = plane.send(Method::POST, PODS, JSON, pod("a", &privileged()).to_string()).await;
+    assert_eq!(reply.code, 201);
+    assert_eq!(reply.warnings(), [format!("would violate PodSecurity \"baseline:latest\": {WHY}")]);
+}
+
+#[tokio::test]
+async fn pods_that_are_there_are_pointed_out_when_the_level_rises() {
+    let plane = labeled(&json!({})).await;
+    for name in ["b", "a"] {
+        plane.create(PODS, &pod(name, &privileged())).await;
+    }
+    plane.create(PODS, &pod("fine", &json!({}))).await;
+    let path = format!("{NAMESPACES}/n");
+    let raise = namespace(&json!({"enforce": "baseline"})).to_string();
+    let reply = plane.send(Method::PATCH, &path, MERGE, raise.clone()).await;
+    assert_eq!(reply.code, 200);
+    assert_eq!(
+        reply.warnings(),
+        [
+            "existing pods in namespace \"n\" violate the new PodSecurity enforce level \"baseline:latest\"",
+            "a (and 1 other pod): privileged",
+        ]
+    );
+    assert!(plane.send(Method::PATCH, &path, MERGE, raise).await.warnings().is_empty());
+    // What was let in stays, and may change in ways that do not matter here.
+    let label = json!({"metadata": {"labels": {"x": "y"}}});
+    plane.merge(&format!("{PODS}/a"), &label).await;
+    let image = json!({"spec": {"containers": [{"name": "c", "image": "other"}]}});
+    let (code, status) = plane.patch(&format!("{PODS}/a"), crate::client::STRATEGIC, &image).await;
+    assert_eq!(code, 403, "{status}");
+}
+
+#[tokio::test]
+async fn labels_that_mean_nothing_are_refused() {
+    let plane = Plane::start().await;
+    let (code, status) = plane.post(NAMESPACES, &namespace(&json!({"enforce": "strict"}))).await;
+    assert_eq!(
+        (code, status["message"].as_str().unwrap()),
+        (
+            422,
+            "Namespace \"n\" is invalid: metadata.labels[pod-security.kubernetes.io/enforce]: Invalid value: \"strict\": must be one of privileged, baseline, restricted"
+        )
+    );
+}

@@ -1,0 +1,108 @@
+//! Quotas: never more than there is, however many come at once.
+
+use super::{PODS, pod, refused, sized};
+use crate::plane::{MAPS, Plane, THINGS, anything, map, thing, things};
+use machinery::{Value, json};
+use tokio::task::JoinSet;
+
+pub(super) const QUOTAS: &str = "/api/v1/namespaces/default/resourcequotas";
+
+pub(super) async fn with_quota(spec: &Value) -> Plane {
+    let plane = Plane::start().await;
+    plane.create(QUOTAS, &json!({"metadata": {"name": "q"}, "spec": spec})).await;
+    plane
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_fifty_who_come_at_once_ten_get_in() {
+    let plane = with_quota(&json!({"hard": {"count/configmaps": "10"}})).await;
+    let mut creators = JoinSet::new();
+    for index in 0..50 {
+        let client = plane.clone();
+        creators.spawn(
+            async move { client.post(MAPS, &map(&format!("m{index}"), &json!({}))).await.0 },
+        );
+    }
+    let codes = creators.join_all().await;
+    assert_eq!(codes.iter().filter(|it| **it == 201).count(), 10, "{codes:?}");
+    assert_eq!(codes.iter().filter(|it| **it == 403).count(), 40, "{codes:?}");
+    let found = plane.read(MAPS).await;
+    assert_eq!(found["items"].as_array().unwrap().len(), 10);
+}
+
+#[tokio::test]
+async fn what_is_used_is_told_and_what_is_deleted_is_free_again() {
+    let plane = with_quota(&json!({"hard": {"configmaps": "2", "count/configmaps": "2"}})).await;
+    for name in ["a", "b"] {
+        plane.create(MAPS, &map(name, &json!({}))).await;
+    }
+    assert_eq!(
+        refused(&plane, MAPS, &map("c", &json!({}))).await,
+        "configmaps \"c\" is forbidden: exceeded quota: q, requested: configmaps=1,count/configmaps=1, used: configmaps=2,count/configmaps=2, limited: configmaps=2,count/configmaps=2"
+    );
+    plane.delete(&format!("{MAPS}/a")).await;
+    plane.create(MAPS, &map("c", &json!({}))).await;
+    refused(&plane, MAPS, &map("d", &json!({}))).await;
+}
+
+#[tokio::test]
+async fn what_is_refused_or_only_tried_uses_nothing() {
+    let plane = with_quota(&json!({"hard": {"count/configmaps": "1"}})).await;
+    for _ in 0..5 {
+        plane.create(&format!("{MAPS}?dryRun=All"), &map("a", &json!({}))).await;
+        let wrong = json!({"metadata": {"name": "a"}, "data": {"!": "x"}});
+        assert_eq!(plane.post(MAPS, &wrong).await.0, 422);
+    }
+    plane.create(MAPS, &map("a", &json!({}))).await;
+    assert_eq!(plane.post(MAPS, &map("a", &json!({}))).await.0, 403);
+}
+
+#[tokio::test]
+async fn pods_use_what_they_ask_for() {
+    let plane = with_quota(&json!({"hard": {"requests.cpu": "1", "limits.memory": "1Gi"}})).await;
+    assert_eq!(
+        refused(&plane, PODS, &pod("a", &json!({}))).await,
+        "pods \"a\" is forbidden: failed quota: q: must specify limits.memory for: c; requests.cpu for: c"
+    );
+    let asks = |cpu: &str| json!({"requests": {"cpu": cpu}, "limits": {"memory": "256Mi"}});
+    plane.create(PODS, &sized("a", &asks("600m"))).await;
+    assert_eq!(
+        refused(&plane, PODS, &sized("b", &asks("500m"))).await,
+        "pods \"b\" is forbidden: exceeded quota: q, requested: requests.cpu=500m, used: requests.cpu=600m, limited: requests.cpu=1"
+    );
+    plane.create(PODS, &sized("b", &asks("400m"))).await;
+    // Who has ended uses nothing any more.
+    let ended = json!({"status": {"phase": "Succeeded"}});
+    plane.merge(&format!("{PODS}/a/status"), &ended).await;
+    plane.create(PODS, &sized("c", &asks("600m"))).await;
+}
+
+#[tokio::test]
+async fn custom_resources_are_counted_like_all_others() {
+    let plane = with_quota(&json!({"hard": {"count/things.example.com": "1"}})).await;
+    plane.define(&things(&anything())).await;
+    plane.create(THINGS, &thing("a", &json!({}))).await;
+    assert_eq!(
+        refused(&plane, THINGS, &thing("b", &json!({}))).await,
+        "things.example.com \"b\" is forbidden: exceeded quota: q, requested: count/things.example.com=1, used: count/things.example.com=1, limited: count/things.example.com=1"
+    );
+}
+
+#[tokio::test]
+async fn the_status_shows_what_is_used() {
+    let plane = with_quota(&json!({"hard": {"pods": "5", "requests.cpu": "2"}})).await;
+    let path = format!("{QUOTAS}/q");
+    let shows = |pods: &'static str, cpu: &'static str| {
+        move |_: u16, quota: &Value| {
+            quota["status"]["used"] == json!({"pods": pods, "requests.cpu": cpu})
+        }
+    };
+    let quota = plane.until(&path, shows("0", "0")).await;
+    assert_eq!(quota["status"]["hard"], json!({"pods": "5", "requests.cpu": "2"}));
+    plane.create(PODS, &sized("a", &json!({"requests": {"cpu": "500m"}}))).await;
+    plane.until(&path, shows("1", "500m")).await;
+    plane.delete_with(&format!("{PODS}/a"), &json!({"gracePeriodSeconds": 0})).await;
+    plane.until(&path, shows("0", "0")).await;
+    plane.merge(&path, &json!({"spec": {"hard": {"pods": "1", "requests.cpu": null}}})).await;
+    plane.until(&path, |_, quota| quota["status"]["hard"] == json!({"pods": "1"})).await;
+}
