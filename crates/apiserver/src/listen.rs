@@ -1,27 +1,34 @@
 //! The door to the outside: TCP, TLS, HTTP/1.1 and HTTP/2.
 
+mod corked;
+mod turns;
+
 use crate::authentication::x509;
 use crate::certificates::Certified;
 use crate::chain::Peer;
+use crate::config::Timeouts;
 use crate::door::Door;
 use crate::plane::Plane;
 use http::Request;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
+use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
+use tokio::task::{JoinError, JoinHandle};
 use tokio_rustls::TlsAcceptor;
 use tower_service::Service;
+use turns::{Streams, Turns};
 
 /// How long requests under way may take when the server stops.
 const DRAIN: Duration = Duration::from_secs(10);
@@ -112,9 +119,25 @@ async fn connection(plane: Arc<Plane>, stream: TcpStream, tls: TlsAcceptor, drai
     let begins = Arc::clone(&begun);
     let service = service_fn(move |request: Request<Incoming>| {
         begins.notify_one();
-        door.clone().call(request)
+        aside(door.clone().call(request))
     });
-    let mut builder = Builder::new(TokioExecutor::new());
+    let turns = Turns::new(stream, |transport, streams| {
+        let connection = protocols(streams, timeouts)
+            .serve_connection_with_upgrades(TokioIo::new(transport), service)
+            .into_owned();
+        draining.watch(connection)
+    });
+    tokio::select! {
+        ended = turns => if let Err(error) = ended {
+            tracing::debug!(%error, "a connection ended early");
+        },
+        () = silence(&begun, timeouts.head) => tracing::debug!("a connection was never used"),
+    }
+}
+
+/// HTTP/1.1 and HTTP/2, as we speak them.
+fn protocols(streams: Streams, timeouts: Timeouts) -> Builder<Streams> {
+    let mut builder = Builder::new(streams);
     builder.http1().timer(TokioTimer::new()).header_read_timeout(timeouts.head);
     builder
         .http2()
@@ -125,14 +148,23 @@ async fn connection(plane: Arc<Plane>, stream: TcpStream, tls: TlsAcceptor, drai
         .max_send_buf_size(64 << 10)
         .keep_alive_interval(Some(Duration::from_secs(30)))
         .keep_alive_timeout(Duration::from_secs(15));
-    let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
-    let watched = draining.watch(connection.into_owned());
-    tokio::select! {
-        ended = watched => if let Err(error) = ended {
-            tracing::debug!(%error, "a connection ended early");
-        },
-        () = silence(&begun, timeouts.head) => tracing::debug!("a connection was never used"),
+    builder
+}
+
+/// Does the work in a task of its own, so that it does not keep the other streams of its connection
+/// waiting. When nobody waits for the answer any more, it ends at its next await.
+#[allow(clippy::disallowed_methods, reason = "it is joined by its stream, or ends with it")]
+async fn aside<T: Send + 'static>(
+    work: impl Future<Output = Result<T, Infallible>> + Send + 'static,
+) -> Result<T, JoinError> {
+    struct Ends<T>(JoinHandle<T>);
+    impl<T> Drop for Ends<T> {
+        fn drop(&mut self) {
+            self.0.abort();
+        }
     }
+    let mut task = Ends(tokio::spawn(work));
+    (&mut task.0).await.map(|Ok(answer)| answer)
 }
 
 /// Ends when nothing has begun in time, and never if something has. The HTTP library's own timer
