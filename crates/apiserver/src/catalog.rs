@@ -93,7 +93,7 @@ impl Served {
     /// Ends the watches that were begun with it, once they have told what there is to tell.
     pub(crate) fn retire(&self) {
         self.retired.store(true, Ordering::Release);
-        self.cache.wake(self.cache.snapshot().revision);
+        self.cache.wake();
     }
 
     /// Whether it is out of the catalog.

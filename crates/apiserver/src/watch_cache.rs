@@ -12,9 +12,11 @@
 
 mod entry;
 mod resource_cache;
+mod subscription;
 
 pub(crate) use entry::{Entry, Head};
 pub(crate) use resource_cache::{Change, ResourceCache, Snapshot};
+pub(crate) use subscription::Subscription;
 
 use arc_swap::ArcSwap;
 use keel::Tasks;
@@ -122,7 +124,7 @@ impl WatchCache {
             newer
         });
         for of in touched {
-            of.wake(last);
+            of.wake();
         }
     }
 

@@ -8,6 +8,7 @@ use crate::authentication::{MASTERS, User};
 use crate::outbound::service::Nowhere;
 use crate::own_client::OwnClient;
 use crate::plane::Plane;
+use crate::watch_cache::Subscription;
 use bytes::Bytes;
 use futures_util::future::{join_all, select_all};
 use http::{HeaderMap, Request};
@@ -52,7 +53,7 @@ impl Follower {
         loop {
             catalog_changed.borrow_and_update();
             let remotes = self.plane.aggregation.remotes(&self.plane);
-            let mut changed = self.subscribe(!remotes.is_empty());
+            let changed = self.subscribe(!remotes.is_empty());
             let _ = self.plane.cache.catch_up().await;
             super::announce(&self.plane, &self.client).await;
             let remotes = self.plane.aggregation.remotes(&self.plane);
@@ -64,7 +65,7 @@ impl Follower {
                     self.plane.clock.sleep(EVERY).await;
                 }
             };
-            let something = select_all(changed.iter_mut().map(|it| Box::pin(it.changed())));
+            let something = select_all(changed.iter().map(|it| Box::pin(it.changed())));
             tokio::select! {
                 _ = something => {}
                 _ = catalog_changed.changed() => {}
@@ -76,7 +77,7 @@ impl Follower {
 
     /// Wakes up when something may be otherwise. Services and their endpoints matter only if there
     /// is somebody to look for.
-    fn subscribe(&self, any: bool) -> Vec<tokio::sync::watch::Receiver<store::Revision>> {
+    fn subscribe(&self, any: bool) -> Vec<Subscription> {
         let catalog = self.plane.catalog.load();
         let mut of = vec![(GROUP, "apiservices")];
         if any {

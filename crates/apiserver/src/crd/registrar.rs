@@ -5,7 +5,7 @@ use crate::catalog::{Catalog, Served};
 use crate::conversion::Conversion;
 use crate::own_client::OwnClient;
 use crate::plane::Plane;
-use crate::watch_cache::Entry;
+use crate::watch_cache::{Entry, Subscription};
 use kinds::apply::CustomSchema;
 use kinds::resource::Shape;
 use kinds::{Resource, apiextensions};
@@ -15,7 +15,6 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use store::Revision;
 use tokio::sync::Notify;
-use tokio::sync::watch::Receiver;
 
 /// How long to wait before a definition is looked at again whose objects are not all gone, or
 /// whose status could not be written.
@@ -26,7 +25,7 @@ pub(super) struct Registrar {
     plane: Arc<Plane>,
     client: OwnClient,
     definitions: Arc<Served>,
-    changed: Receiver<Revision>,
+    changed: Subscription,
     /// The definitions as they were read, by key, with the revision at which they were.
     parsed: BTreeMap<Arc<str>, (Revision, Arc<Object>)>,
     /// What was made of each definition, so that it is not made again as long as nothing that
@@ -78,7 +77,7 @@ impl Registrar {
         let stop = self.plane.tasks.shutdown();
         tokio::pin!(stop);
         loop {
-            self.changed.borrow_and_update();
+            self.changed.mark_seen();
             // What was just written must be seen, lest what was anticipated be taken back. A store
             // that cannot tell its revision takes no writes either.
             let _ = self.plane.cache.catch_up().await;
@@ -92,7 +91,7 @@ impl Registrar {
                 }
             };
             tokio::select! {
-                changed = self.changed.changed() => if changed.is_err() { return },
+                () = self.changed.changed() => {}
                 () = pause => {}
                 () = self.ended.notified() => {}
                 () = &mut stop => return,

@@ -14,19 +14,19 @@ use crate::context::Cx;
 use crate::conversion::{self, Sight};
 use crate::negotiation::not_a_stream;
 use crate::options::{parse_i64, parse_revision};
-use crate::watch_cache::{Change, Entry};
+use crate::watch_cache::{Change, Entry, Subscription};
 use bytes::Bytes;
 use event::Encoder;
-use futures_util::stream;
+use futures_util::stream::Stream;
 use http::Response;
 use keel::{Clock, Timestamp};
 use machinery::{Faults, Path, Reason, Status};
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 use store::Revision;
-use tokio::sync::watch::Receiver;
 
 /// How many changes are looked at before they are sent.
 const BATCH: usize = 256;
@@ -55,7 +55,7 @@ pub(crate) async fn watch(cx: Cx) -> Result<Response<Body>, Status> {
         super::get::not_older_than(&cx, start.revision).await?;
     }
     let watcher = Watcher::new(cx, selection, &start).await?;
-    let body = Body::stream(stream::unfold(watcher, Watcher::next));
+    let body = Body::stream(watcher);
     Ok(answer::bytes(200, content_type, body))
 }
 
@@ -118,23 +118,27 @@ fn validate_options(cx: &Cx) -> Result<(), Status> {
 
 /// One watch on its way.
 struct Watcher {
-    cx: Cx,
+    cx: Arc<Cx>,
     selection: Selection,
     encoder: Encoder,
     /// What is sent before anything else.
     initial: VecDeque<Arc<Entry>>,
     /// Everything up to here has been sent.
     cursor: Revision,
-    changed: Receiver<Revision>,
+    changed: Subscription,
+    /// What somebody else is asked about before it can be told.
+    converting: Option<(Vec<Arc<Change>>, Converting)>,
     bookmarks: bool,
     deadline: Timestamp,
-    /// Goes off when a bookmark is due, or the end. It is set once and not for every change, which
-    /// is most of what a change costs when a thousand watch.
+    /// Goes off when a bookmark is due, or the end.
     alarm: Wait,
+    alarm_at: Timestamp,
     /// It is time for a bookmark, which is sent once everything before it is.
     bookmark_due: Option<Bookmark>,
     /// Ends when the server does.
     stop: Wait,
+    /// Whom `alarm` and `stop` will wake.
+    asked: Option<Waker>,
     /// Nothing follows.
     ended: bool,
 }
@@ -148,8 +152,19 @@ enum Bookmark {
     Regular,
 }
 
+/// What a watcher does next.
+enum Step {
+    Send(Bytes),
+    Wait,
+    Convert,
+    End,
+}
+
 /// Something that is waited for, again and again.
 type Wait = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// What changes look like in the version of the request.
+type Converting = Pin<Box<dyn Future<Output = Result<Vec<Sight>, Status>> + Send>>;
 
 impl Watcher {
     async fn new(cx: Cx, selection: Selection, start: &Start) -> Result<Self, Status> {
@@ -174,68 +189,73 @@ impl Watcher {
             (VecDeque::new(), if start.revision == 0 { applied } else { start.revision })
         };
         let stop = cx.plane.tasks.shutdown();
+        let alarm_at = next_alarm(now, deadline, bookmarks);
         Ok(Self {
             encoder: Encoder::new(&cx)?,
-            alarm: alarm(&cx.plane.clock, now, deadline, bookmarks),
+            alarm: alarm(&cx.plane.clock, alarm_at),
+            alarm_at,
+            asked: None,
             bookmark_due: (start.initial && start.initial_bookmark)
                 .then_some(Bookmark::AfterInitial),
             stop: Box::pin(stop),
-            cx,
+            cx: Arc::new(cx),
             selection,
             initial,
             cursor,
             changed,
+            converting: None,
             bookmarks,
             deadline,
             ended: false,
         })
     }
 
-    /// The next bytes of the stream, and the watcher that will make those after them.
-    async fn next(mut self) -> Option<(Bytes, Self)> {
+    /// What is to be done next.
+    fn step(&mut self, now: Timestamp) -> Step {
+        // A watch with always something to tell ends as well.
+        if self.ended || now >= self.deadline || self.cx.plane.tasks.is_stopping() {
+            return Step::End;
+        }
+        if let Some(bytes) = self.initial_events() {
+            return Step::Send(bytes);
+        }
         loop {
-            // A watch with always something to tell ends as well.
-            let over = self.cx.plane.clock.now() >= self.deadline;
-            if self.ended || over || self.cx.plane.tasks.is_stopping() {
-                return None;
-            }
-            if let Some(bytes) = self.initial_events() {
-                return Some((bytes, self));
-            }
-            self.changed.borrow_and_update();
+            self.changed.mark_seen();
             let applied = self.cx.plane.cache.applied();
             match self.cx.served.cache.after(self.cursor, BATCH) {
                 Err(too_old) => {
                     self.ended = true;
                     let message =
                         format!("too old resource version: {} ({})", self.cursor, too_old.floor);
-                    return Some((event::error(&self.cx, &Status::expired(message)), self));
+                    return Step::Send(event::error(&self.cx, &Status::expired(message)));
                 }
                 // The definition has gone or changed: what comes is not what was asked for.
-                Ok(changes) if changes.is_empty() && self.cx.served.is_retired() => return None,
+                Ok(changes) if changes.is_empty() && self.cx.served.is_retired() => {
+                    return Step::End;
+                }
                 Ok(changes) if changes.is_empty() => {
                     self.cursor = self.cursor.max(applied);
                     if self.bookmark_due.take().is_some() {
-                        return Some((Encoder::bookmark(&self.cx, self.cursor, false), self));
+                        return Step::Send(Encoder::bookmark(&self.cx, self.cursor, false));
                     }
-                    self.wait().await;
+                    return Step::Wait;
                 }
-                Ok(changes) => match self.events(&changes).await {
-                    Ok(Some(bytes)) => return Some((bytes, self)),
-                    Ok(None) => {}
-                    Err(status) => {
-                        self.ended = true;
-                        return Some((event::error(&self.cx, &status), self));
+                Ok(changes) if !self.cx.served.conversion.copies() => {
+                    self.converting = Some(self.convert(changes));
+                    return Step::Convert;
+                }
+                Ok(changes) => {
+                    if let Some(bytes) = self.events(&changes, &[]) {
+                        return Step::Send(bytes);
                     }
-                },
+                }
             }
         }
     }
 
     /// The first of `changes`, as many as make a chunk: a watcher that does not read holds one, and
-    /// there may be many of them.
-    async fn events(&mut self, changes: &[Arc<Change>]) -> Result<Option<Bytes>, Status> {
-        let Some(sights) = self.sights(changes).await? else { return Ok(None) };
+    /// there may be many of them. `sights` are what they look like if that is not what they are.
+    fn events(&mut self, changes: &[Arc<Change>], sights: &[Sight]) -> Option<Bytes> {
         let mut events = Vec::new();
         let mut size = 0;
         for (index, change) in changes.iter().enumerate() {
@@ -252,27 +272,37 @@ impl Watcher {
                 break;
             }
         }
-        Ok(joined(events))
+        joined(events)
     }
 
-    /// What others were asked about `changes`, if they must be; None if the server stops meanwhile.
-    async fn sights(&mut self, changes: &[Arc<Change>]) -> Result<Option<Vec<Sight>>, Status> {
-        if self.cx.served.conversion.copies() {
-            return Ok(Some(Vec::new()));
-        }
+    /// Begins to ask what `changes` look like.
+    fn convert(&self, changes: Vec<Arc<Change>>) -> (Vec<Arc<Change>>, Converting) {
+        let cx = Arc::clone(&self.cx);
+        let prefix = self.selection.prefix.clone();
         let inside = self.selection.looks_inside();
-        // In a box: a watcher that waits for a change has no use for the room.
-        let prefix = &self.selection.prefix;
-        let asked = Box::pin(conversion::changes(&self.cx, prefix, inside, changes));
-        tokio::select! {
-            sights = asked => match sights {
-                Ok(sights) => Ok(Some(sights)),
-                // Upstream: a watch says what a request says, with a reason.
-                Err(status) => Err(Status::new(500, Reason::InternalError, status.message)),
-            },
-            () = &mut self.stop => {
+        let asked = changes.clone();
+        let asking = async move { conversion::changes(&cx, &prefix, inside, &asked).await };
+        (changes, Box::pin(asking))
+    }
+
+    /// What came of asking, if there is something to tell.
+    fn poll_converted(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        let Some((changes, mut asking)) = self.converting.take() else { return Poll::Ready(None) };
+        match asking.as_mut().poll(cx) {
+            Poll::Ready(Ok(sights)) => Poll::Ready(self.events(&changes, &sights)),
+            Poll::Ready(Err(status)) => {
                 self.ended = true;
-                Ok(None)
+                // Upstream: a watch says what a request says, with a reason.
+                let status = Status::new(500, Reason::InternalError, status.message);
+                Poll::Ready(Some(event::error(&self.cx, &status)))
+            }
+            Poll::Pending if self.stop.as_mut().poll(cx).is_ready() => {
+                self.ended = true;
+                Poll::Ready(None)
+            }
+            Poll::Pending => {
+                self.converting = Some((changes, asking));
+                Poll::Pending
             }
         }
     }
@@ -294,32 +324,65 @@ impl Watcher {
     }
 
     /// Waits for a change; a bookmark may be due before that, or the end.
-    async fn wait(&mut self) {
-        tokio::select! {
-            _ = self.changed.changed() => return,
-            () = &mut self.alarm => {}
-            () = &mut self.stop => {
-                self.ended = true;
-                return;
-            }
+    fn poll_wait(&mut self, cx: &mut Context<'_>, now: Timestamp) -> Poll<()> {
+        if self.changed.poll_changed(cx).is_ready() {
+            return Poll::Ready(());
         }
-        let clock = &self.cx.plane.clock;
-        let now = clock.now();
+        // Both have been asked to wake us and have not: to ask them again for every change would be
+        // much of what a change costs when a thousand watch.
+        let waits = self.asked.as_ref().is_some_and(|it| it.will_wake(cx.waker()));
+        if waits && now < self.alarm_at {
+            return Poll::Pending;
+        }
+        if self.stop.as_mut().poll(cx).is_ready() {
+            self.ended = true;
+            return Poll::Ready(());
+        }
+        if self.alarm.as_mut().poll(cx).is_pending() {
+            self.asked = Some(cx.waker().clone());
+            return Poll::Pending;
+        }
+        self.asked = None;
+        let now = self.cx.plane.clock.now();
         if now >= self.deadline {
             self.ended = true;
-            return;
+            return Poll::Ready(());
         }
-        self.alarm = alarm(clock, now, self.deadline, self.bookmarks);
+        self.alarm_at = next_alarm(now, self.deadline, self.bookmarks);
+        self.alarm = alarm(&self.cx.plane.clock, self.alarm_at);
         self.bookmark_due = self.bookmarks.then_some(Bookmark::Regular);
+        Poll::Ready(())
     }
 }
 
-/// Goes off when the next bookmark is due, or the end.
-fn alarm(clock: &Clock, now: Timestamp, deadline: Timestamp, bookmarks: bool) -> Wait {
+impl Stream for Watcher {
+    type Item = Bytes;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        loop {
+            if let Some(bytes) = ready!(self.poll_converted(cx)) {
+                return Poll::Ready(Some(bytes));
+            }
+            let now = self.cx.plane.clock.now();
+            match self.step(now) {
+                Step::Send(bytes) => return Poll::Ready(Some(bytes)),
+                Step::End => return Poll::Ready(None),
+                Step::Wait => ready!(self.poll_wait(cx, now)),
+                Step::Convert => {}
+            }
+        }
+    }
+}
+
+/// When the next bookmark is due, or the end.
+fn next_alarm(now: Timestamp, deadline: Timestamp, bookmarks: bool) -> Timestamp {
     let last = deadline - BOOKMARK_BEFORE_END;
-    let until = if bookmarks && now < last { last.min(now + BOOKMARK_EVERY) } else { deadline };
+    if bookmarks && now < last { last.min(now + BOOKMARK_EVERY) } else { deadline }
+}
+
+fn alarm(clock: &Clock, at: Timestamp) -> Wait {
     let clock = clock.clone();
-    Box::pin(async move { clock.sleep_until(until).await })
+    Box::pin(async move { clock.sleep_until(at).await })
 }
 
 /// One event is passed on as it is, shared with all other watchers; several are joined.

@@ -6,6 +6,7 @@
 //! - a watcher is a revision: it has seen everything up to there and asks for what came after.
 
 use super::entry::Entry;
+use super::subscription::{Bell, Subscription};
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use imbl::OrdMap;
@@ -13,13 +14,16 @@ use std::collections::VecDeque;
 use std::ops::Bound;
 use std::sync::{Arc, Mutex};
 use store::{Event, Record, Revision};
-use tokio::sync::watch;
 
 /// More changes than this are forgotten, oldest first. Who is further behind must list again.
 const MAX_CHANGES: usize = 20_000;
 
 /// The same for the bytes that the changes hold.
 const MAX_BYTES: usize = 64 << 20;
+
+/// So many changes are looked at one by one before the log is searched: a search looks at a dozen
+/// that nobody else does, and memory is slow.
+const RECENT: usize = 8;
 
 /// How many lists that are being read in pages are kept as they were.
 const MAX_PINS: usize = 64;
@@ -29,7 +33,7 @@ pub(crate) struct ResourceCache {
     prefix: Arc<str>,
     snapshot: ArcSwap<Snapshot>,
     state: Mutex<State>,
-    changed: watch::Sender<Revision>,
+    changed: Arc<Bell>,
 }
 
 /// All objects of a resource at one revision.
@@ -95,7 +99,7 @@ impl ResourceCache {
             prefix: prefix.into(),
             snapshot: ArcSwap::from_pointee(Snapshot { revision: floor, ..Snapshot::default() }),
             state: Mutex::new(State { floor, ..State::default() }),
-            changed: watch::Sender::new(floor),
+            changed: Arc::default(),
         }
     }
 
@@ -151,12 +155,12 @@ impl ResourceCache {
     }
 
     /// Wakes the watchers after all of a batch is in.
-    pub(crate) fn wake(&self, revision: Revision) {
-        self.changed.send_replace(revision);
+    pub(crate) fn wake(&self) {
+        self.changed.ring();
     }
 
     /// Wakes up whenever there may be something new.
-    pub(crate) fn subscribe(&self) -> watch::Receiver<Revision> {
+    pub(crate) fn subscribe(&self) -> Subscription {
         self.changed.subscribe()
     }
 
@@ -190,8 +194,7 @@ impl ResourceCache {
         if revision < state.floor {
             return Err(TooOld { floor: state.floor });
         }
-        let from = state.changes.partition_point(|it| it.revision <= revision);
-        Ok(state.changes.range(from..).take(limit).cloned().collect())
+        Ok(state.changes.range(state.after(revision)..).take(limit).cloned().collect())
     }
 
     /// The objects as they were at `revision`, found by undoing what came after.
@@ -253,6 +256,15 @@ impl ResourceCache {
 }
 
 impl State {
+    /// Where the changes after `revision` begin. Most watchers want the last few.
+    fn after(&self, revision: Revision) -> usize {
+        let recent = self.changes.iter().rev().take(RECENT);
+        match recent.take_while(|it| it.revision > revision).count() {
+            RECENT => self.changes.partition_point(|it| it.revision <= revision),
+            few => self.changes.len() - few,
+        }
+    }
+
     fn push(&mut self, change: Arc<Change>) {
         self.bytes += change.len();
         self.changes.push_back(change);

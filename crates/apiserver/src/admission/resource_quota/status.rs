@@ -19,7 +19,7 @@ pub(crate) async fn keep_true(plane: Arc<Plane>) {
     tokio::pin!(stop);
     loop {
         // Where there are no quotas, nobody needs to hear of every change.
-        any.mark_unchanged();
+        any.mark_seen();
         all.mark_unchanged();
         let snapshot = quotas.cache.snapshot();
         forget_others(&plane, &snapshot);
@@ -27,7 +27,7 @@ pub(crate) async fn keep_true(plane: Arc<Plane>) {
             show(&plane, &client, &entry.object()).await;
         }
         let is_over = if snapshot.entries.is_empty() {
-            tokio::select! { changed = any.changed() => changed.is_err(), () = &mut stop => true }
+            tokio::select! { () = any.changed() => false, () = &mut stop => true }
         } else {
             tokio::select! { changed = all.changed() => changed.is_err(), () = &mut stop => true }
         };
