@@ -11,10 +11,12 @@
 //! ```
 
 mod entry;
+mod label_mask;
 mod resource_cache;
 mod subscription;
 
 pub(crate) use entry::{Entry, Head};
+pub(crate) use label_mask::LabelMask;
 pub(crate) use resource_cache::{Change, ResourceCache, Snapshot};
 pub(crate) use subscription::Subscription;
 

@@ -167,16 +167,19 @@ struct Page {
 /// The page that is asked for, in the version of the request.
 async fn select(cx: &Cx, selection: &Selection, view: &View, limit: usize) -> Result<Page, Status> {
     if let Some(key) = &selection.key {
-        let found = view.snapshot.entries.get(key.as_str()).cloned();
+        let found = view.snapshot.entries.get(key.as_str()).map(|it| Arc::clone(it));
         let mut entries = conversion::entries(cx, found.into_iter().collect()).await?;
         entries.retain(|it| selection.matches(cx, it));
         return Ok(Page { entries, next: None, remaining: None });
     }
-    let under = view.snapshot.under(&selection.prefix, view.start.as_deref());
+    let start = view.start.as_deref();
+    // What an object's labels are in another version is known only when it is converted.
     if selection.looks_inside() && !cx.served.conversion.copies() {
+        let under = view.snapshot.under(&selection.prefix, start);
         let converted = conversion::entries(cx, under.cloned().collect()).await?;
         return Ok(page(cx, selection, view, converted.iter(), limit));
     }
+    let under = view.snapshot.labeled(&selection.prefix, start, selection.label_mask);
     let mut page = page(cx, selection, view, under, limit);
     page.entries = conversion::entries(cx, page.entries).await?;
     Ok(page)

@@ -2,7 +2,7 @@
 
 use crate::context::Cx;
 use crate::conversion;
-use crate::watch_cache::{Entry, Snapshot};
+use crate::watch_cache::{Entry, LabelMask, Snapshot};
 use machinery::Status;
 use machinery::field_path::quote;
 use machinery::selector::{FieldSelector, LabelSelector};
@@ -14,6 +14,8 @@ pub(crate) struct Selection {
     pub prefix: String,
     /// The one object that can match, if there is only one.
     pub key: Option<String>,
+    /// What the selected objects' labels have in common.
+    pub label_mask: LabelMask,
     labels: LabelSelector,
     fields: Vec<Wanted>,
 }
@@ -43,7 +45,8 @@ impl Selection {
             let field = field(cx, &wanted.field)?;
             fields.push(Wanted { field, value: wanted.value.clone(), equal: wanted.equal });
         }
-        let mut selection = Self { prefix: prefix(cx), key: None, labels, fields };
+        let label_mask = LabelMask::wanted(&labels);
+        let mut selection = Self { prefix: prefix(cx), key: None, label_mask, labels, fields };
         selection.key = selection.only_key(cx)?;
         Ok(selection)
     }
@@ -84,11 +87,12 @@ impl Selection {
         cx: &Cx,
         snapshot: &Snapshot,
     ) -> Result<Vec<Arc<Entry>>, Status> {
-        let under = snapshot.under(&self.prefix, None);
         if cx.served.conversion.copies() || !self.looks_inside() {
+            let under = snapshot.labeled(&self.prefix, None, self.label_mask);
             let selected = under.filter(|entry| self.matches(cx, entry)).cloned().collect();
             return conversion::entries(cx, selected).await;
         }
+        let under = snapshot.under(&self.prefix, None);
         let mut all = conversion::entries(cx, under.cloned().collect()).await?;
         all.retain(|entry| self.matches(cx, entry));
         Ok(all)

@@ -12,6 +12,7 @@
 //!
 //! The head is left out in lists of built-in kinds, and exchanged when another version is asked for.
 
+use super::label_mask::LabelMask;
 use kinds::resource::Selectable;
 use machinery::{Map, Object, Value};
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
@@ -105,6 +106,11 @@ impl Entry {
     /// A label's value.
     pub(crate) fn label(&self, key: &str) -> Option<&str> {
         self.labels.split_terminator('\n').find_map(|it| it.strip_prefix(key)?.strip_prefix('='))
+    }
+
+    /// Which labels it may have.
+    pub(super) fn label_mask(&self) -> LabelMask {
+        LabelMask::of(&self.labels)
     }
 
     /// The value of `selectable[index]`; `selectable` must be the same list for every call.

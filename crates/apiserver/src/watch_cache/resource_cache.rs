@@ -6,12 +6,13 @@
 //! - a watcher is a revision: it has seen everything up to there and asks for what came after.
 
 use super::entry::Entry;
+use super::label_mask::LabelMask;
 use super::subscription::{Bell, Subscription};
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use imbl::OrdMap;
 use std::collections::VecDeque;
-use std::ops::Bound;
+use std::ops::{Bound, Deref};
 use std::sync::{Arc, Mutex};
 use store::{Event, Record, Revision};
 
@@ -40,23 +41,58 @@ pub(crate) struct ResourceCache {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Snapshot {
     /// By key.
-    pub entries: OrdMap<Arc<str>, Arc<Entry>>,
+    pub entries: OrdMap<Arc<str>, Held>,
     /// Of the last change to this resource, or of the load.
     pub revision: Revision,
 }
 
+/// An object, and beside it what spares a look at it.
+#[derive(Debug, Clone)]
+pub(crate) struct Held {
+    entry: Arc<Entry>,
+    labels: LabelMask,
+}
+
+impl From<Arc<Entry>> for Held {
+    fn from(entry: Arc<Entry>) -> Self {
+        Self { labels: entry.label_mask(), entry }
+    }
+}
+
+impl Deref for Held {
+    type Target = Arc<Entry>;
+
+    fn deref(&self) -> &Arc<Entry> {
+        &self.entry
+    }
+}
+
 impl Snapshot {
-    /// The objects whose keys begin with `prefix`, from `start` on, in the order of their keys.
-    pub(crate) fn under<'a>(
-        &'a self,
-        prefix: &'a str,
-        start: Option<&'a str>,
-    ) -> impl Iterator<Item = &'a Arc<Entry>> {
-        let from = (Bound::Included(start.unwrap_or(prefix)), Bound::Unbounded);
+    /// The objects whose keys begin with `prefix`, which ends with a slash, from `start` on, in the
+    /// order of their keys.
+    pub(crate) fn under(
+        &self,
+        prefix: &str,
+        start: Option<&str>,
+    ) -> impl Iterator<Item = &Arc<Entry>> {
+        self.labeled(prefix, start, LabelMask::default())
+    }
+
+    /// The same without those that surely lack the `wanted` labels.
+    pub(crate) fn labeled(
+        &self,
+        prefix: &str,
+        start: Option<&str>,
+        wanted: LabelMask,
+    ) -> impl Iterator<Item = &Arc<Entry>> {
+        // The end is found once, since to look at each key costs as much as all the rest.
+        let end = prefix.strip_suffix('/').map(|it| format!("{it}0")).unwrap_or_default();
+        let start = start.unwrap_or(prefix).min(&end);
+        let range = (Bound::Included(start), Bound::Excluded(end.as_str()));
         self.entries
-            .range::<(Bound<&str>, Bound<&str>), str>(from)
-            .take_while(move |(key, _)| key.starts_with(prefix))
-            .map(|(_, entry)| entry)
+            .range::<(Bound<&str>, Bound<&str>), str>(range)
+            .filter(move |(_, held)| held.labels.may_have(wanted))
+            .map(|(_, held)| &held.entry)
     }
 }
 
@@ -113,7 +149,7 @@ impl ResourceCache {
         let entries = records
             .iter()
             .map(|it| Arc::new(Entry::of(it, self.prefix.len())))
-            .map(|it| (Arc::clone(&it.key), it))
+            .map(|it| (Arc::clone(&it.key), Held::from(it)))
             .collect();
         let revision = self.snapshot.load().revision;
         self.snapshot.store(Arc::new(Snapshot { entries, revision }));
@@ -133,7 +169,7 @@ impl ResourceCache {
         let old = match (&event.old, snapshot.entries.get(&event.key)) {
             (None, _) => None,
             (Some(record), Some(entry)) if entry.revision == record.modified => {
-                Some(Arc::clone(entry))
+                Some(Arc::clone(&entry.entry))
             }
             (Some(record), _) => Some(Arc::new(Entry::of(record, self.prefix.len()))),
         };
@@ -141,7 +177,7 @@ impl ResourceCache {
         if event.revision > snapshot.revision {
             let mut entries = snapshot.entries.clone();
             match &new {
-                Some(entry) => entries.insert(Arc::clone(&entry.key), Arc::clone(entry)),
+                Some(entry) => entries.insert(Arc::clone(&entry.key), Arc::clone(entry).into()),
                 None => entries.remove(&event.key),
             };
             self.snapshot.store(Arc::new(Snapshot { entries, revision: event.revision }));
@@ -181,7 +217,7 @@ impl ResourceCache {
 
     /// One object as it is now.
     pub(crate) fn get(&self, key: &str) -> Option<Arc<Entry>> {
-        self.snapshot.load().entries.get(key).cloned()
+        self.snapshot.load().entries.get(key).map(|it| Arc::clone(it))
     }
 
     /// Up to `limit` changes after `revision`.
@@ -213,7 +249,7 @@ impl ResourceCache {
         let mut entries = now.entries.clone();
         for change in state.changes.iter().rev().take_while(|it| it.revision > revision) {
             match (&change.old, &change.new) {
-                (Some(old), _) => entries.insert(Arc::clone(&old.key), Arc::clone(old)),
+                (Some(old), _) => entries.insert(Arc::clone(&old.key), Arc::clone(old).into()),
                 (None, Some(new)) => entries.remove(&new.key),
                 (None, None) => None,
             };
@@ -244,7 +280,7 @@ impl ResourceCache {
         let entries = now
             .entries
             .iter()
-            .map(|(key, entry)| (Arc::clone(key), Arc::new(rewrite(entry))))
+            .map(|(key, entry)| (Arc::clone(key), Held::from(Arc::new(rewrite(entry)))))
             .collect();
         self.snapshot.store(Arc::new(Snapshot { entries, revision: now.revision }));
         drop(state);

@@ -1,0 +1,88 @@
+//! [`LabelMask`]: a few bits that say which labels an object surely does not have.
+//!
+//! They lie beside the object's key in the snapshot, so that a list by label passes over most
+//! objects without a look at them: of ten thousand of which a hundred match, some four hundred are
+//! read. Objects that have all the bits may have the labels or not, and are looked at.
+
+use machinery::selector::{LabelSelector, Operator};
+
+/// See the [module documentation](self).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct LabelMask(u64);
+
+impl LabelMask {
+    /// Of labels in `key=value` lines.
+    pub(super) fn of(labels: &str) -> Self {
+        labels.split_terminator('\n').fold(Self::default(), |mask, line| {
+            let key = line.split_once('=').map_or(line, |(key, _)| key);
+            Self(mask.0 | bits(&[key]) | bits(&[line]))
+        })
+    }
+
+    /// The bits that every object has which a selector selects.
+    pub(crate) fn wanted(selector: &LabelSelector) -> Self {
+        let wanted = selector.requirements().iter().map(|it| match (it.operator, &it.values[..]) {
+            (Operator::Equals | Operator::DoubleEquals | Operator::In, [value]) => {
+                bits(&[&it.key, "=", value])
+            }
+            (Operator::Exists | Operator::In | Operator::GreaterThan | Operator::LessThan, _) => {
+                bits(&[&it.key])
+            }
+            _ => 0,
+        });
+        Self(wanted.fold(0, |all, bits| all | bits))
+    }
+
+    /// Whether an object with this mask may be one of those that want `wanted`.
+    pub(crate) fn may_have(self, wanted: Self) -> bool {
+        self.0 & wanted.0 == wanted.0
+    }
+}
+
+/// Two of the 64 bits, by the FNV-1a hash of the text.
+fn bits(parts: &[&str]) -> u64 {
+    let bytes = parts.iter().flat_map(|it| it.bytes());
+    let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    1 << (hash >> 58) | 1 << (hash >> 52 & 63)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn may_have(labels: &str, selector: &str) -> bool {
+        let wanted = LabelMask::wanted(&LabelSelector::parse(selector).unwrap());
+        LabelMask::of(labels).may_have(wanted)
+    }
+
+    #[test]
+    fn what_matches_is_never_passed_over() {
+        for selector in [
+            "",
+            "app=web",
+            "app==web",
+            "app in (web)",
+            "app in (web,db)",
+            "app",
+            "!tier",
+            "app!=db",
+            "tier!=x",
+            "tier notin (x)",
+            "n>1",
+            "n<3",
+            "app=web,n=2",
+            "empty=",
+        ] {
+            assert!(may_have("app=web\nempty=\nn=2\n", selector), "{selector}");
+        }
+    }
+
+    #[test]
+    fn most_of_what_does_not_match_is_passed_over() {
+        let passed = (0..1000).filter(|it| !may_have(&format!("app=web-{it}\n"), "app=db")).count();
+        assert!(passed > 950, "{passed}");
+        assert!(!may_have("", "app"));
+    }
+}
