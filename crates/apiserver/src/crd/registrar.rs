@@ -26,8 +26,8 @@ pub(super) struct Registrar {
     client: OwnClient,
     definitions: Arc<Served>,
     changed: Subscription,
-    /// The definitions as they were read, by key, with the revision at which they were.
-    parsed: BTreeMap<Arc<str>, (Revision, Arc<Object>)>,
+    /// The definitions as they were read, by key.
+    parsed: BTreeMap<Arc<str>, Parsed>,
     /// What was made of each definition, so that it is not made again as long as nothing that
     /// matters has changed.
     made: HashMap<String, Made>,
@@ -36,6 +36,14 @@ pub(super) struct Registrar {
     ending: HashMap<String, Arc<OnceLock<bool>>>,
     /// One of them is through.
     ended: Arc<Notify>,
+}
+
+#[derive(Clone)]
+struct Parsed {
+    revision: Revision,
+    object: Arc<Object>,
+    /// Its status is what it should be, whatever other definitions there are.
+    settled: bool,
 }
 
 struct Made {
@@ -100,17 +108,24 @@ impl Registrar {
     }
 
     /// All definitions; only those that have changed are read anew.
-    fn objects(&mut self) -> Vec<Arc<Object>> {
+    fn objects(&mut self) -> Vec<Parsed> {
         let snapshot = self.definitions.cache.snapshot();
         let before = std::mem::take(&mut self.parsed);
         for (key, entry) in &snapshot.entries {
-            let object = match before.get(key) {
-                Some((revision, object)) if *revision == entry.revision => Arc::clone(object),
-                _ => Arc::new(entry.object()),
+            let parsed = match before.get(key) {
+                Some(parsed) if parsed.revision == entry.revision => parsed.clone(),
+                _ => self.parse(entry),
             };
-            self.parsed.insert(Arc::clone(key), (entry.revision, object));
+            self.parsed.insert(Arc::clone(key), parsed);
         }
-        self.parsed.values().map(|(_, object)| Arc::clone(object)).collect()
+        self.parsed.values().cloned().collect()
+    }
+
+    fn parse(&self, entry: &Entry) -> Parsed {
+        let object = Arc::new(entry.object());
+        // Who has got all the names it wants keeps them, whoever else comes.
+        let settled = apiextensions::next_status(&object, &[], &self.plane.now()).is_none();
+        Parsed { revision: entry.revision, object, settled }
     }
 
     /// Puts a new catalog in place if the definitions ask for one.
@@ -118,7 +133,9 @@ impl Registrar {
         let mut made = HashMap::new();
         let mut retired = Vec::new();
         let mut changed = false;
-        for definition in self.objects().iter().filter(|it| apiextensions::is_established(it)) {
+        let objects = self.objects();
+        let definitions = objects.iter().map(|it| &it.object);
+        for definition in definitions.filter(|it| apiextensions::is_established(it)) {
             let name = definition.name().to_owned();
             let mut former = Vec::new();
             match self.made.remove(&name) {
@@ -207,15 +224,18 @@ impl Registrar {
     async fn settle(&mut self) -> bool {
         let mut unfinished = false;
         let objects = self.objects();
-        self.ending.retain(|uid, _| objects.iter().any(|it| it.uid() == uid));
-        for definition in &objects {
+        self.ending.retain(|uid, _| objects.iter().any(|it| it.object.uid() == uid));
+        for Parsed { object: definition, settled, .. } in &objects {
             if definition.deletion_timestamp().is_some() {
                 unfinished |= !self.clean_up(definition).await;
                 continue;
             }
+            if *settled {
+                continue;
+            }
             let others: Vec<&Object> = objects
                 .iter()
-                .map(|it| &**it)
+                .map(|it| &*it.object)
                 .filter(|it| it.name() != definition.name())
                 .collect();
             let now = self.plane.now();
