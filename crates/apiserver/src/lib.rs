@@ -40,6 +40,7 @@ mod metrics;
 mod own_client;
 mod derived;
 mod outbound;
+pub mod trust_anyone;
 pub mod bootstrap;
 
 pub use config::{Config, StoreConfig, Timeouts};

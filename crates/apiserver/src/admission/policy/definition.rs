@@ -13,6 +13,7 @@ use cel::Type;
 use machinery::{GroupResource, Object, Status, Value};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// The part of a policy that says when it is asked.
 pub(super) struct Definition {
@@ -194,6 +195,15 @@ impl Binding {
             _ => Ok(vec![None]),
         }
     }
+}
+
+/// All policies of a kind, compiled by `compile`, by their names.
+pub(super) fn by_name<P>(
+    snapshot: &Snapshot,
+    compile: fn(&Object) -> P,
+) -> BTreeMap<String, Arc<P>> {
+    let objects = snapshot.entries.values().map(|entry| entry.object_as_stored());
+    objects.map(|it| (it.name().to_owned(), Arc::new(compile(&it)))).collect()
 }
 
 /// All bindings of a kind.

@@ -8,7 +8,7 @@
 //! second round   a
 //! ```
 
-use super::definition::{Binding, Bindings, Definition, Failure, Invocation, Seen};
+use super::definition::{self, Binding, Bindings, Definition, Failure, Invocation, Seen};
 use super::patch::{Error, Mutation};
 use super::{Refusal, refusal_name};
 use crate::admission::Attempt;
@@ -34,11 +34,7 @@ pub(super) type Policies = BTreeMap<String, Arc<Policy>>;
 
 /// All policies.
 pub(super) fn compile(snapshot: &Snapshot) -> Policies {
-    let policies = snapshot.entries.values().map(|entry| {
-        let policy = Policy::of(&entry.object_as_stored());
-        (policy.definition.name.clone(), Arc::new(policy))
-    });
-    policies.collect()
+    definition::by_name(snapshot, Policy::of)
 }
 
 impl Policy {

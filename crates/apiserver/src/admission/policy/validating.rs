@@ -1,7 +1,7 @@
 //! Policies that judge: what their expressions decide, and what the client is told of it.
 
 use super::compiler::{Expression, Use};
-use super::definition::{Binding, Definition, Failure, Invocation, Seen, text};
+use super::definition::{self, Binding, Definition, Failure, Invocation, Seen, text};
 use super::evaluation::{BUDGET, Evaluation, Exhausted, Outcome};
 use super::{Refusal, refusal_name};
 use crate::admission::Attempt;
@@ -49,11 +49,7 @@ pub(super) type Policies = BTreeMap<String, Arc<Policy>>;
 
 /// All policies.
 pub(super) fn compile(snapshot: &Snapshot) -> Policies {
-    let policies = snapshot.entries.values().map(|entry| {
-        let policy = Policy::of(&entry.object_as_stored());
-        (policy.definition.name.clone(), Arc::new(policy))
-    });
-    policies.collect()
+    definition::by_name(snapshot, Policy::of)
 }
 
 impl Policy {

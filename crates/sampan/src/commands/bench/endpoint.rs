@@ -2,12 +2,12 @@
 
 use crate::kubeconfig::Access;
 use anyhow::{Context, Result, bail};
+use apiserver::trust_anyone::TrustAnyone;
 use http::{HeaderValue, Uri};
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::crypto::ring;
+use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -66,9 +66,9 @@ fn tls(access: &Access) -> Result<ClientConfig> {
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()?;
     let builder = match &access.certificate_authority {
-        _ if access.insecure => {
-            builder.dangerous().with_custom_certificate_verifier(Arc::new(TrustAnything(provider)))
-        }
+        _ if access.insecure => builder
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(TrustAnyone::new(provider))),
         Some(pem) => {
             let mut roots = RootCertStore::empty();
             for certificate in CertificateDer::pem_slice_iter(pem) {
@@ -91,47 +91,6 @@ fn tls(access: &Access) -> Result<ClientConfig> {
     };
     config.alpn_protocols = vec![b"h2".to_vec()];
     Ok(config)
-}
-
-/// What `insecure-skip-tls-verify` asks for.
-#[derive(Debug)]
-struct TrustAnything(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for TrustAnything {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        verify_tls12_signature(message, certificate, signature, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signature, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
 }
 
 #[cfg(test)]
