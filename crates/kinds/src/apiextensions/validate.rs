@@ -40,6 +40,8 @@ pub fn validate_in(new: &Object, old: Option<&Object>, version: &str, faults: &m
     }
     validate_group(text(spec, "group"), &path.child("group"), faults);
     one_of(faults, &path.child("scope"), text(spec, "scope"), &["Cluster", "Namespaced"]);
+    let case = Case { spec, old: old.map(|it| top(it, "spec")), strictness };
+    versions::validate(case, faults);
     let spec_names = at(spec, &["names"]);
     for key in ["plural", "singular", "kind", "listKind"] {
         if text(spec_names, key).is_empty() {
@@ -47,8 +49,7 @@ pub fn validate_in(new: &Object, old: Option<&Object>, version: &str, faults: &m
         }
     }
     validate_names(spec_names, &path.child("names"), faults);
-    let case = Case { spec, old: old.map(|it| top(it, "spec")), strictness };
-    versions::validate(case, faults);
+    versions::validate_lifted(case, faults);
     conversion::validate(spec, old, faults);
     if let Some(old) = old {
         validate_unchanged(new, old, faults);

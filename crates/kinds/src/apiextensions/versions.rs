@@ -19,44 +19,55 @@ const LIFTED: [(&str, &str); 4] = [
     ("selectableFields", "selectableFields"),
 ];
 
-/// Finds what is wrong with `spec.versions`.
+/// Finds what is wrong with `spec.versions`, but for what all of them say alike.
 pub(super) fn validate(case: Case<'_>, faults: &mut Faults) {
     let versions = list(case.spec, "versions");
     let root = Path::root("spec");
     let path = root.child("versions");
     for (index, version) in versions.iter().enumerate() {
+        schemas::require(case, version, &path.index(index), faults);
+    }
+    schemas::require_for_defaults(case.spec, faults);
+    for (index, version) in versions.iter().enumerate() {
         let path = path.index(index);
-        let complaints = names::dns1035_label(text(version, "name"));
-        if !complaints.is_empty() {
-            faults.invalid(&path.child("name"), text(version, "name"), &complaints.join(","));
-        }
+        validate_label(text(version, "name"), &path.child("name"), faults);
         validate_deprecation(version, &path.child("deprecationWarning"), faults);
-        schemas::require(case, version, &path, faults);
+        for (key, _) in LIFTED.iter().filter(|(key, _)| !agree_on(versions, key)) {
+            validate_part(key, case, version, &path.child(key), faults);
+        }
     }
     let seen = |index: usize| {
         let name = text(&versions[index], "name");
         versions[..index].iter().any(|it| text(it, "name") == name)
     };
     if (0..versions.len()).any(seen) {
-        complain_of_all(versions, "must contain unique version names", &path, faults);
+        complain_of_all(case.spec, "must contain unique version names", &path, faults);
     }
     if versions.iter().filter(|it| flag(it, "storage")).count() != 1 {
         let detail = "must have exactly one version marked as storage version";
-        complain_of_all(versions, detail, &path, faults);
+        complain_of_all(case.spec, detail, &path, faults);
     }
-    schemas::require_for_defaults(case.spec, faults);
-    for (in_version, top) in LIFTED {
-        if agree_on(versions, in_version) {
-            let Some(version) = versions.first() else { continue };
-            let path = root.child(top);
-            validate_part(in_version, case, version, &path, faults);
-        } else {
-            for (index, version) in versions.iter().enumerate() {
-                let path = path.index(index);
-                let path = path.child(in_version);
-                validate_part(in_version, case, version, &path, faults);
-            }
-        }
+    // Upstream: the first version is also at the top, where it is complained of again.
+    let first = versions.first().map(|it| text(it, "name")).unwrap_or_default();
+    if !first.is_empty() {
+        validate_label(first, &root.child("version"), faults);
+    }
+}
+
+/// Finds what is wrong with what all versions say alike: it is complained of once, at the top.
+pub(super) fn validate_lifted(case: Case<'_>, faults: &mut Faults) {
+    let versions = list(case.spec, "versions");
+    let Some(version) = versions.first() else { return };
+    let root = Path::root("spec");
+    for (key, top) in LIFTED.iter().filter(|(key, _)| agree_on(versions, key)) {
+        validate_part(key, case, version, &root.child(top), faults);
+    }
+}
+
+fn validate_label(name: &str, path: &Path<'_>, faults: &mut Faults) {
+    let complaints = names::dns1035_label(name);
+    if !complaints.is_empty() {
+        faults.invalid(path, name, &complaints.join(","));
     }
 }
 
@@ -66,7 +77,12 @@ fn agree_on(versions: &[Value], key: &str) -> bool {
 }
 
 /// Complains about all versions at once, showing them as the fields of Go structs.
-fn complain_of_all(versions: &[Value], detail: &str, path: &Path<'_>, faults: &mut Faults) {
+fn complain_of_all(spec: &Value, detail: &str, path: &Path<'_>, faults: &mut Faults) {
+    if part(spec, "versions").is_none_or(|it| it.is_null()) {
+        faults.invalid(path, Value::Null, detail);
+        return;
+    }
+    let versions = list(spec, "versions");
     let shown: Vec<String> = versions
         .iter()
         .map(|version| {

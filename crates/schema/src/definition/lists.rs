@@ -12,6 +12,14 @@ pub(super) fn check(source: Source<'_>, path: &Path<'_>, faults: &mut Faults) {
     check_map_type(source, path, faults);
     let keys: Vec<&str> = source.texts(LIST_KEYS).collect();
     let list_type = source.value(LIST_TYPE).and_then(Value::as_str);
+    let is_known = list_type.is_none_or(|it| ["atomic", "set", "map"].contains(&it));
+    let is_array = match list_type {
+        None => false,
+        Some(_) => has_type(source, "array", LIST_TYPE, path, faults),
+    };
+    if let Some(other) = list_type.filter(|_| is_array && !is_known) {
+        faults.not_supported(&path.child(LIST_TYPE), other, &["atomic", "set", "map"]);
+    }
     if !keys.is_empty() && list_type != Some("map") {
         let detail = "must be map if x-kubernetes-list-map-keys is non-empty";
         match list_type {
@@ -19,16 +27,11 @@ pub(super) fn check(source: Source<'_>, path: &Path<'_>, faults: &mut Faults) {
             Some(other) => faults.invalid(&path.child(LIST_TYPE), other, detail),
         }
     }
-    let Some(list_type) = list_type else { return };
-    let is_array = has_type(source, "array", LIST_TYPE, path, faults);
+    let Some(list_type) = list_type.filter(|_| is_known) else { return };
     match list_type {
         "set" if is_array => check_set(source, path, faults),
-        "atomic" | "set" => {}
         "map" => check_map(source, &keys, path, faults),
-        other => {
-            faults.not_supported(&path.child(LIST_TYPE), other, &["atomic", "set", "map"]);
-            return;
-        }
+        _ => {}
     }
     let nullable = source.schema("items").is_some_and(|items| items.flag("nullable"));
     if nullable && list_type != "atomic" {
