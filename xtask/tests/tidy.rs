@@ -13,6 +13,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("schema", &["machinery", "cel"]),
     ("store", &["keel"]),
     ("kinds", &["machinery", "schema"]),
+    ("derive", &[]),
     ("informer", &["keel", "machinery"]),
     ("apiserver", &["keel", "machinery", "cel", "schema", "store", "kinds"]),
     ("sampan", &["keel", "machinery", "schema", "store", "kinds", "apiserver"]),

@@ -1,0 +1,97 @@
+//! One annotated Rust type instead of a definition, a schema and generated clients: what
+//! kube-derive lacks. `sampan-runtime` re-exports all of it, and that is where the examples are.
+//!
+//! | annotation | on | gives |
+//! |---|---|---|
+//! | [`macro@resource`] | the spec of a kind | kube's `CustomResource` with every crate it needs in place, and [`macro@schema`] |
+//! | [`macro@schema`] | a status or any part of a spec | wire form, schema, rules, kinds of lists |
+//! | [`macro@Versions`] | an enum of one kind's versions | one definition for all, and their conversion |
+//!
+//! The typed client is kube's `Api`; the typed informer and lister need no macro (`Informed` in
+//! `sampan-runtime` is there for every kind, built in or not).
+
+use proc_macro::TokenStream;
+use syn::{DeriveInput, parse_macro_input};
+
+mod markers;
+mod resource;
+mod versions;
+
+/// Makes a struct the spec of a custom resource.
+///
+/// The arguments are those of kube's `#[kube(…)]` (`group`, `version`, `kind`, `namespaced`,
+/// `status`, `scale(…)`, `printcolumn(…)`, `shortname`, `category`, `selectable`, `deprecated`,
+/// `served`, …) and those of [`macro@schema`], which this implies. The documentation of the struct
+/// becomes the description of the kind, unless `doc = "…"` says otherwise.
+///
+/// ```text
+/// /// A site that wants so many pods.
+/// #[resource(group = "example.com", version = "v1", kind = "Site", namespaced,
+///     status = "SiteStatus",
+///     scale(spec_replicas_path = ".spec.replicas", status_replicas_path = ".status.replicas"),
+///     rule("self.replicas <= self.limit", message = "more replicas than the limit"))]
+/// #[derive(PartialEq, Default)]
+/// #[serde(default)]
+/// pub struct SiteSpec {
+///     /// How many pods.
+///     pub replicas: i32,
+///     pub limit: i32,
+///     #[schema(list_map_keys("name"))]
+///     pub ports: Vec<Port>,
+/// }
+/// ```
+#[proc_macro_attribute]
+pub fn resource(arguments: TokenStream, item: TokenStream) -> TokenStream {
+    let item = parse_macro_input!(item as DeriveInput);
+    answer(resource::resource(arguments.into(), item))
+}
+
+/// Makes a type a part of a custom resource: wire form and schema.
+///
+/// Derives `Clone`, `Debug`, serde's traits and schemars' `JsonSchema`, each unless it is derived
+/// already. The fields of a struct are in camel case on the wire unless serde is told otherwise.
+/// Everything of serde and schemars applies: descriptions are doc comments, defaults are
+/// `#[serde(default)]`, on the struct (then from its `Default`) or on a field, limits are
+/// `#[schemars(range(min = 1))]` and the like.
+///
+/// What Kubernetes has beyond that are the arguments, and on a field `#[schema(…)]`:
+///
+/// | argument | gives |
+/// |---|---|
+/// | `rule("self >= 0", message = "…")` | a CEL rule; also `message_expression`, `reason`, `field_path`, `optional_old_self` |
+/// | `list_type = "set"` | `x-kubernetes-list-type`: `atomic`, `set` or `map` |
+/// | `list_map_keys("name", …)` | a list with keys, merged by them |
+/// | `map_type = "atomic"` | `x-kubernetes-map-type`: `atomic` or `granular` |
+/// | `preserve_unknown_fields` | nothing is pruned below |
+/// | `embedded_resource` | an object with `apiVersion`, `kind` and `metadata` |
+/// | `int_or_string` | either |
+/// | `crate_path = ::path` | where `sampan-runtime` is, if not at `::runtime`; on the type only |
+#[proc_macro_attribute]
+pub fn schema(arguments: TokenStream, item: TokenStream) -> TokenStream {
+    let item = parse_macro_input!(item as DeriveInput);
+    answer(resource::schema(arguments.into(), item))
+}
+
+/// Makes an enum of the versions of one kind their definition and their conversion.
+///
+/// Each variant holds one version. `#[versions(storage)]` marks the one that is stored, which is
+/// also the one by way of which the others are converted: for each other version `T` there must be
+/// `TryFrom<T>` for it, and the reverse, or `From`, which implies that.
+///
+/// ```text
+/// #[derive(Versions)]
+/// enum Site {
+///     V1(v1::Site),
+///     #[versions(storage)]
+///     V2(v2::Site),
+/// }
+/// ```
+#[proc_macro_derive(Versions, attributes(versions))]
+pub fn versions(item: TokenStream) -> TokenStream {
+    let item = parse_macro_input!(item as DeriveInput);
+    answer(versions::versions(&item))
+}
+
+fn answer(expanded: syn::Result<proc_macro2::TokenStream>) -> TokenStream {
+    expanded.unwrap_or_else(syn::Error::into_compile_error).into()
+}

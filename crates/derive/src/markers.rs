@@ -1,0 +1,247 @@
+//! [`Markers`]: what `#[schema(…)]` says of a type or a field, as the `x-kubernetes-…` extensions
+//! of its schema.
+
+use proc_macro2::TokenStream;
+use quote::quote;
+use syn::{
+    Attribute, LitStr, Meta, Token,
+    parse::{Parse, ParseStream},
+    punctuated::Punctuated,
+    spanned::Spanned,
+};
+
+/// See the [module documentation](self).
+#[derive(Default)]
+pub(crate) struct Markers {
+    rules: Vec<TokenStream>,
+    /// Names and values, in the order in which they were written.
+    extensions: Vec<(&'static str, TokenStream)>,
+}
+
+impl Markers {
+    /// Takes `meta` if it is a marker.
+    pub(crate) fn take(&mut self, meta: &Meta) -> syn::Result<bool> {
+        let Some(name) = meta.path().get_ident().map(ToString::to_string) else {
+            return Ok(false);
+        };
+        match name.as_str() {
+            "rule" => {
+                let rule: Rule = meta.require_list()?.parse_args()?;
+                self.rules.push(rule.json());
+            }
+            "list_type" => {
+                let value = one_of(meta, &["atomic", "set", "map"])?;
+                self.extend(meta, "x-kubernetes-list-type", quote!(#value))?;
+            }
+            "list_map_keys" => {
+                let list = meta.require_list()?;
+                let keys =
+                    list.parse_args_with(Punctuated::<LitStr, Token![,]>::parse_terminated)?;
+                if keys.is_empty() {
+                    return Err(syn::Error::new_spanned(meta, "a list with keys has at least one"));
+                }
+                self.extend(meta, "x-kubernetes-list-type", quote!("map"))?;
+                self.extend(meta, "x-kubernetes-list-map-keys", quote!([#keys]))?;
+            }
+            "map_type" => {
+                let value = one_of(meta, &["atomic", "granular"])?;
+                self.extend(meta, "x-kubernetes-map-type", quote!(#value))?;
+            }
+            "preserve_unknown_fields" => {
+                self.flag(meta, "x-kubernetes-preserve-unknown-fields")?;
+            }
+            "embedded_resource" => self.flag(meta, "x-kubernetes-embedded-resource")?,
+            "int_or_string" => self.flag(meta, "x-kubernetes-int-or-string")?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Takes all `#[schema(…)]` off a field.
+    pub(crate) fn of_field(attributes: &mut Vec<Attribute>) -> syn::Result<Self> {
+        let mut markers = Self::default();
+        for attribute in attributes.iter().filter(|it| it.path().is_ident("schema")) {
+            let metas =
+                attribute.parse_args_with(Punctuated::<Meta, Token![,]>::parse_terminated)?;
+            for meta in &metas {
+                if !markers.take(meta)? {
+                    return Err(syn::Error::new_spanned(meta, "not known of a field"));
+                }
+            }
+        }
+        attributes.retain(|it| !it.path().is_ident("schema"));
+        Ok(markers)
+    }
+
+    /// The attribute that makes schemars say all this.
+    pub(crate) fn attribute(&self) -> Option<Attribute> {
+        let mut entries: Vec<TokenStream> =
+            self.extensions.iter().map(|(name, value)| quote!(#name = #value)).collect();
+        if !self.rules.is_empty() {
+            let rules = &self.rules;
+            entries.push(quote!("x-kubernetes-validations" = [#(#rules),*]));
+        }
+        if entries.is_empty() {
+            return None;
+        }
+        Some(syn::parse_quote!(#[schemars(extend(#(#entries),*))]))
+    }
+
+    fn flag(&mut self, meta: &Meta, name: &'static str) -> syn::Result<()> {
+        meta.require_path_only()?;
+        self.extend(meta, name, quote!(true))
+    }
+
+    fn extend(&mut self, meta: &Meta, name: &'static str, value: TokenStream) -> syn::Result<()> {
+        if self.extensions.iter().any(|(other, _)| *other == name) {
+            return Err(syn::Error::new_spanned(meta, format!("{name} is set twice")));
+        }
+        self.extensions.push((name, value));
+        Ok(())
+    }
+}
+
+/// The string of `name = "value"`, if it is one of these.
+fn one_of(meta: &Meta, values: &[&str]) -> syn::Result<LitStr> {
+    let value: LitStr = syn::parse2(expression(meta)?)?;
+    if values.contains(&value.value().as_str()) {
+        return Ok(value);
+    }
+    Err(syn::Error::new(value.span(), format!("must be one of {}", values.join(", "))))
+}
+
+fn expression(meta: &Meta) -> syn::Result<TokenStream> {
+    let value = &meta.require_name_value()?.value;
+    Ok(quote!(#value))
+}
+
+/// `rule("expression", message = "…", optional_old_self)`
+struct Rule {
+    rule: LitStr,
+    /// The wire's names, with their values.
+    rest: Vec<(&'static str, TokenStream)>,
+}
+
+impl Parse for Rule {
+    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        let rule: LitStr = input.parse()?;
+        if rule.value().trim().is_empty() {
+            return Err(syn::Error::new(rule.span(), "a rule is not empty"));
+        }
+        let mut rest = Vec::new();
+        while !input.is_empty() {
+            input.parse::<Token![,]>()?;
+            if input.is_empty() {
+                break;
+            }
+            let meta: Meta = input.parse()?;
+            let name = meta.path().get_ident().map(ToString::to_string).unwrap_or_default();
+            let (name, value) = match name.as_str() {
+                "message" => ("message", text(&meta)?),
+                "message_expression" => ("messageExpression", text(&meta)?),
+                "field_path" => ("fieldPath", text(&meta)?),
+                "reason" => {
+                    let reasons = [
+                        "FieldValueInvalid",
+                        "FieldValueForbidden",
+                        "FieldValueRequired",
+                        "FieldValueDuplicate",
+                    ];
+                    let reason = one_of(&meta, &reasons)?;
+                    ("reason", quote!(#reason))
+                }
+                "optional_old_self" => {
+                    meta.require_path_only()?;
+                    ("optionalOldSelf", quote!(true))
+                }
+                _ => return Err(syn::Error::new(meta.span(), "not known of a rule")),
+            };
+            rest.push((name, value));
+        }
+        Ok(Self { rule, rest })
+    }
+}
+
+impl Rule {
+    fn json(&self) -> TokenStream {
+        let rule = &self.rule;
+        let entries = self.rest.iter().map(|(name, value)| quote!(#name: #value));
+        quote!({"rule": #rule #(, #entries)*})
+    }
+}
+
+fn text(meta: &Meta) -> syn::Result<TokenStream> {
+    let value: LitStr = syn::parse2(expression(meta)?)?;
+    Ok(quote!(#value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quote::ToTokens;
+
+    /// What schemars is told of a field with these attributes, or the error.
+    fn check(attributes: &[Attribute], expected: &str) {
+        let mut attributes = attributes.to_vec();
+        let told = Markers::of_field(&mut attributes).map(|markers| markers.attribute());
+        let told = match told {
+            Ok(attribute) => attribute.map(|it| it.to_token_stream().to_string()),
+            Err(error) => Some(error.to_string()),
+        };
+        let bare = |text: &str| text.split_whitespace().collect::<String>();
+        assert_eq!(bare(&told.unwrap_or_default()), bare(expected));
+        if expected.starts_with('#') {
+            assert!(attributes.is_empty(), "schemars' attribute takes the place of ours");
+        }
+    }
+
+    #[test]
+    fn a_field_without_markers_is_left_alone() {
+        check(&[syn::parse_quote!(#[serde(default)])], "");
+    }
+
+    #[test]
+    fn keys_make_a_list_a_map() {
+        check(
+            &[syn::parse_quote!(#[schema(list_map_keys("name", "protocol"))])],
+            r#"#[schemars(extend("x-kubernetes-list-type" = "map",
+                "x-kubernetes-list-map-keys" = ["name", "protocol"]))]"#,
+        );
+    }
+
+    #[test]
+    fn rules_are_gathered() {
+        check(
+            &[
+                syn::parse_quote!(#[schema(rule("self > 0", message = "too small"))]),
+                syn::parse_quote!(#[schema(rule("self == oldSelf", optional_old_self))]),
+            ],
+            r#"#[schemars(extend("x-kubernetes-validations" = [
+                {"rule": "self > 0", "message": "too small"},
+                {"rule": "self == oldSelf", "optionalOldSelf": true}]))]"#,
+        );
+    }
+
+    #[test]
+    fn what_is_said_twice_is_refused() {
+        check(
+            &[syn::parse_quote!(#[schema(list_type = "set", list_map_keys("name"))])],
+            "x-kubernetes-list-type is set twice",
+        );
+    }
+
+    #[test]
+    fn words_outside_of_the_vocabulary_are_refused() {
+        check(
+            &[syn::parse_quote!(#[schema(list_type = "bag")])],
+            "must be one of atomic, set, map",
+        );
+        check(&[syn::parse_quote!(#[schema(lits_type = "set")])], "not known of a field");
+        check(&[syn::parse_quote!(#[schema(rule("a", massage = "b"))])], "not known of a rule");
+        check(&[syn::parse_quote!(#[schema(rule(""))])], "a rule is not empty");
+        check(
+            &[syn::parse_quote!(#[schema(list_map_keys())])],
+            "a list with keys has at least one",
+        );
+    }
+}

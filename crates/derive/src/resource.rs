@@ -1,0 +1,217 @@
+//! `#[resource]` and `#[schema]`: the derives, and the paths by which they find their crates, so
+//! that an operator's manifest names none of them.
+
+use proc_macro2::TokenStream;
+use quote::{ToTokens, quote};
+use syn::{
+    Attribute, Data, DeriveInput, Expr, Fields, Lit, Meta, Path, Token, parse::Parser,
+    punctuated::Punctuated,
+};
+
+use crate::markers::Markers;
+
+type Metas = Punctuated<Meta, Token![,]>;
+
+/// `#[schema(…)]` on a type.
+pub(crate) fn schema(arguments: TokenStream, mut item: DeriveInput) -> syn::Result<TokenStream> {
+    let arguments = Arguments::parse(arguments)?;
+    if let Some(meta) = arguments.rest.first() {
+        return Err(syn::Error::new_spanned(meta, "not known of a schema"));
+    }
+    expand_schema(&arguments, &mut item)?;
+    Ok(item.into_token_stream())
+}
+
+/// `#[resource(…)]` on the spec of a kind.
+pub(crate) fn resource(arguments: TokenStream, mut item: DeriveInput) -> syn::Result<TokenStream> {
+    if !matches!(item.data, Data::Struct(_)) {
+        return Err(syn::Error::new_spanned(&item.ident, "the spec of a resource is a struct"));
+    }
+    let mut arguments = Arguments::parse(arguments)?;
+    if !arguments.rest.iter().any(|it| it.path().is_ident("doc"))
+        && let Some(documentation) = documentation(&item.attrs)
+    {
+        arguments.rest.push(syn::parse_quote!(doc = #documentation));
+    }
+    expand_schema(&arguments, &mut item)?;
+    let derived = arguments.derived();
+    let rest = &arguments.rest;
+    let path = |krate: &str| quote!(#derived).to_string().replace(' ', "") + "::" + krate;
+    let (core, openapi, schemars) = (path("kube_core"), path("k8s_openapi"), path("schemars"));
+    let (serde, json, kube) = (path("serde"), path("serde_json"), path("kube_derive"));
+    item.attrs.insert(0, syn::parse_quote!(#[derive(#derived::kube_derive::CustomResource)]));
+    item.attrs.push(syn::parse_quote!(
+        #[kube(#rest, crates(kube = #kube, kube_core = #core, k8s_openapi = #openapi,
+            schemars = #schemars, serde = #serde, serde_json = #json))]
+    ));
+    Ok(item.into_token_stream())
+}
+
+fn expand_schema(arguments: &Arguments, item: &mut DeriveInput) -> syn::Result<()> {
+    let derived = arguments.derived();
+    let present = derives(&item.attrs)?;
+    let wanted: [(&str, Path); 5] = [
+        ("Clone", syn::parse_quote!(::core::clone::Clone)),
+        ("Debug", syn::parse_quote!(::core::fmt::Debug)),
+        ("Serialize", syn::parse_quote!(#derived::serde::Serialize)),
+        ("Deserialize", syn::parse_quote!(#derived::serde::Deserialize)),
+        ("JsonSchema", syn::parse_quote!(#derived::schemars::JsonSchema)),
+    ];
+    let missing =
+        wanted.iter().filter(|(name, _)| !present.iter().any(|it| it == name)).map(|(_, it)| it);
+    // In front: attributes of a derive stand below it.
+    item.attrs.insert(0, syn::parse_quote!(#[derive(#(#missing),*)]));
+    let serde = quote!(#derived::serde).to_string().replace(' ', "");
+    let schemars = quote!(#derived::schemars).to_string().replace(' ', "");
+    item.attrs.push(syn::parse_quote!(#[serde(crate = #serde)]));
+    item.attrs.push(syn::parse_quote!(#[schemars(crate = #schemars)]));
+    if matches!(item.data, Data::Struct(_)) && !renames(&item.attrs)? {
+        item.attrs.push(syn::parse_quote!(#[serde(rename_all = "camelCase")]));
+    }
+    item.attrs.extend(arguments.markers.attribute());
+    each_field(&mut item.data, &mut |attributes| {
+        let markers = Markers::of_field(attributes)?;
+        attributes.extend(markers.attribute());
+        Ok(())
+    })
+}
+
+/// What stands in the parentheses of an annotation on a type.
+struct Arguments {
+    markers: Markers,
+    crate_path: Path,
+    /// What is for kube-derive.
+    rest: Metas,
+}
+
+impl Arguments {
+    fn parse(tokens: TokenStream) -> syn::Result<Self> {
+        let metas = Metas::parse_terminated.parse2(tokens)?;
+        let mut parsed = Self {
+            markers: Markers::default(),
+            crate_path: syn::parse_quote!(::runtime),
+            rest: Metas::new(),
+        };
+        for meta in metas {
+            if meta.path().is_ident("crate_path") {
+                let value = &meta.require_name_value()?.value;
+                parsed.crate_path = syn::parse2(quote!(#value))?;
+            } else if !parsed.markers.take(&meta)? {
+                parsed.rest.push(meta);
+            }
+        }
+        Ok(parsed)
+    }
+
+    /// Where `sampan-runtime` keeps what expansions refer to.
+    fn derived(&self) -> Path {
+        let crate_path = &self.crate_path;
+        syn::parse_quote!(#crate_path::derived)
+    }
+}
+
+/// The last names of all that is derived.
+fn derives(attributes: &[Attribute]) -> syn::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for attribute in attributes.iter().filter(|it| it.path().is_ident("derive")) {
+        let paths = attribute.parse_args_with(Punctuated::<Path, Token![,]>::parse_terminated)?;
+        let last = |path: &Path| path.segments.last().map(|it| it.ident.to_string());
+        names.extend(paths.iter().filter_map(last));
+    }
+    Ok(names)
+}
+
+/// Whether serde was told how to spell fields.
+fn renames(attributes: &[Attribute]) -> syn::Result<bool> {
+    for attribute in attributes.iter().filter(|it| it.path().is_ident("serde")) {
+        let metas = attribute.parse_args_with(Metas::parse_terminated)?;
+        if metas.iter().any(|it| it.path().is_ident("rename_all")) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// The doc comment, one line, as descriptions have it.
+fn documentation(attributes: &[Attribute]) -> Option<String> {
+    let mut lines = Vec::new();
+    for attribute in attributes.iter().filter(|it| it.path().is_ident("doc")) {
+        if let Meta::NameValue(meta) = &attribute.meta
+            && let Expr::Lit(value) = &meta.value
+            && let Lit::Str(text) = &value.lit
+        {
+            lines.push(text.value().trim().to_owned());
+        }
+    }
+    let text = lines.join(" ").trim().to_owned();
+    (!text.is_empty()).then_some(text)
+}
+
+fn each_field(
+    data: &mut Data,
+    visit: &mut dyn FnMut(&mut Vec<Attribute>) -> syn::Result<()>,
+) -> syn::Result<()> {
+    let mut each = |fields: &mut Fields| fields.iter_mut().try_for_each(|it| visit(&mut it.attrs));
+    match data {
+        Data::Struct(data) => each(&mut data.fields),
+        Data::Enum(data) => data.variants.iter_mut().try_for_each(|it| each(&mut it.fields)),
+        Data::Union(data) => {
+            Err(syn::Error::new_spanned(data.union_token, "a union has no wire form"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The expansion, or the error, without blanks.
+    fn expanded(result: syn::Result<TokenStream>) -> String {
+        result.map_or_else(|it| it.to_string(), |it| it.to_string().replace(' ', ""))
+    }
+
+    #[test]
+    fn a_schema_adds_only_what_is_missing() {
+        let item = syn::parse_quote! {
+            #[derive(Default, Clone)]
+            #[serde(rename_all = "kebab-case")]
+            struct Part { size: i32 }
+        };
+        let expanded = expanded(schema(quote!(crate_path = crate), item));
+        assert_eq!(expanded.matches("Clone").count(), 1, "{expanded}");
+        assert!(expanded.contains("crate::derived::serde::Serialize"), "{expanded}");
+        assert!(!expanded.contains("camelCase"), "{expanded}");
+    }
+
+    #[test]
+    fn the_documentation_of_a_spec_describes_its_kind() {
+        let item = syn::parse_quote! {
+            /// A site that wants
+            /// so many pods.
+            struct SiteSpec { size: i32 }
+        };
+        let arguments = quote!(group = "example.com", version = "v1", kind = "Site");
+        let expanded = expanded(resource(arguments, item));
+        let kube = r#"#[kube(group="example.com",version="v1",kind="Site",doc="Asitethatwantssomanypods.","#;
+        assert!(expanded.contains(kube), "{expanded}");
+        assert!(expanded.contains(r#"kube_core="::runtime::derived::kube_core""#), "{expanded}");
+    }
+
+    #[test]
+    fn mistakes_are_told_where_they_are_made() {
+        let part: DeriveInput = syn::parse_quote!(
+            struct Part {
+                size: i32,
+            }
+        );
+        let told = expanded(schema(quote!(group = "example.com"), part));
+        assert_eq!(told, "not known of a schema");
+        let kinds: DeriveInput = syn::parse_quote!(
+            enum Kinds {
+                A,
+            }
+        );
+        let told = expanded(resource(quote!(kind = "A"), kinds));
+        assert_eq!(told, "the spec of a resource is a struct");
+    }
+}
