@@ -16,6 +16,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("derive", &[]),
     ("informer", &["keel", "machinery"]),
     ("apiserver", &["keel", "machinery", "cel", "schema", "store", "kinds"]),
+    ("runtime", &["keel", "machinery", "schema", "informer", "derive"]),
     ("sampan", &["keel", "machinery", "schema", "store", "kinds", "apiserver"]),
 ];
 

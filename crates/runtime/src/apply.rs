@@ -1,0 +1,150 @@
+//! [`Applier`]: server-side apply under one field manager, with conflicts that say who owns what.
+//!
+//! ```no_run
+//! use k8s_openapi::api::core::v1::ConfigMap;
+//! use kube_client::{Api, Client};
+//! use runtime::apply::{Applier, ApplyError};
+//!
+//! async fn keep(client: Client, wanted: &ConfigMap) -> Result<(), Box<dyn std::error::Error>> {
+//!     let maps = Api::namespaced(client, "default");
+//!     match Applier::new("my-operator").apply(&maps, wanted).await {
+//!         Err(ApplyError::Conflict(conflicts)) => println!("left alone: {conflicts}"),
+//!         applied => drop(applied?),
+//!     }
+//!     Ok(())
+//! }
+//! ```
+
+use std::fmt;
+
+use kube_client::{
+    Api,
+    api::{Patch, PatchParams},
+};
+use kube_core::{Resource, Status};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+
+/// See the [module documentation](self).
+#[derive(Debug, Clone)]
+pub struct Applier {
+    params: PatchParams,
+}
+
+/// Why an object was not applied.
+#[derive(Debug, thiserror::Error)]
+pub enum ApplyError {
+    /// Leave the fields out, or apply with [`Applier::force`].
+    #[error("others own some of the fields: {0}")]
+    Conflict(Conflicts),
+    /// Give it one.
+    #[error("an object without a name cannot be applied")]
+    NoName,
+    /// Not expected of a type that can be read.
+    #[error("cannot encode the object")]
+    Encode(#[source] serde_json::Error),
+    /// As for any request.
+    #[error("cannot apply the object")]
+    Client(#[source] kube_client::Error),
+}
+
+/// Fields that others own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Conflicts(pub Vec<FieldConflict>);
+
+/// A field that somebody else owns.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FieldConflict {
+    /// Such as `.spec.replicas`.
+    pub field: String,
+    /// Who owns it, as the server puts it: `conflict with "kubectl" using v1`.
+    pub message: String,
+}
+
+impl Applier {
+    /// One that gives way to other managers.
+    pub fn new(field_manager: &str) -> Self {
+        let field_manager = Some(field_manager.to_owned());
+        Self { params: PatchParams { field_manager, ..PatchParams::default() } }
+    }
+
+    /// One that takes fields from other managers: right for a controller about what it alone
+    /// decides.
+    #[must_use]
+    pub fn force(mut self) -> Self {
+        self.params.force = true;
+        self
+    }
+
+    /// Makes the object have these fields, creating it if need be; what this manager applied
+    /// before and does not name now, it gives up.
+    pub async fn apply<K>(&self, api: &Api<K>, object: &K) -> Result<K, ApplyError>
+    where
+        K: Resource<DynamicType = ()> + Serialize + DeserializeOwned + Clone + fmt::Debug,
+    {
+        let name = object.meta().name.as_deref().ok_or(ApplyError::NoName)?;
+        let patch = Patch::Apply(applicable(object)?);
+        api.patch(name, &self.params, &patch).await.map_err(refused)
+    }
+
+    /// The same for the status, which must be part of `object`.
+    pub async fn apply_status<K>(&self, api: &Api<K>, object: &K) -> Result<K, ApplyError>
+    where
+        K: Resource<DynamicType = ()> + Serialize + DeserializeOwned + Clone + fmt::Debug,
+    {
+        let name = object.meta().name.as_deref().ok_or(ApplyError::NoName)?;
+        let whole = applicable(object)?;
+        let patch = Patch::Apply(json!({
+            "apiVersion": whole["apiVersion"], "kind": whole["kind"],
+            "metadata": {"name": name}, "status": whole["status"],
+        }));
+        api.patch_status(name, &self.params, &patch).await.map_err(refused)
+    }
+}
+
+impl fmt::Display for Conflicts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (n, FieldConflict { field, message }) in self.0.iter().enumerate() {
+            let separator = if n == 0 { "" } else { "; " };
+            write!(f, "{separator}{field}: {message}")?;
+        }
+        Ok(())
+    }
+}
+
+/// What can be applied of an object, which may have come from the server: the server refuses
+/// managedFields, and a resourceVersion would turn every foreign write into a conflict.
+fn applicable<K>(object: &K) -> Result<Value, ApplyError>
+where
+    K: Resource<DynamicType = ()> + Serialize,
+{
+    let mut value = serde_json::to_value(object).map_err(ApplyError::Encode)?;
+    value["apiVersion"] = K::api_version(&()).into();
+    value["kind"] = K::kind(&()).into();
+    if let Some(meta) = value.get_mut("metadata").and_then(Value::as_object_mut) {
+        for field in ["managedFields", "resourceVersion", "uid", "creationTimestamp", "generation"]
+        {
+            meta.remove(field);
+        }
+    }
+    Ok(value)
+}
+
+fn refused(error: kube_client::Error) -> ApplyError {
+    match error {
+        kube_client::Error::Api(status) if status.is_conflict() => match conflicts(&status) {
+            Some(conflicts) => ApplyError::Conflict(conflicts),
+            None => ApplyError::Client(kube_client::Error::Api(status)),
+        },
+        error => ApplyError::Client(error),
+    }
+}
+
+fn conflicts(status: &Status) -> Option<Conflicts> {
+    let causes = status.details.as_ref().map(|it| it.causes.as_slice()).unwrap_or_default();
+    let of_managers = causes.iter().filter(|it| it.reason == "FieldManagerConflict");
+    let conflicts: Vec<_> = of_managers
+        .map(|it| FieldConflict { field: it.field.clone(), message: it.message.clone() })
+        .collect();
+    (!conflicts.is_empty()).then_some(Conflicts(conflicts))
+}

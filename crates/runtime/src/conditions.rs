@@ -1,0 +1,165 @@
+//! Conditions of a status: what is the case, why, and since when.
+//!
+//! ```
+//! use keel::{Clock, Timestamp};
+//! use runtime::conditions::{self, NewCondition, Truth};
+//!
+//! let clock = Clock::manual(Timestamp::from_seconds(1_000));
+//! let mut all = Vec::new();
+//! let ready = NewCondition::new("Ready", Truth::False, "Starting").message("1 of 3 pods");
+//! assert!(conditions::set(&mut all, ready.clone(), Some(1), &clock));
+//! assert!(!conditions::set(&mut all, ready, Some(1), &clock)); // nothing to write
+//! assert!(!conditions::is_true(&all, "Ready"));
+//! ```
+
+use k8s_openapi::{
+    apimachinery::pkg::apis::meta::v1::{Condition, Time},
+    jiff,
+};
+use keel::Clock;
+
+/// The status of a condition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Truth {
+    /// It is so.
+    True,
+    /// It is not.
+    False,
+    /// Nobody can tell.
+    Unknown,
+}
+
+impl Truth {
+    /// As the wire has it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::True => "True",
+            Self::False => "False",
+            Self::Unknown => "Unknown",
+        }
+    }
+}
+
+impl From<bool> for Truth {
+    fn from(truth: bool) -> Self {
+        if truth { Self::True } else { Self::False }
+    }
+}
+
+/// What is to be said; the times are [`set`]'s business.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewCondition {
+    /// What it is about, such as `Ready`.
+    pub type_: String,
+    /// Whether it is so.
+    pub status: Truth,
+    /// Why, for programs, such as `Starting`.
+    pub reason: String,
+    /// Why, for people.
+    pub message: String,
+}
+
+impl NewCondition {
+    /// One without a message.
+    pub fn new(type_: &str, status: impl Into<Truth>, reason: &str) -> Self {
+        let (type_, reason) = (type_.to_owned(), reason.to_owned());
+        Self { type_, status: status.into(), reason, message: String::new() }
+    }
+
+    /// The same with a message.
+    #[must_use]
+    pub fn message(mut self, message: impl Into<String>) -> Self {
+        self.message = message.into();
+        self
+    }
+}
+
+/// Says `new` among `conditions`; whether that changed anything, so that a status is written only
+/// when there is news. The time of transition moves only with the status, as everybody who waits
+/// "for ten minutes" relies on.
+pub fn set(
+    conditions: &mut Vec<Condition>,
+    new: NewCondition,
+    observed_generation: Option<i64>,
+    clock: &Clock,
+) -> bool {
+    let status = new.status.as_str();
+    let Some(present) = conditions.iter_mut().find(|it| it.type_ == new.type_) else {
+        conditions.push(Condition {
+            last_transition_time: now(clock),
+            message: new.message,
+            observed_generation,
+            reason: new.reason,
+            status: status.to_owned(),
+            type_: new.type_,
+        });
+        return true;
+    };
+    // A controller with an old view of the object must not take back what a newer one said.
+    if observed_generation < present.observed_generation {
+        return false;
+    }
+    let before = present.clone();
+    if present.status != status {
+        status.clone_into(&mut present.status);
+        present.last_transition_time = now(clock);
+    }
+    present.reason = new.reason;
+    present.message = new.message;
+    present.observed_generation = observed_generation;
+    *present != before
+}
+
+/// The condition of this type.
+pub fn find<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
+    conditions.iter().find(|it| it.type_ == type_)
+}
+
+/// Whether there is a condition of this type that is true.
+pub fn is_true(conditions: &[Condition], type_: &str) -> bool {
+    find(conditions, type_).is_some_and(|it| it.status == Truth::True.as_str())
+}
+
+/// Takes a condition away; whether it was there.
+pub fn remove(conditions: &mut Vec<Condition>, type_: &str) -> bool {
+    let before = conditions.len();
+    conditions.retain(|it| it.type_ != type_);
+    conditions.len() < before
+}
+
+/// The time as the API has it: whole seconds.
+fn now(clock: &Clock) -> Time {
+    Time(jiff::Timestamp::from_second(clock.now().seconds()).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use keel::Timestamp;
+    use std::time::Duration;
+
+    #[test]
+    fn the_time_of_transition_moves_with_the_status_only() {
+        let clock = Clock::manual(Timestamp::from_seconds(100));
+        let mut all = Vec::new();
+        assert!(set(&mut all, NewCondition::new("Ready", false, "Starting"), Some(1), &clock));
+        clock.advance(Duration::from_secs(10));
+        let waiting = NewCondition::new("Ready", false, "Waiting").message("for a volume");
+        assert!(set(&mut all, waiting, Some(2), &clock));
+        assert_eq!(all[0].last_transition_time.0.as_second(), 100);
+        assert_eq!((all[0].reason.as_str(), all[0].observed_generation), ("Waiting", Some(2)));
+        assert!(set(&mut all, NewCondition::new("Ready", true, "Up"), Some(2), &clock));
+        assert_eq!(all[0].last_transition_time.0.as_second(), 110);
+        assert!(is_true(&all, "Ready"));
+        assert!(remove(&mut all, "Ready") && !remove(&mut all, "Ready"));
+    }
+
+    #[test]
+    fn an_old_view_does_not_overwrite_a_newer_one() {
+        let clock = Clock::manual(Timestamp::from_seconds(100));
+        let mut all = Vec::new();
+        set(&mut all, NewCondition::new("Ready", true, "Up"), Some(5), &clock);
+        assert!(!set(&mut all, NewCondition::new("Ready", false, "Down"), Some(4), &clock));
+        assert!(is_true(&all, "Ready"));
+    }
+}

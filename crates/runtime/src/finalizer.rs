@@ -1,0 +1,195 @@
+//! Finalizers: an object that has one is not gone before its controller has cleaned up after it.
+//!
+//! ```no_run
+//! use k8s_openapi::api::core::v1::ConfigMap;
+//! use kube_client::Api;
+//! use runtime::finalizer::{self, Finalized, FinalizerError, Stage};
+//!
+//! # #[derive(Debug, thiserror::Error)] #[error("no bucket")] struct NoBucket;
+//! # async fn make_bucket(_: &ConfigMap) -> Result<(), NoBucket> { Ok(()) }
+//! # async fn delete_bucket(_: &ConfigMap) -> Result<(), NoBucket> { Ok(()) }
+//! async fn reconcile(api: &Api<ConfigMap>, map: ConfigMap) -> Result<(), FinalizerError<NoBucket>> {
+//!     let done = finalizer::run(api, "example.com/bucket", map, |stage| async {
+//!         match stage {
+//!             Stage::Apply(map) => make_bucket(&map).await,
+//!             Stage::Cleanup(map) => delete_bucket(&map).await, // may be called again
+//!         }
+//!     });
+//!     match done.await? {
+//!         Finalized::Applied(()) | Finalized::CleanedUp(()) | Finalized::NotOurs => Ok(()),
+//!     }
+//! }
+//! ```
+
+use std::fmt;
+
+use kube_client::{
+    Api,
+    api::{Patch, PatchParams},
+};
+use kube_core::Resource;
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::json;
+
+/// Somebody else writes the same object again and again; the next reconcile may have more luck.
+const TRIES: usize = 8;
+
+/// What is to be done now.
+#[derive(Debug, Clone)]
+pub enum Stage<K> {
+    /// Make the world match; the finalizer is in place.
+    Apply(K),
+    /// Undo what was made; the object goes when this succeeds. It may be called more than once.
+    Cleanup(K),
+}
+
+/// What was done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Finalized<T> {
+    /// The object lives on.
+    Applied(T),
+    /// The finalizer is off; the object goes when nobody else holds it.
+    CleanedUp(T),
+    /// The object is going, and there is nothing of ours to clean up.
+    NotOurs,
+}
+
+/// Why an object was not reconciled. All of them are worth another try.
+#[derive(Debug, thiserror::Error)]
+pub enum FinalizerError<E> {
+    /// The function that was called failed.
+    #[error("cannot apply the object")]
+    Apply(#[source] E),
+    /// The function that was called failed; the finalizer stays.
+    #[error("cannot clean up after the object")]
+    Cleanup(#[source] E),
+    /// The server refused the finalizer.
+    #[error("cannot add the finalizer")]
+    Add(#[source] kube_client::Error),
+    /// The cleanup will be called again.
+    #[error("cannot remove the finalizer")]
+    Remove(#[source] kube_client::Error),
+    /// It came from nowhere: objects of a server have names.
+    #[error("an object without a name has no finalizers")]
+    NoName,
+}
+
+/// Adds the finalizer before anything is made, calls `act`, and removes the finalizer after the
+/// cleanup.
+pub async fn run<K, F, A, T, E>(
+    api: &Api<K>,
+    finalizer: &str,
+    object: K,
+    act: F,
+) -> Result<Finalized<T>, FinalizerError<E>>
+where
+    K: Resource + Serialize + DeserializeOwned + Clone + fmt::Debug,
+    F: FnOnce(Stage<K>) -> A,
+    A: Future<Output = Result<T, E>>,
+{
+    let Some(name) = object.meta().name.clone() else {
+        return Err(FinalizerError::NoName);
+    };
+    if object.meta().deletion_timestamp.is_none() {
+        let Some(object) = add(api, finalizer, object).await.map_err(FinalizerError::Add)? else {
+            return Ok(Finalized::NotOurs);
+        };
+        return act(Stage::Apply(object))
+            .await
+            .map(Finalized::Applied)
+            .map_err(FinalizerError::Apply);
+    }
+    if !has(&object, finalizer) {
+        return Ok(Finalized::NotOurs);
+    }
+    let uid = object.meta().uid.clone();
+    let done = act(Stage::Cleanup(object)).await.map_err(FinalizerError::Cleanup)?;
+    remove(api, finalizer, &name, uid.as_deref()).await.map_err(FinalizerError::Remove)?;
+    Ok(Finalized::CleanedUp(done))
+}
+
+/// Whether the object has the finalizer.
+pub fn has<K: Resource>(object: &K, finalizer: &str) -> bool {
+    names(object).iter().any(|it| it == finalizer)
+}
+
+/// The object with the finalizer, as the server has it now; `None` if it is being deleted or gone,
+/// when no finalizer can be added any more.
+pub async fn add<K>(api: &Api<K>, finalizer: &str, object: K) -> kube_client::Result<Option<K>>
+where
+    K: Resource + Serialize + DeserializeOwned + Clone + fmt::Debug,
+{
+    let uid = object.meta().uid.clone();
+    let name = object.meta().name.clone().unwrap_or_default();
+    let mut object = object;
+    for tries in 1.. {
+        if has(&object, finalizer) {
+            return Ok(Some(object));
+        }
+        let mut finalizers = names(&object).to_vec();
+        finalizers.push(finalizer.to_owned());
+        match write(api, &name, &object, &finalizers).await {
+            Err(kube_client::Error::Api(status)) if status.is_conflict() && tries < TRIES => {}
+            Err(kube_client::Error::Api(status)) if status.is_not_found() => return Ok(None),
+            written => return written.map(Some),
+        }
+        match api.get_opt(&name).await? {
+            Some(fresh) if fresh.meta().uid == uid && fresh.meta().deletion_timestamp.is_none() => {
+                object = fresh;
+            }
+            // Going, gone, or another object by the same name: the next event will tell.
+            _ => return Ok(None),
+        }
+    }
+    Ok(None)
+}
+
+/// Takes the finalizer off. An object that is gone already, or another one by the same name, is
+/// left alone.
+pub async fn remove<K>(
+    api: &Api<K>,
+    finalizer: &str,
+    name: &str,
+    uid: Option<&str>,
+) -> kube_client::Result<()>
+where
+    K: Resource + Serialize + DeserializeOwned + Clone + fmt::Debug,
+{
+    for tries in 1.. {
+        let Some(object) = api.get_opt(name).await? else {
+            return Ok(());
+        };
+        if object.meta().uid.as_deref() != uid || !has(&object, finalizer) {
+            return Ok(());
+        }
+        let mut finalizers = names(&object).to_vec();
+        finalizers.retain(|it| it != finalizer);
+        match write(api, name, &object, &finalizers).await {
+            Err(kube_client::Error::Api(status)) if status.is_conflict() && tries < TRIES => {}
+            Err(kube_client::Error::Api(status)) if status.is_not_found() => return Ok(()),
+            written => return written.map(drop),
+        }
+    }
+    Ok(())
+}
+
+fn names<K: Resource>(object: &K) -> &[String] {
+    object.meta().finalizers.as_deref().unwrap_or_default()
+}
+
+/// Writes the whole list, and only if nobody wrote the object in between: finalizers of others
+/// must not be lost.
+async fn write<K>(
+    api: &Api<K>,
+    name: &str,
+    seen: &K,
+    finalizers: &[String],
+) -> kube_client::Result<K>
+where
+    K: Resource + DeserializeOwned + Clone + fmt::Debug,
+{
+    let patch = json!({"metadata": {
+        "resourceVersion": seen.meta().resource_version, "finalizers": finalizers,
+    }});
+    api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await
+}

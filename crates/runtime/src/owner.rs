@@ -1,0 +1,184 @@
+//! Who owns an object: owner references, by which dependents are collected when their owner goes,
+//! and controller references, of which an object has at most one.
+//!
+//! ```
+//! use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+//! use runtime::owner;
+//!
+//! let mut map = ConfigMap::default();
+//! map.metadata.name = Some("settings".into());
+//! map.metadata.uid = Some("7".into());
+//! let mut pod = Pod::default();
+//! owner::set_controller(&map, &mut pod)?;
+//! assert!(owner::is_controlled_by(&pod, &map));
+//! # Ok::<(), owner::OwnerError>(())
+//! ```
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube_core::Resource;
+
+/// Why an object cannot be owned.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OwnerError {
+    /// Leave it alone, or release it first.
+    #[error("it is controlled by {kind} {name:?} already")]
+    ControlledByAnother {
+        /// Of the other controller.
+        kind: String,
+        /// Of the other controller.
+        name: String,
+    },
+    /// Create the owner first.
+    #[error("the owner has no name or no uid yet")]
+    NotStored,
+    /// An owner lives in the namespace of what it owns, or in none; otherwise the garbage
+    /// collector deletes the dependent.
+    #[error("an owner in namespace {owner:?} cannot own something in {dependent:?}")]
+    OtherNamespace {
+        /// Of the owner.
+        owner: String,
+        /// Of the dependent; empty if it has none.
+        dependent: String,
+    },
+}
+
+/// Makes `owner` one of the owners of `dependent`.
+pub fn add_owner<O, D>(owner: &O, dependent: &mut D) -> Result<(), OwnerError>
+where
+    O: Resource<DynamicType = ()>,
+    D: Resource,
+{
+    let reference = owner.owner_ref(&()).ok_or(OwnerError::NotStored)?;
+    check_namespaces(owner, dependent)?;
+    put(dependent, reference);
+    Ok(())
+}
+
+/// Makes `owner` the controller of `dependent`: the one that answers for it.
+pub fn set_controller<O, D>(owner: &O, dependent: &mut D) -> Result<(), OwnerError>
+where
+    O: Resource<DynamicType = ()>,
+    D: Resource,
+{
+    let mut reference = owner.controller_owner_ref(&()).ok_or(OwnerError::NotStored)?;
+    check_namespaces(owner, dependent)?;
+    if let Some(other) = controller_of(dependent)
+        && other.uid != reference.uid
+    {
+        let OwnerReference { kind, name, .. } = other.clone();
+        return Err(OwnerError::ControlledByAnother { kind, name });
+    }
+    // Its deletion in the foreground waits for the dependents, as upstream's controllers have it.
+    reference.block_owner_deletion = Some(true);
+    put(dependent, reference);
+    Ok(())
+}
+
+/// Takes `owner` off `dependent`; whether it was there.
+pub fn release<O: Resource, D: Resource>(owner: &O, dependent: &mut D) -> bool {
+    let Some(uid) = owner.meta().uid.as_deref() else {
+        return false;
+    };
+    let Some(references) = dependent.meta_mut().owner_references.as_mut() else {
+        return false;
+    };
+    let before = references.len();
+    references.retain(|it| it.uid != uid);
+    references.len() < before
+}
+
+/// The controller of an object.
+pub fn controller_of<D: Resource>(dependent: &D) -> Option<&OwnerReference> {
+    let references = dependent.meta().owner_references.as_deref().unwrap_or_default();
+    references.iter().find(|it| it.controller == Some(true))
+}
+
+/// Whether this very object, not an earlier one of the same name, controls `dependent`.
+pub fn is_controlled_by<O: Resource, D: Resource>(dependent: &D, owner: &O) -> bool {
+    let uid = owner.meta().uid.as_deref();
+    uid.is_some() && controller_of(dependent).map(|it| it.uid.as_str()) == uid
+}
+
+fn check_namespaces<O: Resource, D: Resource>(owner: &O, dependent: &D) -> Result<(), OwnerError> {
+    let Some(namespace) = owner.meta().namespace.as_deref() else {
+        return Ok(());
+    };
+    let dependent = dependent.meta().namespace.as_deref().unwrap_or_default();
+    if namespace == dependent {
+        return Ok(());
+    }
+    Err(OwnerError::OtherNamespace { owner: namespace.to_owned(), dependent: dependent.to_owned() })
+}
+
+/// One reference per owner: a newer one takes the place of the older.
+fn put<D: Resource>(dependent: &mut D, reference: OwnerReference) {
+    let references = dependent.meta_mut().owner_references.get_or_insert_default();
+    match references.iter_mut().find(|it| it.uid == reference.uid) {
+        Some(present) => *present = reference,
+        None => references.push(reference),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
+
+    fn map(name: &str, uid: &str) -> ConfigMap {
+        let mut map = ConfigMap::default();
+        map.metadata.name = Some(name.to_owned());
+        map.metadata.namespace = Some("n".to_owned());
+        map.metadata.uid = Some(uid.to_owned());
+        map
+    }
+
+    fn pod() -> Pod {
+        let mut pod = Pod::default();
+        pod.metadata.namespace = Some("n".to_owned());
+        pod
+    }
+
+    #[test]
+    fn an_object_has_one_controller() {
+        let mut pod = pod();
+        set_controller(&map("a", "1"), &mut pod).unwrap();
+        set_controller(&map("a", "1"), &mut pod).unwrap();
+        let refused = set_controller(&map("b", "2"), &mut pod).unwrap_err();
+        assert_eq!(refused.to_string(), "it is controlled by ConfigMap \"a\" already");
+        add_owner(&map("b", "2"), &mut pod).unwrap();
+        let owners = pod.metadata.owner_references.as_deref().unwrap();
+        assert_eq!(owners.iter().map(|it| it.name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+        assert!(release(&map("a", "1"), &mut pod));
+        set_controller(&map("b", "2"), &mut pod).unwrap();
+        assert!(is_controlled_by(&pod, &map("b", "2")));
+    }
+
+    #[test]
+    fn a_successor_of_the_same_name_is_somebody_else() {
+        let mut pod = pod();
+        set_controller(&map("a", "1"), &mut pod).unwrap();
+        assert!(!is_controlled_by(&pod, &map("a", "9")));
+        assert!(set_controller(&map("a", "9"), &mut pod).is_err());
+    }
+
+    #[test]
+    fn an_owner_that_the_collector_would_not_find_is_refused() {
+        let mut elsewhere = pod();
+        elsewhere.metadata.namespace = Some("m".to_owned());
+        let refused = add_owner(&map("a", "1"), &mut elsewhere).unwrap_err();
+        let owner = "n".to_owned();
+        assert_eq!(refused, OwnerError::OtherNamespace { owner, dependent: "m".to_owned() });
+        assert!(add_owner(&map("a", "1"), &mut Node::default()).is_err());
+        assert_eq!(add_owner(&ConfigMap::default(), &mut pod()), Err(OwnerError::NotStored));
+    }
+
+    #[test]
+    fn a_cluster_wide_owner_owns_anywhere() {
+        let mut node = Node::default();
+        node.metadata.name = Some("a".to_owned());
+        node.metadata.uid = Some("1".to_owned());
+        let mut pod = pod();
+        set_controller(&node, &mut pod).unwrap();
+        assert_eq!(controller_of(&pod).unwrap().kind, "Node");
+    }
+}

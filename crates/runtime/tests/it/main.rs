@@ -1,0 +1,13 @@
+//! The runtime against our own server, in one process: every test has a plane of its own, in
+//! memory, whose time stands still until the test moves it.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test may stop at the first surprise, and says which it was"
+)]
+
+mod plane;
+mod resource;
+mod objects;
+mod events;

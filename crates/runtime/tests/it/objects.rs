@@ -1,0 +1,112 @@
+//! What a reconcile function does to objects: finalizers and server-side apply, against a server.
+
+use std::sync::Mutex;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube_client::{
+    Api,
+    api::{DeleteParams, Patch, PatchParams, PostParams},
+};
+use runtime::{
+    apply::{Applier, ApplyError},
+    finalizer::{self, Finalized, FinalizerError, Stage},
+};
+use serde_json::json;
+
+use crate::plane::Plane;
+
+const OURS: &str = "example.com/cleanup";
+
+fn map(name: &str, value: &str) -> ConfigMap {
+    serde_json::from_value(json!({"metadata": {"name": name}, "data": {"k": value}})).unwrap()
+}
+
+async fn create(maps: &Api<ConfigMap>, map: &ConfigMap) -> ConfigMap {
+    maps.create(&PostParams::default(), map).await.unwrap()
+}
+
+/// Runs with a function that only notes what it was told to do.
+async fn run(maps: &Api<ConfigMap>, map: ConfigMap) -> (Finalized<()>, Vec<&'static str>) {
+    let seen = Mutex::new(Vec::new());
+    let done = finalizer::run(maps, OURS, map, |stage| {
+        seen.lock().unwrap().push(match &stage {
+            Stage::Apply(map) if finalizer::has(map, OURS) => "apply",
+            Stage::Apply(_) => "apply without a finalizer",
+            Stage::Cleanup(_) => "cleanup",
+        });
+        async { Ok::<_, FinalizerError<ApplyError>>(()) }
+    });
+    let done = done.await.unwrap();
+    (done, seen.into_inner().unwrap())
+}
+
+#[tokio::test]
+async fn an_object_is_cleaned_up_after_before_it_goes() {
+    let plane = Plane::start().await;
+    let maps = plane.api::<ConfigMap>();
+    let made = create(&maps, &map("a", "1")).await;
+    assert_eq!(run(&maps, made).await, (Finalized::Applied(()), vec!["apply"]));
+    maps.delete("a", &DeleteParams::default()).await.unwrap();
+    let going = maps.get("a").await.unwrap();
+    assert_eq!(run(&maps, going.clone()).await, (Finalized::CleanedUp(()), vec!["cleanup"]));
+    assert!(maps.get_opt("a").await.unwrap().is_none());
+    assert_eq!(run(&maps, going).await.0, Finalized::CleanedUp(()), "a second time does no harm");
+}
+
+#[tokio::test]
+async fn an_old_copy_does_not_cost_others_their_finalizers() {
+    let plane = Plane::start().await;
+    let maps = plane.api::<ConfigMap>();
+    let old = create(&maps, &map("a", "1")).await;
+    let patch = Patch::Merge(json!({"metadata": {"finalizers": ["example.com/theirs"]}}));
+    maps.patch("a", &PatchParams::default(), &patch).await.unwrap();
+    run(&maps, old).await;
+    let finalizers = maps.get("a").await.unwrap().metadata.finalizers.unwrap();
+    assert_eq!(finalizers, ["example.com/theirs", OURS]);
+    maps.delete("a", &DeleteParams::default()).await.unwrap();
+    run(&maps, maps.get("a").await.unwrap()).await;
+    let finalizers = maps.get("a").await.unwrap().metadata.finalizers.unwrap();
+    assert_eq!(finalizers, ["example.com/theirs"]);
+}
+
+#[tokio::test]
+async fn a_failed_cleanup_keeps_the_object() {
+    let plane = Plane::start().await;
+    let maps = plane.api::<ConfigMap>();
+    let made = create(&maps, &map("a", "1")).await;
+    run(&maps, made).await;
+    maps.delete("a", &DeleteParams::default()).await.unwrap();
+    let going = maps.get("a").await.unwrap();
+    let failed = finalizer::run(&maps, OURS, going, |_| async { Err::<(), _>(ApplyError::NoName) });
+    assert!(matches!(failed.await, Err(FinalizerError::Cleanup(_))));
+    assert!(finalizer::has(&maps.get("a").await.unwrap(), OURS));
+}
+
+#[tokio::test]
+async fn nothing_is_made_for_an_object_that_is_going() {
+    let plane = Plane::start().await;
+    let maps = plane.api::<ConfigMap>();
+    let mut held = map("a", "1");
+    held.metadata.finalizers = Some(vec!["example.com/theirs".to_owned()]);
+    let old = create(&maps, &held).await;
+    maps.delete("a", &DeleteParams::default()).await.unwrap();
+    assert_eq!(run(&maps, old).await, (Finalized::NotOurs, vec![]));
+    let going = maps.get("a").await.unwrap();
+    assert_eq!(run(&maps, going).await, (Finalized::NotOurs, vec![]));
+}
+
+#[tokio::test]
+async fn who_applies_is_told_whose_fields_they_are() {
+    let plane = Plane::start().await;
+    let maps = plane.api::<ConfigMap>();
+    Applier::new("one").apply(&maps, &map("a", "1")).await.unwrap();
+    let refused = Applier::new("two").apply(&maps, &map("a", "2")).await.unwrap_err();
+    let ApplyError::Conflict(conflicts) = refused else {
+        panic!("{refused}");
+    };
+    assert_eq!(conflicts.to_string(), ".data.k: conflict with \"one\"");
+    let applied = Applier::new("two").force().apply(&maps, &map("a", "2")).await.unwrap();
+    assert_eq!(applied.data.clone().unwrap()["k"], "2");
+    let again = Applier::new("two").apply(&maps, &applied).await.unwrap();
+    assert_eq!(again.metadata.resource_version, applied.metadata.resource_version);
+}

@@ -1,0 +1,185 @@
+//! One annotated type: its definition, as a server takes it, its wire form, its cache.
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::{StreamExt, future::BoxFuture, stream};
+use informer::{
+    InformerFactory, ListRequest, ListWatch, ListWatchError, Page, WatchRequest, WatchStream,
+};
+use kube_client::api::PostParams;
+use kube_core::CustomResourceExt;
+use runtime::{Informed, resource, schema};
+use serde_json::{Value, json};
+
+use crate::plane::Plane;
+
+/// A site that wants
+/// so many pods.
+#[resource(
+    group = "example.com",
+    version = "v1",
+    kind = "Site",
+    namespaced,
+    status = "SiteStatus",
+    shortname = "st",
+    scale(spec_replicas_path = ".spec.replicas", status_replicas_path = ".status.replicas"),
+    printcolumn(name = "Replicas", type_ = "integer", json_path = ".spec.replicas")
+)]
+#[derive(PartialEq)]
+#[serde(default)]
+pub(crate) struct SiteSpec {
+    /// How many pods.
+    #[schemars(range(min = 0))]
+    pub(crate) replicas: i32,
+    pub(crate) host_name: Option<String>,
+    #[schema(list_map_keys("name"))]
+    pub(crate) ports: Vec<Port>,
+    #[schema(list_type = "set")]
+    pub(crate) tags: Vec<String>,
+    #[schema(preserve_unknown_fields)]
+    pub(crate) extra: std::collections::BTreeMap<String, Value>,
+}
+
+impl Default for SiteSpec {
+    fn default() -> Self {
+        let (host_name, ports, tags, extra) = Default::default();
+        Self { replicas: 2, host_name, ports, tags, extra }
+    }
+}
+
+/// A port.
+#[schema]
+#[derive(PartialEq)]
+pub(crate) struct Port {
+    pub(crate) name: String,
+    pub(crate) port: u16,
+}
+
+/// What is there.
+#[schema]
+#[derive(PartialEq, Default)]
+pub(crate) struct SiteStatus {
+    pub(crate) replicas: i32,
+}
+
+/// A window, with rules.
+#[resource(
+    group = "example.com",
+    version = "v1",
+    kind = "Window",
+    rule("self.min <= self.max", message = "the wrong way round", field_path = ".min")
+)]
+pub(crate) struct WindowSpec {
+    #[schema(rule("self >= 0"), rule("self == oldSelf", reason = "FieldValueForbidden"))]
+    pub(crate) min: i32,
+    pub(crate) max: i32,
+}
+
+fn spec_schema<K: CustomResourceExt>() -> Value {
+    let definition = serde_json::to_value(K::crd()).unwrap();
+    definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"].clone()
+}
+
+#[test]
+fn the_schema_says_what_the_type_says() {
+    let spec = spec_schema::<Site>();
+    let fields = &spec["properties"];
+    assert_eq!(fields["replicas"]["description"], "How many pods.");
+    assert_eq!(fields["replicas"]["default"], 2);
+    assert_eq!(fields["replicas"]["minimum"].as_f64(), Some(0.0));
+    assert_eq!(fields["hostName"]["nullable"], true);
+    assert_eq!(fields["ports"]["x-kubernetes-list-type"], "map");
+    assert_eq!(fields["ports"]["x-kubernetes-list-map-keys"], json!(["name"]));
+    assert_eq!(fields["tags"]["x-kubernetes-list-type"], "set");
+    assert_eq!(fields["extra"]["x-kubernetes-preserve-unknown-fields"], true);
+    let definition = serde_json::to_value(Site::crd()).unwrap();
+    let version = &definition["spec"]["versions"][0];
+    let description = &version["schema"]["openAPIV3Schema"]["description"];
+    assert_eq!(description, "A site that wants so many pods.");
+}
+
+#[test]
+fn rules_are_where_they_were_written() {
+    let spec = spec_schema::<Window>();
+    let whole = json!([{"rule": "self.min <= self.max", "message": "the wrong way round",
+        "fieldPath": ".min"}]);
+    assert_eq!(spec["x-kubernetes-validations"], whole);
+    let field = json!([{"rule": "self >= 0"},
+        {"rule": "self == oldSelf", "reason": "FieldValueForbidden"}]);
+    assert_eq!(spec["properties"]["min"]["x-kubernetes-validations"], field);
+}
+
+#[test]
+fn the_schema_is_structural() {
+    use machinery::{Faults, Path};
+    for definition in [Site::crd(), Window::crd()] {
+        let value = serde_json::to_value(&definition).unwrap();
+        let wanted = &value["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+        let mut faults = Faults::new();
+        let root = Path::root("schema");
+        ::schema::check_definition_schema(wanted, ::schema::Demand::Structural, &root, &mut faults);
+        assert!(faults.is_empty(), "{faults:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_takes_the_definition_and_sets_the_defaults() {
+    let plane = Plane::start().await;
+    plane.define(&Site::crd()).await;
+    let spec =
+        SiteSpec { ports: vec![Port { name: "http".to_owned(), port: 80 }], ..SiteSpec::default() };
+    let sites = plane.api::<Site>();
+    let made = sites.create(&PostParams::default(), &Site::new("a", spec.clone())).await.unwrap();
+    assert_eq!(made.spec, spec);
+    let bare = http::Request::post("/apis/example.com/v1/namespaces/default/sites")
+        .body(
+            json!({"apiVersion": "example.com/v1", "kind": "Site", "metadata": {"name": "b"},
+            "spec": {}})
+            .to_string()
+            .into_bytes(),
+        )
+        .unwrap();
+    let made: Value = plane.client.request(bare).await.unwrap();
+    assert_eq!(made["spec"]["replicas"], 2, "from Default, by the server");
+    assert_eq!(sites.get_scale("b").await.unwrap().spec.unwrap().replicas, Some(2));
+}
+
+/// A server with one site.
+struct OneSite;
+
+impl ListWatch for OneSite {
+    fn list(&self, _: ListRequest) -> BoxFuture<'_, Result<Page, ListWatchError>> {
+        Box::pin(async {
+            Page::parse(
+                br#"{"metadata":{"resourceVersion":"7"},"items":[{"apiVersion":"example.com/v1",
+                "kind":"Site","metadata":{"namespace":"n","name":"a"},"spec":{"replicas":5}}]}"#,
+            )
+        })
+    }
+
+    fn watch(&self, _: WatchRequest) -> BoxFuture<'_, Result<WatchStream, ListWatchError>> {
+        Box::pin(async { Ok(stream::pending().boxed()) })
+    }
+
+    fn offers_watch_list(&self) -> bool {
+        false
+    }
+}
+
+#[tokio::test]
+async fn a_kind_has_an_informer_and_a_lister() {
+    let (clock, entropy, tasks) =
+        (keel::Clock::system(), keel::Entropy::seeded(1), keel::Tasks::new());
+    let source = |_: &informer::Scope| Arc::new(OneSite) as Arc<dyn ListWatch>;
+    let options = informer::InformerOptions::default();
+    let factory = InformerFactory::new(source, options, &clock, &entropy, &tasks);
+    let sites = Site::lister(&factory);
+    let same = Site::informer(&factory);
+    factory.start();
+    factory.wait_for_sync().await.unwrap();
+    let site = sites.get("n", "a").unwrap().unwrap();
+    assert_eq!(site.spec.replicas, 5);
+    assert_eq!(same.indexer().len(), 1);
+    assert_eq!(Site::scope().to_string(), factory.scopes()[0]);
+    tasks.stop(Duration::from_secs(5)).await.unwrap();
+}
