@@ -9,5 +9,8 @@
 
 mod plane;
 mod resource;
+mod versions;
 mod objects;
 mod events;
+mod webhooks;
+mod certificates;

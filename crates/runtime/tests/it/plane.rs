@@ -1,6 +1,6 @@
 //! A plane of a test's own, and kube's client for it.
 
-use std::{fmt, time::Duration};
+use std::{fmt, net::Ipv4Addr, time::Duration};
 
 use apiserver::{Config, Server};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -10,6 +10,7 @@ use kube_client::{
     api::{PostParams, WatchParams},
 };
 use kube_core::{Resource, WatchEvent};
+use runtime::webhook::{CertificateOptions, ServerOptions};
 use serde::de::DeserializeOwned;
 
 /// A running server, and what a controller needs beside it.
@@ -85,4 +86,17 @@ where
         }
     };
     tokio::time::timeout(Duration::from_secs(20), waiting).await.expect("it becomes so")
+}
+
+/// A webhook server on loopback, on any port.
+pub(crate) fn server_options() -> ServerOptions {
+    ServerOptions { listen: (Ipv4Addr::LOCALHOST, 0).into(), ..ServerOptions::default() }
+}
+
+/// Certificates for a server on loopback.
+pub(crate) fn certificate_options() -> CertificateOptions {
+    CertificateOptions {
+        names: vec!["127.0.0.1".to_owned()],
+        ..CertificateOptions::of_service("default", "hook")
+    }
 }

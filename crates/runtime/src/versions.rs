@@ -1,0 +1,154 @@
+//! [`Versions`]: the versions of one kind, as one definition that a server takes, and the way from
+//! each version to each other.
+//!
+//! ```
+//! use runtime::{Versions, resource, versions::Versions as _};
+//!
+//! mod v1 {
+//!     #[runtime::resource(group = "example.com", version = "v1", kind = "Gate", namespaced)]
+//!     pub struct GateSpec { pub endpoint: String }
+//! }
+//! mod v2 {
+//!     #[runtime::resource(group = "example.com", version = "v2", kind = "Gate", namespaced)]
+//!     pub struct GateSpec { pub host: String, pub port: u16 }
+//! }
+//!
+//! impl TryFrom<v1::Gate> for v2::Gate {
+//!     type Error = String;
+//!     fn try_from(gate: v1::Gate) -> Result<Self, String> {
+//!         let (host, port) = gate.spec.endpoint.split_once(':').ok_or("an endpoint has a port")?;
+//!         let port = port.parse().map_err(|_| "a port is a number")?;
+//!         let spec = v2::GateSpec { host: host.to_owned(), port };
+//!         Ok(v2::Gate { metadata: gate.metadata, spec })
+//!     }
+//! }
+//! impl From<v2::Gate> for v1::Gate {
+//!     fn from(gate: v2::Gate) -> Self {
+//!         let endpoint = format!("{}:{}", gate.spec.host, gate.spec.port);
+//!         Self { metadata: gate.metadata, spec: v1::GateSpec { endpoint } }
+//!     }
+//! }
+//!
+//! #[derive(Versions)]
+//! enum Gate {
+//!     V1(v1::Gate),
+//!     #[versions(storage)]
+//!     V2(v2::Gate),
+//! }
+//!
+//! let definition = Gate::definition()?;
+//! assert_eq!(definition.spec.versions.len(), 2);
+//!
+//! let old = serde_json::json!({"apiVersion": "example.com/v1", "kind": "Gate",
+//!     "metadata": {"name": "a"}, "spec": {"endpoint": "b.c:80"}});
+//! let new = Gate::convert(old, "example.com/v2")?;
+//! assert_eq!(new["spec"], serde_json::json!({"host": "b.c", "port": 80}));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+use std::fmt;
+
+use kube_core::{Resource, crd::merge_crds};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
+
+pub use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceConversion, WebhookClientConfig, WebhookConversion,
+};
+pub use kube_core::crd::MergeError;
+
+/// See the [module documentation](self). `#[derive(Versions)]` implements it.
+pub trait Versions {
+    /// The version that is stored.
+    type Stored: Resource<DynamicType = ()>;
+
+    /// One definition per version.
+    fn definitions() -> Vec<CustomResourceDefinition>;
+
+    /// The same object in another version, such as `example.com/v2`.
+    fn convert(object: Value, desired: &str) -> Result<Value, ConversionError>;
+
+    /// The one definition, with no conversion but that of the version's name: for versions with
+    /// the same fields.
+    fn definition() -> Result<CustomResourceDefinition, MergeError> {
+        merge_crds(Self::definitions(), &Self::Stored::version(&()))
+    }
+
+    /// The one definition, for versions that a webhook converts
+    /// ([`webhook::conversion`](crate::webhook::conversion)).
+    fn definition_converted_by(
+        webhook: WebhookClientConfig,
+    ) -> Result<CustomResourceDefinition, MergeError> {
+        let mut definition = Self::definition()?;
+        definition.spec.conversion = Some(CustomResourceConversion {
+            strategy: "Webhook".to_owned(),
+            webhook: Some(WebhookConversion {
+                client_config: Some(webhook),
+                conversion_review_versions: vec!["v1".to_owned()],
+            }),
+        });
+        Ok(definition)
+    }
+}
+
+/// Why an object has no other version.
+#[derive(Debug, thiserror::Error)]
+pub enum ConversionError {
+    /// The definition and the webhook are of different releases.
+    #[error("there is no version {0:?}")]
+    Unknown(String),
+    /// The object is not of the version that it claims.
+    #[error("the object is no {kind} of {version}: {error}")]
+    Decode {
+        /// What it should be.
+        kind: String,
+        /// Of which version.
+        version: String,
+        /// What does not fit.
+        error: serde_json::Error,
+    },
+    /// The object says something that the other version cannot.
+    #[error("{0}")]
+    Convert(String),
+}
+
+impl ConversionError {
+    /// There is no such version.
+    pub fn unknown(version: &str) -> Self {
+        Self::Unknown(version.to_owned())
+    }
+}
+
+/// The version that an object says it has.
+pub fn api_version(object: &Value) -> Result<String, ConversionError> {
+    let version = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
+    if version.is_empty() { Err(ConversionError::unknown("")) } else { Ok(version.to_owned()) }
+}
+
+/// Reads a `From` and makes it a `To`.
+pub fn decode<From, To>(object: Value) -> Result<To, ConversionError>
+where
+    From: DeserializeOwned + Resource<DynamicType = ()> + TryInto<To>,
+    From::Error: fmt::Display,
+{
+    let decoded: From =
+        serde_json::from_value(object).map_err(|error| ConversionError::Decode {
+            kind: From::kind(&()).into_owned(),
+            version: From::api_version(&()).into_owned(),
+            error,
+        })?;
+    decoded.try_into().map_err(|it: From::Error| ConversionError::Convert(it.to_string()))
+}
+
+/// Makes a `From` a `To`, and writes it.
+pub fn encode<From, To>(object: From) -> Result<Value, ConversionError>
+where
+    From: TryInto<To>,
+    From::Error: fmt::Display,
+    To: Serialize,
+{
+    let converted: To =
+        object.try_into().map_err(|it: From::Error| ConversionError::Convert(it.to_string()))?;
+    serde_json::to_value(&converted).map_err(|it| ConversionError::Convert(it.to_string()))
+}

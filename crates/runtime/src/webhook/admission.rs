@@ -1,0 +1,238 @@
+//! Admission: handlers that judge an object, or change it, before the API server stores it.
+//!
+//! A handler gets kube's [`AdmissionRequest`] of its own type, or of
+//! [`DynamicObject`](kube_core::DynamicObject) for the object as it is. `AdmissionReview` comes in
+//! `v1` and `v1beta1` and is answered in the version in which it was asked.
+//!
+//! ```
+//! use k8s_openapi::api::core::v1::ConfigMap;
+//! use runtime::webhook::admission::{Allowed, Denied, validating};
+//!
+//! let handler = validating(|request: kube_core::admission::AdmissionRequest<ConfigMap>| async move {
+//!     match request.object.and_then(|map| map.data) {
+//!         Some(data) if data.contains_key("password") => Err(Denied::new("use a Secret")),
+//!         Some(_) => Ok(Allowed::default()),
+//!         None => Ok(Allowed::default().warn("a config map without data")),
+//!     }
+//! });
+//! ```
+
+use std::collections::BTreeMap;
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use bytes::Bytes;
+use kube_core::{
+    Resource,
+    admission::{AdmissionRequest, AdmissionReview},
+};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+
+use super::{
+    difference,
+    server::{BadReview, Handler},
+};
+
+/// Yes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Allowed {
+    /// Shown to whoever made the request.
+    pub warnings: Vec<String>,
+    /// Kept in the audit log, under the webhook's name.
+    pub audit_annotations: BTreeMap<String, String>,
+}
+
+impl Allowed {
+    /// Yes, but.
+    #[must_use]
+    pub fn warn(mut self, warning: &str) -> Self {
+        self.warnings.push(warning.to_owned());
+        self
+    }
+}
+
+/// No.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Denied {
+    /// Of the answer to whoever made the request.
+    pub code: u16,
+    /// For programs, such as `Forbidden`.
+    pub reason: String,
+    /// For people.
+    pub message: String,
+    /// Beside the message.
+    pub warnings: Vec<String>,
+}
+
+impl Denied {
+    /// Forbidden, for this reason.
+    pub fn new(message: impl Into<String>) -> Self {
+        let (reason, message) = ("Forbidden".to_owned(), message.into());
+        Self { code: 403, reason, message, warnings: Vec::new() }
+    }
+
+    /// The object is wrong, rather than forbidden.
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Self { code: 422, reason: "Invalid".to_owned(), ..Self::new(message) }
+    }
+}
+
+/// Yes, and the object is to be like this.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Changed<K> {
+    /// `None` leaves it as it is.
+    pub object: Option<K>,
+    /// What else there is to say.
+    pub allowed: Allowed,
+}
+
+impl<K> Changed<K> {
+    /// The object is to be `object`.
+    pub fn to(object: K) -> Self {
+        Self { object: Some(object), allowed: Allowed::default() }
+    }
+
+    /// The object may stay as it is.
+    pub fn nothing() -> Self {
+        Self { object: None, allowed: Allowed::default() }
+    }
+
+    /// The same with a warning.
+    #[must_use]
+    pub fn warn(mut self, warning: &str) -> Self {
+        self.allowed = self.allowed.warn(warning);
+        self
+    }
+}
+
+/// A handler that says yes or no.
+pub fn validating<K, F, A>(judge: F) -> Handler
+where
+    K: Resource + DeserializeOwned + Send + 'static,
+    F: Fn(AdmissionRequest<K>) -> A + Send + Sync + 'static,
+    A: Future<Output = Result<Allowed, Denied>> + Send + 'static,
+{
+    Handler::new(move |body| {
+        let asked = Asked::<K>::parse(&body);
+        let judged = asked.map(|asked| (asked.answer, asked.request.map(&judge)));
+        async move {
+            let (answer, judged) = judged?;
+            let verdict = match judged {
+                Ok(judged) => judged.await,
+                Err(misfit) => Err(misfit),
+            };
+            Ok(answer.with(verdict.map(|allowed| (allowed, None))))
+        }
+    })
+}
+
+/// A handler that changes objects. The patch holds exactly what the handler changed: fields that
+/// its type does not know are left alone.
+pub fn mutating<K, F, A>(change: F) -> Handler
+where
+    K: Resource + Serialize + DeserializeOwned + Clone + Send + 'static,
+    F: Fn(AdmissionRequest<K>) -> A + Send + Sync + 'static,
+    A: Future<Output = Result<Changed<K>, Denied>> + Send + 'static,
+{
+    Handler::new(move |body| {
+        let asked = Asked::<K>::parse(&body).map(|asked| {
+            let before = asked.request.as_ref().ok().and_then(|it| it.object.clone());
+            (asked.answer, asked.object, before, asked.request.map(&change))
+        });
+        async move {
+            let (answer, raw, before, changing) = asked?;
+            let changed = match changing {
+                Ok(changing) => changing.await,
+                Err(misfit) => Err(misfit),
+            };
+            let verdict = match changed {
+                Err(denied) => Err(denied),
+                Ok(Changed { object: Some(after), allowed }) => {
+                    let patch = difference::patch(&raw, before.as_ref(), &after);
+                    let patch = patch.map_err(|error| BadReview(error.to_string()))?;
+                    Ok((allowed, Some(patch)))
+                }
+                Ok(Changed { object: None, allowed }) => Ok((allowed, None)),
+            };
+            Ok(answer.with(verdict))
+        }
+    })
+}
+
+/// A review as it came.
+struct Asked<K: Resource> {
+    answer: Answer,
+    /// The object as it is on the wire.
+    object: Value,
+    /// An object that does not fit its type is denied, with the reason.
+    request: Result<AdmissionRequest<K>, Denied>,
+}
+
+/// What an answer repeats of the question.
+struct Answer {
+    api_version: String,
+    uid: String,
+}
+
+impl<K: Resource + DeserializeOwned> Asked<K> {
+    fn parse(body: &[u8]) -> Result<Self, BadReview> {
+        let review: Value =
+            serde_json::from_slice(body).map_err(|error| BadReview(error.to_string()))?;
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let api_version = text(&review["apiVersion"]);
+        if review["kind"] != "AdmissionReview"
+            || !matches!(api_version.as_str(), "admission.k8s.io/v1" | "admission.k8s.io/v1beta1")
+        {
+            return Err(BadReview("it is no AdmissionReview of v1 or v1beta1".to_owned()));
+        }
+        let uid = text(&review["request"]["uid"]);
+        if uid.is_empty() {
+            return Err(BadReview("it has no request with a uid".to_owned()));
+        }
+        let object = review["request"]["object"].clone();
+        let request = serde_json::from_value::<AdmissionReview<K>>(review)
+            .map_err(|error| error.to_string())
+            .and_then(|review| {
+                AdmissionReview::try_into(review).map_err(|_| "there is no request".to_owned())
+            })
+            .map_err(|error| Denied {
+                code: 400,
+                reason: "BadRequest".to_owned(),
+                ..Denied::new(format!("the webhook cannot read the object: {error}"))
+            });
+        Ok(Self { answer: Answer { api_version, uid }, object, request })
+    }
+}
+
+impl Answer {
+    fn with(self, verdict: Result<(Allowed, Option<json_patch::Patch>), Denied>) -> Bytes {
+        let response = match verdict {
+            Ok((allowed, patch)) => self.allow(&allowed, patch),
+            Err(denied) => json!({
+                "uid": self.uid, "allowed": false, "warnings": denied.warnings,
+                "status": {"status": "Failure", "code": denied.code,
+                    "reason": denied.reason, "message": denied.message},
+            }),
+        };
+        let review = json!({
+            "apiVersion": self.api_version, "kind": "AdmissionReview", "response": response,
+        });
+        review.to_string().into()
+    }
+
+    fn allow(&self, allowed: &Allowed, patch: Option<json_patch::Patch>) -> Value {
+        let mut response = json!({"uid": self.uid, "allowed": true});
+        if !allowed.warnings.is_empty() {
+            response["warnings"] = json!(allowed.warnings);
+        }
+        if !allowed.audit_annotations.is_empty() {
+            response["auditAnnotations"] = json!(allowed.audit_annotations);
+        }
+        if let Some(patch) = patch.filter(|it| !it.is_empty()) {
+            response["patchType"] = json!("JSONPatch");
+            response["patch"] = STANDARD.encode(json!(patch).to_string()).into();
+        }
+        response
+    }
+}

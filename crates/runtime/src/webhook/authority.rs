@@ -1,0 +1,124 @@
+//! Makes certificates for a webhook server: an authority of its own, and what that signs.
+
+use keel::Timestamp;
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
+    Issuer, KeyPair, KeyUsagePurpose,
+};
+use std::time::Duration;
+use time::OffsetDateTime;
+use x509_parser::{extensions::GeneralName, pem::Pem, prelude::X509Certificate};
+
+/// Certificates are valid from before they were made, for callers whose clock is behind.
+const BACKDATED: Duration = Duration::from_hours(1);
+
+/// A certificate and its key, in PEM.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Certified {
+    pub(crate) certificate: String,
+    pub(crate) key: String,
+}
+
+/// A new authority. Its name says when it was made, which tells it from its predecessor.
+pub(crate) fn authority(now: Timestamp, lifetime: Duration) -> Result<Certified, rcgen::Error> {
+    let key = KeyPair::generate()?;
+    let mut params = CertificateParams::new(Vec::new())?;
+    params.distinguished_name = name(&format!("sampan-webhook-ca-{}", now.seconds()));
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyCertSign];
+    valid(&mut params, now, now + lifetime);
+    let certificate = params.self_signed(&key)?.pem();
+    Ok(Certified { certificate, key: key.serialize_pem() })
+}
+
+/// A certificate for a server with these names, which does not outlive its authority.
+pub(crate) fn serving(
+    authority: &Certified,
+    names: &[String],
+    now: Timestamp,
+    lifetime: Duration,
+) -> Result<Certified, rcgen::Error> {
+    let issuer_key = KeyPair::from_pem(&authority.key)?;
+    let issuer = Issuer::from_ca_cert_pem(&authority.certificate, issuer_key)?;
+    let key = KeyPair::generate()?;
+    let mut params = CertificateParams::new(names.to_vec())?;
+    params.distinguished_name = name(names.first().map_or("webhook", String::as_str));
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    params.use_authority_key_identifier_extension = true;
+    let end = Facts::read(&authority.certificate).map_or(now + lifetime, |it| it.not_after);
+    valid(&mut params, now, end.min(now + lifetime));
+    let certificate = params.signed_by(&key, &issuer)?.pem();
+    Ok(Certified { certificate, key: key.serialize_pem() })
+}
+
+/// What matters of a certificate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Facts {
+    pub(crate) not_before: Timestamp,
+    pub(crate) not_after: Timestamp,
+    pub(crate) subject: String,
+    pub(crate) issuer: String,
+    /// DNS names and addresses, in order.
+    pub(crate) names: Vec<String>,
+}
+
+impl Facts {
+    /// Of the first certificate in a PEM; `None` if there is none.
+    pub(crate) fn read(pem: &str) -> Option<Self> {
+        let pem = Pem::iter_from_buffer(pem.as_bytes()).next()?.ok()?;
+        let certificate = pem.parse_x509().ok()?;
+        let validity = certificate.validity();
+        Some(Self {
+            not_before: Timestamp::from_seconds(validity.not_before.timestamp()),
+            not_after: Timestamp::from_seconds(validity.not_after.timestamp()),
+            subject: certificate.subject().to_string(),
+            issuer: certificate.issuer().to_string(),
+            names: alternative_names(&certificate),
+        })
+    }
+
+    /// Whether a third or less of its life is left, which is when a successor is due.
+    pub(crate) fn is_due(&self, now: Timestamp) -> bool {
+        now >= self.due()
+    }
+
+    /// When a successor is due.
+    pub(crate) fn due(&self) -> Timestamp {
+        self.not_before + self.not_after.since(self.not_before) * 2 / 3
+    }
+}
+
+fn alternative_names(certificate: &X509Certificate<'_>) -> Vec<String> {
+    let mut names = Vec::new();
+    let extension = certificate.subject_alternative_name().ok().flatten();
+    for name in extension.map(|it| it.value.general_names.as_slice()).unwrap_or_default() {
+        match name {
+            GeneralName::DNSName(name) => names.push((*name).to_owned()),
+            GeneralName::IPAddress(bytes) => names.extend(address(bytes)),
+            _ => {}
+        }
+    }
+    names
+}
+
+fn address(bytes: &[u8]) -> Option<String> {
+    if let Ok(four) = <[u8; 4]>::try_from(bytes) {
+        return Some(std::net::Ipv4Addr::from(four).to_string());
+    }
+    <[u8; 16]>::try_from(bytes).ok().map(|it| std::net::Ipv6Addr::from(it).to_string())
+}
+
+fn name(common: &str) -> DistinguishedName {
+    let mut name = DistinguishedName::new();
+    name.push(DnType::CommonName, common);
+    name
+}
+
+fn valid(params: &mut CertificateParams, from: Timestamp, to: Timestamp) {
+    let at = |seconds: i64| {
+        OffsetDateTime::from_unix_timestamp(seconds).unwrap_or(OffsetDateTime::UNIX_EPOCH)
+    };
+    params.not_before = at((from - BACKDATED).seconds());
+    params.not_after = at(to.seconds());
+}

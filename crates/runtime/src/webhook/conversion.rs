@@ -1,0 +1,68 @@
+//! Conversion: a handler that shows custom resources in another of their versions.
+//!
+//! The API server asks about many objects at once, of several versions; the answer is all of them,
+//! in order, or a failure that names the object. `ConversionReview` comes in `v1` and `v1beta1`.
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+use super::server::{BadReview, Handler};
+use crate::versions::{ConversionError, Versions};
+
+/// A handler for a kind with `#[derive(Versions)]`.
+pub fn converting<V: Versions + 'static>() -> Handler {
+    converting_with(V::convert)
+}
+
+/// A handler that calls `convert` with each object and the version wanted.
+pub fn converting_with<F>(convert: F) -> Handler
+where
+    F: Fn(Value, &str) -> Result<Value, ConversionError> + Send + Sync + 'static,
+{
+    Handler::new(move |body| {
+        let answer = answer(&body, &convert);
+        async move { answer }
+    })
+}
+
+fn answer(
+    body: &[u8],
+    convert: &dyn Fn(Value, &str) -> Result<Value, ConversionError>,
+) -> Result<Bytes, BadReview> {
+    let mut review: Value =
+        serde_json::from_slice(body).map_err(|error| BadReview(error.to_string()))?;
+    if review["kind"] != "ConversionReview" {
+        return Err(BadReview("it is no ConversionReview".to_owned()));
+    }
+    let request = review["request"].take();
+    let (Some(uid), Some(desired)) =
+        (request["uid"].as_str(), request["desiredAPIVersion"].as_str())
+    else {
+        return Err(BadReview("it has no request with a uid and a version".to_owned()));
+    };
+    let objects = request["objects"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let mut response = json!({"uid": uid, "result": {"status": "Success"}});
+    let mut converted = Vec::with_capacity(objects.len());
+    for object in objects {
+        match convert(object.clone(), desired) {
+            Ok(object) => converted.push(object),
+            Err(error) => {
+                let message = format!("cannot convert {} to {desired}: {error}", name(object));
+                response["result"] = json!({"status": "Failure", "message": message});
+                converted.clear();
+                break;
+            }
+        }
+    }
+    response["convertedObjects"] = Value::Array(converted);
+    let review = json!({
+        "apiVersion": review["apiVersion"], "kind": "ConversionReview", "response": response,
+    });
+    Ok(review.to_string().into())
+}
+
+fn name(object: &Value) -> String {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let meta = &object["metadata"];
+    format!("{} {}/{}", text(&object["kind"]), text(&meta["namespace"]), text(&meta["name"]))
+}

@@ -1,0 +1,121 @@
+//! [`ServingCertificate`]: what a server shows of itself, exchanged while it runs.
+
+use std::{fs, path::PathBuf, sync::Arc, time::Duration};
+
+use arc_swap::ArcSwapOption;
+use keel::{Clock, Tasks};
+use rustls::{
+    ServerConfig,
+    crypto::ring,
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+    server::{ClientHello, ResolvesServerCert},
+    sign::CertifiedKey,
+};
+
+use super::authority::Certified;
+
+/// How often mounted files are looked at; a kubelet needs up to a minute to change them anyway.
+const RELOAD: Duration = Duration::from_secs(30);
+
+/// See the [module documentation](self). Clones show the same certificate.
+#[derive(Debug, Clone, Default)]
+pub struct ServingCertificate(Arc<Shown>);
+
+#[derive(Debug, Default)]
+struct Shown(ArcSwapOption<CertifiedKey>);
+
+/// Why a certificate cannot be shown.
+#[derive(Debug, thiserror::Error)]
+pub enum ServingError {
+    /// Look at the file and its permissions.
+    #[error("cannot read {path}")]
+    File {
+        /// Of the file.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
+    /// There must be a certificate and a key, both in PEM.
+    #[error("there is no certificate or no key")]
+    Pem(#[source] rustls::pki_types::pem::Error),
+    /// The key must be one that rustls knows, and that of the certificate.
+    #[error("cannot use the key")]
+    Key(#[source] rustls::Error),
+}
+
+impl ServingCertificate {
+    /// The one in two mounted files, which are read again when they change; a change that cannot
+    /// be used is logged, and what was there stays.
+    pub fn from_files(
+        certificate: impl Into<PathBuf>,
+        key: impl Into<PathBuf>,
+        clock: &Clock,
+        tasks: &Tasks,
+    ) -> Result<Self, ServingError> {
+        let (certificate, key) = (certificate.into(), key.into());
+        let mut shown = read(&certificate, &key)?;
+        let serving = Self::default();
+        serving.show(&shown)?;
+        let (this, clock, stop) = (serving.clone(), clock.clone(), tasks.shutdown());
+        tasks.spawn("certificate files", async move {
+            tokio::pin!(stop);
+            loop {
+                tokio::select! {
+                    () = clock.sleep(RELOAD) => {}
+                    () = &mut stop => return,
+                }
+                let fresh = read(&certificate, &key);
+                match fresh.and_then(|fresh| this.show_other(&mut shown, fresh)) {
+                    Ok(()) => {}
+                    Err(error) => tracing::warn!(%error, "keeping the serving certificate"),
+                }
+            }
+        });
+        Ok(serving)
+    }
+
+    /// Shows this one from now on.
+    pub(crate) fn show(&self, certified: &Certified) -> Result<(), ServingError> {
+        let chain: Result<Vec<_>, _> =
+            CertificateDer::pem_slice_iter(certified.certificate.as_bytes()).collect();
+        let key = PrivateKeyDer::from_pem_slice(certified.key.as_bytes());
+        let (chain, key) = (chain.map_err(ServingError::Pem)?, key.map_err(ServingError::Pem)?);
+        let key = CertifiedKey::from_der(chain, key, &ring::default_provider())
+            .map_err(ServingError::Key)?;
+        self.0.0.store(Some(Arc::new(key)));
+        Ok(())
+    }
+
+    fn show_other(&self, shown: &mut Certified, fresh: Certified) -> Result<(), ServingError> {
+        if *shown != fresh {
+            self.show(&fresh)?;
+            *shown = fresh;
+        }
+        Ok(())
+    }
+
+    /// TLS that shows whatever is shown at the time of a handshake.
+    pub(crate) fn tls(&self) -> Result<Arc<ServerConfig>, rustls::Error> {
+        let resolver: Arc<dyn ResolvesServerCert> = Arc::<Shown>::clone(&self.0);
+        let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])?
+            .with_no_client_auth()
+            .with_cert_resolver(resolver);
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        Ok(Arc::new(config))
+    }
+}
+
+impl ResolvesServerCert for Shown {
+    fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        self.0.load_full()
+    }
+}
+
+fn read(certificate: &PathBuf, key: &PathBuf) -> Result<Certified, ServingError> {
+    let read = |path: &PathBuf| {
+        fs::read_to_string(path).map_err(|source| ServingError::File { path: path.clone(), source })
+    };
+    Ok(Certified { certificate: read(certificate)?, key: read(key)? })
+}

@@ -1,0 +1,163 @@
+//! Certificates over the years: a manual clock moves, the Secret and the bundle follow.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Secret;
+use keel::{Tasks, Timestamp};
+use runtime::webhook::{Certificates, ServingCertificate, ServingError};
+use x509_parser::pem::Pem;
+
+use crate::plane::{Plane, certificate_options, until};
+
+const DAY: u64 = 24 * 60 * 60;
+const SECRET: &str = "hook-certificates";
+
+fn text(secret: &Secret, key: &str) -> String {
+    String::from_utf8(secret.data.as_ref().unwrap()[key].0.clone()).unwrap()
+}
+
+/// How many certificates a PEM has, and when the first begins and ends.
+fn read(pem: &str) -> (usize, Timestamp, Timestamp) {
+    let all: Vec<Pem> = Pem::iter_from_buffer(pem.as_bytes()).map(Result::unwrap).collect();
+    let first = all[0].parse_x509().unwrap();
+    let at = |seconds| Timestamp::from_seconds(seconds);
+    let validity = first.validity();
+    (all.len(), at(validity.not_before.timestamp()), at(validity.not_after.timestamp()))
+}
+
+fn issuer(pem: &str) -> String {
+    let pem = Pem::iter_from_buffer(pem.as_bytes()).next().unwrap().unwrap();
+    pem.parse_x509().unwrap().issuer().to_string()
+}
+
+async fn start(plane: &Plane) -> Certificates {
+    start_among(plane, &plane.tasks).await
+}
+
+async fn start_among(plane: &Plane, tasks: &Tasks) -> Certificates {
+    let Plane { client, clock, entropy, .. } = plane;
+    Certificates::start(client.clone(), certificate_options(), clock, entropy, tasks).await.unwrap()
+}
+
+#[tokio::test]
+async fn replicas_share_what_the_first_one_made() {
+    let plane = Plane::start().await;
+    let (first, second) = tokio::join!(start(&plane), start(&plane));
+    assert_eq!(*first.bundle().borrow(), *second.bundle().borrow());
+    let secret = plane.api::<Secret>().get(SECRET).await.unwrap();
+    assert_eq!(text(&secret, "ca.crt"), *first.bundle().borrow());
+    let third = start(&plane).await;
+    assert_eq!(*third.bundle().borrow(), *first.bundle().borrow());
+    let after = plane.api::<Secret>().get(SECRET).await.unwrap();
+    assert_eq!(after.metadata.resource_version, secret.metadata.resource_version);
+}
+
+#[tokio::test]
+async fn certificates_are_exchanged_before_they_expire() {
+    let plane = Plane::start().await;
+    let certificates = start(&plane).await;
+    let secrets = plane.api::<Secret>();
+    let mut secret = secrets.get(SECRET).await.unwrap();
+    let (first_authority, first_issuer) =
+        (text(&secret, "ca.crt"), issuer(&text(&secret, "tls.crt")));
+    let mut issuers = vec![first_issuer];
+    // A third of a year at a time would leap over expiry; 20 days never do.
+    for _ in 0..30 {
+        plane.clock.advance(Duration::from_secs(20 * DAY));
+        let now = plane.clock.now();
+        let (_, begins, ends) = read(&text(&secret, "tls.crt"));
+        let (_, authority_begins, authority_ends) = read(&text(&secret, "ca.crt"));
+        let due = |begins: Timestamp, ends: Timestamp| begins + ends.since(begins) * 2 / 3 <= now;
+        assert!(now < ends, "the certificate is good until it is exchanged");
+        if due(begins, ends) || due(authority_begins, authority_ends) {
+            let version = secret.metadata.resource_version.clone();
+            secret = until(&secrets, SECRET, |it| it.metadata.resource_version != version).await;
+            let issuer = issuer(&text(&secret, "tls.crt"));
+            if !issuers.contains(&issuer) {
+                issuers.push(issuer);
+            }
+        }
+    }
+    assert!(issuers.len() >= 2, "the authority was exchanged, too: {issuers:?}");
+    let mut bundle = certificates.bundle();
+    let last = text(&secret, "ca.crt");
+    bundle.wait_for(|it| *it == last).await.unwrap();
+    assert!(!last.contains(&first_authority), "what has expired is trusted no more");
+}
+
+#[tokio::test]
+async fn a_new_authority_is_trusted_long_before_it_is_used() {
+    let plane = Plane::start().await;
+    let certificates = start(&plane).await;
+    let secrets = plane.api::<Secret>();
+    let mut bundle = certificates.bundle();
+    let first = bundle.borrow_and_update().clone();
+    loop {
+        plane.clock.advance(Duration::from_secs(DAY));
+        let (_, begins, ends) = read(&first);
+        if begins + ends.since(begins) * 2 / 3 <= plane.clock.now() {
+            break;
+        }
+        let secret = secrets.get(SECRET).await.unwrap();
+        let (_, begins, ends) = read(&text(&secret, "tls.crt"));
+        if begins + ends.since(begins) * 2 / 3 <= plane.clock.now() {
+            let version = secret.metadata.resource_version;
+            until(&secrets, SECRET, |it| it.metadata.resource_version != version).await;
+        }
+    }
+    bundle.changed().await.unwrap();
+    let both = bundle.borrow().clone();
+    assert_eq!(read(&both).0, 2);
+    assert!(both.ends_with(&first));
+    let secret = until(&secrets, SECRET, |it| text(it, "ca.crt") == both).await;
+    assert_eq!(issuer(&text(&secret, "tls.crt")), issuer(&first), "the old one signs still");
+}
+
+#[tokio::test]
+async fn who_was_away_for_long_still_announces_an_authority_before_it_signs() {
+    let plane = Plane::start().await;
+    let secrets = plane.api::<Secret>();
+    let mut first = String::new();
+    // Both are due on day 270, and the certificate of day 200 is good until day 290.
+    for days in [0, 200, 70] {
+        plane.clock.advance(Duration::from_secs(days * DAY));
+        let tasks = Tasks::new();
+        let certificates = start_among(&plane, &tasks).await;
+        if days == 0 {
+            first.clone_from(&certificates.bundle().borrow());
+        }
+        tasks.stop(Duration::from_secs(5)).await.unwrap();
+    }
+    let secret = secrets.get(SECRET).await.unwrap();
+    assert_eq!(read(&text(&secret, "ca.crt")).0, 2);
+    assert_eq!(issuer(&text(&secret, "tls.crt")), issuer(&first));
+    plane.clock.advance(Duration::from_mins(1));
+    start(&plane).await;
+    let secret = secrets.get(SECRET).await.unwrap();
+    assert_ne!(issuer(&text(&secret, "tls.crt")), issuer(&first));
+}
+
+#[tokio::test]
+async fn rubbish_in_the_secret_is_replaced() {
+    let plane = Plane::start().await;
+    let secrets = plane.api::<Secret>();
+    let rubbish = serde_json::json!({"metadata": {"name": SECRET}, "stringData": {"ca.crt": "?"}});
+    let rubbish = serde_json::from_value(rubbish).unwrap();
+    secrets.create(&kube_client::api::PostParams::default(), &rubbish).await.unwrap();
+    let certificates = start(&plane).await;
+    assert_eq!(read(&certificates.bundle().borrow()).0, 1);
+}
+
+#[tokio::test]
+async fn mounted_files_serve_as_well() {
+    let plane = Plane::start().await;
+    start(&plane).await;
+    let secret = plane.api::<Secret>().get(SECRET).await.unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let (certificate, key) = (directory.path().join("tls.crt"), directory.path().join("tls.key"));
+    std::fs::write(&certificate, text(&secret, "tls.crt")).unwrap();
+    let missing = ServingCertificate::from_files(&certificate, &key, &plane.clock, &plane.tasks);
+    assert!(matches!(missing, Err(ServingError::File { path, .. }) if path == key));
+    std::fs::write(&key, text(&secret, "tls.key")).unwrap();
+    ServingCertificate::from_files(&certificate, &key, &plane.clock, &plane.tasks).unwrap();
+}

@@ -1,0 +1,143 @@
+//! Two versions of one kind, converted by a webhook that the server really calls.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, WebhookClientConfig,
+};
+use kube_client::api::PostParams;
+use kube_core::CustomResourceExt;
+use runtime::{
+    Versions,
+    versions::{ConversionError, Versions as _},
+    webhook::{Certificates, Target, WebhookServer, conversion},
+};
+use serde_json::{Value, json};
+
+use crate::plane::{Plane, certificate_options, server_options, until};
+
+mod v1 {
+    #[runtime::resource(group = "example.com", version = "v1", kind = "Gate", namespaced)]
+    pub(crate) struct GateSpec {
+        pub(crate) endpoint: String,
+    }
+}
+
+mod v2 {
+    #[runtime::resource(group = "example.com", version = "v2", kind = "Gate", namespaced)]
+    pub(crate) struct GateSpec {
+        pub(crate) host: String,
+        pub(crate) port: u16,
+    }
+}
+
+impl TryFrom<v1::Gate> for v2::Gate {
+    type Error = &'static str;
+
+    fn try_from(gate: v1::Gate) -> Result<Self, Self::Error> {
+        let (host, port) = gate.spec.endpoint.split_once(':').ok_or("an endpoint has a port")?;
+        let port = port.parse().map_err(|_| "a port is a number")?;
+        Ok(Self { metadata: gate.metadata, spec: v2::GateSpec { host: host.to_owned(), port } })
+    }
+}
+
+impl From<v2::Gate> for v1::Gate {
+    fn from(gate: v2::Gate) -> Self {
+        let endpoint = format!("{}:{}", gate.spec.host, gate.spec.port);
+        Self { metadata: gate.metadata, spec: v1::GateSpec { endpoint } }
+    }
+}
+
+#[derive(Versions)]
+#[allow(dead_code, reason = "the variants say which versions there are")]
+enum Gate {
+    V1(v1::Gate),
+    #[versions(storage)]
+    V2(v2::Gate),
+}
+
+fn old(endpoint: &str) -> Value {
+    json!({"apiVersion": "example.com/v1", "kind": "Gate",
+        "metadata": {"name": "a", "namespace": "n", "uid": "7"}, "spec": {"endpoint": endpoint}})
+}
+
+#[test]
+fn one_version_of_the_definition_is_stored() {
+    let definition = Gate::definition().unwrap();
+    let mut versions: Vec<_> =
+        definition.spec.versions.iter().map(|it| (it.name.as_str(), it.storage)).collect();
+    versions.sort_unstable();
+    assert_eq!(versions, [("v1", false), ("v2", true)]);
+    assert_eq!(definition.metadata.name, v1::Gate::crd().metadata.name);
+}
+
+#[test]
+fn objects_go_there_and_back() {
+    let there = Gate::convert(old("b.c:80"), "example.com/v2").unwrap();
+    assert_eq!(there["apiVersion"], "example.com/v2");
+    assert_eq!(there["spec"], json!({"host": "b.c", "port": 80}));
+    let back = Gate::convert(there, "example.com/v1").unwrap();
+    assert_eq!(back, old("b.c:80"));
+}
+
+#[test]
+fn what_cannot_be_converted_says_why() {
+    let fault = |object, version| Gate::convert(object, version).unwrap_err();
+    assert_eq!(fault(old("b"), "example.com/v2").to_string(), "an endpoint has a port");
+    let unknown = fault(old("b:1"), "example.com/v3");
+    assert!(matches!(unknown, ConversionError::Unknown(version) if version == "example.com/v3"));
+    let mut wrong = old("b:1");
+    wrong["spec"] = json!({"endpoint": 1});
+    assert!(matches!(fault(wrong, "example.com/v2"), ConversionError::Decode { .. }));
+}
+
+#[tokio::test]
+async fn a_batch_is_answered_in_order_or_not_at_all() {
+    let handler = conversion::converting::<Gate>();
+    let ask = async |objects: Value| -> Value {
+        let review = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview",
+            "request": {"uid": "7", "desiredAPIVersion": "example.com/v2", "objects": objects}});
+        let answer = handler.answer(review.to_string().into()).await.unwrap();
+        serde_json::from_slice::<Value>(&answer).unwrap()["response"].take()
+    };
+    let good = ask(json!([old("a:1"), old("b:2")])).await;
+    assert_eq!(good["uid"], "7");
+    assert_eq!(good["result"]["status"], "Success");
+    let ports = ["/convertedObjects/0/spec/port", "/convertedObjects/1/spec/port"];
+    assert_eq!(ports.map(|it| good.pointer(it).and_then(Value::as_u64)), [Some(1), Some(2)]);
+    let bad = ask(json!([old("a:1"), old("b")])).await;
+    assert_eq!(bad["convertedObjects"], json!([]));
+    let message = "cannot convert Gate n/a to example.com/v2: an endpoint has a port";
+    assert_eq!(bad["result"], json!({"status": "Failure", "message": message}));
+}
+
+#[tokio::test]
+async fn a_server_has_its_objects_converted() {
+    let plane = Plane::start().await;
+    let Plane { client, clock, entropy, tasks, .. } = &plane;
+    let options = certificate_options();
+    let certificates =
+        Certificates::start(client.clone(), options, clock, entropy, tasks).await.unwrap();
+    let address = WebhookServer::new(server_options())
+        .at("/convert", conversion::converting::<Gate>())
+        .start(&certificates.serving(), clock, tasks)
+        .await
+        .unwrap();
+    let url = Some(format!("https://{address}/convert"));
+    let webhook = WebhookClientConfig { url, ..WebhookClientConfig::default() };
+    let definition = Gate::definition_converted_by(webhook).unwrap();
+    certificates.inject(Target::Conversion("gates.example.com".to_owned()));
+    plane.define(&definition).await;
+    let definitions = plane.all::<CustomResourceDefinition>();
+    until(&definitions, "gates.example.com", |it| {
+        let conversion = it.spec.conversion.as_ref().unwrap();
+        let client = conversion.webhook.as_ref().unwrap().client_config.as_ref().unwrap();
+        client.ca_bundle.is_some()
+    })
+    .await;
+    let gate = v1::Gate::new("a", v1::GateSpec { endpoint: "b.c:80".to_owned() });
+    plane.api::<v1::Gate>().create(&PostParams::default(), &gate).await.unwrap();
+    let new = plane.api::<v2::Gate>().get("a").await.unwrap();
+    assert_eq!((new.spec.host.as_str(), new.spec.port), ("b.c", 80));
+    let bad = v1::Gate::new("b", v1::GateSpec { endpoint: "b.c".to_owned() });
+    let refused = plane.api::<v1::Gate>().create(&PostParams::default(), &bad).await.unwrap_err();
+    assert!(refused.to_string().contains("an endpoint has a port"), "{refused}");
+}

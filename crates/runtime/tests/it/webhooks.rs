@@ -1,0 +1,216 @@
+//! Admission by this crate's webhook server, called by a server that stores what it lets pass.
+
+use std::{net::SocketAddr, time::Duration};
+
+use k8s_openapi::{
+    ByteString,
+    api::{
+        admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration},
+        core::v1::{ConfigMap, Pod},
+    },
+};
+use kube_client::api::PostParams;
+use kube_core::{DynamicObject, admission::AdmissionRequest};
+use runtime::webhook::{
+    Allowed, Certificates, Changed, Denied, Handler, ServerOptions, Target, WebhookServer,
+    admission::{mutating, validating},
+};
+use serde_json::{Value, json};
+
+use crate::plane::{Plane, certificate_options, server_options, until};
+
+/// Gives config maps a label, in the way of a type that knows little of them.
+async fn label(request: AdmissionRequest<ConfigMap>) -> Result<Changed<ConfigMap>, Denied> {
+    let Some(mut map) = request.object else {
+        return Ok(Changed::nothing());
+    };
+    map.metadata.labels.get_or_insert_default().insert("seen".to_owned(), request.name);
+    Ok(Changed::to(map).warn("it was labeled"))
+}
+
+/// Refuses blue ones.
+async fn judge(request: AdmissionRequest<DynamicObject>) -> Result<Allowed, Denied> {
+    match request.object {
+        Some(object) if object.data["data"]["color"] == "blue" => Err(Denied::new("no blue maps")),
+        _ => Ok(Allowed::default()),
+    }
+}
+
+async fn serve(plane: &Plane, certificates: &Certificates) -> SocketAddr {
+    let options = ServerOptions {
+        max_body: 100_000,
+        handler_timeout: Duration::from_secs(5),
+        ..server_options()
+    };
+    WebhookServer::new(options)
+        .at("/label", mutating(label))
+        .at("/judge", validating(judge))
+        .at("/panic", Handler::new(async |_| panic!("on purpose")))
+        .start(&certificates.serving(), &plane.clock, &plane.tasks)
+        .await
+        .unwrap()
+}
+
+async fn certificates(plane: &Plane) -> Certificates {
+    let Plane { client, clock, entropy, tasks, .. } = plane;
+    Certificates::start(client.clone(), certificate_options(), clock, entropy, tasks).await.unwrap()
+}
+
+fn configuration(address: SocketAddr, path: &str) -> Value {
+    json!({"metadata": {"name": "ours"}, "webhooks": [{
+        "name": "hook.example.com", "sideEffects": "None", "admissionReviewVersions": ["v1"],
+        "clientConfig": {"url": format!("https://{address}/{path}")},
+        "rules": [{"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"],
+            "resources": ["configmaps"]}],
+    }]})
+}
+
+fn map(name: &str, color: &str) -> ConfigMap {
+    serde_json::from_value(json!({"metadata": {"name": name}, "data": {"color": color}})).unwrap()
+}
+
+#[tokio::test]
+async fn a_create_is_changed_and_refused() {
+    let plane = Plane::start().await;
+    let certificates = certificates(&plane).await;
+    let address = serve(&plane, &certificates).await;
+    certificates.inject(Target::Mutating("ours".to_owned()));
+    certificates.inject(Target::Validating("ours".to_owned()));
+    let post = PostParams::default();
+    let mutating = plane.all::<MutatingWebhookConfiguration>();
+    let validating = plane.all::<ValidatingWebhookConfiguration>();
+    let asked = serde_json::from_value(configuration(address, "label")).unwrap();
+    mutating.create(&post, &asked).await.unwrap();
+    let asked = serde_json::from_value(configuration(address, "judge")).unwrap();
+    validating.create(&post, &asked).await.unwrap();
+    until(&mutating, "ours", |it| {
+        it.webhooks.as_ref().unwrap()[0].client_config.ca_bundle.is_some()
+    })
+    .await;
+    until(&validating, "ours", |it| {
+        it.webhooks.as_ref().unwrap()[0].client_config.ca_bundle.is_some()
+    })
+    .await;
+    let maps = plane.api::<ConfigMap>();
+    let made = maps.create(&post, &map("red", "red")).await.unwrap();
+    assert_eq!(made.metadata.labels.unwrap()["seen"], "red");
+    let refused = maps.create(&post, &map("blue", "blue")).await.unwrap_err();
+    assert!(refused.to_string().contains("denied the request: no blue maps"), "{refused}");
+    assert!(maps.get_opt("blue").await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn an_overwritten_bundle_is_written_again() {
+    let plane = Plane::start().await;
+    let certificates = certificates(&plane).await;
+    certificates.inject(Target::Validating("ours".to_owned()));
+    let configurations = plane.all::<ValidatingWebhookConfiguration>();
+    let address = SocketAddr::from(([127, 0, 0, 1], 9));
+    let asked = serde_json::from_value(configuration(address, "judge")).unwrap();
+    configurations.create(&PostParams::default(), &asked).await.unwrap();
+    let ours = certificates.bundle().borrow().clone();
+    let has_ours = |it: &ValidatingWebhookConfiguration| {
+        let bundle = it.webhooks.as_ref().unwrap()[0].client_config.ca_bundle.as_ref();
+        bundle.is_some_and(|it| it.0 == ours.as_bytes())
+    };
+    let mut found = until(&configurations, "ours", has_ours).await;
+    let webhook = &mut found.webhooks.as_mut().unwrap()[0];
+    webhook.client_config.ca_bundle = Some(ByteString(ours.repeat(2).into_bytes()));
+    let written = configurations.replace("ours", &PostParams::default(), &found).await.unwrap();
+    let version = written.metadata.resource_version;
+    let again = until(&configurations, "ours", has_ours).await;
+    assert!(again.metadata.resource_version > version);
+}
+
+/// The answer of a handler to a review.
+async fn review(handler: &Handler, version: &str, request: Value) -> Value {
+    let review = json!({"apiVersion": format!("admission.k8s.io/{version}"),
+        "kind": "AdmissionReview", "request": request});
+    let answer = handler.answer(review.to_string().into()).await.unwrap();
+    serde_json::from_slice(&answer).unwrap()
+}
+
+fn request(object: &Value) -> Value {
+    json!({"uid": "7", "kind": {"group": "", "version": "v1", "kind": "ConfigMap"},
+        "resource": {"group": "", "version": "v1", "resource": "configmaps"},
+        "name": "a", "operation": "CREATE", "userInfo": {}, "object": object})
+}
+
+#[tokio::test]
+async fn a_review_is_answered_in_the_version_in_which_it_was_asked() {
+    for version in ["v1", "v1beta1"] {
+        let object = json!({"metadata": {"name": "a"}, "unknown": 1});
+        let answer = review(&mutating(label), version, request(&object)).await;
+        assert_eq!(answer["apiVersion"], format!("admission.k8s.io/{version}"));
+        let response = &answer["response"];
+        assert_eq!(response["uid"], "7");
+        assert_eq!(response["warnings"], json!(["it was labeled"]));
+        assert_eq!(response["patchType"], "JSONPatch");
+        let patch = response["patch"].as_str().unwrap();
+        let patch = base64::Engine::decode(&base64::engine::general_purpose::STANDARD, patch);
+        let patch: Value = serde_json::from_slice(&patch.unwrap()).unwrap();
+        let wanted = json!([{"op": "add", "path": "/metadata/labels", "value": {"seen": "a"}}]);
+        assert_eq!(patch, wanted);
+    }
+}
+
+#[tokio::test]
+async fn an_object_that_does_not_fit_its_type_is_denied_with_the_reason() {
+    let handler = validating(|_: AdmissionRequest<Pod>| async { Ok(Allowed::default()) });
+    let answer = review(&handler, "v1", request(&json!({"spec": 1}))).await;
+    let response = &answer["response"];
+    assert_eq!((&response["uid"], &response["allowed"]), (&json!("7"), &json!(false)));
+    let message = response["status"]["message"].as_str().unwrap();
+    assert!(message.starts_with("the webhook cannot read the object: "), "{message}");
+    assert!(handler.answer("{}".into()).await.is_err());
+}
+
+/// Sends a request to the server as the API server would, trusting `bundle`.
+async fn send(address: SocketAddr, bundle: &str, path: &str, body: &str) -> (u16, String) {
+    use rustls::pki_types::{CertificateDer, ServerName, pem::PemObject};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let mut roots = rustls::RootCertStore::empty();
+    for authority in CertificateDer::pem_slice_iter(bundle.as_bytes()) {
+        roots.add(authority.unwrap()).unwrap();
+    }
+    let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let connector = tokio_rustls::TlsConnector::from(std::sync::Arc::new(config));
+    let stream = tokio::net::TcpStream::connect(address).await.unwrap();
+    let name = ServerName::try_from("127.0.0.1").unwrap();
+    let mut stream = connector.connect(name, stream).await.unwrap();
+    let method = if body.is_empty() { "GET" } else { "POST" };
+    let head = format!(
+        "{method} {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    // A server that refuses a body need not read it.
+    let _ = stream.write_all(body.as_bytes()).await;
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer).await;
+    let answer = String::from_utf8(answer).unwrap();
+    let code = answer.split(' ').nth(1).unwrap().parse().unwrap();
+    (code, answer.split("\r\n\r\n").nth(1).unwrap_or_default().to_owned())
+}
+
+#[tokio::test]
+async fn what_is_no_review_is_refused() {
+    let plane = Plane::start().await;
+    let certificates = certificates(&plane).await;
+    let address = serve(&plane, &certificates).await;
+    let bundle = certificates.bundle().borrow().clone();
+    let send = async |path: &str, body: &str| send(address, &bundle, path, body).await;
+    assert_eq!(send("/readyz", "").await, (200, "ok".to_owned()));
+    assert_eq!(send("/nowhere", "{}").await.0, 404);
+    assert_eq!(send("/judge", "").await.0, 405);
+    assert_eq!(send("/judge", "{").await.0, 400);
+    assert_eq!(send("/judge", &" ".repeat(200_000)).await.0, 413);
+    assert_eq!(send("/panic", "{}").await, (500, "the webhook panicked".to_owned()));
+    assert_eq!(send("/readyz", "").await.0, 200, "after a panic");
+    plane.tasks.stop(Duration::from_secs(5)).await.unwrap();
+}
