@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Secret;
 use keel::{Tasks, Timestamp};
-use runtime::webhook::{Certificates, ServingCertificate, ServingError};
+use runtime::webhook::{Certificates, ServingCertificate, ServingError, WebhookServer};
 use x509_parser::pem::Pem;
 
-use crate::plane::{Plane, certificate_options, until};
+use crate::https;
+use crate::plane::{Plane, certificate_options, server_options, until};
 
 const DAY: u64 = 24 * 60 * 60;
 const SECRET: &str = "hook-certificates";
@@ -83,6 +84,29 @@ async fn certificates_are_exchanged_before_they_expire() {
     let last = text(&secret, "ca.crt");
     bundle.wait_for(|it| *it == last).await.unwrap();
     assert!(!last.contains(&first_authority), "what has expired is trusted no more");
+}
+
+#[tokio::test]
+async fn a_running_server_shows_what_took_the_place_of_an_expired_certificate() {
+    let plane = Plane::start().await;
+    let certificates = start(&plane).await;
+    let server = WebhookServer::new(server_options());
+    let serving = certificates.serving();
+    let address = server.start(&serving, &plane.clock, &plane.tasks).await.unwrap();
+    let secrets = plane.api::<Secret>();
+    let first = secrets.get(SECRET).await.unwrap();
+    let bundle = certificates.bundle().borrow().clone();
+    let ask = async || https::send(address, &bundle, &plane.clock, "/readyz", "").await;
+    assert_eq!(ask().await.unwrap().0, 200);
+    let mut version = first.metadata.resource_version.clone();
+    for _ in 0..2 {
+        plane.clock.advance(Duration::from_secs(61 * DAY));
+        let exchanged = until(&secrets, SECRET, |it| it.metadata.resource_version != version).await;
+        version = exchanged.metadata.resource_version;
+    }
+    let (_, _, ends) = read(&text(&first, "tls.crt"));
+    assert!(ends < plane.clock.now());
+    assert_eq!(ask().await.unwrap().0, 200);
 }
 
 #[tokio::test]

@@ -8,6 +8,7 @@
 )]
 
 mod plane;
+mod https;
 mod resource;
 mod versions;
 mod objects;

@@ -17,6 +17,7 @@ use runtime::webhook::{
 };
 use serde_json::{Value, json};
 
+use crate::https;
 use crate::plane::{Plane, certificate_options, server_options, until};
 
 /// Gives config maps a label, in the way of a type that knows little of them.
@@ -165,46 +166,15 @@ async fn an_object_that_does_not_fit_its_type_is_denied_with_the_reason() {
     assert!(handler.answer("{}".into()).await.is_err());
 }
 
-/// Sends a request to the server as the API server would, trusting `bundle`.
-async fn send(address: SocketAddr, bundle: &str, path: &str, body: &str) -> (u16, String) {
-    use rustls::pki_types::{CertificateDer, ServerName, pem::PemObject};
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    let mut roots = rustls::RootCertStore::empty();
-    for authority in CertificateDer::pem_slice_iter(bundle.as_bytes()) {
-        roots.add(authority.unwrap()).unwrap();
-    }
-    let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
-    let config = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    let connector = tokio_rustls::TlsConnector::from(std::sync::Arc::new(config));
-    let stream = tokio::net::TcpStream::connect(address).await.unwrap();
-    let name = ServerName::try_from("127.0.0.1").unwrap();
-    let mut stream = connector.connect(name, stream).await.unwrap();
-    let method = if body.is_empty() { "GET" } else { "POST" };
-    let head = format!(
-        "{method} {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
-        body.len()
-    );
-    stream.write_all(head.as_bytes()).await.unwrap();
-    // A server that refuses a body need not read it.
-    let _ = stream.write_all(body.as_bytes()).await;
-    let mut answer = Vec::new();
-    let _ = stream.read_to_end(&mut answer).await;
-    let answer = String::from_utf8(answer).unwrap();
-    let code = answer.split(' ').nth(1).unwrap().parse().unwrap();
-    (code, answer.split("\r\n\r\n").nth(1).unwrap_or_default().to_owned())
-}
-
 #[tokio::test]
 async fn what_is_no_review_is_refused() {
     let plane = Plane::start().await;
     let certificates = certificates(&plane).await;
     let address = serve(&plane, &certificates).await;
     let bundle = certificates.bundle().borrow().clone();
-    let send = async |path: &str, body: &str| send(address, &bundle, path, body).await;
+    let send = async |path: &str, body: &str| {
+        https::send(address, &bundle, &plane.clock, path, body).await.unwrap()
+    };
     assert_eq!(send("/readyz", "").await, (200, "ok".to_owned()));
     assert_eq!(send("/nowhere", "{}").await.0, 404);
     assert_eq!(send("/judge", "").await.0, 405);

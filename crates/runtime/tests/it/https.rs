@@ -1,0 +1,63 @@
+//! A client of webhooks that trusts what it is told to trust, at the time that it is told.
+
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+
+use keel::Clock;
+use rustls::{
+    ClientConfig, RootCertStore,
+    crypto::ring,
+    pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject},
+    time_provider::TimeProvider,
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
+use tokio_rustls::TlsConnector;
+
+/// The time of a test.
+#[derive(Debug)]
+struct Time(Clock);
+
+impl TimeProvider for Time {
+    fn current_time(&self) -> Option<UnixTime> {
+        let seconds = u64::try_from(self.0.now().seconds()).ok()?;
+        Some(UnixTime::since_unix_epoch(Duration::from_secs(seconds)))
+    }
+}
+
+/// Sends a request; its answer is the code and the body. Without a body it is a GET.
+pub(crate) async fn send(
+    address: SocketAddr,
+    bundle: &str,
+    clock: &Clock,
+    path: &str,
+    body: &str,
+) -> io::Result<(u16, String)> {
+    let mut roots = RootCertStore::empty();
+    for authority in CertificateDer::pem_slice_iter(bundle.as_bytes()) {
+        roots.add(authority.unwrap()).unwrap();
+    }
+    let (provider, time) = (Arc::new(ring::default_provider()), Arc::new(Time(clock.clone())));
+    let config = ClientConfig::builder_with_details(provider, time)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let stream = TcpStream::connect(address).await?;
+    let name = ServerName::try_from("127.0.0.1").unwrap();
+    let mut stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await?;
+    let method = if body.is_empty() { "GET" } else { "POST" };
+    let head = format!(
+        "{method} {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).await?;
+    // A server that refuses a body need not read it.
+    let _ = stream.write_all(body.as_bytes()).await;
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer).await;
+    let answer = String::from_utf8(answer).unwrap();
+    let code = answer.split(' ').nth(1).unwrap().parse().unwrap();
+    Ok((code, answer.split("\r\n\r\n").nth(1).unwrap_or_default().to_owned()))
+}
