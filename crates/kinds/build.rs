@@ -15,6 +15,9 @@
 //! list and `{}` for a map by string. What Go writes: `o` nothing if zero, `p` whatever was given,
 //! `a` always, `n` null if nothing was given. Other words: `list=`, `atomic`, `patch=`, `key=`
 //! (merge key), `default=`, `discriminator`, `go=` (the name of its Go type).
+//!
+//! A type may be in two files and then has the fields of both: `initializers.txt` is written by hand
+//! and has what Kubernetes had up to 1.13.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a broken table must stop the build")]
 
@@ -40,6 +43,9 @@ fn main() {
         if path.file_name().is_some_and(|name| name != "emit.txt") {
             table.read(&fs::read_to_string(&path).expect("a readable table"));
         }
+    }
+    for ty in table.types.values_mut() {
+        ty.fields.sort_by_key(|field| field.tag.parse::<u32>().expect("a tag is a number"));
     }
     let generated = Generated::new(&table).render();
     let out = env::var("OUT_DIR").expect("set by Cargo");
@@ -94,7 +100,7 @@ impl Table {
             } else {
                 let mut flags = line.split(' ').map(str::to_owned);
                 let key = (package.clone(), flags.next().expect("a type has a name"));
-                self.types.insert(key.clone(), Type { flags: flags.collect(), fields: Vec::new() });
+                self.types.entry(key.clone()).or_default().flags.extend(flags);
                 current = Some(key);
             }
         }

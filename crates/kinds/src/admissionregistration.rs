@@ -6,6 +6,7 @@ pub mod validating_admission_policy;
 pub mod validating_admission_policy_binding;
 pub mod mutating_admission_policy;
 pub mod mutating_admission_policy_binding;
+pub mod initializer_configuration;
 mod matching;
 mod policy;
 pub(crate) mod webhook;

@@ -59,6 +59,7 @@ pub fn builtin() -> Vec<Resource> {
         admissionregistration::validating_admission_policy_binding::resource(),
         admissionregistration::mutating_admission_policy::resource(),
         admissionregistration::mutating_admission_policy_binding::resource(),
+        admissionregistration::initializer_configuration::resource(),
         scheduling::priority_class::resource(),
         node::runtime_class::resource(),
         discovery::endpoint_slice::resource(),

@@ -2,6 +2,8 @@
 //!
 //! Upstream: `apimachinery/pkg/api/validation/objectmeta.go`.
 
+pub mod initializers;
+
 use crate::field_path::{FaultKind, quote};
 use crate::names::{self, NameRule};
 use crate::{Faults, GroupVersion, Map, Object, Path, Value, json, timestamp};
@@ -39,6 +41,7 @@ pub fn validate_object_meta(
     validate_generation(object, faults);
     validate_shared_parts(object, faults);
     validate_finalizers(object, faults);
+    initializers::validate(object, faults);
 }
 
 /// Judges the metadata of a changed object against what is stored. The new object carries the
@@ -71,6 +74,7 @@ pub fn validate_object_meta_update(new: &Object, old: &Object, faults: &mut Faul
         faults.invalid(&METADATA.child(key), meta_value(new, key).clone(), IMMUTABLE);
     }
     validate_shared_parts(new, faults);
+    initializers::validate_update(new, old, faults);
 }
 
 /// The further rule for the finalizers of built-in kinds: a domain, or one of the well-known names.

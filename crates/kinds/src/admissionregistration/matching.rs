@@ -67,6 +67,15 @@ pub(super) fn validate_rule(faults: &mut Faults, path: &Path<'_>, rule: &Value) 
     for (index, operation) in texts(rule, "operations").enumerate() {
         supported_only(faults, &operations.index(index), operation, OPERATIONS);
     }
+    validate_targets(faults, path, rule);
+    if part(rule, "scope").is_some() {
+        let scopes = &["*", "Cluster", "Namespaced"];
+        supported_only(faults, &path.child("scope"), text(rule, "scope"), scopes);
+    }
+}
+
+/// Judges which resources a rule is about.
+pub(super) fn validate_targets(faults: &mut Faults, path: &Path<'_>, rule: &Value) {
     several(faults, path, rule, "apiGroups", "API groups");
     several(faults, path, rule, "apiVersions", "API versions");
     let versions = path.child("apiVersions");
@@ -74,10 +83,6 @@ pub(super) fn validate_rule(faults: &mut Faults, path: &Path<'_>, rule: &Value) 
         faults.required(&versions.index(index), "");
     }
     validate_resource_names(faults, &path.child("resources"), rule);
-    if part(rule, "scope").is_some() {
-        let scopes = &["*", "Cluster", "Namespaced"];
-        supported_only(faults, &path.child("scope"), text(rule, "scope"), scopes);
-    }
 }
 
 /// There must be one, and `*` must stand alone.

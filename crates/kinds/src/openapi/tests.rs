@@ -47,10 +47,16 @@ fn a_schema_brings_what_it_refers_to_and_nothing_else() {
         [
             "ConfigMap",
             "FieldsV1",
+            "Initializer",
+            "Initializers",
+            "ListMeta",
             "ManagedFieldsEntry",
             "ObjectMeta",
             "OwnerReference",
             "Patch",
+            "Status",
+            "StatusCause",
+            "StatusDetails",
             "Time"
         ]
     );

@@ -39,6 +39,9 @@ async fn a_table_has_a_cell_for_each_column() {
 /// Upstream's table of these has no header for its last cell, and ours has.
 const MORE_THAN_RECORDED: &str = "networking.k8s.io/v1 IPAddress";
 
+/// The last kube-apiserver that had it was 1.13.
+const NOT_RECORDED: &str = "admissionregistration.k8s.io/v1alpha1 InitializerConfiguration";
+
 #[tokio::test]
 async fn columns_and_cells_are_those_that_kube_apiserver_showed() {
     let recorded: Vec<Value> =
@@ -47,6 +50,9 @@ async fn columns_and_cells_are_those_that_kube_apiserver_showed() {
     let mut compared = 0;
     for case in cases() {
         let name = format!("{} {}", case.api_version(), case.resource.kind);
+        if name == NOT_RECORDED {
+            continue;
+        }
         case.settled(&plane).await;
         if let (Some(status), true) = (&case.status, case.version().status) {
             let path = format!("{}/status", case.path());

@@ -1,0 +1,114 @@
+//! `InitializerConfiguration`: who has to finish which new objects before others may see them.
+//!
+//! Kubernetes 1.7 to 1.13 had it; the server stores and shows these objects as that did.
+
+use super::matching::validate_targets;
+use crate::columns::{PLAIN, plain_cells};
+use crate::fields::{list, text, texts, top};
+use crate::resource::{Behavior, Columns, Resource, Version};
+use crate::rules::complaints;
+use crate::table;
+use machinery::{Faults, Object, Path, Value, names};
+
+/// The row of `InitializerConfiguration`.
+pub fn resource() -> Resource {
+    let shape = "admissionregistration/v1alpha1.InitializerConfiguration";
+    let v1 = table::v1(shape, Columns::Fixed(PLAIN, plain_cells));
+    let version = Version { name: "v1alpha1".to_owned(), ..v1 };
+    super::row("InitializerConfiguration", "initializerconfigurations", &BEHAVIOR, version)
+}
+
+static BEHAVIOR: Behavior = Behavior {
+    validate,
+    validate_update: |new, _, faults| validate(new, faults),
+    generation: true,
+    unconditional_update: false,
+    ..Behavior::PLAIN
+};
+
+fn validate(object: &Object, faults: &mut Faults) {
+    let path = Path::root("initializers");
+    let mut seen: Vec<&str> = Vec::new();
+    let initializers = top(object, "initializers").as_array().into_iter().flatten();
+    for (index, initializer) in initializers.enumerate() {
+        let path = path.index(index);
+        let name = text(initializer, "name");
+        match name {
+            "" => faults.required(&path.child("name"), ""),
+            name if seen.contains(&name) => faults.duplicate(&path.child("name"), name),
+            _ => complaints(faults, &path.child("name"), name, names::fully_qualified_name(name)),
+        }
+        seen.push(name);
+        let rules = path.child("rules");
+        for (index, rule) in list(initializer, "rules").iter().enumerate() {
+            let path = rules.index(index);
+            validate_targets(faults, &path, rule);
+            whole_objects_only(faults, &path.child("resources"), rule);
+        }
+    }
+}
+
+/// A part of an object is never new by itself.
+fn whole_objects_only(faults: &mut Faults, path: &Path<'_>, rule: &Value) {
+    for (index, resource) in texts(rule, "resources").enumerate().filter(|(_, it)| it.contains('/'))
+    {
+        faults.invalid(&path.index(index), resource, "must not specify subresources");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::refusals;
+    use machinery::json;
+
+    fn check(initializers: Value, expected: &[&str]) {
+        assert_eq!(refusals(&BEHAVIOR, json!({"initializers": initializers})), expected);
+    }
+
+    fn about(resources: &[&str]) -> Value {
+        json!([{"apiGroups": [""], "apiVersions": ["v1"], "resources": resources}])
+    }
+
+    #[test]
+    fn the_textbooks_configuration_is_in_order() {
+        check(json!([{"name": "envoy.initializer.kubernetes.io", "rules": about(&["pods"])}]), &[]);
+        check(json!([{"name": "a.b.c", "rules": about(&["*"])}, {"name": "a.b.d"}]), &[]);
+    }
+
+    #[test]
+    fn a_name_is_a_domain_with_two_dots_and_there_once() {
+        check(
+            json!([{"name": "envoy"}, {"name": "a.b.c"}, {"name": "a.b.c"}, {}]),
+            &[
+                r#"initializers[0].name: Invalid value: "envoy": should be a domain with at least three segments separated by dots"#,
+                r#"initializers[2].name: Duplicate value: "a.b.c""#,
+                "initializers[3].name: Required value",
+            ],
+        );
+    }
+
+    #[test]
+    fn a_rule_is_about_whole_objects() {
+        check(
+            json!([{"name": "a.b.c", "rules": about(&["pods/status"])}]),
+            &[
+                r#"initializers[0].rules[0].resources[0]: Invalid value: "pods/status": must not specify subresources"#,
+            ],
+        );
+        check(
+            json!([{"name": "a.b.c", "rules": about(&["*", "pods"])}]),
+            &[
+                r#"initializers[0].rules[0].resources: Invalid value: ["*","pods"]: if '*' is present, must not specify other resources without subresources"#,
+            ],
+        );
+        check(
+            json!([{"name": "a.b.c", "rules": [{}]}]),
+            &[
+                "initializers[0].rules[0].apiGroups: Required value",
+                "initializers[0].rules[0].apiVersions: Required value",
+                "initializers[0].rules[0].resources: Required value",
+            ],
+        );
+    }
+}

@@ -1,0 +1,211 @@
+//! `metadata.initializers`: who still has to work on a new object before others may see it.
+//!
+//! ```text
+//! created    {pending: [{name: a.b.c}, {name: d.e.f}]}     a.b.c is first
+//!            {pending: [{name: d.e.f}]}                    a.b.c has done its work
+//!            (nothing)                                     the object is there for everybody
+//! failed     {pending: […], result: {status: Failure, …}}  the object goes
+//! ```
+//!
+//! Invariant: an object without the field is initialized. A list that has become empty is dropped
+//! ([`settle`]), and the field never comes back.
+
+use super::METADATA;
+use crate::field_path::quote;
+use crate::{Faults, Object, Reason, Status, Value, names};
+
+const FIELD: &str = "initializers";
+
+/// Whether somebody still has to work on the object.
+pub fn is_uninitialized(object: &Object) -> bool {
+    field(object).is_some()
+}
+
+/// Whom the object waits for, in their order.
+pub fn pending(object: &Object) -> Vec<&str> {
+    let list = field(object).and_then(|it| it["pending"].as_array());
+    list.into_iter().flatten().map(|it| it["name"].as_str().unwrap_or_default()).collect()
+}
+
+/// What a creator may say: whom the object waits for, but not how it ends.
+pub fn begin(object: &mut Object) {
+    if let Some(Value::Object(field)) = object.get_mut(&["metadata", FIELD]) {
+        field.remove("result");
+        settle(object);
+    }
+}
+
+/// Drops the field when nobody is waited for any more and nobody has failed.
+pub fn settle(object: &mut Object) {
+    if is_uninitialized(object) && pending(object).is_empty() && result(object).is_none() {
+        object.remove_meta(FIELD);
+    }
+}
+
+/// What the creator is told if somebody has failed.
+pub fn failure(object: &Object) -> Option<Status> {
+    let result = result(object)?;
+    let code = result["code"].as_u64().and_then(|it| u16::try_from(it).ok());
+    let code = code.filter(|it| (400..600).contains(it)).unwrap_or(500);
+    let mut full = result.clone();
+    full["kind"] = "Status".into();
+    full["code"] = code.into();
+    let mut status = Status::from_value(&full)?;
+    let own = result["reason"].as_str().filter(|it| !it.is_empty());
+    if status.reason == Reason::Unknown {
+        status.own_reason = own.map(Into::into);
+    }
+    Some(status)
+}
+
+/// Judges the list of a new object or of a changed one.
+pub(super) fn validate(object: &Object, faults: &mut Faults) {
+    let names = pending(object);
+    let field = METADATA.child(FIELD);
+    let path = field.child("pending");
+    for (index, name) in names.iter().enumerate() {
+        let path = path.index(index);
+        let path = path.child("name");
+        for complaint in names::qualified_name(name) {
+            faults.invalid(&path, *name, &complaint);
+        }
+        if names[..index].contains(name) {
+            faults.duplicate(&path, *name);
+        }
+    }
+    if let Some(result) = result(object)
+        && result["status"] != "Failure"
+    {
+        let path = field.child("result");
+        faults.not_supported(&path.child("status"), result["status"].clone(), &["Failure"]);
+    }
+}
+
+/// Judges a change: only the first of those who are waited for may go, by itself.
+pub(super) fn validate_update(new: &Object, old: &Object, faults: &mut Faults) {
+    let path = METADATA.child(FIELD);
+    let Some(before) = field(old) else {
+        if is_uninitialized(new) {
+            let detail = "field is immutable once initialization has completed";
+            faults.invalid(&path, Value::Null, detail);
+        }
+        return;
+    };
+    if !before["result"].is_null() && result(new) != Some(&before["result"]) {
+        let path = path.child("result");
+        faults.invalid(&path, result(new).cloned().unwrap_or_default(), super::IMMUTABLE);
+    }
+    let (now, then) = (pending(new), pending(old));
+    if now != then && then.get(1..) != Some(&now) {
+        let first = quote(then.first().copied().unwrap_or_default());
+        let detail =
+            format!("pending must stay as it is or lose its first initializer, {first}, alone");
+        faults.invalid(&path, field(new).cloned().unwrap_or_default(), &detail);
+    }
+}
+
+fn field(object: &Object) -> Option<&Value> {
+    object.metadata()?.get(FIELD).filter(|it| !it.is_null())
+}
+
+fn result(object: &Object) -> Option<&Value> {
+    field(object)?.get("result").filter(|it| !it.is_null())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json;
+
+    fn object(initializers: &Value) -> Object {
+        Object::from_value(json!({"metadata": {"name": "a", "initializers": initializers}}))
+            .unwrap()
+    }
+
+    fn waiting(names: &[&str]) -> Value {
+        json!({"pending": names.iter().map(|it| json!({"name": it})).collect::<Vec<_>>()})
+    }
+
+    fn complaints(new: &Value, old: &Value) -> Vec<String> {
+        let mut faults = Faults::new();
+        validate(&object(new), &mut faults);
+        validate_update(&object(new), &object(old), &mut faults);
+        faults.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn the_first_may_go_and_nobody_else() {
+        let old = waiting(&["a.b.c", "d.e.f"]);
+        assert!(complaints(&old, &old).is_empty());
+        assert!(complaints(&waiting(&["d.e.f"]), &old).is_empty());
+        for wrong in [
+            waiting(&["a.b.c"]),
+            waiting(&["d.e.f", "a.b.c"]),
+            waiting(&["a.b.c", "d.e.f", "g.h.i"]),
+            waiting(&[]),
+            Value::Null,
+        ] {
+            let found = complaints(&wrong, &old);
+            assert_eq!(found.len(), 1, "{wrong}: {found:?}");
+            assert!(found[0].starts_with("metadata.initializers: Invalid value: "), "{found:?}");
+            assert!(
+                found[0].ends_with(
+                    "pending must stay as it is or lose its first initializer, \"a.b.c\", alone"
+                ),
+                "{found:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_last_may_go_with_the_whole_field_which_never_comes_back() {
+        assert!(complaints(&Value::Null, &waiting(&["a.b.c"])).is_empty());
+        assert!(complaints(&waiting(&[]), &waiting(&["a.b.c"])).is_empty());
+        assert_eq!(
+            complaints(&waiting(&["a.b.c"]), &Value::Null),
+            [
+                "metadata.initializers: Invalid value: null: field is immutable once initialization has completed"
+            ]
+        );
+    }
+
+    #[test]
+    fn an_empty_list_is_dropped_unless_somebody_has_failed() {
+        let mut done = object(&waiting(&[]));
+        settle(&mut done);
+        assert!(!is_uninitialized(&done));
+        let mut failed = object(&json!({"pending": [], "result": {"status": "Failure"}}));
+        settle(&mut failed);
+        assert!(is_uninitialized(&failed));
+        begin(&mut failed);
+        assert!(!is_uninitialized(&failed), "a new object has not failed");
+    }
+
+    #[test]
+    fn a_failure_is_final_and_told_as_it_is() {
+        let failed = |code: u32| {
+            let result = json!({"status": "Failure", "code": code, "reason": "NoEnvoy",
+                "message": "there is no envoy"});
+            json!({"pending": [{"name": "a.b.c"}], "result": result})
+        };
+        assert!(complaints(&failed(409), &waiting(&["a.b.c"])).is_empty());
+        let found = complaints(&failed(400), &failed(409));
+        assert!(found[0].starts_with("metadata.initializers.result: Invalid value: "), "{found:?}");
+        let status = failure(&object(&failed(409))).unwrap();
+        assert_eq!((status.code, status.message.as_str()), (409, "there is no envoy"));
+        assert_eq!(status.own_reason.as_deref(), Some("NoEnvoy"));
+        assert_eq!(failure(&object(&failed(7))).unwrap().code, 500);
+        assert_eq!(failure(&object(&waiting(&["a.b.c"]))), None);
+    }
+
+    #[test]
+    fn a_result_is_a_failure() {
+        let done = json!({"pending": [{"name": "a.b.c"}], "result": {"status": "Success"}});
+        assert_eq!(
+            complaints(&done, &waiting(&["a.b.c"])),
+            [
+                r#"metadata.initializers.result.status: Unsupported value: "Success": supported values: "Failure""#
+            ]
+        );
+    }
+}
