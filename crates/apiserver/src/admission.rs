@@ -22,6 +22,7 @@ mod owner_references;
 mod claim_resize;
 mod runtime_class;
 mod certificate_subject;
+mod initializers;
 mod matching;
 mod request;
 mod policy;
@@ -58,6 +59,7 @@ pub(crate) struct Admission {
     storage_default: Derived<Option<String>>,
     /// The same.
     ingress_default: Derived<Option<String>>,
+    initializers: Derived<Vec<initializers::Initializer>>,
     ledger: Arc<Ledger>,
 }
 
@@ -77,6 +79,11 @@ impl Admission {
                 "networking.k8s.io",
                 "ingressclasses",
                 default_ingress_class::read,
+            ),
+            initializers: Derived::new(
+                "admissionregistration.k8s.io",
+                "initializerconfigurations",
+                initializers::read,
             ),
             ledger: Arc::default(),
         }
@@ -108,6 +115,7 @@ const MUTATING: &[(Plugin, Mutate)] = &[
     (Plugin::StorageObjectInUseProtection, Fill(storage_protection::mutate)),
     (Plugin::RuntimeClass, Try(runtime_class::mutate)),
     (Plugin::DefaultIngressClass, Fill(default_ingress_class::mutate)),
+    (Plugin::Initializers, Try(initializers::mutate)),
 ];
 
 /// The plugins that judge objects, in Kubernetes' order. The quotas come after all others: nothing

@@ -130,7 +130,20 @@ impl Cx {
     /// The named object as it is now.
     pub(crate) async fn current(&self) -> Result<Arc<Entry>, Status> {
         self.catch_up().await?;
-        self.served.cache.get(&self.key()).ok_or_else(|| self.not_found())
+        self.found()
+    }
+
+    /// The named object as far as this plane knows, if the client may see it.
+    pub(crate) fn found(&self) -> Result<Arc<Entry>, Status> {
+        let found = self.served.cache.get(&self.key());
+        found
+            .filter(|it| !it.uninitialized || self.includes_uninitialized())
+            .ok_or_else(|| self.not_found())
+    }
+
+    /// Whether the client wants to see, or have at once, what somebody still has to work on.
+    pub(crate) fn includes_uninitialized(&self) -> bool {
+        self.query.flag("includeUninitialized")
     }
 
     /// Tells the client something besides the answer, once.

@@ -39,7 +39,8 @@ impl<T> Derived<T> {
             return Arc::clone(&kept.made);
         }
         let now = cache.snapshot();
-        let made = Arc::new((self.make)(&now));
+        // What somebody still has to work on does not hold yet.
+        let made = Arc::new((self.make)(&now.initialized()));
         self.kept.store(Some(Arc::new(Kept { from: now, made: Arc::clone(&made) })));
         made
     }

@@ -41,8 +41,10 @@ impl OwnClient {
         self.send(Method::GET, path, "application/json", String::new()).await
     }
 
-    /// Creates an object.
+    /// Creates an object, without waiting for those who still have to work on it: the server has
+    /// other things to do.
     pub(crate) async fn create(&self, path: &str, object: &Value) -> Answer {
+        let path = &format!("{path}?includeUninitialized=true");
         self.send(Method::POST, path, "application/json", object.to_string()).await
     }
 

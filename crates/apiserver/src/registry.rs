@@ -5,9 +5,11 @@ mod create;
 mod delete;
 mod update;
 mod outcome;
+mod initialization;
 
 pub(crate) use create::create;
 pub(crate) use delete::{Deleted, delete};
+pub(crate) use initialization::Patience;
 pub(crate) use outcome::Outcome;
 pub(crate) use update::{Change, Changing, Part, UpdateRequest, update};
 

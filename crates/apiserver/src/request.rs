@@ -21,6 +21,9 @@ pub enum Verb {
     Patch,
     Delete,
     DeleteCollection,
+    /// To work on an object that not everybody may see yet, or to say who has to: no method, but a
+    /// right of its own.
+    Initialize,
     /// A method that no API verb goes by.
     Other,
 }
@@ -37,6 +40,7 @@ impl Verb {
             Self::Patch => "patch",
             Self::Delete => "delete",
             Self::DeleteCollection => "deletecollection",
+            Self::Initialize => "initialize",
             Self::Other => "",
         }
     }
@@ -52,6 +56,7 @@ impl Verb {
             Self::Patch,
             Self::Delete,
             Self::DeleteCollection,
+            Self::Initialize,
         ];
         all.into_iter().find(|it| it.as_str() == text).unwrap_or(Self::Other)
     }

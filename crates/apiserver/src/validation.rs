@@ -5,7 +5,8 @@ use crate::context::Cx;
 use crate::registry::Part;
 use kinds::resource::Shape;
 use kinds::{Resource, apiextensions};
-use machinery::{Faults, Object, meta};
+use machinery::meta::{self, initializers};
+use machinery::{Faults, Object, Path};
 use schema::Structural;
 
 /// Judges what every object has.
@@ -32,9 +33,20 @@ pub(crate) fn create(cx: &Cx, object: &Object, faults: &mut Faults) {
     expressions(resource, object, None, faults);
 }
 
-/// Judges the change of an object.
+/// Judges the change of an object. As long as somebody has to work on it, it is as good as new, and
+/// what cannot be changed later can be.
 pub(crate) fn update(cx: &Cx, new: &Object, old: &Object, part: Part, faults: &mut Faults) {
     let resource = cx.resource();
+    if initializers::is_uninitialized(old) {
+        match part {
+            Part::Main => return create(cx, new, faults),
+            Part::Status => {
+                let detail = "must not update status when the object is uninitialized";
+                return faults.forbidden(&Path::root("status"), detail);
+            }
+            Part::Own(..) | Part::Posted => {}
+        }
+    }
     if let Shape::Structural(schema) = &cx.version().shape {
         match part {
             Part::Status => schema.validate_status(new.map(), old.map(), faults),

@@ -26,7 +26,8 @@ pub(super) fn create(cx: &Cx, object: &Object) -> Result<(), Status> {
     let namespaces = GroupResource::new("", "namespaces");
     let catalog = cx.plane.catalog.load();
     let Some(served) = catalog.resource("", "namespaces") else { return Ok(()) };
-    let Some(found) = served.cache.get(&served.key("", namespace)) else {
+    let found = served.cache.get(&served.key("", namespace));
+    let Some(found) = found.filter(|it| !it.uninitialized) else {
         return Err(Status::not_found(&namespaces, namespace));
     };
     if found.object_as_stored().str_at(&["status", "phase"]) != "Terminating" {

@@ -22,6 +22,7 @@ pub(crate) enum Plugin {
     CertificateSubjectRestriction,
     DefaultIngressClass,
     DenyServiceExternalIps,
+    Initializers,
     MutatingAdmissionPolicy,
     MutatingAdmissionWebhook,
     ValidatingAdmissionPolicy,
@@ -40,7 +41,8 @@ enum Standing {
 
 use Standing::{Absent, Off, On};
 
-/// All plugins of kube-apiserver, in its order.
+/// All plugins of kube-apiserver, in its order. Initializers stand where Kubernetes 1.9 had them:
+/// first among those that are configured by objects.
 const KNOWN: &[(&str, Standing)] = &[
     ("AlwaysAdmit", Absent),
     ("NamespaceAutoProvision", Absent),
@@ -75,6 +77,7 @@ const KNOWN: &[(&str, Standing)] = &[
     ("PodTopologyLabels", Absent),
     ("NodeDeclaredFeatureValidator", Absent),
     ("PodResizeValidator", Absent),
+    ("Initializers", On(Plugin::Initializers)),
     ("MutatingAdmissionPolicy", On(Plugin::MutatingAdmissionPolicy)),
     ("MutatingAdmissionWebhook", On(Plugin::MutatingAdmissionWebhook)),
     ("ValidatingAdmissionPolicy", On(Plugin::ValidatingAdmissionPolicy)),

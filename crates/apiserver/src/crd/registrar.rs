@@ -109,7 +109,7 @@ impl Registrar {
 
     /// All definitions; only those that have changed are read anew.
     fn objects(&mut self) -> Vec<Parsed> {
-        let snapshot = self.definitions.cache.snapshot();
+        let snapshot = self.definitions.cache.snapshot().initialized();
         let before = std::mem::take(&mut self.parsed);
         for (key, entry) in &snapshot.entries {
             let parsed = match before.get(key) {

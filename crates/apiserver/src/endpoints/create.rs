@@ -4,7 +4,7 @@ use crate::admission::{self, Attempt};
 use crate::body::Body;
 use crate::context::Cx;
 use crate::options::WriteOptions;
-use crate::registry::{self, Outcome};
+use crate::registry::{self, Outcome, Patience};
 use crate::{answer, conversion, decode, ownership};
 use http::Response;
 use machinery::{Object, Status};
@@ -20,12 +20,14 @@ pub(crate) async fn create(cx: &Cx, body: &[u8]) -> Result<Response<Body>, Statu
     shown(cx, 201, outcome).await
 }
 
-/// Stores a new object, if admission lets it in.
+/// Stores a new object, if admission lets it in, and waits for those who have to work on it before
+/// others may see it.
 pub(super) async fn admitted(
     cx: &Cx,
     mut object: Object,
     dry_run: bool,
 ) -> Result<Outcome, Status> {
+    let patience = Patience::of(cx)?;
     // Admission looks at other objects, which may have been written a moment ago.
     cx.catch_up().await?;
     if !cx.namespace().is_empty() {
@@ -33,7 +35,8 @@ pub(super) async fn admitted(
     }
     let attempt = Attempt::create(cx, &object, dry_run);
     admission::mutate(&attempt, &mut object).await?;
-    registry::create(cx, object, dry_run).await
+    let outcome = registry::create(cx, object, dry_run).await?;
+    patience.until_initialized(cx, outcome).await
 }
 
 /// An outcome in the version that the client asked for.

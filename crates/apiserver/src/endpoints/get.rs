@@ -14,7 +14,7 @@ pub(crate) async fn get(cx: &Cx) -> Result<Response<Body>, Status> {
         return Err(one_as_list(&cx.what(), &cx.resource().kind));
     }
     wait_for_revision(cx).await?;
-    let entry = cx.served.cache.get(&cx.key()).ok_or_else(|| cx.not_found())?;
+    let entry = cx.found()?;
     answer::entry(cx, 200, &entry).await
 }
 

@@ -194,7 +194,7 @@ fn page<'a>(
     limit: usize,
 ) -> Page {
     let mut page = Page { entries: Vec::new(), next: None, remaining: None };
-    let all = selection.is_everything();
+    let all = selection.is_all_of(&view.snapshot);
     let mut entries = entries.filter(|entry| all || selection.matches(cx, entry));
     for entry in entries.by_ref() {
         if limit > 0 && page.entries.len() == limit {

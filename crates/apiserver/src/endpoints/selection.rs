@@ -1,4 +1,5 @@
-//! Which objects a list or a watch is about: namespace, name, labels and fields.
+//! Which objects a list or a watch is about: namespace, name, labels and fields, and whether they
+//! are there for everybody yet.
 
 use crate::context::Cx;
 use crate::conversion;
@@ -18,6 +19,8 @@ pub(crate) struct Selection {
     pub label_mask: LabelMask,
     labels: LabelSelector,
     fields: Vec<Wanted>,
+    /// Objects that somebody still has to work on are selected as well.
+    uninitialized: bool,
 }
 
 struct Wanted {
@@ -46,7 +49,8 @@ impl Selection {
             fields.push(Wanted { field, value: wanted.value.clone(), equal: wanted.equal });
         }
         let label_mask = LabelMask::wanted(&labels);
-        let mut selection = Self { prefix: prefix(cx), key: None, label_mask, labels, fields };
+        let (prefix, uninitialized) = (prefix(cx), cx.includes_uninitialized());
+        let mut selection = Self { prefix, key: None, label_mask, labels, fields, uninitialized };
         selection.key = selection.only_key(cx)?;
         Ok(selection)
     }
@@ -71,9 +75,12 @@ impl Selection {
         Ok((!across).then(|| cx.served.key(cx.namespace(), name)))
     }
 
-    /// Whether nothing is left out.
-    pub(crate) fn is_everything(&self) -> bool {
-        self.key.is_none() && self.labels.is_empty() && self.fields.is_empty()
+    /// Whether nothing of a snapshot is left out.
+    pub(crate) fn is_all_of(&self, snapshot: &Snapshot) -> bool {
+        self.key.is_none()
+            && self.labels.is_empty()
+            && self.fields.is_empty()
+            && (self.uninitialized || snapshot.uninitialized == 0)
     }
 
     /// Whether more than an object's key is looked at, which may differ from version to version.
@@ -100,6 +107,9 @@ impl Selection {
 
     /// Whether an object is selected; its key is known to begin with the prefix.
     pub(crate) fn matches(&self, cx: &Cx, entry: &Entry) -> bool {
+        if entry.uninitialized && !self.uninitialized {
+            return false;
+        }
         if self.key.as_ref().is_some_and(|it| **it != *entry.key) {
             return false;
         }

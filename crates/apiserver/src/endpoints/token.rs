@@ -31,7 +31,7 @@ pub(crate) async fn create(
     admission::judge_namespace(cx, &request)?;
     super::subresource::admit(cx, &mut request, subresource, dry_run).await?;
     let seconds = validated(&request)?;
-    let account = cx.served.cache.get(&cx.key()).ok_or_else(|| cx.not_found())?.object();
+    let account = cx.found()?.object();
     let audiences = match texts(&request) {
         asked if asked.is_empty() => vec![ISSUER.to_owned()],
         asked => asked,

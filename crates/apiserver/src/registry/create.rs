@@ -5,6 +5,7 @@ use crate::admission::{self, Attempt};
 use crate::context::Cx;
 use crate::watch_cache::Entry;
 use crate::{conversion, errors, validation};
+use machinery::meta::initializers;
 use machinery::{Faults, Object, Status};
 use std::sync::Arc;
 use std::time::Duration;
@@ -97,6 +98,7 @@ fn prepare(cx: &Cx, object: &mut Object) {
         object.map_mut().remove("status");
     }
     (behavior.prepare_create)(object);
+    initializers::begin(object);
 }
 
 fn validate(cx: &Cx, object: &Object) -> Result<(), Status> {

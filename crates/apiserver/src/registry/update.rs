@@ -1,12 +1,13 @@
 //! The change of a stored object: read, transform, check, write if nobody was faster.
 
-use super::{Outcome, spec_differs, stored_form, wipe_server_metadata};
+use super::{Outcome, initialization, spec_differs, stored_form, wipe_server_metadata};
 use crate::admission::{self, Attempt, Charge, Claim};
 use crate::context::Cx;
 use crate::options::parse_revision;
 use crate::watch_cache::Entry;
 use crate::{conversion, errors, ownership, validation};
-use machinery::{Faults, GroupKind, Object, Path, Status, meta};
+use machinery::meta::{self, initializers};
+use machinery::{Faults, GroupKind, Object, Path, Status};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -76,6 +77,7 @@ pub(crate) async fn update(cx: &Cx, request: UpdateRequest<'_>) -> Result<Outcom
                 finished => return finished.map_err(of_store),
             }
         }
+        let has_failed = initializers::failure(&new).is_some();
         let new = conversion::to_storage(cx, new).await?;
         let bytes = stored_form(&new)?;
         if entry.holds(&bytes) {
@@ -86,11 +88,17 @@ pub(crate) async fn update(cx: &Cx, request: UpdateRequest<'_>) -> Result<Outcom
             new.set_meta("resourceVersion", entry.revision.to_string());
             return Ok(Outcome::Shown(new));
         }
-        let ttl = cx.resource().ttl_seconds.map(Duration::from_secs);
+        let ttl = match cx.resource().ttl_seconds {
+            _ if has_failed => Some(initialization::FAILURE_STAYS),
+            seconds => seconds.map(Duration::from_secs),
+        };
         match cx.plane.store.put(&key, bytes.into(), Expect::At(entry.revision), ttl).await {
             Ok(record) => {
                 claim.settle(cx, record.modified).await;
                 charge.settle(cx, record.modified).await;
+                if has_failed {
+                    initialization::remove_failed(cx, &record).await;
+                }
                 return Ok(Outcome::Stored(entry_of(cx, &record)));
             }
             // Again, with what is there now. A writer who insists on a resourceVersion will be told
@@ -193,6 +201,7 @@ fn prepare(cx: &Cx, new: &mut Object, old: &Object, part: Part) {
         }
     }
     keep(new, old, "generation");
+    initializers::settle(new);
     let resource = cx.resource();
     let status_apart = cx.version().status;
     match part {

@@ -38,6 +38,8 @@ pub(crate) struct Entry {
     metadata_at: u32,
     /// The length of the resource's prefix, without the slash after it.
     prefix_len: u16,
+    /// Whether somebody still has to work on it before others may see it.
+    pub uninitialized: bool,
     /// `key=value` lines: one place in memory to look at, for a selector that looks at many.
     labels: Box<str>,
     /// The values of the resource's selectable fields, once somebody has asked.
@@ -63,14 +65,16 @@ impl Entry {
             // Not written by us: put it into our order first.
             None => reorder(&record.value),
         };
-        let labels = labels(&bytes[metadata_at + METADATA.len() - 1..]);
+        let Parsed { labels: Labels(labels), initializers: Presence(uninitialized) } =
+            parse(&bytes[metadata_at + METADATA.len() - 1..]);
         Self {
             key: Arc::clone(&record.key),
             revision: record.modified,
             bytes,
             metadata_at: u32::try_from(metadata_at).expect("a head is short"),
             prefix_len: u16::try_from(prefix_len).expect("a prefix is short"),
-            labels,
+            uninitialized,
+            labels: labels.into_boxed_str(),
             fields: OnceLock::new(),
         }
     }
@@ -222,17 +226,28 @@ fn reorder(bytes: &[u8]) -> (bytes::Bytes, usize) {
     (bytes, at)
 }
 
-/// The labels in a metadata object that begins at the first byte.
-fn labels(metadata: &[u8]) -> Box<str> {
-    #[derive(serde::Deserialize)]
-    struct Metadata {
-        #[serde(default)]
-        labels: Labels,
-    }
-    let mut values = serde_json::Deserializer::from_slice(metadata).into_iter::<Metadata>();
-    match values.next() {
-        Some(Ok(Metadata { labels: Labels(labels) })) => labels.into_boxed_str(),
-        _ => Box::default(),
+/// What is kept at hand of an object's metadata.
+#[derive(Default, serde::Deserialize)]
+struct Parsed {
+    #[serde(default)]
+    labels: Labels,
+    #[serde(default)]
+    initializers: Presence,
+}
+
+/// Reads the metadata object that begins at the first byte.
+fn parse(metadata: &[u8]) -> Parsed {
+    let mut values = serde_json::Deserializer::from_slice(metadata).into_iter::<Parsed>();
+    values.next().and_then(Result::ok).unwrap_or_default()
+}
+
+/// Whether a field is there, whatever is in it.
+#[derive(Default)]
+struct Presence(bool);
+
+impl<'de> Deserialize<'de> for Presence {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        IgnoredAny::deserialize(deserializer).map(|IgnoredAny| Self(true))
     }
 }
 
@@ -324,6 +339,16 @@ mod tests {
         assert_eq!((entry.namespace(), entry.name()), ("ns", "a"));
         assert_eq!((entry.label("x"), entry.label("z")), (Some("y"), None));
         assert_eq!(entry.label(""), None);
+    }
+
+    #[test]
+    fn an_object_with_initializers_is_known_by_its_metadata() {
+        assert!(!entry(SECRET).uninitialized);
+        let waiting = entry(
+            br#"{"apiVersion":"v1","kind":"S","metadata":{"initializers":{"pending":[{"name":"a.b.c"}]},"labels":{"x":"y"}},"spec":{"initializers":1}}"#,
+        );
+        assert!(waiting.uninitialized);
+        assert_eq!(waiting.label("x"), Some("y"));
     }
 
     #[test]

@@ -44,6 +44,9 @@ pub(crate) struct Snapshot {
     pub entries: OrdMap<Arc<str>, Held>,
     /// Of the last change to this resource, or of the load.
     pub revision: Revision,
+    /// How many of the objects somebody still has to work on before others may see them: mostly
+    /// none, and then nobody has to look.
+    pub uninitialized: usize,
 }
 
 /// An object, and beside it what spares a look at it.
@@ -68,6 +71,31 @@ impl Deref for Held {
 }
 
 impl Snapshot {
+    fn of(entries: OrdMap<Arc<str>, Held>, revision: Revision) -> Self {
+        let uninitialized = entries.values().filter(|it| it.uninitialized).count();
+        Self { entries, revision, uninitialized }
+    }
+
+    /// Without the objects that not everybody may see yet.
+    pub(crate) fn initialized(self: &Arc<Self>) -> Arc<Self> {
+        if self.uninitialized == 0 {
+            return Arc::clone(self);
+        }
+        let entries = self.entries.iter().filter(|(_, held)| !held.uninitialized);
+        let entries = entries.map(|(key, held)| (Arc::clone(key), held.clone())).collect();
+        Arc::new(Self { entries, revision: self.revision, uninitialized: 0 })
+    }
+
+    /// Puts one state of an object in the place of another.
+    fn exchange(&mut self, key: &Arc<str>, entry: Option<&Arc<Entry>>) {
+        let before = match entry {
+            Some(entry) => self.entries.insert(Arc::clone(key), Arc::clone(entry).into()),
+            None => self.entries.remove(key),
+        };
+        self.uninitialized += usize::from(entry.is_some_and(|it| it.uninitialized));
+        self.uninitialized -= usize::from(before.is_some_and(|it| it.uninitialized));
+    }
+
     /// The objects whose keys begin with `prefix`, which ends with a slash, from `start` on, in the
     /// order of their keys.
     pub(crate) fn under(
@@ -152,7 +180,7 @@ impl ResourceCache {
             .map(|it| (Arc::clone(&it.key), Held::from(it)))
             .collect();
         let revision = self.snapshot.load().revision;
-        self.snapshot.store(Arc::new(Snapshot { entries, revision }));
+        self.snapshot.store(Arc::new(Snapshot::of(entries, revision)));
     }
 
     /// Ends the loading: what is here is the state at `revision`, and the store will tell again
@@ -175,12 +203,10 @@ impl ResourceCache {
         };
         let new = event.new.as_ref().map(|it| Arc::new(Entry::of(it, self.prefix.len())));
         if event.revision > snapshot.revision {
-            let mut entries = snapshot.entries.clone();
-            match &new {
-                Some(entry) => entries.insert(Arc::clone(&entry.key), Arc::clone(entry).into()),
-                None => entries.remove(&event.key),
-            };
-            self.snapshot.store(Arc::new(Snapshot { entries, revision: event.revision }));
+            let mut next = Snapshot::clone(&snapshot);
+            next.exchange(&event.key, new.as_ref());
+            next.revision = event.revision;
+            self.snapshot.store(Arc::new(next));
         }
         state.push(Arc::new(Change {
             revision: event.revision,
@@ -246,15 +272,13 @@ impl ResourceCache {
         if revision < state.floor {
             return Err(TooOld { floor: state.floor });
         }
-        let mut entries = now.entries.clone();
+        let mut then = Snapshot { revision, ..Snapshot::clone(&now) };
         for change in state.changes.iter().rev().take_while(|it| it.revision > revision) {
-            match (&change.old, &change.new) {
-                (Some(old), _) => entries.insert(Arc::clone(&old.key), Arc::clone(old).into()),
-                (None, Some(new)) => entries.remove(&new.key),
-                (None, None) => None,
-            };
+            if let Some(entry) = change.old.as_ref().or(change.new.as_ref()) {
+                then.exchange(&entry.key, change.old.as_ref());
+            }
         }
-        Ok(Arc::new(Snapshot { entries, revision }))
+        Ok(Arc::new(then))
     }
 
     /// Keeps `snapshot`, at the revision that its readers were told, for those who read it in
@@ -268,8 +292,7 @@ impl ResourceCache {
         if state.pins.len() == MAX_PINS {
             state.pins.pop_front();
         }
-        let entries = snapshot.entries.clone();
-        state.pins.push_back(Arc::new(Snapshot { entries, revision }));
+        state.pins.push_back(Arc::new(Snapshot { revision, ..snapshot.clone() }));
     }
 
     /// Shows every object as `rewrite` makes it: a definition's schema has changed, and its new
@@ -282,7 +305,7 @@ impl ResourceCache {
             .iter()
             .map(|(key, entry)| (Arc::clone(key), Held::from(Arc::new(rewrite(entry)))))
             .collect();
-        self.snapshot.store(Arc::new(Snapshot { entries, revision: now.revision }));
+        self.snapshot.store(Arc::new(Snapshot::of(entries, now.revision)));
         drop(state);
     }
 

@@ -29,5 +29,6 @@ mod security;
 mod aggregation;
 mod webhooks;
 mod webhook_failures;
+mod initializers;
 mod two_planes;
 mod stop;

@@ -1,0 +1,144 @@
+//! `Initializers`: whom a new object has to wait for before others may see it, as Kubernetes 1.7 to
+//! 1.13 had it.
+//!
+//! Each `InitializerConfiguration` names initializers and the resources that they work on. Their
+//! names are written into the new object, in the order of the configurations' names and then of the
+//! list; they find it by `includeUninitialized=true`, work on it, and each takes its name away.
+
+use super::{Attempt, Operation};
+use crate::authorization;
+use crate::request::{RequestInfo, Verb};
+use crate::watch_cache::Snapshot;
+use machinery::meta::initializers::is_uninitialized;
+use machinery::{Object, Status, Value, json};
+
+/// Who works on new objects.
+pub(super) struct Initializer {
+    name: String,
+    rules: Vec<Rule>,
+}
+
+/// Which objects these are.
+struct Rule {
+    groups: Vec<String>,
+    versions: Vec<String>,
+    resources: Vec<String>,
+}
+
+/// All initializers in their order: keys are in the order of names.
+pub(super) fn read(snapshot: &Snapshot) -> Vec<Initializer> {
+    let mut all = Vec::new();
+    for entry in snapshot.entries.values() {
+        let configuration = entry.object_as_stored();
+        let initializers = configuration.get(&["initializers"]).and_then(Value::as_array);
+        all.extend(initializers.into_iter().flatten().map(Initializer::of));
+    }
+    all
+}
+
+impl Initializer {
+    fn of(value: &Value) -> Self {
+        let rules = value["rules"].as_array().into_iter().flatten().map(Rule::of).collect();
+        Self { name: value["name"].as_str().unwrap_or_default().to_owned(), rules }
+    }
+}
+
+impl Rule {
+    fn of(value: &Value) -> Self {
+        let texts = |key: &str| {
+            let items = value[key].as_array().into_iter().flatten();
+            items.filter_map(Value::as_str).map(ToOwned::to_owned).collect()
+        };
+        Self {
+            groups: texts("apiGroups"),
+            versions: texts("apiVersions"),
+            resources: texts("resources"),
+        }
+    }
+
+    fn matches(&self, group: &str, version: &str, resource: &str) -> bool {
+        let is_in = |items: &[String], it: &str| items.iter().any(|item| item == "*" || item == it);
+        is_in(&self.groups, group)
+            && is_in(&self.versions, version)
+            && is_in(&self.resources, resource)
+    }
+}
+
+/// Notes on a new object whom it waits for, unless its creator has. Who works on an object that
+/// waits, or says whom it waits for, needs a right of his own.
+pub(super) fn mutate(attempt: &Attempt<'_>, object: &mut Object) -> Result<(), Status> {
+    if !attempt.cx.target.subresource.is_empty() {
+        return Ok(());
+    }
+    match attempt.operation {
+        Operation::Create if is_uninitialized(object) => {
+            permitted(attempt, object, "create with initializers denied")
+        }
+        Operation::Create => {
+            name_initializers(attempt, object);
+            Ok(())
+        }
+        Operation::Update if attempt.old.is_some_and(is_uninitialized) => {
+            permitted(attempt, object, "update to uninitialized resource denied")
+        }
+        Operation::Update | Operation::Delete | Operation::Connect => Ok(()),
+    }
+}
+
+fn name_initializers(attempt: &Attempt<'_>, object: &mut Object) {
+    let cx = attempt.cx;
+    let initializers = attempt.admission().initializers.current(&cx.plane);
+    if initializers.is_empty() || is_exempt(attempt, object) {
+        return;
+    }
+    let (resource, version) = (cx.resource(), cx.version());
+    let group = resource.group_of(version);
+    let mut pending: Vec<Value> = Vec::new();
+    for initializer in initializers.iter() {
+        let named = json!({"name": initializer.name});
+        let mut rules = initializer.rules.iter();
+        // Two configurations may name the same one, who then comes at the first place.
+        if rules.any(|it| it.matches(group, &version.name, &resource.plural))
+            && !pending.contains(&named)
+        {
+            pending.push(named);
+        }
+    }
+    if !pending.is_empty() {
+        object.set_meta("initializers", json!({"pending": pending}));
+    }
+}
+
+/// Nobody could take back a configuration that waits for somebody who is not there; and a mirror pod
+/// runs already when it is created.
+fn is_exempt(attempt: &Attempt<'_>, object: &Object) -> bool {
+    attempt.is_of("admissionregistration.k8s.io", "initializerconfigurations")
+        || (attempt.is_of("", "pods") && object.annotation("kubernetes.io/config.mirror").is_some())
+}
+
+fn permitted(attempt: &Attempt<'_>, object: &Object, why: &str) -> Result<(), Status> {
+    let cx = attempt.cx;
+    let target = Some(cx.target.clone());
+    let info = RequestInfo { verb: Verb::Initialize, path: String::new(), target };
+    authorization::authorize(&cx.user, &info).map_err(|_| attempt.forbidden(object, why))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rule_names_what_it_is_about_and_a_star_is_everything() {
+        let rule = |groups: &[&str], versions: &[&str], resources: &[&str]| {
+            let rule =
+                json!({"apiGroups": groups, "apiVersions": versions, "resources": resources});
+            Rule::of(&rule).matches("apps", "v1", "deployments")
+        };
+        assert!(rule(&["", "apps"], &["v1"], &["deployments"]));
+        assert!(rule(&["*"], &["*"], &["*"]));
+        assert!(!rule(&[""], &["v1"], &["deployments"]));
+        assert!(!rule(&["apps"], &["v1beta1"], &["deployments"]));
+        assert!(!rule(&["apps"], &["v1"], &["deployments/scale", "pods"]));
+        assert!(!rule(&[], &[], &[]));
+    }
+}

@@ -1,0 +1,137 @@
+//! The time between the storing of a new object and the moment at which everybody may see it: its
+//! creator waits for those who have to work on it ([`Patience`]).
+//!
+//! ```text
+//! stored ─▶ the first takes its name away ─▶ … the last ─▶ 201 with what they made of it
+//!              │
+//!              └─ one sets a result ─▶ the object goes, and the creator gets the result
+//! ```
+//!
+//! Who waits follows the log of the resource, as a watcher does, and lends its seat to others.
+
+use super::Outcome;
+use crate::context::Cx;
+use crate::options::parse_i64;
+use crate::watch_cache::{Change, Entry};
+use keel::Timestamp;
+use machinery::Status;
+use machinery::meta::initializers;
+use std::sync::Arc;
+use std::time::Duration;
+use store::{Expect, Record};
+use tokio::time::Instant;
+
+/// How long a creator waits who does not say.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The answer has to leave so long before the request is given up.
+const TO_ANSWER: Duration = Duration::from_millis(100);
+
+/// An object whose initialization has failed is removed at once. Should that be cut short, the store
+/// forgets it after this time.
+pub(super) const FAILURE_STAYS: Duration = Duration::from_secs(10);
+
+/// How many changes are looked at together.
+const BATCH: usize = 256;
+
+/// How long a creator waits for the initialization of his object; it begins with the request.
+pub(crate) struct Patience {
+    /// None: not at all.
+    until: Option<Timestamp>,
+}
+
+impl Patience {
+    /// As the request says.
+    pub(crate) fn of(cx: &Cx) -> Result<Self, Status> {
+        if cx.includes_uninitialized() {
+            return Ok(Self { until: None });
+        }
+        let timeout = match cx.query.text("timeoutSeconds") {
+            "" => DEFAULT_TIMEOUT,
+            text => match u64::try_from(parse_i64(text)?) {
+                Ok(0) | Err(_) => DEFAULT_TIMEOUT,
+                Ok(seconds) => Duration::from_secs(seconds),
+            },
+        };
+        Ok(Self { until: Some(cx.plane.clock.now() + timeout) })
+    }
+
+    /// What became of a new object once everybody had worked on it.
+    pub(crate) async fn until_initialized(
+        self,
+        cx: &Cx,
+        outcome: Outcome,
+    ) -> Result<Outcome, Status> {
+        match (outcome, self.until) {
+            (Outcome::Stored(entry), Some(until)) if entry.uninitialized => {
+                // In a box: requests that nobody works on need not have room for it.
+                Box::pin(wait(cx, &entry, until)).await.map(Outcome::Stored)
+            }
+            (outcome, _) => Ok(outcome),
+        }
+    }
+}
+
+async fn wait(cx: &Cx, created: &Entry, until: Timestamp) -> Result<Arc<Entry>, Status> {
+    let _loan = cx.plane.flow.lend_seat(cx.verb);
+    let deadline = cx.deadline.checked_sub(TO_ANSWER).unwrap_or_else(Instant::now);
+    tokio::select! {
+        initialized = follow(cx, created) => return initialized,
+        () = cx.plane.clock.sleep_until(until) => {}
+        () = tokio::time::sleep_until(deadline) => {}
+        () = cx.plane.tasks.shutdown() => {}
+    }
+    let (what, name) = (cx.what(), created.name());
+    let why = format!("server has timed out waiting for the initialization of {what} {name}");
+    Err(Status::timeout(&why, 0))
+}
+
+/// Reads the log until it says how the initialization ended.
+async fn follow(cx: &Cx, created: &Entry) -> Result<Arc<Entry>, Status> {
+    let cache = &cx.served.cache;
+    let mut changed = cache.subscribe();
+    let mut cursor = created.revision;
+    loop {
+        changed.mark_seen();
+        match cache.after(cursor, BATCH) {
+            Ok(changes) if changes.is_empty() => changed.changed().await,
+            Ok(changes) => {
+                for change in changes {
+                    cursor = change.revision;
+                    if let Some(ended) = end(&change, &created.key) {
+                        return ended;
+                    }
+                }
+            }
+            // So much has happened meanwhile that only the present can tell.
+            Err(too_old) => {
+                cursor = too_old.floor.max(cache.snapshot().revision);
+                let now = cache.get(&created.key);
+                if let Some(ended) = verdict(now.as_ref()) {
+                    return ended;
+                }
+            }
+        }
+    }
+}
+
+/// How the initialization ended, if it did with this change.
+fn end(change: &Change, key: &str) -> Option<Result<Arc<Entry>, Status>> {
+    let about = change.new.as_ref().or(change.old.as_ref())?;
+    if *about.key == *key { verdict(change.new.as_ref()) } else { None }
+}
+
+/// How the initialization ended of an object that is now so; None if it goes on.
+fn verdict(now: Option<&Arc<Entry>>) -> Option<Result<Arc<Entry>, Status>> {
+    match now {
+        None => Some(Err(Status::internal("object deleted while waiting for creation"))),
+        Some(entry) if !entry.uninitialized => Some(Ok(Arc::clone(entry))),
+        Some(entry) => initializers::failure(&entry.object_as_stored()).map(Err),
+    }
+}
+
+/// Removes an object that nobody will ever see. Whoever waits for it has read the result in the log.
+pub(super) async fn remove_failed(cx: &Cx, record: &Record) {
+    // If somebody else was faster, it is gone, since it cannot be changed any more.
+    let _ = cx.plane.store.delete(&record.key, Expect::At(record.modified)).await;
+}
