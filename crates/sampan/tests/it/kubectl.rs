@@ -26,6 +26,7 @@ mod change;
 mod apply;
 mod delete;
 mod wait;
+mod initializers;
 
 use program::Program;
 use session::Kubectl;
