@@ -39,7 +39,7 @@ fn the_textbooks_network_lives_its_life() {
         let created = kubectl.does_with("apply -f -", NETWORK);
         assert_eq!(created, "network.samplecrd.k8s.io/example-network created\n");
         assert_eq!(table(&kubectl.does("get network")), "NAME AGE\nexample-network *");
-        assert_lines(&kubectl.does("get crd"), &["NAME CREATED AT"]);
+        assert_lines(&kubectl.does("get crd"), &["NAME SCOPE VERSIONS CREATED AT"]);
         assert_lines(
             &kubectl.does("describe network example-network"),
             &[
