@@ -13,6 +13,7 @@ pub(crate) use initialization::Patience;
 pub(crate) use outcome::Outcome;
 pub(crate) use update::{Change, Changing, Part, UpdateRequest, update};
 
+use crate::context::Cx;
 use machinery::{Object, Status, Value};
 
 /// The largest object that is stored: what etcd takes, so that a store can move there. Patches could
@@ -34,6 +35,31 @@ fn stored_form(object: &Object) -> Result<Vec<u8>, Status> {
 /// Metadata that only the server writes.
 fn wipe_server_metadata(object: &mut Object) {
     object.remove_meta("selfLink");
+}
+
+/// Names each owner once, and tells the client that it did not.
+fn dedup_owners(cx: &Cx, object: &mut Object) {
+    let Some(owners) = object.get_mut(&["metadata", "ownerReferences"]) else { return };
+    let Some(owners) = owners.as_array_mut() else { return };
+    let mut kept: Vec<Value> = Vec::with_capacity(owners.len());
+    let mut repeated: Vec<String> = Vec::new();
+    for owner in owners.drain(..) {
+        if kept.contains(&owner) {
+            let uid = owner.get("uid").and_then(Value::as_str).unwrap_or_default();
+            repeated.push(uid.to_owned());
+        } else {
+            kept.push(owner);
+        }
+    }
+    *owners = kept;
+    if !repeated.is_empty() {
+        repeated.sort_unstable();
+        repeated.dedup();
+        cx.warn(format!(
+            ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
+            repeated.join(", ")
+        ));
+    }
 }
 
 /// Whether anything but metadata and, where it is a subresource, status differs.

@@ -2,6 +2,7 @@
 
 pub(crate) mod go_struct;
 mod unified_diff;
+mod disks;
 pub mod namespace;
 pub mod binding;
 pub mod config_map;

@@ -1,5 +1,6 @@
 //! The kinds of `resource.k8s.io`: devices that are handed out to pods.
 
+mod device_claim;
 pub mod device_class;
 pub mod resource_claim;
 pub mod resource_claim_template;

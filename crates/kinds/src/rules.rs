@@ -156,6 +156,13 @@ pub(crate) fn immutable(faults: &mut Faults, path: &Path<'_>, new: &Value, old: 
     }
 }
 
+/// The same where the rule is [declared](Faults::declared) with the field, and the value not shown.
+pub(crate) fn declared_immutable(faults: &mut Faults, path: &Path<'_>, new: &Value, old: &Value) {
+    if !same(new, old) {
+        faults.declared(|faults| faults.invalid(path, Value::Null, IMMUTABLE));
+    }
+}
+
 /// The same for a value that Kubernetes prints as the Go struct `name`.
 pub(crate) fn immutable_struct(
     faults: &mut Faults,

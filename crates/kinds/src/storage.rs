@@ -8,7 +8,7 @@ pub mod csi_node;
 pub mod csi_storage_capacity;
 mod driver;
 
-pub(crate) use driver::validate_driver_name;
+pub(crate) use driver::{declared_driver_name, validate_driver_name};
 
 /// The group's name.
 const GROUP: &str = "storage.k8s.io";

@@ -94,10 +94,15 @@ pub(crate) fn validate_match(
     labels: &Value,
 ) {
     if !selector.matches(|key| labels.get(key).and_then(Value::as_str)) {
-        let path = path.child("metadata");
-        let message = "`selector` does not match template `labels`";
-        faults.invalid(&path.child("labels"), labels.clone(), message);
+        refuse_labels(faults, path, labels);
     }
+}
+
+/// The labels of a template are not those that are selected.
+pub(crate) fn refuse_labels(faults: &mut Faults, path: &Path<'_>, labels: &Value) {
+    let path = path.child("metadata");
+    let message = "`selector` does not match template `labels`";
+    faults.invalid(&path.child("labels"), labels.clone(), message);
 }
 
 /// Judges a template for pods that run for ever; `kind` is the kind in the message.

@@ -229,7 +229,11 @@ fn is_printable(c: char) -> bool {
 
 /// The faults found so far. Validation adds to it and goes on; it does not stop at the first.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Faults(Vec<FieldError>);
+pub struct Faults {
+    list: Vec<FieldError>,
+    /// How many at the end of the list are [`declared`](Self::declared).
+    declared: usize,
+}
 
 impl Faults {
     /// None yet.
@@ -239,17 +243,30 @@ impl Faults {
 
     /// Adds a fault.
     pub fn push(&mut self, error: FieldError) {
-        self.0.push(error);
+        self.list.insert(self.list.len() - self.declared, error);
+    }
+
+    /// Adds what `rules` find after everything else, whatever is found later: Kubernetes tells last
+    /// of the rules that it declares with a field instead of writing them as code.
+    pub fn declared(&mut self, rules: impl FnOnce(&mut Faults)) {
+        let mut found = Faults::new();
+        rules(&mut found);
+        self.declared += found.list.len();
+        self.list.append(&mut found.list);
     }
 
     /// Adds all of another list.
-    pub fn extend(&mut self, other: Faults) {
-        self.0.extend(other.0);
+    pub fn extend(&mut self, mut other: Faults) {
+        let declared = other.list.split_off(other.list.len() - other.declared);
+        let end = self.list.len() - self.declared;
+        self.list.splice(end..end, other.list);
+        self.declared += declared.len();
+        self.list.extend(declared);
     }
 
     /// The faults themselves.
     pub fn into_inner(self) -> Vec<FieldError> {
-        self.0
+        self.list
     }
 
     /// Adds a fault of any kind.
@@ -307,7 +324,7 @@ impl Faults {
 
     /// All faults in one line, repeated ones once: a single one as it is, several in brackets.
     pub fn summary(&self) -> String {
-        let mut texts: Vec<String> = self.0.iter().map(ToString::to_string).collect();
+        let mut texts: Vec<String> = self.list.iter().map(ToString::to_string).collect();
         let mut seen = HashSet::with_capacity(texts.len());
         texts.retain(|text| seen.insert(text.clone()));
         match texts.as_slice() {
@@ -321,7 +338,7 @@ impl Deref for Faults {
     type Target = [FieldError];
 
     fn deref(&self) -> &[FieldError] {
-        &self.0
+        &self.list
     }
 }
 
@@ -350,6 +367,19 @@ mod tests {
         let summary = faults.summary();
         assert!(summary.starts_with("[a[0]: Required value, a[1]: Required value, "), "{summary}");
         assert_eq!(summary.matches("Required").count(), 50_000);
+    }
+
+    #[test]
+    fn declared_rules_are_told_last() {
+        let mut faults = Faults::new();
+        faults.declared(|faults| faults.required(&Path::root("a"), ""));
+        faults.required(&Path::root("b"), "");
+        let mut others = Faults::new();
+        others.declared(|faults| faults.required(&Path::root("c"), ""));
+        others.required(&Path::root("d"), "");
+        faults.extend(others);
+        let fields: Vec<&str> = faults.iter().map(|it| it.field.as_str()).collect();
+        assert_eq!(fields, ["b", "d", "a", "c"]);
     }
 
     #[test]

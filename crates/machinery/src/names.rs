@@ -43,6 +43,33 @@ pub fn dns1123_subdomain(value: &str) -> Vec<String> {
     subdomain(value, "characters")
 }
 
+/// The same as newer rules put it, which call bytes what they count.
+pub fn long_name(value: &str) -> Vec<String> {
+    subdomain(value, "bytes")
+}
+
+/// DNS labels with dots between, in letters of any size.
+pub fn caseless_name(value: &str) -> Vec<String> {
+    let mut complaints = too_long(value, SUBDOMAIN_MAX, "bytes");
+    if !is_dns_subdomain(&value.to_lowercase()) {
+        complaints.push(mismatch(
+            "an RFC 1123 subdomain must consist of alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character",
+            SUBDOMAIN_PATTERN,
+            &["Example.com"],
+        ));
+    }
+    complaints
+}
+
+/// A DNS label, as newer rules put it.
+pub fn short_name(value: &str) -> Vec<String> {
+    let mut complaints = dns1123_label(value);
+    if value.len() > LABEL_MAX {
+        complaints[0] = format!("must be no more than {LABEL_MAX} bytes");
+    }
+    complaints
+}
+
 /// A DNS label that begins with a letter.
 pub fn dns1035_label(value: &str) -> Vec<String> {
     let mut complaints = too_long(value, LABEL_MAX, "characters");

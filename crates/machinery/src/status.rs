@@ -5,6 +5,7 @@
 
 use crate::field_path::{Faults, quote};
 use crate::{GroupKind, GroupResource, Map, Value, json};
+use std::collections::HashSet;
 use std::fmt;
 
 /// The machine-readable cause in a [`Status`]; clients branch on it, so the set is closed.
@@ -195,14 +196,15 @@ impl Status {
 
     /// Well formed, but with these faults.
     pub fn invalid(what: &GroupKind, name: &str, faults: &Faults) -> Self {
-        let causes = faults
-            .iter()
-            .map(|it| Cause {
-                reason: it.kind.reason().to_owned(),
-                message: it.body(),
-                field: it.field.clone(),
-            })
-            .collect();
+        let mut causes: Vec<Cause> = Vec::with_capacity(faults.len());
+        let mut seen = HashSet::with_capacity(faults.len());
+        for fault in faults.iter().filter(|it| seen.insert(it.to_string())) {
+            causes.push(Cause {
+                reason: fault.kind.reason().to_owned(),
+                message: fault.body(),
+                field: fault.field.clone(),
+            });
+        }
         let message = format!("{what} {} is invalid: {}", quote(name), faults.summary());
         let mut status = Self::new(422, Reason::Invalid, message);
         status.details = Some(Box::new(Details {
@@ -405,6 +407,16 @@ mod tests {
         let body = Status::not_found(&what, "a").to_value();
         assert_eq!(body["message"], r#"deployments.apps "a" not found"#);
         assert_eq!(body["details"], json!({"name": "a", "group": "apps", "kind": "deployments"}));
+    }
+
+    #[test]
+    fn a_fault_that_was_found_twice_is_one_cause() {
+        let mut faults = Faults::new();
+        for field in ["a", "b", "a"] {
+            faults.required(&Path::root(field), "");
+        }
+        let status = Status::invalid(&GroupKind::new("", "Pod"), "p", &faults);
+        assert_eq!(status.details.map(|it| it.causes.len()), Some(2));
     }
 
     #[test]

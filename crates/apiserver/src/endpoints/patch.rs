@@ -9,7 +9,7 @@ use crate::registry::{self, Part, UpdateRequest};
 use crate::{conversion, decode};
 use http::Response;
 use kinds::resource::Shape;
-use kinds::strategic::{self, Error};
+use kinds::strategic::{self, Error, GoValue};
 use machinery::patch;
 use machinery::patch::json::PatchError;
 use machinery::{Faults, GroupKind, Object, Path, Reason, Status, Value, codec};
@@ -92,9 +92,12 @@ fn patched(
     // What is shown in the message if the result does not fit its type.
     let text = object.clone();
     let does_not_fit = |why: String| {
-        let text = &text;
+        let shown = match patch {
+            Patch::Strategic(patch) => GoValue(patch).to_string(),
+            Patch::Json(_) | Patch::Merge(_) => as_go_writes(&text),
+        };
         let mut faults = Faults::new();
-        faults.invalid(&Path::root("patch"), as_go_writes(text), &why);
+        faults.invalid(&Path::root("patch"), shown, &why);
         Status::invalid(&GroupKind::default(), "", &faults)
     };
     let unknown = decode::shape(&cx.served, cx.version, &mut object).map_err(does_not_fit)?;

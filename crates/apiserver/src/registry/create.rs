@@ -77,6 +77,7 @@ fn named(cx: &Cx, sent: &Object) -> Object {
 /// Sets what only the server knows, and wipes what a creator may not set.
 fn prepare(cx: &Cx, object: &mut Object) {
     wipe_server_metadata(object);
+    super::dedup_owners(cx, object);
     for field in
         ["resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"]
     {

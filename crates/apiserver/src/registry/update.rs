@@ -4,6 +4,7 @@ use super::{Outcome, initialization, spec_differs, stored_form, wipe_server_meta
 use crate::admission::{self, Attempt, Charge, Claim};
 use crate::context::Cx;
 use crate::options::parse_revision;
+use crate::request::Verb;
 use crate::watch_cache::Entry;
 use crate::{conversion, errors, ownership, validation};
 use machinery::meta::{self, initializers};
@@ -125,7 +126,7 @@ async fn renew(
     let resource = cx.resource();
     let old = conversion::working(cx, entry).await?;
     let mut new = request.transform.of(&old).await?;
-    check_preconditions(cx, &new, &old)?;
+    check_preconditions(cx, &new, &old, request.dry_run)?;
     if !request.ownership_settled {
         ownership::track(cx, Some(&old), &mut new).await;
     }
@@ -156,7 +157,7 @@ async fn renew(
 }
 
 /// Fails if the writer insists on a resourceVersion or a uid that is not the current one.
-fn check_preconditions(cx: &Cx, new: &Object, old: &Object) -> Result<(), Status> {
+fn check_preconditions(cx: &Cx, new: &Object, old: &Object, dry_run: bool) -> Result<(), Status> {
     let resource = cx.resource();
     let asked = new.resource_version();
     let revision = match asked {
@@ -173,10 +174,13 @@ fn check_preconditions(cx: &Cx, new: &Object, old: &Object) -> Result<(), Status
     if revision != 0 && asked != old.resource_version() {
         return Err(Status::modified(&cx.what(), old.name()));
     }
-    if !new.uid().is_empty() && new.uid() != old.uid() {
+    // The uid in a patch is no condition but a change, and so refused later.
+    if cx.verb == Verb::Update && !new.uid().is_empty() && new.uid() != old.uid() {
+        let key = cx.key();
+        // Upstream: what only plays at storing does not know where.
+        let shown = if dry_run { key.trim_start_matches("/registry") } else { &key };
         let why = format!(
-            "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {}, UID in object meta: {}",
-            cx.key(),
+            "StorageError: invalid object, Code: 4, Key: {shown}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {}, UID in object meta: {}",
             new.uid(),
             old.uid(),
         );
@@ -188,6 +192,7 @@ fn check_preconditions(cx: &Cx, new: &Object, old: &Object) -> Result<(), Status
 /// Takes from the old object what the client may not change or has left out.
 fn prepare(cx: &Cx, new: &mut Object, old: &Object, part: Part) {
     wipe_server_metadata(new);
+    super::dedup_owners(cx, new);
     for field in [
         "uid",
         "resourceVersion",

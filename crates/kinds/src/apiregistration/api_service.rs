@@ -96,7 +96,10 @@ fn validate(object: &Object, faults: &mut Faults) {
     let spec = top(object, "spec");
     let (group, version) = (text(spec, "group"), text(spec, "version"));
     let name = format!("{version}.{group}");
-    if object.name() != name && names::path_segment(object.name()).is_empty() {
+    if !object.name().is_empty()
+        && object.name() != name
+        && names::path_segment(object.name()).is_empty()
+    {
         let path = Path::root("metadata");
         let message = format!(r#"must be `spec.version+"."+spec.group`: {}"#, quote(&name));
         faults.invalid(&path.child("name"), object.name(), &message);

@@ -89,6 +89,8 @@ fn defaults(set: &mut Object) {
         strategy_defaults(strategy);
     }
     default_value(spec, "revisionHistoryLimit", 10.into());
+    // Upstream keeps the number in a field, which every set has.
+    default_value(set.map_at(&["metadata", "annotations"]), TEMPLATE_GENERATION, "0".into());
 }
 
 fn strategy_defaults(strategy: &mut Map<String, Value>) {

@@ -143,7 +143,7 @@ fn validate_schedule(faults: &mut Faults, spec: &Value, old: Option<&Value>) {
     let path = SPEC.child("schedule");
     let schedule = text(spec, "schedule");
     if schedule.is_empty() {
-        return faults.required(&path, "");
+        return faults.declared(|faults| faults.required(&path, ""));
     }
     if let Err(why) = schedule::check(schedule) {
         faults.invalid(&path, schedule, &why);

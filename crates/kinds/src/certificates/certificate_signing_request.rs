@@ -44,7 +44,7 @@ static BEHAVIOR: Behavior = Behavior {
     validate,
     validate_update: conditions::validate_update,
     validate_status: conditions::validate_status,
-    validate_name: |_| Vec::new(),
+    validate_name: names::path_segment,
     subresources: &[Subresource {
         name: "approval",
         group: "",

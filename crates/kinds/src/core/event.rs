@@ -5,9 +5,9 @@ use crate::columns::{column, since, wide};
 use crate::events::event as other_face;
 use crate::fields::{number, part, text, top};
 use crate::resource::{Behavior, Column, Columns, Now, Resource, Version};
-use crate::rules::{immutable, qualified_name};
+use crate::rules::{complaints, immutable, immutable_struct, qualified_name};
 use crate::table::{self, selectable};
-use machinery::{Faults, Object, Path, Value};
+use machinery::{Faults, Object, Path, Value, names};
 
 /// The row of `Event`.
 pub fn resource() -> Resource {
@@ -38,6 +38,7 @@ pub fn resource() -> Resource {
 
 static BEHAVIOR: Behavior = Behavior {
     validate_in: Some(validate_in),
+    validate_name: names::path_segment,
     create_on_update: true,
     convert: Some(other_face::convert),
     ..Behavior::PLAIN
@@ -119,6 +120,10 @@ fn reporter(object: &Object) -> String {
 
 /// The newer group is stricter than the older.
 fn validate_in(new: &Object, old: Option<&Object>, version: &str, faults: &mut Faults) {
+    if version.starts_with("events.k8s.io") && names::path_segment(new.name()).is_empty() {
+        let path = Path::root("metadata");
+        complaints(faults, &path.child("name"), new.name(), names::dns1123_subdomain(new.name()));
+    }
     match old {
         _ if !version.starts_with("events.k8s.io") => validate(new, "reportingComponent", faults),
         None => validate_strictly(new, faults),
@@ -212,7 +217,12 @@ fn validate_update_strictly(new: &Object, old: &Object, faults: &mut Faults) {
         ("reportingComponent", "reportingController"),
         ("reportingInstance", "reportingInstance"),
     ] {
-        immutable(faults, &Path::root(shown), top(new, field), top(old, field));
+        let (path, value, before) = (Path::root(shown), top(new, field), top(old, field));
+        match field {
+            "involvedObject" => immutable_struct(faults, &path, "ObjectReference", value, before),
+            "source" => immutable_struct(faults, &path, "EventSource", value, before),
+            _ => immutable(faults, &path, value, before),
+        }
     }
 }
 

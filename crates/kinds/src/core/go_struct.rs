@@ -125,7 +125,11 @@ impl Printer {
         let mut first = true;
         self.out.push('{');
         for field in fields_of(name) {
-            let found = value.get(&field.json).filter(|found| !found.is_null());
+            // The fields of metadata are among those of what has it.
+            let found = value
+                .get(&field.json)
+                .or_else(|| value.get("metadata")?.get(&field.json))
+                .filter(|found| !found.is_null());
             if found.is_none() && field.omitted_if_unset {
                 continue;
             }

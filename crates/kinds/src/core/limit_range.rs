@@ -23,6 +23,7 @@ pub fn resource() -> Resource {
 
 static BEHAVIOR: Behavior = Behavior {
     defaults,
+    prepare_create,
     validate,
     validate_update: |new, _, faults| validate(new, faults),
     create_on_update: true,
@@ -41,8 +42,18 @@ fn defaults(object: &mut Object) {
     }
 }
 
+/// A range that nobody named is named after its uid.
+fn prepare_create(range: &mut Object) {
+    if range.name().is_empty() {
+        range.set_meta("name", range.uid().to_owned());
+    }
+}
+
 fn fill(limit: &mut Map<String, Value>, to: &str, from: &str) {
     let source = limit.get(from).and_then(Value::as_object).cloned().unwrap_or_default();
+    if source.is_empty() {
+        return;
+    }
     let target = limit.entry(to).or_insert_with(|| Value::Object(Map::new()));
     if let Some(target) = target.as_object_mut() {
         for (name, value) in source {
@@ -199,7 +210,7 @@ fn validate_ratio(faults: &mut Faults, path: &Path<'_>, limit: &Value, name: &st
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{defaulted, refusals};
+    use crate::testing::{defaulted, object, refusals};
     use machinery::json;
 
     fn check(limit: Value, expected: &[&str]) {
@@ -254,5 +265,12 @@ mod tests {
                 r#"spec.limits[0].maxLimitRequestRatio[cpu]: Invalid value: "3": ratio 3 is greater than max/min = 2.000000"#,
             ],
         );
+    }
+
+    #[test]
+    fn a_range_that_nobody_named_has_its_uid_for_a_name() {
+        let mut range = object(json!({"metadata": {"uid": "u"}}));
+        prepare_create(&mut range);
+        assert_eq!(range.name(), "u");
     }
 }

@@ -2,6 +2,9 @@
 
 mod validate;
 
+pub(crate) use validate::validate_inline;
+
+use super::disks;
 use crate::columns::{AGE, NAME, age, column, wide};
 use crate::fields::{at, default_text, default_value, map_mut, part, text, texts, top};
 use crate::quantities::amount;
@@ -138,6 +141,7 @@ fn defaults(object: &mut Object) {
     if let Some(path) = map_mut(spec, "hostPath") {
         default_value(path, "type", "".into());
     }
+    disks::defaults(spec);
 }
 
 fn prepare_create(object: &mut Object) {

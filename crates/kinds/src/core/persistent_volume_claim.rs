@@ -122,7 +122,8 @@ fn drop_odd_source(object: &mut Object) {
 fn match_sources(object: &mut Object) {
     let spec = object.map_at(&["spec"]);
     let copied = |from: &Value| {
-        let mut to = json!({});
+        // A reference without a group says so.
+        let mut to = json!({"apiGroup": null});
         for key in ["apiGroup", "kind", "name"] {
             if let Some(value) = part(from, key) {
                 to[key] = value.clone();
@@ -325,7 +326,7 @@ mod tests {
         assert_eq!(claim["status"], json!({"phase": "Pending"}));
         assert_eq!(
             claim["spec"]["dataSourceRef"],
-            json!({"kind": "PersistentVolumeClaim", "name": "c"})
+            json!({"apiGroup": null, "kind": "PersistentVolumeClaim", "name": "c"})
         );
         assert_eq!(claim["spec"]["volumeMode"], "Filesystem");
     }

@@ -1,14 +1,13 @@
 //! `ReplicationController`: what replica sets were before there were selectors with operators.
 
 use crate::apps::replica_set::{COLUMNS, cells_with, validate_counters};
-use crate::fields::{at, default_value, entries, integer, number, part, top};
+use crate::fields::{default_value, entries, integer, number, part, top};
 use crate::resource::{Behavior, Columns, Dependents, Now, Resource, Version, keep_status};
 use crate::rules::at_least_zero;
 use crate::table;
 use crate::workload::columns::labels;
 use crate::workload::{self, SPEC};
-use machinery::selector::LabelSelector;
-use machinery::{Faults, Map, Object, Value, json};
+use machinery::{Faults, Map, Object, Value, json, names};
 
 /// The row of `ReplicationController`.
 pub fn resource() -> Resource {
@@ -31,6 +30,7 @@ static BEHAVIOR: Behavior = Behavior {
     prepare_create: |controller| workload::reset_status(controller, json!({"replicas": 0})),
     prepare_update: keep_status,
     validate,
+    validate_name: names::long_name,
     validate_update: |new, _, faults| validate(new, faults),
     validate_status: |new, _, faults| validate_counters(faults, top(new, "status")),
     generation: true,
@@ -76,9 +76,9 @@ fn validate(controller: &Object, faults: &mut Faults) {
     }
     let path = SPEC.child("template");
     let Some(template) = part(spec, "template") else { return faults.required(&path, "") };
-    let selector = json!({"matchLabels": at(spec, &["selector"])});
-    if let Ok(selector) = LabelSelector::from_value(&selector) {
-        workload::validate_match(faults, &path, &selector, workload::template_labels(spec));
+    let labels = workload::template_labels(spec);
+    if !entries(spec, "selector").all(|(key, value)| labels.get(key) == Some(value)) {
+        workload::refuse_labels(faults, &path, labels);
     }
     workload::validate_pods(faults, &path, template, "ReplicationController");
 }
@@ -108,7 +108,7 @@ mod tests {
             ["spec.selector: Required value", "spec.template: Required value"]
         );
         let mut other = controller();
-        other["spec"]["selector"] = json!({"x": "z"});
+        other["spec"]["selector"] = json!({"x": "not valid!"});
         assert_eq!(
             refusals(&BEHAVIOR, other),
             [

@@ -5,7 +5,8 @@ use crate::columns::{AGE, NAME, age, column, first_of};
 use crate::fields::{at, default_value, integer, list, maps_mut, part, same, text, texts, top};
 use crate::resource::{Behavior, Column, Columns, Now, Resource};
 use crate::rules::{
-    complaints, dns_label, dns_subdomain, immutable, labels, one_of, qualified_name, supported_only,
+    complaints, declared_immutable, dns_label, dns_subdomain, labels, one_of, qualified_name,
+    supported_only,
 };
 use crate::table;
 use machinery::{Faults, Object, Path, Value, names};
@@ -26,7 +27,8 @@ static BEHAVIOR: Behavior = Behavior {
     },
     validate_update,
     generation: true,
-    warnings,
+    warnings: |slice| warnings(slice, None),
+    update_warnings: Some(|new, old| warnings(new, Some(old))),
     ..Behavior::PLAIN
 };
 
@@ -123,7 +125,7 @@ fn validate_update(new: &Object, old: &Object, faults: &mut Faults) {
         validate_endpoints(new, faults);
     }
     let path = Path::root("addressType");
-    immutable(faults, &path, top(new, "addressType"), top(old, "addressType"));
+    declared_immutable(faults, &path, top(new, "addressType"), top(old, "addressType"));
 }
 
 fn validate_ports(object: &Object, faults: &mut Faults) {
@@ -246,9 +248,9 @@ fn validate_hints(faults: &mut Faults, path: &Path<'_>, hints: &[Value], rule: n
     }
 }
 
-fn warnings(object: &Object) -> Vec<String> {
+fn warnings(object: &Object, old: Option<&Object>) -> Vec<String> {
     let mut found = Vec::new();
-    if object.str_at(&["addressType"]) == "FQDN" {
+    if old.is_none() && object.str_at(&["addressType"]) == "FQDN" {
         found.push("spec.addressType: FQDN endpoints are deprecated".to_owned());
     }
     let controllers =
@@ -301,7 +303,7 @@ mod tests {
     fn a_slice_keeps_its_type() {
         assert_eq!(
             refusals_of_update(&BEHAVIOR, slice("FQDN", &["a.b"]), slice("IPv4", &["10.0.0.1"])),
-            [r#"addressType: Invalid value: "FQDN": field is immutable"#]
+            ["addressType: Invalid value: null: field is immutable"]
         );
     }
 

@@ -1,12 +1,12 @@
 //! `DeviceClass`: devices of one sort, and how they are set up.
 
 use super::GROUP;
-use super::resource_claim::validate_selectors;
+use super::device_claim::{validate_selectors, validate_setting};
 use crate::columns::{AGE, NAME, age};
 use crate::fields::{list, top};
 use crate::resource::{Behavior, Column, Columns, Now, Resource};
 use crate::table;
-use machinery::{Faults, Object, Path, Value};
+use machinery::{Faults, Object, Path, Value, names};
 
 /// The row of `DeviceClass`.
 pub fn resource() -> Resource {
@@ -20,6 +20,7 @@ pub fn resource() -> Resource {
 static BEHAVIOR: Behavior = Behavior {
     validate,
     validate_update: |new, _, faults| validate(new, faults),
+    validate_name: names::long_name,
     generation: true,
     returns_deleted: true,
     ..Behavior::PLAIN
@@ -32,9 +33,12 @@ pub(super) fn cells(object: &Object, now: &Now) -> Vec<Value> {
 }
 
 fn validate(object: &Object, faults: &mut Faults) {
-    let path = Path::root("spec");
-    let selectors = list(top(object, "spec"), "selectors");
-    validate_selectors(faults, &path.child("selectors"), selectors);
+    let (path, spec) = (Path::root("spec"), top(object, "spec"));
+    validate_selectors(faults, &path.child("selectors"), list(spec, "selectors"));
+    let settings = path.child("config");
+    for (index, setting) in list(spec, "config").iter().enumerate() {
+        validate_setting(faults, &settings.index(index), setting);
+    }
 }
 
 #[cfg(test)]

@@ -1,14 +1,14 @@
 //! `ResourceClaim`: a wish for devices, and what came of it.
 
-use super::GROUP;
+use super::{GROUP, device_claim};
 use crate::columns::{AGE, NAME, age, column};
-use crate::fields::{at, default_number, default_text, list, maps_mut, number, part, text, top};
+use crate::fields::{list, part, top};
 use crate::resource::{
     Behavior, Column, Columns, Now, Resource, Version, drop_status, keep_status,
 };
-use crate::rules::{dns_label, immutable, one_of, positive, required_subdomain};
+use crate::rules::declared_immutable;
 use crate::table;
-use machinery::{Faults, Map, Object, Path, Value};
+use machinery::{Faults, Object, Path, Value};
 
 /// The row of `ResourceClaim`.
 pub fn resource() -> Resource {
@@ -20,21 +20,16 @@ pub fn resource() -> Resource {
 }
 
 static BEHAVIOR: Behavior = Behavior {
-    defaults: |object| default_requests(object.map_at(&["spec"])),
+    defaults: |object| device_claim::defaults(object.map_at(&["spec"])),
     prepare_create: drop_status,
     prepare_update: keep_status,
     validate,
     validate_update: |new, old, faults| {
-        immutable(faults, &Path::root("spec"), top(new, "spec"), top(old, "spec"));
-        validate(new, faults);
+        declared_immutable(faults, &Path::root("spec"), top(new, "spec"), top(old, "spec"));
     },
     returns_deleted: true,
     ..Behavior::PLAIN
 };
-
-const MAX_REQUESTS: usize = 32;
-const MAX_ALTERNATIVES: usize = 8;
-const MAX_SELECTORS: usize = 32;
 
 const COLUMNS: &[Column] = &[
     NAME,
@@ -67,113 +62,8 @@ fn state(object: &Object) -> String {
     states.join(",")
 }
 
-/// Who does not say how many devices wants one. `spec` is that of a claim or of a template.
-pub(super) fn default_requests(spec: &mut Map<String, Value>) {
-    let Some(devices) = spec.get_mut("devices").and_then(Value::as_object_mut) else { return };
-    for request in maps_mut(devices, "requests") {
-        if let Some(exactly) = request.get_mut("exactly").and_then(Value::as_object_mut) {
-            default_count(exactly);
-        }
-        for alternative in maps_mut(request, "firstAvailable") {
-            default_count(alternative);
-        }
-    }
-}
-
-fn default_count(request: &mut Map<String, Value>) {
-    default_text(request, "allocationMode", "ExactCount");
-    if request.get("allocationMode").is_some_and(|mode| mode == "ExactCount") {
-        default_number(request, "count", 1);
-    }
-}
-
 fn validate(object: &Object, faults: &mut Faults) {
-    validate_spec(faults, &Path::root("spec"), top(object, "spec"));
-}
-
-/// Judges the spec of a claim or of a template for claims.
-pub(super) fn validate_spec(faults: &mut Faults, path: &Path<'_>, spec: &Value) {
-    let path = path.child("devices");
-    let path = path.child("requests");
-    let requests = list(at(spec, &["devices"]), "requests");
-    if requests.len() > MAX_REQUESTS {
-        faults.too_many(&path, requests.len(), MAX_REQUESTS);
-    }
-    let mut seen: Vec<&str> = Vec::new();
-    for (index, request) in requests.iter().enumerate() {
-        let path = path.index(index);
-        let name = text(request, "name");
-        validate_name(faults, &path.child("name"), name);
-        if seen.contains(&name) {
-            faults.duplicate(&path.child("name"), name);
-        }
-        seen.push(name);
-        match (part(request, "exactly"), list(request, "firstAvailable")) {
-            (None, []) => {
-                let message = "exactly one of `exactly` or `firstAvailable` is required";
-                faults.required(&path, message);
-            }
-            (Some(exactly), []) => validate_request(faults, &path.child("exactly"), exactly),
-            (None, alternatives) => {
-                validate_alternatives(faults, &path.child("firstAvailable"), alternatives);
-            }
-            (Some(_), _) => {
-                let message = "exactly one of `exactly` or `firstAvailable` is required, but multiple fields are set";
-                faults.invalid(&path, Value::Null, message);
-            }
-        }
-    }
-}
-
-fn validate_name(faults: &mut Faults, path: &Path<'_>, name: &str) {
-    if name.is_empty() {
-        faults.required(path, "");
-    } else {
-        dns_label(faults, path, name);
-    }
-}
-
-fn validate_alternatives(faults: &mut Faults, path: &Path<'_>, alternatives: &[Value]) {
-    if alternatives.len() > MAX_ALTERNATIVES {
-        faults.too_many(path, alternatives.len(), MAX_ALTERNATIVES);
-    }
-    for (index, alternative) in alternatives.iter().enumerate() {
-        let path = path.index(index);
-        validate_name(faults, &path.child("name"), text(alternative, "name"));
-        validate_request(faults, &path, alternative);
-    }
-}
-
-fn validate_request(faults: &mut Faults, path: &Path<'_>, request: &Value) {
-    required_subdomain(faults, &path.child("deviceClassName"), text(request, "deviceClassName"));
-    validate_selectors(faults, &path.child("selectors"), list(request, "selectors"));
-    let (mode, count) = (text(request, "allocationMode"), number(request, "count"));
-    match mode {
-        "ExactCount" => positive(faults, &path.child("count"), count),
-        "All" if count != 0 => {
-            let message = "must not be specified when allocationMode is 'All'";
-            faults.invalid(&path.child("count"), count, message);
-        }
-        mode => one_of(faults, &path.child("allocationMode"), mode, &["All", "ExactCount"]),
-    }
-}
-
-/// Judges the expressions that choose devices, for being there.
-pub(super) fn validate_selectors(faults: &mut Faults, path: &Path<'_>, selectors: &[Value]) {
-    if selectors.len() > MAX_SELECTORS {
-        faults.too_many(path, selectors.len(), MAX_SELECTORS);
-    }
-    for (index, selector) in selectors.iter().enumerate() {
-        let path = path.index(index);
-        let path = path.child("cel");
-        match part(selector, "cel") {
-            None => faults.required(&path, ""),
-            Some(cel) if text(cel, "expression").is_empty() => {
-                faults.required(&path.child("expression"), "");
-            }
-            Some(_) => {}
-        }
-    }
+    device_claim::validate(faults, &Path::root("spec"), top(object, "spec"));
 }
 
 #[cfg(test)]
@@ -201,7 +91,7 @@ mod tests {
         assert_eq!(
             refusals(&BEHAVIOR, claim(json!({"exactly": {"allocationMode": "Some"}}))),
             [
-                "spec.devices.requests[0].name: Required value",
+                r#"spec.devices.requests[0].name: Invalid value: "": a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"#,
                 "spec.devices.requests[0].exactly.deviceClassName: Required value",
                 r#"spec.devices.requests[0].exactly.allocationMode: Unsupported value: "Some": supported values: "All", "ExactCount""#,
             ]

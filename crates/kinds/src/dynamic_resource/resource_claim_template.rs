@@ -1,11 +1,10 @@
 //! `ResourceClaimTemplate`: from which the claims of pods are made.
 
-use super::GROUP;
 use super::device_class::{COLUMNS, cells};
-use super::resource_claim::{default_requests, validate_spec};
+use super::{GROUP, device_claim};
 use crate::fields::{at, map_mut, top};
 use crate::resource::{Behavior, Columns, Resource};
-use crate::rules::{immutable, labels};
+use crate::rules::{immutable_struct, labels};
 use crate::table;
 use machinery::{Faults, Object, Path};
 
@@ -18,13 +17,13 @@ pub fn resource() -> Resource {
 static BEHAVIOR: Behavior = Behavior {
     defaults: |object| {
         if let Some(spec) = map_mut(object.map_at(&["spec"]), "spec") {
-            default_requests(spec);
+            device_claim::defaults(spec);
         }
     },
     validate,
     validate_update: |new, old, faults| {
-        immutable(faults, &Path::root("spec"), top(new, "spec"), top(old, "spec"));
-        validate(new, faults);
+        let (path, spec, before) = (Path::root("spec"), top(new, "spec"), top(old, "spec"));
+        immutable_struct(faults, &path, "ResourceClaimTemplateSpec", spec, before);
     },
     returns_deleted: true,
     ..Behavior::PLAIN
@@ -35,7 +34,7 @@ fn validate(object: &Object, faults: &mut Faults) {
     let path = Path::root("spec");
     let metadata = path.child("metadata");
     labels(faults, &metadata.child("labels"), at(spec, &["metadata", "labels"]));
-    validate_spec(faults, &path.child("spec"), at(spec, &["spec"]));
+    device_claim::validate(faults, &path.child("spec"), at(spec, &["spec"]));
 }
 
 #[cfg(test)]

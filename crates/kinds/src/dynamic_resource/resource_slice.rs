@@ -3,12 +3,12 @@
 use super::GROUP;
 use crate::columns::{AGE, NAME, age, column};
 use crate::core::pod::validate_node_selector;
-use crate::fields::{at, flag, list, number, part, text, top};
+use crate::fields::{at, entries, flag, list, number, part, text, top};
 use crate::resource::{Behavior, Column, Columns, Now, Resource, Version};
-use crate::rules::{at_least_zero, dns_label, dns_subdomain, immutable, positive};
+use crate::rules::{dns_label, dns_subdomain, immutable, positive};
 use crate::storage::validate_driver_name;
 use crate::table::{self, selectable};
-use machinery::{Faults, Object, Path, Value};
+use machinery::{Faults, Object, Path, Value, names};
 
 /// The row of `ResourceSlice`.
 pub fn resource() -> Resource {
@@ -62,13 +62,19 @@ fn validate(object: &Object, faults: &mut Faults) {
     match text(pool, "name") {
         "" => faults.required(&path.child("name"), ""),
         name => {
+            if name.len() > names::SUBDOMAIN_MAX {
+                faults.too_long(&path.child("name"), names::SUBDOMAIN_MAX);
+            }
             for part in name.split('/') {
                 dns_subdomain(faults, &path.child("name"), part);
             }
         }
     }
     positive(faults, &path.child("resourceSliceCount"), number(pool, "resourceSliceCount"));
-    at_least_zero(faults, &path.child("generation"), number(pool, "generation"));
+    if number(pool, "generation") < 0 {
+        let message = "must be greater than or equal to zero";
+        faults.invalid(&path.child("generation"), number(pool, "generation"), message);
+    }
     validate_nodes(faults, spec);
     let path = SPEC.child("devices");
     let devices = list(spec, "devices");
@@ -78,8 +84,9 @@ fn validate(object: &Object, faults: &mut Faults) {
     let mut seen: Vec<&str> = Vec::new();
     for (index, device) in devices.iter().enumerate() {
         let path = path.index(index);
-        let (path, name) = (path.child("name"), text(device, "name"));
-        dns_label(faults, &path, name);
+        let name = text(device, "name");
+        dns_label(faults, &path.child("name"), name);
+        validate_attributes(faults, &path.child("attributes"), device);
         if seen.contains(&name) {
             faults.duplicate(&path, name);
         }
@@ -87,17 +94,62 @@ fn validate(object: &Object, faults: &mut Faults) {
     }
 }
 
+/// An attribute is one number, flag, text or version.
+fn validate_attributes(faults: &mut Faults, path: &Path<'_>, device: &Value) {
+    const MAX_VALUE: usize = 64;
+    for (name, attribute) in entries(device, "attributes") {
+        let path = path.key(name);
+        if ["int", "bool", "string", "version"].iter().all(|it| part(attribute, it).is_none()) {
+            let message = "must specify one of: `int`, `bool`, `string`, `version`, `ints`, `bools`, `strings`, `versions`";
+            faults.invalid(&path, "", message);
+        }
+        for kind in ["string", "version"] {
+            let Some(value) = part(attribute, kind).and_then(Value::as_str) else { continue };
+            if kind == "version" && !is_version(value) {
+                let message = "must be a string compatible with semver.org spec 2.0.0";
+                faults.invalid(&path.child(kind), value, message);
+            }
+            if value.len() > MAX_VALUE {
+                faults.too_long(&path.child(kind), MAX_VALUE);
+            }
+        }
+    }
+}
+
+/// Whether a text is three numbers with dots between, as semver.org has it; what may follow a `-`
+/// or a `+` are words.
+fn is_version(text: &str) -> bool {
+    let (text, build) = text.split_once('+').map_or((text, None), |(it, rest)| (it, Some(rest)));
+    let (numbers, early) = text.split_once('-').map_or((text, None), |(it, rest)| (it, Some(rest)));
+    let is_word = |word: &str| {
+        !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
+    };
+    let is_number = |word: &str| {
+        word.bytes().all(|c| c.is_ascii_digit())
+            && !word.is_empty()
+            && (word == "0" || !word.starts_with('0'))
+    };
+    numbers.split('.').count() == 3
+        && numbers.split('.').all(is_number)
+        && [early, build].into_iter().flatten().all(|it| it.split('.').all(is_word))
+}
+
 /// Devices are at one node, at some, at all, or each says for itself.
 fn validate_nodes(faults: &mut Faults, spec: &Value) {
     const ONE: &str = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required";
-    if let Some(node) = part(spec, "nodeName").and_then(Value::as_str) {
-        dns_subdomain(faults, &SPEC.child("nodeName"), node);
+    match part(spec, "nodeName").and_then(Value::as_str) {
+        Some("") => {
+            let message = "must be either unset or set to a non-empty string";
+            faults.invalid(&SPEC.child("nodeName"), "", message);
+        }
+        Some(node) => dns_subdomain(faults, &SPEC.child("nodeName"), node),
+        None => {}
     }
     if let Some(selector) = part(spec, "nodeSelector") {
         validate_node_selector(faults, &SPEC.child("nodeSelector"), selector);
     }
     let ways = [
-        part(spec, "nodeName").is_some(),
+        !text(spec, "nodeName").is_empty(),
         part(spec, "nodeSelector").is_some(),
         flag(spec, "allNodes"),
         flag(spec, "perDeviceNodeSelection"),
@@ -131,6 +183,15 @@ mod tests {
                 "spec: Required value: exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required",
             ]
         );
+    }
+
+    #[test]
+    fn a_version_has_three_numbers() {
+        for (text, expected) in
+            [("1.2.3", true), ("1.0.0-rc.1+x", true), ("1.2", false), ("01.0.0", false)]
+        {
+            assert_eq!(is_version(text), expected, "{text}");
+        }
     }
 
     #[test]

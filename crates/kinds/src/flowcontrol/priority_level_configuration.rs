@@ -7,7 +7,7 @@ use crate::fields::{at, default_number, default_value, integer, map_mut, number,
 use crate::resource::{
     Behavior, Column, Columns, Now, Resource, Version, drop_status, keep_status,
 };
-use crate::rules::{in_range, one_of};
+use crate::rules::{in_range, one_of, required};
 use crate::table;
 use machinery::{Faults, Object, Path, Value};
 
@@ -128,7 +128,17 @@ fn validate(object: &Object, faults: &mut Faults) {
                 Some(limited) => validate_limited(faults, &SPEC.child("limited"), limited),
             }
         }
-        kind => one_of(faults, &SPEC.child("type"), kind, &["Exempt", "Limited"]),
+        kind => {
+            if !kind.is_empty() {
+                one_of(faults, &SPEC.child("type"), kind, &["Exempt", "Limited"]);
+            }
+            for key in ["limited", "exempt"] {
+                if part(spec, key).is_some() {
+                    faults.forbidden(&SPEC.child(key), "");
+                }
+            }
+            required(faults, &SPEC.child("type"), kind);
+        }
     }
     validate_conditions(object, faults);
 }
@@ -157,7 +167,15 @@ fn validate_limited(faults: &mut Faults, path: &Path<'_>, limited: &Value) {
         ("Queue", None) => faults.required(&queuing, ""),
         ("Queue", Some(it)) => validate_queuing(faults, &queuing, it),
         ("Reject", None) => {}
-        (kind, _) => one_of(faults, &path.child("type"), kind, &["Queue", "Reject"]),
+        (kind, other) => {
+            if !kind.is_empty() {
+                one_of(faults, &path.child("type"), kind, &["Queue", "Reject"]);
+            }
+            if other.is_some() {
+                faults.forbidden(&queuing, "");
+            }
+            required(faults, &path.child("type"), kind);
+        }
     }
 }
 

@@ -21,8 +21,8 @@ static BEHAVIOR: Behavior = Behavior {
     defaults,
     validate,
     validate_update: |new, old, faults| {
-        let controller = |object| top(object, "spec").get("controller").unwrap_or(&Value::Null);
-        immutable(faults, &SPEC.child("controller"), controller(new), controller(old));
+        let controller = |object| Value::from(text(top(object, "spec"), "controller"));
+        immutable(faults, &SPEC.child("controller"), &controller(new), &controller(old));
         validate(new, faults);
     },
     generation: true,

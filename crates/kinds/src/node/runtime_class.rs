@@ -1,12 +1,14 @@
 //! `RuntimeClass`: how containers are run.
 
 use crate::columns::{AGE, NAME, age, column};
+use crate::core::go_struct;
 use crate::core::pod::validate_tolerations;
 use crate::fields::{at, part, top};
 use crate::quantities;
 use crate::resource::{Behavior, Column, Columns, Now, Resource};
-use crate::rules::{complaints, immutable, labels};
+use crate::rules::{complaints, declared_immutable, labels};
 use crate::table;
+use machinery::field_path::FaultKind;
 use machinery::{Faults, Object, Path, Value, json, names};
 
 /// The row of `RuntimeClass`.
@@ -21,7 +23,9 @@ pub fn resource() -> Resource {
 static BEHAVIOR: Behavior = Behavior {
     validate,
     validate_update: |new, old, faults| {
-        immutable(faults, &Path::root("handler"), top(new, "handler"), top(old, "handler"));
+        let handler = |object| top(object, "handler");
+        declared_immutable(faults, &Path::root("handler"), handler(new), handler(old));
+        validate(new, faults);
     },
     unconditional_update: false,
     create_on_update: true,
@@ -36,10 +40,10 @@ fn cells(object: &Object, now: &Now) -> Vec<Value> {
 
 fn validate(object: &Object, faults: &mut Faults) {
     let path = Path::root("handler");
-    match object.str_at(&["handler"]) {
+    faults.declared(|faults| match object.str_at(&["handler"]) {
         "" => faults.required(&path, ""),
-        handler => complaints(faults, &path, handler, names::dns1123_label(handler)),
-    }
+        handler => complaints(faults, &path, handler, names::short_name(handler)),
+    });
     if let Some(fixed) = part(top(object, "overhead"), "podFixed") {
         let requirements = json!({"limits": fixed});
         quantities::validate_container(faults, &Path::root("overhead"), &requirements, &[]);
@@ -48,7 +52,14 @@ fn validate(object: &Object, faults: &mut Faults) {
     let path = Path::root("scheduling");
     labels(faults, &path.child("nodeSelector"), at(scheduling, &["nodeSelector"]));
     let tolerations = crate::fields::list(scheduling, "tolerations");
-    validate_tolerations(faults, &path.child("tolerations"), tolerations);
+    let path = path.child("tolerations");
+    validate_tolerations(faults, &path, tolerations);
+    for (index, toleration) in tolerations.iter().enumerate() {
+        if tolerations[..index].contains(toleration) {
+            let shown = go_struct::line("Toleration", toleration);
+            faults.add(FaultKind::Duplicate, &path.index(index), None, &shown);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -61,7 +72,7 @@ mod tests {
         assert_eq!(refusals(&BEHAVIOR, json!({})), ["handler: Required value"]);
         assert_eq!(
             refusals_of_update(&BEHAVIOR, json!({"handler": "b"}), json!({"handler": "a"})),
-            [r#"handler: Invalid value: "b": field is immutable"#]
+            ["handler: Invalid value: null: field is immutable"]
         );
     }
 }

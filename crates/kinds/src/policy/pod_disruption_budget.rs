@@ -10,7 +10,7 @@ use crate::rules::{
 };
 use crate::table;
 use machinery::selector::LabelSelector;
-use machinery::{Faults, Object, Path, Value};
+use machinery::{Faults, Object, Path, Value, names};
 
 /// The row of `PodDisruptionBudget`.
 pub fn resource() -> Resource {
@@ -30,6 +30,7 @@ static BEHAVIOR: Behavior = Behavior {
     validate,
     validate_update: |new, _, faults| validate(new, faults),
     validate_status,
+    validate_name: names::path_segment,
     generation: true,
     unconditional_update: false,
     ..Behavior::PLAIN

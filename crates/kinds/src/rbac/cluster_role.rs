@@ -7,7 +7,8 @@ use crate::fields::{list, top};
 use crate::resource::{Behavior, Columns, Resource};
 use crate::rules::label_selector;
 use crate::table;
-use machinery::{Faults, Object, Path, names};
+use machinery::selector::LabelSelector;
+use machinery::{Faults, Object, Path, Value, names};
 
 /// The row of `ClusterRole`.
 pub fn resource() -> Resource {
@@ -41,6 +42,9 @@ fn validate(object: &Object, faults: &mut Faults) {
     }
     for (index, selector) in selectors.iter().enumerate() {
         label_selector(faults, &path.index(index), selector);
+        if LabelSelector::from_value(selector).is_err() {
+            faults.invalid(&path.index(index), Value::Null, "invalid label selector.");
+        }
     }
 }
 

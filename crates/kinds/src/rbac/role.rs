@@ -41,10 +41,14 @@ pub(super) fn validate_rules(role: &Object, faults: &mut Faults, reach: Reach) {
 }
 
 fn validate_rule(faults: &mut Faults, path: &Path<'_>, rule: &Value, reach: Reach) {
-    let is_empty = |key| list(rule, key).is_empty();
-    if is_empty("verbs") {
-        faults.required(&path.child("verbs"), "");
+    validate_reach(faults, path, rule, reach);
+    if list(rule, "verbs").is_empty() {
+        faults.declared(|faults| faults.required(&path.child("verbs"), ""));
     }
+}
+
+fn validate_reach(faults: &mut Faults, path: &Path<'_>, rule: &Value, reach: Reach) {
+    let is_empty = |key| list(rule, key).is_empty();
     if !is_empty("nonResourceURLs") {
         let path = path.child("nonResourceURLs");
         let shown = || rule["nonResourceURLs"].clone();
@@ -78,9 +82,9 @@ mod tests {
         assert_eq!(
             refusals(&BEHAVIOR, json!({"rules": [{"verbs": []}]})),
             [
-                "rules[0].verbs: Required value",
                 "rules[0].apiGroups: Required value: resource rules must supply at least one api group",
                 "rules[0].resources: Required value: resource rules must supply at least one resource",
+                "rules[0].verbs: Required value",
             ]
         );
     }

@@ -5,7 +5,7 @@ use super::role::Reach;
 use crate::columns::{AGE, NAME, age, column, wide};
 use crate::fields::{default_text, maps_mut, text, top};
 use crate::resource::{Behavior, Column, Columns, Now, Resource};
-use crate::rules::{complaints, immutable_struct, required, required_segment, supported_only};
+use crate::rules::{complaints, immutable_struct, required, supported_only};
 use crate::table;
 use machinery::{Faults, Object, Path, Value, names};
 
@@ -89,17 +89,21 @@ pub(super) fn validate_binding(object: &Object, faults: &mut Faults, roles: &[&s
     let path = Path::root("roleRef");
     supported_only(faults, &path.child("apiGroup"), text(role, "apiGroup"), &[GROUP]);
     supported_only(faults, &path.child("kind"), text(role, "kind"), roles);
-    required_segment(faults, &path.child("name"), text(role, "name"));
-    let path = Path::root("subjects");
-    for (index, subject) in subjects(object).iter().enumerate() {
-        validate_subject(faults, &path.index(index), subject, reach);
+    let name = text(role, "name");
+    if !name.is_empty() {
+        complaints(faults, &path.child("name"), name, names::path_segment(name));
     }
+    let subjects_path = Path::root("subjects");
+    for (index, subject) in subjects(object).iter().enumerate() {
+        validate_subject(faults, &subjects_path.index(index), subject, reach);
+    }
+    faults.declared(|faults| required(faults, &path.child("name"), name));
 }
 
 fn validate_subject(faults: &mut Faults, path: &Path<'_>, subject: &Value, reach: Reach) {
     let (kind, name, group) =
         (text(subject, "kind"), text(subject, "name"), text(subject, "apiGroup"));
-    required(faults, &path.child("name"), name);
+    faults.declared(|faults| required(faults, &path.child("name"), name));
     match kind {
         "ServiceAccount" => {
             if !name.is_empty() {
@@ -154,8 +158,8 @@ mod tests {
             [
                 r#"roleRef.apiGroup: Unsupported value: "x": supported values: "rbac.authorization.k8s.io""#,
                 r#"roleRef.kind: Unsupported value: "Y": supported values: "Role", "ClusterRole""#,
-                "roleRef.name: Required value",
                 r#"subjects[0].kind: Unsupported value: "Robot": supported values: "ServiceAccount", "User", "Group""#,
+                "roleRef.name: Required value",
             ]
         );
     }

@@ -3,7 +3,7 @@
 use crate::columns::{AGE, NAME, age, boolean, column, integer};
 use crate::fields::{default_value, flag, number, part, text, top};
 use crate::resource::{Behavior, Column, Columns, Now, Resource};
-use crate::rules::{immutable, supported_only};
+use crate::rules::{immutable, one_of};
 use crate::table;
 use machinery::{Faults, Object, Path, Value, json};
 
@@ -109,9 +109,9 @@ fn validate(object: &Object, faults: &mut Faults) {
         faults.forbidden(&Path::root("value"), &message);
     }
     if part(&class, "preemptionPolicy").is_some() {
-        let policies = &["Never", "PreemptLowerPriority"];
+        let policies = &["PreemptLowerPriority", "Never"];
         let path = Path::root("preemptionPolicy");
-        supported_only(faults, &path, text(&class, "preemptionPolicy"), policies);
+        one_of(faults, &path, text(&class, "preemptionPolicy"), policies);
     }
 }
 

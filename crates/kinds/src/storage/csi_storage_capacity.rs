@@ -19,6 +19,7 @@ pub fn resource() -> Resource {
 static BEHAVIOR: Behavior = Behavior {
     validate,
     validate_update: |new, old, faults| {
+        validate(new, faults);
         for field in ["nodeTopology", "storageClassName"] {
             immutable(faults, &Path::root(field), top(new, field), top(old, field));
         }

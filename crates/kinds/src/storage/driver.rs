@@ -2,6 +2,7 @@
 
 use crate::fields::entries;
 use crate::rules::{complaints, qualified_name};
+use machinery::field_path::FaultKind;
 use machinery::{Faults, Path, Value, names};
 
 const MAX_PARAMETERS: usize = 512;
@@ -26,6 +27,20 @@ pub(crate) fn validate_driver_name(faults: &mut Faults, path: &Path<'_>, name: &
         faults.too_long(path, MAX_NAME);
     }
     complaints(faults, path, name, names::dns1123_subdomain(&name.to_lowercase()));
+}
+
+/// The same where the rule is [declared](Faults::declared) with the field.
+pub(crate) fn declared_driver_name(faults: &mut Faults, path: &Path<'_>, name: &str) {
+    faults.declared(|faults| {
+        if name.is_empty() {
+            return faults.required(path, "");
+        }
+        complaints(faults, path, name, names::caseless_name(name));
+        if name.len() > MAX_NAME {
+            let message = format!("may not be more than {MAX_NAME} characters");
+            faults.add(FaultKind::TooLong, path, None, &message);
+        }
+    });
 }
 
 /// Must not be too much for a driver to read. `object` has the parameters.

@@ -5,7 +5,7 @@ use super::driver::{validate_parameters, validate_provisioner};
 use crate::columns::{AGE, NAME, age, column};
 use crate::fields::{default_value, flag, list, part, text, top};
 use crate::resource::{Behavior, Column, Columns, Now, Resource};
-use crate::rules::{immutable, qualified_name, supported_only, unique};
+use crate::rules::{declared_immutable, qualified_name, supported_only, unique};
 use crate::table;
 use machinery::{Faults, Object, Path, Value};
 
@@ -103,7 +103,9 @@ fn validate_topologies(faults: &mut Faults, topologies: &[Value]) {
             }
             keys.push(key);
         }
-        if topologies[..index].contains(term) {
+        // Upstream: a term without requirements counts as one that was there before.
+        let is_empty = list(term, "matchLabelExpressions").is_empty();
+        if is_empty || topologies[..index].contains(term) {
             faults.duplicate(&path, "");
         }
     }
@@ -111,8 +113,9 @@ fn validate_topologies(faults: &mut Faults, topologies: &[Value]) {
 
 /// Volumes that are there already were made by what the class said then.
 fn validate_update(new: &Object, old: &Object, faults: &mut Faults) {
-    for field in ["parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"] {
-        immutable(faults, &Path::root(field), top(new, field), top(old, field));
+    validate(new, faults);
+    for field in ["provisioner", "parameters", "reclaimPolicy", "volumeBindingMode"] {
+        declared_immutable(faults, &Path::root(field), top(new, field), top(old, field));
     }
 }
 
@@ -144,12 +147,15 @@ mod tests {
 
     #[test]
     fn what_volumes_were_made_by_stays() {
-        let class = |policy: &str, size: &str| json!({"provisioner": "a.io/b", "reclaimPolicy": policy, "parameters": {"size": size}});
+        let class = |policy: &str, size: &str| {
+            json!({"provisioner": "a.io/b", "reclaimPolicy": policy,
+            "volumeBindingMode": "Immediate", "parameters": {"size": size}})
+        };
         assert_eq!(
             refusals_of_update(&BEHAVIOR, class("Retain", "2"), class("Delete", "1")),
             [
-                r#"parameters: Invalid value: {"size":"2"}: field is immutable"#,
-                r#"reclaimPolicy: Invalid value: "Retain": field is immutable"#,
+                "parameters: Invalid value: null: field is immutable",
+                "reclaimPolicy: Invalid value: null: field is immutable",
             ]
         );
     }

@@ -1,13 +1,14 @@
 //! `VolumeAttachment`: that a volume is to be at a node.
 
 use super::GROUP;
-use super::driver::validate_driver_name;
+use super::driver::declared_driver_name;
 use crate::columns::{AGE, NAME, age, boolean, column};
+use crate::core::persistent_volume::validate_inline;
 use crate::fields::{at, entries, flag, integer, part, text, top};
 use crate::resource::{
     Behavior, Column, Columns, Now, Resource, Version, drop_status, keep_status,
 };
-use crate::rules::{dns_subdomain, immutable_struct, range_message};
+use crate::rules::{declared_immutable, dns_subdomain, range_message};
 use crate::table;
 use machinery::{Faults, Object, Path, Value};
 
@@ -68,7 +69,7 @@ fn cells(object: &Object, now: &Now) -> Vec<Value> {
 
 fn validate(object: &Object, faults: &mut Faults) {
     let spec = top(object, "spec");
-    validate_driver_name(faults, &SPEC.child("attacher"), text(spec, "attacher"));
+    declared_driver_name(faults, &SPEC.child("attacher"), text(spec, "attacher"));
     validate_source(faults, &SPEC.child("source"), at(spec, &["source"]));
     dns_subdomain(faults, &SPEC.child("nodeName"), text(spec, "nodeName"));
     validate_status(faults, top(object, "status"));
@@ -79,14 +80,17 @@ fn validate_source(faults: &mut Faults, path: &Path<'_>, source: &Value) {
     match (part(source, "inlineVolumeSpec"), part(source, "persistentVolumeName")) {
         (None, None) => faults.required(path, ONE),
         (Some(_), Some(_)) => faults.forbidden(path, ONE),
-        (None, Some(name)) => match name.as_str().unwrap_or_default() {
-            "" => {
-                let message = "must specify non empty persistentVolumeName";
-                faults.required(&path.child("persistentVolumeName"), message);
+        (None, Some(name)) => {
+            let (path, name) =
+                (path.child("persistentVolumeName"), name.as_str().unwrap_or_default());
+            if name.is_empty() {
+                faults.required(&path, "must specify non empty persistentVolumeName");
             }
-            name => dns_subdomain(faults, &path.child("persistentVolumeName"), name),
-        },
-        (Some(_), None) => {}
+            dns_subdomain(faults, &path, name);
+        }
+        (Some(inline), None) => {
+            validate_inline(faults, &path.child("inlineVolumeSpec"), inline);
+        }
     }
 }
 
@@ -113,8 +117,7 @@ fn validate_status(faults: &mut Faults, status: &Value) {
 
 fn validate_update(new: &Object, old: &Object, faults: &mut Faults) {
     validate(new, faults);
-    let (spec, before) = (top(new, "spec"), top(old, "spec"));
-    immutable_struct(faults, &SPEC, "VolumeAttachmentSpec", spec, before);
+    declared_immutable(faults, &SPEC, top(new, "spec"), top(old, "spec"));
 }
 
 #[cfg(test)]
@@ -128,8 +131,8 @@ mod tests {
         assert_eq!(
             refusals(&BEHAVIOR, json!({"spec": {"nodeName": "n"}})),
             [
-                "spec.attacher: Required value",
                 "spec.source: Required value: must specify exactly one of inlineVolumeSpec and persistentVolumeName",
+                "spec.attacher: Required value",
             ]
         );
     }

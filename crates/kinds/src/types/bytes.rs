@@ -31,6 +31,11 @@ pub(super) fn rewrite(text: &mut String) -> Result<(), String> {
     }
 }
 
+/// The text for `bytes`.
+pub(super) fn encode(bytes: &[u8]) -> String {
+    ENGINE.encode(bytes)
+}
+
 /// Where Go's decoder gives up.
 fn fault(text: &[u8]) -> usize {
     let mut symbols = text.iter().copied().enumerate().filter(|(_, c)| !matches!(c, b'\r' | b'\n'));

@@ -211,6 +211,10 @@ impl Walk<'_> {
                 return Err(wrong_type(&named(other), Some(&place), &go));
             }
         }
+        if field.emit == Emit::Null && value.as_array().is_some_and(Vec::is_empty) {
+            // Storage keeps no difference between no list and one of nothing.
+            *value = Value::Null;
+        }
         Ok(field.emit != Emit::OmitZero || !is_empty(value))
     }
 
@@ -221,7 +225,10 @@ impl Walk<'_> {
         place: &Place<'_>,
     ) -> Result<(), Error> {
         if value.is_null() {
-            *value = zero_item(field.item);
+            *value = match field.item {
+                Item::Bytes => Value::from(""),
+                item => zero_item(item),
+            };
             return Ok(());
         }
         self.item(field.item, value, place)
@@ -244,6 +251,7 @@ impl Walk<'_> {
             (Item::Bytes, Value::String(text)) => {
                 bytes::rewrite(text).map_err(|message| Error { message })
             }
+            (Item::Bytes, Value::Array(_)) => byte_list(value, place),
             (Item::Quantity, value) => quantity(value),
             (Item::IntOrString, value) => int_or_string(value, place),
             (Item::Time, value) => moment(value, Precision::Seconds, place),
@@ -376,6 +384,21 @@ fn moment(value: &mut Value, precision: Precision, place: &Place<'_>) -> Result<
         Written::Null => *value = Value::Null,
         Written::Anew(written) => *value = Value::String(written),
     }
+    Ok(())
+}
+
+/// Bytes that were sent as a list of numbers, which Go takes too.
+fn byte_list(value: &mut Value, place: &Place<'_>) -> Result<(), Error> {
+    let sent = value.as_array().into_iter().flatten().map(|element| match element {
+        Value::Null => Ok(0),
+        Value::Number(number) => number
+            .as_u64()
+            .and_then(|it| u8::try_from(it).ok())
+            .ok_or_else(|| wrong_type(&format!("number {number}"), Some(place), "uint8")),
+        other => Err(wrong_type(&named(other), Some(place), "uint8")),
+    });
+    let sent: Vec<u8> = sent.collect::<Result<_, _>>()?;
+    *value = Value::String(bytes::encode(&sent));
     Ok(())
 }
 

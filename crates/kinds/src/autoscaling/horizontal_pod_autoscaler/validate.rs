@@ -50,11 +50,11 @@ fn validate_bounds(faults: &mut Faults, spec: &Value) {
         at_least_zero(faults, &SPEC.child("minReplicas"), least);
     }
     let path = SPEC.child("maxReplicas");
-    match most {
+    faults.declared(|faults| match most {
         0 => faults.required(&path, ""),
         most if most < 0 => faults.invalid(&path, most, "must be greater than or equal to 1"),
         _ => {}
-    }
+    });
     if least.is_some_and(|least| most < least) {
         faults.invalid(&path, most, "must be greater than or equal to `minReplicas`");
     }

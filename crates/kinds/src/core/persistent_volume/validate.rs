@@ -1,7 +1,7 @@
 //! What is wrong with a persistent volume.
 
 use super::super::pod::{validate_access_modes, validate_kind, validate_node_selector};
-use super::super::{go_struct, unified_diff::unified_diff};
+use super::super::{disks, go_struct, unified_diff::unified_diff};
 use crate::fields::{at, entries, part, same, text, texts, top};
 use crate::quantities::amount;
 use crate::rules::{
@@ -41,31 +41,60 @@ const SOURCES: &[&str] = &[
 /// Judges a volume.
 pub(super) fn validate(object: &Object, faults: &mut Faults) {
     let spec = top(object, "spec");
-    if texts(spec, "accessModes").next().is_none() {
-        faults.required(&SPEC.child("accessModes"), "");
-    }
-    validate_access_modes(faults, &SPEC.child("accessModes"), spec);
+    validate_access(faults, &SPEC, spec);
     validate_capacity(faults, spec);
     let policy = text(spec, "persistentVolumeReclaimPolicy");
     let path = SPEC.child("persistentVolumeReclaimPolicy");
     if !policy.is_empty() {
         supported_only(faults, &path, policy, &["Delete", "Recycle", "Retain"]);
     }
-    if let Some(affinity) = part(spec, "nodeAffinity") {
-        let path = SPEC.child("nodeAffinity");
-        match part(affinity, "required") {
-            Some(selector) => validate_node_selector(faults, &path.child("required"), selector),
-            None => {
-                faults.required(&path.child("required"), "must specify required node constraints");
-            }
-        }
-    }
-    validate_source(faults, spec);
-    let is_root = text(at(spec, &["hostPath"]), "path").trim_end_matches('/').is_empty();
-    if part(spec, "hostPath").is_some() && is_root && policy == "Recycle" {
+    validate_affinity(faults, &SPEC, spec);
+    validate_source(faults, &SPEC, spec, object.name());
+    let host_path = text(at(spec, &["hostPath"]), "path");
+    let is_root = !host_path.is_empty() && host_path.trim_end_matches('/').is_empty();
+    if is_root && policy == "Recycle" {
         faults.forbidden(&path, "may not be 'recycle' for a hostPath mount of '/'");
     }
-    validate_classes(faults, spec);
+    validate_classes(faults, &SPEC, spec);
+}
+
+/// Judges the spec of a volume that is there for one attachment only.
+pub(crate) fn validate_inline(faults: &mut Faults, path: &Path<'_>, spec: &Value) {
+    const HERE: &str = "in the context of inline volumes";
+    let is_there = |key| part(spec, key).is_some();
+    for key in ["claimRef", "capacity"].into_iter().filter(|key| is_there(key)) {
+        faults.forbidden(&path.child(key), &format!("may not be specified {HERE}"));
+    }
+    if !is_there("csi") {
+        faults.required(&path.child("csi"), &format!("has to be specified {HERE}"));
+    }
+    validate_access(faults, path, spec);
+    if !matches!(text(spec, "persistentVolumeReclaimPolicy"), "" | "Retain") {
+        let message = format!("may only be Retain {HERE}");
+        faults.forbidden(&path.child("persistentVolumeReclaimPolicy"), &message);
+    }
+    validate_affinity(faults, path, spec);
+    validate_source(faults, path, spec, "");
+    if is_there("storageClassName") {
+        let message = format!("may not be specified {HERE}");
+        faults.forbidden(&path.child("storageClassName"), &message);
+    }
+}
+
+fn validate_access(faults: &mut Faults, path: &Path<'_>, spec: &Value) {
+    if texts(spec, "accessModes").next().is_none() {
+        faults.required(&path.child("accessModes"), "");
+    }
+    validate_access_modes(faults, &path.child("accessModes"), spec);
+}
+
+fn validate_affinity(faults: &mut Faults, path: &Path<'_>, spec: &Value) {
+    let Some(affinity) = part(spec, "nodeAffinity") else { return };
+    let path = path.child("nodeAffinity");
+    match part(affinity, "required") {
+        Some(selector) => validate_node_selector(faults, &path.child("required"), selector),
+        None => faults.required(&path.child("required"), "must specify required node constraints"),
+    }
 }
 
 fn validate_capacity(faults: &mut Faults, spec: &Value) {
@@ -89,32 +118,35 @@ fn validate_capacity(faults: &mut Faults, spec: &Value) {
     }
 }
 
-fn validate_source(faults: &mut Faults, spec: &Value) {
+fn validate_source(faults: &mut Faults, path: &Path<'_>, spec: &Value, name: &str) {
     let mut is_first = true;
     for kind in SOURCES {
         let Some(source) = part(spec, kind) else { continue };
         if !std::mem::take(&mut is_first) {
-            faults.forbidden(&SPEC.child(kind), "may not specify more than 1 volume type");
+            faults.forbidden(&path.child(kind), "may not specify more than 1 volume type");
             continue;
         }
         match *kind {
-            "csi" => validate_csi(faults, &SPEC.child("csi"), source),
+            "csi" => validate_csi(faults, &path.child("csi"), source),
             "local" => {
-                let path = SPEC.child("local");
+                let file = path.child("local");
                 match text(source, "path") {
-                    "" => faults.required(&path.child("path"), ""),
-                    value => no_backsteps(faults, &path.child("path"), value),
+                    "" => faults.required(&file.child("path"), ""),
+                    value => no_backsteps(faults, &file.child("path"), value),
                 }
-                if part(at(spec, &["nodeAffinity"]), "required").is_none() {
+                if part(spec, "nodeAffinity").is_none() {
                     let message = "Local volume requires node affinity";
-                    faults.required(&SPEC.child("nodeAffinity"), message);
+                    faults.required(&path.child("nodeAffinity"), message);
                 }
             }
-            kind => validate_kind(faults, &SPEC, kind, source),
+            "iscsi" => {
+                disks::validate_persistent_iscsi(faults, &path.child("iscsi"), source, name);
+            }
+            kind => validate_kind(faults, path, kind, source),
         }
     }
     if is_first {
-        faults.required(&SPEC, "must specify a volume type");
+        faults.required(path, "must specify a volume type");
     }
 }
 
@@ -142,19 +174,19 @@ fn validate_csi(faults: &mut Faults, path: &Path<'_>, source: &Value) {
     }
 }
 
-fn validate_classes(faults: &mut Faults, spec: &Value) {
+fn validate_classes(faults: &mut Faults, root: &Path<'_>, spec: &Value) {
     let class = text(spec, "storageClassName");
     if !class.is_empty() {
-        dns_subdomain(faults, &SPEC.child("storageClassName"), class);
+        dns_subdomain(faults, &root.child("storageClassName"), class);
     }
     if part(spec, "volumeMode").is_some() {
         let modes = &["Block", "Filesystem"];
-        supported_only(faults, &SPEC.child("volumeMode"), text(spec, "volumeMode"), modes);
+        supported_only(faults, &root.child("volumeMode"), text(spec, "volumeMode"), modes);
     }
     let Some(class) = part(spec, "volumeAttributesClassName").and_then(Value::as_str) else {
         return;
     };
-    let path = SPEC.child("volumeAttributesClassName");
+    let path = root.child("volumeAttributesClassName");
     if class.is_empty() {
         faults.required(&path, "an empty string is disallowed");
     } else {
@@ -162,7 +194,7 @@ fn validate_classes(faults: &mut Faults, spec: &Value) {
     }
     if part(spec, "csi").is_none() {
         let message = "has to be specified when using volumeAttributesClassName";
-        faults.required(&SPEC.child("csi"), message);
+        faults.required(&root.child("csi"), message);
     }
 }
 
@@ -202,7 +234,11 @@ pub(super) fn validate_update(new: &Object, old: &Object, faults: &mut Faults) {
     {
         let message = "field is immutable, except for updating from beta label to GA";
         let (path, value) = (Path::root("nodeAffinity"), field(spec, "nodeAffinity"));
-        invalid_struct(faults, &path, "VolumeNodeAffinity", &value, message);
+        if value.is_null() {
+            faults.invalid(&path, value, message);
+        } else {
+            invalid_struct(faults, &path, "VolumeNodeAffinity", &value, message);
+        }
     }
     let class = "volumeAttributesClassName";
     if part(before, class).is_some() && part(spec, class).is_none() {

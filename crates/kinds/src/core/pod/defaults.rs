@@ -1,5 +1,6 @@
 //! What a pod's author may leave out.
 
+use super::super::disks;
 use super::{CONTAINERS, containers_mut};
 use crate::fields::{default_number, default_text, default_value, map_mut, maps_mut, top};
 use crate::quantities::amount;
@@ -61,7 +62,16 @@ pub fn spec_defaults(spec: &mut Map<String, Value>) {
     }
 }
 
+/// Signals of the author's choice are not on by default.
+fn drop_stop_signal(container: &mut Map<String, Value>) {
+    let Some(lifecycle) = map_mut(container, "lifecycle") else { return };
+    if lifecycle.remove("stopSignal").is_some() && lifecycle.is_empty() {
+        container.remove("lifecycle");
+    }
+}
+
 fn container_defaults(container: &mut Map<String, Value>) {
+    drop_stop_signal(container);
     let image = container.get("image").and_then(Value::as_str).unwrap_or_default();
     let pull = if is_latest(image) { "Always" } else { "IfNotPresent" };
     default_text(container, "imagePullPolicy", pull);
@@ -123,6 +133,9 @@ fn field_ref_defaults(source: &mut Map<String, Value>) {
     }
 }
 
+/// The longest name of a repository that can be read.
+const MAX_REPOSITORY: usize = 255;
+
 /// Whether an image's tag is `latest`, in so many words or by leaving it out. What cannot be read
 /// has no tag.
 pub(super) fn is_latest(image: &str) -> bool {
@@ -137,6 +150,7 @@ pub(super) fn is_latest(image: &str) -> bool {
         _ => repository,
     };
     let is_readable = !path.is_empty()
+        && path.len() <= MAX_REPOSITORY
         && path.split('/').all(|part| {
             part.starts_with(is_plain)
                 && part.ends_with(is_plain)
@@ -192,29 +206,7 @@ fn volume_defaults(volume: &mut Map<String, Value>) {
     {
         default_value(claim, "volumeMode", "Filesystem".into());
     }
-    disk_defaults(volume);
-}
-
-/// The defaults of the drivers of old.
-fn disk_defaults(volume: &mut Map<String, Value>) {
-    if let Some(source) = map_mut(volume, "iscsi") {
-        default_text(source, "iscsiInterface", "default");
-    }
-    if let Some(source) = map_mut(volume, "rbd") {
-        default_text(source, "pool", "rbd");
-        default_text(source, "user", "admin");
-        default_text(source, "keyring", "/etc/ceph/keyring");
-    }
-    if let Some(source) = map_mut(volume, "azureDisk") {
-        default_value(source, "cachingMode", "ReadWrite".into());
-        default_value(source, "kind", "Shared".into());
-        default_value(source, "fsType", "ext4".into());
-        default_value(source, "readOnly", false.into());
-    }
-    if let Some(source) = map_mut(volume, "scaleIO") {
-        default_text(source, "storageMode", "ThinProvisioned");
-        default_text(source, "fsType", "xfs");
-    }
+    disks::defaults(volume);
 }
 
 /// Who says what a container may have at most, and not what it asks for, asks for that.

@@ -1,10 +1,11 @@
 //! The volumes of a pod: each has a name and comes from one source.
 
+use super::super::disks;
 use super::projected::{validate_downward, validate_keys, validate_projected};
 use crate::fields::{at, integer, list, part, text, texts};
 use crate::quantities::amount;
 use crate::rules::{
-    complaints, descending_path, dns_label, label_selector, no_backsteps, one_of, required,
+    complaints, descending_path, dns_label, label_selector, labels, no_backsteps, one_of, required,
     supported_only,
 };
 use machinery::field_path::quote;
@@ -50,7 +51,6 @@ const REQUIRED: &[(&str, &[&str])] = &[
     ("awsElasticBlockStore", &["volumeID"]),
     ("persistentVolumeClaim", &["claimName"]),
     ("glusterfs", &["endpoints", "path"]),
-    ("rbd", &["image"]),
     ("cinder", &["volumeID"]),
     ("flexVolume", &["driver"]),
     ("azureFile", &["secretName", "shareName"]),
@@ -58,10 +58,7 @@ const REQUIRED: &[(&str, &[&str])] = &[
     ("photonPersistentDisk", &["pdID"]),
     ("portworxVolume", &["volumeID"]),
     ("scaleIO", &["gateway", "system", "volumeName"]),
-    ("storageos", &["volumeName"]),
     ("gitRepo", &["repository"]),
-    ("iscsi", &["targetPortal", "iqn"]),
-    ("quobyte", &["registry", "volume"]),
 ];
 
 /// Judges the volumes and returns those that are in order. `pod` is the pod's name, where there is
@@ -158,9 +155,6 @@ pub(crate) fn validate_kind(faults: &mut Faults, volume: &Path<'_>, kind: &str, 
             one_of(faults, &path.child("pullPolicy"), text(source, "pullPolicy"), policies);
         }
         "ephemeral" => validate_ephemeral(faults, &path, source),
-        "rbd" | "cephfs" if list(source, "monitors").is_empty() => {
-            faults.required(&path.child("monitors"), "");
-        }
         "gcePersistentDisk" | "awsElasticBlockStore" => {
             if let Some(partition) =
                 integer(source, "partition").filter(|it| !(0..=255).contains(it))
@@ -170,8 +164,7 @@ pub(crate) fn validate_kind(faults: &mut Faults, volume: &Path<'_>, kind: &str, 
             }
         }
         "flocker" => validate_flocker(faults, &path, source),
-        "fc" => validate_fibre_channel(faults, &path, source),
-        _ => {}
+        kind => disks::validate(faults, &path, kind, source),
     }
 }
 
@@ -243,24 +236,14 @@ fn validate_flocker(faults: &mut Faults, path: &Path<'_>, source: &Value) {
     }
 }
 
-fn validate_fibre_channel(faults: &mut Faults, path: &Path<'_>, source: &Value) {
-    let (targets, ids) = (list(source, "targetWWNs"), list(source, "wwids"));
-    if targets.is_empty() && ids.is_empty() {
-        let message = "must specify either targetWWNs or wwids, but not both";
-        faults.required(&path.child("targetWWNs"), message);
-    }
-    if !targets.is_empty() && !ids.is_empty() {
-        let message = "targetWWNs and wwids can not be specified simultaneously";
-        faults.invalid(&path.child("targetWWNs"), Value::from(targets.to_vec()), message);
-    }
-}
-
 /// A claim that is made with the pod.
 fn validate_ephemeral(faults: &mut Faults, path: &Path<'_>, source: &Value) {
     let path = path.child("volumeClaimTemplate");
     let Some(template) = part(source, "volumeClaimTemplate") else {
         return faults.required(&path, "");
     };
+    let metadata = path.child("metadata");
+    labels(faults, &metadata.child("labels"), at(template, &["metadata", "labels"]));
     validate_claim_spec(faults, &path.child("spec"), at(template, &["spec"]));
 }
 

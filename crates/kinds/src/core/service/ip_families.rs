@@ -30,7 +30,7 @@ pub(super) fn fill(service: &mut Object, old: Option<&Object>) {
         _ if is_free(spec_of(service)) => "RequireDualStack".to_owned(),
         _ => SINGLE.to_owned(),
     };
-    crate::fields::default_text(service.map_at(&["spec"]), "ipFamilyPolicy", &policy);
+    crate::fields::default_value(service.map_at(&["spec"]), "ipFamilyPolicy", policy.into());
     if let Some(old) = old {
         release_second(service, old);
     }

@@ -66,7 +66,7 @@ fn what_has_no_zero_is_null() {
         json!({"conditions": null}),
         &json!({"acceptedNames": {"kind": "", "plural": ""}, "conditions": null, "storedVersions": null}),
     );
-    check("rbac/v1.Role", json!({"rules": []}), &json!({"metadata": {}, "rules": []}));
+    check("rbac/v1.Role", json!({"rules": []}), &json!({"metadata": {}, "rules": null}));
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn zeros_are_dropped_unless_they_are_behind_pointers() {
             "template": {"metadata": {"labels": {}}, "spec": {"containers": []}},
             "selector": {"matchExpressions": []}, "revisionHistoryLimit": null}),
         &json!({"replicas": 0, "strategy": {}, "selector": {},
-            "template": {"metadata": {}, "spec": {"containers": []}}}),
+            "template": {"metadata": {}, "spec": {"containers": null}}}),
     );
 }
 
@@ -260,4 +260,13 @@ fn every_empty_object_is_normal_after_one_pass() {
         let (twice, _) = normalized(ty.name(), once.clone()).unwrap();
         assert_eq!(once, twice, "{}", ty.name());
     }
+}
+
+#[test]
+fn bytes_may_be_sent_as_numbers_and_are_never_null() {
+    check(
+        "core/v1.Secret",
+        json!({"data": {"a": [104, 105], "b": [], "c": null}}),
+        &json!({"metadata": {}, "data": {"a": "aGk=", "b": "", "c": ""}}),
+    );
 }

@@ -1,0 +1,365 @@
+//! What a claim wants: requests for devices, constraints among them, and settings for their drivers.
+
+use crate::fields::{at, default_number, default_text, list, maps_mut, number, part, text, texts};
+use crate::rules::{
+    complaints, dns_label, one_of, positive, qualified_name, required, supported_only, unique,
+};
+use crate::storage::declared_driver_name;
+use machinery::field_path::FaultKind;
+use machinery::{Faults, Map, Path, Value, names};
+
+const MAX_REQUESTS: usize = 32;
+const MAX_ALTERNATIVES: usize = 8;
+const MAX_SELECTORS: usize = 32;
+const MAX_PARAMETERS: usize = 10 << 10;
+const MAX_IDENTIFIER: usize = 32;
+
+/// Who does not say how many devices wants one. `spec` is that of a claim or of a template.
+pub(super) fn defaults(spec: &mut Map<String, Value>) {
+    let Some(devices) = spec.get_mut("devices").and_then(Value::as_object_mut) else { return };
+    for request in maps_mut(devices, "requests") {
+        if let Some(exactly) = request.get_mut("exactly").and_then(Value::as_object_mut) {
+            request_defaults(exactly);
+        }
+        for alternative in maps_mut(request, "firstAvailable") {
+            request_defaults(alternative);
+        }
+    }
+}
+
+fn request_defaults(request: &mut Map<String, Value>) {
+    default_text(request, "allocationMode", "ExactCount");
+    if request.get("allocationMode").is_some_and(|mode| mode == "ExactCount") {
+        default_number(request, "count", 1);
+    }
+    for toleration in maps_mut(request, "tolerations") {
+        default_text(toleration, "operator", "Equal");
+    }
+}
+
+/// Judges the spec of a claim or of a template for claims.
+pub(super) fn validate(faults: &mut Faults, path: &Path<'_>, spec: &Value) {
+    let (path, devices) = (path.child("devices"), at(spec, &["devices"]));
+    let requests = list(devices, "requests");
+    validate_requests(faults, &path.child("requests"), requests);
+    let constraints = path.child("constraints");
+    for (index, constraint) in list(devices, "constraints").iter().enumerate() {
+        validate_constraint(faults, &constraints.index(index), constraint, requests);
+    }
+    let settings = path.child("config");
+    for (index, setting) in list(devices, "config").iter().enumerate() {
+        let path = settings.index(index);
+        validate_references(faults, &path.child("requests"), setting, requests);
+        validate_setting(faults, &path, setting);
+    }
+}
+
+fn validate_requests(faults: &mut Faults, path: &Path<'_>, requests: &[Value]) {
+    if requests.len() > MAX_REQUESTS {
+        return faults.too_many(path, requests.len(), MAX_REQUESTS);
+    }
+    for (index, request) in requests.iter().enumerate() {
+        let path = path.index(index);
+        dns_label(faults, &path.child("name"), text(request, "name"));
+        match (part(request, "exactly"), list(request, "firstAvailable")) {
+            (None, []) => {
+                let message = "exactly one of `exactly` or `firstAvailable` is required";
+                faults.required(&path, message);
+            }
+            (Some(exactly), []) => {
+                let path = path.child("exactly");
+                let class = text(exactly, "deviceClassName");
+                if class.is_empty() {
+                    faults.required(&path.child("deviceClassName"), "");
+                } else {
+                    let found = names::dns1123_subdomain(class);
+                    complaints(faults, &path.child("deviceClassName"), class, found);
+                }
+                validate_request(faults, &path, exactly);
+            }
+            (None, alternatives) => {
+                validate_alternatives(faults, &path.child("firstAvailable"), alternatives);
+            }
+            (Some(_), _) => {
+                let message = "exactly one of `exactly` or `firstAvailable` is required, but multiple fields are set";
+                faults.invalid(&path, Value::Null, message);
+            }
+        }
+    }
+    each_once(faults, path, requests);
+}
+
+/// No name is there twice.
+fn each_once(faults: &mut Faults, path: &Path<'_>, requests: &[Value]) {
+    for (index, request) in requests.iter().enumerate() {
+        let name = text(request, "name");
+        if requests[..index].iter().any(|other| text(other, "name") == name) {
+            let shown = in_order(request);
+            faults.declared(|faults| {
+                faults.add(FaultKind::Duplicate, &path.index(index), None, &shown);
+            });
+        }
+    }
+}
+
+/// The JSON of a request with its fields in the order of upstream's structs.
+fn in_order(value: &Value) -> String {
+    const ORDER: &[&str] = &[
+        "name",
+        "exactly",
+        "firstAvailable",
+        "deviceClassName",
+        "selectors",
+        "allocationMode",
+        "count",
+        "adminAccess",
+        "key",
+        "operator",
+        "value",
+        "effect",
+        "tolerations",
+        "capacity",
+    ];
+    match value {
+        Value::Object(map) => {
+            let mut fields: Vec<(&String, &Value)> = map.iter().collect();
+            fields.sort_by_key(|(key, _)| ORDER.iter().position(|it| it == key));
+            let fields: Vec<String> = fields
+                .iter()
+                .map(|(key, value)| format!("\"{key}\":{}", in_order(value)))
+                .collect();
+            format!("{{{}}}", fields.join(","))
+        }
+        Value::Array(items) => {
+            format!("[{}]", items.iter().map(in_order).collect::<Vec<_>>().join(","))
+        }
+        other => other.to_string(),
+    }
+}
+
+fn validate_alternatives(faults: &mut Faults, path: &Path<'_>, alternatives: &[Value]) {
+    if alternatives.len() > MAX_ALTERNATIVES {
+        return faults.too_many(path, alternatives.len(), MAX_ALTERNATIVES);
+    }
+    for (index, alternative) in alternatives.iter().enumerate() {
+        let path = path.index(index);
+        dns_label(faults, &path.child("name"), text(alternative, "name"));
+        let class = text(alternative, "deviceClassName");
+        faults.declared(|faults| {
+            let path = path.child("deviceClassName");
+            required(faults, &path, class);
+            if !class.is_empty() {
+                complaints(faults, &path, class, names::long_name(class));
+            }
+        });
+        validate_request(faults, &path, alternative);
+    }
+    each_once(faults, path, alternatives);
+}
+
+fn validate_request(faults: &mut Faults, path: &Path<'_>, request: &Value) {
+    validate_selectors(faults, &path.child("selectors"), list(request, "selectors"));
+    let (mode, count) = (text(request, "allocationMode"), number(request, "count"));
+    match mode {
+        "ExactCount" => positive(faults, &path.child("count"), count),
+        "All" if count != 0 => {
+            let message = "must not be specified when allocationMode is 'All'";
+            faults.invalid(&path.child("count"), count, message);
+        }
+        mode => one_of(faults, &path.child("allocationMode"), mode, &["All", "ExactCount"]),
+    }
+    let path = path.child("tolerations");
+    for (index, toleration) in list(request, "tolerations").iter().enumerate() {
+        validate_toleration(faults, &path.index(index), toleration);
+    }
+}
+
+fn validate_toleration(faults: &mut Faults, path: &Path<'_>, toleration: &Value) {
+    let (key, value) = (text(toleration, "key"), text(toleration, "value"));
+    match text(toleration, "operator") {
+        "Exists" if !value.is_empty() => {
+            faults.invalid(&path.child("value"), value, "must be empty for operator `Exists`");
+        }
+        "Equal" => complaints(faults, &path.child("value"), value, names::label_value(value)),
+        _ => {}
+    }
+    faults.declared(|faults| {
+        if !key.is_empty() {
+            qualified_name(faults, &path.child("key"), key);
+        }
+        let operator = text(toleration, "operator");
+        one_of(faults, &path.child("operator"), operator, &["Equal", "Exists"]);
+        let effect = text(toleration, "effect");
+        if !effect.is_empty() {
+            let effects = &["NoExecute", "NoSchedule", "None"];
+            supported_only(faults, &path.child("effect"), effect, effects);
+        }
+    });
+}
+
+/// Judges the expressions that choose devices, for being there.
+pub(super) fn validate_selectors(faults: &mut Faults, path: &Path<'_>, selectors: &[Value]) {
+    if selectors.len() > MAX_SELECTORS {
+        return faults.too_many(path, selectors.len(), MAX_SELECTORS);
+    }
+    for (index, selector) in selectors.iter().enumerate() {
+        let path = path.index(index);
+        let path = path.child("cel");
+        match part(selector, "cel") {
+            None => faults.required(&path, ""),
+            Some(cel) => required(faults, &path.child("expression"), text(cel, "expression")),
+        }
+    }
+}
+
+fn validate_constraint(
+    faults: &mut Faults,
+    path: &Path<'_>,
+    constraint: &Value,
+    requests: &[Value],
+) {
+    validate_references(faults, &path.child("requests"), constraint, requests);
+    let attribute = ["matchAttribute", "distinctAttribute"]
+        .into_iter()
+        .find_map(|key| Some((key, part(constraint, key)?.as_str()?)));
+    match attribute {
+        Some((key, name)) => {
+            faults.declared(|faults| validate_attribute(faults, &path.child(key), name));
+        }
+        None => faults.required(
+            path,
+            r#"exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set"#,
+        ),
+    }
+}
+
+/// Must be the name of an attribute with the domain of who gave it.
+fn validate_attribute(faults: &mut Faults, path: &Path<'_>, name: &str) {
+    match name.split('/').collect::<Vec<_>>().as_slice() {
+        [identifier] => validate_identifier(faults, path, identifier),
+        [domain, identifier] => {
+            if domain.is_empty() {
+                faults.invalid(path, "", "the domain must not be empty");
+            } else {
+                complaints(faults, path, domain, names::dns1123_subdomain(&domain.to_lowercase()));
+            }
+            if identifier.is_empty() {
+                faults.invalid(path, "", "the name must not be empty");
+            } else {
+                validate_identifier(faults, path, identifier);
+            }
+        }
+        _ => {}
+    }
+    if !name.contains('/') {
+        let message = "a fully qualified name must be a domain and a name separated by a slash";
+        faults.invalid(path, name, message);
+    }
+}
+
+/// Must be a name that a program in C could use.
+pub(super) fn validate_identifier(faults: &mut Faults, path: &Path<'_>, name: &str) {
+    const MESSAGE: &str = "a valid C identifier must start with alphabetic character or '_', followed by a string of alphanumeric characters or '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName', regex used for validation is '[A-Za-z_][A-Za-z0-9_]*')";
+    if name.len() > MAX_IDENTIFIER {
+        faults.too_long(path, MAX_IDENTIFIER);
+    }
+    let starts_well = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    if !starts_well || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
+        faults.invalid(path, name, MESSAGE);
+    }
+}
+
+/// Must name requests of the claim; a request's alternative is named after a slash.
+fn validate_references(faults: &mut Faults, path: &Path<'_>, owner: &Value, requests: &[Value]) {
+    const UNKNOWN: &str = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'";
+    for (index, name) in texts(owner, "requests").enumerate() {
+        let path = path.index(index);
+        let (request, alternative) =
+            name.split_once('/').map_or((name, None), |(name, rest)| (name, Some(rest)));
+        if alternative.is_some_and(|it| it.contains('/')) {
+            faults.invalid(&path, name, UNKNOWN);
+            continue;
+        }
+        for segment in name.split('/') {
+            dns_label(faults, &path, segment);
+        }
+        let is_known = requests.iter().any(|it| {
+            let alternatives = list(it, "firstAvailable");
+            text(it, "name") == request
+                && alternative
+                    .is_none_or(|name| alternatives.iter().any(|it| text(it, "name") == name))
+        });
+        if !is_known {
+            faults.invalid(&path, name, UNKNOWN);
+        }
+    }
+    faults.declared(|faults| unique(faults, path, texts(owner, "requests")));
+}
+
+/// Judges the settings for a driver.
+pub(super) fn validate_setting(faults: &mut Faults, path: &Path<'_>, setting: &Value) {
+    let path = path.child("opaque");
+    let Some(opaque) = part(setting, "opaque") else { return faults.required(&path, "") };
+    declared_driver_name(faults, &path.child("driver"), text(opaque, "driver"));
+    let path = path.child("parameters");
+    match at(opaque, &["parameters"]) {
+        Value::Null => faults.required(&path, ""),
+        parameters if parameters.to_string().len() > MAX_PARAMETERS => {
+            faults.too_long(&path, MAX_PARAMETERS);
+        }
+        Value::Object(_) => {}
+        _ => faults.invalid(&path, "<value omitted>", "must be a valid JSON object"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::lines;
+    use machinery::json;
+
+    fn check(devices: Value, expected: &[&str]) {
+        let mut faults = Faults::new();
+        validate(&mut faults, &Path::root("spec"), &json!({"devices": devices}));
+        assert_eq!(lines(&faults), expected);
+    }
+
+    fn request(name: &str) -> Value {
+        json!({"name": name, "exactly":
+            {"deviceClassName": "c", "allocationMode": "ExactCount", "count": 1}})
+    }
+
+    #[test]
+    fn a_constraint_is_about_requests_of_the_claim() {
+        check(
+            json!({"requests": [request("a")],
+                "constraints": [{"requests": ["a", "b"], "matchAttribute": "x"}]}),
+            &[
+                r#"spec.devices.constraints[0].requests[1]: Invalid value: "b": must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"#,
+                r#"spec.devices.constraints[0].matchAttribute: Invalid value: "x": a fully qualified name must be a domain and a name separated by a slash"#,
+            ],
+        );
+    }
+
+    #[test]
+    fn a_second_request_of_a_name_is_shown_whole() {
+        check(
+            json!({"requests": [request("a"), request("a")]}),
+            &[
+                r#"spec.devices.requests[1]: Duplicate value: {"name":"a","exactly":{"deviceClassName":"c","allocationMode":"ExactCount","count":1}}"#,
+            ],
+        );
+    }
+
+    #[test]
+    fn settings_are_for_a_driver() {
+        check(
+            json!({"config": [{}, {"opaque": {"driver": "d", "parameters": 1}}, {"opaque": {"parameters": {}}}]}),
+            &[
+                "spec.devices.config[0].opaque: Required value",
+                r#"spec.devices.config[1].opaque.parameters: Invalid value: "<value omitted>": must be a valid JSON object"#,
+                "spec.devices.config[2].opaque.driver: Required value",
+            ],
+        );
+    }
+}
