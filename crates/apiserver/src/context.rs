@@ -159,6 +159,11 @@ impl Cx {
 
     /// There is no such object.
     pub(crate) fn not_found(&self) -> Status {
-        Status::not_found(&self.what(), &self.target.name)
+        // Events are served in two groups, and missing in the one that was asked.
+        let mut what = self.what();
+        if let Some(group) = &self.version().group {
+            what.group.clone_from(group);
+        }
+        Status::not_found(&what, &self.target.name)
     }
 }

@@ -92,9 +92,14 @@ fn patched(
     // What is shown in the message if the result does not fit its type.
     let text = object.clone();
     let does_not_fit = |why: String| {
-        let shown = match patch {
-            Patch::Strategic(patch) => GoValue(patch).to_string(),
-            Patch::Json(_) | Patch::Merge(_) => as_go_writes(&text),
+        let (shown, why) = match patch {
+            Patch::Strategic(patch) => {
+                // Upstream: this patch is decoded field by field, and bytes by the JSON package.
+                let is_json = why.starts_with("illegal base64");
+                let prefix = if is_json { "error decoding from json: " } else { "" };
+                (GoValue(patch).to_string(), format!("{prefix}{why}"))
+            }
+            Patch::Json(_) | Patch::Merge(_) => (as_go_writes(&text), why),
         };
         let mut faults = Faults::new();
         faults.invalid(&Path::root("patch"), shown, &why);

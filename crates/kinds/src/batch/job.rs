@@ -128,7 +128,6 @@ fn duration(status: &Value, now: &Now) -> String {
 }
 
 fn defaults(job: &mut Object) {
-    adopt_labels(job);
     let spec = job.map_at(&["spec"]);
     spec_defaults(spec);
     let is_set =

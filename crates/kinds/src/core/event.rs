@@ -219,9 +219,17 @@ fn validate_update_strictly(new: &Object, old: &Object, faults: &mut Faults) {
     ] {
         let (path, value, before) = (Path::root(shown), top(new, field), top(old, field));
         match field {
-            "involvedObject" => immutable_struct(faults, &path, "ObjectReference", value, before),
+            "involvedObject" | "related" => {
+                immutable_struct(faults, &path, "ObjectReference", value, before);
+            }
             "source" => immutable_struct(faults, &path, "EventSource", value, before),
-            _ => immutable(faults, &path, value, before),
+            "count" | "firstTimestamp" | "lastTimestamp" | "eventTime" => {
+                immutable(faults, &path, value, before);
+            }
+            _ => {
+                let text = |value: &Value| Value::from(value.as_str().unwrap_or_default());
+                immutable(faults, &path, &text(value), &text(before));
+            }
         }
     }
 }

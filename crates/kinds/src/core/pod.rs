@@ -19,6 +19,7 @@ mod security;
 pub mod security_standards;
 mod scheduling;
 mod network;
+mod overlaps;
 mod annotations;
 mod update;
 mod status;

@@ -3,8 +3,9 @@
 use super::GROUP;
 use super::device_claim::{validate_selectors, validate_setting};
 use crate::columns::{AGE, NAME, age};
-use crate::fields::{list, top};
+use crate::fields::{list, part, top};
 use crate::resource::{Behavior, Column, Columns, Now, Resource};
+use crate::rules::qualified_name;
 use crate::table;
 use machinery::{Faults, Object, Path, Value, names};
 
@@ -38,6 +39,14 @@ fn validate(object: &Object, faults: &mut Faults) {
     let settings = path.child("config");
     for (index, setting) in list(spec, "config").iter().enumerate() {
         validate_setting(faults, &settings.index(index), setting);
+    }
+    if let Some(name) = part(spec, "extendedResourceName").and_then(Value::as_str) {
+        let path = path.child("extendedResourceName");
+        if !name.contains('/') {
+            let message = "a name must be a domain-prefixed path, such as 'example.com/my-prop'";
+            faults.invalid(&path, name, message);
+        }
+        qualified_name(faults, &path, name);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{GROUP, device_claim};
 use crate::columns::{AGE, NAME, age, column};
-use crate::fields::{list, part, top};
+use crate::fields::{at, list, part, same, top};
 use crate::resource::{
     Behavior, Column, Columns, Now, Resource, Version, drop_status, keep_status,
 };
@@ -26,6 +26,15 @@ static BEHAVIOR: Behavior = Behavior {
     validate,
     validate_update: |new, old, faults| {
         declared_immutable(faults, &Path::root("spec"), top(new, "spec"), top(old, "spec"));
+    },
+    validate_status: |new, old, faults| {
+        let allocation = |claim| at(top(claim, "status"), &["allocation"]);
+        let (new, old) = (allocation(new), allocation(old));
+        if !new.is_null() && !old.is_null() && !same(new, old) {
+            let path = Path::root("status");
+            let message = "field cannot be modified once set";
+            faults.invalid(&path.child("allocation"), Value::Null, message);
+        }
     },
     returns_deleted: true,
     ..Behavior::PLAIN

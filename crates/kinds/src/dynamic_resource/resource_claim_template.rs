@@ -24,6 +24,7 @@ static BEHAVIOR: Behavior = Behavior {
     validate_update: |new, old, faults| {
         let (path, spec, before) = (Path::root("spec"), top(new, "spec"), top(old, "spec"));
         immutable_struct(faults, &path, "ResourceClaimTemplateSpec", spec, before);
+        validate(new, faults);
     },
     returns_deleted: true,
     ..Behavior::PLAIN

@@ -25,12 +25,13 @@ pub fn resource() -> Resource {
 static BEHAVIOR: Behavior = Behavior {
     validate,
     validate_update: |new, old, faults| {
-        validate(new, faults);
+        validate_pool(new, faults);
         let field = |object, path: &[&str]| at(top(object, "spec"), path).clone();
-        for path in [&["driver"][..], &["pool", "name"], &["nodeName"]] {
+        for path in [&["pool", "name"][..], &["driver"], &["nodeName"]] {
             let place = path.iter().fold(String::from("spec"), |place, it| place + "." + it);
             immutable(faults, &Path::root(&place), &field(new, path), &field(old, path));
         }
+        validate_devices(new, faults);
     },
     generation: true,
     returns_deleted: true,
@@ -56,6 +57,11 @@ fn cells(object: &Object, now: &Now) -> Vec<Value> {
 }
 
 fn validate(object: &Object, faults: &mut Faults) {
+    validate_pool(object, faults);
+    validate_devices(object, faults);
+}
+
+fn validate_pool(object: &Object, faults: &mut Faults) {
     let spec = top(object, "spec");
     validate_driver_name(faults, &SPEC.child("driver"), text(spec, "driver"));
     let (path, pool) = (SPEC.child("pool"), at(spec, &["pool"]));
@@ -75,6 +81,10 @@ fn validate(object: &Object, faults: &mut Faults) {
         let message = "must be greater than or equal to zero";
         faults.invalid(&path.child("generation"), number(pool, "generation"), message);
     }
+}
+
+fn validate_devices(object: &Object, faults: &mut Faults) {
+    let spec = top(object, "spec");
     validate_nodes(faults, spec);
     let path = SPEC.child("devices");
     let devices = list(spec, "devices");

@@ -24,8 +24,8 @@ static BEHAVIOR: Behavior = Behavior {
     validate,
     validate_update: |new, old, faults| {
         let handler = |object| top(object, "handler");
-        declared_immutable(faults, &Path::root("handler"), handler(new), handler(old));
         validate(new, faults);
+        declared_immutable(faults, &Path::root("handler"), handler(new), handler(old));
     },
     unconditional_update: false,
     create_on_update: true,

@@ -124,7 +124,9 @@ fn validate_subject(faults: &mut Faults, path: &Path<'_>, subject: &Value, reach
 /// A binding stays with its role: whoever may change its subjects must not gain other rights by it.
 pub(super) fn same_role(new: &Object, old: &Object, faults: &mut Faults) {
     let path = Path::root("roleRef");
-    immutable_struct(faults, &path, "RoleRef", top(new, "roleRef"), top(old, "roleRef"));
+    faults.declared(|faults| {
+        immutable_struct(faults, &path, "RoleRef", top(new, "roleRef"), top(old, "roleRef"));
+    });
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! `VolumeAttachment`: that a volume is to be at a node.
 
 use super::GROUP;
-use super::driver::declared_driver_name;
+use super::driver::{declared_driver_name, validate_driver_name};
 use crate::columns::{AGE, NAME, age, boolean, column};
 use crate::core::persistent_volume::validate_inline;
 use crate::fields::{at, entries, flag, integer, part, text, top};
@@ -68,8 +68,13 @@ fn cells(object: &Object, now: &Now) -> Vec<Value> {
 }
 
 fn validate(object: &Object, faults: &mut Faults) {
+    let attacher = text(top(object, "spec"), "attacher");
+    declared_driver_name(faults, &SPEC.child("attacher"), attacher);
+    validate_rest(object, faults);
+}
+
+fn validate_rest(object: &Object, faults: &mut Faults) {
     let spec = top(object, "spec");
-    declared_driver_name(faults, &SPEC.child("attacher"), text(spec, "attacher"));
     validate_source(faults, &SPEC.child("source"), at(spec, &["source"]));
     dns_subdomain(faults, &SPEC.child("nodeName"), text(spec, "nodeName"));
     validate_status(faults, top(object, "status"));
@@ -116,7 +121,9 @@ fn validate_status(faults: &mut Faults, status: &Value) {
 }
 
 fn validate_update(new: &Object, old: &Object, faults: &mut Faults) {
-    validate(new, faults);
+    let attacher = text(top(new, "spec"), "attacher");
+    validate_driver_name(faults, &SPEC.child("attacher"), attacher);
+    validate_rest(new, faults);
     declared_immutable(faults, &SPEC, top(new, "spec"), top(old, "spec"));
 }
 

@@ -62,16 +62,7 @@ pub fn spec_defaults(spec: &mut Map<String, Value>) {
     }
 }
 
-/// Signals of the author's choice are not on by default.
-fn drop_stop_signal(container: &mut Map<String, Value>) {
-    let Some(lifecycle) = map_mut(container, "lifecycle") else { return };
-    if lifecycle.remove("stopSignal").is_some() && lifecycle.is_empty() {
-        container.remove("lifecycle");
-    }
-}
-
 fn container_defaults(container: &mut Map<String, Value>) {
-    drop_stop_signal(container);
     let image = container.get("image").and_then(Value::as_str).unwrap_or_default();
     let pull = if is_latest(image) { "Always" } else { "IfNotPresent" };
     default_text(container, "imagePullPolicy", pull);

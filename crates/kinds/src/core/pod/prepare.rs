@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 
 /// A new pod waits to be scheduled, whatever its creator says of its status.
 pub(super) fn prepare_create(pod: &mut Object) {
+    drop_disabled(pod.map_at(&["spec"]));
     let mut status = json!({"phase": "Pending"});
     if !list(top(pod, "spec"), "schedulingGates").is_empty() {
         let now = match pod.meta_text("creationTimestamp") {
@@ -30,6 +31,18 @@ pub(super) fn prepare_create(pod: &mut Object) {
     default_pod_requests(pod.map_at(&["spec"]));
     status["qosClass"] = quality::class_of(top(pod, "spec")).into();
     pod.map_mut().insert("status".to_owned(), status);
+}
+
+/// Drops what is not on by default: signals to stop by.
+fn drop_disabled(spec: &mut Map<String, Value>) {
+    for part in super::CONTAINERS {
+        for container in maps_mut(spec, part) {
+            let Some(lifecycle) = map_mut(container, "lifecycle") else { continue };
+            if lifecycle.remove("stopSignal").is_some() && lifecycle.is_empty() {
+                container.remove("lifecycle");
+            }
+        }
+    }
 }
 
 pub(super) fn prepare_update(new: &mut Object, old: &Object) {

@@ -1,8 +1,8 @@
 //! What a pod's author is told although the pod is accepted.
 
-use super::each_container;
+use super::{each_container, overlaps};
 use crate::address;
-use crate::fields::{annotation, at, entries, list, number, part, text, texts, top};
+use crate::fields::{annotation, at, entries, integer, list, number, part, text, texts, top};
 use crate::quantities::{amount, is_fractional};
 use machinery::field_path::quote;
 use machinery::{Object, Path, Value, names};
@@ -109,6 +109,12 @@ pub(crate) fn template_warnings(
     }
     each_container(spec, &path, |container, path| warn_of_container(out, path, container));
     warn_of_ports(out, &path, spec);
+    if integer(spec, "terminationGracePeriodSeconds").is_some_and(|it| it < 0) {
+        out.push(format!(
+            "{}: must be >= 0; negative values are invalid and will be treated as 1",
+            path.child("terminationGracePeriodSeconds")
+        ));
+    }
     warn_of_affinity(out, &path, spec);
     let config = path.child("dnsConfig");
     let servers = config.child("nameservers");
@@ -178,39 +184,8 @@ fn warn_of_volumes(out: &mut Vec<String>, path: &Path<'_>, spec: &Value) {
                 out.push(format!("{}: {message}", path.index(index).child(shown)));
             }
         }
-        for (field, what, name) in
-            [("configMap", "ConfigMap", "name"), ("secret", "Secret", "secretName")]
-        {
-            let source = at(volume, &[field]);
-            let what = format!("{what} {}", quote(text(source, name)));
-            warn_of_overlaps(out, text(volume, "name"), &what, source);
-        }
-        warn_of_overlaps(out, text(volume, "name"), "DownwardAPI", at(volume, &["downwardAPI"]));
     }
-}
-
-/// Two keys that are written to the same file, or one below the other.
-fn warn_of_overlaps(out: &mut Vec<String>, volume: &str, what: &str, source: &Value) {
-    let mut seen: Vec<&str> = Vec::new();
-    for item in list(source, "items") {
-        let file = text(item, "path").trim_end_matches('/');
-        if file.is_empty() {
-            continue;
-        }
-        let contains =
-            |outer: &str, inner: &str| format!("{inner}/").starts_with(&format!("{outer}/"));
-        for other in &seen {
-            if contains(other, file) || contains(file, other) {
-                out.push(format!(
-                    "volume {} ({what}): overlapping paths: {} with {}",
-                    quote(volume),
-                    quote(file),
-                    quote(other)
-                ));
-            }
-        }
-        seen.push(file);
-    }
+    overlaps::warn(out, spec);
 }
 
 fn warn_of_duplicates(out: &mut Vec<String>, path: &Path<'_>, spec: &Value) {
