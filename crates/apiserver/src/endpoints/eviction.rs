@@ -18,6 +18,9 @@ pub(crate) async fn evict(
     subresource: &Subresource,
 ) -> Result<Response<Body>, Status> {
     let mut body = super::subresource::posted(cx, body, subresource)?;
+    if body.name() != cx.target.name {
+        return Err(Status::bad_request("name in URL does not match name in Eviction object"));
+    }
     let dry_run = options(cx, &body)?.dry_run;
     super::subresource::admit(cx, &mut body, subresource, dry_run).await?;
     let options = options(cx, &body)?;

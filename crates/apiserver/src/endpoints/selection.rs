@@ -136,20 +136,22 @@ fn prefix(cx: &Cx) -> String {
 }
 
 fn field(cx: &Cx, label: &str) -> Result<Field, Status> {
-    let selectable = &cx.version().selectable;
+    let (resource, selectable) = (cx.resource(), &cx.version().selectable);
+    // Another name for the name is no field of their own.
+    let is_plain = selectable.iter().all(|it| it.path == ["metadata", "name"]);
     match label {
         "metadata.name" => Ok(Field::Name),
-        "metadata.namespace" => Ok(Field::Namespace),
+        "metadata.namespace" if resource.namespaced || resource.custom || is_plain => {
+            Ok(Field::Namespace)
+        }
         label => match selectable.iter().position(|it| it.label == label) {
             Some(index) => Ok(Field::Other(index)),
             // Upstream has one text for kinds with selectable fields of their own, and another for
             // those without.
-            None if selectable.is_empty() && !cx.resource().custom => {
-                Err(Status::bad_request(format!(
-                    "{} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",
-                    quote(label)
-                )))
-            }
+            None if is_plain && !resource.custom => Err(Status::bad_request(format!(
+                "{} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",
+                quote(label)
+            ))),
             None => Err(Status::bad_request(format!("field label not supported: {label}"))),
         },
     }

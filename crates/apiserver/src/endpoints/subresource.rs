@@ -24,6 +24,7 @@ pub(crate) async fn post(
 ) -> Result<Response<Body>, Status> {
     let options = WriteOptions::parse(&cx.query, "CreateOptions")?;
     let mut body = posted(cx, body, subresource)?;
+    check_name(cx, &body)?;
     admit(cx, &mut body, subresource, options.dry_run).await?;
     let now = cx.plane.now();
     let transform = |old: &Object| {
@@ -89,8 +90,10 @@ pub(super) fn posted(cx: &Cx, bytes: &[u8], subresource: &Subresource) -> Result
         let found = object.kind();
         return Err(Status::bad_request(format!("the body must be a {kind}, not a {found}")));
     }
-    if !object.name().is_empty() {
-        super::update::check_name(cx, &object)?;
-    }
     Ok(object)
+}
+
+/// Fails if the body names another object than the path.
+pub(super) fn check_name(cx: &Cx, body: &Object) -> Result<(), Status> {
+    if body.name().is_empty() { Ok(()) } else { super::update::check_name(cx, body) }
 }

@@ -27,6 +27,7 @@ pub(crate) async fn create(
 ) -> Result<Response<Body>, Status> {
     let dry_run = WriteOptions::parse(&cx.query, "CreateOptions")?.dry_run;
     let mut request = super::subresource::posted(cx, body, subresource)?;
+    super::subresource::check_name(cx, &request)?;
     cx.catch_up().await?;
     admission::judge_namespace(cx, &request)?;
     super::subresource::admit(cx, &mut request, subresource, dry_run).await?;

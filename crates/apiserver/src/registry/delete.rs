@@ -127,7 +127,7 @@ fn mark(cx: &Cx, old: &Object, options: &DeleteOptions) -> (Object, bool) {
     let grace = grace_period(behavior.grace_period, old, options);
     finalizers_for_dependents(&mut new, options.propagation.or_else(|| by_default(behavior, old)));
     let held_by_finalizer = new.finalizers().next().is_some();
-    if grace > 0 || held_by_finalizer || behavior.returns_deleted {
+    if grace > 0 || held_by_finalizer || behavior.grace_period.is_some() {
         stamp(cx, &mut new, old, grace);
     }
     (new, grace > 0 || held_by_finalizer)

@@ -25,6 +25,7 @@ static BEHAVIOR: Behavior = Behavior {
     validate,
     validate_update: |new, _, faults| validate(new, faults),
     generation: true,
+    returns_deleted: true,
     warnings,
     update_warnings: Some(|new, old| {
         if new.generation() == old.generation() { Vec::new() } else { warnings(new) }
