@@ -255,3 +255,12 @@ async fn an_object_cannot_grow_for_ever() {
     }
     assert_eq!(codes, [200, 200, 200, 413]);
 }
+
+#[tokio::test]
+async fn an_owner_that_is_named_twice_is_kept_once() {
+    let plane = Plane::start().await;
+    let owner = json!({"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"});
+    let object = json!({"metadata": {"name": "a", "ownerReferences": [owner, owner]}});
+    let created = plane.create(MAPS, &object).await;
+    assert_eq!(created["metadata"]["ownerReferences"], json!([owner]));
+}

@@ -194,3 +194,26 @@ async fn a_dry_run_deletes_nothing() {
     assert_eq!(plane.delete(&format!("{MAPS}?dryRun=All")).await.0, 200);
     assert_eq!(plane.read(&path).await, created);
 }
+
+#[tokio::test]
+async fn what_is_gone_at_once_bears_no_marks_of_it() {
+    let plane = Plane::start().await;
+    let accounts = "/api/v1/namespaces/default/serviceaccounts";
+    plane.create(accounts, &json!({"metadata": {"name": "a"}})).await;
+    let (code, gone) = plane.delete(&format!("{accounts}/a")).await;
+    assert_eq!((code, &gone["metadata"]["deletionTimestamp"]), (200, &Value::Null));
+    assert_eq!(gone["metadata"]["name"], "a");
+}
+
+#[tokio::test]
+async fn an_eviction_names_its_pod() {
+    let plane = Plane::start().await;
+    plane.create(PODS, &pod("p", "")).await;
+    let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction"});
+    let (code, refused) = plane.post(&format!("{PODS}/p/eviction"), &eviction).await;
+    assert_eq!(
+        (code, &refused["message"]),
+        (400, &json!("name in URL does not match name in Eviction object"))
+    );
+    assert_eq!(plane.get(&format!("{PODS}/p")).await.0, 200);
+}
