@@ -2,6 +2,7 @@
 
 use crate::client::{JSON, JSON_PATCH, MERGE, TABLE};
 use crate::conversion_server::{Call, ConversionServer, Mood};
+use crate::https::Https;
 use crate::plane::{DEFINITIONS, Plane, anything, things};
 use http::Method;
 use machinery::{Value, json};
@@ -420,15 +421,13 @@ async fn a_webhook_may_be_behind_a_service() {
     let config = &mut conversion["webhook"]["clientConfig"];
     config.as_object_mut().unwrap().remove("url");
     config["service"] = json!({"namespace": "default", "name": "hook", "path": "/convert",
-        "port": webhook.address.port()});
+        "port": webhook.https.address.port()});
     plane.define(&gates(&conversion, "v1")).await;
     plane.create(V1, &v1("a", "h:1")).await;
     let (code, status) = plane.get(&format!("{V2}/a")).await;
     let message = status["message"].as_str().unwrap();
     assert!(code == 500 && message.ends_with(r#": service "hook" not found"#), "{message}");
-    let service = json!({"metadata": {"name": "hook"},
-        "spec": {"type": "ExternalName", "externalName": "localhost"}});
-    plane.create("/api/v1/namespaces/default/services", &service).await;
+    plane.create("/api/v1/namespaces/default/services", &Https::service("hook")).await;
     assert_eq!(plane.read(&format!("{V2}/a")).await["spec"]["port"], 1);
 }
 

@@ -2,38 +2,20 @@
 //!
 //! It converts the kind Gate: `spec.endpoint` of v1 is `spec.host` and `spec.port` of v2.
 
-use apiserver::certificates::Authority;
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
+use crate::https::Https;
 use bytes::Bytes;
 use http::{Request, Response};
-use http_body_util::{BodyExt, Full};
-use hyper::body::Incoming;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo};
-use hyper_util::server::conn::auto::Builder;
-use keel::{Clock, Tasks};
 use machinery::{Value, json};
-use rustls::ServerConfig;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use std::convert::Infallible;
-use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
-use tokio::net::TcpListener;
 use tokio::sync::Notify;
-use tokio_rustls::TlsAcceptor;
 
 /// The name under which it is known behind a service.
 pub(crate) const SERVICE: &str = "hook.default.svc";
 
 /// See the [module documentation](self).
 pub(crate) struct ConversionServer {
-    pub(crate) address: SocketAddr,
-    /// The authority that its certificate is from, as a definition has it.
-    pub(crate) bundle: String,
+    pub(crate) https: Https,
     state: Arc<State>,
-    _tasks: Tasks,
 }
 
 #[derive(Default)]
@@ -80,35 +62,16 @@ pub(crate) enum Mood {
 impl ConversionServer {
     /// Listens on a port of its own.
     pub(crate) async fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let now = Clock::system().now();
-        let authority = Authority::new(now).unwrap();
-        let here: IpAddr = address.ip();
-        let certified = authority.serving(&["localhost", SERVICE], &[here], now).unwrap();
-        let chain: Vec<_> = CertificateDer::pem_slice_iter(certified.certificate.as_bytes())
-            .collect::<Result<_, _>>()
-            .unwrap();
-        let key = PrivateKeyDer::from_pem_slice(certified.key.as_bytes()).unwrap();
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_no_client_auth()
-            .with_single_cert(chain, key)
-            .unwrap();
-        let acceptor = TlsAcceptor::from(Arc::new(config));
         let state = Arc::new(State::default());
-        let tasks = Tasks::new();
-        tasks.spawn("webhook", serve(listener, acceptor, Arc::clone(&state), tasks.clone()));
-        let bundle = BASE64_STANDARD.encode(authority.certificate());
-        Self { address, bundle, state, _tasks: tasks }
+        let own = Arc::clone(&state);
+        let https = Https::start(SERVICE, move |request| answer(Arc::clone(&own), request)).await;
+        Self { https, state }
     }
 
     /// How a definition says that it converts, in the reviews that it understands.
     pub(crate) fn conversion(&self, reviews: &Value) -> Value {
-        let config = json!({"url": format!("https://{}/convert", self.address),
-            "caBundle": self.bundle});
+        let config = json!({"url": format!("https://{}/convert", self.https.address),
+            "caBundle": self.https.bundle()});
         json!({"strategy": "Webhook",
             "webhook": {"clientConfig": config, "conversionReviewVersions": reviews}})
     }
@@ -129,25 +92,9 @@ impl ConversionServer {
     }
 }
 
-async fn serve(listener: TcpListener, tls: TlsAcceptor, state: Arc<State>, tasks: Tasks) {
-    while let Ok((stream, _)) = listener.accept().await {
-        let (tls, state) = (tls.clone(), Arc::clone(&state));
-        tasks.spawn("connection", async move {
-            let Ok(stream) = tls.accept(stream).await else { return };
-            let service = service_fn(move |request| answer(Arc::clone(&state), request));
-            let builder = Builder::new(TokioExecutor::new());
-            let _ = builder.serve_connection(TokioIo::new(stream), service).await;
-        });
-    }
-}
-
-async fn answer(
-    state: Arc<State>,
-    request: Request<Incoming>,
-) -> Result<Response<Full<Bytes>>, Infallible> {
+async fn answer(state: Arc<State>, request: Request<Bytes>) -> Response<Bytes> {
     assert_eq!(request.uri().path(), "/convert");
-    let body = request.into_body().collect().await.unwrap().to_bytes();
-    let review: Value = serde_json::from_slice(&body).unwrap();
+    let review: Value = serde_json::from_slice(request.body()).unwrap();
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let wanted = text(&review["request"]["desiredAPIVersion"]);
     let objects = review["request"]["objects"].as_array().unwrap();
@@ -162,9 +109,9 @@ async fn answer(
     let mood = *state.mood.lock().unwrap();
     match mood {
         Mood::Silent => std::future::pending().await,
-        Mood::Rubbish => return Ok(Response::new("rubbish".into())),
-        Mood::Endless => return Ok(Response::new(vec![b' '; 4 << 20].into())),
-        Mood::Broken => return Ok(Response::builder().status(500).body("broken".into()).unwrap()),
+        Mood::Rubbish => return Response::new("rubbish".into()),
+        Mood::Endless => return Response::new(vec![b' '; 4 << 20].into()),
+        Mood::Broken => return Response::builder().status(500).body("broken".into()).unwrap(),
         _ => {}
     }
     let mut converted: Vec<Value> = objects.iter().map(|it| convert(it, &wanted, mood)).collect();
@@ -179,7 +126,7 @@ async fn answer(
     };
     let review = json!({"apiVersion": api_version, "kind": "ConversionReview",
         "response": {"uid": uid, "result": result, "convertedObjects": converted}});
-    Ok(Response::new(review.to_string().into()))
+    Response::new(review.to_string().into())
 }
 
 fn convert(object: &Value, wanted: &str, mood: Mood) -> Value {

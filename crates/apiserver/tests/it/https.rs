@@ -27,8 +27,8 @@ pub(crate) struct Https {
 }
 
 impl Https {
-    /// Answers with what `answer` makes of each request; its certificate is for `name` and for
-    /// 127.0.0.1.
+    /// Answers with what `answer` makes of each request; its certificate is for `name`, for
+    /// localhost and for 127.0.0.1.
     pub(crate) async fn start<F, R>(name: &str, answer: F) -> Self
     where
         F: Fn(Request<Bytes>) -> R + Send + Sync + 'static,
@@ -36,7 +36,8 @@ impl Https {
     {
         let now = Clock::system().now();
         let authority = Authority::new(now).unwrap();
-        let certified = authority.serving(&[name], &[[127, 0, 0, 1].into()], now).unwrap();
+        let certified =
+            authority.serving(&[name, "localhost"], &[[127, 0, 0, 1].into()], now).unwrap();
         let chain = vec![CertificateDer::from_pem_slice(certified.certificate.as_bytes()).unwrap()];
         let key = PrivateKeyDer::from_pem_slice(certified.key.as_bytes()).unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
