@@ -7,7 +7,7 @@
 
 #![allow(clippy::print_stdout, reason = "a chore says what it found")]
 
-use crate::command::{find, root, run};
+use crate::command::{cargo, find, root, run};
 use crate::plane::{self, Plane, Profile};
 use crate::tools;
 use anyhow::{Context, Result, bail};
@@ -19,7 +19,8 @@ use std::process::{Command, Stdio};
 /// A language: its name, which is its folder's as well, and how its program is made ready to run.
 type Language = (&'static str, fn() -> Result<Command>);
 
-const LANGUAGES: [Language; 3] = [("go", go), ("python", python), ("javascript", javascript)];
+const LANGUAGES: [Language; 4] =
+    [("go", go), ("python", python), ("javascript", javascript), ("rust", rust)];
 
 /// How many checks passed, and how many did not.
 #[derive(Default)]
@@ -36,7 +37,7 @@ pub(crate) fn run_clients(arguments: &[&str]) -> Result<()> {
         match *argument {
             "--release" => profile = Profile::Release,
             name if LANGUAGES.iter().any(|(known, _)| *known == name) => names.push(name),
-            other => bail!("{other} is neither --release nor one of: go, python, javascript"),
+            other => bail!("{other} is neither --release nor one of: go, python, javascript, rust"),
         }
     }
     let sampan = plane::build(profile)?;
@@ -94,7 +95,7 @@ fn go() -> Result<Command> {
     Ok(Command::new(program))
 }
 
-/// The packages kubernetes, lightkube and kr8s.
+/// The packages kubernetes, lightkube, kr8s and kopf.
 fn python() -> Result<Command> {
     let environment = installed("python")?;
     let interpreter = environment.join("bin/python");
@@ -129,6 +130,15 @@ fn javascript() -> Result<Command> {
     let mut program = Command::new(node);
     program.arg(directory.join("main.js"));
     Ok(program)
+}
+
+/// The crates kube and kube-runtime.
+fn rust() -> Result<Command> {
+    let target = installed("rust")?;
+    run(cargo(&["build", "--locked", "--manifest-path"])
+        .arg(sources("rust").join("Cargo.toml"))
+        .env("CARGO_TARGET_DIR", &target))?;
+    Ok(Command::new(target.join("debug/clients")))
 }
 
 /// Where the program of a language is.

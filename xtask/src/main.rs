@@ -16,7 +16,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   test               all tests; fetches the clients that they need
   ci                 everything that must hold: format, lints, tests, documentation, dependencies
   oracle [PATH…]     replays recorded conversations with kube-apiserver against a plane of ours
-  interop [--release] [go|python|javascript]…
+  interop [--release] [go|python|javascript|rust]…
                      drives planes of ours with the client libraries that people use
   kinds [--check]    writes the table of built-in types anew, or checks that it is current";
 

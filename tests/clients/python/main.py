@@ -19,6 +19,7 @@ import dynamic_client  # noqa: E402, F401
 import asynchronous  # noqa: E402, F401
 import light  # noqa: E402, F401
 import kr8s_client  # noqa: E402, F401
+import kopf_operator  # noqa: E402, F401
 
 typed.make_namespace()
 sys.exit(1 if report.run_all() else 0)

@@ -1,0 +1,27 @@
+//! Drives the API server of `$KUBECONFIG` with the crates kube and kube-runtime, as they are out of
+//! the box.
+//!
+//! Prints `ok NAME` or `FAIL NAME: reason` for each check, and fails if one did.
+
+mod session;
+mod typed;
+mod custom;
+mod apply;
+mod dynamic;
+mod watches;
+mod controllers;
+
+use session::Session;
+use std::process::ExitCode;
+
+#[tokio::main]
+async fn main() -> anyhow::Result<ExitCode> {
+    let mut session = Session::begin().await?;
+    typed::check(&mut session).await;
+    custom::check(&mut session).await;
+    apply::check(&mut session).await;
+    dynamic::check(&mut session).await;
+    watches::check(&mut session).await;
+    controllers::check(&mut session).await;
+    Ok(if session.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

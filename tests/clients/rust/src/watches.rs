@@ -1,0 +1,120 @@
+//! kube-runtime's watcher and reflector: by list and watch, and by a streaming list.
+
+use crate::session::{Session, expect};
+use crate::typed::map;
+use anyhow::{Context, Result, bail};
+use futures::{StreamExt, TryStreamExt};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{DeleteParams, PartialObjectMeta, Patch, PatchParams, PostParams};
+use kube::runtime::WatchStreamExt;
+use kube::runtime::reflector::{self, ObjectRef, Store};
+use kube::runtime::watcher::{self, Event, watcher};
+use kube::{Api, ResourceExt};
+use serde_json::json;
+use std::pin::pin;
+
+pub async fn check(session: &mut Session) {
+    let maps: Api<ConfigMap> = session.api();
+    for (name, config) in [
+        ("listed", watcher::Config::default().page_size(2)),
+        ("streamed", watcher::Config::default().streaming_lists()),
+    ] {
+        let told = tell(&maps, name, config.clone());
+        session.check(&format!("watches: a watcher tells of a life ({name})"), told).await;
+        let reflected = reflect(&maps, name, config);
+        session.check(&format!("watches: a reflector keeps a store ({name})"), reflected).await;
+    }
+    session.check("watches: metadata alone", metadata(&maps, session.api())).await;
+}
+
+fn bunch(name: &str) -> [String; 3] {
+    [0, 1, 2].map(|it| format!("{name}-{it}"))
+}
+
+/// Creates three maps of one label.
+async fn create(maps: &Api<ConfigMap>, label: &str) -> Result<()> {
+    for name in bunch(label) {
+        let mut it = map(&name, "1");
+        it.metadata.labels = Some([("bunch".to_owned(), label.to_owned())].into());
+        maps.create(&PostParams::default(), &it).await?;
+    }
+    Ok(())
+}
+
+async fn change(maps: &Api<ConfigMap>, name: &str) -> Result<()> {
+    let patch = json!({"data": {"key": "2"}});
+    maps.patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await?;
+    Ok(())
+}
+
+async fn tell(maps: &Api<ConfigMap>, name: &str, config: watcher::Config) -> Result<()> {
+    let label = format!("told-{name}");
+    create(maps, &label).await?;
+    let mut events = pin!(watcher(maps.clone(), config.labels(&format!("bunch={label}"))));
+    let mut initial = Vec::new();
+    loop {
+        match events.try_next().await?.context("it never ends")? {
+            Event::Init => expect("begun", initial.len(), 0)?,
+            Event::InitApply(it) => initial.push(it.name_any()),
+            Event::InitDone => break,
+            other => bail!("too early: {other:?}"),
+        }
+    }
+    initial.sort();
+    expect("at first", initial, bunch(&label))?;
+    let first = format!("{label}-0");
+    change(maps, &first).await?;
+    maps.delete(&first, &DeleteParams::default()).await?;
+    for expected in ["applied", "deleted"] {
+        let (what, it) = match events.try_next().await?.context("it never ends")? {
+            Event::Apply(it) => ("applied", it),
+            Event::Delete(it) => ("deleted", it),
+            other => bail!("unexpected: {other:?}"),
+        };
+        expect("then", (what, it.name_any()), (expected, first.clone()))?;
+    }
+    Ok(())
+}
+
+async fn reflect(maps: &Api<ConfigMap>, name: &str, config: watcher::Config) -> Result<()> {
+    let label = format!("kept-{name}");
+    create(maps, &label).await?;
+    let (store, writer) = reflector::store();
+    let config = config.labels(&format!("bunch={label}"));
+    let mut events =
+        watcher(maps.clone(), config).default_backoff().reflect(writer).applied_objects().boxed();
+    let first = format!("{label}-0");
+    let by_name = |store: &Store<ConfigMap>, name: &str| {
+        store.get(&ObjectRef::new(name).within(crate::session::NAMESPACE))
+    };
+    for _ in 0..3 {
+        events.try_next().await?.context("it never ends")?;
+    }
+    // It is polled on until all is in place.
+    tokio::select! {
+        ready = store.wait_until_ready() => ready?,
+        event = events.try_next() => bail!("unexpected: {event:?}"),
+    }
+    expect("kept", store.len(), 3)?;
+    change(maps, &first).await?;
+    events.try_next().await?.context("it never ends")?;
+    let kept = by_name(&store, &first).context("it is kept")?;
+    expect("data", kept.data.as_ref().and_then(|it| it.get("key")).map(String::as_str), Some("2"))?;
+    maps.delete(&first, &DeleteParams::default()).await?;
+    let second = format!("{label}-1");
+    change(maps, &second).await?;
+    events.try_next().await?.context("it never ends")?;
+    expect("after deletion", by_name(&store, &first).is_some(), false)?;
+    expect("left", store.len(), 2)
+}
+
+async fn metadata(maps: &Api<ConfigMap>, bare: Api<PartialObjectMeta<ConfigMap>>) -> Result<()> {
+    create(maps, "bare").await?;
+    let config = watcher::Config::default().labels("bunch=bare");
+    let mut objects = pin!(watcher(bare, config).applied_objects());
+    for _ in 0..3 {
+        let it = objects.try_next().await?.context("it never ends")?;
+        expect("label", it.labels().get("bunch").map(String::as_str), Some("bare"))?;
+    }
+    Ok(())
+}
