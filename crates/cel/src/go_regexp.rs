@@ -11,14 +11,13 @@
 //! ```
 
 mod class;
+mod repeats;
 
 use regex::{Regex, RegexBuilder};
+use repeats::Repeats;
 
 /// Memory that one compiled expression may take; large counted repetitions need some.
 const SIZE_LIMIT: usize = 64 << 20;
-
-/// The most that Go lets an expression be repeated.
-const MAX_REPEAT: u32 = 1000;
 
 /// Why an expression does not compile.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -50,7 +49,7 @@ pub fn translate(expression: &str) -> Result<String, Error> {
     while !translator.rest.is_empty() {
         translator.step()?;
     }
-    if translator.open_groups > 0 {
+    if translator.repeats.is_in_group() {
         return Err(mistake("missing closing )", expression));
     }
     Ok(translator.out)
@@ -66,7 +65,7 @@ struct Translator<'a> {
     /// What is still to be read.
     rest: &'a str,
     out: String,
-    open_groups: usize,
+    repeats: Repeats,
     /// Whether there is something that a repetition could apply to.
     has_operand: bool,
     /// The text from the last repetition on, if that was the last thing read.
@@ -80,11 +79,12 @@ impl<'a> Translator<'a> {
         match first {
             '(' => return self.open_group(),
             ')' => {
-                if self.open_groups == 0 {
+                if !self.repeats.close_group() {
                     return Err(mistake("unexpected )", self.whole));
                 }
-                self.open_groups -= 1;
                 self.copy(1);
+                self.has_operand = true;
+                return Ok(());
             }
             '|' => {
                 self.copy(1);
@@ -104,8 +104,13 @@ impl<'a> Translator<'a> {
             '.' | '^' | '$' => self.copy(1),
             other => self.literal(other),
         }
-        self.has_operand = true;
+        self.begin_operand();
         Ok(())
+    }
+
+    fn begin_operand(&mut self) {
+        self.has_operand = true;
+        self.repeats.begin_operand();
     }
 
     fn copy(&mut self, length: usize) {
@@ -130,7 +135,8 @@ impl<'a> Translator<'a> {
         if !self.has_operand {
             return Err(mistake("missing argument to repetition operator", operator));
         }
-        if !has_sane_counts(&start[..length]) {
+        let counts = start[..length].strip_prefix('{').and_then(|it| it.strip_suffix('}'));
+        if counts.is_some_and(|it| !self.repeats.repeat(it)) {
             return Err(mistake("invalid repeat count", &start[..length]));
         }
         self.copy(operator.len());
@@ -141,7 +147,7 @@ impl<'a> Translator<'a> {
     fn open_group(&mut self) -> Result<(), Error> {
         self.has_operand = false;
         let Some(after) = self.rest.strip_prefix("(?") else {
-            self.open_groups += 1;
+            self.repeats.open_group();
             self.copy(1);
             return Ok(());
         };
@@ -152,7 +158,7 @@ impl<'a> Translator<'a> {
             match sign {
                 'i' | 'm' | 's' | 'U' | '-' => {}
                 ':' => {
-                    self.open_groups += 1;
+                    self.repeats.open_group();
                     self.copy(index + 3);
                     return Ok(());
                 }
@@ -181,12 +187,12 @@ impl<'a> Translator<'a> {
         // Only whether it matches is asked, so the name is not needed, and may begin with a digit.
         self.out.push('(');
         self.rest = &self.rest[end + 1..];
-        self.open_groups += 1;
+        self.repeats.open_group();
         Ok(())
     }
 
     fn escape(&mut self) -> Result<(), Error> {
-        self.has_operand = true;
+        self.begin_operand();
         let sign = self.rest[1..].chars().next();
         let translated = match sign {
             Some('A' | 'z' | 'B') => &self.rest[..2],
@@ -242,19 +248,6 @@ fn counted(text: &str) -> Option<usize> {
     let (min, max) = text[1..end].split_once(',').unwrap_or((&text[1..end], ""));
     let is_number = |it: &str| it.bytes().all(|b| b.is_ascii_digit());
     (!min.is_empty() && is_number(min) && is_number(max)).then_some(end + 1)
-}
-
-fn has_sane_counts(operator: &str) -> bool {
-    let Some(counts) = operator.strip_prefix('{').and_then(|it| it.strip_suffix('}')) else {
-        return true;
-    };
-    let (min, max) = counts.split_once(',').unwrap_or((counts, counts));
-    let number = |it: &str| it.parse::<u32>().ok().filter(|count| *count <= MAX_REPEAT);
-    match (number(min), max) {
-        (Some(_), "") => true,
-        (Some(min), max) => number(max).is_some_and(|max| min <= max),
-        (None, _) => false,
-    }
 }
 
 /// The length of `\pL` or `\p{Greek}` at the beginning.
@@ -333,6 +326,9 @@ mod tests {
             ("a{2}{3}", "invalid nested repetition operator: `{2}{3}`"),
             ("a{1001}", "invalid repeat count: `{1001}`"),
             ("a{3,2}", "invalid repeat count: `{3,2}`"),
+            ("((a{100}){10}){2}", "invalid repeat count: `{2}`"),
+            ("(a{10}b{100}|c){11,}", "invalid repeat count: `{11,}`"),
+            ("((a{100})+b){0,11}", "invalid repeat count: `{0,11}`"),
             (r"\y", r"invalid escape sequence: `\y`"),
             (r"a\", "trailing backslash at end of expression: ``"),
             ("[z-a]", "invalid character class range: `z-a`"),
@@ -359,6 +355,7 @@ mod tests {
             (r"^(?P<n>a|b)?(?i:C)\z", "bc", "bd"),
             (r"^[[:alpha:]\-_.]{1,3}$", "a-_", "a1"),
             (r"^\101$", "A", "B"),
+            ("^(a{100}|b{2}){10}(c{1000}){0}$", "bbbbbbbbbbbbbbbbbbbb", "bb"),
         ] {
             let regex = compile(expression).unwrap();
             assert!(regex.is_match(good), "{expression} matches {good}");
