@@ -13,4 +13,6 @@ mod command_line;
 mod crash;
 mod hostile;
 mod kubectl;
+mod recorded;
 mod oracle;
+mod definitions;

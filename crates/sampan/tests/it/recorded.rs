@@ -1,0 +1,35 @@
+//! What kube-apiserver once answered, recorded beside the repository, and the lists of where we
+//! answer otherwise.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// The folder of recordings that `variable` names, or the usual one beside the repository; None,
+/// said aloud, where neither has the `program` that replays them.
+pub(crate) fn folder(name: &str, variable: &str, program: &str) -> Option<PathBuf> {
+    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared").join(name);
+    let path = std::env::var_os(variable).map_or(beside, PathBuf::from);
+    if !path.join(program).exists() {
+        eprintln!("SKIPPED: no recordings in {}; set {variable}", path.display());
+        return None;
+    }
+    Some(path)
+}
+
+/// What differs is what `list` says, no more and no less; `output` explains it.
+pub(crate) fn assert_differs(differing: &[&str], list: &str, file: &str, output: &str) {
+    let known = known(list);
+    let new: Vec<&&str> = differing.iter().filter(|it| !known.contains_key(**it)).collect();
+    assert!(new.is_empty(), "no longer as kube-apiserver: {new:#?}\n{output}");
+    let mended: Vec<&&str> = known.keys().filter(|it| !differing.contains(it)).collect();
+    assert!(mended.is_empty(), "take these off {file}: {mended:#?}");
+}
+
+/// What differs, with the reason: `name  # reason`.
+fn known(list: &str) -> BTreeMap<&str, &str> {
+    list.lines()
+        .filter(|it| !it.is_empty() && !it.starts_with('#'))
+        .map(|it| it.split_once("  # ").expect("every line has a reason"))
+        .map(|(name, reason)| (name.trim(), reason.trim()))
+        .collect()
+}
