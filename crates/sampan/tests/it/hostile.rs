@@ -11,21 +11,44 @@ mod connections;
 mod slow_clients;
 mod http2;
 mod stalled_watchers;
+mod schemas;
+mod neighbors;
 
 use crate::http::{Answer, Client, Credentials};
 use crate::plane::Plane;
 use machinery::Value;
 use rustls::ClientConfig;
 use std::fs;
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// What most attacks aim at.
 const COLLECTION: &str = "/api/v1/namespaces/default/configmaps";
+
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 const JSON: &str = "application/json";
 const YAML: &str = "application/yaml";
 
 /// So much more memory, in KiB, may be in use after an attack.
 const GROWTH_MAX: u64 = 150 << 10;
+
+/// What has not come by then does not come.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// A definition of a kind Trap, whose objects have no namespace, with this schema.
+fn traps(schema: &Value) -> Value {
+    machinery::json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "traps.hostile.example.dev"},
+        "spec": {
+            "group": "hostile.example.dev", "scope": "Cluster",
+            "names": {"plural": "traps", "kind": "Trap"},
+            "versions": [{"name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": schema}}],
+        },
+    })
+}
 
 /// A plane that is attacked, and one of its clients.
 struct Siege {
@@ -60,8 +83,33 @@ impl Siege {
         answer
     }
 
+    /// Creates a definition and waits until its kind is served.
+    fn define(&mut self, definition: &Value) {
+        self.accepted("POST", DEFINITIONS, definition);
+        let path = format!("{DEFINITIONS}/{}", definition["metadata"]["name"].as_str().unwrap());
+        self.until(&path, |definition| {
+            definition["status"]["conditions"].as_array().is_some_and(|it| {
+                it.iter().any(|it| it["type"] == "Established" && it["status"] == "True")
+            })
+        });
+    }
+
+    /// Reads an object again and again until it is as it should be.
+    fn until(&mut self, path: &str, wanted: impl Fn(&Value) -> bool) {
+        let since = Instant::now();
+        loop {
+            let (_, object) = self.client.send("GET", path, None).unwrap();
+            if wanted(&object) {
+                return;
+            }
+            assert!(since.elapsed() < PATIENCE, "{path} is still {object}");
+        }
+    }
+
     /// The plane is well: it answers, takes objects, and has not grown much.
     fn survived(mut self) {
+        // The old connection was idle while others attacked, and is closed if that took long.
+        self.client = self.plane.client();
         let (code, answer) = self.client.send("GET", "/readyz", None).unwrap();
         assert_eq!((code, answer.as_str()), (200, Some("ok")));
         let object = machinery::json!({"metadata": {"generateName": "after-"}});

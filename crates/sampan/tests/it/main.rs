@@ -7,6 +7,8 @@
     reason = "a test may stop at the first surprise, and says what it skips"
 )]
 
+#[path = "../../../apiserver/tests/it/https.rs"]
+mod https;
 mod http;
 mod plane;
 mod command_line;

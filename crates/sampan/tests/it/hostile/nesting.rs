@@ -1,9 +1,8 @@
 //! Values within values within values.
 
-use super::{COLLECTION, JSON, Siege, YAML, assert_refused, refusal};
+use super::{COLLECTION, DEFINITIONS, JSON, Siege, YAML, assert_refused, refusal, traps};
 use machinery::{Value, json};
 
-const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const WELLS: &str = "/apis/hostile.example.dev/v1/namespaces/default/wells";
 const WELL: &str = "/apis/hostile.example.dev/v1/namespaces/default/wells/deep";
 
@@ -22,18 +21,7 @@ fn define_wells(siege: &mut Siege) {
             "names": {"plural": "wells", "kind": "Well"}, "versions": [version],
         },
     });
-    siege.accepted("POST", DEFINITIONS, &definition);
-    let path = format!("{DEFINITIONS}/wells.hostile.example.dev");
-    for _ in 0..1000 {
-        let (_, definition) = siege.client.send("GET", &path, None).unwrap();
-        let established = definition["status"]["conditions"].as_array().is_some_and(|it| {
-            it.iter().any(|it| it["type"] == "Established" && it["status"] == "True")
-        });
-        if established {
-            return;
-        }
-    }
-    panic!("the definition was not established");
+    siege.define(&definition);
 }
 
 /// `{"a":{"a":…}}`, so deep.
@@ -173,17 +161,7 @@ fn a_schema_may_be_deep_as_well() {
     for _ in 0..400 {
         schema = json!({"type": "object", "properties": {"a": schema}});
     }
-    let definition = json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": "shafts.hostile.example.dev"},
-        "spec": {
-            "group": "hostile.example.dev", "scope": "Cluster",
-            "names": {"plural": "shafts", "kind": "Shaft"},
-            "versions": [{"name": "v1", "served": true, "storage": true,
-                "schema": {"openAPIV3Schema": schema}}],
-        },
-    });
-    siege.accepted("POST", DEFINITIONS, &definition);
+    siege.accepted("POST", DEFINITIONS, &traps(&schema));
     for path in ["/openapi/v2", "/openapi/v3/apis/hostile.example.dev/v1", DEFINITIONS] {
         assert_eq!(siege.client.send("GET", path, None).unwrap().0, 200, "{path}");
     }

@@ -1,0 +1,196 @@
+//! Servers that ours must ask, and that misbehave: webhooks and aggregated servers.
+
+use super::{COLLECTION, JSON, Siege, refusal};
+use crate::https::{Https, json_answer};
+use bytes::Bytes;
+use http::{Request, Response};
+use machinery::{Value, json};
+use std::future::pending;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use tokio::runtime::Runtime;
+use tokio::sync::watch;
+
+const WEBHOOKS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+const SECRETS: &str = "/api/v1/namespaces/default/secrets";
+const APIS: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
+
+/// A config map that only the webhook `mood` is asked about, whose failures count or do not.
+fn map(name: &str, mood: &str, policy: &str) -> Value {
+    json!({"metadata": {"name": name, "labels": {"mood": mood, "policy": policy}}})
+}
+
+/// A webhook for such maps.
+fn hook(url: &str, bundle: &str, mood: &str, policy: &str, seconds: u32) -> Value {
+    json!({
+        "name": format!("{mood}.{}.example.dev", policy.to_lowercase()),
+        "failurePolicy": policy, "timeoutSeconds": seconds,
+        "sideEffects": "None", "admissionReviewVersions": ["v1"],
+        "clientConfig": {"url": url, "caBundle": bundle},
+        "objectSelector": {"matchLabels": {"mood": mood, "policy": policy}},
+        "rules": [{"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"],
+            "resources": ["configmaps"]}],
+    })
+}
+
+fn allowed(request: &Request<Bytes>) -> Response<Bytes> {
+    let review = machinery::codec::json::decode(request.body()).unwrap().value;
+    let response = json!({"uid": review["request"]["uid"], "allowed": true});
+    json_answer(
+        200,
+        &json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
+            "response": response}),
+    )
+}
+
+#[test]
+fn whatever_a_webhook_does_its_failure_policy_decides() {
+    let mut siege = Siege::begin();
+    let runtime = Runtime::new().unwrap();
+    let (url, kubeconfig) = (siege.plane.url.clone(), siege.plane.kubeconfig.clone());
+    let webhook = move |request: Request<Bytes>| {
+        let client = crate::http::Client::new(&url, &kubeconfig);
+        async move {
+            match request.uri().path() {
+                "/slow" => pending().await,
+                "/rubbish" => Response::new("rubbish".into()),
+                "/huge" => Response::new(vec![b' '; 10 << 20].into()),
+                "/calling-back" => {
+                    let (code, _) = tokio::task::spawn_blocking(move || call_back(client))
+                        .await
+                        .expect("the call ends");
+                    assert_eq!(code, 201);
+                    allowed(&request)
+                }
+                other => panic!("{other} is no webhook"),
+            }
+        }
+    };
+    let server = runtime.block_on(Https::start("localhost", webhook));
+    let moods = [
+        ("slow", "context deadline exceeded"),
+        ("dead", "connect: connection refused"),
+        ("rubbish", "invalid character 'r' looking for beginning of value"),
+        ("huge", "the answer has more than 4194304 bytes"),
+        ("calling-back", ""),
+    ];
+    let hooks: Vec<Value> = moods
+        .iter()
+        .flat_map(|it| [(it.0, "Fail"), (it.0, "Ignore")])
+        .map(|(mood, policy)| {
+            let url = match mood {
+                "dead" => "https://127.0.0.1:1/dead".to_owned(),
+                mood => format!("https://{}/{mood}", server.address),
+            };
+            let seconds = if mood == "calling-back" { 30 } else { 1 };
+            hook(&url, &server.bundle(), mood, policy, seconds)
+        })
+        .collect();
+    siege.accepted("POST", WEBHOOKS, &json!({"metadata": {"name": "bad"}, "webhooks": hooks}));
+    for (mood, why) in moods {
+        siege.accepted("POST", COLLECTION, &map(&format!("{mood}-ignored"), mood, "Ignore"));
+        let body = map(&format!("{mood}-heeded"), mood, "Fail").to_string();
+        let answer = siege.send("POST", COLLECTION, JSON, body.as_bytes());
+        if why.is_empty() {
+            assert_eq!(answer.code, 201, "{mood}: {}", answer.body);
+            continue;
+        }
+        let message = refusal(&answer, 500, "InternalError");
+        let begins = format!(
+            "Internal error occurred: failed calling webhook \"{mood}.fail.example.dev\": failed to call webhook: "
+        );
+        assert!(message.starts_with(&begins) && message.ends_with(why), "{message}");
+    }
+    siege.survived();
+}
+
+/// What a webhook asks of the server that asks it.
+fn call_back(mut client: crate::http::Client) -> (u16, Value) {
+    let secret = json!({"metadata": {"generateName": "called-back-"}});
+    client.send("POST", SECRETS, Some(&secret)).unwrap()
+}
+
+#[test]
+fn while_webhooks_hang_others_are_served() {
+    let mut siege = Siege::begin();
+    let runtime = Runtime::new().unwrap();
+    let asked = Arc::new(AtomicUsize::new(0));
+    let (release, released) = watch::channel(false);
+    let counted = Arc::clone(&asked);
+    let webhook = move |request: Request<Bytes>| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        let mut released = released.clone();
+        async move {
+            released.wait_for(|it| *it).await.expect("the test goes on");
+            allowed(&request)
+        }
+    };
+    let server = runtime.block_on(Https::start("localhost", webhook));
+    let url = format!("https://{}/", server.address);
+    let hooks = [hook(&url, &server.bundle(), "slow", "Fail", 30)];
+    siege.accepted("POST", WEBHOOKS, &json!({"metadata": {"name": "slow"}, "webhooks": hooks}));
+    let waiting: Vec<_> = (0..50)
+        .map(|index| {
+            let mut client = siege.plane.client();
+            let map = map(&format!("waits-{index}"), "slow", "Fail");
+            thread::spawn(move || client.send("POST", COLLECTION, Some(&map)).unwrap().0)
+        })
+        .collect();
+    while asked.load(Ordering::SeqCst) < waiting.len() {
+        thread::yield_now();
+    }
+    for index in 0..50 {
+        siege.accepted("POST", COLLECTION, &map(&format!("goes-{index}"), "good", "Fail"));
+        let (code, _) = siege.client.send("GET", COLLECTION, None).unwrap();
+        assert_eq!(code, 200);
+    }
+    assert!(waiting.iter().all(|it| !it.is_finished()), "somebody did not wait");
+    release.send(true).unwrap();
+    for writer in waiting {
+        assert_eq!(writer.join().unwrap(), 201);
+    }
+    siege.survived();
+}
+
+#[test]
+fn an_aggregated_server_that_hangs_is_waited_for_by_nobody_else() {
+    let mut siege = Siege::begin();
+    let runtime = Runtime::new().unwrap();
+    let server = runtime.block_on(Https::start("hanging.default.svc", |request| async move {
+        match request.uri().path() {
+            "/apis/half.example.dev/v1" => json_answer(
+                200,
+                &json!({"kind": "APIResourceList", "groupVersion": "half.example.dev/v1",
+                    "resources": [{"name": "things", "singularName": "thing", "kind": "Thing",
+                        "namespaced": false, "verbs": ["get"]}]}),
+            ),
+            _ => pending().await,
+        }
+    }));
+    let services = "/api/v1/namespaces/default/services";
+    siege.accepted("POST", services, &Https::service("hanging"));
+    for group in ["dead.example.dev", "half.example.dev"] {
+        let spec = json!({"group": group, "version": "v1", "groupPriorityMinimum": 2000,
+            "versionPriority": 10, "caBundle": server.bundle(),
+            "service": server.reference("hanging")});
+        let name = format!("v1.{group}");
+        siege.accepted("POST", APIS, &json!({"metadata": {"name": name}, "spec": spec}));
+    }
+    let available =
+        |wanted: &'static str| move |it: &Value| it["status"]["conditions"][0]["status"] == wanted;
+    siege.until(&format!("{APIS}/v1.half.example.dev"), available("True"));
+    let mut client = siege.plane.client();
+    let stuck = thread::spawn(move || {
+        client.exchange("GET", "/apis/half.example.dev/v1/things?timeout=2s", &[], b"").unwrap()
+    });
+    siege.until(&format!("{APIS}/v1.dead.example.dev"), available("False"));
+    let answer = siege.send("GET", "/apis/dead.example.dev/v1/things", JSON, b"");
+    assert_eq!((answer.code, answer.body.as_str()), (503, Some("service unavailable\n")));
+    for path in ["/apis", "/openapi/v2", "/openapi/v3", "/api/v1/namespaces"] {
+        assert_eq!(siege.client.send("GET", path, None).unwrap().0, 200, "{path}");
+    }
+    let message = refusal(&stuck.join().unwrap(), 504, "Timeout");
+    assert!(message.contains("request did not complete"), "{message}");
+    siege.survived();
+}
