@@ -1,0 +1,137 @@
+//! Definitions and their example objects, and where which rule meets which value.
+
+use machinery::codec::yaml;
+use machinery::{Faults, Map, Value};
+use schema::Structural;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const RULES: &str = "x-kubernetes-validations";
+
+/// The schema of one version, and its examples.
+pub struct Case {
+    pub schema: Value,
+    pub objects: Vec<Map<String, Value>>,
+}
+
+/// A rule and a value that it is about.
+pub struct Site {
+    pub rule: String,
+    pub value: Value,
+}
+
+/// All versions that have rules and examples which keep them.
+pub fn read(folder: &Path) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for project in files(folder).into_iter().filter(|it| it.is_dir()) {
+        for file in files(&project.join("crds")) {
+            let definition = load(&file);
+            let spec = &definition["spec"];
+            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            let (kind, group) = (text(&spec["names"]["kind"]), text(&spec["group"]));
+            let examples = files(&project.join("examples").join(format!("{kind}.{group}")));
+            for version in spec["versions"].as_array().into_iter().flatten() {
+                let mut schema = version["schema"]["openAPIV3Schema"].clone();
+                each_rules(&mut schema, &mut |rules| {
+                    rules.retain(|it| !rule(it).contains("oldSelf"));
+                });
+                let api_version = format!("{group}/{}", text(&version["name"]));
+                let objects = examples.iter().map(|it| load(it));
+                let objects = objects.filter(|it| it["apiVersion"] == *api_version);
+                let objects = whole(&schema, objects);
+                cases.push(Case { schema, objects });
+            }
+        }
+    }
+    cases
+}
+
+/// The objects with their defaults, without those that break a rule.
+fn whole(schema: &Value, objects: impl Iterator<Item = Value>) -> Vec<Map<String, Value>> {
+    let structural = Structural::compile(schema);
+    let mut kept = Vec::new();
+    for object in objects {
+        let Value::Object(mut object) = object else { continue };
+        structural.prune(&mut object, &mut Vec::new());
+        structural.default(&mut object);
+        let mut faults = Faults::new();
+        structural.validate_rules(&object, None, &mut faults);
+        if faults.is_empty() {
+            kept.push(object);
+        }
+    }
+    kept
+}
+
+/// The rules of a schema.
+pub fn rules(schema: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    each_rules(&mut schema.clone(), &mut |rules| {
+        found.extend(rules.iter().map(|it| rule(it).to_owned()));
+    });
+    found
+}
+
+/// Takes all rules out of a schema but these.
+pub fn keep(schema: &mut Value, good: &BTreeSet<String>) {
+    each_rules(schema, &mut |rules| rules.retain(|it| good.contains(rule(it))));
+}
+
+impl Case {
+    /// Every evaluation that the objects need.
+    pub fn sites(&self) -> Vec<Site> {
+        let mut sites = Vec::new();
+        for object in &self.objects {
+            descend(&self.schema, &Value::Object(object.clone()), &mut sites);
+        }
+        sites
+    }
+}
+
+fn descend(schema: &Value, value: &Value, sites: &mut Vec<Site>) {
+    for it in schema[RULES].as_array().into_iter().flatten() {
+        sites.push(Site { rule: rule(it).to_owned(), value: value.clone() });
+    }
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                let property = schema["properties"].get(name);
+                descend(property.unwrap_or(&schema["additionalProperties"]), value, sites);
+            }
+        }
+        Value::Array(values) => values.iter().for_each(|it| descend(&schema["items"], it, sites)),
+        _ => {}
+    }
+}
+
+fn rule(rule: &Value) -> &str {
+    rule["rule"].as_str().unwrap_or_default()
+}
+
+fn each_rules(schema: &mut Value, f: &mut dyn FnMut(&mut Vec<Value>)) {
+    let Value::Object(schema) = schema else { return };
+    for (keyword, value) in schema {
+        match (keyword.as_str(), value) {
+            (RULES, Value::Array(rules)) => f(rules),
+            ("properties", Value::Object(properties)) => {
+                properties.values_mut().for_each(|it| each_rules(it, f));
+            }
+            ("items" | "additionalProperties", inner) => each_rules(inner, f),
+            _ => {}
+        }
+    }
+}
+
+fn load(file: &Path) -> Value {
+    let text = fs::read(file).expect("the file can be read");
+    yaml::decode(&text).map_or(Value::Null, |it| it.value)
+}
+
+/// What is in a folder, in order; nothing, if there is none.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut paths: Vec<PathBuf> = entries.map(|it| it.path()).collect();
+    paths.sort();
+    paths
+}

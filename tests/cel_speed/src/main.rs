@@ -1,0 +1,92 @@
+//! Evaluates the rules of real definitions on their example objects, once by our CEL and once by
+//! the public crate `cel`, and prints the CPU time of each.
+//!
+//! The argument is a folder of projects: `PROJECT/crds/*.yaml` and
+//! `PROJECT/examples/KIND.GROUP/*.yaml`. Rules that the other cannot compile, cannot evaluate or
+//! answers otherwise are counted and left out.
+
+mod corpus;
+mod public;
+
+use corpus::{Case, Site};
+use machinery::{Faults, Map, Value};
+use public::Public;
+use schema::Structural;
+use std::path::Path;
+use std::{env, fs};
+
+/// How often everything is evaluated for one measurement.
+const ROUNDS: usize = 50;
+
+/// How often it is measured; the quickest counts, since other programs only make it slower.
+const MEASUREMENTS: usize = 20;
+
+fn main() {
+    let folder = env::args().nth(1).expect("usage: cel_speed FOLDER");
+    let mut cases = corpus::read(Path::new(&folder));
+    let rules: Vec<String> = cases.iter().flat_map(|it| corpus::rules(&it.schema)).collect();
+    let public = Public::new();
+    let refused = rules.iter().filter(|it| !public.compiles(it)).count();
+    let mut verdicts = public::Verdicts::default();
+    for case in &cases {
+        verdicts.judge(&public, &case.sites());
+    }
+    let good = verdicts.good();
+    for case in &mut cases {
+        corpus::keep(&mut case.schema, &good);
+    }
+    cases.retain(|it| !it.sites().is_empty());
+    let evaluations: usize = cases.iter().map(|it| it.sites().len()).sum();
+    println!("{} rules, without those about the old value", rules.len());
+    println!("crate cel does not compile {refused} of them");
+    println!("{verdicts}");
+    println!("{evaluations} evaluations on {} objects, CPU time of each:", objects(&cases));
+
+    let ours = ours(&cases) / evaluations as f64;
+    let (converting, evaluating) = public.measure(&cases);
+    let (converting, evaluating) =
+        (converting / evaluations as f64, evaluating / evaluations as f64);
+    println!("  ours, walk through the object included    {ours:8.2} µs");
+    println!("  crate cel, value converted beforehand     {evaluating:8.2} µs");
+    println!("  crate cel, with the conversion            {converting:8.2} µs");
+    println!("  ratio                {:.1} to {:.1}", evaluating / ours, converting / ours);
+}
+
+fn objects(cases: &[Case]) -> usize {
+    cases.iter().map(|it| it.objects.len()).sum()
+}
+
+/// Microseconds for one round.
+fn ours(cases: &[Case]) -> f64 {
+    let compiled: Vec<(Structural, &[Map<String, Value>])> =
+        cases.iter().map(|it| (Structural::compile(&it.schema), &*it.objects)).collect();
+    let round = || {
+        for (schema, objects) in &compiled {
+            for object in *objects {
+                let mut faults = Faults::new();
+                schema.validate_rules(object, None, &mut faults);
+                assert!(faults.is_empty(), "{faults:?}");
+            }
+        }
+    };
+    quickest(round)
+}
+
+/// Microseconds for one round, at best.
+fn quickest(mut round: impl FnMut()) -> f64 {
+    let mut best = f64::INFINITY;
+    for _ in 0..MEASUREMENTS {
+        let before = cpu_time();
+        (0..ROUNDS).for_each(|_| round());
+        best = best.min((cpu_time() - before) / ROUNDS as f64);
+    }
+    best
+}
+
+/// Microseconds that this thread has been at work.
+fn cpu_time() -> f64 {
+    let text = fs::read_to_string("/proc/thread-self/schedstat").expect("this is Linux");
+    let nanoseconds: f64 =
+        text.split(' ').next().and_then(|it| it.parse().ok()).expect("the first is a number");
+    nanoseconds / 1000.0
+}
