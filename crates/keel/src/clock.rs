@@ -38,6 +38,8 @@ enum Source {
 /// The state of a manual clock.
 struct Hand {
     now: Timestamp,
+    /// By how much it was advanced, without the jumps.
+    passed: Duration,
     /// Tells sleepers with the same deadline apart, and keeps them in the order of their arrival.
     arrivals: u64,
     sleepers: BTreeMap<(Timestamp, u64), Waker>,
@@ -51,7 +53,8 @@ impl Clock {
 
     /// A clock that stands at `start` until [`advance`](Self::advance) moves it.
     pub fn manual(start: Timestamp) -> Self {
-        let hand = Hand { now: start, arrivals: 0, sleepers: BTreeMap::new() };
+        let hand =
+            Hand { now: start, passed: Duration::ZERO, arrivals: 0, sleepers: BTreeMap::new() };
         Self(Source::Manual(Arc::new(Mutex::new(hand))))
     }
 
@@ -78,7 +81,10 @@ impl Clock {
     pub async fn sleep(&self, duration: Duration) {
         match &self.0 {
             Source::System => tokio::time::sleep(duration).await,
-            Source::Manual(_) => self.sleep_until(self.now() + duration).await,
+            Source::Manual(hand) => {
+                let deadline = Deadline::Passed(lock(hand).passed.saturating_add(duration));
+                ManualSleep { hand: Arc::clone(hand), deadline, place: None }.await;
+            }
         }
     }
 
@@ -93,8 +99,48 @@ impl Clock {
                 tokio::time::sleep(left.min(LONGEST_NAP)).await;
             },
             Source::Manual(hand) => {
-                ManualSleep { hand: Arc::clone(hand), deadline, arrival: None }.await;
+                let deadline = Deadline::Shown(deadline);
+                ManualSleep { hand: Arc::clone(hand), deadline, place: None }.await;
             }
+        }
+    }
+
+    /// This moment, to measure from.
+    pub fn moment(&self) -> Moment {
+        let steady = match &self.0 {
+            Source::System => Steady::Instant(tokio::time::Instant::now()),
+            Source::Manual(hand) => Steady::Passed(lock(hand).passed),
+        };
+        Moment { shown: self.now(), steady }
+    }
+
+    /// How much time has passed since `moment` for sure, however the clock was set meanwhile.
+    pub fn passed_since(&self, moment: &Moment) -> Duration {
+        match (&self.0, &moment.steady) {
+            (Source::System, Steady::Instant(then)) => then.elapsed(),
+            (Source::Manual(hand), Steady::Passed(then)) => lock(hand).passed.saturating_sub(*then),
+            _ => self.now().since(moment.shown),
+        }
+    }
+
+    /// How much time may have passed since `moment` at most. A machine that was suspended knows
+    /// that only from its clock, and a clock that was set back only knows the rest.
+    pub fn perhaps_passed_since(&self, moment: &Moment) -> Duration {
+        self.passed_since(moment).max(self.now().since(moment.shown))
+    }
+
+    /// Sets a manual clock to another time, without time having passed.
+    ///
+    /// # Panics
+    /// On a system clock, which nobody can move.
+    pub fn jump(&self, to: Timestamp) {
+        let woken = {
+            let mut hand = lock(self.hand());
+            hand.now = to;
+            mem::take(&mut hand.sleepers)
+        };
+        for waker in woken.into_values() {
+            waker.wake();
         }
     }
 
@@ -109,6 +155,7 @@ impl Clock {
             let mut hand = lock(hand);
             let now = hand.now + duration;
             hand.now = now;
+            hand.passed = hand.passed.saturating_add(duration);
             let later = hand.sleepers.split_off(&(now, u64::MAX));
             mem::replace(&mut hand.sleepers, later)
         };
@@ -151,8 +198,17 @@ fn lock(hand: &Mutex<Hand>) -> MutexGuard<'_, Hand> {
 /// Registers its waker with the clock while it waits, and takes it away when dropped.
 struct ManualSleep {
     hand: Arc<Mutex<Hand>>,
-    deadline: Timestamp,
-    arrival: Option<u64>,
+    deadline: Deadline,
+    /// Where its waker is.
+    place: Option<(Timestamp, u64)>,
+}
+
+#[derive(Clone, Copy)]
+enum Deadline {
+    /// So much time has passed.
+    Passed(Duration),
+    /// The clock shows this time.
+    Shown(Timestamp),
 }
 
 impl Future for ManualSleep {
@@ -161,24 +217,48 @@ impl Future for ManualSleep {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let shared = Arc::clone(&self.hand);
         let mut hand = lock(&shared);
-        if self.deadline <= hand.now {
+        let deadline = match self.deadline {
+            Deadline::Passed(passed) => hand.now + passed.saturating_sub(hand.passed),
+            Deadline::Shown(time) => time,
+        };
+        if deadline <= hand.now {
             return Poll::Ready(());
         }
-        let arrival = *self.arrival.get_or_insert_with(|| {
-            hand.arrivals += 1;
-            hand.arrivals
-        });
-        hand.sleepers.insert((self.deadline, arrival), context.waker().clone());
+        let arrival = self.place.map_or_else(|| hand.next_arrival(), |(_, arrival)| arrival);
+        if let Some(place) = self.place.replace((deadline, arrival)) {
+            hand.sleepers.remove(&place);
+        }
+        hand.sleepers.insert((deadline, arrival), context.waker().clone());
         Poll::Pending
+    }
+}
+
+impl Hand {
+    fn next_arrival(&mut self) -> u64 {
+        self.arrivals += 1;
+        self.arrivals
     }
 }
 
 impl Drop for ManualSleep {
     fn drop(&mut self) {
-        if let Some(arrival) = self.arrival {
-            lock(&self.hand).sleepers.remove(&(self.deadline, arrival));
+        if let Some(place) = self.place {
+            lock(&self.hand).sleepers.remove(&place);
         }
     }
+}
+
+/// A moment to measure from, by time that a clock which is set does not disturb.
+#[derive(Clone, Debug)]
+pub struct Moment {
+    shown: Timestamp,
+    steady: Steady,
+}
+
+#[derive(Clone, Debug)]
+enum Steady {
+    Instant(tokio::time::Instant),
+    Passed(Duration),
 }
 
 /// A point in time: seconds and nanoseconds since 1970 in UTC, without leap seconds.
@@ -307,6 +387,29 @@ mod tests {
         assert!(told.try_recv().is_err());
         clock.advance(SECOND);
         assert_eq!(told.recv().await, Some(3));
+    }
+
+    #[tokio::test]
+    async fn a_jump_is_no_time_that_passes() {
+        let clock = Clock::manual(Timestamp::from_seconds(1000));
+        let moment = clock.moment();
+        let tasks = Tasks::new();
+        let sleeper = clock.clone();
+        let slept = tasks.spawn("sleeper", async move { sleeper.sleep(2 * SECOND).await });
+        while clock.next_deadline().is_none() {
+            tokio::task::yield_now().await;
+        }
+        clock.jump(Timestamp::from_seconds(500));
+        while clock.next_deadline() != Some(Timestamp::from_seconds(502)) {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(clock.perhaps_passed_since(&moment), Duration::ZERO);
+        clock.advance(2 * SECOND);
+        slept.await.unwrap();
+        assert_eq!(clock.passed_since(&moment), 2 * SECOND);
+        clock.jump(Timestamp::from_seconds(5000));
+        assert_eq!(clock.passed_since(&moment), 2 * SECOND);
+        assert_eq!(clock.perhaps_passed_since(&moment), 4000 * SECOND);
     }
 
     #[tokio::test]

@@ -10,6 +10,6 @@ mod tasks;
 mod backoff;
 
 pub use backoff::Backoff;
-pub use clock::{Clock, Timestamp};
+pub use clock::{Clock, Moment, Timestamp};
 pub use entropy::Entropy;
 pub use tasks::{Tasks, Unclean};
