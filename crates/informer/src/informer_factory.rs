@@ -10,7 +10,7 @@ use std::{
 use keel::{Clock, Entropy, Tasks, Unclean};
 use machinery::GroupVersion;
 
-use crate::{InformerOptions, ListWatch, Selection, SharedInformer};
+use crate::{InformerOptions, Item, ListWatch, ObjectKey, Selection, SharedInformer};
 
 /// What an informer is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,7 +83,13 @@ pub struct InformerFactory {
     clock: Clock,
     entropy: Entropy,
     tasks: Tasks,
-    informers: Mutex<BTreeMap<String, SharedInformer>>,
+    /// By what their scope prints as.
+    informers: Mutex<BTreeMap<String, Shared>>,
+}
+
+struct Shared {
+    scope: Scope,
+    informer: SharedInformer,
 }
 
 /// These informers will never have their first list: they were stopped.
@@ -118,27 +124,30 @@ impl InformerFactory {
     /// The same with options of its own, which count only if nobody has asked for it before.
     pub fn informer_with(&self, scope: &Scope, options: InformerOptions) -> SharedInformer {
         let mut informers = self.lock();
-        let informer = informers.entry(scope.to_string()).or_insert_with(|| {
+        let shared = informers.entry(scope.to_string()).or_insert_with(|| {
             let options = InformerOptions { selection: scope.selection.clone(), ..options };
             let source = (self.make_source)(scope);
-            SharedInformer::new(source, options, &self.clock, &self.entropy, &self.tasks)
+            let informer =
+                SharedInformer::new(source, options, &self.clock, &self.entropy, &self.tasks);
+            Shared { scope: scope.clone(), informer }
         });
-        informer.clone()
+        shared.informer.clone()
     }
 
     /// Starts all informers that were asked for and do not run yet.
     pub fn start(&self) {
-        for informer in self.lock().values() {
-            informer.start();
+        for shared in self.lock().values() {
+            shared.informer.start();
         }
     }
 
     /// Waits until every informer that was asked for so far has its first list in the cache.
     pub async fn wait_for_sync(&self) -> Result<(), NeverSynced> {
-        let informers = self.lock().clone();
+        let waits =
+            |(scope, shared): (&String, &Shared)| (scope.clone(), shared.informer.has_synced());
+        let waiting: Vec<_> = self.lock().iter().map(waits).collect();
         let mut never = Vec::new();
-        for (scope, informer) in informers {
-            let mut synced = informer.has_synced();
+        for (scope, mut synced) in waiting {
             let synced = tokio::select! {
                 biased;
                 synced = synced.wait() => synced,
@@ -156,12 +165,50 @@ impl InformerFactory {
         self.lock().keys().cloned().collect()
     }
 
+    /// Has all informers of this resource [observe a write](SharedInformer::observe_write).
+    pub fn observe_write(&self, group_version: &GroupVersion, resource: &str, item: &Item) {
+        for (scope, informer) in self.of_resource(group_version, resource) {
+            informer.observe_write(match scope.form {
+                Form::Whole => item.clone(),
+                Form::Metadata => item.metadata_only(),
+            });
+        }
+    }
+
+    /// Has all informers of this resource
+    /// [observe a deletion](SharedInformer::observe_deletion).
+    pub fn observe_deletion(
+        &self,
+        group_version: &GroupVersion,
+        resource: &str,
+        key: &ObjectKey,
+        uid: &str,
+    ) {
+        for (_, informer) in self.of_resource(group_version, resource) {
+            informer.observe_deletion(key, uid);
+        }
+    }
+
+    /// The informers of a resource, whichever of its objects they are about, and in which form.
+    pub fn of_resource(
+        &self,
+        group_version: &GroupVersion,
+        resource: &str,
+    ) -> Vec<(Scope, SharedInformer)> {
+        let informers = self.lock();
+        let is_meant = |shared: &&Shared| {
+            shared.scope.group_version == *group_version && shared.scope.resource == resource
+        };
+        let found = informers.values().filter(is_meant);
+        found.map(|shared| (shared.scope.clone(), shared.informer.clone())).collect()
+    }
+
     /// Stops all informers.
     pub async fn shutdown(&self, patience: Duration) -> Result<(), Unclean> {
         self.tasks.stop(patience).await
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, SharedInformer>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Shared>> {
         self.informers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

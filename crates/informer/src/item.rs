@@ -24,6 +24,7 @@ use serde::{
     Deserialize,
     de::{DeserializeOwned, IgnoredAny},
 };
+use serde_json::value::RawValue;
 
 use crate::packing::Dictionary;
 
@@ -215,6 +216,21 @@ impl Item {
     /// The object as a JSON map.
     pub fn object(&self) -> Object {
         Object::new(self.decode().expect("an item was read as a JSON object when it was made"))
+    }
+
+    /// The same state as `PartialObjectMetadata`, which is how an informer of metadata gets it.
+    pub(crate) fn metadata_only(&self) -> Self {
+        #[derive(Deserialize)]
+        struct Whole {
+            metadata: Box<RawValue>,
+        }
+        let whole: Whole = self.decode().expect("an item was read with metadata when it was made");
+        let json = format!(
+            r#"{{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{}}}"#,
+            whole.metadata
+        );
+        let namespace = Arc::clone(&self.0.key.namespace);
+        self.with(namespace, Body::Plain(json.into_bytes().into()))
     }
 
     /// The labels; empty if they are not a map of strings.

@@ -16,7 +16,8 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    pub(super) fn observe(&mut self, duration: Duration) {
+    /// Counts one more.
+    pub fn observe(&mut self, duration: Duration) {
         let micros = duration.as_micros();
         let bucket = BUCKETS_MICROS.iter().position(|end| micros <= u128::from(*end));
         self.counts[bucket.unwrap_or(BUCKETS_MICROS.len())] += 1;
