@@ -18,6 +18,7 @@
 //! | 404 | list, until the resource is there again; after three times in a row its objects are gone |
 //! | 429, or anything with a Retry-After | the same again, not before that time |
 //! | a watch with initial events refused, or without an end of them | list in pages, from then on |
+//! | a watch with initial events failed with 5xx | list in pages at once, this time |
 //! | a page's token expired | list without pages, once |
 //! | an answer that cannot be read | the same again; after three times in a row, list |
 //! | 401, 403, 5xx, no connection, silence | the same again; tokens are the source's to renew |
@@ -136,13 +137,27 @@ impl Reflector {
         };
         loop {
             let attempt = match position.version.clone() {
-                None if position.streams => self.stream_list(&mut position).await,
+                None if position.streams => self.stream_or_list(&mut position).await,
                 None => self.list_pages(&mut position).await,
                 Some(version) => self.watch(&mut position, version).await,
             };
             let Err(error) = attempt else { continue };
             let delay = self.after(&error, &mut position);
             self.clock.sleep(delay).await;
+        }
+    }
+
+    /// A server may know of initial events and yet be unable to send them, such as kube-apiserver on
+    /// an etcd without progress notifications; it says so like any other failure.
+    async fn stream_or_list(&self, position: &mut Position) -> Result<(), ListWatchError> {
+        match self.stream_list(position).await {
+            Err(ListWatchError::Refused(status))
+                if position.version.is_none() && status.code >= 500 =>
+            {
+                tracing::debug!(%status, "no initial events; listing instead");
+                self.list_pages(position).await
+            }
+            ended => ended,
         }
     }
 

@@ -56,6 +56,18 @@ async fn a_server_that_ignores_the_wish_for_a_stream_is_listed() {
 }
 
 #[tokio::test]
+async fn a_server_that_fails_to_stream_is_listed_at_once() {
+    let world = TestWorld::new(&Entropy::seeded(1));
+    world.server.world().initial_events = InitialEvents::Broken;
+    world.server.put("a", "red");
+    world.informer.start();
+    world.until_equal().await;
+    world.quiesce().await;
+    assert_eq!(world.take_log(), "watch list watch");
+    world.stop().await;
+}
+
+#[tokio::test]
 async fn a_watch_that_was_cut_goes_on_where_it_was() {
     let world = watching().await;
     world.server.world().faults.push_back(Fault::Cut(1));

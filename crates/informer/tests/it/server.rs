@@ -37,6 +37,8 @@ pub(crate) enum Fault {
 pub(crate) enum InitialEvents {
     Sent,
     Refused,
+    /// The server knows of them, and fails.
+    Broken,
     /// They have no end, as with servers that do not know of them.
     Endless,
 }
@@ -201,6 +203,10 @@ impl Server {
             Err(_) => {
                 if world.initial_events == InitialEvents::Refused {
                     let status = Status::bad_request("sendInitialEvents is forbidden");
+                    return Err(ListWatchError::Refused(status));
+                }
+                if world.initial_events == InitialEvents::Broken {
+                    let status = Status::internal("no progress notifications");
                     return Err(ListWatchError::Refused(status));
                 }
                 let objects = world.objects.values();
