@@ -1,0 +1,63 @@
+//! Answers that are no success, as a [`Status`], whatever the server or somebody before it sent.
+
+use http::{HeaderMap, Response, StatusCode, header::RETRY_AFTER};
+use http_body_util::{BodyExt, Limited};
+use informer::ListWatchError;
+use kube_client::client::Body;
+use machinery::{Reason, Status, status::Details};
+
+/// More of an error is not read.
+const LONGEST_ERROR: usize = 1 << 20;
+
+/// The answer if it is a success, else what was refused.
+pub(crate) async fn accepted(response: Response<Body>) -> Result<Response<Body>, ListWatchError> {
+    if response.status().is_success() {
+        return Ok(response);
+    }
+    let (head, body) = response.into_parts();
+    let body = Limited::new(body, LONGEST_ERROR).collect().await;
+    let bytes = body.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+    Err(ListWatchError::Refused(status_of(head.status, &head.headers, &bytes)))
+}
+
+fn status_of(code: StatusCode, headers: &HeaderMap, body: &[u8]) -> Status {
+    let sent = serde_json::from_slice(body).ok().and_then(|value| Status::from_value(&value));
+    let mut status = sent.unwrap_or_else(|| {
+        let text = String::from_utf8_lossy(body);
+        let message = format!("the server answered {code}: {}", text.trim());
+        Status::new(code.as_u16(), Reason::Unknown, message)
+    });
+    status.code = code.as_u16();
+    let advice = headers.get(RETRY_AFTER).and_then(|it| it.to_str().ok()?.trim().parse().ok());
+    if let Some(seconds) = advice {
+        let details = status.details.get_or_insert_with(|| Box::new(Details::default()));
+        details.retry_after_seconds = details.retry_after_seconds.max(seconds);
+    }
+    status
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn retry_after(status: &Status) -> u32 {
+        status.details.as_ref().map_or(0, |details| details.retry_after_seconds)
+    }
+
+    #[test]
+    fn a_proxys_page_becomes_a_status_with_its_retry_after() {
+        let mut headers = HeaderMap::new();
+        headers.insert(RETRY_AFTER, "7".parse().unwrap());
+        let status = status_of(StatusCode::BAD_GATEWAY, &headers, b"<html>");
+        assert_eq!((status.code, retry_after(&status)), (502, 7));
+        assert_eq!(status.message, "the server answered 502 Bad Gateway: <html>");
+    }
+
+    #[test]
+    fn the_servers_own_status_is_kept() {
+        let sent = Status::too_many_requests("slow down", 3);
+        let body = sent.to_value().to_string();
+        let status = status_of(StatusCode::TOO_MANY_REQUESTS, &HeaderMap::new(), body.as_bytes());
+        assert_eq!(status, sent);
+    }
+}

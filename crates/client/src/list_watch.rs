@@ -1,0 +1,174 @@
+//! [`ClientListWatch`]: the lists and watches of one resource, asked for with a `kube::Client`.
+//!
+//! Objects stay bytes: pages and events are split, not decoded. Everything that a server may answer
+//! instead becomes a [`ListWatchError`], on which the [reflector](informer::reflector) acts.
+
+use std::{fmt::Write, future::Future, sync::Arc};
+
+use futures_util::{StreamExt, future::BoxFuture};
+use http::{Request, header::ACCEPT};
+use http_body_util::{BodyExt, Limited};
+use informer::{
+    Form, ListRequest, ListWatch, ListWatchError, Page, Scope, Selection, WatchEvent, WatchRequest,
+    WatchStream,
+};
+use kube_client::{Client, client::Body};
+use machinery::GroupVersion;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+use crate::{
+    answer::accepted,
+    lines::{LONGEST_LINE, lines},
+};
+
+/// A page that is longer is not read; a list without pages may be long.
+const LONGEST_PAGE: usize = 1 << 30;
+/// What need not be escaped in a path: all that names of namespaces are made of.
+const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.');
+
+/// See the [module documentation](self).
+#[derive(Clone)]
+pub struct ClientListWatch {
+    client: Client,
+    group_version: GroupVersion,
+    resource: String,
+    form: Form,
+}
+
+/// How an [`InformerFactory`](informer::InformerFactory) gets its sources from a client.
+pub fn source_of(client: Client) -> impl Fn(&Scope) -> Arc<dyn ListWatch> + Send + Sync {
+    move |scope| Arc::new(ClientListWatch::new(client.clone(), scope))
+}
+
+impl ClientListWatch {
+    /// The resource of `scope`, in its form. Which of the objects is part of each request.
+    pub fn new(client: Client, scope: &Scope) -> Self {
+        Self {
+            client,
+            group_version: scope.group_version.clone(),
+            resource: scope.resource.clone(),
+            form: scope.form,
+        }
+    }
+
+    fn request(
+        &self,
+        selection: &Selection,
+        accept: &str,
+        query: &[(&str, String)],
+    ) -> Result<Request<Body>, ListWatchError> {
+        let mut query_text = form_urlencoded::Serializer::new(String::new());
+        for (name, value) in query {
+            query_text.append_pair(name, value);
+        }
+        if !selection.labels.is_empty() {
+            query_text.append_pair("labelSelector", &selection.labels.to_string());
+        }
+        if !selection.fields.is_empty() {
+            query_text.append_pair("fieldSelector", &selection.fields.to_string());
+        }
+        let path =
+            collection_path(&self.group_version, &self.resource, selection.namespace.as_deref());
+        Request::get(format!("{path}?{}", query_text.finish()))
+            .header(ACCEPT, accept)
+            .body(Body::empty())
+            .map_err(|error| ListWatchError::Connection(Box::new(error)))
+    }
+
+    fn send(
+        &self,
+        request: Result<Request<Body>, ListWatchError>,
+    ) -> impl Future<Output = Result<Body, ListWatchError>> {
+        let client = self.client.clone();
+        async move {
+            let answered = client.send(request?).await;
+            let response = answered.map_err(|error| ListWatchError::Connection(Box::new(error)))?;
+            Ok(accepted(response).await?.into_body())
+        }
+    }
+}
+
+impl ListWatch for ClientListWatch {
+    fn list(&self, request: ListRequest) -> BoxFuture<'_, Result<Page, ListWatchError>> {
+        let mut query = Vec::new();
+        if let Some(limit) = request.limit {
+            query.push(("limit", limit.to_string()));
+        }
+        // A token has its own version in it; both together are refused.
+        match (request.continue_token, request.resource_version) {
+            (Some(token), _) => query.push(("continue", token)),
+            (None, Some(version)) => query.push(("resourceVersion", version)),
+            (None, None) => {}
+        }
+        let accept = match self.form {
+            Form::Whole => "application/json",
+            Form::Metadata => {
+                "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+            }
+        };
+        let sent = self.send(self.request(&request.selection, accept, &query));
+        Box::pin(async move {
+            let body = Limited::new(sent.await?, LONGEST_PAGE).collect().await;
+            let bytes = body.map_err(ListWatchError::Connection)?.to_bytes();
+            Page::parse(&bytes)
+        })
+    }
+
+    fn watch(&self, request: WatchRequest) -> BoxFuture<'_, Result<WatchStream, ListWatchError>> {
+        let mut query = vec![
+            ("watch", "true".to_owned()),
+            ("allowWatchBookmarks", "true".to_owned()),
+            ("timeoutSeconds", request.timeout_seconds.to_string()),
+        ];
+        if let Some(version) = request.resource_version {
+            query.push(("resourceVersion", version));
+        }
+        if request.initial_events {
+            query.push(("sendInitialEvents", "true".to_owned()));
+            query.push(("resourceVersionMatch", "NotOlderThan".to_owned()));
+        }
+        let accept = match self.form {
+            Form::Whole => "application/json",
+            Form::Metadata => {
+                "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+            }
+        };
+        let sent = self.send(self.request(&request.selection, accept, &query));
+        Box::pin(async move {
+            let lines = lines(sent.await?, LONGEST_LINE);
+            Ok(lines.map(|line| WatchEvent::parse(&line?)).boxed())
+        })
+    }
+}
+
+/// `/apis/apps/v1/namespaces/default/deployments`
+fn collection_path(
+    group_version: &GroupVersion,
+    resource: &str,
+    namespace: Option<&str>,
+) -> String {
+    let escaped = |text| utf8_percent_encode(text, SEGMENT);
+    let prefix = if group_version.group.is_empty() { "/api" } else { "/apis" };
+    let mut path = format!("{prefix}/{group_version}");
+    if let Some(namespace) = namespace {
+        // Writing to a string cannot fail.
+        let _ = write!(path, "/namespaces/{}", escaped(namespace));
+    }
+    path + "/" + resource
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_have_the_group_and_the_namespace_where_there_is_one() {
+        let core = GroupVersion::new("", "v1");
+        let apps = GroupVersion::new("apps", "v1");
+        assert_eq!(collection_path(&core, "pods", None), "/api/v1/pods");
+        assert_eq!(
+            collection_path(&apps, "deployments", Some("a/b")),
+            "/apis/apps/v1/namespaces/a%2Fb/deployments"
+        );
+    }
+}

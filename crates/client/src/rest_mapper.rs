@@ -1,0 +1,155 @@
+//! [`RestMapper`]: which resource a kind is served as, by asking the server.
+//!
+//! What a group and version serve is asked once and kept. A kind that is not among it may have been
+//! defined since: then the server is asked again, though not more often than once a second.
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use keel::{Clock, Timestamp};
+use kube_client::Client;
+use machinery::{GroupKind, GroupVersion, GroupVersionKind};
+
+const NOT_BEFORE: Duration = Duration::from_secs(1);
+
+/// What a kind is served as.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mapping {
+    /// The kind, with its group and version.
+    pub kind: GroupVersionKind,
+    /// The plural, `deployments`.
+    pub resource: String,
+    /// Whether its objects live in namespaces.
+    pub is_namespaced: bool,
+}
+
+/// Why a kind has no resource.
+#[derive(Debug, thiserror::Error)]
+pub enum RestMapperError {
+    /// The server does not serve it, or not yet.
+    #[error("the server has no resource for {0}")]
+    Unknown(GroupVersionKind),
+    /// The server does not serve it in any version.
+    #[error("the server has no resource for {0} in any version")]
+    NoVersion(GroupKind),
+    /// The server could not be asked.
+    #[error("cannot ask the server what it serves")]
+    Discovery(#[source] Box<kube_client::Error>),
+}
+
+/// See the [module documentation](self).
+pub struct RestMapper {
+    client: Client,
+    clock: Clock,
+    known: Mutex<HashMap<GroupVersion, Served>>,
+}
+
+struct Served {
+    asked_at: Timestamp,
+    mappings: Vec<Mapping>,
+}
+
+/// What is known of a kind without asking.
+enum Known {
+    Served(Mapping),
+    /// The server has said so just now.
+    Absent,
+    /// The server should be asked.
+    Unclear,
+}
+
+impl RestMapper {
+    /// Knows nothing yet.
+    pub fn new(client: Client, clock: &Clock) -> Self {
+        Self { client, clock: clock.clone(), known: Mutex::default() }
+    }
+
+    /// What a kind in this version is served as.
+    pub async fn mapping(&self, kind: &GroupVersionKind) -> Result<Mapping, RestMapperError> {
+        let group_version = kind.group_version();
+        match self.look_up(&group_version, kind) {
+            Known::Served(mapping) => return Ok(mapping),
+            Known::Absent => return Err(RestMapperError::Unknown(kind.clone())),
+            Known::Unclear => {}
+        }
+        let mappings = self.ask(&group_version).await?;
+        let found = mappings.iter().find(|mapping| mapping.kind == *kind).cloned();
+        let served = Served { asked_at: self.clock.now(), mappings };
+        self.lock().insert(group_version, served);
+        found.ok_or_else(|| RestMapperError::Unknown(kind.clone()))
+    }
+
+    /// What a kind is served as in the version that the server prefers among those that have it.
+    pub async fn preferred(&self, kind: &GroupKind) -> Result<Mapping, RestMapperError> {
+        for version in self.versions(&kind.group).await? {
+            let kind = GroupVersionKind::new(&kind.group, &version, &kind.kind);
+            match self.mapping(&kind).await {
+                Err(RestMapperError::Unknown(_)) => {}
+                found => return found,
+            }
+        }
+        Err(RestMapperError::NoVersion(kind.clone()))
+    }
+
+    fn look_up(&self, group_version: &GroupVersion, kind: &GroupVersionKind) -> Known {
+        let known = self.lock();
+        let Some(served) = known.get(group_version) else { return Known::Unclear };
+        let found = served.mappings.iter().find(|mapping| mapping.kind == *kind);
+        let now = self.clock.now();
+        let is_fresh = served.asked_at <= now && now.since(served.asked_at) < NOT_BEFORE;
+        match found {
+            Some(mapping) => Known::Served(mapping.clone()),
+            None if is_fresh => Known::Absent,
+            None => Known::Unclear,
+        }
+    }
+
+    async fn ask(&self, group_version: &GroupVersion) -> Result<Vec<Mapping>, RestMapperError> {
+        let answered = if group_version.group.is_empty() {
+            self.client.list_core_api_resources(&group_version.version).await
+        } else {
+            self.client.list_api_group_resources(&group_version.to_string()).await
+        };
+        let list = match answered {
+            Ok(list) => list,
+            Err(kube_client::Error::Api(status)) if status.code == 404 => return Ok(Vec::new()),
+            Err(error) => return Err(RestMapperError::Discovery(Box::new(error))),
+        };
+        // Subresources are listed beside their resource, `pods/status`.
+        let whole = list.resources.into_iter().filter(|resource| !resource.name.contains('/'));
+        Ok(whole
+            .map(|resource| Mapping {
+                kind: GroupVersionKind::new(
+                    &group_version.group,
+                    &group_version.version,
+                    &resource.kind,
+                ),
+                resource: resource.name,
+                is_namespaced: resource.namespaced,
+            })
+            .collect())
+    }
+
+    /// The versions of a group, the preferred one first.
+    async fn versions(&self, group: &str) -> Result<Vec<String>, RestMapperError> {
+        let discovery = |error| RestMapperError::Discovery(Box::new(error));
+        if group.is_empty() {
+            let versions = self.client.list_core_api_versions().await.map_err(discovery)?;
+            return Ok(versions.versions);
+        }
+        let groups = self.client.list_api_groups().await.map_err(discovery)?.groups;
+        let found = groups.into_iter().find(|it| it.name == group);
+        let Some(found) = found else { return Ok(Vec::new()) };
+        let preferred = found.preferred_version.map(|version| version.version);
+        let others = found.versions.into_iter().map(|version| version.version);
+        let others = others.filter(|version| Some(version) != preferred.as_ref());
+        Ok(preferred.clone().into_iter().chain(others.collect::<Vec<_>>()).collect())
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<GroupVersion, Served>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
