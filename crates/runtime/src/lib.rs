@@ -1,5 +1,54 @@
-//! What an operator imports: custom kinds as Rust types, and the tools of a reconcile function.
+//! What an operator imports: custom kinds as Rust types, controllers on shared caches, run by a
+//! manager, and the tools of a reconcile function.
+//!
+//! ```text
+//! informers ─▶ Predicate ─▶ Mapper ─▶ WorkQueue ─▶ control loop ─▶ your reconcile
+//!     ▲        (counts?)    (whose?)   (a key once)  (N workers)        │ writes
+//!     └──────────────── observed at once ◀── Manager::client ◀──────────┘
+//! ```
+//!
+//! ```no_run
+//! use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+//! use runtime::{Action, Controller, Failure, Lister, Manager, ManagerOptions, Request};
+//! use std::sync::Arc;
+//!
+//! struct Context {
+//!     maps: Lister<ConfigMap>,
+//! }
+//!
+//! async fn reconcile(request: Request, cx: Arc<Context>) -> Result<Action, Failure> {
+//!     let Some(map) = cx.maps.get_key(&request)? else { return Ok(Action::Done) };
+//!     println!("{request} has {} entries", map.data.map_or(0, |data| data.len()));
+//!     Ok(Action::Done)
+//! }
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let options = ManagerOptions::default();
+//! let client = runtime::client::connect(runtime::client::infer().await?, &options.clock)?;
+//! let manager = Manager::new(client, options);
+//! let context = Context { maps: manager.lister() };
+//! manager.add(Controller::for_::<ConfigMap>().owns::<Pod>().reconcile(reconcile, context));
+//! manager.run().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Works against any Kubernetes API server, over the network or in the same process.
 
+pub mod reconcile;
+pub mod predicate;
+pub mod source;
+pub mod reason;
+mod changed_fields;
+pub mod controller;
+mod control_loop;
+pub mod manager;
+pub mod leader_election;
+pub mod fence;
+pub mod own_writes;
+mod metrics;
+pub mod health;
+mod endpoint;
 pub mod derived;
 pub mod versions;
 pub mod informed;
@@ -10,5 +59,18 @@ pub mod owner;
 pub mod recorder;
 pub mod webhook;
 
+pub use client;
 pub use derive::{Versions, resource, schema};
+pub use informer::{self, Lister, ObjectKey};
+pub use keel;
+pub use kube_client::{self, Api, Client};
+pub use kube_core;
+
+pub use controller::{Controller, ControllerBuilder};
+pub use fence::Fenced;
 pub use informed::Informed;
+pub use leader_election::LeaderElection;
+pub use manager::{Manager, ManagerError, ManagerOptions};
+pub use predicate::Predicate;
+pub use reconcile::{Action, Failure, Request};
+pub use source::{CONTROLLER_INDEX, Mapper};

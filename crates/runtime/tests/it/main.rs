@@ -1,5 +1,5 @@
-//! The runtime against our own server, in one process: every test has a plane of its own, in
-//! memory, whose time stands still until the test moves it.
+//! The runtime against our own server, in one process, and what it does when that fails: every test
+//! has a plane of its own, in memory, whose time stands still until the test moves it.
 
 #![allow(
     clippy::unwrap_used,
@@ -15,3 +15,11 @@ mod objects;
 mod events;
 mod webhooks;
 mod certificates;
+mod faulty;
+mod world;
+mod caching;
+mod controlling;
+mod leading;
+mod network;
+mod stopping;
+mod writing;

@@ -1,0 +1,79 @@
+//! [`changed_fields`]: where two states of an object differ, as paths.
+//!
+//! ```text
+//! {"spec":{"replicas":1}} → {"spec":{"replicas":3}}      .spec.replicas
+//! ```
+
+use informer::Item;
+use machinery::Value;
+
+/// More is not told.
+const AT_MOST: usize = 16;
+
+/// What changes with every write and tells nobody anything.
+const BOOKKEEPING: [&str; 2] = [".metadata.managedFields", ".metadata.resourceVersion"];
+
+/// The paths at which `old` and `new` differ, as deep as possible, and at most sixteen of them.
+pub(crate) fn changed_fields(old: &Item, new: &Item) -> Vec<String> {
+    let mut paths = Vec::new();
+    compare(&old.object().into_value(), &new.object().into_value(), "", &mut paths);
+    paths
+}
+
+fn compare(old: &Value, new: &Value, path: &str, paths: &mut Vec<String>) {
+    if old == new || paths.len() == AT_MOST || BOOKKEEPING.contains(&path) {
+        return;
+    }
+    match (old, new) {
+        (Value::Object(old), Value::Object(new)) => {
+            let added = new.keys().filter(|key| !old.contains_key(*key));
+            for key in old.keys().chain(added) {
+                let (old, new) = (old.get(key), new.get(key));
+                let child = format!("{path}.{key}");
+                compare(old.unwrap_or(&Value::Null), new.unwrap_or(&Value::Null), &child, paths);
+            }
+        }
+        (Value::Array(old), Value::Array(new)) if old.len() == new.len() => {
+            for (index, (old, new)) in old.iter().zip(new).enumerate() {
+                compare(old, new, &format!("{path}[{index}]"), paths);
+            }
+        }
+        _ => paths.push(path.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(old: &str, new: &str) -> Vec<String> {
+        let item = |rest: &str| {
+            Item::parse(
+                format!(
+                    r#"{{"metadata":{{"name":"a","resourceVersion":"{}"}},{rest}}}"#,
+                    rest.len()
+                )
+                .into_bytes(),
+            )
+            .unwrap()
+        };
+        changed_fields(&item(old), &item(new))
+    }
+
+    #[test]
+    fn paths_lead_to_what_changed() {
+        assert_eq!(check(r#""spec":{"a":1,"b":2}"#, r#""spec":{"a":1,"b":30}"#), [".spec.b"]);
+        assert_eq!(check(r#""spec":{}"#, r#""spec":{},"status":{"x":1}"#), [".status"]);
+        assert_eq!(check(r#""l":[{"a":1},{"a":2}]"#, r#""l":[{"a":1},{"a":33}]"#), [".l[1].a"]);
+        assert_eq!(check(r#""l":[1]"#, r#""l":[1,2]"#), [".l"]);
+    }
+
+    #[test]
+    fn there_is_an_end_to_it() {
+        let many = |value| {
+            let fields: Vec<_> = (0..50).map(|n| format!(r#""f{n}":{value}"#)).collect();
+            fields.join(",")
+        };
+        assert_eq!(check(&many(1), &many(2)).len(), AT_MOST);
+    }
+}

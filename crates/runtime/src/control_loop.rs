@@ -1,0 +1,189 @@
+//! [`ControlLoop`]: so many workers on one queue, each taking a key, reconciling it, and deciding
+//! from the outcome when it comes again.
+//!
+//! A panic stays with its key: it is caught, counted, and tried again like a failure. A key is
+//! never with two workers at once, which is the queue's doing.
+
+use std::{
+    any::Any,
+    panic::AssertUnwindSafe,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use futures_util::FutureExt;
+use informer::{
+    WorkQueue,
+    work_queue::{Histogram, Job},
+};
+use keel::{Clock, Tasks};
+
+use crate::{
+    Action, Failure, Request,
+    reason::{Cause, Causes, Outcome, Reasons, Record},
+    reconcile::Reconcile,
+};
+
+/// See the [module documentation](self).
+pub(crate) struct ControlLoop {
+    pub(crate) name: String,
+    pub(crate) workers: usize,
+    pub(crate) queue: WorkQueue<Request>,
+    pub(crate) reasons: Arc<Reasons>,
+    pub(crate) reconcile: Reconcile,
+    pub(crate) clock: Clock,
+    pub(crate) counts: Mutex<Counts>,
+}
+
+/// What a control loop has done so far.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Counts {
+    pub(crate) successes: u64,
+    pub(crate) requeues: u64,
+    pub(crate) requeues_after: u64,
+    pub(crate) errors: u64,
+    /// Among the errors.
+    pub(crate) permanent_errors: u64,
+    /// Among the errors.
+    pub(crate) panics: u64,
+    pub(crate) active: usize,
+    pub(crate) durations: Histogram,
+}
+
+impl ControlLoop {
+    /// Starts the workers; they end with `tasks`, each after the key that it has.
+    pub(crate) fn start(self: &Arc<Self>, tasks: &Tasks) {
+        for number in 0..self.workers {
+            let control_loop = Arc::clone(self);
+            let shutdown = tasks.shutdown();
+            tasks.spawn(&format!("{}-{number}", self.name), async move {
+                tokio::pin!(shutdown);
+                loop {
+                    let job = tokio::select! {
+                        biased;
+                        () = &mut shutdown => return,
+                        job = control_loop.queue.get() => job,
+                    };
+                    let Some(job) = job else { return };
+                    control_loop.work(job).await;
+                }
+            });
+        }
+    }
+
+    async fn work(&self, job: Job<Request>) {
+        let request = job.key().clone();
+        let causes = self.reasons.take(&request);
+        let (at, began) = (self.clock.now(), self.clock.moment());
+        let seat = ActiveSeat::take(self);
+        // The call itself may panic as well as the future that it returns.
+        let reconcile = async { (self.reconcile)(request.clone()).await };
+        let ended = AssertUnwindSafe(reconcile).catch_unwind().await;
+        drop(seat);
+        let took = self.clock.passed_since(&began);
+        let outcome = Outcome::of(ended);
+        self.log(&request, &causes, &outcome, took);
+        self.lock().count(&outcome, took);
+        let waited = job.waited();
+        self.decide(job, &outcome);
+        self.reasons.record(Record { request, causes, at, waited, took, outcome });
+    }
+
+    fn decide(&self, job: Job<Request>, outcome: &Outcome) {
+        match outcome {
+            Outcome::Done | Outcome::FailedForGood(_) => job.succeed(),
+            Outcome::Requeue => {
+                self.reasons.note(job.key(), Cause::Requeue);
+                job.retry();
+            }
+            Outcome::RequeueAfter(delay) => {
+                self.reasons.note(job.key(), Cause::Requeue);
+                job.repeat_after(*delay);
+            }
+            Outcome::Failed(_) | Outcome::Panicked(_) => {
+                let failures = self.queue.failures(job.key()) + 1;
+                self.reasons.note(job.key(), Cause::Retry(failures));
+                job.retry();
+            }
+        }
+    }
+
+    fn log(&self, request: &Request, causes: &Causes, outcome: &Outcome, took: Duration) {
+        let controller = self.name.as_str();
+        match outcome {
+            Outcome::Failed(error) => {
+                tracing::warn!(controller, object = %request, %causes, error, "a reconcile failed");
+            }
+            Outcome::FailedForGood(error) => {
+                tracing::error!(controller, object = %request, %causes, error, "a reconcile failed for good");
+            }
+            Outcome::Panicked(error) => {
+                tracing::error!(controller, object = %request, %causes, error, "a reconcile panicked");
+            }
+            Outcome::Done | Outcome::Requeue | Outcome::RequeueAfter(_) => {
+                tracing::debug!(controller, object = %request, %causes, ?took, "reconciled");
+            }
+        }
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        self.lock().clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Counts> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Counts {
+    fn count(&mut self, outcome: &Outcome, took: Duration) {
+        self.durations.observe(took);
+        match outcome {
+            Outcome::Done => self.successes += 1,
+            Outcome::Requeue => self.requeues += 1,
+            Outcome::RequeueAfter(_) => self.requeues_after += 1,
+            Outcome::Failed(_) => self.errors += 1,
+            Outcome::FailedForGood(_) => {
+                self.errors += 1;
+                self.permanent_errors += 1;
+            }
+            Outcome::Panicked(_) => {
+                self.errors += 1;
+                self.panics += 1;
+            }
+        }
+    }
+}
+
+impl Outcome {
+    fn of(ended: Result<Result<Action, Failure>, Box<dyn Any + Send>>) -> Self {
+        match ended {
+            Ok(Ok(Action::Done)) => Self::Done,
+            Ok(Ok(Action::Requeue)) => Self::Requeue,
+            Ok(Ok(Action::RequeueAfter(delay))) => Self::RequeueAfter(delay),
+            Ok(Err(failure)) if failure.is_permanent() => Self::FailedForGood(failure.to_string()),
+            Ok(Err(failure)) => Self::Failed(failure.to_string()),
+            Err(panic) => {
+                let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+                let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+                Self::Panicked(text.unwrap_or_else(|| "no message".to_owned()))
+            }
+        }
+    }
+}
+
+/// Counts a worker as active, also if its task is aborted.
+struct ActiveSeat<'a>(&'a ControlLoop);
+
+impl<'a> ActiveSeat<'a> {
+    fn take(control_loop: &'a ControlLoop) -> Self {
+        control_loop.lock().active += 1;
+        Self(control_loop)
+    }
+}
+
+impl Drop for ActiveSeat<'_> {
+    fn drop(&mut self) {
+        self.0.lock().active -= 1;
+    }
+}

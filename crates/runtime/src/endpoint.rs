@@ -1,0 +1,98 @@
+//! The manager's HTTP endpoint: `/healthz`, `/readyz` (`?verbose`), `/metrics`, and `/reconciles`,
+//! which tells why each of the last reconciles happened and what came of it.
+
+use std::{convert::Infallible, sync::Arc};
+
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode, header::CONTENT_TYPE};
+use http_body_util::Full;
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use keel::Tasks;
+use machinery::{Map, Value};
+use tokio::{net::TcpListener, sync::Semaphore};
+
+use crate::{health::Checks, manager::Shared, metrics, reason::Record};
+
+/// Who comes when so many are served waits.
+const CONNECTIONS: usize = 64;
+
+/// Answers until `tasks` are stopped.
+pub(crate) async fn serve(listener: TcpListener, manager: Arc<Shared>, tasks: Tasks) {
+    let seats = Arc::new(Semaphore::new(CONNECTIONS));
+    let shutdown = tasks.shutdown();
+    tokio::pin!(shutdown);
+    loop {
+        let Ok(seat) = Arc::clone(&seats).acquire_owned().await else { return };
+        let accepted = tokio::select! {
+            () = &mut shutdown => return,
+            accepted = listener.accept() => accepted,
+        };
+        let Ok((stream, _)) = accepted else { continue };
+        let manager = Arc::clone(&manager);
+        let stopped = tasks.shutdown();
+        tasks.spawn("connection", async move {
+            let answer = service_fn(move |request| {
+                let response = answer(&manager, &request);
+                async move { Ok::<_, Infallible>(response) }
+            });
+            // A client that says nothing is cut off after half a minute, which is hyper's default.
+            let served = http1::Builder::new()
+                .timer(TokioTimer::new())
+                .serve_connection(TokioIo::new(stream), answer);
+            tokio::select! {
+                _ = served => {}
+                () = stopped => {}
+            }
+            drop(seat);
+        });
+    }
+}
+
+fn answer(manager: &Shared, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+    if request.method() != Method::GET {
+        return text(StatusCode::METHOD_NOT_ALLOWED, "only GET is answered here\n".to_owned());
+    }
+    let is_verbose = request.uri().query().is_some_and(|query| query.contains("verbose"));
+    match request.uri().path() {
+        "/healthz" | "/livez" => checked(&manager.health, "healthz", is_verbose),
+        "/readyz" => checked(&manager.readiness, "readyz", is_verbose),
+        "/metrics" => {
+            let leads = manager.leads();
+            let leads = leads.as_ref().map(|(lease, leads)| (lease.as_str(), *leads));
+            text(StatusCode::OK, metrics::render(&manager.loops(), leads))
+        }
+        "/reconciles" => reconciles(manager),
+        _ => text(StatusCode::NOT_FOUND, "404 page not found\n".to_owned()),
+    }
+}
+
+fn checked(checks: &Checks, what: &str, is_verbose: bool) -> Response<Full<Bytes>> {
+    let verdict = checks.judge(what);
+    match verdict.is_good {
+        true if is_verbose => text(StatusCode::OK, verdict.report),
+        true => text(StatusCode::OK, "ok".to_owned()),
+        false => text(StatusCode::INTERNAL_SERVER_ERROR, verdict.report),
+    }
+}
+
+fn reconciles(manager: &Shared) -> Response<Full<Bytes>> {
+    let mut all = Map::new();
+    for control_loop in manager.loops() {
+        let records = control_loop.reasons.records();
+        let records = records.iter().map(Record::to_value).collect();
+        all.insert(control_loop.name.clone(), Value::Array(records));
+    }
+    let mut response = text(StatusCode::OK, Value::Object(all).to_string());
+    let json = http::HeaderValue::from_static("application/json");
+    response.headers_mut().insert(CONTENT_TYPE, json);
+    response
+}
+
+fn text(status: StatusCode, body: String) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from(body)));
+    *response.status_mut() = status;
+    let plain = http::HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+    response.headers_mut().insert(CONTENT_TYPE, plain);
+    response
+}

@@ -1,0 +1,445 @@
+//! [`Manager`]: runs controllers on shared caches, as the leader if there are several managers,
+//! until somebody asks it to stop.
+//!
+//! ```text
+//! run ─▶ endpoint ─▶ caches ─▶ synced ─▶ leadership ─▶ workers ─▶ asked to stop ─▶ workers end
+//!                    └──── warm standby ────┘                    lease given back ◀─┘ caches end
+//! ```
+//!
+//! Leadership that is lost ends the run with an error and all workers at once: whoever starts the
+//! process starts it again, with nothing left from before.
+
+use std::{
+    io,
+    net::SocketAddr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use informer::{InformerFactory, InformerOptions, Lister, Scope, SharedInformer, WorkQueue};
+use keel::{Clock, Entropy, Tasks, Unclean};
+use kube_client::Client;
+use kube_core::Resource;
+use tokio::{net::TcpListener, sync::watch, time::Instant};
+
+use crate::{
+    CONTROLLER_INDEX, Controller, LeaderElection,
+    control_loop::{ControlLoop, Counts},
+    controller::{is_namespaced, scope_of},
+    endpoint,
+    fence::Fence,
+    health::Checks,
+    leader_election::{Elector, Leadership},
+    own_writes::managed,
+    reason::{Cause, Reasons, Record},
+    source::{Feed, controller_uid},
+};
+
+/// How a manager runs.
+pub struct ManagerOptions {
+    /// Only objects of this namespace are cached; of all namespaces if None.
+    pub namespace: Option<String>,
+    /// Whether there may be others; None if this is the only one.
+    pub leader_election: Option<LeaderElection>,
+    /// Where to answer for health, metrics and reasons; nowhere if None.
+    pub endpoint: Option<SocketAddr>,
+    /// A stop takes no longer.
+    pub stop_within: Duration,
+    /// How objects are cached.
+    pub informer: InformerOptions,
+    /// Whether SIGINT and SIGTERM stop it.
+    pub handles_signals: bool,
+    /// What time it is.
+    pub clock: Clock,
+    /// Where chance comes from.
+    pub entropy: Entropy,
+}
+
+impl Default for ManagerOptions {
+    /// Alone, for all namespaces, without an endpoint, stopped by signals within half a minute.
+    fn default() -> Self {
+        Self {
+            namespace: None,
+            leader_election: None,
+            endpoint: None,
+            stop_within: Duration::from_secs(30),
+            informer: InformerOptions::default(),
+            handles_signals: true,
+            clock: Clock::system(),
+            entropy: Entropy::system(),
+        }
+    }
+}
+
+/// Why a manager does not run any more.
+#[derive(Debug, thiserror::Error)]
+pub enum ManagerError {
+    /// Start afresh: another is the leader, or nobody knows.
+    #[error("lost the leadership")]
+    LeadershipLost,
+    /// Choose another address, or end who has it.
+    #[error("cannot listen on {address}")]
+    Endpoint {
+        /// The address.
+        address: SocketAddr,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+    /// Signals cannot be waited for.
+    #[error("cannot wait for signals")]
+    Signals(#[source] io::Error),
+    /// Something did not end in time, and was ended; or something had panicked.
+    #[error("did not stop cleanly")]
+    Unclean(#[source] Unclean),
+}
+
+/// See the [module documentation](self). Clones are the same manager.
+#[derive(Clone)]
+pub struct Manager(Arc<Shared>);
+
+pub(crate) struct Shared {
+    options: ManagerOptions,
+    /// Not fenced; for the lease only.
+    raw_client: Client,
+    client: Client,
+    factory: Arc<InformerFactory>,
+    fence: Fence,
+    pub(crate) health: Checks,
+    pub(crate) readiness: Checks,
+    loops: Mutex<Vec<Arc<ControlLoop>>>,
+    leadership: Mutex<Option<watch::Receiver<Leadership>>>,
+    address: watch::Sender<Option<SocketAddr>>,
+    stop: watch::Sender<bool>,
+    /// Everything that feeds the workers.
+    cache_tasks: Tasks,
+    worker_tasks: Tasks,
+    elector_tasks: Tasks,
+    endpoint_tasks: Tasks,
+}
+
+impl Manager {
+    /// A manager of the server that `client` leads to. Must be called within a tokio runtime.
+    pub fn new(client: Client, options: ManagerOptions) -> Self {
+        Self::with_tasks(client, options, &Tasks::new())
+    }
+
+    /// The same, as part of something bigger: its tasks belong to `tasks`.
+    pub fn with_tasks(client: Client, options: ManagerOptions, tasks: &Tasks) -> Self {
+        let (clock, entropy) = (&options.clock, &options.entropy);
+        let cache_tasks = tasks.child("caches");
+        let factory = Arc::new(InformerFactory::new(
+            client::source_of(client.clone()),
+            options.informer.clone(),
+            clock,
+            entropy,
+            &cache_tasks,
+        ));
+        let fence = Fence::new(clock);
+        Self(Arc::new(Shared {
+            client: managed(&client, &fence, &factory, entropy),
+            raw_client: client,
+            factory,
+            fence,
+            health: Checks::default(),
+            readiness: Checks::default(),
+            loops: Mutex::default(),
+            leadership: Mutex::default(),
+            address: watch::Sender::new(None),
+            stop: watch::Sender::new(false),
+            cache_tasks,
+            worker_tasks: tasks.child("workers"),
+            elector_tasks: tasks.child("elector"),
+            endpoint_tasks: tasks.child("endpoint"),
+            options,
+        }))
+    }
+
+    /// For everything that controllers write: the caches see it at once, and nothing is written
+    /// unless this manager runs and, if there may be others, is the leader.
+    pub fn client(&self) -> Client {
+        self.0.client.clone()
+    }
+
+    /// The informer of a kind, shared by all controllers of this manager; it starts when the
+    /// manager runs.
+    pub fn informer<K>(&self) -> SharedInformer
+    where
+        K: Resource<DynamicType = (), Scope: 'static>,
+    {
+        self.0.informer(scope_of::<K>(), is_namespaced::<K>())
+    }
+
+    /// Typed reads from the cache of a kind.
+    pub fn lister<K>(&self) -> Lister<K>
+    where
+        K: Resource<DynamicType = (), Scope: 'static>,
+    {
+        self.informer::<K>().lister()
+    }
+
+    /// Adds a controller; its workers start when the manager runs and leads. Must be called before
+    /// that, and within a tokio runtime.
+    pub fn add(&self, controller: Controller) {
+        let shared = &self.0;
+        let (clock, entropy) = (&shared.options.clock, &shared.options.entropy);
+        let queue = WorkQueue::new(&controller.queue, clock, entropy);
+        let reasons = Arc::new(Reasons::default());
+        for source in controller.sources {
+            let informer = shared.informer(source.scope.clone(), source.is_namespaced);
+            if source.is_owned {
+                informer.indexer().add_index(CONTROLLER_INDEX, controller_uid);
+            }
+            let options = source.handler_options(&controller.name);
+            let feed = Feed {
+                kind: source.kind,
+                predicate: source.predicate,
+                mapper: source.mapper,
+                queue: queue.clone(),
+                reasons: Arc::clone(&reasons),
+            };
+            informer.add_handler(Arc::new(feed), &options);
+        }
+        for mut requests in controller.channels {
+            let (queue, reasons) = (queue.clone(), Arc::clone(&reasons));
+            let shutdown = shared.cache_tasks.shutdown();
+            shared.cache_tasks.spawn("channel", async move {
+                let pass_on = async {
+                    while let Some(request) = requests.recv().await {
+                        reasons.note(&request, Cause::Channel);
+                        queue.add(request);
+                    }
+                };
+                tokio::select! {
+                    () = pass_on => {}
+                    () = shutdown => {}
+                }
+            });
+        }
+        shared.lock_loops().push(Arc::new(ControlLoop {
+            name: controller.name,
+            workers: controller.workers,
+            queue,
+            reasons,
+            reconcile: controller.reconcile,
+            clock: clock.clone(),
+            counts: Mutex::new(Counts::default()),
+        }));
+    }
+
+    /// Whether it lives; whoever finds that it does not should start it again.
+    pub fn health(&self) -> &Checks {
+        &self.0.health
+    }
+
+    /// Whether it is ready; that the caches are complete is checked anyway.
+    pub fn readiness(&self) -> &Checks {
+        &self.0.readiness
+    }
+
+    /// Where the endpoint listens, once it does.
+    pub async fn endpoint(&self) -> Option<SocketAddr> {
+        let mut address = self.0.address.subscribe();
+        address.wait_for(Option::is_some).await.ok().and_then(|address| *address)
+    }
+
+    /// Why the last reconciles of a controller happened, the latest first.
+    pub fn records(&self, controller: &str) -> Vec<Record> {
+        let loops = self.0.loops();
+        let found = loops.iter().find(|control_loop| control_loop.name == controller);
+        found.map(|control_loop| control_loop.reasons.records()).unwrap_or_default()
+    }
+
+    /// Asks it to stop, without waiting for it.
+    pub fn stop(&self) {
+        self.0.stop.send_replace(true);
+    }
+
+    /// Runs until it is asked to stop, by [`stop`](Self::stop) or a signal, or loses leadership.
+    /// It runs once.
+    pub async fn run(&self) -> Result<(), ManagerError> {
+        let shared = &self.0;
+        // Whoever drops the run does not want its tasks either.
+        let mut abandoned = Abandoned(Some(Arc::clone(shared)));
+        let signals = Signals::new(shared.options.handles_signals)?;
+        shared.listen().await?;
+        shared.start_caches();
+        let outcome = tokio::select! {
+            biased;
+            () = shared.asked_to_stop() => Ok(()),
+            () = signals.wait() => Ok(()),
+            error = shared.lead() => Err(error),
+        };
+        let stopped = shared.wind_down(outcome.is_ok()).await;
+        abandoned.0 = None;
+        outcome.and(stopped.map_err(ManagerError::Unclean))
+    }
+}
+
+impl Shared {
+    fn informer(&self, mut scope: Scope, is_namespaced: bool) -> SharedInformer {
+        if is_namespaced && scope.selection.namespace.is_none() {
+            scope.selection.namespace.clone_from(&self.options.namespace);
+        }
+        self.factory.informer(&scope)
+    }
+
+    async fn listen(self: &Arc<Self>) -> Result<(), ManagerError> {
+        let Some(address) = self.options.endpoint else { return Ok(()) };
+        let failed = |source| ManagerError::Endpoint { address, source };
+        let listener = TcpListener::bind(address).await.map_err(failed)?;
+        self.address.send_replace(Some(listener.local_addr().map_err(failed)?));
+        let served = endpoint::serve(listener, Arc::clone(self), self.endpoint_tasks.clone());
+        self.endpoint_tasks.spawn("endpoint", served);
+        Ok(())
+    }
+
+    fn start_caches(self: &Arc<Self>) {
+        let (is_synced, synced) = watch::channel(false);
+        self.readiness.add("caches", move || {
+            if *synced.borrow() { Ok(()) } else { Err("not complete yet".to_owned()) }
+        });
+        self.factory.start();
+        let shared = Arc::clone(self);
+        self.cache_tasks.spawn("sync", async move {
+            if shared.factory.wait_for_sync().await.is_ok() {
+                is_synced.send_replace(true);
+            }
+        });
+    }
+
+    /// Works until leadership is lost.
+    async fn lead(self: &Arc<Self>) -> ManagerError {
+        if self.factory.wait_for_sync().await.is_err() {
+            // The caches were stopped, so a stop is under way, and whoever asked for it decides.
+            return std::future::pending().await;
+        }
+        let Some(options) = self.options.leader_election.clone() else {
+            self.fence.open();
+            self.start_workers();
+            return std::future::pending().await;
+        };
+        let (clock, entropy) = (&self.options.clock, &self.options.entropy);
+        let elector = Elector::new(options, self.raw_client.clone(), clock, entropy, &self.fence);
+        let mut leadership = elector.leadership();
+        *self.leadership.lock().unwrap_or_else(PoisonError::into_inner) = Some(leadership.clone());
+        self.elector_tasks.spawn("elector", elector.run(self.elector_tasks.clone()));
+        // An elector that is gone, by a panic for example, is as good as a lost lease.
+        if leadership.wait_for(|it| *it == Leadership::Leading).await.is_ok() {
+            self.start_workers();
+            let _ = leadership.wait_for(|it| *it != Leadership::Leading).await;
+        }
+        self.fence.close();
+        ManagerError::LeadershipLost
+    }
+
+    fn start_workers(&self) {
+        for control_loop in self.loops() {
+            control_loop.start(&self.worker_tasks);
+        }
+    }
+
+    /// Ends everything in the order of its dependence, all within the time that there is.
+    async fn wind_down(&self, is_graceful: bool) -> Result<(), Unclean> {
+        let deadline = Instant::now() + self.options.stop_within;
+        let left = || deadline.saturating_duration_since(Instant::now());
+        for control_loop in self.loops() {
+            control_loop.queue.shut_down();
+        }
+        let patience = if is_graceful { left() } else { Duration::ZERO };
+        let mut outcome = self.worker_tasks.stop(patience).await;
+        if !is_graceful {
+            outcome = Ok(());
+        }
+        // What comes now takes no time, but for a server that does not answer.
+        let brief = || left().max(Duration::from_millis(500));
+        for tasks in [&self.elector_tasks, &self.cache_tasks, &self.endpoint_tasks] {
+            outcome = outcome.and(tasks.stop(brief()).await);
+        }
+        self.fence.close();
+        outcome
+    }
+
+    async fn asked_to_stop(&self) {
+        let mut stop = self.stop.subscribe();
+        let _ = stop.wait_for(|stop| *stop).await;
+    }
+
+    pub(crate) fn loops(&self) -> Vec<Arc<ControlLoop>> {
+        self.lock_loops().clone()
+    }
+
+    /// The lease, and whether it is ours.
+    pub(crate) fn leads(&self) -> Option<(String, bool)> {
+        let lease = self.options.leader_election.as_ref()?.lease.clone();
+        let leadership = self.leadership.lock().unwrap_or_else(PoisonError::into_inner);
+        let leads = leadership.as_ref().is_some_and(|it| *it.borrow() == Leadership::Leading);
+        Some((lease, leads))
+    }
+
+    fn lock_loops(&self) -> MutexGuard<'_, Vec<Arc<ControlLoop>>> {
+        self.loops.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A run that was dropped before its end, unless it is empty.
+struct Abandoned(Option<Arc<Shared>>);
+
+impl Drop for Abandoned {
+    fn drop(&mut self) {
+        let Some(shared) = self.0.take() else { return };
+        shared.fence.close();
+        let all = [
+            &shared.worker_tasks,
+            &shared.elector_tasks,
+            &shared.cache_tasks,
+            &shared.endpoint_tasks,
+        ];
+        for tasks in all {
+            tasks.ask_to_stop();
+        }
+    }
+}
+
+/// SIGINT and SIGTERM.
+struct Signals {
+    #[cfg(unix)]
+    terminate: Option<tokio::signal::unix::Signal>,
+    handled: bool,
+}
+
+impl Signals {
+    fn new(handled: bool) -> Result<Self, ManagerError> {
+        #[cfg(unix)]
+        let terminate = if handled {
+            use tokio::signal::unix::{SignalKind, signal};
+            Some(signal(SignalKind::terminate()).map_err(ManagerError::Signals)?)
+        } else {
+            None
+        };
+        Ok(Self {
+            #[cfg(unix)]
+            terminate,
+            handled,
+        })
+    }
+
+    async fn wait(mut self) {
+        if !self.handled {
+            return std::future::pending().await;
+        }
+        #[cfg(unix)]
+        let terminated = async {
+            match &mut self.terminate {
+                Some(terminate) => drop(terminate.recv().await),
+                None => std::future::pending().await,
+            }
+        };
+        #[cfg(not(unix))]
+        let terminated = std::future::pending::<()>();
+        tokio::select! {
+            _ = tokio::signal::ctrl_c() => {}
+            () = terminated => {}
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! [`Predicate`]: which events count.
+//!
+//! ```
+//! # use runtime::Predicate;
+//! // The spec was changed, or a label; not what the controller itself writes into the status.
+//! let predicate = Predicate::generation_changed().or(Predicate::labels_changed());
+//! # drop(predicate);
+//! ```
+//!
+//! The ready-made ones judge updates; that an object came or went always counts for them.
+
+use std::{fmt, sync::Arc};
+
+use informer::{Item, ObjectEvent};
+use machinery::Value;
+
+/// See the [module documentation](self).
+#[derive(Clone)]
+pub struct Predicate(Arc<dyn Fn(&ObjectEvent) -> bool + Send + Sync>);
+
+impl Predicate {
+    /// Everything counts.
+    pub fn everything() -> Self {
+        Self::custom(|_| true)
+    }
+
+    /// What `judge` says. An event on which it panics is lost for this controller.
+    pub fn custom(judge: impl Fn(&ObjectEvent) -> bool + Send + Sync + 'static) -> Self {
+        Self(Arc::new(judge))
+    }
+
+    /// The spec was changed: the server counts that for custom resources and most others. An
+    /// object that is being deleted counts too, as the server raises its generation then.
+    pub fn generation_changed() -> Self {
+        Self::update(|old, new| old.generation() != new.generation())
+    }
+
+    /// A label was set, changed or removed.
+    pub fn labels_changed() -> Self {
+        Self::update(|old, new| old.labels() != new.labels())
+    }
+
+    /// An annotation was set, changed or removed.
+    pub fn annotations_changed() -> Self {
+        Self::update(|old, new| annotations(old) != annotations(new))
+    }
+
+    /// Anything was changed at all: this leaves out resyncs.
+    pub fn resource_version_changed() -> Self {
+        Self::update(|old, new| old.resource_version() != new.resource_version())
+    }
+
+    fn update(judge: impl Fn(&Item, &Item) -> bool + Send + Sync + 'static) -> Self {
+        Self::custom(move |event| match event {
+            ObjectEvent::Updated { old, new } => judge(old, new),
+            ObjectEvent::Added { .. } | ObjectEvent::Deleted { .. } => true,
+        })
+    }
+
+    /// Both say so.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self::custom(move |event| self.admits(event) && other.admits(event))
+    }
+
+    /// One of them says so.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        Self::custom(move |event| self.admits(event) || other.admits(event))
+    }
+
+    /// It does not say so.
+    #[must_use]
+    #[allow(clippy::should_implement_trait, reason = "`and`, `or` and `not` belong together")]
+    pub fn not(self) -> Self {
+        Self::custom(move |event| !self.admits(event))
+    }
+
+    /// Whether this event counts.
+    pub fn admits(&self, event: &ObjectEvent) -> bool {
+        (self.0)(event)
+    }
+}
+
+fn annotations(item: &Item) -> Option<Value> {
+    item.object().get(&["metadata", "annotations"]).cloned()
+}
+
+impl fmt::Debug for Predicate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Predicate")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn item(metadata: &str) -> Item {
+        let json = format!(r#"{{"metadata":{{"name":"a",{metadata}}}}}"#);
+        Item::parse(json.into_bytes()).unwrap()
+    }
+
+    /// Whether `predicate` admits an update from `old` to `new`.
+    fn check(predicate: &Predicate, old: &str, new: &str) -> bool {
+        predicate.admits(&ObjectEvent::Updated { old: item(old), new: item(new) })
+    }
+
+    #[test]
+    fn each_looks_at_its_own_part() {
+        let one =
+            r#""generation":1,"resourceVersion":"1","labels":{"a":"b"},"annotations":{"c":"d"}"#;
+        for (predicate, change) in [
+            (Predicate::generation_changed(), ("\"generation\":1", "\"generation\":2")),
+            (Predicate::resource_version_changed(), ("\"1\"", "\"2\"")),
+            (Predicate::labels_changed(), ("\"b\"", "\"x\"")),
+            (Predicate::annotations_changed(), ("\"d\"", "\"x\"")),
+        ] {
+            assert!(!check(&predicate, one, one));
+            assert!(check(&predicate, one, &one.replace(change.0, change.1)), "{change:?}");
+            assert!(predicate.admits(&ObjectEvent::Added { item: item(one), is_initial: true }));
+        }
+    }
+
+    #[test]
+    fn they_are_joined_like_booleans() {
+        let (yes, no) = (Predicate::everything(), Predicate::everything().not());
+        let event = ObjectEvent::Added { item: item(r#""uid":"u""#), is_initial: false };
+        let admits = |predicate: Predicate| predicate.admits(&event);
+        assert!(admits(yes.clone().or(no.clone())) && !admits(yes.and(no.clone())));
+        assert!(admits(no.not()));
+    }
+}

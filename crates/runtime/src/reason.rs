@@ -1,0 +1,250 @@
+//! Why a reconcile happened, and what came of it: [`Record`]s, of which each controller keeps the
+//! last ones.
+//!
+//! ```text
+//! default/web  CustomPod default/web updated (.spec.replicas)  → done in 3 ms
+//! default/web  Pod default/web-1 deleted, and 2 more           → failed: …
+//! ```
+//!
+//! Which fields changed is worked out when somebody reads it, from the two states that are kept
+//! until then.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    fmt,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use informer::{Item, ObjectEvent};
+use keel::Timestamp;
+use machinery::{Value, json, timestamp};
+
+use crate::{Request, changed_fields::changed_fields};
+
+/// Records that a controller keeps.
+const KEPT: usize = 256;
+/// Causes that are kept for one reconcile; the others are counted.
+const CAUSES: usize = 4;
+
+/// Why a key was queued.
+#[derive(Debug, Clone)]
+pub enum Cause {
+    /// Something happened to an object.
+    Object {
+        /// Its kind.
+        kind: String,
+        /// What happened.
+        event: ObjectEvent,
+    },
+    /// Somebody sent the key through a channel.
+    Channel,
+    /// The last reconcile failed; it was the so-manieth failure in a row.
+    Retry(u32),
+    /// The last reconcile asked for it.
+    Requeue,
+}
+
+impl Cause {
+    pub(crate) fn of_event(kind: &str, event: &ObjectEvent) -> Self {
+        Self::Object { kind: kind.to_owned(), event: event.clone() }
+    }
+
+    /// Where the object's two states differ; empty if that is not the cause.
+    pub fn changed_fields(&self) -> Vec<String> {
+        match self {
+            Self::Object { event: ObjectEvent::Updated { old, new }, .. } => {
+                changed_fields(old, new)
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn to_value(&self) -> Value {
+        match self {
+            Self::Object { kind, event } => json!({
+                "kind": kind,
+                "object": event.item().key().to_string(),
+                "event": word(event),
+                "fields": self.changed_fields(),
+            }),
+            Self::Channel => json!({"event": "channel"}),
+            Self::Retry(failures) => json!({"event": "retry", "failures": failures}),
+            Self::Requeue => json!({"event": "requeue"}),
+        }
+    }
+}
+
+fn word(event: &ObjectEvent) -> &'static str {
+    let is_same = |old: &Item, new: &Item| old.resource_version() == new.resource_version();
+    match event {
+        ObjectEvent::Added { is_initial: true, .. } => "found",
+        ObjectEvent::Added { .. } => "added",
+        ObjectEvent::Updated { old, new } if is_same(old, new) => "resynced",
+        ObjectEvent::Updated { .. } => "updated",
+        ObjectEvent::Deleted { .. } => "deleted",
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Object { kind, event } => {
+                write!(f, "{kind} {} {}", event.item().key(), word(event))?;
+                let fields = self.changed_fields();
+                if fields.is_empty() { Ok(()) } else { write!(f, " ({})", fields.join(", ")) }
+            }
+            Self::Channel => f.write_str("sent through a channel"),
+            Self::Retry(failures) => write!(f, "failure {failures}"),
+            Self::Requeue => f.write_str("asked for"),
+        }
+    }
+}
+
+/// How a reconcile ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// Well, and nothing comes next.
+    Done,
+    /// Well, and it is to come again.
+    Requeue,
+    /// Well, and it is to come again after this time.
+    RequeueAfter(Duration),
+    /// Badly; it comes again after its back-off.
+    Failed(String),
+    /// Badly; it comes again when something changes.
+    FailedForGood(String),
+    /// With a panic; it comes again after its back-off.
+    Panicked(String),
+}
+
+/// The causes of one reconcile.
+#[derive(Debug, Clone, Default)]
+pub struct Causes {
+    /// The first ones.
+    pub first: Vec<Cause>,
+    /// So many more came while the key waited.
+    pub more: u64,
+}
+
+impl fmt::Display for Causes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, cause) in self.first.iter().enumerate() {
+            write!(f, "{}{cause}", if index == 0 { "" } else { "; " })?;
+        }
+        if self.more > 0 { write!(f, "; and {} more", self.more) } else { Ok(()) }
+    }
+}
+
+/// One reconcile.
+#[derive(Debug, Clone)]
+pub struct Record {
+    /// Of which object.
+    pub request: Request,
+    /// Why.
+    pub causes: Causes,
+    /// When it began.
+    pub at: Timestamp,
+    /// How long the key had waited.
+    pub waited: Duration,
+    /// How long it took.
+    pub took: Duration,
+    /// What came of it.
+    pub outcome: Outcome,
+}
+
+impl Record {
+    /// As the endpoint shows it.
+    pub fn to_value(&self) -> Value {
+        let outcome = match &self.outcome {
+            Outcome::Done => json!({"result": "success"}),
+            Outcome::Requeue => json!({"result": "requeue"}),
+            Outcome::RequeueAfter(delay) => {
+                json!({"result": "requeue_after", "seconds": delay.as_secs_f64()})
+            }
+            Outcome::Failed(why) => json!({"result": "error", "error": why}),
+            Outcome::FailedForGood(why) => json!({"result": "permanent_error", "error": why}),
+            Outcome::Panicked(why) => json!({"result": "panic", "error": why}),
+        };
+        json!({
+            "object": self.request.to_string(),
+            "at": timestamp::format_micros(self.at.seconds(), self.at.nanos()),
+            "waitedSeconds": self.waited.as_secs_f64(),
+            "tookSeconds": self.took.as_secs_f64(),
+            "causes": self.causes.first.iter().map(Cause::to_value).collect::<Vec<_>>(),
+            "moreCauses": self.causes.more,
+            "outcome": outcome,
+        })
+    }
+}
+
+/// The causes of keys that wait, and the records of those that are done.
+#[derive(Default)]
+pub(crate) struct Reasons(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    /// As many as there are keys in the queue.
+    waiting: HashMap<Request, Causes>,
+    records: VecDeque<Record>,
+}
+
+impl Reasons {
+    /// To be called before the key is queued.
+    pub(crate) fn note(&self, request: &Request, cause: Cause) {
+        let mut state = self.lock();
+        let causes = state.waiting.entry(request.clone()).or_default();
+        if causes.first.len() < CAUSES {
+            causes.first.push(cause);
+        } else {
+            causes.more += 1;
+        }
+    }
+
+    /// The causes of a key that a worker has got.
+    pub(crate) fn take(&self, request: &Request) -> Causes {
+        self.lock().waiting.remove(request).unwrap_or_default()
+    }
+
+    pub(crate) fn record(&self, record: Record) {
+        let mut state = self.lock();
+        if state.records.len() == KEPT {
+            state.records.pop_front();
+        }
+        state.records.push_back(record);
+    }
+
+    /// The last ones, the latest first.
+    pub(crate) fn records(&self) -> Vec<Record> {
+        self.lock().records.iter().rev().cloned().collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_keeps_its_first_causes_and_counts_the_others() {
+        let (reasons, request) = (Reasons::default(), Request::new("n", "a"));
+        let item = Item::parse(br#"{"metadata":{"namespace":"n","name":"a"}}"#.as_slice()).unwrap();
+        reasons.note(
+            &request,
+            Cause::of_event("Pod", &ObjectEvent::Added { item, is_initial: false }),
+        );
+        for _ in 0..5 {
+            reasons.note(&request, Cause::Channel);
+        }
+        let causes = reasons.take(&request);
+        let sent = "sent through a channel";
+        assert_eq!(
+            causes.to_string(),
+            format!("Pod n/a added; {sent}; {sent}; {sent}; and 2 more")
+        );
+        assert!(reasons.take(&request).first.is_empty());
+    }
+}

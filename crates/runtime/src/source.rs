@@ -1,0 +1,183 @@
+//! Where keys come from: [`Mapper`] says whose business an object is, and [`Feed`] takes the events
+//! of an informer to the queue.
+//!
+//! ```text
+//! Pod web-1 changed ──▶ Mapper::owner::<CustomPod>() ──▶ CustomPod default/web
+//! ```
+
+use std::{fmt, sync::Arc};
+
+use informer::{EventHandler, Item, ObjectEvent, WorkQueue, work_queue::Priority};
+use kube_core::Resource;
+use machinery::GroupVersion;
+use serde::Deserialize;
+
+use crate::{
+    Predicate, Request,
+    reason::{Cause, Reasons},
+};
+
+/// The index of objects by the uid of their controller, which every cache of an
+/// [owned](crate::ControllerBuilder::owns) kind has.
+///
+/// ```no_run
+/// # use {k8s_openapi::api::core::v1::Pod, runtime::{CONTROLLER_INDEX, Lister}};
+/// # fn example(pods: Lister<Pod>, uid: &str) -> Result<(), Box<dyn std::error::Error>> {
+/// let owned = pods.by_index(CONTROLLER_INDEX, uid)?.objects;
+/// # drop(owned);
+/// # Ok(())
+/// # }
+/// ```
+pub const CONTROLLER_INDEX: &str = "controller";
+
+/// See the [module documentation](self).
+#[derive(Clone)]
+pub struct Mapper(Arc<Map>);
+
+type Map = dyn Fn(&Item) -> Vec<Request> + Send + Sync;
+
+impl Mapper {
+    /// An object is its own business.
+    pub fn itself() -> Self {
+        Self::custom(|item| vec![item.key().clone()])
+    }
+
+    /// The business of its controller, if that is a `K`; in whichever version it was named.
+    pub fn owner<K: Resource<DynamicType = ()>>() -> Self {
+        let (group, kind) = (K::group(&()).into_owned(), K::kind(&()).into_owned());
+        Self::custom(move |item| {
+            let owner = controller_of(item);
+            let owner = owner.filter(|owner| owner.kind == kind && owner.group() == group);
+            owner.map(|owner| Request::new(item.namespace(), &owner.name)).into_iter().collect()
+        })
+    }
+
+    /// Whose `map` says. An event on which it panics is lost for this controller.
+    pub fn custom(map: impl Fn(&Item) -> Vec<Request> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(map))
+    }
+
+    /// Whose business `item` is.
+    pub fn map(&self, item: &Item) -> Vec<Request> {
+        (self.0)(item)
+    }
+}
+
+impl fmt::Debug for Mapper {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Mapper")
+    }
+}
+
+/// The values of the [`CONTROLLER_INDEX`].
+pub(crate) fn controller_uid(item: &Item) -> Vec<String> {
+    controller_of(item).map(|owner| owner.uid).into_iter().collect()
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Owner {
+    api_version: String,
+    kind: String,
+    name: String,
+    uid: String,
+    #[serde(default)]
+    controller: bool,
+}
+
+impl Owner {
+    fn group(&self) -> String {
+        self.api_version.parse::<GroupVersion>().map(|it| it.group).unwrap_or_default()
+    }
+}
+
+fn controller_of(item: &Item) -> Option<Owner> {
+    #[derive(Deserialize)]
+    struct Owned {
+        metadata: Metadata,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Metadata {
+        #[serde(default)]
+        owner_references: Vec<Owner>,
+    }
+    let owned: Owned = item.decode().ok()?;
+    owned.metadata.owner_references.into_iter().find(|owner| owner.controller)
+}
+
+/// From the events of one informer to the keys in a controller's queue.
+pub(crate) struct Feed {
+    /// Of the informer's objects.
+    pub(crate) kind: String,
+    pub(crate) predicate: Predicate,
+    pub(crate) mapper: Mapper,
+    pub(crate) queue: WorkQueue<Request>,
+    pub(crate) reasons: Arc<Reasons>,
+}
+
+impl Feed {
+    fn take(&self, event: &ObjectEvent) {
+        if !self.predicate.admits(event) {
+            return;
+        }
+        let mut requests = self.mapper.map(event.item());
+        let mut priority = Priority::NORMAL;
+        match event {
+            // Who had it and has it no more must learn that.
+            ObjectEvent::Updated { old, new }
+                if old.resource_version() != new.resource_version() =>
+            {
+                requests.extend(self.mapper.map(old));
+            }
+            ObjectEvent::Updated { .. } | ObjectEvent::Added { is_initial: true, .. } => {
+                priority = Priority::LOW;
+            }
+            ObjectEvent::Added { .. } | ObjectEvent::Deleted { .. } => {}
+        }
+        requests.sort_unstable();
+        requests.dedup();
+        for request in requests {
+            self.reasons.note(&request, Cause::of_event(&self.kind, event));
+            self.queue.add_with_priority(request, priority);
+        }
+    }
+}
+
+impl EventHandler for Feed {
+    fn on_add(&self, item: &Item, is_initial: bool) {
+        self.take(&ObjectEvent::Added { item: item.clone(), is_initial });
+    }
+
+    fn on_update(&self, old: &Item, new: &Item) {
+        self.take(&ObjectEvent::Updated { old: old.clone(), new: new.clone() });
+    }
+
+    fn on_delete(&self, item: &Item, is_final_state_unknown: bool) {
+        self.take(&ObjectEvent::Deleted { item: item.clone(), is_final_state_unknown });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+
+    fn owned(references: &str) -> Item {
+        let json = format!(
+            r#"{{"metadata":{{"namespace":"n","name":"a","ownerReferences":[{references}]}}}}"#
+        );
+        Item::parse(json.into_bytes()).unwrap()
+    }
+
+    #[test]
+    fn only_the_controller_of_the_right_kind_is_the_owner() {
+        let set = r#"{"apiVersion":"apps/v1beta2","kind":"ReplicaSet","name":"r","uid":"u","controller":true}"#;
+        let other = r#"{"apiVersion":"v1","kind":"ReplicaSet","name":"x","uid":"v"}"#;
+        let item = owned(&format!("{other},{set}"));
+        assert_eq!(Mapper::owner::<ReplicaSet>().map(&item), [Request::new("n", "r")]);
+        assert_eq!(Mapper::owner::<Deployment>().map(&item), []);
+        assert_eq!(controller_uid(&item), ["u"]);
+        assert_eq!(Mapper::owner::<ReplicaSet>().map(&owned(other)), []);
+    }
+}

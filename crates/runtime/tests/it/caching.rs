@@ -1,0 +1,91 @@
+//! Caches when objects are odd and servers fail.
+
+use std::sync::{Arc, Mutex};
+
+use machinery::{Value, json};
+use runtime::{Action, Controller, Failure, Lister, Manager, Request, reason::Outcome};
+
+use crate::{
+    faulty::Fate,
+    world::{Running, Thing, World, options, until},
+};
+
+/// The things that were reconciled, and their size; None for those that are gone.
+type Seen = Arc<Mutex<Vec<(String, Option<u32>)>>>;
+
+/// A controller that notes what it sees.
+fn watch_things(manager: &Manager) -> Seen {
+    let seen = Seen::default();
+    let context = (manager.lister::<Thing>(), Arc::clone(&seen));
+    manager.add(Controller::for_::<Thing>().reconcile(note, context));
+    seen
+}
+
+async fn note(request: Request, cx: Arc<(Lister<Thing>, Seen)>) -> Result<Action, Failure> {
+    let thing = cx.0.get_key(&request)?;
+    let size = thing.map(|thing| thing.spec.size);
+    cx.1.lock().unwrap().push((request.name().to_owned(), size));
+    Ok(Action::Done)
+}
+
+fn saw(seen: &Seen, name: &str, size: Option<u32>) -> bool {
+    seen.lock().unwrap().iter().any(|it| *it == (name.to_owned(), size))
+}
+
+#[tokio::test]
+async fn an_object_that_does_not_fit_is_reported_and_kept_while_the_rest_goes_on() {
+    let world = World::new().await;
+    for (name, size) in [("a", json!(1)), ("b", json!("many")), ("c", json!(3))] {
+        world.make_thing(name, size).await;
+    }
+    let manager = Manager::new(world.client.clone(), options());
+    let seen = watch_things(&manager);
+    let running = Running::start(&manager);
+    until("all three were looked at", async || manager.records("thing").len() == 3).await;
+    assert!(saw(&seen, "a", Some(1)) && saw(&seen, "c", Some(3)));
+    let records = manager.records("thing");
+    let misfit = records.iter().find(|record| record.request.name() == "b").unwrap();
+    let Outcome::FailedForGood(why) = &misfit.outcome else { panic!("{misfit:?}") };
+    assert!(why.contains("default/b does not fit the type"), "{why}");
+    let raw = manager.informer::<Thing>().indexer().get(&misfit.request).unwrap();
+    assert_eq!(raw.object().get(&["spec", "size"]), Some(&Value::from("many")));
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn refusals_of_all_kinds_delay_a_cache_but_do_not_stop_it() {
+    for code in [401, 403, 404, 429, 500, 503] {
+        let world = World::new().await;
+        world.make_thing("a", json!(1)).await;
+        let (faulty, client) = world.faulty();
+        let mut left = 2;
+        faulty.decide(move |_, target| {
+            if target.contains("/things") && left > 0 {
+                left -= 1;
+                return Fate::Refused(code);
+            }
+            Fate::Served
+        });
+        let manager = Manager::new(client, options());
+        let seen = watch_things(&manager);
+        let running = Running::start(&manager);
+        until(&format!("a is seen after {code}"), async || saw(&seen, "a", Some(1))).await;
+        running.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_definition_that_disappears_takes_its_objects_and_brings_new_ones_when_it_comes_back() {
+    let world = World::new().await;
+    world.make_thing("a", json!(1)).await;
+    let manager = Manager::new(world.client.clone(), options());
+    let seen = watch_things(&manager);
+    let running = Running::start(&manager);
+    until("a is seen", async || saw(&seen, "a", Some(1))).await;
+    world.undefine_things().await;
+    until("a is gone", async || saw(&seen, "a", None)).await;
+    world.define_things().await;
+    world.make_thing("a", json!(2)).await;
+    until("the new a is seen", async || saw(&seen, "a", Some(2))).await;
+    running.stop().await;
+}

@@ -1,0 +1,140 @@
+//! What the control loop does with what a reconcile comes to, and how it tells.
+
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use machinery::{Value, json};
+use runtime::{
+    Action, Controller, Failure, Manager, ManagerOptions, Mapper, Predicate, Request,
+    reason::Outcome,
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    sync::mpsc,
+};
+
+use crate::world::{Running, THINGS, Thing, World, options, until};
+
+/// Each call does the next of these, and the last one for ever.
+#[derive(Clone, Copy)]
+enum Step {
+    Panics,
+    Fails,
+    GivesUp,
+    AsksAgain,
+    Succeeds,
+}
+
+struct Script {
+    steps: Vec<Step>,
+    calls: AtomicU32,
+}
+
+impl Script {
+    fn new(steps: &[Step]) -> Self {
+        Self { steps: steps.to_vec(), calls: AtomicU32::new(0) }
+    }
+}
+
+async fn play(_: Request, script: Arc<Script>) -> Result<Action, Failure> {
+    let call = script.calls.fetch_add(1, Ordering::SeqCst) as usize;
+    match script.steps[call.min(script.steps.len() - 1)] {
+        Step::Panics => panic!("dropped it"),
+        Step::Fails => Err(Failure::transient("not now")),
+        Step::GivesUp => Err(Failure::permanent("never")),
+        Step::AsksAgain => Ok(Action::RequeueAfter(Duration::from_millis(1))),
+        Step::Succeeds => Ok(Action::Done),
+    }
+}
+
+async fn get(address: SocketAddr, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    answer
+}
+
+#[tokio::test]
+async fn panics_and_failures_are_caught_counted_told_and_tried_again() {
+    let world = World::new().await;
+    let endpoint = Some("127.0.0.1:0".parse().unwrap());
+    let manager = Manager::new(world.client.clone(), ManagerOptions { endpoint, ..options() });
+    let script = Script::new(&[Step::Panics, Step::Fails, Step::AsksAgain, Step::GivesUp]);
+    manager.add(Controller::for_::<Thing>().reconcile(play, script));
+    let running = Running::start(&manager);
+    world.make_thing("a", json!(1)).await;
+    until("four calls", async || manager.records("thing").len() == 4).await;
+    let outcomes: Vec<_> =
+        manager.records("thing").into_iter().rev().map(|record| record.outcome).collect();
+    assert_eq!(outcomes[0], Outcome::Panicked("dropped it".to_owned()));
+    assert_eq!(outcomes[1], Outcome::Failed("not now".to_owned()));
+    assert_eq!(outcomes[2], Outcome::RequeueAfter(Duration::from_millis(1)));
+    assert_eq!(outcomes[3], Outcome::FailedForGood("never".to_owned()));
+
+    let address = manager.endpoint().await.unwrap();
+    let metrics = get(address, "/metrics").await;
+    for line in [
+        r#"controller_runtime_reconcile_panics_total{controller="thing"} 1"#,
+        r#"controller_runtime_reconcile_errors_total{controller="thing"} 3"#,
+        r#"controller_runtime_terminal_reconcile_errors_total{controller="thing"} 1"#,
+        r#"controller_runtime_reconcile_total{controller="thing",result="requeue_after"} 1"#,
+        r#"workqueue_retries_total{name="thing",controller="thing"} 2"#,
+        r#"workqueue_depth{name="thing",controller="thing"} 0"#,
+    ] {
+        assert!(metrics.lines().any(|it| it == line), "no {line} in {metrics}");
+    }
+    let reconciles = get(address, "/reconciles").await;
+    let body: Value = serde_json::from_str(reconciles.split("\r\n\r\n").nth(1).unwrap()).unwrap();
+    assert_eq!(body["thing"][3]["causes"][0]["event"], "added");
+    assert_eq!(body["thing"][2]["causes"][0], json!({"event": "retry", "failures": 1}));
+    assert!(get(address, "/healthz").await.ends_with("\r\n\r\nok"));
+    assert!(get(address, "/readyz?verbose").await.contains("[+]caches ok"));
+    manager.health().add("disk", || Err("full".to_owned()));
+    assert!(get(address, "/healthz").await.starts_with("HTTP/1.1 500"));
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn events_that_do_not_count_and_keys_from_elsewhere() {
+    let world = World::new().await;
+    world.make_thing("a", json!(1)).await;
+    let manager = Manager::new(world.client.clone(), options());
+    let (send, requests) = mpsc::channel(4);
+    let controller = Controller::for_::<Thing>()
+        .when(Predicate::generation_changed())
+        .watches::<Thing>(Mapper::custom(|item| match item.name() {
+            "b" => vec![Request::new("default", "from-b")],
+            _ => Vec::new(),
+        }))
+        .channel(requests)
+        .reconcile(play, Script::new(&[Step::Succeeds]));
+    manager.add(controller);
+    let running = Running::start(&manager);
+    let times = |name: &str| {
+        let records = manager.records("thing");
+        records.iter().filter(|record| record.request.name() == name).count()
+    };
+    until("a is seen", async || times("a") == 1).await;
+    let labels = json!({"metadata": {"labels": {"x": "y"}}});
+    let request = http::Request::patch(format!("{THINGS}/a"))
+        .header("content-type", "application/merge-patch+json")
+        .body(labels.to_string().into_bytes())
+        .unwrap();
+    let _: Value = world.client.request(request).await.unwrap();
+    send.send(Request::new("default", "sent")).await.unwrap();
+    world.make_thing("b", json!(1)).await;
+    until("b is seen, and whom it maps to", async || times("b") + times("from-b") == 2).await;
+    until("what was sent is seen", async || times("sent") == 1).await;
+    // Events of one informer come in order: that of the label was before that of b.
+    assert_eq!(times("a"), 1);
+    running.stop().await;
+}

@@ -1,0 +1,89 @@
+//! [`Faulty`]: a door behind which a test decides what goes wrong.
+
+use std::{
+    pin::Pin,
+    sync::{Arc, Mutex},
+    task::{Context, Poll},
+};
+
+use apiserver::Door;
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full, combinators::UnsyncBoxBody};
+use runtime::kube_client::client::Body;
+use tower_service::Service;
+
+type Answer = UnsyncBoxBody<Bytes, BoxError>;
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// What happens to a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// It is served.
+    Served,
+    /// It is answered like this, with an advice to come again after a second if that is usual.
+    Refused(u16),
+    /// It is served, and the connection breaks before the answer.
+    AnswerLost,
+}
+
+type Judge = Box<dyn FnMut(&Method, &str) -> Fate + Send>;
+
+/// See the [module documentation](self). Clones share their faults.
+#[derive(Clone)]
+pub(crate) struct Faulty {
+    door: Door,
+    judge: Arc<Mutex<Judge>>,
+}
+
+impl Faulty {
+    /// Without faults.
+    pub(crate) fn new(door: Door) -> Self {
+        Self { door, judge: Arc::new(Mutex::new(Box::new(|_, _| Fate::Served))) }
+    }
+
+    /// From now on `judge` decides, by the method and by path and query.
+    pub(crate) fn decide(&self, judge: impl FnMut(&Method, &str) -> Fate + Send + 'static) {
+        *self.judge.lock().unwrap() = Box::new(judge);
+    }
+}
+
+impl Service<Request<Body>> for Faulty {
+    type Response = Response<Answer>;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Answer>, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let target = request.uri().path_and_query().unwrap().as_str().to_owned();
+        let fate = self.judge.lock().unwrap()(request.method(), &target);
+        let answered = match fate {
+            Fate::Refused(_) => None,
+            Fate::Served | Fate::AnswerLost => Some(self.door.call(request)),
+        };
+        Box::pin(async move {
+            match (answered, fate) {
+                (Some(answered), Fate::Served) => {
+                    Ok(answered.await?.map(|body| body.map_err(Into::into).boxed_unsync()))
+                }
+                (Some(answered), _) => {
+                    drop(answered.await?);
+                    Err("the connection broke".into())
+                }
+                (None, Fate::Refused(code)) => {
+                    let mut response =
+                        Response::new(Full::from("no").map_err(Into::into).boxed_unsync());
+                    *response.status_mut() = StatusCode::from_u16(code)?;
+                    if code == 429 {
+                        response.headers_mut().insert("retry-after", "1".parse()?);
+                    }
+                    Ok(response)
+                }
+                (None, _) => Err("nobody answered".into()),
+            }
+        })
+    }
+}

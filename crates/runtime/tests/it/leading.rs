@@ -1,0 +1,175 @@
+//! Leaders, those who wait, and what happens when time or the server plays tricks.
+
+use std::time::Duration;
+
+use http::Method;
+use k8s_openapi::api::{coordination::v1::Lease, core::v1::ConfigMap};
+use kube_core::params::PostParams;
+use machinery::json;
+use runtime::{
+    Api, LeaderElection, Manager, ManagerError, ManagerOptions,
+    keel::{Clock, Entropy, Timestamp},
+};
+
+use crate::{
+    faulty::{Fate, Faulty},
+    world::{Running, World, options, standing_clock, until},
+};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// One of several that compete, with a clock and a connection of its own.
+struct Candidate {
+    clock: Clock,
+    faulty: Faulty,
+    running: Running,
+}
+
+impl Candidate {
+    fn start(world: &World, identity: &str) -> Self {
+        let (faulty, client) = world.faulty();
+        let clock = standing_clock();
+        let election = LeaderElection::new("default", "the-lease", identity);
+        let options = ManagerOptions {
+            leader_election: Some(election),
+            clock: clock.clone(),
+            // Two with the same seed would write objects of the same name.
+            entropy: Entropy::system(),
+            ..options()
+        };
+        let running = Running::start(&Manager::new(client, options));
+        Self { clock, faulty, running }
+    }
+
+    /// Whether it may write; it tries.
+    async fn writes(&self) -> bool {
+        let maps = Api::<ConfigMap>::namespaced(self.running.manager.client(), "default");
+        let map = json!({"metadata": {"generateName": "written-"}});
+        maps.create(&PostParams::default(), &serde_json::from_value(map).unwrap()).await.is_ok()
+    }
+
+    /// Lets time pass, in steps, so that whatever is due in between happens in between.
+    async fn pass(&self, seconds: u32) {
+        for _ in 0..seconds {
+            self.clock.advance(SECOND);
+            for _ in 0..50 {
+                tokio::task::yield_now().await;
+            }
+            // Whoever asks the server waits for the deadline of that, who pauses for less.
+            let is_asking = || {
+                let deadline = self.clock.next_deadline();
+                deadline.is_some_and(|deadline| deadline.since(self.clock.now()) > 3 * SECOND)
+            };
+            until("the server has answered", async || !is_asking()).await;
+        }
+    }
+
+    fn cut_off(&self) {
+        self.faulty.decide(|_, target| match target {
+            _ if target.contains("/leases") => Fate::Refused(503),
+            _ => Fate::Served,
+        });
+    }
+}
+
+async fn holder(world: &World) -> String {
+    let leases = Api::<Lease>::namespaced(world.client.clone(), "default");
+    let lease = leases.get_opt("the-lease").await.unwrap();
+    lease.and_then(|lease| lease.spec?.holder_identity).unwrap_or_default()
+}
+
+#[tokio::test]
+async fn one_leads_and_another_takes_over_when_the_lease_is_given_back() {
+    let world = World::new().await;
+    let first = Candidate::start(&world, "first");
+    until("the first leads", async || first.writes().await).await;
+    let second = Candidate::start(&world, "second");
+    second.pass(60).await;
+    // Of the first, no time has passed, and its lease has not changed for a minute: it is only
+    // because nobody has seen it for long that a lease is anybody's.
+    assert_eq!(holder(&world).await, "second");
+    second.running.stop().await;
+    assert_eq!(holder(&world).await, "", "given back");
+    let third = Candidate::start(&world, "third");
+    until("the third leads at once", async || third.writes().await).await;
+}
+
+#[tokio::test]
+async fn who_waits_does_not_write_while_the_lease_is_renewed() {
+    let world = World::new().await;
+    let first = Candidate::start(&world, "first");
+    until("the first leads", async || first.writes().await).await;
+    let second = Candidate::start(&world, "second");
+    for _ in 0..15 {
+        first.pass(3).await;
+        second.pass(3).await;
+        assert!(!second.writes().await);
+    }
+    assert_eq!(holder(&world).await, "first");
+    assert!(first.writes().await);
+}
+
+#[tokio::test]
+async fn a_leader_that_cannot_renew_stops_writing_before_another_begins() {
+    let world = World::new().await;
+    let first = Candidate::start(&world, "first");
+    until("the first leads", async || first.writes().await).await;
+    first.pass(4).await;
+    first.cut_off();
+    let second = Candidate::start(&world, "second");
+    let mut overlap = 0;
+    for _ in 0..30 {
+        first.pass(1).await;
+        second.pass(1).await;
+        overlap += u32::from(first.writes().await && second.writes().await);
+    }
+    assert_eq!(overlap, 0);
+    assert!(second.writes().await && !first.writes().await);
+    let ended = first.running.ended.await.unwrap();
+    assert!(matches!(ended, Err(ManagerError::LeadershipLost)), "{ended:?}");
+}
+
+#[tokio::test]
+async fn a_deposed_leader_does_not_write() {
+    let world = World::new().await;
+    let first = Candidate::start(&world, "first");
+    until("the first leads", async || first.writes().await).await;
+    // Somebody takes the lease by force, and the first learns of it at its next renewal.
+    let leases = Api::<Lease>::namespaced(world.client.clone(), "default");
+    let mut lease = leases.get("the-lease").await.unwrap();
+    lease.spec.as_mut().unwrap().holder_identity = Some("usurper".to_owned());
+    leases.replace("the-lease", &PostParams::default(), &lease).await.unwrap();
+    first.pass(5).await;
+    assert!(!first.writes().await);
+    let ended = first.running.ended.await.unwrap();
+    assert!(matches!(ended, Err(ManagerError::LeadershipLost)), "{ended:?}");
+    assert_eq!(holder(&world).await, "usurper");
+}
+
+#[tokio::test]
+async fn a_clock_that_jumps_makes_nobody_leader_and_no_leader_write_longer() {
+    let world = World::new().await;
+    let first = Candidate::start(&world, "first");
+    until("the first leads", async || first.writes().await).await;
+    let second = Candidate::start(&world, "second");
+    second.pass(3).await;
+    second.clock.jump(Timestamp::from_seconds(1_900_000_000));
+    second.pass(3).await;
+    assert_eq!(holder(&world).await, "first", "nobody's clock makes the lease old");
+
+    // Forward: it may have been suspended, so it must ask before it writes.
+    first.cut_off();
+    first.clock.jump(Timestamp::from_seconds(1_800_000_000));
+    assert!(!first.writes().await);
+    first.faulty.decide(|_: &Method, _: &str| Fate::Served);
+    first.pass(3).await;
+    assert!(first.writes().await, "nobody had taken the lease meanwhile");
+
+    // Back: time passes all the same.
+    first.clock.jump(Timestamp::from_seconds(1_000_000_000));
+    first.pass(3).await;
+    assert!(first.writes().await);
+    first.cut_off();
+    first.pass(12).await;
+    assert!(!first.writes().await);
+}

@@ -1,0 +1,67 @@
+//! Over TLS and HTTP/2: more watches than a connection has streams for.
+
+use apiserver::Config as ServerConfig;
+use base64::{Engine, prelude::BASE64_STANDARD};
+use informer::{ListRequest, ListWatch, Scope, WatchRequest};
+use machinery::{GroupKind, GroupVersion, GroupVersionKind};
+use runtime::{
+    Client,
+    client::{self, ClientListWatch, Mapping, RestMapper, RestMapperError, config::Config},
+    keel::Clock,
+};
+
+use crate::world::World;
+
+async fn connected() -> (World, Client) {
+    let listen = Some("127.0.0.1:0".parse().unwrap());
+    let world = World::with(ServerConfig { listen, ..ServerConfig::default() }).await;
+    let url = format!("https://{}", world.server.address().unwrap());
+    let admin = world.server.admin().unwrap();
+    let mut config = Config::new(url.parse().unwrap());
+    config.root_cert = Some(vec![der(world.server.authority())]);
+    config.auth_info.client_certificate_data = Some(BASE64_STANDARD.encode(&admin.certificate));
+    config.auth_info.client_key_data = Some(BASE64_STANDARD.encode(&admin.key).into());
+    let client = client::connect(config, &Clock::system()).unwrap();
+    (world, client)
+}
+
+fn der(pem: &str) -> Vec<u8> {
+    let lines = pem.lines().filter(|line| !line.starts_with("-----"));
+    BASE64_STANDARD.decode(lines.collect::<String>()).unwrap()
+}
+
+#[tokio::test]
+async fn hundreds_of_watches_do_not_keep_others_from_being_served() {
+    let (_world, client) = connected().await;
+    let maps = Scope::all(GroupVersion::new("", "v1"), "configmaps");
+    let source = ClientListWatch::new(client, &maps);
+    let version = source.list(ListRequest::default()).await.unwrap().resource_version;
+    let mut watches = Vec::new();
+    for _ in 0..250 {
+        let request = WatchRequest {
+            resource_version: Some(version.clone()),
+            timeout_seconds: 600,
+            ..WatchRequest::default()
+        };
+        watches.push(source.watch(request).await.unwrap());
+    }
+    assert!(source.list(ListRequest::default()).await.is_ok());
+    drop(watches);
+}
+
+#[tokio::test]
+async fn a_kind_is_found_once_it_is_defined() {
+    let (world, client) = connected().await;
+    let clock = Clock::manual(keel::Timestamp::from_seconds(0));
+    let mapper = RestMapper::new(client, &clock);
+    let thing = GroupVersionKind::new("example.com", "v1", "Thing");
+    world.undefine_things().await;
+    let missed = mapper.mapping(&thing).await.unwrap_err();
+    assert!(matches!(missed, RestMapperError::Unknown(_)), "{missed}");
+    world.define_things().await;
+    clock.advance(std::time::Duration::from_secs(1));
+    let expected = Mapping { kind: thing, resource: "things".to_owned(), is_namespaced: true };
+    assert_eq!(mapper.preferred(&GroupKind::new("example.com", "Thing")).await.unwrap(), expected);
+    let pod = mapper.mapping(&GroupVersionKind::new("", "v1", "Pod")).await.unwrap();
+    assert_eq!(pod.resource, "pods");
+}

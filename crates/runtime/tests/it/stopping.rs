@@ -1,0 +1,90 @@
+//! A stop lets reconciles end, and takes no longer than it may.
+
+use std::{future::pending, sync::Arc, time::Duration};
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube_core::params::PostParams;
+use machinery::json;
+use runtime::{
+    Action, Api, Client, Controller, Failure, Manager, ManagerError, ManagerOptions, Request,
+};
+use tokio::sync::Notify;
+
+use crate::world::{MAPS, Running, Thing, World, options, until};
+
+struct Slow {
+    client: Client,
+    began: Arc<Notify>,
+    may_end: Arc<Notify>,
+}
+
+/// Writes a config map after having waited for a permission to go on.
+async fn slowly(request: Request, cx: Arc<Slow>) -> Result<Action, Failure> {
+    cx.began.notify_one();
+    cx.may_end.notified().await;
+    let map = ConfigMap {
+        metadata: kube_core::ObjectMeta {
+            name: Some(request.name().to_owned()),
+            ..kube_core::ObjectMeta::default()
+        },
+        ..ConfigMap::default()
+    };
+    let maps = Api::<ConfigMap>::namespaced(cx.client.clone(), "default");
+    maps.create(&PostParams::default(), &map).await?;
+    Ok(Action::Done)
+}
+
+#[tokio::test]
+async fn a_reconcile_that_has_begun_may_end_and_write() {
+    let world = World::new().await;
+    world.make_thing("a", json!(1)).await;
+    let manager = Manager::new(world.client.clone(), options());
+    let (began, may_end) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let slow =
+        Slow { client: manager.client(), began: Arc::clone(&began), may_end: Arc::clone(&may_end) };
+    manager.add(Controller::for_::<Thing>().reconcile(slowly, slow));
+    let running = Running::start(&manager);
+    began.notified().await;
+    manager.stop();
+    may_end.notify_one();
+    running.ended.await.unwrap().unwrap();
+    assert!(world.get(&format!("{MAPS}/a")).await.is_some());
+}
+
+#[tokio::test]
+async fn a_reconcile_that_never_ends_is_ended_in_time() {
+    async fn hang(_: Request, began: Arc<Notify>) -> Result<Action, Failure> {
+        began.notify_one();
+        pending().await
+    }
+    let world = World::new().await;
+    world.make_thing("a", json!(1)).await;
+    let stop_within = Duration::from_millis(100);
+    let manager = Manager::new(world.client.clone(), ManagerOptions { stop_within, ..options() });
+    let began = Arc::new(Notify::new());
+    let context = Arc::clone(&began);
+    let hanging = move |request, _: Arc<()>| hang(request, Arc::clone(&context));
+    manager.add(Controller::for_::<Thing>().reconcile(hanging, ()));
+    let running = Running::start(&manager);
+    began.notified().await;
+    manager.stop();
+    let ended = tokio::time::timeout(Duration::from_secs(20), running.ended).await.unwrap();
+    let Err(ManagerError::Unclean(unclean)) = ended.unwrap() else { panic!("it ended cleanly") };
+    assert_eq!(unclean.running.len(), 1, "{unclean}");
+    assert!(unclean.running[0].contains("workers/thing-"), "{unclean}");
+}
+
+#[tokio::test]
+async fn a_manager_writes_only_while_it_runs() {
+    let world = World::new().await;
+    let manager = Manager::new(world.client.clone(), options());
+    let maps = Api::<ConfigMap>::namespaced(manager.client(), "default");
+    let map = |name: &str| serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
+    let refused = maps.create(&PostParams::default(), &map("early")).await.unwrap_err();
+    assert!(refused.to_string().contains("refused to write"), "{refused}");
+    let running = Running::start(&manager);
+    until("it writes", async || maps.create(&PostParams::default(), &map("a")).await.is_ok()).await;
+    running.stop().await;
+    maps.create(&PostParams::default(), &map("late")).await.unwrap_err();
+    assert!(world.get(&format!("{MAPS}/late")).await.is_none());
+}

@@ -1,0 +1,121 @@
+//! Reads that see one's own writes, although the watch says nothing.
+
+use http::Method;
+use informer::{Lister, SharedInformer};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube_core::params::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use machinery::json;
+use runtime::{Api, Manager};
+
+use crate::{
+    faulty::{Fate, Faulty},
+    world::{Running, World, options, until},
+};
+
+/// A manager whose cache of config maps gets no news, and what belongs to it.
+struct Deaf {
+    running: Running,
+    faulty: Faulty,
+    maps: Api<ConfigMap>,
+    lister: Lister<ConfigMap>,
+    informer: SharedInformer,
+}
+
+fn hears_nothing(_: &Method, target: &str) -> Fate {
+    match target {
+        // So it lists, which is answered, and watches, which is not.
+        _ if target.contains("sendInitialEvents") => Fate::Refused(400),
+        _ if target.contains("watch=true") => Fate::Refused(503),
+        _ => Fate::Served,
+    }
+}
+
+async fn deaf(world: &World) -> Deaf {
+    let (faulty, client) = world.faulty();
+    faulty.decide(hears_nothing);
+    let manager = Manager::new(client, options());
+    let (informer, lister) = (manager.informer::<ConfigMap>(), manager.lister::<ConfigMap>());
+    let running = Running::start(&manager);
+    let maps = Api::<ConfigMap>::namespaced(manager.client(), "default");
+    let probe = map("probe");
+    until("it writes", async || maps.create(&PostParams::default(), &probe).await.is_ok()).await;
+    Deaf { running, faulty, maps, lister, informer }
+}
+
+fn map(name: &str) -> ConfigMap {
+    serde_json::from_value(json!({"metadata": {"name": name}, "data": {"a": "1"}})).unwrap()
+}
+
+fn generated() -> ConfigMap {
+    serde_json::from_value(json!({"metadata": {"generateName": "made-"}})).unwrap()
+}
+
+fn made(objects: Vec<ConfigMap>) -> usize {
+    let names = objects.into_iter().filter_map(|map| map.metadata.name);
+    names.filter(|name| name.starts_with("made-")).count()
+}
+
+#[tokio::test]
+async fn every_kind_of_write_is_in_the_cache_when_it_returns() {
+    let world = World::new().await;
+    let Deaf { running, maps, lister, informer, .. } = deaf(&world).await;
+    let data = |name: &str| {
+        lister.get("default", name).unwrap().and_then(|map| map.data).map(|data| data["a"].clone())
+    };
+    let created = maps.create(&PostParams::default(), &map("a")).await.unwrap();
+    assert_eq!(data("a").as_deref(), Some("1"));
+    let mut changed = created;
+    changed.data.as_mut().unwrap().insert("a".to_owned(), "2".to_owned());
+    maps.replace("a", &PostParams::default(), &changed).await.unwrap();
+    assert_eq!(data("a").as_deref(), Some("2"));
+    let patch = Patch::Merge(json!({"data": {"a": "3"}}));
+    maps.patch("a", &PatchParams::default(), &patch).await.unwrap();
+    assert_eq!(data("a").as_deref(), Some("3"));
+    let applied = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "4"}});
+    maps.patch("a", &PatchParams::apply("test").force(), &Patch::Apply(applied)).await.unwrap();
+    assert_eq!(data("a").as_deref(), Some("4"));
+    let dry = PatchParams { dry_run: true, ..PatchParams::default() };
+    maps.patch("a", &dry, &Patch::Merge(json!({"data": {"a": "5"}}))).await.unwrap();
+    assert_eq!(data("a").as_deref(), Some("4"), "a dry run is no write");
+    maps.delete("a", &DeleteParams::default()).await.unwrap();
+    assert_eq!(data("a"), None);
+    let made = maps.create(&PostParams::default(), &generated()).await.unwrap();
+    let name = made.metadata.name.unwrap();
+    assert!(name.starts_with("made-") && name.len() == 10, "{name}");
+    assert!(lister.get("default", &name).unwrap().is_some());
+    assert!(informer.report().borrow().trouble.is_some(), "the watch must not have helped");
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn an_object_with_a_finalizer_is_marked_and_stays() {
+    let world = World::new().await;
+    let Deaf { running, maps, lister, .. } = deaf(&world).await;
+    let mut held = map("held");
+    held.metadata.finalizers = Some(vec!["example.com/hold".to_owned()]);
+    maps.create(&PostParams::default(), &held).await.unwrap();
+    maps.delete("held", &DeleteParams::default()).await.unwrap();
+    let cached = lister.get("default", "held").unwrap().unwrap();
+    assert!(cached.metadata.deletion_timestamp.is_some());
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_creation_whose_answer_was_lost_is_not_made_again() {
+    let world = World::new().await;
+    let Deaf { running, faulty, maps, lister, .. } = deaf(&world).await;
+    faulty.decide(|method, target| match *method {
+        Method::POST => Fate::AnswerLost,
+        _ => hears_nothing(method, target),
+    });
+    maps.create(&PostParams::default(), &generated()).await.unwrap_err();
+    assert_eq!(made(lister.list().objects), 0, "nobody has told");
+    faulty.decide(hears_nothing);
+    let overtaken = maps.create(&PostParams::default(), &generated()).await.unwrap_err();
+    assert!(overtaken.to_string().contains("had succeeded after all"), "{overtaken}");
+    assert_eq!(made(lister.list().objects), 1, "now it is known");
+    maps.create(&PostParams::default(), &generated()).await.unwrap();
+    assert_eq!(made(lister.list().objects), 2);
+    assert_eq!(made(maps.list(&ListParams::default()).await.unwrap().items), 2);
+    running.stop().await;
+}
