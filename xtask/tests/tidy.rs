@@ -38,6 +38,7 @@ fn every_source_file_says_what_it_is_for_and_stays_short() {
         }
     };
     visit(&root().join("crates"), &mut judge);
+    visit(&root().join("examples"), &mut judge);
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
 }
 

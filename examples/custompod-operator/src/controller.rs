@@ -1,0 +1,130 @@
+//! What a `CustomPod` is, and the function that makes the pods match it.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
+use kube_derive::CustomResource;
+use runtime::{
+    Action, Api, CONTROLLER_INDEX, Client, Controller, Failure, Lister, Manager, ObjectKey,
+    Request,
+    kube_core::{ObjectMeta, Resource, params, params::Patch},
+};
+use serde::{Deserialize, Serialize};
+
+/// So many pods are wanted.
+#[derive(CustomResource, Serialize, Deserialize, Debug, Clone)]
+#[kube(group = "zhhnzw.mock.com", version = "v1", kind = "CustomPod", namespaced)]
+#[kube(status = "CustomPodStatus", schema = "disabled", crates(kube_core = "runtime::kube_core"))]
+pub(crate) struct CustomPodSpec {
+    /// How many.
+    pub replicas: usize,
+}
+
+/// So many pods are there, pending or running.
+#[derive(Serialize, Deserialize, Debug, Clone, PartialEq, Default)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct CustomPodStatus {
+    /// How many.
+    pub replicas: usize,
+    /// What they are called.
+    pub pod_names: Vec<String>,
+}
+
+struct Context {
+    custom_pods: Lister<CustomPod>,
+    pods: Lister<Pod>,
+    client: Client,
+}
+
+/// Looks after every `CustomPod`, and hears of what happens to its pods.
+pub(crate) fn controller(manager: &Manager) -> Controller {
+    let context =
+        Context { custom_pods: manager.lister(), pods: manager.lister(), client: manager.client() };
+    Controller::for_::<CustomPod>().owns::<Pod>().reconcile(reconcile, context)
+}
+
+async fn reconcile(request: Request, cx: Arc<Context>) -> Result<Action, Failure> {
+    let Some(custom_pod) = cx.custom_pods.get_key(&request)? else { return Ok(Action::Done) };
+    if custom_pod.metadata.deletion_timestamp.is_some() {
+        return Ok(Action::Done); // its pods go with it
+    }
+    let pods = Api::<Pod>::namespaced(cx.client.clone(), request.namespace());
+    let (wanted, live) = (custom_pod.spec.replicas, cx.live_pods(&custom_pod)?);
+    let missing = wanted.saturating_sub(live.len());
+    for name in cx.free_names(&request).take(missing) {
+        pods.create(&params::PostParams::default(), &pod_of(&custom_pod, name)).await?;
+    }
+    for pod in live.iter().skip(wanted) {
+        let uid = pod.metadata.uid.clone();
+        let exactly_this = params::Preconditions { uid, ..params::Preconditions::default() };
+        pods.delete(name_of(pod), &params::DeleteParams::default().preconditions(exactly_this))
+            .await?;
+    }
+    cx.tell_status(&request, &custom_pod).await?;
+    Ok(Action::Done)
+}
+
+impl Context {
+    /// Its pods that are pending or running and not being deleted; those to keep come first.
+    fn live_pods(&self, custom_pod: &CustomPod) -> Result<Vec<Pod>, Failure> {
+        let uid = custom_pod.metadata.uid.as_deref().unwrap_or_default();
+        let mut pods = self.pods.by_index(CONTROLLER_INDEX, uid)?.objects;
+        let phase = |pod: &Pod| pod.status.as_ref().and_then(|status| status.phase.clone());
+        pods.retain(|pod| {
+            let is_live = matches!(phase(pod).as_deref(), None | Some("Pending" | "Running"));
+            is_live && pod.metadata.deletion_timestamp.is_none()
+        });
+        pods.sort_by_key(|pod| phase(pod).as_deref() != Some("Running"));
+        Ok(pods)
+    }
+
+    /// Names that no pod has, always the same ones: who creates a pod twice fails the second time.
+    fn free_names(&self, request: &Request) -> impl Iterator<Item = String> {
+        let numbered = (0..).map(|number| format!("{}-{number}", request.name()));
+        numbered.filter(|name| {
+            let key = ObjectKey::new(request.namespace(), name);
+            self.pods.indexer().get(&key).is_none()
+        })
+    }
+
+    /// Writes the status if it is not what it should be. The cache has seen what was written above.
+    async fn tell_status(&self, request: &Request, custom_pod: &CustomPod) -> Result<(), Failure> {
+        let live = self.live_pods(custom_pod)?;
+        let mut pod_names: Vec<_> = live.iter().map(|pod| name_of(pod).to_owned()).collect();
+        pod_names.sort_unstable();
+        let status = CustomPodStatus { replicas: live.len(), pod_names };
+        if custom_pod.status.as_ref() == Some(&status) {
+            return Ok(());
+        }
+        let custom_pods = Api::<CustomPod>::namespaced(self.client.clone(), request.namespace());
+        let patch = Patch::Merge(serde_json::json!({ "status": status }));
+        custom_pods.patch_status(request.name(), &params::PatchParams::default(), &patch).await?;
+        Ok(())
+    }
+}
+
+fn name_of(pod: &Pod) -> &str {
+    pod.metadata.name.as_deref().unwrap_or_default()
+}
+
+fn pod_of(owner: &CustomPod, name: String) -> Pod {
+    let app = owner.metadata.name.clone().unwrap_or_default();
+    Pod {
+        metadata: ObjectMeta {
+            name: Some(name),
+            labels: Some(BTreeMap::from([("app".to_owned(), app)])),
+            owner_references: owner.controller_owner_ref(&()).map(|reference| vec![reference]),
+            ..ObjectMeta::default()
+        },
+        spec: Some(PodSpec {
+            containers: vec![Container {
+                name: "busybox".to_owned(),
+                image: Some("busybox".to_owned()),
+                command: Some(vec!["sleep".to_owned(), "3600".to_owned()]),
+                ..Container::default()
+            }],
+            ..PodSpec::default()
+        }),
+        ..Pod::default()
+    }
+}

@@ -1,0 +1,132 @@
+//! [`Observer`]: watches the pods and their owner, and checks after every event that there is not a
+//! pod too many.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use futures_util::StreamExt;
+use machinery::{GroupVersion, Value};
+use runtime::{
+    Client,
+    client::ClientListWatch,
+    informer::{ListRequest, ListWatch, Scope, WatchEvent, WatchRequest, WatchStream},
+};
+
+use crate::world::World;
+
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// See the [module documentation](self).
+pub(crate) struct Observer {
+    pods: WatchStream,
+    custom_pods: WatchStream,
+    /// Which pods there are, and whether they count.
+    pub(crate) known: BTreeMap<String, bool>,
+    status: Value,
+    /// What was asked for, and at which revision.
+    wishes: Vec<(u64, usize)>,
+    /// At these revisions there were as many pods as were asked for.
+    settled: Vec<u64>,
+    revision: u64,
+}
+
+impl Observer {
+    /// From now on; nothing must have happened yet but the wish for so many pods.
+    pub(crate) async fn new(world: &World, wish: usize) -> Self {
+        let pods = Scope::all(GroupVersion::new("", "v1"), "pods");
+        let custom_pods = Scope::all(GroupVersion::new("zhhnzw.mock.com", "v1"), "custompods");
+        Self {
+            pods: watch(&world.client, &pods).await,
+            custom_pods: watch(&world.client, &custom_pods).await,
+            known: BTreeMap::new(),
+            status: Value::Null,
+            wishes: vec![(0, wish)],
+            settled: vec![0],
+            revision: 0,
+        }
+    }
+
+    /// Notes that somebody asked for so many pods.
+    pub(crate) fn wish(&mut self, revision: u64, replicas: usize) {
+        self.wishes.push((revision, replicas));
+    }
+
+    /// Waits until there are as many pods as were asked for at last, and the status says so.
+    pub(crate) async fn settle(&mut self, world: &World) {
+        let settling = async {
+            while !self.is_settled() {
+                self.see_next().await;
+            }
+        };
+        let settled = tokio::time::timeout(PATIENCE, settling).await.is_ok();
+        let Self { known, status, wishes, .. } = self;
+        assert!(settled, "{known:?} {status} {wishes:?}: {:#?}", world.reasons());
+        self.settled.push(self.revision);
+    }
+
+    pub(crate) async fn see_next(&mut self) {
+        tokio::select! {
+            event = self.pods.next() => self.see_pod(event.unwrap().unwrap()),
+            event = self.custom_pods.next() => self.see_custom_pod(event.unwrap().unwrap()),
+        }
+    }
+
+    pub(crate) fn live(&self) -> Vec<String> {
+        self.known.iter().filter(|(_, lives)| **lives).map(|(name, _)| name.clone()).collect()
+    }
+
+    fn is_settled(&self) -> bool {
+        let (revision, wanted) = *self.wishes.last().unwrap();
+        let live = self.live();
+        let told = (&self.status["replicas"], &self.status["podNames"]);
+        // The status of before may look the same.
+        self.revision >= revision
+            && live.len() == wanted
+            && told == (&Value::from(wanted), &Value::from(live))
+    }
+
+    fn see_pod(&mut self, event: WatchEvent) {
+        let (item, is_gone) = match event {
+            WatchEvent::Added(item) | WatchEvent::Modified(item) => (item, false),
+            WatchEvent::Deleted(item) => (item, true),
+            WatchEvent::Bookmark { .. } | WatchEvent::Error(_) => return,
+        };
+        let object = item.object();
+        let lives = matches!(object.str_at(&["status", "phase"]), "" | "Pending" | "Running")
+            && object.deletion_timestamp().is_none();
+        if is_gone {
+            self.known.remove(item.name());
+        } else {
+            self.known.insert(item.name().to_owned(), lives);
+        }
+        let revision: u64 = item.resource_version().parse().unwrap();
+        let live = self.live();
+        let most = self.most_wished(revision);
+        assert!(live.len() <= most, "{live:?} at {revision}, but {:?}", self.wishes);
+    }
+
+    /// The most that was asked for between the last time that all was settled and `revision`: an
+    /// operator may learn of a wish late, but never make more than that.
+    fn most_wished(&self, revision: u64) -> usize {
+        let settled = self.settled.iter().rev().find(|at| **at <= revision).unwrap();
+        let in_force = self.wishes.iter().rposition(|(at, _)| at <= settled).unwrap();
+        let wishes = self.wishes[in_force..].iter().filter(|(at, _)| *at <= revision);
+        wishes.map(|(_, replicas)| *replicas).max().unwrap()
+    }
+
+    fn see_custom_pod(&mut self, event: WatchEvent) {
+        let (WatchEvent::Added(item) | WatchEvent::Modified(item)) = event else { return };
+        self.revision = item.resource_version().parse().unwrap();
+        self.status = item.object().get(&["status"]).cloned().unwrap_or_default();
+    }
+}
+
+async fn watch(client: &Client, scope: &Scope) -> WatchStream {
+    let source = ClientListWatch::new(client.clone(), scope);
+    let page = source.list(ListRequest::default()).await.unwrap();
+    let request = WatchRequest {
+        resource_version: Some(page.resource_version),
+        timeout_seconds: 3600,
+        ..WatchRequest::default()
+    };
+    source.watch(request).await.unwrap()
+}

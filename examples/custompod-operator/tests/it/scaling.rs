@@ -1,0 +1,66 @@
+//! The textbook's walk: one pod, three, one again.
+
+use machinery::Value;
+
+use crate::{
+    observer::Observer,
+    world::{CUSTOM_PODS, SAMPLE, World},
+};
+
+#[tokio::test]
+async fn pods_follow_the_wish_for_one_three_and_one() {
+    let mut world = World::new(1).await;
+    let mut observer = Observer::new(&world, 1).await;
+    world.start_operator();
+    observer.settle(&world).await;
+    assert_eq!(observer.live(), ["custompod-sample-0"]);
+    for replicas in [3, 1] {
+        observer.wish(world.scale(replicas).await, replicas);
+        observer.settle(&world).await;
+    }
+    let sample = world.get(&format!("{CUSTOM_PODS}/{SAMPLE}")).await.unwrap();
+    let pod = world.pods().get("custompod-sample-0").await.unwrap();
+    let owner = &pod.metadata.owner_references.unwrap()[0];
+    assert_eq!((owner.kind.as_str(), owner.controller), ("CustomPod", Some(true)));
+    assert_eq!(Value::from(owner.uid.as_str()), sample["metadata"]["uid"]);
+    assert_eq!(pod.metadata.labels.unwrap()["app"], SAMPLE);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_pod_that_is_being_deleted_or_has_ended_is_replaced_at_once() {
+    let mut world = World::new(2).await;
+    let mut observer = Observer::new(&world, 1).await;
+    world.start_operator();
+    observer.settle(&world).await;
+    world.set_phase("custompod-sample-0", "Running").await;
+    world.delete("custompod-sample-0").await;
+    // The old one is still there, marked.
+    while observer.live() != ["custompod-sample-1"] {
+        observer.see_next().await;
+    }
+    observer.settle(&world).await;
+    assert_eq!(observer.known.len(), 2);
+    world.set_phase("custompod-sample-1", "Failed").await;
+    while observer.live() != ["custompod-sample-2"] {
+        observer.see_next().await;
+    }
+    observer.settle(&world).await;
+    world.end().await;
+}
+
+#[tokio::test]
+async fn the_reason_of_each_reconcile_is_on_record() {
+    let mut world = World::new(3).await;
+    let mut observer = Observer::new(&world, 1).await;
+    world.start_operator();
+    observer.settle(&world).await;
+    observer.wish(world.scale(2).await, 2);
+    observer.settle(&world).await;
+    let reasons = world.reasons().join("\n");
+    assert!(reasons.contains("CustomPod default/custompod-sample found"), "{reasons}");
+    let scaled =
+        "CustomPod default/custompod-sample updated (.metadata.generation, .spec.replicas)";
+    assert!(reasons.contains(scaled), "{reasons}");
+    world.end().await;
+}
