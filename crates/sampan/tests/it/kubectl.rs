@@ -15,6 +15,7 @@ mod session;
 mod running;
 mod manifests;
 mod textbook;
+mod custompod;
 mod discovery;
 mod create;
 mod get;

@@ -1,0 +1,91 @@
+//! The textbook's operator over the network, with kubectl as its user.
+
+use std::thread::JoinHandle;
+
+use runtime::{
+    Manager, ManagerOptions,
+    client::{self, config::Config},
+    kube_client::config::Kubeconfig,
+};
+
+use crate::kubectl::{assert_lines, each, session::Kubectl, table};
+
+#[path = "../../../../../examples/custompod-operator/src/controller.rs"]
+mod controller;
+
+const DEFINITION: &str =
+    include_str!("../../../../../examples/custompod-operator/crd/custompods.yaml");
+const EXAMPLE: &str =
+    include_str!("../../../../../examples/custompod-operator/example/custompod-sample.yaml");
+
+/// The operator, on a thread of its own; stopped when it is dropped.
+struct Operator {
+    manager: Manager,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Operator {
+    fn start(kubectl: &Kubectl) -> Self {
+        let kubeconfig = Kubeconfig::read_from(&kubectl.plane.kubeconfig).unwrap();
+        let (send, started) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            runtime.unwrap().block_on(async {
+                let options =
+                    ManagerOptions { handles_signals: false, ..ManagerOptions::default() };
+                let config = Config::try_from(kubeconfig).unwrap();
+                let client = client::connect(config, &options.clock).unwrap();
+                let manager = Manager::new(client, options);
+                manager.add(controller::controller(&manager));
+                send.send(manager.clone()).unwrap();
+                manager.run().await.unwrap();
+            });
+        });
+        Self { manager: started.recv().unwrap(), thread: Some(thread) }
+    }
+}
+
+impl Drop for Operator {
+    fn drop(&mut self) {
+        self.manager.stop();
+        // A thread that failed has said why.
+        let _ = self.thread.take().unwrap().join();
+    }
+}
+
+fn wait_for(kubectl: &Kubectl, replicas: usize) -> Vec<String> {
+    kubectl.does(&format!(
+        "wait custompod/custompod-sample --for=jsonpath={{.status.replicas}}={replicas} --timeout=50s"
+    ));
+    let names = kubectl.does("get pods -l app=custompod-sample -o name");
+    let names: Vec<_> = names.lines().map(str::to_owned).collect();
+    assert_eq!(names.len(), replicas, "{names:?}");
+    names
+}
+
+#[test]
+fn the_textbooks_operator_keeps_as_many_pods_as_are_asked_for() {
+    each(|kubectl| {
+        kubectl.does_with("apply -f -", DEFINITION);
+        kubectl.does("wait crd/custompods.zhhnzw.mock.com --for=condition=Established");
+        let operator = Operator::start(kubectl);
+        kubectl.does_with("apply -f -", EXAMPLE);
+        wait_for(kubectl, 1);
+        kubectl.does_with("apply -f -", &EXAMPLE.replace("replicas: 1", "replicas: 3"));
+        let three = wait_for(kubectl, 3);
+        let listed = table(&kubectl.does("get custompod"));
+        assert_eq!(listed, "NAME WANTED LIVE AGE\ncustompod-sample 3 3 *");
+        assert_lines(
+            &kubectl.does(&format!("describe {}", three[0])),
+            &["Controlled By: CustomPod/custompod-sample"],
+        );
+        let scaled = kubectl.does("scale custompod custompod-sample --replicas=1");
+        assert_eq!(scaled, "custompod.zhhnzw.mock.com/custompod-sample scaled\n");
+        let one = wait_for(kubectl, 1);
+        kubectl.does(&format!("delete {}", one[0]));
+        kubectl.does("scale custompod custompod-sample --replicas=2");
+        wait_for(kubectl, 2);
+        kubectl.does("delete custompod custompod-sample");
+        drop(operator);
+    });
+}
