@@ -16,9 +16,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("derive", &[]),
     ("informer", &["keel", "machinery"]),
     ("client", &["keel", "machinery", "informer"]),
-    ("runtime", &["keel", "machinery", "informer", "client"]),
+    ("runtime", &["keel", "machinery", "informer", "client", "derive"]),
     ("apiserver", &["keel", "machinery", "cel", "schema", "store", "kinds"]),
-    ("runtime", &["keel", "machinery", "schema", "informer", "derive"]),
     ("sampan", &["keel", "machinery", "schema", "store", "kinds", "apiserver"]),
 ];
 
