@@ -4,6 +4,7 @@ use super::Walk;
 use super::data::Number;
 use crate::format::Format;
 use crate::structural::{Bound, Node, Type};
+use machinery::field_path::FaultKind;
 use machinery::{FieldError, Path};
 
 impl Walk<'_> {
@@ -53,11 +54,16 @@ impl Walk<'_> {
         let fault = self.out_of_range(range, Number::Float(factor), "MultipleOf", path);
         let number = comparable(number, fault.is_none());
         found.extend(fault);
+        // Upstream: integers know no half steps, which is found out only now.
+        if matches!(number, Number::Integer(_)) && truncated(factor) <= 0 {
+            let step = truncated(factor);
+            let complaint =
+                format!("factor MultipleOf declared for {path} must be positive: {step}");
+            found.push(self.fault(FaultKind::Invalid, path, Some(step.into()), complaint));
+            return;
+        }
         let is_multiple = match number {
-            Number::Integer(integer) => {
-                let factor = truncated(factor);
-                factor > 0 && integer % factor == 0
-            }
+            Number::Integer(integer) => integer % truncated(factor) == 0,
             Number::Float(float) if factor < 1.0 => {
                 Number::Float(1.0 / factor * float).is_integral()
             }

@@ -64,12 +64,14 @@ fn numbers_have_bounds() {
         "b": {"type": "number", "minimum": 0, "exclusiveMinimum": true,
             "maximum": 1, "exclusiveMaximum": true},
         "n": {"type": "integer", "multipleOf": 5},
+        "m": {"type": "number", "multipleOf": 0.5},
         "h": {"type": "integer", "format": "int32"}}});
     assert_eq!(
-        complaints(&schema, &json!({"a": 0, "b": 0, "n": 7})),
+        complaints(&schema, &json!({"a": 0, "b": 0, "n": 7, "m": 1})),
         [
             "spec.a: Invalid value: 0: spec.a in body should be greater than or equal to 1",
             "spec.b: Invalid value: 0: spec.b in body should be greater than 0",
+            "spec.m: Invalid value: 0: factor MultipleOf declared for spec.m must be positive: 0",
             "spec.n: Invalid value: 7: spec.n in body should be a multiple of 5",
         ]
     );
