@@ -1,8 +1,10 @@
 //! From a request's bytes to an [`Object`] of the version that verbs work in: parsed, judged for unknown fields,
 //! made to fit its type, defaults set.
 
+mod declared;
 mod media;
 
+pub(crate) use declared::{Misdeclared, patched as declared_by_patch};
 pub(crate) use media::{read, unsupported};
 
 use crate::catalog::Served;
@@ -10,9 +12,9 @@ use crate::context::Cx;
 use crate::conversion;
 use crate::options::FieldValidation;
 use kinds::resource::Shape;
-use kinds::{Resource, types};
+use kinds::types;
 use machinery::codec::{self, Decoded};
-use machinery::{Faults, Map, Object, Path, Status, Value};
+use machinery::{Map, Object, Status, Value};
 use media::{unfit, unrecognized};
 
 /// The largest body that is read.
@@ -31,7 +33,7 @@ pub(crate) fn object(cx: &Cx, bytes: &[u8], validation: FieldValidation) -> Resu
     let Decoded { value, duplicates } =
         read(&cx.content_type, bytes, ty).map_err(|error| error.status(kind, version, bytes))?;
     let mut object = typed(cx, value, bytes)?;
-    let cannot = |why: String| unfit(kind, version, &why);
+    let cannot = |why: String| unfit(kind, version, kind, &why);
     let unknown = shape(&cx.served, cx.version, &mut object).map_err(cannot)?;
     judge(cx, validation, duplicates.into_iter().chain(unknown)).map_err(cannot)?;
     Ok(working(cx, object))
@@ -58,73 +60,25 @@ pub(crate) fn judge(
     }
 }
 
-/// Checks that the body says it is what the path says it is. Bodies of built-in kinds need not say
-/// anything.
+/// The object in a body, which must be what the path says.
 fn typed(cx: &Cx, value: Value, bytes: &[u8]) -> Result<Object, Status> {
-    let resource = cx.resource();
-    let kind = &resource.kind;
-    let expected = resource.api_version(cx.version());
-    let unrecognized = |why: String| unrecognized(kind, &why, bytes);
-    let found = match &value {
-        Value::Array(_) => "array",
-        Value::String(_) => "string",
-        Value::Number(_) => "number",
-        Value::Bool(_) => "bool",
-        Value::Object(_) | Value::Null => "",
-    };
-    if !found.is_empty() {
-        return Err(unrecognized(format!(
-            "couldn't get version/kind; json parse error: json: cannot unmarshal {found} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}"
-        )));
-    }
-    let mut object = Object::from_value(value).unwrap_or_default();
-    for (member, label) in [("kind", "Kind"), ("apiVersion", "apiVersion")] {
-        match object.map().get(member) {
-            None | Some(Value::Null) if resource.custom => {
-                let text = String::from_utf8_lossy(bytes);
-                return Err(unrecognized(format!("Object '{label}' is missing in '{text}'")));
-            }
-            None | Some(Value::Null | Value::String(_)) => {}
-            Some(other) => {
-                let other = codec::json::kind_name(other);
-                let field = if member == "kind" { "Kind" } else { "APIVersion" };
-                return Err(unrecognized(format!(
-                    "couldn't get version/kind; json parse error: json: cannot unmarshal {other} into Go struct field .{member} of type string [{field}]"
-                )));
-            }
-        }
-    }
-    if !object.api_version().is_empty() && object.api_version() != expected {
-        return Err(Status::bad_request(format!(
-            "the API version in the data ({}) does not match the expected API version ({expected})",
-            object.api_version()
-        )));
-    }
-    if !object.kind().is_empty() && object.kind() != kind {
-        return Err(wrong_kind(resource, &object));
-    }
-    object.set_type(&expected, kind);
+    let kind = &cx.resource().kind;
+    let mut object = whole(value).map_err(|why| unrecognized(kind, &why, bytes))?;
+    declared::sent(cx, &mut object, bytes)?;
     Ok(object)
 }
 
-/// Upstream: a custom resource of another kind is well formed but invalid, a built-in one cannot be
-/// read at all.
-fn wrong_kind(resource: &Resource, object: &Object) -> Status {
-    let gvk = object.gvk();
-    if resource.custom {
-        let mut faults = Faults::new();
-        let detail = format!("must be {}", resource.kind);
-        faults.invalid(&Path::root("kind"), gvk.kind.as_str(), &detail);
-        return Status::invalid(&gvk.group_kind(), object.name(), &faults);
+/// The object that a document is; it says what kind it is in words, or not at all.
+pub(crate) fn whole(value: Value) -> Result<Object, String> {
+    if !matches!(value, Value::Object(_) | Value::Null) {
+        let found = codec::json::kind_name(&value);
+        return Err(format!(
+            "couldn't get version/kind; json parse error: json: cannot unmarshal {found} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}"
+        ));
     }
-    Status::bad_request(format!(
-        "{} in version \"{}\" cannot be handled as a {}: no kind \"{}\" is registered for version \"{}\" under this path",
-        gvk.kind,
-        gvk.version,
-        resource.kind,
-        gvk.kind,
-        gvk.group_version(),
-    ))
+    let object = Object::from_value(value).unwrap_or_default();
+    declared::readable(&object)?;
+    Ok(object)
 }
 
 /// Makes an object fit the shape of one version: drops unknown fields and returns complaints about
@@ -145,6 +99,9 @@ pub(crate) fn shape(
         Shape::Structural(schema) => {
             metadata(object.map_mut(), &mut unknown)?;
             let mut dropped = Vec::new();
+            schema
+                .read_embedded(object.map_mut(), &mut object_meta, &mut dropped)
+                .map_err(|fault| fault.to_string())?;
             schema.prune(object.map_mut(), &mut dropped);
             dropped.sort();
             unknown.extend(dropped.iter().map(|path| unknown_field(path)));
@@ -160,12 +117,16 @@ fn unknown_field(path: &str) -> String {
 
 /// A custom resource's metadata has the same type as everybody's.
 fn metadata(object: &mut Map<String, Value>, unknown: &mut Vec<String>) -> Result<(), String> {
-    let ty = types::find("meta/v1.ObjectMeta").expect("the table has the type of all metadata");
     let value = object.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
-    types::normalize(ty, value, &mut |path| {
-        unknown.push(unknown_field(&format!("metadata.{path}")));
-    })
-    .map_err(|error| error.to_string())
+    object_meta(value, &mut |path| unknown.push(unknown_field(&format!("metadata.{path}"))))
+}
+
+fn object_meta(value: &mut Value, unknown: &mut dyn FnMut(String)) -> Result<(), String> {
+    let ty = types::find("meta/v1.ObjectMeta").expect("the table has the type of all metadata");
+    if value.is_null() {
+        *value = Value::Object(Map::new());
+    }
+    types::normalize(ty, value, unknown).map_err(|error| error.to_string())
 }
 
 /// Brings an object from the version of the path to the one in which all verbs work on it, and sets

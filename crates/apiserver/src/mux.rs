@@ -32,10 +32,10 @@ pub(crate) async fn path(
     query: &Query,
 ) -> Result<Response<Body>, Status> {
     let segments: Vec<&str> = path.split('/').filter(|it| !it.is_empty()).collect();
-    if !matches!(head.method, http::Method::GET | http::Method::HEAD) {
-        return Err(Status::method_not_allowed());
-    }
+    let reads = matches!(head.method, http::Method::GET | http::Method::HEAD);
     match segments.as_slice() {
+        // Upstream: the other documents do not look at the method.
+        ["version" | "api" | "metrics"] if !reads => Err(Status::method_not_allowed()),
         [] => Ok(discovery::paths(plane)),
         ["version"] => version::version(head, query),
         [check @ ("healthz" | "livez" | "readyz"), rest @ ..] => {
@@ -67,7 +67,8 @@ pub(crate) async fn resource(
         return Ok(aggregation::forward(&parts.plane, &remote, &parts.user, &head, body).await);
     }
     if resource.is_empty() {
-        if !parts.verb.reads() {
+        let is_custom = catalog.group(group).is_some_and(|it| it.custom);
+        if !parts.verb.reads() && !is_custom && catalog.has_version(group, version) {
             return Err(Status::method_not_allowed());
         }
         return discovery::resources(&parts.plane, group, version, &head, &parts.query);
@@ -82,7 +83,7 @@ pub(crate) async fn resource(
         && !is_namespace(&parts.target)
         || served.resource.namespaced
             && parts.target.namespace.is_empty()
-            && !parts.target.name.is_empty()
+            && (!parts.target.name.is_empty() || served.resource.custom && !parts.verb.reads())
     {
         return not_here(served.resource.custom);
     }
@@ -106,7 +107,10 @@ fn is_namespace(target: &Target) -> bool {
 async fn dispatch(cx: Cx, body: &[u8]) -> Result<Response<Body>, Status> {
     if cx.verb == Verb::Watch {
         audit::record(&cx, 200);
-        return watch::watch(cx).await;
+        let (warnings, errors_as) = (cx.take_warnings(), cx.errors_as);
+        let answered = watch::watch(cx).await;
+        let response = answered.unwrap_or_else(|status| answer::failure(&status, errors_as));
+        return Ok(answer::with_warnings(response, warnings));
     }
     let answered = match cx.target.subresource.as_str() {
         "" => object_or_collection(&cx, body).await,
@@ -133,13 +137,23 @@ async fn object_or_collection(cx: &Cx, body: &[u8]) -> Result<Response<Body>, St
         Verb::Create if !named && !everywhere => create::create(cx, body).await,
         Verb::Update if named => update::update(cx, body, Part::Main).await,
         Verb::Patch if named => patch::patch(cx, body, Part::Main).await,
+        Verb::Update | Verb::Patch if cx.resource().custom => {
+            Err(Status::bad_request("name must be provided"))
+        }
         Verb::Delete => delete::delete(cx, body).await,
         // Upstream: namespaces cannot be deleted by the dozen.
         Verb::DeleteCollection if !everywhere && !is_namespace(&cx.target) => {
             delete_collection::delete_collection(cx, body).await
         }
-        _ => Err(Status::method_not_allowed()),
+        _ => Err(not_allowed(cx)),
     }
+}
+
+fn not_allowed(cx: &Cx) -> Status {
+    if cx.resource().custom {
+        return Status::method_not_supported(&cx.what(), cx.verb.as_str());
+    }
+    Status::method_not_allowed()
 }
 
 /// A name that could not be part of a path is refused even where it only asks for what is there.
@@ -175,11 +189,7 @@ fn find<'a>(served: &'a Served, version: usize, name: &str) -> Option<Below<'a>>
 async fn below(cx: &Cx, body: &[u8], name: &str) -> Result<Response<Body>, Status> {
     let Some(below) = find(&cx.served, cx.version, name) else {
         // Upstream: a custom resource's missing subresource is told as a missing object.
-        return match (cx.resource().custom, name) {
-            (true, "status" | "scale") => Err(cx.not_found()),
-            (true, _) => Ok(answer::page_not_found()),
-            (false, _) => Err(Status::no_such_resource()),
-        };
+        return Err(if cx.resource().custom { cx.not_found() } else { Status::no_such_resource() });
     };
     refuse_odd_name(&cx.target.name)?;
     match (below, cx.verb) {
@@ -205,6 +215,6 @@ async fn below(cx: &Cx, body: &[u8], name: &str) -> Result<Response<Body>, Statu
             }
             _ => Err(Status::method_not_allowed()),
         },
-        _ => Err(Status::method_not_allowed()),
+        _ => Err(not_allowed(cx)),
     }
 }

@@ -28,28 +28,30 @@ pub(crate) struct WriteOptions {
 impl WriteOptions {
     /// Of a patch that is not an apply.
     pub(crate) fn parse_patch(query: &Query) -> Result<Self, Status> {
-        let options = Self::parse(query, "PatchOptions")?;
+        let mut faults = Faults::new();
         if query.get("force").is_some() {
-            let mut faults = Faults::new();
             faults.forbidden(&Path::root("force"), "may not be specified for non-apply patch");
-            refuse("PatchOptions", &faults)?;
         }
-        Ok(options)
+        Self::judged(query, "PatchOptions", faults)
     }
 
     /// Of an apply, whose manager must have a name.
     pub(crate) fn parse_apply(query: &Query) -> Result<Self, Status> {
+        let mut faults = Faults::new();
         if query.text("fieldManager").is_empty() {
-            let mut faults = Faults::new();
             faults.required(&Path::root("fieldManager"), "is required for apply patch");
-            refuse("PatchOptions", &faults)?;
         }
-        Self::parse(query, "PatchOptions")
+        Self::judged(query, "PatchOptions", faults)
     }
 
     /// `kind` is the name of the options in messages: `CreateOptions`.
     pub(crate) fn parse(query: &Query, kind: &str) -> Result<Self, Status> {
-        let mut faults = Faults::new();
+        Self::judged(query, kind, Faults::new())
+    }
+
+    /// The options, unless there are `faults` already or they have some.
+    fn judged(query: &Query, kind: &str, mut faults: Faults) -> Result<Self, Status> {
+        field_manager(query.text("fieldManager"), &mut faults);
         let asked: Vec<&str> = query.all("dryRun").collect();
         let dry_run = dry_run(&asked, &mut faults);
         let field_validation = match query.text("fieldValidation") {
@@ -62,7 +64,6 @@ impl WriteOptions {
                 FieldValidation::Warn
             }
         };
-        field_manager(query.text("fieldManager"), &mut faults);
         refuse(kind, &faults)?;
         Ok(Self { dry_run, field_validation })
     }
@@ -73,12 +74,10 @@ fn field_manager(name: &str, faults: &mut Faults) {
     if name.len() > 128 {
         faults.too_long(&path, 128);
     }
-    if let Some((index, _)) = name.char_indices().find(|(_, c)| c.is_control()) {
-        faults.invalid(
-            &path,
-            name,
-            &format!("should only contain printable characters (at {index})"),
-        );
+    let is_printable = |c: char| c == ' ' || !c.is_control() && !c.is_whitespace();
+    for (index, c) in name.char_indices().filter(|(_, c)| !is_printable(*c)) {
+        let detail = format!("invalid character U+{:04X} (at position {index})", c as u32);
+        faults.invalid(&path, name, &detail);
     }
 }
 
@@ -142,7 +141,7 @@ impl DeleteOptions {
                 None => None,
             },
             propagation: propagation(
-                query.get("propagationPolicy"),
+                query.get("propagationPolicy").filter(|it| !it.is_empty()),
                 query.get("orphanDependents").map(|_| query.flag("orphanDependents")),
                 &mut faults,
             ),
@@ -163,7 +162,7 @@ impl DeleteOptions {
             dry_run: dry_run(&asked, &mut faults),
             grace_period: body.get(&["gracePeriodSeconds"]).and_then(Value::as_i64),
             propagation: propagation(
-                policy.as_deref().or(query.get("propagationPolicy")),
+                policy.as_deref().or(query.get("propagationPolicy").filter(|it| !it.is_empty())),
                 body.get(&["orphanDependents"]).and_then(Value::as_bool),
                 &mut faults,
             ),
@@ -190,7 +189,7 @@ fn propagation(
         (Some("Background"), _) | (None, Some(false)) => Some(Propagation::Background),
         (Some("Foreground"), _) => Some(Propagation::Foreground),
         (Some("Orphan"), _) | (None, Some(true)) => Some(Propagation::Orphan),
-        (None | Some(""), None) => None,
+        (None, None) => None,
         (Some(other), _) => {
             let known = ["Foreground", "Background", "Orphan", "nil"];
             faults.not_supported(&path, other, &known);

@@ -6,7 +6,7 @@ use crate::registry::Part;
 use kinds::resource::Shape;
 use kinds::{Resource, apiextensions};
 use machinery::meta::{self, initializers};
-use machinery::{Faults, Object, Path};
+use machinery::{Faults, Object, Path, names};
 use schema::Structural;
 
 /// Judges what every object has.
@@ -18,12 +18,38 @@ pub(crate) fn metadata(resource: &Resource, object: &Object, faults: &mut Faults
     }
 }
 
+/// Judges what every object has, after a change.
+pub(crate) fn changed_metadata(
+    resource: &Resource,
+    new: &Object,
+    old: &Object,
+    faults: &mut Faults,
+) {
+    // Upstream: what custom resources may be named is asked only once.
+    let name = if resource.custom { names::path_segment } else { resource.behavior.validate_name };
+    meta::validate_object_meta(new, resource.namespaced, name, faults);
+    let mut of_change = Faults::new();
+    meta::validate_object_meta_update(new, old, &mut of_change);
+    if resource.custom {
+        // Upstream: a custom resource hears everything from everybody who looks at it.
+        faults.extend(of_change.clone());
+        faults.extend(of_change);
+        return;
+    }
+    meta::validate_builtin_finalizers(new, faults);
+    for fault in of_change.into_inner() {
+        if !faults.contains(&fault) {
+            faults.push(fault);
+        }
+    }
+}
+
 /// Judges a new object, which is in the version that verbs work in.
 pub(crate) fn create(cx: &Cx, object: &Object, faults: &mut Faults) {
     let resource = cx.resource();
     if let Shape::Structural(schema) = &cx.version().shape {
         schema.validate(object.map(), None, faults);
-        scale(cx, object, faults);
+        scale(cx, object, Part::Main, faults);
         rules(cx, schema, object, None, faults);
     }
     match resource.behavior.validate_in {
@@ -54,7 +80,7 @@ pub(crate) fn update(cx: &Cx, new: &Object, old: &Object, part: Part, faults: &m
                 schema.validate(new.map(), Some(old.map()), faults);
             }
         }
-        scale(cx, new, faults);
+        scale(cx, new, part, faults);
         rules(cx, schema, new, Some(old), faults);
     }
     match (part, resource.behavior.validate_in) {
@@ -93,8 +119,11 @@ fn rules(cx: &Cx, schema: &Structural, new: &Object, old: Option<&Object>, fault
 }
 
 /// The numbers that `/scale` shows must be numbers that it can show.
-fn scale(cx: &Cx, object: &Object, faults: &mut Faults) {
+fn scale(cx: &Cx, object: &Object, part: Part, faults: &mut Faults) {
     if let Some(scale) = &cx.version().scale {
-        apiextensions::custom::validate_scale(scale, object, faults);
+        if !matches!(part, Part::Status) {
+            apiextensions::custom::validate_scale_spec(scale, object, faults);
+        }
+        apiextensions::custom::validate_scale_status(scale, object, faults);
     }
 }

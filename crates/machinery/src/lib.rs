@@ -6,6 +6,8 @@
 pub mod field_path;
 pub mod gvk;
 pub mod object;
+pub mod nested;
+mod go_value;
 pub mod status;
 pub mod watch;
 pub mod names;

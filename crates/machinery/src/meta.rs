@@ -77,6 +77,9 @@ pub fn validate_object_meta_update(new: &Object, old: &Object, faults: &mut Faul
     initializers::validate_update(new, old, faults);
 }
 
+/// The finalizers that need no domain.
+pub const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
+
 /// The further rule for the finalizers of built-in kinds: a domain, or one of the well-known names.
 pub fn validate_builtin_finalizers(object: &Object, faults: &mut Faults) {
     let path = METADATA.child("finalizers");
@@ -87,8 +90,7 @@ pub fn validate_builtin_finalizers(object: &Object, faults: &mut Faults) {
 
 /// One finalizer by the rule for built-in kinds; also for `spec.finalizers` of a Namespace.
 pub fn validate_builtin_finalizer(finalizer: &str, path: &Path<'_>, faults: &mut Faults) {
-    const STANDARD: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
-    if !finalizer.contains('/') && !STANDARD.contains(&finalizer) {
+    if !finalizer.contains('/') && !STANDARD_FINALIZERS.contains(&finalizer) {
         let detail = "name is neither a standard finalizer name nor is it fully qualified";
         faults.invalid(path, finalizer, detail);
     }

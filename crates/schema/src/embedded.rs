@@ -3,8 +3,9 @@
 //! They have a type and metadata like any other, so these are cut to shape and checked here by the
 //! rules for objects. The outermost object is not looked at: the server does that.
 
-use crate::structural::{Marks, Node};
-use machinery::{Faults, GroupVersion, Map, Object, Path, Value, meta, names};
+use crate::structural::{Marks, Node, Structural};
+use machinery::field_path::FaultKind;
+use machinery::{Faults, FieldError, GroupVersion, Map, Object, Path, Value, meta, names};
 
 /// The fields of `metadata`, and of the lists of objects in it.
 const METADATA: [&str; 15] = [
@@ -29,43 +30,106 @@ const OWNER_REFERENCE: [&str; 6] =
 const MANAGED_FIELDS: [&str; 7] =
     ["apiVersion", "fieldsType", "fieldsV1", "manager", "operation", "subresource", "time"];
 
+/// What is done to each resource, which stands at the path.
+type Visit<'v> = &'v mut dyn FnMut(&mut Map<String, Value>, &Path<'_>) -> Result<(), FieldError>;
+
+/// Reads metadata into its type: told are the paths in it that are unknown.
+pub type ReadMetadata<'r> =
+    &'r mut dyn FnMut(&mut Value, &mut dyn FnMut(String)) -> Result<(), String>;
+
+impl Structural {
+    /// Fails if the type or the metadata of a resource below the root cannot be read. The metadata
+    /// becomes what `read` makes of it; the paths of what is unknown there are appended to `unknown`.
+    pub fn read_embedded(
+        &self,
+        object: &mut Map<String, Value>,
+        read: ReadMetadata<'_>,
+        unknown: &mut Vec<String>,
+    ) -> Result<(), FieldError> {
+        if !self.root.marks.has(Marks::EMBEDDED_BELOW) {
+            return Ok(());
+        }
+        visit_fields(&self.root, object, &Path::EMPTY, &mut |map, path| {
+            read_resource(map, path, read, unknown)
+        })
+    }
+}
+
+fn read_resource(
+    map: &mut Map<String, Value>,
+    path: &Path<'_>,
+    read: ReadMetadata<'_>,
+    unknown: &mut Vec<String>,
+) -> Result<(), FieldError> {
+    for key in ["apiVersion", "kind"] {
+        if let Some(other) = map.get(key).filter(|it| !it.is_string()) {
+            return Err(unreadable(&path.child(key), other.clone(), "must be a string"));
+        }
+    }
+    let Some(metadata) = map.get_mut("metadata") else { return Ok(()) };
+    let path = path.child("metadata");
+    let sent = metadata.clone();
+    read(metadata, &mut |below| unknown.push(format!("{path}.{below}")))
+        .map_err(|why| unreadable(&path, sent, &why))
+}
+
+fn unreadable(path: &Path<'_>, value: Value, detail: &str) -> FieldError {
+    let (kind, field) = (FaultKind::Invalid, path.to_string());
+    FieldError { kind, field, value: Some(value), detail: detail.to_owned() }
+}
+
 /// Cuts the metadata of all resources below the root to what metadata may hold; the paths of what
 /// was dropped are appended to `unknown`.
 pub(crate) fn coerce(node: &Node, object: &mut Map<String, Value>, unknown: &mut Vec<String>) {
-    coerce_fields(node, object, &Path::EMPTY, unknown);
+    let cut = visit_fields(node, object, &Path::EMPTY, &mut |map, path| {
+        if let Some(metadata) = map.get_mut("metadata") {
+            cut_metadata(metadata, &path.child("metadata"), unknown);
+        }
+        Ok(())
+    });
+    debug_assert!(cut.is_ok(), "cutting cannot fail");
 }
 
-fn coerce_fields(
+fn visit_fields(
     node: &Node,
     map: &mut Map<String, Value>,
     path: &Path<'_>,
-    unknown: &mut Vec<String>,
-) {
+    visit: Visit<'_>,
+) -> Result<(), FieldError> {
     for (key, value) in map.iter_mut() {
-        if let Some(field) = node.field(key) {
-            coerce_value(field, value, &path.child(key), unknown);
+        if let Some(field) = node.property(key) {
+            visit_value(field, value, &path.child(key), visit)?;
+        } else if let Some(field) = node.field(key) {
+            visit_value(field, value, &path.key(key), visit)?;
         }
     }
+    Ok(())
 }
 
-fn coerce_value(node: &Node, value: &mut Value, path: &Path<'_>, unknown: &mut Vec<String>) {
+fn visit_value(
+    node: &Node,
+    value: &mut Value,
+    path: &Path<'_>,
+    visit: Visit<'_>,
+) -> Result<(), FieldError> {
     if !node.marks.has(Marks::EMBEDDED_BELOW) {
-        return;
+        return Ok(());
     }
     match value {
         Value::Object(map) => {
-            if let Some(metadata) = map.get_mut("metadata").filter(|_| node.is_embedded()) {
-                cut_metadata(metadata, &path.child("metadata"), unknown);
+            if node.is_embedded() {
+                visit(map, path)?;
             }
-            coerce_fields(node, map, path, unknown);
+            visit_fields(node, map, path, visit)
         }
         Value::Array(items) => {
-            let Some(item_node) = &node.items else { return };
+            let Some(item_node) = &node.items else { return Ok(()) };
             for (index, item) in items.iter_mut().enumerate() {
-                coerce_value(item_node, item, &path.index(index), unknown);
+                visit_value(item_node, item, &path.index(index), visit)?;
             }
+            Ok(())
         }
-        _ => {}
+        _ => Ok(()),
     }
 }
 

@@ -41,6 +41,7 @@ mod field;
 pub mod openapi;
 
 pub use definition::{Demand, check_definition_schema, check_root_with_status};
+pub use embedded::ReadMetadata;
 pub use field::{UnknownField, field_type};
 pub use format::is_absolute_uri;
 pub use source::{nested_sets, unknown_formats, uses_defaults, uses_extensions};

@@ -2,6 +2,7 @@
 //!
 //! Upstream: `apiextensions-apiserver/pkg/apiserver/conversion/webhook_converter.go`.
 
+use machinery::nested::type_name;
 use machinery::{Faults, GroupVersionKind, Map, Object, Path, Value, codec, json, meta};
 
 /// The kinds of reviews.
@@ -163,7 +164,7 @@ fn restore_metadata(mut original: Object, object: &mut Object) -> Result<(), Str
     let mut answered = match object.map_mut().remove("metadata") {
         Some(Value::Object(metadata)) => metadata,
         Some(other) => {
-            let found = go_type(&other);
+            let found = type_name(&other);
             return Err(format!("invalid metadata of type {found} in converted object"));
         }
         None => return Err("missing metadata in converted object".to_owned()),
@@ -178,7 +179,7 @@ fn restore_metadata(mut original: Object, object: &mut Object) -> Result<(), Str
                 metadata.insert(field.to_owned(), Value::Object(map));
             }
             Some(other) => {
-                let found = go_type(&other);
+                let found = type_name(&other);
                 return Err(format!(
                     "invalid metadata.{field} of type {found} in converted object"
                 ));
@@ -196,7 +197,7 @@ fn check_texts(
     after: &Map<String, Value>,
 ) -> Result<(), String> {
     if let Some((key, other)) = after.iter().find(|(_, value)| !value.is_string()) {
-        let found = go_type(other);
+        let found = type_name(other);
         return Err(format!(
             "metadata.{field}[{key}] must be a string, but is {found} in converted object"
         ));
@@ -212,19 +213,6 @@ fn check_texts(
         meta::validate_annotations(after, &root.child("annotation"), &mut faults);
     }
     if faults.is_empty() { Ok(()) } else { Err(faults.summary()) }
-}
-
-/// What Go calls the type of a value without a type.
-fn go_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "<nil>",
-        Value::Bool(_) => "bool",
-        Value::Number(number) if number.is_f64() => "float64",
-        Value::Number(_) => "int64",
-        Value::String(_) => "string",
-        Value::Array(_) => "[]interface {}",
-        Value::Object(_) => "map[string]interface {}",
-    }
 }
 
 #[cfg(test)]

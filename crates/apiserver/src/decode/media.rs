@@ -5,7 +5,7 @@ use kinds::types::Type;
 use machinery::codec::{self, Decoded};
 use machinery::{Map, Reason, Status, Value};
 
-/// What bodies may be; the last only where there is a message for them.
+/// What bodies may be; the last only where there is a message for them, though all are told of it.
 const MEDIA: [&str; 3] = ["application/json", "application/yaml", protobuf::MEDIA_TYPE];
 
 /// A body that cannot be read.
@@ -20,12 +20,21 @@ pub(crate) enum Unreadable {
 }
 
 impl Unreadable {
+    /// What the sender is told where it goes without saying what should have been sent.
+    pub(crate) fn plain_status(&self) -> Status {
+        match self {
+            Self::Media(accepted) => unsupported(accepted),
+            Self::Unrecognized(why) => Status::bad_request(why),
+            Self::Broken(why) => Status::bad_request(why.to_string()),
+        }
+    }
+
     /// What the sender is told, who should have sent a `kind` of `version`.
     pub(crate) fn status(&self, kind: &str, version: &str, bytes: &[u8]) -> Status {
         match self {
             Self::Media(accepted) => unsupported(accepted),
             Self::Unrecognized(why) => unrecognized(kind, why, bytes),
-            Self::Broken(why) => unfit(kind, version, &why.to_string()),
+            Self::Broken(why) => unfit(kind, version, kind, &why.to_string()),
         }
     }
 }
@@ -36,7 +45,11 @@ pub(crate) fn read(
     bytes: &[u8],
     ty: Option<&'static Type>,
 ) -> Result<Decoded, Unreadable> {
-    let media = content_type.split(';').next().unwrap_or_default().trim();
+    let mut parts = content_type.split(';').map(str::trim);
+    let media = parts.next().unwrap_or_default();
+    if parts.any(|parameter| !parameter.is_empty() && !parameter.contains('=')) {
+        return Err(Unreadable::Media(&MEDIA));
+    }
     match (media, ty) {
         ("" | "application/json" | "*/*", _) => codec::json::decode(bytes).map_err(|error| {
             let why = format!("couldn't get version/kind; json parse error: {error}");
@@ -46,8 +59,7 @@ pub(crate) fn read(
             codec::yaml::decode(bytes).map_err(|error| Unreadable::Unrecognized(error.to_string()))
         }
         (protobuf::MEDIA_TYPE, Some(ty)) => message(ty, bytes),
-        (_, Some(_)) => Err(Unreadable::Media(&MEDIA)),
-        (_, None) => Err(Unreadable::Media(&MEDIA[..2])),
+        _ => Err(Unreadable::Media(&MEDIA)),
     }
 }
 
@@ -84,9 +96,9 @@ pub(super) fn unrecognized(kind: &str, why: &str, bytes: &[u8]) -> Status {
     ))
 }
 
-/// The body is a `kind`, but not a good one.
-pub(super) fn unfit(kind: &str, version: &str, why: &str) -> Status {
-    let message = format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {why}");
+/// The body is a `kind` of a `version`, but not a good one, or not what is `wanted`.
+pub(super) fn unfit(kind: &str, version: &str, wanted: &str, why: &str) -> Status {
+    let message = format!("{kind} in version \"{version}\" cannot be handled as a {wanted}: {why}");
     Status::bad_request(message)
 }
 
@@ -150,8 +162,7 @@ mod tests {
 
     #[test]
     fn without_a_message_protobuf_is_not_read() {
-        let refused = read(protobuf::MEDIA_TYPE, b"", None).unwrap_err();
-        assert_eq!(refused, Unreadable::Media(&["application/json", "application/yaml"]));
+        assert_eq!(read(protobuf::MEDIA_TYPE, b"", None).unwrap_err(), Unreadable::Media(&MEDIA));
         let ty = types::find("core/v1.ConfigMap");
         assert_eq!(read("text/csv", b"", ty).unwrap_err(), Unreadable::Media(&MEDIA));
     }

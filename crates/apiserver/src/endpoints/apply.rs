@@ -9,7 +9,7 @@ use crate::registry::{self, Change, Changing, Part, UpdateRequest};
 use crate::{conversion, decode, ownership};
 use http::Response;
 use machinery::patch::apply::{Force, keep_times_of_no_change};
-use machinery::{Object, Status, codec};
+use machinery::{Object, Status, Value, codec};
 
 /// Applies the configuration in the body, and answers with what came of it.
 pub(crate) async fn apply(cx: &Cx, body: &[u8], part: Part) -> Result<Response<Body>, Status> {
@@ -57,6 +57,13 @@ async fn create(
     dry_run: bool,
 ) -> Result<Response<Body>, Status> {
     let object = fitted(cx, ownership::apply(cx, None, config, force).await?)?;
+    if !object.uid().is_empty() {
+        let uid = object.uid();
+        let why = format!(
+            "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+        );
+        return Err(Status::conflict(&cx.what(), object.name(), &why));
+    }
     super::create::refuse_if_terminating(cx, &object)?;
     let outcome = super::create::admitted(cx, object, dry_run).await?;
     shown(cx, 201, outcome).await
@@ -68,10 +75,16 @@ fn configuration(cx: &Cx, body: &[u8], validation: FieldValidation) -> Result<Ob
         .map_err(|error| Status::bad_request(format!("error decoding YAML: {error}")))?;
     decode::judge(cx, validation, decoded.duplicates)
         .map_err(|why| Status::bad_request(format!("error decoding YAML: {why}")))?;
-    let Some(config) = Object::from_value(decoded.value) else {
-        return Err(Status::bad_request("the applied configuration must be an object"));
-    };
-    Ok(config)
+    match decoded.value {
+        Value::Object(config) => Ok(Object::new(config)),
+        Value::Null => Ok(Object::default()),
+        other => {
+            let found = codec::json::kind_name(&other);
+            Err(Status::bad_request(format!(
+                "error decoding patch: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
+            )))
+        }
+    }
 }
 
 /// Makes the outcome fit its type, and brings it to the version that verbs work in.

@@ -15,6 +15,9 @@ pub(crate) async fn create(cx: &Cx, body: &[u8]) -> Result<Response<Body>, Statu
     let mut object = decode::object(cx, body, options.field_validation)?;
     check_namespace(cx, &object)?;
     refuse_if_terminating(cx, &object)?;
+    for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
+        object.remove_meta(field);
+    }
     ownership::track(cx, None, &mut object).await;
     let outcome = admitted(cx, object, options.dry_run).await?;
     shown(cx, 201, outcome).await

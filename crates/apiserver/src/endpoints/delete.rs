@@ -10,7 +10,7 @@ use http::Response;
 use kinds::resource::Dependents;
 use kinds::types;
 use machinery::status::Details;
-use machinery::{Object, Status};
+use machinery::{Object, Status, Value};
 
 /// Deletes the named object, or begins to.
 pub(crate) async fn delete(cx: &Cx, body: &[u8]) -> Result<Response<Body>, Status> {
@@ -33,17 +33,21 @@ pub(super) fn options(cx: &Cx, body: &[u8]) -> Result<DeleteOptions, Status> {
         return DeleteOptions::parse(&cx.query, None);
     }
     // Upstream: even those of a custom resource may be in protobuf.
-    let decoded = decode::read(&cx.content_type, body, types::find("meta/v1.DeleteOptions"))
-        .map_err(|error| error.status("DeleteOptions", "v1", body))?;
-    let Some(body) = Object::from_value(decoded.value) else {
-        return Err(Status::bad_request("the delete options must be an object"));
-    };
-    if !matches!(body.kind(), "" | "DeleteOptions") {
-        let found = body.kind();
-        let message = format!("the body must be a DeleteOptions, not a {found}");
-        return Err(Status::bad_request(message));
+    let ty = types::find("meta/v1.DeleteOptions").expect("the table has all types of meta/v1");
+    let decoded =
+        decode::read(&cx.content_type, body, Some(ty)).map_err(|error| error.plain_status())?;
+    let mut options = decode::whole(decoded.value).map_err(Status::bad_request)?;
+    if !matches!(options.kind(), "" | "DeleteOptions") {
+        let (kind, version) = (options.kind(), options.api_version());
+        return Err(Status::bad_request(format!(
+            "no kind \"{kind}\" is registered for version \"{version}\" in scheme \"k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27\""
+        )));
     }
-    DeleteOptions::parse(&cx.query, Some(&body))
+    // Options that cannot be read must not be passed over: one of them may be the dry run.
+    let mut value = Value::Object(std::mem::take(options.map_mut()));
+    types::normalize(ty, &mut value, &mut |_| {})
+        .map_err(|error| Status::bad_request(error.to_string()))?;
+    DeleteOptions::parse(&cx.query, Some(&Object::from_value(value).unwrap_or_default()))
 }
 
 /// Who does not say what becomes of dependents may not expect that they stay.

@@ -26,11 +26,20 @@ pub(crate) async fn list(cx: &Cx) -> Result<Response<Body>, Status> {
     if cx.accepted.form == Form::Partial {
         return Err(list_as_one(&cx.what(), &cx.resource().list_kind));
     }
+    let (metadata, entries) = asked(cx).await?;
+    write(cx, &metadata, &entries)
+}
+
+/// The metadata of the list that is asked for, and what is in it.
+pub(super) async fn asked(cx: &Cx) -> Result<(Value, Vec<Arc<Entry>>), Status> {
     let selection = Selection::parse(cx)?;
-    let limit = match cx.query.text("limit") {
-        "" => 0,
-        text => usize::try_from(parse_i64(text)?).unwrap_or(0),
+    let number = |name| match cx.query.text(name) {
+        "" => Ok(0),
+        text => parse_i64(text),
     };
+    // A list does not wait, but what is no number is none here either.
+    number("timeoutSeconds")?;
+    let limit = usize::try_from(number("limit")?).unwrap_or(0);
     let view = view(cx, &selection).await?;
     let page = select(cx, &selection, &view, limit).await?;
     let mut metadata = json!({"resourceVersion": view.revision.to_string()});
@@ -45,7 +54,7 @@ pub(crate) async fn list(cx: &Cx) -> Result<Response<Body>, Status> {
         // Upstream: lists without a Go type write the token even when it is empty.
         metadata["continue"] = "".into();
     }
-    write(cx, &metadata, &page.entries)
+    Ok((metadata, page.entries))
 }
 
 /// What is to be listed.
@@ -64,11 +73,12 @@ async fn view(cx: &Cx, selection: &Selection) -> Result<View, Status> {
     validate_options(cx, version)?;
     let token = cx.query.text("continue");
     if !token.is_empty() {
+        let token = Token::decode(token)?;
         if !matches!(version, "" | "0") {
             let message = "specifying resource version is not allowed when using continue";
             return Err(Status::bad_request(message));
         }
-        return continued(cx, selection, &Token::decode(token)?);
+        return continued(cx, selection, &token);
     }
     let asked = match version {
         "" => 0,

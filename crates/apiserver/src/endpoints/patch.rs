@@ -1,18 +1,22 @@
 //! PATCH: the client sends what is to change, the server finds out what becomes of the object.
 
+mod quoted;
+
 use super::create::{check_namespace, shown};
 use super::update::check_name;
 use crate::body::Body;
 use crate::context::Cx;
+use crate::decode::Misdeclared;
 use crate::options::{FieldValidation, WriteOptions};
 use crate::registry::{self, Part, UpdateRequest};
 use crate::{conversion, decode};
 use http::Response;
 use kinds::resource::Shape;
 use kinds::strategic::{self, Error, GoValue};
+use machinery::codec::Decoded;
 use machinery::patch;
 use machinery::patch::json::PatchError;
-use machinery::{Faults, GroupKind, Object, Path, Reason, Status, Value, codec};
+use machinery::{Faults, GroupKind, Map, Object, Path, Reason, Status, Value, codec};
 
 /// The kinds of patches, by media type.
 pub(super) enum Patch {
@@ -22,6 +26,28 @@ pub(super) enum Patch {
     Merge(Value),
     /// Merge with the lists' keys, by what is known of the kind's type.
     Strategic(Value),
+}
+
+impl Patch {
+    /// Whether it says anything about a member of the object.
+    fn touches(&self, member: &str) -> bool {
+        match self {
+            Self::Merge(patch) | Self::Strategic(patch) => patch.get(member).is_some(),
+            Self::Json(patch) => codec::json::decode(patch).is_ok_and(|it| {
+                let operations = it.value.as_array().into_iter().flatten();
+                let mut paths = operations.filter_map(|it| it["path"].as_str());
+                paths.any(|path| path.split('/').nth(1) == Some(member))
+            }),
+        }
+    }
+}
+
+/// A patch, and how strictly it is judged.
+struct Wanted {
+    patch: Patch,
+    /// The fields that it has twice.
+    duplicates: Vec<String>,
+    validation: FieldValidation,
 }
 
 const JSON: &str = "application/json-patch+json";
@@ -35,8 +61,9 @@ pub(crate) async fn patch(cx: &Cx, body: &[u8], part: Part) -> Result<Response<B
         return super::apply::apply(cx, body, part).await;
     }
     let options = WriteOptions::parse_patch(&cx.query)?;
-    let patch = parse(cx, body)?;
-    let transform = |old: &Object| patched(cx, &patch, old, options.field_validation);
+    let (patch, duplicates) = parse(cx, body)?;
+    let wanted = Wanted { patch, duplicates, validation: options.field_validation };
+    let transform = |old: &Object| patched(cx, &wanted, old, part);
     let request = UpdateRequest {
         transform: &transform,
         part,
@@ -51,62 +78,79 @@ fn media(cx: &Cx) -> &str {
     cx.content_type.split(';').next().unwrap_or_default().trim()
 }
 
-/// Reads a patch; what it is for is not looked at yet.
-pub(super) fn parse(cx: &Cx, body: &[u8]) -> Result<Patch, Status> {
-    let media = media(cx);
+/// Reads a patch; what it is for is not looked at yet. Also told are the fields that it has twice.
+pub(super) fn parse(cx: &Cx, body: &[u8]) -> Result<(Patch, Vec<String>), Status> {
     let typed = matches!(cx.version().shape, Shape::Typed(_));
-    let value = || -> Result<Value, Status> {
-        let decoded =
-            codec::json::decode(body).map_err(|_| Status::bad_request("invalid JSON patch"))?;
-        if decoded.value.is_object() {
-            return Ok(decoded.value);
+    let media = media(cx);
+    let is_known = matches!(media, JSON | MERGE) || typed && media == STRATEGIC;
+    if !is_known {
+        if !typed {
+            return Err(decode::unsupported(&[JSON, MERGE, APPLY]));
         }
-        Err(Status::bad_request("invalid JSON patch"))
-    };
-    match media {
-        JSON => Ok(Patch::Json(body.to_vec())),
-        MERGE => value().map(Patch::Merge),
-        STRATEGIC if typed => value().map(Patch::Strategic),
-        _ if typed => {
-            let mut status =
-                Status::new(415, Reason::UnsupportedMediaType, "415: Unsupported Media Type");
-            status.details = Some(Box::default());
-            Err(status)
-        }
-        _ => Err(decode::unsupported(&[JSON, MERGE, APPLY])),
+        let mut status =
+            Status::new(415, Reason::UnsupportedMediaType, "415: Unsupported Media Type");
+        status.details = Some(Box::default());
+        return Err(status);
     }
+    let Decoded { value, duplicates } =
+        codec::json::decode(body).map_err(|_| Status::bad_request("invalid JSON patch"))?;
+    let into_map = |value: &Value| {
+        let found = codec::json::kind_name(value);
+        format!("json: cannot unmarshal {found} into Go value of type map[string]interface {{}}")
+    };
+    let patch = match (media, value) {
+        (JSON, _) => return Ok((Patch::Json(body.to_vec()), Vec::new())),
+        (MERGE, Value::Object(patch)) => Patch::Merge(Value::Object(patch)),
+        (MERGE, Value::Null) => return Err(Status::bad_request("Invalid JSON Patch")),
+        (MERGE, other) => {
+            let why = into_map(&other);
+            return Err(Status::bad_request(format!("error decoding patch: {why}")));
+        }
+        (_, Value::Object(patch)) => Patch::Strategic(Value::Object(patch)),
+        (_, Value::Null) => Patch::Strategic(Value::Object(Map::new())),
+        (_, other) => return Err(Status::bad_request(into_map(&other))),
+    };
+    Ok((patch, duplicates))
 }
 
 /// What becomes of `old`, which is in the version that verbs work in; the patch is in that of the
 /// path.
-fn patched(
-    cx: &Cx,
-    patch: &Patch,
-    old: &Object,
-    validation: FieldValidation,
-) -> Result<Object, Status> {
+fn patched(cx: &Cx, wanted: &Wanted, old: &Object, part: Part) -> Result<Object, Status> {
     let mut value = conversion::requested(cx, old.clone()).into_value();
-    apply(cx, patch, &mut value)?;
+    apply(cx, &wanted.patch, &mut value)?;
     let Some(mut object) = Object::from_value(value) else { return Err(rejected()) };
-    check_type(cx, &object)?;
     // What is shown in the message if the result does not fit its type.
     let text = object.clone();
     let does_not_fit = |why: String| {
-        let (shown, why) = match patch {
+        let (shown, why) = match &wanted.patch {
             Patch::Strategic(patch) => {
                 // Upstream: this patch is decoded field by field, and bytes by the JSON package.
                 let is_json = why.starts_with("illegal base64");
                 let prefix = if is_json { "error decoding from json: " } else { "" };
                 (GoValue(patch).to_string(), format!("{prefix}{why}"))
             }
-            Patch::Json(_) | Patch::Merge(_) => (as_go_writes(&text), why),
+            Patch::Json(_) | Patch::Merge(_) if cx.resource().custom => {
+                (Value::Object(text.map().clone()).to_string(), why)
+            }
+            Patch::Json(_) | Patch::Merge(_) => {
+                (quoted::as_go_writes(&text, wanted.patch.touches("metadata")), why)
+            }
         };
         let mut faults = Faults::new();
         faults.invalid(&Path::root("patch"), shown, &why);
         Status::invalid(&GroupKind::default(), "", &faults)
     };
+    if matches!(wanted.patch, Patch::Strategic(_)) {
+        // Upstream: it changes an object that has a type, which therefore is out of its reach.
+        object.set_type(&cx.resource().api_version(cx.version()), &cx.resource().kind);
+    }
+    decode::declared_by_patch(cx, &mut object, part).map_err(|it| match it {
+        Misdeclared::Unfit(why) => does_not_fit(why),
+        Misdeclared::Refused(status) => status,
+    })?;
     let unknown = decode::shape(&cx.served, cx.version, &mut object).map_err(does_not_fit)?;
-    decode::judge(cx, validation, unknown).map_err(does_not_fit)?;
+    let complaints = wanted.duplicates.iter().cloned().chain(unknown);
+    decode::judge(cx, wanted.validation, complaints).map_err(does_not_fit)?;
     check_name(cx, &object)?;
     check_namespace(cx, &object)?;
     Ok(decode::working(cx, object))
@@ -136,56 +180,6 @@ pub(super) fn apply(cx: &Cx, patch: &Patch, value: &mut Value) -> Result<(), Sta
             })
         }
     }
-}
-
-/// The order in which Go writes metadata; everything else of a patched object is sorted.
-const METADATA: [&str; 15] = [
-    "name",
-    "generateName",
-    "namespace",
-    "selfLink",
-    "uid",
-    "resourceVersion",
-    "generation",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-    "labels",
-    "annotations",
-    "ownerReferences",
-    "finalizers",
-    "managedFields",
-];
-
-/// A patched object as the message shows it that says why it does not fit.
-fn as_go_writes(object: &Object) -> String {
-    let members = object.map().iter().map(|(key, value)| match (key.as_str(), value) {
-        ("metadata", Value::Object(metadata)) => {
-            let known = METADATA.iter().filter_map(|it| metadata.get_key_value(*it));
-            let rest = metadata.iter().filter(|(key, _)| !METADATA.contains(&key.as_str()));
-            let fields: Vec<String> = known
-                .chain(rest)
-                .map(|(key, value)| format!("{}:{value}", Value::from(key.as_str())))
-                .collect();
-            format!("\"metadata\":{{{}}}", fields.join(","))
-        }
-        (key, value) => format!("{}:{value}", Value::from(key)),
-    });
-    format!("{{{}}}", members.collect::<Vec<_>>().join(","))
-}
-
-/// A patch cannot make one kind into another.
-fn check_type(cx: &Cx, object: &Object) -> Result<(), Status> {
-    let expected = cx.resource().api_version(cx.version());
-    let kind = &cx.resource().kind;
-    if object.kind() != kind || object.api_version() != expected {
-        return Err(Status::bad_request(format!(
-            "the API version in the data ({}, Kind={}) does not match the expected API version ({expected}, Kind={kind})",
-            object.api_version(),
-            object.kind(),
-        )));
-    }
-    Ok(())
 }
 
 /// Upstream: whatever is wrong with applying a JSON patch is told in these words.

@@ -33,7 +33,7 @@ pub(crate) async fn update(cx: &Cx, body: &[u8], scale: &Scale) -> Result<Respon
 /// Changes it.
 pub(crate) async fn patch(cx: &Cx, body: &[u8], scale: &Scale) -> Result<Response<Body>, Status> {
     let options = WriteOptions::parse(&cx.query, "PatchOptions")?;
-    let patch = patch::parse(cx, body)?;
+    let (patch, _) = patch::parse(cx, body)?;
     write(cx, scale, options.dry_run, &|old| {
         let mut value = of(cx, scale, old)?;
         // A patch speaks of the resourceVersion only if its sender insists on one.
@@ -55,7 +55,8 @@ async fn write(
     let transform = |old: &Object| {
         let wanted = wanted(old)?;
         let replicas = wanted.get(&["spec", "replicas"]).and_then(Value::as_i64).unwrap_or(0);
-        if replicas < 0 {
+        // A custom resource's own schema and rules judge it.
+        if replicas < 0 && !cx.resource().custom {
             return Err(negative(cx, replicas));
         }
         check_uid(cx, wanted.uid(), old)?;
@@ -99,6 +100,7 @@ pub(crate) fn of(cx: &Cx, scale: &Scale, object: &Object) -> Result<Value, Statu
         object.get(&path).cloned()
     };
     let spec = match at(&scale.spec_replicas) {
+        Some(Value::Number(replicas)) if replicas.as_i64() == Some(0) => json!({}),
         Some(Value::Number(replicas)) => json!({"replicas": replicas}),
         // Upstream: a custom resource that does not say how many it wants has no scale.
         _ if cx.resource().custom => {

@@ -7,7 +7,7 @@ use crate::options::parse_revision;
 use crate::request::Verb;
 use crate::watch_cache::Entry;
 use crate::{conversion, errors, ownership, validation};
-use machinery::meta::{self, initializers};
+use machinery::meta::initializers;
 use machinery::{Faults, GroupKind, Object, Path, Status};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -135,8 +135,7 @@ async fn renew(
     prepare(cx, &mut new, &old, request.part);
     let claim = cx.plane.allocations.claim(cx, &mut new, Some(&old));
     let mut faults = Faults::new();
-    validation::metadata(resource, &new, &mut faults);
-    meta::validate_object_meta_update(&new, &old, &mut faults);
+    validation::changed_metadata(resource, &new, &old, &mut faults);
     validation::update(cx, &new, &old, request.part, &mut faults);
     if !faults.is_empty() {
         return Err(Status::invalid(&resource.group_kind(), old.name(), &faults));
@@ -158,6 +157,7 @@ async fn renew(
 
 /// Fails if the writer insists on a resourceVersion or a uid that is not the current one.
 fn check_preconditions(cx: &Cx, new: &Object, old: &Object, dry_run: bool) -> Result<(), Status> {
+    check_uid(cx, new, old, dry_run)?;
     let resource = cx.resource();
     let asked = new.resource_version();
     let revision = match asked {
@@ -174,37 +174,38 @@ fn check_preconditions(cx: &Cx, new: &Object, old: &Object, dry_run: bool) -> Re
     if revision != 0 && asked != old.resource_version() {
         return Err(Status::modified(&cx.what(), old.name()));
     }
-    // The uid in a patch is no condition but a change, and so refused later.
-    if cx.verb == Verb::Update && !new.uid().is_empty() && new.uid() != old.uid() {
-        let key = cx.key();
-        // Upstream: what only plays at storing does not know where.
-        let shown = if dry_run { key.trim_start_matches("/registry") } else { &key };
-        let why = format!(
-            "StorageError: invalid object, Code: 4, Key: {shown}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {}, UID in object meta: {}",
-            new.uid(),
-            old.uid(),
-        );
-        return Err(Status::conflict(&cx.what(), old.name(), &why));
-    }
     Ok(())
+}
+
+/// Who sends a whole object means the one with its uid. A patch that changes the uid is told later
+/// that it cannot be changed.
+fn check_uid(cx: &Cx, new: &Object, old: &Object, dry_run: bool) -> Result<(), Status> {
+    if cx.verb != Verb::Update || new.uid().is_empty() || new.uid() == old.uid() {
+        return Ok(());
+    }
+    let key = cx.key();
+    // Upstream: what only plays at storing does not know where.
+    let shown = if dry_run { key.trim_start_matches("/registry") } else { &key };
+    let why = format!(
+        "StorageError: invalid object, Code: 4, Key: {shown}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {}, UID in object meta: {}",
+        new.uid(),
+        old.uid(),
+    );
+    Err(Status::conflict(&cx.what(), old.name(), &why))
 }
 
 /// Takes from the old object what the client may not change or has left out.
 fn prepare(cx: &Cx, new: &mut Object, old: &Object, part: Part) {
     wipe_server_metadata(new);
     super::dedup_owners(cx, new);
-    for field in [
-        "uid",
-        "resourceVersion",
-        "creationTimestamp",
-        "deletionTimestamp",
-        "deletionGracePeriodSeconds",
-        "namespace",
-    ] {
+    for field in
+        ["uid", "resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds", "namespace"]
+    {
         if new.metadata().is_none_or(|it| !it.contains_key(field)) {
             keep(new, old, field);
         }
     }
+    keep(new, old, "creationTimestamp");
     keep(new, old, "generation");
     initializers::settle(new);
     let resource = cx.resource();

@@ -17,6 +17,7 @@ mod crud;
 mod concurrency;
 mod lists;
 mod watch;
+mod refusals;
 mod deletion;
 mod definitions;
 mod schema;

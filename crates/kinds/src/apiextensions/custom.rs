@@ -3,10 +3,13 @@
 use super::versions::readable_columns;
 use crate::fields::{at, flag, list, part, text, texts, top};
 use crate::resource::{Behavior, Columns, PathColumn, Resource, Scale, Selectable, Shape, Version};
+use machinery::field_path::quote;
 use machinery::gvk::version_priority;
 use machinery::json_path::JsonPath;
-use machinery::{Faults, Object, Path, Value};
+use machinery::nested::{nested_integer, nested_text};
+use machinery::{Faults, Object, Path, Value, meta, names};
 use schema::Structural;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Why a definition cannot be served, though it was accepted once.
@@ -165,8 +168,37 @@ fn fields(path: &str) -> Vec<String> {
 }
 
 /// What all custom resources do: the schema says the rest.
-static BEHAVIOR: Behavior =
-    Behavior { prepare_status, generation: true, unconditional_update: false, ..Behavior::PLAIN };
+static BEHAVIOR: Behavior = Behavior {
+    prepare_status,
+    generation: true,
+    unconditional_update: false,
+    warnings: |object| finalizer_warnings(object, &Object::default()),
+    update_warnings: Some(finalizer_warnings),
+    ..Behavior::PLAIN
+};
+
+/// Any finalizer will do, but who adds one that others may have as well is warned.
+fn finalizer_warnings(new: &Object, old: &Object) -> Vec<String> {
+    let added: BTreeSet<&str> =
+        new.finalizers().filter(|it| old.finalizers().all(|old| old != *it)).collect();
+    let mut warnings = Vec::new();
+    for finalizer in added {
+        let mut warn = |why: &str| {
+            warnings.push(format!("metadata.finalizers: {}: {why}", quote(finalizer)));
+        };
+        for why in names::qualified_name(finalizer) {
+            warn(&why);
+        }
+        if finalizer.contains('/') || meta::STANDARD_FINALIZERS.contains(&finalizer) {
+            continue;
+        }
+        let path = if finalizer.contains('.') { " including a path (/)" } else { "" };
+        warn(&format!(
+            "prefer a domain-qualified finalizer name{path} to avoid accidental conflicts with other finalizer writers"
+        ));
+    }
+    warnings
+}
 
 /// An update of `/status` changes nothing else, not even metadata, but who manages which field.
 fn prepare_status(new: &mut Object, old: &Object) {
@@ -182,28 +214,34 @@ fn prepare_status(new: &mut Object, old: &Object) {
     *new = kept;
 }
 
-/// Finds what is wrong with the replica counts that `/scale` shows; `.spec` and `.status` are both
-/// looked at.
-pub fn validate_scale(scale: &Scale, object: &Object, faults: &mut Faults) {
-    for path in [&scale.spec_replicas, &scale.status_replicas] {
-        let keys: Vec<&str> = path.iter().map(String::as_str).collect();
-        let Some(value) = object.get(&keys) else { continue };
-        let shown = format!(".{}", path.join("."));
-        let at = Path::root(&shown);
-        match value.as_i64() {
-            Some(count) if count < 0 => {
-                faults.invalid(&at, count, "should be a non-negative integer");
-            }
-            Some(count) if count > i64::from(i32::MAX) => {
-                let detail = format!("should be less than or equal to {}", i32::MAX);
-                faults.invalid(&at, count, &detail);
-            }
-            Some(_) => {}
-            None => {
-                let detail = format!("{shown} accessor error: {value} is not of the type int64");
-                faults.invalid(&at, 0, &detail);
-            }
+/// Finds what is wrong with the number of replicas that `/scale` shows as wanted.
+pub fn validate_scale_spec(scale: &Scale, object: &Object, faults: &mut Faults) {
+    validate_replicas(&scale.spec_replicas, object, faults);
+}
+
+/// Finds what is wrong with what `/scale` shows as its status.
+pub fn validate_scale_status(scale: &Scale, object: &Object, faults: &mut Faults) {
+    validate_replicas(&scale.status_replicas, object, faults);
+    if let Some(path) = &scale.label_selector
+        && let Err(why) = nested_text(object.map(), path)
+    {
+        faults.invalid(&Path::root(&format!(".{}", path.join("."))), "", &why);
+    }
+}
+
+fn validate_replicas(path: &[String], object: &Object, faults: &mut Faults) {
+    let shown = format!(".{}", path.join("."));
+    let at = Path::root(&shown);
+    match nested_integer(object.map(), path) {
+        Ok(Some(count)) if count < 0 => {
+            faults.invalid(&at, count, "should be a non-negative integer");
         }
+        Ok(Some(count)) if count > i64::from(i32::MAX) => {
+            let detail = format!("should be less than or equal to {}", i32::MAX);
+            faults.invalid(&at, count, &detail);
+        }
+        Ok(_) => {}
+        Err(why) => faults.invalid(&at, 0, &why),
     }
 }
 

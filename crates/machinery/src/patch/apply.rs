@@ -51,7 +51,6 @@ mod conflict;
 mod update;
 mod prune;
 mod last_applied;
-mod go_value;
 pub mod scale;
 
 pub use compare::{Comparison, compare};

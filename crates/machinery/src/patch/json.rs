@@ -51,6 +51,7 @@ pub fn apply(doc: &mut Value, patch: &[u8]) -> Result<(), PatchError> {
     let mut deepest = depth(&draft);
     for (index, operation) in operations.into_iter().enumerate() {
         let fail = |why: String| PatchError::DoesNotApply { index, why };
+        let operation = completed(operation).map_err(fail)?;
         let mut operation: PatchOperation =
             serde_json::from_value(operation).map_err(|error| fail(error.to_string()))?;
         count_from_the_end(&mut operation, &draft);
@@ -92,8 +93,10 @@ fn decode(patch: &[u8]) -> Result<Vec<Value>, PatchError> {
         let kind = codec::json::kind_name(value);
         PatchError::Malformed(format!("json: cannot unmarshal {kind} into Go value of type {into}"))
     };
-    let Value::Array(operations) = decoded.value else {
-        return Err(mismatch(&decoded.value, "[]handlers.jsonPatchOp"));
+    let operations = match decoded.value {
+        Value::Array(operations) => operations,
+        Value::Null => Vec::new(),
+        other => return Err(mismatch(&other, "[]handlers.jsonPatchOp")),
     };
     if let Some(odd) = operations.iter().find(|operation| !operation.is_object()) {
         return Err(mismatch(odd, "handlers.jsonPatchOp"));
@@ -102,6 +105,19 @@ fn decode(patch: &[u8]) -> Result<Vec<Value>, PatchError> {
         return Err(PatchError::TooManyOperations(operations.len()));
     }
     Ok(operations)
+}
+
+/// Upstream: a value that is not there is null, and the document itself cannot be replaced.
+fn completed(mut operation: Value) -> Result<Value, String> {
+    if matches!(operation["op"].as_str(), Some("add" | "replace"))
+        && let Some(map) = operation.as_object_mut()
+    {
+        if map.get("path").and_then(Value::as_str) == Some("") {
+            return Err("a document cannot be replaced".to_owned());
+        }
+        map.entry("value").or_insert(Value::Null);
+    }
+    Ok(operation)
 }
 
 /// Makes `/list/-1` mean the last element.

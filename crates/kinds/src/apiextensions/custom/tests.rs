@@ -105,12 +105,31 @@ fn replica_counts_are_not_negative() {
         scale(&json!({"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.n"}));
     let mut faults = Faults::new();
     let widget = object(json!({"spec": {"size": -1}, "status": {"n": 3_000_000_000_i64}}));
-    validate_scale(&scale, &widget, &mut faults);
+    validate_scale_spec(&scale, &widget, &mut faults);
+    validate_scale_status(&scale, &widget, &mut faults);
     assert_eq!(
         lines(&faults),
         [
             ".spec.size: Invalid value: -1: should be a non-negative integer",
             ".status.n: Invalid value: 3000000000: should be less than or equal to 2147483647",
+        ]
+    );
+}
+
+#[test]
+fn what_scale_cannot_read_is_told_as_go_tells_it() {
+    let scale = scale(&json!({"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.n",
+        "labelSelectorPath": ".status.selector"}));
+    let mut faults = Faults::new();
+    let widget = object(json!({"spec": 5, "status": {"n": "x", "selector": {}}}));
+    validate_scale_spec(&scale, &widget, &mut faults);
+    validate_scale_status(&scale, &widget, &mut faults);
+    assert_eq!(
+        lines(&faults),
+        [
+            ".spec.size: Invalid value: 0: .spec.size accessor error: 5 is of the type int64, expected map[string]interface{}",
+            ".status.n: Invalid value: 0: .status.n accessor error: x is of the type string, expected int64",
+            ".status.selector: Invalid value: \"\": .status.selector accessor error: map[] is of the type map[string]interface {}, expected string",
         ]
     );
 }

@@ -9,8 +9,8 @@
 //! i:3                                      [3]                                an element, by its place
 //! ```
 
-use super::go_value;
 use crate::field_path::quote;
+use crate::go_value;
 use crate::{Map, Value};
 use std::cmp::Ordering;
 use std::fmt;

@@ -6,11 +6,11 @@
 
 use super::compare::compare;
 use super::fields::fields;
-use super::go_value;
 use super::request::Request;
 use super::schema::Schema;
 use super::set::Set;
 use super::validate::validate;
+use crate::go_value;
 use crate::{Faults, Map, Object, Path, Value, codec, meta};
 
 /// The annotation.

@@ -89,7 +89,7 @@ impl Set {
             if !text.ends_with('{') {
                 text.push(',');
             }
-            text.push_str(&super::go_value::json(&node.element.to_text().into()));
+            text.push_str(&crate::go_value::json(&node.element.to_text().into()));
             text.push(':');
             node.below.write(node.owned, text);
         }

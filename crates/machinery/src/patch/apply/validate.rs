@@ -2,9 +2,9 @@
 //! owned.
 
 use super::element::PathElement;
+use super::item;
 use super::schema::{Form, ListRule, Scalar, Schema};
-use super::{go_value, item};
-use crate::{Map, Value};
+use crate::{Map, Value, go_value};
 use std::collections::BTreeSet;
 use std::fmt;
 

@@ -5,7 +5,7 @@ use crate::{Value, codec};
 use serde_json::Number;
 
 /// JSON that is safe inside of HTML, as Go's encoder has it.
-pub(super) fn json(value: &Value) -> String {
+pub(crate) fn json(value: &Value) -> String {
     match value {
         Value::Number(number) if number.is_f64() => float(number, 21),
         other => {
@@ -23,7 +23,7 @@ pub(super) fn json(value: &Value) -> String {
 }
 
 /// `%v`: `map[a:1 b:[x <nil>]]`.
-pub(super) fn plain(value: &Value) -> String {
+pub(crate) fn plain(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".to_owned(),
         Value::Bool(flag) => flag.to_string(),
@@ -42,7 +42,7 @@ pub(super) fn plain(value: &Value) -> String {
 }
 
 /// `%#v`: `map[string]interface {}{"a":1, "b":[]interface {}{"x"}}`.
-pub(super) fn syntax(value: &Value) -> String {
+pub(crate) fn syntax(value: &Value) -> String {
     match value {
         Value::Null => "interface {}(nil)".to_owned(),
         Value::String(text) => quote(text),
@@ -62,7 +62,7 @@ pub(super) fn syntax(value: &Value) -> String {
 }
 
 /// `%T` of a value that was read without a type in mind.
-pub(super) fn type_name(value: &Value) -> &'static str {
+pub(crate) fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Number(_) => "float64",
         Value::Array(_) => "[]interface {}",

@@ -1,0 +1,201 @@
+//! What the server says to objects, patches and options that it cannot make sense of.
+
+use crate::client::{JSON, JSON_PATCH, MERGE, STRATEGIC};
+use crate::plane::{MAPS, Plane, THINGS, anything, labeled, map, thing, things};
+use http::Method;
+use machinery::{Value, json};
+
+async fn plane() -> Plane {
+    let plane = Plane::start().await;
+    plane
+        .define(&things(&json!({"type": "object", "properties": {"spec": {"type": "object",
+            "properties": {"t": {"type": "object", "x-kubernetes-embedded-resource": true,
+                "x-kubernetes-preserve-unknown-fields": true}}}}})))
+        .await;
+    plane
+}
+
+fn message(status: &Value) -> &str {
+    status["message"].as_str().unwrap()
+}
+
+#[tokio::test]
+async fn a_custom_resource_must_say_what_it_is() {
+    let plane = plane().await;
+    let with = |member: &str, value: Value| {
+        let mut it = thing("a", &json!({}));
+        it[member] = value;
+        it
+    };
+    let api_version = thing("a", &json!({}))["apiVersion"].as_str().unwrap().to_owned();
+    let (code, status) = plane.post(THINGS, &with("kind", json!(""))).await;
+    assert_eq!(code, 400);
+    assert!(message(&status).contains("Object 'Kind' is missing in"), "{status}");
+    assert_eq!(
+        message(&plane.post(THINGS, &with("apiVersion", json!(""))).await.1),
+        format!(
+            "the API version in the data () does not match the expected API version ({api_version})"
+        )
+    );
+    let (_, status) = plane.post(THINGS, &with("apiVersion", Value::Null)).await;
+    assert!(
+        message(&status)
+            .ends_with(".apiVersion accessor error: <nil> is of the type <nil>, expected string"),
+        "{status}"
+    );
+}
+
+#[tokio::test]
+async fn a_patch_cannot_make_one_kind_into_another() {
+    let plane = plane().await;
+    plane.create(THINGS, &thing("a", &json!({}))).await;
+    let path = format!("{THINGS}/a");
+    let (code, status) = plane.patch(&path, MERGE, &json!({"kind": "Other"})).await;
+    assert_eq!((code, &status["details"]["causes"][0]["field"]), (422, &json!("kind")));
+    let (code, status) = plane.patch(&path, MERGE, &json!({"kind": 5})).await;
+    assert_eq!((code, &status["details"]["causes"][0]["field"]), (422, &json!("patch")));
+    plane.create(MAPS, &map("a", &json!({}))).await;
+    let path = format!("{MAPS}/a");
+    let (code, status) = plane.patch(&path, MERGE, &json!({"kind": "Secret"})).await;
+    assert_eq!(code, 422);
+    assert!(
+        message(&status)
+            .ends_with("converting (v1.Secret) to (core.ConfigMap): unknown conversion"),
+        "{status}"
+    );
+    assert_eq!(plane.patch(&path, STRATEGIC, &json!({"kind": "Secret"})).await.0, 200);
+}
+
+#[tokio::test]
+async fn the_metadata_of_an_embedded_resource_has_a_type() {
+    let plane = plane().await;
+    let embedded = |metadata: Value| {
+        thing("a", &json!({"t": {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}}))
+    };
+    let (code, status) = plane.post(THINGS, &embedded(json!({"name": -1}))).await;
+    assert_eq!(code, 400);
+    assert!(
+        message(&status).ends_with("cannot be handled as a Thing: spec.t.metadata: Invalid value: {\"name\":-1}: json: cannot unmarshal number into Go struct field ObjectMeta.name of type string"),
+        "{status}"
+    );
+    let created = plane.create(THINGS, &embedded(json!({"labels": {"k": null}}))).await;
+    assert_eq!(created["spec"]["t"]["metadata"], json!({"labels": {"k": ""}}));
+}
+
+#[tokio::test]
+async fn options_of_a_deletion_that_cannot_be_read_delete_nothing() {
+    let plane = Plane::start().await;
+    plane.create(MAPS, &map("a", &json!({}))).await;
+    let path = format!("{MAPS}/a");
+    let (code, status) = plane.delete_with(&path, &json!({"dryRun": "All"})).await;
+    assert_eq!(
+        (code, message(&status)),
+        (
+            400,
+            "json: cannot unmarshal string into Go struct field DeleteOptions.dryRun of type []string"
+        )
+    );
+    assert_eq!(plane.delete_with(&path, &json!([])).await.0, 400);
+    plane.read(&path).await;
+}
+
+#[tokio::test]
+async fn a_page_of_a_collection_can_be_deleted() {
+    let plane = Plane::start().await;
+    for name in ["a", "b", "c"] {
+        plane.create(MAPS, &labeled(name, "k", "v")).await;
+    }
+    let (_, gone) = plane.delete(&format!("{MAPS}?labelSelector=k&limit=2")).await;
+    assert_eq!(gone["items"].as_array().unwrap().len(), 2);
+    assert!(gone["metadata"]["continue"].is_string());
+    assert_eq!(plane.delete(&format!("{MAPS}?limit=x")).await.0, 400);
+    plane.read(&format!("{MAPS}/c")).await;
+}
+
+#[tokio::test]
+async fn a_patch_does_not_touch_the_uid_and_a_replacement_means_it() {
+    let plane = Plane::start().await;
+    let mut whole = plane.create(MAPS, &map("a", &json!({}))).await;
+    let path = format!("{MAPS}/a");
+    assert_eq!(plane.patch(&path, MERGE, &json!({"metadata": {"uid": "x"}})).await.0, 422);
+    let old = json!({"metadata": {"creationTimestamp": "2001-01-01T00:00:00Z"}});
+    assert_eq!(plane.merge(&path, &old).await["metadata"], whole["metadata"]);
+    whole["metadata"]["uid"] = "x".into();
+    assert_eq!(plane.put(&path, &whole).await.0, 409);
+}
+
+#[tokio::test]
+async fn finalizers_and_owners_that_others_may_stumble_over_are_warned_of() {
+    let plane = plane().await;
+    let owner = json!({"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"});
+    let mut it = thing("a", &json!({}));
+    it["metadata"]["finalizers"] = json!(["mine", "example.com/mine"]);
+    it["metadata"]["ownerReferences"] = json!([owner, owner]);
+    let reply = plane.send(Method::POST, THINGS, JSON, it.to_string()).await;
+    assert_eq!(reply.value()["metadata"]["ownerReferences"], json!([owner]));
+    let warnings = reply.warnings();
+    assert!(warnings.iter().any(|it| it.contains("duplicate UID(s) observed: u")), "{warnings:?}");
+    let named: Vec<&String> =
+        warnings.iter().filter(|it| it.contains("domain-qualified")).collect();
+    assert_eq!(named.len(), 1, "{warnings:?}");
+}
+
+#[tokio::test]
+async fn what_is_no_patch_is_told_by_kind() {
+    let plane = Plane::start().await;
+    plane.create(MAPS, &map("a", &json!({}))).await;
+    let path = format!("{MAPS}/a");
+    let (_, status) = plane.patch(&path, MERGE, &json!(5)).await;
+    assert_eq!(
+        message(&status),
+        "error decoding patch: json: cannot unmarshal number into Go value of type map[string]interface {}"
+    );
+    assert_eq!(plane.patch(&path, JSON_PATCH, &Value::Null).await.0, 200);
+    let twice = r#"{"data":{"a":"b","a":"c"}}"#;
+    let reply = plane.send(Method::PATCH, &path, MERGE, twice).await;
+    assert_eq!(reply.warnings(), ["duplicate field \"data.a\""]);
+}
+
+#[tokio::test]
+async fn a_deprecated_version_says_so_to_watchers_too() {
+    let plane = Plane::start().await;
+    let mut definition = things(&anything());
+    definition["spec"]["versions"][0]["deprecated"] = true.into();
+    plane.define(&definition).await;
+    let reply = plane.get_as(&format!("{THINGS}?watch=1&labelSelector=a+b"), JSON).await;
+    assert_eq!((reply.code, reply.warnings().len()), (400, 1));
+}
+
+#[tokio::test]
+async fn methods_and_paths_that_a_custom_resource_does_not_have() {
+    let plane = plane().await;
+    let ask = async |method: Method, path: &str| plane.send(method, path, JSON, "").await.value();
+    assert_eq!(
+        message(&ask(Method::OPTIONS, THINGS).await),
+        " is not supported on resources of kind \"things.example.com\""
+    );
+    assert_eq!(message(&ask(Method::PUT, THINGS).await), "name must be provided");
+    assert_eq!(
+        message(&ask(Method::GET, &format!("{THINGS}/a/odd")).await),
+        "things.example.com \"a\" not found"
+    );
+    for nowhere in ["/nowhere", "/apis/example.com/v1/things"] {
+        assert_eq!(ask(Method::POST, nowhere).await, "404 page not found\n");
+    }
+}
+
+#[tokio::test]
+async fn all_that_is_wrong_with_the_options_of_a_patch_is_told_at_once() {
+    let plane = Plane::start().await;
+    let path = format!("{MAPS}/a?dryRun=x");
+    let apply = "application/apply-patch+yaml";
+    let (code, status) = plane.patch(&path, apply, &map("a", &json!({}))).await;
+    let causes = &status["details"]["causes"];
+    assert_eq!(code, 422);
+    assert_eq!(
+        (&causes[0]["field"], &causes[1]["field"]),
+        (&json!("fieldManager"), &json!("dryRun"))
+    );
+    let (_, status) = plane.patch(&format!("{MAPS}/a?fieldManager=a%00b"), MERGE, &json!({})).await;
+    assert!(message(&status).ends_with("invalid character U+0000 (at position 1)"), "{status}");
+}

@@ -1,0 +1,91 @@
+//! Fields of untyped objects, and the complaint in Go's words where one is of another type.
+
+use crate::{Map, Value, go_value};
+
+/// The value at `path`, or None where there is none.
+pub fn nested<'a>(
+    object: &'a Map<String, Value>,
+    path: &[String],
+) -> Result<Option<&'a Value>, String> {
+    let Some((first, rest)) = path.split_first() else { return Ok(None) };
+    let mut found = object.get(first);
+    for (passed, field) in rest.iter().enumerate() {
+        found = match found {
+            None | Some(Value::Null) => return Ok(None),
+            Some(Value::Object(map)) => map.get(field),
+            Some(other) => {
+                return Err(accessor_error(&path[..passed + 2], other, "map[string]interface{}"));
+            }
+        };
+    }
+    Ok(found)
+}
+
+/// The integer at `path`, or None where there is nothing.
+pub fn nested_integer(object: &Map<String, Value>, path: &[String]) -> Result<Option<i64>, String> {
+    let found = nested(object, path)?;
+    found.map(|it| it.as_i64().ok_or_else(|| accessor_error(path, it, "int64"))).transpose()
+}
+
+/// The text at `path`, or None where there is nothing.
+pub fn nested_text<'a>(
+    object: &'a Map<String, Value>,
+    path: &[String],
+) -> Result<Option<&'a str>, String> {
+    let found = nested(object, path)?;
+    found.map(|it| it.as_str().ok_or_else(|| accessor_error(path, it, "string"))).transpose()
+}
+
+/// The value at `path` is not what it should be.
+pub fn accessor_error(path: &[String], found: &Value, expected: &str) -> String {
+    let shown = match found {
+        Value::Number(number) if !number.is_f64() => number.to_string(),
+        other => go_value::plain(other),
+    };
+    let ty = type_name(found);
+    format!(".{} accessor error: {shown} is of the type {ty}, expected {expected}", path.join("."))
+}
+
+/// What Go calls the type of a value of an object that has none.
+pub fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "<nil>",
+        Value::Bool(_) => "bool",
+        Value::Number(number) if number.is_f64() => "float64",
+        Value::Number(_) => "int64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json;
+
+    fn replicas(object: &Value) -> Result<Option<i64>, String> {
+        let path = ["spec", "replicas"].map(str::to_owned);
+        nested_integer(object.as_object().unwrap(), &path)
+    }
+
+    #[test]
+    fn what_is_not_there_is_no_mistake() {
+        assert_eq!(replicas(&json!({})), Ok(None));
+        assert_eq!(replicas(&json!({"spec": null})), Ok(None));
+        assert_eq!(replicas(&json!({"spec": {"replicas": 3}})), Ok(Some(3)));
+    }
+
+    #[test]
+    fn what_is_of_another_type_is_told_as_go_tells_it() {
+        let complaint = |it: &Value| replicas(it).unwrap_err();
+        assert_eq!(
+            complaint(&json!({"spec": {"replicas": {"a": [1, null]}}})),
+            ".spec.replicas accessor error: map[a:[1 <nil>]] is of the type map[string]interface {}, expected int64"
+        );
+        assert_eq!(
+            complaint(&json!({"spec": 7_000_000})),
+            ".spec.replicas accessor error: 7000000 is of the type int64, expected map[string]interface{}"
+        );
+    }
+}
