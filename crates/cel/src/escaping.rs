@@ -29,6 +29,14 @@ const RESERVED: &[&str] = &[
 const SYMBOLS: &[(&str, &str)] =
     &[("__underscores__", "__"), ("__dot__", "."), ("__dash__", "-"), ("__slash__", "/")];
 
+/// Whether a variable can have this name.
+pub fn is_identifier(name: &str) -> bool {
+    let is_word = |c: char| c == '_' || c.is_ascii_alphanumeric();
+    name.chars().all(is_word)
+        && !name.starts_with(|c: char| c.is_ascii_digit())
+        && !RESERVED.contains(&name)
+}
+
 /// A reserved word in its escaped form; none for other names.
 pub(crate) fn reserved(name: &str) -> Option<String> {
     RESERVED.contains(&name).then(|| format!("__{name}__"))

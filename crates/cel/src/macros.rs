@@ -85,28 +85,19 @@ struct Fault(usize, String);
 fn find(function: &str, target: Option<&Expr>, count: usize) -> Option<(Family, Expander)> {
     let named =
         |name: &str| matches!(target.map(|it| &it.kind), Some(Kind::Ident(it)) if it == name);
+    // Quantifiers come with one variable or with two.
+    let family = if count == 3 { Family::TwoVariables } else { Family::Standard };
     let expander: (Family, Expander) = match (function, target.is_some(), count) {
         ("has", false, 1) => (Family::Standard, has),
-        ("all", true, 2) => {
-            (Family::Standard, |cx, target, args| quantifier(cx, target, args, all))
+        ("all", true, 2 | 3) => (family, |cx, target, args| quantifier(cx, target, args, all)),
+        ("exists", true, 2 | 3) => {
+            (family, |cx, target, args| quantifier(cx, target, args, exists))
         }
-        ("exists", true, 2) => {
-            (Family::Standard, |cx, target, args| quantifier(cx, target, args, exists))
-        }
-        ("exists_one" | "existsOne", true, 2) => {
-            (Family::Standard, |cx, target, args| quantifier(cx, target, args, exists_one))
+        ("exists_one" | "existsOne", true, 2 | 3) => {
+            (family, |cx, target, args| quantifier(cx, target, args, exists_one))
         }
         ("map", true, 2 | 3) => (Family::Standard, map),
         ("filter", true, 2) => (Family::Standard, filter),
-        ("all", true, 3) => {
-            (Family::TwoVariables, |cx, target, args| quantifier(cx, target, args, all))
-        }
-        ("exists", true, 3) => {
-            (Family::TwoVariables, |cx, target, args| quantifier(cx, target, args, exists))
-        }
-        ("existsOne" | "exists_one", true, 3) => {
-            (Family::TwoVariables, |cx, target, args| quantifier(cx, target, args, exists_one))
-        }
         ("transformList", true, 3 | 4) => (Family::TwoVariables, transform_list),
         ("transformMap", true, 3 | 4) => (Family::TwoVariables, transform_map),
         ("transformMapEntry", true, 3 | 4) => (Family::TwoVariables, transform_map_entry),

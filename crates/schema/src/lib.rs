@@ -40,6 +40,7 @@ mod definition;
 mod field;
 pub mod openapi;
 
+pub use cel::escaping::is_identifier;
 pub use definition::{Demand, check_definition_schema, check_root_with_status};
 pub use embedded::ReadMetadata;
 pub use field::{UnknownField, field_type};

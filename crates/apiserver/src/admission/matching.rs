@@ -24,8 +24,8 @@ pub(crate) struct Criteria {
     equivalent: bool,
     /// Whether there need be no rule at all.
     rules_optional: bool,
-    /// Kinds of the admission group that are never matched.
-    exempt: &'static [&'static str],
+    /// Whether webhooks are never matched either, as policies are not.
+    exempts_webhooks: bool,
     namespaces: Result<LabelSelector, String>,
     objects: Result<LabelSelector, String>,
 }
@@ -67,20 +67,12 @@ const POLICIES: &[&str] = &[
     "MutatingAdmissionPolicyBinding",
 ];
 
-const CONFIGURATIONS: &[&str] = &[
-    "ValidatingAdmissionPolicy",
-    "ValidatingAdmissionPolicyBinding",
-    "MutatingAdmissionPolicy",
-    "MutatingAdmissionPolicyBinding",
-    "ValidatingWebhookConfiguration",
-    "MutatingWebhookConfiguration",
-];
+const WEBHOOKS: &[&str] = &["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"];
 
 impl Criteria {
     /// Of a webhook: its `rules`, `matchPolicy`, `namespaceSelector` and `objectSelector`.
-    #[allow(dead_code, reason = "webhooks use it")]
     pub(crate) fn of_webhook(webhook: &Value) -> Self {
-        Self { exempt: CONFIGURATIONS, ..Self::of(webhook, "rules") }
+        Self { exempts_webhooks: true, ..Self::of(webhook, "rules") }
     }
 
     /// Of a policy's `matchConstraints` or a binding's `matchResources`.
@@ -98,10 +90,16 @@ impl Criteria {
             excluded: Vec::new(),
             equivalent: value["matchPolicy"] == "Equivalent",
             rules_optional: false,
-            exempt: POLICIES,
+            exempts_webhooks: false,
             namespaces: selector(&value["namespaceSelector"]),
             objects: selector(&value["objectSelector"]),
         }
+    }
+
+    fn exempts(&self, resource: &Resource) -> bool {
+        let kind = resource.kind.as_str();
+        resource.group == GROUP
+            && (POLICIES.contains(&kind) || self.exempts_webhooks && WEBHOOKS.contains(&kind))
     }
 
     /// How to show the object if the request is matched; None if it is not. `object` is the new
@@ -111,8 +109,7 @@ impl Criteria {
         attempt: &Attempt<'_>,
         object: Option<&Object>,
     ) -> Result<Option<Matched>, Status> {
-        let resource = attempt.cx.resource();
-        if resource.group == GROUP && self.exempt.contains(&resource.kind.as_str()) {
+        if self.exempts(attempt.cx.resource()) {
             return Ok(None);
         }
         // An error counts only if everything else matches: who is not concerned is not refused.

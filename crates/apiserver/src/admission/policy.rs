@@ -13,7 +13,6 @@
 mod types;
 mod compiler;
 mod evaluation;
-mod authorizer;
 mod params;
 mod definition;
 mod validating;

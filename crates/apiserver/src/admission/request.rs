@@ -1,7 +1,7 @@
 //! The request as webhooks and expressions see it: the `AdmissionRequest` of an `AdmissionReview`,
 //! without the objects.
 
-use super::matching::Matched;
+use super::matching::{self, Matched};
 use super::{Attempt, Operation};
 use crate::context::Cx;
 use crate::conversion;
@@ -31,7 +31,7 @@ pub(crate) fn of(attempt: &Attempt<'_>, matched: &Matched) -> Map<String, Value>
     set("requestResource", resource(cx, cx.version));
     set("requestSubResource", cx.target.subresource.as_str().into());
     set("name", name(attempt).into());
-    set("namespace", namespace(attempt).into());
+    set("namespace", matching::namespace(attempt).into());
     set("operation", attempt.operation.as_str().into());
     set("userInfo", cx.user.to_info());
     set("dryRun", attempt.dry_run.into());
@@ -61,15 +61,6 @@ fn name<'a>(attempt: &'a Attempt<'_>) -> &'a str {
         Operation::Delete => &attempt.cx.target.name,
         _ => &attempt.name,
     }
-}
-
-/// Upstream: a namespace is said to be in itself.
-fn namespace<'a>(attempt: &'a Attempt<'_>) -> &'a str {
-    let resource = attempt.cx.resource();
-    if resource.group.is_empty() && resource.plural == "namespaces" {
-        return &attempt.name;
-    }
-    attempt.namespace
 }
 
 /// With which options, in the form in which clients send them. Those of a patch are shown as those

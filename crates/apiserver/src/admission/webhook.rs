@@ -60,7 +60,7 @@ pub(super) async fn mutate(
 ) -> Result<(), Status> {
     let cx = attempt.cx;
     let hooks = rounds.hooks(|| cx.plane.webhooks.mutating.current(&cx.plane));
-    if hooks.is_empty() || is_exempt(attempt) {
+    if hooks.is_empty() {
         return Ok(());
     }
     // In a box: requests that no webhook sees need not have room for it.
@@ -101,7 +101,7 @@ async fn mutate_by(
 pub(super) async fn judge(attempt: &Attempt<'_>, object: Option<&Object>) -> Result<(), Status> {
     let cx = attempt.cx;
     let hooks = cx.plane.webhooks.validating.current(&cx.plane);
-    if hooks.is_empty() || is_exempt(attempt) {
+    if hooks.is_empty() {
         return Ok(());
     }
     Box::pin(judge_by(&hooks, attempt, object)).await
@@ -128,22 +128,6 @@ async fn judge_by(
     let _loan = cx.plane.flow.lend_seat(cx.verb);
     // Upstream: all are heard, though the first refusal would do.
     join_all(asked).await.into_iter().collect()
-}
-
-/// Webhooks have no say in which webhooks and policies there are: nobody could take back one that
-/// refuses everything.
-fn is_exempt(attempt: &Attempt<'_>) -> bool {
-    let resource = attempt.cx.resource();
-    resource.group == GROUP
-        && matches!(
-            resource.plural.as_str(),
-            "mutatingwebhookconfigurations"
-                | "validatingwebhookconfigurations"
-                | "mutatingadmissionpolicies"
-                | "mutatingadmissionpolicybindings"
-                | "validatingadmissionpolicies"
-                | "validatingadmissionpolicybindings"
-        )
 }
 
 /// Counts what came of asking, and decides what it means: None if the webhook did not answer and

@@ -7,6 +7,7 @@ use crate::fields::{at, list, part, text, texts, top};
 use crate::resource::Now;
 use crate::rules::{complaints, label_selector, required, required_subdomain, supported_only};
 use machinery::{Faults, Object, Path, Value, names};
+use schema::is_identifier;
 
 pub(super) static SPEC: Path<'static> = Path::root("spec");
 
@@ -49,36 +50,6 @@ pub(super) fn validate_policy(new: &Object, old: Option<&Object>, faults: &mut F
             faults.required(&path.child("expression"), "expression is not specified");
         }
     }
-}
-
-fn is_identifier(name: &str) -> bool {
-    const RESERVED: &[&str] = &[
-        "true",
-        "false",
-        "null",
-        "in",
-        "as",
-        "break",
-        "const",
-        "continue",
-        "else",
-        "for",
-        "function",
-        "if",
-        "import",
-        "let",
-        "loop",
-        "package",
-        "namespace",
-        "return",
-        "var",
-        "void",
-        "while",
-    ];
-    let is_word = |c: char| c == '_' || c.is_ascii_alphanumeric();
-    name.chars().all(is_word)
-        && !name.starts_with(|c: char| c.is_ascii_digit())
-        && !RESERVED.contains(&name)
 }
 
 fn validate_param_kind(faults: &mut Faults, path: &Path<'_>, kind: &Value) {

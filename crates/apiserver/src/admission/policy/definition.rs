@@ -1,12 +1,11 @@
 //! What validating and mutating policies have in common: which requests they are about, under which
 //! conditions, bound to what.
 
-use super::authorizer;
 use super::compiler::{Compiler, Expression, Use, Variable};
 use super::evaluation::{CONDITIONS_BUDGET, Evaluation};
 use super::params::{self, ParamKind, ParamRef};
 use crate::admission::matching::{self, Criteria, Matched};
-use crate::admission::{Attempt, request};
+use crate::admission::{Attempt, authorizer, request};
 use crate::conversion;
 use crate::watch_cache::Snapshot;
 use cel::Type;

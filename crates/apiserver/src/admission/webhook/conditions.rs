@@ -1,12 +1,9 @@
 //! [`Conditions`]: expressions that say which requests a webhook wants to see.
 
 use super::invocation::Invocation;
-use crate::admission::{Attempt, request};
-use crate::authentication::{User, service_account};
-use crate::authorization::authorize;
-use crate::request::{RequestInfo, Target, Verb};
+use crate::admission::{Attempt, authorizer, request};
 use cel::library::authorizer::{
-    Authorizer, Check, Verdict, authorizer, authorizer_type, resource_check, resource_check_type,
+    authorizer as authorizer_value, authorizer_type, resource_check, resource_check_type,
 };
 use cel::{Bindings, Budget, DeclType, Env, Library, Program, Type};
 use machinery::{Faults, Object, Path, Value};
@@ -44,13 +41,13 @@ impl Conditions {
         if self.compiled.is_empty() {
             return Ok(true);
         }
-        let judge: Arc<dyn Authorizer> = Arc::new(Judge(attempt.cx.user.clone()));
+        let (judge, own_check) = authorizer::of(attempt);
         let bindings = Bindings::new()
             .json("object", &invocation.object)
             .json("oldObject", &invocation.old)
             .json("request", &invocation.request)
-            .value("authorizer", authorizer(Arc::clone(&judge)))
-            .value("authorizer.requestResource", resource_check(judge, own_check(attempt)));
+            .value("authorizer", authorizer_value(Arc::clone(&judge)))
+            .value("authorizer.requestResource", resource_check(judge, own_check));
         let mut budget = Budget { remaining: BUDGET, per_call: PER_CALL };
         let mut errors = Vec::new();
         for (expression, program) in &self.compiled {
@@ -118,43 +115,6 @@ fn compile(env: &Env, expression: &str) -> Result<Program, String> {
     match program.result_type() {
         Type::Bool => Ok(program),
         other => Err(format!("must evaluate to bool but got {other}")),
-    }
-}
-
-/// The question whether the requester may do what the request does.
-fn own_check(attempt: &Attempt<'_>) -> Check {
-    let target = &attempt.cx.target;
-    Check {
-        group: target.group.clone(),
-        resource: target.resource.clone(),
-        subresource: target.subresource.clone(),
-        namespace: attempt.namespace.to_owned(),
-        name: attempt.name.clone(),
-        ..Check::default()
-    }
-}
-
-/// Answers what expressions ask about the requester's rights.
-#[derive(Debug)]
-struct Judge(User);
-
-impl Authorizer for Judge {
-    fn authorize(&self, check: &Check) -> Verdict {
-        let account = check.service_account.as_ref();
-        let account =
-            account.map(|(namespace, name)| service_account::account(namespace, name, ""));
-        let target = check.path.is_none().then(|| Target {
-            group: check.group.clone(),
-            namespace: check.namespace.clone(),
-            resource: check.resource.clone(),
-            name: check.name.clone(),
-            subresource: check.subresource.clone(),
-            ..Target::default()
-        });
-        let path = check.path.clone().unwrap_or_default();
-        let info = RequestInfo { verb: Verb::parse(&check.verb), path, target };
-        let allowed = authorize(account.as_ref().unwrap_or(&self.0), &info).is_ok();
-        Verdict { allowed, ..Verdict::default() }
     }
 }
 

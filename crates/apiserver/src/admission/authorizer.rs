@@ -1,6 +1,6 @@
 //! What expressions ask as `authorizer`: the same judgment that the request itself went through.
 
-use crate::admission::{Attempt, matching};
+use super::{Attempt, matching};
 use crate::authentication::User;
 use crate::authentication::service_account::account;
 use crate::authorization;
