@@ -21,6 +21,8 @@ pub(crate) struct Selection {
     fields: Vec<Wanted>,
     /// Objects that somebody still has to work on are selected as well.
     uninitialized: bool,
+    /// The keys of all of the resource's objects begin with the prefix.
+    everywhere: bool,
 }
 
 struct Wanted {
@@ -49,8 +51,15 @@ impl Selection {
             fields.push(Wanted { field, value: wanted.value.clone(), equal: wanted.equal });
         }
         let label_mask = LabelMask::wanted(&labels);
-        let (prefix, uninitialized) = (prefix(cx), cx.includes_uninitialized());
-        let mut selection = Self { prefix, key: None, label_mask, labels, fields, uninitialized };
+        let mut selection = Self {
+            prefix: prefix(cx),
+            key: None,
+            label_mask,
+            labels,
+            fields,
+            uninitialized: cx.includes_uninitialized(),
+            everywhere: cx.namespace().is_empty(),
+        };
         selection.key = selection.only_key(cx)?;
         Ok(selection)
     }
@@ -103,6 +112,11 @@ impl Selection {
         let mut all = conversion::entries(cx, under.cloned().collect()).await?;
         all.retain(|entry| self.matches(cx, entry));
         Ok(all)
+    }
+
+    /// Whether an object of the resource is selected.
+    pub(crate) fn sees(&self, cx: &Cx, entry: &Entry) -> bool {
+        (self.everywhere || entry.key.starts_with(&self.prefix)) && self.matches(cx, entry)
     }
 
     /// Whether an object is selected; its key is known to begin with the prefix.

@@ -5,22 +5,25 @@
 //! again and the log has moved on, it is told to list again (410).
 
 mod event;
+mod start;
 
-use super::list::refuse_list_options;
 use super::selection::Selection;
 use crate::answer;
 use crate::body::Body;
+use crate::catalog::Served;
 use crate::context::Cx;
 use crate::conversion::{self, Sight};
 use crate::negotiation::not_a_stream;
-use crate::options::{parse_i64, parse_revision};
+use crate::options::parse_i64;
+use crate::plane::Plane;
 use crate::watch_cache::{Change, Entry, Subscription};
 use bytes::Bytes;
 use event::Encoder;
 use futures_util::stream::Stream;
 use http::Response;
 use keel::{Clock, Timestamp};
-use machinery::{Faults, Path, Reason, Status};
+use machinery::{Reason, Status};
+use start::Start;
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -46,7 +49,7 @@ const DEFAULT_TIMEOUT: u64 = 1800;
 /// Answers with a stream of events.
 pub(crate) async fn watch(cx: Cx) -> Result<Response<Body>, Status> {
     let content_type = cx.accepted.media.stream_type().ok_or_else(not_a_stream)?;
-    validate_options(&cx)?;
+    start::validate_options(&cx)?;
     let selection = Selection::parse(&cx)?;
     let start = Start::parse(&cx)?;
     if start.consistent {
@@ -59,66 +62,12 @@ pub(crate) async fn watch(cx: Cx) -> Result<Response<Body>, Status> {
     Ok(answer::bytes(200, content_type, body))
 }
 
-/// Where a watch begins.
-struct Start {
-    revision: Revision,
-    /// With what there is.
-    initial: bool,
-    /// Which must be current.
-    consistent: bool,
-    /// And a bookmark behind it.
-    initial_bookmark: bool,
-}
-
-impl Start {
-    fn parse(cx: &Cx) -> Result<Self, Status> {
-        let text = cx.query.text("resourceVersion");
-        let revision = match text {
-            "" => 0,
-            text => parse_revision(text).map_err(|why| {
-                let text = machinery::field_path::quote(text);
-                Status::unclassified(format!("resourceVersion: Invalid value: {text}: {why}"))
-            })?,
-        };
-        let asked = cx.query.flag("sendInitialEvents");
-        let refused = cx.query.get("sendInitialEvents").is_some() && !asked;
-        let bookmarks = cx.query.flag("allowWatchBookmarks");
-        Ok(Self {
-            revision,
-            initial: asked || (revision == 0 && !refused),
-            consistent: text.is_empty(),
-            initial_bookmark: bookmarks && (asked || text.is_empty()),
-        })
-    }
-}
-
-/// Upstream: apis/meta/internalversion/validation, for watches.
-fn validate_options(cx: &Cx) -> Result<(), Status> {
-    let matching = cx.query.text("resourceVersionMatch");
-    let path = Path::root("resourceVersionMatch");
-    let mut faults = Faults::new();
-    if !matching.is_empty() && !cx.query.text("continue").is_empty() {
-        faults.forbidden(&path, "resourceVersionMatch is forbidden when continue is provided");
-    }
-    if cx.query.get("sendInitialEvents").is_some() {
-        if matching != "NotOlderThan" {
-            let detail = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
-            faults.forbidden(&path, detail);
-        }
-        if !matches!(matching, "" | "NotOlderThan") {
-            faults.not_supported(&path, matching, &["NotOlderThan"]);
-        }
-    } else if !matching.is_empty() && faults.is_empty() {
-        let detail =
-            "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
-        faults.forbidden(&path, detail);
-    }
-    refuse_list_options(&faults)
-}
-
 /// One watch on its way.
 struct Watcher {
     cx: Arc<Cx>,
+    /// As in `cx`, where a thousand watchers would have to fetch them from a thousand places.
+    plane: Arc<Plane>,
+    served: Arc<Served>,
     selection: Selection,
     encoder: Encoder,
     /// What is sent before anything else.
@@ -139,6 +88,8 @@ struct Watcher {
     stop: Wait,
     /// Whom `alarm` and `stop` will wake.
     asked: Option<Waker>,
+    /// All that there was has just been sent, so there is no need to look again.
+    caught_up: bool,
     /// Nothing follows.
     ended: bool,
 }
@@ -195,9 +146,12 @@ impl Watcher {
             alarm: alarm(&cx.plane.clock, alarm_at),
             alarm_at,
             asked: None,
+            caught_up: false,
             bookmark_due: (start.initial && start.initial_bookmark)
                 .then_some(Bookmark::AfterInitial),
             stop: Box::pin(stop),
+            plane: Arc::clone(&cx.plane),
+            served: Arc::clone(&cx.served),
             cx: Arc::new(cx),
             selection,
             initial,
@@ -213,7 +167,7 @@ impl Watcher {
     /// What is to be done next.
     fn step(&mut self, now: Timestamp) -> Step {
         // A watch with always something to tell ends as well.
-        if self.ended || now >= self.deadline || self.cx.plane.tasks.is_stopping() {
+        if self.ended || now >= self.deadline || self.plane.tasks.is_stopping() {
             return Step::End;
         }
         if let Some(bytes) = self.initial_events() {
@@ -221,8 +175,8 @@ impl Watcher {
         }
         loop {
             self.changed.mark_seen();
-            let applied = self.cx.plane.cache.applied();
-            match self.cx.served.cache.after(self.cursor, BATCH) {
+            let applied = self.plane.cache.applied();
+            match self.served.cache.after(self.cursor, BATCH) {
                 Err(too_old) => {
                     self.ended = true;
                     let message =
@@ -230,7 +184,7 @@ impl Watcher {
                     return Step::Send(event::error(&self.cx, &Status::expired(message)));
                 }
                 // The definition has gone or changed: what comes is not what was asked for.
-                Ok(changes) if changes.is_empty() && self.cx.served.is_retired() => {
+                Ok(changes) if changes.is_empty() && self.served.is_retired() => {
                     return Step::End;
                 }
                 Ok(changes) if changes.is_empty() => {
@@ -240,7 +194,7 @@ impl Watcher {
                     }
                     return Step::Wait;
                 }
-                Ok(changes) if !self.cx.served.conversion.copies() => {
+                Ok(changes) if !self.served.conversion.copies() => {
                     self.converting = Some(self.convert(changes));
                     return Step::Convert;
                 }
@@ -258,6 +212,7 @@ impl Watcher {
     fn events(&mut self, changes: &[Arc<Change>], sights: &[Sight]) -> Option<Bytes> {
         let mut events = Vec::new();
         let mut size = 0;
+        self.caught_up = changes.len() < BATCH;
         for (index, change) in changes.iter().enumerate() {
             self.cursor = change.revision;
             let sight = match sights.get(index) {
@@ -269,6 +224,7 @@ impl Watcher {
                 events.push(event);
             }
             if size >= CHUNK {
+                self.caught_up = false;
                 break;
             }
         }
@@ -323,6 +279,11 @@ impl Watcher {
         None
     }
 
+    /// Whether `alarm` and `stop` will wake whoever asks now.
+    fn is_asked_for(&self, cx: &Context<'_>) -> bool {
+        self.asked.as_ref().is_some_and(|it| it.will_wake(cx.waker()))
+    }
+
     /// Waits for a change; a bookmark may be due before that, or the end.
     fn poll_wait(&mut self, cx: &mut Context<'_>, now: Timestamp) -> Poll<()> {
         if self.changed.poll_changed(cx).is_ready() {
@@ -330,8 +291,7 @@ impl Watcher {
         }
         // Both have been asked to wake us and have not: to ask them again for every change would be
         // much of what a change costs when a thousand watch.
-        let waits = self.asked.as_ref().is_some_and(|it| it.will_wake(cx.waker()));
-        if waits && now < self.alarm_at {
+        if self.is_asked_for(cx) && now < self.alarm_at {
             return Poll::Pending;
         }
         if self.stop.as_mut().poll(cx).is_ready() {
@@ -343,13 +303,13 @@ impl Watcher {
             return Poll::Pending;
         }
         self.asked = None;
-        let now = self.cx.plane.clock.now();
+        let now = self.plane.clock.now();
         if now >= self.deadline {
             self.ended = true;
             return Poll::Ready(());
         }
         self.alarm_at = next_alarm(now, self.deadline, self.bookmarks);
-        self.alarm = alarm(&self.cx.plane.clock, self.alarm_at);
+        self.alarm = alarm(&self.plane.clock, self.alarm_at);
         self.bookmark_due = self.bookmarks.then_some(Bookmark::Regular);
         Poll::Ready(())
     }
@@ -359,11 +319,18 @@ impl Stream for Watcher {
     type Item = Bytes;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        if std::mem::take(&mut self.caught_up)
+            && self.bookmark_due.is_none()
+            && self.is_asked_for(cx)
+            && self.changed.poll_changed(cx).is_pending()
+        {
+            return Poll::Pending;
+        }
         loop {
             if let Some(bytes) = ready!(self.poll_converted(cx)) {
                 return Poll::Ready(Some(bytes));
             }
-            let now = self.cx.plane.clock.now();
+            let now = self.plane.clock.now();
             match self.step(now) {
                 Step::Send(bytes) => return Poll::Ready(Some(bytes)),
                 Step::End => return Poll::Ready(None),

@@ -19,9 +19,14 @@ use store::Revision;
 
 /// Writes events in the version and the form that were asked for.
 pub(super) struct Encoder {
+    /// What all watchers share who want the same as this one; None if it has events of its own.
+    shared: Option<Shared>,
     /// A Table names its columns once in a watch.
     columns_sent: bool,
 }
+
+/// The edition of the kind, its version, and the number of the form.
+type Shared = (Revision, usize, u8);
 
 impl Encoder {
     /// Fails at once if events could not be written as asked.
@@ -29,7 +34,7 @@ impl Encoder {
         if cx.accepted.form == Form::Table {
             table::table(cx, &json!({}), Vec::new())?;
         }
-        Ok(Self { columns_sent: false })
+        Ok(Self { shared: shared(cx), columns_sent: false })
     }
 
     /// What a change means to a watcher: something came into view, changed, or went out of it.
@@ -41,9 +46,7 @@ impl Encoder {
         change: &Change,
         (old, new): (Option<&Arc<Entry>>, Option<&Arc<Entry>>),
     ) -> Option<Bytes> {
-        let sees = |entry: &&Arc<Entry>| {
-            entry.key.starts_with(&selection.prefix) && selection.matches(cx, entry)
-        };
+        let sees = |entry: &&Arc<Entry>| selection.sees(cx, entry);
         let (kind, entry) = match (old.filter(sees), new.filter(sees)) {
             (None, None) => return None,
             (None, Some(new)) => ("ADDED", new),
@@ -51,9 +54,8 @@ impl Encoder {
             // Upstream: what is shown is the last state that was seen, with the time of its end.
             (Some(old), None) => ("DELETED", old),
         };
-        if let Some(encoding) = shared(cx) {
-            let key = (kind, cx.served.edition, cx.version, encoding);
-            return Some(change.encoded(key, || {
+        if let Some((edition, version, form)) = self.shared {
+            return Some(change.encoded((kind, edition, version, form), || {
                 let mut out = Vec::with_capacity(entry.len() + 96);
                 write_shared(cx, kind, entry, change.revision, &mut out);
                 out
@@ -66,7 +68,7 @@ impl Encoder {
 
     /// An object that was there before the watch.
     pub(super) fn added(&mut self, cx: &Cx, entry: &Entry, out: &mut Vec<u8>) {
-        if shared(cx).is_some() {
+        if self.shared.is_some() {
             write_shared(cx, "ADDED", entry, entry.revision, out);
         } else {
             self.write(cx, "ADDED", entry, entry.revision, out);
@@ -113,15 +115,14 @@ impl Encoder {
     }
 }
 
-/// The number of the encoding that all watchers share who want events in this form; None if each
-/// has its own.
-fn shared(cx: &Cx) -> Option<u8> {
-    match (cx.accepted.media, cx.accepted.form, cx.accepted.pretty) {
-        (Media::Protobuf, Form::Whole, _) => Some(1),
-        (Media::Protobuf, _, _) => Some(2),
-        (_, Form::Whole, false) => Some(0),
-        _ => None,
-    }
+fn shared(cx: &Cx) -> Option<Shared> {
+    let form = match (cx.accepted.media, cx.accepted.form, cx.accepted.pretty) {
+        (Media::Protobuf, Form::Whole, _) => 1,
+        (Media::Protobuf, _, _) => 2,
+        (_, Form::Whole, false) => 0,
+        _ => return None,
+    };
+    Some((cx.served.edition, cx.version, form))
 }
 
 fn write_shared(cx: &Cx, kind: &str, entry: &Entry, revision: Revision, out: &mut Vec<u8>) {
