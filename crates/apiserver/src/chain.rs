@@ -73,7 +73,8 @@ pub(crate) async fn serve(
     let deadline = deadline(&query, plane.timeouts.request);
     let compress = peer.remote && compression::accepts_gzip(request.headers());
     request.extensions_mut().insert(Deadline(started + deadline));
-    let work = handle(Arc::clone(&plane), peer.user, request, info, query);
+    // In a place of its own: what is passed on by value is copied at every step.
+    let work = Box::pin(handle(Arc::clone(&plane), peer.user, request, info, query));
     let response = guarded(deadline, work).await.unwrap_or_else(|response| {
         tracing::error!(?verb, ?label, "a request panicked");
         response

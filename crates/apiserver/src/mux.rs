@@ -48,7 +48,8 @@ pub(crate) async fn path(
         ["openapi", "v3", "apis", group, version]
             if let Some(remote) = plane.aggregation.find(plane, group, version) =>
         {
-            Ok(aggregation::forward(plane, &remote, user, head, Bytes::new()).await)
+            let forwarded = aggregation::forward(plane, &remote, user, head, Bytes::new());
+            Ok(Box::pin(forwarded).await)
         }
         ["openapi", rest @ ..] => Ok(openapi::openapi(plane, rest, &head.headers, query)),
         _ => Ok(answer::page_not_found()),
@@ -64,7 +65,8 @@ pub(crate) async fn resource(
     let catalog = parts.plane.catalog.load_full();
     let Target { group, version, resource, .. } = &parts.target;
     if let Some(remote) = parts.plane.aggregation.find(&parts.plane, group, version) {
-        return Ok(aggregation::forward(&parts.plane, &remote, &parts.user, &head, body).await);
+        let forwarded = aggregation::forward(&parts.plane, &remote, &parts.user, &head, body);
+        return Ok(Box::pin(forwarded).await);
     }
     if resource.is_empty() {
         let is_custom = catalog.group(group).is_some_and(|it| it.custom);
@@ -104,17 +106,19 @@ fn is_namespace(target: &Target) -> bool {
     target.group.is_empty() && target.resource == "namespaces"
 }
 
+/// Each verb has its own place in memory, so that a request takes up what its verb needs, not what
+/// the largest does.
 async fn dispatch(cx: Cx, body: &[u8]) -> Result<Response<Body>, Status> {
     if cx.verb == Verb::Watch {
         audit::record(&cx, 200);
         let (warnings, errors_as) = (cx.take_warnings(), cx.errors_as);
-        let answered = watch::watch(cx).await;
+        let answered = Box::pin(watch::watch(cx)).await;
         let response = answered.unwrap_or_else(|status| answer::failure(&status, errors_as));
         return Ok(answer::with_warnings(response, warnings));
     }
     let answered = match cx.target.subresource.as_str() {
-        "" => object_or_collection(&cx, body).await,
-        name => below(&cx, body, name).await,
+        "" => Box::pin(object_or_collection(&cx, body)).await,
+        name => Box::pin(below(&cx, body, name)).await,
     };
     let response = answered.unwrap_or_else(|status| answer::failure(&status, cx.errors_as));
     audit::record(&cx, response.status().as_u16());
