@@ -1,10 +1,10 @@
 //! What a person meets at the command line: starting, stopping, and what goes wrong.
 
-use crate::plane::{Plane, SAMPAN};
+use crate::plane::{self, Plane};
 use std::process::{Command, Output, Stdio};
 
 fn sampan(arguments: &[&str]) -> Output {
-    Command::new(SAMPAN).args(arguments).stdin(Stdio::null()).output().unwrap()
+    plane::sampan().args(arguments).stdin(Stdio::null()).output().unwrap()
 }
 
 fn error_of(arguments: &[&str]) -> String {

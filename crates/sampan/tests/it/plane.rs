@@ -1,13 +1,18 @@
 //! A `sampan up` of a test's own, ended with it.
 
 use crate::http::Client;
+use std::env;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 
-/// The program under test.
-pub(crate) const SAMPAN: &str = env!("CARGO_BIN_EXE_sampan");
+/// The program under test: the one that was built with the tests, or another build of it that the
+/// environment names.
+pub(crate) fn sampan() -> Command {
+    let built = env!("CARGO_BIN_EXE_sampan");
+    Command::new(env::var_os("SAMPAN_TEST_BINARY").unwrap_or_else(|| built.into()))
+}
 
 /// A running plane; killed when it is dropped.
 pub(crate) struct Plane {
@@ -46,7 +51,7 @@ impl Plane {
 
     fn start(directory: &Path, arguments: &[&str]) -> Self {
         let kubeconfig = directory.join("kubeconfig");
-        let mut process = Command::new(SAMPAN)
+        let mut process = sampan()
             .args(["up", "--listen", "127.0.0.1:0", "--controllers", "none", "--kubeconfig"])
             .arg(&kubeconfig)
             .args(arguments)
