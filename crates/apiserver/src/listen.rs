@@ -19,6 +19,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
+use socket2::{SockRef, TcpKeepalive};
 use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
@@ -35,6 +36,12 @@ const DRAIN: Duration = Duration::from_secs(10);
 
 /// Upstream: 100 streams on one connection.
 const STREAMS: u32 = 100;
+
+/// When a client has been silent for so long, its machine is asked whether it is still there.
+const SILENCE: Duration = Duration::from_secs(30);
+
+/// And again and again at this distance, so many times before the connection is given up.
+const ASK_AGAIN: (Duration, u32) = (Duration::from_secs(10), 3);
 
 /// Why the server cannot be reached.
 #[derive(Debug, thiserror::Error)]
@@ -105,6 +112,7 @@ pub(crate) async fn serve(plane: Arc<Plane>, listener: TcpListener, tls: TlsAcce
 async fn connection(plane: Arc<Plane>, stream: TcpStream, tls: TlsAcceptor, draining: Watcher) {
     let timeouts = plane.timeouts;
     let _ = stream.set_nodelay(true);
+    notice_its_end(&stream);
     let remote = stream.peer_addr().is_ok_and(|it| !it.ip().is_loopback());
     let stream = match tokio::time::timeout(timeouts.handshake, tls.accept(stream)).await {
         Ok(Ok(stream)) => stream,
@@ -132,6 +140,17 @@ async fn connection(plane: Arc<Plane>, stream: TcpStream, tls: TlsAcceptor, drai
             tracing::debug!(%error, "a connection ended early");
         },
         () = silence(&begun, timeouts.head) => tracing::debug!("a connection was never used"),
+    }
+}
+
+/// A machine that loses its power or its network does not say so, and a watch over HTTP/1.1 would
+/// otherwise be told of every change until its time-out.
+fn notice_its_end(stream: &TcpStream) {
+    let (interval, retries) = ASK_AGAIN;
+    let asking =
+        TcpKeepalive::new().with_time(SILENCE).with_interval(interval).with_retries(retries);
+    if let Err(error) = SockRef::from(stream).set_tcp_keepalive(&asking) {
+        tracing::debug!(%error, "a client that vanishes will not be noticed");
     }
 }
 

@@ -177,3 +177,23 @@ fn idle_connections_do_not_keep_others_out() {
     drop((silent, slow));
     siege.survived();
 }
+
+/// It takes the kernel a minute to give up; that it will shows in the timer of the server's socket.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_client_whose_machine_has_gone_is_given_up() {
+    let siege = Siege::begin();
+    let mut connection = siege.client.connect().unwrap();
+    connection.get_mut().write_all(b"GET /readyz HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
+    assert_eq!(read_answer(&mut connection, "GET").unwrap().code, 200);
+    let socket = &connection.get_ref().sock;
+    let (ours, theirs) = (socket.local_addr().unwrap(), socket.peer_addr().unwrap());
+    let ends = format!("0100007F:{:04X} 0100007F:{:04X}", theirs.port(), ours.port());
+    let sockets = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    let line = sockets.lines().find(|it| it.contains(&ends)).expect("the server's end is there");
+    let timer = line.split_whitespace().nth(5).unwrap();
+    let (kind, ticks) = timer.split_once(':').unwrap();
+    assert_eq!(kind, "02", "nobody asks whether the client is there: {line}");
+    let seconds = u64::from_str_radix(ticks, 16).unwrap() / 100;
+    assert!((20..=30).contains(&seconds), "it is asked after {seconds} s");
+}
