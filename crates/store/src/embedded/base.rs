@@ -5,6 +5,10 @@ use std::{
     io,
     panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use keel::Entropy;
@@ -38,6 +42,8 @@ pub(super) struct Base {
 struct Open {
     database: Database,
     health: Health,
+    /// It was not closed cleanly, so redb has read and compared every page already.
+    recovered: bool,
 }
 
 impl Base {
@@ -169,17 +175,20 @@ impl Open {
     fn new(disk: &dyn Disk, path: &Path) -> Result<Self, Error> {
         let backend = disk.open(Part::Base).map_err(|error| translate_io(path, error))?;
         let health = Health::default();
-        let shown = path.to_owned();
+        let (shown, recovering) = (path.to_owned(), Arc::new(AtomicBool::new(false)));
+        let recovers = Arc::clone(&recovering);
         let database = Builder::new()
             .set_cache_size(CACHE)
-            .set_repair_callback(move |session| {
-                if session.progress() == 0.0 {
+            .set_repair_callback(move |_| {
+                if !recovers.swap(true, Ordering::Relaxed) {
                     tracing::warn!(path = %shown.display(), "not closed cleanly; recovering");
                 }
             })
             .create_with_backend(Guarded::new(backend, health.clone()));
         match database {
-            Ok(database) => Ok(Self { database, health }),
+            Ok(database) => {
+                Ok(Self { database, health, recovered: recovering.load(Ordering::Relaxed) })
+            }
             Err(error) => Err(explain(path, &health, error.into())),
         }
     }
@@ -196,6 +205,9 @@ impl Open {
     /// Reads every page and compares its checksum, also those of pages that no row lies on: a
     /// page taken for free that is not would lose data long after.
     fn verify(&mut self, path: &Path) -> Result<(), Error> {
+        if self.recovered {
+            return Ok(());
+        }
         match self.database.check_integrity() {
             Ok(true) => Ok(()),
             Ok(false) => {
@@ -251,7 +263,7 @@ impl Open {
     fn close(self, path: &Path) -> Result<(), Error> {
         // What redb writes here only makes the next start faster, but a disk that fails now
         // should be heard of.
-        let Self { database, health } = self;
+        let Self { database, health, .. } = self;
         drop(database);
         match health.failure() {
             Some(Error::Broken(source)) => {
