@@ -5,6 +5,8 @@
 //! impersonation, several files in `KUBECONFIG`) is understood here. Our own are the transport
 //! below it and the token of a file, which is read again when the server does not take it any more.
 
+use std::env;
+
 use http::{Request, Response};
 use http_body::Body as HttpBody;
 use keel::Clock;
@@ -18,6 +20,7 @@ use tower_service::Service;
 pub use kube_client::Config;
 
 use crate::{
+    dialer::is_spared,
     token_file::{Authorized, TokenFile},
     transport::{BoxError, Transport},
 };
@@ -43,8 +46,25 @@ pub enum ConfigError {
 }
 
 /// Reads `KUBECONFIG` or `~/.kube/config`, or else what is mounted into a pod.
+///
+/// A kubeconfig's `proxy-url` is used, or else `HTTPS_PROXY`, which `NO_PROXY` may overrule.
 pub async fn infer() -> Result<Config, ConfigError> {
-    Config::infer().await.map_err(|error| ConfigError::Nowhere(Box::new(error)))
+    let inferred = Config::infer().await;
+    let mut config = inferred.map_err(|error| ConfigError::Nowhere(Box::new(error)))?;
+    let variable = |name: &str| env::var(name).or_else(|_| env::var(name.to_lowercase()));
+    let proxy = variable("HTTPS_PROXY").unwrap_or_default();
+    let no_proxy = variable("NO_PROXY").unwrap_or_default();
+    heed_no_proxy(&mut config, &proxy, &no_proxy);
+    Ok(config)
+}
+
+/// Takes the environment's proxy out of the configuration if it is not for this server. One that a
+/// kubeconfig names is for its server, whatever the environment says, as for kubectl.
+fn heed_no_proxy(config: &mut Config, proxy: &str, no_proxy: &str) {
+    let is_from_environment = config.proxy_url.is_some() && config.proxy_url == proxy.parse().ok();
+    if is_from_environment && is_spared(&config.cluster_url, no_proxy) {
+        config.proxy_url = None;
+    }
 }
 
 /// A client of the server that `config` names, over our [`Transport`].
@@ -78,4 +98,43 @@ where
         Some(auth) => builder.with_layer(&auth).with_layer(&base).build(),
         None => builder.with_layer(&base).build(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The proxy through which `server` is reached.
+    fn check(server: &str, configured: &str, environment: &str, no_proxy: &str) -> String {
+        let mut config = Config::new(server.parse().unwrap());
+        config.proxy_url = Some(configured.parse().unwrap());
+        heed_no_proxy(&mut config, environment, no_proxy);
+        config.proxy_url.map(|url| url.to_string()).unwrap_or_default()
+    }
+
+    #[test]
+    fn the_environments_proxy_is_not_for_everybody() {
+        let proxy = "http://proxy:3128/";
+        assert_eq!(check("https://api.example.com", proxy, proxy, ""), proxy);
+        assert_eq!(check("https://api.example.com", proxy, proxy, "example.org"), proxy);
+        assert_eq!(check("https://api.example.com", proxy, proxy, "a, .example.com"), "");
+        assert_eq!(check("https://10.1.2.3:6443", proxy, proxy, "10.0.0.0/8"), "");
+        assert_eq!(check("https://[::1]:6443", proxy, proxy, ""), "", "nothing lies in between");
+    }
+
+    #[test]
+    fn a_kubeconfigs_proxy_is_always_used() {
+        let (own, other) = ("http://own:1/", "http://other:2/");
+        assert_eq!(check("https://api.example.com", own, other, "*"), own);
+        assert_eq!(check("https://127.0.0.1", own, "", ""), own);
+    }
+
+    #[tokio::test]
+    async fn a_proxy_of_an_unknown_kind_is_refused_at_once() {
+        let mut config = Config::new("https://api.example.com".parse().unwrap());
+        config.proxy_url = Some("ftp://proxy:21/".parse().unwrap());
+        let refused = connect(config, &Clock::system()).err().unwrap();
+        let cause = std::error::Error::source(&refused).unwrap().to_string();
+        assert!(cause.contains("ftp://proxy:21/"), "{cause}");
+    }
 }

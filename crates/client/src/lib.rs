@@ -27,6 +27,8 @@
 
 pub mod config;
 mod token_file;
+mod dialer;
+mod gzip;
 pub mod transport;
 mod answer;
 mod lines;

@@ -9,6 +9,10 @@
 //!         └▶ line 1: 17 of 90 streams ┴─▶ one connection each (HTTP/1.1 if that is all there is: many)
 //! ```
 //!
+//! Large answers come packed with gzip if the server likes, unless the configuration says no
+//! (`disable-compression` of a kubeconfig) or the server is on this machine: on loopback, packing
+//! costs more time than it saves bytes.
+//!
 //! Any other service that answers requests, such as a server in the same process, needs no
 //! transport: `kube_client::Client::new` takes it as it is.
 
@@ -17,17 +21,20 @@ use std::{
     future::Future,
     pin::Pin,
     sync::{Arc, Mutex, PoisonError},
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{
+    HeaderValue, Request, Response,
+    header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH},
+};
 use http_body::{Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::{
-    client::legacy::{Client, connect::HttpConnector},
+    client::legacy::Client,
     rt::{TokioExecutor, TokioTimer},
 };
 use kube_client::{
@@ -36,6 +43,11 @@ use kube_client::{
 };
 use rustls_pki_types::ServerName;
 use tower_service::Service;
+
+use crate::{
+    dialer::{Dialer, is_on_this_machine},
+    gzip::Unpacker,
+};
 
 /// Whatever went wrong below HTTP.
 pub type BoxError = Box<dyn StdError + Send + Sync>;
@@ -53,13 +65,14 @@ const PONG_WITHIN: Duration = Duration::from_secs(15);
 pub struct Transport(Arc<Shared>);
 
 struct Shared {
-    connector: HttpsConnector<HttpConnector>,
+    connector: HttpsConnector<Dialer>,
+    reads_gzip: bool,
     lines: Mutex<Vec<Line>>,
 }
 
 /// A connection, and how many requests use it: one for each clone of `seat` beside this one.
 struct Line {
-    client: Client<HttpsConnector<HttpConnector>, Body>,
+    client: Client<HttpsConnector<Dialer>, Body>,
     seat: Arc<()>,
 }
 
@@ -69,12 +82,8 @@ struct Line {
 pub struct NoAnswer;
 
 impl Transport {
-    /// Connections to the server of `config`, with its certificates.
+    /// Connections to the server of `config`, with its certificates and its proxy.
     pub fn new(config: &Config) -> Result<Self, kube_client::Error> {
-        let mut http = HttpConnector::new();
-        http.enforce_http(false);
-        http.set_nodelay(true);
-        http.set_connect_timeout(config.connect_timeout);
         let mut builder = HttpsConnectorBuilder::new()
             .with_tls_config(config.rustls_client_config()?)
             .https_or_http();
@@ -84,12 +93,13 @@ impl Transport {
             })?;
             builder = builder.with_server_name_resolver(FixedServerNameResolver::new(name));
         }
-        let connector = builder.enable_all_versions().wrap_connector(http);
-        Ok(Self(Arc::new(Shared { connector, lines: Mutex::default() })))
+        let connector = builder.enable_all_versions().wrap_connector(Dialer::new(config)?);
+        let reads_gzip = !config.disable_compression && !is_on_this_machine(&config.cluster_url);
+        Ok(Self(Arc::new(Shared { connector, reads_gzip, lines: Mutex::default() })))
     }
 
     /// The first line with a free place, and that place.
-    fn take_seat(&self) -> (Client<HttpsConnector<HttpConnector>, Body>, Arc<()>) {
+    fn take_seat(&self) -> (Client<HttpsConnector<Dialer>, Body>, Arc<()>) {
         let mut lines = self.0.lines.lock().unwrap_or_else(PoisonError::into_inner);
         let has_place = |line: &&Line| Arc::strong_count(&line.seat) <= STREAMS_PER_CONNECTION;
         if let Some(line) = lines.iter().find(has_place) {
@@ -103,7 +113,7 @@ impl Transport {
 }
 
 impl Shared {
-    fn connect(&self) -> Client<HttpsConnector<HttpConnector>, Body> {
+    fn connect(&self) -> Client<HttpsConnector<Dialer>, Body> {
         Client::builder(TokioExecutor::new())
             .timer(TokioTimer::new())
             .pool_timer(TokioTimer::new())
@@ -123,19 +133,34 @@ impl Service<Request<Body>> for Transport {
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
         let (client, seat) = self.take_seat();
+        if self.0.reads_gzip {
+            // Who asks for something else wants to see it.
+            let asked = request.headers_mut().entry(ACCEPT_ENCODING);
+            asked.or_insert(HeaderValue::from_static("gzip"));
+        }
+        let unpacks = request.headers().get(ACCEPT_ENCODING).is_some_and(|it| it == "gzip");
         Box::pin(async move {
             let answered = tokio::time::timeout(PATIENCE, client.request(request));
-            let response = answered.await.map_err(|_| NoAnswer)??;
-            Ok(response.map(|body| Streamed { body, _seat: seat }))
+            let mut response = answered.await.map_err(|_| NoAnswer)??;
+            let headers = response.headers_mut();
+            let is_packed = headers.get(CONTENT_ENCODING).is_some_and(|it| it == "gzip");
+            let unpacker = (unpacks && is_packed).then(Unpacker::default);
+            if unpacker.is_some() {
+                headers.remove(CONTENT_ENCODING);
+                headers.remove(CONTENT_LENGTH);
+            }
+            Ok(response.map(|body| Streamed { body, unpacker, _seat: seat }))
         })
     }
 }
 
-/// The body of an answer, which has its place on the connection until it is dropped.
+/// The body of an answer, unpacked, which has its place on the connection until it is dropped.
 pub struct Streamed {
     body: Incoming,
+    /// Until the last byte is unpacked.
+    unpacker: Option<Unpacker>,
     _seat: Arc<()>,
 }
 
@@ -147,14 +172,32 @@ impl http_body::Body for Streamed {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        Pin::new(&mut self.body).poll_frame(context).map_err(Into::into)
+        loop {
+            let frame = ready!(Pin::new(&mut self.body).poll_frame(context)).transpose()?;
+            let Some(unpacker) = &mut self.unpacker else { return Poll::Ready(frame.map(Ok)) };
+            let unpacked = match frame.map(Frame::into_data) {
+                Some(Ok(packed)) => unpacker.feed(&packed)?,
+                Some(Err(trailers)) => return Poll::Ready(Some(Ok(trailers))),
+                None => {
+                    let last = unpacker.finish()?;
+                    self.unpacker = None;
+                    last
+                }
+            };
+            if !unpacked.is_empty() {
+                return Poll::Ready(Some(Ok(Frame::data(unpacked))));
+            }
+        }
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.unpacker.is_none() && self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        match self.unpacker {
+            Some(_) => SizeHint::default(),
+            None => self.body.size_hint(),
+        }
     }
 }

@@ -8,6 +8,9 @@
 )]
 
 mod plane;
+#[path = "../../../client/tests/it/proxy.rs"]
+#[allow(dead_code, reason = "of the two kinds of proxies, one is enough here")]
+mod proxy;
 mod https;
 mod resource;
 mod versions;

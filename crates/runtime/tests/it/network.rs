@@ -1,4 +1,4 @@
-//! Over TLS and HTTP/2: more watches than a connection has streams for.
+//! Over TLS and HTTP/2: more watches than a connection has streams for, and a proxy in between.
 
 use apiserver::Config as ServerConfig;
 use base64::{Engine, prelude::BASE64_STANDARD};
@@ -10,9 +10,14 @@ use runtime::{
     keel::Clock,
 };
 
-use crate::world::World;
+use crate::{proxy::Proxy, world::World};
 
 async fn connected() -> (World, Client) {
+    let (world, config) = listening().await;
+    (world, client::connect(config, &Clock::system()).unwrap())
+}
+
+async fn listening() -> (World, Config) {
     let listen = Some("127.0.0.1:0".parse().unwrap());
     let world = World::with(ServerConfig { listen, ..ServerConfig::default() }).await;
     let url = format!("https://{}", world.server.address().unwrap());
@@ -21,8 +26,7 @@ async fn connected() -> (World, Client) {
     config.root_cert = Some(vec![der(world.server.authority())]);
     config.auth_info.client_certificate_data = Some(BASE64_STANDARD.encode(&admin.certificate));
     config.auth_info.client_key_data = Some(BASE64_STANDARD.encode(&admin.key).into());
-    let client = client::connect(config, &Clock::system()).unwrap();
-    (world, client)
+    (world, config)
 }
 
 fn der(pem: &str) -> Vec<u8> {
@@ -64,4 +68,20 @@ async fn a_kind_is_found_once_it_is_defined() {
     assert_eq!(mapper.preferred(&GroupKind::new("example.com", "Thing")).await.unwrap(), expected);
     let pod = mapper.mapping(&GroupVersionKind::new("", "v1", "Pod")).await.unwrap();
     assert_eq!(pod.resource, "pods");
+}
+
+#[tokio::test]
+async fn a_proxy_leads_to_the_server_and_sees_nothing_of_what_is_said() {
+    let (world, mut config) = listening().await;
+    let server = world.server.address().unwrap();
+    let proxy = Proxy::http(server, "").await;
+    config.proxy_url = Some(format!("http://{}", proxy.address).parse().unwrap());
+    let client = client::connect(config, &Clock::system()).unwrap();
+    let maps = Scope::all(GroupVersion::new("", "v1"), "configmaps");
+    let source = ClientListWatch::new(client, &maps);
+    for _ in 0..3 {
+        assert!(source.list(ListRequest::default()).await.is_ok());
+    }
+    let asked = proxy.asked.lock().unwrap().clone();
+    assert_eq!(asked, [server.to_string()], "one tunnel, with TLS and HTTP/2 in it");
 }

@@ -1,0 +1,167 @@
+//! [`Dialer`]: how a connection gets to the server: straight, or through the proxy that the
+//! configuration names (`http`, `https`, `socks5`, `socks5h`).
+//!
+//! ```text
+//! straight  ────────────────────────────────────▶ server
+//! http(s)   ──▶ proxy: CONNECT server:443 ──────▶ server     TLS from end to end: the proxy sees
+//! socks5(h) ──▶ proxy: SOCKS 5, its DNS ────────▶ server     who is asked, never what
+//! ```
+
+use std::{
+    future::Future,
+    net::IpAddr,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use http::Uri;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
+use hyper_util::{
+    client::{
+        legacy::connect::{
+            HttpConnector,
+            proxy::{SocksV5, Tunnel},
+        },
+        proxy::matcher::Matcher,
+    },
+    rt::TokioIo,
+};
+use kube_client::{Config, client::ConfigExt};
+use tokio::net::TcpStream;
+use tower_service::Service;
+
+use crate::transport::BoxError;
+
+type Connected = MaybeHttpsStream<TokioIo<TcpStream>>;
+type Connecting = Pin<Box<dyn Future<Output = Result<Connected, BoxError>> + Send>>;
+
+/// See the [module documentation](self).
+#[derive(Clone)]
+pub(crate) struct Dialer {
+    road: Road,
+    /// Without the password.
+    proxy: Option<Uri>,
+}
+
+#[derive(Clone)]
+enum Road {
+    Straight(HttpConnector),
+    Tunnel(Tunnel<HttpsConnector<HttpConnector>>),
+    Socks(SocksV5<HttpConnector>),
+}
+
+/// The proxy is not there, wants a password, or does not reach the server.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot connect through the proxy {proxy}")]
+pub(crate) struct ProxyFailed {
+    proxy: Uri,
+    #[source]
+    source: BoxError,
+}
+
+impl Dialer {
+    /// The road that `config` names.
+    pub(crate) fn new(config: &Config) -> Result<Self, kube_client::Error> {
+        let mut tcp = HttpConnector::new();
+        tcp.enforce_http(false);
+        tcp.set_nodelay(true);
+        tcp.set_connect_timeout(config.connect_timeout);
+        let Some(url) = &config.proxy_url else {
+            return Ok(Self { road: Road::Straight(tcp), proxy: None });
+        };
+        let unsupported =
+            || kube_client::Error::ProxyProtocolUnsupported { proxy_url: Box::new(url.clone()) };
+        let matcher = Matcher::builder().all(url.to_string()).build();
+        let proxy = matcher.intercept(&config.cluster_url).ok_or_else(unsupported)?;
+        let road = match proxy.uri().scheme_str() {
+            Some("http" | "https") => {
+                let to_proxy = HttpsConnectorBuilder::new()
+                    .with_tls_config(config.rustls_client_config()?)
+                    .https_or_http()
+                    .enable_http1()
+                    .wrap_connector(tcp);
+                let tunnel = Tunnel::new(proxy.uri().clone(), to_proxy);
+                Road::Tunnel(match proxy.basic_auth() {
+                    Some(password) => tunnel.with_auth(password.clone()),
+                    None => tunnel,
+                })
+            }
+            Some("socks5" | "socks5h") => {
+                let socks = SocksV5::new(with_port(proxy.uri(), 1080), tcp);
+                Road::Socks(match proxy.raw_auth() {
+                    Some((user, password)) => socks.with_auth(user.to_owned(), password.to_owned()),
+                    None => socks,
+                })
+            }
+            _ => return Err(unsupported()),
+        };
+        Ok(Self { road, proxy: Some(proxy.uri().clone()) })
+    }
+}
+
+/// Whether nothing but this machine lies between us and the server.
+pub(crate) fn is_on_this_machine(server: &Uri) -> bool {
+    let host = server.host().unwrap_or_default().trim_matches(['[', ']']);
+    let address = host.parse::<IpAddr>();
+    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+}
+
+/// Whether the environment's `NO_PROXY` keeps this server from being asked through a proxy. As in
+/// Go, what is on this machine never is.
+pub(crate) fn is_spared(server: &Uri, no_proxy: &str) -> bool {
+    let anywhere_else = Matcher::builder().all("http://proxy").no(no_proxy).build();
+    is_on_this_machine(server) || anywhere_else.intercept(server).is_none()
+}
+
+fn with_port(uri: &Uri, port: u16) -> Uri {
+    let (Some(scheme), Some(host), None) = (uri.scheme(), uri.host(), uri.port()) else {
+        return uri.clone();
+    };
+    let built = Uri::builder()
+        .scheme(scheme.clone())
+        .authority(format!("{host}:{port}"))
+        .path_and_query("/")
+        .build();
+    built.unwrap_or_else(|_| uri.clone())
+}
+
+impl Service<Uri> for Dialer {
+    type Response = Connected;
+    type Error = BoxError;
+    type Future = Connecting;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        match &mut self.road {
+            Road::Straight(tcp) => tcp.poll_ready(context).map_err(Into::into),
+            Road::Tunnel(tunnel) => tunnel.poll_ready(context).map_err(Into::into),
+            Road::Socks(socks) => socks.poll_ready(context).map_err(Into::into),
+        }
+    }
+
+    fn call(&mut self, server: Uri) -> Self::Future {
+        let proxy = self.proxy.clone();
+        let failed = move |source| match proxy {
+            Some(proxy) => ProxyFailed { proxy, source }.into(),
+            None => source,
+        };
+        match &mut self.road {
+            Road::Straight(tcp) => plain(tcp.call(server), failed),
+            Road::Socks(socks) => plain(socks.call(server), failed),
+            Road::Tunnel(tunnel) => {
+                let connecting = tunnel.call(server);
+                Box::pin(async move { connecting.await.map_err(|error| failed(error.into())) })
+            }
+        }
+    }
+}
+
+/// A connection on which nothing is encrypted yet.
+fn plain<E: Into<BoxError>>(
+    connecting: impl Future<Output = Result<TokioIo<TcpStream>, E>> + Send + 'static,
+    failed: impl FnOnce(BoxError) -> BoxError + Send + 'static,
+) -> Connecting {
+    Box::pin(async move {
+        let stream = connecting.await.map_err(|error| failed(error.into()))?;
+        Ok(MaybeHttpsStream::Http(stream))
+    })
+}

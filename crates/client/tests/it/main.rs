@@ -1,0 +1,9 @@
+//! Clients of a small server, with proxies in between.
+
+#![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+
+mod proxy;
+mod server;
+mod roads;
+mod packing;
+mod tokens;

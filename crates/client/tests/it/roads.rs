@@ -1,0 +1,77 @@
+//! Servers that are reached through proxies only.
+
+use std::error::Error;
+
+use bytes::Bytes;
+use client::config::{Config, connect};
+use http::{Request, Response};
+use http_body_util::Full;
+use keel::Clock;
+
+use crate::{proxy::Proxy, server::Server};
+
+/// A name that only the proxy can resolve.
+const URL: &str = "http://server.invalid:8080";
+
+async fn server() -> Server {
+    Server::start(|request| Response::new(Full::from(request.uri().path().to_owned()))).await
+}
+
+async fn ask(proxy: &str) -> Result<String, kube_client::Error> {
+    let mut config = Config::new(URL.parse().unwrap());
+    config.proxy_url = Some(proxy.parse().unwrap());
+    let client = connect(config, &Clock::system()).unwrap();
+    client.request_text(Request::get("/version").body(Vec::new()).unwrap()).await
+}
+
+#[tokio::test]
+async fn a_server_is_reached_through_a_proxy_that_wants_a_password() {
+    let server = server().await;
+    let proxy = Proxy::http(server.address, "Basic dXNlcjpwQHNz").await;
+    let answer = ask(&format!("http://user:p%40ss@{}", proxy.address)).await.unwrap();
+    assert_eq!(answer, "/version");
+    let asked = proxy.asked.lock().unwrap().clone();
+    assert_eq!(asked, ["server.invalid:8080 Basic dXNlcjpwQHNz"]);
+}
+
+#[tokio::test]
+async fn a_server_is_reached_through_socks() {
+    let server = server().await;
+    let proxy = Proxy::socks(server.address).await;
+    for scheme in ["socks5", "socks5h"] {
+        let answer = ask(&format!("{scheme}://{}", proxy.address)).await.unwrap();
+        assert_eq!(answer, "/version");
+    }
+    let asked = proxy.asked.lock().unwrap().clone();
+    assert_eq!(asked, ["server.invalid:8080"; 2], "the proxy resolves the name");
+}
+
+#[tokio::test]
+async fn a_proxy_that_refuses_is_named() {
+    let server = server().await;
+    let proxy = Proxy::http(server.address, "Basic dXNlcjpwQHNz").await;
+    let failed = ask(&format!("http://user:wrong@{}", proxy.address)).await.unwrap_err();
+    let told = causes(&failed);
+    let named = format!("cannot connect through the proxy http://{}/", proxy.address);
+    assert!(told.contains(&named), "{told}");
+    assert!(!told.contains("wrong"), "a password is told to nobody: {told}");
+}
+
+fn causes(error: &dyn Error) -> String {
+    let mut told = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        told = format!("{told}: {error}");
+        cause = error.source();
+    }
+    told
+}
+
+#[tokio::test]
+async fn nobody_is_asked_through_a_proxy_that_is_not_configured() {
+    let server = Server::start(|_| Response::new(Full::new(Bytes::from_static(b"here")))).await;
+    let config = Config::new(format!("http://{}", server.address).parse().unwrap());
+    let client = connect(config, &Clock::system()).unwrap();
+    let answer = client.request_text(Request::get("/").body(Vec::new()).unwrap()).await.unwrap();
+    assert_eq!(answer, "here");
+}

@@ -1,0 +1,42 @@
+//! [`Server`]: answers every request with what a test's function makes of it.
+
+use std::{convert::Infallible, net::SocketAddr};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::Full;
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::TokioIo;
+use keel::Tasks;
+use tokio::net::TcpListener;
+
+/// See the [module documentation](self).
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
+    _tasks: Tasks,
+}
+
+impl Server {
+    pub(crate) async fn start(
+        answer: impl Fn(&Request<Incoming>) -> Response<Full<Bytes>> + Clone + Send + Sync + 'static,
+    ) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let tasks = Tasks::new();
+        let connections = tasks.clone();
+        tasks.spawn("server", async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let answer = answer.clone();
+                let service = service_fn(move |request| {
+                    let answered = answer(&request);
+                    async move { Ok::<_, Infallible>(answered) }
+                });
+                connections.spawn("connection", async move {
+                    let serving = http1::Builder::new();
+                    let _ = serving.serve_connection(TokioIo::new(stream), service).await;
+                });
+            }
+        });
+        Self { address, _tasks: tasks }
+    }
+}
