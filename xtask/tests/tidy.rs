@@ -16,7 +16,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("derive", &[]),
     ("informer", &["keel", "machinery"]),
     ("client", &["keel", "machinery", "informer"]),
-    ("runtime", &["keel", "machinery", "informer", "client", "derive"]),
+    ("runtime", &["keel", "machinery", "schema", "informer", "client", "derive"]),
     ("apiserver", &["keel", "machinery", "cel", "schema", "store", "kinds"]),
     ("sampan", &["keel", "machinery", "schema", "store", "kinds", "apiserver"]),
 ];

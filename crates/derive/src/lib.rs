@@ -24,12 +24,16 @@ mod versions;
 /// `served`, …) and those of [`macro@schema`], which this implies. The documentation of the struct
 /// becomes the description of the kind, unless `doc = "…"` says otherwise.
 ///
+/// A `rule(…)` here is about the spec. One about the whole object, with `self.metadata.name` and
+/// `self.status`, is `object_rule(…)`.
+///
 /// ```text
 /// /// A site that wants so many pods.
 /// #[resource(group = "example.com", version = "v1", kind = "Site", namespaced,
 ///     status = "SiteStatus",
 ///     scale(spec_replicas_path = ".spec.replicas", status_replicas_path = ".status.replicas"),
-///     rule("self.replicas <= self.limit", message = "more replicas than the limit"))]
+///     rule("self.replicas <= self.limit", message = "more replicas than the limit"),
+///     object_rule("self.metadata.name.size() <= 40", message = "pods need room for a suffix"))]
 /// #[derive(PartialEq, Default)]
 /// #[serde(default)]
 /// pub struct SiteSpec {

@@ -116,7 +116,7 @@ fn expression(meta: &Meta) -> syn::Result<TokenStream> {
 }
 
 /// `rule("expression", message = "…", optional_old_self)`
-struct Rule {
+pub(crate) struct Rule {
     rule: LitStr,
     /// The wire's names, with their values.
     rest: Vec<(&'static str, TokenStream)>,
@@ -167,6 +167,26 @@ impl Rule {
         let rule = &self.rule;
         let entries = self.rest.iter().map(|(name, value)| quote!(#name: #value));
         quote!({"rule": #rule #(, #entries)*})
+    }
+
+    /// An expression for kube-derive, which has a vocabulary of its own in scope.
+    pub(crate) fn kube(&self) -> syn::Result<TokenStream> {
+        let rule = &self.rule;
+        if self.rest.iter().filter(|(name, _)| name.starts_with("message")).count() > 1 {
+            return Err(syn::Error::new(rule.span(), "a rule on an object has one message"));
+        }
+        let calls = self.rest.iter().map(|(name, value)| match *name {
+            "message" => quote!(.message(#value)),
+            "messageExpression" => quote!(.message(Message::Expression(#value.into()))),
+            "fieldPath" => quote!(.field_path(#value)),
+            "reason" => {
+                let reason = value.to_string();
+                let reason = quote::format_ident!("{}", reason.trim_matches('"'));
+                quote!(.reason(Reason::#reason))
+            }
+            _ => quote!(.optional_old_self(#value)),
+        });
+        Ok(quote!(Rule::new(#rule) #(#calls)*))
     }
 }
 

@@ -8,7 +8,7 @@ use syn::{
     punctuated::Punctuated,
 };
 
-use crate::markers::Markers;
+use crate::markers::{Markers, Rule};
 
 type Metas = Punctuated<Meta, Token![,]>;
 
@@ -35,16 +35,34 @@ pub(crate) fn resource(arguments: TokenStream, mut item: DeriveInput) -> syn::Re
     }
     expand_schema(&arguments, &mut item)?;
     let derived = arguments.derived();
-    let rest = &arguments.rest;
     let path = |krate: &str| quote!(#derived).to_string().replace(' ', "") + "::" + krate;
     let (core, openapi, schemars) = (path("kube_core"), path("k8s_openapi"), path("schemars"));
     let (serde, json, kube) = (path("serde"), path("serde_json"), path("kube_derive"));
+    name_object_rules(&mut arguments.rest)?;
+    if arguments.rest.iter().any(|it| it.path().is_ident("validation")) {
+        // Then the whole object gets its schema from another derive, which is told by itself.
+        let told = quote!(x_kube(crates(kube_core = #core, schemars = #schemars, serde = #serde,
+            serde_json = #json)))
+        .to_string();
+        arguments.rest.push(syn::parse_quote!(attr = #told));
+    }
+    let rest = &arguments.rest;
     item.attrs.insert(0, syn::parse_quote!(#[derive(#derived::kube_derive::CustomResource)]));
     item.attrs.push(syn::parse_quote!(
         #[kube(#rest, crates(kube = #kube, kube_core = #core, k8s_openapi = #openapi,
             schemars = #schemars, serde = #serde, serde_json = #json))]
     ));
     Ok(item.into_token_stream())
+}
+
+/// Makes rules on the whole object what kube-derive calls them.
+fn name_object_rules(arguments: &mut Metas) -> syn::Result<()> {
+    for meta in arguments.iter_mut().filter(|it| it.path().is_ident("object_rule")) {
+        let rule: Rule = meta.require_list()?.parse_args()?;
+        let rule = rule.kube()?;
+        *meta = syn::parse_quote!(validation = #rule);
+    }
+    Ok(())
 }
 
 fn expand_schema(arguments: &Arguments, item: &mut DeriveInput) -> syn::Result<()> {
@@ -195,6 +213,22 @@ mod tests {
         let kube = r#"#[kube(group="example.com",version="v1",kind="Site",doc="Asitethatwantssomanypods.","#;
         assert!(expanded.contains(kube), "{expanded}");
         assert!(expanded.contains(r#"kube_core="::runtime::derived::kube_core""#), "{expanded}");
+    }
+
+    #[test]
+    fn rules_on_the_whole_object_are_for_kube() {
+        let item = syn::parse_quote!(
+            struct SiteSpec {
+                size: i32,
+            }
+        );
+        let rule = quote!(
+            kind = "Site",
+            object_rule("true", message_expression = "'a'", reason = "FieldValueInvalid")
+        );
+        let expanded = expanded(resource(rule, item));
+        let kube = r#"validation=Rule::new("true").message(Message::Expression("'a'".into())).reason(Reason::FieldValueInvalid),attr="#;
+        assert!(expanded.contains(kube), "{expanded}");
     }
 
     #[test]

@@ -50,6 +50,7 @@ mod metrics;
 pub mod health;
 mod endpoint;
 pub mod derived;
+pub mod definition;
 pub mod versions;
 pub mod informed;
 pub mod apply;

@@ -8,7 +8,11 @@ use informer::{
 };
 use kube_client::api::PostParams;
 use kube_core::CustomResourceExt;
-use runtime::{Informed, resource, schema};
+use runtime::{
+    Informed,
+    definition::{self, Unsound},
+    resource, schema,
+};
 use serde_json::{Value, json};
 
 use crate::plane::Plane;
@@ -67,7 +71,13 @@ pub(crate) struct SiteStatus {
     group = "example.com",
     version = "v1",
     kind = "Window",
-    rule("self.min <= self.max", message = "the wrong way round", field_path = ".min")
+    rule("self.min <= self.max", message = "the wrong way round", field_path = ".min"),
+    object_rule(
+        "self.metadata.name.startsWith('w')",
+        message = "no window",
+        reason = "FieldValueForbidden",
+        field_path = ".spec"
+    )
 )]
 pub(crate) struct WindowSpec {
     #[schema(rule("self >= 0"), rule("self == oldSelf", reason = "FieldValueForbidden"))]
@@ -110,16 +120,54 @@ fn rules_are_where_they_were_written() {
 }
 
 #[test]
+fn rules_on_the_whole_object_are_at_the_root() {
+    let definition = serde_json::to_value(Window::crd()).unwrap();
+    let root = &definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+    let rules = json!([{"rule": "self.metadata.name.startsWith('w')", "message": "no window",
+        "reason": "FieldValueForbidden", "fieldPath": ".spec"}]);
+    assert_eq!(root["x-kubernetes-validations"], rules);
+    assert_eq!(root["description"], "A window, with rules.");
+    assert_eq!(root["properties"]["spec"], spec_schema::<Window>());
+    assert_eq!(root["required"], json!(["spec"]));
+}
+
+#[test]
 fn the_schema_is_structural() {
-    use machinery::{Faults, Path};
     for definition in [Site::crd(), Window::crd()] {
-        let value = serde_json::to_value(&definition).unwrap();
-        let wanted = &value["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
-        let mut faults = Faults::new();
-        let root = Path::root("schema");
-        ::schema::check_definition_schema(wanted, ::schema::Demand::Structural, &root, &mut faults);
-        assert!(faults.is_empty(), "{faults:?}");
+        definition::check(&definition).unwrap();
     }
+}
+
+/// A heap whose size is anything, by a rule that is about something else.
+#[resource(group = "example.com", version = "v1", kind = "Heap", rule("self.hight > 0"))]
+pub(crate) struct HeapSpec {
+    pub(crate) height: i32,
+}
+
+#[test]
+fn what_a_server_would_refuse_is_told_with_its_field() {
+    let mut definition = Heap::crd();
+    let Unsound(faults) = definition::check(&definition).unwrap_err();
+    assert_eq!(faults.len(), 1, "{faults:?}");
+    let field = "spec.versions[0].schema.openAPIV3Schema.properties[spec].x-kubernetes-validations[0].rule: ";
+    assert!(faults[0].starts_with(field), "{faults:?}");
+    assert!(faults[0].contains("undefined field 'hight'"), "{faults:?}");
+    definition.spec.versions[0].schema = None;
+    let Unsound(faults) = definition::check(&definition).unwrap_err();
+    let missing = "spec.versions[0].schema.openAPIV3Schema: Required value: schemas are required";
+    assert_eq!(faults, [missing]);
+}
+
+#[tokio::test]
+async fn a_server_judges_the_whole_object() {
+    let plane = Plane::start().await;
+    plane.define(&Window::crd()).await;
+    let windows = plane.all::<Window>();
+    let spec = WindowSpec { min: 1, max: 2 };
+    windows.create(&PostParams::default(), &Window::new("w1", spec.clone())).await.unwrap();
+    let refused = windows.create(&PostParams::default(), &Window::new("door", spec)).await;
+    let message = refused.unwrap_err().to_string();
+    assert!(message.contains("spec: Forbidden: no window"), "{message}");
 }
 
 #[tokio::test]

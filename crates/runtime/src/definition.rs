@@ -1,0 +1,57 @@
+//! [`check`]: whether a server will take the schemas of a definition, asked in a unit test instead of
+//! a cluster.
+//!
+//! ```
+//! use runtime::{definition, kube_core::CustomResourceExt, resource};
+//!
+//! #[resource(group = "example.com", version = "v1", kind = "Site", namespaced,
+//!     rule("self.replicas <= self.limit"))]
+//! struct SiteSpec {
+//!     replicas: i32,
+//!     limit: i32,
+//! }
+//!
+//! definition::check(&Site::crd())?;
+//!
+//! #[resource(group = "example.com", version = "v1", kind = "Gate", rule("self.hight > 0"))]
+//! struct GateSpec {
+//!     height: i32,
+//! }
+//!
+//! let faults = definition::check(&Gate::crd()).unwrap_err().to_string();
+//! assert!(faults.contains("undefined field 'hight'"), "{faults}");
+//! # Ok::<(), definition::Unsound>(())
+//! ```
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use machinery::{Faults, Path};
+use schema::Demand;
+
+/// What a server would complain about, each with the field in front.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", .0.join("\n"))]
+pub struct Unsound(pub Vec<String>);
+
+/// Judges the schema of each version: that it is structural, that defaults fit, that lists have
+/// keys where they say so, that rules compile and do not cost too much.
+pub fn check(definition: &CustomResourceDefinition) -> Result<(), Unsound> {
+    let mut faults = Faults::new();
+    let spec = Path::root("spec");
+    let versions = spec.child("versions");
+    for (index, version) in definition.spec.versions.iter().enumerate() {
+        let path = versions.index(index);
+        let path = path.child("schema");
+        let path = path.child("openAPIV3Schema");
+        let wanted = version.schema.as_ref().and_then(|it| it.open_api_v3_schema.as_ref());
+        let Some(wanted) = wanted.and_then(|it| serde_json::to_value(it).ok()) else {
+            faults.required(&path, "schemas are required");
+            continue;
+        };
+        schema::check_definition_schema(&wanted, Demand::Structural, &path, &mut faults);
+        if version.subresources.as_ref().is_some_and(|it| it.status.is_some()) {
+            schema::check_root_with_status(&wanted, &path, &mut faults);
+        }
+    }
+    let faults: Vec<String> = faults.into_inner().iter().map(ToString::to_string).collect();
+    if faults.is_empty() { Ok(()) } else { Err(Unsound(faults)) }
+}
