@@ -1,13 +1,21 @@
 //! Caches when objects are odd and servers fail.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
 
 use machinery::{Value, json};
-use runtime::{Action, Controller, Failure, Lister, Manager, Request, reason::Outcome};
+use runtime::{
+    Action, Controller, Failure, Lister, Manager, ManagerOptions, Request, reason::Outcome,
+};
 
 use crate::{
     faulty::Fate,
-    world::{Running, Thing, World, options, until},
+    world::{Running, Thing, World, options, standing_clock, until},
 };
 
 /// The things that were reconciled, and their size; None for those that are gone.
@@ -72,6 +80,38 @@ async fn refusals_of_all_kinds_delay_a_cache_but_do_not_stop_it() {
         until(&format!("a is seen after {code}"), async || saw(&seen, "a", Some(1))).await;
         running.stop().await;
     }
+}
+
+#[tokio::test]
+async fn a_server_that_names_a_time_is_not_asked_before_it() {
+    let world = World::new().await;
+    world.make_thing("a", json!(1)).await;
+    let (faulty, client) = world.faulty();
+    let asked = Arc::new(AtomicU32::new(0));
+    let counted = Arc::clone(&asked);
+    faulty.decide(move |_, target| {
+        let is_first = target.contains("/things") && counted.fetch_add(1, Ordering::SeqCst) == 0;
+        if is_first { Fate::Refused(429) } else { Fate::Served }
+    });
+    let clock = standing_clock();
+    let manager = Manager::new(client, ManagerOptions { clock: clock.clone(), ..options() });
+    let seen = watch_things(&manager);
+    let running = Running::start(&manager);
+    until("it was told to wait", async || asked.load(Ordering::SeqCst) == 1).await;
+    for _ in 0..9 {
+        clock.advance(Duration::from_millis(100));
+        for _ in 0..50 {
+            tokio::task::yield_now().await;
+        }
+    }
+    assert_eq!(asked.load(Ordering::SeqCst), 1, "a second was named");
+    clock.advance(Duration::from_millis(100));
+    until("a is seen", async || {
+        clock.advance(Duration::from_millis(100));
+        saw(&seen, "a", Some(1))
+    })
+    .await;
+    running.stop().await;
 }
 
 #[tokio::test]

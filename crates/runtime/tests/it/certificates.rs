@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Secret;
 use keel::{Tasks, Timestamp};
+use kube_client::api::DeleteParams;
 use runtime::webhook::{Certificates, ServingCertificate, ServingError, WebhookServer};
 use x509_parser::pem::Pem;
 
-use crate::https;
 use crate::plane::{Plane, certificate_options, server_options, until};
+use crate::{https, world};
 
 const DAY: u64 = 24 * 60 * 60;
 const SECRET: &str = "hook-certificates";
@@ -173,15 +174,50 @@ async fn rubbish_in_the_secret_is_replaced() {
 }
 
 #[tokio::test]
-async fn mounted_files_serve_as_well() {
+async fn mounted_files_are_served_and_read_again_when_they_change() {
     let plane = Plane::start().await;
-    start(&plane).await;
-    let secret = plane.api::<Secret>().get(SECRET).await.unwrap();
     let directory = tempfile::tempdir().unwrap();
     let (certificate, key) = (directory.path().join("tls.crt"), directory.path().join("tls.key"));
-    std::fs::write(&certificate, text(&secret, "tls.crt")).unwrap();
+    let mount = |secret: &Secret| {
+        std::fs::write(&certificate, text(secret, "tls.crt")).unwrap();
+        std::fs::write(&key, text(secret, "tls.key")).unwrap();
+    };
+    let first = made_afresh(&plane).await;
+    std::fs::write(&certificate, text(&first, "tls.crt")).unwrap();
     let missing = ServingCertificate::from_files(&certificate, &key, &plane.clock, &plane.tasks);
     assert!(matches!(missing, Err(ServingError::File { path, .. }) if path == key));
-    std::fs::write(&key, text(&secret, "tls.key")).unwrap();
-    ServingCertificate::from_files(&certificate, &key, &plane.clock, &plane.tasks).unwrap();
+    mount(&first);
+    let serving =
+        ServingCertificate::from_files(&certificate, &key, &plane.clock, &plane.tasks).unwrap();
+    let server = WebhookServer::new(server_options());
+    let address = server.start(&serving, &plane.clock, &plane.tasks).await.unwrap();
+    let is_trusted = async |by: &Secret| {
+        https::send(address, &text(by, "ca.crt"), &plane.clock, "/readyz", "").await.is_ok()
+    };
+    assert!(is_trusted(&first).await);
+
+    let second = made_afresh(&plane).await;
+    // A certificate without its key, as there is for a moment while files are exchanged.
+    std::fs::write(&certificate, text(&second, "tls.crt")).unwrap();
+    for _ in 0..100 {
+        plane.clock.advance(Duration::from_secs(10));
+        tokio::task::yield_now().await;
+    }
+    assert!(is_trusted(&first).await && !is_trusted(&second).await, "what was there stays");
+    mount(&second);
+    world::until("the new one is shown", async || {
+        plane.clock.advance(Duration::from_secs(10));
+        is_trusted(&second).await
+    })
+    .await;
+    assert!(!is_trusted(&first).await);
+}
+
+/// A Secret with a new authority and what it signed.
+async fn made_afresh(plane: &Plane) -> Secret {
+    let (secrets, tasks) = (plane.api::<Secret>(), Tasks::new());
+    let _ = secrets.delete(SECRET, &DeleteParams::default()).await;
+    start_among(plane, &tasks).await;
+    tasks.stop(Duration::from_secs(5)).await.unwrap();
+    secrets.get(SECRET).await.unwrap()
 }

@@ -1,31 +1,129 @@
 //! Events as the server keeps them.
 
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use http::Method;
 use k8s_openapi::api::core::v1::{ConfigMap, Event};
-use kube_client::api::PostParams;
+use kube_client::{
+    Client,
+    api::{DeleteParams, PostParams},
+};
 use runtime::recorder::{Recorder, Reporter, Severity};
 use serde_json::json;
 
-use crate::plane::{Plane, until_any};
+use crate::{
+    faulty::{Fate, Faulty},
+    plane::{Plane, until_any},
+    world::until,
+};
+
+const ABOUT: &str = "involvedObject.name=a";
+
+async fn map(plane: &Plane) -> ConfigMap {
+    let map = serde_json::from_value(json!({"metadata": {"name": "a"}})).unwrap();
+    plane.api().create(&PostParams::default(), &map).await.unwrap()
+}
+
+fn recorder(plane: &Plane, client: Client) -> Recorder {
+    let Plane { clock, entropy, tasks, .. } = plane;
+    let reporter = Reporter::new("example.com/tester", "tester-0");
+    Recorder::start(client, reporter, clock, entropy, tasks)
+}
+
+/// A recorder whose events are refused with `code` for so many times, and how often it tried.
+fn refused(plane: &Plane, code: u16, times: u32) -> (Recorder, Arc<AtomicU32>) {
+    let faulty = Faulty::new(plane.server.door());
+    let tries = Arc::new(AtomicU32::new(0));
+    let counted = Arc::clone(&tries);
+    faulty.decide(move |method, target| {
+        let is_event = *method == Method::POST && target.contains("/events");
+        if is_event && counted.fetch_add(1, Ordering::SeqCst) < times {
+            return Fate::Refused(code);
+        }
+        Fate::Served
+    });
+    (recorder(plane, Client::new(faulty, "default")), tries)
+}
 
 #[tokio::test]
 async fn what_happens_again_is_counted() {
     let plane = Plane::start().await;
-    let map = serde_json::from_value(json!({"metadata": {"name": "a"}})).unwrap();
-    let map: ConfigMap = plane.api().create(&PostParams::default(), &map).await.unwrap();
-    let Plane { client, clock, entropy, tasks, .. } = &plane;
-    let reporter = Reporter::new("example.com/tester", "tester-0");
-    let recorder = Recorder::start(client.clone(), reporter, clock, entropy, tasks);
+    let map = map(&plane).await;
+    let recorder = recorder(&plane, plane.client.clone());
     for _ in 0..3 {
         recorder.record(&map, Severity::Warning, "NoBucket", "the bucket is gone");
     }
     let events = plane.api::<Event>();
-    let about = "involvedObject.name=a";
-    let event = until_any(&events, about, |it| it.count == Some(3)).await;
+    let event = until_any(&events, ABOUT, |it| it.count == Some(3)).await;
     let name = event.metadata.name.unwrap();
     assert!(name.starts_with("a."), "{name}");
     assert_eq!(event.involved_object.uid, map.metadata.uid);
     assert_eq!(event.type_.as_deref(), Some("Warning"));
     assert_eq!(event.reporting_component.as_deref(), Some("example.com/tester"));
     assert_eq!(recorder.dropped(), 0);
-    tasks.stop(std::time::Duration::from_secs(5)).await.unwrap();
+    plane.tasks.stop(Duration::from_secs(5)).await.unwrap();
+}
+
+#[tokio::test]
+async fn an_event_that_was_deleted_meanwhile_is_told_afresh() {
+    let plane = Plane::start().await;
+    let map = map(&plane).await;
+    let recorder = recorder(&plane, plane.client.clone());
+    let events = plane.api::<Event>();
+    let mut names = Vec::new();
+    for _ in 0..2 {
+        recorder.record(&map, Severity::Normal, "Made", "the bucket is there");
+        let event = until_any(&events, ABOUT, |it| it.count == Some(1)).await;
+        let name = event.metadata.name.unwrap();
+        events.delete(&name, &DeleteParams::default()).await.unwrap();
+        names.push(name);
+    }
+    assert_ne!(names[0], names[1]);
+    recorder.record(&map, Severity::Normal, "Made", "the bucket is there");
+    recorder.record(&map, Severity::Normal, "Made", "the bucket is there");
+    until_any(&events, ABOUT, |it| it.count == Some(2)).await;
+    assert_eq!(recorder.dropped(), 0);
+}
+
+#[tokio::test]
+async fn a_server_that_is_busy_gets_its_events_later() {
+    for code in [429, 500, 503] {
+        let plane = Plane::start().await;
+        let map = map(&plane).await;
+        let (recorder, tries) = refused(&plane, code, 3);
+        recorder.record(&map, Severity::Normal, "Made", "the bucket is there");
+        until("it tries for the fourth time", async || {
+            plane.clock.advance(Duration::from_secs(1));
+            tries.load(Ordering::SeqCst) == 4
+        })
+        .await;
+        until_any(&plane.api::<Event>(), ABOUT, |it| it.count == Some(1)).await;
+        assert_eq!(recorder.dropped(), 0);
+    }
+}
+
+#[tokio::test]
+async fn events_that_are_never_taken_are_given_up_and_do_not_hold_up_others() {
+    // What the server has an opinion on is not tried again, the rest five times.
+    for (code, expected) in [(403, 1), (503, 5)] {
+        let plane = Plane::start().await;
+        let map = map(&plane).await;
+        let (recorder, tries) = refused(&plane, code, expected);
+        recorder.record(&map, Severity::Normal, "Lost", "nobody reads this");
+        recorder.record(&map, Severity::Normal, "Made", "the bucket is there");
+        until("the first is given up", async || {
+            plane.clock.advance(Duration::from_secs(5));
+            recorder.dropped() == 1
+        })
+        .await;
+        let event = until_any(&plane.api::<Event>(), ABOUT, |_| true).await;
+        assert_eq!(event.reason.as_deref(), Some("Made"));
+        assert_eq!(tries.load(Ordering::SeqCst), expected + 1);
+    }
 }

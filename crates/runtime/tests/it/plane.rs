@@ -19,7 +19,7 @@ pub(crate) struct Plane {
     pub(crate) clock: Clock,
     pub(crate) entropy: Entropy,
     pub(crate) tasks: Tasks,
-    _server: Server,
+    pub(crate) server: Server,
 }
 
 impl Plane {
@@ -30,7 +30,7 @@ impl Plane {
         let config = Config { clock: clock.clone(), entropy: entropy.clone(), ..Config::default() };
         let server = Server::start(config).await.unwrap();
         let client = Client::new(server.door(), "default");
-        Self { client, clock, entropy, tasks: Tasks::new(), _server: server }
+        Self { client, clock, entropy, tasks: Tasks::new(), server }
     }
 
     pub(crate) fn all<K: Resource<DynamicType = ()>>(&self) -> Api<K> {
