@@ -25,10 +25,7 @@ impl Markers {
             return Ok(false);
         };
         match name.as_str() {
-            "rule" => {
-                let rule: Rule = meta.require_list()?.parse_args()?;
-                self.rules.push(rule.json());
-            }
+            "rule" => self.take_rule(meta)?,
             "list_type" => {
                 let value = one_of(meta, &["atomic", "set", "map"])?;
                 self.extend(meta, "x-kubernetes-list-type", quote!(#value))?;
@@ -55,6 +52,13 @@ impl Markers {
             _ => return Ok(false),
         }
         Ok(true)
+    }
+
+    /// Takes what stands in the parentheses of `meta` as a rule.
+    pub(crate) fn take_rule(&mut self, meta: &Meta) -> syn::Result<()> {
+        let rule: Rule = meta.require_list()?.parse_args()?;
+        self.rules.push(rule.json());
+        Ok(())
     }
 
     /// Takes all `#[schema(…)]` off a field.
@@ -116,7 +120,7 @@ fn expression(meta: &Meta) -> syn::Result<TokenStream> {
 }
 
 /// `rule("expression", message = "…", optional_old_self)`
-pub(crate) struct Rule {
+struct Rule {
     rule: LitStr,
     /// The wire's names, with their values.
     rest: Vec<(&'static str, TokenStream)>,
@@ -167,26 +171,6 @@ impl Rule {
         let rule = &self.rule;
         let entries = self.rest.iter().map(|(name, value)| quote!(#name: #value));
         quote!({"rule": #rule #(, #entries)*})
-    }
-
-    /// An expression for kube-derive, which has a vocabulary of its own in scope.
-    pub(crate) fn kube(&self) -> syn::Result<TokenStream> {
-        let rule = &self.rule;
-        if self.rest.iter().filter(|(name, _)| name.starts_with("message")).count() > 1 {
-            return Err(syn::Error::new(rule.span(), "a rule on an object has one message"));
-        }
-        let calls = self.rest.iter().map(|(name, value)| match *name {
-            "message" => quote!(.message(#value)),
-            "messageExpression" => quote!(.message(Message::Expression(#value.into()))),
-            "fieldPath" => quote!(.field_path(#value)),
-            "reason" => {
-                let reason = value.to_string();
-                let reason = quote::format_ident!("{}", reason.trim_matches('"'));
-                quote!(.reason(Reason::#reason))
-            }
-            _ => quote!(.optional_old_self(#value)),
-        });
-        Ok(quote!(Rule::new(#rule) #(#calls)*))
     }
 }
 

@@ -4,11 +4,11 @@
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
 use syn::{
-    Attribute, Data, DeriveInput, Expr, Fields, Lit, Meta, Path, Token, parse::Parser,
-    punctuated::Punctuated,
+    Attribute, Data, DeriveInput, Expr, ExprLit, Fields, Ident, Lit, LitStr, Meta, Path, Token,
+    parse::Parser, punctuated::Punctuated,
 };
 
-use crate::markers::{Markers, Rule};
+use crate::markers::Markers;
 
 type Metas = Punctuated<Meta, Token![,]>;
 
@@ -38,13 +38,9 @@ pub(crate) fn resource(arguments: TokenStream, mut item: DeriveInput) -> syn::Re
     let path = |krate: &str| quote!(#derived).to_string().replace(' ', "") + "::" + krate;
     let (core, openapi, schemars) = (path("kube_core"), path("k8s_openapi"), path("schemars"));
     let (serde, json, kube) = (path("serde"), path("serde_json"), path("kube_derive"));
-    name_object_rules(&mut arguments.rest)?;
-    if arguments.rest.iter().any(|it| it.path().is_ident("validation")) {
-        // Then the whole object gets its schema from another derive, which is told by itself.
-        let told = quote!(x_kube(crates(kube_core = #core, schemars = #schemars, serde = #serde,
-            serde_json = #json)))
-        .to_string();
-        arguments.rest.push(syn::parse_quote!(attr = #told));
+    let root_schema = arguments.root_schema(&item)?;
+    if root_schema.is_some() {
+        arguments.rest.push(syn::parse_quote!(schema = "manual"));
     }
     let rest = &arguments.rest;
     item.attrs.insert(0, syn::parse_quote!(#[derive(#derived::kube_derive::CustomResource)]));
@@ -52,17 +48,7 @@ pub(crate) fn resource(arguments: TokenStream, mut item: DeriveInput) -> syn::Re
         #[kube(#rest, crates(kube = #kube, kube_core = #core, k8s_openapi = #openapi,
             schemars = #schemars, serde = #serde, serde_json = #json))]
     ));
-    Ok(item.into_token_stream())
-}
-
-/// Makes rules on the whole object what kube-derive calls them.
-fn name_object_rules(arguments: &mut Metas) -> syn::Result<()> {
-    for meta in arguments.iter_mut().filter(|it| it.path().is_ident("object_rule")) {
-        let rule: Rule = meta.require_list()?.parse_args()?;
-        let rule = rule.kube()?;
-        *meta = syn::parse_quote!(validation = #rule);
-    }
-    Ok(())
+    Ok(quote!(#item #root_schema))
 }
 
 fn expand_schema(arguments: &Arguments, item: &mut DeriveInput) -> syn::Result<()> {
@@ -82,7 +68,9 @@ fn expand_schema(arguments: &Arguments, item: &mut DeriveInput) -> syn::Result<(
     let serde = quote!(#derived::serde).to_string().replace(' ', "");
     let schemars = quote!(#derived::schemars).to_string().replace(' ', "");
     item.attrs.push(syn::parse_quote!(#[serde(crate = #serde)]));
-    item.attrs.push(syn::parse_quote!(#[schemars(crate = #schemars)]));
+    item.attrs.push(syn::parse_quote!(
+        #[schemars(crate = #schemars, transform = #derived::without_foreign_formats)]
+    ));
     if matches!(item.data, Data::Struct(_)) && !renames(&item.attrs)? {
         item.attrs.push(syn::parse_quote!(#[serde(rename_all = "camelCase")]));
     }
@@ -97,6 +85,8 @@ fn expand_schema(arguments: &Arguments, item: &mut DeriveInput) -> syn::Result<(
 /// What stands in the parentheses of an annotation on a type.
 struct Arguments {
     markers: Markers,
+    /// Those of the whole object.
+    object_markers: Markers,
     crate_path: Path,
     /// What is for kube-derive.
     rest: Metas,
@@ -107,6 +97,7 @@ impl Arguments {
         let metas = Metas::parse_terminated.parse2(tokens)?;
         let mut parsed = Self {
             markers: Markers::default(),
+            object_markers: Markers::default(),
             crate_path: syn::parse_quote!(::runtime),
             rest: Metas::new(),
         };
@@ -114,11 +105,59 @@ impl Arguments {
             if meta.path().is_ident("crate_path") {
                 let value = &meta.require_name_value()?.value;
                 parsed.crate_path = syn::parse2(quote!(#value))?;
+            } else if meta.path().is_ident("object_rule") {
+                parsed.object_markers.take_rule(&meta)?;
             } else if !parsed.markers.take(&meta)? {
                 parsed.rest.push(meta);
             }
         }
         Ok(parsed)
+    }
+
+    /// The schema of the whole object if it has rules: kube-derive's own way to say them asks for
+    /// crates that are not in an operator's manifest.
+    fn root_schema(&self, item: &DeriveInput) -> syn::Result<Option<TokenStream>> {
+        let Some(rules) = self.object_markers.attribute() else { return Ok(None) };
+        let (derived, spec) = (self.derived(), &item.ident);
+        let schemars = quote!(#derived::schemars).to_string().replace(' ', "");
+        let documentation = self.text("doc").map(|text| quote!(#[doc = #text]));
+        let Some(kind) = self.text("struct").or_else(|| self.text("kind")) else {
+            return Err(syn::Error::new_spanned(spec, "a resource has a kind"));
+        };
+        let status: Option<Path> = self.text("status").map(|it| it.parse()).transpose()?;
+        let status = status.map(|status| quote!(status: ::core::option::Option<#status>));
+        let root: Ident = kind.parse()?;
+        Ok(Some(quote! {
+            impl #derived::schemars::JsonSchema for #root {
+                fn schema_name() -> ::std::borrow::Cow<'static, str> {
+                    ::std::borrow::Cow::Borrowed(#kind)
+                }
+
+                fn json_schema(
+                    generator: &mut #derived::schemars::SchemaGenerator,
+                ) -> #derived::schemars::Schema {
+                    #documentation
+                    #[derive(#derived::schemars::JsonSchema)]
+                    #[schemars(crate = #schemars)]
+                    #rules
+                    #[allow(dead_code, reason = "only its schema is of interest")]
+                    struct Root {
+                        spec: #spec,
+                        #status
+                    }
+                    <Root as #derived::schemars::JsonSchema>::json_schema(generator)
+                }
+            }
+        }))
+    }
+
+    /// The value of `name = "value"` among what is for kube-derive.
+    fn text(&self, name: &str) -> Option<LitStr> {
+        let meta = self.rest.iter().find(|it| it.path().is_ident(name))?;
+        match &meta.require_name_value().ok()?.value {
+            Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => Some(text.clone()),
+            _ => None,
+        }
     }
 
     /// Where `sampan-runtime` keeps what expansions refer to.
@@ -216,19 +255,17 @@ mod tests {
     }
 
     #[test]
-    fn rules_on_the_whole_object_are_for_kube() {
+    fn rules_on_the_whole_object_make_its_schema_ours() {
         let item = syn::parse_quote!(
             struct SiteSpec {
                 size: i32,
             }
         );
-        let rule = quote!(
-            kind = "Site",
-            object_rule("true", message_expression = "'a'", reason = "FieldValueInvalid")
-        );
+        let rule = quote!(kind = "Site", status = "super::Status", object_rule("true"));
         let expanded = expanded(resource(rule, item));
-        let kube = r#"validation=Rule::new("true").message(Message::Expression("'a'".into())).reason(Reason::FieldValueInvalid),attr="#;
-        assert!(expanded.contains(kube), "{expanded}");
+        assert!(expanded.contains(r#"schema="manual""#), "{expanded}");
+        let root = "structRoot{spec:SiteSpec,status:::core::option::Option<super::Status>}";
+        assert!(expanded.contains(root), "{expanded}");
     }
 
     #[test]
