@@ -165,6 +165,12 @@ impl InformerFactory {
         self.lock().keys().cloned().collect()
     }
 
+    /// All informers, by the text of their scope.
+    pub fn informers(&self) -> Vec<(String, SharedInformer)> {
+        let informers = self.lock();
+        informers.iter().map(|(scope, it)| (scope.clone(), it.informer.clone())).collect()
+    }
+
     /// Has all informers of this resource [observe a write](SharedInformer::observe_write).
     pub fn observe_write(&self, group_version: &GroupVersion, resource: &str, item: &Item) {
         for (scope, informer) in self.of_resource(group_version, resource) {

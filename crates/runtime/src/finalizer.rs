@@ -2,26 +2,38 @@
 //!
 //! ```no_run
 //! use k8s_openapi::api::core::v1::ConfigMap;
-//! use kube_client::Api;
-//! use runtime::finalizer::{self, Finalized, FinalizerError, Stage};
+//! use runtime::{Action, Api, Failure, finalizer::{self, Stage}};
 //!
-//! # #[derive(Debug, thiserror::Error)] #[error("no bucket")] struct NoBucket;
-//! # async fn make_bucket(_: &ConfigMap) -> Result<(), NoBucket> { Ok(()) }
-//! # async fn delete_bucket(_: &ConfigMap) -> Result<(), NoBucket> { Ok(()) }
-//! async fn reconcile(api: &Api<ConfigMap>, map: ConfigMap) -> Result<(), FinalizerError<NoBucket>> {
+//! # async fn make_bucket(_: &ConfigMap) -> Result<Action, Failure> { Ok(Action::Done) }
+//! # async fn delete_bucket(_: &ConfigMap) -> Result<(), Failure> { Ok(()) }
+//! async fn look_after(api: &Api<ConfigMap>, map: ConfigMap) -> Result<Action, Failure> {
 //!     let done = finalizer::run(api, "example.com/bucket", map, |stage| async {
 //!         match stage {
 //!             Stage::Apply(map) => make_bucket(&map).await,
-//!             Stage::Cleanup(map) => delete_bucket(&map).await, // may be called again
+//!             Stage::Cleanup(map) => {
+//!                 delete_bucket(&map).await?; // may be called again
+//!                 Ok(Action::Done)
+//!             }
 //!         }
 //!     });
-//!     match done.await? {
-//!         Finalized::Applied(()) | Finalized::CleanedUp(()) | Finalized::NotOurs => Ok(()),
-//!     }
+//!     Ok(done.await?.action())
 //! }
 //! ```
+//!
+//! By hand, where that does not fit:
+//!
+//! ```no_run
+//! # use {k8s_openapi::api::core::v1::ConfigMap, runtime::{Api, finalizer}};
+//! # async fn example(api: &Api<ConfigMap>, map: ConfigMap) -> Result<(), runtime::kube_client::Error> {
+//! let Some(map) = finalizer::add(api, "example.com/bucket", map).await? else { return Ok(()) };
+//! assert!(finalizer::has(&map, "example.com/bucket"));
+//! let uid = map.metadata.uid.as_deref();
+//! finalizer::remove(api, "example.com/bucket", "settings", uid).await?;
+//! # Ok(())
+//! # }
+//! ```
 
-use std::fmt;
+use std::{convert::Infallible, fmt};
 
 use kube_client::{
     Api,
@@ -30,6 +42,8 @@ use kube_client::{
 use kube_core::Resource;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::json;
+
+use crate::{Action, Failure};
 
 /// Somebody else writes the same object again and again; the next reconcile may have more luck.
 const TRIES: usize = 8;
@@ -54,6 +68,16 @@ pub enum Finalized<T> {
     NotOurs,
 }
 
+impl Finalized<Action> {
+    /// What comes next, for the end of a reconcile.
+    pub fn action(self) -> Action {
+        match self {
+            Self::Applied(action) | Self::CleanedUp(action) => action,
+            Self::NotOurs => Action::Done,
+        }
+    }
+}
+
 /// Why an object was not reconciled. All of them are worth another try.
 #[derive(Debug, thiserror::Error)]
 pub enum FinalizerError<E> {
@@ -72,6 +96,18 @@ pub enum FinalizerError<E> {
     /// It came from nowhere: objects of a server have names.
     #[error("an object without a name has no finalizers")]
     NoName,
+}
+
+impl From<FinalizerError<Failure>> for Failure {
+    /// As permanent as what was called said.
+    fn from(error: FinalizerError<Failure>) -> Self {
+        match error {
+            FinalizerError::Apply(failure) | FinalizerError::Cleanup(failure) => failure,
+            FinalizerError::Add(error) => FinalizerError::<Infallible>::Add(error).into(),
+            FinalizerError::Remove(error) => FinalizerError::<Infallible>::Remove(error).into(),
+            FinalizerError::NoName => FinalizerError::<Infallible>::NoName.into(),
+        }
+    }
 }
 
 /// Adds the finalizer before anything is made, calls `act`, and removes the finalizer after the
@@ -192,4 +228,19 @@ where
         "resourceVersion": seen.meta().resource_version, "finalizers": finalizers,
     }});
     api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_stays_as_permanent_as_it_was() {
+        let failure = Failure::from(FinalizerError::Cleanup(Failure::permanent("no such bucket")));
+        assert!(failure.is_permanent());
+        let failure = Failure::from(FinalizerError::Apply(Failure::transient("not now")));
+        assert_eq!((failure.to_string().as_str(), failure.is_permanent()), ("not now", false));
+        let failure = Failure::from(FinalizerError::<Failure>::NoName);
+        assert_eq!(failure.to_string(), "an object without a name has no finalizers");
+    }
 }

@@ -6,24 +6,64 @@
 //!                    └──── warm standby ────┘                    lease given back ◀─┘ caches end
 //! ```
 //!
+//! Several controllers, events, webhooks, and what else there is to run:
+//!
+//! ```no_run
+//! # use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+//! # use runtime::{Action, Client, Controller, Failure, Request};
+//! use runtime::{LeaderElection, Manager, ManagerError, ManagerOptions};
+//! use runtime::webhook::{CertificateOptions, Handler, ServerOptions, Target, WebhookServer};
+//! use std::{sync::Arc, time::Duration};
+//!
+//! # async fn sites(_: Request, _: Arc<()>) -> Result<Action, Failure> { Ok(Action::Done) }
+//! # async fn gates(_: Request, _: Arc<()>) -> Result<Action, Failure> { Ok(Action::Done) }
+//! # async fn example(client: Client, convert: Handler, pod: &str) -> Result<(), ManagerError> {
+//! let options = ManagerOptions {
+//!     leader_election: Some(LeaderElection::new("operators", "site-operator", pod)),
+//!     endpoint: Some(([0, 0, 0, 0], 8080).into()),
+//!     stop_within: Duration::from_secs(20),
+//!     ..ManagerOptions::default()
+//! };
+//! let manager = Manager::new(client, options);
+//! let recorder = manager.recorder("example.com/site-operator"); // for the contexts
+//! # drop(recorder);
+//! manager.add(Controller::for_::<ConfigMap>().owns::<Pod>().reconcile(sites, ()));
+//! manager.add(Controller::for_::<Pod>().named("gates").reconcile(gates, ()));
+//! manager.serve_webhooks(
+//!     WebhookServer::new(ServerOptions::default()).at("/convert", convert),
+//!     CertificateOptions::of_service("operators", "site-webhooks"),
+//!     [Target::Conversion("sites.example.com".to_owned())],
+//! );
+//! manager.health().add("disk", || Ok(()));
+//! match manager.run().await {
+//!     Err(ManagerError::LeadershipLost) => std::process::exit(1), // and be started again
+//!     ended => ended,
+//! }
+//! # }
+//! ```
+//!
 //! Leadership that is lost ends the run with an error and all workers at once: whoever starts the
 //! process starts it again, with nothing left from before.
 
+mod options;
+mod caches;
+mod signals;
+mod webhooks;
+
 use std::{
-    io,
     net::SocketAddr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-use informer::{InformerFactory, InformerOptions, Lister, Scope, SharedInformer, WorkQueue};
-use keel::{Clock, Entropy, Tasks, Unclean};
+use informer::{InformerFactory, Lister, Scope, SharedInformer, WorkQueue};
+use keel::{Clock, Tasks, Unclean};
 use kube_client::Client;
 use kube_core::Resource;
 use tokio::{net::TcpListener, sync::watch, time::Instant};
 
 use crate::{
-    CONTROLLER_INDEX, Controller, LeaderElection,
+    CONTROLLER_INDEX, Controller,
     control_loop::{ControlLoop, Counts},
     controller::{is_namespaced, scope_of},
     endpoint,
@@ -32,67 +72,13 @@ use crate::{
     leader_election::{Elector, Leadership},
     own_writes::managed,
     reason::{Cause, Reasons, Record},
+    recorder::{Recorder, Reporter},
     source::{Feed, controller_uid},
+    webhook::{CertificateOptions, Target, WebhookServer},
 };
-
-/// How a manager runs.
-pub struct ManagerOptions {
-    /// Only objects of this namespace are cached; of all namespaces if None.
-    pub namespace: Option<String>,
-    /// Whether there may be others; None if this is the only one.
-    pub leader_election: Option<LeaderElection>,
-    /// Where to answer for health, metrics and reasons; nowhere if None.
-    pub endpoint: Option<SocketAddr>,
-    /// A stop takes no longer.
-    pub stop_within: Duration,
-    /// How objects are cached.
-    pub informer: InformerOptions,
-    /// Whether SIGINT and SIGTERM stop it.
-    pub handles_signals: bool,
-    /// What time it is.
-    pub clock: Clock,
-    /// Where chance comes from.
-    pub entropy: Entropy,
-}
-
-impl Default for ManagerOptions {
-    /// Alone, for all namespaces, without an endpoint, stopped by signals within half a minute.
-    fn default() -> Self {
-        Self {
-            namespace: None,
-            leader_election: None,
-            endpoint: None,
-            stop_within: Duration::from_secs(30),
-            informer: InformerOptions::default(),
-            handles_signals: true,
-            clock: Clock::system(),
-            entropy: Entropy::system(),
-        }
-    }
-}
-
-/// Why a manager does not run any more.
-#[derive(Debug, thiserror::Error)]
-pub enum ManagerError {
-    /// Start afresh: another is the leader, or nobody knows.
-    #[error("lost the leadership")]
-    LeadershipLost,
-    /// Choose another address, or end who has it.
-    #[error("cannot listen on {address}")]
-    Endpoint {
-        /// The address.
-        address: SocketAddr,
-        /// Why not.
-        #[source]
-        source: io::Error,
-    },
-    /// Signals cannot be waited for.
-    #[error("cannot wait for signals")]
-    Signals(#[source] io::Error),
-    /// Something did not end in time, and was ended; or something had panicked.
-    #[error("did not stop cleanly")]
-    Unclean(#[source] Unclean),
-}
+pub use options::{ManagerError, ManagerOptions};
+use signals::Signals;
+use webhooks::Webhooks;
 
 /// See the [module documentation](self). Clones are the same manager.
 #[derive(Clone)]
@@ -109,11 +95,15 @@ pub(crate) struct Shared {
     pub(crate) readiness: Checks,
     loops: Mutex<Vec<Arc<ControlLoop>>>,
     leadership: Mutex<Option<watch::Receiver<Leadership>>>,
+    webhooks: Mutex<Option<Webhooks>>,
     address: watch::Sender<Option<SocketAddr>>,
+    webhook_address: watch::Sender<Option<SocketAddr>>,
     stop: watch::Sender<bool>,
     /// Everything that feeds the workers.
     cache_tasks: Tasks,
     worker_tasks: Tasks,
+    /// What the workers use: events, and whatever else was started for them; and webhooks.
+    side_tasks: Tasks,
     elector_tasks: Tasks,
     endpoint_tasks: Tasks,
 }
@@ -145,10 +135,13 @@ impl Manager {
             readiness: Checks::default(),
             loops: Mutex::default(),
             leadership: Mutex::default(),
+            webhooks: Mutex::default(),
             address: watch::Sender::new(None),
+            webhook_address: watch::Sender::new(None),
             stop: watch::Sender::new(false),
             cache_tasks,
             worker_tasks: tasks.child("workers"),
+            side_tasks: tasks.child("beside the workers"),
             elector_tasks: tasks.child("elector"),
             endpoint_tasks: tasks.child("endpoint"),
             options,
@@ -227,6 +220,47 @@ impl Manager {
         }));
     }
 
+    /// Tells people what a controller does, as events; what was told before a stop is still written.
+    /// `controller` is who tells, such as `example.com/site-operator`.
+    pub fn recorder(&self, controller: &str) -> Recorder {
+        let shared = &self.0;
+        let ManagerOptions { leader_election, clock, entropy, .. } = &shared.options;
+        let instance = match leader_election {
+            Some(election) => election.identity.clone(),
+            // In a pod, its name.
+            None => std::env::var("HOSTNAME").unwrap_or_default(),
+        };
+        let reporter = Reporter::new(controller, &instance);
+        Recorder::start(self.client(), reporter, clock, entropy, &shared.side_tasks)
+    }
+
+    /// Serves webhooks while it runs, leader or not, with certificates that it looks after and
+    /// makes known to the configurations that `targets` name. It is ready when they are.
+    pub fn serve_webhooks(
+        &self,
+        server: WebhookServer,
+        certificates: CertificateOptions,
+        targets: impl IntoIterator<Item = Target>,
+    ) {
+        let is_served = self.0.webhook_address.subscribe();
+        self.0.readiness.add("webhooks", move || match *is_served.borrow() {
+            Some(_) => Ok(()),
+            None => Err("not served yet".to_owned()),
+        });
+        let webhooks = Webhooks { server, certificates, targets: targets.into_iter().collect() };
+        *self.0.webhooks.lock().unwrap_or_else(PoisonError::into_inner) = Some(webhooks);
+    }
+
+    /// For whatever else is to end with the manager: after the workers, before the caches.
+    pub fn tasks(&self) -> &Tasks {
+        &self.0.side_tasks
+    }
+
+    /// The time by which it goes.
+    pub fn clock(&self) -> &Clock {
+        &self.0.options.clock
+    }
+
     /// Whether it lives; whoever finds that it does not should start it again.
     pub fn health(&self) -> &Checks {
         &self.0.health
@@ -240,6 +274,12 @@ impl Manager {
     /// Where the endpoint listens, once it does.
     pub async fn endpoint(&self) -> Option<SocketAddr> {
         let mut address = self.0.address.subscribe();
+        address.wait_for(Option::is_some).await.ok().and_then(|address| *address)
+    }
+
+    /// Where webhooks are served, once they are.
+    pub async fn webhook_endpoint(&self) -> Option<SocketAddr> {
+        let mut address = self.0.webhook_address.subscribe();
         address.wait_for(Option::is_some).await.ok().and_then(|address| *address)
     }
 
@@ -270,6 +310,10 @@ impl Manager {
             () = signals.wait() => Ok(()),
             error = shared.lead() => Err(error),
         };
+        match &outcome {
+            Ok(()) => tracing::info!("stopping, as asked"),
+            Err(error) => tracing::error!(%error, "stopping"),
+        }
         let stopped = shared.wind_down(outcome.is_ok()).await;
         abandoned.0 = None;
         outcome.and(stopped.map_err(ManagerError::Unclean))
@@ -294,28 +338,36 @@ impl Shared {
         Ok(())
     }
 
-    fn start_caches(self: &Arc<Self>) {
-        let (is_synced, synced) = watch::channel(false);
-        self.readiness.add("caches", move || {
-            if *synced.borrow() { Ok(()) } else { Err("not complete yet".to_owned()) }
-        });
+    fn start_caches(&self) {
+        let factory = Arc::clone(&self.factory);
+        self.readiness.add("caches", move || caches::all_complete(&factory));
+        caches::log_troubles(&self.factory, &self.cache_tasks);
         self.factory.start();
-        let shared = Arc::clone(self);
-        self.cache_tasks.spawn("sync", async move {
-            if shared.factory.wait_for_sync().await.is_ok() {
-                is_synced.send_replace(true);
-            }
-        });
+    }
+
+    /// Serves webhooks at once, if there are any: they are not a leader's privilege.
+    async fn start_webhooks(&self) -> Result<(), ManagerError> {
+        let webhooks = self.webhooks.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(webhooks) = webhooks else { return Ok(()) };
+        // Not fenced: a replica that stands by writes its certificates, too.
+        let client = self.raw_client.clone();
+        let address = webhooks.start(client, &self.options, &self.side_tasks).await?;
+        self.webhook_address.send_replace(Some(address));
+        Ok(())
     }
 
     /// Works until leadership is lost.
     async fn lead(self: &Arc<Self>) -> ManagerError {
+        if let Err(error) = self.start_webhooks().await {
+            return error;
+        }
         if self.factory.wait_for_sync().await.is_err() {
             // The caches were stopped, so a stop is under way, and whoever asked for it decides.
             return std::future::pending().await;
         }
         let Some(options) = self.options.leader_election.clone() else {
             self.fence.open();
+            tracing::info!("caches are complete, work begins");
             self.start_workers();
             return std::future::pending().await;
         };
@@ -353,7 +405,8 @@ impl Shared {
         }
         // What comes now takes no time, but for a server that does not answer.
         let brief = || left().max(Duration::from_millis(500));
-        for tasks in [&self.elector_tasks, &self.cache_tasks, &self.endpoint_tasks] {
+        let rest = [&self.side_tasks, &self.elector_tasks, &self.cache_tasks, &self.endpoint_tasks];
+        for tasks in rest {
             outcome = outcome.and(tasks.stop(brief()).await);
         }
         self.fence.close();
@@ -391,55 +444,13 @@ impl Drop for Abandoned {
         shared.fence.close();
         let all = [
             &shared.worker_tasks,
+            &shared.side_tasks,
             &shared.elector_tasks,
             &shared.cache_tasks,
             &shared.endpoint_tasks,
         ];
         for tasks in all {
             tasks.ask_to_stop();
-        }
-    }
-}
-
-/// SIGINT and SIGTERM.
-struct Signals {
-    #[cfg(unix)]
-    terminate: Option<tokio::signal::unix::Signal>,
-    handled: bool,
-}
-
-impl Signals {
-    fn new(handled: bool) -> Result<Self, ManagerError> {
-        #[cfg(unix)]
-        let terminate = if handled {
-            use tokio::signal::unix::{SignalKind, signal};
-            Some(signal(SignalKind::terminate()).map_err(ManagerError::Signals)?)
-        } else {
-            None
-        };
-        Ok(Self {
-            #[cfg(unix)]
-            terminate,
-            handled,
-        })
-    }
-
-    async fn wait(mut self) {
-        if !self.handled {
-            return std::future::pending().await;
-        }
-        #[cfg(unix)]
-        let terminated = async {
-            match &mut self.terminate {
-                Some(terminate) => drop(terminate.recv().await),
-                None => std::future::pending().await,
-            }
-        };
-        #[cfg(not(unix))]
-        let terminated = std::future::pending::<()>();
-        tokio::select! {
-            _ = tokio::signal::ctrl_c() => {}
-            () = terminated => {}
         }
     }
 }

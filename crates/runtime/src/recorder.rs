@@ -6,14 +6,24 @@
 //!
 //! ```no_run
 //! use k8s_openapi::api::core::v1::ConfigMap;
-//! use keel::{Clock, Entropy, Tasks};
-//! use runtime::recorder::{Recorder, Reporter, Severity};
+//! use runtime::{Manager, recorder::Severity};
 //!
-//! # fn example(client: kube_client::Client, map: &ConfigMap) {
-//! let reporter = Reporter::new("my-operator", "pod-0");
+//! # fn example(manager: &Manager, map: &ConfigMap) {
+//! let recorder = manager.recorder("example.com/bucket-operator");
+//! recorder.record(map, Severity::Warning, "NoBucket", "the bucket is gone");
+//! # }
+//! ```
+//!
+//! Without a manager, as anybody with a client and tasks of their own:
+//!
+//! ```no_run
+//! use runtime::{Client, keel::{Clock, Entropy, Tasks}, recorder::{Recorder, Reporter}};
+//!
+//! # fn example(client: Client) {
+//! let reporter = Reporter::new("example.com/bucket-operator", "pod-0");
 //! let (clock, entropy, tasks) = (Clock::system(), Entropy::system(), Tasks::new());
 //! let recorder = Recorder::start(client, reporter, &clock, &entropy, &tasks);
-//! recorder.record(map, Severity::Warning, "NoBucket", "the bucket is gone");
+//! assert_eq!(recorder.dropped(), 0);
 //! # }
 //! ```
 
@@ -37,7 +47,10 @@ use kube_client::{
 };
 use kube_core::Resource;
 use serde_json::json;
-use tokio::sync::mpsc;
+use tokio::{
+    sync::mpsc,
+    time::{Instant, timeout_at},
+};
 
 use correlator::{Correlator, Decision, News};
 
@@ -46,6 +59,9 @@ const QUEUE: usize = 1000;
 
 /// Upstream gives up on an event after a dozen tries; five with a growing pause are a minute.
 const TRIES: u32 = 5;
+
+/// For what is still to be told when it is time to stop.
+const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// Whether somebody should worry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -160,21 +176,34 @@ struct Writer {
 }
 
 impl Writer {
+    /// Until everybody who could tell something is gone, or `stop`: then what was told before is
+    /// written as long as [`LAST_WORDS`] allow, whatever the server does.
     async fn run(mut self, mut queue: mpsc::Receiver<News>, stop: impl Future<Output = ()>) {
         tokio::pin!(stop);
+        let mut end = None;
         loop {
-            let news = tokio::select! {
-                biased;
-                news = queue.recv() => news,
-                () = &mut stop => return,
+            let news = if end.is_some() {
+                queue.try_recv().ok()
+            } else {
+                tokio::select! {
+                    biased;
+                    news = queue.recv() => news,
+                    () = &mut stop => return,
+                }
             };
-            let Some(news) = news else {
+            let Some(news) = news else { return };
+            let telling = self.tell(news);
+            tokio::pin!(telling);
+            if end.is_none() {
+                tokio::select! {
+                    biased;
+                    () = &mut telling => continue,
+                    () = &mut stop => {}
+                }
+            }
+            let end = *end.get_or_insert_with(|| Instant::now() + LAST_WORDS);
+            if timeout_at(end, telling).await.is_err() {
                 return;
-            };
-            tokio::select! {
-                () = self.tell(news) => {}
-                // Whoever stops does not wait for a server that does not answer.
-                () = &mut stop => return,
             }
         }
     }

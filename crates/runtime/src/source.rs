@@ -7,7 +7,7 @@
 
 use std::{fmt, sync::Arc};
 
-use informer::{EventHandler, Item, ObjectEvent, WorkQueue, work_queue::Priority};
+use informer::{EventHandler, Item, ObjectEvent, SharedInformer, WorkQueue, work_queue::Priority};
 use kube_core::Resource;
 use machinery::GroupVersion;
 use serde::Deserialize;
@@ -49,6 +49,35 @@ impl Mapper {
             let owner = controller_of(item);
             let owner = owner.filter(|owner| owner.kind == kind && owner.group() == group);
             owner.map(|owner| Request::new(item.namespace(), &owner.name)).into_iter().collect()
+        })
+    }
+
+    /// The business of all objects that an index has under the key of this one: those that name it.
+    ///
+    /// ```no_run
+    /// # use k8s_openapi::api::{core::v1::Secret, networking::v1::Ingress};
+    /// # use runtime::{Controller, Manager, Mapper};
+    /// # fn example(manager: &Manager) {
+    /// let ingresses = manager.informer::<Ingress>();
+    /// ingresses.indexer().add_index("secret", |item| {
+    ///     let ingress: Ingress = item.decode().unwrap_or_default();
+    ///     let tls = ingress.spec.and_then(|spec| spec.tls).unwrap_or_default();
+    ///     let names = tls.into_iter().filter_map(|tls| tls.secret_name);
+    ///     names.map(|name| format!("{}/{name}", item.namespace())).collect()
+    /// });
+    /// let controller =
+    ///     Controller::for_::<Ingress>().watches::<Secret>(Mapper::by_index(&ingresses, "secret"));
+    /// # drop(controller);
+    /// # }
+    /// ```
+    pub fn by_index(objects: &SharedInformer, index: &str) -> Self {
+        let (objects, index) = (Arc::clone(objects.indexer()), index.to_owned());
+        Self::custom(move |item| match objects.by_index(&index, &item.key().to_string()) {
+            Ok(found) => found.iter().map(|object| object.key().clone()).collect(),
+            Err(error) => {
+                tracing::error!(%error, "cannot tell whose business an object is");
+                Vec::new()
+            }
         })
     }
 

@@ -112,6 +112,11 @@ impl WebhookServer {
         Self { options, handlers: BTreeMap::new() }
     }
 
+    /// Where it is to listen.
+    pub(crate) fn listens_on(&self) -> SocketAddr {
+        self.options.listen
+    }
+
     /// The same with a handler at `path`, which takes the place of an earlier one.
     #[must_use]
     pub fn at(mut self, path: &str, handler: Handler) -> Self {

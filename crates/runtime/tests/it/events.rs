@@ -12,7 +12,7 @@ use http::Method;
 use k8s_openapi::api::core::v1::{ConfigMap, Event};
 use kube_client::{
     Client,
-    api::{DeleteParams, PostParams},
+    api::{DeleteParams, ListParams, PostParams},
 };
 use runtime::recorder::{Recorder, Reporter, Severity};
 use serde_json::json;
@@ -126,4 +126,27 @@ async fn events_that_are_never_taken_are_given_up_and_do_not_hold_up_others() {
         assert_eq!(event.reason.as_deref(), Some("Made"));
         assert_eq!(tries.load(Ordering::SeqCst), expected + 1);
     }
+}
+
+#[tokio::test]
+async fn what_was_told_before_a_stop_is_written_all_the_same() {
+    let plane = Plane::start().await;
+    let map = map(&plane).await;
+    let recorder = recorder(&plane, plane.client.clone());
+    for number in 0..5 {
+        recorder.record(&map, Severity::Normal, &format!("Made{number}"), "a bucket is there");
+    }
+    plane.tasks.stop(Duration::from_secs(5)).await.unwrap();
+    let events = plane.api::<Event>().list(&ListParams::default().fields(ABOUT)).await.unwrap();
+    assert_eq!(events.items.len(), 5);
+}
+
+#[tokio::test]
+async fn a_stop_does_not_wait_long_for_a_server_that_takes_no_events() {
+    let plane = Plane::start().await;
+    let map = map(&plane).await;
+    let (recorder, tries) = refused(&plane, 503, u32::MAX);
+    recorder.record(&map, Severity::Normal, "Made", "a bucket is there");
+    until("it was tried", async || tries.load(Ordering::SeqCst) == 1).await;
+    plane.tasks.stop(Duration::from_secs(5)).await.unwrap();
 }

@@ -22,6 +22,7 @@ mod faulty;
 mod world;
 mod caching;
 mod controlling;
+mod managing;
 mod leading;
 mod network;
 mod stopping;

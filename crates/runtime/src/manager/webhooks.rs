@@ -1,0 +1,38 @@
+//! [`Webhooks`]: what a manager serves beside its controllers, in every replica.
+
+use std::net::SocketAddr;
+
+use keel::Tasks;
+use kube_client::Client;
+
+use super::{ManagerError, ManagerOptions};
+use crate::webhook::{CertificateOptions, Certificates, Target, WebhookServer};
+
+/// See the [module documentation](self).
+pub(super) struct Webhooks {
+    pub(super) server: WebhookServer,
+    pub(super) certificates: CertificateOptions,
+    pub(super) targets: Vec<Target>,
+}
+
+impl Webhooks {
+    /// Where they are served from now on, as long as `tasks` go on.
+    pub(super) async fn start(
+        self,
+        client: Client,
+        options: &ManagerOptions,
+        tasks: &Tasks,
+    ) -> Result<SocketAddr, ManagerError> {
+        let ManagerOptions { clock, entropy, .. } = options;
+        let certificates = Certificates::start(client, self.certificates, clock, entropy, tasks);
+        let certificates = certificates.await.map_err(ManagerError::Certificates)?;
+        let address = self.server.listens_on();
+        let served = self.server.start(&certificates.serving(), clock, tasks).await;
+        let served = served.map_err(|source| ManagerError::Endpoint { address, source })?;
+        // Nobody should be told to call before there is somebody to answer.
+        for target in self.targets {
+            certificates.inject(target);
+        }
+        Ok(served)
+    }
+}

@@ -1,0 +1,116 @@
+//! What a manager runs beside its controllers, and what it says of itself.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{ConfigMap, Event, Secret};
+use kube_client::api::ListParams;
+use machinery::json;
+use runtime::{
+    Action, Api, Controller, Failure, LeaderElection, Lister, Manager, ManagerOptions, Mapper,
+    Request,
+    recorder::{Recorder, Severity},
+    webhook::WebhookServer,
+};
+
+use crate::{
+    controlling::get,
+    faulty::Fate,
+    https,
+    plane::{certificate_options, server_options},
+    world::{MAPS, Running, Thing, World, options, until},
+};
+
+async fn look_away(_: Request, _: Arc<()>) -> Result<Action, Failure> {
+    Ok(Action::Done)
+}
+
+#[tokio::test]
+async fn whoever_asks_is_told_which_cache_is_not_complete_and_why() {
+    let world = World::new().await;
+    world.undefine_things().await;
+    let endpoint = Some("127.0.0.1:0".parse().unwrap());
+    let manager = Manager::new(world.client.clone(), ManagerOptions { endpoint, ..options() });
+    manager.add(Controller::for_::<Thing>().reconcile(look_away, ()));
+    let running = Running::start(&manager);
+    let address = manager.endpoint().await.unwrap();
+    let why = "[-]caches failed: things.example.com/v1: the server refused: ";
+    until("the cache is named", async || get(address, "/readyz?verbose").await.contains(why)).await;
+    assert!(get(address, "/readyz").await.starts_with("HTTP/1.1 500"));
+    world.define_things().await;
+    until("it is ready", async || get(address, "/readyz").await.starts_with("HTTP/1.1 200")).await;
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_replica_that_does_not_lead_serves_webhooks() {
+    let world = World::new().await;
+    let (faulty, client) = world.faulty();
+    faulty.decide(|_, target| match target {
+        _ if target.contains("/leases") => Fate::Refused(503),
+        _ => Fate::Served,
+    });
+    let leader_election = Some(LeaderElection::new("default", "the-lease", "second"));
+    let options = ManagerOptions { leader_election, ..options() };
+    let clock = options.clock.clone();
+    let manager = Manager::new(client, options);
+    manager.serve_webhooks(WebhookServer::new(server_options()), certificate_options(), []);
+    assert!(!manager.readiness().judge("readyz").is_good, "not before it runs");
+    let running = Running::start(&manager);
+    let address = manager.webhook_endpoint().await.unwrap();
+    let secret = Api::<Secret>::namespaced(world.client.clone(), "default")
+        .get("hook-certificates")
+        .await
+        .unwrap();
+    let bundle = String::from_utf8(secret.data.unwrap()["ca.crt"].0.clone()).unwrap();
+    let (code, _) = https::send(address, &bundle, &clock, "/readyz", "").await.unwrap();
+    assert_eq!(code, 200);
+    until("it is ready", async || manager.readiness().judge("readyz").is_good).await;
+    running.stop().await;
+}
+
+async fn tell(request: Request, cx: Arc<(Lister<Thing>, Recorder)>) -> Result<Action, Failure> {
+    if let Some(thing) = cx.0.get_key(&request)? {
+        cx.1.record(&thing, Severity::Normal, "Seen", "there it is");
+    }
+    Ok(Action::Done)
+}
+
+#[tokio::test]
+async fn a_controller_tells_events_in_its_own_name() {
+    let world = World::new().await;
+    world.make_thing("a", json!(1)).await;
+    let manager = Manager::new(world.client.clone(), options());
+    let context = (manager.lister(), manager.recorder("example.com/tester"));
+    manager.add(Controller::for_::<Thing>().reconcile(tell, context));
+    let running = Running::start(&manager);
+    until("a was looked at", async || manager.records("thing").len() == 1).await;
+    running.stop().await;
+    let events = Api::<Event>::namespaced(world.client.clone(), "default");
+    let about = ListParams::default().fields("involvedObject.name=a");
+    let found = events.list(&about).await.unwrap().items;
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].reporting_component.as_deref(), Some("example.com/tester"));
+}
+
+#[tokio::test]
+async fn what_an_object_is_named_by_is_looked_at_when_it_changes() {
+    let world = World::new().await;
+    world.make_thing("a", json!(1)).await;
+    let manager = Manager::new(world.client.clone(), options());
+    let things = manager.informer::<Thing>();
+    things.indexer().add_index("size", |item| {
+        let thing = item.decode::<Thing>().ok();
+        thing.map(|it| format!("{}/size-{}", item.namespace(), it.spec.size)).into_iter().collect()
+    });
+    let maps = Mapper::by_index(&things, "size");
+    let watches = Controller::for_::<Thing>().watches::<ConfigMap>(maps);
+    manager.add(watches.reconcile(look_away, ()));
+    let running = Running::start(&manager);
+    until("a was looked at", async || manager.records("thing").len() == 1).await;
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "size-1"}});
+    world.post(MAPS, &map).await.unwrap();
+    until("a was looked at again", async || manager.records("thing").len() == 2).await;
+    let causes = manager.records("thing")[0].causes.to_string();
+    assert_eq!(causes, "ConfigMap default/size-1 added");
+    running.stop().await;
+}
