@@ -3,26 +3,35 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
-use kube_derive::CustomResource;
 use runtime::{
     Action, Api, CONTROLLER_INDEX, Client, Controller, Failure, Lister, Manager, ObjectKey,
     Request,
     kube_core::{ObjectMeta, Resource, params, params::Patch},
+    resource, schema,
 };
-use serde::{Deserialize, Serialize};
 
 /// So many pods are wanted.
-#[derive(CustomResource, Serialize, Deserialize, Debug, Clone)]
-#[kube(group = "zhhnzw.mock.com", version = "v1", kind = "CustomPod", namespaced)]
-#[kube(status = "CustomPodStatus", schema = "disabled", crates(kube_core = "runtime::kube_core"))]
+#[resource(
+    group = "zhhnzw.mock.com",
+    version = "v1",
+    kind = "CustomPod",
+    namespaced,
+    status = "CustomPodStatus",
+    scale(spec_replicas_path = ".spec.replicas", status_replicas_path = ".status.replicas"),
+    printcolumn(name = "Wanted", type_ = "integer", json_path = ".spec.replicas"),
+    printcolumn(name = "Live", type_ = "integer", json_path = ".status.replicas"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
 pub(crate) struct CustomPodSpec {
     /// How many.
+    #[schemars(range(max = 100))]
     pub replicas: usize,
 }
 
 /// So many pods are there, pending or running.
-#[derive(Serialize, Deserialize, Debug, Clone, PartialEq, Default)]
-#[serde(rename_all = "camelCase", default)]
+#[schema]
+#[derive(PartialEq, Default)]
+#[serde(default)]
 pub(crate) struct CustomPodStatus {
     /// How many.
     pub replicas: usize,

@@ -1,11 +1,23 @@
-//! The textbook's walk: one pod, three, one again.
+//! The textbook's definition, and its walk: one pod, three, one again.
 
-use machinery::Value;
+use machinery::{Value, codec::yaml};
+use runtime::{definition, kube_core::CustomResourceExt, versions::CustomResourceDefinition};
 
 use crate::{
+    controller::CustomPod,
     observer::Observer,
-    world::{CUSTOM_PODS, SAMPLE, World},
+    world::{CUSTOM_PODS, DEFINITION, SAMPLE, World},
 };
+
+#[test]
+fn the_definition_is_that_of_the_type() {
+    let definition = CustomPod::crd();
+    definition::check(&definition).unwrap();
+    let written = yaml::decode(DEFINITION.as_bytes()).unwrap().value;
+    let written: CustomResourceDefinition = serde_json::from_value(written).unwrap();
+    let made = serde_json::to_string_pretty(&definition).unwrap();
+    assert_eq!(written, definition, "crd/custompods.yaml should say {made}");
+}
 
 #[tokio::test]
 async fn pods_follow_the_wish_for_one_three_and_one() {

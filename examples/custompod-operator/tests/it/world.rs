@@ -14,7 +14,8 @@ use runtime::{
 
 use crate::controller;
 
-const DEFINITION: &str = include_str!("../../crd/custompods.yaml");
+/// What the operator's users apply.
+pub(crate) const DEFINITION: &str = include_str!("../../crd/custompods.yaml");
 const EXAMPLE: &str = include_str!("../../example/custompod-sample.yaml");
 /// Where the textbook's object is.
 pub(crate) const CUSTOM_PODS: &str = "/apis/zhhnzw.mock.com/v1/namespaces/default/custompods";
