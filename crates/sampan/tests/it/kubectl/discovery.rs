@@ -57,7 +57,7 @@ fn cluster_info_names_the_planes_address() {
     each(|kubectl| {
         let told = kubectl.does("cluster-info");
         assert!(told.contains("Kubernetes control plane"), "{told}");
-        assert!(told.contains(&kubectl.plane.url), "{told}");
+        assert!(told.contains(&kubectl.plane.as_ref().unwrap().url), "{told}");
     });
 }
 

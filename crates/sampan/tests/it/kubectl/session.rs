@@ -1,17 +1,25 @@
 //! [`Kubectl`]: somebody at a terminal, with a plane and a home directory of their own.
+//!
+//! What does not depend on whose server it is can also be played elsewhere: `SAMPAN_TEST_CLUSTER` is
+//! a kubeconfig, whose current context names a cluster that one may write to.
 
 use crate::kubectl::program::Program;
 use crate::kubectl::running::Running;
 use crate::plane::Plane;
 use std::fs;
 use std::io::Write;
+use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
+
+const ELSEWHERE: &str = "SAMPAN_TEST_CLUSTER";
 
 /// See the [module documentation](self).
 pub(super) struct Kubectl {
     pub program: &'static Program,
-    pub plane: Plane,
+    pub kubeconfig: PathBuf,
+    /// None elsewhere.
+    pub plane: Option<Plane>,
     home: TempDir,
 }
 
@@ -35,7 +43,20 @@ impl Outcome {
 
 impl Kubectl {
     pub(super) fn new(program: &'static Program) -> Self {
-        Self { program, plane: Plane::in_memory(), home: tempfile::tempdir().unwrap() }
+        let (plane, home) = (Plane::in_memory(), tempfile::tempdir().unwrap());
+        Self { program, kubeconfig: plane.kubeconfig.clone(), plane: Some(plane), home }
+    }
+
+    /// In a namespace of its own of the cluster that the environment names, if it does.
+    pub(super) fn elsewhere(program: &'static Program, namespace: &str) -> Option<Self> {
+        let named = std::env::var_os(ELSEWHERE)?;
+        let home = tempfile::tempdir().unwrap();
+        let kubeconfig = home.path().join("config");
+        fs::copy(named, &kubeconfig).unwrap();
+        let kubectl = Self { program, kubeconfig, plane: None, home };
+        kubectl.does(&format!("create namespace {namespace}"));
+        kubectl.does(&format!("config set-context --current --namespace={namespace}"));
+        Some(kubectl)
     }
 
     /// Runs a command line that succeeds; what it prints.
@@ -103,7 +124,7 @@ impl Kubectl {
             .args(split(line))
             .arg("--cache-dir")
             .arg(home.join("cache"))
-            .env("KUBECONFIG", &self.plane.kubeconfig)
+            .env("KUBECONFIG", &self.kubeconfig)
             .env("HOME", home)
             // Where `edit` and `diff` leave their files.
             .env("TMPDIR", home)
