@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
-use std::{fs, path::Path};
+use std::{collections::BTreeSet, fs, path::Path};
 
 /// Who may depend on whom, lowest first. Adding an edge is a design decision: change it here,
 /// and say why in ARCHITECTURE.md.
@@ -20,6 +20,9 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("apiserver", &["keel", "machinery", "cel", "schema", "store", "kinds"]),
     ("sampan", &["keel", "machinery", "schema", "store", "kinds", "apiserver"]),
 ];
+
+/// Libraries that others import: whatever they offer is shown at work.
+const LIBRARIES: [&str; 3] = ["informer", "client", "runtime"];
 
 /// A file that grows past this has two subjects.
 const MAX_LINES: usize = 600;
@@ -60,6 +63,60 @@ fn the_map_names_only_places_that_exist() {
     for named in map.split('`').skip(1).step_by(2).filter(|it| it.starts_with("crates/")) {
         assert!(root().join(named).exists(), "ARCHITECTURE.md names {named}, which is not there");
     }
+}
+
+#[test]
+fn every_public_item_is_named_in_an_example_that_compiles() {
+    let (mut offered, mut shown) = (Vec::new(), BTreeSet::new());
+    for library in LIBRARIES {
+        visit(&root().join("crates").join(library).join("src"), &mut |path, text| {
+            let own = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or(text);
+            shown.extend(example_words(own));
+            offered.extend(public_items(own).into_iter().map(|item| (path.to_owned(), item)));
+        });
+    }
+    offered.retain(|(_, item)| !shown.contains(item));
+    assert!(offered.is_empty(), "shown in no example: {offered:#?}");
+}
+
+/// The words of the examples that are compiled: those in fences without a language of their own.
+fn example_words(text: &str) -> BTreeSet<String> {
+    let mut words = BTreeSet::new();
+    let mut fence = None;
+    for line in text.lines() {
+        let line = line.trim_start();
+        let Some(doc) = line.strip_prefix("//!").or_else(|| line.strip_prefix("///")) else {
+            fence = None;
+            continue;
+        };
+        match (doc.trim().strip_prefix("```"), fence) {
+            (Some(language), None) => fence = Some(matches!(language, "" | "no_run")),
+            (Some(_), Some(_)) => fence = None,
+            (None, Some(true)) => words.extend(doc.split(is_no_letter).map(str::to_owned)),
+            (None, _) => {}
+        }
+    }
+    words
+}
+
+/// Types, traits and functions that stand by themselves, but for those that documentation hides.
+fn public_items(text: &str) -> Vec<String> {
+    let kinds = ["struct ", "trait ", "enum ", "type ", "fn ", "async fn "];
+    let mut items = Vec::new();
+    let mut is_hidden = false;
+    for line in text.lines() {
+        let item = line.strip_prefix("pub ").unwrap_or_default();
+        let named = kinds.iter().find_map(|kind| item.strip_prefix(kind));
+        if let Some(name) = named.filter(|_| !is_hidden) {
+            items.extend(name.split(is_no_letter).next().map(str::to_owned));
+        }
+        is_hidden = line.starts_with("#[doc(hidden)]");
+    }
+    items
+}
+
+fn is_no_letter(letter: char) -> bool {
+    !letter.is_alphanumeric() && letter != '_'
 }
 
 fn root() -> &'static Path {

@@ -26,6 +26,22 @@ use crate::{
 };
 
 /// Why there is no client.
+///
+/// ```no_run
+/// use client::{ConfigError, config::Config};
+/// use keel::Clock;
+///
+/// # async fn example() -> Result<(), ConfigError> {
+/// let config = match client::infer().await {
+///     // Such as `kubectl proxy` offers.
+///     Err(ConfigError::Nowhere(_)) => Config::new("http://127.0.0.1:8001".parse().unwrap()),
+///     inferred => inferred?,
+/// };
+/// let client = client::connect(config, &Clock::system())?;
+/// # drop(client);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// Neither a kubeconfig nor a mounted service account: say where the server is.

@@ -1,5 +1,17 @@
 //! [`ClientListWatch`]: the lists and watches of one resource, asked for with a `kube::Client`.
 //!
+//! ```no_run
+//! use client::ClientListWatch;
+//! use informer::{ListRequest, ListWatch, ListWatchError, Scope};
+//! use machinery::GroupVersion;
+//!
+//! async fn names(client: kube_client::Client) -> Result<Vec<String>, ListWatchError> {
+//!     let pods = Scope::all(GroupVersion::new("", "v1"), "pods");
+//!     let page = ClientListWatch::new(client, &pods).list(ListRequest::default()).await?;
+//!     Ok(page.items.iter().map(|pod| pod.key().to_string()).collect())
+//! }
+//! ```
+//!
 //! Objects stay bytes: pages and events are split, not decoded. Everything that a server may answer
 //! instead becomes a [`ListWatchError`], on which the [reflector](informer::reflector) acts.
 

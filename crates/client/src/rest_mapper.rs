@@ -1,5 +1,20 @@
 //! [`RestMapper`]: which resource a kind is served as, by asking the server.
 //!
+//! ```no_run
+//! use client::{Mapping, RestMapper, RestMapperError};
+//! use machinery::GroupVersionKind;
+//!
+//! # async fn example(client: kube_client::Client) -> Result<(), RestMapperError> {
+//! let mapper = RestMapper::new(client, &keel::Clock::system());
+//! match mapper.mapping(&GroupVersionKind::new("example.com", "v1", "Site")).await {
+//!     Ok(Mapping { resource, .. }) => println!("/apis/example.com/v1/{resource}"),
+//!     Err(RestMapperError::Unknown(kind)) => println!("{kind} is not defined yet"),
+//!     Err(error) => return Err(error),
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! What a group and version serve is asked once and kept. A kind that is not among it may have been
 //! defined since: then the server is asked again, though not more often than once a second.
 

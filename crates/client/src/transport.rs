@@ -13,6 +13,23 @@
 //! (`disable-compression` of a kubeconfig) or the server is on this machine: on loopback, packing
 //! costs more time than it saves bytes.
 //!
+//! [`connect`](crate::connect) puts what a configuration says of users on top of it. By itself it is
+//! a service:
+//!
+//! ```no_run
+//! use client::{Transport, config::Config, transport::{BoxError, NoAnswer, Streamed}};
+//! use http::{Request, Response};
+//! use tower_service::Service;
+//!
+//! async fn get(config: &Config, url: &str) -> Result<Option<Response<Streamed>>, BoxError> {
+//!     let request = Request::get(url).body(Vec::new().into())?;
+//!     match Transport::new(config)?.call(request).await {
+//!         Err(error) if error.is::<NoAnswer>() => Ok(None),
+//!         answered => answered.map(Some),
+//!     }
+//! }
+//! ```
+//!
 //! Any other service that answers requests, such as a server in the same process, needs no
 //! transport: `kube_client::Client::new` takes it as it is.
 

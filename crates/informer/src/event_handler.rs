@@ -4,6 +4,31 @@
 //! Each handler has a queue of its own ([`handler_queue`]) and is called by a task of its own, so a
 //! slow one holds up nobody but itself: what it missed is merged, object by object, and the last
 //! state of each is what it gets in the end.
+//!
+//! ```
+//! use informer::{HandlerId, HandlerOptions, ObjectEvent, Registration, SharedInformer};
+//! use informer::{EventHandler, Subscription};
+//! use std::{sync::Arc, time::Duration};
+//!
+//! async fn follow(informer: &SharedInformer, handler: Arc<dyn EventHandler>) {
+//!     let resync_period = Some(Duration::from_secs(600));
+//!     let options = HandlerOptions { resync_period, ..HandlerOptions::default() };
+//!     let Registration { id, mut synced } = informer.add_handler(handler, &options);
+//!     synced.wait().await; // it was told of every object that was there
+//!
+//!     let mut events: Subscription = informer.subscribe(&HandlerOptions::default());
+//!     while let Some(event) = events.next().await {
+//!         match event {
+//!             ObjectEvent::Added { item, .. } => println!("{} is there", item.key()),
+//!             ObjectEvent::Updated { old, new } if old.labels() == new.labels() => {}
+//!             ObjectEvent::Updated { new, .. } => println!("{} has other labels", new.key()),
+//!             ObjectEvent::Deleted { item, .. } => println!("{} is gone", item.key()),
+//!         }
+//!     }
+//!     let id: HandlerId = id;
+//!     informer.remove_handler(id);
+//! }
+//! ```
 
 mod handler_queue;
 
@@ -203,6 +228,14 @@ impl fmt::Debug for Subscription {
 }
 
 /// Whether an informer has its first list in the cache, or a handler has dealt with all of it.
+///
+/// ```
+/// # use informer::{HasSynced, SharedInformer};
+/// async fn is_worth_reading(informer: &SharedInformer) -> bool {
+///     let mut synced: HasSynced = informer.has_synced();
+///     synced.get() || synced.wait().await
+/// }
+/// ```
 #[derive(Debug, Clone)]
 pub struct HasSynced(pub(crate) watch::Receiver<bool>);
 

@@ -36,9 +36,22 @@ use crate::{
 /// The values under which an object is found in an index. It must give the same for the same
 /// state, and must not read from the indexer, which is locked meanwhile. An object on which it
 /// panics is in the cache but not in the index.
+///
+/// ```
+/// use informer::indexer::IndexFunction;
+/// let by_node: IndexFunction =
+///     Box::new(|item| vec![item.object().str_at(&["spec", "nodeName"]).to_owned()]);
+/// # drop(by_node);
+/// ```
 pub type IndexFunction = Box<dyn Fn(&Item) -> Vec<String> + Send + Sync>;
 
 /// An index was asked for that nobody has added.
+///
+/// ```
+/// use informer::{Indexer, NoSuchIndex};
+/// let missing = Indexer::new().by_index("node", "node-1").unwrap_err();
+/// assert_eq!(missing, NoSuchIndex("node".to_owned()));
+/// ```
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no index {0:?}")]
 pub struct NoSuchIndex(pub String);

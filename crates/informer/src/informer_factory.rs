@@ -1,4 +1,23 @@
 //! [`InformerFactory`]: one informer per resource, scope and form, shared by all who ask for it.
+//!
+//! ```
+//! use informer::{Form, InformerFactory, InformerOptions, NeverSynced, Scope};
+//! use informer::informer_factory::MakeSource;
+//! use keel::{Clock, Entropy, Tasks};
+//! use machinery::GroupVersion;
+//!
+//! async fn mirror(make_source: MakeSource) -> Result<usize, NeverSynced> {
+//!     let (clock, entropy, tasks) = (Clock::system(), Entropy::system(), Tasks::new());
+//!     let options = InformerOptions::default();
+//!     let factory = InformerFactory::new(make_source, options, &clock, &entropy, &tasks);
+//!     let secrets = Scope::all(GroupVersion::new("", "v1"), "secrets");
+//!     let names_only = Scope { form: Form::Metadata, ..secrets };
+//!     let informer = factory.informer(&names_only); // the same for whoever asks
+//!     factory.start();
+//!     factory.wait_for_sync().await?;
+//!     Ok(informer.indexer().len())
+//! }
+//! ```
 
 use std::{
     collections::BTreeMap,

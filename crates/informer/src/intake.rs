@@ -76,6 +76,15 @@ pub enum Storage {
 }
 
 /// See the [module documentation](self).
+///
+/// ```
+/// use informer::{Intake, Item, Storage, Transform};
+/// let intake = Intake::new(vec![Transform::StripManagedFields], Storage::Packed);
+/// let json = br#"{"metadata":{"managedFields":[{}],"name":"a"}}"#;
+/// let item = intake.admit(Item::parse(json.as_slice())?);
+/// assert_eq!(&*item.json(), br#"{"metadata":{"name":"a"}}"#);
+/// # Ok::<(), informer::BadItem>(())
+/// ```
 #[derive(Default)]
 pub struct Intake {
     transforms: Vec<Transform>,

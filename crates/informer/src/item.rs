@@ -92,6 +92,12 @@ enum Body {
 }
 
 /// JSON that cannot be cached, because nobody could ask for it.
+///
+/// ```
+/// use informer::{BadItem, Item};
+/// let parsed = Item::parse(br#"{"metadata":{}}"#.as_slice());
+/// assert!(matches!(parsed, Err(BadItem::Nameless)));
+/// ```
 #[derive(Debug, thiserror::Error)]
 pub enum BadItem {
     /// It is no JSON object with metadata; the connection or the server is at fault.

@@ -3,6 +3,18 @@
 //!
 //! A source answers with bytes that were barely read ([`Item`]); [`Page::parse`] and
 //! [`WatchEvent::parse`] make them from what Kubernetes sends.
+//!
+//! ```
+//! use informer::{ListWatchError, Selection, WatchEvent};
+//! use machinery::selector::LabelSelector;
+//!
+//! let line = br#"{"type":"ADDED","object":{"metadata":{"name":"a","labels":{"app":"web"}}}}"#;
+//! let WatchEvent::Added(item) = WatchEvent::parse(line)? else { panic!("it was added") };
+//! let labels = LabelSelector::parse("app=web").unwrap();
+//! let web = Selection { labels, ..Selection::default() };
+//! assert_eq!(web.selects(&item), Some(true));
+//! # Ok::<(), ListWatchError>(())
+//! ```
 
 use std::error::Error as StdError;
 

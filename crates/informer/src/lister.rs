@@ -2,7 +2,9 @@
 //! that need not name more than the reader wants.
 //!
 //! ```
-//! # use {informer::{Indexer, Item, Lister}, std::sync::Arc};
+//! # use {informer::{Indexer, Item}, std::sync::Arc};
+//! use informer::{Listed, Lister, Misfit};
+//!
 //! #[derive(serde::Deserialize)]
 //! struct Sized { spec: Spec }
 //! #[derive(serde::Deserialize)]
@@ -14,9 +16,11 @@
 //! #     indexer.insert(Item::parse(json.as_bytes())?);
 //! # }
 //! let lister = Lister::<Sized>::new(indexer);
-//! let listed = lister.list_namespace("n");
-//! assert_eq!(listed.objects[0].spec.size, 3);
-//! assert_eq!(listed.misfits[0].item.name(), "b"); // reported, and the rest is there
+//! let Listed { objects, misfits } = lister.list_namespace("n");
+//! assert_eq!(objects[0].spec.size, 3);
+//! let Misfit { item, error } = &misfits[0]; // reported, and the rest is there
+//! assert_eq!(item.name(), "b");
+//! assert!(error.to_string().contains("expected u32"));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 

@@ -23,6 +23,26 @@
 //! | an answer that cannot be read | the same again; after three times in a row, list |
 //! | 401, 403, 5xx, no connection, silence | the same again; tokens are the source's to renew |
 //!
+//! How it fares is told by the informer that it works for:
+//!
+//! ```
+//! use informer::{InformerOptions, ReflectorOptions, Report, SharedInformer};
+//!
+//! let reflector = ReflectorOptions { page_size: 1000, ..ReflectorOptions::default() };
+//! let options = InformerOptions { reflector, ..InformerOptions::default() };
+//! # drop(options);
+//!
+//! async fn complain(informer: &SharedInformer) {
+//!     let mut reports = informer.report();
+//!     while reports.changed().await.is_ok() {
+//!         let Report { failures, trouble, .. } = reports.borrow_and_update().clone();
+//!         if let Some(trouble) = trouble {
+//!             println!("{failures} failures so far, the last one: {trouble}");
+//!         }
+//!     }
+//! }
+//! ```
+//!
 //! Between two attempts lies a growing time with jitter; an event or a bookmark makes it small
 //! again. Lists are always of the most recent state.
 

@@ -21,6 +21,28 @@
 //! # }
 //! ```
 //!
+//! A worker says how it went; failures come again later each time:
+//!
+//! ```
+//! use informer::{WorkQueue, work_queue::{Job, Priority, QueueMetrics, QueueOptions, RateLimits}};
+//! use keel::{Clock, Entropy};
+//! use std::time::Duration;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() {
+//! let limits = RateLimits { backoff_cap: Duration::from_secs(60), ..RateLimits::default() };
+//! let options = QueueOptions { limits, ..QueueOptions::default() };
+//! let queue = WorkQueue::new(&options, &Clock::system(), &Entropy::system());
+//! queue.add_with_priority("resync", Priority::LOW);
+//! queue.add_with_priority("urgent", Priority::HIGH);
+//! let job: Job<&str> = queue.get().await.unwrap();
+//! assert_eq!(*job.key(), "urgent");
+//! job.retry();
+//! let QueueMetrics { depth, retries, .. } = queue.metrics();
+//! assert_eq!((depth, retries), (1, 1));
+//! # }
+//! ```
+//!
 //! Bound: as many keys as there are different ones; whoever adds keys of objects that exist, or of
 //! which the end was not dealt with yet, cannot grow it beyond that.
 

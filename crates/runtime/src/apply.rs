@@ -49,6 +49,15 @@ pub enum ApplyError {
 }
 
 /// Fields that others own.
+///
+/// ```
+/// use runtime::apply::{Conflicts, FieldConflict};
+///
+/// let field = ".spec.replicas".to_owned();
+/// let message = r#"conflict with "kubectl" using apps/v1"#.to_owned();
+/// let conflicts = Conflicts(vec![FieldConflict { field, message }]);
+/// assert_eq!(conflicts.to_string(), r#".spec.replicas: conflict with "kubectl" using apps/v1"#);
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conflicts(pub Vec<FieldConflict>);
 

@@ -10,6 +10,8 @@
 //! assert!(conditions::set(&mut all, ready.clone(), Some(1), &clock));
 //! assert!(!conditions::set(&mut all, ready, Some(1), &clock)); // nothing to write
 //! assert!(!conditions::is_true(&all, "Ready"));
+//! assert_eq!(conditions::find(&all, "Ready").unwrap().message, "1 of 3 pods");
+//! assert!(conditions::remove(&mut all, "Ready"));
 //! ```
 
 use k8s_openapi::{

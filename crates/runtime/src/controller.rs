@@ -97,6 +97,24 @@ impl Controller {
 }
 
 /// Makes a [`Controller`].
+///
+/// ```
+/// use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+/// use runtime::{Controller, ControllerBuilder, Request};
+/// use runtime::informer::{Selection, work_queue::RateLimits};
+/// use std::time::Duration;
+///
+/// let (sender, requests) = tokio::sync::mpsc::channel::<Request>(16); // keys from elsewhere
+/// let mine = Selection { namespace: Some("operators".to_owned()), ..Selection::default() };
+/// let builder: ControllerBuilder<ConfigMap> = Controller::for_()
+///     .selecting(mine)
+///     .resync(Duration::from_secs(600))
+///     .owns::<Pod>()
+///     .channel(requests)
+///     .named("maps")
+///     .back_off(RateLimits { backoff_cap: Duration::from_secs(60), ..RateLimits::default() });
+/// # drop((builder, sender));
+/// ```
 pub struct ControllerBuilder<K> {
     name: String,
     workers: usize,

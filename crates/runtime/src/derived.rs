@@ -22,6 +22,7 @@ use serde_json::{Value, json};
 /// assert_eq!(definition.pointer(port), Some(&limits));
 /// # Ok::<(), serde_json::Error>(())
 /// ```
+#[doc(hidden)]
 pub fn without_foreign_formats(schema: &mut Schema) {
     let format = schema.get("format").and_then(Value::as_str).unwrap_or_default().to_owned();
     if format == "uint32" && schema.get("maximum").is_none() {

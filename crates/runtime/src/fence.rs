@@ -10,6 +10,19 @@ use std::{
 use keel::{Clock, Moment};
 
 /// This process is not the leader, or cannot be sure of it any more: nothing was written.
+///
+/// ```no_run
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use runtime::{Api, Fenced, Manager, kube_client::{self, api::PostParams}};
+///
+/// async fn create(manager: &Manager, map: &ConfigMap) -> kube_client::Result<bool> {
+///     let maps = Api::<ConfigMap>::namespaced(manager.client(), "default");
+///     match maps.create(&PostParams::default(), map).await {
+///         Err(kube_client::Error::Service(error)) if error.is::<Fenced>() => Ok(false),
+///         created => created.map(|_| true),
+///     }
+/// }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("refused to write: not the leader, or the lease was not renewed in time")]
 pub struct Fenced;

@@ -79,6 +79,27 @@ impl Finalized<Action> {
 }
 
 /// Why an object was not reconciled. All of them are worth another try.
+///
+/// ```no_run
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use runtime::{Api, finalizer::{self, Finalized, FinalizerError, Stage}};
+/// use std::io;
+///
+/// // What is called may fail in its own way.
+/// async fn keep_file(api: &Api<ConfigMap>, map: ConfigMap) -> Result<(), FinalizerError<io::Error>> {
+///     let done = finalizer::run(api, "example.com/file", map, |stage| async move {
+///         match stage {
+///             Stage::Apply(_) => std::fs::write("/data/file", "there"),
+///             Stage::Cleanup(_) => std::fs::remove_file("/data/file"),
+///         }
+///     });
+///     match done.await {
+///         Ok(Finalized::Applied(()) | Finalized::CleanedUp(()) | Finalized::NotOurs) => Ok(()),
+///         Err(FinalizerError::Cleanup(e)) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+///         Err(error) => Err(error),
+///     }
+/// }
+/// ```
 #[derive(Debug, thiserror::Error)]
 pub enum FinalizerError<E> {
     /// The function that was called failed.

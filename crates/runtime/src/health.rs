@@ -1,5 +1,15 @@
 //! [`Checks`]: whether a manager lives, and whether it is ready, in the form that Kubernetes' own
 //! servers answer in.
+//!
+//! ```
+//! use runtime::health::{Check, Checks, Verdict};
+//!
+//! let check: Check = Box::new(|| Err("full".to_owned()));
+//! let checks = Checks::default(); // a manager has two: `health` and `readiness`
+//! checks.add("disk", check);
+//! let Verdict { is_good, report } = checks.judge("healthz");
+//! assert!(!is_good && report.contains("[-]disk failed: full"));
+//! ```
 
 use std::{
     fmt::Write,

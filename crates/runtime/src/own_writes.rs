@@ -37,6 +37,17 @@ const LONGEST_PREFIX: usize = 58;
 const SUFFIX: usize = 5;
 
 /// Why nothing was created. The name is that of the earlier creation.
+///
+/// A reconcile need not act on it: as any error, it is tried again. Who wants to know:
+///
+/// ```
+/// use runtime::{kube_client, own_writes::NotCreated};
+///
+/// fn is_there_already(error: &kube_client::Error) -> bool {
+///     let kube_client::Error::Service(cause) = error else { return false };
+///     matches!(cause.downcast_ref(), Some(NotCreated::Overtaken(_)))
+/// }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotCreated {
     /// An earlier creation, of which the answer was lost, had succeeded: read again, and decide

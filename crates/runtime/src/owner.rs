@@ -11,6 +11,10 @@
 //! let mut pod = Pod::default();
 //! owner::set_controller(&map, &mut pod)?;
 //! assert!(owner::is_controlled_by(&pod, &map));
+//! assert_eq!(owner::controller_of(&pod).unwrap().name, "settings");
+//! assert!(owner::release(&map, &mut pod));
+//! owner::add_owner(&map, &mut pod)?; // one of several, and not in charge
+//! assert!(owner::controller_of(&pod).is_none());
 //! # Ok::<(), owner::OwnerError>(())
 //! ```
 

@@ -6,6 +6,26 @@
 //! default/web  Pod default/web-1 deleted, and 2 more           → failed: …
 //! ```
 //!
+//! `GET /reconciles` of a manager's endpoint shows them; within the process:
+//!
+//! ```no_run
+//! use runtime::{Manager, reason::{Cause, Causes, Outcome, Record}};
+//!
+//! fn explain(manager: &Manager) {
+//!     for Record { request, causes, outcome, .. } in manager.records("site") {
+//!         let Causes { first, more } = &causes;
+//!         let was_scaled = first.iter().any(|cause| match cause {
+//!             Cause::Object { .. } => cause.changed_fields().contains(&".spec.replicas".into()),
+//!             Cause::Channel | Cause::Retry(_) | Cause::Requeue => false,
+//!         });
+//!         match outcome {
+//!             Outcome::Failed(why) | Outcome::Panicked(why) => println!("{request}: {why}"),
+//!             _ => println!("{request}: {causes} ({more} more), scaled: {was_scaled}"),
+//!         }
+//!     }
+//! }
+//! ```
+//!
 //! Which fields changed is worked out when somebody reads it, from the two states that are kept
 //! until then.
 

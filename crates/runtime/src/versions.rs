@@ -93,6 +93,20 @@ pub trait Versions {
 }
 
 /// Why an object has no other version.
+///
+/// ```
+/// use runtime::{versions::ConversionError, webhook::conversion::converting_with};
+///
+/// // Where there is no type for each version, the objects are converted as they are.
+/// let handler = converting_with(|mut object, desired| match desired {
+///     "example.com/v1" | "example.com/v2" => {
+///         object["apiVersion"] = desired.into();
+///         Ok(object)
+///     }
+///     _ => Err(ConversionError::unknown(desired)),
+/// });
+/// # drop(handler);
+/// ```
 #[derive(Debug, thiserror::Error)]
 pub enum ConversionError {
     /// The definition and the webhook are of different releases.
@@ -121,12 +135,14 @@ impl ConversionError {
 }
 
 /// The version that an object says it has.
+#[doc(hidden)] // for the expansion of `#[derive(Versions)]`
 pub fn api_version(object: &Value) -> Result<String, ConversionError> {
     let version = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
     if version.is_empty() { Err(ConversionError::unknown("")) } else { Ok(version.to_owned()) }
 }
 
 /// Reads a `From` and makes it a `To`.
+#[doc(hidden)] // for the expansion of `#[derive(Versions)]`
 pub fn decode<From, To>(object: Value) -> Result<To, ConversionError>
 where
     From: DeserializeOwned + Resource<DynamicType = ()> + TryInto<To>,
@@ -142,6 +158,7 @@ where
 }
 
 /// Makes a `From` a `To`, and writes it.
+#[doc(hidden)] // for the expansion of `#[derive(Versions)]`
 pub fn encode<From, To>(object: From) -> Result<Value, ConversionError>
 where
     From: TryInto<To>,

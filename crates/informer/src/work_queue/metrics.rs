@@ -7,6 +7,15 @@ pub const BUCKETS_MICROS: [u64; 8] =
     [10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000];
 
 /// How often something took how long.
+///
+/// ```
+/// use informer::work_queue::Histogram;
+/// use std::time::Duration;
+///
+/// let mut histogram = Histogram::default();
+/// histogram.observe(Duration::from_millis(3));
+/// assert_eq!((histogram.count(), histogram.counts[3]), (1, 1)); // up to 10 ms
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Histogram {
     /// In each bucket alone, not summed up; the last one is for what took longer than all ends.

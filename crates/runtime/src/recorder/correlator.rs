@@ -7,6 +7,23 @@
 //! more than 25 about one object            spam: one more every five minutes
 //! ```
 //!
+//! ```
+//! use keel::Timestamp;
+//! use runtime::recorder::{Severity, correlator::{Correlator, Decision, News}};
+//!
+//! let mut correlator = Correlator::default();
+//! let news = News {
+//!     regarding: Default::default(),
+//!     severity: Severity::Normal,
+//!     reason: "Made".to_owned(),
+//!     message: "the bucket is there".to_owned(),
+//!     at: Timestamp::from_seconds(0),
+//! };
+//! let Decision::New { key, .. } = correlator.decide(&news) else { panic!("it is the first") };
+//! correlator.was_created(&key, "bucket.1".to_owned());
+//! assert!(matches!(correlator.decide(&news), Decision::Again { count: 2, .. }));
+//! ```
+//!
 //! Upstream: client-go `tools/record/events_cache.go`.
 
 use std::{

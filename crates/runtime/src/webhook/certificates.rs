@@ -68,6 +68,21 @@ impl CertificateOptions {
 }
 
 /// Why there are no certificates.
+///
+/// ```no_run
+/// # use runtime::{Client, keel::{Clock, Entropy, Tasks}};
+/// use runtime::webhook::{CertificateError, CertificateOptions, Certificates};
+///
+/// # async fn example(client: Client) {
+/// # let (clock, entropy, tasks) = (Clock::system(), Entropy::system(), Tasks::new());
+/// let options = CertificateOptions::of_service("operators", "my-webhook");
+/// match Certificates::start(client, options, &clock, &entropy, &tasks).await {
+///     Ok(certificates) => println!("{}", *certificates.bundle().borrow()), // for `caBundle`
+///     Err(CertificateError::Secret(error)) => eprintln!("may it use its secret? {error}"),
+///     Err(error) => eprintln!("{error}"),
+/// }
+/// # }
+/// ```
 #[derive(Debug, thiserror::Error)]
 pub enum CertificateError {
     /// The operator needs get, create and update on its Secret.

@@ -2,6 +2,18 @@
 //!
 //! The API server asks about many objects at once, of several versions; the answer is all of them,
 //! in order, or a failure that names the object. `ConversionReview` comes in `v1` and `v1beta1`.
+//!
+//! ```
+//! use runtime::{versions::Versions, webhook::{ServerOptions, WebhookServer, conversion}};
+//!
+//! fn server<V: Versions + 'static>() -> WebhookServer { // `V` has `#[derive(Versions)]`
+//!     WebhookServer::new(ServerOptions::default()).at("/convert", conversion::converting::<V>())
+//! }
+//! ```
+//!
+//! The definition names the webhook:
+//! [`Versions::definition_converted_by`], and [`Target::Conversion`](super::Target) keeps the
+//! authority in it.
 
 use bytes::Bytes;
 use serde_json::{Value, json};

@@ -6,6 +6,21 @@
 //! | time for the handshake, the head, the handler | the connection is closed; a handler that is late is answered for with 504 |
 //! | size of a body | 413 |
 //!
+//! ```
+//! use runtime::webhook::{BadReview, Handler, ServerOptions, WebhookServer};
+//!
+//! // `admission` and `conversion` make handlers; this is what they are made of.
+//! let echo = Handler::new(async |body| {
+//!     if body.is_empty() { Err(BadReview("there is no body".to_owned())) } else { Ok(body) }
+//! });
+//! let options = ServerOptions { max_connections: 50, ..ServerOptions::default() };
+//! let server = WebhookServer::new(options).at("/echo", echo.clone());
+//! # drop(server);
+//! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+//! assert!(echo.answer("{}".into()).await.is_ok()); // in a unit test, without a server
+//! # });
+//! ```
+//!
 //! `GET /healthz` and `/readyz` answer 200 while the server accepts reviews.
 
 use std::{

@@ -1,4 +1,22 @@
 //! [`ServingCertificate`]: what a server shows of itself, exchanged while it runs.
+//!
+//! Most get theirs from [`Certificates`](super::Certificates). Where something else makes them,
+//! cert-manager for example, they are mounted:
+//!
+//! ```no_run
+//! use runtime::webhook::{ServerOptions, ServingCertificate, ServingError, WebhookServer};
+//! use runtime::Manager;
+//!
+//! async fn serve(manager: &Manager, server: WebhookServer) -> std::io::Result<()> {
+//!     let (clock, tasks) = (manager.clock(), manager.tasks());
+//!     let mounted = ServingCertificate::from_files("/tls/tls.crt", "/tls/tls.key", clock, tasks);
+//!     let certificate = match mounted {
+//!         Err(ServingError::File { path, .. }) => panic!("{} is not mounted", path.display()),
+//!         mounted => mounted.map_err(std::io::Error::other)?,
+//!     };
+//!     server.start(&certificate, clock, tasks).await.map(drop)
+//! }
+//! ```
 
 use std::{fs, path::PathBuf, sync::Arc, time::Duration};
 
