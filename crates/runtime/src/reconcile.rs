@@ -74,13 +74,19 @@ impl<E: StdError + Send + Sync + 'static> From<E> for Failure {
 impl fmt::Display for Failure {
     /// With all causes.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.cause)?;
-        let mut source = self.cause.source();
-        while let Some(cause) = source {
-            write!(f, ": {cause}")?;
-            source = cause.source();
+        let mut cause: &(dyn StdError + 'static) = &*self.cause;
+        loop {
+            if let Some(kube_client::Error::Api(status)) = cause.downcast_ref() {
+                // By itself it prints the whole status as well, in Rust's notation.
+                return write!(f, "the server answered {}: {}", status.code, status.message);
+            }
+            write!(f, "{cause}")?;
+            match cause.source() {
+                Some(source) => cause = source,
+                None => return Ok(()),
+            }
+            f.write_str(": ")?;
         }
-        Ok(())
     }
 }
 
@@ -109,6 +115,16 @@ mod tests {
         let failure = Failure::from(Unreachable(fmt::Error));
         let printed = "cannot reach it: an error occurred when formatting an argument";
         assert_eq!((failure.to_string().as_str(), failure.is_permanent()), (printed, false));
+    }
+
+    #[test]
+    fn what_a_server_refused_is_told_in_its_words() {
+        let status = kube_core::Status::failure("pods \"a\" already exists", "AlreadyExists");
+        let refused = kube_client::Error::Api(Box::new(status.with_code(409)));
+        let failure = Failure::from(crate::apply::ApplyError::Client(refused));
+        let printed =
+            "cannot apply the object: the server answered 409: pods \"a\" already exists";
+        assert_eq!(failure.to_string(), printed);
     }
 
     #[test]
