@@ -35,6 +35,11 @@
 //!
 //! Works against any Kubernetes API server, over the network or in the same process.
 
+/// The page for those who write operators: its examples are compiled with the others.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/operators.md")]
+struct Page;
+
 pub mod reconcile;
 pub mod predicate;
 pub mod source;
