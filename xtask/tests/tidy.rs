@@ -22,7 +22,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
 ];
 
 /// Libraries that others import: whatever they offer is shown at work.
-const LIBRARIES: [&str; 3] = ["informer", "client", "runtime"];
+const LIBRARIES: [&str; 4] = ["informer", "client", "derive", "runtime"];
 
 /// A file that grows past this has two subjects.
 const MAX_LINES: usize = 600;

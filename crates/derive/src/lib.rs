@@ -1,5 +1,5 @@
 //! One annotated Rust type instead of a definition, a schema and generated clients: what
-//! kube-derive lacks. `sampan-runtime` re-exports all of it, and that is where the examples are.
+//! kube-derive lacks. `sampan-runtime` re-exports all of it, and has what the expansions need.
 //!
 //! | annotation | on | gives |
 //! |---|---|---|
@@ -27,7 +27,9 @@ mod versions;
 /// A `rule(…)` here is about the spec. One about the whole object, with `self.metadata.name` and
 /// `self.status`, is `object_rule(…)`.
 ///
-/// ```text
+/// ```
+/// use runtime::{definition, kube_core::CustomResourceExt, resource, schema};
+///
 /// /// A site that wants so many pods.
 /// #[resource(group = "example.com", version = "v1", kind = "Site", namespaced,
 ///     status = "SiteStatus",
@@ -40,9 +42,17 @@ mod versions;
 ///     /// How many pods.
 ///     pub replicas: i32,
 ///     pub limit: i32,
-///     #[schema(list_map_keys("name"))]
-///     pub ports: Vec<Port>,
 /// }
+///
+/// #[schema]
+/// pub struct SiteStatus {
+///     pub replicas: i32,
+/// }
+///
+/// let definition = Site::crd();
+/// assert_eq!(definition.metadata.name.as_deref(), Some("sites.example.com"));
+/// definition::check(&definition)?; // as a server would
+/// # Ok::<(), definition::Unsound>(())
 /// ```
 #[proc_macro_attribute]
 pub fn resource(arguments: TokenStream, item: TokenStream) -> TokenStream {
@@ -70,6 +80,29 @@ pub fn resource(arguments: TokenStream, item: TokenStream) -> TokenStream {
 /// | `embedded_resource` | an object with `apiVersion`, `kind` and `metadata` |
 /// | `int_or_string` | either |
 /// | `crate_path = ::path` | where `sampan-runtime` is, if not at `::runtime`; on the type only |
+///
+/// ```
+/// use runtime::{kube_core::CustomResourceExt, resource, schema};
+///
+/// #[resource(group = "example.com", version = "v1", kind = "Gate")]
+/// struct GateSpec {
+///     #[schema(list_map_keys("name"))]
+///     ports: Vec<Port>,
+/// }
+///
+/// /// A way in.
+/// #[schema(rule("self.port != 22 || self.name == 'ssh'"))]
+/// struct Port {
+///     name: String,
+///     #[schema(rule("self > 0", message = "there is no port 0"))]
+///     port: u16,
+/// }
+///
+/// let definition = serde_json::to_value(Gate::crd())?;
+/// let ports = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/ports";
+/// assert_eq!(definition.pointer(ports).unwrap()["x-kubernetes-list-type"], "map");
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[proc_macro_attribute]
 pub fn schema(arguments: TokenStream, item: TokenStream) -> TokenStream {
     let item = parse_macro_input!(item as DeriveInput);
@@ -82,13 +115,37 @@ pub fn schema(arguments: TokenStream, item: TokenStream) -> TokenStream {
 /// also the one by way of which the others are converted: for each other version `T` there must be
 /// `TryFrom<T>` for it, and the reverse, or `From`, which implies that.
 ///
-/// ```text
+/// ```
+/// use runtime::{Versions, versions::Versions as _};
+///
+/// mod v1 {
+///     #[runtime::resource(group = "example.com", version = "v1", kind = "Site")]
+///     pub struct SiteSpec { pub size: u32 }
+/// }
+/// mod v2 {
+///     #[runtime::resource(group = "example.com", version = "v2", kind = "Site")]
+///     pub struct SiteSpec { pub pages: u32 }
+/// }
+/// impl From<v1::Site> for v2::Site {
+///     fn from(site: v1::Site) -> Self {
+///         Self { metadata: site.metadata, spec: v2::SiteSpec { pages: site.spec.size } }
+///     }
+/// }
+/// impl From<v2::Site> for v1::Site {
+///     fn from(site: v2::Site) -> Self {
+///         Self { metadata: site.metadata, spec: v1::SiteSpec { size: site.spec.pages } }
+///     }
+/// }
+///
 /// #[derive(Versions)]
 /// enum Site {
 ///     V1(v1::Site),
 ///     #[versions(storage)]
 ///     V2(v2::Site),
 /// }
+///
+/// assert_eq!(Site::definition()?.spec.versions.len(), 2);
+/// # Ok::<(), runtime::versions::MergeError>(())
 /// ```
 #[proc_macro_derive(Versions, attributes(versions))]
 pub fn versions(item: TokenStream) -> TokenStream {

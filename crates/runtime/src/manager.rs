@@ -235,7 +235,8 @@ impl Manager {
     }
 
     /// Serves webhooks while it runs, leader or not, with certificates that it looks after and
-    /// makes known to the configurations that `targets` name. It is ready when they are.
+    /// makes known to the configurations that `targets` name. It is ready when they are. One server
+    /// has all of them: a second call takes the place of the first.
     pub fn serve_webhooks(
         &self,
         server: WebhookServer,

@@ -122,8 +122,7 @@ mod tests {
         let status = kube_core::Status::failure("pods \"a\" already exists", "AlreadyExists");
         let refused = kube_client::Error::Api(Box::new(status.with_code(409)));
         let failure = Failure::from(crate::apply::ApplyError::Client(refused));
-        let printed =
-            "cannot apply the object: the server answered 409: pods \"a\" already exists";
+        let printed = "cannot apply the object: the server answered 409: pods \"a\" already exists";
         assert_eq!(failure.to_string(), printed);
     }
 
