@@ -1,0 +1,45 @@
+//! This program, started as something else: the server, the load, a contender.
+
+use std::{env, path::Path, process::Stdio};
+
+use anyhow::{Context, Result, ensure};
+use tokio::{
+    io::{AsyncBufReadExt, BufReader, Lines},
+    process::{Child as Process, ChildStdout, Command},
+};
+
+/// A process that is ended with this.
+pub(crate) struct Child {
+    process: Process,
+    lines: Lines<BufReader<ChildStdout>>,
+    what: String,
+}
+
+impl Child {
+    /// Starts this program with other arguments; it finds the server by `kubeconfig`.
+    pub(crate) fn start(kubeconfig: &Path, arguments: &[&str]) -> Result<Self> {
+        let mut process = Command::new(env::current_exe()?)
+            .args(arguments)
+            .env("KUBECONFIG", kubeconfig)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()?;
+        let output = process.stdout.take().context("its output is piped")?;
+        let lines = BufReader::new(output).lines();
+        Ok(Self { process, lines, what: arguments.join(" ") })
+    }
+
+    /// The next line that it prints.
+    pub(crate) async fn line(&mut self) -> Result<String> {
+        self.lines.next_line().await?.with_context(|| format!("{:?} has ended", self.what))
+    }
+
+    /// Waits until it has ended well.
+    pub(crate) async fn end(mut self) -> Result<()> {
+        drop(self.process.stdin.take());
+        let status = self.process.wait().await?;
+        ensure!(status.success(), "{:?} has failed: {status}", self.what);
+        Ok(())
+    }
+}

@@ -1,0 +1,135 @@
+//! [`Comparison`]: everything that is measured, one contender after the other.
+
+use std::path::Path;
+
+use anyhow::{Result, ensure};
+use clap::ValueEnum;
+use serde::Serialize;
+
+use crate::{
+    args::{Args, Contender, Work},
+    children::Child,
+    contender::line,
+    server::Lengths,
+    usage::Figures,
+};
+
+/// See the [module documentation](self).
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Comparison {
+    /// How long objects are on the wire.
+    pub lengths: Lengths,
+    /// Custom resources are cached.
+    pub widgets: Pair,
+    /// Pods are cached.
+    pub pods: Pair,
+    /// Custom resources change and are reconciled.
+    pub changes: Pair,
+    /// Custom resources are reconciled without a change.
+    pub repeats: Pair,
+}
+
+/// The same work, twice.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Pair {
+    /// By the crate.
+    pub kube_runtime: Figures,
+    /// By this repository.
+    pub ours: Figures,
+}
+
+impl Comparison {
+    /// All figures, for machines.
+    pub(crate) fn to_json(&self) -> Result<String> {
+        Ok(serde_json::to_string_pretty(self)?)
+    }
+}
+
+/// Starts a server and measures both on it.
+pub(crate) async fn compare(args: &Args) -> Result<Comparison> {
+    let folder = tempfile::tempdir()?;
+    let kubeconfig = folder.path().join("kubeconfig");
+    let numbers = [args.widgets, args.pods, args.controlled].map(|number| number.to_string());
+    let [widgets, pods, controlled] = &numbers;
+    let mut server = Child::start(
+        &kubeconfig,
+        &["serve", "--kubeconfig", &kubeconfig.to_string_lossy()]
+            .into_iter()
+            .chain(["--widgets", widgets, "--pods", pods, "--controlled", controlled])
+            .collect::<Vec<_>>(),
+    )?;
+    let lengths = serde_json::from_str(&server.line().await?)?;
+    let bench = Bench { kubeconfig: &kubeconfig, args };
+    let comparison = Comparison {
+        lengths,
+        widgets: bench.cache(Work::CacheWidgets, args.widgets).await?,
+        pods: bench.cache(Work::CachePods, args.pods).await?,
+        changes: Pair {
+            kube_runtime: bench.follow_changes(Contender::KubeRuntime, 0).await?,
+            ours: bench.follow_changes(Contender::Ours, args.rounds).await?,
+        },
+        repeats: Pair {
+            kube_runtime: bench.repeat(Contender::KubeRuntime).await?,
+            ours: bench.repeat(Contender::Ours).await?,
+        },
+    };
+    server.end().await?;
+    Ok(comparison)
+}
+
+struct Bench<'a> {
+    kubeconfig: &'a Path,
+    args: &'a Args,
+}
+
+impl Bench<'_> {
+    async fn cache(&self, work: Work, objects: usize) -> Result<Pair> {
+        Ok(Pair {
+            kube_runtime: finish(self.start(Contender::KubeRuntime, work, objects, 0)?).await?,
+            ours: finish(self.start(Contender::Ours, work, objects, 0)?).await?,
+        })
+    }
+
+    /// The objects are in round `before`, and so many rounds further in the end.
+    async fn follow_changes(&self, contender: Contender, before: u64) -> Result<Figures> {
+        let objects = self.args.controlled;
+        let goal = before + self.args.rounds;
+        let mut child = self.start(contender, Work::FollowChanges, objects, goal)?;
+        let begun = child.line().await?;
+        ensure!(begun == line::BEGUN, "a contender said {begun:?}");
+        let numbers = [objects.to_string(), (before + 1).to_string(), goal.to_string()];
+        let [objects, from, to] = &numbers;
+        let load = ["load", "--objects", objects, "--from", from, "--to", to];
+        let load = Child::start(self.kubeconfig, &load)?;
+        let figures = finish(child).await?;
+        load.end().await?;
+        Ok(figures)
+    }
+
+    async fn repeat(&self, contender: Contender) -> Result<Figures> {
+        let Args { controlled, repeats, .. } = *self.args;
+        finish(self.start(contender, Work::Repeat, controlled, repeats)?).await
+    }
+
+    fn start(&self, contender: Contender, work: Work, objects: usize, goal: u64) -> Result<Child> {
+        let (contender, work) = (word(contender), word(work));
+        let numbers = [objects.to_string(), goal.to_string()];
+        let [objects, goal] = &numbers;
+        let what = ["contend", "--contender", &contender, "--work", &work];
+        let much = ["--objects", objects, "--goal", goal];
+        Child::start(self.kubeconfig, &[&what[..], &much[..]].concat())
+    }
+}
+
+async fn finish(mut child: Child) -> Result<Figures> {
+    let figures = serde_json::from_str(&child.line().await?)?;
+    child.end().await?;
+    Ok(figures)
+}
+
+/// As the command line has it.
+fn word(value: impl ValueEnum) -> String {
+    value.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+}

@@ -1,0 +1,109 @@
+//! One measurement of one contender, in a process that does nothing else.
+
+use std::{
+    any::Any,
+    fmt::Debug,
+    io::{self, Write},
+    sync::Arc,
+    time::Duration,
+};
+
+use anyhow::{Result, ensure};
+use k8s_openapi::{NamespaceResourceScope, api::core::v1::Pod};
+use kube::Resource;
+use serde::de::DeserializeOwned;
+
+use crate::{
+    args::{Contender, Task, Work},
+    course::{Course, Goal},
+    kube_runtime, ours,
+    usage::{Figures, Usage},
+    widget::Widget,
+};
+
+/// What is on its way when the cache is complete has this long to arrive.
+const SETTLING: Duration = Duration::from_millis(500);
+
+/// What a contender tells the process that started it, one line each.
+pub(crate) mod line {
+    /// Every object was reconciled once; changes may come.
+    pub(crate) const BEGUN: &str = "begun";
+}
+
+/// A kind that both can cache.
+pub(crate) trait Cached:
+    Resource<DynamicType = (), Scope = NamespaceResourceScope>
+    + DeserializeOwned
+    + Clone
+    + Debug
+    + Send
+    + Sync
+    + 'static
+{
+}
+
+impl Cached for Widget {}
+impl Cached for Pod {}
+
+/// A complete cache, which lives as long as this.
+pub(crate) struct Cache {
+    /// How many objects it has.
+    pub objects: usize,
+    /// What keeps it.
+    pub _kept: Box<dyn Any>,
+}
+
+/// Measures, and prints the [`Figures`] as its last line.
+pub(crate) async fn contend(task: &Task) -> Result<()> {
+    let figures = match task.work {
+        Work::CacheWidgets => cache::<Widget>(task).await?,
+        Work::CachePods => cache::<Pod>(task).await?,
+        Work::FollowChanges => follow_changes(task).await?,
+        Work::Repeat => repeat(task).await?,
+    };
+    say(&serde_json::to_string(&figures)?)
+}
+
+async fn cache<K: Cached>(task: &Task) -> Result<Figures> {
+    let before = Usage::now()?;
+    let cache = match task.contender {
+        Contender::Ours => ours::cache::<K>().await?,
+        Contender::KubeRuntime => kube_runtime::cache::<K>().await?,
+    };
+    let done = Usage::now()?;
+    ensure!(cache.objects == task.objects, "{} objects are cached", cache.objects);
+    tokio::time::sleep(SETTLING).await;
+    before.figures(cache.objects as u64, &done)
+}
+
+async fn follow_changes(task: &Task) -> Result<Figures> {
+    let course = start(task, Goal::Round(task.goal)).await?;
+    let (before, visits) = (Usage::now()?, course.visits());
+    say(line::BEGUN)?;
+    course.over().await;
+    let done = Usage::now()?;
+    before.figures(course.visits() - visits, &done)
+}
+
+async fn repeat(task: &Task) -> Result<Figures> {
+    let course = start(task, Goal::Visits(task.goal)).await?;
+    let (before, visits) = (Usage::now()?, course.visits());
+    course.over().await;
+    let done = Usage::now()?;
+    before.figures(course.visits() - visits, &done)
+}
+
+/// A controller that runs, and has visited every object once.
+async fn start(task: &Task, goal: Goal) -> Result<Arc<Course>> {
+    let course = Arc::new(Course::new(task.objects, goal));
+    match task.contender {
+        Contender::Ours => ours::control(Arc::clone(&course)).await?,
+        Contender::KubeRuntime => kube_runtime::control(Arc::clone(&course)).await?,
+    }
+    course.begun().await;
+    Ok(course)
+}
+
+fn say(line: &str) -> Result<()> {
+    Ok(writeln!(io::stdout(), "{line}")?)
+}

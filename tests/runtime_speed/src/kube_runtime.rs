@@ -1,0 +1,52 @@
+//! kube-runtime with its defaults: a reflector's store of typed objects, lists in pages of 500,
+//! HTTP/1.1, as many reconciles at once as there are objects.
+
+use std::{convert::Infallible, future::ready, sync::Arc, time::Duration};
+
+use anyhow::Result;
+use futures_util::StreamExt;
+use keel::Tasks;
+use kube::{
+    Api, Client,
+    runtime::{
+        Controller, WatchStreamExt,
+        controller::Action,
+        reflector::{self, reflector},
+        watcher,
+    },
+};
+
+use crate::{
+    contender::{Cache, Cached},
+    course::{Course, Next},
+    widget::{self, Widget},
+};
+
+/// Waits until the store has all objects.
+pub(crate) async fn cache<K: Cached>() -> Result<Cache> {
+    let api = Api::<K>::namespaced(Client::try_default().await?, widget::CACHED);
+    let (reader, writer) = reflector::store();
+    let objects = reflector(writer, watcher(api, watcher::Config::default()))
+        .default_backoff()
+        .applied_objects();
+    let tasks = Tasks::new();
+    tasks.spawn("reflector", objects.for_each(|_| ready(())));
+    reader.wait_until_ready().await?;
+    Ok(Cache { objects: reader.len(), _kept: Box::new((reader, tasks)) })
+}
+
+/// Starts a controller, which hands its function the object from the store.
+pub(crate) async fn control(course: Arc<Course>) -> Result<()> {
+    let api = Api::<Widget>::namespaced(Client::try_default().await?, widget::CONTROLLED);
+    let controller = Controller::new(api, watcher::Config::default());
+    let reconciled = controller.run(reconcile, |_, error, _| match *error {}, course);
+    Tasks::new().spawn("controller", reconciled.for_each(|_| ready(())));
+    Ok(())
+}
+
+async fn reconcile(object: Arc<Widget>, course: Arc<Course>) -> Result<Action, Infallible> {
+    Ok(match course.visit(&object) {
+        Next::Rest => Action::await_change(),
+        Next::Again => Action::requeue(Duration::ZERO),
+    })
+}

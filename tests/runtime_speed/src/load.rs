@@ -1,0 +1,38 @@
+//! The load: changes every reconciled object once a round, from a process of its own.
+
+use anyhow::Result;
+use futures_util::{TryStreamExt, stream};
+use keel::Clock;
+use kube::{
+    Api,
+    api::{Patch, PatchParams},
+};
+use runtime::client;
+use serde_json::json;
+
+use crate::{
+    args::Load,
+    widget::{self, Widget},
+};
+
+/// So many changes are under way at once.
+const CONCURRENCY: usize = 32;
+
+/// Makes all changes, as fast as the server takes them.
+pub(crate) async fn change(args: &Load) -> Result<()> {
+    let client = client::connect(client::infer().await?, &Clock::system())?;
+    let api = Api::<Widget>::namespaced(client, widget::CONTROLLED);
+    for round in args.from..=args.to {
+        let patch = Patch::Merge(json!({"spec": {"round": round}}));
+        stream::iter((0..args.objects).map(Ok))
+            .try_for_each_concurrent(CONCURRENCY, |number| {
+                let (api, patch) = (&api, &patch);
+                async move {
+                    api.patch(&widget::name(number), &PatchParams::default(), patch).await?;
+                    anyhow::Ok(())
+                }
+            })
+            .await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,54 @@
+//! What a controller costs: our runtime beside kube-runtime, on the same objects of the same server.
+//!
+//! ```text
+//! this program ─┬─▶ itself as the server       our own, in memory, over TLS on loopback
+//!               ├─▶ itself as a contender      caches or reconciles, and measures itself
+//!               └─▶ itself as the load         changes objects while a contender watches
+//! ```
+//!
+//! Every figure is of a contender's own process: its heap as the allocator counts it, its memory as
+//! the system counts it, its CPU time. Both use their defaults; see [`ours`] and [`kube_runtime`].
+
+mod args;
+mod widget;
+mod pod;
+mod server;
+mod load;
+mod usage;
+mod course;
+mod contender;
+mod ours;
+mod kube_runtime;
+mod children;
+mod comparison;
+mod report;
+
+use std::{
+    alloc::System,
+    io::{self, Write},
+};
+
+use anyhow::Result;
+use args::{Args, Role};
+use cap::Cap;
+use clap::Parser;
+
+/// Counts the bytes that are in use.
+#[global_allocator]
+static HEAP: Cap<System> = Cap::new(System, usize::MAX);
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let args = Args::parse();
+    match &args.role {
+        Some(Role::Serve(serve)) => server::serve(serve).await,
+        Some(Role::Load(load)) => load::change(load).await,
+        Some(Role::Contend(task)) => contender::contend(task).await,
+        None => {
+            let comparison = comparison::compare(&args).await?;
+            let text =
+                if args.json { comparison.to_json()? } else { report::table(&args, &comparison) };
+            Ok(writeln!(io::stdout(), "{text}")?)
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Our runtime with its defaults: objects packed in the cache and decoded when they are read,
+//! HTTP/2, two workers.
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use keel::{Clock, Entropy, Tasks};
+use runtime::{
+    Action, Controller, Failure, Informed, Lister, Manager, ManagerOptions, Request, client,
+    informer::{InformerFactory, InformerOptions, Scope, Selection},
+};
+
+use crate::{
+    contender::{Cache, Cached},
+    course::{Course, Next},
+    widget::{self, Widget},
+};
+
+/// Waits until the informer has all objects.
+pub(crate) async fn cache<K: Cached>() -> Result<Cache> {
+    let (clock, entropy, tasks) = (Clock::system(), Entropy::system(), Tasks::new());
+    let client = client::connect(client::infer().await?, &clock)?;
+    let source = client::source_of(client);
+    let factory =
+        InformerFactory::new(source, InformerOptions::default(), &clock, &entropy, &tasks);
+    let namespace = Some(widget::CACHED.to_owned());
+    let selection = Selection { namespace, ..Selection::default() };
+    let lister: Lister<K> = factory.informer(&Scope { selection, ..K::scope() }).lister();
+    factory.start();
+    factory.wait_for_sync().await?;
+    Ok(Cache { objects: lister.indexer().len(), _kept: Box::new((factory, lister, tasks)) })
+}
+
+struct Context {
+    widgets: Lister<Widget>,
+    course: Arc<Course>,
+}
+
+/// Starts a controller that reads its object from the cache.
+pub(crate) async fn control(course: Arc<Course>) -> Result<()> {
+    let options = ManagerOptions {
+        namespace: Some(widget::CONTROLLED.to_owned()),
+        ..ManagerOptions::default()
+    };
+    let client = client::connect(client::infer().await?, &options.clock)?;
+    let tasks = Tasks::new();
+    let manager = Manager::with_tasks(client, options, &tasks);
+    let context = Context { widgets: manager.lister(), course };
+    manager.add(Controller::for_::<Widget>().reconcile(reconcile, context));
+    tasks.spawn("manager", async move { manager.run().await });
+    Ok(())
+}
+
+async fn reconcile(request: Request, cx: Arc<Context>) -> Result<Action, Failure> {
+    let Some(object) = cx.widgets.get_key(&request)? else { return Ok(Action::Done) };
+    Ok(match cx.course.visit(&object) {
+        Next::Rest => Action::Done,
+        Next::Again => Action::RequeueAfter(std::time::Duration::ZERO),
+    })
+}

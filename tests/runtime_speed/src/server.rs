@@ -1,0 +1,146 @@
+//! The server: our own, in memory, with all objects that are cached and reconciled.
+
+use std::{
+    fs,
+    io::{self, Write},
+    net::Ipv4Addr,
+    path::Path,
+};
+
+use anyhow::{Context, Result};
+use apiserver::{Config, Server};
+use base64::{Engine, prelude::BASE64_STANDARD};
+use futures_util::{TryStreamExt, stream};
+use http::Request;
+use k8s_openapi::{
+    api::core::v1::{Namespace, Pod},
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
+use keel::Entropy;
+use kube::{
+    Api, Client, CustomResourceExt,
+    api::{ObjectMeta, PostParams},
+    runtime::wait::{await_condition, conditions::is_crd_established},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use tokio::io::AsyncReadExt;
+
+use crate::{args::Serve, pod, widget};
+
+/// So many are created at once.
+const CONCURRENCY: usize = 32;
+/// So many are looked at to see how long they are.
+const SAMPLED: usize = 100;
+
+/// How long objects are as the server sends them, `managedFields` included.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(crate) struct Lengths {
+    /// A custom resource, in bytes.
+    pub widget: usize,
+    /// A pod, in bytes.
+    pub pod: usize,
+}
+
+/// Serves until standard input is closed; prints the [`Lengths`] when everything is there.
+pub(crate) async fn serve(args: &Serve) -> Result<()> {
+    let listen = Some((Ipv4Addr::LOCALHOST, 0).into());
+    let server = Server::start(Config { listen, ..Config::default() }).await?;
+    let client = Client::new(server.door(), widget::CACHED);
+    let entropy = Entropy::seeded(1);
+    prepare(&client).await?;
+    create_widgets(&client, widget::CACHED, args.widgets, &entropy).await?;
+    create_widgets(&client, widget::CONTROLLED, args.controlled, &entropy).await?;
+    create_pods(&client, args.pods, &entropy).await?;
+    let lengths = Lengths {
+        widget: length(&client, "/apis/speed.example.com/v1/widgets").await?,
+        pod: length(&client, "/api/v1/pods").await?,
+    };
+    write_kubeconfig(&args.kubeconfig, &server)?;
+    writeln!(io::stdout(), "{}", serde_json::to_string(&lengths)?)?;
+    tokio::io::stdin().read_to_end(&mut Vec::new()).await?;
+    Ok(server.stop().await?)
+}
+
+async fn prepare(client: &Client) -> Result<()> {
+    let namespaces = Api::<Namespace>::all(client.clone());
+    for name in [widget::CACHED, widget::CONTROLLED] {
+        let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
+        let namespace = Namespace { metadata, ..Namespace::default() };
+        namespaces.create(&PostParams::default(), &namespace).await?;
+    }
+    let definitions = Api::<CustomResourceDefinition>::all(client.clone());
+    definitions.create(&PostParams::default(), &widget::Widget::crd()).await?;
+    await_condition(definitions, widget::Widget::crd_name(), is_crd_established()).await?;
+    Ok(())
+}
+
+async fn create_widgets(
+    client: &Client,
+    namespace: &str,
+    count: usize,
+    entropy: &Entropy,
+) -> Result<()> {
+    let api = Api::<widget::Widget>::namespaced(client.clone(), namespace);
+    let author = written_by("kubectl-client-side-apply");
+    stream::iter((0..count).map(Ok))
+        .try_for_each_concurrent(CONCURRENCY, |number| {
+            let (api, author) = (&api, &author);
+            async move {
+                api.create(author, &widget::sample(number, entropy)).await?;
+                Ok(())
+            }
+        })
+        .await
+}
+
+async fn create_pods(client: &Client, count: usize, entropy: &Entropy) -> Result<()> {
+    let api = Api::<Pod>::namespaced(client.clone(), widget::CACHED);
+    let (manager, kubelet) = (written_by("kube-controller-manager"), written_by("kubelet"));
+    stream::iter((0..count).map(Ok))
+        .try_for_each_concurrent(CONCURRENCY, |number| {
+            let (api, manager, kubelet) = (&api, &manager, &kubelet);
+            async move {
+                let created = api.create(manager, &pod::sample(number, entropy)?).await?;
+                let name = created.metadata.name.as_deref().context("a pod has no name")?;
+                let running = pod::running(&created, number, entropy)?;
+                api.replace_status(name, kubelet, &running).await?;
+                Ok(())
+            }
+        })
+        .await
+}
+
+fn written_by(manager: &str) -> PostParams {
+    PostParams { field_manager: Some(manager.to_owned()), ..PostParams::default() }
+}
+
+/// The mean of the first ones.
+async fn length(client: &Client, collection: &str) -> Result<usize> {
+    let request = Request::get(format!("{collection}?limit={SAMPLED}")).body(Vec::new())?;
+    let list: serde_json::Value = client.request(request).await?;
+    let items = list["items"].as_array().context("a list has no items")?;
+    let lengths = items.iter().map(|item| item.to_string().len());
+    Ok(lengths.sum::<usize>() / items.len().max(1))
+}
+
+/// JSON is YAML as well.
+fn write_kubeconfig(path: &Path, server: &Server) -> Result<()> {
+    let admin = server.admin()?;
+    let address = server.address().context("the server does not listen")?;
+    let kubeconfig = json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "speed", "cluster": {
+            "server": format!("https://{address}"),
+            "certificate-authority-data": BASE64_STANDARD.encode(server.authority()),
+        }}],
+        "users": [{"name": "admin", "user": {
+            "client-certificate-data": BASE64_STANDARD.encode(&admin.certificate),
+            "client-key-data": BASE64_STANDARD.encode(&admin.key),
+        }}],
+        "contexts": [{"name": "speed", "context": {"cluster": "speed", "user": "admin"}}],
+        "current-context": "speed",
+    });
+    Ok(fs::write(path, kubeconfig.to_string())?)
+}
