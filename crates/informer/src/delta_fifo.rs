@@ -18,8 +18,7 @@
 //! Informer, which waits for nobody, has caught up. A list goes in whole.
 
 use std::{
-    collections::{HashMap, HashSet, VecDeque},
-    mem,
+    collections::{BTreeMap, HashMap, HashSet, VecDeque},
     pin::pin,
     sync::{Mutex, MutexGuard, PoisonError},
 };
@@ -81,8 +80,8 @@ struct Queue {
     stories: HashMap<ObjectKey, Vec<Delta>>,
     /// All deltas of all stories.
     length: usize,
-    /// What is left to pop of the first list; None before that list.
-    initial: Option<HashSet<ObjectKey>>,
+    /// How many stories are left to pop until the first list was; None before that list.
+    initial: Option<usize>,
 }
 
 impl DeltaFifo {
@@ -131,31 +130,17 @@ impl DeltaFifo {
     /// known and not in it.
     pub(crate) fn replace(&self, items: Vec<Item>, asked: Epoch, indexer: &Indexer) {
         let mut queue = self.lock();
-        let listed: HashSet<ObjectKey> = items.iter().map(|item| item.key().clone()).collect();
-        let known = indexer.list().into_iter().map(|item| (item.key().clone(), item));
-        let mut missed: HashMap<ObjectKey, Item> =
-            known.filter(|(key, _)| !listed.contains(key)).collect();
-        for (key, story) in queue.stories.iter().filter(|(key, _)| !listed.contains(*key)) {
-            let last = story.last().expect("a queued key has deltas");
-            // A newer state than the indexer's, or none that anybody needs to be told of.
-            if last.is_end() {
-                missed.remove(key);
-            } else {
-                missed.insert(key.clone(), last.item().clone());
-            }
-        }
+        let missed = queue.missed(&items, indexer.list());
         for item in items {
             queue.push(Delta::Replaced(item, asked));
         }
-        let mut missed: Vec<Item> = missed.into_values().collect();
-        missed.sort_unstable_by(|one, other| one.key().cmp(other.key()));
+        // Whatever waits now leaves before anything that comes later.
+        let listed = queue.order.len();
+        queue.initial.get_or_insert(listed);
         for item in missed {
             queue.push(Delta::Missed(item, asked));
         }
         indexer.settle_writes(asked, |key| queue.stories.contains_key(key));
-        if queue.initial.is_none() {
-            queue.initial = Some(listed);
-        }
         drop(queue);
         self.filled.notify_one();
     }
@@ -169,10 +154,7 @@ impl DeltaFifo {
         queue.length -= story.len();
         act(story);
         if let Some(initial) = &mut queue.initial {
-            initial.remove(&key);
-            if initial.is_empty() {
-                mem::take(initial);
-            }
+            *initial = initial.saturating_sub(1);
         }
         drop(queue);
         self.emptied.notify_waiters();
@@ -186,7 +168,7 @@ impl DeltaFifo {
 
     /// Whether all of the first list was popped.
     pub(crate) fn has_synced(&self) -> bool {
-        self.lock().initial.as_ref().is_some_and(HashSet::is_empty)
+        self.lock().initial == Some(0)
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
@@ -195,6 +177,28 @@ impl DeltaFifo {
 }
 
 impl Queue {
+    /// The last states of what is cached, or waits and has not ended, and is not in `list`; by
+    /// their keys.
+    fn missed(&self, list: &[Item], cached: Vec<Item>) -> Vec<Item> {
+        if cached.is_empty() && self.stories.is_empty() {
+            return Vec::new();
+        }
+        let listed: HashSet<&ObjectKey> = list.iter().map(Item::key).collect();
+        let cached = cached.into_iter().map(|item| (item.key().clone(), item));
+        let mut missed: BTreeMap<ObjectKey, Item> =
+            cached.filter(|(key, _)| !listed.contains(key)).collect();
+        for (key, story) in self.stories.iter().filter(|(key, _)| !listed.contains(key)) {
+            let last = story.last().expect("a queued key has deltas");
+            // A newer state than the indexer's, or none that anybody needs to be told of.
+            if last.is_end() {
+                missed.remove(key);
+            } else {
+                missed.insert(key.clone(), last.item().clone());
+            }
+        }
+        missed.into_values().collect()
+    }
+
     fn push(&mut self, delta: Delta) {
         let key = delta.item().key();
         let Some(story) = self.stories.get_mut(key) else {

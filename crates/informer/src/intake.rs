@@ -2,21 +2,20 @@
 //! and thrown away if the same state is cached already.
 
 use std::{
-    borrow::Cow,
-    collections::{BTreeMap, HashSet},
+    collections::HashSet,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Mutex, PoisonError},
 };
 
 use machinery::Object;
-use serde_json::value::{RawValue, to_raw_value};
 
 use crate::{Indexer, Item, packing::Dictionary};
 
 /// Changes objects before they are cached, so that what nobody reads takes no memory.
 #[derive(Clone)]
 pub enum Transform {
-    /// Takes out `metadata.managedFields`, which controllers do not read.
+    /// Takes out `metadata.managedFields`, which controllers do not read and which are often half of
+    /// an object. An object that is written back without them keeps them: servers see to that.
     StripManagedFields,
     /// Changes the object. Name, namespace, uid and resourceVersion should be left alone: whoever
     /// changes them gets the object under the new name. An object on which it panics is cached as
@@ -36,32 +35,19 @@ impl Transform {
     }
 
     fn apply(&self, item: Item) -> Item {
-        let changed = match self {
-            Self::StripManagedFields => without_managed_fields(&item.json()),
+        match self {
+            Self::StripManagedFields => item.without_managed_fields(),
             Self::Custom(change) => {
                 let mut object = item.object();
                 if catch_unwind(AssertUnwindSafe(|| change(&mut object))).is_err() {
                     tracing::error!(object = ?item, "a transform panicked");
                     return item;
                 }
-                Some(object.to_bytes())
+                // A transform that leaves no name behind has not made an object.
+                Item::parse(object.to_bytes()).unwrap_or(item)
             }
-        };
-        // A transform that leaves no name behind has not made an object.
-        changed.and_then(|json| Item::parse(json).ok()).unwrap_or(item)
+        }
     }
-}
-
-/// The object without `metadata.managedFields`, its other parts copied as they are; None if there
-/// is nothing to take out.
-fn without_managed_fields(json: &[u8]) -> Option<Vec<u8>> {
-    type Parts<'a> = BTreeMap<Cow<'a, str>, &'a RawValue>;
-    let mut object: Parts<'_> = serde_json::from_slice(json).ok()?;
-    let mut metadata: Parts<'_> = serde_json::from_str(object.get("metadata")?.get()).ok()?;
-    metadata.remove("managedFields")?;
-    let metadata = to_raw_value(&metadata).ok()?;
-    object.insert("metadata".into(), &metadata);
-    serde_json::to_vec(&object).ok()
 }
 
 /// How objects are kept.

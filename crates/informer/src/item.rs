@@ -26,7 +26,7 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
-use crate::packing::Dictionary;
+use crate::{outline::without_member, packing::Dictionary};
 
 /// Namespace and name: which object, of a resource that is known from elsewhere.
 ///
@@ -164,6 +164,14 @@ impl Item {
     /// longer buffer leaves the rest of that buffer behind as a hole.
     pub(crate) fn compact(&self, namespace: Arc<str>) -> Self {
         self.with(namespace, Body::Plain(self.json().as_ref().into()))
+    }
+
+    /// The same state without `metadata.managedFields`.
+    pub(crate) fn without_managed_fields(self) -> Self {
+        let Some(json) = without_member(&self.json(), &["metadata", "managedFields"]) else {
+            return self;
+        };
+        self.with(Arc::clone(&self.0.key.namespace), Body::Plain(json.into()))
     }
 
     fn with(&self, namespace: Arc<str>, body: Body) -> Self {

@@ -73,6 +73,7 @@
 //! but for each object the last thing that a handler is told is the last thing that happened.
 
 pub mod item;
+mod outline;
 mod packing;
 pub mod list_watch;
 pub mod intake;

@@ -234,6 +234,9 @@ impl Page {
 impl WatchEvent {
     /// Reads one line of a watch.
     pub fn parse(line: &[u8]) -> Result<Self, ListWatchError> {
+        if let Some(event) = Self::parse_usual(line) {
+            return Ok(event);
+        }
         let malformed =
             |error: Box<dyn StdError + Send + Sync>| Err(ListWatchError::Malformed(error));
         let event = match Event::parse(line) {
@@ -257,6 +260,20 @@ impl WatchEvent {
             Ok(item) => Ok(make(item)),
             Err(error) => malformed(error.into()),
         }
+    }
+
+    /// A line about an object, written as all servers write it; None if it is another one. What is
+    /// left between the words around it is the object, if it is JSON at all: so it is read once.
+    fn parse_usual(line: &[u8]) -> Option<Self> {
+        let line = line.strip_prefix(br#"{"type":""#)?.strip_suffix(b"}")?;
+        let object_of = |event_type: EventType| {
+            let line = line.strip_prefix(event_type.as_str().as_bytes())?;
+            Item::parse(line.strip_prefix(br#"","object":"#)?).ok()
+        };
+        object_of(EventType::Modified)
+            .map(Self::Modified)
+            .or_else(|| object_of(EventType::Added).map(Self::Added))
+            .or_else(|| object_of(EventType::Deleted).map(Self::Deleted))
     }
 
     fn about_the_watch(event_type: EventType, object: Object) -> Self {
@@ -303,6 +320,26 @@ mod tests {
         let page =
             Page::parse(br#"{"kind":"PodList","metadata":{"resourceVersion":"5"},"items":null}"#);
         assert!(page.unwrap().items.is_empty());
+    }
+
+    #[test]
+    fn a_line_means_the_same_however_it_is_written() {
+        let object = r#"{"metadata":{"namespace":"n","name":"a"}}"#;
+        for line in [
+            format!(r#"{{"type":"DELETED","object":{object}}}"#),
+            format!(r#"{{ "type": "DELETED", "object": {object} }}"#),
+            format!(r#"{{"object":{object},"type":"DELETED"}}"#),
+            format!(r#"{{"type":"DELETED","object":{object},"more":{{}}}}"#),
+        ] {
+            let WatchEvent::Deleted(item) = WatchEvent::parse(line.as_bytes()).unwrap() else {
+                panic!("not a deletion: {line}")
+            };
+            assert_eq!(&*item.json(), object.as_bytes());
+        }
+        for cut in [r#"{"type":"ADDED","object":{"metadata":{"name":"a"}}"#, r#"{"type":"ADDED","#]
+        {
+            assert!(WatchEvent::parse(cut.as_bytes()).is_err(), "{cut}");
+        }
     }
 
     #[test]

@@ -22,7 +22,10 @@ use std::{
     sync::{Arc, Mutex, PoisonError, RwLock},
 };
 
-use crate::ObjectKey;
+use crate::{
+    ObjectKey,
+    outline::{Outline, Piece, string_end},
+};
 
 /// Outside of strings JSON is ASCII: a byte with the high bit begins a number of 15 bits.
 const MOST_PIECES: usize = 1 << 15;
@@ -31,8 +34,8 @@ const MOST_BYTES: usize = 2 << 20;
 const SHORTEST_PIECE: usize = 4;
 const LONGEST_PIECE: usize = 2048;
 /// So many pieces that may recur are remembered (by a hash) before all are forgotten; fills a
-/// table of 65,536 places.
-const MOST_SIGHTINGS: usize = 57_344;
+/// table of 16,384 places, which a processor's own cache holds.
+const MOST_SIGHTINGS: usize = 14_336;
 
 /// See the [module documentation](self).
 #[derive(Default)]
@@ -45,7 +48,9 @@ pub(crate) struct Dictionary {
 
 #[derive(Default)]
 struct Learned {
-    numbers: HashMap<Arc<[u8]>, u16>,
+    /// By the hash of a piece: of two with the same hash, the first has a number and the other
+    /// never gets one.
+    numbers: HashMap<u64, (u16, Arc<[u8]>)>,
     bytes: usize,
     /// By the hash of a piece: the object that had it last, and how many objects had it in a row.
     sightings: HashMap<u32, (u32, u16)>,
@@ -54,39 +59,23 @@ struct Learned {
 impl Dictionary {
     /// Packs the JSON of the object `owner`; the JSON must be well formed.
     pub(crate) fn pack(&self, json: &[u8], owner: &ObjectKey) -> Box<[u8]> {
-        let json = without_blanks(json);
-        let (containers, owner) = (containers(&json), hash(owner));
+        let Some(outline) = Outline::of(json) else {
+            return self.pack(&without_blanks(json), owner);
+        };
+        let owner = hash(owner);
         let mut learned = self.learned.lock().unwrap_or_else(PoisonError::into_inner);
         let mut packed = Vec::with_capacity(json.len() / 2);
-        let (mut at, mut next_container) = (0, 0);
-        while at < json.len() {
-            let end = match json[at] {
-                b'"' => {
-                    let end = string_end(&json, at);
-                    if json.get(end) == Some(&b':') { end + 1 } else { end }
-                }
-                b'{' | b'[' => {
-                    next_container += 1;
-                    containers[next_container - 1].1
-                }
-                plain => {
-                    packed.push(plain);
-                    at += 1;
-                    continue;
-                }
-            };
-            if let Some(number) = self.number(&mut learned, &json[at..end], owner) {
+        let (mut copied, mut next) = (0, 0);
+        while let Some(piece) = outline.pieces.get(next) {
+            if let Some(number) = self.number(&mut learned, piece, json, owner) {
+                packed.extend_from_slice(&json[copied..piece.start]);
                 packed.extend((number | 0x8000).to_be_bytes());
-                at = end;
-                while containers.get(next_container).is_some_and(|(start, _)| *start < end) {
-                    next_container += 1;
-                }
+                (copied, next) = (piece.end, piece.following);
             } else {
-                let end = if json[at] == b'"' { end } else { at + 1 };
-                packed.extend_from_slice(&json[at..end]);
-                at = end;
+                next += 1;
             }
         }
+        packed.extend_from_slice(&json[copied..]);
         // An exact copy: cutting off the rest of `packed` would leave a hole behind each object.
         packed.as_slice().into()
     }
@@ -95,54 +84,56 @@ impl Dictionary {
     pub(crate) fn unpack(&self, packed: &[u8]) -> Vec<u8> {
         let pieces = self.pieces.read().unwrap_or_else(PoisonError::into_inner);
         let mut json = Vec::with_capacity(packed.len() * 4);
-        let mut at = 0;
+        let (mut copied, mut at) = (0, 0);
         while at < packed.len() {
-            let end = match packed[at] {
-                b'"' => string_end(packed, at),
+            match packed[at] {
+                b'"' => at = string_end(packed, at),
                 high if high >= 0x80 => {
                     let number = u16::from_be_bytes([high & 0x7f, packed[at + 1]]);
+                    json.extend_from_slice(&packed[copied..at]);
                     json.extend_from_slice(&pieces[usize::from(number)]);
                     at += 2;
-                    continue;
+                    copied = at;
                 }
-                _ => at + 1,
-            };
-            json.extend_from_slice(&packed[at..end]);
-            at = end;
+                _ => at += 1,
+            }
         }
+        json.extend_from_slice(&packed[copied..]);
         json
     }
 
     /// The number of a piece, if it has one or has just earned one.
-    fn number(&self, learned: &mut Learned, piece: &[u8], owner: u32) -> Option<u16> {
-        if !(SHORTEST_PIECE..=LONGEST_PIECE).contains(&piece.len()) {
+    fn number(&self, learned: &mut Learned, piece: &Piece, json: &[u8], owner: u32) -> Option<u16> {
+        let text = &json[piece.start..piece.end];
+        if !(SHORTEST_PIECE..=LONGEST_PIECE).contains(&text.len()) {
             return None;
         }
-        if let Some(number) = learned.numbers.get(piece) {
-            return Some(*number);
+        if let Some((number, known)) = learned.numbers.get(&piece.hash) {
+            return (**known == *text).then_some(*number);
         }
         let count = learned.numbers.len();
-        if count == MOST_PIECES || learned.bytes + piece.len() > MOST_BYTES {
+        if count == MOST_PIECES || learned.bytes + text.len() > MOST_BYTES {
             learned.sightings = HashMap::new();
             return None;
         }
         if learned.sightings.len() == MOST_SIGHTINGS {
             learned.sightings.clear();
         }
-        let (last_owner, seen) = learned.sightings.entry(hash(piece)).or_default();
+        let sighting = high_half(piece.hash);
+        let (last_owner, seen) = learned.sightings.entry(sighting).or_default();
         // The second state of one object does not count: its own name would be learned.
         if *last_owner != owner || *seen == 0 {
             (*last_owner, *seen) = (owner, seen.saturating_add(1));
         }
-        if usize::from(*seen) < 2 + piece.len() / 128 {
+        if usize::from(*seen) < 2 + text.len() / 128 {
             return None;
         }
-        learned.sightings.remove(&hash(piece));
+        learned.sightings.remove(&sighting);
         let number = u16::try_from(count).expect("fewer than 2^15 pieces");
-        let piece: Arc<[u8]> = piece.into();
-        learned.bytes += piece.len();
-        learned.numbers.insert(Arc::clone(&piece), number);
-        self.pieces.write().unwrap_or_else(PoisonError::into_inner).push(piece);
+        let text: Arc<[u8]> = text.into();
+        learned.bytes += text.len();
+        learned.numbers.insert(piece.hash, (number, Arc::clone(&text)));
+        self.pieces.write().unwrap_or_else(PoisonError::into_inner).push(text);
         Some(number)
     }
 }
@@ -150,40 +141,11 @@ impl Dictionary {
 fn hash(value: impl Hash) -> u32 {
     let mut hasher = DefaultHasher::new();
     value.hash(&mut hasher);
-    u32::try_from(hasher.finish() >> 32).expect("the high half fits 32 bits")
+    high_half(hasher.finish())
 }
 
-/// Where the string that begins at `start` ends, behind its closing quote.
-fn string_end(json: &[u8], start: usize) -> usize {
-    let mut at = start + 1;
-    while json[at] != b'"' {
-        at += if json[at] == b'\\' { 2 } else { 1 };
-    }
-    at + 1
-}
-
-/// Where each object and each list begins and ends, in the order of their beginnings.
-fn containers(json: &[u8]) -> Vec<(usize, usize)> {
-    let (mut found, mut open, mut at) = (Vec::new(), Vec::new(), 0);
-    while at < json.len() {
-        match json[at] {
-            b'"' => {
-                at = string_end(json, at);
-                continue;
-            }
-            b'{' | b'[' => {
-                open.push(found.len());
-                found.push((at, at));
-            }
-            b'}' | b']' => {
-                let opened: usize = open.pop().expect("well-formed JSON closes what it opened");
-                found[opened].1 = at + 1;
-            }
-            _ => {}
-        }
-        at += 1;
-    }
-    found
+fn high_half(hash: u64) -> u32 {
+    u32::try_from(hash >> 32).expect("the high half fits 32 bits")
 }
 
 fn without_blanks(json: &[u8]) -> Cow<'_, [u8]> {

@@ -1,0 +1,234 @@
+//! [`Outline`]: where the strings, objects and lists of a JSON text begin and end, and a hash of
+//! each, found in one pass.
+//!
+//! ```text
+//! {"a":[1,"b"]}     pieces: {"a":[1,"b"]}   "a":   [1,"b"]   "b"
+//! ```
+//!
+//! The hash of an object or list is made of the hashes of what is in it, so that the text is read
+//! once, however deep it is. Equal pieces have equal hashes; the reverse is likely, not certain.
+//!
+//! Beside it stands [`without_member`], which reads a text no further than it must.
+
+use std::ops::Range;
+
+/// See the [module documentation](self).
+pub(crate) struct Outline {
+    /// In the order of their beginnings.
+    pub(crate) pieces: Vec<Piece>,
+}
+
+/// A string (with the colon behind it, where it is a key), or a whole object or list.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Piece {
+    /// Where it begins.
+    pub(crate) start: usize,
+    /// Where it ends.
+    pub(crate) end: usize,
+    /// The place in the outline of the first piece that begins behind its end.
+    pub(crate) following: usize,
+    /// Of its text.
+    pub(crate) hash: u64,
+}
+
+impl Outline {
+    /// None if there are blanks between the tokens of the text, which must be well formed.
+    pub(crate) fn of(json: &[u8]) -> Option<Self> {
+        let mut pieces: Vec<Piece> = Vec::with_capacity(json.len() / 16);
+        // The objects and lists that are open, by their places in `pieces`.
+        let (mut open, mut at): (Vec<usize>, usize) = (Vec::with_capacity(16), 0);
+        while at < json.len() {
+            let hash = match json[at] {
+                b'"' => {
+                    let end = string_end(json, at);
+                    let end = if json.get(end) == Some(&b':') { end + 1 } else { end };
+                    let (start, following) = (at, pieces.len() + 1);
+                    let hash = hash_of(&json[start..end]);
+                    pieces.push(Piece { start, end, following, hash });
+                    at = end;
+                    hash
+                }
+                bracket @ (b'{' | b'[') => {
+                    open.push(pieces.len());
+                    let hash = mix(0, bracket.into());
+                    pieces.push(Piece { start: at, end: at, following: 0, hash });
+                    at += 1;
+                    continue;
+                }
+                b'}' | b']' => {
+                    let opened = open.pop().expect("well-formed JSON closes what it opened");
+                    at += 1;
+                    let following = pieces.len();
+                    let piece = &mut pieces[opened];
+                    (piece.end, piece.following) = (at, following);
+                    piece.hash
+                }
+                b' ' | b'\n' | b'\r' | b'\t' => return None,
+                plain => {
+                    at += 1;
+                    plain.into()
+                }
+            };
+            if let Some(parent) = open.last() {
+                let parent = &mut pieces[*parent];
+                parent.hash = mix(parent.hash, hash);
+            }
+        }
+        Some(Self { pieces })
+    }
+}
+
+/// Where the string that begins at `start` ends, behind its closing quote.
+pub(crate) fn string_end(json: &[u8], start: usize) -> usize {
+    let mut at = start + 1;
+    while json[at] != b'"' {
+        at += if json[at] == b'\\' { 2 } else { 1 };
+    }
+    at + 1
+}
+
+/// The object without the member at `path`; None if there is no such member. The text must be well
+/// formed, and is otherwise left as it is.
+pub(crate) fn without_member(json: &[u8], path: &[&str]) -> Option<Vec<u8>> {
+    let (mut object, mut member) = (0..json.len(), 0..0);
+    for key in path {
+        member = find_member(json, object, key)?;
+        object = member.clone();
+    }
+    let (mut before, mut after) = (&json[..member.start], &json[member.end..]);
+    match after.strip_prefix(b",") {
+        Some(rest) => after = rest,
+        None => before = before.trim_ascii_end().strip_suffix(b",").unwrap_or(before),
+    }
+    Some([before, after].concat())
+}
+
+/// Where the member `key` of the first object in `within` is: its key, its value, and what blanks
+/// follow.
+fn find_member(json: &[u8], within: Range<usize>, key: &str) -> Option<Range<usize>> {
+    let (mut depth, mut at, mut found) = (0, within.start, None);
+    while at < within.end {
+        match json[at] {
+            b'"' => {
+                let end = string_end(json, at);
+                let is_key = || json[end..].trim_ascii_start().starts_with(b":");
+                if depth == 1 && json[at + 1..end - 1] == *key.as_bytes() && is_key() {
+                    found = Some(at);
+                }
+                at = end;
+                continue;
+            }
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth -= 1,
+            _ => {}
+        }
+        let is_over = depth == 0 && matches!(json[at], b'}' | b']');
+        match found {
+            Some(start) if is_over || depth == 1 && json[at] == b',' => return Some(start..at),
+            None if is_over => return None,
+            _ => at += 1,
+        }
+    }
+    None
+}
+
+/// Eight bytes at a time: most pieces are shorter than what a better hash needs to get going.
+fn hash_of(text: &[u8]) -> u64 {
+    let (words, rest) = text.as_chunks::<8>();
+    let mut last = [0; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    let hash =
+        words.iter().fold(text.len() as u64, |hash, word| mix(hash, u64::from_le_bytes(*word)));
+    mix(hash, u64::from_le_bytes(last))
+}
+
+fn mix(hash: u64, word: u64) -> u64 {
+    // Any odd number with its bits well spread does; this one is 2^64 divided by the golden ratio.
+    let product = (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    // Multiplying carries upwards only, so what came up is brought down.
+    product ^ product.rotate_left(29)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pieces(json: &str) -> Vec<(&str, usize)> {
+        let outline = Outline::of(json.as_bytes()).unwrap();
+        outline.pieces.iter().map(|it| (&json[it.start..it.end], it.following)).collect()
+    }
+
+    #[test]
+    fn strings_objects_and_lists_are_found_with_what_follows_them() {
+        let json = r#"{"a":[1,"b\"}"],"c":{}}"#;
+        let expected = [
+            (json, 6),
+            ("\"a\":", 2),
+            (r#"[1,"b\"}"]"#, 4),
+            (r#""b\"}""#, 4),
+            ("\"c\":", 5),
+            ("{}", 6),
+        ];
+        assert_eq!(pieces(json), expected);
+    }
+
+    #[test]
+    fn blanks_count_only_within_strings() {
+        assert!(Outline::of(br#"{"a b":"c d"}"#).is_some());
+        assert!(Outline::of(br#"{"a": 1}"#).is_none());
+    }
+
+    #[test]
+    fn equal_pieces_have_equal_hashes_wherever_they_stand() {
+        let hash =
+            |json: &str, place: usize| Outline::of(json.as_bytes()).unwrap().pieces[place].hash;
+        let whole = r#"{"port":8080,"name":"http"}"#;
+        assert_eq!(hash(whole, 0), hash(&format!("[[1],{whole}]"), 2));
+        for other in [
+            r#"{"port":8081,"name":"http"}"#,
+            r#"{"port":8080,"name":"httq"}"#,
+            r#"{"name":"http","port":8080}"#,
+            r#"["port",8080,"name","http"]"#,
+            r#"{"port":{"a":8080},"name":"http"}"#,
+        ] {
+            assert_ne!(hash(whole, 0), hash(other, 0), "{other}");
+        }
+    }
+
+    #[test]
+    fn a_member_is_taken_out_with_one_comma() {
+        let check = |json: &str, expected: Option<&str>| {
+            let left = without_member(json.as_bytes(), &["metadata", "m"]);
+            assert_eq!(
+                left.map(|it| String::from_utf8(it).unwrap()).as_deref(),
+                expected,
+                "{json}"
+            );
+        };
+        check(
+            r#"{"metadata":{"a":1,"m":[{"x":"},"}],"z":2}}"#,
+            Some(r#"{"metadata":{"a":1,"z":2}}"#),
+        );
+        check(r#"{"metadata":{"m":{},"z":2},"m":3}"#, Some(r#"{"metadata":{"z":2},"m":3}"#));
+        check(r#"{"metadata":{"a":1,"m":"x"}}"#, Some(r#"{"metadata":{"a":1}}"#));
+        check(r#"{"metadata":{"m":null}}"#, Some(r#"{"metadata":{}}"#));
+        check(
+            "{ \"metadata\" : { \"a\":1 , \"m\" : [ ] } }",
+            Some("{ \"metadata\" : { \"a\":1 } }"),
+        );
+    }
+
+    #[test]
+    fn only_the_member_at_that_place_is_meant() {
+        for json in [
+            r#"{"m":1}"#,
+            r#"{"kind":"metadata","spec":{"m":1}}"#,
+            r#"{"metadata":{"labels":{"m":"x"},"name":"m"},"spec":{"metadata":{"m":1}}}"#,
+            r#"{"spec":{"metadata":{"m":1}},"metadata":{"name":"a"}}"#,
+            r#"{"metadata":[{"m":1}]}"#,
+            r#"{"metadata":"m"}"#,
+        ] {
+            assert!(without_member(json.as_bytes(), &["metadata", "m"]).is_none(), "{json}");
+        }
+    }
+}
