@@ -39,7 +39,7 @@ use crate::{
 pub struct InformerOptions {
     /// Only these objects.
     pub selection: Selection,
-    /// Applied in this order before caching.
+    /// Applied in this order before caching; by default, managedFields are taken out.
     pub transforms: Vec<Transform>,
     /// How objects are kept.
     pub storage: Storage,
@@ -53,7 +53,7 @@ impl Default for InformerOptions {
     fn default() -> Self {
         Self {
             selection: Selection::default(),
-            transforms: Vec::new(),
+            transforms: vec![Transform::StripManagedFields],
             storage: Storage::default(),
             reflector: ReflectorOptions::default(),
             fifo_capacity: 4096,

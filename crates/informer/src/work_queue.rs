@@ -51,6 +51,7 @@ mod delaying;
 mod rate_limiter;
 mod priority;
 mod metrics;
+mod job;
 
 use std::{
     fmt,
@@ -63,11 +64,13 @@ use std::{
 use keel::{Clock, Entropy};
 use tokio::sync::Notify;
 
+pub use job::Job;
 pub use metrics::{BUCKETS_MICROS, Histogram, QueueMetrics};
 pub use priority::Priority;
 pub use rate_limiter::RateLimits;
 
 use delaying::{Delayed, Passage};
+use job::Ending;
 use queue::Queue;
 use rate_limiter::RateLimiter;
 
@@ -134,34 +137,29 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
 
     /// The same; a key that waits with a lower priority is lifted.
     pub fn add_with_priority(&self, key: K, priority: Priority) {
-        self.0.lock().add(key, priority);
+        let mut state = self.0.lock();
+        let now = state.passage.now();
+        state.add(key, priority, now);
+        drop(state);
         self.0.changed.notify_one();
     }
 
     /// Adds a key after `delay`. A key that is to come earlier already, comes then.
     pub fn add_after(&self, key: K, delay: Duration, priority: Priority) {
-        if delay.is_zero() {
-            return self.add_with_priority(key, priority);
-        }
         let mut state = self.0.lock();
-        if state.is_shut_down {
-            return;
-        }
-        let due = state.passage.now() + delay;
-        state.delayed.add(key, priority, due);
+        let now = state.passage.now();
+        state.add_after(key, priority, now, delay);
         drop(state);
-        // Whoever sleeps may have to sleep less.
-        self.0.changed.notify_waiters();
+        self.0.tell_of(delay);
     }
 
     /// Adds a key that failed, after its back-off and not faster than all keys may come.
     pub fn add_rate_limited(&self, key: K, priority: Priority) {
         let mut state = self.0.lock();
         let now = state.passage.now();
-        let delay = state.limiter.delay(key.clone(), now);
-        state.counted.retries += 1;
+        let delay = state.add_rate_limited(key, priority, now);
         drop(state);
-        self.add_after(key, delay, priority);
+        self.0.tell_of(delay);
     }
 
     /// Forgets the failures of a key: it has succeeded, or nobody will try again.
@@ -176,33 +174,40 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
 
     /// Waits for the next key. None once the queue was shut down and is empty.
     pub async fn get(&self) -> Option<Job<K>> {
+        // Most of the time there is something, and nobody needs to be ready to wait.
+        if let Found::Key(job) = self.look() {
+            return Some(job);
+        }
         loop {
             let mut changed = pin!(self.0.changed.notified());
             // Before looking: what is added in between must not be missed.
             changed.as_mut().enable();
-            let (taken, next_due) = {
-                let mut state = self.0.lock();
-                for _ in 1..state.add_due() {
-                    self.0.changed.notify_one();
-                }
-                let taken = state.take();
-                if taken.is_none() && state.is_shut_down {
-                    return None;
-                }
-                let now = state.passage.now();
-                (taken, state.delayed.next_due().map(|due| due.saturating_sub(now)))
-            };
-            if let Some((key, priority, waited)) = taken {
-                return Some(Job { queue: self.clone(), key, priority, waited });
-            }
-            match next_due {
-                None => changed.await,
-                Some(delay) => tokio::select! {
+            match self.look() {
+                Found::Key(job) => return Some(job),
+                Found::End => return None,
+                Found::Nothing => changed.await,
+                Found::Later(delay) => tokio::select! {
                     () = changed => {}
                     () = self.0.clock.sleep(delay) => {}
                 },
             }
         }
+    }
+
+    fn look(&self) -> Found<K> {
+        let mut state = self.0.lock();
+        let now = state.passage.now();
+        for _ in 1..state.add_due(now) {
+            self.0.changed.notify_one();
+        }
+        if let Some((key, priority, waited)) = state.take(now) {
+            return Found::Key(Job::new(self.clone(), key, priority, waited));
+        }
+        if state.is_shut_down {
+            return Found::End;
+        }
+        let due = state.delayed.next_due();
+        due.map_or(Found::Nothing, |due| Found::Later(due.saturating_sub(now)))
     }
 
     /// Takes no more keys, and forgets those that were to come later. Those that wait are still
@@ -244,43 +249,87 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         }
     }
 
-    fn done(&self, key: &K) {
+    /// All that the end of a job means, in one step.
+    fn end(&self, key: &K, priority: Priority, ending: Ending) {
         let mut state = self.0.lock();
         let now = state.passage.now();
+        let delay = match ending {
+            Ending::Abandoned => None,
+            Ending::Success => {
+                state.limiter.forget(key);
+                None
+            }
+            Ending::Failure => Some(state.add_rate_limited(key.clone(), priority, now)),
+            Ending::Repetition(delay) => {
+                state.limiter.forget(key);
+                state.add_after(key.clone(), priority, now, delay);
+                Some(delay)
+            }
+        };
         let (worked, waits_again) = state.queue.done(key, now);
         state.counted.work_duration.observe(worked);
+        let is_shut_down = state.is_shut_down;
         drop(state);
         if waits_again {
             self.0.changed.notify_one();
         }
-        self.0.finished.notify_waiters();
+        if let Some(delay) = delay.filter(|delay| !delay.is_zero()) {
+            self.0.tell_of(delay);
+        }
+        // Nobody else waits for that.
+        if is_shut_down {
+            self.0.finished.notify_waiters();
+        }
     }
 }
 
+/// What is in the queue for a worker.
+enum Found<K: Clone + Eq + Hash> {
+    Key(Job<K>),
+    /// Only later.
+    Later(Duration),
+    Nothing,
+    /// The queue was shut down and is empty.
+    End,
+}
+
 impl<K: Clone + Eq + Hash> State<K> {
-    fn add(&mut self, key: K, priority: Priority) {
+    fn add(&mut self, key: K, priority: Priority, now: Duration) {
         if self.is_shut_down {
             return;
         }
-        let now = self.passage.now();
         if self.queue.add(key, priority, now) {
             self.counted.adds += 1;
         }
     }
 
+    fn add_after(&mut self, key: K, priority: Priority, now: Duration, delay: Duration) {
+        if delay.is_zero() {
+            self.add(key, priority, now);
+        } else if !self.is_shut_down {
+            self.delayed.add(key, priority, now + delay);
+        }
+    }
+
+    /// Says after how long it comes.
+    fn add_rate_limited(&mut self, key: K, priority: Priority, now: Duration) -> Duration {
+        let delay = self.limiter.delay(key.clone(), now);
+        self.counted.retries += 1;
+        self.add_after(key, priority, now, delay);
+        delay
+    }
+
     /// Adds what is due, and says how much that was.
-    fn add_due(&mut self) -> usize {
-        let now = self.passage.now();
+    fn add_due(&mut self, now: Duration) -> usize {
         let due = self.delayed.take_due(now);
         let count = due.len();
         for (key, priority) in due {
-            self.add(key, priority);
+            self.add(key, priority, now);
         }
         count
     }
 
-    fn take(&mut self) -> Option<(K, Priority, Duration)> {
-        let now = self.passage.now();
+    fn take(&mut self, now: Duration) -> Option<(K, Priority, Duration)> {
         let taken = self.queue.take(now)?;
         self.counted.latency.observe(taken.2);
         Some(taken)
@@ -288,6 +337,16 @@ impl<K: Clone + Eq + Hash> State<K> {
 }
 
 impl<K> Shared<K> {
+    /// A key was added, to come after `delay`.
+    fn tell_of(&self, delay: Duration) {
+        if delay.is_zero() {
+            self.changed.notify_one();
+        } else {
+            // Whoever sleeps may have to sleep less.
+            self.changed.notify_waiters();
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, State<K>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -303,59 +362,6 @@ impl<K: Clone + Eq + Hash> fmt::Debug for WorkQueue<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let metrics = self.metrics();
         write!(f, "WorkQueue, {} waiting, {} worked on", metrics.depth, metrics.unfinished)
-    }
-}
-
-/// A key that a worker has; nobody else gets it until this is dropped, in whatever way.
-pub struct Job<K: Clone + Eq + Hash> {
-    queue: WorkQueue<K>,
-    key: K,
-    priority: Priority,
-    waited: Duration,
-}
-
-impl<K: Clone + Eq + Hash> Job<K> {
-    /// What to work on.
-    pub fn key(&self) -> &K {
-        &self.key
-    }
-
-    /// How urgent it was.
-    pub fn priority(&self) -> Priority {
-        self.priority
-    }
-
-    /// How long it has waited for a worker.
-    pub fn waited(&self) -> Duration {
-        self.waited
-    }
-
-    /// It went well: its failures are forgotten.
-    pub fn succeed(self) {
-        self.queue.forget(&self.key);
-    }
-
-    /// It went wrong: it comes again after its back-off.
-    pub fn retry(self) {
-        self.queue.add_rate_limited(self.key.clone(), self.priority);
-    }
-
-    /// It went well, and should be looked at again after `delay`.
-    pub fn repeat_after(self, delay: Duration) {
-        self.queue.forget(&self.key);
-        self.queue.add_after(self.key.clone(), delay, self.priority);
-    }
-}
-
-impl<K: Clone + Eq + Hash> Drop for Job<K> {
-    fn drop(&mut self) {
-        self.queue.done(&self.key);
-    }
-}
-
-impl<K: Clone + Eq + Hash + fmt::Debug> fmt::Debug for Job<K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Job {:?}", self.key)
     }
 }
 

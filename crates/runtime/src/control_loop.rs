@@ -7,7 +7,10 @@
 use std::{
     any::Any,
     panic::AssertUnwindSafe,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
     time::Duration,
 };
 
@@ -33,6 +36,7 @@ pub(crate) struct ControlLoop {
     pub(crate) reconcile: Reconcile,
     pub(crate) clock: Clock,
     pub(crate) counts: Mutex<Counts>,
+    pub(crate) active: AtomicUsize,
 }
 
 /// What a control loop has done so far.
@@ -46,6 +50,7 @@ pub(crate) struct Counts {
     pub(crate) permanent_errors: u64,
     /// Among the errors.
     pub(crate) panics: u64,
+    /// Reconciles that are under way.
     pub(crate) active: usize,
     pub(crate) durations: Histogram,
 }
@@ -127,7 +132,7 @@ impl ControlLoop {
     }
 
     pub(crate) fn counts(&self) -> Counts {
-        self.lock().clone()
+        Counts { active: self.active.load(Relaxed), ..self.lock().clone() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Counts> {
@@ -177,13 +182,13 @@ struct ActiveSeat<'a>(&'a ControlLoop);
 
 impl<'a> ActiveSeat<'a> {
     fn take(control_loop: &'a ControlLoop) -> Self {
-        control_loop.lock().active += 1;
+        control_loop.active.fetch_add(1, Relaxed);
         Self(control_loop)
     }
 }
 
 impl Drop for ActiveSeat<'_> {
     fn drop(&mut self) {
-        self.0.lock().active -= 1;
+        self.0.active.fetch_sub(1, Relaxed);
     }
 }

@@ -52,7 +52,7 @@ mod webhooks;
 
 use std::{
     net::SocketAddr,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicUsize},
     time::Duration,
 };
 
@@ -217,6 +217,7 @@ impl Manager {
             reconcile: controller.reconcile,
             clock: clock.clone(),
             counts: Mutex::new(Counts::default()),
+            active: AtomicUsize::new(0),
         }));
     }
 

@@ -99,6 +99,8 @@ pub(crate) enum Contender {
     Ours,
     /// The crate.
     KubeRuntime,
+    /// The crate, told to forget managedFields; only caches.
+    KubeRuntimeCleared,
 }
 
 /// What is done with the objects.

@@ -22,8 +22,12 @@ pub(crate) struct Comparison {
     pub lengths: Lengths,
     /// Custom resources are cached.
     pub widgets: Pair,
+    /// Custom resources are cached by the crate, told to forget managedFields.
+    pub cleared_widgets: Figures,
     /// Pods are cached.
     pub pods: Pair,
+    /// Pods are cached by the crate, told to forget managedFields.
+    pub cleared_pods: Figures,
     /// Custom resources change and are reconciled.
     pub changes: Pair,
     /// Custom resources are reconciled without a change.
@@ -65,7 +69,9 @@ pub(crate) async fn compare(args: &Args) -> Result<Comparison> {
     let comparison = Comparison {
         lengths,
         widgets: bench.cache(Work::CacheWidgets, args.widgets).await?,
+        cleared_widgets: bench.cache_cleared(Work::CacheWidgets, args.widgets).await?,
         pods: bench.cache(Work::CachePods, args.pods).await?,
+        cleared_pods: bench.cache_cleared(Work::CachePods, args.pods).await?,
         changes: Pair {
             kube_runtime: bench.follow_changes(Contender::KubeRuntime, 0).await?,
             ours: bench.follow_changes(Contender::Ours, args.rounds).await?,
@@ -90,6 +96,10 @@ impl Bench<'_> {
             kube_runtime: finish(self.start(Contender::KubeRuntime, work, objects, 0)?).await?,
             ours: finish(self.start(Contender::Ours, work, objects, 0)?).await?,
         })
+    }
+
+    async fn cache_cleared(&self, work: Work, objects: usize) -> Result<Figures> {
+        finish(self.start(Contender::KubeRuntimeCleared, work, objects, 0)?).await
     }
 
     /// The objects are in round `before`, and so many rounds further in the end.

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use k8s_openapi::{NamespaceResourceScope, api::core::v1::Pod};
 use kube::Resource;
 use serde::de::DeserializeOwned;
@@ -16,7 +16,8 @@ use serde::de::DeserializeOwned;
 use crate::{
     args::{Contender, Task, Work},
     course::{Course, Goal},
-    kube_runtime, ours,
+    kube_runtime::{self, ManagedFields},
+    ours,
     usage::{Figures, Usage},
     widget::Widget,
 };
@@ -68,7 +69,8 @@ async fn cache<K: Cached>(task: &Task) -> Result<Figures> {
     let before = Usage::now()?;
     let cache = match task.contender {
         Contender::Ours => ours::cache::<K>().await?,
-        Contender::KubeRuntime => kube_runtime::cache::<K>().await?,
+        Contender::KubeRuntime => kube_runtime::cache::<K>(ManagedFields::Kept).await?,
+        Contender::KubeRuntimeCleared => kube_runtime::cache::<K>(ManagedFields::Cleared).await?,
     };
     let done = Usage::now()?;
     ensure!(cache.objects == task.objects, "{} objects are cached", cache.objects);
@@ -99,6 +101,7 @@ async fn start(task: &Task, goal: Goal) -> Result<Arc<Course>> {
     match task.contender {
         Contender::Ours => ours::control(Arc::clone(&course)).await?,
         Contender::KubeRuntime => kube_runtime::control(Arc::clone(&course)).await?,
+        Contender::KubeRuntimeCleared => bail!("only caches are measured so"),
     }
     course.begun().await;
     Ok(course)

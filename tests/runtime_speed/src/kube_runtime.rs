@@ -22,13 +22,25 @@ use crate::{
     widget::{self, Widget},
 };
 
+/// What becomes of `metadata.managedFields`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ManagedFields {
+    /// The default.
+    Kept,
+    /// As the crate's documentation advises for large caches.
+    Cleared,
+}
+
 /// Waits until the store has all objects.
-pub(crate) async fn cache<K: Cached>() -> Result<Cache> {
+pub(crate) async fn cache<K: Cached>(managed_fields: ManagedFields) -> Result<Cache> {
     let api = Api::<K>::namespaced(Client::try_default().await?, widget::CACHED);
     let (reader, writer) = reflector::store();
-    let objects = reflector(writer, watcher(api, watcher::Config::default()))
-        .default_backoff()
-        .applied_objects();
+    let events = watcher(api, watcher::Config::default()).modify(move |object| {
+        if managed_fields == ManagedFields::Cleared {
+            object.meta_mut().managed_fields = None;
+        }
+    });
+    let objects = reflector(writer, events).default_backoff().applied_objects();
     let tasks = Tasks::new();
     tasks.spawn("reflector", objects.for_each(|_| ready(())));
     reader.wait_until_ready().await?;

@@ -11,13 +11,15 @@ const MEBIBYTE: f64 = KIBIBYTE * KIBIBYTE;
 
 /// Everything that was measured.
 pub(crate) fn table(args: &Args, comparison: &Comparison) -> String {
-    let Comparison { lengths, widgets, pods, changes, repeats } = comparison;
+    let Comparison { lengths, widgets, cleared_widgets, pods, cleared_pods, changes, repeats } =
+        comparison;
     let mut table = Table::new();
     let of = |count: usize, what: &str, length: usize| {
         format!("{} {what} of {:.1} KiB", thousands(count), to_float(length) / KIBIBYTE)
     };
-    table.caching(&of(args.widgets, "custom resources", lengths.widget), widgets);
-    table.caching(&of(args.pods, "pods", lengths.pod), pods);
+    let what = of(args.widgets, "custom resources", lengths.widget);
+    table.caching(&what, widgets, cleared_widgets);
+    table.caching(&of(args.pods, "pods", lengths.pod), pods, cleared_pods);
     table.working("changes, from the server to the reconcile function", "change", changes);
     table.working("reconciles that read their object", "reconcile", repeats);
     table.text
@@ -29,50 +31,44 @@ struct Table {
 
 impl Table {
     fn new() -> Self {
-        Self { text: "| | kube-runtime | ours | ratio |\n|---|---:|---:|---:|\n".to_owned() }
+        let head = "| | kube-runtime | managedFields cleared | sampan | ratio |";
+        Self { text: format!("{head}\n|---|---:|---:|---:|---:|\n") }
     }
 
-    fn caching(&mut self, what: &str, pair: &Pair) {
-        let each = |it: &Figures| it.each(it.heap);
-        self.row(&format!("{what}, cached: heap each"), pair, each, |bytes| {
-            format!("{bytes:.0} B")
-        });
-        let resident = |it: &Figures| to_float(it.resident) / MEBIBYTE;
-        self.row("the same: resident (PSS), all", pair, resident, mebibytes);
-        let peak = |it: &Figures| to_float(it.peak_resident) / MEBIBYTE;
-        self.row("the same: resident at the most", pair, peak, mebibytes);
-        self.row("the same: time to sync", pair, |it| it.seconds, |it| format!("{it:.2} s"));
-        self.row("the same: CPU to sync", pair, |it| it.cpu_seconds, |it| format!("{it:.2} s"));
+    fn caching(&mut self, what: &str, pair: &Pair, cleared: &Figures) {
+        let heap = |it: &Figures| it.each(it.heap);
+        let mut row = |name: &str, of: &dyn Fn(&Figures) -> f64, show: &dyn Fn(f64) -> String| {
+            let [theirs, cleared, ours] = [&pair.kube_runtime, cleared, &pair.ours].map(of);
+            let cells = [show(theirs), show(cleared), show(ours)];
+            self.row(&format!("{what}: {name}"), cells, theirs / ours);
+        };
+        row("heap each", &heap, &|bytes| format!("{bytes:.0} B"));
+        row("heap", &|it| to_float(it.heap), &mebibytes);
+        row("resident (PSS)", &|it| to_float(it.resident), &mebibytes);
+        row("resident at the most", &|it| to_float(it.peak_resident), &mebibytes);
+        row("time to sync", &|it| it.seconds, &|it| format!("{it:.2} s"));
+        row("CPU to sync", &|it| it.cpu_seconds, &|it| format!("{it:.2} s"));
     }
 
     fn working(&mut self, what: &str, unit: &str, pair: &Pair) {
-        let per_second = |rate: f64| format!("{rate:.0}/s");
         let Pair { kube_runtime, ours } = pair;
-        let cells = (per_second(kube_runtime.rate()), per_second(ours.rate()));
-        self.line(what, &cells.0, &cells.1, ours.rate() / kube_runtime.rate());
-        let name = format!("the same: CPU for each {unit}");
-        self.row(&name, pair, Figures::cpu_micros, |it| format!("{it:.1} µs"));
+        let cells =
+            |show: &dyn Fn(&Figures) -> String| [show(kube_runtime), String::new(), show(ours)];
+        let rates = cells(&|it| format!("{:.0}/s", it.rate()));
+        self.row(what, rates, ours.rate() / kube_runtime.rate());
+        let costs = cells(&|it| format!("{:.1} µs", it.cpu_micros()));
+        let ratio = kube_runtime.cpu_micros() / ours.cpu_micros();
+        self.row(&format!("CPU for each {unit}"), costs, ratio);
     }
 
-    /// Of what less is better.
-    fn row(
-        &mut self,
-        name: &str,
-        pair: &Pair,
-        of: impl Fn(&Figures) -> f64,
-        show: impl Fn(f64) -> String,
-    ) {
-        let (theirs, ours) = (of(&pair.kube_runtime), of(&pair.ours));
-        self.line(name, &show(theirs), &show(ours), theirs / ours);
-    }
-
-    fn line(&mut self, name: &str, theirs: &str, ours: &str, ratio: f64) {
-        self.text += &format!("| {name} | {theirs} | {ours} | {ratio:.1} |\n");
+    fn row(&mut self, name: &str, cells: [String; 3], ratio: f64) {
+        let [theirs, cleared, ours] = cells;
+        self.text += &format!("| {name} | {theirs} | {cleared} | {ours} | {ratio:.1} |\n");
     }
 }
 
-fn mebibytes(number: f64) -> String {
-    format!("{number:.0} MiB")
+fn mebibytes(bytes: f64) -> String {
+    format!("{:.0} MiB", bytes / MEBIBYTE)
 }
 
 /// `100,000`
