@@ -81,10 +81,31 @@ impl Outline {
 /// Where the string that begins at `start` ends, behind its closing quote.
 pub(crate) fn string_end(json: &[u8], start: usize) -> usize {
     let mut at = start + 1;
-    while json[at] != b'"' {
-        at += if json[at] == b'\\' { 2 } else { 1 };
+    loop {
+        if let Some(word) = json[at..].first_chunk() {
+            let word = u64::from_le_bytes(*word);
+            let hits = zero_bytes(word ^ (EACH * u64::from(b'"')))
+                | zero_bytes(word ^ (EACH * u64::from(b'\\')));
+            if hits == 0 {
+                at += 8;
+                continue;
+            }
+            at += hits.trailing_zeros() as usize / 8;
+        }
+        match json[at] {
+            b'"' => return at + 1,
+            b'\\' => at += 2,
+            _ => at += 1,
+        }
     }
-    at + 1
+}
+
+/// A one in each byte.
+const EACH: u64 = 0x0101_0101_0101_0101;
+
+/// Not zero if a byte of `word` is; its lowest bit that is set is in the first such byte.
+fn zero_bytes(word: u64) -> u64 {
+    word.wrapping_sub(EACH) & !word & (EACH << 7)
 }
 
 /// The object without the member at `path`; None if there is no such member. The text must be well
@@ -229,6 +250,17 @@ mod tests {
             r#"{"metadata":"m"}"#,
         ] {
             assert!(without_member(json.as_bytes(), &["metadata", "m"]).is_none(), "{json}");
+        }
+    }
+
+    #[test]
+    fn a_string_ends_at_the_first_quote_that_is_not_escaped() {
+        for length in 0..40 {
+            let plain = "é".repeat(length);
+            for tail in ["", "\\\\", "\\\"", "\\\\\\\"x"] {
+                let json = format!("[\"{plain}{tail}\",\"next\"]");
+                assert_eq!(string_end(json.as_bytes(), 1), json.find(",\"next").unwrap(), "{json}");
+            }
         }
     }
 }

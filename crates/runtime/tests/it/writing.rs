@@ -88,6 +88,25 @@ async fn every_kind_of_write_is_in_the_cache_when_it_returns() {
 }
 
 #[tokio::test]
+async fn an_object_that_is_written_back_from_the_cache_keeps_its_managed_fields() {
+    let world = World::new().await;
+    let Deaf { running, maps, lister, .. } = deaf(&world).await;
+    let by = |manager: &str| PostParams {
+        field_manager: Some(manager.to_owned()),
+        ..PostParams::default()
+    };
+    maps.create(&by("author"), &map("a")).await.unwrap();
+    let mut cached = lister.get("default", "a").unwrap().unwrap();
+    assert_eq!(cached.metadata.managed_fields, None);
+    cached.data.as_mut().unwrap().insert("b".to_owned(), "2".to_owned());
+    let written = maps.replace("a", &by("operator"), &cached).await.unwrap();
+    let entries = written.metadata.managed_fields.unwrap_or_default();
+    let managers: Vec<_> = entries.into_iter().filter_map(|entry| entry.manager).collect();
+    assert_eq!(managers, ["author", "operator"]);
+    running.stop().await;
+}
+
+#[tokio::test]
 async fn an_object_with_a_finalizer_is_marked_and_stays() {
     let world = World::new().await;
     let Deaf { running, maps, lister, .. } = deaf(&world).await;
