@@ -124,7 +124,7 @@ impl Bench<'_> {
     }
 
     fn start(&self, contender: Contender, work: Work, objects: usize, goal: u64) -> Result<Child> {
-        let (contender, work) = (word(contender), word(work));
+        let (contender, work) = (word(&contender), word(&work));
         let numbers = [objects.to_string(), goal.to_string()];
         let [objects, goal] = &numbers;
         let what = ["contend", "--contender", &contender, "--work", &work];
@@ -140,6 +140,6 @@ async fn finish(mut child: Child) -> Result<Figures> {
 }
 
 /// As the command line has it.
-fn word(value: impl ValueEnum) -> String {
+fn word(value: &impl ValueEnum) -> String {
     value.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
 }

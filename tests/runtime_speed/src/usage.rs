@@ -54,7 +54,7 @@ impl Usage {
         Ok(Figures {
             count,
             seconds: (done.at - self.at).as_secs_f64(),
-            cpu_seconds: (done.cpu - self.cpu).as_secs_f64(),
+            cpu_seconds: done.cpu.saturating_sub(self.cpu).as_secs_f64(),
             heap: now.heap.saturating_sub(self.heap),
             resident: now.resident.saturating_sub(self.resident),
             peak_resident: kilobytes("/proc/self/status", "VmHWM:")?,

@@ -64,7 +64,7 @@ struct Owner {
 #[derive(Serialize, Deserialize, JsonSchema, Debug, Clone)]
 struct Port {
     name: String,
-    port: u16,
+    number: u16,
     protocol: String,
 }
 
@@ -81,7 +81,7 @@ pub(crate) fn number(name: &str) -> Option<usize> {
 /// The widget with this number, as its author writes it.
 pub(crate) fn sample(number: usize, entropy: &Entropy) -> Widget {
     let (name, team) = (name(number), format!("team-{}", number % 97));
-    let port = |name: &str, port| Port { name: name.into(), port, protocol: "TCP".into() };
+    let port = |name: &str, number| Port { name: name.into(), number, protocol: "TCP".into() };
     let environment = [
         ("LOG_LEVEL", "info".to_owned()),
         ("DATABASE_URL", format!("postgres://{name}.db.internal:5432/orders")),
@@ -112,9 +112,8 @@ pub(crate) fn sample(number: usize, entropy: &Entropy) -> Widget {
 
 /// So many random bytes as text.
 pub(crate) fn hex(bytes: usize, entropy: &Entropy) -> String {
-    let mut random = vec![0; bytes];
-    entropy.fill(&mut random);
-    random.iter().map(|byte| format!("{byte:02x}")).collect()
+    let digit = || char::from_digit(u32::try_from(entropy.below(16)).unwrap_or_default(), 16);
+    (0..2 * bytes).filter_map(|_| digit()).collect()
 }
 
 /// One of these.
