@@ -36,7 +36,9 @@ pub(crate) use attempt::{Attempt, Operation};
 pub(crate) use namespace_lifecycle::IMMORTAL;
 pub use plugins::BadPlugins;
 pub(crate) use plugins::Plugins;
-pub(crate) use policy::{Policies, validate as validate_expressions};
+pub(crate) use policy::{
+    Policies, keep_true as keep_policies_checked, validate as validate_expressions,
+};
 pub(crate) use resource_quota::Charge;
 pub(crate) use resource_quota::status::keep_true as keep_quotas_true;
 pub use service_address::BadCidr;

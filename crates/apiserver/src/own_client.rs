@@ -58,6 +58,13 @@ impl OwnClient {
         self.send(Method::PATCH, path, "application/merge-patch+json", patch.to_string()).await
     }
 
+    /// Applies a configuration, whoever owns its fields so far.
+    pub(crate) async fn apply(&self, path: &str, manager: &str, config: &Value) -> Answer {
+        let path = format!("{path}?fieldManager={manager}&force=true");
+        let config = config.to_string();
+        self.send(Method::PATCH, &path, "application/apply-patch+yaml", config).await
+    }
+
     /// Deletes an object.
     pub(crate) async fn delete(&self, path: &str) -> Answer {
         self.send(Method::DELETE, path, "application/json", String::new()).await

@@ -86,10 +86,19 @@ impl Env {
 
     /// Parses, checks and plans an expression.
     pub fn compile(&self, source: &str) -> Result<Program, CompileError> {
-        let faulty = |issues| CompileError::Issues(CompileErrors::new(source, issues));
-        let parsed = parser::parse(source, &self.library.macros).map_err(faulty)?;
-        let checked: Checked = checker::check(parsed, self).map_err(faulty)?;
+        let checked = self.checked(source).map_err(CompileError::Issues)?;
         Program::new(&checked, self).map_err(CompileError::Instantiation)
+    }
+
+    /// Parses and checks an expression that nobody will run, and tells what it would give.
+    pub fn check(&self, source: &str) -> Result<Type, CompileErrors> {
+        self.checked(source).map(|checked| checked.types[checked.expr.id].clone())
+    }
+
+    fn checked(&self, source: &str) -> Result<Checked, CompileErrors> {
+        let faulty = |issues| CompileErrors::new(source, issues);
+        let parsed = parser::parse(source, &self.library.macros).map_err(faulty)?;
+        checker::check(parsed, self).map_err(faulty)
     }
 
     pub(crate) fn function(&self, name: &str) -> Option<&[Arc<Overload>]> {

@@ -19,9 +19,13 @@ mod validating;
 mod patch;
 mod mutating;
 mod expressions;
+mod declared;
+mod type_checking;
+mod status;
 
 pub(crate) use expressions::validate;
 pub(crate) use mutating::Rounds;
+pub(crate) use status::keep_true;
 
 use super::Attempt;
 use crate::derived::Derived;

@@ -25,6 +25,7 @@ mod conversion;
 mod tables;
 mod services;
 mod policies;
+mod policy_types;
 mod admission_plugins;
 mod security;
 mod aggregation;

@@ -88,6 +88,20 @@ fn what_is_not_declared_is_named() {
 }
 
 #[test]
+fn values_of_the_libraries_have_no_fields() {
+    refused(
+        "quantity('1').foo == 1",
+        "compilation failed: ERROR: <input>:1:14: unexpected failed resolution of \
+         'kubernetes.Quantity'\n | quantity('1').foo == 1\n | .............^",
+    );
+    refused(
+        "ip('1.2.3.4').foo == 1",
+        "compilation failed: ERROR: <input>:1:14: type 'net.IP' does not support field selection\n \
+         | ip('1.2.3.4').foo == 1\n | .............^",
+    );
+}
+
+#[test]
 fn every_fault_is_told_and_each_once() {
     refused(
         "self.a + self.b == self.n.c",

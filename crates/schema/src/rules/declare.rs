@@ -4,7 +4,7 @@
 //! without `maxLength` may fill a request, a list without `maxItems` has as many items as fit.
 
 use crate::format::Format;
-use crate::structural::{Additional, List, Node, SizeChecks, Type};
+use crate::structural::{Additional, List, Node, SizeChecks, Structural, Type};
 use cel::{DeclType, ListKind, Object, Shape, escaping};
 use machinery::Value;
 use std::sync::Arc;
@@ -22,42 +22,82 @@ const MAX_GENERATE_NAME: u64 = MAX_NAME - 1;
 /// The declared type of a node, or none if rules cannot see its values: nothing is known of them.
 /// Types of objects are named after where they are, beginning with `name`.
 pub(crate) fn declare(node: &Node, is_resource: bool, name: &str) -> Option<DeclType> {
-    let (shape, max_elements) = match node.kind {
-        Type::IntOrString => (Shape::IntOrString, max_text(node, 4)),
-        Type::Array => declare_list(node, name)?,
-        Type::Object => match &node.additional {
-            Additional::Schema(values) => declare_map(node, values, name)?,
-            _ => (declare_object(node, is_resource, name), 0),
-        },
-        Type::String => declare_text(node),
-        Type::Boolean => (Shape::Bool, 0),
-        Type::Number => (Shape::Double, 0),
-        Type::Integer => (Shape::Int, 0),
-        Type::Any => return None,
-    };
-    Some(DeclType { nullable: node.is_nullable(), ..DeclType::new(shape, max_elements) })
+    Declaration { metadata: None }.of(node, is_resource, name)
 }
 
-fn declare_list(node: &Node, name: &str) -> Option<(Shape, u64)> {
-    let items = node.items.as_deref()?;
-    let element = declare(items, items.is_embedded(), &format!("{name}.@idx"))?;
-    let kind = match &node.list {
-        List::Atomic => ListKind::Atomic,
-        List::Set => ListKind::Set,
-        List::Map(keys) => ListKind::Map(keys.iter().map(ToString::to_string).collect()),
-    };
-    // Items are parted by commas.
-    let fitting = MAX_TEXT / (min_size(items, items.is_embedded())? + 1);
-    let stated = size_checks(node, |it| it.max_items);
-    Some((Shape::List(Arc::new(element), kind), stated.unwrap_or(fitting)))
+impl Structural {
+    /// The type of whole objects for expressions that see them as they are published: all resources
+    /// in them have this metadata. None if the schema says nothing of them.
+    pub fn published_type(&self, name: &str, metadata: &DeclType) -> Option<DeclType> {
+        Declaration { metadata: Some(metadata) }.of(&self.root, true, name)
+    }
 }
 
-fn declare_map(node: &Node, values: &Node, name: &str) -> Option<(Shape, u64)> {
-    let value = declare(values, values.is_embedded(), &format!("{name}.@elem"))?;
-    // A key of two characters in quotes, a colon and a comma.
-    let fitting = MAX_TEXT / (min_size(values, values.is_embedded())? + 6);
-    let stated = size_checks(node, |it| it.max_properties);
-    Some((Shape::Map(Arc::new(value)), stated.unwrap_or(fitting)))
+/// How types are declared.
+struct Declaration<'m> {
+    /// Of every resource; if none, rules see its names alone.
+    metadata: Option<&'m DeclType>,
+}
+
+impl Declaration<'_> {
+    fn of(&self, node: &Node, is_resource: bool, name: &str) -> Option<DeclType> {
+        let (shape, max_elements) = match node.kind {
+            Type::IntOrString => (Shape::IntOrString, max_text(node, 4)),
+            Type::Array => self.list(node, name)?,
+            Type::Object => match &node.additional {
+                Additional::Schema(values) => self.map(node, values, name)?,
+                _ => (self.object(node, is_resource, name), 0),
+            },
+            Type::String => declare_text(node),
+            Type::Boolean => (Shape::Bool, 0),
+            Type::Number => (Shape::Double, 0),
+            Type::Integer => (Shape::Int, 0),
+            Type::Any => return None,
+        };
+        Some(DeclType { nullable: node.is_nullable(), ..DeclType::new(shape, max_elements) })
+    }
+
+    fn list(&self, node: &Node, name: &str) -> Option<(Shape, u64)> {
+        let items = node.items.as_deref()?;
+        let element = self.of(items, items.is_embedded(), &format!("{name}.@idx"))?;
+        let kind = match &node.list {
+            List::Atomic => ListKind::Atomic,
+            List::Set => ListKind::Set,
+            List::Map(keys) => ListKind::Map(keys.iter().map(ToString::to_string).collect()),
+        };
+        // Items are parted by commas.
+        let fitting = MAX_TEXT / (min_size(items, items.is_embedded())? + 1);
+        let stated = size_checks(node, |it| it.max_items);
+        Some((Shape::List(Arc::new(element), kind), stated.unwrap_or(fitting)))
+    }
+
+    fn map(&self, node: &Node, values: &Node, name: &str) -> Option<(Shape, u64)> {
+        let value = self.of(values, values.is_embedded(), &format!("{name}.@elem"))?;
+        // A key of two characters in quotes, a colon and a comma.
+        let fitting = MAX_TEXT / (min_size(values, values.is_embedded())? + 6);
+        let stated = size_checks(node, |it| it.max_properties);
+        Some((Shape::Map(Arc::new(value)), stated.unwrap_or(fitting)))
+    }
+
+    fn object(&self, node: &Node, is_resource: bool, name: &str) -> Shape {
+        let supplied = is_resource && (self.metadata.is_some() || !describes_metadata(node));
+        let mut fields = Vec::new();
+        for (field, property) in node.properties() {
+            if supplied && SUPPLIED.contains(&field) {
+                continue;
+            }
+            let name = format!("{name}.{field}");
+            let declared = self.of(property, property.is_embedded(), &name);
+            fields.extend(declared.map(|it| (field.to_owned(), it)));
+        }
+        if supplied {
+            let metadata = self.metadata.cloned().unwrap_or_else(|| declare_metadata(node, name));
+            fields.push(("kind".to_owned(), DeclType::string(MAX_TEXT)));
+            fields.push(("apiVersion".to_owned(), DeclType::string(MAX_TEXT)));
+            fields.push(("metadata".to_owned(), metadata));
+        }
+        Shape::Object(Arc::new(Object::new(name, fields)))
+    }
 }
 
 fn size_checks(node: &Node, read: impl Fn(&SizeChecks) -> Option<u64>) -> Option<u64> {
@@ -66,25 +106,6 @@ fn size_checks(node: &Node, read: impl Fn(&SizeChecks) -> Option<u64>) -> Option
 
 /// The fields of a resource that rules always see, whatever its schema says of them.
 const SUPPLIED: [&str; 3] = ["apiVersion", "kind", "metadata"];
-
-fn declare_object(node: &Node, is_resource: bool, name: &str) -> Shape {
-    let supplied = is_resource && !describes_metadata(node);
-    let mut fields = Vec::new();
-    for (field, property) in node.properties() {
-        if supplied && SUPPLIED.contains(&field) {
-            continue;
-        }
-        let name = format!("{name}.{field}");
-        let declared = declare(property, property.is_embedded(), &name);
-        fields.extend(declared.map(|it| (field.to_owned(), it)));
-    }
-    if supplied {
-        fields.push(("kind".to_owned(), DeclType::string(MAX_TEXT)));
-        fields.push(("apiVersion".to_owned(), DeclType::string(MAX_TEXT)));
-        fields.push(("metadata".to_owned(), declare_metadata(node, name)));
-    }
-    Shape::Object(Arc::new(Object::new(name, fields)))
-}
 
 /// Whether the schema of a resource itself says all that rules always see of it.
 fn describes_metadata(node: &Node) -> bool {

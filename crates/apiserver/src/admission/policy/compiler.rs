@@ -2,7 +2,8 @@
 //! policies may speak of.
 //!
 //! ```text
-//! object, oldObject, params      anything: what kind they are is known only when they come
+//! object, oldObject, params      anything: what kind they are is known only when they come,
+//!                                unless types are checked for one kind
 //! request, namespaceObject       the types below
 //! authorizer                     not in messages, which must not depend on who reads them
 //! variables                      those that were declared so far
@@ -10,12 +11,14 @@
 
 use super::types;
 use cel::library::authorizer::{authorizer_type, resource_check_type};
-use cel::{CompileError, DeclType, Env, Library, Program, Type};
+use cel::{CompileError, CompileErrors, DeclType, Env, Library, Program, Type};
 use std::sync::Arc;
 
 /// Compiles the expressions of one policy, in the order in which they stand.
 pub(super) struct Compiler {
-    has_params: bool,
+    object: DeclType,
+    /// None if the policy has none.
+    params: Option<DeclType>,
     /// The variables so far, or None if expressions may not use any.
     variables: Option<Vec<(String, DeclType)>>,
 }
@@ -57,12 +60,18 @@ pub(super) struct Variable {
 impl Compiler {
     /// For a policy whose expressions see `params` if it has them.
     pub(super) fn new(has_params: bool) -> Self {
-        Self { has_params, variables: None }
+        let params = has_params.then(DeclType::any);
+        Self { object: DeclType::any(), params, variables: None }
     }
 
     /// The same for a policy with variables, even if there are none.
     pub(super) fn composing(has_params: bool) -> Self {
-        Self { has_params, variables: Some(Vec::new()) }
+        Self { variables: Some(Vec::new()), ..Self::new(has_params) }
+    }
+
+    /// The same for objects and parameters of these types, to find out whether the policy fits.
+    pub(super) fn typed(object: DeclType, params: Option<DeclType>) -> Self {
+        Self { object, params, variables: Some(Vec::new()) }
     }
 
     /// Compiles an expression that must give one of `results`; none stands for anything.
@@ -107,19 +116,32 @@ impl Compiler {
         Variable { name: name.to_owned(), program }
     }
 
+    /// What an expression gives, if its types fit. Upstream does not tell those who only look at
+    /// types of `authorizer.requestResource`.
+    pub(super) fn check(&self, source: &str) -> Result<Type, CompileErrors> {
+        let authorizer = DeclType::value(authorizer_type());
+        self.env(Use::Objects).variable("authorizer", authorizer).check(source)
+    }
+
+    /// Declares a variable by the type that it has, or as anything if it has none.
+    pub(super) fn check_variable(&mut self, name: &str, source: &str) {
+        let decl = self.check(source).map_or_else(|_| DeclType::any(), |ty| types::declared(&ty));
+        self.variables.get_or_insert_default().push((name.to_owned(), decl));
+    }
+
     fn env(&self, may_use: Use) -> Env {
         let library = match may_use {
             Use::Patches => Library::kubernetes_patches(),
             Use::Objects | Use::Authorizer => Library::kubernetes(),
         };
         let mut env = Env::new(library)
-            .variable("object", DeclType::any())
-            .variable("oldObject", DeclType::any())
+            .variable("object", self.object.clone())
+            .variable("oldObject", self.object.clone())
             .variable("namespaceObject", types::namespace())
             .variable("request", types::request())
             .messages(Arc::new(types::Messages { patches: may_use == Use::Patches }));
-        if self.has_params {
-            env = env.variable("params", DeclType::any());
+        if let Some(params) = &self.params {
+            env = env.variable("params", params.clone());
         }
         if may_use != Use::Objects {
             env = env

@@ -18,8 +18,8 @@ pub(super) struct ParamKind {
 /// The resource of that kind.
 #[derive(Clone, Copy)]
 pub(super) struct Found<'c> {
-    served: &'c Arc<Served>,
-    version: usize,
+    pub served: &'c Arc<Served>,
+    pub version: usize,
 }
 
 /// Which objects of it a binding means.

@@ -1,0 +1,72 @@
+//! Kinds as types for expressions, as their published schemas have them. What a schema says nothing
+//! of, such as a quantity, which may be text or a number, no expression can name.
+
+use crate::catalog::Served;
+use cel::{DeclType, Object, Shape};
+use kinds::resource;
+use kinds::types::{self, Container, Field, Item, Type};
+
+/// The type of the objects of a kind in a version; types in it are named after where they are,
+/// beginning with `name`.
+pub(super) fn of(served: &Served, version: usize, name: &str) -> Option<DeclType> {
+    match &served.version(version).shape {
+        resource::Shape::Typed(ty) => Some(message(ty, name, &mut Vec::new())),
+        resource::Shape::Structural(schema) => {
+            let metadata = types::find("meta/v1.ObjectMeta")?;
+            let metadata = message(metadata, &format!("{name}.metadata"), &mut Vec::new());
+            schema.published_type(name, &metadata)
+        }
+    }
+}
+
+/// A built-in type inside of the types `within`. One that is inside of itself is empty there.
+fn message(ty: &'static Type, name: &str, within: &mut Vec<&'static str>) -> DeclType {
+    if within.contains(&ty.name()) {
+        return empty(name);
+    }
+    within.push(ty.name());
+    let fields = ty.fields().filter_map(|it| {
+        let name = format!("{name}.{}", it.json());
+        Some((it.json().to_owned(), field(it, &name, within)?))
+    });
+    let fields: Vec<_> = fields.collect();
+    within.pop();
+    DeclType::object(Object::new(name, fields))
+}
+
+fn field(field: &Field, name: &str, within: &mut Vec<&'static str>) -> Option<DeclType> {
+    Some(match field.container {
+        Container::One => item(field.item, name, within)?,
+        Container::List => {
+            DeclType::list(item(field.item, &format!("{name}.@idx"), within)?, u64::MAX)
+        }
+        Container::Map => {
+            DeclType::map(item(field.item, &format!("{name}.@elem"), within)?, u64::MAX)
+        }
+    })
+}
+
+fn item(item: Item, name: &str, within: &mut Vec<&'static str>) -> Option<DeclType> {
+    let text = || DeclType::string(u64::MAX);
+    Some(match item {
+        Item::Message(id) => message(id.get(), name, within),
+        Item::String => text(),
+        Item::Strings => DeclType::list(text(), u64::MAX),
+        Item::Int32 | Item::Int64 => DeclType::int(),
+        Item::Bool => DeclType::new(Shape::Bool, 0),
+        Item::Double => DeclType::new(Shape::Double, 0),
+        Item::Bytes => DeclType::new(Shape::Bytes, u64::MAX),
+        Item::Time | Item::MicroTime => DeclType::new(Shape::Timestamp, 0),
+        Item::IntOrString => DeclType::new(Shape::IntOrString, u64::MAX),
+        Item::FieldsV1 | Item::RawExtension => empty(name),
+        Item::Quantity
+        | Item::Json
+        | Item::SchemaOrBool
+        | Item::SchemaOrArray
+        | Item::SchemaOrStrings => return None,
+    })
+}
+
+fn empty(name: &str) -> DeclType {
+    DeclType::object(Object::new(name, []))
+}

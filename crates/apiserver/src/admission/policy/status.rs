@@ -1,0 +1,66 @@
+//! Shows in the status of each validating policy whether its expressions fit what it is about.
+//! Nothing is decided by it.
+
+use super::{GROUP, type_checking};
+use crate::own_client::OwnClient;
+use crate::plane::Plane;
+use machinery::{Object, Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long to wait before a status is written again that could not be written.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// Under this name upstream's controller manager does the same.
+const MANAGER: &str = "validatingadmissionpolicy-status";
+
+const POLICIES: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
+
+/// Keeps the status of all policies true until the plane stops.
+pub(crate) async fn keep_true(plane: Arc<Plane>) {
+    let catalog = plane.catalog.load_full();
+    let Some(policies) = catalog.resource(GROUP, "validatingadmissionpolicies") else { return };
+    let client = OwnClient::new(&plane);
+    let mut changed = policies.cache.subscribe();
+    let stop = plane.tasks.shutdown();
+    tokio::pin!(stop);
+    loop {
+        changed.mark_seen();
+        let snapshot = policies.cache.snapshot().initialized();
+        let mut unwritten = false;
+        for entry in snapshot.entries.values() {
+            unwritten |= !show(&plane, &client, &entry.object()).await;
+        }
+        let pause = async {
+            if unwritten {
+                plane.clock.sleep(AGAIN).await;
+            } else {
+                std::future::pending::<()>().await;
+            }
+        };
+        tokio::select! {
+            () = changed.changed() => {}
+            () = pause => {}
+            () = &mut stop => return,
+        }
+    }
+}
+
+/// Writes the status of a policy that has changed; whether that needs no other try.
+async fn show(plane: &Plane, client: &OwnClient, policy: &Object) -> bool {
+    let observed = policy.get(&["status", "observedGeneration"]).and_then(Value::as_i64);
+    if policy.generation() <= observed.unwrap_or(0) || policy.deletion_timestamp().is_some() {
+        return true;
+    }
+    let salt = plane.clock.now().nanos();
+    let status = type_checking::status(&plane.catalog.load(), policy, salt);
+    let config = json!({
+        "apiVersion": format!("{GROUP}/v1"),
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": policy.name(), "uid": policy.uid()},
+        "status": status,
+    });
+    let path = format!("{POLICIES}/{}/status", policy.name());
+    // One that is gone, or is another by now, wakes us anyway.
+    matches!(client.apply(&path, MANAGER, &config).await.code, ..400 | 404 | 409)
+}

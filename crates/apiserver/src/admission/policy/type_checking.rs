@@ -1,0 +1,143 @@
+//! Whether the validations of a policy fit the kinds that it is about. That they do not is no fault:
+//! it is told in the policy's status, and the policy holds all the same.
+//!
+//! ```text
+//! resources: [deployments]    "object.spec.replica > 1"
+//! ─▶ spec.validations[0].expression: apps/v1, Kind=Deployment: ERROR: … undefined field 'replica'
+//! ```
+
+use super::compiler::Compiler;
+use super::declared;
+use super::definition::text;
+use super::params::ParamKind;
+use crate::catalog::{Catalog, Served};
+use cel::DeclType;
+use machinery::{Map, Object, Value, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Of so many kinds one rule is checked.
+const MAX_KINDS: usize = 10;
+
+/// By group, version and kind.
+type Kinds<'c> = BTreeMap<(&'c str, &'c str, &'c str), (&'c Arc<Served>, usize)>;
+
+/// What does not fit, as `status.typeChecking.expressionWarnings` has it. `salt` makes the names of
+/// types unlike any that an expression could mean.
+pub(super) fn warnings(catalog: &Catalog, policy: &Object, salt: u32) -> Vec<Value> {
+    let nothing = Value::Null;
+    let spec = policy.get(&["spec"]).unwrap_or(&nothing);
+    let compilers = compilers(catalog, spec, salt);
+    let mut warnings = Vec::new();
+    for (index, validation) in list(&spec["validations"]).enumerate() {
+        for key in ["expression", "messageExpression"] {
+            let source = text(validation, key);
+            if key == "messageExpression" && source.is_empty() {
+                continue;
+            }
+            let told: Vec<String> = compilers
+                .iter()
+                .filter_map(|(kind, compiler)| {
+                    let issues = compiler.check(source).err()?;
+                    Some(format!("{kind}: {issues}\n"))
+                })
+                .collect();
+            if !told.is_empty() {
+                let field = format!("spec.validations[{index}].{key}");
+                warnings.push(json!({"fieldRef": field, "warning": told.join("\n")}));
+            }
+        }
+    }
+    warnings
+}
+
+/// For each kind what checks expressions about it, all variables declared.
+fn compilers(catalog: &Catalog, spec: &Value, salt: u32) -> Vec<(String, Compiler)> {
+    let params = params(catalog, spec, salt);
+    let mut compilers = Vec::new();
+    for ((group, version, kind), (served, at)) in kinds(catalog, spec) {
+        let object = declared::of(served, at, &format!("{kind}{salt}"));
+        let mut compiler = Compiler::typed(object.unwrap_or_else(DeclType::any), params.clone());
+        for variable in list(&spec["variables"]) {
+            compiler.check_variable(text(variable, "name"), text(variable, "expression"));
+        }
+        compilers.push((format!("{group}/{version}, Kind={kind}"), compiler));
+    }
+    compilers
+}
+
+fn params(catalog: &Catalog, spec: &Value, salt: u32) -> Option<DeclType> {
+    let kind = ParamKind::of(&spec["paramKind"])?;
+    let found = kind.find(catalog).ok();
+    let name = format!("{}{salt}", text(&spec["paramKind"], "kind"));
+    let declared = found.and_then(|it| declared::of(it.served, it.version, &name));
+    Some(declared.unwrap_or_else(DeclType::any))
+}
+
+/// The kinds that the policy names, so far as it names them one by one.
+fn kinds<'c>(catalog: &'c Catalog, spec: &Value) -> Kinds<'c> {
+    let mut kinds = Kinds::new();
+    for rule in list(&spec["matchConstraints"]["resourceRules"]) {
+        let (groups, versions) = (names(rule, "apiGroups"), names(rule, "apiVersions"));
+        if groups.iter().chain(&versions).any(|it| it.contains('*')) {
+            continue;
+        }
+        let mut resources = names(rule, "resources");
+        resources.retain(|it| !it.contains(['*', '/']));
+        let named = groups.iter().flat_map(|group| {
+            let of_group = versions.iter().map(move |version| (group, version));
+            of_group.flat_map(|(group, version)| {
+                resources.iter().flat_map(move |it| find(catalog, group, version, it))
+            })
+        });
+        let mut count = 0;
+        for (served, at) in named.take(MAX_KINDS) {
+            let resource = &served.resource;
+            let version = &resource.versions[at];
+            let key = (resource.group_of(version), version.name.as_str(), resource.kind.as_str());
+            kinds.insert(key, (served, at));
+            count += 1;
+        }
+        // Upstream: who names more than that in one rule is not heard any further.
+        if count == MAX_KINDS {
+            break;
+        }
+    }
+    kinds
+}
+
+/// Upstream: no group stands for all of them, and the singular for the plural.
+fn find<'c>(
+    catalog: &'c Catalog,
+    group: &str,
+    version: &str,
+    resource: &str,
+) -> Vec<(&'c Arc<Served>, usize)> {
+    let resource = resource.to_lowercase();
+    let groups = catalog.groups().iter().filter(|it| group.is_empty() || it.name == group);
+    let all = groups.flat_map(|it| catalog.resources(&it.name, version));
+    let is_it = |it: &(&Arc<Served>, usize)| {
+        it.0.resource.plural == resource || it.0.resource.singular == resource
+    };
+    all.filter(is_it).collect()
+}
+
+fn names<'v>(rule: &'v Value, key: &str) -> Vec<&'v str> {
+    let mut names: Vec<&str> = list(&rule[key]).filter_map(Value::as_str).collect();
+    names.sort_unstable();
+    names
+}
+
+fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+/// What the status of the policy should be.
+pub(super) fn status(catalog: &Catalog, policy: &Object, salt: u32) -> Value {
+    let mut checked = Map::new();
+    let warnings = warnings(catalog, policy, salt);
+    if !warnings.is_empty() {
+        checked.insert("expressionWarnings".to_owned(), warnings.into());
+    }
+    json!({"observedGeneration": policy.generation(), "typeChecking": checked})
+}
