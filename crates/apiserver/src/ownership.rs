@@ -1,5 +1,7 @@
 //! Who owns which field: `metadata.managedFields`, kept for every write.
 
+pub(crate) mod scale;
+
 use crate::context::Cx;
 use crate::conversion;
 use kinds::apply::{Node, ResourceVersions, filter};
@@ -62,7 +64,7 @@ fn once<T>(
     let versions = ResourceVersions { resource, schemas: cx.served.apply_schemas() };
     let versions = Converted { versions, cx, known, unknown: RefCell::default() };
     let api_version = resource.api_version(cx.version());
-    let manager = apply::manager_name(cx.query.text("fieldManager"), &cx.user_agent);
+    let manager = manager(cx);
     let now = cx.plane.now();
     let answer = asked(&Request {
         schema: versions.versions.node(cx.version),
@@ -75,6 +77,11 @@ fn once<T>(
         versions: &versions,
     });
     (answer, versions.unknown.into_inner())
+}
+
+/// The name under which the client owns fields.
+fn manager(cx: &Cx) -> String {
+    apply::manager_name(cx.query.text("fieldManager"), &cx.user_agent)
 }
 
 async fn in_version(cx: &Cx, object: Object, api_version: &str) -> Result<Object, String> {

@@ -15,7 +15,7 @@ use machinery::{Object, Status, Value, codec};
 pub(crate) async fn apply(cx: &Cx, body: &[u8], part: Part) -> Result<Response<Body>, Status> {
     let options = WriteOptions::parse_apply(&cx.query)?;
     let force = if cx.query.flag("force") { Force::Yes } else { Force::No };
-    let config = configuration(cx, body, options.field_validation)?;
+    let config = Configuration::read(body, options.field_validation)?;
     cx.catch_up().await?;
     let missing = cx.served.cache.get(&cx.key()).is_none();
     if missing && cx.target.subresource.is_empty() {
@@ -34,7 +34,7 @@ pub(crate) async fn apply(cx: &Cx, body: &[u8], part: Part) -> Result<Response<B
 /// The change that a configuration makes.
 struct Applied<'c> {
     cx: &'c Cx,
-    config: &'c Object,
+    config: &'c Configuration,
     force: Force,
 }
 
@@ -42,7 +42,9 @@ impl Change for Applied<'_> {
     fn of<'a>(&'a self, old: &'a Object) -> Changing<'a> {
         Box::pin(async move {
             let live = conversion::requested(self.cx, old.clone());
-            let applied = ownership::apply(self.cx, Some(&live), self.config, self.force).await?;
+            let config = &self.config.object;
+            let applied = ownership::apply(self.cx, Some(&live), config, self.force).await?;
+            self.config.judge(self.cx)?;
             let mut new = fitted(self.cx, applied)?;
             keep_times_of_no_change(old, &mut new);
             Ok(new)
@@ -52,11 +54,13 @@ impl Change for Applied<'_> {
 
 async fn create(
     cx: &Cx,
-    config: &Object,
+    config: &Configuration,
     force: Force,
     dry_run: bool,
 ) -> Result<Response<Body>, Status> {
-    let object = fitted(cx, ownership::apply(cx, None, config, force).await?)?;
+    let applied = ownership::apply(cx, None, &config.object, force).await?;
+    config.judge(cx)?;
+    let object = fitted(cx, applied)?;
     if !object.uid().is_empty() {
         let uid = object.uid();
         let why = format!(
@@ -69,21 +73,48 @@ async fn create(
     shown(cx, 201, outcome).await
 }
 
-/// Reads the body, which is YAML or the JSON that is a part of it.
-fn configuration(cx: &Cx, body: &[u8], validation: FieldValidation) -> Result<Object, Status> {
-    let decoded = codec::yaml::decode(body)
-        .map_err(|error| Status::bad_request(format!("error decoding YAML: {error}")))?;
-    decode::judge(cx, validation, decoded.duplicates)
-        .map_err(|why| Status::bad_request(format!("error decoding YAML: {why}")))?;
-    match decoded.value {
-        Value::Object(config) => Ok(Object::new(config)),
-        Value::Null => Ok(Object::default()),
-        other => {
-            let found = codec::json::kind_name(&other);
-            Err(Status::bad_request(format!(
-                "error decoding patch: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
-            )))
+/// What is applied.
+pub(super) struct Configuration {
+    pub object: Object,
+    /// The keys that it has twice.
+    duplicates: Vec<String>,
+    validation: FieldValidation,
+}
+
+impl Configuration {
+    /// Reads the body, which is YAML or the JSON that is a part of it.
+    pub(super) fn read(body: &[u8], validation: FieldValidation) -> Result<Self, Status> {
+        let decoded = codec::yaml::decode(body).map_err(|error| {
+            // Upstream: what looks like JSON is read when it is used, the rest before.
+            let prefix = match body.trim_ascii_start().first() {
+                Some(b'{') => "error decoding patch: error converting YAML to JSON",
+                _ => "error encoding patch",
+            };
+            Status::bad_request(format!("{prefix}: {error}"))
+        })?;
+        let object = match decoded.value {
+            Value::Object(config) => Object::new(config),
+            Value::Null => Object::default(),
+            other => {
+                let found = codec::json::kind_name(&other);
+                return Err(Status::bad_request(format!(
+                    "error decoding patch: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
+                )));
+            }
+        };
+        Ok(Self { object, duplicates: decoded.duplicates, validation })
+    }
+
+    /// Warns of or refuses what is there twice. Upstream: after it was applied.
+    pub(super) fn judge(&self, cx: &Cx) -> Result<(), Status> {
+        if self.validation == FieldValidation::Strict && !self.duplicates.is_empty() {
+            let all = self.duplicates.join("\n  ");
+            return Err(Status::bad_request(format!(
+                "error strict decoding patch: error converting YAML to JSON: yaml: unmarshal errors:\n  {all}"
+            )));
         }
+        decode::judge(cx, self.validation, self.duplicates.iter().cloned())
+            .map_err(Status::bad_request)
     }
 }
 

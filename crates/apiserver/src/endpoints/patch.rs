@@ -57,7 +57,7 @@ const APPLY: &str = "application/apply-patch+yaml";
 
 /// Changes the named object and answers with it.
 pub(crate) async fn patch(cx: &Cx, body: &[u8], part: Part) -> Result<Response<Body>, Status> {
-    if media(cx) == APPLY {
+    if is_apply(cx) {
         return super::apply::apply(cx, body, part).await;
     }
     let options = WriteOptions::parse_patch(&cx.query)?;
@@ -72,6 +72,11 @@ pub(crate) async fn patch(cx: &Cx, body: &[u8], part: Part) -> Result<Response<B
     };
     let outcome = registry::update(cx, request).await?;
     shown(cx, 200, outcome).await
+}
+
+/// Whether the body is a configuration.
+pub(super) fn is_apply(cx: &Cx) -> bool {
+    media(cx) == APPLY
 }
 
 fn media(cx: &Cx) -> &str {

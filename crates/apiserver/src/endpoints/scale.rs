@@ -1,5 +1,6 @@
 //! `/scale`: an object's number of replicas, in the same shape for every kind that has one.
 
+use super::apply::Configuration;
 use super::patch;
 use crate::answer;
 use crate::body::Body;
@@ -8,17 +9,29 @@ use crate::conversion;
 use crate::decode;
 use crate::negotiation::Form;
 use crate::options::WriteOptions;
+use crate::ownership;
 use crate::registry::{self, Part, UpdateRequest};
 use http::Response;
 use kinds::resource::Scale;
 use kinds::types;
+use machinery::patch::apply::{Force, keep_times_of_no_change};
 use machinery::selector::LabelSelector;
 use machinery::{Faults, GroupKind, GroupResource, Object, Path, Status, Value, codec, json};
+
+/// What stands for the replicas of an object that does not say how many it wants. Upstream: the
+/// smallest number, which is looked for afterwards.
+const UNSTATED: i64 = -(1 << 31);
 
 /// Answers with the scale of the named object.
 pub(crate) async fn get(cx: &Cx, scale: &Scale) -> Result<Response<Body>, Status> {
     let entry = cx.current().await?;
-    shown(cx, scale, &conversion::working(cx, &entry).await?)
+    let object = conversion::working(cx, &entry).await?;
+    if is_unstated(cx, scale, &object) {
+        let path = scale.spec_replicas.join(".");
+        let why = format!("the spec replicas field \".{path}\" does not exist");
+        return Err(Status::internal(why));
+    }
+    shown(cx, scale, &object)
 }
 
 /// Replaces it.
@@ -27,25 +40,46 @@ pub(crate) async fn update(cx: &Cx, body: &[u8], scale: &Scale) -> Result<Respon
     let decoded = decode::read(&cx.content_type, body, types::find("autoscaling/v1.Scale"))
         .map_err(|error| error.status("Scale", "v1", body))?;
     let sent = checked(cx, decoded.value)?;
-    write(cx, scale, options.dry_run, &|_| Ok(sent.clone())).await
-}
-
-/// Changes it.
-pub(crate) async fn patch(cx: &Cx, body: &[u8], scale: &Scale) -> Result<Response<Body>, Status> {
-    let options = WriteOptions::parse(&cx.query, "PatchOptions")?;
-    let (patch, _) = patch::parse(cx, body)?;
     write(cx, scale, options.dry_run, &|old| {
-        let mut value = of(cx, scale, old)?;
-        // A patch speaks of the resourceVersion only if its sender insists on one.
-        if let Some(metadata) = value["metadata"].as_object_mut() {
-            metadata.remove("resourceVersion");
-        }
-        patch::apply(cx, &patch, &mut value)?;
-        checked(cx, value)
+        let mut new = sent.clone();
+        ownership::scale::track(cx, old, &mut new);
+        Ok(new)
     })
     .await
 }
 
+/// Changes it.
+pub(crate) async fn patch(cx: &Cx, body: &[u8], scale: &Scale) -> Result<Response<Body>, Status> {
+    if patch::is_apply(cx) {
+        return apply(cx, body, scale).await;
+    }
+    let options = WriteOptions::parse(&cx.query, "PatchOptions")?;
+    let (patch, _) = patch::parse(cx, body)?;
+    write(cx, scale, options.dry_run, &|old| {
+        let mut value = old.clone().into_value();
+        patch::apply(cx, &patch, &mut value)?;
+        let mut new = checked(cx, value)?;
+        ownership::scale::track(cx, old, &mut new);
+        Ok(new)
+    })
+    .await
+}
+
+/// Applies a configuration to it. Upstream fails to do so for custom resources, whose converter does
+/// not know what a Scale is.
+async fn apply(cx: &Cx, body: &[u8], scale: &Scale) -> Result<Response<Body>, Status> {
+    let options = WriteOptions::parse_apply(&cx.query)?;
+    let force = if cx.query.flag("force") { Force::Yes } else { Force::No };
+    let config = Configuration::read(body, options.field_validation)?;
+    write(cx, scale, options.dry_run, &|old| {
+        let new = ownership::scale::apply(cx, old, &config.object, force)?;
+        config.judge(cx)?;
+        checked(cx, new.into_value())
+    })
+    .await
+}
+
+/// Stores how many are `wanted`, a function of the Scale that there is. Both Scales have owners.
 async fn write(
     cx: &Cx,
     scale: &Scale,
@@ -53,11 +87,16 @@ async fn write(
     wanted: &(dyn Fn(&Object) -> Result<Object, Status> + Send + Sync),
 ) -> Result<Response<Body>, Status> {
     let transform = |old: &Object| {
-        let wanted = wanted(old)?;
+        let wanted = wanted(&owned(cx, scale, old)?)?;
         let replicas = wanted.get(&["spec", "replicas"]).and_then(Value::as_i64).unwrap_or(0);
         // A custom resource's own schema and rules judge it.
         if replicas < 0 && !cx.resource().custom {
             return Err(negative(cx, replicas));
+        }
+        if replicas == UNSTATED {
+            let path = scale.spec_replicas.join(".");
+            let why = format!("the spec replicas field \".{path}\" cannot be empty");
+            return Err(Status::bad_request(why));
         }
         check_uid(cx, wanted.uid(), old)?;
         let mut new = old.clone();
@@ -65,16 +104,33 @@ async fn write(
         if !wanted.resource_version().is_empty() {
             new.set_meta("resourceVersion", wanted.resource_version());
         }
+        ownership::scale::put_back(cx, &wanted, &mut new);
+        keep_times_of_no_change(old, &mut new);
         Ok(new)
     };
-    let request = UpdateRequest {
-        transform: &transform,
-        part: Part::Main,
-        dry_run,
-        ownership_settled: false,
-    };
+    let request =
+        UpdateRequest { transform: &transform, part: Part::Main, dry_run, ownership_settled: true };
     let object = registry::update(cx, request).await?.object(cx).await?;
     shown(cx, scale, &object)
+}
+
+/// The Scale of an object, with its owners, as those who change it see it.
+fn owned(cx: &Cx, scale: &Scale, object: &Object) -> Result<Object, Status> {
+    let mut value = of(cx, scale, object)?;
+    if is_unstated(cx, scale, object) {
+        value["spec"]["replicas"] = UNSTATED.into();
+    }
+    let mut owned = Object::from_value(value).unwrap_or_default();
+    // A patch speaks of the resourceVersion only if its sender insists on one.
+    owned.remove_meta("resourceVersion");
+    ownership::scale::show(cx, object, &mut owned);
+    Ok(owned)
+}
+
+/// Whether a custom resource does not say how many it wants.
+fn is_unstated(cx: &Cx, scale: &Scale, object: &Object) -> bool {
+    let path: Vec<&str> = scale.spec_replicas.iter().map(String::as_str).collect();
+    cx.resource().custom && !object.get(&path).is_some_and(Value::is_number)
 }
 
 /// Makes an object wish for so many.
@@ -102,13 +158,6 @@ pub(crate) fn of(cx: &Cx, scale: &Scale, object: &Object) -> Result<Value, Statu
     let spec = match at(&scale.spec_replicas) {
         Some(Value::Number(replicas)) if replicas.as_i64() == Some(0) => json!({}),
         Some(Value::Number(replicas)) => json!({"replicas": replicas}),
-        // Upstream: a custom resource that does not say how many it wants has no scale.
-        _ if cx.resource().custom => {
-            let path = scale.spec_replicas.join(".");
-            return Err(Status::internal(format!(
-                "the spec replicas field \".{path}\" does not exist"
-            )));
-        }
         _ => json!({}),
     };
     let replicas = at(&scale.status_replicas).filter(Value::is_number).unwrap_or_else(|| 0.into());

@@ -24,6 +24,7 @@ mod schema;
 mod conversion;
 mod tables;
 mod services;
+mod scale;
 mod policies;
 mod policy_types;
 mod admission_plugins;

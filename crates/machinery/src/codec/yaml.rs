@@ -72,7 +72,7 @@ fn split_documents(text: &str) -> Vec<&str> {
 /// Which part of Go's library would have found an error: they count lines differently.
 #[derive(Clone, Copy)]
 enum FoundBy {
-    /// From one.
+    /// From one, but the first is not told.
     Scanner,
     /// From zero.
     Parser,
@@ -88,7 +88,11 @@ fn translate(error: &ScanError, text: &str) -> DecodeError {
     };
     let at_end = error.marker().index() >= text.chars().count();
     match found_by {
+        FoundBy::Scanner if line == 1 => in_line(0, words),
         FoundBy::Scanner => in_line(line, words),
+        FoundBy::ParserAtEnd if text.trim_end().ends_with(['[', '{', ',']) => {
+            in_line(text.lines().count(), "did not find expected node content")
+        }
         FoundBy::Parser if !at_end => in_line(line.saturating_sub(1), words),
         FoundBy::Parser | FoundBy::ParserAtEnd => in_line(text.lines().count(), words),
     }

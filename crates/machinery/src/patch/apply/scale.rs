@@ -47,8 +47,9 @@ pub fn of_parent(parent: &Object, scale: &Object, replicas: Replicas<'_>) -> Opt
     for mut entry in entries(parent).entries {
         let Some(path) = replicas.elements(&entry.api_version) else { continue };
         if !path.is_empty() && entry.set.contains(&path) {
-            // An updater is known by its version as well, which is not the parent's in a Scale.
-            let still = owners.entries.iter().position(|it| same_manager(it, &entry));
+            // Upstream: an updater is known by its version as well, which is not the parent's in a
+            // Scale, so that what it still owns becomes an entry of its own.
+            let still = owners.entries.iter().position(|it| it.is_of(&entry));
             match still {
                 Some(at) => drop(owners.entries.remove(at)),
                 None => entry.lose(&only(&path)),
@@ -81,10 +82,6 @@ fn only(path: &[PathElement]) -> Set {
     let mut set = Set::new();
     set.insert(path);
     set
-}
-
-fn same_manager(a: &Entry, b: &Entry) -> bool {
-    (&a.manager, a.operation, &a.subresource) == (&b.manager, b.operation, &b.subresource)
 }
 
 /// The same manager, as the owner of the replicas in another version.

@@ -124,7 +124,7 @@ pub fn keep_times_of_no_change(live: &Object, new: &mut Object) {
                 let rest = map.iter().filter(|(key, _)| *key != "time");
                 rest.map(|(key, value)| (key.clone(), value.clone())).collect()
             };
-            a.len() == b.len() && rest(a) == rest(b)
+            rest(a) == rest(b)
         }
         _ => false,
     };

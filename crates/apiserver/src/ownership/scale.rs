@@ -1,0 +1,69 @@
+//! Who owns the replicas, asked at `/scale`: there they are a field of a Scale, which is one of the
+//! object's in the end.
+
+use super::{manager, refused};
+use crate::context::Cx;
+use kinds::apply::Node;
+use kinds::resource::Version;
+use kinds::types;
+use machinery::patch::apply::scale::{Replicas, of_parent, of_scale};
+use machinery::patch::apply::{self, Filter, Force, OnlyVersion, Request};
+use machinery::{Object, Status, Value};
+
+/// Sets the owners of a Scale, which shows the replicas of `parent`.
+pub(crate) fn show(cx: &Cx, parent: &Object, scale: &mut Object) {
+    set(scale, with_replicas(cx, |replicas| of_scale(parent, replicas)));
+}
+
+/// Sets the owners of `parent`, whose Scale has changed.
+pub(crate) fn put_back(cx: &Cx, scale: &Object, parent: &mut Object) {
+    let entries = with_replicas(cx, |replicas| of_parent(parent, scale, replicas));
+    set(parent, entries);
+}
+
+/// Notes what an update or patch has changed in a Scale.
+pub(crate) fn track(cx: &Cx, live: &Object, new: &mut Object) {
+    with_request(cx, |request| apply::update(request, Some(live), new));
+}
+
+/// What becomes of the Scale `live` when `config` is applied to it.
+pub(crate) fn apply(
+    cx: &Cx,
+    live: &Object,
+    config: &Object,
+    force: Force,
+) -> Result<Object, Status> {
+    with_request(cx, |request| apply::apply(request, Some(live), config, force)).map_err(refused)
+}
+
+fn with_request<T>(cx: &Cx, asked: impl FnOnce(&Request<'_, Node<'_>, OnlyVersion>) -> T) -> T {
+    let scale = types::find("autoscaling/v1.Scale").expect("it is built in");
+    let (manager, now) = (manager(cx), cx.plane.now());
+    asked(&Request {
+        schema: Node::Type(scale),
+        api_version: "autoscaling/v1",
+        kind: "Scale",
+        subresource: "scale",
+        manager: &manager,
+        filter: Filter::ALL,
+        now: &now,
+        versions: &OnlyVersion,
+    })
+}
+
+fn with_replicas<T>(cx: &Cx, asked: impl FnOnce(Replicas<'_>) -> T) -> T {
+    let resource = cx.resource();
+    let path = |api_version: &str| {
+        let is_it = |it: &&Version| resource.api_version(it) == api_version;
+        let version = resource.versions.iter().find(is_it)?;
+        Some(version.scale.as_ref().map(|it| it.spec_replicas.clone()).unwrap_or_default())
+    };
+    asked(Replicas { api_version: &resource.api_version(cx.version()), path: &path })
+}
+
+fn set(object: &mut Object, entries: Option<Value>) {
+    match entries {
+        Some(entries) => object.set_meta("managedFields", entries),
+        None => drop(object.remove_meta("managedFields")),
+    }
+}

@@ -1,0 +1,151 @@
+//! `/scale`: how many replicas an object wants, and who says so.
+
+use crate::client::{Client, MERGE};
+use crate::plane::{Plane, THINGS, thing, things};
+use http::Method;
+use machinery::{Value, json};
+
+const APPLY: &str = "application/apply-patch+yaml";
+const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
+
+fn deployment(name: &str) -> Value {
+    let template = json!({"metadata": {"labels": {"a": "b"}},
+        "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name},
+        "spec": {"replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "template": template}})
+}
+
+fn scale(name: &str, replicas: i64) -> Value {
+    json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": name},
+        "spec": {"replicas": replicas}})
+}
+
+/// Applies in the name of `manager`, which may insist: `hpa!`.
+async fn apply(client: &Client, path: &str, manager: &str, config: &Value) -> (u16, Value) {
+    let force = manager.ends_with('!');
+    let manager = manager.trim_end_matches('!');
+    let path = format!("{path}?fieldManager={manager}&force={force}");
+    let reply = client.send(Method::PATCH, &path, APPLY, config.to_string()).await;
+    (reply.code, reply.value())
+}
+
+/// Who owns the replicas: `hpa Apply scale`.
+async fn owners(client: &Client, path: &str) -> Vec<String> {
+    let found = client.read(path).await;
+    let entries = found["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
+    let owning = entries.iter().filter(|it| it["fieldsV1"]["f:spec"].get("f:replicas").is_some());
+    let text = |it: &Value, key: &str| it[key].as_str().unwrap_or_default().to_owned();
+    let line =
+        |it: &Value| ["manager", "operation", "subresource"].map(|key| text(it, key)).join(" ");
+    owning.map(|it| line(it).trim_end().to_owned()).collect()
+}
+
+/// A thing with replicas, in a plane in which things have a scale.
+async fn with_things() -> Plane {
+    let plane = Plane::start().await;
+    let numbers = json!({"type": "object", "properties": {"replicas": {"type": "integer"}}});
+    let schema =
+        json!({"type": "object", "properties": {"spec": numbers.clone(), "status": numbers}});
+    let mut definition = things(&schema);
+    definition["spec"]["versions"][0]["subresources"] = json!({"status": {}, "scale": {
+        "specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}});
+    plane.define(&definition).await;
+    plane
+}
+
+#[tokio::test]
+async fn the_replicas_are_owned_through_the_scale() {
+    let plane = Plane::start().await;
+    let path = format!("{DEPLOYMENTS}/d");
+    let at_scale = format!("{path}/scale");
+    apply(&plane, &path, "owner", &deployment("d")).await;
+    assert_eq!(owners(&plane, &path).await, ["owner Apply"]);
+
+    let (code, refused) = apply(&plane, &at_scale, "hpa", &scale("d", 3)).await;
+    let told = "Apply failed with 1 conflict: conflict with \"owner\": .spec.replicas";
+    assert_eq!((code, refused["message"].as_str().unwrap()), (409, told));
+    let (code, scaled) = apply(&plane, &at_scale, "hpa!", &scale("d", 3)).await;
+    assert_eq!(
+        (code, &scaled["kind"], &scaled["spec"]["replicas"]),
+        (200, &json!("Scale"), &json!(3))
+    );
+    assert_eq!(owners(&plane, &path).await, ["hpa Apply scale"]);
+
+    let (code, refused) = apply(&plane, &path, "owner", &deployment("d")).await;
+    let told = "Apply failed with 1 conflict: conflict with \"hpa\" with subresource \"scale\": .spec.replicas";
+    assert_eq!((code, refused["message"].as_str().unwrap()), (409, told));
+    apply(&plane, &at_scale, "other", &scale("d", 3)).await;
+    assert_eq!(owners(&plane, &path).await, ["hpa Apply scale", "other Apply scale"]);
+    apply(&plane, &path, "owner!", &deployment("d")).await;
+    assert_eq!(owners(&plane, &path).await, ["owner Apply"]);
+}
+
+#[tokio::test]
+async fn who_replaces_or_patches_the_scale_owns_the_replicas() {
+    let plane = Plane::start().await;
+    let path = format!("{DEPLOYMENTS}/d");
+    let at_scale = format!("{path}/scale");
+    apply(&plane, &path, "owner", &deployment("d")).await;
+    let (code, _) = plane.put(&format!("{at_scale}?fieldManager=putter"), &scale("d", 2)).await;
+    assert_eq!(code, 200);
+    assert_eq!(owners(&plane, &path).await, ["putter Update scale"]);
+    let patch = json!({"spec": {"replicas": 4}});
+    plane.merge(&format!("{at_scale}?fieldManager=patcher"), &patch).await;
+    assert_eq!(owners(&plane, &path).await, ["patcher Update scale"]);
+    // To want what is there already changes nothing.
+    let before = plane.read(&path).await;
+    plane.put(&format!("{at_scale}?fieldManager=putter"), &scale("d", 4)).await;
+    assert_eq!(plane.read(&path).await, before);
+}
+
+#[tokio::test]
+async fn a_configuration_that_is_no_scale_is_refused() {
+    let plane = Plane::start().await;
+    let path = format!("{DEPLOYMENTS}/d/scale");
+    plane.create(DEPLOYMENTS, &deployment("d")).await;
+    for (config, code, told) in [
+        (deployment("d"), 400, "invalid object type: apps/v1, Kind=Deployment"),
+        (scale("e", 1), 400, "the name of the object (e) does not match the name on the URL (d)"),
+        (scale("d", -1), 422, "spec.replicas: Invalid value: -1"),
+        (
+            json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "d"},
+            "spec": {"foo": 1}}),
+            500,
+            ".spec.foo: field not declared in schema",
+        ),
+    ] {
+        let (found, refused) = apply(&plane, &path, "m!", &config).await;
+        assert_eq!(found, code, "{refused}");
+        assert!(refused["message"].as_str().unwrap().contains(told), "{refused}");
+    }
+    let (code, _) = apply(&plane, &format!("{DEPLOYMENTS}/e/scale"), "m", &scale("e", 1)).await;
+    assert_eq!(code, 404);
+}
+
+#[tokio::test]
+async fn custom_resources_are_scaled_alike() {
+    let plane = with_things().await;
+    let path = format!("{THINGS}/t");
+    let at_scale = format!("{path}/scale");
+    apply(&plane, &path, "owner", &thing("t", &json!({"replicas": 1}))).await;
+    let (code, _) = apply(&plane, &at_scale, "hpa", &scale("t", 2)).await;
+    assert_eq!(code, 409);
+    let (code, scaled) = apply(&plane, &at_scale, "hpa!", &scale("t", 2)).await;
+    assert_eq!((code, &scaled["spec"]["replicas"]), (200, &json!(2)));
+    assert_eq!(owners(&plane, &path).await, ["hpa Apply scale"]);
+}
+
+#[tokio::test]
+async fn a_custom_resource_that_wants_no_number_can_be_given_one() {
+    let plane = with_things().await;
+    let at_scale = format!("{THINGS}/t/scale");
+    plane.create(THINGS, &thing("t", &json!({}))).await;
+    let (code, refused) = plane.get(&at_scale).await;
+    let told = "Internal error occurred: the spec replicas field \".spec.replicas\" does not exist";
+    assert_eq!((code, refused["message"].as_str().unwrap()), (500, told));
+    let (code, refused) = plane.patch(&at_scale, MERGE, &json!({"status": {}})).await;
+    let told = "the spec replicas field \".spec.replicas\" cannot be empty";
+    assert_eq!((code, refused["message"].as_str().unwrap()), (400, told));
+    let scaled = plane.merge(&at_scale, &json!({"spec": {"replicas": 2}})).await;
+    assert_eq!(scaled["spec"]["replicas"], 2);
+}
