@@ -214,48 +214,55 @@ fn is_empty(object: &Object) -> bool {
 
 /// A stored object in the version of the request.
 pub(crate) async fn entry(cx: &Cx, entry: &Arc<Entry>) -> Result<Arc<Entry>, Status> {
-    if !needs_conversion(cx, entry) {
+    if !needs_conversion(&cx.served, cx.version, entry) {
         return Ok(Arc::clone(entry));
     }
     let mut converted = entries(cx, vec![Arc::clone(entry)]).await?;
     Ok(converted.pop().expect("there are as many as there were"))
 }
 
-fn needs_conversion(cx: &Cx, entry: &Entry) -> bool {
-    !cx.served.conversion.copies() && entry.stored_head() != cx.served.head(cx.version).as_bytes()
+fn needs_conversion(served: &Served, version: usize, entry: &Entry) -> bool {
+    !served.conversion.copies() && entry.stored_head() != served.head(version).as_bytes()
 }
 
-/// Several of them; those that nobody has asked for before are converted together.
-pub(crate) async fn entries(
-    cx: &Cx,
+/// Several of them.
+pub(crate) async fn entries(cx: &Cx, entries: Vec<Arc<Entry>>) -> Result<Vec<Arc<Entry>>, Status> {
+    entries_in(&cx.plane, &cx.served, cx.version, entries).await
+}
+
+/// Stored objects in `version`; those that nobody has asked for before are converted together.
+pub(crate) async fn entries_in(
+    plane: &Plane,
+    served: &Served,
+    version: usize,
     mut entries: Vec<Arc<Entry>>,
 ) -> Result<Vec<Arc<Entry>>, Status> {
-    if cx.served.conversion.copies() {
+    if served.conversion.copies() {
         return Ok(entries);
     }
-    let missing = take_kept(cx, &mut entries);
+    let missing = take_kept(served, version, &mut entries);
     if missing.is_empty() {
         return Ok(entries);
     }
     let stored = missing.iter().map(|index| entries[*index].object_as_stored()).collect();
-    let converted = objects(&cx.plane, &cx.served, cx.version, stored).await?;
+    let converted = objects(plane, served, version, stored).await?;
     for (index, object) in missing.into_iter().zip(converted) {
         let entry = Arc::new(entries[index].with_object(&object));
         let stored = std::mem::replace(&mut entries[index], Arc::clone(&entry));
-        cx.served.conversion.kept.put(cx.version, stored, entry);
+        served.conversion.kept.put(version, stored, entry);
     }
     Ok(entries)
 }
 
 /// Puts what was converted before in the place of what is stored; returns where there was nothing.
-fn take_kept(cx: &Cx, entries: &mut [Arc<Entry>]) -> Vec<usize> {
-    let kept = &cx.served.conversion.kept;
+fn take_kept(served: &Served, version: usize, entries: &mut [Arc<Entry>]) -> Vec<usize> {
+    let kept = &served.conversion.kept;
     let mut missing = Vec::new();
     for (index, entry) in entries.iter_mut().enumerate() {
-        if !needs_conversion(cx, entry) {
+        if !needs_conversion(served, version, entry) {
             continue;
         }
-        match kept.get(cx.version, entry) {
+        match kept.get(version, entry) {
             Some(converted) => *entry = converted,
             None => missing.push(index),
         }
@@ -294,7 +301,7 @@ pub(crate) async fn changes(
 /// Converts after whoever is converting now, who may have done it all. Who has waited for somebody
 /// else's failure shares it: each would otherwise wait for the same webhook in turn.
 async fn in_turn(cx: &Cx, mut seen: Vec<Arc<Entry>>) -> Result<Vec<Arc<Entry>>, Status> {
-    if take_kept(cx, &mut seen).is_empty() {
+    if take_kept(&cx.served, cx.version, &mut seen).is_empty() {
         return Ok(seen);
     }
     let began = Instant::now();

@@ -3,7 +3,7 @@
 use crate::client::{JSON, JSON_PATCH, MERGE, TABLE};
 use crate::conversion_server::{Call, ConversionServer, Mood};
 use crate::https::Https;
-use crate::plane::{DEFINITIONS, Plane, anything, things};
+use crate::plane::{DEFINITIONS, MAPS, Plane, anything, map, things};
 use http::Method;
 use machinery::{Value, json};
 
@@ -260,6 +260,50 @@ async fn fields_have_owners_in_each_version() {
         .map(|it| (it["manager"].as_str().unwrap(), it["apiVersion"].as_str().unwrap()))
         .collect();
     assert_eq!(versions, [("two", "example.com/v2")], "nothing is left to the other");
+}
+
+/// Binds a policy that lets nobody create config maps, and tells what it knows of its gate in v2.
+async fn tell_the_gate(plane: &Plane, reference: &Value) {
+    const GROUP: &str = "/apis/admissionregistration.k8s.io/v1";
+    let rule = json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"],
+        "resources": ["configmaps"]});
+    let policy = json!({"metadata": {"name": "p"}, "spec": {
+        "paramKind": {"apiVersion": "example.com/v2", "kind": "Gate"},
+        "matchConstraints": {"resourceRules": [rule]},
+        "validations": [{"expression": "false",
+            "messageExpression": "params.spec.host + ' ' + string(params.spec.port)"}]}});
+    plane.create(&format!("{GROUP}/validatingadmissionpolicies"), &policy).await;
+    let binding = json!({"metadata": {"name": "b"}, "spec": {"policyName": "p",
+        "validationActions": ["Deny"], "paramRef": reference}});
+    plane.create(&format!("{GROUP}/validatingadmissionpolicybindings"), &binding).await;
+}
+
+#[tokio::test]
+async fn a_policy_sees_its_parameters_as_the_webhook_converts_them() {
+    let (plane, webhook) = start().await;
+    plane.create(V1, &v1("a", "here:80")).await;
+    // The label is one that conversion to v2 adds.
+    let selector = json!({"matchLabels": {"seen-in": "v2"}});
+    tell_the_gate(&plane, &json!({"selector": selector, "parameterNotFoundAction": "Deny"})).await;
+    webhook.calls();
+    for _ in 0..2 {
+        let (code, refused) = plane.post(MAPS, &map("m", &json!({}))).await;
+        let told = "configmaps \"m\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: here 80";
+        assert_eq!((code, refused["message"].as_str().unwrap()), (422, told));
+    }
+    assert_eq!(sizes(&webhook.calls()), [1], "what was converted is kept");
+}
+
+#[tokio::test]
+async fn parameters_that_cannot_be_converted_fail_their_binding() {
+    let (plane, webhook) = start().await;
+    plane.create(V1, &v1("a", "here:80")).await;
+    tell_the_gate(&plane, &json!({"name": "a", "parameterNotFoundAction": "Deny"})).await;
+    webhook.set(Mood::Failing);
+    let (code, refused) = plane.post(MAPS, &map("m", &json!({}))).await;
+    let told = refused["message"].as_str().unwrap();
+    assert!(code == 422 && told.contains("failed to configure binding: "), "{told}");
+    assert!(told.ends_with("not today"), "{told}");
 }
 
 #[tokio::test]

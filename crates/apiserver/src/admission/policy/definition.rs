@@ -84,7 +84,7 @@ impl Definition {
     }
 
     /// How often, and with what, the policy is asked about a request.
-    pub(super) fn invocations<'a>(
+    pub(super) async fn invocations<'a>(
         &self,
         bindings: &'a [Binding],
         attempt: &Attempt<'_>,
@@ -99,14 +99,14 @@ impl Definition {
             Ok(None) => return Vec::new(),
             Err(status) => return misconfigured(status.message),
         };
-        let catalog = attempt.cx.plane.catalog.load();
+        let catalog = attempt.cx.plane.catalog.load_full();
         let kind = match self.params.as_ref().map(|kind| kind.find(&catalog)).transpose() {
             Ok(kind) => kind,
             Err(why) => return misconfigured(why),
         };
         let mut invocations = Vec::new();
         for binding in bindings {
-            match binding.params_for(attempt, object, kind) {
+            match binding.params_for(attempt, object, kind).await {
                 Ok(all) => invocations.extend(all.into_iter().map(|params| Invocation::Ready {
                     binding,
                     matched: matched.clone(),
@@ -175,7 +175,7 @@ impl Binding {
     }
 
     /// The parameters for a request, one of which may be none; empty if it is not about it.
-    fn params_for(
+    async fn params_for(
         &self,
         attempt: &Attempt<'_>,
         object: Option<&Object>,
@@ -188,7 +188,8 @@ impl Binding {
         }
         match (kind, &self.params) {
             (Some(kind), Some(reference)) => {
-                let found = reference.collect(&kind, matching::namespace(attempt))?;
+                let namespace = matching::namespace(attempt);
+                let found = reference.collect(&attempt.cx.plane, &kind, namespace).await?;
                 Ok(found.into_iter().map(Some).collect())
             }
             _ => Ok(vec![None]),

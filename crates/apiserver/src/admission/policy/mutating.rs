@@ -107,7 +107,7 @@ pub(super) async fn round(
     for (name, bindings) in bindings {
         let Some(policy) = policies.get(name) else { continue };
         let definition = &policy.definition;
-        for invocation in definition.invocations(bindings, attempt, Some(object)) {
+        for invocation in definition.invocations(bindings, attempt, Some(object)).await {
             match invocation {
                 Invocation::Ready { binding, matched, params } => {
                     turns.push(Turn { policy, binding, matched, params });

@@ -3,6 +3,7 @@
 use super::definition::text;
 use crate::catalog::{Catalog, Served};
 use crate::conversion;
+use crate::plane::Plane;
 use crate::watch_cache::Entry;
 use machinery::selector::LabelSelector;
 use machinery::{Object, Value};
@@ -74,8 +75,13 @@ impl ParamRef {
         }
     }
 
-    /// The objects, for a request about `namespace`.
-    pub(super) fn collect(&self, kind: &Found<'_>, namespace: &str) -> Result<Vec<Object>, String> {
+    /// The objects, for a request about `namespace`, in the version that the policy names.
+    pub(super) async fn collect(
+        &self,
+        plane: &Plane,
+        kind: &Found<'_>,
+        namespace: &str,
+    ) -> Result<Vec<Object>, String> {
         let served = kind.served;
         let namespace = match (served.resource.namespaced, self.namespace.as_str()) {
             (false, "") => "",
@@ -91,20 +97,24 @@ impl ParamRef {
             (true, "") => namespace,
             (true, own) => own,
         };
-        let entries = match &self.selector {
+        let (entries, selector) = match &self.selector {
             _ if !self.name.is_empty() => {
-                served.cache.get(&served.key(namespace, &self.name)).into_iter().collect()
+                let named = served.cache.get(&served.key(namespace, &self.name));
+                (named.into_iter().collect(), None)
             }
             None => return Err("one of name or selector must be provided".to_owned()),
             Some(selector) => {
                 let selector = selector.as_ref().map_err(Clone::clone)?;
-                let snapshot = served.cache.snapshot();
-                let place = served.key(namespace, "");
-                let all = snapshot.under(&place, None);
-                let selected = all.filter(|it| selector.matches(|key| it.label(key)));
-                selected.map(Arc::clone).collect::<Vec<_>>()
+                let (snapshot, place) = (served.cache.snapshot(), served.key(namespace, ""));
+                let all = snapshot.under(&place, None).map(Arc::clone);
+                (all.collect::<Vec<_>>(), Some(selector))
             }
         };
+        let converted = conversion::entries_in(plane, served, kind.version, entries).await;
+        let mut entries = converted.map_err(|status| status.message)?;
+        if let Some(selector) = selector {
+            entries.retain(|it| selector.matches(|key| it.label(key)));
+        }
         if entries.is_empty() && self.required {
             return Err(
                 "no params found for policy binding with `Deny` parameterNotFoundAction".to_owned()

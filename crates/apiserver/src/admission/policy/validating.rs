@@ -111,7 +111,7 @@ impl<'a> Verdicts<'a> {
         let (attempt, object) = (self.attempt, self.object);
         let mut seen: Option<Seen<'_>> = None;
         let mut annotations: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-        for invocation in definition.invocations(bindings, attempt, object) {
+        for invocation in definition.invocations(bindings, attempt, object).await {
             match invocation {
                 Invocation::Misconfigured { binding, why } => {
                     if definition.failure == Failure::Fail {
