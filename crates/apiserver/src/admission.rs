@@ -187,9 +187,19 @@ pub(crate) async fn judge(
     Ok(Charge::default())
 }
 
-/// Changes and judges what was sent to a subresource and is of a kind of its own.
-pub(crate) async fn admit_below(attempt: &Attempt<'_>, object: &mut Object) -> Result<(), Status> {
-    change(attempt, object).await?;
+/// Changes and judges what was sent and is not stored.
+pub(crate) async fn admit_sent(attempt: &Attempt<'_>, object: &mut Object) -> Result<(), Status> {
+    mutate_sent(attempt, object).await?;
+    judge_sent(attempt, object).await
+}
+
+/// Changes what was sent and is not stored.
+pub(crate) async fn mutate_sent(attempt: &Attempt<'_>, object: &mut Object) -> Result<(), Status> {
+    change(attempt, object).await
+}
+
+/// Judges what was sent and is not stored.
+pub(crate) async fn judge_sent(attempt: &Attempt<'_>, object: &Object) -> Result<(), Status> {
     verdict(attempt, Some(object)).await
 }
 

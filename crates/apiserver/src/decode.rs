@@ -5,17 +5,17 @@ mod declared;
 mod media;
 
 pub(crate) use declared::{Misdeclared, patched as declared_by_patch};
-pub(crate) use media::{read, unsupported};
+pub(crate) use media::{read, unfit, unsupported};
 
 use crate::catalog::Served;
 use crate::context::Cx;
 use crate::conversion;
 use crate::options::FieldValidation;
 use kinds::resource::Shape;
-use kinds::types;
+use kinds::types::{self, Type};
 use machinery::codec::{self, Decoded};
 use machinery::{Map, Object, Status, Value};
-use media::{unfit, unrecognized};
+use media::unrecognized;
 
 /// The largest body that is read.
 pub(crate) const MAX_BODY: usize = 3 << 20;
@@ -92,8 +92,7 @@ pub(crate) fn shape(
     match &served.version(version).shape {
         Shape::Typed(ty) => {
             let mut value = Value::Object(std::mem::take(object.map_mut()));
-            types::normalize(ty, &mut value, &mut |path| unknown.push(unknown_field(&path)))
-                .map_err(|error| error.to_string())?;
+            fit(ty, &mut value, &mut unknown)?;
             *object = Object::from_value(value).unwrap_or_default();
         }
         Shape::Structural(schema) => {
@@ -109,6 +108,16 @@ pub(crate) fn shape(
         }
     }
     Ok(unknown)
+}
+
+/// Makes a value fit a built-in type; the same of the unknown fields.
+pub(crate) fn fit(
+    ty: &'static Type,
+    value: &mut Value,
+    unknown: &mut Vec<String>,
+) -> Result<(), String> {
+    types::normalize(ty, value, &mut |path| unknown.push(unknown_field(&path)))
+        .map_err(|error| error.to_string())
 }
 
 fn unknown_field(path: &str) -> String {

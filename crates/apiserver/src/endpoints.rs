@@ -12,6 +12,7 @@ pub(crate) mod delete;
 pub(crate) mod delete_collection;
 pub(crate) mod scale;
 pub(crate) mod subresource;
+mod binding;
 pub(crate) mod connect;
 pub(crate) mod eviction;
 pub(crate) mod token;

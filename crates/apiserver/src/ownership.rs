@@ -1,6 +1,7 @@
 //! Who owns which field: `metadata.managedFields`, kept for every write.
 
 pub(crate) mod scale;
+pub(crate) mod sent;
 
 use crate::context::Cx;
 use crate::conversion;

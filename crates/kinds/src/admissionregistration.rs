@@ -13,6 +13,19 @@ pub(crate) mod webhook;
 
 use crate::resource::{Behavior, Resource, Version};
 use crate::table;
+use machinery::{Faults, Object, Path};
+
+/// Names that end like this belong to configurations that come with the server.
+const RESERVED: &str = ".static.k8s.io";
+
+fn refuse_reserved_name(object: &Object, faults: &mut Faults) {
+    if object.name().ends_with(RESERVED) {
+        let detail = format!(
+            "names ending with \"{RESERVED}\" are reserved for static manifest-based configurations and cannot be managed via the API"
+        );
+        faults.invalid(&Path::root("metadata").child("name"), object.name(), &detail);
+    }
+}
 
 /// The row of a kind of this group.
 fn row(kind: &str, plural: &str, behavior: &'static Behavior, version: Version) -> Resource {

@@ -97,7 +97,7 @@ pub(super) fn unrecognized(kind: &str, why: &str, bytes: &[u8]) -> Status {
 }
 
 /// The body is a `kind` of a `version`, but not a good one, or not what is `wanted`.
-pub(super) fn unfit(kind: &str, version: &str, wanted: &str, why: &str) -> Status {
+pub(crate) fn unfit(kind: &str, version: &str, wanted: &str, why: &str) -> Status {
     let message = format!("{kind} in version \"{version}\" cannot be handled as a {wanted}: {why}");
     Status::bad_request(message)
 }

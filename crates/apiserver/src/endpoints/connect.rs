@@ -18,7 +18,7 @@ pub(crate) async fn connect(cx: &Cx, subresource: &Subresource) -> Result<Respon
         let kind = kind_of(cx, subresource);
         let mut options = options(cx, &kind);
         let attempt = Attempt::below(cx, Operation::Connect, kind, false);
-        admission::admit_below(&attempt, &mut options).await?;
+        admission::admit_sent(&attempt, &mut options).await?;
     }
     let object = cx.current().await?.object();
     Err(unreachable_because(cx, &object))

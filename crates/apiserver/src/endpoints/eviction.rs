@@ -3,7 +3,7 @@
 use crate::answer;
 use crate::body::Body;
 use crate::context::Cx;
-use crate::options::DeleteOptions;
+use crate::options::{DeleteOptions, WriteOptions};
 use crate::own_client::OwnClient;
 use crate::registry;
 use http::Response;
@@ -17,7 +17,8 @@ pub(crate) async fn evict(
     body: &[u8],
     subresource: &Subresource,
 ) -> Result<Response<Body>, Status> {
-    let mut body = super::subresource::posted(cx, body, subresource)?;
+    let validation = WriteOptions::parse(&cx.query, "CreateOptions")?.field_validation;
+    let mut body = super::subresource::posted(cx, body, subresource, validation)?;
     if body.name() != cx.target.name {
         return Err(Status::bad_request("name in URL does not match name in Eviction object"));
     }

@@ -1,5 +1,6 @@
 //! Kinds that are asked rather than stored: whose token, who am I, may they, what may I.
 
+use super::binding;
 use crate::answer;
 use crate::authentication::User;
 use crate::authentication::service_account::ISSUER;
@@ -7,17 +8,13 @@ use crate::authorization::{self, authorize};
 use crate::body::Body;
 use crate::context::Cx;
 use crate::decode;
-use crate::door::Door;
 use crate::options::WriteOptions;
+use crate::ownership;
 use crate::request::{RequestInfo, Target, Verb};
-use http::{Request, Response};
-use http_body_util::Full;
+use http::Response;
 use kinds::resource::Question;
 use machinery::{Faults, GroupKind, Object, Path, Status, Value, json};
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use tower_service::Service;
 
 /// Answers the question that the body is.
 pub(crate) async fn ask(
@@ -30,9 +27,21 @@ pub(crate) async fn ask(
     }
     let options = WriteOptions::parse(&cx.query, "CreateOptions")?;
     let mut object = decode::object(cx, body, options.field_validation)?;
+    super::create::check_namespace(cx, &object)?;
+    for field in ["namespace", "uid", "creationTimestamp", "deletionTimestamp", "selfLink"] {
+        object.remove_meta(field);
+    }
+    if !cx.namespace().is_empty() {
+        object.set_meta("namespace", cx.namespace());
+    }
+    ownership::track(cx, None, &mut object).await;
+    // Upstream: neither policies nor webhooks see the reviews, since a cluster could not work if
+    // somebody stood in their way.
     let status = match question {
-        Question::Token => token(cx, &object),
+        Question::Token => token(cx, &object)?,
         Question::SelfSubject => {
+            // Upstream: this answer, and that of the rules, does not repeat the question.
+            object.map_mut().insert("metadata".to_owned(), json!({}));
             object.set_meta("creationTimestamp", cx.plane.now());
             json!({"userInfo": cx.user.to_info()})
         }
@@ -40,36 +49,19 @@ pub(crate) async fn ask(
             access(&object, &subject(&object), cx.namespace())?
         }
         Question::SelfAccess => access(&object, &cx.user, "")?,
-        Question::Binding => return bind(cx, object).await,
+        Question::Binding => return binding::bind(cx, object, options.dry_run).await,
         Question::Components => return components(cx),
         Question::SelfRules => {
             if object.str_at(&["spec", "namespace"]).is_empty() {
                 return Err(Status::bad_request("no namespace on request"));
             }
-            // Upstream: the answer does not repeat the question.
+            object.map_mut().insert("metadata".to_owned(), json!({}));
             object.map_mut().insert("spec".to_owned(), json!({}));
             authorization::rules(&cx.user)
         }
     };
     object.map_mut().insert("status".to_owned(), status);
     Ok(answer::object(cx, 201, object))
-}
-
-/// Passes an order to the pod that it is about, as the same user.
-async fn bind(cx: &Cx, binding: Object) -> Result<Response<Body>, Status> {
-    let path = format!(
-        "/api/v1/namespaces/{}/pods/{}/binding",
-        cx.namespace(),
-        utf8_percent_encode(binding.name(), NON_ALPHANUMERIC),
-    );
-    let request = Request::post(path)
-        .header("content-type", "application/json")
-        .body(Full::from(binding.into_value().to_string()))
-        .map_err(|error| Status::bad_request(error.to_string()))?;
-    match Door::new(Arc::clone(&cx.plane), cx.user.clone()).call(request).await {
-        Ok(response) => Ok(response),
-        Err(never) => match never {},
-    }
 }
 
 /// The only component there is besides the server that answers: its store.
@@ -93,11 +85,13 @@ fn components(cx: &Cx) -> Result<Response<Body>, Status> {
 }
 
 /// Whose token it is.
-fn token(cx: &Cx, review: &Object) -> Value {
-    let nobody = || json!({"user": {}, "error": "invalid bearer token"});
-    let Some((user, audiences)) = cx.plane.whose_token(review.str_at(&["spec", "token"])) else {
-        return nobody();
-    };
+fn token(cx: &Cx, review: &Object) -> Result<Value, Status> {
+    let nobody = || Ok(json!({"user": {}, "error": "invalid bearer token"}));
+    let token = review.str_at(&["spec", "token"]);
+    if token.is_empty() {
+        return Err(Status::bad_request("token is required for TokenReview in authentication"));
+    }
+    let Some((user, audiences)) = cx.plane.whose_token(token) else { return nobody() };
     let asked = review.get(&["spec", "audiences"]).and_then(Value::as_array);
     let asked: Vec<&str> = asked.into_iter().flatten().filter_map(Value::as_str).collect();
     let asked = if asked.is_empty() { vec![ISSUER] } else { asked };
@@ -106,7 +100,7 @@ fn token(cx: &Cx, review: &Object) -> Value {
     if shared.is_empty() {
         return nobody();
     }
-    json!({"authenticated": true, "user": user.to_info(), "audiences": shared})
+    Ok(json!({"authenticated": true, "user": user.to_info(), "audiences": shared}))
 }
 
 /// About whom a review asks.
@@ -125,6 +119,12 @@ fn subject(review: &Object) -> User {
     }
 }
 
+/// `nonResourceAttributes` in a complaint, with the names that Go has for the fields.
+fn as_go_shows(path: Option<&Value>) -> Value {
+    let text = |value: &Value, key: &str| value[key].as_str().unwrap_or_default().to_owned();
+    path.map_or(Value::Null, |it| json!({"Path": text(it, "path"), "Verb": text(it, "verb")}))
+}
+
 /// Whether `user` may do what the review asks, which may be bound to one namespace.
 fn access(review: &Object, user: &User, bound: &str) -> Result<Value, Status> {
     let mut faults = Faults::new();
@@ -133,25 +133,28 @@ fn access(review: &Object, user: &User, bound: &str) -> Result<Value, Status> {
     let path = review.get(&["spec", "nonResourceAttributes"]).filter(|it| it.is_object());
     if resource.is_some() == path.is_some() {
         let detail = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
-        faults.invalid(&spec, Value::Null, detail);
-    }
-    if !bound.is_empty() {
-        let found = review.str_at(&["spec", "resourceAttributes", "namespace"]);
-        let place = spec.child("resourceAttributes");
-        if found != bound {
-            faults.invalid(&place.child("namespace"), found, "must match metadata.namespace");
-        }
-        if path.is_some() {
-            faults.invalid(
-                &spec.child("nonResourceAttributes"),
-                Value::Null,
-                "disallowed on this kind of request",
-            );
-        }
+        faults.invalid(&spec, as_go_shows(path), detail);
     }
     if user.name.is_empty() && user.groups.is_empty() {
         let detail = "at least one of user or group must be specified";
         faults.invalid(&spec.child("user"), "", detail);
+    }
+    let metadata = review.metadata().into_iter().flatten();
+    if metadata.map(|(key, _)| key).any(|key| key != "managedFields" && key != "namespace") {
+        let exception = if bound.is_empty() { "" } else { " except for namespace" };
+        let metadata = review.metadata().cloned().unwrap_or_default();
+        faults.invalid(&Path::root("metadata"), metadata, &format!("must be empty{exception}"));
+    }
+    if !bound.is_empty() {
+        let found = review.str_at(&["spec", "resourceAttributes", "namespace"]);
+        let place = spec.child("resourceAttributes");
+        if resource.is_some() && found != bound {
+            faults.invalid(&place.child("namespace"), found, "must match metadata.namespace");
+        }
+        if path.is_some() {
+            let detail = "disallowed on this kind of request";
+            faults.invalid(&spec.child("nonResourceAttributes"), as_go_shows(path), detail);
+        }
     }
     if !faults.is_empty() {
         // Upstream: the kind is not named.

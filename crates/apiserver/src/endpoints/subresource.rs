@@ -5,12 +5,12 @@ use crate::answer;
 use crate::body::Body;
 use crate::context::Cx;
 use crate::decode;
-use crate::options::WriteOptions;
+use crate::options::{FieldValidation, WriteOptions};
 use crate::registry::{self, Part, UpdateRequest};
 use http::Response;
 use kinds::resource::Subresource;
 use kinds::types;
-use machinery::{GroupVersionKind, Object, Status, Value};
+use machinery::{GroupVersionKind, Object, Status};
 
 /// A function of the kind's that changes the stored object.
 pub(crate) type Change = fn(&mut Object, &Object, &str) -> Result<(), Status>;
@@ -23,23 +23,37 @@ pub(crate) async fn post(
     change: Change,
 ) -> Result<Response<Body>, Status> {
     let options = WriteOptions::parse(&cx.query, "CreateOptions")?;
-    let mut body = posted(cx, body, subresource)?;
-    check_name(cx, &body)?;
+    let mut body = posted(cx, body, subresource, options.field_validation)?;
+    if body.name() != cx.target.name {
+        let kind = subresource.kind;
+        let why = format!("name in URL does not match name in {kind} object");
+        return Err(Status::bad_request(why));
+    }
     admit(cx, &mut body, subresource, options.dry_run).await?;
+    apply(cx, &body, change, options.dry_run).await
+}
+
+/// Changes the object by what was posted and admitted.
+pub(super) async fn apply(
+    cx: &Cx,
+    body: &Object,
+    change: Change,
+    dry_run: bool,
+) -> Result<Response<Body>, Status> {
     let now = cx.plane.now();
     let transform = |old: &Object| {
         let mut new = old.clone();
-        change(&mut new, &body, &now)?;
+        change(&mut new, body, &now)?;
         Ok(new)
     };
-    let dry_run = options.dry_run;
     registry::update(
         cx,
         UpdateRequest {
             transform: &transform,
             part: Part::Posted,
             dry_run,
-            ownership_settled: false,
+            // Upstream: what the server does with it is nobody's.
+            ownership_settled: true,
         },
     )
     .await?;
@@ -53,6 +67,17 @@ pub(super) async fn admit(
     subresource: &Subresource,
     dry_run: bool,
 ) -> Result<(), Status> {
+    let attempt = attempt(cx, body, subresource, dry_run).await?;
+    admission::admit_sent(&attempt, body).await
+}
+
+/// The attempt to post something, which is told what it is and where it belongs.
+pub(super) async fn attempt<'c>(
+    cx: &'c Cx,
+    body: &mut Object,
+    subresource: &Subresource,
+    dry_run: bool,
+) -> Result<Attempt<'c>, Status> {
     // Who is to be asked may have been configured a moment ago.
     cx.catch_up().await?;
     let kind = kind_of(cx, subresource);
@@ -60,8 +85,7 @@ pub(super) async fn admit(
     if !cx.namespace().is_empty() {
         body.set_meta("namespace", cx.namespace());
     }
-    let attempt = Attempt::below(cx, Operation::Create, kind, dry_run);
-    admission::admit_below(&attempt, body).await
+    Ok(Attempt::below(cx, Operation::Create, kind, dry_run))
 }
 
 /// The kind of what is sent to a subresource.
@@ -76,24 +100,33 @@ pub(super) fn kind_of(cx: &Cx, subresource: &Subresource) -> GroupVersionKind {
     }
 }
 
-/// Reads a body that is to be of the subresource's kind.
-pub(super) fn posted(cx: &Cx, bytes: &[u8], subresource: &Subresource) -> Result<Object, Status> {
-    let kind = subresource.kind;
+/// Reads a body that is to be of the subresource's kind, in the namespace of the path.
+pub(super) fn posted(
+    cx: &Cx,
+    bytes: &[u8],
+    subresource: &Subresource,
+    validation: FieldValidation,
+) -> Result<Object, Status> {
+    let (kind, version) = (subresource.kind, cx.version().name.as_str());
     let api_version = kind_of(cx, subresource).group_version().to_string();
-    let decoded = decode::read(&cx.content_type, bytes, types::of_kind(&api_version, kind))
-        .map_err(|error| error.status(kind, cx.version().name.as_str(), bytes))?;
-    let object = match decoded.value {
-        Value::Object(map) => Object::new(map),
-        _ => return Err(Status::bad_request(format!("the body must be a {kind}"))),
-    };
-    if !object.kind().is_empty() && object.kind() != kind {
-        let found = object.kind();
+    let ty = types::of_kind(&api_version, kind);
+    let decoded = decode::read(&cx.content_type, bytes, ty)
+        .map_err(|error| error.status(kind, version, bytes))?;
+    let mut value = decoded.value;
+    let found = value["kind"].as_str().unwrap_or_default();
+    if !value.is_object() {
+        return Err(Status::bad_request(format!("the body must be a {kind}")));
+    }
+    if !found.is_empty() && found != kind {
         return Err(Status::bad_request(format!("the body must be a {kind}, not a {found}")));
     }
+    let mut unknown = decoded.duplicates;
+    if let Some(ty) = ty {
+        decode::fit(ty, &mut value, &mut unknown)
+            .and_then(|()| decode::judge(cx, validation, unknown))
+            .map_err(|why| decode::unfit(kind, version, kind, &why))?;
+    }
+    let object = Object::from_value(value).unwrap_or_default();
+    super::create::check_namespace(cx, &object)?;
     Ok(object)
-}
-
-/// Fails if the body names another object than the path.
-pub(super) fn check_name(cx: &Cx, body: &Object) -> Result<(), Status> {
-    if body.name().is_empty() { Ok(()) } else { super::update::check_name(cx, body) }
 }

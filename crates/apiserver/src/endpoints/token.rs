@@ -6,9 +6,10 @@ use crate::authentication::service_account::{Claims, ISSUER};
 use crate::body::Body;
 use crate::context::Cx;
 use crate::options::WriteOptions;
+use crate::ownership;
 use http::Response;
 use kinds::resource::Subresource;
-use machinery::{Faults, GroupKind, Object, Path, Status, Value, json, timestamp};
+use machinery::{Faults, GroupKind, GroupResource, Object, Path, Status, Value, json, timestamp};
 
 /// How long a token lives if nobody says.
 const HOUR: i64 = 60 * 60;
@@ -25,18 +26,24 @@ pub(crate) async fn create(
     body: &[u8],
     subresource: &Subresource,
 ) -> Result<Response<Body>, Status> {
-    let dry_run = WriteOptions::parse(&cx.query, "CreateOptions")?.dry_run;
-    let mut request = super::subresource::posted(cx, body, subresource)?;
-    super::subresource::check_name(cx, &request)?;
-    cx.catch_up().await?;
+    let options = WriteOptions::parse(&cx.query, "CreateOptions")?;
+    let mut request = super::subresource::posted(cx, body, subresource, options.field_validation)?;
+    check_name(cx, &request)?;
+    let attempt =
+        super::subresource::attempt(cx, &mut request, subresource, options.dry_run).await?;
     admission::judge_namespace(cx, &request)?;
-    super::subresource::admit(cx, &mut request, subresource, dry_run).await?;
-    let seconds = validated(&request)?;
+    let seconds = request.map_at(&["spec"]).entry("expirationSeconds").or_insert(Value::Null);
+    if seconds.is_null() {
+        *seconds = HOUR.into();
+    }
+    ownership::sent::track(cx, &mut request);
+    admission::mutate_sent(&attempt, &mut request).await?;
     let account = cx.found()?.object();
-    let audiences = match texts(&request) {
-        asked if asked.is_empty() => vec![ISSUER.to_owned()],
-        asked => asked,
-    };
+    check_uid(&request, &account)?;
+    complete(cx, &mut request, &account);
+    let seconds = validated(&request)?;
+    admission::judge_sent(&attempt, &request).await?;
+    let audiences = texts(&request);
     let now = cx.plane.clock.now().seconds();
     let claims = Claims {
         namespace: account.namespace().to_owned(),
@@ -49,19 +56,59 @@ pub(crate) async fn create(
     };
     let token = cx.plane.authenticator.signer.sign(&claims);
     let token = token.ok_or_else(|| Status::internal("cannot sign a token"))?;
+    let expires = timestamp::format_seconds(claims.expires);
+    let status = json!({"token": token, "expirationTimestamp": expires});
+    request.map_mut().insert("status".to_owned(), status);
+    Ok(answer::document(201, cx.accepted, &request.into_value()))
+}
+
+/// Fails if the request is for another account than the path's.
+fn check_name(cx: &Cx, request: &Object) -> Result<(), Status> {
+    if request.name().is_empty() || request.name() == cx.target.name {
+        return Ok(());
+    }
+    let mut faults = Faults::new();
+    let path = Path::root("metadata");
+    let detail = "must match the service account name if specified";
+    faults.invalid(&path.child("name"), request.name(), detail);
+    Err(Status::invalid(&kind(), &cx.target.name, &faults))
+}
+
+/// Fails if the request is for an account that had the name before.
+fn check_uid(request: &Object, account: &Object) -> Result<(), Status> {
+    let (asked, found) = (request.uid(), account.uid());
+    if asked.is_empty() || asked == found {
+        return Ok(());
+    }
+    let what = GroupResource::new("authentication.k8s.io", "TokenRequest");
+    let why = format!(
+        "the UID in the token request ({asked}) does not match the UID of the service account ({found})"
+    );
+    Err(Status::conflict(&what, account.name(), &why))
+}
+
+/// Fills in what the account and the server know.
+fn complete(cx: &Cx, request: &mut Object, account: &Object) {
+    for (field, value) in [
+        ("name", account.name()),
+        ("namespace", account.namespace()),
+        ("uid", account.uid()),
+        ("creationTimestamp", &cx.plane.now()),
+    ] {
+        request.set_meta(field, value);
+    }
+    let asked = texts(request);
     let spec = request.map_at(&["spec"]);
-    spec.insert("audiences".to_owned(), json!(claims.audiences));
-    spec.insert("expirationSeconds".to_owned(), seconds.into());
+    if asked.is_empty() {
+        spec.insert("audiences".to_owned(), json!([ISSUER]));
+    }
     spec.entry("boundObjectRef").or_insert(Value::Null);
-    let answer = json!({
-        "kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1",
-        "metadata": {"name": account.name(), "namespace": account.namespace(),
-            "uid": cx.plane.entropy.uuid(), "creationTimestamp": cx.plane.now()},
-        "spec": request.map()["spec"],
-        "status": {"token": token,
-            "expirationTimestamp": timestamp::format_seconds(claims.expires)},
-    });
-    Ok(answer::document(201, cx.accepted, &answer))
+    let status = json!({"token": "", "expirationTimestamp": null});
+    request.map_mut().insert("status".to_owned(), status);
+}
+
+fn kind() -> GroupKind {
+    GroupKind::new("authentication.k8s.io", "TokenRequest")
 }
 
 fn texts(request: &Object) -> Vec<String> {
@@ -89,6 +136,5 @@ fn validated(request: &Object) -> Result<i64, Status> {
     if faults.is_empty() {
         return Ok(seconds);
     }
-    let kind = GroupKind::new("authentication.k8s.io", "TokenRequest");
-    Err(Status::invalid(&kind, "", &faults))
+    Err(Status::invalid(&kind(), "", &faults))
 }

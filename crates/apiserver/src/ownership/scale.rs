@@ -1,13 +1,12 @@
 //! Who owns the replicas, asked at `/scale`: there they are a field of a Scale, which is one of the
 //! object's in the end.
 
-use super::{manager, refused};
+use super::refused;
+use super::sent::{self, SentRequest};
 use crate::context::Cx;
-use kinds::apply::Node;
 use kinds::resource::Version;
-use kinds::types;
 use machinery::patch::apply::scale::{Replicas, of_parent, of_scale};
-use machinery::patch::apply::{self, Filter, Force, OnlyVersion, Request};
+use machinery::patch::apply::{self, Force};
 use machinery::{Object, Status, Value};
 
 /// Sets the owners of a Scale, which shows the replicas of `parent`.
@@ -36,19 +35,8 @@ pub(crate) fn apply(
     with_request(cx, |request| apply::apply(request, Some(live), config, force)).map_err(refused)
 }
 
-fn with_request<T>(cx: &Cx, asked: impl FnOnce(&Request<'_, Node<'_>, OnlyVersion>) -> T) -> T {
-    let scale = types::find("autoscaling/v1.Scale").expect("it is built in");
-    let (manager, now) = (manager(cx), cx.plane.now());
-    asked(&Request {
-        schema: Node::Type(scale),
-        api_version: "autoscaling/v1",
-        kind: "Scale",
-        subresource: "scale",
-        manager: &manager,
-        filter: Filter::ALL,
-        now: &now,
-        versions: &OnlyVersion,
-    })
+fn with_request<T>(cx: &Cx, asked: impl FnOnce(&SentRequest<'_>) -> T) -> T {
+    sent::with_request(cx, "autoscaling/v1", "Scale", asked)
 }
 
 fn with_replicas<T>(cx: &Cx, asked: impl FnOnce(Replicas<'_>) -> T) -> T {

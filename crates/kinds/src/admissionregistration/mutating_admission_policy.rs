@@ -19,7 +19,10 @@ pub fn resource() -> Resource {
 
 static BEHAVIOR: Behavior = Behavior {
     defaults,
-    validate: |object, faults| validate(object, None, faults),
+    validate: |object, faults| {
+        validate(object, None, faults);
+        super::refuse_reserved_name(object, faults);
+    },
     validate_update: |new, old, faults| validate(new, Some(old), faults),
     generation: true,
     unconditional_update: false,

@@ -18,7 +18,10 @@ pub fn resource() -> Resource {
 
 static BEHAVIOR: Behavior = Behavior {
     defaults: |object| default_resources(object.map_at(&["spec"]), "matchResources"),
-    validate,
+    validate: |object, faults| {
+        validate(object, faults);
+        super::refuse_reserved_name(object, faults);
+    },
     validate_update: |new, _, faults| validate(new, faults),
     generation: true,
     unconditional_update: false,

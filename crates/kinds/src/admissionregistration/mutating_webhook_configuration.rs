@@ -2,7 +2,7 @@
 //!
 //! The server stores and shows these objects; this file knows nothing of the calls.
 
-use super::webhook::{cells, defaults as webhook_defaults, validate};
+use super::webhook::{cells, defaults as webhook_defaults, validate, warnings};
 use crate::columns::{AGE, NAME, integer};
 use crate::fields::{default_value, maps_mut};
 use crate::resource::{Behavior, Column, Columns, Resource};
@@ -22,10 +22,14 @@ pub fn resource() -> Resource {
 
 static BEHAVIOR: Behavior = Behavior {
     defaults,
-    validate: |object, faults| validate(object, None, faults),
+    validate: |object, faults| {
+        validate(object, None, faults);
+        super::refuse_reserved_name(object, faults);
+    },
     validate_update: |new, old, faults| validate(new, Some(old), faults),
     generation: true,
     unconditional_update: false,
+    warnings,
     ..Behavior::PLAIN
 };
 

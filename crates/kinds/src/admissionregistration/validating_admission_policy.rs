@@ -21,7 +21,10 @@ static BEHAVIOR: Behavior = Behavior {
     defaults,
     prepare_create: drop_status,
     prepare_update: keep_status,
-    validate: |object, faults| validate(object, None, faults),
+    validate: |object, faults| {
+        validate(object, None, faults);
+        super::refuse_reserved_name(object, faults);
+    },
     validate_update: |new, old, faults| validate(new, Some(old), faults),
     generation: true,
     unconditional_update: false,

@@ -32,6 +32,45 @@ pub(super) fn defaults(object: &mut Object) {
     }
 }
 
+/// What nobody is asked about: a cluster could not work if somebody stood in the way of these.
+const EXCLUDED: &[(&str, &[&str])] = &[
+    ("authentication.k8s.io", &["selfsubjectreviews", "tokenreviews"]),
+    (
+        "authorization.k8s.io",
+        &[
+            "localsubjectaccessreviews",
+            "selfsubjectaccessreviews",
+            "selfsubjectrulesreviews",
+            "subjectaccessreviews",
+        ],
+    ),
+];
+
+/// Warns of rules that are in vain. Those that name everything may mean something else.
+pub(super) fn warnings(object: &Object) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for (at, hook) in webhooks(object).iter().enumerate() {
+        for (index, rule) in list(hook, "rules").iter().enumerate() {
+            if texts(rule, "apiGroups").chain(texts(rule, "resources")).any(|it| it == "*") {
+                continue;
+            }
+            for group in texts(rule, "apiGroups") {
+                let of_group = EXCLUDED.iter().filter(|(name, _)| *name == group);
+                let excluded: Vec<&str> =
+                    of_group.flat_map(|(_, all)| all.iter().copied()).collect();
+                let named = texts(rule, "resources").filter(|it| excluded.contains(it));
+                warnings.extend(named.map(|resource| {
+                    format!("webhooks[{at}].rules[{index}]: {resource}.{group} is excluded from admission webhooks; this rule will have no effect")
+                }));
+            }
+        }
+    }
+    // Each is told once, however often it is named.
+    let mut seen = std::collections::HashSet::new();
+    warnings.retain(|it| seen.insert(it.clone()));
+    warnings
+}
+
 /// What is only asked of configurations that were in order before.
 struct Strictness {
     side_effects: bool,

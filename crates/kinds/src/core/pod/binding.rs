@@ -13,7 +13,7 @@ pub(super) fn post(pod: &mut Object, binding: &Object, now: &str) -> Result<(), 
         // Upstream: the faults of a Binding are not those of a Pod, and go out as they are.
         return Err(Status::unclassified(faults.summary()));
     }
-    check_uid(pod, binding)?;
+    check_preconditions(pod, binding)?;
     if let Some(why) = hindrance(pod) {
         let what = GroupResource::new("", "pods/binding");
         return Err(Status::conflict(&what, pod.name(), &why));
@@ -44,19 +44,22 @@ fn validate(binding: &Object, faults: &mut Faults) {
     }
 }
 
-/// The scheduler may have had another pod of the same name in mind.
-fn check_uid(pod: &Object, binding: &Object) -> Result<(), Status> {
-    if binding.uid().is_empty() || binding.uid() == pod.uid() {
-        return Ok(());
+/// The scheduler may have had another pod of the same name in mind, or another state of it.
+fn check_preconditions(pod: &Object, binding: &Object) -> Result<(), Status> {
+    for (what, asked, found) in [
+        ("UID", binding.uid(), pod.uid()),
+        ("ResourceVersion", binding.resource_version(), pod.resource_version()),
+    ] {
+        if asked.is_empty() || asked == found {
+            continue;
+        }
+        let (namespace, name) = (pod.namespace(), pod.name());
+        let why = format!(
+            "StorageError: invalid object, Code: 4, Key: /registry/pods/{namespace}/{name}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: {what} in precondition: {asked}, {what} in object meta: {found}"
+        );
+        return Err(Status::conflict(&GroupResource::new("", "pods"), name, &why));
     }
-    let why = format!(
-        "StorageError: invalid object, Code: 4, Key: /registry/pods/{}/{}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {}, UID in object meta: {}",
-        pod.namespace(),
-        pod.name(),
-        binding.uid(),
-        pod.uid()
-    );
-    Err(Status::conflict(&GroupResource::new("", "pods"), pod.name(), &why))
+    Ok(())
 }
 
 /// Why a pod cannot be bound now.
