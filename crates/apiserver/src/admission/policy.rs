@@ -23,6 +23,7 @@ mod declared;
 mod type_checking;
 mod status;
 
+pub(super) use compiler::{Compiler, Use};
 pub(crate) use expressions::validate;
 pub(crate) use mutating::Rounds;
 pub(crate) use status::keep_true;

@@ -6,12 +6,7 @@ use super::{Attempt, Operation};
 use crate::context::Cx;
 use crate::conversion;
 use crate::options::{DeleteOptions, Propagation};
-use cel::{DeclType, Shape};
 use machinery::{Map, Object, Status, Value, json};
-
-/// The most characters or elements that a part of a request can have, which is what a whole request
-/// can have.
-const SIZE_MAX: u64 = crate::decode::MAX_BODY as u64;
 
 /// What is asked for; `matched` says in which version the webhook or policy knows the resource.
 pub(crate) fn of(attempt: &Attempt<'_>, matched: &Matched) -> Map<String, Value> {
@@ -124,41 +119,4 @@ pub(crate) async fn shown(
     let cx = attempt.cx;
     let shown = conversion::object(&cx.plane, &cx.served, matched.version, object).await?;
     Ok(shown.into_value())
-}
-
-/// The type of the variable `request`.
-pub(crate) fn declaration() -> DeclType {
-    let text = || DeclType::string(SIZE_MAX);
-    let texts = || DeclType::list(text(), SIZE_MAX);
-    let named = |what: &str, ty: &str| {
-        let fields = ["group", "version", what].map(|it| (it.to_owned(), text()));
-        DeclType::object(cel::Object::new(ty, fields))
-    };
-    let kind = || named("kind", "kubernetes.GroupVersionKind");
-    let resource = || named("resource", "kubernetes.GroupVersionResource");
-    let user = cel::Object::new(
-        "kubernetes.UserInfo",
-        [
-            ("username".to_owned(), text()),
-            ("uid".to_owned(), text()),
-            ("groups".to_owned(), texts()),
-            ("extra".to_owned(), DeclType::map(texts(), SIZE_MAX)),
-        ],
-    );
-    let fields = [
-        ("kind", kind()),
-        ("resource", resource()),
-        ("subResource", text()),
-        ("requestKind", kind()),
-        ("requestResource", resource()),
-        ("requestSubResource", text()),
-        ("name", text()),
-        ("namespace", text()),
-        ("operation", text()),
-        ("userInfo", DeclType::object(user)),
-        ("dryRun", DeclType::new(Shape::Bool, 0)),
-        ("options", DeclType::any()),
-    ];
-    let fields = fields.map(|(name, decl)| (name.to_owned(), decl));
-    DeclType::object(cel::Object::new("kubernetes.AdmissionRequest", fields))
 }

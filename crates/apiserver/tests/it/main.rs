@@ -27,6 +27,7 @@ mod services;
 mod scale;
 mod policies;
 mod policy_types;
+mod expression_variables;
 mod unstored;
 mod admission_plugins;
 mod security;

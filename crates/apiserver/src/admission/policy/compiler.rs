@@ -15,7 +15,7 @@ use cel::{CompileError, CompileErrors, DeclType, Env, Library, Program, Type};
 use std::sync::Arc;
 
 /// Compiles the expressions of one policy, in the order in which they stand.
-pub(super) struct Compiler {
+pub(in crate::admission) struct Compiler {
     object: DeclType,
     /// None if the policy has none.
     params: Option<DeclType>,
@@ -25,7 +25,7 @@ pub(super) struct Compiler {
 
 /// What an expression may use besides the objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Use {
+pub(in crate::admission) enum Use {
     /// The objects alone.
     Objects,
     /// And the authorizer.
@@ -36,7 +36,7 @@ pub(super) enum Use {
 
 /// Why an expression has no program.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Fault {
+pub(in crate::admission) enum Fault {
     /// The author's: show it to them.
     #[error("{0}")]
     Invalid(String),
@@ -59,7 +59,7 @@ pub(super) struct Variable {
 
 impl Compiler {
     /// For a policy whose expressions see `params` if it has them.
-    pub(super) fn new(has_params: bool) -> Self {
+    pub(in crate::admission) fn new(has_params: bool) -> Self {
         let params = has_params.then(DeclType::any);
         Self { object: DeclType::any(), params, variables: None }
     }
@@ -75,7 +75,7 @@ impl Compiler {
     }
 
     /// Compiles an expression that must give one of `results`; none stands for anything.
-    pub(super) fn program(
+    pub(in crate::admission) fn program(
         &self,
         source: &str,
         may_use: Use,

@@ -1,11 +1,10 @@
 //! [`Conditions`]: expressions that say which requests a webhook wants to see.
 
 use super::invocation::Invocation;
-use crate::admission::{Attempt, authorizer, request};
-use cel::library::authorizer::{
-    authorizer as authorizer_value, authorizer_type, resource_check, resource_check_type,
-};
-use cel::{Bindings, Budget, DeclType, Env, Library, Program, Type};
+use crate::admission::policy::{Compiler, Use};
+use crate::admission::{Attempt, authorizer};
+use cel::library::authorizer::{authorizer as authorizer_value, resource_check};
+use cel::{Bindings, Budget, Program, Type};
 use machinery::{Faults, Object, Path, Value};
 use std::sync::Arc;
 
@@ -25,10 +24,9 @@ pub(super) struct Conditions {
 impl Conditions {
     /// Of a webhook.
     pub(super) fn of(hook: &Value, fails_open: bool) -> Self {
-        let env = environment();
         let conditions = hook["matchConditions"].as_array().into_iter().flatten();
         let expressions = conditions.map(|it| it["expression"].as_str().unwrap_or_default());
-        let compiled = expressions.map(|it| (it.to_owned(), compile(&env, it))).collect();
+        let compiled = expressions.map(|it| (it.to_owned(), compile(it))).collect();
         Self { compiled, fails_open }
     }
 
@@ -46,6 +44,8 @@ impl Conditions {
             .json("object", &invocation.object)
             .json("oldObject", &invocation.old)
             .json("request", &invocation.request)
+            // Upstream: declared, but never given.
+            .json("namespaceObject", &Value::Null)
             .value("authorizer", authorizer_value(Arc::clone(&judge)))
             .value("authorizer.requestResource", resource_check(judge, own_check));
         let mut budget = Budget { remaining: BUDGET, per_call: PER_CALL };
@@ -82,7 +82,6 @@ const OVER_BUDGET: &str =
 /// Refuses a configuration with expressions that mean nothing.
 pub(crate) fn validate(configuration: &Object, faults: &mut Faults) {
     let hooks = configuration.get(&["webhooks"]).and_then(Value::as_array);
-    let env = environment();
     let root = Path::root("webhooks");
     for (index, hook) in hooks.into_iter().flatten().enumerate() {
         let at = root.index(index);
@@ -93,29 +92,18 @@ pub(crate) fn validate(configuration: &Object, faults: &mut Faults) {
             if expression.trim().is_empty() {
                 continue;
             }
-            if let Err(why) = compile(&env, expression) {
+            if let Err(why) = compile(expression) {
                 faults.invalid(&path.index(index).child("expression"), expression, &why);
             }
         }
     }
 }
 
-/// What conditions may speak of.
-fn environment() -> Env {
-    Env::new(Library::kubernetes())
-        .variable("object", DeclType::any())
-        .variable("oldObject", DeclType::any())
-        .variable("request", request::declaration())
-        .variable("authorizer", DeclType::value(authorizer_type()))
-        .variable("authorizer.requestResource", DeclType::value(resource_check_type()))
-}
-
-fn compile(env: &Env, expression: &str) -> Result<Program, String> {
-    let program = env.compile(expression).map_err(|error| error.to_string())?;
-    match program.result_type() {
-        Type::Bool => Ok(program),
-        other => Err(format!("must evaluate to bool but got {other}")),
-    }
+/// Conditions are compiled like those of policies.
+fn compile(expression: &str) -> Result<Program, String> {
+    let compiler = Compiler::new(false);
+    let program = compiler.program(expression, Use::Authorizer, &[Type::Bool]);
+    program.map_err(|fault| fault.to_string())
 }
 
 #[cfg(test)]
