@@ -15,8 +15,11 @@
 //! bytes: for them [`entries`] gives back what it was given.
 
 mod kept;
+mod metrics;
 mod review;
 mod webhook;
+
+pub(crate) use metrics::ConversionMetrics;
 
 use crate::catalog::Served;
 use crate::context::Cx;
@@ -164,8 +167,13 @@ pub(crate) async fn objects(
             }
         }
         let (places, asked): (Vec<usize>, Vec<Object>) = asked.into_iter().unzip();
+        let Some(from) = asked.first().map(|it| it.gvk().version) else { return Ok(objects) };
+        let (started, to) = (Instant::now(), &served.version(version).name);
         // In a box: all other requests need not have room for it.
         let answered = Box::pin(webhook.convert(plane, &wanted, asked)).await;
+        let definition = resource.group_resource().to_string();
+        let (succeeded, took) = (answered.is_ok(), started.elapsed());
+        plane.metrics.conversion.converted(&definition, &from, to, succeeded, took);
         let answered = answered.map_err(Status::unclassified)?;
         for (place, mut object) in places.into_iter().zip(answered) {
             prune(served.version(version), &mut object);

@@ -1,10 +1,14 @@
 //! What the server counts, under kube-apiserver's own metric names, so that its dashboards work.
 
+mod count;
+
+pub(crate) use count::Count;
+
 use crate::admission::WebhookMetrics;
+use crate::conversion::ConversionMetrics;
 use crate::request::RequestInfo;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
-use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
@@ -13,10 +17,12 @@ use std::time::Duration;
 /// The registry of one plane.
 pub(crate) struct Metrics {
     registry: Registry,
-    requests: Family<RequestLabel, Counter>,
+    requests: Family<RequestLabel, Count>,
     durations: Family<DurationLabel, Histogram>,
     /// Of admission webhooks.
     pub webhooks: WebhookMetrics,
+    /// Of those who convert.
+    pub conversion: ConversionMetrics,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -50,12 +56,12 @@ impl Metrics {
     /// All at zero.
     pub(crate) fn new() -> Self {
         let mut registry = Registry::default();
-        let requests = Family::<RequestLabel, Counter>::default();
+        let requests = Family::<RequestLabel, Count>::default();
         let durations = Family::<DurationLabel, Histogram>::new_with_constructor(|| {
             Histogram::new([0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5, 10.0, 60.0])
         });
         registry.register(
-            "apiserver_request",
+            "apiserver_request_total",
             "Requests by verb, group, version, resource, subresource and code",
             requests.clone(),
         );
@@ -65,7 +71,8 @@ impl Metrics {
             durations.clone(),
         );
         let webhooks = WebhookMetrics::new(&mut registry);
-        Self { registry, requests, durations, webhooks }
+        let conversion = ConversionMetrics::new(&mut registry);
+        Self { registry, requests, durations, webhooks, conversion }
     }
 
     /// Under what a request is counted. Names that clients make up are not labels: they would let

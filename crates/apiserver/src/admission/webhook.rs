@@ -26,7 +26,7 @@ use futures_util::future::join_all;
 use hook::Hook;
 use invocation::Invocation;
 use machinery::{Object, Status};
-use metrics::{Kind, Rejection};
+use metrics::{Asked, Kind, Rejection};
 use tokio::time::Instant;
 
 const GROUP: &str = "admissionregistration.k8s.io";
@@ -141,23 +141,18 @@ fn settle<T>(
 ) -> Result<Option<T>, Status> {
     let metrics = &attempt.cx.plane.metrics.webhooks;
     let (name, operation) = (hook.name.as_str(), attempt.operation.as_str());
-    let observe = |rejected: bool| {
-        metrics.observe(name, kind, operation, rejected, started.elapsed());
-    };
-    let reject = |why: Rejection, code: u16| {
-        metrics.reject(name, kind, operation, why, code);
-        observe(true);
-    };
+    let asked = Asked { name, kind, operation, took: started.elapsed() };
+    let reject = |why: Rejection, code: u16| metrics.observe(&asked, Some(why), code);
     match answered {
         Ok(answer) => {
-            observe(false);
+            metrics.observe(&asked, None, 200);
             Ok(Some(answer))
         }
         Err(Fault::Calling(error)) if hook.fails_open => {
             let configuration = &hook.configuration;
             tracing::warn!(webhook = name, configuration, %error, "a webhook failed and is ignored");
             metrics.fail_open(name, kind);
-            observe(false);
+            metrics.observe(&asked, None, error.code());
             Ok(None)
         }
         Err(Fault::Calling(error)) => {

@@ -1,5 +1,6 @@
 //! [`Webhook`]: somebody else who converts, asked over HTTPS.
 
+use super::metrics::Failure;
 use super::review::{self, Review};
 use crate::decode::MAX_BODY;
 use crate::outbound::ClientConfig;
@@ -10,6 +11,7 @@ use http::{Request, Uri};
 use http_body_util::Full;
 use machinery::{Object, Value, codec};
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// How long an answer may take.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -75,14 +77,26 @@ impl Webhook {
         let request = review.request(&uid, wanted, sent);
         // An object that could not have been sent to us cannot be an answer either.
         let limit = MAX_BODY.saturating_mul(objects.len()).min(MAX_ANSWER);
+        let started = Instant::now();
         let answer = self.ask(plane, request, limit).await;
-        let answered = answer.and_then(|body| review.answered(&uid, &body));
-        let answered = answered.map_err(|why| {
+        let asked = |failure| plane.metrics.conversion.asked(failure, started.elapsed());
+        let failed = |failure: Failure, why: String| {
+            asked(Some(failure));
             let message = format!("conversion webhook for {what} failed: {why}");
             tracing::warn!(wanted, message, "a conversion failed");
             message
-        })?;
-        review::checked(&what, wanted, objects, answered)
+        };
+        let body = answer.map_err(|why| failed(Failure::Call, why))?;
+        let answered =
+            review.answered(&uid, &body).map_err(|why| failed(Failure::Malformed, why))?;
+        let is_whole = answered.len() == objects.len();
+        let converted = review::checked(&what, wanted, objects, answered);
+        asked(match &converted {
+            Ok(_) => None,
+            Err(_) if is_whole => Some(Failure::Object),
+            Err(_) => Some(Failure::Partial),
+        });
+        converted
     }
 
     /// The body of the answer, or why there is none, in Go's words.

@@ -8,5 +8,5 @@ use http::Response;
 /// Answers with everything that is counted.
 pub(crate) fn metrics(plane: &Plane) -> Response<Body> {
     let text = plane.metrics.encode();
-    answer::bytes(200, "application/openmetrics-text; version=1.0.0; charset=utf-8", text)
+    answer::bytes(200, "text/plain; version=0.0.4; charset=utf-8", text)
 }

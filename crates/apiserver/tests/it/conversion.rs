@@ -386,6 +386,41 @@ async fn a_failing_webhook_fails_every_verb_that_needs_it() {
 }
 
 #[tokio::test]
+async fn requests_to_the_webhook_are_counted_by_what_came_of_them() {
+    let (plane, webhook) = start().await;
+    plane.create(V1, &v1("a", "here:80")).await;
+    for mood in [Mood::Good, Mood::Broken, Mood::Rubbish, Mood::OneLess, Mood::Renaming] {
+        webhook.set(mood);
+        // What was converted is kept until it changes.
+        let label = json!({"metadata": {"labels": {"mood": format!("{mood:?}")}}});
+        plane.merge(&format!("{V1}/a"), &label).await;
+        plane.get(&format!("{V2}/a")).await;
+    }
+    let metrics = plane.get("/metrics").await.1;
+    let of = |result: &str, failure: &str| {
+        format!(
+            "apiserver_conversion_webhook_request_total{{result=\"{result}\",failure_type=\"{failure}\"}} 1\n"
+        )
+    };
+    let versions = "crd_name=\"gates.example.com\",from_version=\"v1\",to_version=\"v2\"";
+    for counted in [
+        of("success", ""),
+        of("failure", "conversion_webhook_call_failure"),
+        of("failure", "conversion_webhook_malformed_response_failure"),
+        of("failure", "conversion_webhook_partial_response_failure"),
+        of("failure", "conversion_webhook_invalid_converted_object_failure"),
+        format!(
+            "apiserver_crd_conversion_webhook_duration_seconds_count{{{versions},succeeded=\"true\"}} 1\n"
+        ),
+        format!(
+            "apiserver_crd_conversion_webhook_duration_seconds_count{{{versions},succeeded=\"false\"}} 4\n"
+        ),
+    ] {
+        assert!(metrics.as_str().unwrap().contains(&counted), "{counted}: {metrics}");
+    }
+}
+
+#[tokio::test]
 async fn an_answer_that_is_none_is_refused() {
     let (plane, webhook) = start().await;
     plane.create(V1, &v1("a", "h:1")).await;

@@ -24,8 +24,12 @@ async fn check(server: &WebhookServer, why: &str) {
     mutating(&plane, "c", &[server.hook("a.b.c", &ignored)]).await;
     plane.create(MAPS, &map("a", &json!({}))).await;
     let metrics = plane.get("/metrics").await.1;
-    let counted = "apiserver_admission_webhook_fail_open_count{name=\"a.b.c\",type=\"admit\"} 1";
-    assert!(metrics.as_str().unwrap().contains(counted), "{metrics}");
+    for counted in [
+        "# TYPE apiserver_admission_webhook_fail_open_count counter\n",
+        "apiserver_admission_webhook_fail_open_count{name=\"a.b.c\",type=\"admit\"} 1\n",
+    ] {
+        assert!(metrics.as_str().unwrap().contains(counted), "{metrics}");
+    }
 }
 
 #[tokio::test]
@@ -178,7 +182,13 @@ async fn the_first_of_several_refusals_is_told_and_all_are_counted() {
             "apiserver_admission_webhook_rejection_count{{name=\"{name}\",type=\"validating\",operation=\"CREATE\",error_type=\"no_error\",rejection_code=\"400\"}} 1"
         );
         assert!(metrics.as_str().unwrap().contains(&counted), "{metrics}");
+        let counted = format!(
+            "apiserver_admission_webhook_request_total{{name=\"{name}\",type=\"validating\",operation=\"CREATE\",code=\"400\",rejected=\"true\"}} 1"
+        );
+        assert!(metrics.as_str().unwrap().contains(&counted), "{metrics}");
     }
+    let counted = "# TYPE apiserver_admission_webhook_rejection_count counter\n";
+    assert!(metrics.as_str().unwrap().contains(counted), "{metrics}");
 }
 
 #[tokio::test]

@@ -1,19 +1,19 @@
 //! What is counted of webhooks, under kube-apiserver's own names.
 
+use crate::metrics::Count;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
 use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use std::fmt::{self, Write};
 use std::time::Duration;
 
-/// See the [module documentation](self). Upstream's names of counts do not end in `_total`, which
-/// our library appends to every counter, so they are gauges that only go up.
+/// See the [module documentation](self).
 pub(crate) struct WebhookMetrics {
+    requests: Family<RequestLabel, Count>,
     durations: Family<DurationLabel, Histogram>,
-    rejections: Family<RejectionLabel, Gauge>,
-    failed_open: Family<FailOpenLabel, Gauge>,
+    rejections: Family<RejectionLabel, Count>,
+    failed_open: Family<FailOpenLabel, Count>,
 }
 
 /// What a webhook does.
@@ -25,6 +25,19 @@ pub(crate) enum Kind {
     Validating,
 }
 
+/// A request to a webhook.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asked<'a> {
+    /// Of the webhook.
+    pub name: &'a str,
+    /// Its kind.
+    pub kind: Kind,
+    /// Of the client.
+    pub operation: &'static str,
+    /// Until it was answered.
+    pub took: Duration,
+}
+
 /// Why a request is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Rejection {
@@ -34,6 +47,15 @@ pub(super) enum Rejection {
     NotUnderstood,
     /// It said no.
     Refused,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RequestLabel {
+    name: String,
+    r#type: Kind,
+    operation: &'static str,
+    code: u16,
+    rejected: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -81,11 +103,17 @@ impl EncodeLabelValue for Rejection {
 impl WebhookMetrics {
     /// All at zero, in `registry`.
     pub(crate) fn new(registry: &mut Registry) -> Self {
+        let requests = Family::<RequestLabel, Count>::default();
         let durations = Family::<DurationLabel, Histogram>::new_with_constructor(|| {
             Histogram::new([0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0, 25.0])
         });
-        let rejections = Family::<RejectionLabel, Gauge>::default();
-        let failed_open = Family::<FailOpenLabel, Gauge>::default();
+        let rejections = Family::<RejectionLabel, Count>::default();
+        let failed_open = Family::<FailOpenLabel, Count>::default();
+        registry.register(
+            "apiserver_admission_webhook_request_total",
+            "Requests to webhooks, by name, type, operation, code and whether they refused",
+            requests.clone(),
+        );
         registry.register(
             "apiserver_admission_webhook_admission_duration_seconds",
             "How long webhooks took, by name, type, operation and whether they refused",
@@ -101,37 +129,25 @@ impl WebhookMetrics {
             "Failures of webhooks that were ignored",
             failed_open.clone(),
         );
-        Self { durations, rejections, failed_open }
+        Self { requests, durations, rejections, failed_open }
     }
 
-    /// A webhook was asked.
-    pub(super) fn observe(
-        &self,
-        name: &str,
-        kind: Kind,
-        operation: &'static str,
-        rejected: bool,
-        took: Duration,
-    ) {
-        let rejected = if rejected { "true" } else { "false" };
-        let label = DurationLabel { name: name.to_owned(), r#type: kind, operation, rejected };
+    /// A webhook was asked; if it is the reason for a refusal, the refusal is counted, too.
+    pub(super) fn observe(&self, asked: &Asked<'_>, rejection: Option<Rejection>, code: u16) {
+        let Asked { name, kind, operation, took } = *asked;
+        let (name, r#type) = (name.to_owned(), kind);
+        let rejected = if rejection.is_some() { "true" } else { "false" };
+        let label = DurationLabel { name: name.clone(), r#type, operation, rejected };
         self.durations.get_or_create(&label).observe(took.as_secs_f64());
-    }
-
-    /// A request was refused because of a webhook.
-    pub(super) fn reject(
-        &self,
-        name: &str,
-        kind: Kind,
-        operation: &'static str,
-        error_type: Rejection,
-        code: u16,
-    ) {
-        let name = name.to_owned();
         // Upstream: codes are counted one by one up to 600.
-        let rejection_code = code.min(600);
-        let label = RejectionLabel { name, r#type: kind, operation, error_type, rejection_code };
-        self.rejections.get_or_create(&label).inc();
+        let code = code.min(600);
+        let label = RequestLabel { name: name.clone(), r#type, operation, code, rejected };
+        self.requests.get_or_create(&label).inc();
+        if let Some(error_type) = rejection {
+            let rejection_code = code;
+            let label = RejectionLabel { name, r#type, operation, error_type, rejection_code };
+            self.rejections.get_or_create(&label).inc();
+        }
     }
 
     /// A failure was ignored.
