@@ -110,6 +110,26 @@ pub(crate) fn shape(
     Ok(unknown)
 }
 
+/// Makes what came of an apply fit the shape of one version. Of a custom resource nothing is dropped:
+/// its fields are known, and upstream leaves a null where nothing is left to be judged as what it is.
+pub(crate) fn shape_applied(
+    served: &Served,
+    version: usize,
+    object: &mut Object,
+) -> Result<(), String> {
+    match &served.version(version).shape {
+        Shape::Typed(_) => shape(served, version, object).map(drop),
+        Shape::Structural(schema) => {
+            metadata(object.map_mut(), &mut Vec::new())?;
+            schema
+                .read_embedded(object.map_mut(), &mut object_meta, &mut Vec::new())
+                .map_err(|fault| fault.to_string())?;
+            schema.default(object.map_mut());
+            Ok(())
+        }
+    }
+}
+
 /// Makes a value fit a built-in type; the same of the unknown fields.
 pub(crate) fn fit(
     ty: &'static Type,

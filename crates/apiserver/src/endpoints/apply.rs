@@ -120,7 +120,7 @@ impl Configuration {
 
 /// Makes the outcome fit its type, and brings it to the version that verbs work in.
 fn fitted(cx: &Cx, mut object: Object) -> Result<Object, Status> {
-    decode::shape(&cx.served, cx.version, &mut object).map_err(Status::unclassified)?;
+    decode::shape_applied(&cx.served, cx.version, &mut object).map_err(Status::unclassified)?;
     check_name(cx, &object)?;
     check_namespace(cx, &object)?;
     Ok(decode::working(cx, object))

@@ -18,6 +18,7 @@ mod concurrency;
 mod lists;
 mod watch;
 mod refusals;
+mod apply;
 mod deletion;
 mod definitions;
 mod schema;

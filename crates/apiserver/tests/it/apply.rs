@@ -1,0 +1,76 @@
+//! Server-side apply over the whole road: what is read, what is left, what is told.
+
+use crate::client::{Client, Reply};
+use crate::plane::{MAPS, Plane, THINGS, thing, things};
+use http::Method;
+use machinery::{Value, json};
+
+async fn apply(client: &Client, path: &str, body: impl Into<String>) -> Reply {
+    let path = format!("{path}{}fieldManager=m", if path.contains('?') { '&' } else { '?' });
+    client.send(Method::PATCH, &path, "application/apply-patch+yaml", body.into()).await
+}
+
+#[tokio::test]
+async fn a_body_that_cannot_be_read_is_refused_in_the_words_of_its_reader() {
+    let plane = Plane::start().await;
+    for (body, told) in [
+        ("a: b: c", "error encoding patch: yaml: mapping values are not allowed in this context"),
+        ("a: [", "error encoding patch: yaml: line 1: did not find expected node content"),
+        (
+            "{a: b, c",
+            "error decoding patch: error converting YAML to JSON: yaml: line 1: did not find expected ',' or '}'",
+        ),
+        (
+            "[]",
+            "error decoding patch: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal array into Go value of type map[string]interface {}",
+        ),
+    ] {
+        let reply = apply(&plane, &format!("{MAPS}/a"), body).await;
+        assert_eq!((reply.code, reply.value()["message"].as_str().unwrap()), (400, told));
+    }
+}
+
+#[tokio::test]
+async fn what_is_there_twice_is_told_once_it_was_applied() {
+    let plane = Plane::start().await;
+    let twice = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n  k: v\n  k: w\n";
+    let reply = apply(&plane, &format!("{MAPS}/a?fieldValidation=Strict"), twice).await;
+    let told = "error strict decoding patch: error converting YAML to JSON: yaml: unmarshal errors:\n  line 6: key \"k\" already set in map";
+    assert_eq!((reply.code, reply.value()["message"].as_str().unwrap()), (400, told));
+    let reply = apply(&plane, &format!("{MAPS}/a"), twice).await;
+    assert_eq!((reply.code, &reply.value()["data"]), (201, &json!({"k": "w"})));
+    assert_eq!(reply.warnings(), ["line 6: key \"k\" already set in map"]);
+    // Nothing was applied, so there is nothing to be told.
+    let reply = apply(&plane, &format!("{MAPS}/a"), twice.replace("ConfigMap", "Secret")).await;
+    assert_eq!((reply.code, reply.warnings()), (400, Vec::new()));
+}
+
+#[tokio::test]
+async fn of_a_custom_resource_null_is_left_where_everything_was_given_up() {
+    let plane = Plane::start().await;
+    let free = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let map = json!({"type": "object", "additionalProperties": {"type": "string"}});
+    let fields = json!({"free": free, "map": map,
+        "filled": {"type": "object", "default": {"a": "z"}, "properties": {"a": {"type": "string"}}}});
+    let schema =
+        json!({"type": "object", "properties": {"spec": {"type": "object", "properties": fields}}});
+    plane.define(&things(&schema)).await;
+    let path = format!("{THINGS}/t");
+    let config = |spec: Value| thing("t", &spec).to_string();
+    let owned = json!({"map": {"a": "b"}, "free": {"a": 1}, "filled": {"a": "b"}});
+    assert_eq!(apply(&plane, &path, config(owned.clone())).await.code, 201);
+    for (field, told) in [("map", "spec.map"), ("free", "spec.free")] {
+        let mut emptied = owned.clone();
+        emptied[field] = json!({});
+        let reply = apply(&plane, &path, config(emptied)).await;
+        let refused = format!(
+            "Thing.example.com \"t\" is invalid: {told}: Invalid value: \"null\": {told} in body must be of type object: \"null\""
+        );
+        assert_eq!((reply.code, reply.value()["message"].as_str().unwrap()), (422, &*refused));
+    }
+    // What has a default gets it.
+    let mut emptied = owned.clone();
+    emptied["filled"] = json!({});
+    let reply = apply(&plane, &path, config(emptied)).await;
+    assert_eq!((reply.code, &reply.value()["spec"]["filled"]), (200, &json!({"a": "z"})));
+}
