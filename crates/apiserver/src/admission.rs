@@ -24,6 +24,7 @@ mod runtime_class;
 mod certificate_subject;
 mod initializers;
 mod matching;
+mod fault_order;
 mod authorizer;
 mod request;
 mod policy;

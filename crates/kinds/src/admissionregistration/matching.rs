@@ -28,11 +28,15 @@ pub(super) fn default_resources(spec: &mut Map<String, Value>, key: &str) {
 }
 
 /// Judges the policy and the two selectors.
-pub(super) fn validate_selection(faults: &mut Faults, path: &Path<'_>, matching: &Value) {
+pub(super) fn validate_match_policy(faults: &mut Faults, path: &Path<'_>, matching: &Value) {
     if part(matching, "matchPolicy").is_some() {
         let policies = &["Equivalent", "Exact"];
         supported_only(faults, &path.child("matchPolicy"), text(matching, "matchPolicy"), policies);
     }
+}
+
+/// Judges which namespaces and objects are selected.
+pub(super) fn validate_selectors(faults: &mut Faults, path: &Path<'_>, matching: &Value) {
     for selector in ["namespaceSelector", "objectSelector"] {
         label_selector(faults, &path.child(selector), at(matching, &[selector]));
     }
@@ -40,7 +44,8 @@ pub(super) fn validate_selection(faults: &mut Faults, path: &Path<'_>, matching:
 
 /// Judges what a policy or a binding says that it is about.
 pub(super) fn validate_resources(faults: &mut Faults, path: &Path<'_>, resources: &Value) {
-    validate_selection(faults, path, resources);
+    validate_match_policy(faults, path, resources);
+    validate_selectors(faults, path, resources);
     for part in ["resourceRules", "excludeResourceRules"] {
         let path = path.child(part);
         for (index, rule) in list(resources, part).iter().enumerate() {

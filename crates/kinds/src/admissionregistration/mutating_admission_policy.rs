@@ -46,9 +46,10 @@ fn defaults(object: &mut Object) {
 }
 
 fn validate(new: &Object, old: Option<&Object>, faults: &mut Faults) {
-    validate_policy(new, old, faults);
+    let constraints =
+        |faults: &mut Faults, spec: &Value| no_deletion(faults, "matchConstraints", spec);
+    validate_policy(new, old, faults, constraints);
     let spec = top(new, "spec");
-    no_deletion(faults, "matchConstraints", spec);
     let path = SPEC.child("mutations");
     if list(spec, "mutations").is_empty() {
         faults.required(&path, "mutations must contain at least one item");

@@ -1,10 +1,11 @@
 //! `MutatingAdmissionPolicyBinding`: where a policy that changes things holds.
 
 use super::matching::default_resources;
-use super::policy::{binding_cells, no_deletion, validate_binding};
+use super::policy::{SPEC, binding_cells, no_deletion, validate_binding};
 use super::validating_admission_policy_binding::COLUMNS;
-use crate::fields::top;
+use crate::fields::{text, top};
 use crate::resource::{Behavior, Columns, Resource};
+use crate::rules::required_subdomain;
 use crate::table;
 use machinery::{Faults, Object};
 
@@ -29,8 +30,10 @@ static BEHAVIOR: Behavior = Behavior {
 };
 
 fn validate(object: &Object, faults: &mut Faults) {
+    let spec = top(object, "spec");
+    required_subdomain(faults, &SPEC.child("policyName"), text(spec, "policyName"));
     validate_binding(object, faults);
-    no_deletion(faults, "matchResources", top(object, "spec"));
+    no_deletion(faults, "matchResources", spec);
 }
 
 #[cfg(test)]

@@ -5,14 +5,20 @@ use super::matching;
 use crate::columns::{age, selector};
 use crate::fields::{at, list, part, text, texts, top};
 use crate::resource::Now;
-use crate::rules::{complaints, label_selector, required, required_subdomain, supported_only};
+use crate::rules::{complaints, label_selector, required, supported_only};
 use machinery::{Faults, Object, Path, Value, names};
 use schema::is_identifier;
 
 pub(super) static SPEC: Path<'static> = Path::root("spec");
 
-/// Judges what both kinds of policies say of themselves, but for what they do.
-pub(super) fn validate_policy(new: &Object, old: Option<&Object>, faults: &mut Faults) {
+/// Judges what both kinds of policies say of themselves, but for what they do; `constraints` has
+/// something to add about what they are for.
+pub(super) fn validate_policy(
+    new: &Object,
+    old: Option<&Object>,
+    faults: &mut Faults,
+    constraints: fn(&mut Faults, &Value),
+) {
     let spec = top(new, "spec");
     let policy = text(spec, "failurePolicy");
     supported_only(faults, &SPEC.child("failurePolicy"), policy, &["Fail", "Ignore"]);
@@ -22,11 +28,12 @@ pub(super) fn validate_policy(new: &Object, old: Option<&Object>, faults: &mut F
     let path = SPEC.child("matchConstraints");
     match part(spec, "matchConstraints") {
         None => faults.required(&path, ""),
-        Some(constraints) => {
-            matching::validate_resources(faults, &path, constraints);
-            if list(constraints, "resourceRules").is_empty() {
+        Some(resources) => {
+            matching::validate_resources(faults, &path, resources);
+            if list(resources, "resourceRules").is_empty() {
                 faults.required(&path.child("resourceRules"), "");
             }
+            constraints(faults, spec);
         }
     }
     let are_same = old.is_some_and(|old| {
@@ -83,10 +90,9 @@ fn validate_param_kind(faults: &mut Faults, path: &Path<'_>, kind: &Value) {
     }
 }
 
-/// Judges what both kinds of bindings say.
+/// Judges what both kinds of bindings say besides the name of their policy.
 pub(super) fn validate_binding(object: &Object, faults: &mut Faults) {
     let spec = top(object, "spec");
-    required_subdomain(faults, &SPEC.child("policyName"), text(spec, "policyName"));
     if let Some(reference) = part(spec, "paramRef") {
         validate_param_ref(faults, &SPEC.child("paramRef"), reference);
     }

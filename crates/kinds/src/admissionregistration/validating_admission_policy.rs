@@ -54,7 +54,7 @@ fn defaults(object: &mut Object) {
 }
 
 fn validate(new: &Object, old: Option<&Object>, faults: &mut Faults) {
-    validate_policy(new, old, faults);
+    validate_policy(new, old, faults, |_, _| {});
     let spec = top(new, "spec");
     let (validations, annotations) = (list(spec, "validations"), list(spec, "auditAnnotations"));
     if validations.is_empty() && annotations.is_empty() {

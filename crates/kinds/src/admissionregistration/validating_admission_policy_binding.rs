@@ -3,9 +3,9 @@
 use super::matching::default_resources;
 use super::policy::{SPEC, binding_cells, validate_binding};
 use crate::columns::{AGE, NAME, column};
-use crate::fields::{at, texts, top};
+use crate::fields::{at, text, texts, top};
 use crate::resource::{Behavior, Column, Columns, Resource};
-use crate::rules::{supported_only, unique};
+use crate::rules::{dns_subdomain, required, supported_only, unique};
 use crate::table;
 use machinery::{Faults, Object};
 
@@ -40,8 +40,12 @@ pub(super) const COLUMNS: &[Column] = &[
 ];
 
 fn validate(object: &Object, faults: &mut Faults) {
-    validate_binding(object, faults);
     let spec = top(object, "spec");
+    let policy = text(spec, "policyName");
+    if !policy.is_empty() {
+        dns_subdomain(faults, &SPEC.child("policyName"), policy);
+    }
+    validate_binding(object, faults);
     let path = SPEC.child("validationActions");
     let actions: Vec<&str> = texts(spec, "validationActions").collect();
     for (index, action) in actions.iter().enumerate() {
@@ -52,9 +56,12 @@ fn validate(object: &Object, faults: &mut Faults) {
         let message = "must not contain both Deny and Warn (repeating the same validation failure information in the API response and headers serves no purpose)";
         faults.invalid(&path, at(spec, &["validationActions"]).clone(), message);
     }
-    if actions.is_empty() {
-        faults.required(&path, "");
-    }
+    faults.declared(|faults| {
+        required(faults, &SPEC.child("policyName"), policy);
+        if actions.is_empty() {
+            faults.required(&path, "");
+        }
+    });
 }
 
 #[cfg(test)]

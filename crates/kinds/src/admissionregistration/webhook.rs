@@ -137,7 +137,7 @@ fn validate_hook(faults: &mut Faults, path: &Path<'_>, hook: &Value, strictness:
         let policies = &["Fail", "Ignore"];
         supported_only(faults, &path.child("failurePolicy"), text(hook, "failurePolicy"), policies);
     }
-    matching::validate_selection(faults, path, hook);
+    matching::validate_match_policy(faults, path, hook);
     let allowed: &[&str] = if strictness.side_effects {
         &["None", "NoneOnDryRun"]
     } else {
@@ -155,6 +155,7 @@ fn validate_hook(faults: &mut Faults, path: &Path<'_>, hook: &Value, strictness:
         let message = "the timeout value must be between 1 and 30 seconds";
         faults.invalid(&path.child("timeoutSeconds"), seconds, message);
     }
+    matching::validate_selectors(faults, path, hook);
     if part(hook, "reinvocationPolicy").is_some() {
         let policies = &["IfNeeded", "Never"];
         let policy = text(hook, "reinvocationPolicy");

@@ -4,6 +4,7 @@
 use super::compiler::{Compiler, Fault, Use};
 use super::definition::text;
 use super::{GROUP, types};
+use crate::admission::fault_order;
 use cel::{Program, Type};
 use kinds::Resource;
 use machinery::field_path::FaultKind;
@@ -27,19 +28,21 @@ pub(crate) fn validate(
     let nothing = Value::Null;
     let spec = new.get(&["spec"]).unwrap_or(&nothing);
     let old = old.and_then(|it| it.get(&["spec"]));
+    let mut found = Faults::new();
     match resource.kind.as_str() {
         "ValidatingAdmissionPolicy" => {
-            conditions(spec, old, faults);
-            let compiler = variables(spec, faults);
-            validations(spec, &compiler, faults);
+            conditions(spec, old, &mut found);
+            let compiler = variables(spec, &mut found);
+            validations(spec, &compiler, &mut found);
         }
         "MutatingAdmissionPolicy" => {
-            conditions(spec, old, faults);
-            let compiler = variables(spec, faults);
-            mutations(spec, &compiler, faults);
+            conditions(spec, old, &mut found);
+            let compiler = variables(spec, &mut found);
+            mutations(spec, &compiler, &mut found);
         }
         _ => {}
     }
+    fault_order::merge(faults, found);
 }
 
 fn has_params(spec: &Value) -> bool {

@@ -2,7 +2,7 @@
 
 use super::invocation::Invocation;
 use crate::admission::policy::{Compiler, Use};
-use crate::admission::{Attempt, authorizer};
+use crate::admission::{Attempt, authorizer, fault_order};
 use cel::library::authorizer::{authorizer as authorizer_value, resource_check};
 use cel::{Bindings, Budget, Program, Type};
 use machinery::{Faults, Object, Path, Value};
@@ -83,6 +83,7 @@ const OVER_BUDGET: &str =
 pub(crate) fn validate(configuration: &Object, faults: &mut Faults) {
     let hooks = configuration.get(&["webhooks"]).and_then(Value::as_array);
     let root = Path::root("webhooks");
+    let mut found = Faults::new();
     for (index, hook) in hooks.into_iter().flatten().enumerate() {
         let at = root.index(index);
         let path = at.child("matchConditions");
@@ -93,10 +94,11 @@ pub(crate) fn validate(configuration: &Object, faults: &mut Faults) {
                 continue;
             }
             if let Err(why) = compile(expression) {
-                faults.invalid(&path.index(index).child("expression"), expression, &why);
+                found.invalid(&path.index(index).child("expression"), expression, &why);
             }
         }
     }
+    fault_order::merge(faults, found);
 }
 
 /// Conditions are compiled like those of policies.

@@ -1,0 +1,117 @@
+//! [`merge`]: what is wrong with expressions is found apart from the rest, and told where
+//! kube-apiserver tells it: in its place among the faults of the same configuration.
+
+use machinery::field_path::FaultKind;
+use machinery::{Faults, FieldError};
+
+/// In which order fields are judged, by the field that they are in; what is not listed comes first.
+const ORDER: &[(&str, &[&str])] = &[
+    ("", &["webhooks", "spec"]),
+    ("webhooks", &["matchConditions", "admissionReviewVersions"]),
+    (
+        "spec",
+        &[
+            "failurePolicy",
+            "paramKind",
+            "matchConstraints",
+            "matchConditions",
+            "variables",
+            "validations",
+            "auditAnnotations",
+            "mutations",
+            "reinvocationPolicy",
+        ],
+    ),
+    ("matchConditions", &["expression", "name"]),
+    ("variables", &["name", "expression"]),
+    ("validations", &["expression", "messageExpression", "message", "reason"]),
+    ("auditAnnotations", &["key", "valueExpression"]),
+];
+
+/// Puts each of `found` before the first of `faults` that comes after it.
+pub(super) fn merge(faults: &mut Faults, found: Faults) {
+    if found.is_empty() {
+        return;
+    }
+    let mut merged = std::mem::take(faults).into_inner();
+    for error in found.into_inner() {
+        let own = rank(&error);
+        let place = merged.iter().position(|it| rank(it) > own).unwrap_or(merged.len());
+        merged.insert(place, error);
+    }
+    merged.into_iter().for_each(|error| faults.push(error));
+}
+
+/// `spec.variables[1].name`: the places of `spec`, of `variables` in it, 1, and of `name` in that.
+fn rank(error: &FieldError) -> Vec<usize> {
+    let mut places = Vec::new();
+    let mut parent = "";
+    for segment in error.field.split('.') {
+        // What a mutation should not have is told after what it should.
+        if parent == "mutations" && error.field.ends_with(segment) {
+            places.push(usize::MAX);
+            break;
+        }
+        let (name, rest) = segment.split_once('[').unwrap_or((segment, ""));
+        let siblings = ORDER.iter().find(|(it, _)| *it == parent).map_or(&[][..], |(_, it)| it);
+        places.push(siblings.iter().position(|it| *it == name).map_or(0, |place| place + 1));
+        places.extend(rest.trim_end_matches(']').parse::<usize>());
+        parent = name;
+    }
+    // That something is there twice is seen when all of it was looked at.
+    if error.kind == FaultKind::Duplicate
+        && let Some(last) = places.last_mut()
+    {
+        *last = usize::MAX;
+    }
+    places
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use machinery::Path;
+
+    fn faults(fields: &[&'static str]) -> Faults {
+        let mut faults = Faults::new();
+        for field in fields {
+            faults.required(&Path::root(field), "");
+        }
+        faults
+    }
+
+    /// The fields in the order in which they are told.
+    fn merged(rest: &[&'static str], expressions: &[&'static str]) -> Vec<String> {
+        let mut all = faults(rest);
+        merge(&mut all, faults(expressions));
+        all.into_inner().into_iter().map(|it| it.field).collect()
+    }
+
+    #[test]
+    fn faults_of_expressions_are_told_in_their_place() {
+        assert_eq!(
+            merged(
+                &["metadata.name", "spec.variables[1].name", "spec.validations[0].reason"],
+                &["spec.variables[0].expression", "spec.validations[0].messageExpression"],
+            ),
+            [
+                "metadata.name",
+                "spec.variables[0].expression",
+                "spec.variables[1].name",
+                "spec.validations[0].messageExpression",
+                "spec.validations[0].reason",
+            ]
+        );
+        assert_eq!(
+            merged(
+                &["webhooks[0].rules[0].operations", "webhooks[0].admissionReviewVersions"],
+                &["webhooks[0].matchConditions[0].expression"],
+            ),
+            [
+                "webhooks[0].rules[0].operations",
+                "webhooks[0].matchConditions[0].expression",
+                "webhooks[0].admissionReviewVersions",
+            ]
+        );
+    }
+}
