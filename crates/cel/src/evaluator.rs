@@ -19,6 +19,7 @@ use crate::{
 
 mod attribute;
 mod fold;
+mod misfit;
 
 /// Cost of making a list, a map and a message.
 const LIST_COST: u64 = 10;
@@ -130,6 +131,9 @@ impl<'a, 'b> Evaluator<'a, 'b> {
             }
         };
         self.pay(runtime::equality(&left, &right, wanted))?;
+        if wanted && misfit::cannot_equal(&left, &right) {
+            return Err(EvalError::no_such_overload());
+        }
         Ok(Value::Bool(equal(&left, &right) == wanted))
     }
 
@@ -161,7 +165,7 @@ impl<'a, 'b> Evaluator<'a, 'b> {
         let chosen = call.overloads.iter().find(|overload| overload.accepts(&args));
         let Some(overload) = chosen else {
             self.pay(1)?;
-            return Err(EvalError::no_such_overload());
+            return Err(misfit::no_overload(&call.function, &args));
         };
         let cost = runtime::before(call, &args);
         if let Some(cost) = cost {

@@ -176,6 +176,24 @@ impl<'a> Value<'a> {
         }
     }
 
+    /// The name of its type in Go, which some complaints show.
+    pub(crate) fn go_type(&self) -> &str {
+        match self {
+            Self::Null => "types.Null",
+            Self::Bool(_) => "types.Bool",
+            Self::Int(_) => "types.Int",
+            Self::Uint(_) => "types.Uint",
+            Self::Double(_) => "types.Double",
+            Self::String(_) => "types.String",
+            Self::Bytes(_) => "types.Bytes",
+            Self::Timestamp(_) => "types.Timestamp",
+            Self::Duration(_) => "types.Duration",
+            Self::Optional(_) => "*types.Optional",
+            Self::Type(_) => "*types.Type",
+            other => other.type_name(),
+        }
+    }
+
     /// What `size` says, or one for what has no size: the unit of most costs.
     pub(crate) fn cost_size(&self) -> u64 {
         match self {

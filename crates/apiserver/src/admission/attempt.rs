@@ -68,13 +68,14 @@ impl<'a> Attempt<'a> {
         Self { old: Some(old), ..Self::new(cx, Operation::Update, old.name(), dry_run) }
     }
 
-    /// To delete `old`.
+    /// To delete `old`. Upstream: who deletes a whole collection names none of its objects.
     pub(crate) fn delete(cx: &'a Cx, old: &'a Object, options: &'a DeleteOptions) -> Self {
+        let name = if cx.verb == Verb::DeleteCollection { "" } else { old.name() };
         Self {
             namespace: old.namespace(),
             old: Some(old),
             deletion: Some(options),
-            ..Self::new(cx, Operation::Delete, old.name(), options.dry_run)
+            ..Self::new(cx, Operation::Delete, name, options.dry_run)
         }
     }
 

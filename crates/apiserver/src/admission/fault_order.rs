@@ -39,7 +39,9 @@ pub(super) fn merge(faults: &mut Faults, found: Faults) {
         let place = merged.iter().position(|it| rank(it) > own).unwrap_or(merged.len());
         merged.insert(place, error);
     }
-    merged.into_iter().for_each(|error| faults.push(error));
+    for error in merged {
+        faults.push(error);
+    }
 }
 
 /// `spec.variables[1].name`: the places of `spec`, of `variables` in it, 1, and of `name` in that.

@@ -162,7 +162,8 @@ fn look_up<'a>(value: &Value<'a>, key: &Value<'a>) -> Found<'a> {
             let found = key.as_str().and_then(|name| made.fields.get(name));
             Ok(found.cloned())
         }
-        _ => Err(EvalError::no_such_overload()),
+        // cel-go: what has no fields has not this one.
+        _ => Ok(None),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Comprehensions: a variable runs over a list or map while an accumulator gathers the result.
 
-use super::{EvalError, Evaluator, Fold, Local, Outcome, Value};
+use super::{EvalError, Evaluator, Fold, Local, Outcome, Value, misfit};
 
 impl<'a> Evaluator<'a, '_> {
     pub(super) fn fold(&mut self, fold: &'a Fold) -> Outcome<'a> {
@@ -31,7 +31,7 @@ impl<'a> Evaluator<'a, '_> {
                     }
                 }
             }
-            _ => return Err(EvalError::no_such_overload()),
+            other => return Err(misfit::not_iterable(other)),
         }
         self.eval(&fold.result)
     }

@@ -113,7 +113,7 @@ impl<'a> Map<'a> {
                 entries.by_key.get(&Key::of(key)?).map(|(_, value)| Ok(value.clone()))
             }
             (_, Value::String(name)) => self.field(name),
-            _ => Some(Err(EvalError::no_such_overload())),
+            (_, key) => Some(Err(format!("unsupported map key type: {}", key.go_type()).into())),
         }
     }
 

@@ -16,7 +16,8 @@ fn quantifiers_stop_when_they_know() {
         ("[1, 0].all(e, 1 / e == 2)", "false"),
         ("{'a': 1, 'b': 2}.all(k, k < 'c')", "true"),
         ("x.m.exists(k, x.m[k] == 2)", "true"),
-        ("x.s.all(e, true)", "error: no such overload"),
+        ("x.s.all(e, true)", "error: got 'types.String', expected iterable type"),
+        ("dyn(null).map(e, e)", "error: got 'types.Null', expected iterable type"),
     ]);
 }
 

@@ -140,7 +140,20 @@ fn fields_and_indices_that_are_missing_are_named() {
           found 'uint'\n | {1: 'a', 2u: 'b'}[2]\n | .........^",
         ),
         ("{1: 'a'}[dyn(1.0)]", "\"a\""),
-        ("x.s.field", "error: no such overload"),
+        ("x.s.field", "error: no such key: field"),
+        ("has(x.s.field)", "false"),
+        ("x.?s.?field.hasValue()", "false"),
+        ("dyn(null).field", "error: no such key: field"),
+        ("x.m[dyn(1)]", "error: unsupported map key type: types.Int"),
+        ("x.m == dyn(1)", "error: no such overload"),
+        ("x.m != dyn(1)", "true"),
+        ("x.m == null", "false"),
+        ("{'a': 1} == dyn(1)", "false"),
+        ("quantity('1') == dyn(1)", "error: no such overload"),
+        ("dyn(null) + 1", "error: no such overload: _+_"),
+        ("dyn(null) < 1", "error: no such overload: _<_"),
+        ("dyn(1).size()", "error: no such overload: size"),
+        ("int(dyn(null))", "error: no such overload: int(null_type)"),
     ]);
 }
 
