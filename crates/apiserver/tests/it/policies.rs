@@ -453,9 +453,9 @@ async fn a_change_that_cannot_be_made_is_a_failure_of_the_policy() {
         ),
         (
             patched(
-                "[JSONPatch{op: 'add', path: '/data', value: {}}, JSONPatch{op: 'replace', path: '/data/a', value: 'x'}]",
+                "[JSONPatch{op: 'add', path: '/data', value: {}}, JSONPatch{op: 'move', from: '/data/a', path: '/data/b'}]",
             ),
-            "JSON Patch: replace operation does not apply: doc is missing key: /data/a: missing value",
+            "JSON Patch: error in move for path: 'a': Unable to remove nonexistent key: a: missing value",
         ),
         (patched("[JSONPatch{op: 'grow', path: '/data'}]"), "JSON Patch: Unexpected kind: grow"),
         (
@@ -568,4 +568,19 @@ async fn a_variable_that_depends_on_itself_fails() {
     let (code, told) = refusal(&plane, &map("a", &json!({}))).await;
     assert_eq!(code, 422);
     assert!(told.ends_with("it depends on itself"), "{told}");
+}
+
+#[tokio::test]
+async fn who_deletes_a_collection_names_none_of_its_objects() {
+    let about = json!({"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"],
+        "operations": ["DELETE"], "resources": ["configmaps"]}]});
+    let plane = governed(&json!({"matchConstraints": about, "validations": [
+        {"expression": "has(object.metadata) || has(request.name)"}]}))
+    .await;
+    plane.create(MAPS, &labeled("a", "l", "1")).await;
+    let (code, status) = plane.delete(&format!("{MAPS}?labelSelector=l")).await;
+    let told = "configmaps \"Unknown\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'p' denied request: failed expression: has(object.metadata) || has(request.name)";
+    assert_eq!((code, status["message"].as_str().unwrap()), (422, told));
+    let (code, status) = plane.delete(&format!("{MAPS}/a")).await;
+    assert_eq!(code, 200, "{status}");
 }

@@ -149,3 +149,33 @@ async fn a_custom_resource_that_wants_no_number_can_be_given_one() {
     let scaled = plane.merge(&at_scale, &json!({"spec": {"replicas": 2}})).await;
     assert_eq!(scaled["spec"]["replicas"], 2);
 }
+
+#[tokio::test]
+async fn a_policy_may_patch_what_is_asked_of_the_scale() {
+    const GROUP: &str = "/apis/admissionregistration.k8s.io/v1";
+    let plane = Plane::start().await;
+    plane.create(DEPLOYMENTS, &deployment("d")).await;
+    let rule = json!({"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["UPDATE"],
+        "resources": ["deployments/scale"]});
+    let patch = "[JSONPatch{op: 'replace', path: '/spec/replicas', value: 7}]";
+    let policy = |mutation: Value| {
+        json!({"metadata": {"name": "p"}, "spec": {"reinvocationPolicy": "Never",
+            "matchConstraints": {"resourceRules": [rule]}, "mutations": [mutation]}})
+    };
+    let policies = format!("{GROUP}/mutatingadmissionpolicies");
+    let patching = json!({"patchType": "JSONPatch", "jsonPatch": {"expression": patch}});
+    plane.create(&policies, &policy(patching)).await;
+    let binding = json!({"metadata": {"name": "p"}, "spec": {"policyName": "p"}});
+    plane.create(&format!("{GROUP}/mutatingadmissionpolicybindings"), &binding).await;
+    let at_scale = format!("{DEPLOYMENTS}/d/scale");
+    let scaled = plane.merge(&at_scale, &json!({"spec": {"replicas": 3}})).await;
+    assert_eq!(scaled["spec"]["replicas"], 7);
+    // Nobody has a schema by which configurations could be merged into it.
+    plane.delete(&format!("{policies}/p")).await;
+    let configuring = json!({"patchType": "ApplyConfiguration",
+        "applyConfiguration": {"expression": "Object{spec: Object.spec{replicas: 5}}"}});
+    plane.create(&policies, &policy(configuring)).await;
+    let (code, refused) = plane.patch(&at_scale, MERGE, &json!({"spec": {"replicas": 3}})).await;
+    let told = "no corresponding type for autoscaling/v1, Kind=Scale";
+    assert!(code == 403 && refused["message"].as_str().unwrap().ends_with(told), "{refused}");
+}

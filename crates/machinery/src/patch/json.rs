@@ -1,7 +1,8 @@
 //! JSON patch, RFC 6902: a list of operations, all of which must succeed.
 //!
-//! It goes further than the RFC where upstream's library does: `test` against `null` holds where
-//! nothing is, and a negative array index counts from the end.
+//! It goes further than the RFC where upstream's library does: what an object has not is null to
+//! `test`, `copy` and `replace`, a negative array index counts from the end, and what stands before
+//! the first slash of a path does not matter.
 //!
 //! A document cannot be made larger than `copy` may make it, nor deeper than a document that is
 //! read may be: each operation alone is harmless, but a document that is copied into its own
@@ -10,7 +11,7 @@
 use crate::Value;
 use crate::codec::{self, json::DEPTH_MAX};
 use json_patch::jsonptr::{Pointer, PointerBuf};
-use json_patch::{PatchErrorKind, PatchOperation};
+use json_patch::{AddOperation, PatchErrorKind, PatchOperation};
 
 /// More operations than this are refused.
 pub const OPERATIONS_MAX: usize = 10_000;
@@ -55,6 +56,7 @@ pub fn apply(doc: &mut Value, patch: &[u8]) -> Result<(), PatchError> {
         let mut operation: PatchOperation =
             serde_json::from_value(operation).map_err(|error| fail(error.to_string()))?;
         count_from_the_end(&mut operation, &draft);
+        let operation = without_absentees(operation, &draft);
         deepest = deepest.max(depth_of_addition(&operation, deepest));
         if deepest > DEPTH_MAX {
             return Err(fail(format!("nesting deeper than {DEPTH_MAX}")));
@@ -107,42 +109,68 @@ fn decode(patch: &[u8]) -> Result<Vec<Value>, PatchError> {
     Ok(operations)
 }
 
-/// Upstream: a value that is not there is null, and the document itself cannot be replaced.
+/// Upstream: a value that is not there is null, and nothing can be added to the document itself.
 fn completed(mut operation: Value) -> Result<Value, String> {
+    for key in ["path", "from"] {
+        if let Some(Value::String(path)) = operation.get_mut(key)
+            && let Some(slash) = path.find('/')
+        {
+            path.drain(..slash);
+        }
+    }
     if matches!(operation["op"].as_str(), Some("add" | "replace"))
         && let Some(map) = operation.as_object_mut()
     {
-        if map.get("path").and_then(Value::as_str) == Some("") {
-            return Err("a document cannot be replaced".to_owned());
+        if map["op"] == "add" && map.get("path").and_then(Value::as_str) == Some("") {
+            return Err("nothing can be added to a document".to_owned());
         }
         map.entry("value").or_insert(Value::Null);
     }
     Ok(operation)
 }
 
-/// Makes `/list/-1` mean the last element.
-fn count_from_the_end(operation: &mut PatchOperation, doc: &Value) {
-    let paths = match operation {
-        PatchOperation::Add(operation) => [Some(&mut operation.path), None],
-        PatchOperation::Remove(operation) => [Some(&mut operation.path), None],
-        PatchOperation::Replace(operation) => [Some(&mut operation.path), None],
-        PatchOperation::Test(operation) => [Some(&mut operation.path), None],
-        PatchOperation::Move(operation) => [Some(&mut operation.path), Some(&mut operation.from)],
-        PatchOperation::Copy(operation) => [Some(&mut operation.path), Some(&mut operation.from)],
+/// The same operation for a document that has what the operation takes to be there.
+fn without_absentees(operation: PatchOperation, doc: &Value) -> PatchOperation {
+    let is_absent = |path: &Pointer| {
+        let parent = path.split_back().and_then(|(parent, _)| parent.resolve(doc).ok());
+        parent.is_some_and(Value::is_object) && path.resolve(doc).is_err()
     };
-    for path in paths.into_iter().flatten() {
-        if let Some(absolute) = from_the_end(path, doc) {
+    match operation {
+        PatchOperation::Replace(it) if is_absent(&it.path) => {
+            PatchOperation::Add(AddOperation { path: it.path, value: it.value })
+        }
+        PatchOperation::Copy(it) if is_absent(&it.from) => {
+            PatchOperation::Add(AddOperation { path: it.path, value: Value::Null })
+        }
+        other => other,
+    }
+}
+
+/// Makes `/list/-1` mean the last element, or for who adds one the place after it.
+fn count_from_the_end(operation: &mut PatchOperation, doc: &Value) {
+    let (added, found) = match operation {
+        PatchOperation::Add(operation) => (Some(&mut operation.path), None),
+        PatchOperation::Remove(operation) => (None, Some(&mut operation.path)),
+        PatchOperation::Replace(operation) => (None, Some(&mut operation.path)),
+        PatchOperation::Test(operation) => (None, Some(&mut operation.path)),
+        PatchOperation::Move(operation) => (Some(&mut operation.path), Some(&mut operation.from)),
+        PatchOperation::Copy(operation) => (Some(&mut operation.path), Some(&mut operation.from)),
+    };
+    for (path, more) in [(added, 1), (found, 0)] {
+        let Some(path) = path else { continue };
+        if let Some(absolute) = from_the_end(path, doc, more) {
             *path = absolute;
         }
     }
 }
 
-fn from_the_end(path: &Pointer, doc: &Value) -> Option<PointerBuf> {
+/// The path in a list that has `more` elements than it has now.
+fn from_the_end(path: &Pointer, doc: &Value, more: usize) -> Option<PointerBuf> {
     let (parent, last) = path.split_back()?;
     let back: usize = last.decoded().strip_prefix('-')?.parse().ok()?;
     let list = parent.resolve(doc).ok()?.as_array()?;
     let mut absolute = parent.to_buf();
-    absolute.push_back(list.len().checked_sub(back)?);
+    absolute.push_back((list.len() + more).checked_sub(back)?);
     Some(absolute)
 }
 
@@ -213,6 +241,16 @@ mod tests {
             r#"[{"op":"replace","path":"/b/-1","value":"z"},{"op":"remove","path":"/c~1d"}]"#,
             r#"{"a":"1","b":["x","z"]}"#,
         );
+        check(
+            r#"[{"op":"add","path":"/b/-1","value":"z"},{"op":"remove","path":"/c~1d"}]"#,
+            r#"{"a":"1","b":["x","y","z"]}"#,
+        );
+        check(
+            r#"[{"op":"replace","path":"/n","value":2},{"op":"copy","from":"/o","path":"/p"},
+                {"op":"remove","path":"/c~1d"},{"op":"remove","path":"ignored/b"}]"#,
+            r#"{"a":"1","n":2,"p":null}"#,
+        );
+        check(r#"[{"op":"replace","path":"","value":{"z":1}}]"#, r#"{"z":1}"#);
     }
 
     #[test]

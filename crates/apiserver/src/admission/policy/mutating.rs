@@ -9,7 +9,7 @@
 //! ```
 
 use super::definition::{self, Binding, Bindings, Definition, Failure, Invocation, Seen};
-use super::patch::{Error, Mutation};
+use super::patch::{Error, Mutation, Target};
 use super::{Refusal, refusal_name};
 use crate::admission::Attempt;
 use crate::admission::matching::Matched;
@@ -170,13 +170,21 @@ async fn take(
         let shown = seen.object(attempt, object).await?;
         let made = {
             let evaluation = seen.evaluation(attempt, definition, Some(&shown), params);
-            mutation.apply(&evaluation, served, turn.matched.version, &shown)
+            let target = match &attempt.kind {
+                Some(kind) => Target::Sent(kind),
+                None => Target::Stored(served, turn.matched.version),
+            };
+            mutation.apply(&evaluation, &target, &shown)
         };
         match made {
             Ok(made) => {
-                let working = conversion::working_version(cx);
-                let made = conversion::object(&cx.plane, served, working, made).await?;
-                let made = decode::working(cx, made);
+                let made = if attempt.kind.is_some() {
+                    made
+                } else {
+                    let working = conversion::working_version(cx);
+                    let made = conversion::object(&cx.plane, served, working, made).await?;
+                    decode::working(cx, made)
+                };
                 changed |= made != *object;
                 *object = made;
             }

@@ -9,7 +9,7 @@ use crate::decode;
 use kinds::apply::ResourceVersions;
 use machinery::patch::apply::overlay;
 use machinery::patch::json::{self, PatchError};
-use machinery::{Map, Object, Status, Value};
+use machinery::{GroupVersionKind, Map, Object, Status, Value};
 
 /// One change that a policy makes.
 pub(super) enum Mutation {
@@ -17,6 +17,14 @@ pub(super) enum Mutation {
     Configuration(Expression),
     /// The expression makes the operations of a JSON patch.
     Patch(Expression),
+}
+
+/// What is changed.
+pub(super) enum Target<'a> {
+    /// An object of a resource, in the version of this index.
+    Stored(&'a Served, usize),
+    /// Something of another kind, sent to a subresource. Upstream knows no way to merge these.
+    Sent(&'a GroupVersionKind),
 }
 
 /// Why a change was not made.
@@ -46,17 +54,22 @@ impl Mutation {
         }
     }
 
-    /// What becomes of the object that `evaluation` looks at; both are in `version`.
+    /// What becomes of the object that `evaluation` looks at.
     pub(super) fn apply(
         &self,
         evaluation: &Evaluation<'_>,
-        served: &Served,
-        version: usize,
+        target: &Target<'_>,
         object: &Object,
     ) -> Result<Object, Error> {
         match self {
             Self::Configuration(expression) => {
                 let config = evaluated(evaluation, expression, configuration)?;
+                let &Target::Stored(served, version) = target else {
+                    let kind = object.gvk();
+                    return Err(Error::Policy(format!(
+                        "error applying patch: failed to convert patch object to typed object: no corresponding type for {kind}"
+                    )));
+                };
                 let mut object = object.clone();
                 let versions = ResourceVersions {
                     resource: &served.resource,
@@ -69,7 +82,29 @@ impl Mutation {
             }
             Self::Patch(expression) => {
                 let operations = evaluated(evaluation, expression, operations)?;
-                patched(&operations, served, version, object)
+                patched(&operations, target, object)
+            }
+        }
+    }
+}
+
+impl Target<'_> {
+    /// Makes a patched object fit its type, and returns what does not belong there.
+    fn fit(&self, object: &mut Object) -> Result<Vec<String>, String> {
+        match self {
+            Self::Stored(served, version) => {
+                let unknown = decode::shape(served, *version, object)?;
+                Ok(if served.resource.custom { Vec::new() } else { unknown })
+            }
+            Self::Sent(kind) => {
+                let mut unknown = Vec::new();
+                let api_version = kind.group_version().to_string();
+                if let Some(ty) = kinds::types::of_kind(&api_version, &kind.kind) {
+                    let mut value = Value::Object(std::mem::take(object.map_mut()));
+                    decode::fit(ty, &mut value, &mut unknown)?;
+                    *object = Object::from_value(value).unwrap_or_default();
+                }
+                Ok(unknown)
             }
         }
     }
@@ -133,12 +168,7 @@ fn operations(value: &cel::Value<'_>) -> Result<Value, String> {
 }
 
 /// The patched object. A test that does not hold is no failure: there is nothing to be changed.
-fn patched(
-    operations: &Value,
-    served: &Served,
-    version: usize,
-    object: &Object,
-) -> Result<Object, Error> {
+fn patched(operations: &Value, target: &Target<'_>, object: &Object) -> Result<Object, Error> {
     let mut value = object.clone().into_value();
     match json::apply(&mut value, operations.to_string().as_bytes()) {
         Ok(()) => {}
@@ -152,8 +182,8 @@ fn patched(
     let Some(mut patched) = Object::from_value(value) else {
         return Err(broken("the patched object is no object".to_owned()));
     };
-    let unknown = decode::shape(served, version, &mut patched).map_err(broken)?;
-    if !unknown.is_empty() && !served.resource.custom {
+    let unknown = target.fit(&mut patched).map_err(broken)?;
+    if !unknown.is_empty() {
         return Err(broken(format!("strict decoding error: {}", unknown.join(", "))));
     }
     Ok(patched)
@@ -166,9 +196,14 @@ fn complaint(operations: &Value, error: &PatchError, mut document: Value) -> Opt
     let (before, operation) = (&operations.as_array()?[..*index], &operations[*index]);
     json::apply(&mut document, Value::from(before.to_vec()).to_string().as_bytes()).ok()?;
     let (kind, path) = (text(operation, "op"), text(operation, "path"));
-    let (parent, key) = path.rsplit_once('/')?;
-    let parent = document.pointer(parent).filter(|it| it.is_object() || it.is_array());
+    if matches!(kind, "move" | "copy") {
+        return misplaced(kind, text(operation, "from"), path, &document);
+    }
+    let (parent, key) = holder(&document, path)?;
     Some(match (kind, parent) {
+        ("test", None) => {
+            format!("test operation does not apply: is missing path: {path}: missing value")
+        }
         ("add" | "remove", None) => format!(
             "{kind} operation does not apply: doc is missing path: \"{path}\": missing value"
         ),
@@ -184,9 +219,39 @@ fn complaint(operations: &Value, error: &PatchError, mut document: Value) -> Opt
         ("add" | "remove", Some(Value::Array(_))) => format!(
             "error in {kind} for path: '{path}': Unable to access invalid index: {key}: invalid index referenced"
         ),
-        ("add" | "remove" | "move" | "copy" | "test", _) => return None,
+        ("add" | "remove" | "test", _) => return None,
         (unknown, _) => format!("Unexpected kind: {unknown}"),
     })
+}
+
+/// The object or list that a path leads into, if it is there, and the last part of the path.
+fn holder<'d, 'p>(document: &'d Value, path: &'p str) -> Option<(Option<&'d Value>, &'p str)> {
+    let (parent, key) = path.rsplit_once('/')?;
+    Some((document.pointer(parent).filter(|it| it.is_object() || it.is_array()), key))
+}
+
+/// The same for operations that take something from one place to another.
+fn misplaced(kind: &str, from: &str, path: &str, document: &Value) -> Option<String> {
+    let (source, key) = holder(document, from)?;
+    let missing = |what: &str| {
+        format!("{kind} operation does not apply: doc is missing {what}: missing value")
+    };
+    let Some(source) = source else { return Some(missing(&format!("from path: {from}"))) };
+    if source.is_array() && document.pointer(from).is_none() {
+        let place = match kind {
+            "move" => format!("error in move for path: '{key}'"),
+            _ => format!("error in copy for from: '{from}'"),
+        };
+        let why = format!("Unable to access invalid index: {key}: invalid index referenced");
+        return Some(format!("{place}: {why}"));
+    }
+    if kind == "move" && document.pointer(from).is_none() {
+        return Some(format!(
+            "error in move for path: '{key}': Unable to remove nonexistent key: {key}: missing value"
+        ));
+    }
+    let (destination, _) = holder(document, path)?;
+    destination.is_none().then(|| missing(&format!("destination path: {path}")))
 }
 
 /// Whether every part that was made is named after its place: `Object.spec.template` stands at
