@@ -509,6 +509,13 @@ async fn a_policy_is_asked_again_if_something_was_changed_after_it() {
         let created = plane.create(MAPS, &map("a", &json!({"one": ""}))).await;
         assert_eq!(created["data"]["count"], expected, "{again}");
     }
+    // Its own change counts as well.
+    let plane = Plane::start().await;
+    let more = "Object{data: {'more': object.data.more + '!'}}";
+    mutate(&plane, "a", &json!({"reinvocationPolicy": "IfNeeded", "mutations": [applied(more)]}))
+        .await;
+    let created = plane.create(MAPS, &map("a", &json!({"more": ""}))).await;
+    assert_eq!(created["data"]["more"], "!!");
 }
 
 #[tokio::test]

@@ -125,6 +125,11 @@ pub(super) async fn round(
     for turn in &turns {
         changed |= take(turn, attempt, object, rounds, &mut failures).await?;
     }
+    // Upstream: at the end of a round a change counts as one that nobody has seen yet, not even
+    // those who made it.
+    if changed {
+        rounds.something_changed();
+    }
     rounds.is_second = true;
     rounds.left = (!rounds.asked.is_empty()).then(|| object.clone());
     let Some(first) = failures.first() else { return Ok(changed) };
