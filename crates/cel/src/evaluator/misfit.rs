@@ -8,7 +8,7 @@ pub(super) fn not_iterable(value: &Value<'_>) -> EvalError {
 }
 
 /// Of arguments for which a function has no overload. It is named if already the first of them can
-/// have no part in it; a conversion always is.
+/// have no part in it, unless that is of a type that is asked itself; a conversion always is.
 pub(super) fn no_overload(function: &str, args: &[Value<'_>]) -> EvalError {
     let Some(first) = args.first() else { return EvalError::no_such_overload() };
     let takes_first = match function {
@@ -24,7 +24,8 @@ pub(super) fn no_overload(function: &str, args: &[Value<'_>]) -> EvalError {
         }
         _ => true,
     };
-    if takes_first {
+    let is_asked = is_time(first) || matches!(first, Value::String(_));
+    if takes_first || is_asked {
         return EvalError::no_such_overload();
     }
     format!("no such overload: {function}").into()

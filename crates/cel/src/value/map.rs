@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 
 use super::{Text, Value, equality::equal_within, json::view, numbers};
 use crate::{
-    decl::{DeclType, Object},
+    decl::{DeclType, Object, Shape},
     error::EvalError,
     escaping,
 };
@@ -113,7 +113,11 @@ impl<'a> Map<'a> {
                 entries.by_key.get(&Key::of(key)?).map(|(_, value)| Ok(value.clone()))
             }
             (_, Value::String(name)) => self.field(name),
-            (_, key) => Some(Err(format!("unsupported map key type: {}", key.go_type()).into())),
+            // Only of what has no schema it is said which keys it cannot have.
+            (Self::Json { value, .. }, key) if matches!(value.shape, Shape::Dyn) => {
+                Some(Err(format!("unsupported map key type: {}", key.go_type()).into()))
+            }
+            _ => Some(Err(EvalError::no_such_overload())),
         }
     }
 

@@ -145,6 +145,7 @@ fn fields_and_indices_that_are_missing_are_named() {
         ("x.?s.?field.hasValue()", "false"),
         ("dyn(null).field", "error: no such key: field"),
         ("x.m[dyn(1)]", "error: unsupported map key type: types.Int"),
+        ("x.s * 2", "error: no such overload"),
         ("x.m == dyn(1)", "error: no such overload"),
         ("x.m != dyn(1)", "true"),
         ("x.m == null", "false"),
