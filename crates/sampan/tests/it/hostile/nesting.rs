@@ -141,7 +141,7 @@ fn what_is_applied_may_be_deep_but_not_endless() {
     }
     let answer = siege.send("PATCH", &apply, media, well(&objects(10_000)).as_bytes());
     let message = refusal(&answer, 400, "BadRequest");
-    assert!(message.starts_with("error decoding YAML: "), "{message}");
+    assert!(message.starts_with("error decoding patch: "), "{message}");
     // Who owns what is as deep as what is owned.
     let owned = objects(900).replace('a', "f:a");
     let entry = format!(
