@@ -23,7 +23,7 @@ use http::{Request, Response};
 use http_body::Body as _;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use machinery::Status;
+use machinery::{Status, go_duration};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -70,7 +70,13 @@ pub(crate) async fn serve(
         return answer::failure(&Status::bad_request("the path is not UTF-8"), Accepted::JSON);
     };
     let (verb, label) = (info.verb, Metrics::label(&info));
-    let deadline = deadline(&query, plane.timeouts.request);
+    let deadline = match deadline(&query, &info, plane.timeouts.request) {
+        Ok(deadline) => deadline,
+        Err(why) => {
+            let accepted = negotiation::for_errors(request.headers(), &query);
+            return answer::failure(&Status::bad_request(why), accepted);
+        }
+    };
     let compress = peer.remote && compression::accepts_gzip(request.headers());
     request.extensions_mut().insert(Deadline(started + deadline));
     let work = handle(Arc::clone(&plane), peer.user, request, info, query);
@@ -102,13 +108,17 @@ async fn guarded(
 }
 
 /// The client may ask for less time than it would get, never for more.
-fn deadline(query: &Query, most: Duration) -> Duration {
+fn deadline(query: &Query, info: &RequestInfo, most: Duration) -> Result<Duration, String> {
     let asked = query.text("timeout");
-    let seconds = asked.strip_suffix('s').and_then(|it| it.parse::<f64>().ok());
-    match seconds.filter(|it| *it > 0.0 && !query.flag("watch")) {
-        Some(seconds) => most.min(Duration::try_from_secs_f64(seconds).unwrap_or(most)),
-        None => most,
+    if asked.is_empty() || info.runs_long() {
+        return Ok(most);
     }
+    let seconds = go_duration::parse(asked)
+        .map_err(|why| format!("invalid timeout specified in the request URL - {why}"))?;
+    if seconds <= 0.0 {
+        return Ok(most);
+    }
+    Ok(most.min(Duration::try_from_secs_f64(seconds).unwrap_or(most)))
 }
 
 async fn handle(
@@ -217,12 +227,23 @@ mod tests {
 
     #[test]
     fn a_client_may_ask_for_less_time_but_not_for_more() {
-        let ask = |query: &str| deadline(&Query::parse(Some(query)), Duration::from_mins(1));
-        assert_eq!(ask("timeout=5s"), Duration::from_secs(5));
-        for odd in
-            ["", "timeout=1e9s", "timeout=1e400s", "timeout=NaNs", "timeout=-1s", "timeout=s"]
-        {
-            assert_eq!(ask(odd), Duration::from_mins(1), "{odd}");
+        assert_eq!(ask("timeout=5s"), Ok(Duration::from_secs(5)));
+        for no_less in ["", "timeout=", "timeout=0s", "timeout=-1s", "timeout=1h"] {
+            assert_eq!(ask(no_less), Ok(Duration::from_mins(1)), "{no_less}");
         }
+    }
+
+    #[test]
+    fn a_timeout_that_is_no_duration_is_refused_but_of_a_watch() {
+        let why =
+            "invalid timeout specified in the request URL - time: missing unit in duration \"5\"";
+        assert_eq!(ask("timeout=5"), Err(why.to_owned()));
+        assert_eq!(ask("timeout=5&watch=true"), Ok(Duration::from_mins(1)));
+    }
+
+    fn ask(query: &str) -> Result<Duration, String> {
+        let query = Query::parse(Some(query));
+        let info = RequestInfo::parse(&http::Method::GET, "/api/v1/pods", &query).unwrap();
+        deadline(&query, &info, Duration::from_mins(1))
     }
 }

@@ -87,6 +87,14 @@ pub(crate) async fn resource(
     {
         return not_here(served.resource.custom);
     }
+    let subresource = parts.target.subresource.as_str();
+    // Upstream: what is below a built-in resource is a route of its own.
+    if !served.resource.custom
+        && !subresource.is_empty()
+        && find(served, version, subresource).is_none()
+    {
+        return Err(Status::no_such_resource());
+    }
     let offer = Offer::of(&served.resource, parts.verb);
     let accepted = negotiate(&head.headers, &parts.query, offer)?;
     let cx = Cx::new(parts, accepted, Arc::clone(served), version);
@@ -187,10 +195,8 @@ fn find<'a>(served: &'a Served, version: usize, name: &str) -> Option<Below<'a>>
 }
 
 async fn below(cx: &Cx, body: &[u8], name: &str) -> Result<Response<Body>, Status> {
-    let Some(below) = find(&cx.served, cx.version, name) else {
-        // Upstream: a custom resource's missing subresource is told as a missing object.
-        return Err(if cx.resource().custom { cx.not_found() } else { Status::no_such_resource() });
-    };
+    // Upstream: a custom resource's missing subresource is told as a missing object.
+    let below = find(&cx.served, cx.version, name).ok_or_else(|| cx.not_found())?;
     refuse_odd_name(&cx.target.name)?;
     match (below, cx.verb) {
         (Below::Status, Verb::Get) => get::get(cx).await,

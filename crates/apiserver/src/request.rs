@@ -145,6 +145,13 @@ impl RequestInfo {
         let verb = verb_of(method, target.name.is_empty(), watch);
         Some(Self { verb, path: path.into_owned(), target: Some(target) })
     }
+
+    /// Whether the answer may take any time: a watch, or a conversation with a container.
+    pub fn runs_long(&self) -> bool {
+        const SUBRESOURCES: [&str; 5] = ["attach", "exec", "proxy", "log", "portforward"];
+        let subresource = self.target.as_ref().map_or("", |it| it.subresource.as_str());
+        self.verb == Verb::Watch || SUBRESOURCES.contains(&subresource)
+    }
 }
 
 fn verb_of(method: &Method, collection: bool, watch: bool) -> Verb {

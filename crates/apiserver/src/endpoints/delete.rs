@@ -30,7 +30,7 @@ pub(crate) async fn delete(cx: &Cx, body: &[u8]) -> Result<Response<Body>, Statu
 /// The options of a deletion, from its body or its parameters.
 pub(super) fn options(cx: &Cx, body: &[u8]) -> Result<DeleteOptions, Status> {
     if body.is_empty() {
-        return DeleteOptions::parse(&cx.query, None);
+        return DeleteOptions::from_query(&cx.query);
     }
     // Upstream: even those of a custom resource may be in protobuf.
     let ty = types::find("meta/v1.DeleteOptions").expect("the table has all types of meta/v1");
@@ -47,7 +47,7 @@ pub(super) fn options(cx: &Cx, body: &[u8]) -> Result<DeleteOptions, Status> {
     let mut value = Value::Object(std::mem::take(options.map_mut()));
     types::normalize(ty, &mut value, &mut |_| {})
         .map_err(|error| Status::bad_request(error.to_string()))?;
-    DeleteOptions::parse(&cx.query, Some(&Object::from_value(value).unwrap_or_default()))
+    DeleteOptions::from_body(&Object::from_value(value).unwrap_or_default())
 }
 
 /// Who does not say what becomes of dependents may not expect that they stay.

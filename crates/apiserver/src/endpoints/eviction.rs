@@ -3,7 +3,7 @@
 use crate::answer;
 use crate::body::Body;
 use crate::context::Cx;
-use crate::options::DeleteOptions;
+use crate::options::{DeleteOptions, WriteOptions};
 use crate::own_client::OwnClient;
 use crate::registry;
 use http::Response;
@@ -34,8 +34,10 @@ pub(crate) async fn evict(
 
 /// With what the pod is to be deleted.
 fn options(cx: &Cx, eviction: &Object) -> Result<DeleteOptions, Status> {
-    let options = eviction.get(&["deleteOptions"]).cloned().and_then(Object::from_value);
-    DeleteOptions::parse(&cx.query, options.as_ref())
+    let sent = eviction.get(&["deleteOptions"]).cloned().and_then(Object::from_value);
+    let mut options = DeleteOptions::from_body(&sent.unwrap_or_default())?;
+    options.dry_run |= WriteOptions::parse(&cx.query, "CreateOptions")?.dry_run;
+    Ok(options)
 }
 
 /// Takes one disruption out of the budget that covers the pod, if there is one.

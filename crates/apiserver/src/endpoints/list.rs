@@ -23,9 +23,6 @@ const CHUNK: usize = 256 << 10;
 
 /// Answers with the selected objects.
 pub(crate) async fn list(cx: &Cx) -> Result<Response<Body>, Status> {
-    if cx.accepted.form == Form::Partial {
-        return Err(list_as_one(&cx.what(), &cx.resource().list_kind));
-    }
     let (metadata, entries) = asked(cx).await?;
     write(cx, &metadata, &entries)
 }
@@ -33,10 +30,7 @@ pub(crate) async fn list(cx: &Cx) -> Result<Response<Body>, Status> {
 /// The metadata of the list that is asked for, and what is in it.
 pub(super) async fn asked(cx: &Cx) -> Result<(Value, Vec<Arc<Entry>>), Status> {
     let selection = Selection::parse(cx)?;
-    let number = |name| match cx.query.text(name) {
-        "" => Ok(0),
-        text => parse_i64(text),
-    };
+    let number = |name| cx.query.get(name).map_or(Ok(0), parse_i64);
     // A list does not wait, but what is no number is none here either.
     number("timeoutSeconds")?;
     let limit = usize::try_from(number("limit")?).unwrap_or(0);
@@ -231,6 +225,9 @@ pub(super) fn write(
     metadata: &Value,
     entries: &[Arc<Entry>],
 ) -> Result<Response<Body>, Status> {
+    if cx.accepted.form == Form::Partial {
+        return Err(list_as_one(cx.resource()));
+    }
     if cx.accepted == Accepted::JSON {
         let chunks = chunks(cx, metadata, entries);
         return Ok(answer::bytes(200, Media::Json.content_type(), Body::Chunks(chunks)));
@@ -242,10 +239,15 @@ pub(super) fn write(
     let objects = entries.iter().map(|it| conversion::requested(cx, it.object()));
     let value = match cx.accepted.form {
         Form::Table => table::table(cx, metadata, objects.collect())?,
-        Form::Partial | Form::PartialList => json!({
-            "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1",
-            "metadata": metadata, "items": objects.map(answer::partial).collect::<Vec<_>>(),
-        }),
+        Form::Partial | Form::PartialList => {
+            let items: Vec<Value> = objects.map(answer::partial).collect();
+            // Upstream: nothing was ever put into the list.
+            let items = if items.is_empty() { Value::Null } else { items.into() };
+            json!({
+                "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1",
+                "metadata": metadata, "items": items,
+            })
+        }
         Form::Whole => {
             let items: Vec<Value> = objects
                 .map(|mut object| {

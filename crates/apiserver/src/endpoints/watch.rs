@@ -45,10 +45,10 @@ const DEFAULT_TIMEOUT: u64 = 1800;
 
 /// Answers with a stream of events.
 pub(crate) async fn watch(cx: Cx) -> Result<Response<Body>, Status> {
-    let content_type = cx.accepted.media.stream_type().ok_or_else(not_a_stream)?;
     validate_options(&cx)?;
     let selection = Selection::parse(&cx)?;
     let start = Start::parse(&cx)?;
+    let content_type = cx.accepted.media.stream_type().ok_or_else(not_a_stream)?;
     if start.consistent {
         cx.catch_up().await?;
     } else if start.initial && start.revision > 0 {
@@ -97,21 +97,21 @@ fn validate_options(cx: &Cx) -> Result<(), Status> {
     let matching = cx.query.text("resourceVersionMatch");
     let path = Path::root("resourceVersionMatch");
     let mut faults = Faults::new();
-    if !matching.is_empty() && !cx.query.text("continue").is_empty() {
-        faults.forbidden(&path, "resourceVersionMatch is forbidden when continue is provided");
+    let initial = cx.query.get("sendInitialEvents").is_some();
+    if initial && matching != "NotOlderThan" {
+        let detail = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
+        faults.forbidden(&path, detail);
     }
-    if cx.query.get("sendInitialEvents").is_some() {
-        if matching != "NotOlderThan" {
-            let detail = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
-            faults.forbidden(&path, detail);
-        }
-        if !matches!(matching, "" | "NotOlderThan") {
-            faults.not_supported(&path, matching, &["NotOlderThan"]);
-        }
-    } else if !matching.is_empty() && faults.is_empty() {
+    if !matching.is_empty() && !initial {
         let detail =
             "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
         faults.forbidden(&path, detail);
+    }
+    if !matches!(matching, "" | "NotOlderThan") {
+        faults.not_supported(&path, matching, &["NotOlderThan"]);
+    }
+    if !matching.is_empty() && !cx.query.text("continue").is_empty() {
+        faults.forbidden(&path, "resourceVersionMatch is forbidden when continue is provided");
     }
     refuse_list_options(&faults)
 }

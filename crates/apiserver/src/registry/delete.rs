@@ -45,6 +45,13 @@ pub(crate) async fn delete(
     let mut current = cx.served.cache.get(&key);
     loop {
         let Some(entry) = current else { return Err(Status::not_found(&cx.what(), name)) };
+        // What is in the cache has been read.
+        if options.only_if_unreadable {
+            let why = format!(
+                "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: unsafe deletion is not allowed because the object is decodable from storage"
+            );
+            return Err(Status::conflict(&cx.what(), name, &why));
+        }
         let old = conversion::working(cx, &entry).await?;
         check_preconditions(cx, &old, options)?;
         // An eviction has been judged as such.

@@ -42,10 +42,10 @@ pub(crate) fn health(plane: &Plane, which: &str, rest: &[&str], query: &Query) -
         }
     }
     if failed {
-        return answer::text(500, &format!("{report}{which} check failed\n"));
+        return answer::plain(500, &format!("{report}{which} check failed\n"));
     }
     if query.get("verbose").is_some() {
-        return answer::text(200, &format!("{report}{which} check passed\n"));
+        return answer::plain(200, &format!("{report}{which} check passed\n"));
     }
-    answer::text(200, "ok")
+    answer::plain(200, "ok")
 }

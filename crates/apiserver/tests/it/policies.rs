@@ -453,9 +453,9 @@ async fn a_change_that_cannot_be_made_is_a_failure_of_the_policy() {
         ),
         (
             patched(
-                "[JSONPatch{op: 'add', path: '/data', value: {}}, JSONPatch{op: 'replace', path: '/data/a', value: 'x'}]",
+                "[JSONPatch{op: 'add', path: '/metadata/finalizers', value: []}, JSONPatch{op: 'replace', path: '/metadata/finalizers/0', value: 'x'}]",
             ),
-            "JSON Patch: replace operation does not apply: doc is missing key: /data/a: missing value",
+            "JSON Patch: replace operation does not apply: doc is missing key: /metadata/finalizers/0: missing value",
         ),
         (patched("[JSONPatch{op: 'grow', path: '/data'}]"), "JSON Patch: Unexpected kind: grow"),
         (

@@ -1,0 +1,187 @@
+//! Parameters and headers that are odd, each answered as Kubernetes answers it.
+
+use crate::client::{JSON_PATCH, MERGE, STRATEGIC};
+use crate::plane::{MAPS, Plane, THINGS, anything, map, thing, things};
+use machinery::{Value, json};
+
+fn message(status: &Value) -> &str {
+    status["message"].as_str().unwrap()
+}
+
+#[tokio::test]
+async fn a_number_that_is_empty_is_none() {
+    let plane = Plane::start().await;
+    let empty = "strconv.ParseInt: parsing \"\": invalid syntax";
+    for parameter in ["limit", "timeoutSeconds"] {
+        let (code, status) = plane.get(&format!("{MAPS}?{parameter}=")).await;
+        assert_eq!((code, message(&status)), (400, empty), "{parameter}");
+    }
+    let (code, status) = plane.delete(&format!("{MAPS}/a?gracePeriodSeconds=")).await;
+    assert_eq!((code, message(&status)), (400, empty));
+}
+
+#[tokio::test]
+async fn a_timeout_that_is_no_duration_is_refused() {
+    let plane = Plane::start().await;
+    let (code, status) = plane.get(&format!("{MAPS}?timeout=soon")).await;
+    let expect = "invalid timeout specified in the request URL - time: invalid duration \"soon\"";
+    assert_eq!((code, message(&status)), (400, expect));
+}
+
+#[tokio::test]
+async fn nothing_is_exported_any_more() {
+    let plane = Plane::start().await;
+    plane.create(MAPS, &map("a", &json!({}))).await;
+    let (code, status) = plane.get(&format!("{MAPS}/a?export=true")).await;
+    let expect = "the export parameter, deprecated since v1.14, is no longer supported";
+    assert_eq!((code, message(&status)), (400, expect));
+    plane.read(&format!("{MAPS}/a?export=false")).await;
+}
+
+#[tokio::test]
+async fn options_in_a_body_leave_none_in_the_query() {
+    let plane = Plane::start().await;
+    plane.create(MAPS, &map("a", &json!({}))).await;
+    let path = format!("{MAPS}/a");
+    plane.delete_with(&format!("{path}?dryRun=All"), &json!({"dryRun": ["All"]})).await;
+    plane.read(&path).await;
+    plane.delete_with(&format!("{path}?dryRun=All"), &json!({})).await;
+    assert_eq!(plane.get(&path).await.0, 404);
+}
+
+#[tokio::test]
+async fn preconditions_may_be_in_the_query() {
+    let plane = Plane::start().await;
+    let created = plane.create(MAPS, &map("a", &json!({}))).await;
+    let uid = created["metadata"]["uid"].as_str().unwrap();
+    for odd in ["uid=x", "resourceVersion=1"] {
+        assert_eq!(plane.delete(&format!("{MAPS}/a?{odd}")).await.0, 409, "{odd}");
+        assert_eq!(plane.delete(&format!("{MAPS}?{odd}&labelSelector=")).await.0, 409, "{odd}");
+    }
+    assert_eq!(plane.delete(&format!("{MAPS}/a?uid={uid}")).await.0, 200);
+}
+
+#[tokio::test]
+async fn what_can_be_read_is_not_removed_as_unreadable() {
+    let plane = Plane::start().await;
+    plane.create(MAPS, &map("a", &json!({}))).await;
+    let option = "ignoreStoreReadErrorWithClusterBreakingPotential";
+    let (code, status) = plane.delete(&format!("{MAPS}/a?{option}=true")).await;
+    assert_eq!(code, 409);
+    assert!(message(&status).ends_with("the object is decodable from storage"), "{status}");
+    let (code, status) = plane.delete(&format!("{MAPS}?{option}=true")).await;
+    assert_eq!((code, &status["details"]["causes"][0]["field"]), (422, &json!(option)));
+    let both = json!({option: true, "gracePeriodSeconds": 1});
+    let (code, status) = plane.delete_with(&format!("{MAPS}/a"), &both).await;
+    assert_eq!(code, 422);
+    assert!(message(&status).ends_with("cannot be set together with .gracePeriodSeconds"));
+    plane.read(&format!("{MAPS}/a")).await;
+}
+
+#[tokio::test]
+async fn who_patches_what_is_not_there_is_told_that_first() {
+    let plane = Plane::start().await;
+    for (media, patch) in
+        [(MERGE, json!([])), (MERGE, Value::Null), (STRATEGIC, json!("x")), (JSON_PATCH, json!({}))]
+    {
+        let (code, status) = plane.patch(&format!("{MAPS}/nothing"), media, &patch).await;
+        assert_eq!(code, 404, "{media} {patch}: {status}");
+    }
+}
+
+#[tokio::test]
+async fn a_patch_is_read_the_more_strictly_the_more_its_sender_cares() {
+    let plane = Plane::start().await;
+    plane.create(MAPS, &map("a", &json!({}))).await;
+    let path = format!("{MAPS}/a");
+    let ignoring = format!("{path}?fieldValidation=Ignore");
+    let cases = [
+        (
+            JSON_PATCH,
+            json!({}),
+            "error decoding patch: json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp",
+            "json: cannot unmarshal object into Go value of type jsonpatch.Patch",
+        ),
+        (
+            MERGE,
+            json!("x"),
+            "error decoding patch: json: cannot unmarshal string into Go value of type map[string]interface {}",
+            "Invalid JSON Patch",
+        ),
+    ];
+    for (media, patch, judged, ignored) in cases {
+        assert_eq!(message(&plane.patch(&path, media, &patch).await.1), judged);
+        assert_eq!(message(&plane.patch(&ignoring, media, &patch).await.1), ignored);
+    }
+    let odd = json!([{"op": "add", "path": "/data", "value": {"k": "v"}, "foo": 1}]);
+    let (code, status) =
+        plane.patch(&format!("{path}?fieldValidation=Strict"), JSON_PATCH, &odd).await;
+    assert_eq!(code, 422);
+    let expect = "strict decoding error: json patch unknown field \"[0].foo\"";
+    assert!(message(&status).ends_with(expect), "{status}");
+}
+
+#[tokio::test]
+async fn a_strategic_patch_that_does_not_fit_is_told_in_words_of_values() {
+    let plane = Plane::start().await;
+    plane.create(MAPS, &map("a", &json!({}))).await;
+    let path = format!("{MAPS}/a");
+    for (patch, expect) in [
+        (json!({"data": {"k": 5}}), "\"map[data:map[k:5]]\": cannot convert int64 to string"),
+        (json!({"data": []}), "\"map[data:[]]\": cannot restore map from slice"),
+        (json!({"metadata": []}), "\"map[metadata:[]]\": cannot restore struct from: slice"),
+        (json!({"immutable": 1}), "\"map[immutable:1]\": unrecognized type: bool"),
+    ] {
+        let (code, status) = plane.patch(&path, STRATEGIC, &patch).await;
+        assert_eq!(code, 422);
+        assert!(message(&status).ends_with(expect), "{status}");
+    }
+}
+
+#[tokio::test]
+async fn a_namespace_that_does_not_match_is_told_before_a_name() {
+    let plane = Plane::start().await;
+    let elsewhere = json!({"metadata": {"name": "b", "namespace": "elsewhere"}});
+    let (code, status) = plane.put(&format!("{MAPS}/a"), &elsewhere).await;
+    assert_eq!(code, 400);
+    assert!(message(&status).starts_with("the namespace of the provided object"), "{status}");
+}
+
+#[tokio::test]
+async fn a_form_that_does_not_fit_is_refused_after_all_else() {
+    const LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+    const ONE: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+    let plane = Plane::start().await;
+    plane.define(&things(&anything())).await;
+    plane.create(THINGS, &thing("a", &json!({}))).await;
+    assert_eq!(plane.get_as(&format!("{THINGS}/nothing"), LIST).await.code, 404);
+    let found = plane.get_as(&format!("{THINGS}/a"), LIST).await;
+    assert_eq!(found.code, 406);
+    assert!(message(&found.value()).ends_with("(*unstructured.Unstructured)"));
+    let found = plane.get_as(THINGS, ONE).await;
+    assert!(message(&found.value()).ends_with("(*unstructured.UnstructuredList)"));
+    assert_eq!(plane.get_as(MAPS, LIST).await.value()["items"], Value::Null);
+}
+
+#[tokio::test]
+async fn a_scale_must_be_one() {
+    let plane = Plane::start().await;
+    let deployments = "/apis/apps/v1/namespaces/default/deployments";
+    let template = json!({"metadata": {"labels": {"a": "b"}},
+        "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    plane
+        .create(
+            deployments,
+            &json!({"metadata": {"name": "a"}, "spec": {"replicas": 1, "template": template,
+                "selector": {"matchLabels": {"a": "b"}}}}),
+        )
+        .await;
+    let path = format!("{deployments}/a/scale");
+    let other = json!({"kind": "Deployment", "apiVersion": "apps/v1", "metadata": {"name": "a"}});
+    let (code, status) = plane.put(&path, &other).await;
+    let expect = "Deployment in version \"v1\" cannot be handled as a Scale: converting (v1.Deployment) to (autoscaling.Scale): unknown conversion";
+    assert_eq!((code, message(&status)), (400, expect));
+    let (code, status) = plane.patch(&path, STRATEGIC, &json!({"spec": {"replicas": "x"}})).await;
+    assert_eq!(code, 422);
+    assert!(message(&status).ends_with("unrecognized type: int32"), "{status}");
+}
