@@ -59,7 +59,10 @@ pub(crate) fn page_not_found() -> Response<Body> {
 
 /// Text that a browser must not take for anything else.
 pub(crate) fn plain(code: u16, words: &str) -> Response<Body> {
-    let mut response = text(code, words);
+    not_to_be_guessed(text(code, words))
+}
+
+fn not_to_be_guessed(mut response: Response<Body>) -> Response<Body> {
     let nosniff = HeaderValue::from_static("nosniff");
     response.headers_mut().insert("x-content-type-options", nosniff);
     response
@@ -72,6 +75,12 @@ pub(crate) fn failure(status: &Status, accepted: Accepted) -> Response<Body> {
         response.headers_mut().insert(RETRY_AFTER, details.retry_after_seconds.into());
     }
     response
+}
+
+/// The failure of somebody who may not do what they ask for. Names in it are of their choice, so
+/// that a browser must not take it for anything else.
+pub(crate) fn refusal(status: &Status, accepted: Accepted) -> Response<Body> {
+    not_to_be_guessed(failure(status, accepted))
 }
 
 /// One stored object, in the version and the form that were asked for.

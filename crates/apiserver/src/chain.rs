@@ -67,7 +67,8 @@ pub(crate) async fn serve(
     let started = Instant::now();
     let query = Query::parse(request.uri().query());
     let Some(info) = RequestInfo::parse(request.method(), request.uri().path(), &query) else {
-        return answer::failure(&Status::bad_request("the path is not UTF-8"), Accepted::JSON);
+        // Upstream: this is told by Go's own server.
+        return answer::text(400, "400 Bad Request");
     };
     let (verb, label) = (info.verb, Metrics::label(&info));
     let deadline = match deadline(&query, &info, plane.timeouts.request) {
@@ -146,10 +147,15 @@ async fn stages(
     errors_as: Accepted,
 ) -> Result<Response<Body>, Status> {
     let user = plane.authenticate(peer.as_deref(), &head.headers)?;
-    let user = impersonate(user, &head.headers)?;
+    let user = match impersonate(user, &head.headers, &info) {
+        Ok(user) => user,
+        Err(status) => return Ok(answer::refusal(&status, errors_as)),
+    };
     // Before authorization, so that a flood of forbidden requests cannot starve the others.
     let _seat = plane.flow.take_seat(info.verb)?;
-    authorize(&user, &info)?;
+    if let Err(status) = authorize(&user, &info) {
+        return Ok(answer::refusal(&status, errors_as));
+    }
     let Some(target) = info.target else {
         return mux::path(&plane, &user, &info.path, &head, &query).await;
     };

@@ -257,6 +257,9 @@ pub struct Subresource {
     pub action: Action,
 }
 
+/// What can be done with a subresource that is read and changed like the object.
+pub const READ_AND_WRITE: &[&str] = &["get", "patch", "update"];
+
 /// What is done with the body of a request to a [`Subresource`].
 #[derive(Debug)]
 pub enum Action {
@@ -267,6 +270,8 @@ pub enum Action {
         prepare: fn(&mut Object, &Object),
         /// Finds what is wrong with the change.
         validate: fn(&Object, &Object, &mut Faults),
+        /// What can be done with it.
+        verbs: &'static [&'static str],
     },
     /// It is posted, and changes the stored object: (stored, body, now).
     Post(fn(&mut Object, &Object, &str) -> Result<(), machinery::Status>),
@@ -282,7 +287,7 @@ impl Action {
     /// The verbs of discovery.
     pub fn verbs(&self) -> &'static [&'static str] {
         match self {
-            Self::Replace { .. } => &["get", "patch", "update"],
+            Self::Replace { verbs, .. } => verbs,
             Self::Post(_) | Self::Evict | Self::Token => &["create"],
             Self::Connect(verbs) => verbs,
         }

@@ -80,24 +80,30 @@ impl Start {
                 Status::unclassified(format!("resourceVersion: Invalid value: {text}: {why}"))
             })?,
         };
-        let asked = cx.query.flag("sendInitialEvents");
-        let refused = cx.query.get("sendInitialEvents").is_some() && !asked;
+        let initial = match cx.query.get("sendInitialEvents") {
+            Some(_) => cx.query.flag("sendInitialEvents"),
+            None => revision == 0,
+        };
         let bookmarks = cx.query.flag("allowWatchBookmarks");
         Ok(Self {
             revision,
-            initial: asked || (revision == 0 && !refused),
+            initial,
             consistent: text.is_empty(),
-            initial_bookmark: bookmarks && (asked || text.is_empty()),
+            initial_bookmark: bookmarks && initial,
         })
     }
 }
 
 /// Upstream: apis/meta/internalversion/validation, for watches.
 fn validate_options(cx: &Cx) -> Result<(), Status> {
-    let matching = cx.query.text("resourceVersionMatch");
+    let mut matching = cx.query.text("resourceVersionMatch");
     let path = Path::root("resourceVersionMatch");
     let mut faults = Faults::new();
-    let initial = cx.query.get("sendInitialEvents").is_some();
+    let mut initial = cx.query.get("sendInitialEvents").is_some();
+    // Upstream: who has nothing yet gets what there is, and that is a matter of these two.
+    if !initial && matching.is_empty() && matches!(cx.query.text("resourceVersion"), "" | "0") {
+        (initial, matching) = (true, "NotOlderThan");
+    }
     if initial && matching != "NotOlderThan" {
         let detail = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
         faults.forbidden(&path, detail);
@@ -168,13 +174,10 @@ type Converting = Pin<Box<dyn Future<Output = Result<Vec<Sight>, Status>> + Send
 
 impl Watcher {
     async fn new(cx: Cx, selection: Selection, start: &Start) -> Result<Self, Status> {
-        let timeout = match cx.query.text("timeoutSeconds") {
-            "" => 0,
-            text => u64::try_from(parse_i64(text)?).unwrap_or(0),
-        };
-        let timeout = match timeout {
+        let timeout = match cx.query.get("timeoutSeconds").map_or(Ok(0), parse_i64)? {
             0 => DEFAULT_TIMEOUT + cx.plane.entropy.below(DEFAULT_TIMEOUT),
-            asked => asked,
+            // It is over before it has begun.
+            asked => u64::try_from(asked).unwrap_or(0),
         };
         let now = cx.plane.clock.now();
         let deadline = now + Duration::from_secs(timeout);
@@ -236,7 +239,7 @@ impl Watcher {
                 Ok(changes) if changes.is_empty() => {
                     self.cursor = self.cursor.max(applied);
                     if self.bookmark_due.take().is_some() {
-                        return Step::Send(Encoder::bookmark(&self.cx, self.cursor, false));
+                        return Step::Send(self.encoder.bookmark(&self.cx, self.cursor, false));
                     }
                     return Step::Wait;
                 }
@@ -318,7 +321,7 @@ impl Watcher {
             return Some(out.into());
         }
         if self.bookmark_due.take_if(|it| *it == Bookmark::AfterInitial).is_some() {
-            return Some(Encoder::bookmark(&self.cx, self.cursor, true));
+            return Some(self.encoder.bookmark(&self.cx, self.cursor, true));
         }
         None
     }

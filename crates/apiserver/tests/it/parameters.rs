@@ -2,6 +2,7 @@
 
 use crate::client::{JSON_PATCH, MERGE, STRATEGIC};
 use crate::plane::{MAPS, Plane, THINGS, anything, map, thing, things};
+use http::Method;
 use machinery::{Value, json};
 
 fn message(status: &Value) -> &str {
@@ -184,4 +185,74 @@ async fn a_scale_must_be_one() {
     let (code, status) = plane.patch(&path, STRATEGIC, &json!({"spec": {"replicas": "x"}})).await;
     assert_eq!(code, 422);
     assert!(message(&status).ends_with("unrecognized type: int32"), "{status}");
+}
+
+#[tokio::test]
+async fn odd_paths_lead_nowhere() {
+    let plane = Plane::start().await;
+    for (path, expect) in [
+        ("//api", "404 page not found\n"),
+        ("/apis//apps", "404 page not found\n"),
+        ("/healthz/", "404 page not found\n"),
+        ("/api/v1/%zz", "400 Bad Request"),
+    ] {
+        let reply = plane.send(Method::GET, path, "", "").await;
+        assert_eq!(String::from_utf8_lossy(&reply.bytes), expect, "{path}");
+    }
+    for path in ["/api/v1//namespaces", "/api/v1/namespaces/default/namespaces", "/version/x"] {
+        let (code, status) = plane.get(path).await;
+        assert_eq!((code, &status["kind"]), (404, &json!("Status")), "{path}");
+    }
+    assert_eq!(plane.get("/api/v1/namespaces/default//").await.0, 200);
+}
+
+#[tokio::test]
+async fn only_what_is_looked_up_has_a_head() {
+    let plane = Plane::start().await;
+    plane.define(&things(&anything())).await;
+    let head = async |path: &str| plane.send(Method::HEAD, path, "", "").await.code;
+    assert_eq!(head(MAPS).await, 405);
+    assert_eq!(head("/version").await, 405);
+    assert_eq!(head(THINGS).await, 200);
+    assert_eq!(head("/apis").await, 200);
+}
+
+#[tokio::test]
+async fn a_namespace_is_finalized_but_not_read_at_that() {
+    let plane = Plane::start().await;
+    assert_eq!(plane.get("/api/v1/namespaces/default/finalize").await.0, 405);
+    let document = plane.read("/api/v1").await;
+    let all = document["resources"].as_array().unwrap();
+    let finalize = all.iter().find(|it| it["name"] == "namespaces/finalize").unwrap();
+    assert_eq!(finalize["verbs"], json!(["update"]));
+}
+
+#[tokio::test]
+async fn health_checks_can_be_left_out() {
+    let plane = Plane::start().await;
+    let reply = plane.send(Method::GET, "/livez?verbose&exclude=ping&exclude=x", "", "").await;
+    let expect = "[+]ping excluded: ok\n[+]etcd ok\nwarn: some health checks cannot be excluded: no matches for \"x\"\nlivez check passed\n";
+    assert_eq!(String::from_utf8_lossy(&reply.bytes), expect);
+}
+
+#[tokio::test]
+async fn who_cannot_act_as_another_is_told_the_right_that_is_missing() {
+    let plane = Plane::start().await;
+    let acting = plane.stranger().with("impersonate-user", "bob");
+    let reply = acting.send(Method::GET, MAPS, "", "").await;
+    assert_eq!(reply.headers["x-content-type-options"], "nosniff");
+    let expect = "configmaps is forbidden: User \"system:anonymous\" cannot impersonate-on:user-info:list resource \"configmaps\" in API group \"\" in the namespace \"default\"";
+    assert_eq!(message(&reply.value()), expect);
+    let nameless = plane.stranger().with("impersonate-group", "dev");
+    let (code, status) = nameless.get(MAPS).await;
+    let expect = "requested &user.DefaultInfo{Name:\"\", UID:\"\", Groups:[]string{\"dev\"}, Extra:map[string][]string(nil)} without impersonating a user name";
+    assert_eq!((code, message(&status)), (400, expect));
+}
+
+#[tokio::test]
+async fn a_watch_whose_time_is_up_before_it_begins_is_empty() {
+    let plane = Plane::start().await;
+    plane.create(MAPS, &map("a", &json!({}))).await;
+    let path = format!("{MAPS}?watch=1&timeoutSeconds=-1");
+    assert!(plane.send(Method::GET, &path, "", "").await.bytes.is_empty());
 }
