@@ -4,6 +4,7 @@
 //! deadline, the count of requests) wraps it in [`serve`].
 
 use crate::answer;
+use crate::audit;
 use crate::authentication::User;
 use crate::authorization::authorize;
 use crate::body::Body;
@@ -58,8 +59,23 @@ const DISCARD_MAX: usize = 16 << 20;
 /// And for so long.
 const DISCARD_TIME: Duration = Duration::from_secs(2);
 
-/// Answers a request, whatever happens.
+/// Answers a request, whatever happens. Who asks over the network gets the name of the request
+/// back, which is of their choice.
 pub(crate) async fn serve(
+    plane: Arc<Plane>,
+    peer: Peer,
+    request: Request<RequestBody>,
+) -> Response<Body> {
+    let id = peer.remote.then(|| audit::id(&plane, request.headers()));
+    let mut response = observed(plane, peer, request).await;
+    if let Some(id) = id {
+        response.headers_mut().entry(audit::ID).or_insert(id);
+    }
+    response
+}
+
+/// Answers a request, and counts it.
+async fn observed(
     plane: Arc<Plane>,
     peer: Peer,
     mut request: Request<RequestBody>,

@@ -287,9 +287,8 @@ impl Action {
     /// The verbs of discovery.
     pub fn verbs(&self) -> &'static [&'static str] {
         match self {
-            Self::Replace { verbs, .. } => verbs,
+            Self::Replace { verbs, .. } | Self::Connect(verbs) => verbs,
             Self::Post(_) | Self::Evict | Self::Token => &["create"],
-            Self::Connect(verbs) => verbs,
         }
     }
 }
