@@ -50,7 +50,7 @@ pub(crate) async fn path(
             Err(Status::method_not_allowed())
         }
         ["metrics"] if !is_read => Err(Status::method_not_allowed()),
-        [""] | ["index.html"] => Ok(discovery::paths(plane)),
+        ["" | "index.html"] => Ok(discovery::paths(plane)),
         ["version"] => version::version(head, query),
         ["healthz" | "livez" | "readyz", .., ""] => Ok(answer::page_not_found()),
         [check @ ("healthz" | "livez" | "readyz"), rest @ ..] => {
@@ -100,13 +100,7 @@ pub(crate) async fn resource(
         // Built-in groups are known to exist; a custom one exists only through its resources.
         return not_here(catalog.group(group).is_none_or(|it| it.custom));
     };
-    if !served.resource.namespaced
-        && !parts.target.namespace.is_empty()
-        && !(is_namespace(&parts.target) && parts.target.name == parts.target.namespace)
-        || served.resource.namespaced
-            && parts.target.namespace.is_empty()
-            && (!parts.target.name.is_empty() || served.resource.custom && !parts.verb.reads())
-    {
+    if !is_in_scope(served, &parts.target, parts.verb) {
         return not_here(served.resource.custom);
     }
     let subresource = parts.target.subresource.as_str();
@@ -131,6 +125,16 @@ pub(crate) async fn resource(
 /// plain text.
 fn not_here(custom: bool) -> Result<Response<Body>, Status> {
     if custom { Ok(answer::page_not_found()) } else { Err(Status::no_such_resource()) }
+}
+
+/// Whether the path has a namespace if its resource is in one, and none if it is not.
+fn is_in_scope(served: &Served, target: &Target, verb: Verb) -> bool {
+    let is_everywhere = target.namespace.is_empty();
+    if !served.resource.namespaced {
+        return is_everywhere || is_namespace(target) && target.name == target.namespace;
+    }
+    let is_read = !served.resource.custom || verb.reads();
+    !is_everywhere || target.name.is_empty() && is_read
 }
 
 /// The path of a namespace has a namespace in it, though a namespace is in none.

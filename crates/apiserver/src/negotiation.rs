@@ -211,19 +211,22 @@ fn only(media: &[&str]) -> Status {
 /// A list was asked for in the form of one object.
 pub(crate) fn list_as_one(resource: &Resource) -> Status {
     let found = "PartialObjectMetadata, but the requested object is a list";
-    requested(found, resource, "UnstructuredList", &resource.list_kind)
+    requested(found, resource, &resource.list_kind)
 }
 
 /// One object was asked for in the form of a list.
 pub(crate) fn one_as_list(resource: &Resource) -> Status {
+    if resource.custom {
+        return Status::unclassified("content is not a list");
+    }
     let found = "PartialObjectMetadataList, but the requested object is not a list";
-    requested(found, resource, "Unstructured", &resource.kind)
+    requested(found, resource, &resource.kind)
 }
 
-/// Upstream names the Go type of what it has; custom resources share one.
-fn requested(found: &str, resource: &Resource, untyped: &str, kind: &str) -> Status {
+/// Upstream names the Go type of what it has; lists of custom resources share one.
+fn requested(found: &str, resource: &Resource, kind: &str) -> Status {
     let (package, kind) = match resource.group.split('.').next() {
-        _ if resource.custom => ("unstructured", untyped),
+        _ if resource.custom => ("unstructured", "UnstructuredList"),
         None | Some("") => ("core", kind),
         Some(group) => (group, kind),
     };

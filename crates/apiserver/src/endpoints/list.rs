@@ -33,8 +33,12 @@ pub(super) async fn asked(cx: &Cx) -> Result<(Value, Vec<Arc<Entry>>), Status> {
     let number = |name| cx.query.get(name).map_or(Ok(0), parse_i64);
     // A list does not wait, but what is no number is none here either.
     number("timeoutSeconds")?;
-    let limit = usize::try_from(number("limit")?).unwrap_or(0);
-    let view = view(cx, &selection).await?;
+    let mut limit = usize::try_from(number("limit")?).unwrap_or(0);
+    let view = view(cx, &selection, limit).await?;
+    // Upstream: who takes whatever the cache has gets all of it.
+    if cx.query.text("resourceVersion") == "0" && cx.query.text("continue").is_empty() {
+        limit = 0;
+    }
     let page = select(cx, &selection, &view, limit).await?;
     let mut metadata = json!({"resourceVersion": view.revision.to_string()});
     if let Some(start) = page.next {
@@ -62,7 +66,7 @@ struct View {
     count: Option<usize>,
 }
 
-async fn view(cx: &Cx, selection: &Selection) -> Result<View, Status> {
+async fn view(cx: &Cx, selection: &Selection, limit: usize) -> Result<View, Status> {
     let version = cx.query.text("resourceVersion");
     validate_options(cx, version)?;
     let token = cx.query.text("continue");
@@ -89,7 +93,12 @@ async fn view(cx: &Cx, selection: &Selection) -> Result<View, Status> {
     } else {
         not_older_than(cx, asked).await?;
     }
-    if cx.query.text("resourceVersionMatch") == "Exact" {
+    // Upstream: who wants pages as of a revision means just that one, unless they say otherwise.
+    let is_exact = match cx.query.text("resourceVersionMatch") {
+        "" => limit > 0 && asked > 0,
+        matching => matching == "Exact",
+    };
+    if is_exact {
         let snapshot = cx.served.cache.at(asked).map_err(|_| {
             Status::expired("The resourceVersion for the provided list is too old.")
         })?;
@@ -110,6 +119,10 @@ fn current(cx: &Cx, start: Option<String>) -> View {
 fn continued(cx: &Cx, selection: &Selection, token: &Token) -> Result<View, Status> {
     let start = Some(format!("{}{}", selection.prefix, token.start));
     let Some(revision) = token.revision else { return Ok(current(cx, start)) };
+    let applied = cx.plane.cache.applied();
+    if revision > applied {
+        return Err(Status::revision_too_large(revision, applied));
+    }
     if let Ok(snapshot) = cx.served.cache.at(revision) {
         return Ok(View { snapshot, revision, start, count: token.remaining });
     }

@@ -80,8 +80,8 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
 fn illegal(text: &str, error: &DecodeError) -> String {
     let at = match error {
         DecodeError::InvalidByte(at, _) => *at,
-        // One letter is left over, which is less than a byte.
-        _ => text.len() - 1,
+        // One letter is left over, which is less than a byte; or there is padding.
+        _ => text.find('=').unwrap_or(text.len() - 1),
     };
     format!("illegal base64 data at input byte {at}")
 }
@@ -89,7 +89,10 @@ fn illegal(text: &str, error: &DecodeError) -> String {
 /// The members of a token, each of which must have its type.
 fn parse(value: Value) -> Result<Object, String> {
     let unfit = |value: &Value, target: &str| {
-        let found = kind_name(value);
+        let mut found = kind_name(value).to_owned();
+        if value.is_f64() {
+            found = format!("{found} {value}");
+        }
         format!("json: cannot unmarshal {found} into Go {target}")
     };
     if !matches!(value, Value::Object(_) | Value::Null) {

@@ -24,7 +24,11 @@ pub(crate) async fn post(
 ) -> Result<Response<Body>, Status> {
     let options = WriteOptions::parse(&cx.query, "CreateOptions")?;
     let mut body = posted(cx, body, subresource)?;
-    check_name(cx, &body)?;
+    if body.name() != cx.target.name {
+        let kind = subresource.kind;
+        let why = format!("name in URL does not match name in {kind} object");
+        return Err(Status::bad_request(why));
+    }
     admit(cx, &mut body, subresource, options.dry_run).await?;
     let now = cx.plane.now();
     let transform = |old: &Object| {

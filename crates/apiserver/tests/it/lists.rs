@@ -202,3 +202,30 @@ async fn a_list_across_namespaces_is_sorted_by_them() {
     let rest = format!("/api/v1/configmaps?continue={}", text(&page, "continue"));
     assert_eq!(names(&plane.read(&rest).await)[0], "a");
 }
+
+#[tokio::test]
+async fn who_takes_whatever_there_is_gets_no_pages() {
+    let plane = Plane::start().await;
+    for name in ["a", "b"] {
+        plane.create(MAPS, &map(name, &json!({}))).await;
+    }
+    let all = plane.read(&format!("{MAPS}?limit=1&resourceVersion=0")).await;
+    assert_eq!(all["items"].as_array().unwrap().len(), 2);
+    assert_eq!(all["metadata"].get("continue"), None);
+}
+
+#[tokio::test]
+async fn pages_as_of_a_revision_are_as_of_just_that_one() {
+    let plane = Plane::start().await;
+    let then = plane.create(MAPS, &map("a", &json!({}))).await;
+    plane.create(MAPS, &map("b", &json!({}))).await;
+    plane.read(&format!("{MAPS}/b")).await;
+    let then = then["metadata"]["resourceVersion"].as_str().unwrap();
+    let names = async |query: &str| {
+        let list = plane.read(&format!("{MAPS}?resourceVersion={then}&{query}")).await;
+        list["items"].as_array().unwrap().len()
+    };
+    assert_eq!(names("limit=5").await, 1);
+    assert_eq!(names("limit=5&resourceVersionMatch=NotOlderThan").await, 2);
+    assert_eq!(names("").await, 2);
+}

@@ -157,8 +157,12 @@ async fn a_form_that_does_not_fit_is_refused_after_all_else() {
     plane.create(THINGS, &thing("a", &json!({}))).await;
     assert_eq!(plane.get_as(&format!("{THINGS}/nothing"), LIST).await.code, 404);
     let found = plane.get_as(&format!("{THINGS}/a"), LIST).await;
+    assert_eq!((found.code, message(&found.value())), (500, "content is not a list"));
+    plane.create(MAPS, &map("a", &json!({}))).await;
+    let found = plane.get_as(&format!("{MAPS}/a"), LIST).await;
+    assert!(message(&found.value()).ends_with("(*core.ConfigMap)"));
     assert_eq!(found.code, 406);
-    assert!(message(&found.value()).ends_with("(*unstructured.Unstructured)"));
+    plane.delete(&format!("{MAPS}/a")).await;
     let found = plane.get_as(THINGS, ONE).await;
     assert!(message(&found.value()).ends_with("(*unstructured.UnstructuredList)"));
     assert_eq!(plane.get_as(MAPS, LIST).await.value()["items"], Value::Null);

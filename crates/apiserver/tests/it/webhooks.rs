@@ -357,7 +357,8 @@ async fn subresources_are_shown_as_what_is_sent_to_them() {
     plane.create(pods, &json!({"metadata": {"name": "p"}, "spec": spec})).await;
     let (code, _) = plane.get(&format!("{pods}/p/exec?command=sh&command=-c&stdin=true")).await;
     assert_eq!(code, 400);
-    plane.create(&format!("{pods}/p/binding"), &json!({"target": {"name": "n"}})).await;
+    let binding = json!({"metadata": {"name": "p"}, "target": {"name": "n"}});
+    plane.create(&format!("{pods}/p/binding"), &binding).await;
     plane.create(&format!("{pods}/p/eviction"), &json!({"metadata": {"name": "p"}})).await;
     let accounts = "/api/v1/namespaces/default/serviceaccounts";
     plane.create(accounts, &json!({"metadata": {"name": "robot"}})).await;

@@ -100,11 +100,8 @@ fn complain_of_all(spec: &Value, detail: &str, path: &Path<'_>, faults: &mut Fau
             )
         })
         .collect();
-    let shown = match at(spec, &["versions"]) {
-        Value::Null => "null".to_owned(),
-        _ => format!("[{}]", shown.join(",")),
-    };
-    faults.add(FaultKind::Invalid, path, None, &format!("{shown}: {detail}"));
+    let detail = format!("[{}]: {detail}", shown.join(","));
+    faults.add(FaultKind::Invalid, path, None, &detail);
 }
 
 fn validate_part(key: &str, case: Case<'_>, version: &Value, path: &Path<'_>, faults: &mut Faults) {
