@@ -196,6 +196,8 @@ pub struct Behavior {
     pub update_warnings: Option<fn(&Object, &Object) -> Vec<String>>,
     /// What becomes of dependents when an object is deleted and nobody says.
     pub dependents: Dependents,
+    /// What is said of a field selector's label that the kind does not have.
+    pub unknown_label: fn(&str) -> String,
     /// What there is below an object besides `/status` and `/scale`.
     pub subresources: &'static [Subresource],
     /// For kinds that are not stored: what their creation asks.
@@ -240,6 +242,8 @@ pub enum Dependents {
     Collected,
     /// They are left alone, and the client is warned if there is a text for it.
     Orphaned(Option<&'static str>),
+    /// Nobody follows them, whatever the client says.
+    Unknown,
 }
 
 /// Something below an object: `/finalize`, `/binding`, `/eviction`.
@@ -324,6 +328,7 @@ impl Behavior {
         warnings: |_| Vec::new(),
         update_warnings: None,
         dependents: Dependents::Collected,
+        unknown_label: |label| format!("field label not supported: {label}"),
         subresources: &[],
         question: None,
     };

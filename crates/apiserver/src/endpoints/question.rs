@@ -31,6 +31,10 @@ pub(crate) async fn ask(
     let options = WriteOptions::parse(&cx.query, "CreateOptions")?;
     let mut object = decode::object(cx, body, options.field_validation)?;
     let status = match question {
+        Question::Token if object.str_at(&["spec", "token"]).is_empty() => {
+            let why = "token is required for TokenReview in authentication";
+            return Err(Status::bad_request(why));
+        }
         Question::Token => token(cx, &object),
         Question::SelfSubject => {
             object.set_meta("creationTimestamp", cx.plane.now());

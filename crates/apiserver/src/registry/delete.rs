@@ -132,7 +132,10 @@ fn mark(cx: &Cx, old: &Object, options: &DeleteOptions) -> (Object, bool) {
         return (new, held);
     }
     let grace = grace_period(behavior.grace_period, old, options);
-    finalizers_for_dependents(&mut new, options.propagation.or_else(|| by_default(behavior, old)));
+    if behavior.dependents != Dependents::Unknown {
+        let propagation = options.propagation.or_else(|| by_default(behavior, old));
+        finalizers_for_dependents(&mut new, propagation);
+    }
     let held_by_finalizer = new.finalizers().next().is_some();
     if grace > 0 || held_by_finalizer || behavior.grace_period.is_some() {
         stamp(cx, &mut new, old, grace);
@@ -177,7 +180,7 @@ fn by_default(behavior: &Behavior, object: &Object) -> Option<Propagation> {
     let is_decided = object.finalizers().any(|it| matches!(it, ORPHAN | FOREGROUND));
     match behavior.dependents {
         Dependents::Orphaned(_) if !is_decided => Some(Propagation::Orphan),
-        Dependents::Orphaned(_) | Dependents::Collected => None,
+        Dependents::Orphaned(_) | Dependents::Collected | Dependents::Unknown => None,
     }
 }
 

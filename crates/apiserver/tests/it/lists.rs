@@ -229,3 +229,19 @@ async fn pages_as_of_a_revision_are_as_of_just_that_one() {
     assert_eq!(names("limit=5&resourceVersionMatch=NotOlderThan").await, 2);
     assert_eq!(names("").await, 2);
 }
+
+#[tokio::test]
+async fn a_label_that_a_kind_does_not_have_is_told_in_its_words() {
+    let plane = Plane::start().await;
+    for (path, expect) in [
+        ("/apis/batch/v1/jobs", "field label \"x\" not supported for Job"),
+        (
+            "/apis/resource.k8s.io/v1/resourceslices",
+            "field label not supported for resource.k8s.io/v1, Kind=ResourceSlice: x",
+        ),
+        ("/api/v1/pods", "field label not supported: x"),
+    ] {
+        let (code, status) = plane.get(&format!("{path}?fieldSelector=x%3Dy")).await;
+        assert_eq!((code, status["message"].as_str()), (400, Some(expect)));
+    }
+}

@@ -260,3 +260,33 @@ async fn a_watch_whose_time_is_up_before_it_begins_is_empty() {
     let path = format!("{MAPS}?watch=1&timeoutSeconds=-1");
     assert!(plane.send(Method::GET, &path, "", "").await.bytes.is_empty());
 }
+
+#[tokio::test]
+async fn nobody_depends_on_events() {
+    let plane = Plane::start().await;
+    let events = "/api/v1/namespaces/default/events";
+    let about = json!({"metadata": {"name": "e"},
+        "involvedObject": {"namespace": "default", "kind": "Pod", "name": "p"}});
+    plane.create(events, &about).await;
+    let path = format!("{events}/e");
+    assert_eq!(plane.delete(&format!("{path}?propagationPolicy=Orphan")).await.0, 200);
+    assert_eq!(plane.get(&path).await.0, 404);
+}
+
+#[tokio::test]
+async fn a_review_needs_a_token() {
+    let plane = Plane::start().await;
+    let reviews = "/apis/authentication.k8s.io/v1/tokenreviews";
+    let (code, status) = plane.post(reviews, &json!({"spec": {}})).await;
+    assert_eq!(code, 400);
+    assert_eq!(message(&status), "token is required for TokenReview in authentication");
+}
+
+#[tokio::test]
+async fn a_table_of_nothing_has_no_rows_at_all_where_it_shows_times() {
+    const TABLE: &str = "application/json;as=Table;g=meta.k8s.io;v=v1";
+    let plane = Plane::start().await;
+    let rows = async |path: &str| plane.get_as(path, TABLE).await.value()["rows"].clone();
+    assert_eq!(rows("/api/v1/namespaces/default/limitranges").await, Value::Null);
+    assert_eq!(rows("/api/v1/namespaces/default/pods").await, json!([]));
+}
