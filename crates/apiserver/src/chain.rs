@@ -45,6 +45,8 @@ pub(crate) struct Peer {
     pub user: Option<Arc<User>>,
     /// Whether there is a network between us.
     pub remote: bool,
+    /// Whether there is at least a socket.
+    pub wired: bool,
 }
 
 /// By when a request must be answered; it travels with the request.
@@ -59,14 +61,14 @@ const DISCARD_MAX: usize = 16 << 20;
 /// And for so long.
 const DISCARD_TIME: Duration = Duration::from_secs(2);
 
-/// Answers a request, whatever happens. Who asks over the network gets the name of the request
+/// Answers a request, whatever happens. Who asks through a socket gets the name of the request
 /// back, which is of their choice.
 pub(crate) async fn serve(
     plane: Arc<Plane>,
     peer: Peer,
     request: Request<RequestBody>,
 ) -> Response<Body> {
-    let id = peer.remote.then(|| audit::id(&plane, request.headers()));
+    let id = peer.wired.then(|| audit::id(&plane, request.headers()));
     let mut response = observed(plane, peer, request).await;
     if let Some(id) = id {
         response.headers_mut().entry(audit::ID).or_insert(id);

@@ -158,11 +158,14 @@ fn step(
         }
         "copy" => {
             limits.take(&from, &path)?;
-            let value = Place::find(doc, &from)?.get()?.cloned().unwrap_or_default();
-            limits.copied += value.to_string().len();
+            let place = Place::find(doc, &from)?;
+            let source = place.get()?.unwrap_or(&Value::Null);
+            // Measured before it is there twice.
+            limits.copied += source.to_string().len();
             if limits.copied > COPIED_MAX {
                 return Err(Failure::Other(format!("copying more than {COPIED_MAX} bytes")));
             }
+            let value = source.clone();
             Place::find(doc, &path)?.add(value)
         }
         "test" => {
