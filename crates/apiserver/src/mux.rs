@@ -175,7 +175,10 @@ async fn object_or_collection(cx: &Cx, body: &[u8]) -> Result<Response<Body>, St
     match cx.verb {
         Verb::Get => get::get(cx).await,
         Verb::List => list::list(cx).await,
-        Verb::Create if !named && !everywhere => create::create(cx, body).await,
+        // Upstream: where no router looks at it, the name in the path means nothing.
+        Verb::Create if !everywhere && (!named || cx.resource().custom) => {
+            create::create(cx, body).await
+        }
         Verb::Update if named => update::update(cx, body, Part::Main).await,
         Verb::Patch if named => patch::patch(cx, body, Part::Main).await,
         Verb::Update | Verb::Patch if cx.resource().custom => {

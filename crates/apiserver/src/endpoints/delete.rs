@@ -38,7 +38,14 @@ pub(super) fn options(cx: &Cx, body: &[u8]) -> Result<DeleteOptions, Status> {
         decode::read(&cx.content_type, body, Some(ty)).map_err(|error| error.plain_status())?;
     let mut options = decode::whole(decoded.value).map_err(Status::bad_request)?;
     if !matches!(options.kind(), "" | "DeleteOptions") {
-        let (kind, version) = (options.kind(), options.api_version());
+        let (kind, found) = (options.kind(), options.api_version());
+        let version = if found.is_empty() { "meta.k8s.io/v1" } else { found };
+        let is_known = types::find(&format!("meta/v1.{kind}")).is_some();
+        if is_known && matches!(version, "v1" | "meta.k8s.io/v1") {
+            return Err(Status::bad_request(format!(
+                "converting (v1.{kind}) to (v1.DeleteOptions): unknown conversion"
+            )));
+        }
         return Err(Status::bad_request(format!(
             "no kind \"{kind}\" is registered for version \"{version}\" in scheme \"k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27\""
         )));

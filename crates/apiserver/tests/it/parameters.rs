@@ -290,3 +290,26 @@ async fn a_table_of_nothing_has_no_rows_at_all_where_it_shows_times() {
     assert_eq!(rows("/api/v1/namespaces/default/limitranges").await, Value::Null);
     assert_eq!(rows("/api/v1/namespaces/default/pods").await, json!([]));
 }
+
+#[tokio::test]
+async fn a_custom_resource_may_be_posted_to_any_name() {
+    let plane = Plane::start().await;
+    plane.define(&things(&anything())).await;
+    let created = plane.create(&format!("{THINGS}/other"), &thing("a", &json!({}))).await;
+    assert_eq!(created["metadata"]["name"], "a");
+    assert_eq!(plane.post(&format!("{MAPS}/other"), &map("a", &json!({}))).await.0, 405);
+}
+
+#[tokio::test]
+async fn options_of_a_deletion_must_be_such() {
+    let plane = Plane::start().await;
+    for (kind, expect) in [
+        ("Status", "converting (v1.Status) to (v1.DeleteOptions): unknown conversion"),
+        ("Foo", "no kind \"Foo\" is registered for version \"v1\" in scheme"),
+    ] {
+        let odd = json!({"kind": kind, "apiVersion": "v1"});
+        let (code, status) = plane.delete_with(&format!("{MAPS}/a"), &odd).await;
+        assert_eq!(code, 400);
+        assert!(message(&status).starts_with(expect), "{status}");
+    }
+}
