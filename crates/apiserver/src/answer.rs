@@ -4,7 +4,7 @@ use crate::body::Body;
 use crate::catalog::Served;
 use crate::context::Cx;
 use crate::conversion;
-use crate::negotiation::{Accepted, Form, Media};
+use crate::negotiation::{Accepted, Form, Media, one_as_list};
 use crate::protobuf;
 use crate::table;
 use crate::watch_cache::{Entry, Head};
@@ -21,15 +21,20 @@ pub(crate) fn document(code: u16, accepted: Accepted, value: &Value) -> Response
         Media::Protobuf if let Some(message) = message() => (Media::Protobuf, message),
         Media::Yaml => (Media::Yaml, machinery::codec::yaml::encode(value).into_bytes()),
         Media::Json if accepted.pretty => {
-            let mut text = serde_json::to_vec_pretty(value).expect("JSON can always be written");
-            text.push(b'\n');
-            (Media::Json, text)
+            (Media::Json, serde_json::to_vec_pretty(value).expect("JSON can always be written"))
         }
         Media::Json | Media::Protobuf => {
             (Media::Json, serde_json::to_vec(value).expect("JSON can always be written"))
         }
     };
+    let text = if media == Media::Json { line(text) } else { text };
     bytes(code, media.content_type(), text)
+}
+
+/// Upstream: a document in JSON ends as a line does.
+fn line(mut text: Vec<u8>) -> Vec<u8> {
+    text.push(b'\n');
+    text
 }
 
 /// An answer with bytes that are there already.
@@ -49,7 +54,15 @@ pub(crate) fn text(code: u16, text: &str) -> Response<Body> {
 
 /// Go's answer to a path that nobody serves.
 pub(crate) fn page_not_found() -> Response<Body> {
-    let mut response = text(404, "404 page not found\n");
+    plain(404, "404 page not found\n")
+}
+
+/// Text that a browser must not take for anything else.
+pub(crate) fn plain(code: u16, words: &str) -> Response<Body> {
+    not_to_be_guessed(text(code, words))
+}
+
+fn not_to_be_guessed(mut response: Response<Body>) -> Response<Body> {
     let nosniff = HeaderValue::from_static("nosniff");
     response.headers_mut().insert("x-content-type-options", nosniff);
     response
@@ -64,17 +77,26 @@ pub(crate) fn failure(status: &Status, accepted: Accepted) -> Response<Body> {
     response
 }
 
+/// The failure of somebody who may not do what they ask for. Names in it are of their choice, so
+/// that a browser must not take it for anything else.
+pub(crate) fn refusal(status: &Status, accepted: Accepted) -> Response<Body> {
+    not_to_be_guessed(failure(status, accepted))
+}
+
 /// One stored object, in the version and the form that were asked for.
 pub(crate) async fn entry(
     cx: &Cx,
     code: u16,
     entry: &Arc<Entry>,
 ) -> Result<Response<Body>, Status> {
+    if cx.accepted.form == Form::PartialList {
+        return Err(one_as_list(cx.resource()));
+    }
     let entry = &*conversion::entry(cx, entry).await?;
     if cx.accepted == Accepted::JSON {
-        let mut out = Vec::with_capacity(entry.len() + 64);
+        let mut out = Vec::with_capacity(entry.len() + 65);
         write_entry(&cx.served, cx.version, entry, entry.revision, &mut out);
-        return Ok(bytes(code, Media::Json.content_type(), out));
+        return Ok(bytes(code, Media::Json.content_type(), line(out)));
     }
     if cx.accepted.media == Media::Protobuf {
         let message = protobuf::entry(cx, entry, entry.revision);
@@ -87,9 +109,13 @@ pub(crate) async fn entry(
 pub(crate) fn object(cx: &Cx, code: u16, object: Object) -> Response<Body> {
     let value = match cx.accepted.form {
         Form::Whole => object.into_value(),
-        Form::Partial | Form::PartialList => partial(object),
+        Form::PartialList => return failure(&one_as_list(cx.resource()), cx.errors_as),
+        Form::Partial => partial(object),
         Form::Table => {
-            let metadata = json!({"resourceVersion": object.resource_version()});
+            let metadata = match object.resource_version() {
+                "" => json!({}),
+                revision => json!({"resourceVersion": revision}),
+            };
             return match table::table(cx, &metadata, vec![object]) {
                 Ok(table) => document(code, cx.accepted, &table),
                 Err(status) => failure(&status, cx.errors_as),

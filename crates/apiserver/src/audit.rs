@@ -3,6 +3,17 @@
 //! `sampan up --log warn,audit=info` shows them; otherwise they cost next to nothing.
 
 use crate::context::Cx;
+use crate::plane::Plane;
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+
+/// The header that names a request, there and back.
+pub(crate) const ID: HeaderName = HeaderName::from_static("audit-id");
+
+/// The name of a request: what its sender calls it, or a new one.
+pub(crate) fn id(plane: &Plane, headers: &HeaderMap) -> HeaderValue {
+    let made = || HeaderValue::try_from(plane.entropy.uuid()).expect("a uid is plain text");
+    headers.get(ID).filter(|it| !it.is_empty()).cloned().unwrap_or_else(made)
+}
 
 /// Notes an answered request.
 pub(crate) fn record(cx: &Cx, code: u16) {

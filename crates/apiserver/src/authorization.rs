@@ -13,9 +13,17 @@ pub fn authorize(user: &User, info: &RequestInfo) -> Result<(), Status> {
     {
         return Ok(());
     }
+    Err(forbidden(user, info, ""))
+}
+
+/// The refusal of a request; the right that is missing begins with `prefix`.
+pub fn forbidden(user: &User, info: &RequestInfo, prefix: &str) -> Status {
     match info.target.as_ref().filter(|it| !it.resource.is_empty()) {
-        Some(target) => Err(forbidden_resource(user, info.verb, target)),
-        None => Err(forbidden_path(user, info)),
+        Some(target) => {
+            let right = format!("{prefix}{}", info.verb.as_str());
+            forbidden_resource(user, &right, target)
+        }
+        None => forbidden_path(user, info, prefix),
     }
 }
 
@@ -73,7 +81,7 @@ pub fn rules(user: &User) -> Value {
     json!({"resourceRules": resources, "nonResourceRules": paths, "incomplete": false})
 }
 
-fn forbidden_resource(user: &User, verb: Verb, target: &Target) -> Status {
+fn forbidden_resource(user: &User, right: &str, target: &Target) -> Status {
     let mut resource = target.resource.clone();
     if !target.subresource.is_empty() {
         resource = format!("{resource}/{}", target.subresource);
@@ -84,21 +92,21 @@ fn forbidden_resource(user: &User, verb: Verb, target: &Target) -> Status {
         format!("in the namespace {}", quote(&target.namespace))
     };
     let why = format!(
-        "User {} cannot {} resource {} in API group {} {place}",
+        "User {} cannot {right} resource {} in API group {} {place}",
         quote(&user.name),
-        verb.as_str(),
         quote(&resource),
         quote(&target.group),
     );
     Status::forbidden(&GroupResource::new(&target.group, &target.resource), &target.name, &why)
 }
 
-fn forbidden_path(user: &User, info: &RequestInfo) -> Status {
+fn forbidden_path(user: &User, info: &RequestInfo, prefix: &str) -> Status {
     let verb = match info.verb {
         Verb::List => "get",
         verb => verb.as_str(),
     };
-    let why = format!("User {} cannot {verb} path {}", quote(&user.name), quote(&info.path));
+    let (name, path) = (quote(&user.name), quote(&info.path));
+    let why = format!("User {name} cannot {prefix}{verb} path {path}");
     Status::forbidden(&GroupResource::default(), "", &why)
 }
 

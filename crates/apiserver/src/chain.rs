@@ -4,6 +4,7 @@
 //! deadline, the count of requests) wraps it in [`serve`].
 
 use crate::answer;
+use crate::audit;
 use crate::authentication::User;
 use crate::authorization::authorize;
 use crate::body::Body;
@@ -23,7 +24,7 @@ use http::{Request, Response};
 use http_body::Body as _;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use machinery::Status;
+use machinery::{Status, go_duration};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,6 +45,8 @@ pub(crate) struct Peer {
     pub user: Option<Arc<User>>,
     /// Whether there is a network between us.
     pub remote: bool,
+    /// Whether there is at least a socket.
+    pub wired: bool,
 }
 
 /// By when a request must be answered; it travels with the request.
@@ -58,8 +61,23 @@ const DISCARD_MAX: usize = 16 << 20;
 /// And for so long.
 const DISCARD_TIME: Duration = Duration::from_secs(2);
 
-/// Answers a request, whatever happens.
+/// Answers a request, whatever happens. Who asks through a socket gets the name of the request
+/// back, which is of their choice.
 pub(crate) async fn serve(
+    plane: Arc<Plane>,
+    peer: Peer,
+    request: Request<RequestBody>,
+) -> Response<Body> {
+    let id = peer.wired.then(|| audit::id(&plane, request.headers()));
+    let mut response = observed(plane, peer, request).await;
+    if let Some(id) = id {
+        response.headers_mut().entry(audit::ID).or_insert(id);
+    }
+    response
+}
+
+/// Answers a request, and counts it.
+async fn observed(
     plane: Arc<Plane>,
     peer: Peer,
     mut request: Request<RequestBody>,
@@ -67,10 +85,17 @@ pub(crate) async fn serve(
     let started = Instant::now();
     let query = Query::parse(request.uri().query());
     let Some(info) = RequestInfo::parse(request.method(), request.uri().path(), &query) else {
-        return answer::failure(&Status::bad_request("the path is not UTF-8"), Accepted::JSON);
+        // Upstream: this is told by Go's own server.
+        return answer::text(400, "400 Bad Request");
     };
     let (verb, label) = (info.verb, Metrics::label(&info));
-    let deadline = deadline(&query, plane.timeouts.request);
+    let deadline = match deadline(&query, &info, plane.timeouts.request) {
+        Ok(deadline) => deadline,
+        Err(why) => {
+            let accepted = negotiation::for_errors(request.headers(), &query);
+            return answer::failure(&Status::bad_request(why), accepted);
+        }
+    };
     let compress = peer.remote && compression::accepts_gzip(request.headers());
     request.extensions_mut().insert(Deadline(started + deadline));
     // In a place of its own: what is passed on by value is copied at every step.
@@ -103,13 +128,17 @@ async fn guarded(
 }
 
 /// The client may ask for less time than it would get, never for more.
-fn deadline(query: &Query, most: Duration) -> Duration {
+fn deadline(query: &Query, info: &RequestInfo, most: Duration) -> Result<Duration, String> {
     let asked = query.text("timeout");
-    let seconds = asked.strip_suffix('s').and_then(|it| it.parse::<f64>().ok());
-    match seconds.filter(|it| *it > 0.0 && !query.flag("watch")) {
-        Some(seconds) => most.min(Duration::try_from_secs_f64(seconds).unwrap_or(most)),
-        None => most,
+    if asked.is_empty() || info.runs_long() {
+        return Ok(most);
     }
+    let seconds = go_duration::parse(asked)
+        .map_err(|why| format!("invalid timeout specified in the request URL - {why}"))?;
+    if seconds <= 0.0 {
+        return Ok(most);
+    }
+    Ok(most.min(Duration::try_from_secs_f64(seconds).unwrap_or(most)))
 }
 
 async fn handle(
@@ -137,10 +166,15 @@ async fn stages(
     errors_as: Accepted,
 ) -> Result<Response<Body>, Status> {
     let user = plane.authenticate(peer.as_deref(), &head.headers)?;
-    let user = impersonate(user, &head.headers)?;
+    let user = match impersonate(user, &head.headers, &info) {
+        Ok(user) => user,
+        Err(status) => return Ok(answer::refusal(&status, errors_as)),
+    };
     // Before authorization, so that a flood of forbidden requests cannot starve the others.
     let _seat = plane.flow.take_seat(info.verb)?;
-    authorize(&user, &info)?;
+    if let Err(status) = authorize(&user, &info) {
+        return Ok(answer::refusal(&status, errors_as));
+    }
     let Some(target) = info.target else {
         return mux::path(&plane, &user, &info.path, &head, &query).await;
     };
@@ -218,12 +252,23 @@ mod tests {
 
     #[test]
     fn a_client_may_ask_for_less_time_but_not_for_more() {
-        let ask = |query: &str| deadline(&Query::parse(Some(query)), Duration::from_mins(1));
-        assert_eq!(ask("timeout=5s"), Duration::from_secs(5));
-        for odd in
-            ["", "timeout=1e9s", "timeout=1e400s", "timeout=NaNs", "timeout=-1s", "timeout=s"]
-        {
-            assert_eq!(ask(odd), Duration::from_mins(1), "{odd}");
+        assert_eq!(ask("timeout=5s"), Ok(Duration::from_secs(5)));
+        for no_less in ["", "timeout=", "timeout=0s", "timeout=-1s", "timeout=1h"] {
+            assert_eq!(ask(no_less), Ok(Duration::from_mins(1)), "{no_less}");
         }
+    }
+
+    #[test]
+    fn a_timeout_that_is_no_duration_is_refused_but_of_a_watch() {
+        let why =
+            "invalid timeout specified in the request URL - time: missing unit in duration \"5\"";
+        assert_eq!(ask("timeout=5"), Err(why.to_owned()));
+        assert_eq!(ask("timeout=5&watch=true"), Ok(Duration::from_mins(1)));
+    }
+
+    fn ask(query: &str) -> Result<Duration, String> {
+        let query = Query::parse(Some(query));
+        let info = RequestInfo::parse(&http::Method::GET, "/api/v1/pods", &query).unwrap();
+        deadline(&query, &info, Duration::from_mins(1))
     }
 }

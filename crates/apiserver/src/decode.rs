@@ -4,7 +4,7 @@
 mod declared;
 mod media;
 
-pub(crate) use declared::{Misdeclared, patched as declared_by_patch};
+pub(crate) use declared::{Misdeclared, foreign, patched as declared_by_patch};
 pub(crate) use media::{read, unfit, unsupported};
 
 use crate::catalog::Served;
@@ -37,6 +37,32 @@ pub(crate) fn object(cx: &Cx, bytes: &[u8], validation: FieldValidation) -> Resu
     let unknown = shape(&cx.served, cx.version, &mut object).map_err(cannot)?;
     judge(cx, validation, duplicates.into_iter().chain(unknown)).map_err(cannot)?;
     Ok(working(cx, object))
+}
+
+/// Reads what is no object of the path's resource, but of a built-in type.
+pub(crate) fn other(
+    cx: &Cx,
+    bytes: &[u8],
+    ty: &'static Type,
+    validation: FieldValidation,
+) -> Result<Object, Status> {
+    let (kind, version) = (ty.short_name(), ty.package().version());
+    let Decoded { value, duplicates } = read(&cx.content_type, bytes, Some(ty))
+        .map_err(|error| error.status(kind, version, bytes))?;
+    let mut object = whole(value).map_err(|why| unrecognized(kind, &why, bytes))?;
+    if let Some(why) = foreign(cx, ty, &object) {
+        let found = object.gvk();
+        let or = |found: &str, wanted: &str| {
+            if found.is_empty() { wanted.to_owned() } else { found.to_owned() }
+        };
+        return Err(unfit(&or(&found.kind, kind), &or(&found.version, version), kind, &why));
+    }
+    let cannot = |why: String| unfit(kind, version, kind, &why);
+    let mut unknown = Vec::new();
+    let mut value = Value::Object(std::mem::take(object.map_mut()));
+    fit_type(ty, &mut value, &mut unknown).map_err(cannot)?;
+    judge(cx, validation, duplicates.into_iter().chain(unknown)).map_err(cannot)?;
+    Ok(Object::from_value(value).unwrap_or_default())
 }
 
 /// Warns of or refuses `complaints`, as the client wants it; the first hundred will do.
@@ -81,18 +107,46 @@ pub(crate) fn whole(value: Value) -> Result<Object, String> {
     Ok(object)
 }
 
-/// Makes an object fit the shape of one version: drops unknown fields and returns complaints about
-/// them, or fails, in Go's words, where a value has the wrong type.
+/// Why an object cannot be of its type.
+#[derive(Debug)]
+pub(crate) struct Unfit {
+    /// What upstream says when it reads it from text.
+    pub of_text: String,
+    /// What upstream says when it makes it from values.
+    pub of_values: String,
+}
+
+impl From<String> for Unfit {
+    fn from(why: String) -> Self {
+        Self { of_text: why.clone(), of_values: why }
+    }
+}
+
+/// Makes an object that was read from text fit the shape of one version, as [`fit`] does.
 pub(crate) fn shape(
     served: &Served,
     version: usize,
     object: &mut Object,
 ) -> Result<Vec<String>, String> {
+    fit(served, version, object).map_err(|unfit| unfit.of_text)
+}
+
+/// Makes an object fit the shape of one version: drops unknown fields and returns complaints about
+/// them, or fails, in Go's words, where a value has the wrong type.
+pub(crate) fn fit(
+    served: &Served,
+    version: usize,
+    object: &mut Object,
+) -> Result<Vec<String>, Unfit> {
     let mut unknown = Vec::new();
     match &served.version(version).shape {
         Shape::Typed(ty) => {
             let mut value = Value::Object(std::mem::take(object.map_mut()));
-            fit(ty, &mut value, &mut unknown)?;
+            types::normalize(ty, &mut value, &mut |path| unknown.push(unknown_field(&path)))
+                .map_err(|error| Unfit {
+                    of_text: error.to_string(),
+                    of_values: error.from_values().to_owned(),
+                })?;
             *object = Object::from_value(value).unwrap_or_default();
         }
         Shape::Structural(schema) => {
@@ -131,7 +185,7 @@ pub(crate) fn shape_applied(
 }
 
 /// Makes a value fit a built-in type; the same of the unknown fields.
-pub(crate) fn fit(
+pub(crate) fn fit_type(
     ty: &'static Type,
     value: &mut Value,
     unknown: &mut Vec<String>,

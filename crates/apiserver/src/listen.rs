@@ -121,7 +121,7 @@ async fn connection(plane: Arc<Plane>, stream: TcpStream, tls: TlsAcceptor, drai
     };
     let peer = stream.get_ref().1.peer_certificates().and_then(|it| it.first());
     let user = peer.and_then(|it| x509::user(it)).map(Arc::new);
-    let peer = Peer { user, remote };
+    let peer = Peer { user, remote, wired: true };
     let door = Door::for_peer(plane, peer);
     let begun = Arc::new(Notify::new());
     let begins = Arc::clone(&begun);

@@ -23,6 +23,9 @@ use machinery::field_path::quote;
 use machinery::{Status, names};
 use std::sync::Arc;
 
+/// Below these, a slash at the end leads elsewhere.
+const EXACT: [&str; 5] = ["healthz", "livez", "readyz", "metrics", "openapi"];
+
 /// Answers a path that is not one of the API's resources.
 pub(crate) async fn path(
     plane: &Arc<Plane>,
@@ -31,20 +34,38 @@ pub(crate) async fn path(
     head: &Head,
     query: &Query,
 ) -> Result<Response<Body>, Status> {
-    let segments: Vec<&str> = path.split('/').filter(|it| !it.is_empty()).collect();
-    let reads = matches!(head.method, http::Method::GET | http::Method::HEAD);
-    match segments.as_slice() {
+    let all: Vec<&str> = path.split('/').skip(1).collect();
+    let segments = match all.as_slice() {
+        // A slash at the end means nothing, but where it does.
+        [first, before @ .., ""] if !first.is_empty() && !EXACT.contains(first) => {
+            let last = before.iter().rposition(|it| !it.is_empty()).map_or(0, |it| it + 1);
+            &all[..=last]
+        }
+        all => all,
+    };
+    let is_read = matches!(head.method, http::Method::GET | http::Method::HEAD);
+    match segments {
         // Upstream: the other documents do not look at the method.
-        ["version" | "api" | "metrics"] if !reads => Err(Status::method_not_allowed()),
-        [] => Ok(discovery::paths(plane)),
+        ["version" | "api"] if head.method != http::Method::GET => {
+            Err(Status::method_not_allowed())
+        }
+        ["metrics"] if !is_read => Err(Status::method_not_allowed()),
+        ["" | "index.html"] => Ok(discovery::paths(plane)),
         ["version"] => version::version(head, query),
+        ["healthz" | "livez" | "readyz", .., ""] => Ok(answer::page_not_found()),
         [check @ ("healthz" | "livez" | "readyz"), rest @ ..] => {
             Ok(health::health(plane, check, rest, query))
         }
         ["metrics"] => Ok(metrics::metrics(plane)),
         ["api"] => discovery::core(plane, head, query),
         ["apis"] => discovery::groups(plane, head, query),
-        ["apis", group] => discovery::group(plane, group, head, query),
+        ["apis", group] if !group.is_empty() => discovery::group(plane, group, head, query),
+        // A path of a resource that is here has an empty segment.
+        ["version" | "api", ..] => Err(Status::no_such_resource()),
+        ["apis", group, _, ..] if !group.is_empty() => {
+            let catalog = plane.catalog.load();
+            not_here(catalog.group(group).is_none_or(|it| it.custom))
+        }
         ["openapi", "v3", "apis", group, version]
             if let Some(remote) = plane.aggregation.find(plane, group, version) =>
         {
@@ -70,7 +91,8 @@ pub(crate) async fn resource(
     }
     if resource.is_empty() {
         let is_custom = catalog.group(group).is_some_and(|it| it.custom);
-        if !parts.verb.reads() && !is_custom && catalog.has_version(group, version) {
+        let is_read = parts.verb.reads() && head.method != http::Method::HEAD;
+        if !is_read && !is_custom && catalog.has_version(group, version) {
             return Err(Status::method_not_allowed());
         }
         return discovery::resources(&parts.plane, group, version, &head, &parts.query);
@@ -80,14 +102,20 @@ pub(crate) async fn resource(
         // Built-in groups are known to exist; a custom one exists only through its resources.
         return not_here(catalog.group(group).is_none_or(|it| it.custom));
     };
-    if !served.resource.namespaced
-        && !parts.target.namespace.is_empty()
-        && !is_namespace(&parts.target)
-        || served.resource.namespaced
-            && parts.target.namespace.is_empty()
-            && (!parts.target.name.is_empty() || served.resource.custom && !parts.verb.reads())
-    {
+    if !is_in_scope(served, &parts.target, parts.verb) {
         return not_here(served.resource.custom);
+    }
+    let subresource = parts.target.subresource.as_str();
+    // Upstream: what is below a built-in resource is a route of its own.
+    if !served.resource.custom
+        && !subresource.is_empty()
+        && find(served, version, subresource).is_none()
+    {
+        return Err(Status::no_such_resource());
+    }
+    // Upstream: so is each method, and there is none for this one.
+    if !served.resource.custom && head.method == http::Method::HEAD {
+        return Err(Status::method_not_allowed());
     }
     let offer = Offer::of(&served.resource, parts.verb);
     let accepted = negotiate(&head.headers, &parts.query, offer)?;
@@ -99,6 +127,16 @@ pub(crate) async fn resource(
 /// plain text.
 fn not_here(custom: bool) -> Result<Response<Body>, Status> {
     if custom { Ok(answer::page_not_found()) } else { Err(Status::no_such_resource()) }
+}
+
+/// Whether the path has a namespace if its resource is in one, and none if it is not.
+fn is_in_scope(served: &Served, target: &Target, verb: Verb) -> bool {
+    let is_everywhere = target.namespace.is_empty();
+    if !served.resource.namespaced {
+        return is_everywhere || is_namespace(target) && target.name == target.namespace;
+    }
+    let is_read = !served.resource.custom || verb.reads();
+    !is_everywhere || target.name.is_empty() && is_read
 }
 
 /// The path of a namespace has a namespace in it, though a namespace is in none.
@@ -126,19 +164,25 @@ async fn dispatch(cx: Cx, body: &[u8]) -> Result<Response<Body>, Status> {
 }
 
 async fn object_or_collection(cx: &Cx, body: &[u8]) -> Result<Response<Body>, Status> {
-    refuse_odd_name(&cx.target.name)?;
+    let named = !cx.target.name.is_empty();
+    // A name that could not be one is told only to those who come to ask for it.
+    if !matches!(cx.verb, Verb::Create | Verb::Update | Verb::Other) {
+        refuse_odd_name(&cx.target.name)?;
+    }
     if let Some(question) = cx.resource().behavior.question {
         if question.verbs().contains(&cx.verb.as_str()) {
             return question::ask(cx, body, question).await;
         }
         return Err(Status::method_not_allowed());
     }
-    let named = !cx.target.name.is_empty();
     let everywhere = cx.resource().namespaced && cx.target.namespace.is_empty();
     match cx.verb {
         Verb::Get => get::get(cx).await,
         Verb::List => list::list(cx).await,
-        Verb::Create if !named && !everywhere => create::create(cx, body).await,
+        // Upstream: where no router looks at it, the name in the path means nothing.
+        Verb::Create if !everywhere && (!named || cx.resource().custom) => {
+            create::create(cx, body).await
+        }
         Verb::Update if named => update::update(cx, body, Part::Main).await,
         Verb::Patch if named => patch::patch(cx, body, Part::Main).await,
         Verb::Update | Verb::Patch if cx.resource().custom => {
@@ -191,10 +235,8 @@ fn find<'a>(served: &'a Served, version: usize, name: &str) -> Option<Below<'a>>
 }
 
 async fn below(cx: &Cx, body: &[u8], name: &str) -> Result<Response<Body>, Status> {
-    let Some(below) = find(&cx.served, cx.version, name) else {
-        // Upstream: a custom resource's missing subresource is told as a missing object.
-        return Err(if cx.resource().custom { cx.not_found() } else { Status::no_such_resource() });
-    };
+    // Upstream: a custom resource's missing subresource is told as a missing object.
+    let below = find(&cx.served, cx.version, name).ok_or_else(|| cx.not_found())?;
     refuse_odd_name(&cx.target.name)?;
     match (below, cx.verb) {
         (Below::Status, Verb::Get) => get::get(cx).await,
@@ -204,11 +246,14 @@ async fn below(cx: &Cx, body: &[u8], name: &str) -> Result<Response<Body>, Statu
         (Below::Scale(it), Verb::Update) => scale::update(cx, body, it).await,
         (Below::Scale(it), Verb::Patch) => scale::patch(cx, body, it).await,
         (Below::Other(it), verb) => match (&it.action, verb) {
+            (Action::Replace { verbs, .. }, verb) if !verbs.contains(&verb.as_str()) => {
+                Err(Status::method_not_allowed())
+            }
             (Action::Replace { .. }, Verb::Get) => get::get(cx).await,
-            (Action::Replace { prepare, validate }, Verb::Update) => {
+            (Action::Replace { prepare, validate, .. }, Verb::Update) => {
                 update::update(cx, body, Part::Own(*prepare, *validate)).await
             }
-            (Action::Replace { prepare, validate }, Verb::Patch) => {
+            (Action::Replace { prepare, validate, .. }, Verb::Patch) => {
                 patch::patch(cx, body, Part::Own(*prepare, *validate)).await
             }
             (Action::Post(change), Verb::Create) => subresource::post(cx, body, it, *change).await,

@@ -5,7 +5,7 @@ use http::HeaderMap;
 use http::header::{ACCEPT, USER_AGENT};
 use kinds::{Resource, protobuf};
 use machinery::codec::media::{MediaType, parse_accept};
-use machinery::{GroupResource, Reason, Status};
+use machinery::{Reason, Status};
 
 use crate::request::{Query, Verb};
 
@@ -72,11 +72,23 @@ impl Accepted {
     pub(crate) const JSON: Self = Self { media: Media::Json, form: Form::Whole, pretty: false };
 }
 
+/// Who finds the place that a path names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Behind {
+    /// Upstream: a router that knows media types, but no wildcards of half of them and no
+    /// parameters, and has its own words.
+    Router,
+    /// Somebody who looks up what there is.
+    Lookup,
+    /// Somebody who looks up definitions. Their objects have no protobuf message, though their
+    /// metadata has.
+    Definitions,
+}
+
 /// What can be had at a place of the API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Offer {
-    /// Custom resources have no protobuf message, though their metadata has.
-    custom: bool,
+    behind: Behind,
     /// Whether the same path can be watched.
     watched: bool,
     /// Whether there are other forms than the whole.
@@ -85,12 +97,17 @@ pub(crate) struct Offer {
 
 impl Offer {
     /// Of a document that is no object.
-    pub(crate) const DOCUMENT: Self = Self { custom: false, watched: false, formed: false };
+    pub(crate) const DOCUMENT: Self =
+        Self { behind: Behind::Router, watched: false, formed: false };
+
+    /// Of what is told about groups, which are not known before somebody asks.
+    pub(crate) const GROUPS: Self = Self { behind: Behind::Lookup, ..Self::DOCUMENT };
 
     /// Of objects of a resource.
     pub(crate) fn of(resource: &Resource, verb: Verb) -> Self {
         let watched = matches!(verb, Verb::List | Verb::Watch);
-        Self { custom: resource.custom, watched, formed: true }
+        let behind = if resource.custom { Behind::Definitions } else { Behind::Router };
+        Self { behind, watched, formed: true }
     }
 }
 
@@ -101,23 +118,34 @@ pub(crate) fn negotiate(
     offer: Offer,
 ) -> Result<Accepted, Status> {
     let pretty = wants_pretty(headers, query);
-    let accept = headers.get(ACCEPT).and_then(|it| it.to_str().ok());
-    let ranges = accept.map(parse_accept).unwrap_or_default();
-    if ranges.is_empty() {
+    let accept = headers.get(ACCEPT).and_then(|it| it.to_str().ok()).unwrap_or_default();
+    if accept.is_empty() {
         return Ok(Accepted { pretty, ..Accepted::JSON });
     }
+    if offer.behind == Behind::Router && !has_route(accept) {
+        return Err(no_route(offer));
+    }
+    let ranges = parse_accept(accept);
     let found = ranges.iter().find_map(|range| {
         Media::ALL.into_iter().find_map(|media| {
             let form = form(range, media, offer)?;
             Some(Accepted { media, form, pretty })
         })
     });
-    found.ok_or_else(|| not_acceptable(&ranges, offer))
+    found.ok_or_else(|| only(&Media::ALL.map(Media::content_type)))
+}
+
+/// Whether the router finds something for the client.
+fn has_route(accept: &str) -> bool {
+    accept.split(',').any(|range| {
+        let range = range.split(';').next().unwrap_or_default().trim();
+        range == "*/*" || Media::ALL.iter().any(|media| media.content_type() == range)
+    })
 }
 
 /// How an error is written: as the first thing in `Accept` that is asked for as it is.
 pub(crate) fn for_errors(headers: &HeaderMap, query: &Query) -> Accepted {
-    negotiate(headers, query, Offer::DOCUMENT).unwrap_or(Accepted::JSON)
+    negotiate(headers, query, Offer::GROUPS).unwrap_or(Accepted::JSON)
 }
 
 /// The form that a range asks for, if it means `media` and if there is such a form in it.
@@ -129,7 +157,8 @@ fn form(range: &MediaType, media: Media, offer: Offer) -> Option<Form> {
         return None;
     }
     if ["as", "g", "v"].iter().all(|it| range.param(it).is_none()) {
-        return (media != Media::Protobuf || !offer.custom).then_some(Form::Whole);
+        return (media != Media::Protobuf || offer.behind != Behind::Definitions)
+            .then_some(Form::Whole);
     }
     let known = offer.formed
         && range.param("g") == Some("meta.k8s.io")
@@ -153,16 +182,9 @@ fn wants_pretty(headers: &HeaderMap, query: &Query) -> bool {
     }
 }
 
-/// We cannot write anything that the client would read.
-///
-/// Upstream: built-in resources are behind a router that knows media types but no parameters, and
-/// has its own words.
-fn not_acceptable(ranges: &[MediaType], offer: Offer) -> Status {
-    let mut all: Vec<&str> = Media::ALL.iter().map(|it| it.content_type()).collect();
-    let known = ranges.iter().any(|range| all.iter().any(|it| range.is(it)));
-    if offer.custom || known {
-        return only(&all);
-    }
+/// The router knows nothing that the client would read.
+fn no_route(offer: Offer) -> Status {
+    let mut all = Media::ALL.map(Media::content_type).to_vec();
     if offer.watched {
         all.extend(STREAMS);
     }
@@ -187,21 +209,26 @@ fn only(media: &[&str]) -> Status {
 }
 
 /// A list was asked for in the form of one object.
-pub(crate) fn list_as_one(what: &GroupResource, list_kind: &str) -> Status {
+pub(crate) fn list_as_one(resource: &Resource) -> Status {
     let found = "PartialObjectMetadata, but the requested object is a list";
-    requested(found, what, list_kind)
+    requested(found, resource, &resource.list_kind)
 }
 
 /// One object was asked for in the form of a list.
-pub(crate) fn one_as_list(what: &GroupResource, kind: &str) -> Status {
+pub(crate) fn one_as_list(resource: &Resource) -> Status {
+    if resource.custom {
+        return Status::unclassified("content is not a list");
+    }
     let found = "PartialObjectMetadataList, but the requested object is not a list";
-    requested(found, what, kind)
+    requested(found, resource, &resource.kind)
 }
 
-fn requested(found: &str, what: &GroupResource, kind: &str) -> Status {
-    let package = match what.group.split('.').next() {
-        None | Some("") => "core",
-        Some(group) => group,
+/// Upstream names the Go type of what it has; lists of custom resources share one.
+fn requested(found: &str, resource: &Resource, kind: &str) -> Status {
+    let (package, kind) = match resource.group.split('.').next() {
+        _ if resource.custom => ("unstructured", "UnstructuredList"),
+        None | Some("") => ("core", kind),
+        Some(group) => (group, kind),
     };
     let message = format!("you requested {found} (*{package}.{kind})");
     Status::new(406, Reason::NotAcceptable, message)
@@ -211,8 +238,8 @@ fn requested(found: &str, what: &GroupResource, kind: &str) -> Status {
 mod tests {
     use super::*;
 
-    const BUILT_IN: Offer = Offer { custom: false, watched: true, formed: true };
-    const CUSTOM: Offer = Offer { custom: true, ..BUILT_IN };
+    const BUILT_IN: Offer = Offer { behind: Behind::Router, watched: true, formed: true };
+    const CUSTOM: Offer = Offer { behind: Behind::Definitions, ..BUILT_IN };
 
     fn asked(accept: &str, offer: Offer) -> Result<Accepted, Status> {
         let mut headers = HeaderMap::new();
@@ -231,6 +258,15 @@ mod tests {
         check("text/csv, application/json;q=0.5", BUILT_IN, Some((Media::Json, Form::Whole)));
         check("application/yaml", BUILT_IN, Some((Media::Yaml, Form::Whole)));
         check("text/csv", BUILT_IN, None);
+        check("nonsense", CUSTOM, None);
+        check("", CUSTOM, Some((Media::Json, Form::Whole)));
+    }
+
+    #[test]
+    fn half_a_wildcard_is_understood_only_where_there_is_no_router() {
+        check("application/*", BUILT_IN, None);
+        check("application/*", Offer::GROUPS, Some((Media::Json, Form::Whole)));
+        check("application/*", CUSTOM, Some((Media::Json, Form::Whole)));
     }
 
     #[test]

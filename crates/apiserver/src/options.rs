@@ -120,57 +120,88 @@ pub(crate) struct DeleteOptions {
     pub uid: Option<String>,
     /// The resourceVersion that it must have.
     pub resource_version: Option<String>,
+    /// Remove what cannot be read; nothing else then.
+    pub only_if_unreadable: bool,
 }
 
 impl DeleteOptions {
-    /// From the body if there is one, else from the query.
-    pub(crate) fn parse(query: &Query, body: Option<&Object>) -> Result<Self, Status> {
-        match body {
-            Some(body) => Self::from_body(query, body),
-            None => Self::from_query(query),
-        }
-    }
-
-    fn from_query(query: &Query) -> Result<Self, Status> {
+    /// From the query, which counts only if there is no body.
+    pub(crate) fn from_query(query: &Query) -> Result<Self, Status> {
         let mut faults = Faults::new();
         let asked: Vec<&str> = query.all("dryRun").collect();
+        let text = |key| query.get(key).filter(|it| !it.is_empty()).map(ToOwned::to_owned);
+        let (uid, resource_version) = (text("uid"), text("resourceVersion"));
+        let only_if_unreadable = query.flag(ONLY_IF_UNREADABLE);
         let options = Self {
-            dry_run: dry_run(&asked, &mut faults),
-            grace_period: match query.get("gracePeriodSeconds").filter(|it| !it.is_empty()) {
-                Some(text) => Some(parse_i64(text)?),
-                None => None,
-            },
+            grace_period: query.get("gracePeriodSeconds").map(parse_i64).transpose()?,
             propagation: propagation(
-                query.get("propagationPolicy").filter(|it| !it.is_empty()),
+                query.get("propagationPolicy"),
                 query.get("orphanDependents").map(|_| query.flag("orphanDependents")),
                 &mut faults,
             ),
-            ..Self::default()
+            dry_run: dry_run(&asked, &mut faults),
+            only_if_unreadable,
+            uid,
+            resource_version,
         };
+        if only_if_unreadable {
+            let others = [
+                ("propagationPolicy", query.get("propagationPolicy").is_some()),
+                ("orphanDependents", query.get("orphanDependents").is_some()),
+                ("gracePeriodSeconds", options.grace_period.is_some()),
+                ("preconditions", options.uid.is_some() || options.resource_version.is_some()),
+            ];
+            alone(others, &mut faults);
+        }
         refuse("DeleteOptions", &faults)?;
         Ok(options)
     }
 
-    fn from_body(query: &Query, body: &Object) -> Result<Self, Status> {
+    /// From a body.
+    pub(crate) fn from_body(body: &Object) -> Result<Self, Status> {
         let mut faults = Faults::new();
-        let mut asked: Vec<&str> = query.all("dryRun").collect();
         let listed = body.get(&["dryRun"]).and_then(Value::as_array);
-        asked.extend(listed.into_iter().flatten().filter_map(Value::as_str));
+        let asked: Vec<&str> = listed.into_iter().flatten().filter_map(Value::as_str).collect();
         let text = |path: &[&str]| body.get(path).and_then(Value::as_str).map(ToOwned::to_owned);
+        let flag = |key| body.get(&[key]).and_then(Value::as_bool);
         let policy = text(&["propagationPolicy"]);
         let options = Self {
-            dry_run: dry_run(&asked, &mut faults),
             grace_period: body.get(&["gracePeriodSeconds"]).and_then(Value::as_i64),
-            propagation: propagation(
-                policy.as_deref().or(query.get("propagationPolicy").filter(|it| !it.is_empty())),
-                body.get(&["orphanDependents"]).and_then(Value::as_bool),
-                &mut faults,
-            ),
+            propagation: propagation(policy.as_deref(), flag("orphanDependents"), &mut faults),
+            dry_run: dry_run(&asked, &mut faults),
             uid: text(&["preconditions", "uid"]),
             resource_version: text(&["preconditions", "resourceVersion"]),
+            only_if_unreadable: flag(ONLY_IF_UNREADABLE).unwrap_or(false),
         };
+        if options.only_if_unreadable {
+            let others =
+                ["propagationPolicy", "orphanDependents", "gracePeriodSeconds", "preconditions"];
+            alone(others.map(|it| (it, body.get(&[it]).is_some())), &mut faults);
+        }
         refuse("DeleteOptions", &faults)?;
         Ok(options)
+    }
+
+    /// What is deleted by the dozen must be readable.
+    pub(crate) fn judged_for_collection(self) -> Result<Self, Status> {
+        let mut faults = Faults::new();
+        if self.only_if_unreadable {
+            let detail =
+                "is not allowed with DELETECOLLECTION, try again after removing the option";
+            faults.invalid(&Path::root(ONLY_IF_UNREADABLE), true, detail);
+        }
+        refuse("DeleteOptions", &faults)?;
+        Ok(self)
+    }
+}
+
+const ONLY_IF_UNREADABLE: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
+
+/// What cannot be read can only be removed, without more ado.
+fn alone(others: [(&str, bool); 4], faults: &mut Faults) {
+    for (other, _) in others.iter().filter(|(_, is_set)| *is_set) {
+        let detail = format!("cannot be set together with .{other}");
+        faults.invalid(&Path::root(ONLY_IF_UNREADABLE), true, &detail);
     }
 }
 
@@ -183,7 +214,6 @@ fn propagation(
     if let (Some(policy), Some(_)) = (policy, orphan) {
         let detail = "orphanDependents and deletionPropagation cannot be both set";
         faults.invalid(&path, policy, detail);
-        return None;
     }
     match (policy, orphan) {
         (Some("Background"), _) | (None, Some(false)) => Some(Propagation::Background),

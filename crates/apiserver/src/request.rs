@@ -98,12 +98,20 @@ pub struct Target {
 }
 
 impl RequestInfo {
-    /// Reads `method`, `path` and `query`; `None` if the path is not even text.
+    /// Reads `method`, `path` and `query`; `None` if the path is not well formed.
     pub fn parse(method: &Method, path: &str, query: &Query) -> Option<Self> {
         // Decoded before it is cut, as in Go: an encoded slash separates like any other, and no
         // name has one in it.
-        let path = percent_decode_str(path).decode_utf8().ok()?;
-        let segments: Vec<&str> = path.split('/').filter(|it| !it.is_empty()).collect();
+        if !is_well_escaped(path) {
+            return None;
+        }
+        let path = percent_decode_str(path).decode_utf8_lossy();
+        let mut segments: Vec<&str> = path.split('/').skip(1).collect();
+        while segments.pop_if(|it| it.is_empty()).is_some() {}
+        // An empty segment is none of a resource's path.
+        if segments.contains(&"") {
+            segments.clear();
+        }
         let (group, version, mut rest) = match segments.as_slice() {
             ["api", version, rest @ ..] => ("", *version, rest),
             ["apis", group, version, rest @ ..] => (*group, *version, rest),
@@ -113,9 +121,9 @@ impl RequestInfo {
             }
         };
         // Upstream: the watch verb once was a part of the path.
-        let mut watch = query.flag("watch");
+        let mut is_watch_path = false;
         if let ["watch", after @ ..] = rest {
-            watch = true;
+            is_watch_path = true;
             rest = after;
         }
         let mut target =
@@ -141,10 +149,27 @@ impl RequestInfo {
                 }
             }
         }
-        // A watch of one object by its name is a watch of a list with one element.
-        let verb = verb_of(method, target.name.is_empty(), watch);
+        // A watch of one object by its name is a watch of a list with one element; but who asks for
+        // one object is not asked whether they meant to watch it.
+        let is_collection = target.name.is_empty();
+        let watch = is_watch_path || is_collection && query.flag("watch");
+        let verb = verb_of(method, is_collection, watch);
         Some(Self { verb, path: path.into_owned(), target: Some(target) })
     }
+
+    /// Whether the answer may take any time: a watch, or a conversation with a container.
+    pub fn runs_long(&self) -> bool {
+        const SUBRESOURCES: [&str; 5] = ["attach", "exec", "proxy", "log", "portforward"];
+        let subresource = self.target.as_ref().map_or("", |it| it.subresource.as_str());
+        self.verb == Verb::Watch || SUBRESOURCES.contains(&subresource)
+    }
+}
+
+/// Whether each percent sign is followed by a byte in hex.
+fn is_well_escaped(text: &str) -> bool {
+    text.split('%').skip(1).all(|it| {
+        it.get(..2).is_some_and(|byte| byte.bytes().all(|digit| digit.is_ascii_hexdigit()))
+    })
 }
 
 fn verb_of(method: &Method, collection: bool, watch: bool) -> Verb {
@@ -168,8 +193,11 @@ pub struct Query(Vec<(String, String)>);
 impl Query {
     /// Reads what follows the question mark.
     pub fn parse(text: Option<&str>) -> Self {
-        let pairs = form_urlencoded::parse(text.unwrap_or_default().as_bytes());
-        Self(pairs.into_owned().collect())
+        // As in Go, a pair that is not well formed is left out; so is one with a semicolon, which
+        // once separated pairs.
+        let pairs = text.unwrap_or_default().split('&');
+        let pairs = pairs.filter(|it| !it.contains(';') && is_well_escaped(it));
+        Self(pairs.flat_map(|it| form_urlencoded::parse(it.as_bytes()).into_owned()).collect())
     }
 
     /// The first value of a parameter.
@@ -244,6 +272,21 @@ mod tests {
     fn other_paths_have_no_target() {
         let info = RequestInfo::parse(&Method::GET, "/healthz", &Query::default()).unwrap();
         assert_eq!(info.target, None);
-        assert!(RequestInfo::parse(&Method::GET, "/api/v1/%ff", &Query::default()).is_none());
+        let found = RequestInfo::parse(&Method::GET, "/api/v1//pods", &Query::default()).unwrap();
+        assert_eq!(found.target, None, "an empty segment");
+        assert!(RequestInfo::parse(&Method::GET, "/api/v1/%zz", &Query::default()).is_none());
+    }
+
+    #[test]
+    fn who_asks_for_one_object_does_not_watch_it() {
+        check(&Method::GET, "/api/v1/namespaces/a/pods/b?watch=1", "get /v1 a|pods|b||");
+        check(&Method::GET, "/api/v1/watch/namespaces/a/pods/b", "watch /v1 a|pods|b||");
+        check(&Method::GET, "/api/v1/namespaces/a/pods//?watch=1", "watch /v1 a|pods|||");
+    }
+
+    #[test]
+    fn parameters_that_are_not_well_formed_are_left_out() {
+        let query = Query::parse(Some("a=1;b=2&c=%zz&d=%31&&e"));
+        assert_eq!(query.0, [("d".to_owned(), "1".to_owned()), ("e".to_owned(), String::new())]);
     }
 }

@@ -16,11 +16,21 @@ enum Include {
 
 /// A Table of `objects`, which are in the asked-for version.
 pub(crate) fn table(cx: &Cx, metadata: &Value, objects: Vec<Object>) -> Result<Value, Status> {
-    let rows = rows(cx, objects)?;
+    let columns = &cx.version().columns;
+    // Upstream: Tables that show times and no ages come from somewhere else, where no list is made
+    // until there is something to put into it.
+    let rows = match rows(cx, objects)? {
+        rows if rows.is_empty() && shows_times(columns) => Value::Null,
+        rows => rows.into(),
+    };
     Ok(json!({
         "kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata,
-        "columnDefinitions": definitions(&cx.version().columns), "rows": rows,
+        "columnDefinitions": definitions(columns), "rows": rows,
     }))
+}
+
+fn shows_times(columns: &Columns) -> bool {
+    matches!(columns, Columns::Fixed(all, _) if all.iter().any(|it| it.name == "Created At"))
 }
 
 /// The same for one event of a watch: only the first of a watch names the columns.

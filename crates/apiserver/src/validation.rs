@@ -27,13 +27,20 @@ pub(crate) fn changed_metadata(
 ) {
     // Upstream: what custom resources may be named is asked only once.
     let name = if resource.custom { names::path_segment } else { resource.behavior.validate_name };
-    meta::validate_object_meta(new, resource.namespaced, name, faults);
+    let mut of_object = Faults::new();
+    meta::validate_object_meta(new, resource.namespaced, name, &mut of_object);
+    faults.extend(of_object.clone());
     let mut of_change = Faults::new();
     meta::validate_object_meta_update(new, old, &mut of_change);
     if resource.custom {
-        // Upstream: a custom resource hears everything from everybody who looks at it.
-        faults.extend(of_change.clone());
-        faults.extend(of_change);
+        // Upstream: a custom resource hears everything from everybody who looks at it; only its
+        // finalizers are looked at once.
+        faults.repeat();
+        for _ in 0..2 {
+            let all = of_object.iter().filter(|it| !it.field.starts_with("metadata.finalizers"));
+            all.for_each(|fault| faults.push(fault.clone()));
+            faults.extend(of_change.clone());
+        }
         return;
     }
     meta::validate_builtin_finalizers(new, faults);

@@ -196,6 +196,8 @@ pub struct Behavior {
     pub update_warnings: Option<fn(&Object, &Object) -> Vec<String>>,
     /// What becomes of dependents when an object is deleted and nobody says.
     pub dependents: Dependents,
+    /// What is said of a field selector's label that the kind does not have.
+    pub unknown_label: fn(&str) -> String,
     /// What there is below an object besides `/status` and `/scale`.
     pub subresources: &'static [Subresource],
     /// For kinds that are not stored: what their creation asks.
@@ -240,6 +242,8 @@ pub enum Dependents {
     Collected,
     /// They are left alone, and the client is warned if there is a text for it.
     Orphaned(Option<&'static str>),
+    /// Nobody follows them, whatever the client says.
+    Unknown,
 }
 
 /// Something below an object: `/finalize`, `/binding`, `/eviction`.
@@ -257,6 +261,9 @@ pub struct Subresource {
     pub action: Action,
 }
 
+/// What can be done with a subresource that is read and changed like the object.
+pub const READ_AND_WRITE: &[&str] = &["get", "patch", "update"];
+
 /// What is done with the body of a request to a [`Subresource`].
 #[derive(Debug)]
 pub enum Action {
@@ -267,6 +274,8 @@ pub enum Action {
         prepare: fn(&mut Object, &Object),
         /// Finds what is wrong with the change.
         validate: fn(&Object, &Object, &mut Faults),
+        /// What can be done with it.
+        verbs: &'static [&'static str],
     },
     /// It is posted, and changes the stored object: (stored, body, now).
     Post(fn(&mut Object, &Object, &str) -> Result<(), machinery::Status>),
@@ -282,9 +291,8 @@ impl Action {
     /// The verbs of discovery.
     pub fn verbs(&self) -> &'static [&'static str] {
         match self {
-            Self::Replace { .. } => &["get", "patch", "update"],
+            Self::Replace { verbs, .. } | Self::Connect(verbs) => verbs,
             Self::Post(_) | Self::Evict | Self::Token => &["create"],
-            Self::Connect(verbs) => verbs,
         }
     }
 }
@@ -320,6 +328,7 @@ impl Behavior {
         warnings: |_| Vec::new(),
         update_warnings: None,
         dependents: Dependents::Collected,
+        unknown_label: |label| format!("field label not supported: {label}"),
         subresources: &[],
         question: None,
     };

@@ -233,12 +233,25 @@ pub struct Faults {
     list: Vec<FieldError>,
     /// How many at the end of the list are [`declared`](Self::declared).
     declared: usize,
+    /// Whether a fault that was found twice is told twice.
+    repeated: bool,
 }
 
 impl Faults {
     /// None yet.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// From now on, a fault that was found twice is told twice.
+    pub fn repeat(&mut self) {
+        self.repeated = true;
+    }
+
+    /// The faults that are told: each once, unless it is told as often as it was found.
+    pub fn told(&self) -> impl Iterator<Item = &FieldError> {
+        let mut seen = HashSet::with_capacity(self.list.len());
+        self.list.iter().filter(move |it| self.repeated || seen.insert(it.to_string()))
     }
 
     /// Adds a fault.

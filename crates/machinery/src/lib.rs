@@ -8,6 +8,7 @@ pub mod gvk;
 pub mod object;
 pub mod nested;
 mod go_value;
+pub mod go_duration;
 pub mod status;
 pub mod watch;
 pub mod names;

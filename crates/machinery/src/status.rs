@@ -5,7 +5,6 @@
 
 use crate::field_path::{Faults, quote};
 use crate::{GroupKind, GroupResource, Map, Value, json};
-use std::collections::HashSet;
 use std::fmt;
 
 /// The machine-readable cause in a [`Status`]; clients branch on it, so the set is closed.
@@ -196,22 +195,18 @@ impl Status {
 
     /// Well formed, but with these faults.
     pub fn invalid(what: &GroupKind, name: &str, faults: &Faults) -> Self {
-        let mut causes: Vec<Cause> = Vec::with_capacity(faults.len());
-        let mut seen = HashSet::with_capacity(faults.len());
-        for fault in faults.iter().filter(|it| seen.insert(it.to_string())) {
-            causes.push(Cause {
-                reason: fault.kind.reason().to_owned(),
-                message: fault.body(),
-                field: fault.field.clone(),
-            });
-        }
+        let causes = faults.told().map(|fault| Cause {
+            reason: fault.kind.reason().to_owned(),
+            message: fault.body(),
+            field: fault.field.clone(),
+        });
         let message = format!("{what} {} is invalid: {}", quote(name), faults.summary());
         let mut status = Self::new(422, Reason::Invalid, message);
         status.details = Some(Box::new(Details {
             name: name.to_owned(),
             group: what.group.clone(),
             kind: what.kind.clone(),
-            causes,
+            causes: causes.collect(),
             ..Details::default()
         }));
         status

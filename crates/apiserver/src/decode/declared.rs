@@ -4,7 +4,7 @@ use super::media::{unfit, unrecognized};
 use crate::context::Cx;
 use crate::registry::Part;
 use kinds::resource::Shape;
-use kinds::types;
+use kinds::types::{self, Type};
 use machinery::nested::accessor_error;
 use machinery::{Faults, GroupVersion, Object, Path, Status, Value, codec};
 
@@ -30,12 +30,13 @@ pub(super) fn sent(cx: &Cx, object: &mut Object, bytes: &[u8]) -> Result<(), Sta
         if let Some(why) = null_version(object) {
             return Err(unfit(object.kind(), "", kind, &why));
         }
-    } else if let Some(why) = foreign(cx, object) {
+    } else if let Some(why) = foreign_here(cx, object) {
         let version = match object.api_version() {
             "" => cx.version().name.clone(),
             _ => object.gvk().version,
         };
-        return Err(unfit(object.kind(), &version, kind, &why));
+        let found = if object.kind().is_empty() { kind } else { object.kind() };
+        return Err(unfit(found, &version, kind, &why));
     }
     let found = object.api_version();
     if found != expected && (resource.custom || !found.is_empty()) {
@@ -76,7 +77,7 @@ pub(crate) fn patched(cx: &Cx, object: &mut Object, part: Part) -> Result<(), Mi
     } else if object.api_version().is_empty() {
         // Upstream: it is read as the type that is never sent, in which no field is known.
         *object = Object::default();
-    } else if let Some(why) = foreign(cx, object) {
+    } else if let Some(why) = foreign_here(cx, object) {
         return Err(Misdeclared::Unfit(why));
     }
     object.set_type(&expected, &resource.kind);
@@ -85,13 +86,13 @@ pub(crate) fn patched(cx: &Cx, object: &mut Object, part: Part) -> Result<(), Mi
 
 /// Fails unless version and kind are texts, or missing.
 pub(super) fn readable(object: &Object) -> Result<(), String> {
-    for (member, field) in [("kind", "Kind"), ("apiVersion", "APIVersion")] {
+    for member in ["kind", "apiVersion"] {
         match object.map().get(member) {
             None | Some(Value::Null | Value::String(_)) => {}
             Some(other) => {
                 let other = codec::json::kind_name(other);
                 return Err(format!(
-                    "couldn't get version/kind; json parse error: json: cannot unmarshal {other} into Go struct field .{member} of type string [{field}]"
+                    "couldn't get version/kind; json parse error: json: cannot unmarshal {other} into Go struct field .{member} of type string"
                 ));
             }
         }
@@ -109,23 +110,32 @@ fn null_version(object: &Object) -> Option<String> {
 }
 
 /// Why an object of another kind cannot be read as one of the path's, which is built in.
-fn foreign(cx: &Cx, object: &Object) -> Option<String> {
+fn foreign_here(cx: &Cx, object: &Object) -> Option<String> {
+    match &cx.version().shape {
+        Shape::Typed(wanted) => foreign(cx, wanted, object),
+        Shape::Structural(_) => None,
+    }
+}
+
+/// Why an object cannot be read as a `wanted`, if it says that it is something else.
+pub(crate) fn foreign(cx: &Cx, wanted: &'static Type, object: &Object) -> Option<String> {
     let (resource, kind) = (cx.resource(), object.kind());
-    let Shape::Typed(wanted) = &cx.version().shape else { return None };
+    let (wanted_kind, wanted_version) = (wanted.short_name(), wanted.package().api_version());
     let found = object.api_version();
     let is_ours = found.is_empty()
-        || resource.versions.iter().any(|version| resource.api_version(version) == found);
-    if is_ours && (kind.is_empty() || kind == resource.kind) {
+        || found == wanted_version
+        || wanted_kind == resource.kind
+            && resource.versions.iter().any(|version| resource.api_version(version) == found);
+    if is_ours && (kind.is_empty() || kind == wanted_kind) {
         return None;
     }
-    let version = if found.is_empty() { &resource.api_version(cx.version()) } else { found };
-    let kind = if kind.is_empty() { &resource.kind } else { kind };
+    let version = if found.is_empty() { wanted_version } else { found };
+    let kind = if kind.is_empty() { wanted_kind } else { kind };
     Some(match types::of_kind(version, kind) {
         Some(ty) => {
             let named = ty.name().rsplit('/').next().unwrap_or_default();
             let package = wanted.name().split('/').next().unwrap_or_default();
-            let wanted = &resource.kind;
-            format!("converting ({named}) to ({package}.{wanted}): unknown conversion")
+            format!("converting ({named}) to ({package}.{wanted_kind}): unknown conversion")
         }
         None => format!(
             "no kind \"{kind}\" is registered for version \"{version}\" in scheme \"pkg/api/legacyscheme/scheme.go:30\""

@@ -46,12 +46,12 @@ pub(crate) fn read(
     ty: Option<&'static Type>,
 ) -> Result<Decoded, Unreadable> {
     let mut parts = content_type.split(';').map(str::trim);
-    let media = parts.next().unwrap_or_default();
+    let media = parts.next().unwrap_or_default().to_ascii_lowercase();
     if parts.any(|parameter| !parameter.is_empty() && !parameter.contains('=')) {
         return Err(Unreadable::Media(&MEDIA));
     }
-    match (media, ty) {
-        ("" | "application/json" | "*/*", _) => codec::json::decode(bytes).map_err(|error| {
+    match (media.as_str(), ty) {
+        ("" | "application/json", _) => codec::json::decode(bytes).map_err(|error| {
             let why = format!("couldn't get version/kind; json parse error: {error}");
             Unreadable::Unrecognized(why)
         }),

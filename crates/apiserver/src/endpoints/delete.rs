@@ -30,7 +30,7 @@ pub(crate) async fn delete(cx: &Cx, body: &[u8]) -> Result<Response<Body>, Statu
 /// The options of a deletion, from its body or its parameters.
 pub(super) fn options(cx: &Cx, body: &[u8]) -> Result<DeleteOptions, Status> {
     if body.is_empty() {
-        return DeleteOptions::parse(&cx.query, None);
+        return DeleteOptions::from_query(&cx.query);
     }
     // Upstream: even those of a custom resource may be in protobuf.
     let ty = types::find("meta/v1.DeleteOptions").expect("the table has all types of meta/v1");
@@ -38,7 +38,14 @@ pub(super) fn options(cx: &Cx, body: &[u8]) -> Result<DeleteOptions, Status> {
         decode::read(&cx.content_type, body, Some(ty)).map_err(|error| error.plain_status())?;
     let mut options = decode::whole(decoded.value).map_err(Status::bad_request)?;
     if !matches!(options.kind(), "" | "DeleteOptions") {
-        let (kind, version) = (options.kind(), options.api_version());
+        let (kind, found) = (options.kind(), options.api_version());
+        let version = if found.is_empty() { "meta.k8s.io/v1" } else { found };
+        let is_known = types::find(&format!("meta/v1.{kind}")).is_some();
+        if is_known && matches!(version, "v1" | "meta.k8s.io/v1") {
+            return Err(Status::bad_request(format!(
+                "converting (v1.{kind}) to (v1.DeleteOptions): unknown conversion"
+            )));
+        }
         return Err(Status::bad_request(format!(
             "no kind \"{kind}\" is registered for version \"{version}\" in scheme \"k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27\""
         )));
@@ -47,7 +54,7 @@ pub(super) fn options(cx: &Cx, body: &[u8]) -> Result<DeleteOptions, Status> {
     let mut value = Value::Object(std::mem::take(options.map_mut()));
     types::normalize(ty, &mut value, &mut |_| {})
         .map_err(|error| Status::bad_request(error.to_string()))?;
-    DeleteOptions::parse(&cx.query, Some(&Object::from_value(value).unwrap_or_default()))
+    DeleteOptions::from_body(&Object::from_value(value).unwrap_or_default())
 }
 
 /// Who does not say what becomes of dependents may not expect that they stay.

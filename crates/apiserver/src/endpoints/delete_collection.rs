@@ -9,7 +9,7 @@ use machinery::{Reason, Status};
 
 /// Deletes the selected objects and answers with the list of them as they were.
 pub(crate) async fn delete_collection(cx: &Cx, body: &[u8]) -> Result<Response<Body>, Status> {
-    let options = super::delete::options(cx, body)?;
+    let options = super::delete::options(cx, body)?.judged_for_collection()?;
     super::delete::warn_of_orphans(cx, &options);
     let (metadata, selected) = list::asked(cx).await?;
     for entry in &selected {

@@ -35,8 +35,10 @@ pub(crate) async fn evict(
 
 /// With what the pod is to be deleted.
 fn options(cx: &Cx, eviction: &Object) -> Result<DeleteOptions, Status> {
-    let options = eviction.get(&["deleteOptions"]).cloned().and_then(Object::from_value);
-    DeleteOptions::parse(&cx.query, options.as_ref())
+    let sent = eviction.get(&["deleteOptions"]).cloned().and_then(Object::from_value);
+    let mut options = DeleteOptions::from_body(&sent.unwrap_or_default())?;
+    options.dry_run |= WriteOptions::parse(&cx.query, "CreateOptions")?.dry_run;
+    Ok(options)
 }
 
 /// Takes one disruption out of the budget that covers the pod, if there is one.

@@ -3,15 +3,15 @@
 use crate::answer;
 use crate::body::Body;
 use crate::context::Cx;
-use crate::negotiation::{Form, one_as_list};
 use crate::options::parse_revision;
 use http::Response;
 use machinery::Status;
 
 /// Answers with the named object, as new as the client wants it.
 pub(crate) async fn get(cx: &Cx) -> Result<Response<Body>, Status> {
-    if cx.accepted.form == Form::PartialList {
-        return Err(one_as_list(&cx.what(), &cx.resource().kind));
+    if cx.query.flag("export") {
+        let why = "the export parameter, deprecated since v1.14, is no longer supported";
+        return Err(Status::bad_request(why));
     }
     wait_for_revision(cx).await?;
     let entry = cx.found()?;

@@ -23,9 +23,6 @@ const CHUNK: usize = 256 << 10;
 
 /// Answers with the selected objects.
 pub(crate) async fn list(cx: &Cx) -> Result<Response<Body>, Status> {
-    if cx.accepted.form == Form::Partial {
-        return Err(list_as_one(&cx.what(), &cx.resource().list_kind));
-    }
     let (metadata, entries) = asked(cx).await?;
     write(cx, &metadata, &entries)
 }
@@ -33,14 +30,15 @@ pub(crate) async fn list(cx: &Cx) -> Result<Response<Body>, Status> {
 /// The metadata of the list that is asked for, and what is in it.
 pub(super) async fn asked(cx: &Cx) -> Result<(Value, Vec<Arc<Entry>>), Status> {
     let selection = Selection::parse(cx)?;
-    let number = |name| match cx.query.text(name) {
-        "" => Ok(0),
-        text => parse_i64(text),
-    };
+    let number = |name| cx.query.get(name).map_or(Ok(0), parse_i64);
     // A list does not wait, but what is no number is none here either.
     number("timeoutSeconds")?;
-    let limit = usize::try_from(number("limit")?).unwrap_or(0);
-    let view = view(cx, &selection).await?;
+    let mut limit = usize::try_from(number("limit")?).unwrap_or(0);
+    let view = view(cx, &selection, limit).await?;
+    // Upstream: who takes whatever the cache has gets all of it.
+    if cx.query.text("resourceVersion") == "0" && cx.query.text("continue").is_empty() {
+        limit = 0;
+    }
     let page = select(cx, &selection, &view, limit).await?;
     let mut metadata = json!({"resourceVersion": view.revision.to_string()});
     if let Some(start) = page.next {
@@ -68,7 +66,7 @@ struct View {
     count: Option<usize>,
 }
 
-async fn view(cx: &Cx, selection: &Selection) -> Result<View, Status> {
+async fn view(cx: &Cx, selection: &Selection, limit: usize) -> Result<View, Status> {
     let version = cx.query.text("resourceVersion");
     validate_options(cx, version)?;
     let token = cx.query.text("continue");
@@ -95,7 +93,12 @@ async fn view(cx: &Cx, selection: &Selection) -> Result<View, Status> {
     } else {
         not_older_than(cx, asked).await?;
     }
-    if cx.query.text("resourceVersionMatch") == "Exact" {
+    // Upstream: who wants pages as of a revision means just that one, unless they say otherwise.
+    let is_exact = match cx.query.text("resourceVersionMatch") {
+        "" => limit > 0 && asked > 0,
+        matching => matching == "Exact",
+    };
+    if is_exact {
         let snapshot = cx.served.cache.at(asked).map_err(|_| {
             Status::expired("The resourceVersion for the provided list is too old.")
         })?;
@@ -116,6 +119,10 @@ fn current(cx: &Cx, start: Option<String>) -> View {
 fn continued(cx: &Cx, selection: &Selection, token: &Token) -> Result<View, Status> {
     let start = Some(format!("{}{}", selection.prefix, token.start));
     let Some(revision) = token.revision else { return Ok(current(cx, start)) };
+    let applied = cx.plane.cache.applied();
+    if revision > applied {
+        return Err(Status::revision_too_large(revision, applied));
+    }
     if let Ok(snapshot) = cx.served.cache.at(revision) {
         return Ok(View { snapshot, revision, start, count: token.remaining });
     }
@@ -231,6 +238,9 @@ pub(super) fn write(
     metadata: &Value,
     entries: &[Arc<Entry>],
 ) -> Result<Response<Body>, Status> {
+    if cx.accepted.form == Form::Partial {
+        return Err(list_as_one(cx.resource()));
+    }
     if cx.accepted == Accepted::JSON {
         let chunks = chunks(cx, metadata, entries);
         return Ok(answer::bytes(200, Media::Json.content_type(), Body::Chunks(chunks)));
@@ -242,10 +252,15 @@ pub(super) fn write(
     let objects = entries.iter().map(|it| conversion::requested(cx, it.object()));
     let value = match cx.accepted.form {
         Form::Table => table::table(cx, metadata, objects.collect())?,
-        Form::Partial | Form::PartialList => json!({
-            "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1",
-            "metadata": metadata, "items": objects.map(answer::partial).collect::<Vec<_>>(),
-        }),
+        Form::Partial | Form::PartialList => {
+            let items: Vec<Value> = objects.map(answer::partial).collect();
+            // Upstream: nothing was ever put into the list.
+            let items = if items.is_empty() { Value::Null } else { items.into() };
+            json!({
+                "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1",
+                "metadata": metadata, "items": items,
+            })
+        }
         Form::Whole => {
             let items: Vec<Value> = objects
                 .map(|mut object| {

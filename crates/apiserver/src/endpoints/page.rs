@@ -1,7 +1,9 @@
 //! The `continue` token: where the next page begins, and at which revision.
 
-use base64::Engine;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use base64::{DecodeError, Engine, alphabet};
+use machinery::codec::json::kind_name;
 use machinery::{Object, Status, Value, json};
 
 /// What a token says.
@@ -32,28 +34,83 @@ impl Token {
         let invalid = |why: &str| {
             Status::bad_request(format!("invalid continue token: continue key is not valid: {why}"))
         };
-        let bytes = BASE64_URL_SAFE_NO_PAD
-            .decode(text.trim_end_matches('='))
-            .map_err(|error| invalid(&error.to_string()))?;
+        let bytes = LENIENT.decode(text).map_err(|error| invalid(&illegal(text, &error)))?;
         let decoded =
             machinery::codec::json::decode(&bytes).map_err(|error| invalid(&error.to_string()))?;
-        let token = Object::from_value(decoded.value).unwrap_or_default();
-        if token.str_at(&["v"]) != "meta.k8s.io/v1" {
-            return Err(invalid("server does not recognize this encoded version"));
-        }
-        let start = token.str_at(&["start"]);
-        // A start that climbs out of its list would be a way into another.
-        if start.is_empty() || start.split('/').any(|it| it == "..") {
-            return Err(invalid("the start is not one that this server made"));
+        let token = parse(decoded.value).map_err(|why| invalid(&why))?;
+        let version = token.str_at(&["v"]);
+        if version != "meta.k8s.io/v1" {
+            return Err(invalid(&format!(
+                "server does not recognize this encoded version {version}"
+            )));
         }
         let revision = token.get(&["rv"]).and_then(Value::as_i64).unwrap_or(0);
+        if revision == 0 {
+            return Err(invalid(
+                "incorrect encoded start resourceVersion (version meta.k8s.io/v1)",
+            ));
+        }
+        let start = token.str_at(&["start"]);
+        if start.is_empty() {
+            return Err(invalid("encoded start key empty (version meta.k8s.io/v1)"));
+        }
+        // A start that climbs out of its list would be a way into another.
+        let key = start.strip_prefix('/').unwrap_or(start);
+        if key.split('/').any(|it| matches!(it, "" | "." | "..")) {
+            return Err(invalid(start));
+        }
         let remaining = token.get(&["remaining"]).and_then(Value::as_u64);
         Ok(Self {
             revision: u64::try_from(revision).ok(),
-            start: start.to_owned(),
+            start: key.to_owned(),
             remaining: remaining.and_then(|it| usize::try_from(it).ok()),
         })
     }
+}
+
+/// Go's decoder does not mind bits that no byte needs.
+const LENIENT: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::URL_SAFE,
+    GeneralPurposeConfig::new()
+        .with_decode_allow_trailing_bits(true)
+        .with_decode_padding_mode(DecodePaddingMode::RequireNone),
+);
+
+/// What Go says of bytes that are not base64.
+fn illegal(text: &str, error: &DecodeError) -> String {
+    let at = match error {
+        DecodeError::InvalidByte(at, _) => *at,
+        // One letter is left over, which is less than a byte; or there is padding.
+        _ => text.find('=').unwrap_or(text.len() - 1),
+    };
+    format!("illegal base64 data at input byte {at}")
+}
+
+/// The members of a token, each of which must have its type.
+fn parse(value: Value) -> Result<Object, String> {
+    let unfit = |value: &Value, target: &str| {
+        let mut found = kind_name(value).to_owned();
+        if value.is_f64() {
+            found = format!("{found} {value}");
+        }
+        format!("json: cannot unmarshal {found} into Go {target}")
+    };
+    if !matches!(value, Value::Object(_) | Value::Null) {
+        return Err(unfit(&value, "value of type storage.continueToken"));
+    }
+    let token = Object::from_value(value).unwrap_or_default();
+    for (member, ty) in [("v", "string"), ("rv", "int64"), ("start", "string")] {
+        let fits = match token.map().get(member) {
+            None | Some(Value::Null) => true,
+            Some(value) if ty == "string" => value.is_string(),
+            Some(value) => value.is_i64(),
+        };
+        if !fits {
+            let target = format!("struct field continueToken.{member} of type {ty}");
+            return Err(unfit(&token.map()[member], &target));
+        }
+    }
+    Ok(token)
 }
 
 #[cfg(test)]
@@ -76,5 +133,33 @@ mod tests {
         let climbing =
             Token { revision: Some(1), start: "../secrets/x".to_owned(), remaining: None };
         assert!(Token::decode(&climbing.encode()).is_err());
+    }
+
+    #[test]
+    fn nonsense_is_told_apart() {
+        let check = |text: &str, why: &str| {
+            let message = Token::decode(text).unwrap_err().message;
+            let why = format!("invalid continue token: continue key is not valid: {why}");
+            assert_eq!(message, why, "{text}");
+        };
+        let json = |text: &str| BASE64_URL_SAFE_NO_PAD.encode(text);
+        check("x", "illegal base64 data at input byte 0");
+        check("ab!d", "illegal base64 data at input byte 2");
+        check("abcde", "illegal base64 data at input byte 4");
+        check("zzz", "invalid character 'Ï' looking for beginning of value");
+        check(&json("{}"), "server does not recognize this encoded version ");
+        check(
+            &json(r#"{"v":1}"#),
+            "json: cannot unmarshal number into Go struct field continueToken.v of type string",
+        );
+        check(
+            &json(r#"{"v":"meta.k8s.io/v1"}"#),
+            "incorrect encoded start resourceVersion (version meta.k8s.io/v1)",
+        );
+        check(
+            &json(r#"{"v":"meta.k8s.io/v1","rv":1}"#),
+            "encoded start key empty (version meta.k8s.io/v1)",
+        );
+        check(&json(r#"{"v":"meta.k8s.io/v1","rv":1,"start":"a//b"}"#), "a//b");
     }
 }

@@ -166,7 +166,7 @@ fn field(cx: &Cx, label: &str) -> Result<Field, Status> {
                 "{} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",
                 quote(label)
             ))),
-            None => Err(Status::bad_request(format!("field label not supported: {label}"))),
+            None => Err(Status::bad_request((resource.behavior.unknown_label)(label))),
         },
     }
 }

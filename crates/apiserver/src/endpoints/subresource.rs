@@ -122,7 +122,7 @@ pub(super) fn posted(
     }
     let mut unknown = decoded.duplicates;
     if let Some(ty) = ty {
-        decode::fit(ty, &mut value, &mut unknown)
+        decode::fit_type(ty, &mut value, &mut unknown)
             .and_then(|()| decode::judge(cx, validation, unknown))
             .map_err(|why| decode::unfit(kind, version, kind, &why))?;
     }

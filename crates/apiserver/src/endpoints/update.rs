@@ -13,8 +13,8 @@ use machinery::{Object, Status};
 pub(crate) async fn update(cx: &Cx, body: &[u8], part: Part) -> Result<Response<Body>, Status> {
     let options = WriteOptions::parse(&cx.query, "UpdateOptions")?;
     let object = decode::object(cx, body, options.field_validation)?;
-    check_name(cx, &object)?;
     check_namespace(cx, &object)?;
+    check_name(cx, &object)?;
     if matches!(part, Part::Main) && cx.resource().behavior.create_on_update && is_missing(cx).await
     {
         return super::create::create(cx, body).await;

@@ -48,10 +48,10 @@ const DEFAULT_TIMEOUT: u64 = 1800;
 
 /// Answers with a stream of events.
 pub(crate) async fn watch(cx: Cx) -> Result<Response<Body>, Status> {
-    let content_type = cx.accepted.media.stream_type().ok_or_else(not_a_stream)?;
     start::validate_options(&cx)?;
     let selection = Selection::parse(&cx)?;
     let start = Start::parse(&cx)?;
+    let content_type = cx.accepted.media.stream_type().ok_or_else(not_a_stream)?;
     if start.consistent {
         cx.catch_up().await?;
     } else if start.initial && start.revision > 0 {
@@ -119,13 +119,10 @@ type Converting = Pin<Box<dyn Future<Output = Result<Vec<Sight>, Status>> + Send
 
 impl Watcher {
     async fn new(cx: Cx, selection: Selection, start: &Start) -> Result<Self, Status> {
-        let timeout = match cx.query.text("timeoutSeconds") {
-            "" => 0,
-            text => u64::try_from(parse_i64(text)?).unwrap_or(0),
-        };
-        let timeout = match timeout {
+        let timeout = match cx.query.get("timeoutSeconds").map_or(Ok(0), parse_i64)? {
             0 => DEFAULT_TIMEOUT + cx.plane.entropy.below(DEFAULT_TIMEOUT),
-            asked => asked,
+            // It is over before it has begun.
+            asked => u64::try_from(asked).unwrap_or(0),
         };
         let now = cx.plane.clock.now();
         let deadline = now + Duration::from_secs(timeout);
@@ -190,7 +187,7 @@ impl Watcher {
                 Ok(changes) if changes.is_empty() => {
                     self.cursor = self.cursor.max(applied);
                     if self.bookmark_due.take().is_some() {
-                        return Step::Send(Encoder::bookmark(&self.cx, self.cursor, false));
+                        return Step::Send(self.encoder.bookmark(&self.cx, self.cursor, false));
                     }
                     return Step::Wait;
                 }
@@ -274,7 +271,7 @@ impl Watcher {
             return Some(out.into());
         }
         if self.bookmark_due.take_if(|it| *it == Bookmark::AfterInitial).is_some() {
-            return Some(Encoder::bookmark(&self.cx, self.cursor, true));
+            return Some(self.encoder.bookmark(&self.cx, self.cursor, true));
         }
         None
     }

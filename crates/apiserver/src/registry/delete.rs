@@ -45,6 +45,13 @@ pub(crate) async fn delete(
     let mut current = cx.served.cache.get(&key);
     loop {
         let Some(entry) = current else { return Err(Status::not_found(&cx.what(), name)) };
+        // What is in the cache has been read.
+        if options.only_if_unreadable {
+            let why = format!(
+                "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: unsafe deletion is not allowed because the object is decodable from storage"
+            );
+            return Err(Status::conflict(&cx.what(), name, &why));
+        }
         let old = conversion::working(cx, &entry).await?;
         check_preconditions(cx, &old, options)?;
         // An eviction has been judged as such.
@@ -125,7 +132,10 @@ fn mark(cx: &Cx, old: &Object, options: &DeleteOptions) -> (Object, bool) {
         return (new, held);
     }
     let grace = grace_period(behavior.grace_period, old, options);
-    finalizers_for_dependents(&mut new, options.propagation.or_else(|| by_default(behavior, old)));
+    if behavior.dependents != Dependents::Unknown {
+        let propagation = options.propagation.or_else(|| by_default(behavior, old));
+        finalizers_for_dependents(&mut new, propagation);
+    }
     let held_by_finalizer = new.finalizers().next().is_some();
     if grace > 0 || held_by_finalizer || behavior.grace_period.is_some() {
         stamp(cx, &mut new, old, grace);
@@ -170,7 +180,7 @@ fn by_default(behavior: &Behavior, object: &Object) -> Option<Propagation> {
     let is_decided = object.finalizers().any(|it| matches!(it, ORPHAN | FOREGROUND));
     match behavior.dependents {
         Dependents::Orphaned(_) if !is_decided => Some(Propagation::Orphan),
-        Dependents::Orphaned(_) | Dependents::Collected => None,
+        Dependents::Orphaned(_) | Dependents::Collected | Dependents::Unknown => None,
     }
 }
 

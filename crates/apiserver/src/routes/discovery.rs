@@ -76,7 +76,7 @@ pub(crate) fn groups(plane: &Plane, head: &Head, query: &Query) -> Result<Respon
     let groups = with_remotes(plane, &catalog);
     let groups: Vec<Value> = groups.iter().filter(|it| !it.name.is_empty()).map(describe).collect();
     let document = json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups});
-    Ok(answer::document(200, negotiate(&head.headers, query, Offer::DOCUMENT)?, &document))
+    Ok(answer::document(200, negotiate(&head.headers, query, Offer::GROUPS)?, &document))
 }
 
 /// `/apis/<group>`
@@ -94,7 +94,7 @@ pub(crate) fn group(
     let mut document = describe(group);
     document["kind"] = "APIGroup".into();
     document["apiVersion"] = "v1".into();
-    Ok(answer::document(200, negotiate(&head.headers, query, Offer::DOCUMENT)?, &document))
+    Ok(answer::document(200, negotiate(&head.headers, query, Offer::GROUPS)?, &document))
 }
 
 /// Our groups and those that others answer for, by priority.

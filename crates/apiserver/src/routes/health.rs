@@ -5,47 +5,57 @@ use crate::body::Body;
 use crate::plane::Plane;
 use crate::request::Query;
 use http::Response;
+use machinery::field_path::quote;
 use std::sync::atomic::Ordering;
 
 type Check = (&'static str, fn(&Plane) -> bool);
 
 const PING: Check = ("ping", |_| true);
+const STORE: Check = ("etcd", |plane| plane.cache.applied() > 0);
 const READY: Check = ("poststarthook/bootstrap", |plane| plane.ready.load(Ordering::Acquire));
-const CACHE: Check = ("watch-cache-sync", |plane| plane.cache.applied() > 0);
+const CACHE: Check = ("informer-sync", |plane| plane.cache.applied() > 0);
 const STOPPING: Check = ("shutdown", |plane| !plane.tasks.is_stopping());
 
 /// Answers for one of the three, or for a single check of it.
 pub(crate) fn health(plane: &Plane, which: &str, rest: &[&str], query: &Query) -> Response<Body> {
     let checks: &[Check] = match which {
-        "livez" => &[PING],
-        "readyz" => &[PING, READY, CACHE, STOPPING],
-        _ => &[PING, READY],
+        "livez" => &[PING, STORE],
+        "readyz" => &[PING, STORE, CACHE, READY, STOPPING],
+        _ => &[PING, STORE, READY],
     };
     let path = rest.join("/");
-    let excluded: Vec<&str> = query.all("exclude").collect();
-    let asked: Vec<&Check> = checks
-        .iter()
-        .filter(|(name, _)| path.is_empty() || *name == path)
-        .filter(|(name, _)| !excluded.contains(name))
-        .collect();
-    if asked.is_empty() && !path.is_empty() {
-        return answer::page_not_found();
+    if !path.is_empty() {
+        return match checks.iter().find(|(name, _)| *name == path) {
+            None => answer::page_not_found(),
+            Some((_, check)) if check(plane) => answer::text(200, "ok"),
+            Some(_) => answer::plain(500, "internal server error: reason withheld\n"),
+        };
     }
+    let mut excluded: Vec<&str> = query.all("exclude").collect();
     let mut report = String::new();
     let mut failed = false;
-    for (name, check) in asked {
-        if check(plane) {
+    for (name, check) in checks {
+        if excluded.contains(name) {
+            excluded.retain(|it| it != name);
+            report += &format!("[+]{name} excluded: ok\n");
+        } else if check(plane) {
             report += &format!("[+]{name} ok\n");
         } else {
             failed = true;
             report += &format!("[-]{name} failed: reason withheld\n");
         }
     }
+    if !excluded.is_empty() {
+        let unknown: Vec<String> = excluded.iter().map(|it| quote(it)).collect();
+        let unknown = unknown.join(", ");
+        report +=
+            &format!("warn: some health checks cannot be excluded: no matches for {unknown}\n");
+    }
     if failed {
-        return answer::text(500, &format!("{report}{which} check failed\n"));
+        return answer::plain(500, &format!("{report}{which} check failed\n"));
     }
     if query.get("verbose").is_some() {
-        return answer::text(200, &format!("{report}{which} check passed\n"));
+        return answer::plain(200, &format!("{report}{which} check passed\n"));
     }
-    answer::text(200, "ok")
+    answer::plain(200, "ok")
 }

@@ -202,3 +202,46 @@ async fn a_list_across_namespaces_is_sorted_by_them() {
     let rest = format!("/api/v1/configmaps?continue={}", text(&page, "continue"));
     assert_eq!(names(&plane.read(&rest).await)[0], "a");
 }
+
+#[tokio::test]
+async fn who_takes_whatever_there_is_gets_no_pages() {
+    let plane = Plane::start().await;
+    for name in ["a", "b"] {
+        plane.create(MAPS, &map(name, &json!({}))).await;
+    }
+    let all = plane.read(&format!("{MAPS}?limit=1&resourceVersion=0")).await;
+    assert_eq!(all["items"].as_array().unwrap().len(), 2);
+    assert_eq!(all["metadata"].get("continue"), None);
+}
+
+#[tokio::test]
+async fn pages_as_of_a_revision_are_as_of_just_that_one() {
+    let plane = Plane::start().await;
+    let then = plane.create(MAPS, &map("a", &json!({}))).await;
+    plane.create(MAPS, &map("b", &json!({}))).await;
+    plane.read(&format!("{MAPS}/b")).await;
+    let then = then["metadata"]["resourceVersion"].as_str().unwrap();
+    let names = async |query: &str| {
+        let list = plane.read(&format!("{MAPS}?resourceVersion={then}&{query}")).await;
+        list["items"].as_array().unwrap().len()
+    };
+    assert_eq!(names("limit=5").await, 1);
+    assert_eq!(names("limit=5&resourceVersionMatch=NotOlderThan").await, 2);
+    assert_eq!(names("").await, 2);
+}
+
+#[tokio::test]
+async fn a_label_that_a_kind_does_not_have_is_told_in_its_words() {
+    let plane = Plane::start().await;
+    for (path, expect) in [
+        ("/apis/batch/v1/jobs", "field label \"x\" not supported for Job"),
+        (
+            "/apis/resource.k8s.io/v1/resourceslices",
+            "field label not supported for resource.k8s.io/v1, Kind=ResourceSlice: x",
+        ),
+        ("/api/v1/pods", "field label not supported: x"),
+    ] {
+        let (code, status) = plane.get(&format!("{path}?fieldSelector=x%3Dy")).await;
+        assert_eq!((code, status["message"].as_str()), (400, Some(expect)));
+    }
+}

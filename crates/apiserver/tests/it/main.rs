@@ -8,6 +8,7 @@
 )]
 
 mod client;
+mod parameters;
 mod plane;
 mod https;
 mod webhook_server;

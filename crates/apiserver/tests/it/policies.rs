@@ -457,6 +457,12 @@ async fn a_change_that_cannot_be_made_is_a_failure_of_the_policy() {
             ),
             "JSON Patch: error in move for path: 'a': Unable to remove nonexistent key: a: missing value",
         ),
+        (
+            patched(
+                "[JSONPatch{op: 'add', path: '/metadata/finalizers', value: []}, JSONPatch{op: 'replace', path: '/metadata/finalizers/0', value: 'x'}]",
+            ),
+            "JSON Patch: replace operation does not apply: doc is missing key: /metadata/finalizers/0: missing value",
+        ),
         (patched("[JSONPatch{op: 'grow', path: '/data'}]"), "JSON Patch: Unexpected kind: grow"),
         (
             applied("Object{metadata: Object.metadata{ownerReferences: [object.nothing]}}"),

@@ -153,6 +153,8 @@ async fn a_watch_ends_when_its_time_is_over_with_a_bookmark_before() {
     let path = format!("{MAPS}?watch=1&resourceVersion=0&timeoutSeconds=10");
     let mut plain = plane.watch(&path).await;
     let mut marked = plane.watch(&format!("{path}&allowWatchBookmarks=true")).await;
+    let bookmark = marked.expect("BOOKMARK").await;
+    assert_eq!(bookmark["metadata"]["annotations"], json!({"k8s.io/initial-events-end": "true"}));
     plane.advance(8);
     let bookmark = marked.expect("BOOKMARK").await;
     assert_eq!(bookmark["metadata"].get("annotations"), None);

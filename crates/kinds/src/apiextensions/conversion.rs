@@ -75,7 +75,7 @@ fn is_bundle(text: &str) -> bool {
 
 /// A bundle that was odd already may stay, and one of a definition that is not served yet.
 fn may_have_odd_bundle(old: Option<&Object>) -> bool {
-    old.is_some_and(|old| {
+    old.is_none_or(|old| {
         let bundle = text(at(webhook_of(old), &["clientConfig"]), "caBundle");
         !is_established(old) || !is_bundle(bundle)
     })

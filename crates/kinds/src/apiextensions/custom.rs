@@ -65,7 +65,7 @@ fn version(version: &Value, spec: &Value, kind: &str, schema: Arc<Structural>) -
     let subresources = at(version, &["subresources"]);
     let deprecation =
         flag(version, "deprecated").then(|| match text(version, "deprecationWarning") {
-            "" => format!("{}/{name} {kind} is deprecated", text(spec, "group")),
+            "" => outdated(name, spec, kind),
             warning => warning.to_owned(),
         });
     Version {
@@ -78,6 +78,18 @@ fn version(version: &Value, spec: &Value, kind: &str, schema: Arc<Structural>) -
         status: part(subresources, "status").is_some(),
         scale: part(subresources, "scale").map(scale),
         selectable: list(version, "selectableFields").iter().map(selectable).collect(),
+    }
+}
+
+/// The warning of a deprecated version, which names the best of those that are better.
+fn outdated(name: &str, spec: &Value, kind: &str) -> String {
+    let group = text(spec, "group");
+    let others = list(spec, "versions").iter();
+    let others = others.filter(|it| flag(it, "served") && !flag(it, "deprecated"));
+    let better = others.map(|it| text(it, "name")).filter(|it| version_priority(it, name).is_lt());
+    match better.min_by(|a, b| version_priority(a, b)) {
+        Some(best) => format!("{group}/{name} {kind} is deprecated; use {group}/{best} {kind}"),
+        None => format!("{group}/{name} {kind} is deprecated"),
     }
 }
 

@@ -19,6 +19,7 @@ use crate::resource::{
 use crate::table;
 use crate::workload::columns::{CONTAINERS, IMAGES, SELECTOR, containers};
 use crate::workload::{self, SPEC};
+use machinery::field_path::quote;
 use machinery::{Map, Object, Value, json, timestamp};
 
 /// The labels that name the job: the one with a prefix, and the one that was there before it.
@@ -68,6 +69,7 @@ static BEHAVIOR: Behavior = Behavior {
         }
         warnings
     }),
+    unknown_label: |label| format!("field label {} not supported for Job", quote(label)),
     dependents: Dependents::Orphaned(Some(
         "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning",
     )),

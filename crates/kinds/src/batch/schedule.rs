@@ -3,6 +3,7 @@
 
 use super::time_zone;
 use machinery::field_path::quote;
+use machinery::go_duration;
 
 /// A field of a schedule: the numbers that it may have, and their names.
 struct Field {
@@ -73,38 +74,10 @@ fn check_descriptor(descriptor: &str) -> Result<(), String> {
     let Some(duration) = descriptor.strip_prefix(EVERY) else {
         return Err(format!("unrecognized descriptor: {descriptor}"));
     };
-    check_duration(duration).map_err(|why| format!("failed to parse duration {descriptor}: {why}"))
-}
-
-/// A duration as Go writes it: `1h30m`, `-1.5s`.
-fn check_duration(text: &str) -> Result<(), String> {
-    let invalid = || format!("time: invalid duration {}", quote(text));
-    let mut rest = text.strip_prefix(['-', '+']).unwrap_or(text);
-    if rest == "0" {
-        return Ok(());
+    match go_duration::parse(duration) {
+        Ok(_) => Ok(()),
+        Err(why) => Err(format!("failed to parse duration {descriptor}: {why}")),
     }
-    if rest.is_empty() {
-        return Err(invalid());
-    }
-    while !rest.is_empty() {
-        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
-        let (number, after) = rest.split_at(end);
-        let has_digit = number.bytes().any(|b| b.is_ascii_digit());
-        if !has_digit || number.matches('.').count() > 1 {
-            return Err(invalid());
-        }
-        let end = after.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(after.len());
-        let (unit, after) = after.split_at(end);
-        match unit {
-            "ns" | "us" | "µs" | "μs" | "ms" | "s" | "m" | "h" => rest = after,
-            "" => return Err(format!("time: missing unit in duration {}", quote(text))),
-            other => {
-                let (unit, whole) = (quote(other), quote(text));
-                return Err(format!("time: unknown unit {unit} in duration {whole}"));
-            }
-        }
-    }
-    Ok(())
 }
 
 /// `3`, `*`, `1-5`, `*/5`, `1-5/2`; a single number with a step reaches to the end.

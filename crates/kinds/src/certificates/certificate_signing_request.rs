@@ -5,7 +5,8 @@ mod conditions;
 use crate::columns::{AGE, NAME, age, column, or_none};
 use crate::fields::{at, integer, list, text, texts, top};
 use crate::resource::{
-    Action, Behavior, Column, Columns, Now, Resource, Subresource, Version, keep_status,
+    Action, Behavior, Column, Columns, Now, READ_AND_WRITE, Resource, Subresource, Version,
+    keep_status,
 };
 use crate::rules::{supported_only, unique};
 use crate::table::{self, selectable};
@@ -53,6 +54,7 @@ static BEHAVIOR: Behavior = Behavior {
         action: Action::Replace {
             prepare: conditions::prepare_approval,
             validate: conditions::validate_approval,
+            verbs: READ_AND_WRITE,
         },
     }],
     ..Behavior::PLAIN

@@ -4,7 +4,7 @@
 use crate::columns::{column, since, wide};
 use crate::events::event as other_face;
 use crate::fields::{number, part, text, top};
-use crate::resource::{Behavior, Column, Columns, Now, Resource, Version};
+use crate::resource::{Behavior, Column, Columns, Dependents, Now, Resource, Version};
 use crate::rules::{complaints, immutable, immutable_struct, qualified_name};
 use crate::table::{self, selectable};
 use machinery::{Faults, Object, Path, Value, names};
@@ -40,6 +40,7 @@ static BEHAVIOR: Behavior = Behavior {
     validate_in: Some(validate_in),
     validate_name: names::path_segment,
     create_on_update: true,
+    dependents: Dependents::Unknown,
     convert: Some(other_face::convert),
     ..Behavior::PLAIN
 };

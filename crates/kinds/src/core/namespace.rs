@@ -52,7 +52,11 @@ static BEHAVIOR: Behavior = Behavior {
         group: "",
         version: "",
         kind: "Namespace",
-        action: Action::Replace { prepare: prepare_finalize, validate: validate_finalize },
+        action: Action::Replace {
+            prepare: prepare_finalize,
+            validate: validate_finalize,
+            verbs: &["update"],
+        },
     }],
     ..Behavior::PLAIN
 };

@@ -35,7 +35,7 @@ pub(crate) use volumes::{validate_access_modes, validate_claim_spec, validate_ki
 pub(crate) use warnings::template_warnings;
 
 use crate::fields::{list, maps_mut};
-use crate::resource::{Action, Behavior, Columns, Resource, Subresource, Version};
+use crate::resource::{Action, Behavior, Columns, READ_AND_WRITE, Resource, Subresource, Version};
 use crate::table::{self, selectable};
 use machinery::{Map, Path, Value};
 
@@ -111,7 +111,11 @@ const SUBRESOURCES: &[Subresource] = &[
         group: "",
         version: "",
         kind: "Pod",
-        action: Action::Replace { prepare: ephemeral::prepare, validate: ephemeral::validate },
+        action: Action::Replace {
+            prepare: ephemeral::prepare,
+            validate: ephemeral::validate,
+            verbs: READ_AND_WRITE,
+        },
     },
     Subresource {
         name: "eviction",
@@ -125,7 +129,11 @@ const SUBRESOURCES: &[Subresource] = &[
         group: "",
         version: "",
         kind: "Pod",
-        action: Action::Replace { prepare: resize::prepare, validate: resize::validate },
+        action: Action::Replace {
+            prepare: resize::prepare,
+            validate: resize::validate,
+            verbs: READ_AND_WRITE,
+        },
     },
 ];
 

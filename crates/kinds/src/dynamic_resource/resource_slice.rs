@@ -33,6 +33,9 @@ static BEHAVIOR: Behavior = Behavior {
         }
         validate_devices(new, faults);
     },
+    unknown_label: |label| {
+        format!("field label not supported for resource.k8s.io/v1, Kind=ResourceSlice: {label}")
+    },
     generation: true,
     returns_deleted: true,
     ..Behavior::PLAIN

@@ -12,6 +12,8 @@
 //! zero counts; the others are written whether set or not. Null is as good as absent. Amounts and
 //! times get their canonical form.
 
+mod values;
+
 use serde_json::{Map, Number, Value};
 
 use super::{
@@ -24,6 +26,19 @@ use super::{
 #[error("{message}")]
 pub struct Error {
     message: String,
+    /// What upstream's other decoder says, if that is something else.
+    from_values: Option<String>,
+}
+
+impl Error {
+    fn new(message: String) -> Self {
+        Self { message, from_values: None }
+    }
+
+    /// What upstream says when it makes an object from values that were read before.
+    pub fn from_values(&self) -> &str {
+        self.from_values.as_deref().unwrap_or(&self.message)
+    }
 }
 
 /// Makes `value` what Go's encoder would write of it, had Go's decoder read it as a `ty`.
@@ -206,9 +221,12 @@ impl Walk<'_> {
                     self.element(field, element, &place.then(Step::Key(key)))?;
                 }
             }
-            (_, other) => {
+            (container, other) => {
                 let go = go::of_field(owner, field);
-                return Err(wrong_type(&named(other), Some(&place), &go));
+                let error = wrong_type(&named(other), Some(&place), &go);
+                let wanted = if container == Container::List { "slice" } else { "map" };
+                let words = format!("cannot restore {wanted} from {}", values::kind(other));
+                return Err(Error { from_values: Some(words), ..error });
             }
         }
         if field.emit == Emit::Null && value.as_array().is_some_and(Vec::is_empty) {
@@ -248,9 +266,10 @@ impl Walk<'_> {
                 shorten(number);
                 Ok(())
             }
-            (Item::Bytes, Value::String(text)) => {
-                bytes::rewrite(text).map_err(|message| Error { message })
-            }
+            (Item::Bytes, Value::String(text)) => bytes::rewrite(text).map_err(|message| {
+                let from_values = Some(format!("error decoding from json: {message}"));
+                Error { message, from_values }
+            }),
             (Item::Bytes, Value::Array(_)) => byte_list(value, place),
             (Item::Quantity, value) => quantity(value),
             (Item::IntOrString, value) => int_or_string(value, place),
@@ -260,7 +279,12 @@ impl Walk<'_> {
             (Item::SchemaOrBool | Item::SchemaOrArray | Item::SchemaOrStrings, value) => {
                 self.schema_or(item, value, place)
             }
-            (_, other) => Err(wrong_type(&named(other), Some(place), &wanted(place))),
+            (item, other) => {
+                let wanted = wanted(place);
+                let from_values = values::wrong_type(item, other, &wanted);
+                let error = wrong_type(&named(other), Some(place), &wanted);
+                Err(Error { from_values, ..error })
+            }
         }
     }
 
@@ -272,7 +296,7 @@ impl Walk<'_> {
             (_, Value::Object(object)) => self.object(schema, object, Some(place)),
             (Item::SchemaOrBool, Value::Bool(_)) => Ok(()),
             (Item::SchemaOrBool, _) => {
-                Err(Error { message: "boolean or JSON schema expected".to_owned() })
+                Err(Error::new("boolean or JSON schema expected".to_owned()))
             }
             (Item::SchemaOrArray, Value::Array(elements)) if !elements.is_empty() => {
                 elements.iter_mut().try_for_each(|element| match element {
@@ -324,7 +348,7 @@ fn wrong_type(sent: &str, place: Option<&Place<'_>>, wanted: &str) -> Error {
             path
         }
     };
-    Error { message: format!("json: cannot unmarshal {sent} into Go {into} of type {wanted}") }
+    Error::new(format!("json: cannot unmarshal {sent} into Go {into} of type {wanted}"))
 }
 
 fn is_empty(value: &Value) -> bool {
@@ -341,7 +365,13 @@ fn is_empty(value: &Value) -> bool {
 fn integer(number: &Number, most: i64, place: &Place<'_>) -> Result<(), Error> {
     match number.as_i64() {
         Some(value) if (-most - 1..=most).contains(&value) => Ok(()),
-        _ => Err(wrong_type(&format!("number {number}"), Some(place), &wanted(place))),
+        _ => {
+            let wanted = wanted(place);
+            let error = wrong_type(&format!("number {number}"), Some(place), &wanted);
+            let is_whole = number.is_i64() || number.is_u64();
+            let words = (!is_whole).then(|| format!("cannot convert float64 to {wanted}"));
+            Err(Error { from_values: words, ..error })
+        }
     }
 }
 
@@ -360,7 +390,7 @@ fn quantity(value: &mut Value) -> Result<(), Error> {
         Value::String(text) => machinery::quantity::canonical(text.trim()),
         other => machinery::quantity::canonical(&other.to_string()),
     };
-    *value = Value::String(canonical.map_err(|error| Error { message: error.to_string() })?);
+    *value = Value::String(canonical.map_err(|error| Error::new(error.to_string()))?);
     Ok(())
 }
 
@@ -379,7 +409,7 @@ fn moment(value: &mut Value, precision: Precision, place: &Place<'_>) -> Result<
     let Value::String(text) = &*value else {
         return Err(wrong_type(&named(value), Some(place), "string"));
     };
-    match time::rewrite(text, precision).map_err(|message| Error { message })? {
+    match time::rewrite(text, precision).map_err(Error::new)? {
         Written::AsItStands => {}
         Written::Null => *value = Value::Null,
         Written::Anew(written) => *value = Value::String(written),

@@ -40,6 +40,9 @@ pub fn documents(text: &str) -> Result<Vec<Decoded>, DecodeError> {
 
 fn first_document(text: &str) -> Result<Option<Decoded>, DecodeError> {
     let options = granit_parser::options! { emit_comments: false, emit_unresolved_aliases: true };
+    if !text.chars().all(is_allowed) {
+        return Err(in_line(0, "control characters are not allowed"));
+    }
     let mut builder = Builder::default();
     for next in Parser::new_from_str_with_options(text, options) {
         let (event, span) = next.map_err(|error| translate(&error, text))?;
@@ -69,10 +72,17 @@ fn split_documents(text: &str) -> Vec<&str> {
     documents
 }
 
+const NO_NODE: &str = "did not find expected node content";
+
+/// Whether YAML lets a character in at all.
+fn is_allowed(c: char) -> bool {
+    matches!(c, '\t' | '\n' | '\r' | '\u{85}' | '\u{feff}') || !c.is_control()
+}
+
 /// Which part of Go's library would have found an error: they count lines differently.
 #[derive(Clone, Copy)]
 enum FoundBy {
-    /// From one, but the first is not told.
+    /// From one, but for the first.
     Scanner,
     /// From zero.
     Parser,
@@ -90,10 +100,10 @@ fn translate(error: &ScanError, text: &str) -> DecodeError {
     match found_by {
         FoundBy::Scanner if line == 1 => in_line(0, words),
         FoundBy::Scanner => in_line(line, words),
-        FoundBy::ParserAtEnd if text.trim_end().ends_with(['[', '{', ',']) => {
-            in_line(text.lines().count(), "did not find expected node content")
-        }
         FoundBy::Parser if !at_end => in_line(line.saturating_sub(1), words),
+        FoundBy::ParserAtEnd if text.trim_end().ends_with(['[', '{', ',']) => {
+            in_line(text.lines().count(), NO_NODE)
+        }
         FoundBy::Parser | FoundBy::ParserAtEnd => in_line(text.lines().count(), words),
     }
 }
@@ -114,7 +124,9 @@ fn words_of(kind: &ErrorKind) -> Option<(FoundBy, &'static str)> {
         ErrorKind::ExpectedBlockSequenceEntry => {
             (FoundBy::Parser, "did not find expected '-' indicator")
         }
-        ErrorKind::ExpectedNodeContent => (FoundBy::Parser, "did not find expected node content"),
+        ErrorKind::ExpectedNodeContent | ErrorKind::MisplacedFlowCollectionEnd => {
+            (FoundBy::Parser, NO_NODE)
+        }
         ErrorKind::ExpectedDocumentStart => {
             (FoundBy::Parser, "did not find expected <document start>")
         }

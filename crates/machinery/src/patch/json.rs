@@ -1,17 +1,18 @@
 //! JSON patch, RFC 6902: a list of operations, all of which must succeed.
 //!
-//! It goes further than the RFC where upstream's library does: what an object has not is null to
-//! `test`, `copy` and `replace`, a negative array index counts from the end, and what stands before
-//! the first slash of a path does not matter.
+//! It is less strict than the RFC where upstream's library is: what is not there is null, so it
+//! can be tested, copied and replaced; a negative array index counts from the end; and what is
+//! before the first slash of a path does not matter.
 //!
 //! A document cannot be made larger than `copy` may make it, nor deeper than a document that is
 //! read may be: each operation alone is harmless, but a document that is copied into its own
 //! innermost value doubles its depth each time.
 
-use crate::Value;
+mod place;
+
 use crate::codec::{self, json::DEPTH_MAX};
-use json_patch::jsonptr::{Pointer, PointerBuf};
-use json_patch::{AddOperation, PatchErrorKind, PatchOperation};
+use crate::{Map, Value};
+use place::Place;
 
 /// More operations than this are refused.
 pub const OPERATIONS_MAX: usize = 10_000;
@@ -23,7 +24,7 @@ pub const COPIED_MAX: usize = 3 << 20;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PatchError {
     /// It is no list of objects: a bad request. The message is for the client.
-    #[error("error decoding patch: {0}")]
+    #[error("{0}")]
     Malformed(String),
     /// The request is too large.
     #[error("The allowed maximum operations in a JSON patch is {OPERATIONS_MAX}, got {0}")]
@@ -48,47 +49,20 @@ pub enum PatchError {
 pub fn apply(doc: &mut Value, patch: &[u8]) -> Result<(), PatchError> {
     let operations = decode(patch)?;
     let mut draft = doc.clone();
-    let mut copied = 0;
-    let mut deepest = depth(&draft);
+    let mut limits = Limits { copied: 0, deepest: depth(&draft) };
     for (index, operation) in operations.into_iter().enumerate() {
-        let fail = |why: String| PatchError::DoesNotApply { index, why };
-        let operation = completed(operation).map_err(fail)?;
-        let mut operation: PatchOperation =
-            serde_json::from_value(operation).map_err(|error| fail(error.to_string()))?;
-        count_from_the_end(&mut operation, &draft);
-        let operation = without_absentees(operation, &draft);
-        deepest = deepest.max(depth_of_addition(&operation, deepest));
-        if deepest > DEPTH_MAX {
-            return Err(fail(format!("nesting deeper than {DEPTH_MAX}")));
-        }
-        match &operation {
-            PatchOperation::Test(test)
-                if test.value.is_null() && test.path.resolve(&draft).is_err() =>
-            {
-                continue;
-            }
-            PatchOperation::Copy(copy) => {
-                copied += copy.from.resolve(&draft).map_or(0, |source| source.to_string().len());
-                if copied > COPIED_MAX {
-                    return Err(fail(format!("copying more than {COPIED_MAX} bytes")));
-                }
-            }
-            _ => {}
-        }
-        json_patch::patch_unsafe(&mut draft, std::slice::from_ref(&operation)).map_err(
-            |error| match error.kind {
-                PatchErrorKind::TestFailed => {
-                    PatchError::TestFailed { path: error.path.to_string() }
-                }
-                kind => fail(kind.to_string()),
-            },
-        )?;
+        let why = match step(&mut draft, operation, &mut limits) {
+            Ok(()) => continue,
+            Err(Failure::Test(path)) => return Err(PatchError::TestFailed { path }),
+            Err(Failure::Other(why)) => why,
+        };
+        return Err(PatchError::DoesNotApply { index, why });
     }
     *doc = draft;
     Ok(())
 }
 
-fn decode(patch: &[u8]) -> Result<Vec<Value>, PatchError> {
+fn decode(patch: &[u8]) -> Result<Vec<Map<String, Value>>, PatchError> {
     let decoded =
         codec::json::decode(patch).map_err(|error| PatchError::Malformed(error.to_string()))?;
     let mismatch = |value: &Value, into: &str| {
@@ -98,95 +72,111 @@ fn decode(patch: &[u8]) -> Result<Vec<Value>, PatchError> {
     let operations = match decoded.value {
         Value::Array(operations) => operations,
         Value::Null => Vec::new(),
-        other => return Err(mismatch(&other, "[]handlers.jsonPatchOp")),
+        other => return Err(mismatch(&other, "jsonpatch.Patch")),
     };
-    if let Some(odd) = operations.iter().find(|operation| !operation.is_object()) {
-        return Err(mismatch(odd, "handlers.jsonPatchOp"));
-    }
     if operations.len() > OPERATIONS_MAX {
         return Err(PatchError::TooManyOperations(operations.len()));
     }
-    Ok(operations)
+    let operations = operations.into_iter().map(|operation| match operation {
+        Value::Object(operation) => Ok(operation),
+        Value::Null => Ok(Map::new()),
+        other => Err(mismatch(&other, "jsonpatch.Operation")),
+    });
+    operations.collect()
 }
 
-/// Upstream: a value that is not there is null, and nothing can be added to the document itself.
-fn completed(mut operation: Value) -> Result<Value, String> {
-    for key in ["path", "from"] {
-        if let Some(Value::String(path)) = operation.get_mut(key)
-            && let Some(slash) = path.find('/')
-        {
-            path.drain(..slash);
-        }
-    }
-    if matches!(operation["op"].as_str(), Some("add" | "replace"))
-        && let Some(map) = operation.as_object_mut()
-    {
-        if map["op"] == "add" && map.get("path").and_then(Value::as_str) == Some("") {
-            return Err("nothing can be added to a document".to_owned());
-        }
-        map.entry("value").or_insert(Value::Null);
-    }
-    Ok(operation)
+/// Why one operation failed.
+enum Failure {
+    /// What was tested, and is not so.
+    Test(String),
+    Other(String),
 }
 
-/// The same operation for a document that has what the operation takes to be there.
-fn without_absentees(operation: PatchOperation, doc: &Value) -> PatchOperation {
-    let is_absent = |path: &Pointer| {
-        let parent = path.split_back().and_then(|(parent, _)| parent.resolve(doc).ok());
-        parent.is_some_and(Value::is_object) && path.resolve(doc).is_err()
+/// What all operations together may do.
+struct Limits {
+    copied: usize,
+    deepest: usize,
+}
+
+impl Limits {
+    /// Counts what is put at a path.
+    fn put(&mut self, path: &str, levels: usize) -> Result<(), Failure> {
+        self.deepest = self.deepest.max(path.matches('/').count() + levels);
+        if self.deepest > DEPTH_MAX {
+            return Err(Failure::Other(format!("nesting deeper than {DEPTH_MAX}")));
+        }
+        Ok(())
+    }
+
+    /// Counts what is put at a path that was at another. It is not measured but taken to be as
+    /// deep as the document is: to go through it each time would make a long patch of a large
+    /// document slow.
+    fn take(&mut self, from: &str, path: &str) -> Result<(), Failure> {
+        self.put(path, self.deepest.saturating_sub(from.matches('/').count()))
+    }
+}
+
+fn step(
+    doc: &mut Value,
+    mut operation: Map<String, Value>,
+    limits: &mut Limits,
+) -> Result<(), Failure> {
+    let mut text = |member: &str| match operation.remove(member) {
+        Some(Value::String(text)) => Ok(text),
+        _ => Err(Failure::Other(format!("no {member}"))),
     };
-    match operation {
-        PatchOperation::Replace(it) if is_absent(&it.path) => {
-            PatchOperation::Add(AddOperation { path: it.path, value: it.value })
+    let kind = text("op")?;
+    let path = text("path")?;
+    let from = if matches!(kind.as_str(), "move" | "copy") { text("from")? } else { String::new() };
+    let value = operation.remove("value").unwrap_or_default();
+    match kind.as_str() {
+        "add" => {
+            limits.put(&path, depth(&value))?;
+            Place::find(doc, &path)?.add(value)
         }
-        PatchOperation::Copy(it) if is_absent(&it.from) => {
-            PatchOperation::Add(AddOperation { path: it.path, value: Value::Null })
+        "replace" if path.is_empty() => {
+            if !matches!(value, Value::Object(_) | Value::Array(_)) {
+                return Err(Failure::Other("a document must be an object or a list".to_owned()));
+            }
+            limits.put(&path, depth(&value))?;
+            *doc = value;
+            Ok(())
         }
-        other => other,
-    }
-}
-
-/// Makes `/list/-1` mean the last element, or for who adds one the place after it.
-fn count_from_the_end(operation: &mut PatchOperation, doc: &Value) {
-    let (added, found) = match operation {
-        PatchOperation::Add(operation) => (Some(&mut operation.path), None),
-        PatchOperation::Remove(operation) => (None, Some(&mut operation.path)),
-        PatchOperation::Replace(operation) => (None, Some(&mut operation.path)),
-        PatchOperation::Test(operation) => (None, Some(&mut operation.path)),
-        PatchOperation::Move(operation) => (Some(&mut operation.path), Some(&mut operation.from)),
-        PatchOperation::Copy(operation) => (Some(&mut operation.path), Some(&mut operation.from)),
-    };
-    for (path, more) in [(added, 1), (found, 0)] {
-        let Some(path) = path else { continue };
-        if let Some(absolute) = from_the_end(path, doc, more) {
-            *path = absolute;
+        "replace" => {
+            limits.put(&path, depth(&value))?;
+            let place = Place::find(doc, &path)?;
+            place.get()?;
+            place.set(value)
         }
-    }
-}
-
-/// The path in a list that has `more` elements than it has now.
-fn from_the_end(path: &Pointer, doc: &Value, more: usize) -> Option<PointerBuf> {
-    let (parent, last) = path.split_back()?;
-    let back: usize = last.decoded().strip_prefix('-')?.parse().ok()?;
-    let list = parent.resolve(doc).ok()?.as_array()?;
-    let mut absolute = parent.to_buf();
-    absolute.push_back((list.len() + more).checked_sub(back)?);
-    Some(absolute)
-}
-
-/// How deep, at most, a document of depth `deepest` becomes where the operation puts something.
-///
-/// What is moved or copied is not measured but taken to be as deep as the document is: to go
-/// through it each time would make a long patch of a large document slow.
-fn depth_of_addition(operation: &PatchOperation, deepest: usize) -> usize {
-    let taken =
-        |path: &Pointer, from: &Pointer| path.count() + deepest.saturating_sub(from.count());
-    match operation {
-        PatchOperation::Add(operation) => operation.path.count() + depth(&operation.value),
-        PatchOperation::Replace(operation) => operation.path.count() + depth(&operation.value),
-        PatchOperation::Move(operation) => taken(&operation.path, &operation.from),
-        PatchOperation::Copy(operation) => taken(&operation.path, &operation.from),
-        PatchOperation::Remove(_) | PatchOperation::Test(_) => 0,
+        "remove" => Place::find(doc, &path)?.remove(),
+        "move" => {
+            limits.take(&from, &path)?;
+            let place = Place::find(doc, &from)?;
+            let value = place.get()?.cloned().unwrap_or_default();
+            place.remove()?;
+            Place::find(doc, &path)?.add(value)
+        }
+        "copy" => {
+            limits.take(&from, &path)?;
+            let place = Place::find(doc, &from)?;
+            let source = place.get()?.unwrap_or(&Value::Null);
+            // Measured before it is there twice.
+            limits.copied += source.to_string().len();
+            if limits.copied > COPIED_MAX {
+                return Err(Failure::Other(format!("copying more than {COPIED_MAX} bytes")));
+            }
+            let value = source.clone();
+            Place::find(doc, &path)?.add(value)
+        }
+        "test" => {
+            let holds = if path.is_empty() {
+                *doc == value
+            } else {
+                Place::find(doc, &path)?.get()?.unwrap_or(&Value::Null) == &value
+            };
+            if holds { Ok(()) } else { Err(Failure::Test(path)) }
+        }
+        other => Err(Failure::Other(format!("unexpected kind: {other}"))),
     }
 }
 
@@ -235,7 +225,7 @@ mod tests {
     #[test]
     fn upstreams_extensions() {
         let same = r#"{"a":"1","b":["x","y"],"c/d":{"e~f":null}}"#;
-        check(r#"[{"op":"test","path":"/metadata/finalizers","value":null}]"#, same);
+        check(r#"[{"op":"test","path":"/c~1d/finalizers","value":null}]"#, same);
         check(r#"[{"op":"test","path":"/c~1d/e~0f","value":null}]"#, same);
         check(
             r#"[{"op":"replace","path":"/b/-1","value":"z"},{"op":"remove","path":"/c~1d"}]"#,
@@ -246,11 +236,34 @@ mod tests {
             r#"{"a":"1","b":["x","y","z"]}"#,
         );
         check(
-            r#"[{"op":"replace","path":"/n","value":2},{"op":"copy","from":"/o","path":"/p"},
-                {"op":"remove","path":"/c~1d"},{"op":"remove","path":"ignored/b"}]"#,
-            r#"{"a":"1","n":2,"p":null}"#,
+            r#"[{"op":"replace","path":"/n","value":1},{"op":"copy","from":"/m","path":"/o"},
+                {"op":"test","path":"/p"},{"op":"remove","path":"/c~1d"}]"#,
+            r#"{"a":"1","b":["x","y"],"n":1,"o":null}"#,
         );
         check(r#"[{"op":"replace","path":"","value":{"z":1}}]"#, r#"{"z":1}"#);
+    }
+
+    #[test]
+    fn what_leads_nowhere_is_refused() {
+        for patch in [
+            r#"[{"op":"add","path":"","value":{}}]"#,
+            r#"[{"op":"add","path":"x","value":1}]"#,
+            r#"[{"op":"add","path":"/x/y","value":1}]"#,
+            r#"[{"op":"add","path":"/a/y","value":1}]"#,
+            r#"[{"op":"add","path":"/b/5","value":1}]"#,
+            r#"[{"op":"add","path":"/b/x","value":1}]"#,
+            r#"[{"op":"replace","path":"/b/2","value":1}]"#,
+            r#"[{"op":"remove","path":""}]"#,
+            r#"[{"op":"remove","path":"/b/-3"}]"#,
+            r#"[{"op":"move","from":"/x","path":"/y"}]"#,
+            r#"[{"op":"move","path":"/y"}]"#,
+            r#"[{"path":"/y"}]"#,
+            "[null]",
+        ] {
+            let mut doc = json!({"a": "1", "b": ["x", "y"]});
+            let result = apply(&mut doc, patch.as_bytes());
+            assert!(matches!(result, Err(PatchError::DoesNotApply { .. })), "{patch}: {result:?}");
+        }
     }
 
     #[test]
@@ -261,11 +274,11 @@ mod tests {
         );
         check(
             r#"[{"op":"remove","path":"/nothing"}]"#,
-            "operation 0 does not apply: path is invalid",
+            "operation 0 does not apply: nothing is at \"nothing\"",
         );
         check(
             r#"[{"op":"twist","path":"/a"}]"#,
-            "operation 0 does not apply: unknown variant `twist`, expected one of `add`, `remove`, `replace`, `move`, `copy`, `test`",
+            "operation 0 does not apply: unexpected kind: twist",
         );
     }
 
@@ -273,13 +286,10 @@ mod tests {
     fn what_is_no_list_of_operations_does_not_parse() {
         check(
             r#"{"data":{"k":"v"}}"#,
-            "error decoding patch: json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp",
+            "json: cannot unmarshal object into Go value of type jsonpatch.Patch",
         );
-        check(
-            "[1]",
-            "error decoding patch: json: cannot unmarshal number into Go value of type handlers.jsonPatchOp",
-        );
-        check("[", "error decoding patch: unexpected end of JSON input");
+        check("[1]", "json: cannot unmarshal number into Go value of type jsonpatch.Operation");
+        check("[", "unexpected end of JSON input");
     }
 
     #[test]

@@ -51,6 +51,13 @@ fn check_node(source: Source<'_>, level: Level, path: &Path<'_>, faults: &mut Fa
         (false, false) => Skipped::Nothing,
     };
     check_values(source, skipped, path, faults);
+    if embedded
+        && !source.flag("x-kubernetes-preserve-unknown-fields")
+        && source.stated("properties").is_none()
+    {
+        let detail = "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields";
+        faults.required(&properties, detail);
+    }
     check_type(source, level, path, faults);
     if level == Level::Root || embedded {
         check_resource(source, level, path, faults);
@@ -108,13 +115,6 @@ fn check_resource(source: Source<'_>, level: Level, path: &Path<'_>, faults: &mu
             let detail = "must not specify anything other than name and generateName, but metadata is implicitly specified";
             faults.forbidden(&here, detail);
         }
-    }
-    if source.flag("x-kubernetes-embedded-resource")
-        && !source.flag("x-kubernetes-preserve-unknown-fields")
-        && source.stated("properties").is_none()
-    {
-        let detail = "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields";
-        faults.required(&properties, detail);
     }
 }
 

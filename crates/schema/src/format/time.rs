@@ -44,32 +44,7 @@ fn is_time(text: &str) -> bool {
 
 /// `1h30m` as Go has it, or `3 weeks` as Scala does.
 pub(super) fn is_duration(text: &str) -> bool {
-    is_go_duration(text) || is_spoken_duration(text)
-}
-
-fn is_go_duration(text: &str) -> bool {
-    let text = text.strip_prefix(['+', '-']).unwrap_or(text);
-    if text == "0" {
-        return true;
-    }
-    let mut rest = text;
-    while !rest.is_empty() {
-        let after_number = rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
-        let number = &rest[..rest.len() - after_number.len()];
-        let has_digits = number.bytes().any(|b| b.is_ascii_digit());
-        if !has_digits || number.matches('.').count() > 1 {
-            return false;
-        }
-        let end = after_number
-            .find(|c: char| c.is_ascii_digit() || c == '.')
-            .unwrap_or(after_number.len());
-        let (unit, after) = after_number.split_at(end);
-        if !matches!(unit, "ns" | "us" | "µs" | "μs" | "ms" | "s" | "m" | "h") {
-            return false;
-        }
-        rest = after;
-    }
-    !text.is_empty()
+    machinery::go_duration::parse(text).is_ok() || is_spoken_duration(text)
 }
 
 /// A number and a unit somewhere in the text suffice.

@@ -101,7 +101,7 @@ impl Target<'_> {
                 let api_version = kind.group_version().to_string();
                 if let Some(ty) = kinds::types::of_kind(&api_version, &kind.kind) {
                     let mut value = Value::Object(std::mem::take(object.map_mut()));
-                    decode::fit(ty, &mut value, &mut unknown)?;
+                    decode::fit_type(ty, &mut value, &mut unknown)?;
                     *object = Object::from_value(value).unwrap_or_default();
                 }
                 Ok(unknown)

@@ -1,89 +1,174 @@
 //! A patched object of a built-in kind, as messages quote it.
+//!
+//! Upstream patches text: what the patch takes apart is put together again with sorted keys, and
+//! all the rest stays as Go has written it, in the order of its types.
 
-use machinery::{Map, Object, Value};
+use kinds::types::{Container, Field, Type};
+use machinery::{Map, Value};
+use std::collections::BTreeMap;
 
-/// The order in which Go writes the fields of metadata.
-const METADATA: [&str; 15] = [
-    "name",
-    "generateName",
-    "namespace",
-    "selfLink",
-    "uid",
-    "resourceVersion",
-    "generation",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-    "labels",
-    "annotations",
-    "ownerReferences",
-    "finalizers",
-    "managedFields",
-];
-const OWNER: [&str; 6] = ["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"];
-const MANAGED: [&str; 7] =
-    ["manager", "operation", "apiVersion", "time", "fieldsType", "fieldsV1", "subresource"];
-
-/// The object with its members sorted, and its metadata in the order of Go's type unless a patch
-/// has taken it apart.
-pub(super) fn as_go_writes(object: &Object, metadata_is_sorted: bool) -> String {
-    let order = if metadata_is_sorted { &[][..] } else { &METADATA[..] };
-    ordered(object.map(), &[], |key, value| match (key, value) {
-        ("metadata", Value::Object(metadata)) => ordered(metadata, order, |key, value| match key {
-            "ownerReferences" => list(value, &OWNER),
-            "managedFields" => list(value, &MANAGED),
-            _ => value.to_string(),
-        }),
-        _ => value.to_string(),
-    })
+/// The objects of a document that a patch takes apart, from the outermost on.
+#[derive(Debug, Default)]
+pub(super) struct Apart {
+    below: BTreeMap<String, Apart>,
 }
 
-fn list(value: &Value, order: &[&str]) -> String {
-    let Value::Array(items) = value else { return value.to_string() };
-    let items = items.iter().map(|item| match item {
-        Value::Object(map) => ordered(map, order, |_, value| value.to_string()),
-        other => other.to_string(),
+impl Apart {
+    /// Notes the objects that have something in common with those of a merge patch.
+    pub(super) fn note_members(&mut self, patch: &Value) {
+        for (name, value) in patch.as_object().into_iter().flatten() {
+            if value.is_object() {
+                self.below.entry(name.clone()).or_default().note_members(value);
+            }
+        }
+    }
+
+    /// Notes what is on the way to the place that a path names.
+    pub(super) fn note_path(&mut self, path: &str) {
+        let segments: Vec<&str> = path.split('/').skip(1).collect();
+        let mut here = self;
+        for segment in segments.iter().take(segments.len().saturating_sub(1)) {
+            let segment = segment.replace("~1", "/").replace("~0", "~");
+            here = here.below.entry(segment).or_default();
+        }
+    }
+}
+
+/// The text of `document`, which may be anything, but would be a `ty`.
+pub(super) fn as_go_writes(ty: &'static Type, document: &Value, apart: &Apart) -> String {
+    let mut text = String::new();
+    write(document, Shape::Message(ty), Some(apart), &mut text);
+    text
+}
+
+/// What Go knows of a value.
+#[derive(Clone, Copy)]
+enum Shape {
+    Message(&'static Type),
+    /// A list or a map of values.
+    Many(&'static Field),
+    Unknown,
+}
+
+impl Shape {
+    fn of(field: &'static Field) -> Self {
+        match (field.container, field.message()) {
+            (_, None) => Self::Unknown,
+            (Container::One, Some(message)) => Self::Message(message),
+            (Container::List | Container::Map, Some(_)) => Self::Many(field),
+        }
+    }
+
+    /// Of a member.
+    fn below(self, name: &str) -> Self {
+        match self {
+            Self::Message(ty) => ty.field(name).map_or(Self::Unknown, Self::of),
+            Self::Many(field) => field.message().map_or(Self::Unknown, Self::Message),
+            Self::Unknown => Self::Unknown,
+        }
+    }
+}
+
+fn write(value: &Value, shape: Shape, apart: Option<&Apart>, text: &mut String) {
+    match value {
+        Value::Array(elements) => {
+            text.push('[');
+            for (index, element) in elements.iter().enumerate() {
+                separate(index, text);
+                let name = index.to_string();
+                let apart = apart.and_then(|it| it.below.get(&name));
+                write(element, shape.below(&name), apart, text);
+            }
+            text.push(']');
+        }
+        Value::Object(members) => {
+            text.push('{');
+            for (index, name) in order(members, shape, apart).into_iter().enumerate() {
+                separate(index, text);
+                text.push_str(&Value::from(name).to_string());
+                text.push(':');
+                let apart = apart.and_then(|it| it.below.get(name));
+                write(&members[name], shape.below(name), apart, text);
+            }
+            text.push('}');
+        }
+        scalar => text.push_str(&scalar.to_string()),
+    }
+}
+
+fn separate(index: usize, text: &mut String) {
+    if index > 0 {
+        text.push(',');
+    }
+}
+
+/// The names of the members, in the order in which they are written.
+fn order<'a>(members: &'a Map<String, Value>, shape: Shape, apart: Option<&Apart>) -> Vec<&'a str> {
+    let mut names: Vec<&str> = members.keys().map(String::as_str).collect();
+    names.sort_unstable();
+    if let (Shape::Message(ty), None) = (shape, apart) {
+        let declared = declared(ty);
+        let place = |name: &str| declared.iter().position(|it| *it == name);
+        names.sort_by_key(|name| place(name).unwrap_or(usize::MAX));
+    }
+    names
+}
+
+/// The fields of a type, as Go declares them: those that are inline are where their struct is.
+fn declared(ty: &'static Type) -> Vec<&'static str> {
+    let names = ty.wire().iter().flat_map(|field| match field.message() {
+        Some(inlined) if field.inline => declared(inlined),
+        _ => vec![field.json()],
     });
-    format!("[{}]", items.collect::<Vec<_>>().join(","))
+    let own: &[&str] = if ty.is_kind { &["kind", "apiVersion"] } else { &[] };
+    let mut all: Vec<&str> = own.iter().copied().chain(names).collect();
+    for (_, moved, after) in MOVED.iter().filter(|(owner, ..)| *owner == ty.short_name()) {
+        all.retain(|it| it != moved);
+        let at = all.iter().position(|it| it == after).map_or(0, |it| it + 1);
+        all.insert(at, moved);
+    }
+    all
 }
 
-/// First the fields that have an order, then the rest as it comes.
-fn ordered(
-    map: &Map<String, Value>,
-    order: &[&str],
-    text: impl Fn(&str, &Value) -> String,
-) -> String {
-    let known = order.iter().filter_map(|it| map.get_key_value(*it));
-    let rest = map.iter().filter(|(key, _)| !order.contains(&key.as_str()));
-    let fields = known
-        .chain(rest)
-        .map(|(key, value)| format!("{}:{}", Value::from(&**key), text(key, value)));
-    format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
-}
+/// Fields that Go declares elsewhere than their tag says: the type, the field, and what it follows.
+const MOVED: [(&str, &str, &str); 4] = [
+    ("OwnerReference", "apiVersion", ""),
+    ("Container", "terminationMessagePolicy", "terminationMessagePath"),
+    ("ServiceSpec", "clusterIPs", "clusterIP"),
+    ("ServicePort", "appProtocol", "protocol"),
+];
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kinds::types;
     use machinery::json;
 
+    fn check(apart: &Apart, expect: &str) {
+        let service = json!({"kind": "Service", "apiVersion": "v1",
+            "metadata": {"creationTimestamp": null, "name": "a",
+                "managedFields": [{"fieldsType": "FieldsV1", "manager": "m"}]},
+            "spec": {"clusterIP": "x", "ports": [{"port": 1, "name": "p"}]}});
+        let ty = types::find("core/v1.Service").unwrap();
+        assert_eq!(as_go_writes(ty, &service, apart), expect);
+    }
+
     #[test]
-    fn metadata_keeps_the_order_of_its_type_until_a_patch_takes_it_apart() {
-        let object = Object::from_value(json!({"kind": "ConfigMap", "data": {}, "metadata": {
-            "creationTimestamp": null, "name": "a",
-            "managedFields": [{"fieldsType": "FieldsV1", "manager": "m"}]}}))
-        .unwrap();
-        let managed = r#""managedFields":[{"manager":"m","fieldsType":"FieldsV1"}]"#;
-        assert_eq!(
-            as_go_writes(&object, false),
-            format!(
-                r#"{{"data":{{}},"kind":"ConfigMap","metadata":{{"name":"a","creationTimestamp":null,{managed}}}}}"#
-            )
+    fn what_a_patch_leaves_alone_keeps_the_order_of_its_type() {
+        check(
+            &Apart::default(),
+            r#"{"apiVersion":"v1","kind":"Service","metadata":{"name":"a","creationTimestamp":null,"managedFields":[{"manager":"m","fieldsType":"FieldsV1"}]},"spec":{"ports":[{"name":"p","port":1}],"clusterIP":"x"}}"#,
         );
-        assert_eq!(
-            as_go_writes(&object, true),
-            format!(
-                r#"{{"data":{{}},"kind":"ConfigMap","metadata":{{"creationTimestamp":null,{managed},"name":"a"}}}}"#
-            )
+    }
+
+    #[test]
+    fn what_a_patch_takes_apart_is_sorted() {
+        let mut apart = Apart::default();
+        apart.note_members(&json!({"spec": {"clusterIP": 1}}));
+        apart.note_path("/metadata/managedFields/0");
+        check(
+            &apart,
+            r#"{"apiVersion":"v1","kind":"Service","metadata":{"creationTimestamp":null,"managedFields":[{"manager":"m","fieldsType":"FieldsV1"}],"name":"a"},"spec":{"clusterIP":"x","ports":[{"name":"p","port":1}]}}"#,
         );
     }
 }

@@ -76,31 +76,23 @@ impl Encoder {
     }
 
     /// How far the watch is.
-    pub(super) fn bookmark(cx: &Cx, revision: Revision, initial_end: bool) -> Bytes {
+    pub(super) fn bookmark(&mut self, cx: &Cx, revision: Revision, initial_end: bool) -> Bytes {
         let mut metadata = json!({"resourceVersion": revision.to_string()});
         if initial_end {
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }
         let mut object = empty(cx);
         object.map_mut().insert("metadata".to_owned(), metadata);
-        let object = match cx.accepted.form {
-            Form::Whole => object.into_value(),
-            Form::Partial | Form::PartialList => answer::partial(object),
-            Form::Table => json!({
-                "kind": "Table", "apiVersion": "meta.k8s.io/v1",
-                "metadata": object.map()["metadata"], "columnDefinitions": null, "rows": [],
-            }),
-        };
+        let object = self.shown(cx, object);
         if cx.accepted.media == Media::Protobuf {
             return frame("BOOKMARK", &protobuf::object(cx, object.to_string().as_bytes()));
         }
         line("BOOKMARK", &object).into()
     }
 
-    fn write(&mut self, cx: &Cx, kind: &str, entry: &Entry, revision: Revision, out: &mut Vec<u8>) {
-        let mut object = conversion::requested(cx, entry.object());
-        object.set_meta("resourceVersion", revision.to_string());
-        let value = match cx.accepted.form {
+    /// An object in the form that was asked for.
+    fn shown(&mut self, cx: &Cx, object: Object) -> Value {
+        match cx.accepted.form {
             Form::Whole => object.into_value(),
             Form::Partial | Form::PartialList => answer::partial(object),
             Form::Table => {
@@ -110,7 +102,13 @@ impl Encoder {
                     Err(status) => status.to_value(),
                 }
             }
-        };
+        }
+    }
+
+    fn write(&mut self, cx: &Cx, kind: &str, entry: &Entry, revision: Revision, out: &mut Vec<u8>) {
+        let mut object = conversion::requested(cx, entry.object());
+        object.set_meta("resourceVersion", revision.to_string());
+        let value = self.shown(cx, object);
         out.extend_from_slice(&line(kind, &value));
     }
 }

@@ -29,38 +29,44 @@ impl Start {
                 Status::unclassified(format!("resourceVersion: Invalid value: {text}: {why}"))
             })?,
         };
-        let asked = cx.query.flag("sendInitialEvents");
-        let refused = cx.query.get("sendInitialEvents").is_some() && !asked;
+        let initial = match cx.query.get("sendInitialEvents") {
+            Some(_) => cx.query.flag("sendInitialEvents"),
+            None => revision == 0,
+        };
         let bookmarks = cx.query.flag("allowWatchBookmarks");
         Ok(Self {
             revision,
-            initial: asked || (revision == 0 && !refused),
+            initial,
             consistent: text.is_empty(),
-            initial_bookmark: bookmarks && (asked || text.is_empty()),
+            initial_bookmark: bookmarks && initial,
         })
     }
 }
 
 /// Upstream: apis/meta/internalversion/validation, for watches.
 pub(super) fn validate_options(cx: &Cx) -> Result<(), Status> {
-    let matching = cx.query.text("resourceVersionMatch");
+    let mut matching = cx.query.text("resourceVersionMatch");
     let path = Path::root("resourceVersionMatch");
     let mut faults = Faults::new();
-    if !matching.is_empty() && !cx.query.text("continue").is_empty() {
-        faults.forbidden(&path, "resourceVersionMatch is forbidden when continue is provided");
+    let mut initial = cx.query.get("sendInitialEvents").is_some();
+    // Upstream: who has nothing yet gets what there is, and that is a matter of these two.
+    if !initial && matching.is_empty() && matches!(cx.query.text("resourceVersion"), "" | "0") {
+        (initial, matching) = (true, "NotOlderThan");
     }
-    if cx.query.get("sendInitialEvents").is_some() {
-        if matching != "NotOlderThan" {
-            let detail = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
-            faults.forbidden(&path, detail);
-        }
-        if !matches!(matching, "" | "NotOlderThan") {
-            faults.not_supported(&path, matching, &["NotOlderThan"]);
-        }
-    } else if !matching.is_empty() && faults.is_empty() {
+    if initial && matching != "NotOlderThan" {
+        let detail = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
+        faults.forbidden(&path, detail);
+    }
+    if !matching.is_empty() && !initial {
         let detail =
             "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
         faults.forbidden(&path, detail);
+    }
+    if !matches!(matching, "" | "NotOlderThan") {
+        faults.not_supported(&path, matching, &["NotOlderThan"]);
+    }
+    if !matching.is_empty() && !cx.query.text("continue").is_empty() {
+        faults.forbidden(&path, "resourceVersionMatch is forbidden when continue is provided");
     }
     refuse_list_options(&faults)
 }

@@ -133,3 +133,15 @@ fn what_scale_cannot_read_is_told_as_go_tells_it() {
         ]
     );
 }
+
+#[test]
+fn who_uses_a_deprecated_version_is_told_a_better_one() {
+    let spec = json!({"group": "example.dev", "versions": [
+        {"name": "v1beta1", "served": true, "deprecated": true}, {"name": "v1", "served": true},
+        {"name": "v2", "served": true}, {"name": "v3", "served": false}]});
+    assert_eq!(
+        outdated("v1beta1", &spec, "Widget"),
+        "example.dev/v1beta1 Widget is deprecated; use example.dev/v2 Widget"
+    );
+    assert_eq!(outdated("v2", &spec, "Widget"), "example.dev/v2 Widget is deprecated");
+}

@@ -218,14 +218,36 @@ fn a_conversion_webhook_needs_an_address_and_reviews_that_we_speak() {
 }
 
 #[test]
-fn a_conversion_webhook_is_not_trusted_by_rubbish() {
-    let config = json!({"url": "https://x", "caBundle": "cnViYmlzaA=="});
+fn a_conversion_webhook_is_not_trusted_by_rubbish_once_it_is_asked() {
+    let trusting = |bundle: &str| {
+        widgets(|spec| {
+            spec["conversion"] = json!({"strategy": "Webhook", "webhook": {
+                "clientConfig": {"url": "https://x", "caBundle": bundle},
+                "conversionReviewVersions": ["v1"]}});
+        })
+    };
+    let rubbish = trusting("cnViYmlzaA==");
+    assert_eq!(refusals(&BEHAVIOR, rubbish.clone()), Vec::<String>::new());
+    let faults = faults_once_established(trusting(""), rubbish);
     assert_eq!(
-        of_webhook(&config, &json!(["v1"])),
+        faults.iter().map(ToString::to_string).collect::<Vec<_>>(),
         [
             r#"spec.conversion.webhookClientConfig.caBundle: Invalid value: "cnViYmlzaA==": unable to load root certificates: unable to parse bytes as PEM block"#
         ]
     );
+}
+
+/// What is held against the change of a definition that is served.
+fn faults_once_established(old: Value, new: Value) -> Faults {
+    let mut established = object(created(&BEHAVIOR, old));
+    let conditions = json!([{"type": "Established", "status": "True"}]);
+    established.map_at(&["status"]).insert("conditions".to_owned(), conditions);
+    let mut new = object(new);
+    (BEHAVIOR.defaults)(&mut new);
+    (BEHAVIOR.prepare_update)(&mut new, &established);
+    let mut faults = Faults::new();
+    validate_in(&new, Some(&established), "apiextensions.k8s.io/v1", &mut faults);
+    faults
 }
 
 #[test]
@@ -274,14 +296,7 @@ fn what_objects_are_stored_under_does_not_change() {
         [r#"spec.group: Invalid value: "other.example.dev": field is immutable"#],
         "before it is established, the scope may still change"
     );
-    let mut established = object(created(&BEHAVIOR, old));
-    let conditions = json!([{"type": "Established", "status": "True"}]);
-    established.map_at(&["status"]).insert("conditions".to_owned(), conditions);
-    let mut new = object(new);
-    (BEHAVIOR.defaults)(&mut new);
-    (BEHAVIOR.prepare_update)(&mut new, &established);
-    let mut faults = Faults::new();
-    validate_in(&new, Some(&established), "apiextensions.k8s.io/v1", &mut faults);
+    let faults = faults_once_established(old, new);
     assert_eq!(
         faults.iter().map(|it| it.field.as_str()).collect::<Vec<_>>(),
         ["spec.group", "spec.scope"]

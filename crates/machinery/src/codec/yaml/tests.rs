@@ -85,10 +85,12 @@ fn alias_bombs_are_refused() {
 #[test]
 fn errors_are_in_the_words_of_gos_library() {
     check("metadata: [\nname", "yaml: line 2: did not find expected ',' or ']'");
-    check("a: [", "yaml: line 1: did not find expected node content");
     check("a: b: c", "yaml: mapping values are not allowed in this context");
     check("a:\n\tb: 2", "yaml: line 2: found character that cannot start any token");
     check("a: 'x", "yaml: found unexpected end of stream");
+    check("a: [", "yaml: line 1: did not find expected node content");
+    check("}", "yaml: did not find expected node content");
+    check("a: \u{1}", "yaml: control characters are not allowed");
     check("a: *b", "yaml: unknown anchor 'b' referenced");
 }
 

@@ -28,7 +28,7 @@ fn what_does_not_parse_is_told_in_the_words_of_gos_decoders() {
             JSON,
             br#"{"kind":7}"#,
             format!(
-                r#"{json}json: cannot unmarshal number into Go struct field .kind of type string [Kind] ({{"kind":7}})"#
+                r#"{json}json: cannot unmarshal number into Go struct field .kind of type string ({{"kind":7}})"#
             ),
         ),
         (

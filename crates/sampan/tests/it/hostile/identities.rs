@@ -86,3 +86,18 @@ fn a_certificate_of_another_authority_is_no_certificate() {
     assert!(stranger.send("GET", "/readyz", None).is_err());
     siege.survived();
 }
+
+#[test]
+fn a_request_has_the_name_that_its_sender_gives_it_or_a_new_one() {
+    let mut siege = Siege::begin();
+    for path in [COLLECTION, "/nothing/here", "/healthz"] {
+        let mut named = |headers: &[(&str, &str)]| {
+            let answer = siege.client.exchange("GET", path, headers, b"").unwrap();
+            answer.header("audit-id").unwrap_or_default().to_owned()
+        };
+        assert_eq!(named(&[("audit-id", "mine")]), "mine", "{path}");
+        let (first, second) = (named(&[]), named(&[]));
+        assert_eq!((first.len(), first == second), (36, false), "{path}");
+    }
+    siege.survived();
+}

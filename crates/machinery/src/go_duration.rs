@@ -1,0 +1,82 @@
+//! Durations as Go writes them: `1h30m`, `-1.5s`, `100ms`.
+
+use crate::field_path::quote;
+
+/// The nanoseconds of a unit.
+fn unit(name: &str) -> Option<f64> {
+    Some(match name {
+        "ns" => 1.0,
+        "us" | "µs" | "μs" => 1e3,
+        "ms" => 1e6,
+        "s" => 1e9,
+        "m" => 60e9,
+        "h" => 3600e9,
+        _ => return None,
+    })
+}
+
+/// The seconds of a duration; the complaint is Go's.
+///
+/// ```
+/// use machinery::go_duration;
+/// assert_eq!(go_duration::parse("1m30s"), Ok(90.0));
+/// assert_eq!(go_duration::parse("5"), Err("time: missing unit in duration \"5\"".to_owned()));
+/// ```
+pub fn parse(text: &str) -> Result<f64, String> {
+    let invalid = || format!("time: invalid duration {}", quote(text));
+    let mut rest = text.strip_prefix(['-', '+']).unwrap_or(text);
+    if rest == "0" {
+        return Ok(0.0);
+    }
+    if rest.is_empty() {
+        return Err(invalid());
+    }
+    let mut nanoseconds = 0.0;
+    while !rest.is_empty() {
+        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+        let (number, after) = rest.split_at(end);
+        // Go counts in 64 bits.
+        let is_huge = number.split('.').next().is_some_and(|it| it.len() > 19);
+        let number: f64 = number.parse().ok().filter(|_| !is_huge).ok_or_else(invalid)?;
+        let end = after.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(after.len());
+        let (name, after) = after.split_at(end);
+        if name.is_empty() {
+            return Err(format!("time: missing unit in duration {}", quote(text)));
+        }
+        let Some(unit) = unit(name) else {
+            let (name, whole) = (quote(name), quote(text));
+            return Err(format!("time: unknown unit {name} in duration {whole}"));
+        };
+        nanoseconds += number * unit;
+        rest = after;
+    }
+    // Nanoseconds, that is.
+    if nanoseconds >= 9_223_372_036_854_775_807.0 {
+        return Err(invalid());
+    }
+    let seconds = nanoseconds / 1e9;
+    Ok(if text.starts_with('-') { -seconds } else { seconds })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_duration_is_the_sum_of_its_parts() {
+        assert_eq!(parse("1h1m1.5s"), Ok(3661.5));
+        assert_eq!(parse("-.5s"), Ok(-0.5));
+        assert_eq!(parse("+0"), Ok(0.0));
+        assert_eq!(parse("1500ms"), Ok(1.5));
+    }
+
+    #[test]
+    fn what_is_none_is_refused_in_go_s_words() {
+        for text in ["", "x", "-", ".s", "1.2.3s", " 1", "9223372037s"] {
+            assert_eq!(parse(text), Err(format!("time: invalid duration \"{text}\"")));
+        }
+        assert_eq!(parse("1.5"), Err("time: missing unit in duration \"1.5\"".to_owned()));
+        let unknown = "time: unknown unit \"x\" in duration \"0x10\"".to_owned();
+        assert_eq!(parse("0x10"), Err(unknown));
+    }
+}

@@ -1,0 +1,103 @@
+//! Where a path leads: an object or a list, and a key in it.
+
+use super::Failure;
+use crate::Value;
+use crate::field_path::quote;
+
+/// A place in a document, at which there need not be anything yet.
+pub(super) struct Place<'a> {
+    /// An object or a list.
+    container: &'a mut Value,
+    key: String,
+}
+
+impl<'a> Place<'a> {
+    /// Follows the path up to its last segment.
+    pub(super) fn find(doc: &'a mut Value, path: &str) -> Result<Self, Failure> {
+        let nowhere = || Failure::Other(format!("{} leads nowhere", quote(path)));
+        let segments: Vec<String> = path.split('/').skip(1).map(unescaped).collect();
+        let Some((key, above)) = segments.split_last() else { return Err(nowhere()) };
+        let mut container = doc;
+        for segment in above {
+            let next = match container {
+                Value::Object(map) => map.get_mut(segment),
+                Value::Array(list) => index(segment, list.len()).and_then(|it| list.get_mut(it)),
+                _ => None,
+            };
+            container = next.ok_or_else(nowhere)?;
+        }
+        match container {
+            Value::Object(_) | Value::Array(_) => Ok(Self { container, key: key.clone() }),
+            _ => Err(nowhere()),
+        }
+    }
+
+    /// What is there; in an object nothing may be, in a list something must.
+    pub(super) fn get(&self) -> Result<Option<&Value>, Failure> {
+        match &*self.container {
+            Value::Array(list) => {
+                let found = index(&self.key, list.len()).and_then(|it| list.get(it));
+                found.map(Some).ok_or_else(|| self.nothing())
+            }
+            container => Ok(container.get(&self.key)),
+        }
+    }
+
+    /// Puts a value there, in front of what is there in a list.
+    pub(super) fn add(self, value: Value) -> Result<(), Failure> {
+        let nothing = self.nothing();
+        match self.container {
+            Value::Array(list) if self.key == "-" => list.push(value),
+            Value::Array(list) => {
+                let at = index(&self.key, list.len() + 1).filter(|it| *it <= list.len());
+                list.insert(at.ok_or(nothing)?, value);
+            }
+            container => container[self.key] = value,
+        }
+        Ok(())
+    }
+
+    /// Puts a value there, instead of what is there.
+    pub(super) fn set(self, value: Value) -> Result<(), Failure> {
+        let nothing = self.nothing();
+        match self.container {
+            Value::Array(list) => {
+                let slot = index(&self.key, list.len()).and_then(|it| list.get_mut(it));
+                *slot.ok_or(nothing)? = value;
+            }
+            container => container[self.key] = value,
+        }
+        Ok(())
+    }
+
+    /// Takes away what is there.
+    pub(super) fn remove(self) -> Result<(), Failure> {
+        let nothing = self.nothing();
+        match self.container {
+            Value::Array(list) => {
+                let at = index(&self.key, list.len()).filter(|it| *it < list.len());
+                list.remove(at.ok_or(nothing)?);
+            }
+            Value::Object(map) => {
+                map.remove(&self.key).ok_or(nothing)?;
+            }
+            _ => return Err(nothing),
+        }
+        Ok(())
+    }
+
+    fn nothing(&self) -> Failure {
+        Failure::Other(format!("nothing is at {}", quote(&self.key)))
+    }
+}
+
+/// The index that a segment is in a list of so many elements; a negative one counts from the end.
+fn index(segment: &str, length: usize) -> Option<usize> {
+    let index: i64 = segment.parse().ok()?;
+    let length = i64::try_from(length).ok()?;
+    usize::try_from(if index < 0 { index + length } else { index }).ok()
+}
+
+fn unescaped(segment: &str) -> String {
+    segment.replace("~1", "/").replace("~0", "~")
+}
