@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// So much is gathered: four full TLS records, which is what the TLS library takes at once.
+/// So much is gathered: what the TLS library takes at once.
 const LIMIT: usize = 64 << 10;
 
 /// What the gathering begins with, and goes on with, until it takes the limit: most turns write
