@@ -17,7 +17,13 @@
 //!
 //! A clone is one more pointer to the same bytes.
 
-use std::{borrow::Cow, cmp::Ordering, collections::BTreeMap, fmt, sync::Arc};
+use std::{
+    borrow::Cow,
+    cmp::Ordering,
+    collections::BTreeMap,
+    fmt,
+    sync::{Arc, Weak},
+};
 
 use machinery::{Object, selector::LabelSelector};
 use serde::{
@@ -76,6 +82,9 @@ impl fmt::Debug for ObjectKey {
 /// See the [module documentation](self).
 #[derive(Clone)]
 pub struct Item(Arc<Parts>);
+
+/// Recognizes a state in memory without keeping it there.
+pub(crate) struct Trace(Weak<Parts>);
 
 struct Parts {
     key: ObjectKey,
@@ -279,11 +288,28 @@ impl Item {
                 && self.0.uid_length == other.0.uid_length
     }
 
+    pub(crate) fn trace(&self) -> Trace {
+        Trace(Arc::downgrade(&self.0))
+    }
+
     /// How many bytes the JSON takes in memory.
     pub fn size(&self) -> usize {
         match &self.0.body {
             Body::Plain(bytes) | Body::Packed(bytes, _) => bytes.len(),
         }
+    }
+}
+
+impl Trace {
+    /// Whether this is the item that left the trace, or a clone of it.
+    pub(crate) fn is_of(&self, item: &Item) -> bool {
+        // No later item can have this address while there is the trace.
+        std::ptr::eq(self.0.as_ptr(), Arc::as_ptr(&item.0))
+    }
+
+    /// Whether nobody has the item any more.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.0.strong_count() == 0
     }
 }
 

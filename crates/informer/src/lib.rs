@@ -85,6 +85,7 @@ pub mod event_handler;
 mod resync;
 pub mod informer;
 pub mod informer_factory;
+mod decoded;
 pub mod lister;
 pub mod work_queue;
 #[cfg(test)]

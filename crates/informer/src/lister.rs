@@ -16,6 +16,9 @@
 //! #     indexer.insert(Item::parse(json.as_bytes())?);
 //! # }
 //! let lister = Lister::<Sized>::new(indexer);
+//! let object = lister.shared("n", "a")?.unwrap(); // an Arc, decoded once for this state
+//! assert_eq!(object.spec.size, 3);
+//!
 //! let Listed { objects, misfits } = lister.list_namespace("n");
 //! assert_eq!(objects[0].spec.size, 3);
 //! let Misfit { item, error } = &misfits[0]; // reported, and the rest is there
@@ -24,17 +27,20 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-use std::{fmt, marker::PhantomData, sync::Arc};
+use std::{fmt, sync::Arc};
 
 use machinery::selector::LabelSelector;
 use serde::de::DeserializeOwned;
 
-use crate::{Indexer, Item, NoSuchIndex, ObjectKey};
+use crate::{
+    Indexer, Item, NoSuchIndex, ObjectKey,
+    decoded::{DEFAULT_BUDGET, Decoded},
+};
 
-/// See the [module documentation](self).
+/// See the [module documentation](self). Clones share what [`shared`](Self::shared) keeps.
 pub struct Lister<T> {
     indexer: Arc<Indexer>,
-    decoded: PhantomData<fn() -> T>,
+    decoded: Arc<Decoded<T>>,
 }
 
 /// What a list gave: the objects that fit the type, and those that do not.
@@ -60,7 +66,7 @@ pub struct Misfit {
 impl<T> Lister<T> {
     /// Reads from `indexer`.
     pub fn new(indexer: Arc<Indexer>) -> Self {
-        Self { indexer, decoded: PhantomData }
+        Self { indexer, decoded: Arc::new(Decoded::new(DEFAULT_BUDGET)) }
     }
 
     /// The indexer, for reads without decoding.
@@ -78,6 +84,35 @@ impl<T: DeserializeOwned> Lister<T> {
     /// The object with this key.
     pub fn get_key(&self, key: &ObjectKey) -> Result<Option<T>, Misfit> {
         self.indexer.get(key).map(decode).transpose()
+    }
+
+    /// The object with this name, to be read and not changed: it is decoded once and then handed to
+    /// all who ask, for as long as its state stays and there is room.
+    ///
+    /// The room is 32 MiB, counted by JSON; of what does not fit, those read least lately are decoded
+    /// again.
+    pub fn shared(&self, namespace: &str, name: &str) -> Result<Option<Arc<T>>, Misfit> {
+        self.shared_key(&ObjectKey::new(namespace, name))
+    }
+
+    /// The object with this key, as [`shared`](Self::shared) gives it.
+    pub fn shared_key(&self, key: &ObjectKey) -> Result<Option<Arc<T>>, Misfit> {
+        let Some(item) = self.indexer.get(key) else {
+            self.decoded.forget(key);
+            return Ok(None);
+        };
+        if let Some(object) = self.decoded.get(&item) {
+            return Ok(Some(object));
+        }
+        let json = item.json();
+        match serde_json::from_slice(&json) {
+            Ok(object) => Ok(Some(self.decoded.keep(&item, json.len(), object))),
+            Err(error) => {
+                drop(json);
+                self.decoded.forget(key);
+                Err(Misfit { item, error })
+            }
+        }
     }
 
     /// All objects.
@@ -127,7 +162,7 @@ impl<T: DeserializeOwned> FromIterator<Item> for Listed<T> {
 
 impl<T> Clone for Lister<T> {
     fn clone(&self) -> Self {
-        Self::new(Arc::clone(&self.indexer))
+        Self { indexer: Arc::clone(&self.indexer), decoded: Arc::clone(&self.decoded) }
     }
 }
 

@@ -1,5 +1,5 @@
-//! Our runtime with its defaults: objects packed in the cache and decoded when they are read,
-//! HTTP/2, two workers.
+//! Our runtime with its defaults: objects packed in the cache, decoded when they are read and kept
+//! so for the next read while there is room; HTTP/2, two workers.
 
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ pub(crate) async fn control(course: Arc<Course>) -> Result<()> {
 }
 
 async fn reconcile(request: Request, cx: Arc<Context>) -> Result<Action, Failure> {
-    let Some(object) = cx.widgets.get_key(&request)? else { return Ok(Action::Done) };
+    let Some(object) = cx.widgets.shared_key(&request)? else { return Ok(Action::Done) };
     Ok(match cx.course.visit(&object) {
         Next::Rest => Action::Done,
         Next::Again => Action::RequeueAfter(std::time::Duration::ZERO),
