@@ -108,7 +108,8 @@ pub struct Report {
     pub trouble: Option<String>,
     /// Objects that could not be cached, since they have no name.
     pub bad_items: u64,
-    /// How far the cache has been told of what happened.
+    /// How far the cache has been told of what happened. An event that changes nothing else here is
+    /// no reason to wake those who wait for a change.
     pub resource_version: Option<String>,
 }
 
@@ -303,7 +304,11 @@ impl Reflector {
             is_in_vain = false;
             position.malformed = 0;
             position.backoff.reset();
-            self.report.send_modify(|report| report.resource_version.clone_from(&position.version));
+            // Nobody is woken for that: it happens with every event.
+            self.report.send_if_modified(|report| {
+                report.resource_version.clone_from(&position.version);
+                false
+            });
         }
         if is_in_vain && self.clock.now().since(began) < GOOD_LIFE {
             return Err(ListWatchError::Closed);

@@ -63,6 +63,9 @@ impl<K: Clone + Eq + Hash> Delayed<K> {
 
     /// Takes out what is due.
     pub(super) fn take_due(&mut self, now: Duration) -> Vec<(K, Priority)> {
+        if self.next_due().is_none_or(|due| due > now) {
+            return Vec::new();
+        }
         let later = self.by_time.split_off(&(now, u64::MAX));
         let due: Vec<_> = std::mem::replace(&mut self.by_time, later).into_values().collect();
         for (key, _) in &due {

@@ -36,6 +36,8 @@ pub(super) struct ByPriority<K> {
     /// The valid ticket of each key that waits.
     tickets: HashMap<K, u64>,
     drawn: u64,
+    /// So many places in the lines were given up.
+    given_up: usize,
 }
 
 struct Place<K> {
@@ -47,7 +49,7 @@ struct Place<K> {
 impl<K: Clone + Eq + Hash> ByPriority<K> {
     pub(super) fn new(aging: Duration) -> Self {
         let aging = aging.max(Duration::from_nanos(1));
-        Self { aging, lines: BTreeMap::new(), tickets: HashMap::new(), drawn: 0 }
+        Self { aging, lines: BTreeMap::new(), tickets: HashMap::new(), drawn: 0, given_up: 0 }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -58,17 +60,21 @@ impl<K: Clone + Eq + Hash> ByPriority<K> {
     pub(super) fn push(&mut self, key: K, priority: Priority, since: Duration) {
         self.drawn += 1;
         let ticket = self.drawn;
-        self.tickets.insert(key.clone(), ticket);
+        if self.tickets.insert(key.clone(), ticket).is_some() {
+            self.given_up += 1;
+        }
         self.lines.entry(priority).or_default().push_back(Place { key, since, ticket });
     }
 
     /// The next key, and since when it has waited.
     pub(super) fn pop(&mut self, now: Duration) -> Option<(K, Duration)> {
         let mut next: Option<(i64, Duration, Priority)> = None;
-        let Self { lines, tickets, aging, .. } = self;
+        let Self { lines, tickets, aging, given_up, .. } = self;
+        let is_given_up = |place: &Place<K>| tickets.get(&place.key) != Some(&place.ticket);
         lines.retain(|priority, line| {
-            while line.front().is_some_and(|place| tickets.get(&place.key) != Some(&place.ticket)) {
+            while *given_up > 0 && line.front().is_some_and(is_given_up) {
                 line.pop_front();
+                *given_up -= 1;
             }
             let Some(Place { since, .. }) = line.front() else { return false };
             let steps = now.saturating_sub(*since).as_nanos() / aging.as_nanos();

@@ -18,12 +18,20 @@ use crate::work_queue::priority::{ByPriority, Priority};
 /// See the [module documentation](self).
 pub(super) struct Queue<K> {
     line: ByPriority<K>,
-    /// Keys that were added since they were last taken: in the line, or worked on.
-    added: HashMap<K, Added>,
-    /// Keys that are worked on, and since when.
-    worked_on: HashMap<K, Duration>,
+    /// Keys that were added since they were last taken, or are worked on, or both.
+    standings: HashMap<K, Standing>,
+    /// How many keys are worked on.
+    at_work: usize,
 }
 
+#[derive(Default)]
+struct Standing {
+    /// It is in the line, or gets there when the work on it is done.
+    added: Option<Added>,
+    worked_on_since: Option<Duration>,
+}
+
+#[derive(Clone, Copy)]
 struct Added {
     priority: Priority,
     at: Duration,
@@ -31,7 +39,7 @@ struct Added {
 
 impl<K: Clone + Eq + Hash> Queue<K> {
     pub(super) fn new(aging: Duration) -> Self {
-        Self { line: ByPriority::new(aging), added: HashMap::new(), worked_on: HashMap::new() }
+        Self { line: ByPriority::new(aging), standings: HashMap::new(), at_work: 0 }
     }
 
     /// Keys in the line.
@@ -41,48 +49,49 @@ impl<K: Clone + Eq + Hash> Queue<K> {
 
     /// Since when the keys that are worked on are.
     pub(super) fn worked_on(&self) -> impl Iterator<Item = Duration> {
-        self.worked_on.values().copied()
+        self.standings.values().filter_map(|standing| standing.worked_on_since)
     }
 
     pub(super) fn is_idle(&self) -> bool {
-        self.worked_on.is_empty() && self.line.len() == 0
+        self.at_work == 0 && self.line.len() == 0
     }
 
     /// Whether it was news.
     pub(super) fn add(&mut self, key: K, priority: Priority, now: Duration) -> bool {
-        let is_worked_on = self.worked_on.contains_key(&key);
-        if let Some(added) = self.added.get_mut(&key) {
-            if priority > added.priority {
-                added.priority = priority;
-                if !is_worked_on {
-                    let since = added.at;
-                    self.line.push(key, priority, since);
-                }
-            }
+        let standing = self.standings.entry(key.clone()).or_default();
+        let known = standing.added;
+        if known.is_some_and(|added| priority <= added.priority) {
             return false;
         }
-        self.added.insert(key.clone(), Added { priority, at: now });
-        if !is_worked_on {
-            self.line.push(key, priority, now);
+        let at = known.map_or(now, |added| added.at);
+        standing.added = Some(Added { priority, at });
+        if standing.worked_on_since.is_none() {
+            self.line.push(key, priority, at);
         }
-        true
+        known.is_none()
     }
 
     /// The next key, how urgent it was, and how long it has waited.
     pub(super) fn take(&mut self, now: Duration) -> Option<(K, Priority, Duration)> {
         let (key, since) = self.line.pop(now)?;
-        let added = self.added.remove(&key).expect("a key in the line was added");
-        self.worked_on.insert(key.clone(), now);
+        let standing = self.standings.get_mut(&key);
+        let standing = standing.expect("a key in the line has a standing");
+        let added = standing.added.take().expect("a key in the line was added");
+        standing.worked_on_since = Some(now);
+        self.at_work += 1;
         Some((key, added.priority, now.saturating_sub(since)))
     }
 
     /// How long the key was worked on, and whether it waits again.
     pub(super) fn done(&mut self, key: &K, now: Duration) -> (Duration, bool) {
-        let began = self.worked_on.remove(key).unwrap_or(now);
-        let again = self.added.get(key).map(|added| (added.priority, added.at));
-        if let Some((priority, at)) = again {
-            self.line.push(key.clone(), priority, at);
+        let Some(standing) = self.standings.get_mut(key) else { return (Duration::ZERO, false) };
+        let began = standing.worked_on_since.take();
+        let again = standing.added;
+        match again {
+            Some(Added { priority, at }) => self.line.push(key.clone(), priority, at),
+            None => drop(self.standings.remove(key)),
         }
-        (now.saturating_sub(began), again.is_some())
+        self.at_work -= usize::from(began.is_some());
+        (now.saturating_sub(began.unwrap_or(now)), again.is_some())
     }
 }

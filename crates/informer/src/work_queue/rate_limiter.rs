@@ -62,7 +62,10 @@ impl<K: Eq + Hash> RateLimiter<K> {
     }
 
     pub(super) fn forget(&mut self, key: &K) {
-        self.failures.remove(key);
+        // Mostly nothing has failed, and then the key need not be hashed.
+        if !self.failures.is_empty() {
+            self.failures.remove(key);
+        }
     }
 }
 

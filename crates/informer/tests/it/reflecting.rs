@@ -31,6 +31,19 @@ async fn a_list_comes_in_pages_if_the_server_does_not_stream_it() {
 }
 
 #[tokio::test]
+async fn an_event_moves_the_report_and_wakes_nobody_who_waits_for_one() {
+    let world = watching().await;
+    let mut report = world.informer.report();
+    let before = report.borrow_and_update().resource_version.clone();
+    world.server.put("a", "blue");
+    world.until_equal().await;
+    world.quiesce().await;
+    assert!(!report.has_changed().unwrap());
+    assert_ne!(report.borrow().resource_version, before);
+    world.stop().await;
+}
+
+#[tokio::test]
 async fn a_list_comes_in_the_watch_if_the_server_streams_it() {
     let world = TestWorld::new(&Entropy::seeded(1));
     world.server.world().initial_events = InitialEvents::Sent;
