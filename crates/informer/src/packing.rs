@@ -18,7 +18,7 @@
 use std::{
     borrow::Cow,
     collections::HashMap,
-    hash::{DefaultHasher, Hash, Hasher},
+    hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState},
     sync::{Arc, Mutex, PoisonError, RwLock},
 };
 
@@ -50,10 +50,56 @@ pub(crate) struct Dictionary {
 struct Learned {
     /// By the hash of a piece: of two with the same hash, the first has a number and the other
     /// never gets one.
-    numbers: HashMap<u64, (u16, Arc<[u8]>)>,
+    numbers: HashMap<u64, (u16, Arc<[u8]>), Spread>,
     bytes: usize,
     /// By the hash of a piece: the object that had it last, and how many objects had it in a row.
-    sightings: HashMap<u32, (u32, u16)>,
+    sightings: HashMap<u32, (u32, u16), Spread>,
+}
+
+/// What is hashed already is only spread over a table, in a way that those who write objects do not
+/// know: they could else choose pieces that all fall into one place.
+#[derive(Clone)]
+struct Spread {
+    mask: u64,
+    factor: u64,
+    hash: u64,
+}
+
+impl Default for Spread {
+    fn default() -> Self {
+        let random = RandomState::new();
+        Self { mask: random.hash_one(0), factor: random.hash_one(1) | 1, hash: 0 }
+    }
+}
+
+impl BuildHasher for Spread {
+    type Hasher = Self;
+
+    fn build_hasher(&self) -> Self {
+        self.clone()
+    }
+}
+
+impl Hasher for Spread {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64((*byte).into());
+        }
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        self.write_u64(number.into());
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        // Both halves of the product, since tables use the lowest and the highest bits.
+        let (low, high) = (self.hash ^ number ^ self.mask).carrying_mul(self.factor, 0);
+        self.hash = low ^ high;
+    }
+
+    fn finish(&self) -> u64 {
+        self.hash
+    }
 }
 
 impl Dictionary {
@@ -113,7 +159,7 @@ impl Dictionary {
         }
         let count = learned.numbers.len();
         if count == MOST_PIECES || learned.bytes + text.len() > MOST_BYTES {
-            learned.sightings = HashMap::new();
+            learned.sightings = HashMap::default();
             return None;
         }
         if learned.sightings.len() == MOST_SIGHTINGS {
