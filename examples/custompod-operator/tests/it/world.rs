@@ -85,7 +85,7 @@ impl World {
 
     /// Does what a kubelet would: a pod gets a node and a phase. One that has ended stays so.
     pub(crate) async fn set_phase(&self, name: &str, phase: &str) {
-        let binding = json!({"target": {"name": "node-1"}}).to_string();
+        let binding = json!({"metadata": {"name": name}, "target": {"name": "node-1"}}).to_string();
         // A pod that has a node already is not bound again, and one may be gone meanwhile.
         let path = format!("/api/v1/namespaces/default/pods/{name}/binding");
         let _ = self.post(&path, "application/json", &binding).await;
