@@ -88,7 +88,7 @@ struct Watcher {
     stop: Wait,
     /// Whom `alarm` and `stop` will wake.
     asked: Option<Waker>,
-    /// All that there was has just been sent, so there is no need to look again.
+    /// All that there was has just been sent, and no alarm was due: no need to look again.
     caught_up: bool,
     /// Nothing follows.
     ended: bool,
@@ -172,7 +172,6 @@ impl Watcher {
         }
         loop {
             self.changed.mark_seen();
-            let applied = self.plane.cache.applied();
             match self.served.cache.after(self.cursor, BATCH) {
                 Err(too_old) => {
                     self.ended = true;
@@ -185,7 +184,9 @@ impl Watcher {
                     return Step::End;
                 }
                 Ok(changes) if changes.is_empty() => {
-                    self.cursor = self.cursor.max(applied);
+                    if !self.catches_up() {
+                        continue;
+                    }
                     if self.bookmark_due.take().is_some() {
                         return Step::Send(self.encoder.bookmark(&self.cx, self.cursor, false));
                     }
@@ -196,12 +197,26 @@ impl Watcher {
                     return Step::Convert;
                 }
                 Ok(changes) => {
-                    if let Some(bytes) = self.events(&changes, &[]) {
+                    let told = self.events(&changes, &[]);
+                    // An alarm may have woken us together with the change.
+                    self.caught_up &= told.is_some() && now < self.alarm_at;
+                    if let Some(bytes) = told {
                         return Step::Send(bytes);
                     }
                 }
             }
         }
+    }
+
+    /// Takes the cursor to where the cache is, unless something has come that is to be told first.
+    fn catches_up(&mut self) -> bool {
+        let applied = self.plane.cache.applied();
+        // In this order: whatever came up to there is in the log by now.
+        let nothing = self.served.cache.after(self.cursor, 1).is_ok_and(|it| it.is_empty());
+        if nothing {
+            self.cursor = self.cursor.max(applied);
+        }
+        nothing
     }
 
     /// The first of `changes`, as many as make a chunk: a watcher that does not read holds one, and
@@ -242,7 +257,11 @@ impl Watcher {
     fn poll_converted(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         let Some((changes, mut asking)) = self.converting.take() else { return Poll::Ready(None) };
         match asking.as_mut().poll(cx) {
-            Poll::Ready(Ok(sights)) => Poll::Ready(self.events(&changes, &sights)),
+            Poll::Ready(Ok(sights)) => {
+                let told = self.events(&changes, &sights);
+                self.caught_up = false;
+                Poll::Ready(told)
+            }
             Poll::Ready(Err(status)) => {
                 self.ended = true;
                 // Upstream: a watch says what a request says, with a reason.

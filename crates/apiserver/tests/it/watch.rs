@@ -1,8 +1,11 @@
 //! Watches: what is told, in which order, from where on and until when.
 
-use crate::client::TABLE;
+use crate::client::{TABLE, Watch};
 use crate::plane::{MAPS, Plane, THINGS, anything, labeled, map, thing, things};
 use machinery::{Value, json};
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
 
 /// Writes things until the log has forgotten what was there before: it holds 64 MiB.
 pub(crate) async fn forget(plane: &Plane) {
@@ -145,6 +148,37 @@ async fn a_bookmark_comes_every_minute_and_covers_what_was_not_for_the_watcher()
     plane.read(&format!("{secrets}/s")).await;
     plane.advance(60);
     assert_eq!(revision(&watch.expect("BOOKMARK").await), revision(&later));
+}
+
+/// The type of the event that is there when the watch looks, or "" if there is none.
+async fn at_once(watch: &mut Watch) -> String {
+    let mut next = pin!(watch.next());
+    let looked = poll_fn(|cx| Poll::Ready(next.as_mut().poll(cx))).await;
+    match looked {
+        Poll::Ready(event) => event.expect("the watch goes on").0,
+        Poll::Pending => String::new(),
+    }
+}
+
+#[tokio::test]
+async fn a_bookmark_comes_in_time_whatever_comes_before_it() {
+    let plane = Plane::start().await;
+    let list = plane.read(MAPS).await;
+    let from = revision(&list);
+    let path = format!("{MAPS}?watch=1&resourceVersion={from}&allowWatchBookmarks=true");
+    let mut watch = plane.watch(&format!("{path}&labelSelector=tier%3Dfront")).await;
+    assert_eq!(at_once(&mut watch).await, "");
+    plane.create(MAPS, &labeled("a", "tier", "back")).await;
+    plane.read(MAPS).await;
+    assert_eq!(at_once(&mut watch).await, "", "it is not for this watch");
+    plane.advance(60);
+    assert_eq!(at_once(&mut watch).await, "BOOKMARK");
+    assert_eq!(at_once(&mut watch).await, "");
+    plane.create(MAPS, &labeled("b", "tier", "front")).await;
+    plane.read(MAPS).await;
+    plane.advance(60);
+    assert_eq!(at_once(&mut watch).await, "ADDED", "both are due");
+    assert_eq!(at_once(&mut watch).await, "BOOKMARK");
 }
 
 #[tokio::test]
