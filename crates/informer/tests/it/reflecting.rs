@@ -57,27 +57,17 @@ async fn a_list_comes_in_the_watch_if_the_server_streams_it() {
 }
 
 #[tokio::test]
-async fn a_server_that_ignores_the_wish_for_a_stream_is_listed() {
-    let world = TestWorld::new(&Entropy::seeded(1));
-    world.server.world().initial_events = InitialEvents::Endless;
-    world.server.put("a", "red");
-    world.informer.start();
-    world.until_equal().await;
-    world.quiesce().await;
-    assert_eq!(world.take_log(), "watch list watch");
-    world.stop().await;
-}
-
-#[tokio::test]
-async fn a_server_that_fails_to_stream_is_listed_at_once() {
-    let world = TestWorld::new(&Entropy::seeded(1));
-    world.server.world().initial_events = InitialEvents::Broken;
-    world.server.put("a", "red");
-    world.informer.start();
-    world.until_equal().await;
-    world.quiesce().await;
-    assert_eq!(world.take_log(), "watch list watch");
-    world.stop().await;
+async fn a_server_that_ignores_the_wish_for_a_stream_or_fails_at_it_is_listed() {
+    for answer in [InitialEvents::Endless, InitialEvents::Broken] {
+        let world = TestWorld::new(&Entropy::seeded(1));
+        world.server.world().initial_events = answer;
+        world.server.put("a", "red");
+        world.informer.start();
+        world.until_equal().await;
+        world.quiesce().await;
+        assert_eq!(world.take_log(), "watch list watch");
+        world.stop().await;
+    }
 }
 
 #[tokio::test]
