@@ -184,7 +184,8 @@ pub(crate) fn shape_applied(
     }
 }
 
-/// Makes a value fit a built-in type; the same of the unknown fields.
+/// Makes a value fit a built-in type, drops the fields that it does not have, and adds complaints
+/// about them to `unknown`.
 pub(crate) fn fit_type(
     ty: &'static Type,
     value: &mut Value,

@@ -136,6 +136,18 @@ async fn custom_resources_are_scaled_alike() {
 }
 
 #[tokio::test]
+async fn a_scale_of_the_wrong_type_is_told_as_such() {
+    let plane = with_things().await;
+    plane.create(THINGS, &thing("t", &json!({"replicas": 1}))).await;
+    let mut wrong = scale("t", 1);
+    wrong["spec"]["replicas"] = json!("many");
+    let (code, refused) = plane.put(&format!("{THINGS}/t/scale"), &wrong).await;
+    let message = refused["message"].as_str().unwrap();
+    assert_eq!(code, 400);
+    assert!(message.contains("cannot unmarshal string into Go struct field"), "{message}");
+}
+
+#[tokio::test]
 async fn a_custom_resource_that_wants_no_number_can_be_given_one() {
     let plane = with_things().await;
     let at_scale = format!("{THINGS}/t/scale");
