@@ -125,7 +125,7 @@ pub struct ControllerBuilder<K> {
     kind: std::marker::PhantomData<fn() -> K>,
 }
 
-impl<K: Resource<DynamicType = ()>> ControllerBuilder<K> {
+impl<K: Resource<DynamicType = (), Scope: 'static>> ControllerBuilder<K> {
     /// For logs and metrics; two controllers of a manager must not have the same name.
     #[must_use]
     pub fn named(mut self, name: &str) -> Self {

@@ -14,6 +14,7 @@ use serde::Deserialize;
 
 use crate::{
     Predicate, Request,
+    controller::is_namespaced,
     reason::{Cause, Reasons},
 };
 
@@ -43,12 +44,14 @@ impl Mapper {
     }
 
     /// The business of its controller, if that is a `K`; in whichever version it was named.
-    pub fn owner<K: Resource<DynamicType = ()>>() -> Self {
+    pub fn owner<K: Resource<DynamicType = (), Scope: 'static>>() -> Self {
         let (group, kind) = (K::group(&()).into_owned(), K::kind(&()).into_owned());
         Self::custom(move |item| {
             let owner = controller_of(item);
             let owner = owner.filter(|owner| owner.kind == kind && owner.group() == group);
-            owner.map(|owner| Request::new(item.namespace(), &owner.name)).into_iter().collect()
+            // References name no namespace: it is the same one, or the owner has none.
+            let namespace = if is_namespaced::<K>() { item.namespace() } else { "" };
+            owner.map(|owner| Request::new(namespace, &owner.name)).into_iter().collect()
         })
     }
 
@@ -190,7 +193,10 @@ impl EventHandler for Feed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+    use k8s_openapi::api::{
+        apps::v1::{Deployment, ReplicaSet},
+        core::v1::Node,
+    };
 
     fn owned(references: &str) -> Item {
         let json = format!(
@@ -208,5 +214,11 @@ mod tests {
         assert_eq!(Mapper::owner::<Deployment>().map(&item), []);
         assert_eq!(controller_uid(&item), ["u"]);
         assert_eq!(Mapper::owner::<ReplicaSet>().map(&owned(other)), []);
+    }
+
+    #[test]
+    fn an_owner_without_a_namespace_is_found_by_its_name_alone() {
+        let node = r#"{"apiVersion":"v1","kind":"Node","name":"x","uid":"u","controller":true}"#;
+        assert_eq!(Mapper::owner::<Node>().map(&owned(node)), [Request::new("", "x")]);
     }
 }
