@@ -13,6 +13,18 @@
 //! assert_eq!(conditions::find(&all, "Ready").unwrap().message, "1 of 3 pods");
 //! assert!(conditions::remove(&mut all, "Ready"));
 //! ```
+//!
+//! Who found something out while the object changed says of which generation that is true; then it
+//! does not take back what was found out since:
+//!
+//! ```
+//! # use keel::{Clock, Timestamp};
+//! # use runtime::conditions::{self, NewCondition};
+//! # let (clock, mut all) = (Clock::manual(Timestamp::from_seconds(1_000)), Vec::new());
+//! conditions::set(&mut all, NewCondition::new("Ready", true, "Up"), Some(5), &clock);
+//! let late = NewCondition::new("Ready", false, "Down").observed(4);
+//! assert!(!conditions::set(&mut all, late, Some(5), &clock));
+//! ```
 
 use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{Condition, Time},
@@ -59,13 +71,16 @@ pub struct NewCondition {
     pub reason: String,
     /// Why, for people.
     pub message: String,
+    /// Of which generation of the object it is true; None for that of the object as it is.
+    pub observed_generation: Option<i64>,
 }
 
 impl NewCondition {
-    /// One without a message.
+    /// One without a message, about the object as it is.
     pub fn new(type_: &str, status: impl Into<Truth>, reason: &str) -> Self {
         let (type_, reason) = (type_.to_owned(), reason.to_owned());
-        Self { type_, status: status.into(), reason, message: String::new() }
+        let (status, message) = (status.into(), String::new());
+        Self { type_, status, reason, message, observed_generation: None }
     }
 
     /// The same with a message.
@@ -74,17 +89,28 @@ impl NewCondition {
         self.message = message.into();
         self
     }
+
+    /// The same about a generation that may not be the last one.
+    #[must_use]
+    pub fn observed(mut self, generation: i64) -> Self {
+        self.observed_generation = Some(generation);
+        self
+    }
 }
 
 /// Says `new` among `conditions`; whether that changed anything, so that a status is written only
 /// when there is news. The time of transition moves only with the status, as everybody who waits
 /// "for ten minutes" relies on.
+///
+/// `generation` is that of the object that has these conditions. What was said about a later one
+/// is left from another life of the object, which was restored since, and does not count.
 pub fn set(
     conditions: &mut Vec<Condition>,
     new: NewCondition,
-    observed_generation: Option<i64>,
+    generation: Option<i64>,
     clock: &Clock,
 ) -> bool {
+    let observed_generation = new.observed_generation.or(generation);
     let status = new.status.as_str();
     let Some(present) = conditions.iter_mut().find(|it| it.type_ == new.type_) else {
         conditions.push(Condition {
@@ -98,7 +124,10 @@ pub fn set(
         return true;
     };
     // A controller with an old view of the object must not take back what a newer one said.
-    if observed_generation < present.observed_generation {
+    if let (Some(observed), Some(known)) = (observed_generation, present.observed_generation)
+        && observed < known
+        && generation.is_none_or(|generation| known <= generation)
+    {
         return false;
     }
     let before = present.clone();
@@ -161,7 +190,27 @@ mod tests {
         let clock = Clock::manual(Timestamp::from_seconds(100));
         let mut all = Vec::new();
         set(&mut all, NewCondition::new("Ready", true, "Up"), Some(5), &clock);
-        assert!(!set(&mut all, NewCondition::new("Ready", false, "Down"), Some(4), &clock));
+        let old = NewCondition::new("Ready", false, "Down").observed(4);
+        assert!(!set(&mut all, old.clone(), Some(5), &clock));
+        assert!(!set(&mut all, old, None, &clock));
         assert!(is_true(&all, "Ready"));
+    }
+
+    #[test]
+    fn what_was_said_in_another_life_of_the_object_does_not_freeze_it() {
+        let clock = Clock::manual(Timestamp::from_seconds(100));
+        let mut all = Vec::new();
+        set(&mut all, NewCondition::new("Ready", true, "Up"), Some(5), &clock);
+        assert!(set(&mut all, NewCondition::new("Ready", false, "Restored"), Some(1), &clock));
+        assert_eq!((all[0].reason.as_str(), all[0].observed_generation), ("Restored", Some(1)));
+    }
+
+    #[test]
+    fn an_object_without_a_generation_is_told_about_all_the_same() {
+        let clock = Clock::manual(Timestamp::from_seconds(100));
+        let mut all = Vec::new();
+        set(&mut all, NewCondition::new("Ready", true, "Up"), Some(5), &clock);
+        assert!(set(&mut all, NewCondition::new("Ready", false, "Down"), None, &clock));
+        assert!(!is_true(&all, "Ready"));
     }
 }
