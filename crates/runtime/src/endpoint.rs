@@ -1,7 +1,7 @@
 //! The manager's HTTP endpoint: `/healthz`, `/readyz` (`?verbose`), `/metrics`, and `/reconciles`,
 //! which tells why each of the last reconciles happened and what came of it.
 
-use std::{convert::Infallible, sync::Arc};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, header::CONTENT_TYPE};
@@ -16,6 +16,8 @@ use crate::{health::Checks, manager::Shared, metrics, reason::Record};
 
 /// Who comes when so many are served waits.
 const CONNECTIONS: usize = 64;
+/// A connection that could not be accepted is asked for again after so long.
+const AFTER_FAILURE: Duration = Duration::from_millis(50);
 
 /// Answers until `tasks` are stopped.
 pub(crate) async fn serve(listener: TcpListener, manager: Arc<Shared>, tasks: Tasks) {
@@ -28,7 +30,11 @@ pub(crate) async fn serve(listener: TcpListener, manager: Arc<Shared>, tasks: Ta
             () = &mut shutdown => return,
             accepted = listener.accept() => accepted,
         };
-        let Ok((stream, _)) = accepted else { continue };
+        let Ok((stream, _)) = accepted else {
+            // Mostly too many open files, which do not become fewer by asking at once.
+            tokio::time::sleep(AFTER_FAILURE).await;
+            continue;
+        };
         let manager = Arc::clone(&manager);
         let stopped = tasks.shutdown();
         tasks.spawn("connection", async move {
