@@ -221,7 +221,9 @@ impl Writer {
         while backoff.failures() < TRIES {
             let written = match &decision {
                 Decision::Spam => return false,
-                Decision::New { key, message } => self.create(news, key, message).await,
+                Decision::New { key, message, count, first } => {
+                    self.create(news, key, message, (*count, *first)).await
+                }
                 Decision::Again { name, count, message, .. } => {
                     self.count(news, name, *count, message).await
                 }
@@ -232,10 +234,11 @@ impl Writer {
             };
             match (&error, decision) {
                 // The event has expired, or somebody has cleaned up: tell it afresh.
-                (kube_client::Error::Api(status), Decision::Again { key, message, .. })
-                    if status.is_not_found() =>
-                {
-                    decision = Decision::New { key, message };
+                (
+                    kube_client::Error::Api(status),
+                    Decision::Again { key, message, count, first, .. },
+                ) if status.is_not_found() => {
+                    decision = Decision::New { key, message, count, first };
                     continue;
                 }
                 // The server has an opinion, such as that the namespace is going; it will not
@@ -252,11 +255,18 @@ impl Writer {
         false
     }
 
-    async fn create(&mut self, news: &News, key: &str, message: &str) -> kube_client::Result<()> {
-        let event = self.event(news, message);
+    /// `history` is how often it has happened, and when first.
+    async fn create(
+        &mut self,
+        news: &News,
+        key: &str,
+        message: &str,
+        history: (i32, Timestamp),
+    ) -> kube_client::Result<()> {
+        let event = self.event(news, message, history);
         self.api(news).create(&PostParams::default(), &event).await?;
         let name = event.metadata.name.unwrap_or_default();
-        self.correlator.was_created(key, name);
+        self.correlator.was_created(key, name, history.1);
         Ok(())
     }
 
@@ -276,7 +286,7 @@ impl Writer {
         Api::namespaced(self.client.clone(), namespace(&news.regarding))
     }
 
-    fn event(&self, news: &News, message: &str) -> Event {
+    fn event(&self, news: &News, message: &str, (count, first): (i32, Timestamp)) -> Event {
         // Names of events are the object's with a suffix; the object's may fill the whole length.
         let of_object: String =
             news.regarding.name.as_deref().unwrap_or("unknown").chars().take(236).collect();
@@ -286,9 +296,9 @@ impl Writer {
                 namespace: Some(namespace(&news.regarding).to_owned()),
                 ..ObjectMeta::default()
             },
-            count: Some(1),
+            count: Some(count),
             event_time: None::<MicroTime>,
-            first_timestamp: Some(time(news.at)),
+            first_timestamp: Some(time(first)),
             last_timestamp: Some(time(news.at)),
             involved_object: news.regarding.clone(),
             message: Some(message.to_owned()),

@@ -4,8 +4,10 @@
 //! the same event again                     one object, its count goes up
 //! like it, but for the message             from the tenth on within ten minutes: one object, whose
 //!                                          message is "(combined from similar events): " and the latest
-//! more than 25 about one object            spam: one more every five minutes
+//! more than 25 about one object            spam: one more write every five minutes
 //! ```
+//!
+//! What is not written is counted all the same, so the next write tells how often it has happened.
 //!
 //! ```
 //! use keel::Timestamp;
@@ -19,8 +21,8 @@
 //!     message: "the bucket is there".to_owned(),
 //!     at: Timestamp::from_seconds(0),
 //! };
-//! let Decision::New { key, .. } = correlator.decide(&news) else { panic!("it is the first") };
-//! correlator.was_created(&key, "bucket.1".to_owned());
+//! let Decision::New { key, first, .. } = correlator.decide(&news) else { panic!("it is new") };
+//! correlator.was_created(&key, "bucket.1".to_owned(), first);
 //! assert!(matches!(correlator.decide(&news), Decision::Again { count: 2, .. }));
 //! ```
 //!
@@ -71,6 +73,10 @@ pub enum Decision {
         key: String,
         /// To be shown.
         message: String,
+        /// How often it has happened: more than once if it could not be written before.
+        count: i32,
+        /// When it happened first.
+        first: Timestamp,
     },
     /// One more of an event that was written.
     Again {
@@ -80,10 +86,12 @@ pub enum Decision {
         name: String,
         /// So often.
         count: i32,
+        /// When it happened first.
+        first: Timestamp,
         /// To be shown.
         message: String,
     },
-    /// Too much.
+    /// Too much: counted, and not worth a write.
     Spam,
 }
 
@@ -100,6 +108,7 @@ struct Written {
     /// Empty until the event is on the server.
     name: String,
     count: i32,
+    first: Timestamp,
 }
 
 #[derive(Debug)]
@@ -121,31 +130,34 @@ impl Default for Correlator {
 }
 
 impl Correlator {
-    /// What to do with `news`.
+    /// What to do with `news`. Upstream: combine, count, and only then drop.
     pub fn decide(&mut self, news: &News) -> Decision {
         let object = object_key(news);
-        if !self.spend(&object, news.at) {
-            return Decision::Spam;
-        }
         let kin = format!("{object}\n{}", news.reason);
         let (key, message) = if self.is_one_of_many(&kin, news) {
             (kin, format!("(combined from similar events): {}", news.message))
         } else {
-            (format!("{kin}\n{}", news.message), news.message.clone())
+            let field = news.regarding.field_path.as_deref().unwrap_or_default();
+            (format!("{kin}\n{field}\n{}", news.message), news.message.clone())
         };
-        let written = self.written.entry(&key, || Written { name: String::new(), count: 0 });
-        if written.name.is_empty() {
-            return Decision::New { key, message };
-        }
+        let fresh = || Written { name: String::new(), count: 0, first: news.at };
+        let written = self.written.entry(&key, fresh);
         written.count = written.count.saturating_add(1);
-        let (name, count) = (written.name.clone(), written.count);
-        Decision::Again { key, name, count, message }
+        let Written { name, count, first } = written;
+        let (name, count, first) = (name.clone(), *count, *first);
+        if !self.spend(&object, news.at) {
+            return Decision::Spam;
+        }
+        if name.is_empty() {
+            return Decision::New { key, message, count, first };
+        }
+        Decision::Again { key, name, count, first, message }
     }
 
     /// The event is on the server, by this name.
-    pub fn was_created(&mut self, key: &str, name: String) {
-        *self.written.entry(key, || Written { name: String::new(), count: 0 }) =
-            Written { name, count: 1 };
+    pub fn was_created(&mut self, key: &str, name: String, first: Timestamp) {
+        let fresh = || Written { name: String::new(), count: 1, first };
+        self.written.entry(key, fresh).name = name;
     }
 
     fn spend(&mut self, object: &str, now: Timestamp) -> bool {
@@ -181,7 +193,7 @@ impl Correlator {
 /// What is counted together whatever its reason.
 fn object_key(news: &News) -> String {
     let it = &news.regarding;
-    let parts = [&it.api_version, &it.kind, &it.namespace, &it.name, &it.uid, &it.field_path];
+    let parts = [&it.api_version, &it.kind, &it.namespace, &it.name, &it.uid];
     let parts: Vec<&str> = parts.iter().map(|it| it.as_deref().unwrap_or_default()).collect();
     format!("{}\n{}", parts.join("\n"), news.severity.as_str())
 }
@@ -234,9 +246,9 @@ mod tests {
     /// Decides, and writes what is new under the name `event`.
     fn tell(correlator: &mut Correlator, news: &News) -> String {
         match correlator.decide(news) {
-            Decision::New { key, message } => {
-                correlator.was_created(&key, "event".to_owned());
-                format!("new {message}")
+            Decision::New { key, message, count, first } => {
+                correlator.was_created(&key, "event".to_owned(), first);
+                if count > 1 { format!("new x{count} {message}") } else { format!("new {message}") }
             }
             Decision::Again { count, message, .. } => format!("x{count} {message}"),
             Decision::Spam => "spam".to_owned(),
@@ -254,11 +266,13 @@ mod tests {
     }
 
     #[test]
-    fn an_event_that_was_never_written_is_not_counted() {
+    fn an_event_that_could_not_be_written_is_written_the_next_time_with_its_count() {
         let mut correlator = Correlator::default();
-        let news = news("a", "Up", "it is up", 0);
-        assert!(matches!(correlator.decide(&news), Decision::New { .. }));
-        assert!(matches!(correlator.decide(&news), Decision::New { .. }));
+        let first = news("a", "Up", "it is up", 0);
+        assert!(matches!(correlator.decide(&first), Decision::New { count: 1, .. }));
+        let second = correlator.decide(&news("a", "Up", "it is up", 9));
+        let Decision::New { count, first, .. } = second else { panic!("{second:?}") };
+        assert_eq!((count, first), (2, Timestamp::from_seconds(0)));
     }
 
     #[test]
@@ -285,8 +299,19 @@ mod tests {
         assert_eq!(told.iter().filter(|it| *it != "spam").count(), 25);
         assert_eq!(tell(&mut correlator, &news("b", "Up", "up", 0)), "new up");
         assert_eq!(tell(&mut correlator, &news("a", "Up", "up", 299)), "spam");
-        assert_eq!(tell(&mut correlator, &news("a", "Up", "up", 300)), "x26 up");
+        assert_eq!(tell(&mut correlator, &news("a", "Up", "up", 300)), "x32 up");
         assert_eq!(tell(&mut correlator, &news("a", "Up", "up", 301)), "spam");
+    }
+
+    #[test]
+    fn what_is_not_written_is_counted() {
+        let mut correlator = Correlator::default();
+        let told: Vec<String> =
+            (0..3600).map(|at| tell(&mut correlator, &news("a", "Up", "up", at))).collect();
+        assert_eq!(told.iter().filter(|it| *it != "spam").count(), 25 + 11);
+        assert_eq!(tell(&mut correlator, &news("a", "Up", "up", 3600)), "x3601 up");
+        assert_eq!(tell(&mut correlator, &news("a", "Down", "down", 3601)), "spam");
+        assert_eq!(tell(&mut correlator, &news("a", "Down", "down", 3900)), "new x2 down");
     }
 
     #[test]
