@@ -65,13 +65,13 @@ use keel::{Clock, Entropy};
 use tokio::sync::Notify;
 
 pub use job::Job;
-pub use metrics::{BUCKETS_MICROS, Histogram, QueueMetrics};
+pub use metrics::{Histogram, QueueMetrics};
 pub use priority::Priority;
 pub use rate_limiter::RateLimits;
 
 use delaying::{Delayed, Passage};
 use job::Ending;
-use queue::Queue;
+use queue::{Arrival, Queue, Taken};
 use rate_limiter::RateLimiter;
 
 /// How a queue behaves.
@@ -139,7 +139,7 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
     pub fn add_with_priority(&self, key: K, priority: Priority) {
         let mut state = self.0.lock();
         let now = state.passage.now();
-        state.add(key, priority, now);
+        state.add(key, priority, now, Arrival::Added);
         drop(state);
         self.0.changed.notify_one();
     }
@@ -200,8 +200,8 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         for _ in 1..state.add_due(now) {
             self.0.changed.notify_one();
         }
-        if let Some((key, priority, waited)) = state.take(now) {
-            return Found::Key(Job::new(self.clone(), key, priority, waited));
+        if let Some(taken) = state.take(now) {
+            return Found::Key(Job::new(self.clone(), taken));
         }
         if state.is_shut_down {
             return Found::End;
@@ -294,18 +294,18 @@ enum Found<K: Clone + Eq + Hash> {
 }
 
 impl<K: Clone + Eq + Hash> State<K> {
-    fn add(&mut self, key: K, priority: Priority, now: Duration) {
+    fn add(&mut self, key: K, priority: Priority, now: Duration, arrival: Arrival) {
         if self.is_shut_down {
             return;
         }
-        if self.queue.add(key, priority, now) {
+        if self.queue.add(key, priority, now, arrival) {
             self.counted.adds += 1;
         }
     }
 
     fn add_after(&mut self, key: K, priority: Priority, now: Duration, delay: Duration) {
         if delay.is_zero() {
-            self.add(key, priority, now);
+            self.add(key, priority, now, Arrival::Due);
         } else if !self.is_shut_down {
             self.delayed.add(key, priority, now + delay);
         }
@@ -324,14 +324,14 @@ impl<K: Clone + Eq + Hash> State<K> {
         let due = self.delayed.take_due(now);
         let count = due.len();
         for (key, priority) in due {
-            self.add(key, priority, now);
+            self.add(key, priority, now, Arrival::Due);
         }
         count
     }
 
-    fn take(&mut self, now: Duration) -> Option<(K, Priority, Duration)> {
+    fn take(&mut self, now: Duration) -> Option<Taken<K>> {
         let taken = self.queue.take(now)?;
-        self.counted.latency.observe(taken.2);
+        self.counted.latency.observe(taken.waited);
         Some(taken)
     }
 }

@@ -27,6 +27,23 @@ use crate::{
     reconcile::Reconcile,
 };
 
+/// Where the buckets of reconcile times end: as in controller-runtime, so that dashboards of both
+/// show the same.
+const DURATION_BUCKETS: [u64; 40] = nanos([
+    5, 10, 25, 50, 100, 150, 200, 250, 300, 350, 400, 450, 500, 600, 700, 800, 900, 1_000, 1_250,
+    1_500, 1_750, 2_000, 2_500, 3_000, 3_500, 4_000, 4_500, 5_000, 6_000, 7_000, 8_000, 9_000,
+    10_000, 15_000, 20_000, 25_000, 30_000, 40_000, 50_000, 60_000,
+]);
+
+const fn nanos<const N: usize>(mut millis: [u64; N]) -> [u64; N] {
+    let mut index = 0;
+    while index < N {
+        millis[index] *= 1_000_000;
+        index += 1;
+    }
+    millis
+}
+
 /// See the [module documentation](self).
 pub(crate) struct ControlLoop {
     pub(crate) name: String,
@@ -40,7 +57,7 @@ pub(crate) struct ControlLoop {
 }
 
 /// What a control loop has done so far.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct Counts {
     pub(crate) successes: u64,
     pub(crate) requeues: u64,
@@ -78,7 +95,7 @@ impl ControlLoop {
 
     async fn work(&self, job: Job<Request>) {
         let request = job.key().clone();
-        let causes = self.reasons.take(&request);
+        let causes = self.reasons.take(&request, job.was_due());
         let (at, began) = (self.clock.now(), self.clock.moment());
         let seat = ActiveSeat::take(self);
         // The call itself may panic as well as the future that it returns.
@@ -98,16 +115,16 @@ impl ControlLoop {
         match outcome {
             Outcome::Done | Outcome::FailedForGood(_) => job.succeed(),
             Outcome::Requeue => {
-                self.reasons.note(job.key(), Cause::Requeue);
+                self.reasons.note_for_later(job.key(), Cause::Requeue);
                 job.retry();
             }
             Outcome::RequeueAfter(delay) => {
-                self.reasons.note(job.key(), Cause::Requeue);
+                self.reasons.note_for_later(job.key(), Cause::Requeue);
                 job.repeat_after(*delay);
             }
             Outcome::Failed(_) | Outcome::Panicked(_) => {
                 let failures = self.queue.failures(job.key()) + 1;
-                self.reasons.note(job.key(), Cause::Retry(failures));
+                self.reasons.note_for_later(job.key(), Cause::Retry(failures));
                 job.retry();
             }
         }
@@ -137,6 +154,21 @@ impl ControlLoop {
 
     fn lock(&self) -> MutexGuard<'_, Counts> {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Default for Counts {
+    fn default() -> Self {
+        Self {
+            successes: 0,
+            requeues: 0,
+            requeues_after: 0,
+            errors: 0,
+            permanent_errors: 0,
+            panics: 0,
+            active: 0,
+            durations: Histogram::new(&DURATION_BUCKETS),
+        }
     }
 }
 

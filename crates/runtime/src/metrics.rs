@@ -3,7 +3,7 @@
 
 use std::{fmt::Write, sync::Arc};
 
-use informer::work_queue::{BUCKETS_MICROS, Histogram, QueueMetrics};
+use informer::work_queue::{Histogram, QueueMetrics};
 
 use crate::control_loop::{ControlLoop, Counts};
 
@@ -122,15 +122,14 @@ fn line(text: &mut String, name: &str, labels: &str, value: impl std::fmt::Displ
 
 fn histogram(text: &mut String, name: &str, labels: &str, histogram: &Histogram) {
     let mut sum = 0;
-    for (end, count) in BUCKETS_MICROS.iter().zip(histogram.counts) {
+    for (end, count) in histogram.buckets() {
         sum += count;
-        // Exact: whole microseconds are far below 2^53.
-        let seconds = std::time::Duration::from_micros(*end).as_secs_f64();
+        let seconds = std::time::Duration::from_nanos(end).as_secs_f64();
         line(text, &format!("{name}_bucket"), &format!("{labels},le=\"{seconds}\""), sum);
     }
     let all = histogram.count();
     line(text, &format!("{name}_bucket"), &format!("{labels},le=\"+Inf\""), all);
-    line(text, &format!("{name}_sum"), labels, histogram.sum.as_secs_f64());
+    line(text, &format!("{name}_sum"), labels, histogram.sum().as_secs_f64());
     line(text, &format!("{name}_count"), labels, all);
 }
 
@@ -146,7 +145,7 @@ mod tests {
 
     #[test]
     fn buckets_are_summed_up_and_labels_escaped() {
-        let (mut text, mut observed) = (String::new(), Histogram::default());
+        let (mut text, mut observed) = (String::new(), Histogram::new(&[10_000, 10_000_000]));
         observed.observe(Duration::from_micros(5));
         observed.observe(Duration::from_millis(5));
         histogram(&mut text, "h", &label("name", "a\"b"), &observed);

@@ -147,6 +147,16 @@ pub struct Causes {
     pub more: u64,
 }
 
+impl Causes {
+    fn add(&mut self, cause: Cause) {
+        if self.first.len() < CAUSES {
+            self.first.push(cause);
+        } else {
+            self.more += 1;
+        }
+    }
+}
+
 impl fmt::Display for Causes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, cause) in self.first.iter().enumerate() {
@@ -206,24 +216,33 @@ pub(crate) struct Reasons(Mutex<State>);
 struct State {
     /// As many as there are keys in the queue.
     waiting: HashMap<Request, Causes>,
+    /// Why keys come again that were put off: as many as the queue has put off.
+    put_off: HashMap<Request, Cause>,
     records: VecDeque<Record>,
 }
 
 impl Reasons {
     /// To be called before the key is queued.
     pub(crate) fn note(&self, request: &Request, cause: Cause) {
-        let mut state = self.lock();
-        let causes = state.waiting.entry(request.clone()).or_default();
-        if causes.first.len() < CAUSES {
-            causes.first.push(cause);
-        } else {
-            causes.more += 1;
-        }
+        self.lock().waiting.entry(request.clone()).or_default().add(cause);
     }
 
-    /// The causes of a key that a worker has got.
-    pub(crate) fn take(&self, request: &Request) -> Causes {
-        self.lock().waiting.remove(request).unwrap_or_default()
+    /// To be called before the key is put off: this is the cause when its time comes, and not if
+    /// something happens earlier.
+    pub(crate) fn note_for_later(&self, request: &Request, cause: Cause) {
+        self.lock().put_off.insert(request.clone(), cause);
+    }
+
+    /// The causes of a key that a worker has got; `was_due` if the time has come to which it was
+    /// put off.
+    pub(crate) fn take(&self, request: &Request, was_due: bool) -> Causes {
+        let mut state = self.lock();
+        let mut causes = state.waiting.remove(request).unwrap_or_default();
+        if was_due {
+            // Put off again while it was due already, it comes twice and was noted once.
+            causes.add(state.put_off.remove(request).unwrap_or(Cause::Requeue));
+        }
+        causes
     }
 
     pub(crate) fn record(&self, record: Record) {
@@ -259,12 +278,21 @@ mod tests {
         for _ in 0..5 {
             reasons.note(&request, Cause::Channel);
         }
-        let causes = reasons.take(&request);
+        let causes = reasons.take(&request, false);
         let sent = "sent through a channel";
         assert_eq!(
             causes.to_string(),
             format!("Pod n/a added; {sent}; {sent}; {sent}; and 2 more")
         );
-        assert!(reasons.take(&request).first.is_empty());
+        assert!(reasons.take(&request, false).first.is_empty());
+    }
+
+    #[test]
+    fn a_key_that_was_put_off_has_its_cause_when_its_time_comes() {
+        let (reasons, request) = (Reasons::default(), Request::new("n", "a"));
+        reasons.note_for_later(&request, Cause::Retry(3));
+        reasons.note(&request, Cause::Channel);
+        assert_eq!(reasons.take(&request, false).to_string(), "sent through a channel");
+        assert_eq!(reasons.take(&request, true).to_string(), "failure 3");
     }
 }

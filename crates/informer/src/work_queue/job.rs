@@ -2,7 +2,7 @@
 
 use std::{fmt, hash::Hash, time::Duration};
 
-use crate::work_queue::{Priority, WorkQueue};
+use crate::work_queue::{Priority, WorkQueue, queue::Taken};
 
 /// A key that a worker has; nobody else gets it until this is dropped, in whatever way.
 pub struct Job<K: Clone + Eq + Hash> {
@@ -10,6 +10,7 @@ pub struct Job<K: Clone + Eq + Hash> {
     key: K,
     priority: Priority,
     waited: Duration,
+    was_due: bool,
     ending: Ending,
 }
 
@@ -25,8 +26,9 @@ pub(super) enum Ending {
 }
 
 impl<K: Clone + Eq + Hash> Job<K> {
-    pub(super) fn new(queue: WorkQueue<K>, key: K, priority: Priority, waited: Duration) -> Self {
-        Self { queue, key, priority, waited, ending: Ending::Abandoned }
+    pub(super) fn new(queue: WorkQueue<K>, taken: Taken<K>) -> Self {
+        let Taken { key, priority, waited, was_due } = taken;
+        Self { queue, key, priority, waited, was_due, ending: Ending::Abandoned }
     }
 
     /// What to work on.
@@ -42,6 +44,12 @@ impl<K: Clone + Eq + Hash> Job<K> {
     /// How long it has waited for a worker.
     pub fn waited(&self) -> Duration {
         self.waited
+    }
+
+    /// Whether it is here because it was put off until now, by a failure or a repetition; others may
+    /// have added it as well.
+    pub fn was_due(&self) -> bool {
+        self.was_due
     }
 
     /// It went well: its failures are forgotten.

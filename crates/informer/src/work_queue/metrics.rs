@@ -2,9 +2,22 @@
 
 use std::time::Duration;
 
-/// The upper ends of a histogram's buckets, in microseconds; there is one more without an end.
-pub const BUCKETS_MICROS: [u64; 8] =
-    [10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000];
+/// The upper ends of the buckets for what happens in a queue, in nanoseconds: 10 ns to 1000 s, as
+/// Kubernetes has them for its queues.
+const QUEUE_BUCKETS: &[u64] = &[
+    10,
+    100,
+    1_000,
+    10_000,
+    100_000,
+    1_000_000,
+    10_000_000,
+    100_000_000,
+    1_000_000_000,
+    10_000_000_000,
+    100_000_000_000,
+    1_000_000_000_000,
+];
 
 /// How often something took how long.
 ///
@@ -12,30 +25,54 @@ pub const BUCKETS_MICROS: [u64; 8] =
 /// use informer::work_queue::Histogram;
 /// use std::time::Duration;
 ///
-/// let mut histogram = Histogram::default();
+/// let mut histogram = Histogram::new(&[1_000_000, 10_000_000]); // 1 ms, 10 ms, and longer
 /// histogram.observe(Duration::from_millis(3));
-/// assert_eq!((histogram.count(), histogram.counts[3]), (1, 1)); // up to 10 ms
+/// assert_eq!((histogram.count(), histogram.buckets().nth(1)), (1, Some((10_000_000, 1))));
 /// ```
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Histogram {
-    /// In each bucket alone, not summed up; the last one is for what took longer than all ends.
-    pub counts: [u64; BUCKETS_MICROS.len() + 1],
-    /// All together.
-    pub sum: Duration,
+    /// Rising.
+    ends: &'static [u64],
+    /// In each bucket alone, not summed up; there is one more, for what took longer than all ends.
+    counts: Vec<u64>,
+    sum: Duration,
 }
 
 impl Histogram {
+    /// Nothing was observed yet. The buckets end at these times, in nanoseconds, which must rise.
+    pub fn new(ends: &'static [u64]) -> Self {
+        Self { ends, counts: vec![0; ends.len() + 1], sum: Duration::ZERO }
+    }
+
     /// Counts one more.
     pub fn observe(&mut self, duration: Duration) {
-        let micros = duration.as_micros();
-        let bucket = BUCKETS_MICROS.iter().position(|end| micros <= u128::from(*end));
-        self.counts[bucket.unwrap_or(BUCKETS_MICROS.len())] += 1;
+        let nanos = duration.as_nanos();
+        let bucket = self.ends.partition_point(|end| u128::from(*end) < nanos);
+        self.counts[bucket] += 1;
         self.sum += duration;
+    }
+
+    /// Where each bucket ends, in nanoseconds, and how often it was met; without what took longer
+    /// than all ends.
+    pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.ends.iter().copied().zip(self.counts.iter().copied())
     }
 
     /// How often.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
+    }
+
+    /// How long, all together.
+    pub fn sum(&self) -> Duration {
+        self.sum
+    }
+}
+
+impl Default for Histogram {
+    /// With the buckets that Kubernetes has for its work queues.
+    fn default() -> Self {
+        Self::new(QUEUE_BUCKETS)
     }
 }
 
@@ -68,11 +105,12 @@ mod tests {
 
     #[test]
     fn a_duration_is_counted_once_in_its_bucket() {
-        let mut histogram = Histogram::default();
-        for micros in [0, 10, 11, 2_000_000, u64::MAX] {
-            histogram.observe(Duration::from_micros(micros));
+        let mut histogram = Histogram::new(&[10, 100, 1_000]);
+        for nanos in [0, 10, 11, 1_000, 1_001, u64::MAX] {
+            histogram.observe(Duration::from_nanos(nanos));
         }
-        assert_eq!(histogram.counts, [2, 1, 0, 0, 0, 0, 1, 0, 1]);
-        assert_eq!(histogram.count(), 5);
+        let buckets: Vec<_> = histogram.buckets().collect();
+        assert_eq!(buckets, [(10, 2), (100, 1), (1_000, 1)]);
+        assert_eq!(histogram.count(), 6);
     }
 }

@@ -18,28 +18,41 @@ use crate::work_queue::priority::{ByPriority, Priority};
 /// See the [module documentation](self).
 pub(super) struct Queue<K> {
     line: ByPriority<K>,
-    /// Keys that were added since they were last taken, or are worked on, or both.
-    standings: HashMap<K, Standing>,
-    /// How many keys are worked on.
-    at_work: usize,
-}
-
-#[derive(Default)]
-struct Standing {
-    /// It is in the line, or gets there when the work on it is done.
-    added: Option<Added>,
-    worked_on_since: Option<Duration>,
+    /// Keys that were added since they were last taken: in the line, or to get there when the work
+    /// on them is done.
+    added: HashMap<K, Added>,
+    /// Since when the keys that are worked on are.
+    at_work: HashMap<K, Duration>,
 }
 
 #[derive(Clone, Copy)]
 struct Added {
     priority: Priority,
     at: Duration,
+    was_due: bool,
+}
+
+/// How a key got here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Arrival {
+    /// Somebody added it.
+    Added,
+    /// It was to come at this time.
+    Due,
+}
+
+/// A key that a worker gets.
+pub(super) struct Taken<K> {
+    pub(super) key: K,
+    pub(super) priority: Priority,
+    pub(super) waited: Duration,
+    /// Whether one of those who added it was the time for which it was put off.
+    pub(super) was_due: bool,
 }
 
 impl<K: Clone + Eq + Hash> Queue<K> {
     pub(super) fn new(aging: Duration) -> Self {
-        Self { line: ByPriority::new(aging), standings: HashMap::new(), at_work: 0 }
+        Self { line: ByPriority::new(aging), added: HashMap::new(), at_work: HashMap::new() }
     }
 
     /// Keys in the line.
@@ -49,49 +62,56 @@ impl<K: Clone + Eq + Hash> Queue<K> {
 
     /// Since when the keys that are worked on are.
     pub(super) fn worked_on(&self) -> impl Iterator<Item = Duration> {
-        self.standings.values().filter_map(|standing| standing.worked_on_since)
+        self.at_work.values().copied()
     }
 
     pub(super) fn is_idle(&self) -> bool {
-        self.at_work == 0 && self.line.len() == 0
+        self.at_work.is_empty() && self.line.len() == 0
     }
 
     /// Whether it was news.
-    pub(super) fn add(&mut self, key: K, priority: Priority, now: Duration) -> bool {
-        let standing = self.standings.entry(key.clone()).or_default();
-        let known = standing.added;
-        if known.is_some_and(|added| priority <= added.priority) {
-            return false;
+    pub(super) fn add(
+        &mut self,
+        key: K,
+        priority: Priority,
+        now: Duration,
+        arrival: Arrival,
+    ) -> bool {
+        let was_due = arrival == Arrival::Due;
+        let Some(known) = self.added.get_mut(&key) else {
+            self.added.insert(key.clone(), Added { priority, at: now, was_due });
+            if !self.at_work.contains_key(&key) {
+                self.line.push(key, priority, now);
+            }
+            return true;
+        };
+        known.was_due |= was_due;
+        if priority > known.priority {
+            known.priority = priority;
+            let at = known.at;
+            if !self.at_work.contains_key(&key) {
+                self.line.push(key, priority, at);
+            }
         }
-        let at = known.map_or(now, |added| added.at);
-        standing.added = Some(Added { priority, at });
-        if standing.worked_on_since.is_none() {
-            self.line.push(key, priority, at);
-        }
-        known.is_none()
+        false
     }
 
-    /// The next key, how urgent it was, and how long it has waited.
-    pub(super) fn take(&mut self, now: Duration) -> Option<(K, Priority, Duration)> {
+    /// The next key.
+    pub(super) fn take(&mut self, now: Duration) -> Option<Taken<K>> {
         let (key, since) = self.line.pop(now)?;
-        let standing = self.standings.get_mut(&key);
-        let standing = standing.expect("a key in the line has a standing");
-        let added = standing.added.take().expect("a key in the line was added");
-        standing.worked_on_since = Some(now);
-        self.at_work += 1;
-        Some((key, added.priority, now.saturating_sub(since)))
+        let added = self.added.remove(&key).expect("a key in the line was added");
+        self.at_work.insert(key.clone(), now);
+        let Added { priority, was_due, .. } = added;
+        Some(Taken { key, priority, waited: now.saturating_sub(since), was_due })
     }
 
     /// How long the key was worked on, and whether it waits again.
     pub(super) fn done(&mut self, key: &K, now: Duration) -> (Duration, bool) {
-        let Some(standing) = self.standings.get_mut(key) else { return (Duration::ZERO, false) };
-        let began = standing.worked_on_since.take();
-        let again = standing.added;
-        match again {
-            Some(Added { priority, at }) => self.line.push(key.clone(), priority, at),
-            None => drop(self.standings.remove(key)),
+        let Some(began) = self.at_work.remove(key) else { return (Duration::ZERO, false) };
+        let again = self.added.get(key);
+        if let Some(Added { priority, at, .. }) = again {
+            self.line.push(key.clone(), *priority, *at);
         }
-        self.at_work -= usize::from(began.is_some());
-        (now.saturating_sub(began.unwrap_or(now)), again.is_some())
+        (now.saturating_sub(began), again.is_some())
     }
 }

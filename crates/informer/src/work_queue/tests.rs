@@ -53,6 +53,23 @@ async fn a_delayed_key_comes_when_its_time_has_come() {
 }
 
 #[tokio::test]
+async fn a_key_says_whether_its_time_has_come_or_somebody_has_added_it() {
+    let (queue, clock) = queue();
+    queue.add("a");
+    let job = queue.get().await.unwrap();
+    assert!(!job.was_due());
+    job.repeat_after(10 * SECOND);
+    clock.advance(SECOND);
+    queue.add("a");
+    let job = queue.get().await.unwrap();
+    assert!(!job.was_due(), "it was put off for longer");
+    clock.advance(9 * SECOND);
+    assert!(get_now(&queue).await.is_none());
+    job.succeed();
+    assert!(queue.get().await.unwrap().was_due(), "its time came while it was worked on");
+}
+
+#[tokio::test]
 async fn a_sleeping_worker_learns_of_an_earlier_time() {
     let (queue, clock) = queue();
     queue.add_after("late", 100 * SECOND, Priority::NORMAL);
@@ -129,9 +146,9 @@ async fn metrics_tell_how_long_things_took() {
     clock.advance(3 * SECOND);
     let metrics = queue.metrics();
     assert_eq!((metrics.depth, metrics.adds, metrics.unfinished), (1, 2, 1));
-    assert_eq!((metrics.latency.sum, metrics.longest_running), (2 * SECOND, 3 * SECOND));
+    assert_eq!((metrics.latency.sum(), metrics.longest_running), (2 * SECOND, 3 * SECOND));
     drop(job);
-    assert_eq!(queue.metrics().work_duration.sum, 3 * SECOND);
+    assert_eq!(queue.metrics().work_duration.sum(), 3 * SECOND);
 }
 
 /// Keys in a plain list, searched from end to end.

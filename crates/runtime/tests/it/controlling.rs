@@ -20,7 +20,7 @@ use tokio::{
     sync::mpsc,
 };
 
-use crate::world::{Running, THINGS, Thing, World, options, until};
+use crate::world::{Running, THINGS, Thing, World, options, standing_clock, until};
 
 /// Each call does the next of these, and the last one for ever.
 #[derive(Clone, Copy)]
@@ -29,6 +29,7 @@ enum Step {
     Fails,
     GivesUp,
     AsksAgain,
+    AsksLater,
     Succeeds,
 }
 
@@ -50,6 +51,7 @@ async fn play(_: Request, script: Arc<Script>) -> Result<Action, Failure> {
         Step::Fails => Err(Failure::transient("not now")),
         Step::GivesUp => Err(Failure::permanent("never")),
         Step::AsksAgain => Ok(Action::RequeueAfter(Duration::from_millis(1))),
+        Step::AsksLater => Ok(Action::RequeueAfter(Duration::from_mins(10))),
         Step::Succeeds => Ok(Action::Done),
     }
 }
@@ -136,5 +138,29 @@ async fn events_that_do_not_count_and_keys_from_elsewhere() {
     until("what was sent is seen", async || times("sent") == 1).await;
     // Events of one informer come in order: that of the label was before that of b.
     assert_eq!(times("a"), 1);
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_key_that_was_put_off_is_told_apart_from_one_to_which_something_happened() {
+    let world = World::new().await;
+    world.make_thing("a", json!(1)).await;
+    let clock = standing_clock();
+    let manager =
+        Manager::new(world.client.clone(), ManagerOptions { clock: clock.clone(), ..options() });
+    let script = Script::new(&[Step::AsksLater, Step::Succeeds]);
+    let (send, requests) = mpsc::channel(4);
+    let controller = Controller::for_::<Thing>().channel(requests);
+    manager.add(controller.reconcile(play, script));
+    let running = Running::start(&manager);
+    until("it was looked at", async || manager.records("thing").len() == 1).await;
+    clock.advance(Duration::from_mins(1));
+    send.send(Request::new("default", "a")).await.unwrap();
+    until("it was looked at again", async || manager.records("thing").len() == 2).await;
+    clock.advance(Duration::from_mins(9));
+    until("its time has come", async || manager.records("thing").len() == 3).await;
+    let records = manager.records("thing").into_iter().rev();
+    let causes: Vec<_> = records.map(|record| record.causes.to_string()).collect();
+    assert_eq!(causes, ["Thing default/a found", "sent through a channel", "asked for"]);
     running.stop().await;
 }
