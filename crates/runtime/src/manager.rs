@@ -80,6 +80,10 @@ pub use options::{ManagerError, ManagerOptions};
 use signals::Signals;
 use webhooks::Webhooks;
 
+/// For what ends after the workers, of the time that a stop may take: events to be written and a
+/// lease to be given back take next to none of it, but for a server that does not answer.
+const AFTER_WORKERS: Duration = Duration::from_secs(5);
+
 /// See the [module documentation](self). Clones are the same manager.
 #[derive(Clone)]
 pub struct Manager(Arc<Shared>);
@@ -393,23 +397,28 @@ impl Shared {
         }
     }
 
-    /// Ends everything in the order of its dependence, all within the time that there is.
+    /// Ends everything in the order of its dependence, all within the time that there is: of which
+    /// workers leave something to those who come after them, and each of these to the next.
     async fn wind_down(&self, is_graceful: bool) -> Result<(), Unclean> {
-        let deadline = Instant::now() + self.options.stop_within;
-        let left = || deadline.saturating_duration_since(Instant::now());
+        let end = Instant::now() + self.options.stop_within;
+        let reserve = (self.options.stop_within / 2).min(AFTER_WORKERS);
+        let but_for = |reserve: Duration| (end - reserve).saturating_duration_since(Instant::now());
         for control_loop in self.loops() {
             control_loop.queue.shut_down();
         }
-        let patience = if is_graceful { left() } else { Duration::ZERO };
+        let patience = if is_graceful { but_for(reserve) } else { Duration::ZERO };
         let mut outcome = self.worker_tasks.stop(patience).await;
         if !is_graceful {
             outcome = Ok(());
         }
-        // What comes now takes no time, but for a server that does not answer.
-        let brief = || left().max(Duration::from_millis(500));
-        let rest = [&self.side_tasks, &self.elector_tasks, &self.cache_tasks, &self.endpoint_tasks];
-        for tasks in rest {
-            outcome = outcome.and(tasks.stop(brief()).await);
+        let rest = [
+            (&self.side_tasks, reserve / 2),
+            (&self.elector_tasks, reserve / 4),
+            (&self.cache_tasks, reserve / 8),
+            (&self.endpoint_tasks, Duration::ZERO),
+        ];
+        for (tasks, reserve) in rest {
+            outcome = outcome.and(tasks.stop(but_for(reserve)).await);
         }
         self.fence.close();
         outcome
