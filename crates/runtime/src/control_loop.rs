@@ -25,6 +25,7 @@ use crate::{
     Action, Failure, Request,
     reason::{Cause, Causes, Outcome, Reasons, Record},
     reconcile::Reconcile,
+    source::Inlets,
 };
 
 /// Where the buckets of reconcile times end: as in controller-runtime, so that dashboards of both
@@ -52,6 +53,8 @@ pub(crate) struct ControlLoop {
     pub(crate) reasons: Arc<Reasons>,
     pub(crate) reconcile: Reconcile,
     pub(crate) clock: Clock,
+    /// Until it starts.
+    pub(crate) inlets: Mutex<Option<Inlets>>,
     pub(crate) counts: Mutex<Counts>,
     pub(crate) active: AtomicUsize,
 }
@@ -73,8 +76,13 @@ pub(crate) struct Counts {
 }
 
 impl ControlLoop {
-    /// Starts the workers; they end with `tasks`, each after the key that it has.
-    pub(crate) fn start(self: &Arc<Self>, tasks: &Tasks) {
+    /// Starts the workers; they end with `tasks`, each after the key that it has. What fills their
+    /// queue ends with `inlet_tasks`.
+    pub(crate) fn start(self: &Arc<Self>, tasks: &Tasks, inlet_tasks: &Tasks) {
+        let inlets = self.inlets.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(inlets) = inlets {
+            inlets.open(&self.queue, &self.reasons, inlet_tasks);
+        }
         for number in 0..self.workers {
             let control_loop = Arc::clone(self);
             let shutdown = tasks.shutdown();

@@ -151,7 +151,8 @@ impl<K: Resource<DynamicType = (), Scope: 'static>> ControllerBuilder<K> {
         self
     }
 
-    /// Keys that come from elsewhere: a timer, a webhook, another system.
+    /// Keys that come from elsewhere: a timer, a webhook, another system. They are taken out of the
+    /// channel while this manager leads; until then, who sends into a full one waits.
     #[must_use]
     pub fn channel(mut self, requests: mpsc::Receiver<Request>) -> Self {
         self.channels.push(requests);
@@ -166,6 +167,39 @@ impl<K: Resource<DynamicType = (), Scope: 'static>> ControllerBuilder<K> {
     }
 
     /// Of the kind that was named last, only these objects are cached.
+    ///
+    /// A selection has a cache of its own: a reconcile reads it with
+    /// [`Manager::lister_selecting`](crate::Manager::lister_selecting) of the same selection. One of
+    /// [`Manager::lister`](crate::Manager::lister) would be of all objects, need the right to list
+    /// them, and know of an object earlier or later than the controller.
+    ///
+    /// ```no_run
+    /// # use {k8s_openapi::api::core::v1::{ConfigMap, Pod}, std::sync::Arc};
+    /// # use runtime::{Action, Controller, Failure, Lister, Manager, Request};
+    /// use runtime::informer::Selection;
+    ///
+    /// struct Context {
+    ///     maps: Lister<ConfigMap>,
+    ///     pods: Lister<Pod>,
+    /// }
+    /// # async fn reconcile(_: Request, _: Arc<Context>) -> Result<Action, Failure> {
+    /// #     Ok(Action::Done)
+    /// # }
+    ///
+    /// fn add_to(manager: &Manager) {
+    ///     let mine = Selection { namespace: Some("operators".to_owned()), ..Selection::default() };
+    ///     let context = Context {
+    ///         maps: manager.lister_selecting(&mine),
+    ///         pods: manager.lister_selecting(&mine), // has the CONTROLLER_INDEX
+    ///     };
+    ///     let controller = Controller::for_::<ConfigMap>()
+    ///         .selecting(mine.clone())
+    ///         .owns::<Pod>()
+    ///         .selecting(mine)
+    ///         .reconcile(reconcile, context);
+    ///     manager.add(controller);
+    /// }
+    /// ```
     #[must_use]
     pub fn selecting(mut self, selection: Selection) -> Self {
         self.last().scope.selection = selection;

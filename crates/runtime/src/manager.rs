@@ -6,6 +6,9 @@
 //!                    └──── warm standby ────┘                    lease given back ◀─┘ caches end
 //! ```
 //!
+//! Who stands by has complete caches, and empty queues: what is cached is queued when it leads, with
+//! a low priority, so that what happens then goes before.
+//!
 //! Several controllers, events, webhooks, and what else there is to run:
 //!
 //! ```no_run
@@ -51,12 +54,13 @@ mod signals;
 mod webhooks;
 
 use std::{
+    collections::BTreeSet,
     net::SocketAddr,
     sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicUsize},
     time::Duration,
 };
 
-use informer::{InformerFactory, Lister, Scope, SharedInformer, WorkQueue};
+use informer::{InformerFactory, Lister, Scope, Selection, SharedInformer, WorkQueue};
 use keel::{Clock, Tasks, Unclean};
 use kube_client::Client;
 use kube_core::Resource;
@@ -71,11 +75,12 @@ use crate::{
     health::Checks,
     leader_election::{Elector, Leadership},
     own_writes::managed,
-    reason::{Cause, Reasons, Record},
+    reason::{Reasons, Record},
     recorder::{Recorder, Reporter},
-    source::{Feed, controller_uid},
+    source::{Feed, Inlets, controller_uid},
     webhook::{CertificateOptions, Target, WebhookServer},
 };
+use caches::Caches;
 pub use options::{ManagerError, ManagerOptions};
 use signals::Signals;
 use webhooks::Webhooks;
@@ -93,7 +98,7 @@ pub(crate) struct Shared {
     /// Not fenced; for the lease only.
     raw_client: Client,
     client: Client,
-    factory: Arc<InformerFactory>,
+    caches: Caches,
     fence: Fence,
     pub(crate) health: Checks,
     pub(crate) readiness: Checks,
@@ -122,18 +127,19 @@ impl Manager {
     pub fn with_tasks(client: Client, options: ManagerOptions, tasks: &Tasks) -> Self {
         let (clock, entropy) = (&options.clock, &options.entropy);
         let cache_tasks = tasks.child("caches");
-        let factory = Arc::new(InformerFactory::new(
+        let factory = InformerFactory::new(
             client::source_of(client.clone()),
             options.informer.clone(),
             clock,
             entropy,
             &cache_tasks,
-        ));
+        );
+        let caches = Caches::new(factory, options.namespace.clone(), &cache_tasks);
         let fence = Fence::new(clock);
         Self(Arc::new(Shared {
-            client: managed(&client, &fence, &factory, entropy),
+            client: managed(&client, &fence, &caches.factory, entropy),
             raw_client: client,
-            factory,
+            caches,
             fence,
             health: Checks::default(),
             readiness: Checks::default(),
@@ -159,12 +165,22 @@ impl Manager {
     }
 
     /// The informer of a kind, shared by all controllers of this manager; it starts when the
-    /// manager runs.
+    /// manager runs, or at once if it does already.
     pub fn informer<K>(&self) -> SharedInformer
     where
         K: Resource<DynamicType = (), Scope: 'static>,
     {
-        self.0.informer(scope_of::<K>(), is_namespaced::<K>())
+        self.informer_selecting::<K>(&Selection::default())
+    }
+
+    /// The informer of some objects of a kind: that of a controller that is
+    /// [selecting](crate::ControllerBuilder::selecting) the same.
+    pub fn informer_selecting<K>(&self, selection: &Selection) -> SharedInformer
+    where
+        K: Resource<DynamicType = (), Scope: 'static>,
+    {
+        let scope = Scope { selection: selection.clone(), ..scope_of::<K>() };
+        self.0.caches.informer(scope, is_namespaced::<K>())
     }
 
     /// Typed reads from the cache of a kind.
@@ -175,15 +191,26 @@ impl Manager {
         self.informer::<K>().lister()
     }
 
-    /// Adds a controller; its workers start when the manager runs and leads. Must be called before
-    /// that, and within a tokio runtime.
+    /// Typed reads from the cache of a controller that is
+    /// [selecting](crate::ControllerBuilder::selecting) the same.
+    pub fn lister_selecting<K>(&self, selection: &Selection) -> Lister<K>
+    where
+        K: Resource<DynamicType = (), Scope: 'static>,
+    {
+        self.informer_selecting::<K>(selection).lister()
+    }
+
+    /// Adds a controller; its workers start, and its queue is filled, when the manager runs and
+    /// leads. Must be called within a tokio runtime, and before the manager runs, which it does
+    /// not if two controllers have the same name.
     pub fn add(&self, controller: Controller) {
         let shared = &self.0;
         let (clock, entropy) = (&shared.options.clock, &shared.options.entropy);
         let queue = WorkQueue::new(&controller.queue, clock, entropy);
         let reasons = Arc::new(Reasons::default());
+        let mut feeds = Vec::new();
         for source in controller.sources {
-            let informer = shared.informer(source.scope.clone(), source.is_namespaced);
+            let informer = shared.caches.informer(source.scope.clone(), source.is_namespaced);
             if source.is_owned {
                 informer.indexer().add_index(CONTROLLER_INDEX, controller_uid);
             }
@@ -195,23 +222,7 @@ impl Manager {
                 queue: queue.clone(),
                 reasons: Arc::clone(&reasons),
             };
-            informer.add_handler(Arc::new(feed), &options);
-        }
-        for mut requests in controller.channels {
-            let (queue, reasons) = (queue.clone(), Arc::clone(&reasons));
-            let shutdown = shared.cache_tasks.shutdown();
-            shared.cache_tasks.spawn("channel", async move {
-                let pass_on = async {
-                    while let Some(request) = requests.recv().await {
-                        reasons.note(&request, Cause::Channel);
-                        queue.add(request);
-                    }
-                };
-                tokio::select! {
-                    () = pass_on => {}
-                    () = shutdown => {}
-                }
-            });
+            feeds.push((informer, options, feed));
         }
         shared.lock_loops().push(Arc::new(ControlLoop {
             name: controller.name,
@@ -220,6 +231,7 @@ impl Manager {
             reasons,
             reconcile: controller.reconcile,
             clock: clock.clone(),
+            inlets: Mutex::new(Some(Inlets { feeds, channels: controller.channels })),
             counts: Mutex::new(Counts::default()),
             active: AtomicUsize::new(0),
         }));
@@ -307,6 +319,7 @@ impl Manager {
         let shared = &self.0;
         // Whoever drops the run does not want its tasks either.
         let mut abandoned = Abandoned(Some(Arc::clone(shared)));
+        shared.check_names()?;
         let signals = Signals::new(shared.options.handles_signals)?;
         shared.listen().await?;
         shared.start_caches();
@@ -327,11 +340,12 @@ impl Manager {
 }
 
 impl Shared {
-    fn informer(&self, mut scope: Scope, is_namespaced: bool) -> SharedInformer {
-        if is_namespaced && scope.selection.namespace.is_none() {
-            scope.selection.namespace.clone_from(&self.options.namespace);
-        }
-        self.factory.informer(&scope)
+    /// Metrics and records are found by the name of their controller.
+    fn check_names(&self) -> Result<(), ManagerError> {
+        let mut names = BTreeSet::new();
+        let loops = self.loops();
+        let same = loops.iter().find(|control_loop| !names.insert(&control_loop.name));
+        same.map_or(Ok(()), |same| Err(ManagerError::SameName(same.name.clone())))
     }
 
     async fn listen(self: &Arc<Self>) -> Result<(), ManagerError> {
@@ -345,10 +359,9 @@ impl Shared {
     }
 
     fn start_caches(&self) {
-        let factory = Arc::clone(&self.factory);
+        let factory = Arc::clone(&self.caches.factory);
         self.readiness.add("caches", move || caches::all_complete(&factory));
-        caches::log_troubles(&self.factory, &self.cache_tasks);
-        self.factory.start();
+        self.caches.start();
     }
 
     /// Serves webhooks at once, if there are any: they are not a leader's privilege.
@@ -367,7 +380,7 @@ impl Shared {
         if let Err(error) = self.start_webhooks().await {
             return error;
         }
-        if self.factory.wait_for_sync().await.is_err() {
+        if self.caches.factory.wait_for_sync().await.is_err() {
             // The caches were stopped, so a stop is under way, and whoever asked for it decides.
             return std::future::pending().await;
         }
@@ -393,7 +406,7 @@ impl Shared {
 
     fn start_workers(&self) {
         for control_loop in self.loops() {
-            control_loop.start(&self.worker_tasks);
+            control_loop.start(&self.worker_tasks, &self.cache_tasks);
         }
     }
 

@@ -1,5 +1,5 @@
-//! Where keys come from: [`Mapper`] says whose business an object is, and [`Feed`] takes the events
-//! of an informer to the queue.
+//! Where keys come from: [`Mapper`] says whose business an object is, [`Feed`] takes the events of an
+//! informer to the queue, and [`Inlets`] are all feeds of a controller.
 //!
 //! ```text
 //! Pod web-1 changed ──▶ Mapper::owner::<CustomPod>() ──▶ CustomPod default/web
@@ -7,10 +7,15 @@
 
 use std::{fmt, sync::Arc};
 
-use informer::{EventHandler, Item, ObjectEvent, SharedInformer, WorkQueue, work_queue::Priority};
+use informer::{
+    EventHandler, HandlerOptions, Item, ObjectEvent, SharedInformer, WorkQueue,
+    work_queue::Priority,
+};
+use keel::Tasks;
 use kube_core::Resource;
 use machinery::GroupVersion;
 use serde::Deserialize;
+use tokio::sync::mpsc;
 
 use crate::{
     Predicate, Request,
@@ -136,6 +141,42 @@ fn controller_of(item: &Item) -> Option<Owner> {
     }
     let owned: Owned = item.decode().ok()?;
     owned.metadata.owner_references.into_iter().find(|owner| owner.controller)
+}
+
+/// All that fills a controller's queue, from when its workers start: who does not lead has complete
+/// caches and an empty queue.
+///
+/// A queue that is filled before that grows with every object that comes and goes, and when its
+/// keys are taken at last, they have waited for so long that nothing fresh gets past them.
+pub(crate) struct Inlets {
+    pub(crate) feeds: Vec<(SharedInformer, HandlerOptions, Feed)>,
+    pub(crate) channels: Vec<mpsc::Receiver<Request>>,
+}
+
+impl Inlets {
+    /// Queues what is cached, as what was there in the beginning, and then what happens, until
+    /// `tasks` end.
+    pub(crate) fn open(self, queue: &WorkQueue<Request>, reasons: &Arc<Reasons>, tasks: &Tasks) {
+        for (informer, options, feed) in self.feeds {
+            informer.add_handler(Arc::new(feed), &options);
+        }
+        for mut requests in self.channels {
+            let (queue, reasons) = (queue.clone(), Arc::clone(reasons));
+            let shutdown = tasks.shutdown();
+            tasks.spawn("channel", async move {
+                let pass_on = async {
+                    while let Some(request) = requests.recv().await {
+                        reasons.note(&request, Cause::Channel);
+                        queue.add(request);
+                    }
+                };
+                tokio::select! {
+                    () = pass_on => {}
+                    () = shutdown => {}
+                }
+            });
+        }
+    }
 }
 
 /// From the events of one informer to the keys in a controller's queue.

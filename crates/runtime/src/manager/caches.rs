@@ -1,11 +1,71 @@
-//! Whether the caches of a manager are complete, and what keeps them from it: told to whoever asks
-//! whether it is ready, and in the log.
+//! [`Caches`]: the informers of a manager: which there are, whether they are complete, and what keeps
+//! them from it, which is told to whoever asks whether the manager is ready, and in the log.
 
-use std::sync::Arc;
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
-use informer::{InformerFactory, Report};
+use informer::{InformerFactory, Report, Scope, SharedInformer};
 use keel::Tasks;
 use tokio::sync::watch;
+
+/// See the [module documentation](self).
+pub(super) struct Caches {
+    pub(super) factory: Arc<InformerFactory>,
+    /// Of which namespace, unless a scope names one.
+    namespace: Option<String>,
+    tasks: Tasks,
+    /// The scopes whose troubles are logged, which are all that run; None before the start. Locked
+    /// before the factory.
+    running: Mutex<Option<BTreeSet<String>>>,
+}
+
+impl Caches {
+    /// The informers of `factory`, whose tasks are `tasks`.
+    pub(super) fn new(factory: InformerFactory, namespace: Option<String>, tasks: &Tasks) -> Self {
+        let (factory, tasks) = (Arc::new(factory), tasks.clone());
+        Self { factory, namespace, tasks, running: Mutex::default() }
+    }
+
+    /// The informer of `scope`; who asks for it after the start has it started at once.
+    pub(super) fn informer(&self, mut scope: Scope, is_namespaced: bool) -> SharedInformer {
+        if is_namespaced && scope.selection.namespace.is_none() {
+            scope.selection.namespace.clone_from(&self.namespace);
+        }
+        let informer = self.factory.informer(&scope);
+        // After having asked: who starts meanwhile either finds it or is found here.
+        let is_running = self.lock().is_some();
+        if is_running {
+            self.start();
+        }
+        informer
+    }
+
+    /// Starts all that do not run yet, and logs whenever one of them cannot list or watch, and when
+    /// it can again.
+    pub(super) fn start(&self) {
+        let mut running = self.lock();
+        let running = running.get_or_insert_default();
+        for (scope, informer) in self.factory.informers() {
+            if !running.insert(scope.clone()) {
+                continue;
+            }
+            let (report, stop) = (informer.report(), self.tasks.shutdown());
+            self.tasks.spawn("troubles", async move {
+                tokio::select! {
+                    () = log_trouble(&scope, report) => {}
+                    () = stop => {}
+                }
+            });
+        }
+        self.factory.start();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<BTreeSet<String>>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// For a check: which caches are not complete yet, and why.
 pub(super) fn all_complete(factory: &InformerFactory) -> Result<(), String> {
@@ -18,19 +78,6 @@ pub(super) fn all_complete(factory: &InformerFactory) -> Result<(), String> {
         }
     }
     if incomplete.is_empty() { Ok(()) } else { Err(incomplete.join("; ")) }
-}
-
-/// Writes into the log whenever a cache cannot list or watch, and when it can again.
-pub(super) fn log_troubles(factory: &Arc<InformerFactory>, tasks: &Tasks) {
-    for (scope, informer) in factory.informers() {
-        let (report, stop) = (informer.report(), tasks.shutdown());
-        tasks.spawn("troubles", async move {
-            tokio::select! {
-                () = log_trouble(&scope, report) => {}
-                () = stop => {}
-            }
-        });
-    }
 }
 
 async fn log_trouble(scope: &str, mut report: watch::Receiver<Report>) {

@@ -50,6 +50,9 @@ pub enum ManagerError {
     /// Start afresh: another is the leader, or nobody knows.
     #[error("lost the leadership")]
     LeadershipLost,
+    /// [Name](crate::ControllerBuilder::named) one of them.
+    #[error("two controllers are named {0:?}")]
+    SameName(String),
     /// Choose another address, or end who has it.
     #[error("cannot listen on {address}")]
     Endpoint {

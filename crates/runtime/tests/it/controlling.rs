@@ -71,9 +71,10 @@ async fn panics_and_failures_are_caught_counted_told_and_tried_again() {
     let endpoint = Some("127.0.0.1:0".parse().unwrap());
     let manager = Manager::new(world.client.clone(), ManagerOptions { endpoint, ..options() });
     let script = Script::new(&[Step::Panics, Step::Fails, Step::AsksAgain, Step::GivesUp]);
-    manager.add(Controller::for_::<Thing>().reconcile(play, script));
+    let (send, requests) = mpsc::channel(1);
+    manager.add(Controller::for_::<Thing>().channel(requests).reconcile(play, script));
     let running = Running::start(&manager);
-    world.make_thing("a", json!(1)).await;
+    send.send(Request::new("default", "a")).await.unwrap();
     until("four calls", async || manager.records("thing").len() == 4).await;
     let outcomes: Vec<_> =
         manager.records("thing").into_iter().rev().map(|record| record.outcome).collect();
@@ -96,7 +97,7 @@ async fn panics_and_failures_are_caught_counted_told_and_tried_again() {
     }
     let reconciles = get(address, "/reconciles").await;
     let body: Value = serde_json::from_str(reconciles.split("\r\n\r\n").nth(1).unwrap()).unwrap();
-    assert_eq!(body["thing"][3]["causes"][0]["event"], "added");
+    assert_eq!(body["thing"][3]["causes"][0]["event"], "channel");
     assert_eq!(body["thing"][2]["causes"][0], json!({"event": "retry", "failures": 1}));
     assert!(get(address, "/healthz").await.ends_with("\r\n\r\nok"));
     assert!(get(address, "/readyz?verbose").await.contains("[+]caches ok"));

@@ -1,19 +1,22 @@
 //! Leaders, those who wait, and what happens when time or the server plays tricks.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use http::Method;
 use k8s_openapi::api::{coordination::v1::Lease, core::v1::ConfigMap};
-use kube_core::params::PostParams;
+use kube_core::params::{DeleteParams, PostParams};
 use machinery::json;
 use runtime::{
-    Api, LeaderElection, Manager, ManagerError, ManagerOptions,
+    Action, Api, Controller, Failure, LeaderElection, Manager, ManagerError, ManagerOptions,
+    Request,
     keel::{Clock, Entropy, Timestamp},
 };
+use tokio::sync::mpsc;
 
 use crate::{
+    controlling::get,
     faulty::{Fate, Faulty},
-    world::{Running, World, options, standing_clock, until},
+    world::{Running, Thing, World, options, standing_clock, until},
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -65,11 +68,12 @@ impl Candidate {
     }
 
     fn cut_off(&self) {
-        self.faulty.decide(|_, target| match target {
-            _ if target.contains("/leases") => Fate::Refused(503),
-            _ => Fate::Served,
-        });
+        self.faulty.decide(no_leases);
     }
+}
+
+fn no_leases(_: &Method, target: &str) -> Fate {
+    if target.contains("/leases") { Fate::Refused(503) } else { Fate::Served }
 }
 
 async fn holder(world: &World) -> String {
@@ -172,4 +176,54 @@ async fn a_clock_that_jumps_makes_nobody_leader_and_no_leader_write_longer() {
     first.cut_off();
     first.pass(12).await;
     assert!(!first.writes().await);
+}
+
+async fn look(_: Request, _: Arc<()>) -> Result<Action, Failure> {
+    Ok(Action::Done)
+}
+
+#[tokio::test]
+async fn who_stands_by_caches_everything_and_queues_nothing() {
+    let world = World::new().await;
+    let (faulty, client) = world.faulty();
+    faulty.decide(no_leases);
+    let clock = standing_clock();
+    let options = ManagerOptions {
+        leader_election: Some(LeaderElection::new("default", "the-lease", "second")),
+        clock: clock.clone(),
+        endpoint: Some("127.0.0.1:0".parse().unwrap()),
+        ..options()
+    };
+    let manager = Manager::new(client, options);
+    let things = manager.lister::<Thing>();
+    let (send, requests) = mpsc::channel(4);
+    manager.add(Controller::for_::<Thing>().channel(requests).reconcile(look, ()));
+    let running = Running::start(&manager);
+    until("it is ready", async || manager.readiness().judge("readyz").is_good).await;
+    for name in ["a", "gone", "b"] {
+        world.make_thing(name, json!(1)).await;
+    }
+    let api = Api::<Thing>::namespaced(world.client.clone(), "default");
+    api.delete("gone", &DeleteParams::default()).await.unwrap();
+    send.send(Request::new("default", "sent")).await.unwrap();
+    until("both are cached", async || things.list().objects.len() == 2).await;
+    let address = manager.endpoint().await.unwrap();
+    let queued = r#"workqueue_adds_total{name="thing",controller="thing"} 0"#;
+    let metrics = get(address, "/metrics").await;
+    assert!(metrics.lines().any(|line| line == queued), "{metrics}");
+
+    clock.advance(24 * 3600 * SECOND);
+    faulty.decide(|_: &Method, _: &str| Fate::Served);
+    until("it has looked at all", async || {
+        clock.advance(SECOND / 10);
+        manager.records("thing").len() == 3
+    })
+    .await;
+    let mut records = manager.records("thing");
+    records.sort_by(|one, other| one.request.cmp(&other.request));
+    let told: Vec<_> = records.iter().map(|record| record.causes.to_string()).collect();
+    let expected = ["Thing default/a found", "Thing default/b found", "sent through a channel"];
+    assert_eq!(told, expected);
+    assert!(records.iter().all(|record| record.waited < 60 * SECOND), "{records:?}");
+    running.stop().await;
 }

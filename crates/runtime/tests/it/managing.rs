@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use informer::Selection;
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Secret};
 use kube_client::api::ListParams;
 use machinery::json;
 use runtime::{
-    Action, Api, Controller, Failure, LeaderElection, Lister, Manager, ManagerOptions, Mapper,
-    Request,
+    Action, Api, CONTROLLER_INDEX, Controller, Failure, LeaderElection, Lister, Manager,
+    ManagerOptions, Mapper, Request,
+    reason::Outcome,
     recorder::{Recorder, Severity},
     webhook::WebhookServer,
 };
@@ -112,5 +114,62 @@ async fn what_an_object_is_named_by_is_looked_at_when_it_changes() {
     until("a was looked at again", async || manager.records("thing").len() == 2).await;
     let causes = manager.records("thing")[0].causes.to_string();
     assert_eq!(causes, "ConfigMap default/size-1 added");
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_cache_that_is_asked_for_late_is_filled_all_the_same() {
+    let world = World::new().await;
+    world.make_thing("a", json!(1)).await;
+    let manager = Manager::new(world.client.clone(), options());
+    manager.add(Controller::for_::<ConfigMap>().reconcile(look_away, ()));
+    let running = Running::start(&manager);
+    until("it is ready", async || manager.readiness().judge("readyz").is_good).await;
+    let things = manager.lister::<Thing>();
+    until("a is cached", async || things.get("default", "a").unwrap().is_some()).await;
+    until("it is ready again", async || manager.readiness().judge("readyz").is_good).await;
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn two_controllers_of_one_name_are_refused() {
+    let world = World::new().await;
+    let manager = Manager::new(world.client.clone(), options());
+    for _ in 0..2 {
+        manager.add(Controller::for_::<Thing>().reconcile(look_away, ()));
+    }
+    let refused = manager.run().await.unwrap_err();
+    assert_eq!(refused.to_string(), r#"two controllers are named "thing""#);
+}
+
+async fn read(
+    request: Request,
+    cx: Arc<(Lister<ConfigMap>, Lister<Secret>)>,
+) -> Result<Action, Failure> {
+    // An event of which the cache knows nothing would be lost.
+    let map = cx.0.get_key(&request)?.ok_or_else(|| Failure::permanent("lost"))?;
+    let uid = map.metadata.uid.unwrap_or_default();
+    assert!(cx.1.by_index(CONTROLLER_INDEX, &uid)?.objects.is_empty());
+    Ok(Action::Done)
+}
+
+#[tokio::test]
+async fn a_controller_of_a_selection_reads_the_cache_that_feeds_it() {
+    let world = World::new().await;
+    // Nobody may list all config maps.
+    let (faulty, client) = world.faulty();
+    faulty.decide(|_, target| {
+        if target.starts_with("/api/v1/configmaps") { Fate::Refused(403) } else { Fate::Served }
+    });
+    let manager = Manager::new(client, options());
+    let mine = Selection { namespace: Some("default".to_owned()), ..Selection::default() };
+    let context = (manager.lister_selecting(&mine), manager.lister_selecting(&mine));
+    let controller = Controller::for_::<ConfigMap>().selecting(mine.clone());
+    manager.add(controller.owns::<Secret>().selecting(mine).reconcile(read, context));
+    let running = Running::start(&manager);
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
+    world.post(MAPS, &map).await.unwrap();
+    until("a was looked at", async || manager.records("configmap").len() == 1).await;
+    assert_eq!(manager.records("configmap")[0].outcome, Outcome::Done);
     running.stop().await;
 }
