@@ -13,6 +13,7 @@
 //! - a handler's history of an object ends in the state that the cache has.
 
 use std::{
+    cmp::Ordering,
     collections::BTreeMap,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -29,6 +30,7 @@ use crate::{
     delta_fifo::{Delta, DeltaFifo},
     event_handler::Listener,
     indexer::Applied,
+    item::compare_versions,
     own_writes::Origin,
     reflector::Reflector,
     resync::resync_periodically,
@@ -230,6 +232,26 @@ impl SharedInformer {
     pub fn observe_deletion(&self, key: &ObjectKey, uid: &str) {
         let handlers = self.0.lock();
         handlers.tell(self.0.indexer.apply_deletion(key, uid), Told::Normally);
+    }
+
+    /// Records what a list of the most recent state, asked for after a write, has shown of one
+    /// object: its state, or that it is not (any more) among those that this informer is about.
+    /// `resource_version` is that of the list.
+    pub fn observe_read(&self, key: &ObjectKey, found: Option<Item>, resource_version: &str) {
+        let shared = &self.0;
+        let handlers = shared.lock();
+        let applied = if let Some(item) = found {
+            shared.indexer.apply_write(shared.intake.admit(item))
+        } else {
+            // What came since is not the list's to judge.
+            let is_newer = |known: &Item| {
+                compare_versions(known.resource_version(), resource_version)
+                    == Some(Ordering::Greater)
+            };
+            let known = shared.indexer.get(key).filter(|known| !is_newer(known));
+            known.map_or(Applied::Nothing, |known| shared.indexer.apply_deletion(key, known.uid()))
+        };
+        handlers.tell(applied, Told::Normally);
     }
 
     /// Stops listing, watching, and all handlers.

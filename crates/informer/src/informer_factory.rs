@@ -29,7 +29,7 @@ use std::{
 use keel::{Clock, Entropy, Tasks, Unclean};
 use machinery::GroupVersion;
 
-use crate::{InformerOptions, Item, ListWatch, ObjectKey, Selection, SharedInformer};
+use crate::{InformerOptions, ListWatch, Selection, SharedInformer};
 
 /// What an informer is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -190,39 +190,12 @@ impl InformerFactory {
         informers.iter().map(|(scope, it)| (scope.clone(), it.informer.clone())).collect()
     }
 
-    /// Has all informers of this resource [observe a write](SharedInformer::observe_write).
-    pub fn observe_write(&self, group_version: &GroupVersion, resource: &str, item: &Item) {
-        for (scope, informer) in self.of_resource(group_version, resource) {
-            informer.observe_write(match scope.form {
-                Form::Whole => item.clone(),
-                Form::Metadata => item.metadata_only(),
-            });
-        }
-    }
-
-    /// Has all informers of this resource
-    /// [observe a deletion](SharedInformer::observe_deletion).
-    pub fn observe_deletion(
-        &self,
-        group_version: &GroupVersion,
-        resource: &str,
-        key: &ObjectKey,
-        uid: &str,
-    ) {
-        for (_, informer) in self.of_resource(group_version, resource) {
-            informer.observe_deletion(key, uid);
-        }
-    }
-
-    /// The informers of a resource, whichever of its objects they are about, and in which form.
-    pub fn of_resource(
-        &self,
-        group_version: &GroupVersion,
-        resource: &str,
-    ) -> Vec<(Scope, SharedInformer)> {
+    /// The informers of a resource, in whichever version and form, and whichever of its objects they
+    /// are about.
+    pub fn of_resource(&self, group: &str, resource: &str) -> Vec<(Scope, SharedInformer)> {
         let informers = self.lock();
         let is_meant = |shared: &&Shared| {
-            shared.scope.group_version == *group_version && shared.scope.resource == resource
+            shared.scope.group_version.group == group && shared.scope.resource == resource
         };
         let found = informers.values().filter(is_meant);
         found.map(|shared| (shared.scope.clone(), shared.informer.clone())).collect()

@@ -252,7 +252,7 @@ impl Item {
     }
 
     /// The same state as `PartialObjectMetadata`, which is how an informer of metadata gets it.
-    pub(crate) fn metadata_only(&self) -> Self {
+    pub fn metadata_only(&self) -> Self {
         #[derive(Deserialize)]
         struct Whole {
             metadata: Box<RawValue>,

@@ -137,7 +137,7 @@ impl Manager {
         let caches = Caches::new(factory, options.namespace.clone(), &cache_tasks);
         let fence = Fence::new(clock);
         Self(Arc::new(Shared {
-            client: managed(&client, &fence, &caches.factory, entropy),
+            client: managed(&client, &fence, &caches.factory, clock, entropy),
             raw_client: client,
             caches,
             fence,

@@ -1,40 +1,49 @@
 //! What makes a manager's client different from any other: its writes are seen by the informers at
 //! once, and refused when this process is not the leader.
 //!
-//! Whoever writes with it, through whichever `Api`, reads from the caches what was written or
-//! something newer, without waiting for the watch. So a cache that lags behind never makes a
-//! controller create something twice.
+//! Whoever writes with it, through whichever `Api`, reads from the manager's caches what was written
+//! or something newer, without waiting for the watch. So a cache that lags behind never makes a
+//! controller create something twice. Most answers tell what was written; where one does not, as
+//! that to a scale or to the deletion of a collection, the caches [look](mirror), which costs a
+//! request.
+//!
+//! Not seen before the watch shows it are what the server does of its own accord to *other* objects
+//! (what is collected with its owner, the pod of a `Binding` that was sent to the collection), the
+//! deletion of an object of which the cache had not heard, and whatever was written if that look
+//! fails, which is a warning in the log.
 //!
 //! A creation whose answer was lost may have happened or not. So that this can be found out, names
-//! are made here and not by the server (`generateName`); and before anything else of that resource
-//! is created in that namespace, it *is* found out. If it had happened, the new creation is refused
-//! with [`NotCreated`]: it was decided on without knowing of the other one.
+//! are [made here](creations) and not by the server (`generateName`); and before anything else of
+//! that resource is created in that namespace, it *is* found out. If it had happened, the new
+//! creation is refused with [`NotCreated`]: it was decided on without knowing of the other one. If
+//! not, the next creation takes its name, so that of the two only one can happen.
+
+mod target;
+mod answer;
+mod mirror;
+mod creations;
 
 use std::{
     future::Future,
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     task::{Context, Poll},
 };
 
-use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
-use http_body_util::{BodyExt, Limited};
-use informer::{InformerFactory, Item, ObjectKey};
-use keel::Entropy;
+use http_body_util::BodyExt;
+use informer::InformerFactory;
+use keel::{Clock, Entropy};
 use kube_client::{Client, client::Body};
-use machinery::{GroupVersion, Object, Value};
 use tower_service::Service;
 
 use crate::fence::Fence;
+use answer::Answer;
+use creations::Creations;
+use mirror::Mirror;
+use target::{Target, dry_run};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
-
-/// Answers to writes are objects, which are never so long.
-const LONGEST_ANSWER: usize = 64 << 20;
-/// Names have at most 63 characters, of which the suffix has five.
-const LONGEST_PREFIX: usize = 58;
-const SUFFIX: usize = 5;
 
 /// Why nothing was created. The name is that of the earlier creation.
 ///
@@ -64,15 +73,16 @@ pub(crate) fn managed(
     client: &Client,
     fence: &Fence,
     factory: &Arc<InformerFactory>,
+    clock: &Clock,
     entropy: &Entropy,
 ) -> Client {
     let namespace = client.default_namespace().to_owned();
     let shared = Shared {
         client: client.clone(),
         fence: fence.clone(),
-        factory: Arc::clone(factory),
+        mirror: Mirror { client: client.clone(), factory: Arc::clone(factory) },
         entropy: entropy.clone(),
-        unsettled: Mutex::default(),
+        creations: Creations::new(clock),
     };
     Client::new(Managed(Arc::new(shared)), namespace)
 }
@@ -83,11 +93,9 @@ struct Managed(Arc<Shared>);
 struct Shared {
     client: Client,
     fence: Fence,
-    factory: Arc<InformerFactory>,
+    mirror: Mirror,
     entropy: Entropy,
-    /// Creations that may have happened: their collection and name. As many as there are workers,
-    /// times the creations of one reconcile, at most.
-    unsettled: Mutex<Vec<(Target, String)>>,
+    creations: Creations,
 }
 
 impl Service<Request<Body>> for Managed {
@@ -102,17 +110,23 @@ impl Service<Request<Body>> for Managed {
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let shared = Arc::clone(&self.0);
         Box::pin(async move {
-            if matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS) {
+            let method = request.method().clone();
+            if matches!(method, Method::GET | Method::HEAD | Method::OPTIONS) {
                 return Ok(shared.client.send(request).await?);
             }
             shared.fence.check()?;
-            let is_dry_run = request.uri().query().is_some_and(|query| query.contains("dryRun="));
-            match Target::parse(request.uri().path()).filter(|_| !is_dry_run) {
-                Some(target) if target.name.is_none() && request.method() == Method::POST => {
-                    shared.create(target, request).await
-                }
-                Some(target) if target.name.is_some() => shared.write(&target, request).await,
-                _ => Ok(shared.client.send(request).await?),
+            let target = Target::parse(request.uri().path()).filter(|it| !it.is_beyond());
+            let Some(target) = target else { return Ok(shared.client.send(request).await?) };
+            if method == Method::DELETE {
+                return shared.delete(&target, request).await;
+            }
+            if dry_run(request.uri().query(), b"") == Some(true) {
+                return Ok(shared.client.send(request).await?);
+            }
+            match &target.name {
+                Some(name) => shared.write(&target, name, request).await,
+                None if method == Method::POST => shared.create(&target, request).await,
+                None => Ok(shared.client.send(request).await?),
             }
         })
     }
@@ -121,256 +135,94 @@ impl Service<Request<Body>> for Managed {
 impl Shared {
     async fn create(
         &self,
-        target: Target,
+        target: &Target,
         request: Request<Body>,
     ) -> Result<Response<Body>, BoxError> {
-        self.settle(&target).await?;
+        self.settle(target).await?;
         let (head, body) = request.into_parts();
         let body = body.collect().await?.to_bytes();
-        let (body, name) = self.with_name(body);
         self.fence.check()?;
-        let sent = Unsettled::new(self, &target, name);
+        let (body, begun) = self.creations.begin(target, body, &self.entropy);
         let response = self.client.send(Request::from_parts(head, Body::from(body))).await?;
-        // A server that failed may have failed after the write.
-        if !response.status().is_server_error() {
-            sent.settle();
+        let status = response.status();
+        if begun.is_second_try && status == StatusCode::CONFLICT {
+            drop(begun);
+            self.settle(target).await?;
+            return Ok(response);
         }
-        self.observe(&target, response).await
+        // Whoever is cut off before the caches know has lost the creation, and will find it.
+        let (response, answer) = Answer::read(target, response).await?;
+        if let Some(answer) = answer {
+            let name = answer.item().map_or(begun.name(), |item| Some(item.name()));
+            if let Some(name) = name {
+                self.mirror.wrote(target, name, &answer).await;
+            }
+        }
+        // A server that failed may have failed after the write.
+        if !status.is_server_error() {
+            begun.settle();
+        }
+        Ok(response)
+    }
+
+    /// Finds out whether creations happened of which the answer was lost.
+    async fn settle(&self, target: &Target) -> Result<(), BoxError> {
+        let mut overtaken = None;
+        for name in self.creations.lost(target) {
+            let path = format!("{}/{name}", target.path);
+            let response = self.client.send(Request::get(path).body(Body::empty())?).await?;
+            match response.status() {
+                status if status.is_success() => {
+                    if let (_, Some(answer)) = Answer::read(target, response).await? {
+                        self.mirror.wrote(target, &name, &answer).await;
+                    }
+                    self.creations.was_found(target, &name);
+                    overtaken = Some(NotCreated::Overtaken(name));
+                }
+                StatusCode::NOT_FOUND => self.creations.was_missed(target, &name),
+                _ => return Err(NotCreated::Unknown(name).into()),
+            }
+        }
+        overtaken.map_or(Ok(()), |overtaken| Err(overtaken.into()))
     }
 
     async fn write(
         &self,
         target: &Target,
+        name: &str,
         request: Request<Body>,
     ) -> Result<Response<Body>, BoxError> {
-        let is_deletion = request.method() == Method::DELETE;
         let response = self.client.send(request).await?;
-        if is_deletion {
-            return self.observe_deletion(target, response).await;
-        }
-        self.observe(target, response).await
-    }
-
-    /// Gives an object that leaves its name to the server a name.
-    fn with_name(&self, body: Bytes) -> (Bytes, Option<String>) {
-        let Ok(Value::Object(map)) = serde_json::from_slice(&body) else { return (body, None) };
-        let mut object = Object::new(map);
-        if !object.name().is_empty() {
-            return (body, Some(object.name().to_owned()));
-        }
-        let prefix: String =
-            object.meta_text("generateName").chars().take(LONGEST_PREFIX).collect();
-        if prefix.is_empty() {
-            return (body, None);
-        }
-        let name = prefix + &self.entropy.suffix(SUFFIX);
-        object.set_meta("name", name.as_str());
-        (object.to_bytes().into(), Some(name))
-    }
-
-    /// Finds out whether creations happened of which the answer was lost.
-    async fn settle(&self, target: &Target) -> Result<(), BoxError> {
-        let same: Vec<_> = {
-            let unsettled = self.lock();
-            let same = unsettled.iter().filter(|(other, _)| other == target);
-            same.map(|(_, name)| name.clone()).collect()
-        };
-        let mut overtaken = None;
-        for name in same {
-            let path = format!("{}/{name}", target.path);
-            let request = Request::get(path).body(Body::empty())?;
-            let response = self.client.send(request).await?;
-            if response.status().is_success() {
-                self.observe(target, response).await?;
-                overtaken = Some(NotCreated::Overtaken(name.clone()));
-            } else if response.status() != StatusCode::NOT_FOUND {
-                return Err(NotCreated::Unknown(name).into());
-            }
-            self.lock().retain(|(other, known)| other != target || *known != name);
-        }
-        overtaken.map_or(Ok(()), |overtaken| Err(overtaken.into()))
-    }
-
-    async fn observe(
-        &self,
-        target: &Target,
-        response: Response<Body>,
-    ) -> Result<Response<Body>, BoxError> {
-        let (response, object) = read(response).await?;
-        if let Some(item) = object.filter(|_| target.answers_with_object()) {
-            self.factory.observe_write(&target.group_version, &target.resource, &item);
+        let (response, answer) = Answer::read(target, response).await?;
+        if let Some(answer) = answer {
+            self.mirror.wrote(target, name, &answer).await;
         }
         Ok(response)
     }
 
-    async fn observe_deletion(
+    async fn delete(
         &self,
         target: &Target,
-        response: Response<Body>,
+        request: Request<Body>,
     ) -> Result<Response<Body>, BoxError> {
-        let (response, object) = read(response).await?;
-        if !target.answers_with_object() || !response.status().is_success() {
+        let (head, body) = request.into_parts();
+        let body = body.collect().await?.to_bytes();
+        let is_dry_run = dry_run(head.uri.query(), &body);
+        let response = self.client.send(Request::from_parts(head, Body::from(body))).await?;
+        if is_dry_run == Some(true) {
             return Ok(response);
         }
-        let (group_version, resource) = (&target.group_version, &target.resource);
-        match object {
-            Some(item) if is_gone(&item.object()) => {
-                self.factory.observe_deletion(group_version, resource, item.key(), item.uid());
+        let (response, answer) = Answer::read(target, response).await?;
+        match (answer, &target.name) {
+            (None, _) => {}
+            (Some(_), None) => self.mirror.thinned(target).await,
+            (Some(answer), Some(name))
+                if is_dry_run == Some(false) && target.subresource.is_none() =>
+            {
+                self.mirror.deleted(target, name, &answer).await;
             }
-            Some(item) => self.factory.observe_write(group_version, resource, &item),
-            None => {
-                let (response, uid) = uid_of_status(response).await;
-                if let (Some(uid), Some(name)) = (uid, &target.name) {
-                    let key = ObjectKey::new(&target.namespace, name);
-                    self.factory.observe_deletion(group_version, resource, &key, &uid);
-                }
-                return Ok(response);
-            }
+            (Some(_), Some(name)) => self.mirror.wrote(target, name, &Answer::Other).await,
         }
         Ok(response)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<(Target, String)>> {
-        self.unsettled.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// A creation that is under way; whoever drops it without knowing its outcome leaves it behind.
-struct Unsettled<'a> {
-    shared: &'a Shared,
-    creation: Option<(Target, String)>,
-}
-
-impl<'a> Unsettled<'a> {
-    fn new(shared: &'a Shared, target: &Target, name: Option<String>) -> Self {
-        Self { shared, creation: name.map(|name| (target.clone(), name)) }
-    }
-
-    fn settle(mut self) {
-        self.creation = None;
-    }
-}
-
-impl Drop for Unsettled<'_> {
-    fn drop(&mut self) {
-        if let Some(creation) = self.creation.take() {
-            self.shared.lock().push(creation);
-        }
-    }
-}
-
-/// Which object or collection a path names.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Target {
-    /// As it was asked for.
-    path: String,
-    group_version: GroupVersion,
-    resource: String,
-    namespace: String,
-    name: Option<String>,
-    subresource: Option<String>,
-}
-
-impl Target {
-    fn parse(path: &str) -> Option<Self> {
-        let mut parts = path.split('/').filter(|part| !part.is_empty());
-        let group = match parts.next()? {
-            "api" => "",
-            "apis" => parts.next()?,
-            _ => return None,
-        };
-        let group_version = GroupVersion::new(group, parts.next()?);
-        let mut rest: Vec<&str> = parts.collect();
-        let mut namespace = "";
-        // `namespaces/a` and `namespaces/a/status` are about the namespace itself.
-        let is_inside = rest.len() > 2 && !matches!(rest[2], "status" | "finalize");
-        if rest.first() == Some(&"namespaces") && is_inside {
-            namespace = rest[1];
-            rest.drain(..2);
-        }
-        let mut rest = rest.into_iter().map(str::to_owned);
-        Some(Self {
-            path: path.to_owned(),
-            group_version,
-            resource: rest.next()?,
-            namespace: namespace.to_owned(),
-            name: rest.next(),
-            subresource: rest.next(),
-        })
-    }
-
-    /// Other subresources answer with kinds of their own.
-    fn answers_with_object(&self) -> bool {
-        self.subresource.as_deref().is_none_or(|name| name == "status")
-    }
-}
-
-/// Reads an answer to its end, and the object in it if it is a success and a whole object.
-async fn read(response: Response<Body>) -> Result<(Response<Body>, Option<Item>), BoxError> {
-    let (head, body) = response.into_parts();
-    let bytes = Limited::new(body, LONGEST_ANSWER).collect().await?.to_bytes();
-    let item = head.status.is_success().then(|| Item::parse(bytes.as_ref()).ok()).flatten();
-    let item =
-        item.filter(|item| !matches!(item.object().kind(), "Status" | "PartialObjectMetadata"));
-    Ok((Response::from_parts(head, Body::from(bytes)), item))
-}
-
-/// The answer to a deletion that left nothing behind may be a Status that names the uid.
-async fn uid_of_status(response: Response<Body>) -> (Response<Body>, Option<String>) {
-    let (head, body) = response.into_parts();
-    let bytes = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
-    let status: Value = serde_json::from_slice(&bytes).unwrap_or_default();
-    let uid = status["details"]["uid"].as_str().map(str::to_owned);
-    (Response::from_parts(head, Body::from(bytes)), uid)
-}
-
-/// Whether an object that a deletion answered with is its last state: some kinds answer with it
-/// although nothing is left.
-fn is_gone(object: &Object) -> bool {
-    let grace = object.get(&["metadata", "deletionGracePeriodSeconds"]).and_then(Value::as_i64);
-    let waits = object.deletion_timestamp().is_some() && grace != Some(0);
-    object.finalizers().next().is_none() && !waits
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn check(path: &str) -> String {
-        Target::parse(path).map_or("none".to_owned(), |target| {
-            let name = target.name.unwrap_or_default();
-            let (group_version, subresource) = (target.group_version, target.subresource);
-            format!(
-                "{group_version} {} {:?} {name} {subresource:?}",
-                target.resource, target.namespace
-            )
-        })
-    }
-
-    #[test]
-    fn a_path_names_its_target() {
-        assert_eq!(check("/api/v1/namespaces/n/pods"), r#"v1 pods "n"  None"#);
-        assert_eq!(check("/api/v1/namespaces/n"), r#"v1 namespaces "" n None"#);
-        assert_eq!(check("/api/v1/namespaces/n/status"), r#"v1 namespaces "" n Some("status")"#);
-        assert_eq!(
-            check("/apis/g.io/v1/namespaces/n/things/a/scale"),
-            r#"g.io/v1 things "n" a Some("scale")"#
-        );
-        assert_eq!(check("/apis/g.io/v1/things/a"), r#"g.io/v1 things "" a None"#);
-        assert_eq!(check("/healthz"), "none");
-    }
-
-    #[test]
-    fn an_object_is_gone_when_nothing_holds_it() {
-        let gone = |metadata: &str| {
-            let value = serde_json::from_str(&format!(r#"{{"metadata":{metadata}}}"#)).unwrap();
-            is_gone(&Object::from_value(value).unwrap())
-        };
-        assert!(gone(r#"{"name":"a"}"#));
-        assert!(gone(r#"{"deletionTimestamp":"t","deletionGracePeriodSeconds":0}"#));
-        assert!(!gone(r#"{"deletionTimestamp":"t","deletionGracePeriodSeconds":30}"#));
-        assert!(!gone(
-            r#"{"deletionTimestamp":"t","deletionGracePeriodSeconds":0,"finalizers":["f"]}"#
-        ));
     }
 }

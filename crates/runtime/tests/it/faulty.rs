@@ -8,8 +8,10 @@ use std::{
 
 use apiserver::Door;
 use bytes::Bytes;
+use futures_util::stream;
 use http::{Method, Request, Response, StatusCode};
-use http_body_util::{BodyExt, Full, combinators::UnsyncBoxBody};
+use http_body_util::{BodyExt, Full, StreamBody, combinators::UnsyncBoxBody};
+use hyper::body::Frame;
 use runtime::kube_client::client::Body;
 use tower_service::Service;
 
@@ -25,6 +27,12 @@ pub(crate) enum Fate {
     Refused(u16),
     /// It is served, and the connection breaks before the answer.
     AnswerLost,
+    /// It is served, and the connection breaks within the answer.
+    AnswerCut,
+    /// Nobody answers, and it is served when it is [let go](Faulty::let_go).
+    Held,
+    /// What was held is served, and then this.
+    HeldBehind,
 }
 
 type Judge = Box<dyn FnMut(&Method, &str) -> Fate + Send>;
@@ -34,12 +42,24 @@ type Judge = Box<dyn FnMut(&Method, &str) -> Fate + Send>;
 pub(crate) struct Faulty {
     door: Door,
     judge: Arc<Mutex<Judge>>,
+    held: Arc<Mutex<Vec<Request<Body>>>>,
 }
 
 impl Faulty {
     /// Without faults.
     pub(crate) fn new(door: Door) -> Self {
-        Self { door, judge: Arc::new(Mutex::new(Box::new(|_, _| Fate::Served))) }
+        let judge: Judge = Box::new(|_, _| Fate::Served);
+        Self { door, judge: Arc::new(Mutex::new(judge)), held: Arc::default() }
+    }
+
+    /// Serves what was held, and says with which codes it was answered.
+    pub(crate) async fn let_go(&self) -> Vec<u16> {
+        let held = std::mem::take(&mut *self.held.lock().unwrap());
+        let (mut door, mut codes) = (self.door.clone(), Vec::new());
+        for request in held {
+            codes.push(door.call(request).await.unwrap().status().as_u16());
+        }
+        codes
     }
 
     /// From now on `judge` decides, by the method and by path and query.
@@ -62,12 +82,27 @@ impl Service<Request<Body>> for Faulty {
         let fate = self.judge.lock().unwrap()(request.method(), &target);
         let answered = match fate {
             Fate::Refused(_) => None,
-            Fate::Served | Fate::AnswerLost => Some(self.door.call(request)),
+            Fate::Served | Fate::AnswerLost | Fate::AnswerCut | Fate::HeldBehind => {
+                Some(self.door.call(request))
+            }
+            Fate::Held => {
+                self.held.lock().unwrap().push(request);
+                None
+            }
         };
+        let faulty = self.clone();
         Box::pin(async move {
+            if fate == Fate::HeldBehind {
+                faulty.let_go().await;
+            }
             match (answered, fate) {
-                (Some(answered), Fate::Served) => {
+                (Some(answered), Fate::Served | Fate::HeldBehind) => {
                     Ok(answered.await?.map(|body| body.map_err(Into::into).boxed_unsync()))
+                }
+                (Some(answered), Fate::AnswerCut) => {
+                    let cut: Result<Frame<Bytes>, BoxError> = Err("the connection broke".into());
+                    let body = StreamBody::new(stream::iter([cut])).boxed_unsync();
+                    Ok(answered.await?.map(|_| body))
                 }
                 (Some(answered), _) => {
                     drop(answered.await?);

@@ -27,3 +27,4 @@ mod leading;
 mod network;
 mod stopping;
 mod writing;
+mod mirroring;

@@ -21,7 +21,7 @@ struct Deaf {
     informer: SharedInformer,
 }
 
-fn hears_nothing(_: &Method, target: &str) -> Fate {
+pub(crate) fn hears_nothing(_: &Method, target: &str) -> Fate {
     match target {
         // So it lists, which is answered, and watches, which is not.
         _ if target.contains("sendInitialEvents") => Fate::Refused(400),
@@ -77,6 +77,8 @@ async fn every_kind_of_write_is_in_the_cache_when_it_returns() {
     let dry = PatchParams { dry_run: true, ..PatchParams::default() };
     maps.patch("a", &dry, &Patch::Merge(json!({"data": {"a": "5"}}))).await.unwrap();
     assert_eq!(data("a").as_deref(), Some("4"), "a dry run is no write");
+    maps.delete("a", &DeleteParams::default().dry_run()).await.unwrap();
+    assert_eq!(data("a").as_deref(), Some("4"), "nor is that of a deletion");
     maps.delete("a", &DeleteParams::default()).await.unwrap();
     assert_eq!(data("a"), None);
     let made = maps.create(&PostParams::default(), &generated()).await.unwrap();
@@ -134,6 +136,51 @@ async fn a_creation_whose_answer_was_lost_is_not_made_again() {
     assert!(overtaken.to_string().contains("had succeeded after all"), "{overtaken}");
     assert_eq!(made(lister.list().objects), 1, "now it is known");
     maps.create(&PostParams::default(), &generated()).await.unwrap();
+    assert_eq!(made(lister.list().objects), 2);
+    assert_eq!(made(maps.list(&ListParams::default()).await.unwrap().items), 2);
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_creation_whose_answer_was_cut_is_not_made_again() {
+    let world = World::new().await;
+    let Deaf { running, faulty, maps, lister, .. } = deaf(&world).await;
+    faulty.decide(|method, target| match *method {
+        Method::POST => Fate::AnswerCut,
+        _ => hears_nothing(method, target),
+    });
+    maps.create(&PostParams::default(), &generated()).await.unwrap_err();
+    faulty.decide(hears_nothing);
+    let overtaken = maps.create(&PostParams::default(), &generated()).await.unwrap_err();
+    assert!(overtaken.to_string().contains("had succeeded after all"), "{overtaken}");
+    assert_eq!(made(lister.list().objects), 1);
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_creation_that_is_still_under_way_and_the_next_one_do_not_both_happen() {
+    let world = World::new().await;
+    let Deaf { running, faulty, maps, lister, .. } = deaf(&world).await;
+    let hold = |method: &Method, target: &str| match *method {
+        Method::POST => Fate::Held,
+        _ => hears_nothing(method, target),
+    };
+    faulty.decide(hold);
+    maps.create(&PostParams::default(), &generated()).await.unwrap_err();
+    faulty.decide(hears_nothing);
+    maps.create(&PostParams::default(), &generated()).await.unwrap();
+    assert_eq!(faulty.let_go().await, [409], "it comes late, under the same name");
+    assert_eq!(made(maps.list(&ListParams::default()).await.unwrap().items), 1);
+
+    // The other way round: it happens after somebody has looked, and before the next one does.
+    faulty.decide(hold);
+    maps.create(&PostParams::default(), &generated()).await.unwrap_err();
+    faulty.decide(|method, target| match *method {
+        Method::POST => Fate::HeldBehind,
+        _ => hears_nothing(method, target),
+    });
+    let overtaken = maps.create(&PostParams::default(), &generated()).await.unwrap_err();
+    assert!(overtaken.to_string().contains("had succeeded after all"), "{overtaken}");
     assert_eq!(made(lister.list().objects), 2);
     assert_eq!(made(maps.list(&ListParams::default()).await.unwrap().items), 2);
     running.stop().await;

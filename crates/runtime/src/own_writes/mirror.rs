@@ -1,0 +1,122 @@
+//! [`Mirror`]: brings the caches up to date with what was written, from the answer if that tells
+//! enough, and otherwise by looking.
+//!
+//! | cache | answer | |
+//! |---|---|---|
+//! | whole objects of the same version | the object | from the answer |
+//! | metadata, of any version | the object, its metadata | from the answer |
+//! | whole objects of another version | anything | looked at |
+//! | any | a scale, a status, a list of what was deleted | looked at |
+//! | with a selection by fields that only the server can read | anything | looked at |
+//!
+//! To look is to list with the name of the object, by the rights that the cache has anyway; one
+//! request for each of these caches. If it fails, the cache learns from its watch.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use client::ClientListWatch;
+use informer::{
+    Form, InformerFactory, Item, ListRequest, ListWatch, ListWatchError, ObjectKey, Page, Scope,
+    Selection, SharedInformer,
+};
+use kube_client::Client;
+use machinery::selector::FieldSelector;
+
+use super::{answer::Answer, target::Target};
+
+/// See the [module documentation](self).
+pub(super) struct Mirror {
+    /// Not the one that is being mirrored.
+    pub(super) client: Client,
+    pub(super) factory: Arc<InformerFactory>,
+}
+
+impl Mirror {
+    /// A write to the object `name` was answered like this.
+    pub(super) async fn wrote(&self, target: &Target, name: &str, answer: &Answer) {
+        let key = target.key(name);
+        for (scope, informer) in self.caches(target) {
+            match told(target, &scope, answer) {
+                Some(item) => informer.observe_write(item),
+                None => self.look(&scope, &informer, &key).await,
+            }
+        }
+    }
+
+    /// A deletion of the object `name` was answered like this.
+    pub(super) async fn deleted(&self, target: &Target, name: &str, answer: &Answer) {
+        let Some(uid) = answer.gone() else { return self.wrote(target, name, answer).await };
+        for (_, informer) in self.caches(target) {
+            informer.observe_deletion(&target.key(name), uid);
+        }
+    }
+
+    /// Objects of a collection were deleted; which of them are gone, nobody has said.
+    pub(super) async fn thinned(&self, target: &Target) {
+        for (scope, informer) in self.caches(target) {
+            let namespace = Some(&target.namespace).filter(|it| !it.is_empty()).cloned();
+            let namespace = namespace.or_else(|| scope.selection.namespace.clone());
+            let known = match &namespace {
+                Some(namespace) => informer.indexer().list_namespace(namespace),
+                None => informer.indexer().list(),
+            };
+            if known.is_empty() {
+                continue;
+            }
+            let selection = Selection { namespace, ..scope.selection.clone() };
+            let Some(page) = self.list(&scope, selection).await else { continue };
+            let found = page.items.into_iter().map(|item| (item.key().clone(), item));
+            let mut found: BTreeMap<ObjectKey, Item> = found.collect();
+            for known in known {
+                let found = found.remove(known.key());
+                informer.observe_read(known.key(), found, &page.resource_version);
+            }
+        }
+    }
+
+    /// The caches that may have what `target` is about.
+    fn caches(&self, target: &Target) -> Vec<(Scope, SharedInformer)> {
+        let mut caches = self.factory.of_resource(&target.group_version.group, &target.resource);
+        caches.retain(|(scope, _)| {
+            let namespace = scope.selection.namespace.as_ref();
+            target.namespace.is_empty() || namespace.is_none_or(|it| *it == target.namespace)
+        });
+        caches
+    }
+
+    async fn look(&self, scope: &Scope, informer: &SharedInformer, key: &ObjectKey) {
+        let mut fields = format!("metadata.name={}", key.name());
+        if !scope.selection.fields.is_empty() {
+            fields = format!("{},{fields}", scope.selection.fields);
+        }
+        let Ok(fields) = FieldSelector::parse(&fields) else { return };
+        let namespace = Some(key.namespace().to_owned()).filter(|it| !it.is_empty());
+        let selection = Selection { namespace, fields, labels: scope.selection.labels.clone() };
+        let Some(page) = self.list(scope, selection).await else { return };
+        let found = page.items.into_iter().find(|item| item.key() == key);
+        informer.observe_read(key, found, &page.resource_version);
+    }
+
+    async fn list(&self, scope: &Scope, selection: Selection) -> Option<Page> {
+        let source = ClientListWatch::new(self.client.clone(), scope);
+        let listed = source.list(ListRequest { selection, ..ListRequest::default() }).await;
+        let complain = |error: &ListWatchError| {
+            tracing::warn!(resource = %scope, %error, "cannot see what was written before the watch shows it");
+        };
+        listed.inspect_err(complain).ok()
+    }
+}
+
+/// The object as the cache of `scope` has it, if the answer tells that, and whether it belongs
+/// there.
+fn told(target: &Target, scope: &Scope, answer: &Answer) -> Option<Item> {
+    let item = match (answer, scope.form) {
+        (Answer::Object(item), Form::Whole) if scope.group_version == target.group_version => {
+            item.clone()
+        }
+        (Answer::Object(item), Form::Metadata) => item.metadata_only(),
+        (Answer::Metadata(item), Form::Metadata) => item.clone(),
+        _ => return None,
+    };
+    scope.selection.selects(&item).is_some().then_some(item)
+}
