@@ -46,6 +46,7 @@ use bytes::Bytes;
 use http::{
     HeaderValue, Request, Response,
     header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH},
+    uri::Authority,
 };
 use http_body::{Frame, SizeHint};
 use hyper::body::Incoming;
@@ -92,6 +93,18 @@ struct Line {
     client: Client<HttpsConnector<Dialer>, Body>,
     seat: Arc<()>,
 }
+
+/// Who has answered, as the configuration names it: an extension of each answer, for who counts.
+///
+/// ```
+/// use client::transport::Host;
+///
+/// fn host<B>(response: &http::Response<B>) -> Option<String> {
+///     response.extensions().get().map(|Host(authority)| authority.to_string())
+/// }
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Host(pub Authority);
 
 /// The server did not begin to answer in time: try again.
 #[derive(Debug, thiserror::Error)]
@@ -158,9 +171,13 @@ impl Service<Request<Body>> for Transport {
             asked.or_insert(HeaderValue::from_static("gzip"));
         }
         let unpacks = request.headers().get(ACCEPT_ENCODING).is_some_and(|it| it == "gzip");
+        let host = request.uri().authority().cloned().map(Host);
         Box::pin(async move {
             let answered = tokio::time::timeout(PATIENCE, client.request(request));
             let mut response = answered.await.map_err(|_| NoAnswer)??;
+            if let Some(host) = host {
+                response.extensions_mut().insert(host);
+            }
             let headers = response.headers_mut();
             let is_packed = headers.get(CONTENT_ENCODING).is_some_and(|it| it == "gzip");
             let unpacker = (unpacks && is_packed).then(Unpacker::default);

@@ -252,6 +252,7 @@ impl Item {
     }
 
     /// The same state as `PartialObjectMetadata`, which is how an informer of metadata gets it.
+    #[must_use]
     pub fn metadata_only(&self) -> Self {
         #[derive(Deserialize)]
         struct Whole {

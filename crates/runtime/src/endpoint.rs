@@ -12,7 +12,7 @@ use keel::Tasks;
 use machinery::{Map, Value};
 use tokio::{net::TcpListener, sync::Semaphore};
 
-use crate::{health::Checks, manager::Shared, metrics, reason::Record};
+use crate::{health::Checks, manager::Shared, reason::Record};
 
 /// Who comes when so many are served waits.
 const CONNECTIONS: usize = 64;
@@ -63,11 +63,7 @@ fn answer(manager: &Shared, request: &Request<Incoming>) -> Response<Full<Bytes>
     match request.uri().path() {
         "/healthz" | "/livez" => checked(&manager.health, "healthz", is_verbose),
         "/readyz" => checked(&manager.readiness, "readyz", is_verbose),
-        "/metrics" => {
-            let leads = manager.leads();
-            let leads = leads.as_ref().map(|(lease, leads)| (lease.as_str(), *leads));
-            text(StatusCode::OK, metrics::render(&manager.loops(), leads))
-        }
+        "/metrics" => text(StatusCode::OK, manager.metrics()),
         "/reconciles" => reconciles(manager),
         _ => text(StatusCode::NOT_FOUND, "404 page not found\n".to_owned()),
     }

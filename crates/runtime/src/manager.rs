@@ -54,9 +54,12 @@ mod signals;
 mod webhooks;
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     net::SocketAddr,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicUsize},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
+    },
     time::Duration,
 };
 
@@ -74,6 +77,7 @@ use crate::{
     fence::Fence,
     health::Checks,
     leader_election::{Elector, Leadership},
+    metrics::{self, Figures, requests::Requests},
     own_writes::managed,
     reason::{Reasons, Record},
     recorder::{Recorder, Reporter},
@@ -102,6 +106,9 @@ pub(crate) struct Shared {
     fence: Fence,
     pub(crate) health: Checks,
     pub(crate) readiness: Checks,
+    requests: Requests,
+    /// By who tells: of events that nobody will ever see.
+    drop_counts: Mutex<Vec<(String, Arc<AtomicU64>)>>,
     loops: Mutex<Vec<Arc<ControlLoop>>>,
     leadership: Mutex<Option<watch::Receiver<Leadership>>>,
     webhooks: Mutex<Option<Webhooks>>,
@@ -127,8 +134,10 @@ impl Manager {
     pub fn with_tasks(client: Client, options: ManagerOptions, tasks: &Tasks) -> Self {
         let (clock, entropy) = (&options.clock, &options.entropy);
         let cache_tasks = tasks.child("caches");
+        let requests = Requests::default();
+        let counted = requests.counting(client.clone());
         let factory = InformerFactory::new(
-            client::source_of(client.clone()),
+            client::source_of(counted.clone()),
             options.informer.clone(),
             clock,
             entropy,
@@ -137,12 +146,14 @@ impl Manager {
         let caches = Caches::new(factory, options.namespace.clone(), &cache_tasks);
         let fence = Fence::new(clock);
         Self(Arc::new(Shared {
-            client: managed(&client, &fence, &caches.factory, clock, entropy),
-            raw_client: client,
+            client: managed(client, &requests, &fence, &caches.factory, clock, entropy),
+            raw_client: counted,
             caches,
             fence,
             health: Checks::default(),
             readiness: Checks::default(),
+            requests,
+            drop_counts: Mutex::default(),
             loops: Mutex::default(),
             leadership: Mutex::default(),
             webhooks: Mutex::default(),
@@ -248,7 +259,10 @@ impl Manager {
             None => std::env::var("HOSTNAME").unwrap_or_default(),
         };
         let reporter = Reporter::new(controller, &instance);
-        Recorder::start(self.client(), reporter, clock, entropy, &shared.side_tasks)
+        let recorder = Recorder::start(self.client(), reporter, clock, entropy, &shared.side_tasks);
+        let drop_count = (controller.to_owned(), recorder.drop_count());
+        shared.drop_counts.lock().unwrap_or_else(PoisonError::into_inner).push(drop_count);
+        recorder
     }
 
     /// Serves webhooks while it runs, leader or not, with certificates that it looks after and
@@ -446,8 +460,23 @@ impl Shared {
         self.lock_loops().clone()
     }
 
+    /// All that is counted, as Prometheus reads it.
+    pub(crate) fn metrics(&self) -> String {
+        let mut dropped = BTreeMap::<String, u64>::new();
+        for (who, count) in &*self.drop_counts.lock().unwrap_or_else(PoisonError::into_inner) {
+            *dropped.entry(who.clone()).or_default() += count.load(Relaxed);
+        }
+        metrics::render(&Figures {
+            loops: &self.loops(),
+            leads: self.leads(),
+            informers: &self.caches.factory.informers(),
+            dropped_events: &Vec::from_iter(dropped),
+            requests: &self.requests,
+        })
+    }
+
     /// The lease, and whether it is ours.
-    pub(crate) fn leads(&self) -> Option<(String, bool)> {
+    fn leads(&self) -> Option<(String, bool)> {
         let lease = self.options.leader_election.as_ref()?.lease.clone();
         let leadership = self.leadership.lock().unwrap_or_else(PoisonError::into_inner);
         let leads = leadership.as_ref().is_some_and(|it| *it.borrow() == Leadership::Leading);

@@ -37,7 +37,7 @@ use keel::{Clock, Entropy};
 use kube_client::{Client, client::Body};
 use tower_service::Service;
 
-use crate::fence::Fence;
+use crate::{fence::Fence, metrics::requests::Requests};
 use answer::Answer;
 use creations::Creations;
 use mirror::Mirror;
@@ -68,19 +68,22 @@ pub enum NotCreated {
     Unknown(String),
 }
 
-/// A client whose writes are fenced, and observed by the informers of `factory`.
+/// A client whose writes are fenced, counted, and observed by the informers of `factory`.
 pub(crate) fn managed(
-    client: &Client,
+    client: Client,
+    requests: &Requests,
     fence: &Fence,
     factory: &Arc<InformerFactory>,
     clock: &Clock,
     entropy: &Entropy,
 ) -> Client {
     let namespace = client.default_namespace().to_owned();
+    let counted = requests.counting(client.clone());
     let shared = Shared {
-        client: client.clone(),
+        client,
+        requests: requests.clone(),
         fence: fence.clone(),
-        mirror: Mirror { client: client.clone(), factory: Arc::clone(factory) },
+        mirror: Mirror { client: counted, factory: Arc::clone(factory) },
         entropy: entropy.clone(),
         creations: Creations::new(clock),
     };
@@ -92,6 +95,7 @@ struct Managed(Arc<Shared>);
 
 struct Shared {
     client: Client,
+    requests: Requests,
     fence: Fence,
     mirror: Mirror,
     entropy: Entropy,
@@ -112,27 +116,31 @@ impl Service<Request<Body>> for Managed {
         Box::pin(async move {
             let method = request.method().clone();
             if matches!(method, Method::GET | Method::HEAD | Method::OPTIONS) {
-                return Ok(shared.client.send(request).await?);
+                return Ok(shared.send(request).await?);
             }
             shared.fence.check()?;
             let target = Target::parse(request.uri().path()).filter(|it| !it.is_beyond());
-            let Some(target) = target else { return Ok(shared.client.send(request).await?) };
+            let Some(target) = target else { return Ok(shared.send(request).await?) };
             if method == Method::DELETE {
                 return shared.delete(&target, request).await;
             }
             if dry_run(request.uri().query(), b"") == Some(true) {
-                return Ok(shared.client.send(request).await?);
+                return Ok(shared.send(request).await?);
             }
             match &target.name {
                 Some(name) => shared.write(&target, name, request).await,
                 None if method == Method::POST => shared.create(&target, request).await,
-                None => Ok(shared.client.send(request).await?),
+                None => Ok(shared.send(request).await?),
             }
         })
     }
 }
 
 impl Shared {
+    async fn send(&self, request: Request<Body>) -> kube_client::Result<Response<Body>> {
+        self.requests.send(&self.client, request).await
+    }
+
     async fn create(
         &self,
         target: &Target,
@@ -143,7 +151,7 @@ impl Shared {
         let body = body.collect().await?.to_bytes();
         self.fence.check()?;
         let (body, begun) = self.creations.begin(target, body, &self.entropy);
-        let response = self.client.send(Request::from_parts(head, Body::from(body))).await?;
+        let response = self.send(Request::from_parts(head, Body::from(body))).await?;
         let status = response.status();
         if begun.is_second_try && status == StatusCode::CONFLICT {
             drop(begun);
@@ -170,7 +178,7 @@ impl Shared {
         let mut overtaken = None;
         for name in self.creations.lost(target) {
             let path = format!("{}/{name}", target.path);
-            let response = self.client.send(Request::get(path).body(Body::empty())?).await?;
+            let response = self.send(Request::get(path).body(Body::empty())?).await?;
             match response.status() {
                 status if status.is_success() => {
                     if let (_, Some(answer)) = Answer::read(target, response).await? {
@@ -179,7 +187,10 @@ impl Shared {
                     self.creations.was_found(target, &name);
                     overtaken = Some(NotCreated::Overtaken(name));
                 }
-                StatusCode::NOT_FOUND => self.creations.was_missed(target, &name),
+                // Who may not look does not decide by looking; names keep it from happening twice.
+                StatusCode::NOT_FOUND | StatusCode::FORBIDDEN => {
+                    self.creations.was_missed(target, &name);
+                }
                 _ => return Err(NotCreated::Unknown(name).into()),
             }
         }
@@ -192,7 +203,7 @@ impl Shared {
         name: &str,
         request: Request<Body>,
     ) -> Result<Response<Body>, BoxError> {
-        let response = self.client.send(request).await?;
+        let response = self.send(request).await?;
         let (response, answer) = Answer::read(target, response).await?;
         if let Some(answer) = answer {
             self.mirror.wrote(target, name, &answer).await;
@@ -208,7 +219,7 @@ impl Shared {
         let (head, body) = request.into_parts();
         let body = body.collect().await?.to_bytes();
         let is_dry_run = dry_run(head.uri.query(), &body);
-        let response = self.client.send(Request::from_parts(head, Body::from(body))).await?;
+        let response = self.send(Request::from_parts(head, Body::from(body))).await?;
         if is_dry_run == Some(true) {
             return Ok(response);
         }

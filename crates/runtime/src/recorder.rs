@@ -163,6 +163,11 @@ impl Recorder {
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }
+
+    /// Goes on to tell how many when the recorder is gone.
+    pub(crate) fn drop_count(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.dropped)
+    }
 }
 
 /// Writes what the recorder was told.

@@ -147,6 +147,28 @@ async fn an_own_write_is_told_at_once_and_only_once() {
 }
 
 #[tokio::test]
+async fn a_list_after_a_write_tells_what_is_gone_unless_it_came_since() {
+    let world = watching().await;
+    let recorder = world.record();
+    world.quiesce().await;
+    recorder.take_story();
+    let before = world.server.put("x", "red");
+    world.quiesce().await;
+    let now = world.server.put("a", "green");
+    world.informer.observe_read(now.key(), Some(now.clone()), now.resource_version());
+    assert!(world.informer.indexer().get(now.key()).unwrap().is_same_state(&now));
+    world.informer.observe_read(now.key(), None, before.resource_version());
+    assert!(world.informer.indexer().get(now.key()).is_some(), "the list is the older one");
+    let deleted = world.server.delete("a").unwrap();
+    world.informer.observe_read(now.key(), None, deleted.resource_version());
+    assert!(world.informer.indexer().get(now.key()).is_none());
+    world.quiesce().await;
+    assert_eq!(recorder.take_story(), "+x ~a -a");
+    assert_eq!(world.cached(), world.on_server());
+    world.stop().await;
+}
+
+#[tokio::test]
 async fn transforms_see_objects_before_the_cache_does() {
     let mut options = informer::InformerOptions::default();
     options.transforms.push(Transform::custom(|object| drop(object.map_mut().remove("spec"))));

@@ -127,7 +127,8 @@ mod tests {
     #[test]
     fn an_object_is_gone_when_nothing_holds_it() {
         let gone = |rest: &str| {
-            is_gone(&Item::parse(format!(r#"{{"metadata":{{"name":"a"{rest}}}}}"#)).unwrap())
+            let json = format!(r#"{{"metadata":{{"name":"a"{rest}}}}}"#);
+            is_gone(&Item::parse(json.into_bytes()).unwrap())
         };
         assert!(gone(""));
         assert!(gone(r#","deletionTimestamp":"t","deletionGracePeriodSeconds":0"#));

@@ -73,6 +73,7 @@ async fn panics_and_failures_are_caught_counted_told_and_tried_again() {
     let script = Script::new(&[Step::Panics, Step::Fails, Step::AsksAgain, Step::GivesUp]);
     let (send, requests) = mpsc::channel(1);
     manager.add(Controller::for_::<Thing>().channel(requests).reconcile(play, script));
+    drop(manager.recorder("example.com/tester"));
     let running = Running::start(&manager);
     send.send(Request::new("default", "a")).await.unwrap();
     until("four calls", async || manager.records("thing").len() == 4).await;
@@ -92,8 +93,14 @@ async fn panics_and_failures_are_caught_counted_told_and_tried_again() {
         r#"controller_runtime_reconcile_total{controller="thing",result="requeue_after"} 1"#,
         r#"workqueue_retries_total{name="thing",controller="thing"} 2"#,
         r#"workqueue_depth{name="thing",controller="thing"} 0"#,
+        r#"sampan_cache_synced{resource="things.example.com/v1"} 1"#,
+        r#"sampan_cache_failing{resource="things.example.com/v1"} 0"#,
+        r#"sampan_events_dropped_total{controller="example.com/tester"} 0"#,
     ] {
         assert!(metrics.lines().any(|it| it == line), "no {line} in {metrics}");
+    }
+    for name in ["process_cpu_seconds_total ", "process_resident_memory_bytes "] {
+        assert!(!cfg!(target_os = "linux") || metrics.contains(&format!("\n{name}")), "{metrics}");
     }
     let reconciles = get(address, "/reconciles").await;
     let body: Value = serde_json::from_str(reconciles.split("\r\n\r\n").nth(1).unwrap()).unwrap();

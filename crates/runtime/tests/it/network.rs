@@ -3,14 +3,19 @@
 use apiserver::Config as ServerConfig;
 use base64::{Engine, prelude::BASE64_STANDARD};
 use informer::{ListRequest, ListWatch, Scope, WatchRequest};
+use k8s_openapi::api::core::v1::ConfigMap;
 use machinery::{GroupKind, GroupVersion, GroupVersionKind};
 use runtime::{
-    Client,
+    Client, Manager, ManagerOptions,
     client::{self, ClientListWatch, Mapping, RestMapper, RestMapperError, config::Config},
     keel::Clock,
 };
 
-use crate::{proxy::Proxy, world::World};
+use crate::{
+    controlling::get,
+    proxy::Proxy,
+    world::{Running, World, options, until},
+};
 
 async fn connected() -> (World, Client) {
     let (world, config) = listening().await;
@@ -84,4 +89,19 @@ async fn a_proxy_leads_to_the_server_and_sees_nothing_of_what_is_said() {
     }
     let asked = proxy.asked.lock().unwrap().clone();
     assert_eq!(asked, [server.to_string()], "one tunnel, with TLS and HTTP/2 in it");
+}
+
+#[tokio::test]
+async fn requests_are_counted_with_the_host_that_answers() {
+    let (world, client) = connected().await;
+    let endpoint = Some("127.0.0.1:0".parse().unwrap());
+    let manager = Manager::new(client, ManagerOptions { endpoint, ..options() });
+    drop(manager.lister::<ConfigMap>());
+    let running = Running::start(&manager);
+    let address = manager.endpoint().await.unwrap();
+    let host = world.server.address().unwrap();
+    let counted =
+        format!("rest_client_requests_total{{code=\"200\",host=\"{host}\",method=\"GET\"}}");
+    until("the list is counted", async || get(address, "/metrics").await.contains(&counted)).await;
+    running.stop().await;
 }
