@@ -109,7 +109,7 @@ pub(crate) struct Shared {
     requests: Requests,
     /// By who tells: of events that nobody will ever see.
     drop_counts: Mutex<Vec<(String, Arc<AtomicU64>)>>,
-    loops: Mutex<Vec<Arc<ControlLoop>>>,
+    loops: Mutex<Loops>,
     leadership: Mutex<Option<watch::Receiver<Leadership>>>,
     webhooks: Mutex<Option<Webhooks>>,
     address: watch::Sender<Option<SocketAddr>>,
@@ -122,6 +122,13 @@ pub(crate) struct Shared {
     side_tasks: Tasks,
     elector_tasks: Tasks,
     endpoint_tasks: Tasks,
+}
+
+#[derive(Default)]
+struct Loops {
+    all: Vec<Arc<ControlLoop>>,
+    /// Whether those that are added start at once.
+    are_started: bool,
 }
 
 impl Manager {
@@ -212,8 +219,8 @@ impl Manager {
     }
 
     /// Adds a controller; its workers start, and its queue is filled, when the manager runs and
-    /// leads. Must be called within a tokio runtime, and before the manager runs, which it does
-    /// not if two controllers have the same name.
+    /// leads. Two of the same name are refused: by [`run`](Self::run), or, while it runs, with an
+    /// error in the log. Must be called within a tokio runtime.
     pub fn add(&self, controller: Controller) {
         let shared = &self.0;
         let (clock, entropy) = (&shared.options.clock, &shared.options.entropy);
@@ -235,7 +242,7 @@ impl Manager {
             };
             feeds.push((informer, options, feed));
         }
-        shared.lock_loops().push(Arc::new(ControlLoop {
+        shared.take_in(Arc::new(ControlLoop {
             name: controller.name,
             workers: controller.workers,
             queue,
@@ -419,9 +426,24 @@ impl Shared {
     }
 
     fn start_workers(&self) {
-        for control_loop in self.loops() {
+        let mut loops = self.lock_loops();
+        loops.are_started = true;
+        for control_loop in &loops.all {
             control_loop.start(&self.worker_tasks, &self.cache_tasks);
         }
+    }
+
+    fn take_in(&self, control_loop: Arc<ControlLoop>) {
+        let mut loops = self.lock_loops();
+        if loops.are_started {
+            let name = &control_loop.name;
+            if loops.all.iter().any(|known| known.name == *name) {
+                tracing::error!(controller = name, "there is another one of this name already");
+                return;
+            }
+            control_loop.start(&self.worker_tasks, &self.cache_tasks);
+        }
+        loops.all.push(control_loop);
     }
 
     /// Ends everything in the order of its dependence, all within the time that there is: of which
@@ -457,7 +479,7 @@ impl Shared {
     }
 
     pub(crate) fn loops(&self) -> Vec<Arc<ControlLoop>> {
-        self.lock_loops().clone()
+        self.lock_loops().all.clone()
     }
 
     /// All that is counted, as Prometheus reads it.
@@ -483,7 +505,7 @@ impl Shared {
         Some((lease, leads))
     }
 
-    fn lock_loops(&self) -> MutexGuard<'_, Vec<Arc<ControlLoop>>> {
+    fn lock_loops(&self) -> MutexGuard<'_, Loops> {
         self.loops.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

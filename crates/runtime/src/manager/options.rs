@@ -15,8 +15,8 @@ pub struct ManagerOptions {
     pub leader_election: Option<LeaderElection>,
     /// Where to answer for health, metrics and reasons; nowhere if None.
     pub endpoint: Option<SocketAddr>,
-    /// A stop takes no longer: workers may end what they do until half of it is left, five seconds at
-    /// most; then events are written, and the lease is given back.
+    /// A stop takes no longer. Workers may end what they do in all of this time but five seconds, or
+    /// but half of it, which are for events to be written and the lease to be given back.
     pub stop_within: Duration,
     /// How objects are cached.
     pub informer: InformerOptions,

@@ -26,6 +26,10 @@ async fn look_away(_: Request, _: Arc<()>) -> Result<Action, Failure> {
     Ok(Action::Done)
 }
 
+async fn fail(_: Request, _: Arc<()>) -> Result<Action, Failure> {
+    Err(Failure::permanent("it must not be called"))
+}
+
 #[tokio::test]
 async fn whoever_asks_is_told_which_cache_is_not_complete_and_why() {
     let world = World::new().await;
@@ -128,6 +132,21 @@ async fn a_cache_that_is_asked_for_late_is_filled_all_the_same() {
     let things = manager.lister::<Thing>();
     until("a is cached", async || things.get("default", "a").unwrap().is_some()).await;
     until("it is ready again", async || manager.readiness().judge("readyz").is_good).await;
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_controller_that_is_added_late_works_and_one_of_a_known_name_does_not() {
+    let world = World::new().await;
+    world.make_thing("a", json!(1)).await;
+    let manager = Manager::new(world.client.clone(), options());
+    manager.add(Controller::for_::<Thing>().reconcile(look_away, ()));
+    let running = Running::start(&manager);
+    until("a was looked at", async || manager.records("thing").len() == 1).await;
+    manager.add(Controller::for_::<Thing>().named("late").reconcile(look_away, ()));
+    manager.add(Controller::for_::<Thing>().reconcile(fail, ()));
+    until("a was looked at again", async || manager.records("late").len() == 1).await;
+    assert_eq!(manager.records("thing").len(), 1);
     running.stop().await;
 }
 
