@@ -107,7 +107,7 @@ pub(crate) struct Shared {
     pub(crate) health: Checks,
     pub(crate) readiness: Checks,
     requests: Requests,
-    /// By who tells: of events that nobody will ever see.
+    /// By who tells: of events that were not written.
     drop_counts: Mutex<Vec<(String, Arc<AtomicU64>)>>,
     loops: Mutex<Loops>,
     leadership: Mutex<Option<watch::Receiver<Leadership>>>,

@@ -21,7 +21,7 @@ pub(crate) struct Figures<'a> {
     pub(crate) leads: Option<(String, bool)>,
     /// By the text of their scope.
     pub(crate) informers: &'a [(String, SharedInformer)],
-    /// Events that nobody will ever see, by who told them.
+    /// Events that were not written, by who told them.
     pub(crate) dropped_events: &'a [(String, u64)],
     pub(crate) requests: &'a Requests,
 }

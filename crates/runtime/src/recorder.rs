@@ -158,8 +158,8 @@ impl Recorder {
         }
     }
 
-    /// How many events nobody will ever see: the queue was full, they were too many about one
-    /// object, or the server refused them.
+    /// How many events were not written: the queue was full, the server refused them, or they were
+    /// too many about one object, in which case the count of the next one like it includes them.
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }
