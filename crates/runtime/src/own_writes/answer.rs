@@ -86,10 +86,21 @@ impl Answer {
 /// Whether an object that a deletion answered with is its last state: some kinds answer with it
 /// although nothing is left.
 fn is_gone(item: &Item) -> bool {
-    let object = item.object();
-    let grace = object.get(&["metadata", "deletionGracePeriodSeconds"]).and_then(Value::as_i64);
-    let waits = object.deletion_timestamp().is_some() && grace != Some(0);
-    object.finalizers().next().is_none() && !waits
+    #[derive(Deserialize)]
+    struct Answered {
+        metadata: Metadata,
+    }
+    #[derive(Deserialize, Default)]
+    #[serde(rename_all = "camelCase", default)]
+    struct Metadata {
+        deletion_timestamp: Option<String>,
+        deletion_grace_period_seconds: Option<i64>,
+        finalizers: Vec<String>,
+    }
+    let Ok(Answered { metadata }) = item.decode() else { return false };
+    let waits =
+        metadata.deletion_timestamp.is_some() && metadata.deletion_grace_period_seconds != Some(0);
+    metadata.finalizers.is_empty() && !waits
 }
 
 #[cfg(test)]
