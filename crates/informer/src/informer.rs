@@ -211,18 +211,36 @@ impl SharedInformer {
     /// as new, handlers are told at once, and older events of the watch are ignored.
     ///
     /// Objects out of the informer's scope are left out. If the scope has fields that only the
-    /// server can judge, objects that are not cached yet are left to the watch.
+    /// server can judge, objects that are not cached yet are left to the watch. An object that
+    /// ended with this write, as with its last finalizer, is gone at once. An answer that comes so
+    /// late that the watch has shown the end of the object already is ignored.
     pub fn observe_write(&self, item: Item) {
+        if item.is_last_state() {
+            self.observe_deletion(item.key(), item.uid());
+        } else {
+            self.take_over_write(item);
+        }
+    }
+
+    /// The same, but for an object that has not ended.
+    pub(crate) fn take_over_write(&self, item: Item) {
         let shared = &self.0;
+        // Before the transforms, which may take away what the selection is about.
+        let is_selected = shared.options.selection.selects(&item);
         let item = shared.intake.admit(item);
-        let handlers = shared.lock();
-        let is_known = shared.indexer.get(item.key()).is_some();
-        let applied = match shared.options.selection.selects(&item) {
-            Some(false) => shared.indexer.apply_departure(item),
-            None if !is_known => Applied::Nothing,
-            None | Some(true) => shared.indexer.apply_write(item),
-        };
-        handlers.tell(applied, Told::Normally);
+        shared.fifo.hold(|queue| {
+            let handlers = shared.lock();
+            let is_known = shared.indexer.get(item.key()).is_some();
+            if !is_known && (is_selected.is_none() || queue.has_passed(&item)) {
+                return;
+            }
+            let applied = match is_selected {
+                Some(false) => shared.indexer.apply_departure(item),
+                None | Some(true) => shared.indexer.apply_write(item),
+            };
+            shared.indexer.forget_passed_writes(queue.reached(), |key| queue.tells_of(key));
+            handlers.tell(applied, Told::Normally);
+        });
     }
 
     /// Records that a deletion has succeeded and left nothing behind (no finalizers): the object is
@@ -266,15 +284,15 @@ impl Shared {
             Delta::Added(item) | Delta::Updated(item) => {
                 handlers.tell(indexer.apply_state(item, Origin::Watch), Told::Normally);
             }
-            Delta::Replaced(item, asked) => {
+            Delta::Replaced(item, listing) => {
                 let told = if is_initial { Told::AsInitial } else { Told::Normally };
-                handlers.tell(indexer.apply_state(item, Origin::List(asked)), told);
+                handlers.tell(indexer.apply_state(item, Origin::List(listing)), told);
             }
             Delta::Deleted(item) => {
                 handlers.tell(indexer.apply_end(item, Origin::Watch), Told::Normally);
             }
-            Delta::Missed(item, asked) => {
-                handlers.tell(indexer.apply_end(item, Origin::List(asked)), Told::AsMissed);
+            Delta::Missed(item, listing) => {
+                handlers.tell(indexer.apply_end(item, Origin::List(listing)), Told::AsMissed);
             }
             Delta::Sync(item, handler) => {
                 let listener = handlers.listeners.get(&handler);

@@ -192,8 +192,12 @@ impl InformerFactory {
 
     /// Has all informers of this resource [observe a write](SharedInformer::observe_write).
     pub fn observe_write(&self, group_version: &GroupVersion, resource: &str, item: &Item) {
+        // Metadata alone does not tell whether a namespace has ended.
+        if item.is_last_state() {
+            return self.observe_deletion(group_version, resource, item.key(), item.uid());
+        }
         for (scope, informer) in self.of_resource(group_version, resource) {
-            informer.observe_write(match scope.form {
+            informer.take_over_write(match scope.form {
                 Form::Whole => item.clone(),
                 Form::Metadata => item.metadata_only(),
             });

@@ -266,6 +266,38 @@ impl Item {
         self.with(namespace, Body::Plain(json.into_bytes().into()))
     }
 
+    /// Whether this, as the answer to a write, is the last state of an object: it was to be deleted,
+    /// and nothing holds it any more. Servers answer with the version of before then.
+    ///
+    /// Upstream: registry/generic/registry/store.go `ShouldDeleteDuringUpdate`
+    pub(crate) fn is_last_state(&self) -> bool {
+        #[derive(Deserialize)]
+        struct Ending {
+            metadata: Holds,
+        }
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Holds {
+            deletion_timestamp: Option<IgnoredAny>,
+            deletion_grace_period_seconds: Option<i64>,
+            finalizers: Option<Vec<IgnoredAny>>,
+        }
+        // Those of a namespace.
+        #[derive(Deserialize)]
+        struct Held {
+            spec: Finalizers,
+        }
+        #[derive(Deserialize)]
+        struct Finalizers {
+            finalizers: Vec<IgnoredAny>,
+        }
+        let Ok(Ending { metadata }) = self.decode() else { return false };
+        metadata.deletion_timestamp.is_some()
+            && metadata.deletion_grace_period_seconds.unwrap_or(0) == 0
+            && metadata.finalizers.is_none_or(|finalizers| finalizers.is_empty())
+            && !self.decode().is_ok_and(|held: Held| !held.spec.finalizers.is_empty())
+    }
+
     /// The labels; empty if they are not a map of strings.
     pub fn labels(&self) -> BTreeMap<String, String> {
         #[derive(Deserialize)]
@@ -354,7 +386,12 @@ impl fmt::Debug for Item {
 /// assert_eq!(informer::compare_versions("9", "x"), None);
 /// ```
 pub fn compare_versions(one: &str, other: &str) -> Option<Ordering> {
-    Some(one.parse::<u64>().ok()?.cmp(&other.parse::<u64>().ok()?))
+    Some(version_number(one)?.cmp(&version_number(other)?))
+}
+
+/// A resourceVersion that can be compared with others.
+pub(crate) fn version_number(version: &str) -> Option<u64> {
+    version.parse().ok()
 }
 
 #[cfg(test)]
@@ -397,6 +434,26 @@ mod tests {
         assert!(!make("u", "1").is_same_state(&make("u", "2")));
         assert!(!make("u1", "1").is_same_state(&make("u", "11")));
         assert!(!make("", "").is_same_state(&make("", "")));
+    }
+
+    #[test]
+    fn an_object_has_ended_when_it_was_to_and_nothing_holds_it() {
+        let ended = |metadata: &str, spec: &str| {
+            let json = format!(r#"{{"metadata":{{"name":"a"{metadata}}},"spec":{spec}}}"#);
+            item(&json).unwrap().is_last_state()
+        };
+        let deleted = r#","deletionTimestamp":"2026-01-01T00:00:00Z""#;
+        assert!(ended(deleted, "{}"));
+        assert!(ended(deleted, "\"no map\""));
+        assert!(ended(
+            &format!(r#"{deleted},"finalizers":[],"deletionGracePeriodSeconds":0"#),
+            "{}"
+        ));
+        assert!(!ended("", "{}"));
+        assert!(!ended(r#","deletionTimestamp":null"#, "{}"));
+        assert!(!ended(&format!(r#"{deleted},"finalizers":["x/y"]"#), "{}"));
+        assert!(!ended(&format!(r#"{deleted},"deletionGracePeriodSeconds":30"#), "{}"));
+        assert!(!ended(deleted, r#"{"finalizers":["kubernetes"]}"#), "a namespace");
     }
 
     #[test]

@@ -9,11 +9,21 @@
 //! states of that uid are ignored until the watch shows its end, or an object with another uid.
 //!
 //! A list that was asked for after the write must show the write or something later, whatever the
-//! resourceVersions say: so a server that lost its history is believed in the end.
+//! resourceVersions say: so a server that lost its history is believed in the end. So must a list
+//! whose resourceVersion is not older than the write, even if its answer came first.
+//!
+//! Bound: a write is forgotten once the watch has got as far, whether or not it has shown the
+//! object, which may be out of its view; of deletions, which have no version, the last
+//! [`MOST_DELETIONS`] are remembered.
 
-use std::{cmp::Ordering, collections::HashMap};
+use std::collections::HashMap;
 
-use crate::{Item, ObjectKey, item::compare_versions};
+use crate::{Item, ObjectKey, item::version_number};
+
+/// See the [module documentation](self).
+const MOST_DELETIONS: usize = 1024;
+/// From so many remembered writes on, those that are confirmed are looked for.
+const MANY: usize = 1024;
 
 /// A point in the order of this cache's writes and lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -24,8 +34,17 @@ pub(crate) struct Epoch(u64);
 pub(crate) enum Origin {
     /// An event.
     Watch,
-    /// A list of the most recent state, which was asked for at this time.
-    List(Epoch),
+    /// A list of the most recent state.
+    List(Listing),
+}
+
+/// Which list it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Listing {
+    /// When it was asked for.
+    pub(crate) asked: Epoch,
+    /// The state that it shows, if that is a number.
+    pub(crate) version: Option<u64>,
 }
 
 /// See the [module documentation](self).
@@ -33,12 +52,15 @@ pub(crate) enum Origin {
 pub(crate) struct OwnWrites {
     now: Epoch,
     unconfirmed: HashMap<ObjectKey, Write>,
+    /// How many were left when confirmed ones were last looked for.
+    left: usize,
 }
 
 struct Write {
     at: Epoch,
     uid: String,
-    resource_version: String,
+    /// Of the object; None if it is not known, or no number.
+    version: Option<u64>,
     deleted: bool,
 }
 
@@ -50,23 +72,40 @@ impl OwnWrites {
 
     /// Remembers the state that a write has left behind.
     pub(crate) fn wrote(&mut self, item: &Item) {
-        self.remember(item, false);
+        self.remember(item.key(), item.uid(), version_number(item.resource_version()), false);
     }
 
-    /// Remembers that this object, last seen like this, was deleted.
-    pub(crate) fn deleted(&mut self, last: &Item) {
-        self.remember(last, true);
+    /// Remembers that this object was deleted; `last` is its last state, if that was ever seen.
+    pub(crate) fn deleted(&mut self, key: &ObjectKey, uid: &str, last: Option<&Item>) {
+        let seen = last.and_then(|last| version_number(last.resource_version()));
+        let written = self.unconfirmed.get(key).and_then(|write| write.version);
+        self.remember(key, uid, seen.max(written), true);
+        let deletions = self.unconfirmed.iter().filter(|(_, write)| write.deleted);
+        if self.unconfirmed.len() > MOST_DELETIONS && deletions.clone().count() > MOST_DELETIONS {
+            let oldest = deletions.min_by_key(|(_, write)| write.at).map(|(key, _)| key.clone());
+            oldest.and_then(|oldest| self.unconfirmed.remove(&oldest));
+        }
     }
 
-    fn remember(&mut self, item: &Item, deleted: bool) {
+    fn remember(&mut self, key: &ObjectKey, uid: &str, version: Option<u64>, deleted: bool) {
         self.now.0 += 1;
-        let write = Write {
-            at: self.now,
-            uid: item.uid().to_owned(),
-            resource_version: item.resource_version().to_owned(),
-            deleted,
-        };
-        self.unconfirmed.insert(item.key().clone(), write);
+        let write = Write { at: self.now, uid: uid.to_owned(), version, deleted };
+        self.unconfirmed.insert(key.clone(), write);
+    }
+
+    /// Forgets the writes that the watch has passed, now and then: it is at `reached`, and only of
+    /// what is queued there may still be older news.
+    pub(crate) fn forget_passed(
+        &mut self,
+        reached: Option<u64>,
+        is_queued: impl Fn(&ObjectKey) -> bool,
+    ) {
+        if self.unconfirmed.len() < MANY.max(2 * self.left) {
+            return;
+        }
+        self.unconfirmed
+            .retain(|key, write| write.deleted || write.is_after(reached) || is_queued(key));
+        self.left = self.unconfirmed.len();
     }
 
     /// Whether this state of an object is at least as new as what was written.
@@ -96,16 +135,15 @@ impl OwnWrites {
         true
     }
 
-    /// Forgets the writes that a list, asked for at `asked`, has judged: all from before, but for
-    /// those of which the news is still queued.
-    pub(crate) fn settle(&mut self, asked: Epoch, is_queued: impl Fn(&ObjectKey) -> bool) {
-        self.unconfirmed.retain(|key, write| write.at > asked || is_queued(key));
+    /// Forgets the writes that a list has judged, but for those of which the news is still queued.
+    pub(crate) fn settle(&mut self, listing: Listing, is_queued: impl Fn(&ObjectKey) -> bool) {
+        self.unconfirmed.retain(|key, write| !write.is_judged_by(listing) || is_queued(key));
     }
 
     /// The write that news from `origin` has to be measured against.
     fn pending(&mut self, key: &ObjectKey, origin: Origin) -> Option<&Write> {
-        if let Origin::List(asked) = origin
-            && self.unconfirmed.get(key).is_some_and(|write| write.at <= asked)
+        if let Origin::List(listing) = origin
+            && self.unconfirmed.get(key).is_some_and(|write| write.is_judged_by(listing))
         {
             self.unconfirmed.remove(key);
         }
@@ -115,7 +153,22 @@ impl OwnWrites {
 
 impl Write {
     fn is_newer_than(&self, item: &Item) -> bool {
-        compare_versions(&self.resource_version, item.resource_version()) == Some(Ordering::Greater)
+        self.is_after_known(version_number(item.resource_version()))
+    }
+
+    /// Whether a list had to show this write, or what came after it.
+    fn is_judged_by(&self, listing: Listing) -> bool {
+        self.at <= listing.asked || !self.deleted && !self.is_after(listing.version)
+    }
+
+    /// Unless both versions are known, it may be.
+    fn is_after(&self, version: Option<u64>) -> bool {
+        self.version.zip(version).is_none_or(|(own, other)| own > other)
+    }
+
+    /// Unless both versions are known, it is not.
+    fn is_after_known(&self, version: Option<u64>) -> bool {
+        self.version.zip(version).is_some_and(|(own, other)| own > other)
     }
 }
 
@@ -142,24 +195,70 @@ mod tests {
     #[test]
     fn a_deleted_object_does_not_come_back_but_its_successor_comes() {
         let mut writes = OwnWrites::default();
-        writes.deleted(&item("u", 8));
+        let delete = |writes: &mut OwnWrites| {
+            let last = item("u", 8);
+            writes.deleted(last.key(), last.uid(), Some(&last));
+        };
+        delete(&mut writes);
         assert!(!writes.admits_state(&item("u", 9), Origin::Watch));
         assert!(!writes.admits_state(&item("older", 7), Origin::Watch));
         assert!(writes.admits_end(&item("u", 10), Origin::Watch));
-        writes.deleted(&item("u", 8));
+        delete(&mut writes);
         assert!(writes.admits_state(&item("successor", 11), Origin::Watch));
-        writes.deleted(&item("u", 8));
+        delete(&mut writes);
         assert!(writes.admits_end(&item("u", 3), Origin::Watch), "the server has gone back");
     }
 
     #[test]
     fn a_list_counts_by_when_it_was_asked_for() {
         let mut writes = OwnWrites::default();
-        let before = Origin::List(writes.now());
+        let listed = |asked, version| Origin::List(Listing { asked, version });
+        let before = listed(writes.now(), Some(7));
         writes.wrote(&item("u", 8));
-        let after = Origin::List(writes.now());
+        let after = listed(writes.now(), Some(2));
         assert!(!writes.admits_state(&item("u", 7), before));
         assert!(!writes.admits_end(&item("u", 7), before));
         assert!(writes.admits_state(&item("u", 2), after), "the server has lost its history");
+    }
+
+    #[test]
+    fn a_list_that_is_not_older_than_a_write_is_believed_even_if_it_was_asked_for_before() {
+        let mut writes = OwnWrites::default();
+        let overtaking = Listing { asked: writes.now(), version: Some(9) };
+        writes.wrote(&item("u", 8));
+        assert!(writes.admits_end(&item("u", 8), Origin::List(overtaking)));
+    }
+
+    fn named(name: usize, version: usize) -> Item {
+        let json = format!(r#"{{"metadata":{{"name":"{name}","resourceVersion":"{version}"}}}}"#);
+        Item::parse(json.into_bytes()).unwrap()
+    }
+
+    #[test]
+    fn writes_that_the_watch_has_passed_are_forgotten_unless_their_news_is_queued() {
+        let mut writes = OwnWrites::default();
+        for number in 0..10 * MANY {
+            writes.wrote(&named(number, number));
+            let reached = number.saturating_sub(5).try_into().ok();
+            writes.forget_passed(reached, |key| key.name() == "0");
+        }
+        assert!(writes.unconfirmed.len() <= MANY);
+        assert!(writes.unconfirmed.contains_key(named(0, 0).key()));
+        let last = 10 * MANY - 1;
+        assert!(!writes.admits_state(&named(last, last - 1), Origin::Watch), "it is not confirmed");
+    }
+
+    #[test]
+    fn the_oldest_deletions_are_forgotten_first() {
+        let mut writes = OwnWrites::default();
+        for number in 0..=MOST_DELETIONS {
+            writes.deleted(named(number, 1).key(), "u", None);
+        }
+        let admits = |writes: &mut OwnWrites, number: usize| {
+            let json = format!(r#"{{"metadata":{{"name":"{number}","uid":"u"}}}}"#);
+            writes.admits_state(&Item::parse(json.into_bytes()).unwrap(), Origin::Watch)
+        };
+        assert!(admits(&mut writes, 0));
+        assert!(!admits(&mut writes, 1));
     }
 }

@@ -57,8 +57,8 @@ use crate::{
     Indexer, Intake, Item, ListRequest, ListWatch, ListWatchError, Selection, WatchEvent,
     WatchRequest, WatchStream,
     delta_fifo::{Delta, DeltaFifo},
-    item::compare_versions,
-    own_writes::Epoch,
+    item::{compare_versions, version_number},
+    own_writes::{Epoch, Listing},
 };
 
 /// A watch is given this much longer than it was asked for.
@@ -252,7 +252,8 @@ impl Reflector {
     }
 
     fn take_over(&self, position: &mut Position, items: Vec<Item>, asked: Epoch, version: String) {
-        self.fifo.replace(items, asked, &self.indexer);
+        let listing = Listing { asked, version: version_number(&version) };
+        self.fifo.replace(items, listing, &self.indexer);
         (position.listed, position.pages, position.absences) = (true, true, 0);
         self.report.send_modify(|report| {
             report.lists += 1;
@@ -327,7 +328,9 @@ impl Reflector {
             WatchEvent::Modified(item) => (Delta::Updated, item),
             WatchEvent::Deleted(item) => (Delta::Deleted, item),
             WatchEvent::Bookmark { resource_version, .. } => {
-                return position.advance(resource_version).map(drop);
+                position.advance(resource_version)?;
+                self.fifo.reach(position.version.as_deref().unwrap_or_default());
+                return Ok(());
             }
             WatchEvent::Error(status) => return Err(ListWatchError::Refused(status)),
         };
@@ -388,7 +391,8 @@ impl Reflector {
     fn note_absence(&self, position: &mut Position) {
         position.absences += 1;
         if position.absences == NO_ACCIDENT && position.listed {
-            self.fifo.replace(Vec::new(), self.indexer.epoch(), &self.indexer);
+            let listing = Listing { asked: self.indexer.epoch(), version: None };
+            self.fifo.replace(Vec::new(), listing, &self.indexer);
         }
     }
 

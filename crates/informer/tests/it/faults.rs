@@ -2,7 +2,7 @@
 //! handler has been told a history that ends in the final state.
 
 use informer::{
-    HandlerOptions, InformerOptions, ObjectEvent, ReflectorOptions, Selection, Subscription,
+    HandlerOptions, InformerOptions, Item, ObjectEvent, ReflectorOptions, Selection, Subscription,
 };
 use keel::Entropy;
 use machinery::{GroupResource, Status, selector::LabelSelector};
@@ -47,8 +47,10 @@ async fn walk(entropy: &Entropy, options: InformerOptions) {
     });
     world.informer.start();
     let mut late = None;
+    // Answers to writes that are still on their way.
+    let mut answers = Vec::new();
     for step in 0..120 {
-        happen(&world, entropy).await;
+        happen(&world, entropy, &mut answers).await;
         if step == 60 {
             late = Some(world.record());
         }
@@ -60,6 +62,9 @@ async fn walk(entropy: &Entropy, options: InformerOptions) {
         {
             world.clock.advance(deadline.since(world.clock.now()));
         }
+    }
+    for answer in answers {
+        world.informer.observe_write(answer);
     }
     {
         let mut server = world.server.world();
@@ -84,11 +89,11 @@ async fn walk(entropy: &Entropy, options: InformerOptions) {
 }
 
 /// One thing that somebody does, or that goes wrong.
-async fn happen(world: &TestWorld, entropy: &Entropy) {
+async fn happen(world: &TestWorld, entropy: &Entropy, answers: &mut Vec<Item>) {
     let (server, name) = (&world.server, pick(entropy, &NAMES));
     let color = pick(entropy, &["red", "green", "blue"]);
     let after = entropy.below(4);
-    match entropy.below(40) {
+    match entropy.below(46) {
         0..16 => drop(server.put(name, color)),
         16..22 => drop(server.delete(name)),
         22..25 => {
@@ -114,7 +119,11 @@ async fn happen(world: &TestWorld, entropy: &Entropy) {
         26 => server.compact(),
         27 if entropy.below(2) == 0 => server.restart(),
         27 => server.cut(),
-        28 if entropy.below(3) == 0 => server.restore(entropy),
+        28 if entropy.below(3) == 0 => {
+            server.restore(entropy);
+            // Nobody answers for a server that is no more.
+            answers.clear();
+        }
         29 => {
             let mut server = server.world();
             server.absent = !server.absent;
@@ -131,6 +140,11 @@ async fn happen(world: &TestWorld, entropy: &Entropy) {
             ];
             let chosen = usize::try_from(entropy.below(6)).unwrap();
             server.world().refusals.push_back(statuses[chosen].clone());
+        }
+        32..36 => answers.push(server.put(name, color)),
+        36..38 if !answers.is_empty() => {
+            let next = usize::try_from(entropy.below(answers.len() as u64)).unwrap();
+            world.informer.observe_write(answers.swap_remove(next));
         }
         _ => {
             let fault = pick(
