@@ -4,7 +4,10 @@
 //! ```
 //! use informer::{Indexer, Item};
 //! let indexer = Indexer::new();
-//! indexer.add_index("node", |item| vec![item.object().str_at(&["spec", "nodeName"]).to_owned()]);
+//! indexer.add_index("node", |item| {
+//!     let pod = item.object().unwrap_or_default();
+//!     vec![pod.str_at(&["spec", "nodeName"]).to_owned()]
+//! });
 //! let pod = br#"{"metadata":{"namespace":"n","name":"a"},"spec":{"nodeName":"node-1"}}"#;
 //! indexer.insert(Item::parse(pod.as_slice())?);
 //! assert_eq!(indexer.by_index("node", "node-1")?[0].name(), "a");
@@ -39,8 +42,10 @@ use crate::{
 ///
 /// ```
 /// use informer::indexer::IndexFunction;
-/// let by_node: IndexFunction =
-///     Box::new(|item| vec![item.object().str_at(&["spec", "nodeName"]).to_owned()]);
+/// let by_node: IndexFunction = Box::new(|item| {
+///     let pod = item.object().unwrap_or_default();
+///     vec![pod.str_at(&["spec", "nodeName"]).to_owned()]
+/// });
 /// # drop(by_node);
 /// ```
 pub type IndexFunction = Box<dyn Fn(&Item) -> Vec<String> + Send + Sync>;

@@ -18,8 +18,8 @@ pub enum Transform {
     /// an object. An object that is written back without them keeps them: servers see to that.
     StripManagedFields,
     /// Changes the object. Name, namespace, uid and resourceVersion should be left alone: whoever
-    /// changes them gets the object under the new name. An object on which it panics is cached as
-    /// it came.
+    /// changes them gets the object under the new name. An object on which it panics, or that
+    /// cannot be [read](Item::object), is cached as it came.
     Custom(Arc<dyn Fn(&mut Object) + Send + Sync>),
 }
 
@@ -38,7 +38,13 @@ impl Transform {
         match self {
             Self::StripManagedFields => item.without_managed_fields(),
             Self::Custom(change) => {
-                let mut object = item.object();
+                let mut object = match item.object() {
+                    Ok(object) => object,
+                    Err(error) => {
+                        tracing::warn!(object = ?item, %error, "a transform cannot be applied");
+                        return item;
+                    }
+                };
                 if catch_unwind(AssertUnwindSafe(|| change(&mut object))).is_err() {
                     tracing::error!(object = ?item, "a transform panicked");
                     return item;
@@ -143,6 +149,19 @@ mod tests {
         let item =
             Intake::new(vec![clumsy], Storage::Packed).admit(Item::parse(POD.as_bytes()).unwrap());
         assert_eq!(&*item.json(), POD.as_bytes());
+    }
+
+    #[test]
+    fn an_object_that_no_transform_can_read_is_cached_as_it_came() {
+        let json = r#"{"metadata":{"name":"a"},"spec":1e999}"#;
+        for storage in [Storage::Packed, Storage::Plain] {
+            let intake =
+                Intake::new(vec![Transform::custom(|object| object.map_mut().clear())], storage);
+            assert_eq!(
+                &*intake.admit(Item::parse(json.as_bytes()).unwrap()).json(),
+                json.as_bytes()
+            );
+        }
     }
 
     #[test]

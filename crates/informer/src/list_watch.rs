@@ -27,7 +27,7 @@ use machinery::{
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::{BadItem, Item, ObjectKey};
+use crate::{BadItem, Item, ObjectKey, item::ElementType};
 
 /// See the [module documentation](self).
 pub trait ListWatch: Send + Sync + 'static {
@@ -207,14 +207,16 @@ impl Page {
     /// Reads a list as Kubernetes sends it: `{"kind":"PodList","metadata":{…},"items":[…]}`.
     ///
     /// The items of a list lack the type that they have in a watch; it is written into them, so
-    /// that an object's bytes do not depend on how it was seen.
+    /// that an object's bytes do not depend on how it was seen. Bytes that are not UTF-8 become
+    /// U+FFFD, as in Go: one object that has them must not cost all others.
     pub fn parse(json: &[u8]) -> Result<Self, ListWatchError> {
-        let list: RawList<'_> = serde_json::from_slice(json)
+        let json = String::from_utf8_lossy(json);
+        let list: RawList<'_> = serde_json::from_str(&json)
             .map_err(|error| ListWatchError::Malformed(Box::new(error)))?;
         let kind = list.kind.strip_suffix("List").filter(|kind| !kind.is_empty());
-        let prefix = kind.map_or_else(String::new, |kind| {
-            let (api_version, kind) = (Value::from(list.api_version), Value::from(kind));
-            format!(r#""apiVersion":{api_version},"kind":{kind}"#)
+        let element_type = kind.map(|kind| ElementType {
+            api_version: format!(r#""apiVersion":{}"#, Value::from(list.api_version)),
+            kind: format!(r#""kind":{}"#, Value::from(kind)),
         });
         let mut page = Self {
             resource_version: list.metadata.resource_version,
@@ -222,7 +224,7 @@ impl Page {
             ..Self::default()
         };
         for raw in list.items.unwrap_or_default() {
-            match Item::parse_element(raw.get(), &prefix) {
+            match Item::parse_element(raw.get(), element_type.as_ref()) {
                 Ok(item) => page.items.push(item),
                 Err(bad) => page.bad.push(bad),
             }
@@ -305,12 +307,16 @@ mod tests {
     fn the_items_of_a_list_get_their_type() {
         let page = Page::parse(
             br#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"5","continue":"t"},
-            "items":[{"metadata":{"name":"a"}},{"kind":"Pod","metadata":{"name":"b"}},{"metadata":{}}]}"#,
+            "items":[{"metadata":{"name":"a"}},{"kind":"Pod","metadata":{"name":"b"}},{"metadata":{}},
+            {"apiVersion":"v2","metadata":{"name":"c"},"kind":null},
+            { "kind":"Pod", "apiVersion":"v1", "metadata":{"name":"d"}}]}"#,
         )
         .unwrap();
         let json: Vec<_> = page.items.iter().map(|item| item.json().to_vec()).collect();
         assert_eq!(json[0], br#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"}}"#);
-        assert_eq!(json[1], br#"{"kind":"Pod","metadata":{"name":"b"}}"#);
+        assert_eq!(json[1], br#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"b"}}"#);
+        assert_eq!(json[2], br#"{"kind":"Pod","apiVersion":"v2","metadata":{"name":"c"}}"#);
+        assert_eq!(json[3], br#"{"kind":"Pod", "apiVersion":"v1", "metadata":{"name":"d"}}"#);
         assert_eq!((page.bad.len(), page.resource_version.as_str()), (1, "5"));
         assert_eq!(page.continue_token.as_deref(), Some("t"));
     }
@@ -320,6 +326,14 @@ mod tests {
         let page =
             Page::parse(br#"{"kind":"PodList","metadata":{"resourceVersion":"5"},"items":null}"#);
         assert!(page.unwrap().items.is_empty());
+    }
+
+    #[test]
+    fn one_object_that_is_no_unicode_does_not_hide_the_others() {
+        let list = b"{\"items\":[{\"metadata\":{\"name\":\"a\"},\"spec\":\"\xff\"},{\"metadata\":{\"name\":\"b\"}}]}";
+        let page = Page::parse(list).unwrap();
+        assert_eq!((page.items.len(), page.bad.len()), (2, 0));
+        assert_eq!(page.items[0].object().unwrap().str_at(&["spec"]), "\u{fffd}");
     }
 
     #[test]

@@ -214,7 +214,7 @@ impl Shared {
         }
         let (group_version, resource) = (&target.group_version, &target.resource);
         match object {
-            Some(item) if is_gone(&item.object()) => {
+            Some(item) if item.object().is_ok_and(|object| is_gone(&object)) => {
                 self.factory.observe_deletion(group_version, resource, item.key(), item.uid());
             }
             Some(item) => self.factory.observe_write(group_version, resource, &item),
@@ -310,8 +310,11 @@ async fn read(response: Response<Body>) -> Result<(Response<Body>, Option<Item>)
     let (head, body) = response.into_parts();
     let bytes = Limited::new(body, LONGEST_ANSWER).collect().await?.to_bytes();
     let item = head.status.is_success().then(|| Item::parse(bytes.as_ref()).ok()).flatten();
-    let item =
-        item.filter(|item| !matches!(item.object().kind(), "Status" | "PartialObjectMetadata"));
+    let item = item.filter(|item| {
+        // What cannot be read at all is not worth caching before the watch shows it.
+        let object = item.object();
+        object.is_ok_and(|object| !matches!(object.kind(), "Status" | "PartialObjectMetadata"))
+    });
     Ok((Response::from_parts(head, Body::from(bytes)), item))
 }
 

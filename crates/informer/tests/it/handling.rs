@@ -169,7 +169,7 @@ async fn an_object_is_gone_with_its_last_finalizer_whenever_the_answer_comes() {
         let recorder = world.record();
         world.quiesce().await;
         // As servers answer: with the version of before.
-        let mut answer = world.server.delete("a").unwrap().object();
+        let mut answer = world.server.delete("a").unwrap().object().unwrap();
         answer.set_meta("deletionTimestamp", "2026-01-01T00:00:00Z");
         if is_late {
             world.quiesce().await;
@@ -207,7 +207,7 @@ async fn transforms_see_objects_before_the_cache_does() {
     world.server.put("b", "red");
     world.until_equal().await;
     for item in world.informer.indexer().list() {
-        assert!(item.object().get(&["spec"]).is_none());
+        assert!(item.object().unwrap().get(&["spec"]).is_none());
     }
     world.stop().await;
 }
