@@ -16,7 +16,7 @@
 //! # Ok::<(), ListWatchError>(())
 //! ```
 
-use std::error::Error as StdError;
+use std::{error::Error as StdError, sync::Arc};
 
 use futures_util::{future::BoxFuture, stream::BoxStream};
 use machinery::{
@@ -114,6 +114,13 @@ pub enum WatchEvent {
         resource_version: String,
         /// Whether it ends the initial events.
         initial_events_end: bool,
+    },
+    /// Something happened to an object that cannot be cached; reported, and otherwise passed over.
+    Bad {
+        /// Its state, or empty if that cannot be read either.
+        resource_version: String,
+        /// Why not.
+        error: Arc<BadItem>,
     },
     /// The watch has failed.
     Error(Status),
@@ -239,29 +246,32 @@ impl WatchEvent {
         if let Some(event) = Self::parse_usual(line) {
             return Ok(event);
         }
-        let malformed =
-            |error: Box<dyn StdError + Send + Sync>| Err(ListWatchError::Malformed(error));
-        let event = match Event::parse(line) {
-            Ok(event) => event,
-            Err(error) => return malformed(error.into()),
-        };
+        let malformed = |error: serde_json::Error| ListWatchError::Malformed(error.into());
+        // As in lists.
+        let line = String::from_utf8_lossy(line);
+        let event = Event::parse(line.as_bytes()).map_err(malformed)?;
         let json = event.object.get();
         let make = match event.event_type {
             EventType::Added => Self::Added,
             EventType::Modified => Self::Modified,
             EventType::Deleted => Self::Deleted,
             EventType::Bookmark | EventType::Error => {
-                let object: Object = match serde_json::from_str(json) {
-                    Ok(map) => Object::new(map),
-                    Err(error) => return malformed(error.into()),
-                };
+                let object = Object::new(serde_json::from_str(json).map_err(malformed)?);
                 return Ok(Self::about_the_watch(event.event_type, object));
             }
         };
-        match Item::parse(json.as_bytes()) {
-            Ok(item) => Ok(make(item)),
-            Err(error) => malformed(error.into()),
+        Ok(Item::parse(json.as_bytes()).map_or_else(|error| Self::bad(json, error), make))
+    }
+
+    fn bad(json: &str, error: BadItem) -> Self {
+        #[derive(Deserialize)]
+        struct Versioned {
+            metadata: ListMetadata,
         }
+        let versioned = serde_json::from_str(json);
+        let resource_version =
+            versioned.map_or_else(|_| String::new(), |it: Versioned| it.metadata.resource_version);
+        Self::Bad { resource_version, error: Arc::new(error) }
     }
 
     /// A line about an object, written as all servers write it; None if it is another one. What is
@@ -294,7 +304,7 @@ impl WatchEvent {
     pub fn key(&self) -> Option<&ObjectKey> {
         match self {
             Self::Added(item) | Self::Modified(item) | Self::Deleted(item) => Some(item.key()),
-            Self::Bookmark { .. } | Self::Error(_) => None,
+            Self::Bookmark { .. } | Self::Bad { .. } | Self::Error(_) => None,
         }
     }
 }
@@ -354,6 +364,18 @@ mod tests {
         {
             assert!(WatchEvent::parse(cut.as_bytes()).is_err(), "{cut}");
         }
+    }
+
+    #[test]
+    fn a_whole_line_about_a_bad_object_is_an_event() {
+        let line = br#"{"type":"MODIFIED","object":{"metadata":{"resourceVersion":"7"}}}"#;
+        let WatchEvent::Bad { resource_version, error } = WatchEvent::parse(line).unwrap() else {
+            panic!("it has no name")
+        };
+        assert_eq!(resource_version, "7");
+        assert!(matches!(*error, BadItem::Nameless));
+        let line = br#"{"type":"ADDED","object":{"metadata":{"name":"a"},"spec":[}}"#;
+        assert!(WatchEvent::parse(line).is_err());
     }
 
     #[test]

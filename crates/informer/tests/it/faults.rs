@@ -1,6 +1,8 @@
 //! Everything goes wrong at random; after the last fault the cache equals the server, and every
 //! handler has been told a history that ends in the final state.
 
+use std::{sync::Arc, time::Duration};
+
 use informer::{
     HandlerOptions, InformerOptions, Item, ObjectEvent, ReflectorOptions, Selection, Subscription,
 };
@@ -10,7 +12,10 @@ use machinery::{GroupResource, Status, selector::LabelSelector};
 use crate::{
     recorder::Recorder,
     seeded::{for_seeds, pick},
-    server::{Fault, InitialEvents},
+    server::{
+        Fault,
+        InitialEvents::{Broken, Endless, Refused, Sent},
+    },
     world::TestWorld,
 };
 
@@ -39,8 +44,14 @@ async fn walk(entropy: &Entropy, options: InformerOptions) {
     let fifo_capacity = usize::try_from(1 + entropy.below(4)).unwrap();
     let world = TestWorld::with(entropy, InformerOptions { reflector, fifo_capacity, ..options });
     world.server.world().initial_events =
-        pick(entropy, &[InitialEvents::Sent, InitialEvents::Refused]);
+        pick(entropy, &[Sent, Sent, Refused, Refused, Broken, Endless]);
     let early = world.record();
+    let again = Recorder::new();
+    let resync_period = Some(Duration::from_secs(1 + entropy.below(300)));
+    let handler: Arc<Recorder> = Arc::clone(&again);
+    world
+        .informer
+        .add_handler(handler, &HandlerOptions { resync_period, ..HandlerOptions::default() });
     let slow = world.informer.subscribe(&HandlerOptions {
         queue_capacity: usize::try_from(entropy.below(4)).unwrap(),
         ..HandlerOptions::default()
@@ -70,6 +81,7 @@ async fn walk(entropy: &Entropy, options: InformerOptions) {
         let mut server = world.server.world();
         server.absent = false;
         server.faults.clear();
+        server.expiring_tokens = 0;
         server.refusals.clear();
     }
     // A connection that was silenced ends by its deadline only, and nothing else may happen before
@@ -81,6 +93,7 @@ async fn walk(entropy: &Entropy, options: InformerOptions) {
         .until("equal", || {
             world.cached() == final_state
                 && early.state() == final_state
+                && again.state() == final_state
                 && late.state() == final_state
         })
         .await;
@@ -93,7 +106,7 @@ async fn happen(world: &TestWorld, entropy: &Entropy, answers: &mut Vec<Item>) {
     let (server, name) = (&world.server, pick(entropy, &NAMES));
     let color = pick(entropy, &["red", "green", "blue"]);
     let after = entropy.below(4);
-    match entropy.below(46) {
+    match entropy.below(48) {
         0..16 => drop(server.put(name, color)),
         16..22 => drop(server.delete(name)),
         22..25 => {
@@ -142,6 +155,8 @@ async fn happen(world: &TestWorld, entropy: &Entropy, answers: &mut Vec<Item>) {
             server.world().refusals.push_back(statuses[chosen].clone());
         }
         32..36 => answers.push(server.put(name, color)),
+        38 => server.world().expiring_tokens += 1,
+        39 => server.put_nameless(),
         36..38 if !answers.is_empty() => {
             let next = usize::try_from(entropy.below(answers.len() as u64)).unwrap();
             world.informer.observe_write(answers.swap_remove(next));
@@ -153,6 +168,7 @@ async fn happen(world: &TestWorld, entropy: &Entropy, answers: &mut Vec<Item>) {
                     Fault::Cut(after),
                     Fault::Truncated(after),
                     Fault::Expired(after),
+                    Fault::Failed(after),
                     Fault::Replayed(after),
                     Fault::Reordered(after),
                     Fault::Silent(after),
@@ -164,7 +180,7 @@ async fn happen(world: &TestWorld, entropy: &Entropy, answers: &mut Vec<Item>) {
 }
 
 /// Takes everything that waits for a handler which has taken nothing so far.
-async fn catch_up(mut slow: Subscription) -> std::sync::Arc<Recorder> {
+async fn catch_up(mut slow: Subscription) -> Arc<Recorder> {
     let recorder = Recorder::new();
     let next = async |slow: &mut Subscription| -> Option<ObjectEvent> {
         tokio::select! {

@@ -88,7 +88,7 @@ impl Observer {
         let (item, is_gone) = match event {
             WatchEvent::Added(item) | WatchEvent::Modified(item) => (item, false),
             WatchEvent::Deleted(item) => (item, true),
-            WatchEvent::Bookmark { .. } | WatchEvent::Error(_) => return,
+            WatchEvent::Bookmark { .. } | WatchEvent::Bad { .. } | WatchEvent::Error(_) => return,
         };
         let object = item.object().unwrap();
         let lives = matches!(object.str_at(&["status", "phase"]), "" | "Pending" | "Running")
