@@ -149,7 +149,7 @@ impl SharedInformer {
 
     /// Whether the first list is in the cache. For handlers see [`Registration`].
     pub fn has_synced(&self) -> HasSynced {
-        HasSynced(self.0.synced.subscribe())
+        HasSynced { synced: self.0.synced.subscribe(), tasks: self.0.tasks.clone() }
     }
 
     /// How listing and watching goes.
@@ -157,10 +157,14 @@ impl SharedInformer {
         self.0.report.subscribe()
     }
 
-    /// Events to be taken one by one, beginning with all objects that are cached. At any time.
+    /// Events to be taken one by one, beginning with all objects that are cached. At any time; once
+    /// the informer was stopped, there are none.
     pub fn subscribe(&self, options: &HandlerOptions) -> Subscription {
         let listener = Listener::new(options);
         let mut handlers = self.0.lock();
+        if self.0.tasks.is_stopping() {
+            listener.close();
+        }
         for item in self.0.indexer.list() {
             listener.tell(ObjectEvent::Added { item, is_initial: true });
         }
@@ -176,7 +180,7 @@ impl SharedInformer {
             let resync = resync_periodically(Arc::clone(&self.0), id, period);
             self.0.spawn("resync", resync);
         }
-        Subscription::new(listener, id)
+        Subscription::new(listener, id, &self.0.tasks)
     }
 
     /// Has `handler` called for all objects that are cached, and for everything that happens from
