@@ -307,7 +307,8 @@ impl Reflector {
     ) -> Result<(), ListWatchError> {
         let (began, mut is_in_vain) = (self.clock.moment(), true);
         loop {
-            let left = (life + WATCH_GRACE).saturating_sub(self.clock.passed_since(&began));
+            let left =
+                life.saturating_add(WATCH_GRACE).saturating_sub(self.clock.passed_since(&began));
             let Some(event) = self.next(&mut stream, left).await? else { break };
             self.pass_on(position, event).await?;
             is_in_vain = false;
@@ -407,7 +408,7 @@ impl Reflector {
     fn draw_life(&self) -> Duration {
         let base = self.options.watch_timeout;
         let nanos = u64::try_from(base.as_nanos()).unwrap_or(u64::MAX);
-        base + Duration::from_nanos(self.entropy.below(nanos))
+        base.saturating_add(Duration::from_nanos(self.entropy.below(nanos)))
     }
 }
 
