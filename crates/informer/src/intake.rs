@@ -11,6 +11,9 @@ use machinery::Object;
 
 use crate::{Indexer, Item, packing::Dictionary};
 
+/// So many names of namespaces are not worth looking at.
+const FEW_NAMESPACES: usize = 64;
+
 /// Changes objects before they are cached, so that what nobody reads takes no memory.
 #[derive(Clone)]
 pub enum Transform {
@@ -82,7 +85,30 @@ pub struct Intake {
     transforms: Vec<Transform>,
     storage: Storage,
     dictionary: Arc<Dictionary>,
-    namespaces: Mutex<HashSet<Arc<str>>>,
+    namespaces: Mutex<Namespaces>,
+}
+
+/// The names of namespaces, each of them once.
+#[derive(Default)]
+struct Namespaces {
+    known: HashSet<Arc<str>>,
+    /// With so many, those that no object is in any more are looked for.
+    many: usize,
+}
+
+impl Namespaces {
+    fn shared(&mut self, namespace: &str) -> Arc<str> {
+        if let Some(known) = self.known.get(namespace) {
+            return Arc::clone(known);
+        }
+        if self.known.len() >= self.many {
+            self.known.retain(|namespace| Arc::strong_count(namespace) > 1);
+            self.many = FEW_NAMESPACES.max(2 * self.known.len());
+        }
+        let namespace: Arc<str> = namespace.into();
+        self.known.insert(Arc::clone(&namespace));
+        namespace
+    }
 }
 
 impl Intake {
@@ -109,13 +135,7 @@ impl Intake {
     }
 
     fn shared(&self, namespace: &str) -> Arc<str> {
-        let mut namespaces = self.namespaces.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = namespaces.get(namespace) {
-            return Arc::clone(known);
-        }
-        let namespace: Arc<str> = namespace.into();
-        namespaces.insert(Arc::clone(&namespace));
-        namespace
+        self.namespaces.lock().unwrap_or_else(PoisonError::into_inner).shared(namespace)
     }
 }
 
@@ -162,6 +182,21 @@ mod tests {
                 json.as_bytes()
             );
         }
+    }
+
+    #[test]
+    fn namespaces_are_shared_by_their_objects_and_not_kept_without_any() {
+        let intake = Intake::default();
+        let admit = |namespace: &str| {
+            let json = format!(r#"{{"metadata":{{"namespace":"{namespace}","name":"a"}}}}"#);
+            intake.admit(Item::parse(json.into_bytes()).unwrap())
+        };
+        let kept: Vec<Item> = (0..100).map(|number| admit(&format!("kept-{number}"))).collect();
+        for number in 0..10_000 {
+            admit(&format!("left-{number}"));
+        }
+        assert!(intake.namespaces.lock().unwrap().known.len() <= 4 * kept.len());
+        assert!(std::ptr::eq(admit("kept-0").namespace(), kept[0].namespace()));
     }
 
     #[test]
