@@ -250,8 +250,13 @@ impl SharedInformer {
     /// Records that a deletion has succeeded and left nothing behind (no finalizers): the object is
     /// gone for readers and handlers at once.
     pub fn observe_deletion(&self, key: &ObjectKey, uid: &str) {
-        let handlers = self.0.lock();
-        handlers.tell(self.0.indexer.apply_deletion(key, uid), Told::Normally);
+        let shared = &self.0;
+        shared.fifo.hold(|queue| {
+            let handlers = shared.lock();
+            let applied = shared.indexer.apply_deletion(key, uid);
+            shared.indexer.forget_passed_writes(queue.reached(), |key| queue.tells_of(key));
+            handlers.tell(applied, Told::Normally);
+        });
     }
 
     /// Stops listing, watching, and all handlers.

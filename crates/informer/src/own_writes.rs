@@ -13,16 +13,17 @@
 //! whose resourceVersion is not older than the write, even if its answer came first.
 //!
 //! Bound: a write is forgotten once the watch has got as far, whether or not it has shown the
-//! object, which may be out of its view; of deletions, which have no version, the last
-//! [`MOST_DELETIONS`] are remembered.
+//! object, which may be out of its view. The end of an object that was cached is always shown; of
+//! other deletions, the end of which may have been shown already, the last [`MOST_UNSEEN`] are
+//! remembered.
 
 use std::collections::HashMap;
 
 use crate::{Item, ObjectKey, item::version_number};
 
 /// See the [module documentation](self).
-const MOST_DELETIONS: usize = 1024;
-/// From so many remembered writes on, those that are confirmed are looked for.
+const MOST_UNSEEN: usize = 512;
+/// From so many remembered writes on, those that can be forgotten are looked for.
 const MANY: usize = 1024;
 
 /// A point in the order of this cache's writes and lists.
@@ -52,7 +53,7 @@ pub(crate) struct Listing {
 pub(crate) struct OwnWrites {
     now: Epoch,
     unconfirmed: HashMap<ObjectKey, Write>,
-    /// How many were left when confirmed ones were last looked for.
+    /// How many were left when those to be forgotten were last looked for.
     left: usize,
 }
 
@@ -61,7 +62,15 @@ struct Write {
     uid: String,
     /// Of the object; None if it is not known, or no number.
     version: Option<u64>,
-    deleted: bool,
+    outcome: Outcome,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    Written,
+    Deleted,
+    /// The object was not cached then: its end may have been shown before.
+    DeletedUnseen,
 }
 
 impl OwnWrites {
@@ -72,29 +81,30 @@ impl OwnWrites {
 
     /// Remembers the state that a write has left behind.
     pub(crate) fn wrote(&mut self, item: &Item) {
-        self.remember(item.key(), item.uid(), version_number(item.resource_version()), false);
+        self.remember(
+            item.key(),
+            item.uid(),
+            version_number(item.resource_version()),
+            Outcome::Written,
+        );
     }
 
     /// Remembers that this object was deleted; `last` is its last state, if that was ever seen.
     pub(crate) fn deleted(&mut self, key: &ObjectKey, uid: &str, last: Option<&Item>) {
         let seen = last.and_then(|last| version_number(last.resource_version()));
         let written = self.unconfirmed.get(key).and_then(|write| write.version);
-        self.remember(key, uid, seen.max(written), true);
-        let deletions = self.unconfirmed.iter().filter(|(_, write)| write.deleted);
-        if self.unconfirmed.len() > MOST_DELETIONS && deletions.clone().count() > MOST_DELETIONS {
-            let oldest = deletions.min_by_key(|(_, write)| write.at).map(|(key, _)| key.clone());
-            oldest.and_then(|oldest| self.unconfirmed.remove(&oldest));
-        }
+        let outcome = if last.is_some() { Outcome::Deleted } else { Outcome::DeletedUnseen };
+        self.remember(key, uid, seen.max(written), outcome);
     }
 
-    fn remember(&mut self, key: &ObjectKey, uid: &str, version: Option<u64>, deleted: bool) {
+    fn remember(&mut self, key: &ObjectKey, uid: &str, version: Option<u64>, outcome: Outcome) {
         self.now.0 += 1;
-        let write = Write { at: self.now, uid: uid.to_owned(), version, deleted };
+        let write = Write { at: self.now, uid: uid.to_owned(), version, outcome };
         self.unconfirmed.insert(key.clone(), write);
     }
 
-    /// Forgets the writes that the watch has passed, now and then: it is at `reached`, and only of
-    /// what is queued there may still be older news.
+    /// Forgets the writes that the watch has passed and the oldest of unseen deletions, now and then:
+    /// the watch is at `reached`, and only of what is queued there may still be older news.
     pub(crate) fn forget_passed(
         &mut self,
         reached: Option<u64>,
@@ -103,15 +113,22 @@ impl OwnWrites {
         if self.unconfirmed.len() < MANY.max(2 * self.left) {
             return;
         }
-        self.unconfirmed
-            .retain(|key, write| write.deleted || write.is_after(reached) || is_queued(key));
+        let unseen = self.unconfirmed.values().filter(|it| it.outcome == Outcome::DeletedUnseen);
+        let mut unseen: Vec<Epoch> = unseen.map(|write| write.at).collect();
+        unseen.sort_unstable();
+        let oldest = unseen.get(unseen.len().saturating_sub(MOST_UNSEEN)).copied();
+        self.unconfirmed.retain(|key, write| match write.outcome {
+            Outcome::Written => write.is_after(reached) || is_queued(key),
+            Outcome::Deleted => true,
+            Outcome::DeletedUnseen => Some(write.at) >= oldest,
+        });
         self.left = self.unconfirmed.len();
     }
 
     /// Whether this state of an object is at least as new as what was written.
     pub(crate) fn admits_state(&mut self, item: &Item, origin: Origin) -> bool {
         let Some(write) = self.pending(item.key(), origin) else { return true };
-        if write.is_newer_than(item) || write.deleted && write.uid == item.uid() {
+        if write.is_newer_than(item) || write.is_deletion() && write.uid == item.uid() {
             return false;
         }
         self.unconfirmed.remove(item.key());
@@ -127,7 +144,7 @@ impl OwnWrites {
             return false;
         }
         let is_confirmed =
-            if write.deleted { write.uid == last.uid() } else { !write.is_newer_than(last) };
+            if write.is_deletion() { write.uid == last.uid() } else { !write.is_newer_than(last) };
         if !is_confirmed {
             return false;
         }
@@ -158,7 +175,11 @@ impl Write {
 
     /// Whether a list had to show this write, or what came after it.
     fn is_judged_by(&self, listing: Listing) -> bool {
-        self.at <= listing.asked || !self.deleted && !self.is_after(listing.version)
+        self.at <= listing.asked || !self.is_deletion() && !self.is_after(listing.version)
+    }
+
+    fn is_deletion(&self) -> bool {
+        self.outcome != Outcome::Written
     }
 
     /// Unless both versions are known, it may be.
@@ -249,16 +270,21 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_deletions_are_forgotten_first() {
+    fn of_deletions_whose_end_may_have_been_shown_the_last_are_remembered() {
         let mut writes = OwnWrites::default();
-        for number in 0..=MOST_DELETIONS {
+        let seen = item("u", 1);
+        writes.deleted(seen.key(), seen.uid(), Some(&seen));
+        for number in 0..10 * MANY {
             writes.deleted(named(number, 1).key(), "u", None);
+            writes.forget_passed(Some(9), |_| false);
         }
+        assert!(writes.unconfirmed.len() <= MANY);
+        assert!(!writes.admits_state(&seen, Origin::Watch), "its end will be shown");
         let admits = |writes: &mut OwnWrites, number: usize| {
             let json = format!(r#"{{"metadata":{{"name":"{number}","uid":"u"}}}}"#);
             writes.admits_state(&Item::parse(json.into_bytes()).unwrap(), Origin::Watch)
         };
         assert!(admits(&mut writes, 0));
-        assert!(!admits(&mut writes, 1));
+        assert!((1..=MOST_UNSEEN).all(|back| !admits(&mut writes, 10 * MANY - back)));
     }
 }

@@ -351,7 +351,8 @@ impl Reflector {
             }
             WatchEvent::Bad { resource_version, error } => {
                 self.note_bad(&error);
-                position.advance(&resource_version)?;
+                // Which may be one of those with which a watch from nowhere begins.
+                position.advance_with_addition(&resource_version)?;
                 return Ok(());
             }
             WatchEvent::Error(status) => return Err(ListWatchError::Refused(status)),

@@ -70,7 +70,8 @@ impl Position {
     /// A list was taken over, which shows this state.
     pub(super) fn listed_at(&mut self, version: String) {
         self.version = Some(version);
-        (self.listed, self.pages, self.vain_streams) = (true, true, 0);
+        (self.listed, self.pages) = (true, true);
+        (self.vain_streams, self.stumbles) = (0, 0);
     }
 
     /// An event was passed on.
