@@ -59,44 +59,69 @@ pub enum ConfigError {
         #[source]
         source: std::io::Error,
     },
+    /// What the environment says is no address. It is not repeated here: there may be a password in
+    /// it.
+    #[error("HTTPS_PROXY names no proxy")]
+    Proxy(#[source] http::uri::InvalidUri),
 }
 
 /// Reads `KUBECONFIG` or `~/.kube/config`, or else what is mounted into a pod.
 ///
-/// A kubeconfig's `proxy-url` is used, or else `HTTPS_PROXY`, which `NO_PROXY` may overrule.
+/// A kubeconfig's `proxy-url` is used, or else, also in a pod, `HTTPS_PROXY`, which `NO_PROXY` may
+/// overrule.
 pub async fn infer() -> Result<Config, ConfigError> {
     let inferred = Config::infer().await;
     let mut config = inferred.map_err(|error| ConfigError::Nowhere(Box::new(error)))?;
-    let variable = |name: &str| env::var(name).or_else(|_| env::var(name.to_lowercase()));
-    let proxy = variable("HTTPS_PROXY").unwrap_or_default();
-    let no_proxy = variable("NO_PROXY").unwrap_or_default();
-    heed_no_proxy(&mut config, &proxy, &no_proxy);
+    let proxy = variable("HTTPS_PROXY", |name| env::var(name).ok());
+    let no_proxy = variable("NO_PROXY", |name| env::var(name).ok());
+    heed_environment(&mut config, &proxy, &no_proxy)?;
     Ok(config)
 }
 
-/// Takes the environment's proxy out of the configuration if it is not for this server. One that a
-/// kubeconfig names is for its server, whatever the environment says, as for kubectl.
-fn heed_no_proxy(config: &mut Config, proxy: &str, no_proxy: &str) {
-    let is_from_environment = config.proxy_url.is_some() && config.proxy_url == proxy.parse().ok();
-    if is_from_environment && is_spared(&config.cluster_url, no_proxy) {
+/// In capital or in small letters; one that is set to nothing is not set.
+fn variable(name: &str, read: impl Fn(&str) -> Option<String>) -> String {
+    let spelled = [name.to_owned(), name.to_lowercase()];
+    spelled.iter().filter_map(|name| read(name)).find(|text| !text.is_empty()).unwrap_or_default()
+}
+
+/// Puts the environment's proxy into the configuration, or takes it out, depending on whether it is
+/// for this server. One that a kubeconfig names is for its server, whatever the environment says, as
+/// for kubectl.
+fn heed_environment(config: &mut Config, proxy: &str, no_proxy: &str) -> Result<(), ConfigError> {
+    if proxy.is_empty() {
+        return Ok(());
+    }
+    let proxy = Some(proxy.parse().map_err(ConfigError::Proxy)?);
+    let is_encrypted = config.cluster_url.scheme_str() == Some("https");
+    if config.proxy_url.is_none() && is_encrypted {
+        config.proxy_url.clone_from(&proxy);
+    }
+    if config.proxy_url == proxy && is_spared(&config.cluster_url, no_proxy) {
         config.proxy_url = None;
     }
+    Ok(())
 }
 
 /// A client of the server that `config` names, over our [`Transport`].
 ///
-/// Nothing is sent before the first request. Must be called within a tokio runtime.
+/// Nothing is sent before the first request. Must be called within a tokio runtime. A token file
+/// goes before a token, as in client-go, which is for the case that the file cannot be read.
 pub fn connect(mut config: Config, clock: &Clock) -> Result<Client, ConfigError> {
     let unusable = |error| ConfigError::Unusable(Box::new(error));
     let transport = Transport::new(&config).map_err(unusable)?;
-    let has_inline_token = config.auth_info.token.is_some();
-    match config.auth_info.token_file.take().filter(|_| !has_inline_token) {
-        Some(path) => {
-            let token = TokenFile::read(&path, clock)
-                .map_err(|source| ConfigError::Token { path, source })?;
+    let Some(path) = config.auth_info.token_file.take() else {
+        return with_layers(&config, transport).map_err(unusable);
+    };
+    match TokenFile::read(&path, clock) {
+        Ok(token) => {
+            config.auth_info.token = None;
             with_layers(&config, Authorized::new(transport, token)).map_err(unusable)
         }
-        None => with_layers(&config, transport).map_err(unusable),
+        Err(error) if config.auth_info.token.is_some() => {
+            tracing::warn!(path, %error, "cannot read the token file; there is another token");
+            with_layers(&config, transport).map_err(unusable)
+        }
+        Err(source) => Err(ConfigError::Token { path, source }),
     }
 }
 
@@ -123,8 +148,8 @@ mod tests {
     /// The proxy through which `server` is reached.
     fn check(server: &str, configured: &str, environment: &str, no_proxy: &str) -> String {
         let mut config = Config::new(server.parse().unwrap());
-        config.proxy_url = Some(configured.parse().unwrap());
-        heed_no_proxy(&mut config, environment, no_proxy);
+        config.proxy_url = configured.parse().ok();
+        heed_environment(&mut config, environment, no_proxy).unwrap();
         config.proxy_url.map(|url| url.to_string()).unwrap_or_default()
     }
 
@@ -136,6 +161,30 @@ mod tests {
         assert_eq!(check("https://api.example.com", proxy, proxy, "a, .example.com"), "");
         assert_eq!(check("https://10.1.2.3:6443", proxy, proxy, "10.0.0.0/8"), "");
         assert_eq!(check("https://[::1]:6443", proxy, proxy, ""), "", "nothing lies in between");
+    }
+
+    #[test]
+    fn the_environments_proxy_is_used_in_a_pod_too() {
+        let proxy = "http://proxy:3128/";
+        assert_eq!(check("https://10.96.0.1", "", proxy, ""), proxy);
+        assert_eq!(check("https://10.96.0.1", "", proxy, "10.96.0.0/12"), "");
+        assert_eq!(check("http://10.96.0.1", "", proxy, ""), "", "it is not for these");
+        assert_eq!(check("https://10.96.0.1", "", "", ""), "");
+        let mut config = Config::new("https://10.96.0.1".parse().unwrap());
+        assert!(heed_environment(&mut config, "no address", "").is_err());
+    }
+
+    #[test]
+    fn a_variable_that_is_set_to_nothing_is_not_set() {
+        let of = |capital: &'static str, small: &'static str| {
+            variable("NO_PROXY", |name| {
+                Some(if name == "NO_PROXY" { capital } else { small }.to_owned())
+            })
+        };
+        assert_eq!(of("one", "other"), "one");
+        assert_eq!(of("", "other"), "other");
+        assert_eq!(of("", ""), "");
+        assert_eq!(variable("NO_PROXY", |_| None), "");
     }
 
     #[test]

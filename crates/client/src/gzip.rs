@@ -14,6 +14,8 @@ impl Unpacker {
     pub(crate) fn feed(&mut self, packed: &[u8]) -> io::Result<Bytes> {
         let decoder = self.0.get_or_insert_with(|| MultiGzDecoder::new(Vec::new()));
         decoder.write_all(packed)?;
+        // The decoder holds back what it has unpacked last; the next frame of a watch may be far.
+        decoder.flush()?;
         Ok(Bytes::from(std::mem::take(decoder.get_mut())))
     }
 
@@ -52,6 +54,18 @@ mod tests {
         let packed = pack(&text);
         for size in [1, 7, packed.len()] {
             assert_eq!(unpack(&packed, size).unwrap(), text, "by {size}");
+        }
+    }
+
+    #[test]
+    fn what_was_sent_is_there_before_anything_follows() {
+        let (mut encoder, mut unpacker) =
+            (GzEncoder::new(Vec::new(), Compression::fast()), Unpacker::default());
+        for text in ["a short event", &"a long event, ".repeat(9999), "one more"] {
+            encoder.write_all(text.as_bytes()).unwrap();
+            encoder.flush().unwrap();
+            let frame = std::mem::take(encoder.get_mut());
+            assert_eq!(unpacker.feed(&frame).unwrap(), text.as_bytes());
         }
     }
 

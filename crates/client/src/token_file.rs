@@ -2,7 +2,8 @@
 //! before it expires; and [`Authorized`], the transport that shows it.
 //!
 //! The file is read again every so often, and at the next request after the server has refused the
-//! token with 401. If it cannot be read, the last token stays: some remove the file on purpose.
+//! token with 401. If it cannot be read, or is empty, the last token stays: some remove the file on
+//! purpose, and some write it in two steps.
 
 use std::{
     future::Future,
@@ -69,7 +70,11 @@ impl TokenFile {
 
 fn bearer(path: &Path) -> io::Result<HeaderValue> {
     let token = std::fs::read_to_string(path)?;
-    let mut header = HeaderValue::try_from(format!("Bearer {}", token.trim()))
+    let token = token.trim();
+    if token.is_empty() {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "the file is empty"));
+    }
+    let mut header = HeaderValue::try_from(format!("Bearer {token}"))
         .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
     header.set_sensitive(true);
     Ok(header)
@@ -136,6 +141,10 @@ mod tests {
         write("three");
         clock.advance(FRESH);
         assert_eq!(token.header(), "Bearer three");
+        write("\n");
+        clock.advance(FRESH);
+        assert_eq!(token.header(), "Bearer three", "nothing is no token");
+        assert!(TokenFile::read(path.to_str().unwrap(), &clock).is_err());
         std::fs::remove_file(&path).unwrap();
         clock.advance(FRESH);
         assert_eq!(token.header(), "Bearer three", "the last one stays");

@@ -12,7 +12,8 @@
 //! - a key is in `order` exactly once if and only if `stories` holds a non-empty list for it;
 //! - two deletions of one object never follow each other: the one that was watched stays, or else
 //!   the later one;
-//! - a story that grows past [`LONGEST_STORY`] keeps only the last of its updates.
+//! - a story that grows past [`LONGEST_STORY`] keeps only the last of its updates;
+//! - all that has happened up to `reached` is in the indexer or waits here.
 //!
 //! When the queue is full ([`DeltaFifo::room`]), the Reflector stops reading events until the
 //! Informer, which waits for nobody, has caught up. A list goes in whole.
@@ -25,7 +26,9 @@ use std::{
 
 use tokio::sync::Notify;
 
-use crate::{Indexer, Item, ObjectKey, event_handler::HandlerId, own_writes::Epoch};
+use crate::{
+    Indexer, Item, ObjectKey, event_handler::HandlerId, item::version_number, own_writes::Listing,
+};
 
 /// The length from which on updates of one object are merged.
 pub(crate) const LONGEST_STORY: usize = 16;
@@ -38,10 +41,10 @@ pub(crate) enum Delta {
     /// The watch has shown the end and the last state.
     Deleted(Item),
     /// A list shows this state; whether it is new, the indexer knows.
-    Replaced(Item, Epoch),
+    Replaced(Item, Listing),
     /// A list does not show the object any more, so its end was missed. This is the last state
     /// that was seen, not the last one there was.
-    Missed(Item, Epoch),
+    Missed(Item, Listing),
     /// Nothing happened; this handler wants to look at all objects again.
     Sync(Item, HandlerId),
 }
@@ -74,14 +77,17 @@ pub(crate) struct DeltaFifo {
     emptied: Notify,
 }
 
+/// What waits, as it is while the lock is held.
 #[derive(Default)]
-struct Queue {
+pub(crate) struct Queue {
     order: VecDeque<ObjectKey>,
     stories: HashMap<ObjectKey, Vec<Delta>>,
     /// All deltas of all stories.
     length: usize,
     /// How many stories are left to pop until the first list was; None before that list.
     initial: Option<usize>,
+    /// The last resourceVersion that was put in, if it is a number.
+    reached: Option<u64>,
 }
 
 impl DeltaFifo {
@@ -110,8 +116,21 @@ impl DeltaFifo {
 
     /// Appends what a watch has shown.
     pub(crate) fn push(&self, delta: Delta) {
-        self.lock().push(delta);
+        let mut queue = self.lock();
+        queue.reach(delta.item().resource_version());
+        queue.push(delta);
+        drop(queue);
         self.filled.notify_one();
+    }
+
+    /// Notes that nothing has happened up to `version` but what was put in.
+    pub(crate) fn reach(&self, version: &str) {
+        self.lock().reach(version);
+    }
+
+    /// Lets `act` act before anything else is put in or taken out.
+    pub(crate) fn hold<T>(&self, act: impl FnOnce(&Queue) -> T) -> T {
+        act(&self.lock())
     }
 
     /// Appends a resync of `item`, unless something that this handler will be told waits already.
@@ -126,21 +145,21 @@ impl DeltaFifo {
         self.filled.notify_one();
     }
 
-    /// Appends a whole list, which was asked for at `asked`, and the end of everything that is
-    /// known and not in it.
-    pub(crate) fn replace(&self, items: Vec<Item>, asked: Epoch, indexer: &Indexer) {
+    /// Appends a whole list, and the end of everything that is known and not in it.
+    pub(crate) fn replace(&self, items: Vec<Item>, listing: Listing, indexer: &Indexer) {
         let mut queue = self.lock();
+        queue.reached = listing.version.or(queue.reached);
         let missed = queue.missed(&items, indexer.list());
         for item in items {
-            queue.push(Delta::Replaced(item, asked));
+            queue.push(Delta::Replaced(item, listing));
         }
         // Whatever waits now leaves before anything that comes later.
         let listed = queue.order.len();
         queue.initial.get_or_insert(listed);
         for item in missed {
-            queue.push(Delta::Missed(item, asked));
+            queue.push(Delta::Missed(item, listing));
         }
-        indexer.settle_writes(asked, |key| queue.stories.contains_key(key));
+        indexer.settle_writes(listing, |key| queue.stories.contains_key(key));
         drop(queue);
         self.filled.notify_one();
     }
@@ -177,6 +196,27 @@ impl DeltaFifo {
 }
 
 impl Queue {
+    /// How far the watch has got.
+    pub(crate) fn reached(&self) -> Option<u64> {
+        self.reached
+    }
+
+    /// Whether there is news of this object that was not popped.
+    pub(crate) fn tells_of(&self, key: &ObjectKey) -> bool {
+        self.stories.contains_key(key)
+    }
+
+    /// Whether all news up to this state of an object was put in and popped.
+    pub(crate) fn has_passed(&self, item: &Item) -> bool {
+        let version = version_number(item.resource_version());
+        let is_reached = version.zip(self.reached).is_some_and(|(own, reached)| own <= reached);
+        is_reached && !self.tells_of(item.key())
+    }
+
+    fn reach(&mut self, version: &str) {
+        self.reached = version_number(version).or(self.reached);
+    }
+
     /// The last states of what is cached, or waits and has not ended, and is not in `list`; by
     /// their keys.
     fn missed(&self, list: &[Item], cached: Vec<Item>) -> Vec<Item> {

@@ -38,6 +38,7 @@ use std::{
     time::Duration,
 };
 
+use keel::Tasks;
 use tokio::sync::{Notify, watch};
 
 use crate::Item;
@@ -171,11 +172,13 @@ impl Listener {
 pub struct Subscription {
     listener: Arc<Listener>,
     id: HandlerId,
+    /// Those of the informer.
+    tasks: Tasks,
 }
 
 impl Subscription {
-    pub(crate) fn new(listener: Arc<Listener>, id: HandlerId) -> Self {
-        Self { listener, id }
+    pub(crate) fn new(listener: Arc<Listener>, id: HandlerId, tasks: &Tasks) -> Self {
+        Self { listener, id, tasks: tasks.clone() }
     }
 
     /// The next event; None when there will be no more. Asking for it says that the one before was
@@ -186,7 +189,11 @@ impl Subscription {
             match popped {
                 Popped::Event(event) => return Some(event),
                 Popped::Synced => drop(self.listener.synced.send_replace(true)),
-                Popped::Nothing => self.listener.filled.notified().await,
+                Popped::Nothing => tokio::select! {
+                    biased;
+                    () = self.listener.filled.notified() => {}
+                    () = self.tasks.shutdown() => return None,
+                },
                 Popped::Closed => return None,
             }
         }
@@ -199,7 +206,7 @@ impl Subscription {
 
     /// Knows when all initial objects were dealt with.
     pub fn synced(&self) -> HasSynced {
-        HasSynced(self.listener.synced.subscribe())
+        HasSynced { synced: self.listener.synced.subscribe(), tasks: self.tasks.clone() }
     }
 
     /// How many events wait.
@@ -237,17 +244,25 @@ impl fmt::Debug for Subscription {
 /// }
 /// ```
 #[derive(Debug, Clone)]
-pub struct HasSynced(pub(crate) watch::Receiver<bool>);
+pub struct HasSynced {
+    pub(crate) synced: watch::Receiver<bool>,
+    /// Those of the informer.
+    pub(crate) tasks: Tasks,
+}
 
 impl HasSynced {
     /// Whether it is so now.
     pub fn get(&self) -> bool {
-        *self.0.borrow()
+        *self.synced.borrow()
     }
 
-    /// Waits until it is so; false if it never will be.
+    /// Waits until it is so; false if it never will be, since the informer was stopped.
     pub async fn wait(&mut self) -> bool {
-        self.0.wait_for(|synced| *synced).await.is_ok()
+        tokio::select! {
+            biased;
+            synced = self.synced.wait_for(|synced| *synced) => synced.is_ok(),
+            () = self.tasks.shutdown() => false,
+        }
     }
 }
 

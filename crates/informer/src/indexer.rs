@@ -4,7 +4,10 @@
 //! ```
 //! use informer::{Indexer, Item};
 //! let indexer = Indexer::new();
-//! indexer.add_index("node", |item| vec![item.object().str_at(&["spec", "nodeName"]).to_owned()]);
+//! indexer.add_index("node", |item| {
+//!     let pod = item.object().unwrap_or_default();
+//!     vec![pod.str_at(&["spec", "nodeName"]).to_owned()]
+//! });
 //! let pod = br#"{"metadata":{"namespace":"n","name":"a"},"spec":{"nodeName":"node-1"}}"#;
 //! indexer.insert(Item::parse(pod.as_slice())?);
 //! assert_eq!(indexer.by_index("node", "node-1")?[0].name(), "a");
@@ -30,7 +33,7 @@ use std::{
 use crate::{
     Item, ObjectKey,
     item::compare_versions,
-    own_writes::{Epoch, Origin, OwnWrites},
+    own_writes::{Epoch, Listing, Origin, OwnWrites},
 };
 
 /// The values under which an object is found in an index. It must give the same for the same
@@ -39,8 +42,10 @@ use crate::{
 ///
 /// ```
 /// use informer::indexer::IndexFunction;
-/// let by_node: IndexFunction =
-///     Box::new(|item| vec![item.object().str_at(&["spec", "nodeName"]).to_owned()]);
+/// let by_node: IndexFunction = Box::new(|item| {
+///     let pod = item.object().unwrap_or_default();
+///     vec![pod.str_at(&["spec", "nodeName"]).to_owned()]
+/// });
 /// # drop(by_node);
 /// ```
 pub type IndexFunction = Box<dyn Fn(&Item) -> Vec<String> + Send + Sync>;
@@ -201,13 +206,12 @@ impl Indexer {
 
     pub(crate) fn apply_deletion(&self, key: &ObjectKey, uid: &str) -> Applied {
         let mut store = self.write();
-        let Some(last) = store.objects.get(key).map(|ByKey(known)| known.clone()) else {
-            return Applied::Nothing;
-        };
-        if last.uid() != uid {
+        let last = store.objects.get(key).map(|ByKey(known)| known.clone());
+        // Of an object that is not cached, the first news may still be to come.
+        if uid.is_empty() || last.as_ref().is_some_and(|last| last.uid() != uid) {
             return Applied::Nothing;
         }
-        store.own_writes.deleted(&last);
+        store.own_writes.deleted(key, uid, last.as_ref());
         store.remove(key).map_or(Applied::Nothing, Applied::Deleted)
     }
 
@@ -220,13 +224,18 @@ impl Indexer {
         store.put(item)
     }
 
-    /// Takes over the end of an object; `last` is its last state as far as it is known.
+    /// Takes over the end of an object; `last` is its last state as far as it is known: a watch
+    /// knows it, a list has only not seen it.
     pub(crate) fn apply_end(&self, last: Item, origin: Origin) -> Applied {
         let mut store = self.write();
         if !store.own_writes.admits_end(&last, origin) {
             return Applied::Nothing;
         }
-        store.remove(last.key()).map_or(Applied::Nothing, |_| Applied::Deleted(last))
+        let removed = store.remove(last.key());
+        removed.map_or(Applied::Nothing, |cached| match origin {
+            Origin::Watch => Applied::Deleted(last),
+            Origin::List(_) => Applied::Deleted(cached),
+        })
     }
 
     /// To be noted before a list is asked for.
@@ -236,8 +245,17 @@ impl Indexer {
 
     /// Forgets the own writes that a list has shown or undone, but for those whose news is still
     /// to come.
-    pub(crate) fn settle_writes(&self, asked: Epoch, is_to_come: impl Fn(&ObjectKey) -> bool) {
-        self.write().own_writes.settle(asked, is_to_come);
+    pub(crate) fn settle_writes(&self, listing: Listing, is_to_come: impl Fn(&ObjectKey) -> bool) {
+        self.write().own_writes.settle(listing, is_to_come);
+    }
+
+    /// The same for those that a watch has passed, which is at `reached`.
+    pub(crate) fn forget_passed_writes(
+        &self,
+        reached: Option<u64>,
+        is_to_come: impl Fn(&ObjectKey) -> bool,
+    ) {
+        self.write().own_writes.forget_passed(reached, is_to_come);
     }
 
     fn read(&self) -> RwLockReadGuard<'_, Store> {

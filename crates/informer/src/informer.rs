@@ -151,7 +151,7 @@ impl SharedInformer {
 
     /// Whether the first list is in the cache. For handlers see [`Registration`].
     pub fn has_synced(&self) -> HasSynced {
-        HasSynced(self.0.synced.subscribe())
+        HasSynced { synced: self.0.synced.subscribe(), tasks: self.0.tasks.clone() }
     }
 
     /// How listing and watching goes.
@@ -159,10 +159,14 @@ impl SharedInformer {
         self.0.report.subscribe()
     }
 
-    /// Events to be taken one by one, beginning with all objects that are cached. At any time.
+    /// Events to be taken one by one, beginning with all objects that are cached. At any time; once
+    /// the informer was stopped, there are none.
     pub fn subscribe(&self, options: &HandlerOptions) -> Subscription {
         let listener = Listener::new(options);
         let mut handlers = self.0.lock();
+        if self.0.tasks.is_stopping() {
+            listener.close();
+        }
         for item in self.0.indexer.list() {
             listener.tell(ObjectEvent::Added { item, is_initial: true });
         }
@@ -178,7 +182,7 @@ impl SharedInformer {
             let resync = resync_periodically(Arc::clone(&self.0), id, period);
             self.0.spawn("resync", resync);
         }
-        Subscription::new(listener, id)
+        Subscription::new(listener, id, &self.0.tasks)
     }
 
     /// Has `handler` called for all objects that are cached, and for everything that happens from
@@ -213,25 +217,49 @@ impl SharedInformer {
     /// as new, handlers are told at once, and older events of the watch are ignored.
     ///
     /// Objects out of the informer's scope are left out. If the scope has fields that only the
-    /// server can judge, objects that are not cached yet are left to the watch.
+    /// server can judge, objects that are not cached yet are left to the watch. An object that
+    /// ended with this write, as with its last finalizer, is gone at once. An answer that comes so
+    /// late that the watch has shown the end of the object already is ignored.
     pub fn observe_write(&self, item: Item) {
+        if item.is_last_state() {
+            self.observe_deletion(item.key(), item.uid());
+        } else {
+            self.take_over_write(item);
+        }
+    }
+
+    /// The same, but for an object of which it is known that it has not ended: metadata alone do not
+    /// tell that of a namespace.
+    pub fn take_over_write(&self, item: Item) {
         let shared = &self.0;
+        // Before the transforms, which may take away what the selection is about.
+        let is_selected = shared.options.selection.selects(&item);
         let item = shared.intake.admit(item);
-        let handlers = shared.lock();
-        let is_known = shared.indexer.get(item.key()).is_some();
-        let applied = match shared.options.selection.selects(&item) {
-            Some(false) => shared.indexer.apply_departure(item),
-            None if !is_known => Applied::Nothing,
-            None | Some(true) => shared.indexer.apply_write(item),
-        };
-        handlers.tell(applied, Told::Normally);
+        shared.fifo.hold(|queue| {
+            let handlers = shared.lock();
+            let is_known = shared.indexer.get(item.key()).is_some();
+            if !is_known && (is_selected.is_none() || queue.has_passed(&item)) {
+                return;
+            }
+            let applied = match is_selected {
+                Some(false) => shared.indexer.apply_departure(item),
+                None | Some(true) => shared.indexer.apply_write(item),
+            };
+            shared.indexer.forget_passed_writes(queue.reached(), |key| queue.tells_of(key));
+            handlers.tell(applied, Told::Normally);
+        });
     }
 
     /// Records that a deletion has succeeded and left nothing behind (no finalizers): the object is
     /// gone for readers and handlers at once.
     pub fn observe_deletion(&self, key: &ObjectKey, uid: &str) {
-        let handlers = self.0.lock();
-        handlers.tell(self.0.indexer.apply_deletion(key, uid), Told::Normally);
+        let shared = &self.0;
+        shared.fifo.hold(|queue| {
+            let handlers = shared.lock();
+            let applied = shared.indexer.apply_deletion(key, uid);
+            shared.indexer.forget_passed_writes(queue.reached(), |key| queue.tells_of(key));
+            handlers.tell(applied, Told::Normally);
+        });
     }
 
     /// Records what a list of the most recent state, asked for after a write, has shown of one
@@ -239,19 +267,24 @@ impl SharedInformer {
     /// `resource_version` is that of the list.
     pub fn observe_read(&self, key: &ObjectKey, found: Option<Item>, resource_version: &str) {
         let shared = &self.0;
-        let handlers = shared.lock();
-        let applied = if let Some(item) = found {
-            shared.indexer.apply_write(shared.intake.admit(item))
-        } else {
-            // What came since is not the list's to judge.
-            let is_newer = |known: &Item| {
-                compare_versions(known.resource_version(), resource_version)
-                    == Some(Ordering::Greater)
-            };
-            let known = shared.indexer.get(key).filter(|known| !is_newer(known));
-            known.map_or(Applied::Nothing, |known| shared.indexer.apply_deletion(key, known.uid()))
+        let found = found.map(|item| shared.intake.admit(item));
+        // What came since is not the list's to judge.
+        let is_newer = |known: &Item| {
+            compare_versions(known.resource_version(), resource_version) == Some(Ordering::Greater)
         };
-        handlers.tell(applied, Told::Normally);
+        shared.fifo.hold(|queue| {
+            let handlers = shared.lock();
+            let applied = match (found, shared.indexer.get(key)) {
+                (Some(item), None) if queue.has_passed(&item) => Applied::Nothing,
+                (Some(item), _) => shared.indexer.apply_write(item),
+                (None, Some(known)) if !is_newer(&known) => {
+                    shared.indexer.apply_deletion(key, known.uid())
+                }
+                (None, _) => Applied::Nothing,
+            };
+            shared.indexer.forget_passed_writes(queue.reached(), |key| queue.tells_of(key));
+            handlers.tell(applied, Told::Normally);
+        });
     }
 
     /// Stops listing, watching, and all handlers.
@@ -288,15 +321,15 @@ impl Shared {
             Delta::Added(item) | Delta::Updated(item) => {
                 handlers.tell(indexer.apply_state(item, Origin::Watch), Told::Normally);
             }
-            Delta::Replaced(item, asked) => {
+            Delta::Replaced(item, listing) => {
                 let told = if is_initial { Told::AsInitial } else { Told::Normally };
-                handlers.tell(indexer.apply_state(item, Origin::List(asked)), told);
+                handlers.tell(indexer.apply_state(item, Origin::List(listing)), told);
             }
             Delta::Deleted(item) => {
                 handlers.tell(indexer.apply_end(item, Origin::Watch), Told::Normally);
             }
-            Delta::Missed(item, asked) => {
-                handlers.tell(indexer.apply_end(item, Origin::List(asked)), Told::AsMissed);
+            Delta::Missed(item, listing) => {
+                handlers.tell(indexer.apply_end(item, Origin::List(listing)), Told::AsMissed);
             }
             Delta::Sync(item, handler) => {
                 let listener = handlers.listeners.get(&handler);

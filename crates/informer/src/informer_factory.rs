@@ -167,12 +167,7 @@ impl InformerFactory {
         let waiting: Vec<_> = self.lock().iter().map(waits).collect();
         let mut never = Vec::new();
         for (scope, mut synced) in waiting {
-            let synced = tokio::select! {
-                biased;
-                synced = synced.wait() => synced,
-                () = self.tasks.shutdown() => false,
-            };
-            if !synced {
+            if !synced.wait().await {
                 never.push(scope);
             }
         }

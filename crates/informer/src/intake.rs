@@ -11,6 +11,9 @@ use machinery::Object;
 
 use crate::{Indexer, Item, packing::Dictionary};
 
+/// So many names of namespaces are not worth looking at.
+const FEW_NAMESPACES: usize = 64;
+
 /// Changes objects before they are cached, so that what nobody reads takes no memory.
 #[derive(Clone)]
 pub enum Transform {
@@ -18,8 +21,8 @@ pub enum Transform {
     /// an object. An object that is written back without them keeps them: servers see to that.
     StripManagedFields,
     /// Changes the object. Name, namespace, uid and resourceVersion should be left alone: whoever
-    /// changes them gets the object under the new name. An object on which it panics is cached as
-    /// it came.
+    /// changes them gets the object under the new name. An object on which it panics, or that
+    /// cannot be [read](Item::object), is cached as it came.
     Custom(Arc<dyn Fn(&mut Object) + Send + Sync>),
 }
 
@@ -38,7 +41,13 @@ impl Transform {
         match self {
             Self::StripManagedFields => item.without_managed_fields(),
             Self::Custom(change) => {
-                let mut object = item.object();
+                let mut object = match item.object() {
+                    Ok(object) => object,
+                    Err(error) => {
+                        tracing::warn!(object = ?item, %error, "a transform cannot be applied");
+                        return item;
+                    }
+                };
                 if catch_unwind(AssertUnwindSafe(|| change(&mut object))).is_err() {
                     tracing::error!(object = ?item, "a transform panicked");
                     return item;
@@ -76,7 +85,30 @@ pub struct Intake {
     transforms: Vec<Transform>,
     storage: Storage,
     dictionary: Arc<Dictionary>,
-    namespaces: Mutex<HashSet<Arc<str>>>,
+    namespaces: Mutex<Namespaces>,
+}
+
+/// The names of namespaces, each of them once.
+#[derive(Default)]
+struct Namespaces {
+    known: HashSet<Arc<str>>,
+    /// With so many, those that no object is in any more are looked for.
+    many: usize,
+}
+
+impl Namespaces {
+    fn shared(&mut self, namespace: &str) -> Arc<str> {
+        if let Some(known) = self.known.get(namespace) {
+            return Arc::clone(known);
+        }
+        if self.known.len() >= self.many {
+            self.known.retain(|namespace| Arc::strong_count(namespace) > 1);
+            self.many = FEW_NAMESPACES.max(2 * self.known.len());
+        }
+        let namespace: Arc<str> = namespace.into();
+        self.known.insert(Arc::clone(&namespace));
+        namespace
+    }
 }
 
 impl Intake {
@@ -103,13 +135,7 @@ impl Intake {
     }
 
     fn shared(&self, namespace: &str) -> Arc<str> {
-        let mut namespaces = self.namespaces.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = namespaces.get(namespace) {
-            return Arc::clone(known);
-        }
-        let namespace: Arc<str> = namespace.into();
-        namespaces.insert(Arc::clone(&namespace));
-        namespace
+        self.namespaces.lock().unwrap_or_else(PoisonError::into_inner).shared(namespace)
     }
 }
 
@@ -143,6 +169,34 @@ mod tests {
         let item =
             Intake::new(vec![clumsy], Storage::Packed).admit(Item::parse(POD.as_bytes()).unwrap());
         assert_eq!(&*item.json(), POD.as_bytes());
+    }
+
+    #[test]
+    fn an_object_that_no_transform_can_read_is_cached_as_it_came() {
+        let json = r#"{"metadata":{"name":"a"},"spec":1e999}"#;
+        for storage in [Storage::Packed, Storage::Plain] {
+            let intake =
+                Intake::new(vec![Transform::custom(|object| object.map_mut().clear())], storage);
+            assert_eq!(
+                &*intake.admit(Item::parse(json.as_bytes()).unwrap()).json(),
+                json.as_bytes()
+            );
+        }
+    }
+
+    #[test]
+    fn namespaces_are_shared_by_their_objects_and_not_kept_without_any() {
+        let intake = Intake::default();
+        let admit = |namespace: &str| {
+            let json = format!(r#"{{"metadata":{{"namespace":"{namespace}","name":"a"}}}}"#);
+            intake.admit(Item::parse(json.into_bytes()).unwrap())
+        };
+        let kept: Vec<Item> = (0..100).map(|number| admit(&format!("kept-{number}"))).collect();
+        for number in 0..10_000 {
+            admit(&format!("left-{number}"));
+        }
+        assert!(intake.namespaces.lock().unwrap().known.len() <= 4 * kept.len());
+        assert!(std::ptr::eq(admit("kept-0").namespace(), kept[0].namespace()));
     }
 
     #[test]

@@ -17,6 +17,8 @@
 //!
 //! A clone is one more pointer to the same bytes.
 
+mod head;
+
 use std::{
     borrow::Cow,
     cmp::Ordering,
@@ -26,7 +28,11 @@ use std::{
     sync::{Arc, Weak},
 };
 
-use machinery::{Object, selector::LabelSelector};
+use machinery::{
+    Object,
+    codec::{self, DecodeError},
+    selector::LabelSelector,
+};
 use serde::{
     Deserialize,
     de::{DeserializeOwned, IgnoredAny},
@@ -34,6 +40,7 @@ use serde::{
 use serde_json::value::RawValue;
 
 use crate::{outline::without_member, packing::Dictionary};
+use head::{Head, Mention, Metadata};
 
 /// Namespace and name: which object, of a resource that is known from elsewhere.
 ///
@@ -127,26 +134,12 @@ pub enum BadItem {
     Nameless,
 }
 
-#[derive(Deserialize)]
-struct Head<'a> {
-    #[serde(borrow)]
-    metadata: Metadata<'a>,
-    kind: Option<IgnoredAny>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Metadata<'a> {
-    #[serde(borrow, default)]
-    name: Cow<'a, str>,
-    #[serde(borrow, default)]
-    namespace: Cow<'a, str>,
-    #[serde(borrow, default)]
-    uid: Cow<'a, str>,
-    #[serde(borrow, default)]
-    resource_version: Cow<'a, str>,
-    #[serde(default)]
-    generation: i64,
+/// The type that the elements of a list lack, as members of an object.
+pub(crate) struct ElementType {
+    /// `"apiVersion":"v1"`
+    pub(crate) api_version: String,
+    /// `"kind":"Pod"`
+    pub(crate) kind: String,
 }
 
 impl Item {
@@ -154,22 +147,24 @@ impl Item {
     /// beside the bytes.
     pub fn parse(json: impl Into<Box<[u8]>>) -> Result<Self, BadItem> {
         let json = json.into();
-        let head: Head<'_> = serde_json::from_slice(&json).map_err(BadItem::Malformed)?;
+        let head = Head::read(&json)?;
         let parts = Parts::of(&head.metadata)?;
         Ok(Self(Arc::new(Parts { body: Body::Plain(json), ..parts })))
     }
 
-    /// An element of a list, which lacks the type that it has elsewhere; `prefix` is that type as
-    /// the first fields of an object, `"apiVersion":"v1","kind":"Pod"`.
-    pub(crate) fn parse_element(json: &str, prefix: &str) -> Result<Self, BadItem> {
-        let head: Head<'_> = serde_json::from_str(json).map_err(BadItem::Malformed)?;
-        let typed = head.kind.is_some() || prefix.is_empty();
+    /// An element of a list, which lacks the type that it has elsewhere; what is missing of it is
+    /// written in front.
+    pub(crate) fn parse_element(
+        json: &str,
+        element_type: Option<&ElementType>,
+    ) -> Result<Self, BadItem> {
+        let head = Head::read_text(json)?;
         let parts = Parts::of(&head.metadata)?;
-        let body: Vec<u8> = match json.trim_start().strip_prefix('{') {
-            Some(rest) if !typed => ["{", prefix, ",", rest.trim_start()].concat().into(),
-            _ => json.into(),
+        let body = match element_type {
+            Some(element_type) => element_type.write_into(json, &head),
+            None => json.as_bytes().into(),
         };
-        Ok(Self(Arc::new(Parts { body: Body::Plain(body.into()), ..parts })))
+        Ok(Self(Arc::new(Parts { body: Body::Plain(body), ..parts })))
     }
 
     /// The same object in less memory: its JSON packed, its namespace shared with others.
@@ -246,25 +241,68 @@ impl Item {
         serde_json::from_slice(&self.json())
     }
 
-    /// The object as a JSON map.
-    pub fn object(&self) -> Object {
-        Object::new(self.decode().expect("an item was read as a JSON object when it was made"))
+    /// The object as a JSON map, read as Go would read it. Only what no server should ever have
+    /// sent cannot be: numbers beyond all measure, or maps and lists nested more than a thousand
+    /// deep.
+    pub fn object(&self) -> Result<Object, DecodeError> {
+        // Nearly always enough, and faster.
+        if let Ok(map) = self.decode() {
+            return Ok(Object::new(map));
+        }
+        let read = codec::json::decode(&self.json())?;
+        Ok(Object::from_value(read.value).unwrap_or_default())
     }
 
     /// The same state as `PartialObjectMetadata`, which is how an informer of metadata gets it.
     #[must_use]
     pub fn metadata_only(&self) -> Self {
         #[derive(Deserialize)]
-        struct Whole {
-            metadata: Box<RawValue>,
+        struct Whole<'a> {
+            #[serde(borrow)]
+            metadata: &'a RawValue,
         }
-        let whole: Whole = self.decode().expect("an item was read with metadata when it was made");
+        let whole = self.json();
+        // Bytes that are not UTF-8 are passed over by whoever does not read them.
+        let whole = String::from_utf8_lossy(&whole);
+        // An object that says twice what its metadata are is left whole.
+        let Ok(Whole { metadata }) = serde_json::from_str(&whole) else { return self.clone() };
         let json = format!(
-            r#"{{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{}}}"#,
-            whole.metadata
+            r#"{{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{metadata}}}"#,
         );
         let namespace = Arc::clone(&self.0.key.namespace);
         self.with(namespace, Body::Plain(json.into_bytes().into()))
+    }
+
+    /// Whether this, as the answer to a write, is the last state of an object: it was to be deleted,
+    /// and nothing holds it any more. Servers answer with the version of before then.
+    ///
+    /// Upstream: registry/generic/registry/store.go `ShouldDeleteDuringUpdate`
+    pub fn is_last_state(&self) -> bool {
+        #[derive(Deserialize)]
+        struct Ending {
+            metadata: Holds,
+        }
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Holds {
+            deletion_timestamp: Option<IgnoredAny>,
+            deletion_grace_period_seconds: Option<i64>,
+            finalizers: Option<Vec<IgnoredAny>>,
+        }
+        // Those of a namespace.
+        #[derive(Deserialize)]
+        struct Held {
+            spec: Finalizers,
+        }
+        #[derive(Deserialize)]
+        struct Finalizers {
+            finalizers: Vec<IgnoredAny>,
+        }
+        let Ok(Ending { metadata }) = self.decode() else { return false };
+        metadata.deletion_timestamp.is_some()
+            && metadata.deletion_grace_period_seconds.unwrap_or(0) == 0
+            && metadata.finalizers.is_none_or(|finalizers| finalizers.is_empty())
+            && !self.decode().is_ok_and(|held: Held| !held.spec.finalizers.is_empty())
     }
 
     /// The labels; empty if they are not a map of strings.
@@ -324,6 +362,28 @@ impl Trace {
     }
 }
 
+impl ElementType {
+    /// The JSON of an object with this type, in so far as it has none of its own.
+    fn write_into(&self, json: &str, head: &Head<'_>) -> Box<[u8]> {
+        let mentions =
+            [(head.api_version, &self.api_version, "apiVersion"), (head.kind, &self.kind, "kind")];
+        let (mut body, mut rest) = (b"{".to_vec(), Cow::Borrowed(json.trim_start().as_bytes()));
+        for (mention, member, name) in mentions {
+            if mention == Mention::AsNull
+                && let Some(without) = without_member(&rest, &[name])
+            {
+                rest = Cow::Owned(without);
+            }
+            if mention != Mention::WithValue {
+                body.extend_from_slice(member.as_bytes());
+                body.push(b',');
+            }
+        }
+        body.extend_from_slice(rest.strip_prefix(b"{").unwrap_or_default().trim_ascii_start());
+        body.as_slice().into()
+    }
+}
+
 impl Parts {
     /// All but the body.
     fn of(metadata: &Metadata<'_>) -> Result<Self, BadItem> {
@@ -355,55 +415,13 @@ impl fmt::Debug for Item {
 /// assert_eq!(informer::compare_versions("9", "x"), None);
 /// ```
 pub fn compare_versions(one: &str, other: &str) -> Option<Ordering> {
-    Some(one.parse::<u64>().ok()?.cmp(&other.parse::<u64>().ok()?))
+    Some(version_number(one)?.cmp(&version_number(other)?))
+}
+
+/// A resourceVersion that can be compared with others.
+pub(crate) fn version_number(version: &str) -> Option<u64> {
+    version.parse().ok()
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn item(json: &str) -> Result<Item, BadItem> {
-        Item::parse(json.as_bytes())
-    }
-
-    #[test]
-    fn what_has_no_name_or_no_metadata_is_refused() {
-        assert!(matches!(item(r#"{"metadata":{}}"#), Err(BadItem::Nameless)));
-        for bad in ["", "{", "[]", "{}", r#"{"metadata":{"name":"a"}"#, r#"{"metadata":3}"#] {
-            assert!(matches!(item(bad), Err(BadItem::Malformed(_))), "{bad}");
-        }
-    }
-
-    #[test]
-    fn an_object_that_does_not_fit_a_type_is_still_an_item() {
-        #[derive(Debug, Deserialize)]
-        struct Typed {
-            #[allow(dead_code, reason = "only decoding is tried")]
-            spec: BTreeMap<String, String>,
-        }
-        let item = item(r#"{"metadata":{"name":"a"},"spec":"not a map"}"#).unwrap();
-        assert!(item.decode::<Typed>().is_err());
-        assert_eq!(item.object().str_at(&["spec"]), "not a map");
-    }
-
-    #[test]
-    fn the_state_of_an_object_is_its_uid_and_its_version() {
-        let make = |uid, version| {
-            let json = format!(
-                r#"{{"metadata":{{"name":"a","uid":"{uid}","resourceVersion":"{version}"}}}}"#
-            );
-            Item::parse(json.into_bytes()).unwrap()
-        };
-        assert!(make("u", "1").is_same_state(&make("u", "1")));
-        assert!(!make("u", "1").is_same_state(&make("u", "2")));
-        assert!(!make("u1", "1").is_same_state(&make("u", "11")));
-        assert!(!make("", "").is_same_state(&make("", "")));
-    }
-
-    #[test]
-    fn labels_select() {
-        let item = item(r#"{"metadata":{"name":"a","labels":{"app":"x"}}}"#).unwrap();
-        assert!(item.is_selected_by(&LabelSelector::parse("app=x,!old").unwrap()));
-        assert!(!item.is_selected_by(&LabelSelector::parse("app=y").unwrap()));
-    }
-}
+mod tests;

@@ -16,7 +16,7 @@
 //! # Ok::<(), ListWatchError>(())
 //! ```
 
-use std::error::Error as StdError;
+use std::{error::Error as StdError, sync::Arc};
 
 use futures_util::{future::BoxFuture, stream::BoxStream};
 use machinery::{
@@ -27,7 +27,7 @@ use machinery::{
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::{BadItem, Item, ObjectKey};
+use crate::{BadItem, Item, ObjectKey, item::ElementType};
 
 /// See the [module documentation](self).
 pub trait ListWatch: Send + Sync + 'static {
@@ -114,6 +114,13 @@ pub enum WatchEvent {
         resource_version: String,
         /// Whether it ends the initial events.
         initial_events_end: bool,
+    },
+    /// Something happened to an object that cannot be cached; reported, and otherwise passed over.
+    Bad {
+        /// Its state, or empty if that cannot be read either.
+        resource_version: String,
+        /// Why not.
+        error: Arc<BadItem>,
     },
     /// The watch has failed.
     Error(Status),
@@ -207,14 +214,16 @@ impl Page {
     /// Reads a list as Kubernetes sends it: `{"kind":"PodList","metadata":{…},"items":[…]}`.
     ///
     /// The items of a list lack the type that they have in a watch; it is written into them, so
-    /// that an object's bytes do not depend on how it was seen.
+    /// that an object's bytes do not depend on how it was seen. Bytes that are not UTF-8 become
+    /// U+FFFD, as in Go: one object that has them must not cost all others.
     pub fn parse(json: &[u8]) -> Result<Self, ListWatchError> {
-        let list: RawList<'_> = serde_json::from_slice(json)
+        let json = String::from_utf8_lossy(json);
+        let list: RawList<'_> = serde_json::from_str(&json)
             .map_err(|error| ListWatchError::Malformed(Box::new(error)))?;
         let kind = list.kind.strip_suffix("List").filter(|kind| !kind.is_empty());
-        let prefix = kind.map_or_else(String::new, |kind| {
-            let (api_version, kind) = (Value::from(list.api_version), Value::from(kind));
-            format!(r#""apiVersion":{api_version},"kind":{kind}"#)
+        let element_type = kind.map(|kind| ElementType {
+            api_version: format!(r#""apiVersion":{}"#, Value::from(list.api_version)),
+            kind: format!(r#""kind":{}"#, Value::from(kind)),
         });
         let mut page = Self {
             resource_version: list.metadata.resource_version,
@@ -222,7 +231,7 @@ impl Page {
             ..Self::default()
         };
         for raw in list.items.unwrap_or_default() {
-            match Item::parse_element(raw.get(), &prefix) {
+            match Item::parse_element(raw.get(), element_type.as_ref()) {
                 Ok(item) => page.items.push(item),
                 Err(bad) => page.bad.push(bad),
             }
@@ -237,29 +246,32 @@ impl WatchEvent {
         if let Some(event) = Self::parse_usual(line) {
             return Ok(event);
         }
-        let malformed =
-            |error: Box<dyn StdError + Send + Sync>| Err(ListWatchError::Malformed(error));
-        let event = match Event::parse(line) {
-            Ok(event) => event,
-            Err(error) => return malformed(error.into()),
-        };
+        let malformed = |error: serde_json::Error| ListWatchError::Malformed(error.into());
+        // As in lists.
+        let line = String::from_utf8_lossy(line);
+        let event = Event::parse(line.as_bytes()).map_err(malformed)?;
         let json = event.object.get();
         let make = match event.event_type {
             EventType::Added => Self::Added,
             EventType::Modified => Self::Modified,
             EventType::Deleted => Self::Deleted,
             EventType::Bookmark | EventType::Error => {
-                let object: Object = match serde_json::from_str(json) {
-                    Ok(map) => Object::new(map),
-                    Err(error) => return malformed(error.into()),
-                };
+                let object = Object::new(serde_json::from_str(json).map_err(malformed)?);
                 return Ok(Self::about_the_watch(event.event_type, object));
             }
         };
-        match Item::parse(json.as_bytes()) {
-            Ok(item) => Ok(make(item)),
-            Err(error) => malformed(error.into()),
+        Ok(Item::parse(json.as_bytes()).map_or_else(|error| Self::bad(json, error), make))
+    }
+
+    fn bad(json: &str, error: BadItem) -> Self {
+        #[derive(Deserialize)]
+        struct Versioned {
+            metadata: ListMetadata,
         }
+        let versioned = serde_json::from_str(json);
+        let resource_version =
+            versioned.map_or_else(|_| String::new(), |it: Versioned| it.metadata.resource_version);
+        Self::Bad { resource_version, error: Arc::new(error) }
     }
 
     /// A line about an object, written as all servers write it; None if it is another one. What is
@@ -292,7 +304,7 @@ impl WatchEvent {
     pub fn key(&self) -> Option<&ObjectKey> {
         match self {
             Self::Added(item) | Self::Modified(item) | Self::Deleted(item) => Some(item.key()),
-            Self::Bookmark { .. } | Self::Error(_) => None,
+            Self::Bookmark { .. } | Self::Bad { .. } | Self::Error(_) => None,
         }
     }
 }
@@ -305,12 +317,16 @@ mod tests {
     fn the_items_of_a_list_get_their_type() {
         let page = Page::parse(
             br#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"5","continue":"t"},
-            "items":[{"metadata":{"name":"a"}},{"kind":"Pod","metadata":{"name":"b"}},{"metadata":{}}]}"#,
+            "items":[{"metadata":{"name":"a"}},{"kind":"Pod","metadata":{"name":"b"}},{"metadata":{}},
+            {"apiVersion":"v2","metadata":{"name":"c"},"kind":null},
+            { "kind":"Pod", "apiVersion":"v1", "metadata":{"name":"d"}}]}"#,
         )
         .unwrap();
         let json: Vec<_> = page.items.iter().map(|item| item.json().to_vec()).collect();
         assert_eq!(json[0], br#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"}}"#);
-        assert_eq!(json[1], br#"{"kind":"Pod","metadata":{"name":"b"}}"#);
+        assert_eq!(json[1], br#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"b"}}"#);
+        assert_eq!(json[2], br#"{"kind":"Pod","apiVersion":"v2","metadata":{"name":"c"}}"#);
+        assert_eq!(json[3], br#"{"kind":"Pod", "apiVersion":"v1", "metadata":{"name":"d"}}"#);
         assert_eq!((page.bad.len(), page.resource_version.as_str()), (1, "5"));
         assert_eq!(page.continue_token.as_deref(), Some("t"));
     }
@@ -320,6 +336,14 @@ mod tests {
         let page =
             Page::parse(br#"{"kind":"PodList","metadata":{"resourceVersion":"5"},"items":null}"#);
         assert!(page.unwrap().items.is_empty());
+    }
+
+    #[test]
+    fn one_object_that_is_no_unicode_does_not_hide_the_others() {
+        let list = b"{\"items\":[{\"metadata\":{\"name\":\"a\"},\"spec\":\"\xff\"},{\"metadata\":{\"name\":\"b\"}}]}";
+        let page = Page::parse(list).unwrap();
+        assert_eq!((page.items.len(), page.bad.len()), (2, 0));
+        assert_eq!(page.items[0].object().unwrap().str_at(&["spec"]), "\u{fffd}");
     }
 
     #[test]
@@ -340,6 +364,18 @@ mod tests {
         {
             assert!(WatchEvent::parse(cut.as_bytes()).is_err(), "{cut}");
         }
+    }
+
+    #[test]
+    fn a_whole_line_about_a_bad_object_is_an_event() {
+        let line = br#"{"type":"MODIFIED","object":{"metadata":{"resourceVersion":"7"}}}"#;
+        let WatchEvent::Bad { resource_version, error } = WatchEvent::parse(line).unwrap() else {
+            panic!("it has no name")
+        };
+        assert_eq!(resource_version, "7");
+        assert!(matches!(*error, BadItem::Nameless));
+        let line = br#"{"type":"ADDED","object":{"metadata":{"name":"a"},"spec":[}}"#;
+        assert!(WatchEvent::parse(line).is_err());
     }
 
     #[test]

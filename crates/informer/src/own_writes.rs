@@ -9,11 +9,22 @@
 //! states of that uid are ignored until the watch shows its end, or an object with another uid.
 //!
 //! A list that was asked for after the write must show the write or something later, whatever the
-//! resourceVersions say: so a server that lost its history is believed in the end.
+//! resourceVersions say: so a server that lost its history is believed in the end. So must a list
+//! whose resourceVersion is not older than the write, even if its answer came first.
+//!
+//! Bound: a write is forgotten once the watch has got as far, whether or not it has shown the
+//! object, which may be out of its view. The end of an object that was cached is always shown; of
+//! other deletions, the end of which may have been shown already, the last [`MOST_UNSEEN`] are
+//! remembered.
 
-use std::{cmp::Ordering, collections::HashMap};
+use std::collections::HashMap;
 
-use crate::{Item, ObjectKey, item::compare_versions};
+use crate::{Item, ObjectKey, item::version_number};
+
+/// See the [module documentation](self).
+const MOST_UNSEEN: usize = 512;
+/// From so many remembered writes on, those that can be forgotten are looked for.
+const MANY: usize = 1024;
 
 /// A point in the order of this cache's writes and lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -24,8 +35,17 @@ pub(crate) struct Epoch(u64);
 pub(crate) enum Origin {
     /// An event.
     Watch,
-    /// A list of the most recent state, which was asked for at this time.
-    List(Epoch),
+    /// A list of the most recent state.
+    List(Listing),
+}
+
+/// Which list it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Listing {
+    /// When it was asked for.
+    pub(crate) asked: Epoch,
+    /// The state that it shows, if that is a number.
+    pub(crate) version: Option<u64>,
 }
 
 /// See the [module documentation](self).
@@ -33,13 +53,24 @@ pub(crate) enum Origin {
 pub(crate) struct OwnWrites {
     now: Epoch,
     unconfirmed: HashMap<ObjectKey, Write>,
+    /// How many were left when those to be forgotten were last looked for.
+    left: usize,
 }
 
 struct Write {
     at: Epoch,
     uid: String,
-    resource_version: String,
-    deleted: bool,
+    /// Of the object; None if it is not known, or no number.
+    version: Option<u64>,
+    outcome: Outcome,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    Written,
+    Deleted,
+    /// The object was not cached then: its end may have been shown before.
+    DeletedUnseen,
 }
 
 impl OwnWrites {
@@ -50,29 +81,54 @@ impl OwnWrites {
 
     /// Remembers the state that a write has left behind.
     pub(crate) fn wrote(&mut self, item: &Item) {
-        self.remember(item, false);
+        self.remember(
+            item.key(),
+            item.uid(),
+            version_number(item.resource_version()),
+            Outcome::Written,
+        );
     }
 
-    /// Remembers that this object, last seen like this, was deleted.
-    pub(crate) fn deleted(&mut self, last: &Item) {
-        self.remember(last, true);
+    /// Remembers that this object was deleted; `last` is its last state, if that was ever seen.
+    pub(crate) fn deleted(&mut self, key: &ObjectKey, uid: &str, last: Option<&Item>) {
+        let seen = last.and_then(|last| version_number(last.resource_version()));
+        let written = self.unconfirmed.get(key).and_then(|write| write.version);
+        let outcome = if last.is_some() { Outcome::Deleted } else { Outcome::DeletedUnseen };
+        self.remember(key, uid, seen.max(written), outcome);
     }
 
-    fn remember(&mut self, item: &Item, deleted: bool) {
+    fn remember(&mut self, key: &ObjectKey, uid: &str, version: Option<u64>, outcome: Outcome) {
         self.now.0 += 1;
-        let write = Write {
-            at: self.now,
-            uid: item.uid().to_owned(),
-            resource_version: item.resource_version().to_owned(),
-            deleted,
-        };
-        self.unconfirmed.insert(item.key().clone(), write);
+        let write = Write { at: self.now, uid: uid.to_owned(), version, outcome };
+        self.unconfirmed.insert(key.clone(), write);
+    }
+
+    /// Forgets the writes that the watch has passed and the oldest of unseen deletions, now and then:
+    /// the watch is at `reached`, and only of what is queued there may still be older news.
+    pub(crate) fn forget_passed(
+        &mut self,
+        reached: Option<u64>,
+        is_queued: impl Fn(&ObjectKey) -> bool,
+    ) {
+        if self.unconfirmed.len() < MANY.max(2 * self.left) {
+            return;
+        }
+        let unseen = self.unconfirmed.values().filter(|it| it.outcome == Outcome::DeletedUnseen);
+        let mut unseen: Vec<Epoch> = unseen.map(|write| write.at).collect();
+        unseen.sort_unstable();
+        let oldest = unseen.get(unseen.len().saturating_sub(MOST_UNSEEN)).copied();
+        self.unconfirmed.retain(|key, write| match write.outcome {
+            Outcome::Written => write.is_after(reached) || is_queued(key),
+            Outcome::Deleted => true,
+            Outcome::DeletedUnseen => Some(write.at) >= oldest,
+        });
+        self.left = self.unconfirmed.len();
     }
 
     /// Whether this state of an object is at least as new as what was written.
     pub(crate) fn admits_state(&mut self, item: &Item, origin: Origin) -> bool {
         let Some(write) = self.pending(item.key(), origin) else { return true };
-        if write.is_newer_than(item) || write.deleted && write.uid == item.uid() {
+        if write.is_newer_than(item) || write.is_deletion() && write.uid == item.uid() {
             return false;
         }
         self.unconfirmed.remove(item.key());
@@ -88,7 +144,7 @@ impl OwnWrites {
             return false;
         }
         let is_confirmed =
-            if write.deleted { write.uid == last.uid() } else { !write.is_newer_than(last) };
+            if write.is_deletion() { write.uid == last.uid() } else { !write.is_newer_than(last) };
         if !is_confirmed {
             return false;
         }
@@ -96,16 +152,15 @@ impl OwnWrites {
         true
     }
 
-    /// Forgets the writes that a list, asked for at `asked`, has judged: all from before, but for
-    /// those of which the news is still queued.
-    pub(crate) fn settle(&mut self, asked: Epoch, is_queued: impl Fn(&ObjectKey) -> bool) {
-        self.unconfirmed.retain(|key, write| write.at > asked || is_queued(key));
+    /// Forgets the writes that a list has judged, but for those of which the news is still queued.
+    pub(crate) fn settle(&mut self, listing: Listing, is_queued: impl Fn(&ObjectKey) -> bool) {
+        self.unconfirmed.retain(|key, write| !write.is_judged_by(listing) || is_queued(key));
     }
 
     /// The write that news from `origin` has to be measured against.
     fn pending(&mut self, key: &ObjectKey, origin: Origin) -> Option<&Write> {
-        if let Origin::List(asked) = origin
-            && self.unconfirmed.get(key).is_some_and(|write| write.at <= asked)
+        if let Origin::List(listing) = origin
+            && self.unconfirmed.get(key).is_some_and(|write| write.is_judged_by(listing))
         {
             self.unconfirmed.remove(key);
         }
@@ -115,7 +170,26 @@ impl OwnWrites {
 
 impl Write {
     fn is_newer_than(&self, item: &Item) -> bool {
-        compare_versions(&self.resource_version, item.resource_version()) == Some(Ordering::Greater)
+        self.is_after_known(version_number(item.resource_version()))
+    }
+
+    /// Whether a list had to show this write, or what came after it.
+    fn is_judged_by(&self, listing: Listing) -> bool {
+        self.at <= listing.asked || !self.is_deletion() && !self.is_after(listing.version)
+    }
+
+    fn is_deletion(&self) -> bool {
+        self.outcome != Outcome::Written
+    }
+
+    /// Unless both versions are known, it may be.
+    fn is_after(&self, version: Option<u64>) -> bool {
+        self.version.zip(version).is_none_or(|(own, other)| own > other)
+    }
+
+    /// Unless both versions are known, it is not.
+    fn is_after_known(&self, version: Option<u64>) -> bool {
+        self.version.zip(version).is_some_and(|(own, other)| own > other)
     }
 }
 
@@ -142,24 +216,75 @@ mod tests {
     #[test]
     fn a_deleted_object_does_not_come_back_but_its_successor_comes() {
         let mut writes = OwnWrites::default();
-        writes.deleted(&item("u", 8));
+        let delete = |writes: &mut OwnWrites| {
+            let last = item("u", 8);
+            writes.deleted(last.key(), last.uid(), Some(&last));
+        };
+        delete(&mut writes);
         assert!(!writes.admits_state(&item("u", 9), Origin::Watch));
         assert!(!writes.admits_state(&item("older", 7), Origin::Watch));
         assert!(writes.admits_end(&item("u", 10), Origin::Watch));
-        writes.deleted(&item("u", 8));
+        delete(&mut writes);
         assert!(writes.admits_state(&item("successor", 11), Origin::Watch));
-        writes.deleted(&item("u", 8));
+        delete(&mut writes);
         assert!(writes.admits_end(&item("u", 3), Origin::Watch), "the server has gone back");
     }
 
     #[test]
     fn a_list_counts_by_when_it_was_asked_for() {
         let mut writes = OwnWrites::default();
-        let before = Origin::List(writes.now());
+        let listed = |asked, version| Origin::List(Listing { asked, version });
+        let before = listed(writes.now(), Some(7));
         writes.wrote(&item("u", 8));
-        let after = Origin::List(writes.now());
+        let after = listed(writes.now(), Some(2));
         assert!(!writes.admits_state(&item("u", 7), before));
         assert!(!writes.admits_end(&item("u", 7), before));
         assert!(writes.admits_state(&item("u", 2), after), "the server has lost its history");
+    }
+
+    #[test]
+    fn a_list_that_is_not_older_than_a_write_is_believed_even_if_it_was_asked_for_before() {
+        let mut writes = OwnWrites::default();
+        let overtaking = Listing { asked: writes.now(), version: Some(9) };
+        writes.wrote(&item("u", 8));
+        assert!(writes.admits_end(&item("u", 8), Origin::List(overtaking)));
+    }
+
+    fn named(name: usize, version: usize) -> Item {
+        let json = format!(r#"{{"metadata":{{"name":"{name}","resourceVersion":"{version}"}}}}"#);
+        Item::parse(json.into_bytes()).unwrap()
+    }
+
+    #[test]
+    fn writes_that_the_watch_has_passed_are_forgotten_unless_their_news_is_queued() {
+        let mut writes = OwnWrites::default();
+        for number in 0..10 * MANY {
+            writes.wrote(&named(number, number));
+            let reached = number.saturating_sub(5).try_into().ok();
+            writes.forget_passed(reached, |key| key.name() == "0");
+        }
+        assert!(writes.unconfirmed.len() <= MANY);
+        assert!(writes.unconfirmed.contains_key(named(0, 0).key()));
+        let last = 10 * MANY - 1;
+        assert!(!writes.admits_state(&named(last, last - 1), Origin::Watch), "it is not confirmed");
+    }
+
+    #[test]
+    fn of_deletions_whose_end_may_have_been_shown_the_last_are_remembered() {
+        let mut writes = OwnWrites::default();
+        let seen = item("u", 1);
+        writes.deleted(seen.key(), seen.uid(), Some(&seen));
+        for number in 0..10 * MANY {
+            writes.deleted(named(number, 1).key(), "u", None);
+            writes.forget_passed(Some(9), |_| false);
+        }
+        assert!(writes.unconfirmed.len() <= MANY);
+        assert!(!writes.admits_state(&seen, Origin::Watch), "its end will be shown");
+        let admits = |writes: &mut OwnWrites, number: usize| {
+            let json = format!(r#"{{"metadata":{{"name":"{number}","uid":"u"}}}}"#);
+            writes.admits_state(&Item::parse(json.into_bytes()).unwrap(), Origin::Watch)
+        };
+        assert!(admits(&mut writes, 0));
+        assert!((1..=MOST_UNSEEN).all(|back| !admits(&mut writes, 10 * MANY - back)));
     }
 }

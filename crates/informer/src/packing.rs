@@ -257,11 +257,15 @@ mod tests {
     #[test]
     fn a_full_dictionary_still_packs() {
         let dictionary = Dictionary::default();
-        for round in 0..40_000 {
+        let rounds = 2 * MOST_PIECES as u64 + 2000;
+        for round in 0..rounds {
             let json = format!(r#"["unique-{}"]"#, round / 2);
             pack(&dictionary, round, &json);
         }
-        assert!(dictionary.pieces.read().unwrap().len() <= MOST_PIECES);
+        assert_eq!(dictionary.pieces.read().unwrap().len(), MOST_PIECES);
+        let (known, new) = (r#"["unique-1"]"#, r#"["unique-x"]"#);
+        assert!(pack(&dictionary, rounds, known) < known.len());
+        assert!((0..9).all(|owner| pack(&dictionary, owner, new) == new.len()));
     }
 
     #[test]

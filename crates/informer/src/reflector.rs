@@ -13,15 +13,17 @@
 //!
 //! | failure | then |
 //! |---|---|
-//! | 410 (as an answer or as an event), a version from the future | list |
+//! | 410 (as an answer or as an event), a version from the future, 400 or 422 to a watch | list |
 //! | an event older than the last one | list: only that is right for a server that lost its history *and* for a proxy that repeats itself |
-//! | 404 | list, until the resource is there again; after three times in a row its objects are gone |
+//! | 404 | list, until the resource is there again; its objects are gone when nothing else was answered for half a minute |
 //! | 429, or anything with a Retry-After | the same again, not before that time |
-//! | a watch with initial events refused, or without an end of them | list in pages, from then on |
+//! | a watch with initial events refused, or closed, silent or endless before their end | list in pages, from then on |
 //! | a watch with initial events failed with 5xx | list in pages at once, this time |
+//! | a watch with initial events failed in another way | the same again; after three times in a row, list in pages |
 //! | a page's token expired | list without pages, once |
-//! | an answer that cannot be read | the same again; after three times in a row, list |
-//! | 401, 403, 5xx, no connection, silence | the same again; tokens are the source's to renew |
+//! | an object without a name | counted, and passed over |
+//! | an answer that cannot be read, 500 | the same again; after three times in a row without an event, list |
+//! | 401, 403, 502 to 504, no connection, silence | the same again; tokens are the source's to renew |
 //!
 //! How it fares is told by the informer that it works for:
 //!
@@ -46,30 +48,36 @@
 //! Between two attempts lies a growing time with jitter; an event or a bookmark makes it small
 //! again. Lists are always of the most recent state.
 
-use std::{cmp::Ordering, mem, sync::Arc, time::Duration};
+mod position;
+
+use std::{collections::BTreeMap, error::Error, mem, sync::Arc, time::Duration};
 
 use futures_util::StreamExt;
 use keel::{Backoff, Clock, Entropy};
-use machinery::{Reason, Status};
 use tokio::sync::watch;
 
 use crate::{
-    Indexer, Intake, Item, ListRequest, ListWatch, ListWatchError, Selection, WatchEvent,
+    BadItem, Indexer, Intake, Item, ListRequest, ListWatch, ListWatchError, Selection, WatchEvent,
     WatchRequest, WatchStream,
     delta_fifo::{Delta, DeltaFifo},
-    item::compare_versions,
-    own_writes::Epoch,
+    item::version_number,
+    own_writes::{Epoch, Listing},
 };
+use position::{Advanced, NO_ACCIDENT, Position, is_expired, is_misunderstood};
 
 /// A watch is given this much longer than it was asked for.
 const WATCH_GRACE: Duration = Duration::from_secs(30);
-/// Initial events follow each other quickly; a server that pauses longer does not know of them.
+/// Initial objects follow each other quickly; a server that shows none for longer, or some for ever,
+/// does not know of initial events.
 const INITIAL_PATIENCE: Duration = Duration::from_secs(10);
+const LONGEST_INITIAL: Duration = Duration::from_mins(2);
 const LIST_PATIENCE: Duration = Duration::from_mins(1);
 /// A watch that lived so long was not in vain, even if nothing happened.
 const GOOD_LIFE: Duration = Duration::from_secs(1);
-/// So many answers of the same kind in a row are no accident.
-const NO_ACCIDENT: u32 = 3;
+/// A definition that was deleted took its objects with it. But the same answer comes from a server
+/// that is just starting, or from somebody else while the server is exchanged, and objects are not
+/// declared gone lightly.
+const LONG_ABSENCE: Duration = Duration::from_secs(30);
 
 /// How to list and watch.
 #[derive(Debug, Clone)]
@@ -106,7 +114,7 @@ pub struct Report {
     pub failures: u64,
     /// What went wrong last, and has not gone well since.
     pub trouble: Option<String>,
-    /// Objects that could not be cached, since they have no name.
+    /// Objects that could not be cached, since they have no name or cannot be read at all.
     pub bad_items: u64,
     /// How far the cache has been told of what happened. An event that changes nothing else here is
     /// no reason to wake those who wait for a change.
@@ -126,39 +134,15 @@ pub(crate) struct Reflector {
     pub(crate) report: watch::Sender<Report>,
 }
 
-/// What the reflector remembers between two attempts.
-struct Position {
-    /// Everything up to here was put into the FIFO; None if a list is due.
-    version: Option<String>,
-    backoff: Backoff,
-    /// Whether watches with initial events are worth trying.
-    streams: bool,
-    /// Whether lists may be paged.
-    pages: bool,
-    /// Whether there ever was a list.
-    listed: bool,
-    /// Answers in a row that the resource is not there.
-    absences: u32,
-    /// Answers in a row that could not be read.
-    malformed: u32,
-}
-
 impl Reflector {
     /// Runs until it is dropped.
     pub(crate) async fn run(self) {
         let Self { options, entropy, .. } = &self;
-        let mut position = Position {
-            version: None,
-            backoff: Backoff::new(options.backoff_base, options.backoff_cap, entropy.clone()),
-            streams: self.source.offers_watch_list(),
-            pages: true,
-            listed: false,
-            absences: 0,
-            malformed: 0,
-        };
+        let backoff = Backoff::new(options.backoff_base, options.backoff_cap, entropy.clone());
+        let mut position = Position::new(self.source.offers_watch_list(), backoff);
         loop {
             let attempt = match position.version.clone() {
-                None if position.streams => self.stream_or_list(&mut position).await,
+                None if position.streams() => self.stream_or_list(&mut position).await,
                 None => self.list_pages(&mut position).await,
                 Some(version) => self.watch(&mut position, version).await,
             };
@@ -171,14 +155,20 @@ impl Reflector {
     /// A server may know of initial events and yet be unable to send them, such as kube-apiserver on
     /// an etcd without progress notifications; it says so like any other failure.
     async fn stream_or_list(&self, position: &mut Position) -> Result<(), ListWatchError> {
-        match self.stream_list(position).await {
-            Err(ListWatchError::Refused(status))
-                if position.version.is_none() && status.code >= 500 =>
-            {
+        let streamed = self.stream_list(position).await;
+        if position.version.is_some() {
+            return streamed;
+        }
+        match streamed {
+            Err(ListWatchError::Refused(status)) if status.code >= 500 => {
                 tracing::debug!(%status, "no initial events; listing instead");
                 self.list_pages(position).await
             }
-            ended => ended,
+            Err(error) => {
+                position.streamed_in_vain();
+                Err(error)
+            }
+            Ok(()) => Ok(()),
         }
     }
 
@@ -187,27 +177,37 @@ impl Reflector {
         let (asked, life) = (self.indexer.epoch(), self.draw_life());
         let mut stream = match self.open(None, life).await {
             Err(ListWatchError::Refused(status)) if is_misunderstood(&status) => {
-                position.streams = false;
+                position.stop_streaming();
                 return Ok(());
             }
             stream => stream?,
         };
-        let mut items = Vec::new();
+        let mut items = BTreeMap::new();
+        let (began, mut last_addition) = (self.clock.moment(), self.clock.moment());
         loop {
-            let event = match self.next(&mut stream, INITIAL_PATIENCE).await {
-                Err(ListWatchError::Silent) => {
-                    position.streams = false;
+            let patience = INITIAL_PATIENCE
+                .saturating_sub(self.clock.passed_since(&last_addition))
+                .min(LONGEST_INITIAL.saturating_sub(self.clock.passed_since(&began)));
+            let event = match self.next(&mut stream, patience).await {
+                Ok(Some(event)) if !patience.is_zero() => event,
+                Ok(_) | Err(ListWatchError::Silent) => {
+                    position.stop_streaming();
                     return Ok(());
                 }
-                event => event?.ok_or(ListWatchError::Closed)?,
+                Err(error) => return Err(error),
             };
             match event {
                 WatchEvent::Added(item) | WatchEvent::Modified(item) => {
-                    items.push(self.intake.admit_known(item, &self.indexer));
+                    let item = self.intake.admit_known(item, &self.indexer);
+                    if items.insert(item.key().clone(), item).is_none() {
+                        last_addition = self.clock.moment();
+                    }
                 }
-                WatchEvent::Deleted(item) => items.retain(|known| known.key() != item.key()),
+                WatchEvent::Deleted(item) => drop(items.remove(item.key())),
+                WatchEvent::Bad { error, .. } => self.note_bad(&error),
                 WatchEvent::Error(status) => return Err(ListWatchError::Refused(status)),
                 WatchEvent::Bookmark { resource_version, initial_events_end: true } => {
+                    let items = items.into_values().collect();
                     self.take_over(position, items, asked, resource_version);
                     return self.follow(position, stream, life).await;
                 }
@@ -232,12 +232,11 @@ impl Reflector {
                 () = self.clock.sleep(LIST_PATIENCE) => Err(ListWatchError::Silent),
             };
             let page = page.inspect_err(|error| {
-                position.pages &= !(is_continued && error.status().is_some_and(is_expired));
+                let is_too_late = is_continued && error.status().is_some_and(is_expired);
+                // One in a single piece that has failed was that once.
+                position.pages = !(position.pages && is_too_late);
             })?;
-            for bad in &page.bad {
-                tracing::warn!(%bad, "an object in a list cannot be cached");
-                self.report.send_modify(|report| report.bad_items += 1);
-            }
+            page.bad.iter().for_each(|bad| self.note_bad(bad));
             let admitted = page.items.into_iter();
             items.extend(admitted.map(|item| self.intake.admit_known(item, &self.indexer)));
             // The first page's version: whatever happened while the others were read comes again.
@@ -252,19 +251,29 @@ impl Reflector {
     }
 
     fn take_over(&self, position: &mut Position, items: Vec<Item>, asked: Epoch, version: String) {
-        self.fifo.replace(items, asked, &self.indexer);
-        (position.listed, position.pages, position.absences) = (true, true, 0);
+        let listing = Listing { asked, version: version_number(&version) };
+        self.fifo.replace(items, listing, &self.indexer);
+        position.absence = None;
         self.report.send_modify(|report| {
             report.lists += 1;
             report.resource_version = Some(version.clone());
         });
-        position.version = Some(version);
+        position.listed_at(version);
+    }
+
+    fn note_bad(&self, bad: &BadItem) {
+        tracing::warn!(error = %describe(bad), "an object cannot be cached");
+        self.report.send_modify(|report| report.bad_items += 1);
     }
 
     async fn watch(&self, position: &mut Position, from: String) -> Result<(), ListWatchError> {
         let life = self.draw_life();
-        let stream = self.open(Some(from), life).await?;
-        self.follow(position, stream, life).await
+        let followed = match self.open(Some(from), life).await {
+            Ok(stream) => self.follow(position, stream, life).await,
+            Err(error) => Err(error),
+        };
+        position.leave_nowhere();
+        followed
     }
 
     async fn open(
@@ -296,21 +305,21 @@ impl Reflector {
         mut stream: WatchStream,
         life: Duration,
     ) -> Result<(), ListWatchError> {
-        let (began, mut is_in_vain) = (self.clock.now(), true);
+        let (began, mut is_in_vain) = (self.clock.moment(), true);
         loop {
-            let left = (life + WATCH_GRACE).saturating_sub(self.clock.now().since(began));
+            let left =
+                life.saturating_add(WATCH_GRACE).saturating_sub(self.clock.passed_since(&began));
             let Some(event) = self.next(&mut stream, left).await? else { break };
             self.pass_on(position, event).await?;
             is_in_vain = false;
-            position.malformed = 0;
-            position.backoff.reset();
+            position.made_progress();
             // Nobody is woken for that: it happens with every event.
             self.report.send_if_modified(|report| {
                 report.resource_version.clone_from(&position.version);
                 false
             });
         }
-        if is_in_vain && self.clock.now().since(began) < GOOD_LIFE {
+        if is_in_vain && self.clock.passed_since(&began) < GOOD_LIFE {
             return Err(ListWatchError::Closed);
         }
         position.backoff.reset();
@@ -322,16 +331,33 @@ impl Reflector {
         position: &mut Position,
         event: WatchEvent,
     ) -> Result<(), ListWatchError> {
-        let (delta, item): (fn(Item) -> Delta, Item) = match event {
-            WatchEvent::Added(item) => (Delta::Added, item),
-            WatchEvent::Modified(item) => (Delta::Updated, item),
-            WatchEvent::Deleted(item) => (Delta::Deleted, item),
+        let (delta, item, advanced): (fn(Item) -> Delta, _, _) = match event {
+            WatchEvent::Added(item) => {
+                let advanced = position.advance_with_addition(item.resource_version());
+                (Delta::Added, item, advanced)
+            }
+            WatchEvent::Modified(item) => {
+                let advanced = position.advance(item.resource_version());
+                (Delta::Updated, item, advanced)
+            }
+            WatchEvent::Deleted(item) => {
+                let advanced = position.advance(item.resource_version());
+                (Delta::Deleted, item, advanced)
+            }
             WatchEvent::Bookmark { resource_version, .. } => {
-                return position.advance(resource_version).map(drop);
+                position.advance(&resource_version)?;
+                self.fifo.reach(&resource_version);
+                return Ok(());
+            }
+            WatchEvent::Bad { resource_version, error } => {
+                self.note_bad(&error);
+                // Which may be one of those with which a watch from nowhere begins.
+                position.advance_with_addition(&resource_version)?;
+                return Ok(());
             }
             WatchEvent::Error(status) => return Err(ListWatchError::Refused(status)),
         };
-        if position.advance(item.resource_version().to_owned())? == Advanced::Yes {
+        if advanced? == Advanced::Yes {
             self.fifo.room().await;
             self.fifo.push(delta(self.intake.admit(item)));
         }
@@ -358,37 +384,24 @@ impl Reflector {
             report.failures += 1;
             report.trouble = Some(describe(error));
         });
-        let mut delay = position.backoff.next_delay();
-        match error {
-            ListWatchError::Refused(status) => {
-                if is_expired(status) || is_from_the_future(status) {
-                    position.version = None;
-                }
-                if status.code == 404 {
-                    position.version = None;
-                    self.note_absence(position);
-                }
-                let advice = status.details.as_ref().map_or(0, |it| it.retry_after_seconds);
-                delay = delay.max(Duration::from_secs(advice.into()));
-            }
-            ListWatchError::WentBack => position.version = None,
-            ListWatchError::Malformed(_) => {
-                position.malformed += 1;
-                if position.malformed >= NO_ACCIDENT {
-                    (position.version, position.malformed) = (None, 0);
-                }
-            }
-            ListWatchError::Connection(_) | ListWatchError::Silent | ListWatchError::Closed => {}
+        let delay = position.backoff.next_delay();
+        position.fall_back(error);
+        match error.status() {
+            Some(status) if status.code == 404 => self.note_absence(position),
+            _ => position.absence = None,
         }
-        delay
+        let details = error.status().and_then(|status| status.details.as_ref());
+        let advice = details.map_or(0, |details| details.retry_after_seconds);
+        delay.max(Duration::from_secs(advice.into()))
     }
 
-    /// A definition that was deleted took its objects with it. One such answer may come from a
-    /// server that is just starting, and objects are not declared gone lightly.
     fn note_absence(&self, position: &mut Position) {
-        position.absences += 1;
-        if position.absences == NO_ACCIDENT && position.listed {
-            self.fifo.replace(Vec::new(), self.indexer.epoch(), &self.indexer);
+        let (since, count) = position.absence.get_or_insert_with(|| (self.clock.moment(), 0));
+        *count += 1;
+        let is_long = *count >= NO_ACCIDENT && self.clock.passed_since(since) >= LONG_ABSENCE;
+        if is_long && mem::take(&mut position.listed) {
+            let listing = Listing { asked: self.indexer.epoch(), version: None };
+            self.fifo.replace(Vec::new(), listing, &self.indexer);
         }
     }
 
@@ -396,49 +409,13 @@ impl Reflector {
     fn draw_life(&self) -> Duration {
         let base = self.options.watch_timeout;
         let nanos = u64::try_from(base.as_nanos()).unwrap_or(u64::MAX);
-        base + Duration::from_nanos(self.entropy.below(nanos))
+        base.saturating_add(Duration::from_nanos(self.entropy.below(nanos)))
     }
 }
 
-#[derive(PartialEq, Eq)]
-enum Advanced {
-    Yes,
-    /// The same event again.
-    No,
-}
-
-impl Position {
-    fn advance(&mut self, version: String) -> Result<Advanced, ListWatchError> {
-        let last = self.version.as_deref().unwrap_or_default();
-        match compare_versions(&version, last) {
-            Some(Ordering::Less) => return Err(ListWatchError::WentBack),
-            Some(Ordering::Equal) => return Ok(Advanced::No),
-            Some(Ordering::Greater) | None => {}
-        }
-        if !version.is_empty() {
-            self.version = Some(version);
-        }
-        Ok(Advanced::Yes)
-    }
-}
-
-fn is_expired(status: &Status) -> bool {
-    status.code == 410 || matches!(status.reason, Reason::Expired | Reason::Gone)
-}
-
-fn is_from_the_future(status: &Status) -> bool {
-    let causes = status.details.as_ref().map(|details| details.causes.as_slice());
-    causes.unwrap_or_default().iter().any(|cause| cause.reason == "ResourceVersionTooLarge")
-}
-
-/// How servers answer to parameters that they do not know.
-fn is_misunderstood(status: &Status) -> bool {
-    matches!(status.code, 400 | 405 | 406 | 415 | 422)
-}
-
-fn describe(error: &ListWatchError) -> String {
+fn describe(error: &dyn Error) -> String {
     let mut text = error.to_string();
-    let mut source = std::error::Error::source(error);
+    let mut source = error.source();
     while let Some(cause) = source {
         text.push_str(": ");
         text.push_str(&cause.to_string());

@@ -236,7 +236,7 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
 
     /// How the queue fares.
     pub fn metrics(&self) -> QueueMetrics {
-        let mut state = self.0.lock();
+        let state = self.0.lock();
         let now = state.passage.now();
         let running = || state.queue.worked_on().map(|since| now.saturating_sub(since));
         QueueMetrics {
@@ -307,7 +307,7 @@ impl<K: Clone + Eq + Hash> State<K> {
         if delay.is_zero() {
             self.add(key, priority, now, Arrival::Due);
         } else if !self.is_shut_down {
-            self.delayed.add(key, priority, now + delay);
+            self.delayed.add(key, priority, now.saturating_add(delay));
         }
     }
 

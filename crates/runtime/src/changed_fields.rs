@@ -13,10 +13,13 @@ const AT_MOST: usize = 16;
 /// What changes with every write and tells nobody anything.
 const BOOKKEEPING: [&str; 2] = [".metadata.managedFields", ".metadata.resourceVersion"];
 
-/// The paths at which `old` and `new` differ, as deep as possible, and at most sixteen of them.
+/// The paths at which `old` and `new` differ, as deep as possible, and at most sixteen of them;
+/// none if one of them cannot be read.
 pub(crate) fn changed_fields(old: &Item, new: &Item) -> Vec<String> {
     let mut paths = Vec::new();
-    compare(&old.object().into_value(), &new.object().into_value(), "", &mut paths);
+    if let (Ok(old), Ok(new)) = (old.object(), new.object()) {
+        compare(&old.into_value(), &new.into_value(), "", &mut paths);
+    }
     paths
 }
 

@@ -83,7 +83,7 @@ impl Predicate {
 }
 
 fn annotations(item: &Item) -> Option<Value> {
-    item.object().get(&["metadata", "annotations"]).cloned()
+    item.object().ok()?.get(&["metadata", "annotations"]).cloned()
 }
 
 impl fmt::Debug for Predicate {

@@ -31,3 +31,26 @@ async fn a_token_that_expired_is_refused_once_and_then_read_again() {
     assert_eq!(ask().await.unwrap().status(), StatusCode::UNAUTHORIZED, "it was read before");
     assert_eq!(ask().await.unwrap().status(), StatusCode::OK);
 }
+
+/// The token that is shown by who has one written down and one in a file.
+async fn shown(inline: &str, in_file: &str) -> String {
+    let server = Server::start(|request| {
+        let shown = request.headers()[AUTHORIZATION].to_str().unwrap().to_owned();
+        Response::new(Full::from(shown))
+    })
+    .await;
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("token");
+    std::fs::write(&path, in_file).unwrap();
+    let mut config = Config::new(format!("http://{}", server.address).parse().unwrap());
+    config.auth_info.token = Some(inline.to_owned().into());
+    config.auth_info.token_file = Some(path.to_str().unwrap().to_owned());
+    let client = connect(config, &Clock::system()).unwrap();
+    client.request_text(Request::get("/").body(Vec::new()).unwrap()).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_token_file_goes_before_a_token_unless_it_is_empty() {
+    assert_eq!(shown("written-down", "in-file").await, "Bearer in-file");
+    assert_eq!(shown("written-down", "\n").await, "Bearer written-down");
+}

@@ -28,7 +28,7 @@ fn check(script: &str, expected: &str) {
             "-" => fifo.push(Delta::Deleted(item(name, version))),
             "=" => {
                 let items = name.chars().map(|name| item(&name.to_string(), version)).collect();
-                fifo.replace(items, Epoch::default(), &indexer);
+                fifo.replace(items, Listing::default(), &indexer);
             }
             "!" => fifo.sync(item(name, version), HandlerId(1)),
             "?" => fifo.sync(item(name, version), HandlerId(2)),
@@ -54,9 +54,9 @@ fn apply(indexer: &Indexer, delta: Delta) -> char {
     let (mark, applied) = match delta {
         Delta::Added(item) => ('+', indexer.apply_state(item, Origin::Watch)),
         Delta::Updated(item) => ('~', indexer.apply_state(item, Origin::Watch)),
-        Delta::Replaced(item, asked) => ('=', indexer.apply_state(item, Origin::List(asked))),
+        Delta::Replaced(item, list) => ('=', indexer.apply_state(item, Origin::List(list))),
         Delta::Deleted(item) => ('-', indexer.apply_end(item, Origin::Watch)),
-        Delta::Missed(item, asked) => ('x', indexer.apply_end(item, Origin::List(asked))),
+        Delta::Missed(item, list) => ('x', indexer.apply_end(item, Origin::List(list))),
         Delta::Sync(..) => return '!',
     };
     drop(applied);
@@ -122,7 +122,7 @@ fn it_has_synced_when_the_first_list_was_popped() {
     let (fifo, indexer) = (DeltaFifo::new(100), Indexer::new());
     fifo.push(Delta::Added(item("z", 1)));
     assert!(!fifo.has_synced());
-    fifo.replace(vec![item("a", 2), item("z", 2)], Epoch::default(), &indexer);
+    fifo.replace(vec![item("a", 2), item("z", 2)], Listing::default(), &indexer);
     assert!(pop(&fifo, &indexer, &mut String::new()) && !fifo.has_synced());
     assert!(pop(&fifo, &indexer, &mut String::new()) && fifo.has_synced());
 }
@@ -130,7 +130,7 @@ fn it_has_synced_when_the_first_list_was_popped() {
 #[test]
 fn an_empty_first_list_is_a_list() {
     let fifo = DeltaFifo::new(100);
-    fifo.replace(Vec::new(), Epoch::default(), &Indexer::new());
+    fifo.replace(Vec::new(), Listing::default(), &Indexer::new());
     assert!(fifo.has_synced());
 }
 
@@ -199,7 +199,7 @@ impl Model {
             self.world.insert("e", self.version);
         }
         let items = self.world.iter().map(|(name, version)| item(name, *version)).collect();
-        fifo.replace(items, Epoch::default(), indexer);
+        fifo.replace(items, Listing::default(), indexer);
         let listed: Vec<_> = self.world.keys().copied().collect();
         let (_, missed): (Vec<_>, Vec<_>) = before.iter().partition(|name| listed.contains(name));
         for name in listed.into_iter().chain(missed) {

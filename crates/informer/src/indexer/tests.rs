@@ -113,7 +113,7 @@ fn the_answer_to_a_write_that_was_overtaken_is_ignored() {
 fn a_deleted_object_stays_deleted() {
     let indexer = Indexer::new();
     indexer.apply_state(item("n", "a", "red", 5), Origin::Watch);
-    let before = indexer.epoch();
+    let before = Listing { asked: indexer.epoch(), version: Some(6) };
     indexer.observe_deletion(&ObjectKey::new("n", "a"), "na");
     indexer.apply_state(item("n", "a", "red", 6), Origin::Watch);
     indexer.apply_state(item("n", "a", "red", 6), Origin::List(before));
@@ -121,6 +121,28 @@ fn a_deleted_object_stays_deleted() {
     indexer.apply_end(item("n", "a", "red", 7), Origin::Watch);
     indexer.apply_state(item("n", "a", "red", 8), Origin::Watch);
     assert_eq!(shown(indexer.list()), ["n/a@8"]);
+}
+
+#[test]
+fn an_object_that_was_deleted_before_it_was_ever_cached_does_not_come() {
+    let indexer = Indexer::new();
+    indexer.observe_deletion(&ObjectKey::new("n", "a"), "na");
+    indexer.apply_state(item("n", "a", "red", 5), Origin::Watch);
+    assert!(indexer.is_empty());
+}
+
+#[test]
+fn the_last_state_is_the_watchs_or_else_the_one_that_was_told() {
+    let indexer = Indexer::new();
+    let ended = |indexer: &Indexer, origin| {
+        indexer.apply_state(item("n", "a", "red", 8), Origin::Watch);
+        match indexer.apply_end(item("n", "a", "red", 5), origin) {
+            Applied::Deleted(last) => last.resource_version().to_owned(),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(ended(&indexer, Origin::List(Listing::default())), "8");
+    assert_eq!(ended(&indexer, Origin::Watch), "5");
 }
 
 #[test]
@@ -134,11 +156,11 @@ fn a_deletion_of_an_earlier_object_with_that_name_changes_nothing() {
 #[test]
 fn a_created_object_survives_a_list_from_before() {
     let indexer = Indexer::new();
-    let before = indexer.epoch();
+    let before = Listing { asked: indexer.epoch(), version: Some(4) };
     indexer.observe_write(item("n", "a", "red", 5));
     let it = item("n", "a", "red", 5);
     assert!(matches!(indexer.apply_end(it.clone(), Origin::List(before)), Applied::Nothing));
-    let after = indexer.epoch();
+    let after = Listing { asked: indexer.epoch(), version: Some(5) };
     assert!(matches!(indexer.apply_end(it, Origin::List(after)), Applied::Deleted(_)));
 }
 

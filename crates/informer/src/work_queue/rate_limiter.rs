@@ -44,7 +44,7 @@ impl<K: Eq + Hash> RateLimiter<K> {
             failures: HashMap::new(),
             bucket: Bucket {
                 interval: limits.interval,
-                tolerance: limits.interval * limits.burst,
+                tolerance: limits.interval.saturating_mul(limits.burst),
                 taken: Duration::ZERO,
             },
         }
@@ -79,8 +79,8 @@ struct Bucket {
 impl Bucket {
     /// Takes a token, and says how long it takes until that token is there.
     fn take(&mut self, now: Duration) -> Duration {
-        self.taken = self.taken.max(now) + self.interval;
-        self.taken.saturating_sub(now + self.tolerance)
+        self.taken = self.taken.max(now).saturating_add(self.interval);
+        self.taken.saturating_sub(now.saturating_add(self.tolerance))
     }
 }
 

@@ -113,6 +113,33 @@ async fn a_job_that_panics_is_given_back() {
     }));
     assert!(worker.is_err());
     assert_eq!(queue.metrics().unfinished, 0);
+    queue.add("a");
+    assert_eq!(*get_now(&queue).await.unwrap().key(), "a", "another worker gets it");
+}
+
+#[tokio::test]
+async fn a_key_may_be_delayed_for_ever() {
+    let (queue, clock) = queue();
+    clock.advance(SECOND);
+    queue.add("a");
+    queue.get().await.unwrap().repeat_after(Duration::MAX);
+    assert!(get_now(&queue).await.is_none());
+    assert_eq!(queue.metrics().delayed, 1);
+    queue.add("a");
+    assert_eq!(*get_now(&queue).await.unwrap().key(), "a", "nobody has it");
+}
+
+#[tokio::test]
+async fn limits_beyond_all_measure_hold_keys_back_and_nothing_else() {
+    let clock = Clock::manual(Timestamp::from_seconds(0));
+    let limits = RateLimits { interval: Duration::MAX, burst: 1, ..RateLimits::default() };
+    let options = QueueOptions { limits, ..QueueOptions::default() };
+    let queue = WorkQueue::new(&options, &clock, &Entropy::seeded(1));
+    clock.advance(SECOND);
+    for key in ["a", "b"] {
+        queue.add_rate_limited(key, Priority::NORMAL);
+    }
+    assert_eq!(queue.metrics().delayed, 2);
 }
 
 #[tokio::test]

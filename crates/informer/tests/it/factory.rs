@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use informer::{Form, InformerFactory, InformerOptions, ListWatch, Scope};
+use informer::{Form, HandlerOptions, InformerFactory, InformerOptions, ListWatch, Scope};
 use keel::{Clock, Entropy, Tasks};
 use machinery::{GroupVersion, selector::LabelSelector};
 use serde::Deserialize;
@@ -83,6 +83,43 @@ async fn a_factory_that_is_stopped_says_who_never_synced() {
     factory.shutdown(Duration::from_secs(5)).await.unwrap();
     let never = factory.wait_for_sync().await.unwrap_err();
     assert_eq!(never.0, ["things.v1"]);
+}
+
+#[tokio::test]
+async fn nobody_waits_for_a_factory_that_was_stopped() {
+    let server = Server::new();
+    server.world().absent = true;
+    let (factory, _) = factory(&server);
+    let informer = factory.informer(&things());
+    let mut subscription = informer.subscribe(&HandlerOptions::default());
+    let (mut synced, mut dealt_with) = (informer.has_synced(), subscription.synced());
+    let waiting = async {
+        let (event, synced, dealt_with) =
+            tokio::join!(subscription.next(), synced.wait(), dealt_with.wait());
+        (event.is_some(), synced, dealt_with)
+    };
+    let stop = async {
+        tokio::task::yield_now().await;
+        factory.shutdown(Duration::from_secs(5)).await.unwrap();
+    };
+    // Whether or not it was ever started.
+    let (waited, ()) = tokio::join!(tokio::time::timeout(Duration::from_secs(5), waiting), stop);
+    assert_eq!(waited.unwrap(), (false, false, false));
+    assert!(informer.subscribe(&HandlerOptions::default()).next().await.is_none());
+}
+
+#[tokio::test]
+async fn what_was_told_before_the_stop_can_still_be_taken() {
+    let server = Server::new();
+    server.put("a", "red");
+    let (factory, _) = factory(&server);
+    let informer = factory.informer(&things());
+    let mut subscription = informer.subscribe(&HandlerOptions::default());
+    factory.start();
+    factory.wait_for_sync().await.unwrap();
+    factory.shutdown(Duration::from_secs(5)).await.unwrap();
+    assert_eq!(subscription.next().await.unwrap().item().name(), "a");
+    assert!(subscription.next().await.is_none());
 }
 
 #[tokio::test]

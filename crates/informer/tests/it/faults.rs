@@ -1,8 +1,10 @@
 //! Everything goes wrong at random; after the last fault the cache equals the server, and every
 //! handler has been told a history that ends in the final state.
 
+use std::{sync::Arc, time::Duration};
+
 use informer::{
-    HandlerOptions, InformerOptions, ObjectEvent, ReflectorOptions, Selection, Subscription,
+    HandlerOptions, InformerOptions, Item, ObjectEvent, ReflectorOptions, Selection, Subscription,
 };
 use keel::Entropy;
 use machinery::{GroupResource, Status, selector::LabelSelector};
@@ -10,7 +12,10 @@ use machinery::{GroupResource, Status, selector::LabelSelector};
 use crate::{
     recorder::Recorder,
     seeded::{for_seeds, pick},
-    server::{Fault, InitialEvents},
+    server::{
+        Fault,
+        InitialEvents::{Broken, Endless, Refused, Sent},
+    },
     world::TestWorld,
 };
 
@@ -39,16 +44,24 @@ async fn walk(entropy: &Entropy, options: InformerOptions) {
     let fifo_capacity = usize::try_from(1 + entropy.below(4)).unwrap();
     let world = TestWorld::with(entropy, InformerOptions { reflector, fifo_capacity, ..options });
     world.server.world().initial_events =
-        pick(entropy, &[InitialEvents::Sent, InitialEvents::Refused]);
+        pick(entropy, &[Sent, Sent, Refused, Refused, Broken, Endless]);
     let early = world.record();
+    let again = Recorder::new();
+    let resync_period = Some(Duration::from_secs(1 + entropy.below(300)));
+    let handler: Arc<Recorder> = Arc::clone(&again);
+    world
+        .informer
+        .add_handler(handler, &HandlerOptions { resync_period, ..HandlerOptions::default() });
     let slow = world.informer.subscribe(&HandlerOptions {
         queue_capacity: usize::try_from(entropy.below(4)).unwrap(),
         ..HandlerOptions::default()
     });
     world.informer.start();
     let mut late = None;
+    // Answers to writes that are still on their way.
+    let mut answers = Vec::new();
     for step in 0..120 {
-        happen(&world, entropy).await;
+        happen(&world, entropy, &mut answers).await;
         if step == 60 {
             late = Some(world.record());
         }
@@ -61,10 +74,14 @@ async fn walk(entropy: &Entropy, options: InformerOptions) {
             world.clock.advance(deadline.since(world.clock.now()));
         }
     }
+    for answer in answers {
+        world.informer.observe_write(answer);
+    }
     {
         let mut server = world.server.world();
         server.absent = false;
         server.faults.clear();
+        server.expiring_tokens = 0;
         server.refusals.clear();
     }
     // A connection that was silenced ends by its deadline only, and nothing else may happen before
@@ -76,6 +93,7 @@ async fn walk(entropy: &Entropy, options: InformerOptions) {
         .until("equal", || {
             world.cached() == final_state
                 && early.state() == final_state
+                && again.state() == final_state
                 && late.state() == final_state
         })
         .await;
@@ -84,11 +102,11 @@ async fn walk(entropy: &Entropy, options: InformerOptions) {
 }
 
 /// One thing that somebody does, or that goes wrong.
-async fn happen(world: &TestWorld, entropy: &Entropy) {
+async fn happen(world: &TestWorld, entropy: &Entropy, answers: &mut Vec<Item>) {
     let (server, name) = (&world.server, pick(entropy, &NAMES));
     let color = pick(entropy, &["red", "green", "blue"]);
     let after = entropy.below(4);
-    match entropy.below(40) {
+    match entropy.below(48) {
         0..16 => drop(server.put(name, color)),
         16..22 => drop(server.delete(name)),
         22..25 => {
@@ -114,7 +132,11 @@ async fn happen(world: &TestWorld, entropy: &Entropy) {
         26 => server.compact(),
         27 if entropy.below(2) == 0 => server.restart(),
         27 => server.cut(),
-        28 if entropy.below(3) == 0 => server.restore(entropy),
+        28 if entropy.below(3) == 0 => {
+            server.restore(entropy);
+            // Nobody answers for a server that is no more.
+            answers.clear();
+        }
         29 => {
             let mut server = server.world();
             server.absent = !server.absent;
@@ -132,6 +154,13 @@ async fn happen(world: &TestWorld, entropy: &Entropy) {
             let chosen = usize::try_from(entropy.below(6)).unwrap();
             server.world().refusals.push_back(statuses[chosen].clone());
         }
+        32..36 => answers.push(server.put(name, color)),
+        38 => server.world().expiring_tokens += 1,
+        39 => server.put_nameless(),
+        36..38 if !answers.is_empty() => {
+            let next = usize::try_from(entropy.below(answers.len() as u64)).unwrap();
+            world.informer.observe_write(answers.swap_remove(next));
+        }
         _ => {
             let fault = pick(
                 entropy,
@@ -139,6 +168,7 @@ async fn happen(world: &TestWorld, entropy: &Entropy) {
                     Fault::Cut(after),
                     Fault::Truncated(after),
                     Fault::Expired(after),
+                    Fault::Failed(after),
                     Fault::Replayed(after),
                     Fault::Reordered(after),
                     Fault::Silent(after),
@@ -150,7 +180,7 @@ async fn happen(world: &TestWorld, entropy: &Entropy) {
 }
 
 /// Takes everything that waits for a handler which has taken nothing so far.
-async fn catch_up(mut slow: Subscription) -> std::sync::Arc<Recorder> {
+async fn catch_up(mut slow: Subscription) -> Arc<Recorder> {
     let recorder = Recorder::new();
     let next = async |slow: &mut Subscription| -> Option<ObjectEvent> {
         tokio::select! {

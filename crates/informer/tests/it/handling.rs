@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use informer::{EventHandler, HandlerOptions, Item, Transform};
 use keel::Entropy;
+use machinery::selector::LabelSelector;
 
 use crate::{recorder::Recorder, world::TestWorld};
 
@@ -169,6 +170,55 @@ async fn a_list_after_a_write_tells_what_is_gone_unless_it_came_since() {
 }
 
 #[tokio::test]
+async fn the_answer_to_a_write_does_not_bring_back_what_was_deleted_after_it() {
+    let world = watching().await;
+    let written = world.server.put("a", "blue");
+    world.server.delete("a");
+    world.until_equal().await;
+    world.quiesce().await;
+    let recorder = world.record();
+    world.informer.observe_write(written);
+    world.quiesce().await;
+    assert_eq!(recorder.take_story(), "i+b");
+    assert_eq!(world.cached(), world.on_server());
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn an_object_is_gone_with_its_last_finalizer_whenever_the_answer_comes() {
+    for is_late in [false, true] {
+        let world = watching().await;
+        let recorder = world.record();
+        world.quiesce().await;
+        // As servers answer: with the version of before.
+        let mut answer = world.server.delete("a").unwrap().object().unwrap();
+        answer.set_meta("deletionTimestamp", "2026-01-01T00:00:00Z");
+        if is_late {
+            world.quiesce().await;
+        }
+        world.informer.observe_write(Item::parse(answer.to_bytes()).unwrap());
+        assert_eq!(world.cached(), world.on_server());
+        world.quiesce().await;
+        assert_eq!(recorder.take_story(), "i+a i+b -a");
+        world.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn an_own_write_is_in_view_or_not_before_its_labels_are_transformed_away() {
+    let mut options = informer::InformerOptions::default();
+    options.transforms.push(Transform::custom(|object| drop(object.remove_meta("labels"))));
+    options.selection.labels = LabelSelector::parse("color=red").unwrap();
+    let world = TestWorld::with(&Entropy::seeded(1), options);
+    world.informer.start();
+    world.until_equal().await;
+    world.informer.observe_write(world.server.put("a", "red"));
+    assert_eq!(world.cached(), world.on_server());
+    assert_eq!(world.cached().len(), 1);
+    world.stop().await;
+}
+
+#[tokio::test]
 async fn transforms_see_objects_before_the_cache_does() {
     let mut options = informer::InformerOptions::default();
     options.transforms.push(Transform::custom(|object| drop(object.map_mut().remove("spec"))));
@@ -179,7 +229,7 @@ async fn transforms_see_objects_before_the_cache_does() {
     world.server.put("b", "red");
     world.until_equal().await;
     for item in world.informer.indexer().list() {
-        assert!(item.object().get(&["spec"]).is_none());
+        assert!(item.object().unwrap().get(&["spec"]).is_none());
     }
     world.stop().await;
 }

@@ -70,6 +70,108 @@ async fn a_server_that_ignores_the_wish_for_a_stream_or_fails_at_it_is_listed() 
     }
 }
 
+/// A server that was never started, with three objects and this answer to the wish for a stream.
+fn streaming(answer: InitialEvents) -> TestWorld {
+    let world = TestWorld::new(&Entropy::seeded(1));
+    world.server.world().initial_events = answer;
+    for name in ["a", "b", "c"] {
+        world.server.put(name, "red");
+    }
+    world
+}
+
+#[tokio::test]
+async fn a_stream_without_an_end_is_noticed_however_much_happens_meanwhile() {
+    for (creates, longest) in [(false, 15), (true, 180)] {
+        let world = streaming(InitialEvents::Endless);
+        world.informer.start();
+        let mut waited = Duration::ZERO;
+        while !world.informer.has_synced().get() {
+            assert!(waited < Duration::from_secs(longest), "with creations: {creates}");
+            let name = if creates { format!("new-{}", waited.as_secs()) } else { "a".to_owned() };
+            world.server.put(&name, "blue");
+            world.quiesce().await;
+            world.clock.advance(Duration::from_secs(5));
+            waited += Duration::from_secs(5);
+            world.quiesce().await;
+        }
+        world.until_equal().await;
+        world.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_ends_before_its_end_is_not_asked_for_again() {
+    let world = streaming(InitialEvents::Sent);
+    world.server.world().faults.push_back(Fault::Cut(2));
+    world.informer.start();
+    world.until_equal().await;
+    world.quiesce().await;
+    assert_eq!(world.take_log(), "watch list list watch");
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn streams_that_fail_again_and_again_are_replaced_by_a_list() {
+    let world = streaming(InitialEvents::Sent);
+    world.server.world().faults.extend([Fault::Truncated(1); 3]);
+    world.informer.start();
+    world.until_equal().await;
+    world.quiesce().await;
+    assert_eq!(world.take_log(), "watch watch watch list list watch");
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn an_object_without_a_name_is_counted_and_passed_over() {
+    for answer in [InitialEvents::Sent, InitialEvents::Refused] {
+        let world = streaming(answer);
+        world.server.put_nameless();
+        world.informer.start();
+        world.until_equal().await;
+        world.quiesce().await;
+        world.take_log();
+        world.server.put_nameless();
+        world.server.put("d", "red");
+        world.until_equal().await;
+        assert_eq!(world.take_log(), "", "the watch goes on");
+        assert_eq!(world.informer.report().borrow().bad_items, 2);
+        world.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_place_from_which_the_server_cannot_go_on_is_left_by_a_list() {
+    let world = watching().await;
+    world.server.world().refusals.push_back(Status::bad_request("no such version"));
+    world.server.cut();
+    world.until("listed at once", || world.informer.report().borrow().lists == 2).await;
+    world.quiesce().await;
+    world.server.world().faults.extend([Fault::Failed(0); 3]);
+    world.server.cut();
+    world.take_log();
+    world.until("listed again", || world.informer.report().borrow().lists == 3).await;
+    assert_eq!(world.take_log(), "watch watch watch list list watch");
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_say_which_state_it_lists_is_watched_all_the_same() {
+    let world = TestWorld::new(&Entropy::seeded(1));
+    world.server.world().hides_versions = true;
+    for name in ["c", "a", "b"] {
+        world.server.put(name, "red");
+    }
+    world.informer.start();
+    world.until_equal().await;
+    world.server.put("d", "red");
+    world.until_equal().await;
+    world.server.delete("a");
+    world.until_equal().await;
+    assert_eq!(world.take_log(), "watch list list watch");
+    world.stop().await;
+}
+
 #[tokio::test]
 async fn a_watch_that_was_cut_goes_on_where_it_was() {
     let world = watching().await;
@@ -228,6 +330,30 @@ async fn a_definition_that_disappears_takes_its_objects_with_it_and_may_come_bac
 }
 
 #[tokio::test]
+async fn objects_are_not_gone_because_somebody_says_so_for_a_while() {
+    let world = watching().await;
+    let wait = async |seconds: u64| {
+        for _ in 0..seconds {
+            world.clock.advance(Duration::from_secs(1));
+            world.quiesce().await;
+        }
+    };
+    for _ in 0..3 {
+        world.server.world().absent = true;
+        world.server.restart();
+        wait(25).await;
+        // It is there again, but not well.
+        world.server.world().absent = false;
+        world.server.world().refusals.push_back(Status::unavailable("starting"));
+        world.until("refused", || world.server.world().refusals.is_empty()).await;
+    }
+    assert_eq!(world.cached(), world.on_server());
+    assert_eq!(world.cached().len(), 3);
+    world.until_equal().await;
+    world.stop().await;
+}
+
+#[tokio::test]
 async fn a_resource_that_was_never_there_does_not_count_as_listed() {
     let world = TestWorld::new(&Entropy::seeded(1));
     world.server.world().absent = true;
@@ -266,5 +392,19 @@ async fn a_list_whose_token_expires_is_taken_in_one_piece() {
     world.until_equal().await;
     world.quiesce().await;
     assert_eq!(world.take_log(), "watch list list list-all watch");
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_list_in_one_piece_that_fails_is_followed_by_one_in_pages() {
+    let world = streaming(InitialEvents::Refused);
+    world.server.world().expiring_tokens = 1;
+    world.informer.start();
+    world.quiesce().await;
+    assert_eq!(world.take_log(), "watch list list");
+    world.server.world().refusals.push_back(Status::internal("too large"));
+    world.until_equal().await;
+    world.quiesce().await;
+    assert_eq!(world.take_log(), "list-all list list watch");
     world.stop().await;
 }

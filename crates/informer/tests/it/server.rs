@@ -24,6 +24,8 @@ pub(crate) enum Fault {
     Truncated(u64),
     /// An ERROR event says 410.
     Expired(u64),
+    /// An ERROR event says 500.
+    Failed(u64),
     /// A proxy repeats older events first.
     Replayed(u64),
     /// Two events change their places.
@@ -73,6 +75,8 @@ pub(crate) struct World {
     pub(crate) expiring_tokens: u32,
     /// Whether the resource is not there at all.
     pub(crate) absent: bool,
+    /// Whether lists do not say which state they show.
+    pub(crate) hides_versions: bool,
     /// Whether its versions ever went back.
     pub(crate) was_restored: bool,
     pub(crate) initial_events: InitialEvents,
@@ -100,6 +104,7 @@ impl Server {
             faults: VecDeque::new(),
             expiring_tokens: 0,
             absent: false,
+            hides_versions: false,
             was_restored: false,
             initial_events: InitialEvents::Refused,
         };
@@ -128,6 +133,17 @@ impl Server {
         drop(world);
         self.0.changed.notify_waiters();
         Item::parse(new.to_string().into_bytes()).unwrap()
+    }
+
+    /// Something happens to an object that has no name.
+    pub(crate) fn put_nameless(&self) {
+        let mut world = self.world();
+        world.revision += 1;
+        let object = json!({"metadata": {"resourceVersion": world.revision.to_string()}});
+        world.objects.insert(ObjectKey::new("n", ""), object.clone());
+        world.record(None, Some(object));
+        drop(world);
+        self.0.changed.notify_waiters();
     }
 
     /// Deletes an object, and answers with its last state.
@@ -182,7 +198,8 @@ impl Server {
         let world = self.world();
         let selected = world.objects.values().filter(|object| selects(selection, object));
         let text = |object: &Value, key: &str| object["metadata"][key].as_str().unwrap().to_owned();
-        selected.map(|object| (text(object, "name"), text(object, "resourceVersion"))).collect()
+        let named = selected.filter(|object| object["metadata"]["name"].is_string());
+        named.map(|object| (text(object, "name"), text(object, "resourceVersion"))).collect()
     }
 
     fn open(&self, request: &WatchRequest) -> Result<WatchStream, ListWatchError> {
@@ -196,23 +213,24 @@ impl Server {
                 let status = Status::revision_too_large(from, world.revision);
                 return Err(ListWatchError::Refused(status));
             }
-            Ok(from) if from < world.oldest => {
+            Ok(from) if from > 0 && from < world.oldest => {
                 return Err(ListWatchError::Refused(Status::expired("too old")));
             }
-            Ok(from) => from,
-            Err(_) => {
-                if world.initial_events == InitialEvents::Refused {
+            Ok(from) if from > 0 => from,
+            _ => {
+                let is_asked = request.initial_events;
+                if is_asked && world.initial_events == InitialEvents::Refused {
                     let status = Status::bad_request("sendInitialEvents is forbidden");
                     return Err(ListWatchError::Refused(status));
                 }
-                if world.initial_events == InitialEvents::Broken {
+                if is_asked && world.initial_events == InitialEvents::Broken {
                     let status = Status::internal("no progress notifications");
                     return Err(ListWatchError::Refused(status));
                 }
                 let objects = world.objects.values();
                 let selected = objects.filter(|object| selects(&request.selection, object));
                 first.extend(selected.map(|object| line("ADDED", object)));
-                if world.initial_events == InitialEvents::Sent {
+                if is_asked && world.initial_events == InitialEvents::Sent {
                     first.push(bookmark(world.revision, true));
                 }
                 world.revision
@@ -253,7 +271,8 @@ impl Server {
         };
         let limit = request.limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap());
         let later = rest.split_off(limit.min(rest.len()));
-        let mut metadata = json!({"resourceVersion": revision.to_string()});
+        let shown = if world.hides_versions { 0 } else { revision };
+        let mut metadata = json!({"resourceVersion": shown.to_string()});
         if !later.is_empty() {
             let token = format!("token-{}", world.log.len());
             metadata["continue"] = token.as_str().into();
@@ -344,9 +363,10 @@ impl Connection {
                 return Suffered::Last(WatchEvent::parse(&line.as_bytes()[..end]));
             }
             Some(Fault::Expired(after)) if self.sent >= after => {
-                self.is_over = true;
-                let status = Status::expired("too old resource version").to_value();
-                return Suffered::Last(WatchEvent::parse(line("ERROR", &status).as_bytes()));
+                return self.fail(&Status::expired("too old resource version"));
+            }
+            Some(Fault::Failed(after)) if self.sent >= after => {
+                return self.fail(&Status::internal("cannot decode an object"));
             }
             Some(Fault::Silent(after)) if self.sent >= after => {
                 self.cursor = u64::MAX;
@@ -362,6 +382,11 @@ impl Connection {
             _ => {}
         }
         Suffered::Nothing
+    }
+
+    fn fail(&mut self, status: &Status) -> Suffered {
+        self.is_over = true;
+        Suffered::Last(WatchEvent::parse(line("ERROR", &status.to_value()).as_bytes()))
     }
 
     /// Takes what happened since the cursor, and a bookmark if none of it is to be seen.

@@ -34,10 +34,16 @@ pub(super) struct Mirror {
 impl Mirror {
     /// A write to the object `name` was answered like this.
     pub(super) async fn wrote(&self, target: &Target, name: &str, answer: &Answer) {
+        // With its last finalizer.
+        if let Answer::Object(item) = answer
+            && item.is_last_state()
+        {
+            return self.ended(target, name, item.uid());
+        }
         let key = target.key(name);
         for (scope, informer) in self.caches(target) {
             match told(target, &scope, answer) {
-                Some(item) => informer.observe_write(item),
+                Some(item) => informer.take_over_write(item),
                 None => self.look(&scope, &informer, &key).await,
             }
         }
@@ -45,7 +51,13 @@ impl Mirror {
 
     /// A deletion of the object `name` was answered like this.
     pub(super) async fn deleted(&self, target: &Target, name: &str, answer: &Answer) {
-        let Some(uid) = answer.gone() else { return self.wrote(target, name, answer).await };
+        match answer.gone() {
+            Some(uid) => self.ended(target, name, uid),
+            None => self.wrote(target, name, answer).await,
+        }
+    }
+
+    fn ended(&self, target: &Target, name: &str, uid: &str) {
         for (_, informer) in self.caches(target) {
             informer.observe_deletion(&target.key(name), uid);
         }

@@ -56,7 +56,7 @@ async fn an_object_that_does_not_fit_is_reported_and_kept_while_the_rest_goes_on
     let Outcome::FailedForGood(why) = &misfit.outcome else { panic!("{misfit:?}") };
     assert!(why.contains("default/b does not fit the type"), "{why}");
     let raw = manager.informer::<Thing>().indexer().get(&misfit.request).unwrap();
-    assert_eq!(raw.object().get(&["spec", "size"]), Some(&Value::from("many")));
+    assert_eq!(raw.object().unwrap().get(&["spec", "size"]), Some(&Value::from("many")));
     running.stop().await;
 }
 

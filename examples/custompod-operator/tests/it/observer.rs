@@ -88,9 +88,9 @@ impl Observer {
         let (item, is_gone) = match event {
             WatchEvent::Added(item) | WatchEvent::Modified(item) => (item, false),
             WatchEvent::Deleted(item) => (item, true),
-            WatchEvent::Bookmark { .. } | WatchEvent::Error(_) => return,
+            WatchEvent::Bookmark { .. } | WatchEvent::Bad { .. } | WatchEvent::Error(_) => return,
         };
-        let object = item.object();
+        let object = item.object().unwrap();
         let lives = matches!(object.str_at(&["status", "phase"]), "" | "Pending" | "Running")
             && object.deletion_timestamp().is_none();
         if is_gone {
@@ -116,7 +116,7 @@ impl Observer {
     fn see_custom_pod(&mut self, event: WatchEvent) {
         let (WatchEvent::Added(item) | WatchEvent::Modified(item)) = event else { return };
         self.revision = item.resource_version().parse().unwrap();
-        self.status = item.object().get(&["status"]).cloned().unwrap_or_default();
+        self.status = item.object().unwrap().get(&["status"]).cloned().unwrap_or_default();
     }
 }
 

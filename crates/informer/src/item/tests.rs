@@ -1,0 +1,103 @@
+//! What is an item, what can be read of it, and what it says of itself.
+
+use super::*;
+
+fn item(json: &str) -> Result<Item, BadItem> {
+    Item::parse(json.as_bytes())
+}
+
+#[test]
+fn what_has_no_name_or_no_metadata_is_refused() {
+    assert!(matches!(item(r#"{"metadata":{}}"#), Err(BadItem::Nameless)));
+    for bad in ["", "{", "[]", "{}", r#"{"metadata":{"name":"a"}"#, r#"{"metadata":3}"#] {
+        assert!(matches!(item(bad), Err(BadItem::Malformed(_))), "{bad}");
+    }
+}
+
+#[test]
+fn what_has_a_name_is_an_item_whatever_else_is_wrong_with_it() {
+    for odd in [
+        r#""namespace":null"#,
+        r#""namespace":7"#,
+        r#""uid":{"a":[1]}"#,
+        r#""generation":"7""#,
+        r#""generation":1.5"#,
+        r#""resourceVersion":7"#,
+    ] {
+        let json = format!(r#"{{"metadata":{{"name":"a",{odd}}},"spec":{{"size":3}}}}"#);
+        let item = item(&json).unwrap();
+        assert_eq!((item.key().to_string().as_str(), item.uid(), item.generation()), ("a", "", 0));
+        assert_eq!(&*item.json(), json.as_bytes());
+    }
+    assert!(matches!(item(r#"{"metadata":{"name":7}}"#), Err(BadItem::Nameless)));
+}
+
+#[test]
+fn an_object_is_read_as_go_reads_it_or_not_at_all() {
+    let with = |value: &str| {
+        Item::parse(format!(r#"{{"metadata":{{"name":"a"}},"spec":{value}}}"#).into_bytes())
+            .unwrap()
+    };
+    let nested = |depth: usize| format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
+    assert!(with(&nested(500)).object().unwrap().get(&["spec"]).is_some());
+    assert_eq!(with(r#""\ud800""#).object().unwrap().str_at(&["spec"]), "\u{fffd}");
+    assert!(with(&nested(100_000)).object().is_err());
+    assert!(with("1e999").object().is_err());
+}
+
+#[test]
+fn metadata_are_cut_out_even_if_they_are_no_unicode() {
+    let json = b"{\"metadata\":{\"name\":\"a\",\"labels\":{\"x\":\"\xff\"}},\"spec\":{}}";
+    let metadata = Item::parse(json.as_slice()).unwrap().metadata_only().object().unwrap();
+    assert_eq!((metadata.kind(), metadata.label("x")), ("PartialObjectMetadata", Some("\u{fffd}")));
+    assert!(metadata.get(&["spec"]).is_none());
+}
+
+#[test]
+fn an_object_that_does_not_fit_a_type_is_still_an_item() {
+    #[derive(Debug, Deserialize)]
+    struct Typed {
+        #[allow(dead_code, reason = "only decoding is tried")]
+        spec: BTreeMap<String, String>,
+    }
+    let item = item(r#"{"metadata":{"name":"a"},"spec":"not a map"}"#).unwrap();
+    assert!(item.decode::<Typed>().is_err());
+    assert_eq!(item.object().unwrap().str_at(&["spec"]), "not a map");
+}
+
+#[test]
+fn the_state_of_an_object_is_its_uid_and_its_version() {
+    let make = |uid, version| {
+        let json =
+            format!(r#"{{"metadata":{{"name":"a","uid":"{uid}","resourceVersion":"{version}"}}}}"#);
+        Item::parse(json.into_bytes()).unwrap()
+    };
+    assert!(make("u", "1").is_same_state(&make("u", "1")));
+    assert!(!make("u", "1").is_same_state(&make("u", "2")));
+    assert!(!make("u1", "1").is_same_state(&make("u", "11")));
+    assert!(!make("", "").is_same_state(&make("", "")));
+}
+
+#[test]
+fn an_object_has_ended_when_it_was_to_and_nothing_holds_it() {
+    let ended = |metadata: &str, spec: &str| {
+        let json = format!(r#"{{"metadata":{{"name":"a"{metadata}}},"spec":{spec}}}"#);
+        item(&json).unwrap().is_last_state()
+    };
+    let deleted = r#","deletionTimestamp":"2026-01-01T00:00:00Z""#;
+    assert!(ended(deleted, "{}"));
+    assert!(ended(deleted, "\"no map\""));
+    assert!(ended(&format!(r#"{deleted},"finalizers":[],"deletionGracePeriodSeconds":0"#), "{}"));
+    assert!(!ended("", "{}"));
+    assert!(!ended(r#","deletionTimestamp":null"#, "{}"));
+    assert!(!ended(&format!(r#"{deleted},"finalizers":["x/y"]"#), "{}"));
+    assert!(!ended(&format!(r#"{deleted},"deletionGracePeriodSeconds":30"#), "{}"));
+    assert!(!ended(deleted, r#"{"finalizers":["kubernetes"]}"#), "a namespace");
+}
+
+#[test]
+fn labels_select() {
+    let item = item(r#"{"metadata":{"name":"a","labels":{"app":"x"}}}"#).unwrap();
+    assert!(item.is_selected_by(&LabelSelector::parse("app=x,!old").unwrap()));
+    assert!(!item.is_selected_by(&LabelSelector::parse("app=y").unwrap()));
+}
