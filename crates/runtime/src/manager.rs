@@ -303,6 +303,9 @@ impl Manager {
         let shared = &self.0;
         // Whoever drops the run does not want its tasks either.
         let mut abandoned = Abandoned(Some(Arc::clone(shared)));
+        if let Some(election) = &shared.options.leader_election {
+            election.check().map_err(ManagerError::Election)?;
+        }
         let signals = Signals::new(shared.options.handles_signals)?;
         shared.listen().await?;
         shared.start_caches();
@@ -402,13 +405,15 @@ impl Shared {
         }
         let patience = if is_graceful { left() } else { Duration::ZERO };
         let mut outcome = self.worker_tasks.stop(patience).await;
+        // What comes now takes no time, but for a server that does not answer.
+        let brief = || left().max(Duration::from_millis(500));
+        // A deposed leader must not write: whatever it runs beside its workers ends as they do.
+        let beside = if is_graceful { brief() } else { Duration::ZERO };
+        outcome = outcome.and(self.side_tasks.stop(beside).await);
         if !is_graceful {
             outcome = Ok(());
         }
-        // What comes now takes no time, but for a server that does not answer.
-        let brief = || left().max(Duration::from_millis(500));
-        let rest = [&self.side_tasks, &self.elector_tasks, &self.cache_tasks, &self.endpoint_tasks];
-        for tasks in rest {
+        for tasks in [&self.elector_tasks, &self.cache_tasks, &self.endpoint_tasks] {
             outcome = outcome.and(tasks.stop(brief()).await);
         }
         self.fence.close();

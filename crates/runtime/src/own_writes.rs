@@ -112,7 +112,7 @@ impl Service<Request<Body>> for Managed {
                     shared.create(target, request).await
                 }
                 Some(target) if target.name.is_some() => shared.write(&target, request).await,
-                _ => Ok(shared.client.send(request).await?),
+                _ => shared.fence.bound(shared.client.send(request)).await,
             }
         })
     }
@@ -130,7 +130,8 @@ impl Shared {
         let (body, name) = self.with_name(body);
         self.fence.check()?;
         let sent = Unsettled::new(self, &target, name);
-        let response = self.client.send(Request::from_parts(head, Body::from(body))).await?;
+        let request = Request::from_parts(head, Body::from(body));
+        let response = self.fence.bound(self.client.send(request)).await?;
         // A server that failed may have failed after the write.
         if !response.status().is_server_error() {
             sent.settle();
@@ -144,7 +145,7 @@ impl Shared {
         request: Request<Body>,
     ) -> Result<Response<Body>, BoxError> {
         let is_deletion = request.method() == Method::DELETE;
-        let response = self.client.send(request).await?;
+        let response = self.fence.bound(self.client.send(request)).await?;
         if is_deletion {
             return self.observe_deletion(target, response).await;
         }
