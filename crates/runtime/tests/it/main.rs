@@ -17,6 +17,7 @@ mod versions;
 mod objects;
 mod events;
 mod webhooks;
+mod slow_clients;
 mod certificates;
 mod faulty;
 mod world;

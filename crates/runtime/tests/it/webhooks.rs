@@ -14,6 +14,7 @@ use kube_core::{DynamicObject, admission::AdmissionRequest};
 use runtime::webhook::{
     Allowed, Certificates, Changed, Denied, Handler, ServerOptions, Target, WebhookServer,
     admission::{mutating, validating},
+    conversion::converting_with,
 };
 use serde_json::{Value, json};
 
@@ -46,6 +47,7 @@ async fn serve(plane: &Plane, certificates: &Certificates) -> SocketAddr {
     WebhookServer::new(options)
         .at("/label", mutating(label))
         .at("/judge", validating(judge))
+        .at("/convert", converting_with(|object, _| Ok(object)))
         .at("/panic", Handler::new(async |_| panic!("on purpose")))
         .start(&certificates.serving(), &plane.clock, &plane.tasks)
         .await
@@ -180,6 +182,9 @@ async fn what_is_no_review_is_refused() {
     assert_eq!(send("/judge", "").await.0, 405);
     assert_eq!(send("/judge", "{").await.0, 400);
     assert_eq!(send("/judge", &" ".repeat(200_000)).await.0, 413);
+    let many = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview",
+        "request": {"uid": "7", "desiredAPIVersion": "g/v2", "objects": [" ".repeat(200_000)]}});
+    assert_eq!(send("/convert", &many.to_string()).await.0, 200, "a whole list in one review");
     assert_eq!(send("/panic", "{}").await, (500, "the webhook panicked".to_owned()));
     assert_eq!(send("/readyz", "").await.0, 200, "after a panic");
     plane.tasks.stop(Duration::from_secs(5)).await.unwrap();
