@@ -60,7 +60,8 @@ fn answer(manager: &Shared, request: &Request<Incoming>) -> Response<Full<Bytes>
         "/metrics" => {
             let leads = manager.leads();
             let leads = leads.as_ref().map(|(lease, leads)| (lease.as_str(), *leads));
-            text(StatusCode::OK, metrics::render(&manager.loops(), leads))
+            let controllers = metrics::render(&manager.loops(), leads);
+            text(StatusCode::OK, controllers + &manager.webhook_metrics())
         }
         "/reconciles" => reconciles(manager),
         _ => text(StatusCode::NOT_FOUND, "404 page not found\n".to_owned()),

@@ -74,7 +74,7 @@ use crate::{
     reason::{Cause, Reasons, Record},
     recorder::{Recorder, Reporter},
     source::{Feed, controller_uid},
-    webhook::{CertificateOptions, Target, WebhookServer},
+    webhook::{CertificateOptions, Target, WebhookServer, server::ReviewCounts},
 };
 pub use options::{ManagerError, ManagerOptions};
 use signals::Signals;
@@ -96,6 +96,7 @@ pub(crate) struct Shared {
     loops: Mutex<Vec<Arc<ControlLoop>>>,
     leadership: Mutex<Option<watch::Receiver<Leadership>>>,
     webhooks: Mutex<Option<Webhooks>>,
+    webhook_counts: Mutex<Option<ReviewCounts>>,
     address: watch::Sender<Option<SocketAddr>>,
     webhook_address: watch::Sender<Option<SocketAddr>>,
     stop: watch::Sender<bool>,
@@ -136,6 +137,7 @@ impl Manager {
             loops: Mutex::default(),
             leadership: Mutex::default(),
             webhooks: Mutex::default(),
+            webhook_counts: Mutex::default(),
             address: watch::Sender::new(None),
             webhook_address: watch::Sender::new(None),
             stop: watch::Sender::new(false),
@@ -249,6 +251,8 @@ impl Manager {
             Some(_) => Ok(()),
             None => Err("not served yet".to_owned()),
         });
+        let counts = Some(server.counts());
+        *self.0.webhook_counts.lock().unwrap_or_else(PoisonError::into_inner) = counts;
         let webhooks = Webhooks { server, certificates, targets: targets.into_iter().collect() };
         *self.0.webhooks.lock().unwrap_or_else(PoisonError::into_inner) = Some(webhooks);
     }
@@ -435,6 +439,12 @@ impl Shared {
         let leadership = self.leadership.lock().unwrap_or_else(PoisonError::into_inner);
         let leads = leadership.as_ref().is_some_and(|it| *it.borrow() == Leadership::Leading);
         Some((lease, leads))
+    }
+
+    /// What the webhook server counts, if there is one.
+    pub(crate) fn webhook_metrics(&self) -> String {
+        let counts = self.webhook_counts.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.as_ref().map(ReviewCounts::render).unwrap_or_default()
     }
 
     fn lock_loops(&self) -> MutexGuard<'_, Vec<Arc<ControlLoop>>> {

@@ -107,20 +107,20 @@ fn render_queues(text: &mut String, rows: &[Row]) {
     });
 }
 
-fn label(name: &str, value: &str) -> String {
+pub(crate) fn label(name: &str, value: &str) -> String {
     let value = value.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n");
     format!("{name}=\"{value}\"")
 }
 
-fn head(text: &mut String, name: &str, kind: &str, help: &str) {
+pub(crate) fn head(text: &mut String, name: &str, kind: &str, help: &str) {
     let _ = writeln!(text, "# HELP {name} {help}.\n# TYPE {name} {kind}");
 }
 
-fn line(text: &mut String, name: &str, labels: &str, value: impl std::fmt::Display) {
+pub(crate) fn line(text: &mut String, name: &str, labels: &str, value: impl std::fmt::Display) {
     let _ = writeln!(text, "{name}{{{labels}}} {value}");
 }
 
-fn histogram(text: &mut String, name: &str, labels: &str, histogram: &Histogram) {
+pub(crate) fn histogram(text: &mut String, name: &str, labels: &str, histogram: &Histogram) {
     let mut sum = 0;
     for (end, count) in BUCKETS_MICROS.iter().zip(histogram.counts) {
         sum += count;

@@ -25,9 +25,11 @@
 //! `GET /healthz` and `/readyz` answer 200 while the server accepts reviews.
 
 mod connection;
+mod review_counts;
 mod handler;
 
 pub use handler::{BadReview, Handler};
+pub(crate) use review_counts::ReviewCounts;
 
 use std::{
     collections::BTreeMap, io, net::SocketAddr, panic::AssertUnwindSafe, sync::Arc, time::Duration,
@@ -83,12 +85,18 @@ impl Default for ServerOptions {
 pub struct WebhookServer {
     options: ServerOptions,
     handlers: BTreeMap<String, Handler>,
+    counts: ReviewCounts,
 }
 
 impl WebhookServer {
     /// One that answers nothing yet.
     pub fn new(options: ServerOptions) -> Self {
-        Self { options, handlers: BTreeMap::new() }
+        Self { options, handlers: BTreeMap::new(), counts: ReviewCounts::default() }
+    }
+
+    /// What it counts from now on.
+    pub(crate) fn counts(&self) -> ReviewCounts {
+        self.counts.clone()
     }
 
     /// Where it is to listen.
@@ -99,6 +107,7 @@ impl WebhookServer {
     /// The same with a handler at `path`, which takes the place of an earlier one.
     #[must_use]
     pub fn at(mut self, path: &str, handler: Handler) -> Self {
+        self.counts.expect(path);
         self.handlers.insert(path.to_owned(), handler);
         self
     }
@@ -128,14 +137,17 @@ impl WebhookServer {
         let Some(handler) = self.handlers.get(path) else {
             return text(StatusCode::NOT_FOUND, "there is no webhook at this path");
         };
-        if request.method() == Method::POST {
+        let in_flight = self.counts.begin(path);
+        let response = if request.method() == Method::POST {
             let work = self.review(handler, request.into_body());
             timeout(self.options.handler_timeout, work)
                 .await
                 .unwrap_or_else(|_| text(StatusCode::GATEWAY_TIMEOUT, "the webhook took too long"))
         } else {
             text(StatusCode::METHOD_NOT_ALLOWED, "a review is posted")
-        }
+        };
+        in_flight.answered(response.status());
+        response
     }
 
     async fn review(&self, handler: &Handler, body: Incoming) -> Response<Full<Bytes>> {
