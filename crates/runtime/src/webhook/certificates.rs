@@ -12,7 +12,8 @@
 //! Only if there is nothing else to show, because the Secret was deleted for example, it signs at
 //! once. What does not fit together in the Secret is made anew.
 //!
-//! Whoever writes the Secret first wins; the others take what they find.
+//! Whoever writes the Secret first wins; the others take what they find. They look every ten
+//! minutes, and whenever a configuration has other authorities than they know.
 
 mod kept;
 
@@ -21,7 +22,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use k8s_openapi::{api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use keel::{Clock, Entropy, Tasks, Timestamp};
 use kube_client::{Api, Client, api::PostParams};
-use tokio::sync::watch;
+use tokio::sync::{Mutex, watch};
 
 use super::{
     injection::{Injector, Target},
@@ -31,8 +32,8 @@ use kept::Kept;
 
 const DAY: Duration = Duration::from_hours(24);
 
-/// How soon a replica notices what another one wrote.
-const RECHECK: Duration = Duration::from_mins(10);
+/// How soon a replica notices what another one wrote, at the latest.
+pub(super) const RECHECK: Duration = Duration::from_mins(10);
 
 /// How soon a failure is tried again.
 const RETRY: Duration = Duration::from_secs(10);
@@ -107,15 +108,18 @@ pub struct Certificates {
     tasks: Tasks,
 }
 
-struct Keeper {
-    client: Client,
+/// Looks after the Secret.
+pub(super) struct Keeper {
+    pub(super) client: Client,
     secrets: Api<Secret>,
     options: CertificateOptions,
-    clock: Clock,
-    entropy: Entropy,
+    pub(super) clock: Clock,
+    pub(super) entropy: Entropy,
     serving: ServingCertificate,
     /// The authorities, in PEM, as configurations need them.
-    bundle: watch::Sender<String>,
+    pub(super) bundle: watch::Sender<String>,
+    /// One look at a time, so that the last one to look is the last one to show.
+    looking: Mutex<()>,
 }
 
 impl Certificates {
@@ -135,6 +139,7 @@ impl Certificates {
             entropy: entropy.clone(),
             serving: ServingCertificate::default(),
             bundle: watch::Sender::new(String::new()),
+            looking: Mutex::default(),
         });
         let due = keeper.look_after().await?;
         let tasks = tasks.child("webhook certificates");
@@ -154,12 +159,11 @@ impl Certificates {
     }
 
     /// Writes the authorities into a configuration, whenever they change and whenever somebody
-    /// overwrites them; also into one that is yet to be made.
+    /// overwrites them; also into one that is yet to be made. Others that it has are left in it for
+    /// twenty minutes, for replicas that still show what those signed.
     pub fn inject(&self, target: Target) {
-        let keeper = &self.keeper;
-        let injector = Injector::new(&keeper.client, target, &keeper.clock, &keeper.entropy);
-        let (bundle, stop) = (self.bundle(), self.tasks.shutdown());
-        self.tasks.spawn("injection", injector.run(bundle, stop));
+        let injector = Injector::new(&self.keeper, target);
+        self.tasks.spawn("injection", injector.run(self.tasks.shutdown()));
     }
 }
 
@@ -192,7 +196,8 @@ impl Keeper {
     }
 
     /// Brings the Secret up to date, shows what is in it, and says when to look again.
-    async fn look_after(&self) -> Result<Timestamp, CertificateError> {
+    pub(super) async fn look_after(&self) -> Result<Timestamp, CertificateError> {
+        let _looking = self.looking.lock().await;
         let name = &self.options.secret;
         for _ in 0..TRIES {
             let secret = self.secrets.get_opt(name).await.map_err(CertificateError::Secret)?;

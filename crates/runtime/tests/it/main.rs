@@ -20,6 +20,7 @@ mod webhooks;
 mod slow_clients;
 mod certificates;
 mod faulty;
+mod injecting;
 mod world;
 mod caching;
 mod controlling;
