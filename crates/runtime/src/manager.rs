@@ -103,8 +103,9 @@ pub(crate) struct Shared {
     /// Everything that feeds the workers.
     cache_tasks: Tasks,
     worker_tasks: Tasks,
-    /// What the workers use: events, and whatever else was started for them; and webhooks.
+    /// What the workers use: events, and whatever else was started for them.
     side_tasks: Tasks,
+    webhook_tasks: Tasks,
     elector_tasks: Tasks,
     endpoint_tasks: Tasks,
 }
@@ -144,6 +145,7 @@ impl Manager {
             cache_tasks,
             worker_tasks: tasks.child("workers"),
             side_tasks: tasks.child("beside the workers"),
+            webhook_tasks: tasks.child("webhooks"),
             elector_tasks: tasks.child("elector"),
             endpoint_tasks: tasks.child("endpoint"),
             options,
@@ -360,7 +362,7 @@ impl Shared {
         let Some(webhooks) = webhooks else { return Ok(()) };
         // Not fenced: a replica that stands by writes its certificates, too.
         let client = self.raw_client.clone();
-        let address = webhooks.start(client, &self.options, &self.side_tasks).await?;
+        let address = webhooks.start(client, &self.options, &self.webhook_tasks).await?;
         self.webhook_address.send_replace(Some(address));
         Ok(())
     }
@@ -417,7 +419,10 @@ impl Shared {
         if !is_graceful {
             outcome = Ok(());
         }
-        for tasks in [&self.elector_tasks, &self.cache_tasks, &self.endpoint_tasks] {
+        // Webhooks answer what they were asked, leader or not.
+        let rest =
+            [&self.elector_tasks, &self.webhook_tasks, &self.cache_tasks, &self.endpoint_tasks];
+        for tasks in rest {
             outcome = outcome.and(tasks.stop(brief()).await);
         }
         self.fence.close();
@@ -462,6 +467,7 @@ impl Drop for Abandoned {
         let all = [
             &shared.worker_tasks,
             &shared.side_tasks,
+            &shared.webhook_tasks,
             &shared.elector_tasks,
             &shared.cache_tasks,
             &shared.endpoint_tasks,
