@@ -6,6 +6,7 @@
 //! | time for the handshake, until the first request, and from each to the next | the connection is closed |
 //! | time for the body and the handler | 504 |
 //! | size of a body, more for conversion than for admission | 413 |
+//! | such large bodies at one time | the next one waits |
 //!
 //! ```
 //! use runtime::webhook::{BadReview, Handler, ServerOptions, WebhookServer};
@@ -35,16 +36,23 @@ use std::{
     collections::BTreeMap, io, net::SocketAddr, panic::AssertUnwindSafe, sync::Arc, time::Duration,
 };
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt;
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use keel::{Clock, Tasks};
-use tokio::{net::TcpListener, time::timeout};
+use tokio::{
+    net::TcpListener,
+    sync::{Semaphore, SemaphorePermit},
+    time::timeout,
+};
 use tokio_rustls::TlsAcceptor;
 
 use super::serving::ServingCertificate;
+
+/// More bodies that are larger than [`max_body`](ServerOptions::max_body) are not in memory at once.
+const LARGE_BODIES: usize = 2;
 
 /// How much and how long.
 #[derive(Debug, Clone)]
@@ -86,12 +94,18 @@ pub struct WebhookServer {
     options: ServerOptions,
     handlers: BTreeMap<String, Handler>,
     counts: ReviewCounts,
+    large_bodies: Semaphore,
 }
 
 impl WebhookServer {
     /// One that answers nothing yet.
     pub fn new(options: ServerOptions) -> Self {
-        Self { options, handlers: BTreeMap::new(), counts: ReviewCounts::default() }
+        Self {
+            options,
+            handlers: BTreeMap::new(),
+            counts: ReviewCounts::default(),
+            large_bodies: Semaphore::new(LARGE_BODIES),
+        }
     }
 
     /// What it counts from now on.
@@ -152,8 +166,8 @@ impl WebhookServer {
 
     async fn review(&self, handler: &Handler, body: Incoming) -> Response<Full<Bytes>> {
         let max_body = handler.max_body().unwrap_or(self.options.max_body);
-        let body = match Limited::new(body, max_body).collect().await {
-            Ok(body) => body.to_bytes(),
+        let (body, _seat) = match self.read(Limited::new(body, max_body)).await {
+            Ok(read) => read,
             Err(error) if error.is::<LengthLimitError>() => {
                 return text(StatusCode::PAYLOAD_TOO_LARGE, "the review is too large");
             }
@@ -168,6 +182,23 @@ impl WebhookServer {
                 text(StatusCode::INTERNAL_SERVER_ERROR, "the webhook panicked")
             }
         }
+    }
+
+    /// Reads a body; with its place among the large ones, if it is one.
+    async fn read(
+        &self,
+        mut body: Limited<Incoming>,
+    ) -> Result<(Bytes, Option<SemaphorePermit<'_>>), Box<dyn std::error::Error + Send + Sync>>
+    {
+        let (mut whole, mut seat) = (BytesMut::new(), None);
+        while let Some(frame) = body.frame().await {
+            let Ok(data) = frame?.into_data() else { continue };
+            if seat.is_none() && whole.len() + data.len() > self.options.max_body {
+                seat = Some(self.large_bodies.acquire().await?);
+            }
+            whole.extend_from_slice(&data);
+        }
+        Ok((whole.freeze(), seat))
     }
 }
 

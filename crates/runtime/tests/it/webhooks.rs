@@ -1,6 +1,6 @@
 //! Admission by this crate's webhook server, called by a server that stores what it lets pass.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use k8s_openapi::{
     ByteString,
@@ -17,6 +17,7 @@ use runtime::webhook::{
     conversion::converting_with,
 };
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 
 use crate::plane::{Plane, certificate_options, server_options, until};
 use crate::{https, world};
@@ -192,4 +193,43 @@ async fn what_is_no_review_is_refused() {
     assert_eq!(send("/panic", "{}").await, (500, "the webhook panicked".to_owned()));
     assert_eq!(send("/readyz", "").await.0, 200, "after a panic");
     plane.tasks.stop(Duration::from_secs(5)).await.unwrap();
+}
+
+#[tokio::test]
+async fn large_reviews_wait_for_each_other_and_keep_nobody_else_waiting() {
+    let plane = Plane::start().await;
+    let certificates = certificates(&plane).await;
+    let (enter, mut entered) = tokio::sync::mpsc::channel(8);
+    let gate = Arc::new(Semaphore::new(0));
+    let opened = Arc::clone(&gate);
+    let handler = Handler::new(move |body| {
+        let (enter, gate) = (enter.clone(), Arc::clone(&gate));
+        async move {
+            enter.send(body.len()).await.unwrap();
+            let _passed = gate.acquire().await.unwrap();
+            Ok(body)
+        }
+    });
+    let options = ServerOptions { max_body: 10, ..server_options() };
+    let server = WebhookServer::new(options).at("/slow", handler.with_max_body(1000));
+    let address = server.start(&certificates.serving(), &plane.clock, &plane.tasks).await.unwrap();
+    let bundle = certificates.bundle().borrow().clone();
+    let send = |length: usize| {
+        let (bundle, clock) = (bundle.clone(), plane.clock.clone());
+        plane.tasks.spawn("review", async move {
+            https::send(address, &bundle, &clock, "/slow", &" ".repeat(length)).await.unwrap().0
+        })
+    };
+    let mut asked = vec![send(500), send(500)];
+    assert_eq!((entered.recv().await, entered.recv().await), (Some(500), Some(500)));
+    asked.push(send(600));
+    let waited = tokio::time::timeout(Duration::from_millis(200), entered.recv()).await;
+    assert!(waited.is_err(), "a third large one is in");
+    asked.push(send(5));
+    assert_eq!(entered.recv().await, Some(5));
+    opened.add_permits(1);
+    assert_eq!(entered.recv().await, Some(600));
+    for review in asked {
+        assert_eq!(review.await.unwrap(), 200);
+    }
 }
