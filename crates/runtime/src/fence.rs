@@ -1,8 +1,11 @@
 //! [`Fence`]: whether this process may write. A leader's fence stands open for a while after each
 //! renewal of its lease, and closes by itself: a deposed leader, or one that was suspended or cut
-//! off, stops writing before anybody else may begin.
+//! off, stops writing before anybody else may begin. What it has begun to write by then is given up
+//! when somebody else may begin.
 
 use std::{
+    future::Future,
+    pin::pin,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -27,6 +30,21 @@ use keel::{Clock, Moment};
 #[error("refused to write: not the leader, or the lease was not renewed in time")]
 pub struct Fenced;
 
+/// A write was begun in time, and not answered before somebody else may lead: it may have happened
+/// or not. Whoever gets this stops; the next leader finds out.
+///
+/// ```
+/// use runtime::{Fenced, GivenUp, kube_client};
+///
+/// fn is_deposed(error: &kube_client::Error) -> bool {
+///     let kube_client::Error::Service(cause) = error else { return false };
+///     cause.is::<Fenced>() || cause.is::<GivenUp>()
+/// }
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("gave up a write without an answer: the lease was not renewed in time")]
+pub struct GivenUp;
+
 /// See the [module documentation](self). Clones are the same fence.
 #[derive(Clone)]
 pub(crate) struct Fence(Arc<Shared>);
@@ -39,7 +57,12 @@ struct Shared {
 enum State {
     Closed,
     Open,
-    OpenFor(Moment, Duration),
+    OpenFor {
+        since: Moment,
+        duration: Duration,
+        /// For so long after that, nobody else opens theirs.
+        grace: Duration,
+    },
 }
 
 impl Fence {
@@ -53,9 +76,9 @@ impl Fence {
         self.set(State::Open);
     }
 
-    /// Opens it until `duration` after `since`.
-    pub(crate) fn open_for(&self, since: Moment, duration: Duration) {
-        self.set(State::OpenFor(since, duration));
+    /// Opens it until `duration` after `since`; others stay out for another `grace`.
+    pub(crate) fn open_for(&self, since: Moment, duration: Duration, grace: Duration) {
+        self.set(State::OpenFor { since, duration, grace });
     }
 
     pub(crate) fn close(&self) {
@@ -68,11 +91,41 @@ impl Fence {
 
     /// For how long it stays open.
     pub(crate) fn left(&self) -> Duration {
+        self.times().0
+    }
+
+    /// The outcome of a write that was begun while it was open, unless somebody else may lead
+    /// before there is one. Renewals in the meantime count.
+    pub(crate) async fn bound<T, E>(
+        &self,
+        write: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, Box<dyn std::error::Error + Send + Sync>>
+    where
+        E: std::error::Error + Send + Sync + 'static,
+    {
+        let mut write = pin!(write);
+        loop {
+            let (_, left) = self.times();
+            if left.is_zero() {
+                return Err(GivenUp.into());
+            }
+            tokio::select! {
+                biased;
+                outcome = &mut write => return outcome.map_err(Into::into),
+                () = self.0.clock.sleep(left) => {}
+            }
+        }
+    }
+
+    /// For how long it stays open, and for how long nobody else opens theirs.
+    fn times(&self) -> (Duration, Duration) {
         match &*self.0.state.lock().unwrap_or_else(PoisonError::into_inner) {
-            State::Closed => Duration::ZERO,
-            State::Open => Duration::MAX,
-            State::OpenFor(since, duration) => {
-                duration.saturating_sub(self.0.clock.perhaps_passed_since(since))
+            State::Closed => (Duration::ZERO, Duration::ZERO),
+            State::Open => (Duration::MAX, Duration::MAX),
+            State::OpenFor { since, duration, grace } => {
+                let passed = self.0.clock.perhaps_passed_since(since);
+                let whole = duration.saturating_add(*grace);
+                (duration.saturating_sub(passed), whole.saturating_sub(passed))
             }
         }
     }
@@ -94,13 +147,13 @@ mod tests {
         let clock = Clock::manual(Timestamp::from_seconds(1000));
         let fence = Fence::new(&clock);
         assert_eq!(fence.check(), Err(Fenced));
-        fence.open_for(clock.moment(), 10 * SECOND);
+        fence.open_for(clock.moment(), 10 * SECOND, 5 * SECOND);
         clock.advance(9 * SECOND);
         assert_eq!(fence.check(), Ok(()));
         clock.jump(Timestamp::from_seconds(0));
         clock.advance(SECOND);
         assert_eq!(fence.check(), Err(Fenced), "the clock was set back, but time has passed");
-        fence.open_for(clock.moment(), 10 * SECOND);
+        fence.open_for(clock.moment(), 10 * SECOND, 5 * SECOND);
         clock.jump(Timestamp::from_seconds(5000));
         assert_eq!(fence.check(), Err(Fenced), "perhaps the machine was suspended");
     }

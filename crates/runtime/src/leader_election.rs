@@ -13,6 +13,13 @@
 //! forward or back makes nobody leader, and no leader write longer. Writing stops
 //! [`renew_deadline`](LeaderElection::renew_deadline) after the last renewal was *sent*, others
 //! begin [`lease_duration`](LeaderElection::lease_duration) after they *saw* it.
+//!
+//! A lease that is deleted frees nobody's hands: who had seen it waits for its end as if it were
+//! there, and the leader makes it anew. Only who comes afterwards cannot know of it.
+
+mod options;
+
+pub use options::{BadElection, LeaderElection};
 
 use std::time::Duration;
 
@@ -27,40 +34,10 @@ use kube_core::{ObjectMeta, params::PostParams};
 use tokio::sync::watch;
 
 use crate::fence::Fence;
+use options::JITTER;
 
-/// How a leader is elected.
-#[derive(Debug, Clone)]
-pub struct LeaderElection {
-    /// The lease's name: the same for all that compete.
-    pub lease: String,
-    /// Where the lease is.
-    pub namespace: String,
-    /// Different for each that competes: the name of the pod, for example.
-    pub identity: String,
-    /// A lease that has not changed for so long is anybody's.
-    pub lease_duration: Duration,
-    /// A leader whose last renewal is so long ago stops; shorter than the duration.
-    pub renew_deadline: Duration,
-    /// Between two attempts.
-    pub retry_period: Duration,
-    /// Give the lease back at the end, so that others need not wait.
-    pub release_on_exit: bool,
-}
-
-impl LeaderElection {
-    /// With Kubernetes' own times: 15, 10 and 2 seconds.
-    pub fn new(namespace: &str, lease: &str, identity: &str) -> Self {
-        Self {
-            lease: lease.to_owned(),
-            namespace: namespace.to_owned(),
-            identity: identity.to_owned(),
-            lease_duration: Duration::from_secs(15),
-            renew_deadline: Duration::from_secs(10),
-            retry_period: Duration::from_secs(2),
-            release_on_exit: true,
-        }
-    }
-}
+/// A release competes with a renewal of our own of which the answer was lost, and with nobody else.
+const RELEASE_TRIES: usize = 3;
 
 /// Where a manager stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,7 +56,7 @@ pub(crate) struct Elector {
     entropy: Entropy,
     fence: Fence,
     leadership: watch::Sender<Leadership>,
-    /// The last state of the lease, and since when it is known.
+    /// The last state of the lease, and since when it is known; also if it is deleted meanwhile.
     seen: Option<(Lease, Moment)>,
 }
 
@@ -119,12 +96,10 @@ impl Elector {
     pub(crate) async fn run(mut self, tasks: Tasks) {
         let shutdown = tasks.shutdown();
         tokio::pin!(shutdown);
-        loop {
-            let attempt = tokio::select! {
-                biased;
-                () = &mut shutdown => break,
-                attempt = self.attempt_in_time() => attempt,
-            };
+        while !tasks.is_stopping() {
+            let begun = self.clock.moment();
+            // Not dropped by a stop: what came of it decides what there is to give back.
+            let attempt = self.attempt_in_time().await;
             let is_leading = *self.leadership.borrow() == Leadership::Leading;
             match attempt {
                 Attempt::Held if !is_leading => {
@@ -143,10 +118,13 @@ impl Elector {
             tokio::select! {
                 biased;
                 () = &mut shutdown => break,
-                () = self.clock.sleep(self.pause()) => {}
+                () = self.clock.sleep(self.pause(&begun)) => {}
             }
         }
-        self.release().await;
+        self.fence.close();
+        if self.options.release_on_exit {
+            self.release_in_time().await;
+        }
     }
 
     fn lose(&self, why: &str) {
@@ -155,21 +133,29 @@ impl Elector {
         self.leadership.send_replace(Leadership::Lost);
     }
 
-    /// A leader must not sleep through its deadline; those who wait should not come all at once.
-    fn pause(&self) -> Duration {
+    /// A leader must not sleep through its deadline, and one whose attempt took long has waited
+    /// already; those who wait should not come all at once.
+    fn pause(&self, begun: &Moment) -> Duration {
         let period = self.options.retry_period;
         if *self.leadership.borrow() == Leadership::Leading {
-            return period.min(self.fence.left()).max(Duration::from_millis(10));
+            let left = period.saturating_sub(self.clock.passed_since(begun));
+            return left.min(self.fence.left()).max(Duration::from_millis(10));
         }
-        let nanos = u64::try_from(period.as_nanos() / 5).unwrap_or(u64::MAX);
+        let nanos = u64::try_from((period / JITTER).as_nanos()).unwrap_or(u64::MAX);
         period + Duration::from_nanos(self.entropy.below(nanos.max(1)))
     }
 
+    /// One that hangs must leave time for another.
+    fn time_for_one(&self) -> Duration {
+        self.options.renew_deadline / 2
+    }
+
     async fn attempt_in_time(&mut self) -> Attempt {
+        let most = self.time_for_one();
         let deadline = match *self.leadership.borrow() {
             // At least one period: a clock that was set forward leaves no time, but does no harm.
-            Leadership::Leading => self.fence.left().max(self.options.retry_period),
-            _ => self.options.renew_deadline,
+            Leadership::Leading => self.fence.left().min(most).max(self.options.retry_period),
+            _ => most,
         };
         let clock = self.clock.clone();
         tokio::select! {
@@ -181,8 +167,9 @@ impl Elector {
     async fn attempt(&mut self) -> Attempt {
         match self.take_or_renew().await {
             Ok(attempt) => attempt,
-            // Somebody else was faster, or the last answer was lost: look again the next time.
-            Err(kube_client::Error::Api(status)) if status.code == 409 => match self.look().await {
+            // Somebody else was faster, or the last answer was lost, or there is no lease any more,
+            // for which there are three codes: look, and try again the next time.
+            Err(kube_client::Error::Api(status)) => match self.look().await {
                 Ok(Some(lease)) if self.is_anothers(&lease) => Attempt::HeldByAnother,
                 Ok(_) => Attempt::Failed(status.message.clone()),
                 Err(error) => Attempt::Failed(error.to_string()),
@@ -198,37 +185,39 @@ impl Elector {
             Some((lease, _)) => Some(lease),
             None => self.look().await?,
         };
-        if let Some(lease) = &known
-            && self.is_anothers(lease)
-        {
+        // Who deletes a lease does not stop its holder, who is obeyed for as long as ever.
+        let last = known.as_ref().or(self.seen.as_ref().map(|(lease, _)| lease));
+        if last.is_some_and(|lease| self.is_anothers(lease)) {
             return Ok(Attempt::HeldByAnother);
         }
         let sent = self.clock.moment();
-        let wanted = self.claim(known.as_ref());
         let written = match &known {
-            Some(_) => {
-                self.leases.replace(&self.options.lease, &PostParams::default(), &wanted).await?
-            }
-            None => self.leases.create(&PostParams::default(), &wanted).await?,
+            Some(lease) => self.replace(&self.claim(Some(lease))).await?,
+            None => self.leases.create(&PostParams::default(), &self.claim(None)).await?,
         };
-        self.fence.open_for(sent.clone(), self.options.renew_deadline);
+        self.fence.open_for(sent.clone(), self.options.renew_deadline, self.options.grace());
         self.seen = Some((written, sent));
         Ok(Attempt::Held)
     }
 
+    async fn replace(&self, lease: &Lease) -> Result<Lease, kube_client::Error> {
+        self.leases.replace(&self.options.lease, &PostParams::default(), lease).await
+    }
+
     /// Reads the lease, and notes when it was seen to change.
     async fn look(&mut self) -> Result<Option<Lease>, kube_client::Error> {
-        let Some(lease) = self.leases.get_opt(&self.options.lease).await? else {
-            self.seen = None;
+        let found = self.leases.get_opt(&self.options.lease).await?;
+        let Some(lease) = &found else {
+            // Another's is remembered, to wait for its end; ours is made anew.
+            self.seen.take_if(|(lease, _)| holder(lease) == self.options.identity);
             return Ok(None);
         };
         let version = &lease.metadata.resource_version;
-        let is_known =
-            self.seen.as_ref().is_some_and(|(seen, _)| seen.metadata.resource_version == *version);
-        if !is_known {
+        let seen = self.seen.as_ref().map(|(seen, _)| &seen.metadata.resource_version);
+        if seen != Some(version) {
             self.seen = Some((lease.clone(), self.clock.moment()));
         }
-        Ok(Some(lease))
+        Ok(found)
     }
 
     fn is_anothers(&self, lease: &Lease) -> bool {
@@ -252,7 +241,7 @@ impl Elector {
             },
             spec: None,
         });
-        let now = MicroTime(self.now());
+        let now = MicroTime(timestamp(&self.clock));
         let is_renewal = known.is_some_and(|known| holder(known) == self.options.identity);
         let spec = lease.spec.get_or_insert_with(LeaseSpec::default);
         if !is_renewal {
@@ -260,36 +249,53 @@ impl Elector {
             spec.lease_transitions = Some(spec.lease_transitions.map_or(0, |count| count + 1));
         }
         spec.holder_identity = Some(self.options.identity.clone());
-        let seconds = self.options.lease_duration.as_secs().max(1);
-        spec.lease_duration_seconds = Some(i32::try_from(seconds).unwrap_or(i32::MAX));
+        spec.lease_duration_seconds = Some(self.options.lease_seconds());
         spec.renew_time = Some(now);
         lease
     }
 
-    /// Gives the lease back, if it is ours.
-    async fn release(self) {
-        let was_leading = *self.leadership.borrow() == Leadership::Leading;
-        self.fence.close();
-        let Some((mut lease, _)) =
-            self.seen.filter(|_| was_leading && self.options.release_on_exit)
-        else {
-            return;
+    async fn release_in_time(&mut self) {
+        let (clock, most) = (self.clock.clone(), self.time_for_one());
+        let released = tokio::select! {
+            released = self.release() => released.map_err(|error| error.to_string()),
+            () = clock.sleep(most) => Err("no answer in time".to_owned()),
         };
-        let now = MicroTime(timestamp(&self.clock));
-        if let Some(spec) = &mut lease.spec {
-            spec.holder_identity = Some(String::new());
-            spec.lease_duration_seconds = Some(1);
-            spec.renew_time = Some(now);
-        }
-        let released =
-            self.leases.replace(&self.options.lease, &PostParams::default(), &lease).await;
         if let Err(error) = released {
-            tracing::warn!(lease = self.options.lease, %error, "cannot give the lease back");
+            tracing::warn!(lease = self.options.lease, error, "cannot give the lease back");
         }
     }
 
-    fn now(&self) -> jiff::Timestamp {
-        timestamp(&self.clock)
+    /// Gives the lease back, if it is ours, also if the last attempt does not know that.
+    async fn release(&mut self) -> Result<(), kube_client::Error> {
+        let identity = self.options.identity.clone();
+        let is_ours = |lease: &Lease| holder(lease) == identity;
+        let mut known = self.seen.clone().map(|(lease, _)| lease).filter(is_ours);
+        let mut tries = 0..RELEASE_TRIES;
+        loop {
+            let lease = match known.take() {
+                Some(lease) => lease,
+                None => match self.look().await?.filter(is_ours) {
+                    Some(lease) => lease,
+                    None => return Ok(()),
+                },
+            };
+            match self.replace(&self.freed(lease)).await {
+                Err(kube_client::Error::Api(status)) if status.code == 404 => return Ok(()),
+                Err(kube_client::Error::Api(status))
+                    if status.code == 409 && tries.next().is_some() => {}
+                released => return released.map(drop),
+            }
+        }
+    }
+
+    /// The lease without a holder.
+    fn freed(&self, mut lease: Lease) -> Lease {
+        if let Some(spec) = &mut lease.spec {
+            spec.holder_identity = Some(String::new());
+            spec.lease_duration_seconds = Some(1);
+            spec.renew_time = Some(MicroTime(timestamp(&self.clock)));
+        }
+        lease
     }
 }
 

@@ -73,9 +73,9 @@ pub use kube_client::{self, Api, Client};
 pub use kube_core;
 
 pub use controller::{Controller, ControllerBuilder};
-pub use fence::Fenced;
+pub use fence::{Fenced, GivenUp};
 pub use informed::Informed;
-pub use leader_election::LeaderElection;
+pub use leader_election::{BadElection, LeaderElection};
 pub use manager::{Manager, ManagerError, ManagerOptions};
 pub use predicate::Predicate;
 pub use reconcile::{Action, Failure, Request};

@@ -82,7 +82,7 @@ use crate::{
     reason::{Reasons, Record},
     recorder::{Recorder, Reporter},
     source::{Feed, Inlets, controller_uid},
-    webhook::{CertificateOptions, Target, WebhookServer},
+    webhook::{CertificateOptions, Target, WebhookServer, server::ReviewCounts},
 };
 use caches::Caches;
 pub use options::{ManagerError, ManagerOptions};
@@ -112,14 +112,16 @@ pub(crate) struct Shared {
     loops: Mutex<Loops>,
     leadership: Mutex<Option<watch::Receiver<Leadership>>>,
     webhooks: Mutex<Option<Webhooks>>,
+    webhook_counts: Mutex<Option<ReviewCounts>>,
     address: watch::Sender<Option<SocketAddr>>,
     webhook_address: watch::Sender<Option<SocketAddr>>,
     stop: watch::Sender<bool>,
     /// Everything that feeds the workers.
     cache_tasks: Tasks,
     worker_tasks: Tasks,
-    /// What the workers use: events, and whatever else was started for them; and webhooks.
+    /// What the workers use: events, and whatever else was started for them.
     side_tasks: Tasks,
+    webhook_tasks: Tasks,
     elector_tasks: Tasks,
     endpoint_tasks: Tasks,
 }
@@ -164,12 +166,14 @@ impl Manager {
             loops: Mutex::default(),
             leadership: Mutex::default(),
             webhooks: Mutex::default(),
+            webhook_counts: Mutex::default(),
             address: watch::Sender::new(None),
             webhook_address: watch::Sender::new(None),
             stop: watch::Sender::new(false),
             cache_tasks,
             worker_tasks: tasks.child("workers"),
             side_tasks: tasks.child("beside the workers"),
+            webhook_tasks: tasks.child("webhooks"),
             elector_tasks: tasks.child("elector"),
             endpoint_tasks: tasks.child("endpoint"),
             options,
@@ -286,6 +290,8 @@ impl Manager {
             Some(_) => Ok(()),
             None => Err("not served yet".to_owned()),
         });
+        let counts = Some(server.counts());
+        *self.0.webhook_counts.lock().unwrap_or_else(PoisonError::into_inner) = counts;
         let webhooks = Webhooks { server, certificates, targets: targets.into_iter().collect() };
         *self.0.webhooks.lock().unwrap_or_else(PoisonError::into_inner) = Some(webhooks);
     }
@@ -341,6 +347,9 @@ impl Manager {
         // Whoever drops the run does not want its tasks either.
         let mut abandoned = Abandoned(Some(Arc::clone(shared)));
         shared.check_names()?;
+        if let Some(election) = &shared.options.leader_election {
+            election.check().map_err(ManagerError::Election)?;
+        }
         let signals = Signals::new(shared.options.handles_signals)?;
         shared.listen().await?;
         shared.start_caches();
@@ -391,7 +400,7 @@ impl Shared {
         let Some(webhooks) = webhooks else { return Ok(()) };
         // Not fenced: a replica that stands by writes its certificates, too.
         let client = self.raw_client.clone();
-        let address = webhooks.start(client, &self.options, &self.side_tasks).await?;
+        let address = webhooks.start(client, &self.options, &self.webhook_tasks).await?;
         self.webhook_address.send_replace(Some(address));
         Ok(())
     }
@@ -457,13 +466,17 @@ impl Shared {
         }
         let patience = if is_graceful { but_for(reserve) } else { Duration::ZERO };
         let mut outcome = self.worker_tasks.stop(patience).await;
+        // A deposed leader must not write: whatever it runs beside its workers ends as they do.
+        let beside = if is_graceful { but_for(reserve / 2) } else { Duration::ZERO };
+        outcome = outcome.and(self.side_tasks.stop(beside).await);
         if !is_graceful {
             outcome = Ok(());
         }
+        // Webhooks answer what they were asked, leader or not.
         let rest = [
-            (&self.side_tasks, reserve / 2),
             (&self.elector_tasks, reserve / 4),
-            (&self.cache_tasks, reserve / 8),
+            (&self.webhook_tasks, reserve / 8),
+            (&self.cache_tasks, reserve / 16),
             (&self.endpoint_tasks, Duration::ZERO),
         ];
         for (tasks, reserve) in rest {
@@ -488,13 +501,14 @@ impl Shared {
         for (who, count) in &*self.drop_counts.lock().unwrap_or_else(PoisonError::into_inner) {
             *dropped.entry(who.clone()).or_default() += count.load(Relaxed);
         }
-        metrics::render(&Figures {
+        let rendered = metrics::render(&Figures {
             loops: &self.loops(),
             leads: self.leads(),
             informers: &self.caches.factory.informers(),
             dropped_events: &Vec::from_iter(dropped),
             requests: &self.requests,
-        })
+        });
+        rendered + &self.webhook_metrics()
     }
 
     /// The lease, and whether it is ours.
@@ -503,6 +517,12 @@ impl Shared {
         let leadership = self.leadership.lock().unwrap_or_else(PoisonError::into_inner);
         let leads = leadership.as_ref().is_some_and(|it| *it.borrow() == Leadership::Leading);
         Some((lease, leads))
+    }
+
+    /// What the webhook server counts, if there is one.
+    fn webhook_metrics(&self) -> String {
+        let counts = self.webhook_counts.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.as_ref().map(ReviewCounts::render).unwrap_or_default()
     }
 
     fn lock_loops(&self) -> MutexGuard<'_, Loops> {
@@ -520,6 +540,7 @@ impl Drop for Abandoned {
         let all = [
             &shared.worker_tasks,
             &shared.side_tasks,
+            &shared.webhook_tasks,
             &shared.elector_tasks,
             &shared.cache_tasks,
             &shared.endpoint_tasks,

@@ -120,17 +120,17 @@ impl Service<Request<Body>> for Managed {
             }
             shared.fence.check()?;
             let target = Target::parse(request.uri().path()).filter(|it| !it.is_beyond());
-            let Some(target) = target else { return Ok(shared.send(request).await?) };
+            let Some(target) = target else { return shared.send_write(request).await };
             if method == Method::DELETE {
                 return shared.delete(&target, request).await;
             }
             if dry_run(request.uri().query(), b"") == Some(true) {
-                return Ok(shared.send(request).await?);
+                return shared.send_write(request).await;
             }
             match &target.name {
                 Some(name) => shared.write(&target, name, request).await,
                 None if method == Method::POST => shared.create(&target, request).await,
-                None => Ok(shared.send(request).await?),
+                None => shared.send_write(request).await,
             }
         })
     }
@@ -139,6 +139,11 @@ impl Service<Request<Body>> for Managed {
 impl Shared {
     async fn send(&self, request: Request<Body>) -> kube_client::Result<Response<Body>> {
         self.requests.send(&self.client, request).await
+    }
+
+    /// The same, unless another may lead before there is an answer.
+    async fn send_write(&self, request: Request<Body>) -> Result<Response<Body>, BoxError> {
+        self.fence.bound(self.send(request)).await
     }
 
     async fn create(
@@ -151,7 +156,7 @@ impl Shared {
         let body = body.collect().await?.to_bytes();
         self.fence.check()?;
         let (body, begun) = self.creations.begin(target, body, &self.entropy);
-        let response = self.send(Request::from_parts(head, Body::from(body))).await?;
+        let response = self.send_write(Request::from_parts(head, Body::from(body))).await?;
         let status = response.status();
         if begun.is_second_try && status == StatusCode::CONFLICT {
             drop(begun);
@@ -203,7 +208,7 @@ impl Shared {
         name: &str,
         request: Request<Body>,
     ) -> Result<Response<Body>, BoxError> {
-        let response = self.send(request).await?;
+        let response = self.send_write(request).await?;
         let (response, answer) = Answer::read(target, response).await?;
         if let Some(answer) = answer {
             self.mirror.wrote(target, name, &answer).await;
@@ -219,7 +224,7 @@ impl Shared {
         let (head, body) = request.into_parts();
         let body = body.collect().await?.to_bytes();
         let is_dry_run = dry_run(head.uri.query(), &body);
-        let response = self.send(Request::from_parts(head, Body::from(body))).await?;
+        let response = self.send_write(Request::from_parts(head, Body::from(body))).await?;
         if is_dry_run == Some(true) {
             return Ok(response);
         }

@@ -5,7 +5,7 @@ use std::{io, net::SocketAddr, time::Duration};
 use informer::InformerOptions;
 use keel::{Clock, Entropy, Unclean};
 
-use crate::{LeaderElection, webhook::CertificateError};
+use crate::{BadElection, LeaderElection, webhook::CertificateError};
 
 /// How a manager runs.
 pub struct ManagerOptions {
@@ -53,6 +53,9 @@ pub enum ManagerError {
     /// [Name](crate::ControllerBuilder::named) one of them.
     #[error("two controllers are named {0:?}")]
     SameName(String),
+    /// Choose other settings: nothing was begun.
+    #[error("nobody can be elected like this")]
+    Election(#[source] BadElection),
     /// Choose another address, or end who has it.
     #[error("cannot listen on {address}")]
     Endpoint {

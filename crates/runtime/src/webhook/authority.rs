@@ -3,11 +3,15 @@
 use keel::Timestamp;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
-    Issuer, KeyPair, KeyUsagePurpose,
+    Issuer, KeyPair, KeyUsagePurpose, PublicKeyData,
 };
 use std::time::Duration;
 use time::OffsetDateTime;
-use x509_parser::{extensions::GeneralName, pem::Pem, prelude::X509Certificate};
+use x509_parser::{
+    extensions::{GeneralName, ParsedExtension},
+    pem::Pem,
+    prelude::X509Certificate,
+};
 
 /// Certificates are valid from before they were made, for callers whose clock is behind.
 const BACKDATED: Duration = Duration::from_hours(1);
@@ -17,6 +21,14 @@ const BACKDATED: Duration = Duration::from_hours(1);
 pub(crate) struct Certified {
     pub(crate) certificate: String,
     pub(crate) key: String,
+}
+
+impl Certified {
+    /// What matters of the certificate, if the key is its own.
+    pub(crate) fn facts(&self) -> Option<Facts> {
+        let key = KeyPair::from_pem(&self.key).ok()?;
+        Facts::read(&self.certificate).filter(|it| it.key == key.subject_public_key_info())
+    }
 }
 
 /// A new authority. Its name says when it was made, which tells it from its predecessor.
@@ -52,6 +64,13 @@ pub(crate) fn serving(
     Ok(Certified { certificate, key: key.serialize_pem() })
 }
 
+/// The certificates in a PEM, each written in the same way; what is none is left out.
+pub(crate) fn certificates(pem: &str) -> Vec<String> {
+    let end = "-----END CERTIFICATE-----";
+    let parts = pem.split_inclusive(end).map(|it| format!("{}\n", it.trim()));
+    parts.filter(|it| Facts::read(it).is_some()).collect()
+}
+
 /// What matters of a certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Facts {
@@ -61,6 +80,11 @@ pub(crate) struct Facts {
     pub(crate) issuer: String,
     /// DNS names and addresses, in order.
     pub(crate) names: Vec<String>,
+    /// The public key, with its kind.
+    key: Vec<u8>,
+    /// By which those that it signed know its key.
+    key_id: Option<Vec<u8>>,
+    issuer_key_id: Option<Vec<u8>>,
 }
 
 impl Facts {
@@ -69,13 +93,29 @@ impl Facts {
         let pem = Pem::iter_from_buffer(pem.as_bytes()).next()?.ok()?;
         let certificate = pem.parse_x509().ok()?;
         let validity = certificate.validity();
+        let (key_id, issuer_key_id) = key_ids(&certificate);
         Some(Self {
             not_before: Timestamp::from_seconds(validity.not_before.timestamp()),
             not_after: Timestamp::from_seconds(validity.not_after.timestamp()),
             subject: certificate.subject().to_string(),
             issuer: certificate.issuer().to_string(),
             names: alternative_names(&certificate),
+            key: certificate.public_key().raw.to_vec(),
+            key_id,
+            issuer_key_id,
         })
+    }
+
+    /// When it was made, by the clock of who made it.
+    pub(crate) fn made(&self) -> Timestamp {
+        self.not_before + BACKDATED
+    }
+
+    /// Whether it names the authority and its key; two that are made within a second have the same
+    /// name.
+    pub(crate) fn is_signed_by(&self, authority: &Self) -> bool {
+        let names_key = self.issuer_key_id.is_some() && self.issuer_key_id == authority.key_id;
+        self.issuer == authority.subject && names_key
     }
 
     /// Whether a third or less of its life is left, which is when a successor is due.
@@ -87,6 +127,21 @@ impl Facts {
     pub(crate) fn due(&self) -> Timestamp {
         self.not_before + self.not_after.since(self.not_before) * 2 / 3
     }
+}
+
+/// Of the certificate's own key, and of that which signed it.
+fn key_ids(certificate: &X509Certificate<'_>) -> (Option<Vec<u8>>, Option<Vec<u8>>) {
+    let (mut own, mut issuer) = (None, None);
+    for extension in certificate.extensions() {
+        match extension.parsed_extension() {
+            ParsedExtension::SubjectKeyIdentifier(id) => own = Some(id.0.to_vec()),
+            ParsedExtension::AuthorityKeyIdentifier(id) => {
+                issuer = id.key_identifier.as_ref().map(|id| id.0.to_vec());
+            }
+            _ => {}
+        }
+    }
+    (own, issuer)
 }
 
 fn alternative_names(certificate: &X509Certificate<'_>) -> Vec<String> {

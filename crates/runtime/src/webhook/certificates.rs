@@ -7,32 +7,35 @@
 //! ```
 //!
 //! When two thirds of its life are over, the serving certificate is made anew, signed by the newest
-//! authority. An authority gets a successor in the same way, but signs on as long as its last
-//! serving certificate is shown: the successor is in every configuration's bundle long before
-//! anything is shown that it signed. Whoever writes the Secret first wins; the others take what
-//! they find.
+//! authority. An authority gets a successor in the same way, and what it signed is shown on: the
+//! successor is in every configuration's bundle for a day before anything is shown that it signed.
+//! Only if there is nothing else to show, because the Secret was deleted for example, it signs at
+//! once. What does not fit together in the Secret is made anew.
+//!
+//! Whoever writes the Secret first wins; the others take what they find. They look every ten
+//! minutes, and whenever a configuration has other authorities than they know.
 
-use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
+mod kept;
 
-use k8s_openapi::{
-    ByteString, api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::ObjectMeta,
-};
+use std::{fmt, sync::Arc, time::Duration};
+
+use k8s_openapi::{api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use keel::{Clock, Entropy, Tasks, Timestamp};
 use kube_client::{Api, Client, api::PostParams};
-use tokio::sync::watch;
+use tokio::sync::{Mutex, watch};
 
 use super::{
-    authority::{self, Certified, Facts},
     injection::{Injector, Target},
     serving::{ServingCertificate, ServingError},
 };
+use kept::Kept;
 
 const DAY: Duration = Duration::from_hours(24);
 
-/// How soon a replica notices what another one wrote.
-const RECHECK: Duration = Duration::from_mins(10);
+/// How soon a replica notices what another one wrote, at the latest.
+pub(super) const RECHECK: Duration = Duration::from_mins(10);
 
-/// How soon a failure is tried again, and a new authority may sign.
+/// How soon a failure is tried again.
 const RETRY: Duration = Duration::from_secs(10);
 
 /// As many replicas may write at once.
@@ -105,15 +108,18 @@ pub struct Certificates {
     tasks: Tasks,
 }
 
-struct Keeper {
-    client: Client,
+/// Looks after the Secret.
+pub(super) struct Keeper {
+    pub(super) client: Client,
     secrets: Api<Secret>,
     options: CertificateOptions,
-    clock: Clock,
-    entropy: Entropy,
+    pub(super) clock: Clock,
+    pub(super) entropy: Entropy,
     serving: ServingCertificate,
     /// The authorities, in PEM, as configurations need them.
-    bundle: watch::Sender<String>,
+    pub(super) bundle: watch::Sender<String>,
+    /// One look at a time, so that the last one to look is the last one to show.
+    looking: Mutex<()>,
 }
 
 impl Certificates {
@@ -133,6 +139,7 @@ impl Certificates {
             entropy: entropy.clone(),
             serving: ServingCertificate::default(),
             bundle: watch::Sender::new(String::new()),
+            looking: Mutex::default(),
         });
         let due = keeper.look_after().await?;
         let tasks = tasks.child("webhook certificates");
@@ -152,12 +159,11 @@ impl Certificates {
     }
 
     /// Writes the authorities into a configuration, whenever they change and whenever somebody
-    /// overwrites them; also into one that is yet to be made.
+    /// overwrites them; also into one that is yet to be made. Others that it has are left in it for
+    /// twenty minutes, for replicas that still show what those signed.
     pub fn inject(&self, target: Target) {
-        let keeper = &self.keeper;
-        let injector = Injector::new(&keeper.client, target, &keeper.clock, &keeper.entropy);
-        let (bundle, stop) = (self.bundle(), self.tasks.shutdown());
-        self.tasks.spawn("injection", injector.run(bundle, stop));
+        let injector = Injector::new(&self.keeper, target);
+        self.tasks.spawn("injection", injector.run(self.tasks.shutdown()));
     }
 }
 
@@ -190,15 +196,15 @@ impl Keeper {
     }
 
     /// Brings the Secret up to date, shows what is in it, and says when to look again.
-    async fn look_after(&self) -> Result<Timestamp, CertificateError> {
+    pub(super) async fn look_after(&self) -> Result<Timestamp, CertificateError> {
+        let _looking = self.looking.lock().await;
         let name = &self.options.secret;
         for _ in 0..TRIES {
             let secret = self.secrets.get_opt(name).await.map_err(CertificateError::Secret)?;
-            let found = secret.as_ref().and_then(Kept::read);
-            let now = self.clock.now();
-            let kept = Kept::renew(found.clone(), &self.options, now);
+            let kept = Kept::renew(secret.as_ref(), &self.options, self.clock.now());
             let kept = kept.map_err(CertificateError::Make)?;
-            if found.as_ref() != Some(&kept) && !self.write(secret, &kept).await? {
+            let is_kept = secret.as_ref().is_some_and(|it| kept.is_in(it));
+            if !is_kept && !self.write(secret, &kept).await? {
                 continue;
             }
             self.serving.show(&kept.serving).map_err(CertificateError::Serve)?;
@@ -208,7 +214,7 @@ impl Keeper {
                 *present = bundle;
                 changed
             });
-            return Ok(kept.due());
+            return Ok(kept.due);
         }
         Err(CertificateError::Contended)
     }
@@ -231,95 +237,5 @@ impl Keeper {
             Err(kube_client::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(false),
             Err(error) => Err(CertificateError::Secret(error)),
         }
-    }
-}
-
-/// What the Secret holds.
-#[derive(Clone, PartialEq, Eq)]
-struct Kept {
-    /// Newest first, and at least one.
-    authorities: Vec<String>,
-    /// Of the newest.
-    authority_key: String,
-    serving: Certified,
-}
-
-impl Kept {
-    /// `None` if anything is missing or unreadable: then all is made anew.
-    fn read(secret: &Secret) -> Option<Self> {
-        let data = secret.data.as_ref()?;
-        let text = |key: &str| String::from_utf8(data.get(key)?.0.clone()).ok();
-        let end = "-----END CERTIFICATE-----";
-        let all = text("ca.crt")?;
-        let authorities: Vec<String> = all
-            .split_inclusive(end)
-            .filter(|it| it.contains(end))
-            .map(|it| format!("{}\n", it.trim()))
-            .collect();
-        if authorities.is_empty() || authorities.iter().any(|it| Facts::read(it).is_none()) {
-            return None;
-        }
-        let serving = Certified { certificate: text("tls.crt")?, key: text("tls.key")? };
-        Facts::read(&serving.certificate)?;
-        Some(Self { authorities, authority_key: text("ca.key")?, serving })
-    }
-
-    /// What should be kept at this time.
-    fn renew(
-        found: Option<Self>,
-        options: &CertificateOptions,
-        now: Timestamp,
-    ) -> Result<Self, rcgen::Error> {
-        let authority_lifetime = options.authority_lifetime.max(3 * options.serving_lifetime);
-        let is_alive = |pem: &String| Facts::read(pem).is_some_and(|it| now < it.not_after);
-        let (mut authorities, mut authority_key, serving) = match found {
-            Some(it) => (it.authorities, it.authority_key, Some(it.serving)),
-            None => (Vec::new(), String::new(), None),
-        };
-        authorities.retain(is_alive);
-        let newest = authorities.first().and_then(|it| Facts::read(it));
-        let is_succeeded = newest.is_none_or(|it| it.is_due(now));
-        if is_succeeded {
-            let made = authority::authority(now, authority_lifetime)?;
-            authorities.insert(0, made.certificate);
-            authority_key = made.key;
-        }
-        let trusted: Vec<Facts> = authorities.iter().filter_map(|it| Facts::read(it)).collect();
-        let is_good = |it: &Facts| {
-            // What is due can wait until the new authority is in every bundle.
-            let ends = if is_succeeded { it.not_after } else { it.due() };
-            now < ends
-                && it.names == options.names
-                && trusted.iter().any(|authority| authority.subject == it.issuer)
-        };
-        let serving = match serving {
-            Some(it) if Facts::read(&it.certificate).is_some_and(|it| is_good(&it)) => it,
-            _ => {
-                let certificate = authorities[0].clone();
-                let newest = Certified { certificate, key: authority_key.clone() };
-                authority::serving(&newest, &options.names, now, options.serving_lifetime)?
-            }
-        };
-        Ok(Self { authorities, authority_key, serving })
-    }
-
-    fn bundle(&self) -> String {
-        self.authorities.concat()
-    }
-
-    fn due(&self) -> Timestamp {
-        let first = Facts::read(&self.authorities[0]).map(|it| it.due());
-        let serving = Facts::read(&self.serving.certificate).map(|it| it.due());
-        first.into_iter().chain(serving).min().unwrap_or(Timestamp::from_seconds(0))
-    }
-
-    fn data(&self) -> BTreeMap<String, ByteString> {
-        let parts = [
-            ("ca.crt", self.bundle()),
-            ("ca.key", self.authority_key.clone()),
-            ("tls.crt", self.serving.certificate.clone()),
-            ("tls.key", self.serving.key.clone()),
-        ];
-        parts.map(|(name, text)| (name.to_owned(), ByteString(text.into_bytes()))).into()
     }
 }

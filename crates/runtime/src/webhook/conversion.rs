@@ -21,12 +21,17 @@ use serde_json::{Value, json};
 use super::server::{BadReview, Handler};
 use crate::versions::{ConversionError, Versions};
 
+/// The API server sends a whole list at once, and a kube-apiserver does not split it however long it
+/// is.
+const MAX_BODY: usize = 128 << 20;
+
 /// A handler for a kind with `#[derive(Versions)]`.
 pub fn converting<V: Versions + 'static>() -> Handler {
     converting_with(V::convert)
 }
 
-/// A handler that calls `convert` with each object and the version wanted.
+/// A handler that calls `convert` with each object and the version wanted. It takes reviews of up to
+/// 128 MiB, whatever its server takes otherwise.
 pub fn converting_with<F>(convert: F) -> Handler
 where
     F: Fn(Value, &str) -> Result<Value, ConversionError> + Send + Sync + 'static,
@@ -35,6 +40,7 @@ where
         let answer = answer(&body, &convert);
         async move { answer }
     })
+    .with_max_body(MAX_BODY)
 }
 
 fn answer(

@@ -11,6 +11,8 @@
 //! the patch             replace /spec/a by 5
 //! ```
 
+mod pairing;
+
 use json_patch::Patch;
 use serde::Serialize;
 use serde_json::Value;
@@ -58,23 +60,19 @@ fn carry(before: &Value, after: &Value, raw: &mut Value) {
     }
 }
 
-/// Elements that are the same at both ends stay as they are on the wire; those between are paired
-/// in their order.
+/// Elements that stay, wherever they go, keep what the type does not know of them.
 fn carry_list(before: &[Value], after: &[Value], raw: &mut Vec<Value>) {
-    let shorter = before.len().min(after.len());
-    let front = before.iter().zip(after).take_while(|(old, new)| old == new).count();
-    let back = before.iter().rev().zip(after.iter().rev());
-    let back = back.take_while(|(old, new)| old == new).count().min(shorter - front);
-    let (old, new) = (&before[front..before.len() - back], &after[front..after.len() - back]);
-    let mut between: Vec<Value> = raw.splice(front..before.len() - back, []).collect();
-    between.truncate(new.len());
-    for (n, element) in new.iter().enumerate() {
-        match between.get_mut(n) {
-            Some(raw) => carry(&old[n], element, raw),
-            None => between.push(element.clone()),
-        }
+    let mut taken: Vec<Value> = std::mem::take(raw);
+    for (element, place) in after.iter().zip(pairing::pairs(before, after)) {
+        raw.push(match place {
+            Some(place) => {
+                let mut kept = taken[place].take();
+                carry(&before[place], element, &mut kept);
+                kept
+            }
+            None => element.clone(),
+        });
     }
-    raw.splice(front..front, between);
 }
 
 #[cfg(test)]
@@ -150,6 +148,32 @@ mod tests {
         let renamed = json!([{"name": "app2"}, {"name": "log"}]);
         check(&raw, &before, &renamed, &json!([{"name": "app2", "unknown": 1}, log]));
         check(&raw, &before, &json!([]), &json!([]));
+    }
+
+    #[test]
+    fn a_new_element_beside_a_changed_one_gets_nothing_of_it() {
+        let raw = json!([
+            {"name": "a", "image": "1", "env": [1]}, {"name": "b", "image": "1", "env": [2]},
+        ]);
+        let before = json!([{"name": "a", "image": "1"}, {"name": "b", "image": "1"}]);
+        check(
+            &raw,
+            &before,
+            &json!([
+                {"name": "side", "image": "9"}, {"name": "a", "image": "2"},
+                {"name": "b", "image": "1"},
+            ]),
+            &json!([
+                {"name": "side", "image": "9"}, {"name": "a", "image": "2", "env": [1]},
+                {"name": "b", "image": "1", "env": [2]},
+            ]),
+        );
+        check(
+            &raw,
+            &before,
+            &json!([{"name": "b", "image": "2"}]),
+            &json!([{"name": "b", "image": "2", "env": [2]}]),
+        );
     }
 
     #[test]

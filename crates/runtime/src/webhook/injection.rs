@@ -1,6 +1,11 @@
 //! [`Injector`]: keeps the authorities of a webhook server in the configuration that names it.
+//!
+//! Every replica does so, and they need not know the same at the same time. So that they do not
+//! overwrite each other's: who finds others than its own reads the Secret again before it writes,
+//! leaves what it does not know for as long as a replica may take to read the Secret, and pauses
+//! for longer and longer while somebody changes what it wrote.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use futures_util::StreamExt;
@@ -10,17 +15,28 @@ use k8s_openapi::{
     },
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
-use keel::{Backoff, Clock, Entropy};
+use keel::{Backoff, Moment};
 use kube_client::{
-    Api, Client,
+    Api,
     api::{ListParams, PostParams, WatchParams},
 };
 use kube_core::{ApiResource, DynamicObject, WatchEvent};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tokio::sync::watch;
+
+use super::{
+    authority::{self, Facts},
+    certificates::{Keeper, RECHECK},
+};
 
 /// A watch ends after this long, and is begun again.
 const WATCH_SECONDS: u32 = 290;
+
+/// For so long an authority that we do not know stays: by then every replica has read the Secret.
+const TOLERATED: Duration = Duration::from_secs(2 * RECHECK.as_secs());
+
+/// Between two writes, if somebody changes what was written: at first, and at most.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(30));
 
 /// Where authorities are written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,100 +64,167 @@ impl Target {
         }
     }
 
-    /// Puts the bundle everywhere; whether that changed anything.
-    fn put(&self, object: &mut Value, bundle: &str) -> bool {
-        let mut changed = false;
-        let mut put = |client_config: Option<&mut Value>| {
-            if let Some(Value::Object(config)) = client_config
-                && config.get("caBundle").and_then(Value::as_str) != Some(bundle)
-            {
-                config.insert("caBundle".to_owned(), bundle.into());
-                changed = true;
-            }
-        };
-        match self {
+    /// Where bundles are in a configuration.
+    fn client_configs<'a>(&self, object: &'a mut Value) -> Vec<&'a mut Map<String, Value>> {
+        let configs = match self {
             Self::Mutating(_) | Self::Validating(_) => {
                 let webhooks = object.get_mut("webhooks").and_then(Value::as_array_mut);
-                for webhook in webhooks.into_iter().flatten() {
-                    put(webhook.get_mut("clientConfig"));
-                }
+                let webhooks = webhooks.into_iter().flatten();
+                webhooks.filter_map(|it| it.get_mut("clientConfig")).collect()
             }
-            Self::Conversion(_) => put(object.pointer_mut("/spec/conversion/webhook/clientConfig")),
-        }
-        changed
+            Self::Conversion(_) => {
+                let config = object.pointer_mut("/spec/conversion/webhook/clientConfig");
+                Vec::from_iter(config)
+            }
+        };
+        configs.into_iter().filter_map(Value::as_object_mut).collect()
     }
 }
 
 /// See the [module documentation](self).
 pub(super) struct Injector {
+    keeper: Arc<Keeper>,
     api: Api<DynamicObject>,
     target: Target,
-    clock: Clock,
-    entropy: Entropy,
+    /// Authorities in the configuration that are not ours, and since when they are known.
+    strangers: BTreeMap<String, Moment>,
+}
+
+/// What came of an attempt.
+struct Injected {
+    is_written: bool,
+    /// From which version on to watch for changes.
+    version: String,
 }
 
 impl Injector {
-    pub(super) fn new(client: &Client, target: Target, clock: &Clock, entropy: &Entropy) -> Self {
-        let api = Api::all_with(client.clone(), &target.resource());
-        Self { api, target, clock: clock.clone(), entropy: entropy.clone() }
+    pub(super) fn new(keeper: &Arc<Keeper>, target: Target) -> Self {
+        let api = Api::all_with(keeper.client.clone(), &target.resource());
+        Self { keeper: Arc::clone(keeper), api, target, strangers: BTreeMap::new() }
     }
 
     /// Injects, waits until the bundle or the configuration changes, and injects again.
-    pub(super) async fn run(
-        self,
-        mut bundle: watch::Receiver<String>,
-        stop: impl Future<Output = ()>,
-    ) {
+    pub(super) async fn run(mut self, stop: impl Future<Output = ()>) {
         tokio::pin!(stop);
-        let pauses = (Duration::from_millis(200), Duration::from_secs(30));
-        let mut backoff = Backoff::new(pauses.0, pauses.1, self.entropy.clone());
+        let mut bundle = self.keeper.bundle.subscribe();
+        let mut backoff = Backoff::new(PAUSES.0, PAUSES.1, self.keeper.entropy.clone());
         loop {
-            let encoded = STANDARD.encode(bundle.borrow_and_update().as_str());
-            let turn = async {
-                let version = self.inject(&encoded).await?;
-                self.until_changed(&version).await
-            };
-            let ended = tokio::select! {
-                ended = turn => ended,
-                changed = bundle.changed() => match changed {
-                    Ok(()) => continue,
-                    Err(_) => return,
-                },
+            let turn = tokio::select! {
+                turn = self.turn(&mut bundle) => turn,
                 () = &mut stop => return,
             };
-            match ended {
-                Ok(()) => backoff.reset(),
+            match turn {
+                Ok(false) => {
+                    backoff.reset();
+                    continue;
+                }
+                Ok(true) => {}
                 Err(error) => {
                     tracing::warn!(target = self.target.name(), %error, "cannot inject");
-                    tokio::select! {
-                        () = self.clock.sleep(backoff.next_delay()) => {}
-                        () = &mut stop => return,
-                    }
                 }
+            }
+            tokio::select! {
+                () = self.keeper.clock.sleep(backoff.next_delay()) => {}
+                () = &mut stop => return,
             }
         }
     }
 
-    /// Writes the bundle where it is not; from which version on to watch for changes.
-    async fn inject(&self, bundle: &str) -> kube_client::Result<String> {
+    /// Injects, and waits until there may be something to inject again; whether it had to write.
+    async fn turn(&mut self, bundle: &mut watch::Receiver<String>) -> kube_client::Result<bool> {
+        let injected = self.inject(bundle).await?;
+        tokio::select! {
+            changed = self.until_changed(&injected.version) => changed?,
+            // The sender is the keeper's, which we hold.
+            _ = bundle.changed() => {}
+            () = self.until_tolerated() => {}
+        }
+        Ok(injected.is_written)
+    }
+
+    /// Writes the bundle where it is not.
+    async fn inject(
+        &mut self,
+        bundle: &mut watch::Receiver<String>,
+    ) -> kube_client::Result<Injected> {
         let list = ListParams::default().fields(&self.selector());
         let found = self.api.list(&list).await?;
         let listed = found.metadata.resource_version.unwrap_or_default();
         for mut object in found.items {
-            if !self.target.put(&mut object.data, bundle) {
+            let ours = authority::certificates(&bundle.borrow_and_update());
+            if !self.put(&mut object.data.clone(), &ours) && self.strangers.is_empty() {
+                continue;
+            }
+            // Who wrote something else may know better: the Secret may have changed.
+            if let Err(error) = self.keeper.look_after().await {
+                tracing::warn!(%error, "cannot look after the webhook certificates");
+            }
+            let ours = authority::certificates(&bundle.borrow_and_update());
+            if !self.put(&mut object.data, &ours) {
                 continue;
             }
             let name = self.target.name();
-            let written = self.api.replace(name, &PostParams::default(), &object).await;
-            match written {
+            match self.api.replace(name, &PostParams::default(), &object).await {
                 // From its own version on: our own write is no news.
-                Ok(written) => return Ok(written.metadata.resource_version.unwrap_or(listed)),
+                Ok(written) => {
+                    let version = written.metadata.resource_version.unwrap_or(listed);
+                    return Ok(Injected { is_written: true, version });
+                }
                 // Somebody was faster; the watch shows it at once.
                 Err(kube_client::Error::Api(status)) if matches!(status.code, 404 | 409) => {}
                 Err(error) => return Err(error),
             }
         }
-        Ok(listed)
+        Ok(Injected { is_written: false, version: listed })
+    }
+
+    /// Puts our authorities everywhere, beside those that are tolerated; whether that changed
+    /// anything.
+    fn put(&mut self, object: &mut Value, ours: &[String]) -> bool {
+        let (mut is_changed, mut strangers) = (false, BTreeMap::new());
+        for config in self.target.client_configs(object) {
+            let present = config.get("caBundle").and_then(Value::as_str).unwrap_or_default();
+            let present = STANDARD.decode(present).unwrap_or_default();
+            let mut present = authority::certificates(&String::from_utf8_lossy(&present));
+            let mut wanted = ours.to_vec();
+            for other in &present {
+                if wanted.contains(other) {
+                    continue;
+                }
+                let known = strangers.get(other).or_else(|| self.strangers.get(other)).cloned();
+                let since = known.unwrap_or_else(|| self.keeper.clock.moment());
+                if self.is_tolerated(other, &since) {
+                    wanted.push(other.clone());
+                }
+                strangers.insert(other.clone(), since);
+            }
+            let bundle = STANDARD.encode(wanted.concat());
+            present.sort_unstable();
+            wanted.sort_unstable();
+            if present != wanted {
+                config.insert("caBundle".to_owned(), bundle.into());
+                is_changed = true;
+            }
+        }
+        self.strangers = strangers;
+        is_changed
+    }
+
+    fn is_tolerated(&self, authority: &str, since: &Moment) -> bool {
+        let now = self.keeper.clock.now();
+        self.keeper.clock.passed_since(since) < TOLERATED
+            && Facts::read(authority).is_some_and(|it| now < it.not_after)
+    }
+
+    /// Ends when one of those that are not ours has to go.
+    async fn until_tolerated(&self) {
+        let clock = &self.keeper.clock;
+        let tolerated = self.strangers.iter().filter(|(it, since)| self.is_tolerated(it, since));
+        let left = tolerated.map(|(_, since)| TOLERATED.saturating_sub(clock.passed_since(since)));
+        match left.min() {
+            Some(left) => clock.sleep(left).await,
+            None => std::future::pending().await,
+        }
     }
 
     async fn until_changed(&self, version: &str) -> kube_client::Result<()> {

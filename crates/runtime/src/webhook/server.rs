@@ -3,8 +3,10 @@
 //! | what | when it is used up |
 //! |---|---|
 //! | connections | the next one waits to be accepted |
-//! | time for the handshake, the head, the handler | the connection is closed; a handler that is late is answered for with 504 |
-//! | size of a body | 413 |
+//! | time for the handshake, until the first request, and from each to the next | the connection is closed |
+//! | time for the body and the handler | 504 |
+//! | size of a body, more for conversion than for admission | 413 |
+//! | such large bodies at one time | the next one waits |
 //!
 //! ```
 //! use runtime::webhook::{BadReview, Handler, ServerOptions, WebhookServer};
@@ -23,45 +25,50 @@
 //!
 //! `GET /healthz` and `/readyz` answer 200 while the server accepts reviews.
 
+mod connection;
+mod review_counts;
+mod handler;
+
+pub use handler::{BadReview, Handler};
+pub(crate) use review_counts::ReviewCounts;
+
 use std::{
-    collections::BTreeMap, convert::Infallible, fmt, io, net::SocketAddr, panic::AssertUnwindSafe,
-    sync::Arc, time::Duration,
+    collections::BTreeMap, io, net::SocketAddr, panic::AssertUnwindSafe, sync::Arc, time::Duration,
 };
 
-use bytes::Bytes;
-use futures_util::{FutureExt, future::BoxFuture};
+use bytes::{Bytes, BytesMut};
+use futures_util::FutureExt;
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
-use hyper::{body::Incoming, service::service_fn};
-use hyper_util::{
-    rt::{TokioExecutor, TokioIo, TokioTimer},
-    server::{
-        conn::auto::Builder,
-        graceful::{GracefulShutdown, Watcher},
-    },
-};
+use hyper::body::Incoming;
 use keel::{Clock, Tasks};
 use tokio::{
-    net::{TcpListener, TcpStream},
-    sync::{OwnedSemaphorePermit, Semaphore},
+    net::TcpListener,
+    sync::{Semaphore, SemaphorePermit},
     time::timeout,
 };
 use tokio_rustls::TlsAcceptor;
 
 use super::serving::ServingCertificate;
 
+/// More bodies that are larger than [`max_body`](ServerOptions::max_body) are not in memory at once.
+const LARGE_BODIES: usize = 2;
+
 /// How much and how long.
 #[derive(Debug, Clone)]
 pub struct ServerOptions {
     /// Where to listen; port 0 picks a free one.
     pub listen: SocketAddr,
-    /// The largest body. Upstream's objects have at most 1.5 MiB, and a review holds two of them.
+    /// The largest body, unless a handler takes more, as those for conversion do. Upstream's objects
+    /// have at most 1.5 MiB, and a review of admission holds two of them.
     pub max_body: usize,
     /// At one time.
     pub max_connections: usize,
-    /// For the handshake, and for the head of a request.
+    /// For the handshake, and for the head of the first request after it.
     pub patience: Duration,
-    /// For a handler. The API server waits 10 seconds unless its configuration says otherwise.
+    /// Between an answer and the head of the next request of a connection. A kube-apiserver closes its own after 90 seconds.
+    pub idle: Duration,
+    /// For the body of a request and its handler. The API server waits 10 seconds unless its configuration says otherwise.
     pub handler_timeout: Duration,
     /// For requests under way when the server stops.
     pub drain: Duration,
@@ -74,43 +81,10 @@ impl Default for ServerOptions {
             max_body: 7 << 20,
             max_connections: 1000,
             patience: Duration::from_secs(10),
+            idle: Duration::from_mins(2),
             handler_timeout: Duration::from_secs(30),
             drain: Duration::from_secs(10),
         }
-    }
-}
-
-/// Answers reviews: a body in, a body out. [`admission`](super::admission) and
-/// [`conversion`](super::conversion) make them.
-#[derive(Clone)]
-pub struct Handler(Arc<Answering>);
-
-type Answering = dyn Fn(Bytes) -> BoxFuture<'static, Result<Bytes, BadReview>> + Send + Sync;
-
-/// What was sent is no review.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot read the review: {0}")]
-pub struct BadReview(pub String);
-
-impl Handler {
-    /// One that answers a body with a body.
-    pub fn new<F, A>(answer: F) -> Self
-    where
-        F: Fn(Bytes) -> A + Send + Sync + 'static,
-        A: Future<Output = Result<Bytes, BadReview>> + Send + 'static,
-    {
-        Self(Arc::new(move |body| answer(body).boxed()))
-    }
-
-    /// The answer to a body, for tests that need no server.
-    pub async fn answer(&self, body: Bytes) -> Result<Bytes, BadReview> {
-        (self.0)(body).await
-    }
-}
-
-impl fmt::Debug for Handler {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Handler")
     }
 }
 
@@ -119,12 +93,24 @@ impl fmt::Debug for Handler {
 pub struct WebhookServer {
     options: ServerOptions,
     handlers: BTreeMap<String, Handler>,
+    counts: ReviewCounts,
+    large_bodies: Semaphore,
 }
 
 impl WebhookServer {
     /// One that answers nothing yet.
     pub fn new(options: ServerOptions) -> Self {
-        Self { options, handlers: BTreeMap::new() }
+        Self {
+            options,
+            handlers: BTreeMap::new(),
+            counts: ReviewCounts::default(),
+            large_bodies: Semaphore::new(LARGE_BODIES),
+        }
+    }
+
+    /// What it counts from now on.
+    pub(crate) fn counts(&self) -> ReviewCounts {
+        self.counts.clone()
     }
 
     /// Where it is to listen.
@@ -135,6 +121,7 @@ impl WebhookServer {
     /// The same with a handler at `path`, which takes the place of an earlier one.
     #[must_use]
     pub fn at(mut self, path: &str, handler: Handler) -> Self {
+        self.counts.expect(path);
         self.handlers.insert(path.to_owned(), handler);
         self
     }
@@ -150,7 +137,8 @@ impl WebhookServer {
         let listener = TcpListener::bind(self.options.listen).await?;
         let address = listener.local_addr()?;
         let tasks = tasks.child("webhook server");
-        let accepting = accept(Arc::new(self), listener, tls, clock.clone(), tasks.clone());
+        let accepting =
+            connection::accept(Arc::new(self), listener, tls, clock.clone(), tasks.clone());
         tasks.spawn("listen", accepting);
         Ok(address)
     }
@@ -163,20 +151,23 @@ impl WebhookServer {
         let Some(handler) = self.handlers.get(path) else {
             return text(StatusCode::NOT_FOUND, "there is no webhook at this path");
         };
-        if request.method() != Method::POST {
-            return text(StatusCode::METHOD_NOT_ALLOWED, "a review is posted");
-        }
-        let handler = handler.clone();
-        let work = self.review(&handler, request.into_body());
-        match timeout(self.options.handler_timeout, work).await {
-            Ok(response) => response,
-            Err(_) => text(StatusCode::GATEWAY_TIMEOUT, "the webhook took too long"),
-        }
+        let in_flight = self.counts.begin(path);
+        let response = if request.method() == Method::POST {
+            let work = self.review(handler, request.into_body());
+            timeout(self.options.handler_timeout, work)
+                .await
+                .unwrap_or_else(|_| text(StatusCode::GATEWAY_TIMEOUT, "the webhook took too long"))
+        } else {
+            text(StatusCode::METHOD_NOT_ALLOWED, "a review is posted")
+        };
+        in_flight.answered(response.status());
+        response
     }
 
     async fn review(&self, handler: &Handler, body: Incoming) -> Response<Full<Bytes>> {
-        let body = match Limited::new(body, self.options.max_body).collect().await {
-            Ok(body) => body.to_bytes(),
+        let max_body = handler.max_body().unwrap_or(self.options.max_body);
+        let (body, _seat) = match self.read(Limited::new(body, max_body)).await {
+            Ok(read) => read,
             Err(error) if error.is::<LengthLimitError>() => {
                 return text(StatusCode::PAYLOAD_TOO_LARGE, "the review is too large");
             }
@@ -192,74 +183,22 @@ impl WebhookServer {
             }
         }
     }
-}
 
-async fn accept(
-    server: Arc<WebhookServer>,
-    listener: TcpListener,
-    tls: TlsAcceptor,
-    clock: Clock,
-    tasks: Tasks,
-) {
-    let stop = tasks.shutdown();
-    tokio::pin!(stop);
-    let draining = GracefulShutdown::new();
-    let seats = Arc::new(Semaphore::new(server.options.max_connections));
-    loop {
-        let accepted = tokio::select! {
-            accepted = next(&listener, &seats) => accepted,
-            () = &mut stop => break,
-        };
-        match accepted {
-            Ok((stream, seat)) => {
-                let server = Arc::clone(&server);
-                let connection = serve(server, stream, tls.clone(), draining.watcher(), seat);
-                tasks.spawn("connection", connection);
+    /// Reads a body; with its place among the large ones, if it is one.
+    async fn read(
+        &self,
+        mut body: Limited<Incoming>,
+    ) -> Result<(Bytes, Option<SemaphorePermit<'_>>), Box<dyn std::error::Error + Send + Sync>>
+    {
+        let (mut whole, mut seat) = (BytesMut::new(), None);
+        while let Some(frame) = body.frame().await {
+            let Ok(data) = frame?.into_data() else { continue };
+            if seat.is_none() && whole.len() + data.len() > self.options.max_body {
+                seat = Some(self.large_bodies.acquire().await?);
             }
-            // Out of file descriptors, most likely: let some connections end first.
-            Err(error) => {
-                tracing::warn!(%error, "cannot accept a connection");
-                clock.sleep(Duration::from_millis(50)).await;
-            }
+            whole.extend_from_slice(&data);
         }
-    }
-    drop(listener);
-    let _ = timeout(server.options.drain, draining.shutdown()).await;
-}
-
-/// A seat first: who has none must wait in the kernel's queue.
-async fn next(
-    listener: &TcpListener,
-    seats: &Arc<Semaphore>,
-) -> io::Result<(TcpStream, OwnedSemaphorePermit)> {
-    let seat = Arc::clone(seats).acquire_owned().await.map_err(io::Error::other)?;
-    let (stream, _) = listener.accept().await?;
-    Ok((stream, seat))
-}
-
-async fn serve(
-    server: Arc<WebhookServer>,
-    stream: TcpStream,
-    tls: TlsAcceptor,
-    draining: Watcher,
-    _seat: OwnedSemaphorePermit,
-) {
-    let patience = server.options.patience;
-    let _ = stream.set_nodelay(true);
-    let Ok(Ok(stream)) = timeout(patience, tls.accept(stream)).await else {
-        tracing::debug!("a TLS handshake failed");
-        return;
-    };
-    let service = service_fn(move |request| {
-        let server = Arc::clone(&server);
-        async move { Ok::<_, Infallible>(server.respond(request).await) }
-    });
-    let mut builder = Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(patience);
-    builder.http2().timer(TokioTimer::new()).keep_alive_interval(Some(Duration::from_secs(30)));
-    let connection = builder.serve_connection(TokioIo::new(stream), service);
-    if let Err(error) = draining.watch(connection.into_owned()).await {
-        tracing::debug!(%error, "a connection ended early");
+        Ok((whole.freeze(), seat))
     }
 }
 

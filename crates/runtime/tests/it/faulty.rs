@@ -33,6 +33,8 @@ pub(crate) enum Fate {
     Held,
     /// What was held is served, and then this.
     HeldBehind,
+    /// It never arrives, and nobody says so.
+    Unanswered,
 }
 
 type Judge = Box<dyn FnMut(&Method, &str) -> Fate + Send>;
@@ -81,7 +83,7 @@ impl Service<Request<Body>> for Faulty {
         let target = request.uri().path_and_query().unwrap().as_str().to_owned();
         let fate = self.judge.lock().unwrap()(request.method(), &target);
         let answered = match fate {
-            Fate::Refused(_) => None,
+            Fate::Refused(_) | Fate::Unanswered => None,
             Fate::Served | Fate::AnswerLost | Fate::AnswerCut | Fate::HeldBehind => {
                 Some(self.door.call(request))
             }
@@ -117,7 +119,8 @@ impl Service<Request<Body>> for Faulty {
                     }
                     Ok(response)
                 }
-                (None, _) => Err("nobody answered".into()),
+                (None, Fate::Held) => Err("nobody answered".into()),
+                (None, _) => std::future::pending().await,
             }
         })
     }

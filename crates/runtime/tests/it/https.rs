@@ -13,7 +13,7 @@ use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
 };
-use tokio_rustls::TlsConnector;
+use tokio_rustls::{TlsConnector, client::TlsStream};
 
 /// The time of a test.
 #[derive(Debug)]
@@ -26,6 +26,29 @@ impl TimeProvider for Time {
     }
 }
 
+/// A connection over which nothing was said yet, with these protocols to choose from.
+pub(crate) async fn connect(
+    address: SocketAddr,
+    bundle: &str,
+    clock: &Clock,
+    protocols: &[&str],
+) -> io::Result<TlsStream<TcpStream>> {
+    let mut roots = RootCertStore::empty();
+    for authority in CertificateDer::pem_slice_iter(bundle.as_bytes()) {
+        roots.add(authority.unwrap()).unwrap();
+    }
+    let (provider, time) = (Arc::new(ring::default_provider()), Arc::new(Time(clock.clone())));
+    let mut config = ClientConfig::builder_with_details(provider, time)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = protocols.iter().map(|it| it.as_bytes().to_vec()).collect();
+    let stream = TcpStream::connect(address).await?;
+    let name = ServerName::try_from("127.0.0.1").unwrap();
+    TlsConnector::from(Arc::new(config)).connect(name, stream).await
+}
+
 /// Sends a request; its answer is the code and the body. Without a body it is a GET.
 pub(crate) async fn send(
     address: SocketAddr,
@@ -34,19 +57,7 @@ pub(crate) async fn send(
     path: &str,
     body: &str,
 ) -> io::Result<(u16, String)> {
-    let mut roots = RootCertStore::empty();
-    for authority in CertificateDer::pem_slice_iter(bundle.as_bytes()) {
-        roots.add(authority.unwrap()).unwrap();
-    }
-    let (provider, time) = (Arc::new(ring::default_provider()), Arc::new(Time(clock.clone())));
-    let config = ClientConfig::builder_with_details(provider, time)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    let stream = TcpStream::connect(address).await?;
-    let name = ServerName::try_from("127.0.0.1").unwrap();
-    let mut stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await?;
+    let mut stream = connect(address, bundle, clock, &[]).await?;
     let method = if body.is_empty() { "GET" } else { "POST" };
     let head = format!(
         "{method} {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",

@@ -1,15 +1,22 @@
 //! Leaders, those who wait, and what happens when time or the server plays tricks.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use http::Method;
 use k8s_openapi::api::{coordination::v1::Lease, core::v1::ConfigMap};
 use kube_core::params::{DeleteParams, PostParams};
 use machinery::json;
 use runtime::{
-    Action, Api, Controller, Failure, LeaderElection, Manager, ManagerError, ManagerOptions,
-    Request,
-    keel::{Clock, Entropy, Timestamp},
+    Action, Api, BadElection, Controller, Failure, GivenUp, LeaderElection, Manager, ManagerError,
+    ManagerOptions, Request,
+    keel::{Clock, Entropy, Tasks, Timestamp},
+    kube_client,
 };
 use tokio::sync::mpsc;
 
@@ -30,7 +37,17 @@ struct Candidate {
 
 impl Candidate {
     fn start(world: &World, identity: &str) -> Self {
+        Self::start_with(world, identity, |_, _| Fate::Served)
+    }
+
+    /// One whose requests may go wrong from the first one on.
+    fn start_with(
+        world: &World,
+        identity: &str,
+        judge: impl FnMut(&Method, &str) -> Fate + Send + 'static,
+    ) -> Self {
         let (faulty, client) = world.faulty();
+        faulty.decide(judge);
         let clock = standing_clock();
         let election = LeaderElection::new("default", "the-lease", identity);
         let options = ManagerOptions {
@@ -38,6 +55,8 @@ impl Candidate {
             clock: clock.clone(),
             // Two with the same seed would write objects of the same name.
             entropy: Entropy::system(),
+            // Nothing may take so long in a test.
+            stop_within: Duration::from_hours(1),
             ..options()
         };
         let running = Running::start(&Manager::new(client, options));
@@ -46,9 +65,7 @@ impl Candidate {
 
     /// Whether it may write; it tries.
     async fn writes(&self) -> bool {
-        let maps = Api::<ConfigMap>::namespaced(self.running.manager.client(), "default");
-        let map = json!({"metadata": {"generateName": "written-"}});
-        maps.create(&PostParams::default(), &serde_json::from_value(map).unwrap()).await.is_ok()
+        write(&self.running.manager).await.is_ok()
     }
 
     /// Lets time pass, in steps, so that whatever is due in between happens in between.
@@ -76,9 +93,34 @@ fn no_leases(_: &Method, target: &str) -> Fate {
     if target.contains("/leases") { Fate::Refused(503) } else { Fate::Served }
 }
 
+async fn write(manager: &Manager) -> kube_client::Result<ConfigMap> {
+    let maps = Api::<ConfigMap>::namespaced(manager.client(), "default");
+    let map = json!({"metadata": {"generateName": "written-"}});
+    maps.create(&PostParams::default(), &serde_json::from_value(map).unwrap()).await
+}
+
+/// Counts what `happens` to requests about leases by one method; others are served.
+fn of_leases(
+    method: Method,
+    mut happens: impl FnMut(usize) -> Fate + Send + 'static,
+) -> (Arc<AtomicUsize>, impl FnMut(&Method, &str) -> Fate + Send + 'static) {
+    let count = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&count);
+    let judge = move |asked: &Method, target: &str| {
+        if *asked != method || !target.contains("/leases") {
+            return Fate::Served;
+        }
+        happens(counted.fetch_add(1, Ordering::Relaxed))
+    };
+    (count, judge)
+}
+
+fn leases(world: &World) -> Api<Lease> {
+    Api::namespaced(world.client.clone(), "default")
+}
+
 async fn holder(world: &World) -> String {
-    let leases = Api::<Lease>::namespaced(world.client.clone(), "default");
-    let lease = leases.get_opt("the-lease").await.unwrap();
+    let lease = leases(world).get_opt("the-lease").await.unwrap();
     lease.and_then(|lease| lease.spec?.holder_identity).unwrap_or_default()
 }
 
@@ -139,7 +181,7 @@ async fn a_deposed_leader_does_not_write() {
     let first = Candidate::start(&world, "first");
     until("the first leads", async || first.writes().await).await;
     // Somebody takes the lease by force, and the first learns of it at its next renewal.
-    let leases = Api::<Lease>::namespaced(world.client.clone(), "default");
+    let leases = leases(&world);
     let mut lease = leases.get("the-lease").await.unwrap();
     lease.spec.as_mut().unwrap().holder_identity = Some("usurper".to_owned());
     leases.replace("the-lease", &PostParams::default(), &lease).await.unwrap();
@@ -226,4 +268,128 @@ async fn who_stands_by_caches_everything_and_queues_nothing() {
     assert_eq!(told, expected);
     assert!(records.iter().all(|record| record.waited < 60 * SECOND), "{records:?}");
     running.stop().await;
+}
+
+#[tokio::test]
+async fn a_lease_is_given_back_although_the_answer_to_its_renewal_was_lost() {
+    let world = World::new().await;
+    let first = Candidate::start(&world, "first");
+    until("the first leads", async || first.writes().await).await;
+    let once = |n| if n == 0 { Fate::AnswerLost } else { Fate::Served };
+    let (renewals, judge) = of_leases(Method::PUT, once);
+    first.faulty.decide(judge);
+    first.pass(2).await;
+    assert_eq!(renewals.load(Ordering::Relaxed), 1);
+    first.running.stop().await;
+    assert_eq!(holder(&world).await, "");
+}
+
+#[tokio::test]
+async fn a_lease_is_given_back_although_it_is_not_known_to_be_held() {
+    let world = World::new().await;
+    let (_, judge) = of_leases(Method::POST, |_| Fate::AnswerLost);
+    let first = Candidate::start_with(&world, "first", judge);
+    until("the first holds it", async || holder(&world).await == "first").await;
+    assert!(!first.writes().await, "it does not know");
+    first.running.stop().await;
+    assert_eq!(holder(&world).await, "");
+}
+
+#[tokio::test]
+async fn a_deleted_lease_is_obeyed_by_who_has_seen_it() {
+    let world = World::new().await;
+    let first = Candidate::start(&world, "first");
+    until("the first leads", async || first.writes().await).await;
+    let second = Candidate::start(&world, "second");
+    second.pass(3).await;
+    leases(&world).delete("the-lease", &DeleteParams::default()).await.unwrap();
+    second.pass(9).await;
+    assert!(first.writes().await && !second.writes().await);
+    second.pass(9).await;
+    assert!(second.writes().await, "it has waited for long enough");
+}
+
+#[tokio::test]
+async fn a_leader_makes_its_lease_anew() {
+    let world = World::new().await;
+    let first = Candidate::start(&world, "first");
+    until("the first leads", async || first.writes().await).await;
+    leases(&world).delete("the-lease", &DeleteParams::default()).await.unwrap();
+    first.pass(12).await;
+    assert_eq!(holder(&world).await, "first");
+    assert!(first.writes().await);
+}
+
+#[tokio::test]
+async fn a_renewal_that_hangs_leaves_time_for_another() {
+    let world = World::new().await;
+    let first = Candidate::start(&world, "first");
+    until("the first leads", async || first.writes().await).await;
+    let once = |n| if n == 0 { Fate::Unanswered } else { Fate::Served };
+    let (renewals, judge) = of_leases(Method::PUT, once);
+    first.faulty.decide(judge);
+    first.clock.advance(2 * SECOND);
+    let sent = async |count| {
+        until("it is sent", async || renewals.load(Ordering::Relaxed) == count).await;
+    };
+    sent(1).await;
+    first.clock.advance(5 * SECOND);
+    let soon = first.clock.now() + SECOND;
+    until("it pauses", async || first.clock.next_deadline().is_some_and(|it| it < soon)).await;
+    first.clock.advance(SECOND / 10);
+    sent(2).await;
+    first.pass(4).await;
+    assert!(first.writes().await);
+}
+
+#[tokio::test]
+async fn a_write_that_hangs_is_given_up_when_another_may_lead() {
+    let world = World::new().await;
+    let first = Candidate::start(&world, "first");
+    until("the first leads", async || first.writes().await).await;
+    let manager = first.running.manager.clone();
+    let (tasks, maps) = (Tasks::new(), Arc::new(AtomicUsize::new(0)));
+    let sent = Arc::clone(&maps);
+    first.faulty.decide(move |method, target| match target {
+        _ if target.contains("/leases") => Fate::Refused(503),
+        _ if *method == Method::POST => {
+            sent.fetch_add(1, Ordering::Relaxed);
+            Fate::Unanswered
+        }
+        _ => Fate::Served,
+    });
+    let written = tasks.spawn("write", async move { write(&manager).await });
+    until("it is sent", async || maps.load(Ordering::Relaxed) == 1).await;
+    first.pass(9).await;
+    first.clock.advance(5 * SECOND);
+    until("the leadership is lost", async || first.running.ended.is_finished()).await;
+    assert!(!written.is_finished());
+    first.clock.advance(SECOND);
+    let Err(kube_client::Error::Service(error)) = written.await.unwrap() else {
+        panic!("it was not given up");
+    };
+    assert!(error.is::<GivenUp>(), "{error}");
+}
+
+#[tokio::test]
+async fn what_runs_beside_the_workers_of_a_deposed_leader_is_ended_at_once() {
+    let world = World::new().await;
+    let first = Candidate::start(&world, "first");
+    until("the first leads", async || first.writes().await).await;
+    first.running.manager.tasks().spawn("stubborn", std::future::pending::<()>());
+    first.cut_off();
+    first.pass(12).await;
+    let ended = tokio::time::timeout(Duration::from_secs(30), first.running.ended).await;
+    let ended = ended.expect("nobody waits for it").unwrap();
+    assert!(matches!(ended, Err(ManagerError::LeadershipLost)), "{ended:?}");
+}
+
+#[tokio::test]
+async fn an_election_that_all_would_win_is_refused() {
+    let world = World::new().await;
+    let election = LeaderElection::new("default", "the-lease", "");
+    let options = ManagerOptions { leader_election: Some(election), ..options() };
+    let ended = Manager::new(world.client.clone(), options).run().await;
+    let refused = matches!(ended, Err(ManagerError::Election(BadElection::NoIdentity)));
+    assert!(refused, "{ended:?}");
 }

@@ -11,7 +11,7 @@ use runtime::{
     ManagerOptions, Mapper, Request,
     reason::Outcome,
     recorder::{Recorder, Severity},
-    webhook::WebhookServer,
+    webhook::{Handler, WebhookServer},
 };
 
 use crate::{
@@ -56,10 +56,12 @@ async fn a_replica_that_does_not_lead_serves_webhooks() {
         _ => Fate::Served,
     });
     let leader_election = Some(LeaderElection::new("default", "the-lease", "second"));
-    let options = ManagerOptions { leader_election, ..options() };
+    let endpoint = Some("127.0.0.1:0".parse().unwrap());
+    let options = ManagerOptions { leader_election, endpoint, ..options() };
     let clock = options.clock.clone();
     let manager = Manager::new(client, options);
-    manager.serve_webhooks(WebhookServer::new(server_options()), certificate_options(), []);
+    let server = WebhookServer::new(server_options()).at("/echo", Handler::new(async |it| Ok(it)));
+    manager.serve_webhooks(server, certificate_options(), []);
     assert!(!manager.readiness().judge("readyz").is_good, "not before it runs");
     let running = Running::start(&manager);
     let address = manager.webhook_endpoint().await.unwrap();
@@ -68,9 +70,23 @@ async fn a_replica_that_does_not_lead_serves_webhooks() {
         .await
         .unwrap();
     let bundle = String::from_utf8(secret.data.unwrap()["ca.crt"].0.clone()).unwrap();
-    let (code, _) = https::send(address, &bundle, &clock, "/readyz", "").await.unwrap();
-    assert_eq!(code, 200);
+    let send = async |path: &str, body: &str| {
+        https::send(address, &bundle, &clock, path, body).await.unwrap().0
+    };
+    assert_eq!(send("/readyz", "").await, 200);
     until("it is ready", async || manager.readiness().judge("readyz").is_good).await;
+
+    assert_eq!((send("/echo", "{}").await, send("/echo", "").await), (200, 405));
+    let metrics = get(manager.endpoint().await.unwrap(), "/metrics").await;
+    for line in [
+        r#"controller_runtime_webhook_requests_total{webhook="/echo",code="200"} 1"#,
+        r#"controller_runtime_webhook_requests_total{webhook="/echo",code="405"} 1"#,
+        r#"controller_runtime_webhook_requests_total{webhook="/echo",code="500"} 0"#,
+        r#"controller_runtime_webhook_requests_in_flight{webhook="/echo"} 0"#,
+        r#"controller_runtime_webhook_latency_seconds_count{webhook="/echo"} 2"#,
+    ] {
+        assert!(metrics.contains(line), "{line} is not in {metrics}");
+    }
     running.stop().await;
 }
 

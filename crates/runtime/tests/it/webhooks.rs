@@ -1,6 +1,6 @@
 //! Admission by this crate's webhook server, called by a server that stores what it lets pass.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use k8s_openapi::{
     ByteString,
@@ -14,11 +14,13 @@ use kube_core::{DynamicObject, admission::AdmissionRequest};
 use runtime::webhook::{
     Allowed, Certificates, Changed, Denied, Handler, ServerOptions, Target, WebhookServer,
     admission::{mutating, validating},
+    conversion::converting_with,
 };
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 
-use crate::https;
 use crate::plane::{Plane, certificate_options, server_options, until};
+use crate::{https, world};
 
 /// Gives config maps a label, in the way of a type that knows little of them.
 async fn label(request: AdmissionRequest<ConfigMap>) -> Result<Changed<ConfigMap>, Denied> {
@@ -46,6 +48,7 @@ async fn serve(plane: &Plane, certificates: &Certificates) -> SocketAddr {
     WebhookServer::new(options)
         .at("/label", mutating(label))
         .at("/judge", validating(judge))
+        .at("/convert", converting_with(|object, _| Ok(object)))
         .at("/panic", Handler::new(async |_| panic!("on purpose")))
         .start(&certificates.serving(), &plane.clock, &plane.tasks)
         .await
@@ -119,8 +122,12 @@ async fn an_overwritten_bundle_is_written_again() {
     webhook.client_config.ca_bundle = Some(ByteString(ours.repeat(2).into_bytes()));
     let written = configurations.replace("ours", &PostParams::default(), &found).await.unwrap();
     let version = written.metadata.resource_version;
-    let again = until(&configurations, "ours", has_ours).await;
-    assert!(again.metadata.resource_version > version);
+    world::until("it is written again, after a pause", async || {
+        plane.clock.advance(Duration::from_millis(100));
+        let found = configurations.get("ours").await.unwrap();
+        has_ours(&found) && found.metadata.resource_version > version
+    })
+    .await;
 }
 
 /// The answer of a handler to a review.
@@ -180,7 +187,49 @@ async fn what_is_no_review_is_refused() {
     assert_eq!(send("/judge", "").await.0, 405);
     assert_eq!(send("/judge", "{").await.0, 400);
     assert_eq!(send("/judge", &" ".repeat(200_000)).await.0, 413);
+    let many = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview",
+        "request": {"uid": "7", "desiredAPIVersion": "g/v2", "objects": [" ".repeat(200_000)]}});
+    assert_eq!(send("/convert", &many.to_string()).await.0, 200, "a whole list in one review");
     assert_eq!(send("/panic", "{}").await, (500, "the webhook panicked".to_owned()));
     assert_eq!(send("/readyz", "").await.0, 200, "after a panic");
     plane.tasks.stop(Duration::from_secs(5)).await.unwrap();
+}
+
+#[tokio::test]
+async fn large_reviews_wait_for_each_other_and_keep_nobody_else_waiting() {
+    let plane = Plane::start().await;
+    let certificates = certificates(&plane).await;
+    let (enter, mut entered) = tokio::sync::mpsc::channel(8);
+    let gate = Arc::new(Semaphore::new(0));
+    let opened = Arc::clone(&gate);
+    let handler = Handler::new(move |body| {
+        let (enter, gate) = (enter.clone(), Arc::clone(&gate));
+        async move {
+            enter.send(body.len()).await.unwrap();
+            let _passed = gate.acquire().await.unwrap();
+            Ok(body)
+        }
+    });
+    let options = ServerOptions { max_body: 10, ..server_options() };
+    let server = WebhookServer::new(options).at("/slow", handler.with_max_body(1000));
+    let address = server.start(&certificates.serving(), &plane.clock, &plane.tasks).await.unwrap();
+    let bundle = certificates.bundle().borrow().clone();
+    let send = |length: usize| {
+        let (bundle, clock) = (bundle.clone(), plane.clock.clone());
+        plane.tasks.spawn("review", async move {
+            https::send(address, &bundle, &clock, "/slow", &" ".repeat(length)).await.unwrap().0
+        })
+    };
+    let mut asked = vec![send(500), send(500)];
+    assert_eq!((entered.recv().await, entered.recv().await), (Some(500), Some(500)));
+    asked.push(send(600));
+    let waited = tokio::time::timeout(Duration::from_millis(200), entered.recv()).await;
+    assert!(waited.is_err(), "a third large one is in");
+    asked.push(send(5));
+    assert_eq!(entered.recv().await, Some(5));
+    opened.add_permits(1);
+    assert_eq!(entered.recv().await, Some(600));
+    for review in asked {
+        assert_eq!(review.await.unwrap(), 200);
+    }
 }

@@ -1,0 +1,196 @@
+//! Which element of a list became which, when a handler has changed the list.
+//!
+//! ```text
+//! before   a  b  c        after   side  a'  c        pairs   a' = a   c = c
+//! ```
+//!
+//! In this order: what is equal; what has the same key, as Kubernetes' own lists have one; what
+//! resembles each other, if there is no key; what stands at the same place of a list that is as
+//! long as before. Whatever is left is new, and gets nothing from what is gone.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+
+/// Fields by which Kubernetes tells the elements of its lists apart, the most common first.
+const KEYS: [&str; 10] = [
+    "name",
+    "key",
+    "type",
+    "uid",
+    "ip",
+    "mountPath",
+    "devicePath",
+    "containerPort",
+    "port",
+    "topologyKey",
+];
+
+/// More comparisons than this are not made: the place decides.
+const MOST_COMPARISONS: usize = 10_000;
+
+/// For each element of `after`, where it was in `before`; each was one of them at most.
+pub(super) fn pairs(before: &[Value], after: &[Value]) -> Vec<Option<usize>> {
+    let mut pairing = Pairing {
+        before,
+        after,
+        found: vec![None; after.len()],
+        is_taken: vec![false; before.len()],
+    };
+    pairing.by_text(|element| Some(element.to_string()));
+    let key = key_of(before, after);
+    match key {
+        Some(key) => pairing.by_text(|element| element.get(key).map(Value::to_string)),
+        None => pairing.by_likeness(),
+    }
+    pairing.by_place(key);
+    pairing.found
+}
+
+struct Pairing<'a> {
+    before: &'a [Value],
+    after: &'a [Value],
+    found: Vec<Option<usize>>,
+    is_taken: Vec<bool>,
+}
+
+impl Pairing<'_> {
+    /// Pairs what has the same text, in order.
+    fn by_text(&mut self, text: impl Fn(&Value) -> Option<String>) {
+        let mut places: HashMap<String, Vec<usize>> = HashMap::new();
+        // From the last to the first, so that the first is taken first.
+        for old in self.left_of_before().into_iter().rev() {
+            if let Some(text) = text(&self.before[old]) {
+                places.entry(text).or_default().push(old);
+            }
+        }
+        for new in self.left_of_after() {
+            let place = text(&self.after[new]).and_then(|text| places.get_mut(&text)?.pop());
+            if let Some(old) = place {
+                self.pair(old, new);
+            }
+        }
+    }
+
+    /// Pairs objects that have at least as much in common as not, the most alike first.
+    fn by_likeness(&mut self) {
+        let (olds, news) = (self.left_of_before(), self.left_of_after());
+        if olds.len().saturating_mul(news.len()) > MOST_COMPARISONS {
+            return;
+        }
+        let mut candidates = Vec::new();
+        for &old in &olds {
+            for &new in &news {
+                let (same, other) = likeness(&self.before[old], &self.after[new], None);
+                if same > 0 && same >= other {
+                    candidates.push((same, old, new));
+                }
+            }
+        }
+        candidates.sort_by_key(|&(same, old, new)| (usize::MAX - same, old.abs_diff(new), old));
+        for (_, old, new) in candidates {
+            if !self.is_taken[old] && self.found[new].is_none() {
+                self.pair(old, new);
+            }
+        }
+    }
+
+    /// Pairs what stands at the same place of lists of the same length. Something with another key
+    /// is the same only if its key is all, or nearly all, that was changed.
+    fn by_place(&mut self, key: Option<&str>) {
+        if self.before.len() != self.after.len() {
+            return;
+        }
+        for place in self.left_of_after() {
+            let (old, new) = (&self.before[place], &self.after[place]);
+            let (same, other) = likeness(old, new, key);
+            if !self.is_taken[place] && (key.is_none() || same >= other) {
+                self.pair(place, place);
+            }
+        }
+    }
+
+    fn left_of_before(&self) -> Vec<usize> {
+        (0..self.before.len()).filter(|old| !self.is_taken[*old]).collect()
+    }
+
+    fn left_of_after(&self) -> Vec<usize> {
+        (0..self.after.len()).filter(|new| self.found[*new].is_none()).collect()
+    }
+
+    fn pair(&mut self, old: usize, new: usize) {
+        self.is_taken[old] = true;
+        self.found[new] = Some(old);
+    }
+}
+
+/// The field that tells all elements apart, before and after.
+fn key_of(before: &[Value], after: &[Value]) -> Option<&'static str> {
+    let tells_apart = |key: &str, list: &[Value]| {
+        let mut values: Vec<_> =
+            list.iter().filter_map(|it| it.get(key)).map(Value::to_string).collect();
+        values.sort_unstable();
+        values.dedup();
+        values.len() == list.len()
+    };
+    KEYS.into_iter().find(|key| tells_apart(key, before) && tells_apart(key, after))
+}
+
+/// How many fields of two objects are equal, and how many are not, leaving out the key.
+fn likeness(old: &Value, new: &Value, key: Option<&str>) -> (usize, usize) {
+    let (Value::Object(old), Value::Object(new)) = (old, new) else { return (0, 0) };
+    let is_counted = |name: &&String| Some(name.as_str()) != key;
+    let same = old.iter().filter(|(name, value)| is_counted(name) && new.get(*name) == Some(value));
+    let same = same.count();
+    let names = old.keys().chain(new.keys().filter(|name| !old.contains_key(*name)));
+    (same, names.filter(is_counted).count() - same)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// Elements are written `key` or `key=image`; the answer names the places in `before`.
+    #[track_caller]
+    fn check(key: &str, before: &str, after: &str, expected: &[Option<usize>]) {
+        let parse = |list: &str| -> Vec<Value> {
+            let element = |text: &str| match text.split_once('=') {
+                Some((name, image)) => json!({key: name, "image": image}),
+                None => json!({key: text}),
+            };
+            list.split_whitespace().map(element).collect()
+        };
+        assert_eq!(pairs(&parse(before), &parse(after)), expected, "{before} to {after}");
+    }
+
+    #[test]
+    fn who_has_the_same_key_is_the_same() {
+        check("name", "a=1 b=1", "side=1 a=2 b=1", &[None, Some(0), Some(1)]);
+        check("name", "a=1 b=1 c=1", "b=2 c=1", &[Some(1), Some(2)]);
+        check("name", "a=1 b=1", "b=2 a=2", &[Some(1), Some(0)]);
+        check("mountPath", "a=1 b=1", "side=3 a=2 b=1", &[None, Some(0), Some(1)]);
+    }
+
+    #[test]
+    fn who_gets_another_key_is_the_same_if_it_stays_in_its_place() {
+        check("name", "a b", "a2 b", &[Some(0), Some(1)]);
+        check("name", "a=1 b=1", "a2=1 b=1", &[Some(0), Some(1)]);
+        check("name", "a=1 b=1", "side=2 b=1", &[None, Some(1)]);
+        check("name", "a=1 b=1", "b=1 side=1", &[Some(1), None]);
+    }
+
+    #[test]
+    fn without_a_key_the_most_alike_are_the_same() {
+        check("value", "a=1 b=2", "side=3 a=4 b=2", &[None, Some(0), Some(1)]);
+        check("value", "a=1 b=2", "c=3 d=4", &[Some(0), Some(1)]);
+        check("name", "a=1 a=2", "side=3 a=1 a=5", &[None, Some(0), Some(1)]);
+    }
+
+    #[test]
+    fn equal_elements_are_paired_in_order() {
+        assert_eq!(pairs(&[json!(1), json!(1)], &[json!(1), json!(2)]), [Some(0), Some(1)]);
+        assert_eq!(pairs(&[json!(1), json!(2)], &[json!(2)]), [Some(1)]);
+        assert_eq!(pairs(&[], &[json!(2)]), [None]);
+    }
+}

@@ -1,0 +1,53 @@
+//! [`Handler`]: answers reviews: a body in, a body out.
+
+use std::{fmt, sync::Arc};
+
+use bytes::Bytes;
+use futures_util::{FutureExt, future::BoxFuture};
+
+/// Answers reviews. [`admission`](crate::webhook::admission) and
+/// [`conversion`](crate::webhook::conversion) make them.
+#[derive(Clone)]
+pub struct Handler {
+    answering: Arc<Answering>,
+    max_body: Option<usize>,
+}
+
+type Answering = dyn Fn(Bytes) -> BoxFuture<'static, Result<Bytes, BadReview>> + Send + Sync;
+
+/// What was sent is no review.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot read the review: {0}")]
+pub struct BadReview(pub String);
+
+impl Handler {
+    /// One that answers a body with a body.
+    pub fn new<F, A>(answer: F) -> Self
+    where
+        F: Fn(Bytes) -> A + Send + Sync + 'static,
+        A: Future<Output = Result<Bytes, BadReview>> + Send + 'static,
+    {
+        Self { answering: Arc::new(move |body| answer(body).boxed()), max_body: None }
+    }
+
+    /// The same for bodies of up to `bytes`, whatever its server takes otherwise.
+    #[must_use]
+    pub fn with_max_body(self, bytes: usize) -> Self {
+        Self { max_body: Some(bytes), ..self }
+    }
+
+    /// The answer to a body, for tests that need no server.
+    pub async fn answer(&self, body: Bytes) -> Result<Bytes, BadReview> {
+        (self.answering)(body).await
+    }
+
+    pub(super) fn max_body(&self) -> Option<usize> {
+        self.max_body
+    }
+}
+
+impl fmt::Debug for Handler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Handler")
+    }
+}

@@ -1,0 +1,86 @@
+//! Clients that hold a connection to the webhook server and do not use it.
+
+use std::{net::SocketAddr, time::Duration};
+
+use runtime::webhook::{Certificates, ServerOptions, WebhookServer};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    time::timeout,
+};
+use tokio_rustls::client::TlsStream;
+
+use crate::{
+    https,
+    plane::{Plane, certificate_options, server_options},
+};
+
+const SOON: Duration = Duration::from_millis(200);
+const NEVER: Duration = Duration::from_hours(1);
+
+/// The preface of HTTP/2, and settings that set nothing.
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+
+/// A server with one seat.
+struct Narrow {
+    plane: Plane,
+    bundle: String,
+    address: SocketAddr,
+}
+
+impl Narrow {
+    async fn start(patience: Duration, idle: Duration) -> Self {
+        let plane = Plane::start().await;
+        let Plane { client, clock, entropy, tasks, .. } = &plane;
+        let certificates =
+            Certificates::start(client.clone(), certificate_options(), clock, entropy, tasks);
+        let certificates = certificates.await.unwrap();
+        let options =
+            ServerOptions { max_connections: 1, patience, idle, drain: SOON, ..server_options() };
+        let server = WebhookServer::new(options);
+        let address = server.start(&certificates.serving(), clock, tasks).await.unwrap();
+        let bundle = certificates.bundle().borrow().clone();
+        Self { plane, bundle, address }
+    }
+
+    async fn connect(&self, protocols: &[&str]) -> TlsStream<TcpStream> {
+        https::connect(self.address, &self.bundle, &self.plane.clock, protocols).await.unwrap()
+    }
+
+    /// Whether somebody else gets the seat before long.
+    async fn serves(&self) -> bool {
+        let asked = https::send(self.address, &self.bundle, &self.plane.clock, "/readyz", "");
+        timeout(Duration::from_secs(20), asked).await.is_ok_and(|it| it.unwrap().0 == 200)
+    }
+}
+
+#[tokio::test]
+async fn who_is_silent_after_the_handshake_loses_the_seat() {
+    let narrow = Narrow::start(SOON, NEVER).await;
+    for protocols in [&["h2"][..], &["http/1.1"], &[]] {
+        let _silent = narrow.connect(protocols).await;
+        assert!(narrow.serves().await, "{protocols:?}");
+    }
+}
+
+#[tokio::test]
+async fn who_is_silent_within_the_first_request_loses_the_seat() {
+    let narrow = Narrow::start(SOON, NEVER).await;
+    let beginnings = [("h2", &PREFACE[..7]), ("h2", PREFACE), ("http/1.1", b"GET /readyz HT")];
+    for (protocol, beginning) in beginnings {
+        let mut slow = narrow.connect(&[protocol]).await;
+        slow.write_all(beginning).await.unwrap();
+        assert!(narrow.serves().await, "{protocol}, after {} bytes", beginning.len());
+    }
+}
+
+#[tokio::test]
+async fn who_does_not_ask_again_loses_the_seat() {
+    let narrow = Narrow::start(NEVER, SOON).await;
+    let mut idle = narrow.connect(&["http/1.1"]).await;
+    idle.write_all(b"GET /readyz HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
+    let mut answer = [0; 12];
+    idle.read_exact(&mut answer).await.unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 200");
+    assert!(narrow.serves().await);
+}
