@@ -1,7 +1,9 @@
 //! [`lines`]: a body as its lines, however it was cut into frames. A line that does not end is an
 //! error once it is too long, so that a broken server cannot fill the memory.
 
-use bytes::{Bytes, BytesMut};
+use std::mem;
+
+use bytes::{Buf, Bytes, BytesMut};
 use futures_util::{Stream, stream};
 use http_body::Body;
 use http_body_util::BodyExt;
@@ -26,7 +28,8 @@ pub(crate) fn lines<B>(body: B, longest: usize) -> impl Stream<Item = Result<Byt
 where
     B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin,
 {
-    let reader = Reader { body, longest, buffer: BytesMut::new(), searched: 0, over: false };
+    let (frame, begun) = (Bytes::new(), BytesMut::new());
+    let reader = Reader { body, longest, frame, begun, over: false };
     stream::unfold(reader, |mut reader| async move {
         let line = reader.next().await.transpose()?;
         reader.over |= line.is_err();
@@ -37,9 +40,10 @@ where
 struct Reader<B> {
     body: B,
     longest: usize,
-    buffer: BytesMut,
-    /// There is no end of a line among so many bytes at the front of the buffer.
-    searched: usize,
+    /// What came last and was not read yet.
+    frame: Bytes,
+    /// The beginning of a line, from earlier frames.
+    begun: BytesMut,
     over: bool,
 }
 
@@ -52,19 +56,15 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> Reader<B> {
                 }
                 return Ok(Some(line));
             }
-            if self.buffer.len() > self.longest {
+            if self.begun.len() > self.longest {
                 return Err(ListWatchError::Malformed(Box::new(BadLine::TooLong(self.longest))));
             }
             match self.body.frame().await {
-                Some(Ok(frame)) => {
-                    if let Some(bytes) = frame.data_ref() {
-                        self.buffer.extend_from_slice(bytes);
-                    }
-                }
+                Some(Ok(frame)) => self.frame = frame.into_data().unwrap_or_default(),
                 Some(Err(error)) => return Err(ListWatchError::Connection(error.into())),
-                None if self.buffer.is_empty() => return Ok(None),
+                None if self.begun.is_empty() => return Ok(None),
                 None => {
-                    let cut = BadLine::CutOff(self.buffer.len());
+                    let cut = BadLine::CutOff(self.begun.len());
                     return Err(ListWatchError::Malformed(Box::new(cut)));
                 }
             }
@@ -72,16 +72,19 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> Reader<B> {
         Ok(None)
     }
 
+    /// A line that lies in one frame, as most do, is not copied.
     fn take_line(&mut self) -> Option<Bytes> {
-        let end = self.buffer[self.searched..].iter().position(|byte| *byte == b'\n');
-        let Some(end) = end else {
-            self.searched = self.buffer.len();
+        let Some(end) = memchr::memchr(b'\n', &self.frame) else {
+            self.begun.extend_from_slice(&mem::take(&mut self.frame));
             return None;
         };
-        let mut line = self.buffer.split_to(self.searched + end + 1);
-        self.searched = 0;
-        line.truncate(line.len() - 1);
-        Some(line.freeze())
+        let line = self.frame.split_to(end);
+        self.frame.advance(1);
+        if self.begun.is_empty() {
+            return Some(line);
+        }
+        self.begun.extend_from_slice(&line);
+        Some(self.begun.split().freeze())
     }
 }
 
