@@ -15,21 +15,21 @@
 //! - a story that grows past [`LONGEST_STORY`] keeps only the last of its updates;
 //! - all that has happened up to `reached` is in the indexer or waits here.
 //!
-//! When the queue is full ([`DeltaFifo::room`]), the Reflector stops reading events until the
-//! Informer, which waits for nobody, has caught up. A list goes in whole.
+//! Whoever puts something in also has the Informer act on all that waits, at the latest before it
+//! waits itself. So what comes in a burst is acted on together, and there is never more in here than
+//! a list, which goes in whole, or [`LARGEST_BURST`] events.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet, VecDeque},
-    pin::pin,
     sync::{Mutex, MutexGuard, PoisonError},
 };
-
-use tokio::sync::Notify;
 
 use crate::{
     Indexer, Item, ObjectKey, event_handler::HandlerId, item::version_number, own_writes::Listing,
 };
 
+/// So many deltas are put in at most before they are acted on, but for those of a list.
+pub(crate) const LARGEST_BURST: usize = 256;
 /// The length from which on updates of one object are merged.
 pub(crate) const LONGEST_STORY: usize = 16;
 
@@ -67,14 +67,10 @@ impl Delta {
 }
 
 /// See the [module documentation](self).
+#[derive(Default)]
 pub(crate) struct DeltaFifo {
     /// Locked before the indexer.
     queue: Mutex<Queue>,
-    capacity: usize,
-    /// Something was put in.
-    filled: Notify,
-    /// Something was taken out.
-    emptied: Notify,
 }
 
 /// What waits, as it is while the lock is held.
@@ -91,36 +87,12 @@ pub(crate) struct Queue {
 }
 
 impl DeltaFifo {
-    /// A queue that has room for `capacity` deltas.
-    pub(crate) fn new(capacity: usize) -> Self {
-        Self {
-            queue: Mutex::default(),
-            capacity: capacity.max(1),
-            filled: Notify::new(),
-            emptied: Notify::new(),
-        }
-    }
-
-    /// Waits until there is room for more.
-    pub(crate) async fn room(&self) {
-        loop {
-            let mut emptied = pin!(self.emptied.notified());
-            // Before looking: what is taken out in between must not be missed.
-            emptied.as_mut().enable();
-            if self.lock().length < self.capacity {
-                return;
-            }
-            emptied.await;
-        }
-    }
-
-    /// Appends what a watch has shown.
-    pub(crate) fn push(&self, delta: Delta) {
+    /// Appends what a watch has shown. True if it is time to act on what waits.
+    pub(crate) fn push(&self, delta: Delta) -> bool {
         let mut queue = self.lock();
         queue.reach(delta.item().resource_version());
         queue.push(delta);
-        drop(queue);
-        self.filled.notify_one();
+        queue.length >= LARGEST_BURST
     }
 
     /// Notes that nothing has happened up to `version` but what was put in.
@@ -141,8 +113,6 @@ impl DeltaFifo {
         if !story.is_some_and(|story| story.iter().any(is_told)) {
             queue.push(Delta::Sync(item, handler));
         }
-        drop(queue);
-        self.filled.notify_one();
     }
 
     /// Appends a whole list, and the end of everything that is known and not in it.
@@ -160,8 +130,6 @@ impl DeltaFifo {
             queue.push(Delta::Missed(item, listing));
         }
         indexer.settle_writes(listing, |key| queue.stories.contains_key(key));
-        drop(queue);
-        self.filled.notify_one();
     }
 
     /// Takes the oldest story and lets `act` act on it before anything else can be put in: what is
@@ -175,14 +143,7 @@ impl DeltaFifo {
         if let Some(initial) = &mut queue.initial {
             *initial = initial.saturating_sub(1);
         }
-        drop(queue);
-        self.emptied.notify_waiters();
         true
-    }
-
-    /// Waits until there may be something to pop.
-    pub(crate) async fn filled(&self) {
-        self.filled.notified().await;
     }
 
     /// Whether all of the first list was popped.

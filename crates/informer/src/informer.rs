@@ -27,7 +27,7 @@ use crate::{
     EventHandler, HandlerId, HandlerOptions, HasSynced, Indexer, Intake, Item, ListWatch, Lister,
     ObjectEvent, ObjectKey, ReflectorOptions, Registration, Report, Selection, Storage,
     Subscription, Transform,
-    delta_fifo::{Delta, DeltaFifo},
+    delta_fifo::{Delta, DeltaFifo, LARGEST_BURST},
     event_handler::Listener,
     indexer::Applied,
     item::compare_versions,
@@ -47,8 +47,6 @@ pub struct InformerOptions {
     pub storage: Storage,
     /// How to list and watch.
     pub reflector: ReflectorOptions,
-    /// So many deltas may wait; beyond that, the watch is not read on.
-    pub fifo_capacity: usize,
 }
 
 impl Default for InformerOptions {
@@ -58,7 +56,6 @@ impl Default for InformerOptions {
             transforms: vec![Transform::StripManagedFields],
             storage: Storage::default(),
             reflector: ReflectorOptions::default(),
-            fifo_capacity: 4096,
         }
     }
 }
@@ -68,20 +65,20 @@ impl Default for InformerOptions {
 pub struct SharedInformer(Arc<Shared>);
 
 pub(crate) struct Shared {
-    source: Arc<dyn ListWatch>,
-    options: InformerOptions,
-    intake: Arc<Intake>,
+    pub(crate) source: Arc<dyn ListWatch>,
+    pub(crate) options: InformerOptions,
+    pub(crate) intake: Intake,
     pub(crate) indexer: Arc<Indexer>,
     /// Locked before `handlers`.
-    pub(crate) fifo: Arc<DeltaFifo>,
+    pub(crate) fifo: DeltaFifo,
     /// Locked before the indexer and the queue of a handler, and held while a change is applied and
     /// told: so a handler that is added sees each change either in the cache or as an event.
     handlers: Mutex<Handlers>,
     pub(crate) clock: Clock,
-    entropy: Entropy,
+    pub(crate) entropy: Entropy,
     tasks: Tasks,
     synced: watch::Sender<bool>,
-    report: watch::Sender<Report>,
+    pub(crate) report: watch::Sender<Report>,
 }
 
 #[derive(Default)]
@@ -105,9 +102,9 @@ impl SharedInformer {
         let intake = Intake::new(options.transforms.clone(), options.storage);
         Self(Arc::new(Shared {
             source,
-            intake: Arc::new(intake),
+            intake,
             indexer: Arc::default(),
-            fifo: Arc::new(DeltaFifo::new(options.fifo_capacity)),
+            fifo: DeltaFifo::default(),
             options,
             handlers: Mutex::default(),
             clock: clock.clone(),
@@ -124,19 +121,8 @@ impl SharedInformer {
         if std::mem::replace(&mut shared.lock().started, true) {
             return;
         }
-        let reflector = Reflector {
-            source: Arc::clone(&shared.source),
-            selection: shared.options.selection.clone(),
-            options: shared.options.reflector.clone(),
-            intake: Arc::clone(&shared.intake),
-            indexer: Arc::clone(&shared.indexer),
-            fifo: Arc::clone(&shared.fifo),
-            clock: shared.clock.clone(),
-            entropy: shared.entropy.clone(),
-            report: shared.report.clone(),
-        };
+        let reflector = Reflector::new(shared);
         shared.spawn("reflector", reflector.run());
-        shared.spawn("deltas", Arc::clone(shared).apply_deltas());
     }
 
     /// The cache.
@@ -297,22 +283,32 @@ impl SharedInformer {
 }
 
 impl Shared {
-    async fn apply_deltas(self: Arc<Self>) {
-        loop {
-            let is_initial = !*self.synced.borrow();
-            let popped = self.fifo.pop(|story| {
-                let handlers = self.lock();
-                for delta in story {
-                    self.apply(&handlers, delta, is_initial);
-                }
-            });
-            if is_initial && self.fifo.has_synced() {
-                self.set_synced();
-            }
-            if !popped {
-                self.fifo.filled().await;
-            }
+    /// Acts on everything that waits in the FIFO, which is a burst of events at most.
+    pub(crate) fn apply_burst(&self) {
+        while self.apply_story() {}
+    }
+
+    /// Acts on everything that waits in the FIFO, however much it is, and lets others work in
+    /// between.
+    pub(crate) async fn apply_all(&self) {
+        while (0..LARGEST_BURST).all(|_| self.apply_story()) {
+            tokio::task::yield_now().await;
         }
+    }
+
+    /// False if nothing waits.
+    fn apply_story(&self) -> bool {
+        let is_initial = !*self.synced.borrow();
+        let popped = self.fifo.pop(|story| {
+            let handlers = self.lock();
+            for delta in story {
+                self.apply(&handlers, delta, is_initial);
+            }
+        });
+        if is_initial && self.fifo.has_synced() {
+            self.set_synced();
+        }
+        popped
     }
 
     fn apply(&self, handlers: &Handlers, delta: Delta, is_initial: bool) {

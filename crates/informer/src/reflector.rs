@@ -50,16 +50,18 @@
 
 mod position;
 
-use std::{collections::BTreeMap, error::Error, mem, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap, error::Error, future::poll_fn, mem, pin::pin, sync::Arc, task::Poll,
+    time::Duration,
+};
 
 use futures_util::StreamExt;
-use keel::{Backoff, Clock, Entropy};
-use tokio::sync::watch;
+use keel::Backoff;
 
 use crate::{
-    BadItem, Indexer, Intake, Item, ListRequest, ListWatch, ListWatchError, Selection, WatchEvent,
-    WatchRequest, WatchStream,
-    delta_fifo::{Delta, DeltaFifo},
+    BadItem, Item, ListRequest, ListWatchError, WatchEvent, WatchRequest, WatchStream,
+    delta_fifo::Delta,
+    informer::Shared,
     item::version_number,
     own_writes::{Epoch, Listing},
 };
@@ -123,32 +125,30 @@ pub struct Report {
 
 /// See the [module documentation](self).
 pub(crate) struct Reflector {
-    pub(crate) source: Arc<dyn ListWatch>,
-    pub(crate) selection: Selection,
-    pub(crate) options: ReflectorOptions,
-    pub(crate) intake: Arc<Intake>,
-    pub(crate) indexer: Arc<Indexer>,
-    pub(crate) fifo: Arc<DeltaFifo>,
-    pub(crate) clock: Clock,
-    pub(crate) entropy: Entropy,
-    pub(crate) report: watch::Sender<Report>,
+    /// Has the cache, and acts on what is put into the FIFO.
+    informer: Arc<Shared>,
 }
 
 impl Reflector {
+    pub(crate) fn new(informer: &Arc<Shared>) -> Self {
+        Self { informer: Arc::clone(informer) }
+    }
+
     /// Runs until it is dropped.
     pub(crate) async fn run(self) {
-        let Self { options, entropy, .. } = &self;
-        let backoff = Backoff::new(options.backoff_base, options.backoff_cap, entropy.clone());
-        let mut position = Position::new(self.source.offers_watch_list(), backoff);
+        let (options, entropy) = (&self.informer.options.reflector, self.informer.entropy.clone());
+        let backoff = Backoff::new(options.backoff_base, options.backoff_cap, entropy);
+        let mut position = Position::new(self.informer.source.offers_watch_list(), backoff);
         loop {
             let attempt = match position.version.clone() {
                 None if position.streams() => self.stream_or_list(&mut position).await,
                 None => self.list_pages(&mut position).await,
                 Some(version) => self.watch(&mut position, version).await,
             };
+            self.informer.apply_burst();
             let Err(error) = attempt else { continue };
-            let delay = self.after(&error, &mut position);
-            self.clock.sleep(delay).await;
+            let delay = self.after(&error, &mut position).await;
+            self.informer.clock.sleep(delay).await;
         }
     }
 
@@ -174,7 +174,7 @@ impl Reflector {
 
     /// Asks for all objects and what follows in one watch.
     async fn stream_list(&self, position: &mut Position) -> Result<(), ListWatchError> {
-        let (asked, life) = (self.indexer.epoch(), self.draw_life());
+        let (asked, life) = (self.informer.indexer.epoch(), self.draw_life());
         let mut stream = match self.open(None, life).await {
             Err(ListWatchError::Refused(status)) if is_misunderstood(&status) => {
                 position.stop_streaming();
@@ -183,11 +183,12 @@ impl Reflector {
             stream => stream?,
         };
         let mut items = BTreeMap::new();
-        let (began, mut last_addition) = (self.clock.moment(), self.clock.moment());
+        let (began, mut last_addition) =
+            (self.informer.clock.moment(), self.informer.clock.moment());
         loop {
             let patience = INITIAL_PATIENCE
-                .saturating_sub(self.clock.passed_since(&last_addition))
-                .min(LONGEST_INITIAL.saturating_sub(self.clock.passed_since(&began)));
+                .saturating_sub(self.informer.clock.passed_since(&last_addition))
+                .min(LONGEST_INITIAL.saturating_sub(self.informer.clock.passed_since(&began)));
             let event = match self.next(&mut stream, patience).await {
                 Ok(Some(event)) if !patience.is_zero() => event,
                 Ok(_) | Err(ListWatchError::Silent) => {
@@ -198,9 +199,9 @@ impl Reflector {
             };
             match event {
                 WatchEvent::Added(item) | WatchEvent::Modified(item) => {
-                    let item = self.intake.admit_known(item, &self.indexer);
+                    let item = self.informer.intake.admit_known(item, &self.informer.indexer);
                     if items.insert(item.key().clone(), item).is_none() {
-                        last_addition = self.clock.moment();
+                        last_addition = self.informer.clock.moment();
                     }
                 }
                 WatchEvent::Deleted(item) => drop(items.remove(item.key())),
@@ -208,7 +209,7 @@ impl Reflector {
                 WatchEvent::Error(status) => return Err(ListWatchError::Refused(status)),
                 WatchEvent::Bookmark { resource_version, initial_events_end: true } => {
                     let items = items.into_values().collect();
-                    self.take_over(position, items, asked, resource_version);
+                    self.take_over(position, items, asked, resource_version).await;
                     return self.follow(position, stream, life).await;
                 }
                 WatchEvent::Bookmark { .. } => {}
@@ -217,19 +218,19 @@ impl Reflector {
     }
 
     async fn list_pages(&self, position: &mut Position) -> Result<(), ListWatchError> {
-        let asked = self.indexer.epoch();
+        let asked = self.informer.indexer.epoch();
         let (mut items, mut version, mut token) = (Vec::new(), None, None);
         loop {
             let request = ListRequest {
-                selection: self.selection.clone(),
-                limit: position.pages.then_some(self.options.page_size),
+                selection: self.informer.options.selection.clone(),
+                limit: position.pages.then_some(self.informer.options.reflector.page_size),
                 continue_token: token.take(),
                 resource_version: None,
             };
             let is_continued = request.continue_token.is_some();
             let page = tokio::select! {
-                page = self.source.list(request) => page,
-                () = self.clock.sleep(LIST_PATIENCE) => Err(ListWatchError::Silent),
+                page = self.informer.source.list(request) => page,
+                () = self.informer.clock.sleep(LIST_PATIENCE) => Err(ListWatchError::Silent),
             };
             let page = page.inspect_err(|error| {
                 let is_too_late = is_continued && error.status().is_some_and(is_expired);
@@ -238,23 +239,32 @@ impl Reflector {
             })?;
             page.bad.iter().for_each(|bad| self.note_bad(bad));
             let admitted = page.items.into_iter();
-            items.extend(admitted.map(|item| self.intake.admit_known(item, &self.indexer)));
+            items.extend(
+                admitted.map(|item| self.informer.intake.admit_known(item, &self.informer.indexer)),
+            );
             // The first page's version: whatever happened while the others were read comes again.
             let version = version.get_or_insert(page.resource_version);
             token = page.continue_token;
             if token.is_none() {
                 let version = mem::take(version);
-                self.take_over(position, items, asked, version);
+                self.take_over(position, items, asked, version).await;
                 return Ok(());
             }
         }
     }
 
-    fn take_over(&self, position: &mut Position, items: Vec<Item>, asked: Epoch, version: String) {
+    async fn take_over(
+        &self,
+        position: &mut Position,
+        items: Vec<Item>,
+        asked: Epoch,
+        version: String,
+    ) {
         let listing = Listing { asked, version: version_number(&version) };
-        self.fifo.replace(items, listing, &self.indexer);
+        self.informer.fifo.replace(items, listing, &self.informer.indexer);
+        self.informer.apply_all().await;
         position.absence = None;
-        self.report.send_modify(|report| {
+        self.informer.report.send_modify(|report| {
             report.lists += 1;
             report.resource_version = Some(version.clone());
         });
@@ -263,7 +273,7 @@ impl Reflector {
 
     fn note_bad(&self, bad: &BadItem) {
         tracing::warn!(error = %describe(bad), "an object cannot be cached");
-        self.report.send_modify(|report| report.bad_items += 1);
+        self.informer.report.send_modify(|report| report.bad_items += 1);
     }
 
     async fn watch(&self, position: &mut Position, from: String) -> Result<(), ListWatchError> {
@@ -282,16 +292,16 @@ impl Reflector {
         life: Duration,
     ) -> Result<WatchStream, ListWatchError> {
         let request = WatchRequest {
-            selection: self.selection.clone(),
+            selection: self.informer.options.selection.clone(),
             initial_events: from.is_none(),
             resource_version: from,
             timeout_seconds: u32::try_from(life.as_secs()).unwrap_or(u32::MAX),
         };
         let stream = tokio::select! {
-            stream = self.source.watch(request) => stream?,
-            () = self.clock.sleep(LIST_PATIENCE) => return Err(ListWatchError::Silent),
+            stream = self.informer.source.watch(request) => stream?,
+            () = self.informer.clock.sleep(LIST_PATIENCE) => return Err(ListWatchError::Silent),
         };
-        self.report.send_modify(|report| {
+        self.informer.report.send_modify(|report| {
             report.watches += 1;
             report.trouble = None;
         });
@@ -305,21 +315,25 @@ impl Reflector {
         mut stream: WatchStream,
         life: Duration,
     ) -> Result<(), ListWatchError> {
-        let (began, mut is_in_vain) = (self.clock.moment(), true);
+        let (began, mut is_in_vain) = (self.informer.clock.moment(), true);
+        let mut silence = pin!(self.informer.clock.sleep(life.saturating_add(WATCH_GRACE)));
         loop {
-            let left =
-                life.saturating_add(WATCH_GRACE).saturating_sub(self.clock.passed_since(&began));
-            let Some(event) = self.next(&mut stream, left).await? else { break };
+            let event = tokio::select! {
+                biased;
+                event = self.next_of_burst(&mut stream) => event,
+                () = &mut silence => return Err(ListWatchError::Silent),
+            };
+            let Some(event) = event.transpose()? else { break };
             self.pass_on(position, event).await?;
             is_in_vain = false;
             position.made_progress();
             // Nobody is woken for that: it happens with every event.
-            self.report.send_if_modified(|report| {
+            self.informer.report.send_if_modified(|report| {
                 report.resource_version.clone_from(&position.version);
                 false
             });
         }
-        if is_in_vain && self.clock.passed_since(&began) < GOOD_LIFE {
+        if is_in_vain && self.informer.clock.passed_since(&began) < GOOD_LIFE {
             return Err(ListWatchError::Closed);
         }
         position.backoff.reset();
@@ -346,7 +360,7 @@ impl Reflector {
             }
             WatchEvent::Bookmark { resource_version, .. } => {
                 position.advance(&resource_version)?;
-                self.fifo.reach(&resource_version);
+                self.informer.fifo.reach(&resource_version);
                 return Ok(());
             }
             WatchEvent::Bad { resource_version, error } => {
@@ -357,11 +371,28 @@ impl Reflector {
             }
             WatchEvent::Error(status) => return Err(ListWatchError::Refused(status)),
         };
-        if advanced? == Advanced::Yes {
-            self.fifo.room().await;
-            self.fifo.push(delta(self.intake.admit(item)));
+        if advanced? == Advanced::Yes
+            && self.informer.fifo.push(delta(self.informer.intake.admit(item)))
+        {
+            self.informer.apply_burst();
+            tokio::task::yield_now().await;
         }
         Ok(())
+    }
+
+    /// The next event. Before it waits for one, what came so far is acted on.
+    async fn next_of_burst(
+        &self,
+        stream: &mut WatchStream,
+    ) -> Option<Result<WatchEvent, ListWatchError>> {
+        poll_fn(|context| {
+            let event = stream.poll_next_unpin(context);
+            if !matches!(event, Poll::Ready(Some(Ok(_)))) {
+                self.informer.apply_burst();
+            }
+            event
+        })
+        .await
     }
 
     /// The next event within `patience`; None at the end of the watch.
@@ -373,21 +404,21 @@ impl Reflector {
         tokio::select! {
             biased;
             event = stream.next() => event.transpose(),
-            () = self.clock.sleep(patience) => Err(ListWatchError::Silent),
+            () = self.informer.clock.sleep(patience) => Err(ListWatchError::Silent),
         }
     }
 
     /// Decides where to go on after a failure, and says when.
-    fn after(&self, error: &ListWatchError, position: &mut Position) -> Duration {
+    async fn after(&self, error: &ListWatchError, position: &mut Position) -> Duration {
         tracing::debug!(error = %describe(error), version = ?position.version, "list or watch failed");
-        self.report.send_modify(|report| {
+        self.informer.report.send_modify(|report| {
             report.failures += 1;
             report.trouble = Some(describe(error));
         });
         let delay = position.backoff.next_delay();
         position.fall_back(error);
         match error.status() {
-            Some(status) if status.code == 404 => self.note_absence(position),
+            Some(status) if status.code == 404 => self.note_absence(position).await,
             _ => position.absence = None,
         }
         let details = error.status().and_then(|status| status.details.as_ref());
@@ -395,21 +426,24 @@ impl Reflector {
         delay.max(Duration::from_secs(advice.into()))
     }
 
-    fn note_absence(&self, position: &mut Position) {
-        let (since, count) = position.absence.get_or_insert_with(|| (self.clock.moment(), 0));
+    async fn note_absence(&self, position: &mut Position) {
+        let (since, count) =
+            position.absence.get_or_insert_with(|| (self.informer.clock.moment(), 0));
         *count += 1;
-        let is_long = *count >= NO_ACCIDENT && self.clock.passed_since(since) >= LONG_ABSENCE;
+        let is_long =
+            *count >= NO_ACCIDENT && self.informer.clock.passed_since(since) >= LONG_ABSENCE;
         if is_long && mem::take(&mut position.listed) {
-            let listing = Listing { asked: self.indexer.epoch(), version: None };
-            self.fifo.replace(Vec::new(), listing, &self.indexer);
+            let listing = Listing { asked: self.informer.indexer.epoch(), version: None };
+            self.informer.fifo.replace(Vec::new(), listing, &self.informer.indexer);
+            self.informer.apply_all().await;
         }
     }
 
     /// Different for each watch, so that those of many clients do not end together.
     fn draw_life(&self) -> Duration {
-        let base = self.options.watch_timeout;
+        let base = self.informer.options.reflector.watch_timeout;
         let nanos = u64::try_from(base.as_nanos()).unwrap_or(u64::MAX);
-        base.saturating_add(Duration::from_nanos(self.entropy.below(nanos)))
+        base.saturating_add(Duration::from_nanos(self.informer.entropy.below(nanos)))
     }
 }
 

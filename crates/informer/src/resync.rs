@@ -13,8 +13,8 @@ pub(crate) async fn resync_periodically(shared: Arc<Shared>, handler: HandlerId,
             return;
         }
         for item in shared.indexer.list() {
-            shared.fifo.room().await;
             shared.fifo.sync(item, handler);
         }
+        shared.apply_all().await;
     }
 }

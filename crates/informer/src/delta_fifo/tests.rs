@@ -18,14 +18,14 @@ fn item(name: &str, version: u64) -> Item {
 /// Feeds `script` and prints what pops out. `+a` is added, `~a` updated, `-a` deleted, `=ab` a list
 /// of a and b, `!a` a resync for handler 1, `?a` one for handler 2; `.` pops and applies.
 fn check(script: &str, expected: &str) {
-    let (fifo, indexer) = (DeltaFifo::new(100), Indexer::new());
+    let (fifo, indexer) = (DeltaFifo::default(), Indexer::new());
     let mut output = String::new();
     for (version, word) in (1..).zip(script.split(' ')) {
         let (op, name) = word.split_at(1);
         match op {
-            "+" => fifo.push(Delta::Added(item(name, version))),
-            "~" => fifo.push(Delta::Updated(item(name, version))),
-            "-" => fifo.push(Delta::Deleted(item(name, version))),
+            "+" => drop(fifo.push(Delta::Added(item(name, version)))),
+            "~" => drop(fifo.push(Delta::Updated(item(name, version)))),
+            "-" => drop(fifo.push(Delta::Deleted(item(name, version)))),
             "=" => {
                 let items = name.chars().map(|name| item(&name.to_string(), version)).collect();
                 fifo.replace(items, Listing::default(), &indexer);
@@ -106,7 +106,7 @@ fn a_resync_yields_to_news_and_to_itself() {
 
 #[test]
 fn a_long_story_keeps_its_last_update() {
-    let fifo = DeltaFifo::new(usize::MAX);
+    let fifo = DeltaFifo::default();
     fifo.push(Delta::Added(item("a", 0)));
     for version in 1..=100 {
         fifo.push(Delta::Updated(item("a", version)));
@@ -119,7 +119,7 @@ fn a_long_story_keeps_its_last_update() {
 
 #[test]
 fn it_has_synced_when_the_first_list_was_popped() {
-    let (fifo, indexer) = (DeltaFifo::new(100), Indexer::new());
+    let (fifo, indexer) = (DeltaFifo::default(), Indexer::new());
     fifo.push(Delta::Added(item("z", 1)));
     assert!(!fifo.has_synced());
     fifo.replace(vec![item("a", 2), item("z", 2)], Listing::default(), &indexer);
@@ -129,24 +129,18 @@ fn it_has_synced_when_the_first_list_was_popped() {
 
 #[test]
 fn an_empty_first_list_is_a_list() {
-    let fifo = DeltaFifo::new(100);
+    let fifo = DeltaFifo::default();
     fifo.replace(Vec::new(), Listing::default(), &Indexer::new());
     assert!(fifo.has_synced());
 }
 
-#[tokio::test]
-async fn there_is_room_again_when_something_was_popped() {
-    let fifo = DeltaFifo::new(1);
-    fifo.room().await;
-    fifo.push(Delta::Added(item("a", 1)));
-    let mut room = pin!(fifo.room());
-    tokio::select! {
-        biased;
-        () = &mut room => panic!("there is no room"),
-        () = std::future::ready(()) => {}
-    }
-    fifo.pop(drop);
-    room.await;
+#[test]
+fn a_burst_ends_when_enough_waits() {
+    let fifo = DeltaFifo::default();
+    let push = |number: usize| fifo.push(Delta::Added(item(&number.to_string(), 1)));
+    assert_eq!((1..=LARGEST_BURST).find(|number| push(*number)), Some(LARGEST_BURST));
+    assert!(fifo.pop(drop) && fifo.pop(drop));
+    assert!(!push(LARGEST_BURST + 1));
 }
 
 /// The world that the FIFO is told of, and what it must have kept of it.
@@ -230,7 +224,7 @@ impl Model {
 #[test]
 fn it_agrees_with_a_naive_model() {
     for_seeds(200, |entropy| {
-        let (fifo, indexer) = (DeltaFifo::new(usize::MAX), Indexer::new());
+        let (fifo, indexer) = (DeltaFifo::default(), Indexer::new());
         let mut model = Model::default();
         for _ in 0..200 {
             model.step(&entropy, &fifo, &indexer);

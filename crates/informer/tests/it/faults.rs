@@ -41,8 +41,7 @@ fn run(walk: impl Future<Output = ()>) {
 
 async fn walk(entropy: &Entropy, options: InformerOptions) {
     let reflector = ReflectorOptions { page_size: 2, ..ReflectorOptions::default() };
-    let fifo_capacity = usize::try_from(1 + entropy.below(4)).unwrap();
-    let world = TestWorld::with(entropy, InformerOptions { reflector, fifo_capacity, ..options });
+    let world = TestWorld::with(entropy, InformerOptions { reflector, ..options });
     world.server.world().initial_events =
         pick(entropy, &[Sent, Sent, Refused, Refused, Broken, Endless]);
     let early = world.record();
