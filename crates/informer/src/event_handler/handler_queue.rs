@@ -14,10 +14,7 @@
 //!
 //! Bound: `capacity`, and two for each object that exists or that the handler has seen.
 
-use std::{
-    collections::{HashMap, VecDeque},
-    mem,
-};
+use std::collections::{HashMap, VecDeque};
 
 use crate::{ObjectKey, event_handler::ObjectEvent};
 
@@ -28,8 +25,9 @@ pub(super) struct HandlerQueue {
     waiting: VecDeque<Option<Waiting>>,
     /// The number of the first in `waiting`; the others follow.
     first: u64,
-    /// The number of the last event of each object.
-    last: HashMap<ObjectKey, u64>,
+    /// The number of the last event of each object, once there was no room; until then nothing is
+    /// looked for.
+    last: Option<HashMap<ObjectKey, u64>>,
     /// The holes in `waiting`.
     merged_away: usize,
     closed: bool,
@@ -53,7 +51,7 @@ impl HandlerQueue {
             capacity,
             waiting: VecDeque::new(),
             first: 0,
-            last: HashMap::new(),
+            last: None,
             merged_away: 0,
             closed: false,
         }
@@ -67,11 +65,12 @@ impl HandlerQueue {
         if self.closed {
             return;
         }
-        let key = event.item().key().clone();
         if self.len() < self.capacity {
-            return self.append(key, event);
+            return self.append(event);
         }
-        let Some(number) = self.last.get(&key).copied() else { return self.append(key, event) };
+        let key = event.item().key().clone();
+        let last = self.last.get_or_insert_with(|| last_of(&self.waiting, self.first));
+        let Some(number) = last.get(&key).copied() else { return self.append(event) };
         let place = &mut self.waiting[usize::try_from(number - self.first).expect("it waits")];
         let Some(Waiting::Event(waiting)) = place.take() else {
             unreachable!("the last event of an object waits, and is an event");
@@ -80,10 +79,10 @@ impl HandlerQueue {
             Merged::Into(event) => *place = Some(Waiting::Event(event)),
             Merged::Both(waiting, event) => {
                 *place = Some(Waiting::Event(waiting));
-                self.append(key, event);
+                self.append(event);
             }
             Merged::Away => {
-                self.last.remove(&key);
+                last.remove(&key);
                 self.merged_away += 1;
                 self.close_gaps();
             }
@@ -103,8 +102,10 @@ impl HandlerQueue {
             self.first += 1;
             match waiting {
                 Some(Waiting::Event(event)) => {
-                    if self.last.get(event.item().key()) == Some(&number) {
-                        self.last.remove(event.item().key());
+                    if let Some(last) = &mut self.last
+                        && last.get(event.item().key()) == Some(&number)
+                    {
+                        last.remove(event.item().key());
                     }
                     return Popped::Event(event);
                 }
@@ -112,6 +113,7 @@ impl HandlerQueue {
                 None => self.merged_away -= 1,
             }
         }
+        self.last = None;
         Popped::Nothing
     }
 
@@ -123,8 +125,10 @@ impl HandlerQueue {
         self.closed
     }
 
-    fn append(&mut self, key: ObjectKey, event: ObjectEvent) {
-        self.last.insert(key, self.first + self.waiting.len() as u64);
+    fn append(&mut self, event: ObjectEvent) {
+        if let Some(last) = &mut self.last {
+            last.insert(event.item().key().clone(), self.first + self.waiting.len() as u64);
+        }
         self.waiting.push_back(Some(Waiting::Event(event)));
     }
 
@@ -134,14 +138,18 @@ impl HandlerQueue {
             return;
         }
         self.merged_away = 0;
-        self.last.clear();
-        for waiting in mem::take(&mut self.waiting).into_iter().flatten() {
-            match waiting {
-                Waiting::Event(event) => self.append(event.item().key().clone(), event),
-                Waiting::Synced => self.push_synced(),
-            }
-        }
+        self.waiting.retain(Option::is_some);
+        self.last = Some(last_of(&self.waiting, self.first));
     }
+}
+
+fn last_of(waiting: &VecDeque<Option<Waiting>>, first: u64) -> HashMap<ObjectKey, u64> {
+    let numbered = (first..).zip(waiting);
+    let events = numbered.filter_map(|(number, waiting)| match waiting {
+        Some(Waiting::Event(event)) => Some((event.item().key().clone(), number)),
+        Some(Waiting::Synced) | None => None,
+    });
+    events.collect()
 }
 
 enum Merged {
