@@ -122,7 +122,7 @@ impl ListWatch for ClientListWatch {
         Box::pin(async move {
             let body = Limited::new(sent.await?, LONGEST_PAGE).collect().await;
             let bytes = body.map_err(ListWatchError::Connection)?.to_bytes();
-            Page::parse(&bytes)
+            Page::parse(bytes)
         })
     }
 
@@ -148,7 +148,7 @@ impl ListWatch for ClientListWatch {
         let sent = self.send(self.request(&request.selection, accept, &query));
         Box::pin(async move {
             let lines = lines(sent.await?, LONGEST_LINE);
-            Ok(lines.map(|line| WatchEvent::parse(&line?)).boxed())
+            Ok(lines.map(|line| WatchEvent::parse(line?)).boxed())
         })
     }
 }

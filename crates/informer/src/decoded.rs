@@ -1,12 +1,15 @@
-//! [`Decoded`]: objects that were read as a `T` and are likely to be read again, so that the second
-//! read of a state costs no decoding.
+//! [`Decoded`]: objects that were read as a `T` and are likely to be read again, so that further
+//! reads of a state cost no decoding.
 //!
 //! ```text
+//! read a@7    decoded, not kept: many a state is read just once, by the reconcile that it causes
 //! read a@7    decoded, kept            a@7 ──▶ Arc<T>
 //! read a@7    the same Arc             a@7 ──▶ Arc<T>   used
 //! a changes   nothing happens here
-//! read a@8    decoded, kept instead    a@8 ──▶ Arc<T>
+//! read a@8    decoded, not kept
 //! ```
+//!
+//! That a state was read is noted in the [`Item`]; what comes in here was read before.
 //!
 //! What is kept goes around a clock: a hand passes the entries in turn, and when there is no room
 //! it takes the first one that was not used since it came by last.

@@ -9,7 +9,7 @@ use std::{
 
 use machinery::Object;
 
-use crate::{Indexer, Item, packing::Dictionary};
+use crate::{Indexer, Item, item::ManagedFields, packing::Dictionary};
 
 /// So many names of namespaces are not worth looking at.
 const FEW_NAMESPACES: usize = 64;
@@ -119,10 +119,18 @@ impl Intake {
 
     /// The form in which `item` is to be cached.
     pub fn admit(&self, item: Item) -> Item {
-        let item = self.transforms.iter().fold(item, |item, transform| transform.apply(item));
+        // What is left out at last need not be copied before it is packed.
+        let (transforms, managed_fields) = match (self.storage, self.transforms.split_last()) {
+            (Storage::Packed, Some((Transform::StripManagedFields, earlier))) => {
+                (earlier, ManagedFields::Left)
+            }
+            _ => (self.transforms.as_slice(), ManagedFields::Kept),
+        };
+        let item = transforms.iter().fold(item, |item, transform| transform.apply(item));
+        let namespace = self.shared(item.namespace());
         match self.storage {
-            Storage::Plain => item.compact(self.shared(item.namespace())),
-            Storage::Packed => item.packed(self.shared(item.namespace()), &self.dictionary),
+            Storage::Plain => item.compact(namespace),
+            Storage::Packed => item.packed(namespace, &self.dictionary, managed_fields),
         }
     }
 

@@ -17,6 +17,8 @@
 //!
 //! A clone is one more pointer to the same bytes.
 
+mod body;
+mod element_type;
 mod head;
 
 use std::{
@@ -25,9 +27,13 @@ use std::{
     collections::BTreeMap,
     fmt,
     hash::{Hash, Hasher},
-    sync::{Arc, Weak},
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
 };
 
+use bytes::Bytes;
 use machinery::{
     Object,
     codec::{self, DecodeError},
@@ -39,8 +45,10 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
-use crate::{outline::without_member, packing::Dictionary};
-use head::{Head, Mention, Metadata};
+use crate::packing::Dictionary;
+use body::Body;
+pub(crate) use element_type::ElementType;
+use head::{Head, Metadata};
 
 /// Namespace and name: which object, of a resource that is known from elsewhere.
 ///
@@ -107,14 +115,19 @@ struct Parts {
     key: ObjectKey,
     /// The uid, and behind it the resourceVersion: one allocation for both.
     marks: Box<str>,
-    uid_length: usize,
+    uid_length: u32,
+    /// Whether somebody has read this very state, see [`Item::note_reading`].
+    is_read: AtomicBool,
     generation: i64,
     body: Body,
 }
 
-enum Body {
-    Plain(Box<[u8]>),
-    Packed(Box<[u8]>, Arc<Dictionary>),
+/// What is to become of `metadata.managedFields`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ManagedFields {
+    Kept,
+    /// Behind.
+    Left,
 }
 
 /// JSON that cannot be cached, because nobody could ask for it.
@@ -134,65 +147,79 @@ pub enum BadItem {
     Nameless,
 }
 
-/// The type that the elements of a list lack, as members of an object.
-pub(crate) struct ElementType {
-    /// `"apiVersion":"v1"`
-    pub(crate) api_version: String,
-    /// `"kind":"Pod"`
-    pub(crate) kind: String,
-}
-
 impl Item {
     /// Takes the JSON of one object. It is read once from end to end, and only its metadata kept
     /// beside the bytes.
-    pub fn parse(json: impl Into<Box<[u8]>>) -> Result<Self, BadItem> {
+    pub fn parse(json: impl Into<Bytes>) -> Result<Self, BadItem> {
         let json = json.into();
         let head = Head::read(&json)?;
         let parts = Parts::of(&head.metadata)?;
-        Ok(Self(Arc::new(Parts { body: Body::Plain(json), ..parts })))
+        let managed_fields = head.managed_fields(&json);
+        Ok(parts.with(Body::fresh(json, managed_fields)))
     }
 
     /// An element of a list, which lacks the type that it has elsewhere; what is missing of it is
     /// written in front.
     pub(crate) fn parse_element(
-        json: &str,
+        json: Bytes,
         element_type: Option<&ElementType>,
     ) -> Result<Self, BadItem> {
-        let head = Head::read_text(json)?;
+        let head = Head::read(&json)?;
         let parts = Parts::of(&head.metadata)?;
-        let body = match element_type {
-            Some(element_type) => element_type.write_into(json, &head),
-            None => json.as_bytes().into(),
+        let managed_fields = head.managed_fields(&json);
+        let Some(typed) = element_type.and_then(|missing| missing.write_into(&json, &head)) else {
+            return Ok(parts.with(Body::fresh(json, managed_fields)));
         };
-        Ok(Self(Arc::new(Parts { body: Body::Plain(body), ..parts })))
+        // What was written lies before it, unless something was taken out as well.
+        let written = typed.len().checked_sub(json.len()).filter(|_| !head.mentions_null());
+        let moved = written.zip(managed_fields);
+        let managed_fields = moved.map(|(by, from)| from.start + by..from.end + by);
+        Ok(parts.with(Body::fresh(typed.into(), managed_fields)))
     }
 
     /// The same object in less memory: its JSON packed, its namespace shared with others.
-    pub(crate) fn packed(&self, namespace: Arc<str>, dictionary: &Arc<Dictionary>) -> Self {
-        let Body::Plain(json) = &self.0.body else { return self.clone() };
-        let packed = dictionary.pack(json, self.key());
+    pub(crate) fn packed(
+        self,
+        namespace: Arc<str>,
+        dictionary: &Arc<Dictionary>,
+        managed_fields: ManagedFields,
+    ) -> Self {
+        if matches!(self.0.body, Body::Packed(..)) {
+            return self;
+        }
+        let is_cut = managed_fields == ManagedFields::Left;
+        let cut = is_cut.then(|| self.0.body.managed_fields()).flatten().unwrap_or_default();
+        let packed = dictionary.pack(&self.json(), cut, self.key());
         self.with(namespace, Body::Packed(packed, Arc::clone(dictionary)))
     }
 
-    /// The same object in memory of its own, of just the size that it needs: what is parsed from a
-    /// longer buffer leaves the rest of that buffer behind as a hole.
-    pub(crate) fn compact(&self, namespace: Arc<str>) -> Self {
-        self.with(namespace, Body::Plain(self.json().as_ref().into()))
+    /// The same object in memory of its own, of just the size that it needs.
+    pub(crate) fn compact(self, namespace: Arc<str>) -> Self {
+        let body = Body::Plain(self.json().as_ref().into());
+        self.with(namespace, body)
     }
 
     /// The same state without `metadata.managedFields`.
     pub(crate) fn without_managed_fields(self) -> Self {
-        let Some(json) = without_member(&self.json(), &["metadata", "managedFields"]) else {
-            return self;
-        };
-        self.with(Arc::clone(&self.0.key.namespace), Body::Plain(json.into()))
+        let Some(cut) = self.0.body.managed_fields() else { return self };
+        let json = self.json();
+        let left = [&json[..cut.start], &json[cut.end..]].concat();
+        drop(json);
+        let namespace = Arc::clone(&self.0.key.namespace);
+        self.with(namespace, Body::Plain(left.into()))
     }
 
-    fn with(&self, namespace: Arc<str>, body: Body) -> Self {
+    /// The same state in another form; in the same place if nobody else knows it yet.
+    fn with(mut self, namespace: Arc<str>, body: Body) -> Self {
+        if let Some(parts) = Arc::get_mut(&mut self.0) {
+            (parts.key.namespace, parts.body) = (namespace, body);
+            return self;
+        }
         Self(Arc::new(Parts {
             key: ObjectKey { namespace, name: Arc::clone(&self.0.key.name) },
             marks: self.0.marks.clone(),
             uid_length: self.0.uid_length,
+            is_read: AtomicBool::new(false),
             generation: self.0.generation,
             body,
         }))
@@ -215,12 +242,12 @@ impl Item {
 
     /// Tells this object from an earlier or later one with the same name.
     pub fn uid(&self) -> &str {
-        &self.0.marks[..self.0.uid_length]
+        &self.0.marks[..self.0.uid_length as usize]
     }
 
     /// Which state of the object this is.
     pub fn resource_version(&self) -> &str {
-        &self.0.marks[self.0.uid_length..]
+        &self.0.marks[self.0.uid_length as usize..]
     }
 
     /// Counts the changes of the spec; 0 where the server does not.
@@ -230,15 +257,20 @@ impl Item {
 
     /// The object's JSON.
     pub fn json(&self) -> Cow<'_, [u8]> {
-        match &self.0.body {
-            Body::Plain(json) => Cow::Borrowed(json),
-            Body::Packed(packed, dictionary) => Cow::Owned(dictionary.unpack(packed)),
-        }
+        self.0.body.json()
     }
 
     /// The object as a `T`, which may well name only the fields that matter.
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
-        serde_json::from_slice(&self.json())
+        self.0.body.decode().1
+    }
+
+    /// The length of the JSON, and what it says.
+    pub(crate) fn measure_and_decode<T>(&self) -> (usize, Result<T, serde_json::Error>)
+    where
+        T: DeserializeOwned,
+    {
+        self.0.body.decode()
     }
 
     /// The object as a JSON map, read as Go would read it. Only what no server should ever have
@@ -270,7 +302,7 @@ impl Item {
             r#"{{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{metadata}}}"#,
         );
         let namespace = Arc::clone(&self.0.key.namespace);
-        self.with(namespace, Body::Plain(json.into_bytes().into()))
+        self.clone().with(namespace, Body::Plain(json.into_bytes().into()))
     }
 
     /// Whether this, as the answer to a write, is the last state of an object: it was to be deleted,
@@ -337,15 +369,19 @@ impl Item {
                 && self.0.uid_length == other.0.uid_length
     }
 
+    /// Notes that this state is read, and says whether it was before.
+    pub(crate) fn note_reading(&self) -> bool {
+        // Mostly it is known already, and then nobody's copy of this memory is taken away.
+        self.0.is_read.load(Relaxed) || self.0.is_read.swap(true, Relaxed)
+    }
+
     pub(crate) fn trace(&self) -> Trace {
         Trace(Arc::downgrade(&self.0))
     }
 
     /// How many bytes the JSON takes in memory.
     pub fn size(&self) -> usize {
-        match &self.0.body {
-            Body::Plain(bytes) | Body::Packed(bytes, _) => bytes.len(),
-        }
+        self.0.body.size()
     }
 }
 
@@ -362,29 +398,11 @@ impl Trace {
     }
 }
 
-impl ElementType {
-    /// The JSON of an object with this type, in so far as it has none of its own.
-    fn write_into(&self, json: &str, head: &Head<'_>) -> Box<[u8]> {
-        let mentions =
-            [(head.api_version, &self.api_version, "apiVersion"), (head.kind, &self.kind, "kind")];
-        let (mut body, mut rest) = (b"{".to_vec(), Cow::Borrowed(json.trim_start().as_bytes()));
-        for (mention, member, name) in mentions {
-            if mention == Mention::AsNull
-                && let Some(without) = without_member(&rest, &[name])
-            {
-                rest = Cow::Owned(without);
-            }
-            if mention != Mention::WithValue {
-                body.extend_from_slice(member.as_bytes());
-                body.push(b',');
-            }
-        }
-        body.extend_from_slice(rest.strip_prefix(b"{").unwrap_or_default().trim_ascii_start());
-        body.as_slice().into()
-    }
-}
-
 impl Parts {
+    fn with(self, body: Body) -> Item {
+        Item(Arc::new(Self { body, ..self }))
+    }
+
     /// All but the body.
     fn of(metadata: &Metadata<'_>) -> Result<Self, BadItem> {
         if metadata.name.is_empty() {
@@ -393,7 +411,9 @@ impl Parts {
         Ok(Self {
             key: ObjectKey::new(&metadata.namespace, &metadata.name),
             marks: format!("{}{}", metadata.uid, metadata.resource_version).into(),
-            uid_length: metadata.uid.len(),
+            uid_length: u32::try_from(metadata.uid.len())
+                .map_err(|error| BadItem::Malformed(serde::de::Error::custom(error)))?,
+            is_read: AtomicBool::new(false),
             generation: metadata.generation,
             body: Body::Plain(Box::default()),
         })

@@ -25,7 +25,7 @@
 //! impl ListWatch for Quiet {
 //!     fn list(&self, _: ListRequest) -> BoxFuture<'_, Result<Page, ListWatchError>> {
 //!         Box::pin(async {
-//!             Page::parse(br#"{"metadata":{"resourceVersion":"7"},
+//!             Page::parse(r#"{"metadata":{"resourceVersion":"7"},
 //!                 "items":[{"metadata":{"namespace":"default","name":"a"}}]}"#)
 //!         })
 //!     }

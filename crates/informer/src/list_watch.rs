@@ -8,7 +8,7 @@
 //! use informer::{ListWatchError, Selection, WatchEvent};
 //! use machinery::selector::LabelSelector;
 //!
-//! let line = br#"{"type":"ADDED","object":{"metadata":{"name":"a","labels":{"app":"web"}}}}"#;
+//! let line = r#"{"type":"ADDED","object":{"metadata":{"name":"a","labels":{"app":"web"}}}}"#;
 //! let WatchEvent::Added(item) = WatchEvent::parse(line)? else { panic!("it was added") };
 //! let labels = LabelSelector::parse("app=web").unwrap();
 //! let web = Selection { labels, ..Selection::default() };
@@ -16,8 +16,9 @@
 //! # Ok::<(), ListWatchError>(())
 //! ```
 
-use std::{error::Error as StdError, sync::Arc};
+use std::{borrow::Cow, error::Error as StdError, sync::Arc};
 
+use bytes::Bytes;
 use futures_util::{future::BoxFuture, stream::BoxStream};
 use machinery::{
     Object, Status, Value,
@@ -210,15 +211,23 @@ struct ListMetadata {
     continue_token: String,
 }
 
+/// Bytes that are not UTF-8 become U+FFFD.
+fn as_text(json: Bytes) -> Bytes {
+    match String::from_utf8_lossy(&json) {
+        Cow::Borrowed(_) => json,
+        Cow::Owned(text) => text.into(),
+    }
+}
+
 impl Page {
     /// Reads a list as Kubernetes sends it: `{"kind":"PodList","metadata":{…},"items":[…]}`.
     ///
     /// The items of a list lack the type that they have in a watch; it is written into them, so
     /// that an object's bytes do not depend on how it was seen. Bytes that are not UTF-8 become
     /// U+FFFD, as in Go: one object that has them must not cost all others.
-    pub fn parse(json: &[u8]) -> Result<Self, ListWatchError> {
-        let json = String::from_utf8_lossy(json);
-        let list: RawList<'_> = serde_json::from_str(&json)
+    pub fn parse(json: impl Into<Bytes>) -> Result<Self, ListWatchError> {
+        let json = as_text(json.into());
+        let list: RawList<'_> = serde_json::from_slice(&json)
             .map_err(|error| ListWatchError::Malformed(Box::new(error)))?;
         let kind = list.kind.strip_suffix("List").filter(|kind| !kind.is_empty());
         let element_type = kind.map(|kind| ElementType {
@@ -231,7 +240,8 @@ impl Page {
             ..Self::default()
         };
         for raw in list.items.unwrap_or_default() {
-            match Item::parse_element(raw.get(), element_type.as_ref()) {
+            let element = json.slice_ref(raw.get().as_bytes());
+            match Item::parse_element(element, element_type.as_ref()) {
                 Ok(item) => page.items.push(item),
                 Err(bad) => page.bad.push(bad),
             }
@@ -242,14 +252,14 @@ impl Page {
 
 impl WatchEvent {
     /// Reads one line of a watch.
-    pub fn parse(line: &[u8]) -> Result<Self, ListWatchError> {
-        if let Some(event) = Self::parse_usual(line) {
+    pub fn parse(line: impl Into<Bytes>) -> Result<Self, ListWatchError> {
+        let line = line.into();
+        if let Some(event) = Self::parse_usual(&line) {
             return Ok(event);
         }
         let malformed = |error: serde_json::Error| ListWatchError::Malformed(error.into());
-        // As in lists.
-        let line = String::from_utf8_lossy(line);
-        let event = Event::parse(line.as_bytes()).map_err(malformed)?;
+        let line = as_text(line);
+        let event = Event::parse(&line).map_err(malformed)?;
         let json = event.object.get();
         let make = match event.event_type {
             EventType::Added => Self::Added,
@@ -260,7 +270,8 @@ impl WatchEvent {
                 return Ok(Self::about_the_watch(event.event_type, object));
             }
         };
-        Ok(Item::parse(json.as_bytes()).map_or_else(|error| Self::bad(json, error), make))
+        let item = Item::parse(line.slice_ref(json.as_bytes()));
+        Ok(item.map_or_else(|error| Self::bad(json, error), make))
     }
 
     fn bad(json: &str, error: BadItem) -> Self {
@@ -276,11 +287,11 @@ impl WatchEvent {
 
     /// A line about an object, written as all servers write it; None if it is another one. What is
     /// left between the words around it is the object, if it is JSON at all: so it is read once.
-    fn parse_usual(line: &[u8]) -> Option<Self> {
-        let line = line.strip_prefix(br#"{"type":""#)?.strip_suffix(b"}")?;
+    fn parse_usual(line: &Bytes) -> Option<Self> {
+        let typed = line.strip_prefix(br#"{"type":""#)?.strip_suffix(b"}")?;
         let object_of = |event_type: EventType| {
-            let line = line.strip_prefix(event_type.as_str().as_bytes())?;
-            Item::parse(line.strip_prefix(br#"","object":"#)?).ok()
+            let object = typed.strip_prefix(event_type.as_str().as_bytes())?;
+            Item::parse(line.slice_ref(object.strip_prefix(br#"","object":"#)?)).ok()
         };
         object_of(EventType::Modified)
             .map(Self::Modified)
@@ -316,7 +327,7 @@ mod tests {
     #[test]
     fn the_items_of_a_list_get_their_type() {
         let page = Page::parse(
-            br#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"5","continue":"t"},
+            r#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"5","continue":"t"},
             "items":[{"metadata":{"name":"a"}},{"kind":"Pod","metadata":{"name":"b"}},{"metadata":{}},
             {"apiVersion":"v2","metadata":{"name":"c"},"kind":null},
             { "kind":"Pod", "apiVersion":"v1", "metadata":{"name":"d"}}]}"#,
@@ -326,7 +337,7 @@ mod tests {
         assert_eq!(json[0], br#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"}}"#);
         assert_eq!(json[1], br#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"b"}}"#);
         assert_eq!(json[2], br#"{"kind":"Pod","apiVersion":"v2","metadata":{"name":"c"}}"#);
-        assert_eq!(json[3], br#"{"kind":"Pod", "apiVersion":"v1", "metadata":{"name":"d"}}"#);
+        assert_eq!(json[3], br#"{ "kind":"Pod", "apiVersion":"v1", "metadata":{"name":"d"}}"#);
         assert_eq!((page.bad.len(), page.resource_version.as_str()), (1, "5"));
         assert_eq!(page.continue_token.as_deref(), Some("t"));
     }
@@ -334,14 +345,14 @@ mod tests {
     #[test]
     fn a_list_of_nothing_may_be_null() {
         let page =
-            Page::parse(br#"{"kind":"PodList","metadata":{"resourceVersion":"5"},"items":null}"#);
+            Page::parse(r#"{"kind":"PodList","metadata":{"resourceVersion":"5"},"items":null}"#);
         assert!(page.unwrap().items.is_empty());
     }
 
     #[test]
     fn one_object_that_is_no_unicode_does_not_hide_the_others() {
         let list = b"{\"items\":[{\"metadata\":{\"name\":\"a\"},\"spec\":\"\xff\"},{\"metadata\":{\"name\":\"b\"}}]}";
-        let page = Page::parse(list).unwrap();
+        let page = Page::parse(list.as_slice()).unwrap();
         assert_eq!((page.items.len(), page.bad.len()), (2, 0));
         assert_eq!(page.items[0].object().unwrap().str_at(&["spec"]), "\u{fffd}");
     }
@@ -355,33 +366,33 @@ mod tests {
             format!(r#"{{"object":{object},"type":"DELETED"}}"#),
             format!(r#"{{"type":"DELETED","object":{object},"more":{{}}}}"#),
         ] {
-            let WatchEvent::Deleted(item) = WatchEvent::parse(line.as_bytes()).unwrap() else {
+            let WatchEvent::Deleted(item) = WatchEvent::parse(line.clone()).unwrap() else {
                 panic!("not a deletion: {line}")
             };
             assert_eq!(&*item.json(), object.as_bytes());
         }
         for cut in [r#"{"type":"ADDED","object":{"metadata":{"name":"a"}}"#, r#"{"type":"ADDED","#]
         {
-            assert!(WatchEvent::parse(cut.as_bytes()).is_err(), "{cut}");
+            assert!(WatchEvent::parse(cut).is_err(), "{cut}");
         }
     }
 
     #[test]
     fn a_whole_line_about_a_bad_object_is_an_event() {
-        let line = br#"{"type":"MODIFIED","object":{"metadata":{"resourceVersion":"7"}}}"#;
+        let line = r#"{"type":"MODIFIED","object":{"metadata":{"resourceVersion":"7"}}}"#;
         let WatchEvent::Bad { resource_version, error } = WatchEvent::parse(line).unwrap() else {
             panic!("it has no name")
         };
         assert_eq!(resource_version, "7");
         assert!(matches!(*error, BadItem::Nameless));
-        let line = br#"{"type":"ADDED","object":{"metadata":{"name":"a"},"spec":[}}"#;
+        let line = r#"{"type":"ADDED","object":{"metadata":{"name":"a"},"spec":[}}"#;
         assert!(WatchEvent::parse(line).is_err());
     }
 
     #[test]
     fn an_error_event_carries_its_status() {
         let line = format!(r#"{{"type":"ERROR","object":{}}}"#, Status::expired("gone").to_value());
-        let WatchEvent::Error(status) = WatchEvent::parse(line.as_bytes()).unwrap() else {
+        let WatchEvent::Error(status) = WatchEvent::parse(line).unwrap() else {
             panic!("not an error")
         };
         assert_eq!(status, Status::expired("gone"));

@@ -16,7 +16,7 @@
 //! #     indexer.insert(Item::parse(json.as_bytes())?);
 //! # }
 //! let lister = Lister::<Sized>::new(indexer);
-//! let object = lister.shared("n", "a")?.unwrap(); // an Arc, decoded once for this state
+//! let object = lister.shared("n", "a")?.unwrap(); // an Arc, which later reads share
 //! assert_eq!(object.spec.size, 3);
 //!
 //! let Listed { objects, misfits } = lister.list_namespace("n");
@@ -86,8 +86,8 @@ impl<T: DeserializeOwned> Lister<T> {
         self.indexer.get(key).map(decode).transpose()
     }
 
-    /// The object with this name, to be read and not changed: it is decoded once and then handed to
-    /// all who ask, for as long as its state stays and there is room.
+    /// The object with this name, to be read and not changed. A state that is read a second time is
+    /// kept decoded, and then handed to all who ask, for as long as it stays and there is room.
     ///
     /// The room is 32 MiB, counted by JSON; of what does not fit, those read least lately are decoded
     /// again.
@@ -101,17 +101,16 @@ impl<T: DeserializeOwned> Lister<T> {
             self.decoded.forget(key);
             return Ok(None);
         };
+        if !item.note_reading() {
+            self.decoded.forget(key);
+            return decode(item).map(|object| Some(Arc::new(object)));
+        }
         if let Some(object) = self.decoded.get(&item) {
             return Ok(Some(object));
         }
-        let json = item.json();
-        match serde_json::from_slice(&json) {
-            Ok(object) => Ok(Some(self.decoded.keep(&item, json.len(), object))),
-            Err(error) => {
-                drop(json);
-                self.decoded.forget(key);
-                Err(Misfit { item, error })
-            }
+        match item.measure_and_decode() {
+            (length, Ok(object)) => Ok(Some(self.decoded.keep(&item, length, object))),
+            (_, Err(error)) => Err(Misfit { item, error }),
         }
     }
 

@@ -8,14 +8,17 @@
 //! The hash of an object or list is made of the hashes of what is in it, so that the text is read
 //! once, however deep it is. Equal pieces have equal hashes; the reverse is likely, not certain.
 //!
-//! Beside it stands [`without_member`], which reads a text no further than it must.
+//! Beside it stands [`find_path`], which reads a text no further than it must.
 
 use std::ops::Range;
 
-/// See the [module documentation](self).
+/// See the [module documentation](self). It can be used for one text after the other.
+#[derive(Default)]
 pub(crate) struct Outline {
     /// In the order of their beginnings.
     pub(crate) pieces: Vec<Piece>,
+    /// The objects and lists that are open, by their places in `pieces`.
+    open: Vec<usize>,
 }
 
 /// A string (with the colon behind it, where it is a key), or a whole object or list.
@@ -32,11 +35,14 @@ pub(crate) struct Piece {
 }
 
 impl Outline {
-    /// None if there are blanks between the tokens of the text, which must be well formed.
-    pub(crate) fn of(json: &[u8]) -> Option<Self> {
-        let mut pieces: Vec<Piece> = Vec::with_capacity(json.len() / 16);
-        // The objects and lists that are open, by their places in `pieces`.
-        let (mut open, mut at): (Vec<usize>, usize) = (Vec::with_capacity(16), 0);
+    /// Outlines `json`, which must be well formed. False if there are blanks between its tokens,
+    /// and so no outline.
+    #[must_use]
+    pub(crate) fn draw(&mut self, json: &[u8]) -> bool {
+        let Self { pieces, open } = self;
+        pieces.clear();
+        open.clear();
+        let mut at = 0;
         while at < json.len() {
             let hash = match json[at] {
                 b'"' => {
@@ -63,7 +69,7 @@ impl Outline {
                     (piece.end, piece.following) = (at, following);
                     piece.hash
                 }
-                b' ' | b'\n' | b'\r' | b'\t' => return None,
+                b' ' | b'\n' | b'\r' | b'\t' => return false,
                 plain => {
                     at += 1;
                     plain.into()
@@ -74,7 +80,7 @@ impl Outline {
                 parent.hash = mix(parent.hash, hash);
             }
         }
-        Some(Self { pieces })
+        true
     }
 }
 
@@ -108,20 +114,21 @@ fn zero_bytes(word: u64) -> u64 {
     word.wrapping_sub(EACH) & !word & (EACH << 7)
 }
 
-/// The object without the member at `path`; None if there is no such member. The text must be well
-/// formed, and is otherwise left as it is.
-pub(crate) fn without_member(json: &[u8], path: &[&str]) -> Option<Vec<u8>> {
-    let (mut object, mut member) = (0..json.len(), 0..0);
-    for key in path {
-        member = find_member(json, object, key)?;
-        object = member.clone();
+/// Where the member at `path` is, if there is one. The text must be well formed.
+pub(crate) fn find_path(json: &[u8], path: &[&str]) -> Option<Range<usize>> {
+    let whole = 0..json.len();
+    path.iter().try_fold(whole, |within, key| find_member(json, within, key))
+}
+
+/// What has to be cut out so that an object is left without `member`: one comma goes with it.
+pub(crate) fn cut_of(json: &[u8], member: Range<usize>) -> Range<usize> {
+    let blanks = json[member.end..].iter().take_while(|byte| byte.is_ascii_whitespace()).count();
+    let end = member.end + blanks;
+    if json.get(end) == Some(&b',') {
+        return member.start..end + 1;
     }
-    let (mut before, mut after) = (&json[..member.start], &json[member.end..]);
-    match after.strip_prefix(b",") {
-        Some(rest) => after = rest,
-        None => before = before.trim_ascii_end().strip_suffix(b",").unwrap_or(before),
-    }
-    Some([before, after].concat())
+    let before = json[..member.start].trim_ascii_end().strip_suffix(b",");
+    before.map_or(member.start, <[u8]>::len)..end
 }
 
 /// Where the member `key` of the first object in `within` is: its key, its value, and what blanks
@@ -174,8 +181,15 @@ fn mix(hash: u64, word: u64) -> u64 {
 mod tests {
     use super::*;
 
+    fn outline(json: &str) -> Option<Outline> {
+        let mut outline = Outline::default();
+        // Of whatever text it was used for before.
+        let _ = outline.draw(br#"{"before":["#);
+        outline.draw(json.as_bytes()).then_some(outline)
+    }
+
     fn pieces(json: &str) -> Vec<(&str, usize)> {
-        let outline = Outline::of(json.as_bytes()).unwrap();
+        let outline = outline(json).unwrap();
         outline.pieces.iter().map(|it| (&json[it.start..it.end], it.following)).collect()
     }
 
@@ -195,14 +209,13 @@ mod tests {
 
     #[test]
     fn blanks_count_only_within_strings() {
-        assert!(Outline::of(br#"{"a b":"c d"}"#).is_some());
-        assert!(Outline::of(br#"{"a": 1}"#).is_none());
+        assert!(outline(r#"{"a b":"c d"}"#).is_some());
+        assert!(outline(r#"{"a": 1}"#).is_none());
     }
 
     #[test]
     fn equal_pieces_have_equal_hashes_wherever_they_stand() {
-        let hash =
-            |json: &str, place: usize| Outline::of(json.as_bytes()).unwrap().pieces[place].hash;
+        let hash = |json: &str, place: usize| outline(json).unwrap().pieces[place].hash;
         let whole = r#"{"port":8080,"name":"http"}"#;
         assert_eq!(hash(whole, 0), hash(&format!("[[1],{whole}]"), 2));
         for other in [
@@ -219,12 +232,10 @@ mod tests {
     #[test]
     fn a_member_is_taken_out_with_one_comma() {
         let check = |json: &str, expected: Option<&str>| {
-            let left = without_member(json.as_bytes(), &["metadata", "m"]);
-            assert_eq!(
-                left.map(|it| String::from_utf8(it).unwrap()).as_deref(),
-                expected,
-                "{json}"
-            );
+            let member = find_path(json.as_bytes(), &["metadata", "m"]);
+            let cut = member.map(|member| cut_of(json.as_bytes(), member));
+            let left = cut.map(|cut| [&json[..cut.start], &json[cut.end..]].concat());
+            assert_eq!(left.as_deref(), expected, "{json}");
         };
         check(
             r#"{"metadata":{"a":1,"m":[{"x":"},"}],"z":2}}"#,
@@ -249,7 +260,7 @@ mod tests {
             r#"{"metadata":[{"m":1}]}"#,
             r#"{"metadata":"m"}"#,
         ] {
-            assert!(without_member(json.as_bytes(), &["metadata", "m"]).is_none(), "{json}");
+            assert!(find_path(json.as_bytes(), &["metadata", "m"]).is_none(), "{json}");
         }
     }
 

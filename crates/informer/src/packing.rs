@@ -19,6 +19,8 @@ use std::{
     borrow::Cow,
     collections::HashMap,
     hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState},
+    mem,
+    ops::Range,
     sync::{Arc, Mutex, PoisonError, RwLock},
 };
 
@@ -36,6 +38,8 @@ const LONGEST_PIECE: usize = 2048;
 /// So many pieces that may recur are remembered (by a hash) before all are forgotten; fills a
 /// table of 16,384 places, which a processor's own cache holds.
 const MOST_SIGHTINGS: usize = 14_336;
+/// What an object that is larger than this needed is given back.
+const LARGEST_BENCH: usize = 64 << 10;
 
 /// See the [module documentation](self).
 #[derive(Default)]
@@ -54,6 +58,16 @@ struct Learned {
     bytes: usize,
     /// By the hash of a piece: the object that had it last, and how many objects had it in a row.
     sightings: HashMap<u32, (u32, u16), Spread>,
+    bench: Bench,
+}
+
+/// Memory that each packing needs for a moment, left for the next one.
+#[derive(Default)]
+struct Bench {
+    outline: Outline,
+    /// Empty in between, as is the next one.
+    text: Vec<u8>,
+    packed: Vec<u8>,
 }
 
 /// What is hashed already is only spread over a table, in a way that those who write objects do not
@@ -103,14 +117,24 @@ impl Hasher for Spread {
 }
 
 impl Dictionary {
-    /// Packs the JSON of the object `owner`; the JSON must be well formed.
-    pub(crate) fn pack(&self, json: &[u8], owner: &ObjectKey) -> Box<[u8]> {
-        let Some(outline) = Outline::of(json) else {
-            return self.pack(&without_blanks(json), owner);
-        };
-        let owner = hash(owner);
+    /// Packs the JSON of the object `owner`, but for what lies in `cut`; the JSON must be well
+    /// formed, with and without it.
+    pub(crate) fn pack(&self, json: &[u8], cut: Range<usize>, owner: &ObjectKey) -> Box<[u8]> {
         let mut learned = self.learned.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut packed = Vec::with_capacity(json.len() / 2);
+        let Bench { mut outline, mut text, mut packed } = mem::take(&mut learned.bench);
+        let mut json = json;
+        if !cut.is_empty() {
+            text.extend_from_slice(&json[..cut.start]);
+            text.extend_from_slice(&json[cut.end..]);
+            json = &text;
+        }
+        let compact;
+        if !outline.draw(json) {
+            compact = without_blanks(json);
+            assert!(outline.draw(&compact), "the blanks are gone");
+            json = &compact;
+        }
+        let owner = hash(owner);
         let (mut copied, mut next) = (0, 0);
         while let Some(piece) = outline.pieces.get(next) {
             if let Some(number) = self.number(&mut learned, piece, json, owner) {
@@ -123,13 +147,20 @@ impl Dictionary {
         }
         packed.extend_from_slice(&json[copied..]);
         // An exact copy: cutting off the rest of `packed` would leave a hole behind each object.
-        packed.as_slice().into()
+        let exact = packed.as_slice().into();
+        let is_usual = json.len() <= LARGEST_BENCH;
+        if is_usual {
+            packed.clear();
+            text.clear();
+            learned.bench = Bench { outline, text, packed };
+        }
+        exact
     }
 
-    /// The JSON that was packed.
-    pub(crate) fn unpack(&self, packed: &[u8]) -> Vec<u8> {
+    /// Appends the JSON that was packed to `json`.
+    pub(crate) fn unpack(&self, packed: &[u8], json: &mut Vec<u8>) {
         let pieces = self.pieces.read().unwrap_or_else(PoisonError::into_inner);
-        let mut json = Vec::with_capacity(packed.len() * 4);
+        json.reserve(packed.len() * 4);
         let (mut copied, mut at) = (0, 0);
         while at < packed.len() {
             match packed[at] {
@@ -145,7 +176,6 @@ impl Dictionary {
             }
         }
         json.extend_from_slice(&packed[copied..]);
-        json
     }
 
     /// The number of a piece, if it has one or has just earned one.
@@ -222,8 +252,11 @@ mod tests {
     use machinery::{Value, json};
 
     fn pack(dictionary: &Dictionary, owner: u64, json: &str) -> usize {
-        let packed = dictionary.pack(json.as_bytes(), &ObjectKey::new("n", &owner.to_string()));
-        let unpacked = String::from_utf8(dictionary.unpack(&packed)).unwrap();
+        let owner = ObjectKey::new("n", &owner.to_string());
+        let packed = dictionary.pack(json.as_bytes(), 0..0, &owner);
+        let mut unpacked = Vec::new();
+        dictionary.unpack(&packed, &mut unpacked);
+        let unpacked = String::from_utf8(unpacked).unwrap();
         assert_eq!(unpacked, String::from_utf8(without_blanks(json.as_bytes()).to_vec()).unwrap());
         packed.len()
     }

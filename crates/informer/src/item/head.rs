@@ -5,10 +5,11 @@
 //! namespace of null or a generation in quotes, is read again as Go reads JSON; what makes no sense
 //! there counts as absent, so that whatever has a name can be cached as it came.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, ops::Range};
 
 use machinery::{Object, codec};
 use serde::{Deserialize, Deserializer, de::IgnoredAny};
+use serde_json::value::RawValue;
 
 use crate::BadItem;
 
@@ -37,6 +38,8 @@ pub(super) struct Metadata<'a> {
     pub(super) resource_version: Cow<'a, str>,
     #[serde(default)]
     pub(super) generation: i64,
+    #[serde(borrow, default)]
+    managed_fields: Option<&'a RawValue>,
 }
 
 /// How an object speaks of something.
@@ -56,13 +59,23 @@ impl<'de> Deserialize<'de> for Mention {
 }
 
 impl<'a> Head<'a> {
-    pub(super) fn read(json: &'a [u8]) -> Result<Self, BadItem> {
-        serde_json::from_slice(json).or_else(|error| read_again(json, error))
+    /// Where `metadata.managedFields` are in `json`, of which this is the head; None if that is not
+    /// known.
+    pub(super) fn managed_fields(&self, json: &[u8]) -> Option<Range<usize>> {
+        let value = self.metadata.managed_fields?.get();
+        let start = value.as_ptr().addr() - json.as_ptr().addr();
+        let before = json.get(..start)?.trim_ascii_end().strip_suffix(b":")?.trim_ascii_end();
+        let key_start = before.strip_suffix(br#""managedFields""#)?.len();
+        Some(key_start..start + value.len())
     }
 
-    /// The same for what is known to be UTF-8, which need not be looked at then.
-    pub(super) fn read_text(json: &'a str) -> Result<Self, BadItem> {
-        serde_json::from_str(json).or_else(|error| read_again(json.as_bytes(), error))
+    /// Whether it speaks of its type only to say that there is none.
+    pub(super) fn mentions_null(&self) -> bool {
+        [self.api_version, self.kind].contains(&Mention::AsNull)
+    }
+
+    pub(super) fn read(json: &'a [u8]) -> Result<Self, BadItem> {
+        serde_json::from_slice(json).or_else(|error| read_again(json, error))
     }
 }
 
@@ -84,6 +97,7 @@ fn read_again<'a>(json: &[u8], error: serde_json::Error) -> Result<Head<'a>, Bad
             uid: text("uid"),
             resource_version: text("resourceVersion"),
             generation: object.generation(),
+            managed_fields: None,
         },
         api_version: mention("apiVersion"),
         kind: mention("kind"),

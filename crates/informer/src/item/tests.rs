@@ -3,7 +3,7 @@
 use super::*;
 
 fn item(json: &str) -> Result<Item, BadItem> {
-    Item::parse(json.as_bytes())
+    Item::parse(json.to_owned())
 }
 
 #[test]

@@ -280,7 +280,7 @@ impl Server {
         }
         let list = json!({"apiVersion": "v1", "kind": "ThingList", "metadata": metadata,
             "items": rest});
-        Page::parse(list.to_string().as_bytes())
+        Page::parse(list.to_string())
     }
 }
 
@@ -342,7 +342,7 @@ impl Connection {
             self.fetch();
             if let Some(line) = self.ready.pop_front() {
                 self.sent += 1;
-                return Some((WatchEvent::parse(line.as_bytes()), self));
+                return Some((WatchEvent::parse(line), self));
             }
             changed.await;
             if server.world().life != self.life || server.world().absent {
@@ -360,7 +360,7 @@ impl Connection {
                 let Some(line) = self.ready.pop_front() else { return Suffered::Nothing };
                 self.is_over = true;
                 let end = line.len() * usize::try_from(after % 7 + 1).unwrap() / 8;
-                return Suffered::Last(WatchEvent::parse(&line.as_bytes()[..end]));
+                return Suffered::Last(WatchEvent::parse(line.as_bytes()[..end].to_vec()));
             }
             Some(Fault::Expired(after)) if self.sent >= after => {
                 return self.fail(&Status::expired("too old resource version"));
@@ -386,7 +386,7 @@ impl Connection {
 
     fn fail(&mut self, status: &Status) -> Suffered {
         self.is_over = true;
-        Suffered::Last(WatchEvent::parse(line("ERROR", &status.to_value()).as_bytes()))
+        Suffered::Last(WatchEvent::parse(line("ERROR", &status.to_value())))
     }
 
     /// Takes what happened since the cursor, and a bookmark if none of it is to be seen.

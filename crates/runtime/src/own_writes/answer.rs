@@ -1,6 +1,7 @@
 //! [`Answer`]: what the answer to a write says of the object, judged by its kind and not by what was
 //! asked for.
 
+use bytes::Bytes;
 use http::Response;
 use http_body_util::{BodyExt, Limited};
 use informer::Item;
@@ -38,7 +39,7 @@ impl Answer {
         Ok((Response::from_parts(head, Body::from(bytes)), answer))
     }
 
-    fn of(target: &Target, bytes: &[u8]) -> Self {
+    fn of(target: &Target, bytes: &Bytes) -> Self {
         #[derive(Deserialize, Default)]
         #[serde(rename_all = "camelCase", default)]
         struct Type {
@@ -54,7 +55,7 @@ impl Answer {
             let is_named = target.name.as_ref().is_none_or(|name| name == item.name());
             is_named && !item.uid().is_empty() && !item.resource_version().is_empty()
         };
-        let Some(item) = Item::parse(bytes).ok().filter(is_meant) else { return Self::Other };
+        let Some(item) = Item::parse(bytes.clone()).ok().filter(is_meant) else { return Self::Other };
         if kind == "PartialObjectMetadata" && api_version.starts_with("meta.k8s.io/") {
             return Self::Metadata(item);
         }
@@ -108,7 +109,7 @@ mod tests {
     use super::*;
 
     fn check(path: &str, answer: &str) -> String {
-        match Answer::of(&Target::parse(path).unwrap(), answer.as_bytes()) {
+        match Answer::of(&Target::parse(path).unwrap(), &answer.to_owned().into()) {
             Answer::Object(item) => format!("object {item:?}"),
             Answer::Metadata(item) => format!("metadata {item:?}"),
             Answer::Status(uid) => format!("status {uid:?}"),

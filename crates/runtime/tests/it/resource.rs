@@ -199,7 +199,7 @@ impl ListWatch for OneSite {
     fn list(&self, _: ListRequest) -> BoxFuture<'_, Result<Page, ListWatchError>> {
         Box::pin(async {
             Page::parse(
-                br#"{"metadata":{"resourceVersion":"7"},"items":[{"apiVersion":"example.com/v1",
+                r#"{"metadata":{"resourceVersion":"7"},"items":[{"apiVersion":"example.com/v1",
                 "kind":"Site","metadata":{"namespace":"n","name":"a"},"spec":{"replicas":5}}]}"#,
             )
         })
