@@ -55,7 +55,9 @@ impl Answer {
             let is_named = target.name.as_ref().is_none_or(|name| name == item.name());
             is_named && !item.uid().is_empty() && !item.resource_version().is_empty()
         };
-        let Some(item) = Item::parse(bytes.clone()).ok().filter(is_meant) else { return Self::Other };
+        let Some(item) = Item::parse(bytes.clone()).ok().filter(is_meant) else {
+            return Self::Other;
+        };
         if kind == "PartialObjectMetadata" && api_version.starts_with("meta.k8s.io/") {
             return Self::Metadata(item);
         }
