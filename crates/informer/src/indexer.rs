@@ -152,8 +152,9 @@ impl Indexer {
     }
 
     /// Puts an object in, whatever was there; returns the state it replaces.
+    #[allow(clippy::needless_pass_by_value, reason = "it stays here")]
     pub fn insert(&self, item: Item) -> Option<Item> {
-        self.write().insert(item)
+        self.write().insert(&item)
     }
 
     /// Takes an object out, and returns its last state.
@@ -191,7 +192,7 @@ impl Indexer {
             return Applied::Nothing;
         }
         store.own_writes.wrote(&item);
-        store.put(item)
+        store.put(item, Origin::Watch)
     }
 
     /// Takes over a write after which the object is not in view any more.
@@ -221,7 +222,7 @@ impl Indexer {
         if !store.own_writes.admits_state(&item, origin) {
             return Applied::Nothing;
         }
-        store.put(item)
+        store.put(item, origin)
     }
 
     /// Takes over the end of an object; `last` is its last state as far as it is known: a watch
@@ -278,23 +279,33 @@ impl Store {
             && self.own_writes.admits_state(item, Origin::Watch)
     }
 
-    fn put(&mut self, item: Item) -> Applied {
-        let known = self.objects.get(item.key());
-        if known.is_some_and(|ByKey(known)| known.is_same_state(&item)) {
+    fn put(&mut self, item: Item, origin: Origin) -> Applied {
+        let known = || self.objects.get(item.key());
+        // A list shows mostly what is known, a watch what is not.
+        if matches!(origin, Origin::List(_))
+            && known().is_some_and(|ByKey(known)| known.is_same_state(&item))
+        {
             return Applied::Nothing;
         }
-        match self.insert(item.clone()) {
+        match self.insert(&item) {
+            Some(old) if old.is_same_state(&item) => {
+                // Those who have it have the first one, so that there is only one in memory.
+                self.insert(&old);
+                Applied::Nothing
+            }
             Some(old) => Applied::Updated { old, new: item },
             None => Applied::Added(item),
         }
     }
 
-    fn insert(&mut self, item: Item) -> Option<Item> {
-        let old = self.remove(item.key());
+    fn insert(&mut self, item: &Item) -> Option<Item> {
+        let old = self.objects.replace(ByKey(item.clone())).map(|ByKey(old)| old);
         for index in self.indices.values_mut() {
-            index.insert(&item);
+            if let Some(old) = &old {
+                index.remove(old);
+            }
+            index.insert(item);
         }
-        self.objects.insert(ByKey(item));
         old
     }
 

@@ -220,7 +220,7 @@ impl SharedInformer {
         let shared = &self.0;
         // Before the transforms, which may take away what the selection is about.
         let is_selected = shared.options.selection.selects(&item);
-        let item = shared.intake.admit(item);
+        let item = shared.intake.admit_recent(item, &shared.clock);
         shared.fifo.hold(|queue| {
             let handlers = shared.lock();
             let is_known = shared.indexer.get(item.key()).is_some();
@@ -355,6 +355,7 @@ impl Shared {
         let shutdown = self.tasks.shutdown();
         self.tasks.spawn(name, async move {
             tokio::select! {
+                biased;
                 () = work => {}
                 () = shutdown => {}
             }

@@ -4,12 +4,13 @@
 use std::{
     collections::HashSet,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use keel::Clock;
 use machinery::Object;
 
-use crate::{Indexer, Item, item::ManagedFields, packing::Dictionary};
+use crate::{Indexer, Item, item::ManagedFields, packing::Dictionary, recent::Recent};
 
 /// So many names of namespaces are not worth looking at.
 const FEW_NAMESPACES: usize = 64;
@@ -39,7 +40,10 @@ impl Transform {
 
     fn apply(&self, item: Item) -> Item {
         match self {
-            Self::StripManagedFields => item.without_managed_fields(),
+            Self::StripManagedFields => {
+                let namespace = item.key().namespace().into();
+                item.compact(namespace, ManagedFields::Left)
+            }
             Self::Custom(change) => {
                 let mut object = match item.object() {
                     Ok(object) => object,
@@ -85,6 +89,7 @@ pub struct Intake {
     transforms: Vec<Transform>,
     storage: Storage,
     dictionary: Arc<Dictionary>,
+    recent: Mutex<Recent>,
     namespaces: Mutex<Namespaces>,
 }
 
@@ -119,19 +124,41 @@ impl Intake {
 
     /// The form in which `item` is to be cached.
     pub fn admit(&self, item: Item) -> Item {
-        // What is left out at last need not be copied before it is packed.
-        let (transforms, managed_fields) = match (self.storage, self.transforms.split_last()) {
-            (Storage::Packed, Some((Transform::StripManagedFields, earlier))) => {
-                (earlier, ManagedFields::Left)
-            }
-            _ => (self.transforms.as_slice(), ManagedFields::Kept),
-        };
-        let item = transforms.iter().fold(item, |item, transform| transform.apply(item));
+        let (item, managed_fields) = self.transform(item);
         let namespace = self.shared(item.namespace());
         match self.storage {
-            Storage::Plain => item.compact(namespace),
+            Storage::Plain => item.compact(namespace, managed_fields),
             Storage::Packed => item.packed(namespace, &self.dictionary, managed_fields),
         }
+    }
+
+    /// The same for what has just happened: it is packed later, if it is still there then.
+    pub(crate) fn admit_recent(&self, item: Item, clock: &Clock) -> Item {
+        let (item, managed_fields) = self.transform(item);
+        let namespace = self.shared(item.namespace());
+        let item = item.compact(namespace, managed_fields);
+        if self.storage == Storage::Packed && self.recent().note(&item, clock) {
+            self.settle(clock);
+        }
+        item
+    }
+
+    /// Packs what was recent and is not any more.
+    pub(crate) fn settle(&self, clock: &Clock) {
+        let settled = self.recent().take_settled(clock);
+        for item in settled {
+            item.settle(&self.dictionary);
+        }
+    }
+
+    /// Applies all transforms but the last one if that only leaves something out, which need not be
+    /// copied before the rest is.
+    fn transform(&self, item: Item) -> (Item, ManagedFields) {
+        let (transforms, managed_fields) = match self.transforms.split_last() {
+            Some((Transform::StripManagedFields, earlier)) => (earlier, ManagedFields::Left),
+            _ => (self.transforms.as_slice(), ManagedFields::Kept),
+        };
+        (transforms.iter().fold(item, |item, transform| transform.apply(item)), managed_fields)
     }
 
     /// The same, but what is cached is not made again.
@@ -140,6 +167,10 @@ impl Intake {
             Some(known) if known.is_same_state(&item) => known,
             _ => self.admit(item),
         }
+    }
+
+    fn recent(&self) -> MutexGuard<'_, Recent> {
+        self.recent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn shared(&self, namespace: &str) -> Arc<str> {

@@ -22,13 +22,13 @@ mod element_type;
 mod head;
 
 use std::{
-    borrow::Cow,
     cmp::Ordering,
     collections::BTreeMap,
     fmt,
     hash::{Hash, Hasher},
+    ops::Range,
     sync::{
-        Arc, Weak,
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
 };
@@ -119,7 +119,8 @@ struct Parts {
     /// Whether somebody has read this very state, see [`Item::note_reading`].
     is_read: AtomicBool,
     generation: i64,
-    body: Body,
+    /// The same JSON always, but not always in the same form.
+    body: Mutex<Body>,
 }
 
 /// What is to become of `metadata.managedFields`.
@@ -155,7 +156,7 @@ impl Item {
         let head = Head::read(&json)?;
         let parts = Parts::of(&head.metadata)?;
         let managed_fields = head.managed_fields(&json);
-        Ok(parts.with(Body::fresh(json, managed_fields)))
+        Ok(parts.with(Body::plain(json, managed_fields)))
     }
 
     /// An element of a list, which lacks the type that it has elsewhere; what is missing of it is
@@ -168,13 +169,13 @@ impl Item {
         let parts = Parts::of(&head.metadata)?;
         let managed_fields = head.managed_fields(&json);
         let Some(typed) = element_type.and_then(|missing| missing.write_into(&json, &head)) else {
-            return Ok(parts.with(Body::fresh(json, managed_fields)));
+            return Ok(parts.with(Body::plain(json, managed_fields)));
         };
         // What was written lies before it, unless something was taken out as well.
         let written = typed.len().checked_sub(json.len()).filter(|_| !head.mentions_null());
         let moved = written.zip(managed_fields);
         let managed_fields = moved.map(|(by, from)| from.start + by..from.end + by);
-        Ok(parts.with(Body::fresh(typed.into(), managed_fields)))
+        Ok(parts.with(Body::plain(typed.into(), managed_fields)))
     }
 
     /// The same object in less memory: its JSON packed, its namespace shared with others.
@@ -184,35 +185,40 @@ impl Item {
         dictionary: &Arc<Dictionary>,
         managed_fields: ManagedFields,
     ) -> Self {
-        if matches!(self.0.body, Body::Packed(..)) {
-            return self;
-        }
-        let is_cut = managed_fields == ManagedFields::Left;
-        let cut = is_cut.then(|| self.0.body.managed_fields()).flatten().unwrap_or_default();
-        let packed = dictionary.pack(&self.json(), cut, self.key());
+        let (json, cut) = self.cut(managed_fields);
+        let packed = dictionary.pack(&json, cut, self.key());
         self.with(namespace, Body::Packed(packed, Arc::clone(dictionary)))
     }
 
     /// The same object in memory of its own, of just the size that it needs.
-    pub(crate) fn compact(self, namespace: Arc<str>) -> Self {
-        let body = Body::Plain(self.json().as_ref().into());
-        self.with(namespace, body)
+    pub(crate) fn compact(self, namespace: Arc<str>, managed_fields: ManagedFields) -> Self {
+        let (json, cut) = self.cut(managed_fields);
+        let left = [&json[..cut.start], &json[cut.end..]].concat();
+        self.with(namespace, Body::plain(left.into(), None))
     }
 
-    /// The same state without `metadata.managedFields`.
-    pub(crate) fn without_managed_fields(self) -> Self {
-        let Some(cut) = self.0.body.managed_fields() else { return self };
-        let json = self.json();
-        let left = [&json[..cut.start], &json[cut.end..]].concat();
-        drop(json);
-        let namespace = Arc::clone(&self.0.key.namespace);
-        self.with(namespace, Body::Plain(left.into()))
+    /// The JSON, and what is not to be part of it any more.
+    fn cut(&self, managed_fields: ManagedFields) -> (Bytes, Range<usize>) {
+        let body = self.lock();
+        let is_cut = managed_fields == ManagedFields::Left;
+        (body.json(), is_cut.then(|| body.managed_fields()).flatten().unwrap_or_default())
+    }
+
+    /// Packs the JSON where it is, for all who have this item.
+    pub(crate) fn settle(&self, dictionary: &Arc<Dictionary>) {
+        let body = self.lock();
+        if let Body::Plain(_) = &*body {
+            let json = body.json();
+            drop(body);
+            let packed = dictionary.pack(&json, 0..0, self.key());
+            *self.lock() = Body::Packed(packed, Arc::clone(dictionary));
+        }
     }
 
     /// The same state in another form; in the same place if nobody else knows it yet.
     fn with(mut self, namespace: Arc<str>, body: Body) -> Self {
         if let Some(parts) = Arc::get_mut(&mut self.0) {
-            (parts.key.namespace, parts.body) = (namespace, body);
+            (parts.key.namespace, parts.body) = (namespace, Mutex::new(body));
             return self;
         }
         Self(Arc::new(Parts {
@@ -221,8 +227,12 @@ impl Item {
             uid_length: self.0.uid_length,
             is_read: AtomicBool::new(false),
             generation: self.0.generation,
-            body,
+            body: Mutex::new(body),
         }))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Body> {
+        self.0.body.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Namespace and name.
@@ -256,13 +266,13 @@ impl Item {
     }
 
     /// The object's JSON.
-    pub fn json(&self) -> Cow<'_, [u8]> {
-        self.0.body.json()
+    pub fn json(&self) -> Bytes {
+        self.lock().json()
     }
 
     /// The object as a `T`, which may well name only the fields that matter.
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
-        self.0.body.decode().1
+        body::read(&self.0.body, |json| body::parse(json))
     }
 
     /// The length of the JSON, and what it says.
@@ -270,7 +280,7 @@ impl Item {
     where
         T: DeserializeOwned,
     {
-        self.0.body.decode()
+        body::read(&self.0.body, |json| (json.len(), body::parse(json)))
     }
 
     /// The object as a JSON map, read as Go would read it. Only what no server should ever have
@@ -302,7 +312,7 @@ impl Item {
             r#"{{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{metadata}}}"#,
         );
         let namespace = Arc::clone(&self.0.key.namespace);
-        self.clone().with(namespace, Body::Plain(json.into_bytes().into()))
+        self.clone().with(namespace, Body::plain(json.into(), None))
     }
 
     /// Whether this, as the answer to a write, is the last state of an object: it was to be deleted,
@@ -381,11 +391,16 @@ impl Item {
 
     /// How many bytes the JSON takes in memory.
     pub fn size(&self) -> usize {
-        self.0.body.size()
+        self.lock().size()
     }
 }
 
 impl Trace {
+    /// The item, if somebody has it still.
+    pub(crate) fn item(&self) -> Option<Item> {
+        self.0.upgrade().map(Item)
+    }
+
     /// Whether this is the item that left the trace, or a clone of it.
     pub(crate) fn is_of(&self, item: &Item) -> bool {
         // No later item can have this address while there is the trace.
@@ -400,7 +415,7 @@ impl Trace {
 
 impl Parts {
     fn with(self, body: Body) -> Item {
-        Item(Arc::new(Self { body, ..self }))
+        Item(Arc::new(Self { body: Mutex::new(body), ..self }))
     }
 
     /// All but the body.
@@ -410,12 +425,12 @@ impl Parts {
         }
         Ok(Self {
             key: ObjectKey::new(&metadata.namespace, &metadata.name),
-            marks: format!("{}{}", metadata.uid, metadata.resource_version).into(),
+            marks: [&*metadata.uid, &*metadata.resource_version].concat().into(),
             uid_length: u32::try_from(metadata.uid.len())
                 .map_err(|error| BadItem::Malformed(serde::de::Error::custom(error)))?,
             is_read: AtomicBool::new(false),
             generation: metadata.generation,
-            body: Body::Plain(Box::default()),
+            body: Mutex::new(Body::plain(Bytes::new(), None)),
         })
     }
 }

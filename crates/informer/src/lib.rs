@@ -76,6 +76,7 @@ pub mod item;
 mod outline;
 mod packing;
 pub mod list_watch;
+mod recent;
 pub mod intake;
 pub mod reflector;
 mod own_writes;

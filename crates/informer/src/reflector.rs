@@ -146,6 +146,7 @@ impl Reflector {
                 Some(version) => self.watch(&mut position, version).await,
             };
             self.informer.apply_burst();
+            self.informer.intake.settle(&self.informer.clock);
             let Err(error) = attempt else { continue };
             let delay = self.after(&error, &mut position).await;
             self.informer.clock.sleep(delay).await;
@@ -361,6 +362,7 @@ impl Reflector {
             WatchEvent::Bookmark { resource_version, .. } => {
                 position.advance(&resource_version)?;
                 self.informer.fifo.reach(&resource_version);
+                self.informer.intake.settle(&self.informer.clock);
                 return Ok(());
             }
             WatchEvent::Bad { resource_version, error } => {
@@ -371,9 +373,11 @@ impl Reflector {
             }
             WatchEvent::Error(status) => return Err(ListWatchError::Refused(status)),
         };
-        if advanced? == Advanced::Yes
-            && self.informer.fifo.push(delta(self.informer.intake.admit(item)))
-        {
+        if advanced? == Advanced::No {
+            return Ok(());
+        }
+        let item = self.informer.intake.admit_recent(item, &self.informer.clock);
+        if self.informer.fifo.push(delta(item)) {
             self.informer.apply_burst();
             tokio::task::yield_now().await;
         }

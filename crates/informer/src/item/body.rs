@@ -1,9 +1,13 @@
 //! [`Body`]: the JSON of an object, in one of the forms that it has between the wire and the cache.
 
-use std::{borrow::Cow, cell::Cell, ops::Range, sync::Arc};
+use std::{
+    cell::Cell,
+    ops::Range,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use bytes::Bytes;
-use serde::de::DeserializeOwned;
+use serde::Deserialize;
 
 use crate::{
     outline::{cut_of, find_path},
@@ -12,14 +16,12 @@ use crate::{
 
 /// See the [module documentation](self).
 pub(super) enum Body {
-    /// As it came.
-    Fresh(Box<Fresh>),
-    Plain(Box<[u8]>),
+    Plain(Box<Plain>),
     Packed(Box<[u8]>, Arc<Dictionary>),
 }
 
-/// An object in a buffer that it has in common with others: not the form in which to keep it.
-pub(super) struct Fresh {
+/// JSON as it is: in a buffer that it has in common with others, as it came, or in one of its own.
+pub(super) struct Plain {
     json: Bytes,
     /// Where `metadata.managedFields` are, as far as reading it has shown.
     managed_fields: Option<Range<usize>>,
@@ -34,45 +36,26 @@ thread_local! {
 const LARGEST_UNPACKED: usize = 64 << 10;
 
 impl Body {
-    pub(super) fn fresh(json: Bytes, managed_fields: Option<Range<usize>>) -> Self {
-        Self::Fresh(Box::new(Fresh { json, managed_fields }))
+    pub(super) fn plain(json: Bytes, managed_fields: Option<Range<usize>>) -> Self {
+        Self::Plain(Box::new(Plain { json, managed_fields }))
     }
 
-    pub(super) fn json(&self) -> Cow<'_, [u8]> {
+    pub(super) fn json(&self) -> Bytes {
         match self {
-            Self::Fresh(fresh) => Cow::Borrowed(&fresh.json),
-            Self::Plain(json) => Cow::Borrowed(json),
+            Self::Plain(plain) => plain.json.clone(),
             Self::Packed(packed, dictionary) => {
                 let mut json = Vec::new();
                 dictionary.unpack(packed, &mut json);
-                Cow::Owned(json)
+                json.into()
             }
         }
-    }
-
-    /// The length of the JSON, and what it says.
-    pub(super) fn decode<T: DeserializeOwned>(&self) -> (usize, Result<T, serde_json::Error>) {
-        let (packed, dictionary) = match self {
-            Self::Fresh(fresh) => return (fresh.json.len(), serde_json::from_slice(&fresh.json)),
-            Self::Plain(json) => return (json.len(), serde_json::from_slice(json)),
-            Self::Packed(packed, dictionary) => (packed, dictionary),
-        };
-        // Reading may lead to reading: whoever is within gets memory of their own.
-        let mut json = UNPACKED.take();
-        dictionary.unpack(packed, &mut json);
-        let (length, decoded) = (json.len(), serde_json::from_slice(&json));
-        if json.capacity() <= LARGEST_UNPACKED {
-            json.clear();
-            UNPACKED.set(json);
-        }
-        (length, decoded)
     }
 
     /// What to cut out of the JSON so that no managedFields are left.
     pub(super) fn managed_fields(&self) -> Option<Range<usize>> {
         let known = match self {
-            Self::Fresh(fresh) => fresh.managed_fields.clone(),
-            Self::Plain(_) | Self::Packed(..) => None,
+            Self::Plain(plain) => plain.managed_fields.clone(),
+            Self::Packed(..) => None,
         };
         let json = self.json();
         let member = known.or_else(|| find_path(&json, &["metadata", "managedFields"]))?;
@@ -82,8 +65,41 @@ impl Body {
     /// In memory.
     pub(super) fn size(&self) -> usize {
         match self {
-            Self::Fresh(fresh) => fresh.json.len(),
-            Self::Plain(bytes) | Self::Packed(bytes, _) => bytes.len(),
+            Self::Plain(plain) => plain.json.len(),
+            Self::Packed(packed, _) => packed.len(),
         }
     }
+}
+
+/// What the JSON says. It is looked through once for whether it is UTF-8, which is faster than string
+/// by string.
+pub(super) fn parse<'a, T: Deserialize<'a>>(json: &'a [u8]) -> Result<T, serde_json::Error> {
+    match str::from_utf8(json) {
+        Ok(text) => serde_json::from_str(text),
+        // Bytes that are not may well be where nobody reads.
+        Err(_) => serde_json::from_slice(json),
+    }
+}
+
+/// Lets `read` read the JSON of a body, which is not locked meanwhile: reading runs foreign code.
+pub(super) fn read<T>(body: &Mutex<Body>, read: impl FnOnce(&[u8]) -> T) -> T {
+    let locked = body.lock().unwrap_or_else(PoisonError::into_inner);
+    let (packed, dictionary) = match &*locked {
+        Body::Plain(plain) => {
+            let json = plain.json.clone();
+            drop(locked);
+            return read(&json);
+        }
+        Body::Packed(packed, dictionary) => (packed, dictionary),
+    };
+    // Reading may lead to reading: whoever is within gets memory of their own.
+    let mut json = UNPACKED.take();
+    dictionary.unpack(packed, &mut json);
+    drop(locked);
+    let result = read(&json);
+    if json.capacity() <= LARGEST_UNPACKED {
+        json.clear();
+        UNPACKED.set(json);
+    }
+    result
 }

@@ -11,6 +11,7 @@ use machinery::{Object, codec};
 use serde::{Deserialize, Deserializer, de::IgnoredAny};
 use serde_json::value::RawValue;
 
+use super::body::parse;
 use crate::BadItem;
 
 /// See the [module documentation](self).
@@ -75,7 +76,7 @@ impl<'a> Head<'a> {
     }
 
     pub(super) fn read(json: &'a [u8]) -> Result<Self, BadItem> {
-        serde_json::from_slice(json).or_else(|error| read_again(json, error))
+        parse(json).or_else(|error| read_again(json, error))
     }
 }
 
