@@ -238,7 +238,7 @@ impl Manager {
             }
             let options = source.handler_options(&controller.name);
             let feed = Feed {
-                kind: source.kind,
+                kind: source.kind.into(),
                 predicate: source.predicate,
                 mapper: source.mapper,
                 queue: queue.clone(),

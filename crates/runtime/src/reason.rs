@@ -32,7 +32,7 @@
 use std::{
     collections::{HashMap, VecDeque},
     fmt,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -53,7 +53,7 @@ pub enum Cause {
     /// Something happened to an object.
     Object {
         /// Its kind.
-        kind: String,
+        kind: Arc<str>,
         /// What happened.
         event: ObjectEvent,
     },
@@ -66,8 +66,8 @@ pub enum Cause {
 }
 
 impl Cause {
-    pub(crate) fn of_event(kind: &str, event: &ObjectEvent) -> Self {
-        Self::Object { kind: kind.to_owned(), event: event.clone() }
+    pub(crate) fn of_event(kind: &Arc<str>, event: &ObjectEvent) -> Self {
+        Self::Object { kind: Arc::clone(kind), event: event.clone() }
     }
 
     /// Where the object's two states differ; empty if that is not the cause.
@@ -83,7 +83,7 @@ impl Cause {
     fn to_value(&self) -> Value {
         match self {
             Self::Object { kind, event } => json!({
-                "kind": kind,
+                "kind": &**kind,
                 "object": event.item().key().to_string(),
                 "event": word(event),
                 "fields": self.changed_fields(),
@@ -273,7 +273,7 @@ mod tests {
         let item = Item::parse(br#"{"metadata":{"namespace":"n","name":"a"}}"#.as_slice()).unwrap();
         reasons.note(
             &request,
-            Cause::of_event("Pod", &ObjectEvent::Added { item, is_initial: false }),
+            Cause::of_event(&"Pod".into(), &ObjectEvent::Added { item, is_initial: false }),
         );
         for _ in 0..5 {
             reasons.note(&request, Cause::Channel);

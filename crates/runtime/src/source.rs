@@ -38,14 +38,20 @@ pub const CONTROLLER_INDEX: &str = "controller";
 
 /// See the [module documentation](self).
 #[derive(Clone)]
-pub struct Mapper(Arc<Map>);
+pub struct Mapper(Kind);
+
+#[derive(Clone)]
+enum Kind {
+    Itself,
+    Custom(Arc<Map>),
+}
 
 type Map = dyn Fn(&Item) -> Vec<Request> + Send + Sync;
 
 impl Mapper {
     /// An object is its own business.
     pub fn itself() -> Self {
-        Self::custom(|item| vec![item.key().clone()])
+        Self(Kind::Itself)
     }
 
     /// The business of its controller, if that is a `K`; in whichever version it was named.
@@ -91,12 +97,15 @@ impl Mapper {
 
     /// Whose `map` says. An event on which it panics is lost for this controller.
     pub fn custom(map: impl Fn(&Item) -> Vec<Request> + Send + Sync + 'static) -> Self {
-        Self(Arc::new(map))
+        Self(Kind::Custom(Arc::new(map)))
     }
 
     /// Whose business `item` is.
     pub fn map(&self, item: &Item) -> Vec<Request> {
-        (self.0)(item)
+        match &self.0 {
+            Kind::Itself => vec![item.key().clone()],
+            Kind::Custom(map) => map(item),
+        }
     }
 }
 
@@ -182,7 +191,7 @@ impl Inlets {
 /// From the events of one informer to the keys in a controller's queue.
 pub(crate) struct Feed {
     /// Of the informer's objects.
-    pub(crate) kind: String,
+    pub(crate) kind: Arc<str>,
     pub(crate) predicate: Predicate,
     pub(crate) mapper: Mapper,
     pub(crate) queue: WorkQueue<Request>,
@@ -194,26 +203,33 @@ impl Feed {
         if !self.predicate.admits(event) {
             return;
         }
-        let mut requests = self.mapper.map(event.item());
-        let mut priority = Priority::NORMAL;
-        match event {
-            // Who had it and has it no more must learn that.
+        let (before, priority) = match event {
             ObjectEvent::Updated { old, new }
                 if old.resource_version() != new.resource_version() =>
             {
-                requests.extend(self.mapper.map(old));
+                (Some(old), Priority::NORMAL)
             }
             ObjectEvent::Updated { .. } | ObjectEvent::Added { is_initial: true, .. } => {
-                priority = Priority::LOW;
+                (None, Priority::LOW)
             }
-            ObjectEvent::Added { .. } | ObjectEvent::Deleted { .. } => {}
-        }
+            ObjectEvent::Added { .. } | ObjectEvent::Deleted { .. } => (None, Priority::NORMAL),
+        };
+        let Kind::Custom(map) = &self.mapper.0 else {
+            return self.queue(event.item().key().clone(), event, priority);
+        };
+        let mut requests = map(event.item());
+        // Who had it and has it no more must learn that.
+        requests.extend(before.into_iter().flat_map(|old| map(old)));
         requests.sort_unstable();
         requests.dedup();
         for request in requests {
-            self.reasons.note(&request, Cause::of_event(&self.kind, event));
-            self.queue.add_with_priority(request, priority);
+            self.queue(request, event, priority);
         }
+    }
+
+    fn queue(&self, request: Request, event: &ObjectEvent, priority: Priority) {
+        self.reasons.note(&request, Cause::of_event(&self.kind, event));
+        self.queue.add_with_priority(request, priority);
     }
 }
 
