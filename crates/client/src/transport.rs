@@ -77,6 +77,11 @@ const PATIENCE: Duration = Duration::from_secs(75);
 /// A connection on which nothing comes for so long is asked whether it is still there.
 const PING_AFTER: Duration = Duration::from_secs(30);
 const PONG_WITHIN: Duration = Duration::from_secs(15);
+/// So much may be under way to us before the server waits: enough for a list over a long distance,
+/// and so that a watch seldom has to say that it has read on. Go's client allows as much.
+const STREAM_WINDOW: u32 = 4 << 20;
+/// For all requests of a connection together.
+const CONNECTION_WINDOW: u32 = 64 << 20;
 
 /// See the [module documentation](self). Clones share the connections.
 #[derive(Clone)]
@@ -149,7 +154,8 @@ impl Shared {
             .pool_timer(TokioTimer::new())
             .http2_keep_alive_interval(PING_AFTER)
             .http2_keep_alive_timeout(PONG_WITHIN)
-            .http2_adaptive_window(true)
+            .http2_initial_stream_window_size(STREAM_WINDOW)
+            .http2_initial_connection_window_size(CONNECTION_WINDOW)
             .build(self.connector.clone())
     }
 }
