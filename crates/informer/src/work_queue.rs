@@ -109,6 +109,8 @@ struct State<K> {
     /// What has been counted so far; the rest of the fields is filled in when asked for.
     counted: QueueMetrics,
     is_shut_down: bool,
+    /// A worker was woken and has not looked yet.
+    is_waking: bool,
 }
 
 impl<K: Clone + Eq + Hash> WorkQueue<K> {
@@ -121,6 +123,7 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
             passage: Passage::new(clock),
             counted: QueueMetrics::default(),
             is_shut_down: false,
+            is_waking: false,
         };
         Self(Arc::new(Shared {
             state: Mutex::new(state),
@@ -140,8 +143,7 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         let mut state = self.0.lock();
         let now = state.passage.now();
         state.add(key, priority, now, Arrival::Added);
-        drop(state);
-        self.0.changed.notify_one();
+        self.0.rouse(state);
     }
 
     /// Adds a key after `delay`. A key that is to come earlier already, comes then.
@@ -149,8 +151,7 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         let mut state = self.0.lock();
         let now = state.passage.now();
         state.add_after(key, priority, now, delay);
-        drop(state);
-        self.0.tell_of(delay);
+        self.0.tell_of(state, delay);
     }
 
     /// Adds a key that failed, after its back-off and not faster than all keys may come.
@@ -158,8 +159,7 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         let mut state = self.0.lock();
         let now = state.passage.now();
         let delay = state.add_rate_limited(key, priority, now);
-        drop(state);
-        self.0.tell_of(delay);
+        self.0.tell_of(state, delay);
     }
 
     /// Forgets the failures of a key: it has succeeded, or nobody will try again.
@@ -197,10 +197,10 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
     fn look(&self) -> Found<K> {
         let mut state = self.0.lock();
         let now = state.passage.now();
-        for _ in 1..state.add_due(now) {
-            self.0.changed.notify_one();
-        }
+        state.add_due(now);
+        state.is_waking = false;
         if let Some(taken) = state.take(now) {
+            self.0.rouse(state);
             return Found::Key(Job::new(self.clone(), taken));
         }
         if state.is_shut_down {
@@ -266,16 +266,10 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
                 Some(delay)
             }
         };
-        let (worked, waits_again) = state.queue.done(key, now);
+        let worked = state.queue.done(key, now);
         state.counted.work_duration.observe(worked);
         let is_shut_down = state.is_shut_down;
-        drop(state);
-        if waits_again {
-            self.0.changed.notify_one();
-        }
-        if let Some(delay) = delay.filter(|delay| !delay.is_zero()) {
-            self.0.tell_of(delay);
-        }
+        self.0.tell_of(state, delay.unwrap_or_default());
         // Nobody else waits for that.
         if is_shut_down {
             self.0.finished.notify_waiters();
@@ -319,14 +313,10 @@ impl<K: Clone + Eq + Hash> State<K> {
         delay
     }
 
-    /// Adds what is due, and says how much that was.
-    fn add_due(&mut self, now: Duration) -> usize {
-        let due = self.delayed.take_due(now);
-        let count = due.len();
-        for (key, priority) in due {
+    fn add_due(&mut self, now: Duration) {
+        for (key, priority) in self.delayed.take_due(now) {
             self.add(key, priority, now, Arrival::Due);
         }
-        count
     }
 
     fn take(&mut self, now: Duration) -> Option<Taken<K>> {
@@ -336,14 +326,24 @@ impl<K: Clone + Eq + Hash> State<K> {
     }
 }
 
-impl<K> Shared<K> {
+impl<K: Clone + Eq + Hash> Shared<K> {
     /// A key was added, to come after `delay`.
-    fn tell_of(&self, delay: Duration) {
-        if delay.is_zero() {
-            self.changed.notify_one();
-        } else {
+    fn tell_of(&self, state: MutexGuard<'_, State<K>>, delay: Duration) {
+        self.rouse(state);
+        if !delay.is_zero() {
             // Whoever sleeps may have to sleep less.
             self.changed.notify_waiters();
+        }
+    }
+
+    /// Wakes a worker if a key waits and none is on its way to it. Each wakes the next one: so a few
+    /// keys that are done at once do not set all workers, and all processors, in motion.
+    fn rouse(&self, mut state: MutexGuard<'_, State<K>>) {
+        let is_needed = !state.is_waking && state.queue.depth() > 0;
+        state.is_waking |= is_needed;
+        drop(state);
+        if is_needed {
+            self.changed.notify_one();
         }
     }
 

@@ -45,6 +45,10 @@ const fn nanos<const N: usize>(mut millis: [u64; N]) -> [u64; N] {
     millis
 }
 
+/// A reconcile that took so long may have kept its thread all the time: the other workers get it, or
+/// are seen to be waiting by another thread.
+const LONG: Duration = Duration::from_micros(100);
+
 /// See the [module documentation](self).
 pub(crate) struct ControlLoop {
     pub(crate) name: String,
@@ -95,13 +99,16 @@ impl ControlLoop {
                         job = control_loop.queue.get() => job,
                     };
                     let Some(job) = job else { return };
-                    control_loop.work(job).await;
+                    if control_loop.work(job).await >= LONG {
+                        tokio::task::yield_now().await;
+                    }
                 }
             });
         }
     }
 
-    async fn work(&self, job: Job<Request>) {
+    /// Says how long it took.
+    async fn work(&self, job: Job<Request>) -> Duration {
         let request = job.key().clone();
         let causes = self.reasons.take(&request, job.was_due());
         let (at, began) = (self.clock.now(), self.clock.moment());
@@ -117,6 +124,7 @@ impl ControlLoop {
         let waited = job.waited();
         self.decide(job, &outcome);
         self.reasons.record(Record { request, causes, at, waited, took, outcome });
+        took
     }
 
     fn decide(&self, job: Job<Request>, outcome: &Outcome) {

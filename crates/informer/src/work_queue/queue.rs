@@ -105,13 +105,12 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         Some(Taken { key, priority, waited: now.saturating_sub(since), was_due })
     }
 
-    /// How long the key was worked on, and whether it waits again.
-    pub(super) fn done(&mut self, key: &K, now: Duration) -> (Duration, bool) {
-        let Some(began) = self.at_work.remove(key) else { return (Duration::ZERO, false) };
-        let again = self.added.get(key);
-        if let Some(Added { priority, at, .. }) = again {
+    /// How long the key was worked on. If it was added meanwhile, it waits again.
+    pub(super) fn done(&mut self, key: &K, now: Duration) -> Duration {
+        let Some(began) = self.at_work.remove(key) else { return Duration::ZERO };
+        if let Some(Added { priority, at, .. }) = self.added.get(key) {
             self.line.push(key.clone(), *priority, *at);
         }
-        (now.saturating_sub(began), again.is_some())
+        now.saturating_sub(began)
     }
 }

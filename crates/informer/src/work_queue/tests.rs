@@ -39,6 +39,25 @@ async fn a_key_that_is_added_while_it_is_worked_on_comes_again_and_not_before() 
 }
 
 #[tokio::test]
+async fn keys_that_come_together_reach_all_workers_that_wait() {
+    let (queue, _) = queue();
+    let barrier = tokio::sync::Barrier::new(3);
+    let work = async || {
+        let job = queue.get().await.unwrap();
+        barrier.wait().await;
+        job.succeed();
+    };
+    let add = async {
+        tokio::task::yield_now().await;
+        for key in ["a", "b", "c"] {
+            queue.add(key);
+        }
+    };
+    let all = async { tokio::join!(work(), work(), work(), add) };
+    tokio::time::timeout(5 * SECOND, all).await.expect("nobody waits for a key that is there");
+}
+
+#[tokio::test]
 async fn a_delayed_key_comes_when_its_time_has_come() {
     let (queue, clock) = queue();
     queue.add_after("a", 5 * SECOND, Priority::NORMAL);
