@@ -22,6 +22,9 @@ pub(crate) struct Args {
     /// How often each of these is reconciled without being changed
     #[arg(long, default_value_t = 50)]
     pub repeats: u64,
+    /// How often both of that is measured; the median counts
+    #[arg(long, default_value_t = 3)]
+    pub runs: usize,
     /// Prints JSON instead of a table
     #[arg(long)]
     pub json: bool,

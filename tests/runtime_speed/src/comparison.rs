@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 use serde::Serialize;
 
@@ -72,14 +72,8 @@ pub(crate) async fn compare(args: &Args) -> Result<Comparison> {
         cleared_widgets: bench.cache_cleared(Work::CacheWidgets, args.widgets).await?,
         pods: bench.cache(Work::CachePods, args.pods).await?,
         cleared_pods: bench.cache_cleared(Work::CachePods, args.pods).await?,
-        changes: Pair {
-            kube_runtime: bench.follow_changes(Contender::KubeRuntime, 0).await?,
-            ours: bench.follow_changes(Contender::Ours, args.rounds).await?,
-        },
-        repeats: Pair {
-            kube_runtime: bench.repeat(Contender::KubeRuntime).await?,
-            ours: bench.repeat(Contender::Ours).await?,
-        },
+        changes: bench.changes().await?,
+        repeats: bench.repeats().await?,
     };
     server.end().await?;
     Ok(comparison)
@@ -100,6 +94,27 @@ impl Bench<'_> {
 
     async fn cache_cleared(&self, work: Work, objects: usize) -> Result<Figures> {
         finish(self.start(Contender::KubeRuntimeCleared, work, objects, 0)?).await
+    }
+
+    /// Both in turn, several times: of each the run in the middle counts.
+    async fn changes(&self) -> Result<Pair> {
+        let (mut theirs, mut ours, mut round) = (Vec::new(), Vec::new(), 0);
+        for _ in 0..self.args.runs {
+            theirs.push(self.follow_changes(Contender::KubeRuntime, round).await?);
+            ours.push(self.follow_changes(Contender::Ours, round + self.args.rounds).await?);
+            round += 2 * self.args.rounds;
+        }
+        Ok(Pair { kube_runtime: median(theirs)?, ours: median(ours)? })
+    }
+
+    /// As for changes.
+    async fn repeats(&self) -> Result<Pair> {
+        let (mut theirs, mut ours) = (Vec::new(), Vec::new());
+        for _ in 0..self.args.runs {
+            theirs.push(self.repeat(Contender::KubeRuntime).await?);
+            ours.push(self.repeat(Contender::Ours).await?);
+        }
+        Ok(Pair { kube_runtime: median(theirs)?, ours: median(ours)? })
     }
 
     /// The objects are in round `before`, and so many rounds further in the end.
@@ -131,6 +146,13 @@ impl Bench<'_> {
         let much = ["--objects", objects, "--goal", goal];
         Child::start(self.kubeconfig, &[&what[..], &much[..]].concat())
     }
+}
+
+/// The run that took neither the least CPU time nor the most.
+fn median(mut runs: Vec<Figures>) -> Result<Figures> {
+    runs.sort_by(|one, other| one.cpu_micros().total_cmp(&other.cpu_micros()));
+    let middle = runs.len() / 2;
+    runs.into_iter().nth(middle).context("nothing was measured")
 }
 
 async fn finish(mut child: Child) -> Result<Figures> {
