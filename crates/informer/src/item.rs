@@ -22,6 +22,7 @@ mod element_type;
 mod head;
 
 use std::{
+    cell::RefCell,
     cmp::Ordering,
     collections::BTreeMap,
     fmt,
@@ -424,7 +425,10 @@ impl Parts {
             return Err(BadItem::Nameless);
         }
         Ok(Self {
-            key: ObjectKey::new(&metadata.namespace, &metadata.name),
+            key: ObjectKey {
+                namespace: namespace_like_the_last(&metadata.namespace),
+                name: metadata.name.as_ref().into(),
+            },
             marks: [&*metadata.uid, &*metadata.resource_version].concat().into(),
             uid_length: u32::try_from(metadata.uid.len())
                 .map_err(|error| BadItem::Malformed(serde::de::Error::custom(error)))?,
@@ -433,6 +437,21 @@ impl Parts {
             body: Mutex::new(Body::plain(Bytes::new(), None)),
         })
     }
+}
+
+thread_local! {
+    /// That of the object that this thread has read last.
+    static LAST_NAMESPACE: RefCell<Arc<str>> = RefCell::new("".into());
+}
+
+/// Objects of one namespace mostly come one after the other.
+fn namespace_like_the_last(namespace: &str) -> Arc<str> {
+    LAST_NAMESPACE.with_borrow_mut(|last| {
+        if **last != *namespace {
+            *last = namespace.into();
+        }
+        Arc::clone(last)
+    })
 }
 
 impl fmt::Debug for Item {

@@ -261,6 +261,13 @@ enum Steady {
     Passed(Duration),
 }
 
+impl Moment {
+    /// What the clock showed.
+    pub fn shown(&self) -> Timestamp {
+        self.shown
+    }
+}
+
 /// A point in time: seconds and nanoseconds since 1970 in UTC, without leap seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp {

@@ -63,6 +63,13 @@ pub(crate) struct ControlLoop {
     pub(crate) active: AtomicUsize,
 }
 
+/// What becomes of a key.
+enum Next {
+    Rest,
+    Retry,
+    Repeat(Duration),
+}
+
 /// What a control loop has done so far.
 #[derive(Debug, Clone)]
 pub(crate) struct Counts {
@@ -111,7 +118,7 @@ impl ControlLoop {
     async fn work(&self, job: Job<Request>) -> Duration {
         let request = job.key().clone();
         let causes = self.reasons.take(&request, job.was_due());
-        let (at, began) = (self.clock.now(), self.clock.moment());
+        let began = self.clock.moment();
         let seat = ActiveSeat::take(self);
         // The call itself may panic as well as the future that it returns.
         let reconcile = async { (self.reconcile)(request.clone()).await };
@@ -121,27 +128,27 @@ impl ControlLoop {
         let outcome = Outcome::of(ended);
         self.log(&request, &causes, &outcome, took);
         self.lock().count(&outcome, took);
-        let waited = job.waited();
-        self.decide(job, &outcome);
-        self.reasons.record(Record { request, causes, at, waited, took, outcome });
+        let (next, later) = self.decide(&request, &outcome);
+        let (at, waited) = (began.shown(), job.waited());
+        // Before the key may come again, with that cause.
+        self.reasons.conclude(Record { request, causes, at, waited, took, outcome }, later);
+        match next {
+            Next::Rest => job.succeed(),
+            Next::Retry => job.retry(),
+            Next::Repeat(delay) => job.repeat_after(delay),
+        }
         took
     }
 
-    fn decide(&self, job: Job<Request>, outcome: &Outcome) {
+    /// What becomes of the key, and the cause if it comes again by itself.
+    fn decide(&self, request: &Request, outcome: &Outcome) -> (Next, Option<Cause>) {
         match outcome {
-            Outcome::Done | Outcome::FailedForGood(_) => job.succeed(),
-            Outcome::Requeue => {
-                self.reasons.note_for_later(job.key(), Cause::Requeue);
-                job.retry();
-            }
-            Outcome::RequeueAfter(delay) => {
-                self.reasons.note_for_later(job.key(), Cause::Requeue);
-                job.repeat_after(*delay);
-            }
+            Outcome::Done | Outcome::FailedForGood(_) => (Next::Rest, None),
+            Outcome::Requeue => (Next::Retry, Some(Cause::Requeue)),
+            Outcome::RequeueAfter(delay) => (Next::Repeat(*delay), Some(Cause::Requeue)),
             Outcome::Failed(_) | Outcome::Panicked(_) => {
-                let failures = self.queue.failures(job.key()) + 1;
-                self.reasons.note_for_later(job.key(), Cause::Retry(failures));
-                job.retry();
+                let failures = self.queue.failures(request) + 1;
+                (Next::Retry, Some(Cause::Retry(failures)))
             }
         }
     }

@@ -227,12 +227,6 @@ impl Reasons {
         self.lock().waiting.entry(request.clone()).or_default().add(cause);
     }
 
-    /// To be called before the key is put off: this is the cause when its time comes, and not if
-    /// something happens earlier.
-    pub(crate) fn note_for_later(&self, request: &Request, cause: Cause) {
-        self.lock().put_off.insert(request.clone(), cause);
-    }
-
     /// The causes of a key that a worker has got; `was_due` if the time has come to which it was
     /// put off.
     pub(crate) fn take(&self, request: &Request, was_due: bool) -> Causes {
@@ -245,12 +239,18 @@ impl Reasons {
         causes
     }
 
-    pub(crate) fn record(&self, record: Record) {
+    /// To be called before the key is given back. If it is put off, `later` is the cause when its
+    /// time comes, and not if something happens earlier.
+    pub(crate) fn conclude(&self, record: Record, later: Option<Cause>) {
         let mut state = self.lock();
-        if state.records.len() == KEPT {
-            state.records.pop_front();
+        if let Some(later) = later {
+            state.put_off.insert(record.request.clone(), later);
         }
+        let oldest = (state.records.len() == KEPT).then(|| state.records.pop_front());
         state.records.push_back(record);
+        drop(state);
+        // It may be the last to have its objects.
+        drop(oldest);
     }
 
     /// The last ones, the latest first.
@@ -266,6 +266,17 @@ impl Reasons {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn record(request: &Request) -> Record {
+        Record {
+            request: request.clone(),
+            causes: Causes::default(),
+            at: Timestamp::from_seconds(100),
+            waited: Duration::ZERO,
+            took: Duration::ZERO,
+            outcome: Outcome::Done,
+        }
+    }
 
     #[test]
     fn a_key_keeps_its_first_causes_and_counts_the_others() {
@@ -290,7 +301,7 @@ mod tests {
     #[test]
     fn a_key_that_was_put_off_has_its_cause_when_its_time_comes() {
         let (reasons, request) = (Reasons::default(), Request::new("n", "a"));
-        reasons.note_for_later(&request, Cause::Retry(3));
+        reasons.conclude(record(&request), Some(Cause::Retry(3)));
         reasons.note(&request, Cause::Channel);
         assert_eq!(reasons.take(&request, false).to_string(), "sent through a channel");
         assert_eq!(reasons.take(&request, true).to_string(), "failure 3");
