@@ -46,8 +46,8 @@ impl Histogram {
 
     /// Counts one more.
     pub fn observe(&mut self, duration: Duration) {
-        let nanos = duration.as_nanos();
-        let bucket = self.ends.partition_point(|end| u128::from(*end) < nanos);
+        let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        let bucket = self.ends.partition_point(|end| *end < nanos);
         self.counts[bucket] += 1;
         self.sum += duration;
     }

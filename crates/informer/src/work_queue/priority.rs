@@ -10,8 +10,7 @@
 //! ```
 
 use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
-    hash::Hash,
+    collections::{BTreeMap, VecDeque},
     time::Duration,
 };
 
@@ -31,48 +30,61 @@ impl Priority {
 /// See the [module documentation](self).
 pub(super) struct ByPriority<K> {
     aging: Duration,
-    /// In the order of arrival. A place whose ticket is not the key's was given up.
+    /// In the order of arrival. Some places were given up.
     lines: BTreeMap<Priority, VecDeque<Place<K>>>,
-    /// The valid ticket of each key that waits.
-    tickets: HashMap<K, u64>,
     drawn: u64,
+    /// How many keys wait.
+    waiting: usize,
     /// So many places in the lines were given up.
     given_up: usize,
 }
 
+/// Tells the place that a key has now from those that it gave up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Ticket(u64);
+
 struct Place<K> {
     key: K,
     since: Duration,
-    ticket: u64,
+    ticket: Ticket,
 }
 
-impl<K: Clone + Eq + Hash> ByPriority<K> {
+impl<K> ByPriority<K> {
     pub(super) fn new(aging: Duration) -> Self {
         let aging = aging.max(Duration::from_nanos(1));
-        Self { aging, lines: BTreeMap::new(), tickets: HashMap::new(), drawn: 0, given_up: 0 }
+        Self { aging, lines: BTreeMap::new(), drawn: 0, waiting: 0, given_up: 0 }
     }
 
     pub(super) fn len(&self) -> usize {
-        self.tickets.len()
+        self.waiting
     }
 
-    /// Gets in line; a key that waits already gives its old place up.
-    pub(super) fn push(&mut self, key: K, priority: Priority, since: Duration) {
+    /// Gets in line.
+    pub(super) fn push(&mut self, key: K, priority: Priority, since: Duration) -> Ticket {
         self.drawn += 1;
-        let ticket = self.drawn;
-        if self.tickets.insert(key.clone(), ticket).is_some() {
-            self.given_up += 1;
-        }
+        self.waiting += 1;
+        let ticket = Ticket(self.drawn);
         self.lines.entry(priority).or_default().push_back(Place { key, since, ticket });
+        ticket
     }
 
-    /// The next key, and since when it has waited.
-    pub(super) fn pop(&mut self, now: Duration) -> Option<(K, Duration)> {
+    /// The same for a key that waits already, and gives its place up.
+    pub(super) fn push_again(&mut self, key: K, priority: Priority, since: Duration) -> Ticket {
+        self.waiting -= 1;
+        self.given_up += 1;
+        self.push(key, priority, since)
+    }
+
+    /// The next key, and since when it has waited. `has` says whether a key has this place still.
+    pub(super) fn pop(
+        &mut self,
+        now: Duration,
+        has: impl Fn(&K, Ticket) -> bool,
+    ) -> Option<(K, Duration)> {
         let mut next: Option<(i64, Duration, Priority)> = None;
-        let Self { lines, tickets, aging, given_up, .. } = self;
-        let is_given_up = |place: &Place<K>| tickets.get(&place.key) != Some(&place.ticket);
+        let Self { lines, aging, given_up, .. } = self;
         lines.retain(|priority, line| {
-            while *given_up > 0 && line.front().is_some_and(is_given_up) {
+            while *given_up > 0 && line.front().is_some_and(|it| !has(&it.key, it.ticket)) {
                 line.pop_front();
                 *given_up -= 1;
             }
@@ -89,7 +101,7 @@ impl<K: Clone + Eq + Hash> ByPriority<K> {
         });
         let (_, since, priority) = next?;
         let place = self.lines.get_mut(&priority)?.pop_front()?;
-        self.tickets.remove(&place.key);
+        self.waiting -= 1;
         Some((place.key, since))
     }
 }
@@ -110,7 +122,8 @@ mod tests {
         for (key, priority) in [("a", 0), ("b", -1), ("c", 1), ("d", 0)] {
             line.push(key, Priority(priority), at(0));
         }
-        let order: Vec<_> = std::iter::from_fn(|| line.pop(at(1))).map(|(key, _)| key).collect();
+        let order: Vec<_> =
+            std::iter::from_fn(|| line.pop(at(1), |_, _| true)).map(|(key, _)| key).collect();
         assert_eq!(order, ["c", "a", "d", "b"]);
     }
 
@@ -121,7 +134,7 @@ mod tests {
             line.push(key, Priority::LOW, at(0));
         }
         line.push(1000, Priority::NORMAL, at(5));
-        assert_eq!(line.pop(at(5)).unwrap().0, 1000);
+        assert_eq!(line.pop(at(5), |_, _| true).unwrap().0, 1000);
     }
 
     #[test]
@@ -130,7 +143,7 @@ mod tests {
         line.push(u64::MAX, Priority::LOW, at(0));
         let turn = (0..100).find(|second| {
             line.push(*second, Priority::NORMAL, at(*second));
-            line.pop(at(*second)).unwrap().0 == u64::MAX
+            line.pop(at(*second), |_, _| true).unwrap().0 == u64::MAX
         });
         assert_eq!(turn, Some(10));
     }
@@ -140,10 +153,11 @@ mod tests {
         let mut line = ByPriority::new(AGING);
         line.push("a", Priority::LOW, at(0));
         line.push("b", Priority::NORMAL, at(0));
-        line.push("a", Priority::HIGH, at(0));
-        assert_eq!(line.len(), 2);
-        assert_eq!(line.pop(at(0)).unwrap().0, "a");
-        assert_eq!(line.pop(at(0)).unwrap().0, "b");
-        assert!(line.pop(at(0)).is_none());
+        let ticket = line.push_again("a", Priority::HIGH, at(0));
+        let mut pop = || line.pop(at(0), |key, held| *key != "a" || held == ticket);
+        assert_eq!(pop().unwrap().0, "a");
+        assert_eq!(pop().unwrap().0, "b");
+        assert!(pop().is_none());
+        assert_eq!((line.len(), line.given_up), (0, 0));
     }
 }

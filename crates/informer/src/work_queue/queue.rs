@@ -11,9 +11,13 @@
 //! - a key is worked on by one worker at most;
 //! - a key waits if and only if it was added since it was last taken, and is not worked on.
 
-use std::{collections::HashMap, hash::Hash, time::Duration};
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    hash::Hash,
+    time::Duration,
+};
 
-use crate::work_queue::priority::{ByPriority, Priority};
+use crate::work_queue::priority::{ByPriority, Priority, Ticket};
 
 /// See the [module documentation](self).
 pub(super) struct Queue<K> {
@@ -30,6 +34,8 @@ struct Added {
     priority: Priority,
     at: Duration,
     was_due: bool,
+    /// None while the key is worked on.
+    ticket: Option<Ticket>,
 }
 
 /// How a key got here.
@@ -78,27 +84,34 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         arrival: Arrival,
     ) -> bool {
         let was_due = arrival == Arrival::Due;
-        let Some(known) = self.added.get_mut(&key) else {
-            self.added.insert(key.clone(), Added { priority, at: now, was_due });
-            if !self.at_work.contains_key(&key) {
-                self.line.push(key, priority, now);
+        let Self { line, added, at_work } = self;
+        match added.entry(key) {
+            Entry::Vacant(place) => {
+                let key = place.key();
+                let is_free = at_work.is_empty() || !at_work.contains_key(key);
+                let ticket = is_free.then(|| line.push(key.clone(), priority, now));
+                place.insert(Added { priority, at: now, was_due, ticket });
+                true
             }
-            return true;
-        };
-        known.was_due |= was_due;
-        if priority > known.priority {
-            known.priority = priority;
-            let at = known.at;
-            if !self.at_work.contains_key(&key) {
-                self.line.push(key, priority, at);
+            Entry::Occupied(mut place) => {
+                let key = place.key().clone();
+                let known = place.get_mut();
+                known.was_due |= was_due;
+                if priority > known.priority {
+                    known.priority = priority;
+                    let push = |_| line.push_again(key, priority, known.at);
+                    known.ticket = known.ticket.map(push);
+                }
+                false
             }
         }
-        false
     }
 
     /// The next key.
     pub(super) fn take(&mut self, now: Duration) -> Option<Taken<K>> {
-        let (key, since) = self.line.pop(now)?;
+        let added = &self.added;
+        let has = |key: &K, ticket| added.get(key).is_some_and(|it| it.ticket == Some(ticket));
+        let (key, since) = self.line.pop(now, has)?;
         let added = self.added.remove(&key).expect("a key in the line was added");
         self.at_work.insert(key.clone(), now);
         let Added { priority, was_due, .. } = added;
@@ -108,8 +121,8 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     /// How long the key was worked on. If it was added meanwhile, it waits again.
     pub(super) fn done(&mut self, key: &K, now: Duration) -> Duration {
         let Some(began) = self.at_work.remove(key) else { return Duration::ZERO };
-        if let Some(Added { priority, at, .. }) = self.added.get(key) {
-            self.line.push(key.clone(), *priority, *at);
+        if let Some(added) = self.added.get_mut(key) {
+            added.ticket = Some(self.line.push(key.clone(), added.priority, added.at));
         }
         now.saturating_sub(began)
     }
