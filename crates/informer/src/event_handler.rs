@@ -34,6 +34,8 @@ mod handler_queue;
 
 use std::{
     fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -92,6 +94,13 @@ pub trait EventHandler: Send + Sync + 'static {
     fn on_update(&self, old: &Item, new: &Item);
     /// The object is gone; `is_final_state_unknown` if that was only found out by listing.
     fn on_delete(&self, item: &Item, is_final_state_unknown: bool);
+
+    /// Whether the calls only take note, and never wait nor run somebody else's code: then they are
+    /// made where the events are read, without a queue and a task in between. Who says so and waits
+    /// all the same holds up the informer and all its handlers.
+    fn is_prompt(&self) -> bool {
+        false
+    }
 }
 
 impl ObjectEvent {
@@ -128,16 +137,34 @@ impl Default for HandlerOptions {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HandlerId(pub(crate) u64);
 
+/// A handler with its name. One event that it cannot digest must not cost it the others.
+#[derive(Clone)]
+pub(crate) struct Guarded {
+    pub(crate) handler: Arc<dyn EventHandler>,
+    pub(crate) name: String,
+}
+
+impl Guarded {
+    pub(crate) fn call(&self, event: &ObjectEvent) {
+        if catch_unwind(AssertUnwindSafe(|| event.tell(&*self.handler))).is_err() {
+            tracing::error!(handler = self.name, object = ?event.item(), "a handler panicked");
+        }
+    }
+}
+
 /// The informer's end of a handler's queue.
 pub(crate) struct Listener {
+    /// Is called at once.
+    prompt: Option<Guarded>,
     queue: Mutex<HandlerQueue>,
     filled: Notify,
     synced: watch::Sender<bool>,
 }
 
 impl Listener {
-    pub(crate) fn new(options: &HandlerOptions) -> Arc<Self> {
+    pub(crate) fn new(options: &HandlerOptions, prompt: Option<Guarded>) -> Arc<Self> {
         Arc::new(Self {
+            prompt,
             queue: Mutex::new(HandlerQueue::new(options.queue_capacity)),
             filled: Notify::new(),
             synced: watch::Sender::new(false),
@@ -145,14 +172,28 @@ impl Listener {
     }
 
     pub(crate) fn tell(&self, event: ObjectEvent) {
-        self.lock().push(event);
-        self.filled.notify_one();
+        match &self.prompt {
+            Some(_) if self.is_closed() => {}
+            Some(handler) => handler.call(&event),
+            None => {
+                self.lock().push(event);
+                self.filled.notify_one();
+            }
+        }
     }
 
     /// What was told so far is everything there was in the beginning.
     pub(crate) fn tell_synced(&self) {
+        if self.prompt.is_some() {
+            self.synced.send_replace(true);
+            return;
+        }
         self.lock().push_synced();
         self.filled.notify_one();
+    }
+
+    pub(crate) fn synced(&self, tasks: &Tasks) -> HasSynced {
+        HasSynced { synced: self.synced.subscribe(), tasks: tasks.clone() }
     }
 
     /// There will be no more events.
@@ -174,11 +215,13 @@ pub struct Subscription {
     id: HandlerId,
     /// Those of the informer.
     tasks: Tasks,
+    /// They were asked to stop.
+    stopped: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
 impl Subscription {
     pub(crate) fn new(listener: Arc<Listener>, id: HandlerId, tasks: &Tasks) -> Self {
-        Self { listener, id, tasks: tasks.clone() }
+        Self { listener, id, tasks: tasks.clone(), stopped: Box::pin(tasks.shutdown()) }
     }
 
     /// The next event; None when there will be no more. Asking for it says that the one before was
@@ -192,7 +235,11 @@ impl Subscription {
                 Popped::Nothing => tokio::select! {
                     biased;
                     () = self.listener.filled.notified() => {}
-                    () = self.tasks.shutdown() => return None,
+                    () = &mut self.stopped => {
+                        // It has told so once, and cannot be asked again.
+                        self.listener.close();
+                        return None;
+                    }
                 },
                 Popped::Closed => return None,
             }
@@ -206,7 +253,7 @@ impl Subscription {
 
     /// Knows when all initial objects were dealt with.
     pub fn synced(&self) -> HasSynced {
-        HasSynced { synced: self.listener.synced.subscribe(), tasks: self.tasks.clone() }
+        self.listener.synced(&self.tasks)
     }
 
     /// How many events wait.

@@ -15,7 +15,6 @@
 use std::{
     cmp::Ordering,
     collections::BTreeMap,
-    panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -28,7 +27,7 @@ use crate::{
     ObjectEvent, ObjectKey, ReflectorOptions, Registration, Report, Selection, Storage,
     Subscription, Transform,
     delta_fifo::{Delta, DeltaFifo, LARGEST_BURST},
-    event_handler::Listener,
+    event_handler::{Guarded, Listener},
     indexer::Applied,
     item::compare_versions,
     own_writes::Origin,
@@ -148,7 +147,38 @@ impl SharedInformer {
     /// Events to be taken one by one, beginning with all objects that are cached. At any time; once
     /// the informer was stopped, there are none.
     pub fn subscribe(&self, options: &HandlerOptions) -> Subscription {
-        let listener = Listener::new(options);
+        let (listener, id) = self.listen(options, None);
+        Subscription::new(listener, id, &self.0.tasks)
+    }
+
+    /// Has `handler` called for all objects that are cached, and for everything that happens from
+    /// now on. At any time; must be called within a tokio runtime.
+    pub fn add_handler(
+        &self,
+        handler: Arc<dyn EventHandler>,
+        options: &HandlerOptions,
+    ) -> Registration {
+        let handler = Guarded { handler, name: options.name.clone() };
+        if handler.handler.is_prompt() {
+            let (listener, id) = self.listen(options, Some(handler));
+            return Registration { id, synced: listener.synced(&self.0.tasks) };
+        }
+        let mut subscription = self.subscribe(options);
+        let registration = Registration { id: subscription.id(), synced: subscription.synced() };
+        self.0.spawn(&options.name, async move {
+            while let Some(event) = subscription.next().await {
+                handler.call(&event);
+            }
+        });
+        registration
+    }
+
+    fn listen(
+        &self,
+        options: &HandlerOptions,
+        prompt: Option<Guarded>,
+    ) -> (Arc<Listener>, HandlerId) {
+        let listener = Listener::new(options, prompt);
         let mut handlers = self.0.lock();
         if self.0.tasks.is_stopping() {
             listener.close();
@@ -168,28 +198,7 @@ impl SharedInformer {
             let resync = resync_periodically(Arc::clone(&self.0), id, period);
             self.0.spawn("resync", resync);
         }
-        Subscription::new(listener, id, &self.0.tasks)
-    }
-
-    /// Has `handler` called for all objects that are cached, and for everything that happens from
-    /// now on. At any time; must be called within a tokio runtime.
-    pub fn add_handler(
-        &self,
-        handler: Arc<dyn EventHandler>,
-        options: &HandlerOptions,
-    ) -> Registration {
-        let mut subscription = self.subscribe(options);
-        let registration = Registration { id: subscription.id(), synced: subscription.synced() };
-        let name = options.name.clone();
-        self.0.spawn(&options.name, async move {
-            while let Some(event) = subscription.next().await {
-                // One event that the handler cannot digest must not cost it the others.
-                if catch_unwind(AssertUnwindSafe(|| event.tell(&*handler))).is_err() {
-                    tracing::error!(handler = name, object = ?event.item(), "a handler panicked");
-                }
-            }
-        });
-        registration
+        (listener, id)
     }
 
     /// Ends a handler or a subscription; what waits in its queue is dropped. False if it is not

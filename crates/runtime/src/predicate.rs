@@ -16,17 +16,19 @@ use machinery::Value;
 
 /// See the [module documentation](self).
 #[derive(Clone)]
-pub struct Predicate(Arc<dyn Fn(&ObjectEvent) -> bool + Send + Sync>);
+pub struct Predicate(Option<Arc<Judge>>);
+
+type Judge = dyn Fn(&ObjectEvent) -> bool + Send + Sync;
 
 impl Predicate {
     /// Everything counts.
     pub fn everything() -> Self {
-        Self::custom(|_| true)
+        Self(None)
     }
 
     /// What `judge` says. An event on which it panics is lost for this controller.
     pub fn custom(judge: impl Fn(&ObjectEvent) -> bool + Send + Sync + 'static) -> Self {
-        Self(Arc::new(judge))
+        Self(Some(Arc::new(judge)))
     }
 
     /// The spec was changed: the server counts that for custom resources and most others. An
@@ -78,7 +80,12 @@ impl Predicate {
 
     /// Whether this event counts.
     pub fn admits(&self, event: &ObjectEvent) -> bool {
-        (self.0)(event)
+        self.0.as_ref().is_none_or(|judge| judge(event))
+    }
+
+    /// Whether nobody is asked.
+    pub(crate) fn is_everything(&self) -> bool {
+        self.0.is_none()
     }
 }
 

@@ -245,6 +245,10 @@ impl EventHandler for Feed {
     fn on_delete(&self, item: &Item, is_final_state_unknown: bool) {
         self.take(&ObjectEvent::Deleted { item: item.clone(), is_final_state_unknown });
     }
+
+    fn is_prompt(&self) -> bool {
+        matches!(self.mapper.0, Kind::Itself) && self.predicate.is_everything()
+    }
 }
 
 #[cfg(test)]

@@ -45,7 +45,7 @@ async fn walk(entropy: &Entropy, options: InformerOptions) {
     world.server.world().initial_events =
         pick(entropy, &[Sent, Sent, Refused, Refused, Broken, Endless]);
     let early = world.record();
-    let again = Recorder::new();
+    let again = if entropy.below(2) == 0 { Recorder::new() } else { Recorder::prompt() };
     let resync_period = Some(Duration::from_secs(1 + entropy.below(300)));
     let handler: Arc<Recorder> = Arc::clone(&again);
     world

@@ -37,6 +37,29 @@ async fn a_handler_that_comes_late_begins_with_what_is_there() {
 }
 
 #[tokio::test]
+async fn a_prompt_handler_is_told_the_same_without_waiting() {
+    let world = watching().await;
+    let (prompt, usual) = (Recorder::prompt(), world.record());
+    let handler: Arc<Recorder> = Arc::clone(&prompt);
+    let registration = world.informer.add_handler(handler, &HandlerOptions::default());
+    assert!(registration.synced.get());
+    assert_eq!(prompt.take_story(), "i+a i+b");
+    world.quiesce().await;
+    usual.take_story();
+    world.server.put("c", "red");
+    world.server.put("a", "blue");
+    world.server.delete("b");
+    world.quiesce().await;
+    let story = prompt.take_story();
+    assert_eq!((story.as_str(), usual.take_story()), ("+c ~a -b", story.clone()));
+    assert!(world.informer.remove_handler(registration.id));
+    world.server.put("d", "red");
+    world.quiesce().await;
+    assert_eq!(prompt.take_story(), "");
+    world.stop().await;
+}
+
+#[tokio::test]
 async fn a_handler_has_synced_when_it_has_dealt_with_the_initial_objects() {
     let world = watching().await;
     let mut subscription = world.informer.subscribe(&HandlerOptions::default());

@@ -10,7 +10,10 @@ use informer::{EventHandler, Item};
 
 /// What was told so far, and the state it adds up to.
 #[derive(Default)]
-pub(crate) struct Recorder(Mutex<Seen>);
+pub(crate) struct Recorder {
+    seen: Mutex<Seen>,
+    is_prompt: bool,
+}
 
 #[derive(Default)]
 struct Seen {
@@ -23,9 +26,14 @@ impl Recorder {
         Arc::default()
     }
 
+    /// One that wants no queue.
+    pub(crate) fn prompt() -> Arc<Self> {
+        Arc::new(Self { is_prompt: true, ..Self::default() })
+    }
+
     /// Name and version of everything that should exist, by what was told.
     pub(crate) fn state(&self) -> BTreeMap<String, String> {
-        let seen = self.0.lock().unwrap();
+        let seen = self.seen.lock().unwrap();
         let version = |item: &Item| item.resource_version().to_owned();
         seen.state.iter().map(|(name, item)| (name.clone(), version(item))).collect()
     }
@@ -33,13 +41,13 @@ impl Recorder {
     /// The events since the last call, such as `+a`, `~a`, `-a`; initial ones `i+a`, resyncs `=a`,
     /// missed deletions `x a`.
     pub(crate) fn take_story(&self) -> String {
-        std::mem::take(&mut self.0.lock().unwrap().story).join(" ")
+        std::mem::take(&mut self.seen.lock().unwrap().story).join(" ")
     }
 }
 
 impl EventHandler for Recorder {
     fn on_add(&self, item: &Item, is_initial: bool) {
-        let mut seen = self.0.lock().unwrap();
+        let mut seen = self.seen.lock().unwrap();
         let known = seen.state.insert(item.name().to_owned(), item.clone());
         assert!(known.is_none(), "{item:?} was added twice");
         let mark = if is_initial { "i+" } else { "+" };
@@ -47,7 +55,7 @@ impl EventHandler for Recorder {
     }
 
     fn on_update(&self, old: &Item, new: &Item) {
-        let mut seen = self.0.lock().unwrap();
+        let mut seen = self.seen.lock().unwrap();
         let known = seen.state.insert(new.name().to_owned(), new.clone());
         let known = known.expect("what is updated was added");
         assert!(known.is_same_state(old), "{old:?} is not what was told before, {known:?}");
@@ -56,9 +64,13 @@ impl EventHandler for Recorder {
     }
 
     fn on_delete(&self, item: &Item, is_final_state_unknown: bool) {
-        let mut seen = self.0.lock().unwrap();
+        let mut seen = self.seen.lock().unwrap();
         assert!(seen.state.remove(item.name()).is_some(), "{item:?} was deleted and not known");
         let mark = if is_final_state_unknown { "x" } else { "-" };
         seen.story.push(format!("{mark}{}", item.name()));
+    }
+
+    fn is_prompt(&self) -> bool {
+        self.is_prompt
     }
 }
