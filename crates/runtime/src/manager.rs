@@ -51,6 +51,7 @@
 mod options;
 mod caches;
 mod signals;
+mod stop;
 mod webhooks;
 
 use std::{
@@ -60,14 +61,13 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
-    time::Duration,
 };
 
 use informer::{InformerFactory, Lister, Scope, Selection, SharedInformer, WorkQueue};
-use keel::{Clock, Tasks, Unclean};
+use keel::{Clock, Tasks};
 use kube_client::Client;
 use kube_core::Resource;
-use tokio::{net::TcpListener, sync::watch, time::Instant};
+use tokio::{net::TcpListener, sync::watch};
 
 use crate::{
     CONTROLLER_INDEX, Controller,
@@ -87,11 +87,8 @@ use crate::{
 use caches::Caches;
 pub use options::{ManagerError, ManagerOptions};
 use signals::Signals;
+use stop::Abandoned;
 use webhooks::Webhooks;
-
-/// For what ends after the workers, of the time that a stop may take: events to be written and a
-/// lease to be given back take next to none of it, but for a server that does not answer.
-const AFTER_WORKERS: Duration = Duration::from_secs(5);
 
 /// See the [module documentation](self). Clones are the same manager.
 #[derive(Clone)]
@@ -455,37 +452,6 @@ impl Shared {
         loops.all.push(control_loop);
     }
 
-    /// Ends everything in the order of its dependence, all within the time that there is: of which
-    /// workers leave something to those who come after them, and each of these to the next.
-    async fn wind_down(&self, is_graceful: bool) -> Result<(), Unclean> {
-        let end = Instant::now() + self.options.stop_within;
-        let reserve = (self.options.stop_within / 2).min(AFTER_WORKERS);
-        let but_for = |reserve: Duration| (end - reserve).saturating_duration_since(Instant::now());
-        for control_loop in self.loops() {
-            control_loop.queue.shut_down();
-        }
-        let patience = if is_graceful { but_for(reserve) } else { Duration::ZERO };
-        let mut outcome = self.worker_tasks.stop(patience).await;
-        // A deposed leader must not write: whatever it runs beside its workers ends as they do.
-        let beside = if is_graceful { but_for(reserve / 2) } else { Duration::ZERO };
-        outcome = outcome.and(self.side_tasks.stop(beside).await);
-        if !is_graceful {
-            outcome = Ok(());
-        }
-        // Webhooks answer what they were asked, leader or not.
-        let rest = [
-            (&self.elector_tasks, reserve / 4),
-            (&self.webhook_tasks, reserve / 8),
-            (&self.cache_tasks, reserve / 16),
-            (&self.endpoint_tasks, Duration::ZERO),
-        ];
-        for (tasks, reserve) in rest {
-            outcome = outcome.and(tasks.stop(but_for(reserve)).await);
-        }
-        self.fence.close();
-        outcome
-    }
-
     async fn asked_to_stop(&self) {
         let mut stop = self.stop.subscribe();
         let _ = stop.wait_for(|stop| *stop).await;
@@ -527,26 +493,5 @@ impl Shared {
 
     fn lock_loops(&self) -> MutexGuard<'_, Loops> {
         self.loops.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// A run that was dropped before its end, unless it is empty.
-struct Abandoned(Option<Arc<Shared>>);
-
-impl Drop for Abandoned {
-    fn drop(&mut self) {
-        let Some(shared) = self.0.take() else { return };
-        shared.fence.close();
-        let all = [
-            &shared.worker_tasks,
-            &shared.side_tasks,
-            &shared.webhook_tasks,
-            &shared.elector_tasks,
-            &shared.cache_tasks,
-            &shared.endpoint_tasks,
-        ];
-        for tasks in all {
-            tasks.ask_to_stop();
-        }
     }
 }
