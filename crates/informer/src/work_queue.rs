@@ -105,6 +105,8 @@ struct State<K> {
     queue: Queue<K>,
     delayed: Delayed<K>,
     limiter: RateLimiter<K>,
+    /// Read under the lock: whoever does more between two locks gives way to another processor there,
+    /// and pays for fetching all of this back.
     passage: Passage,
     /// What has been counted so far; the rest of the fields is filled in when asked for.
     counted: QueueMetrics,

@@ -8,7 +8,7 @@ use std::{
     any::Any,
     panic::AssertUnwindSafe,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering::Relaxed},
     },
     time::Duration,
@@ -59,7 +59,6 @@ pub(crate) struct ControlLoop {
     pub(crate) clock: Clock,
     /// Until it starts.
     pub(crate) inlets: Mutex<Option<Inlets>>,
-    pub(crate) counts: Mutex<Counts>,
     pub(crate) active: AtomicUsize,
 }
 
@@ -127,7 +126,6 @@ impl ControlLoop {
         let took = self.clock.passed_since(&began);
         let outcome = Outcome::of(ended);
         self.log(&request, &causes, &outcome, took);
-        self.lock().count(&outcome, took);
         let (next, later) = self.decide(&request, &outcome);
         let (at, waited) = (began.shown(), job.waited());
         // Before the key may come again, with that cause.
@@ -172,11 +170,7 @@ impl ControlLoop {
     }
 
     pub(crate) fn counts(&self) -> Counts {
-        Counts { active: self.active.load(Relaxed), ..self.lock().clone() }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Counts> {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+        Counts { active: self.active.load(Relaxed), ..self.reasons.counts() }
     }
 }
 
@@ -196,7 +190,7 @@ impl Default for Counts {
 }
 
 impl Counts {
-    fn count(&mut self, outcome: &Outcome, took: Duration) {
+    pub(crate) fn count(&mut self, outcome: &Outcome, took: Duration) {
         self.durations.observe(took);
         match outcome {
             Outcome::Done => self.successes += 1,

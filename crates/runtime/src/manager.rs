@@ -71,7 +71,7 @@ use tokio::{net::TcpListener, sync::watch};
 
 use crate::{
     CONTROLLER_INDEX, Controller,
-    control_loop::{ControlLoop, Counts},
+    control_loop::ControlLoop,
     controller::{is_namespaced, scope_of},
     endpoint,
     fence::Fence,
@@ -251,7 +251,6 @@ impl Manager {
             reconcile: controller.reconcile,
             clock: clock.clone(),
             inlets: Mutex::new(Some(Inlets { feeds, channels: controller.channels })),
-            counts: Mutex::new(Counts::default()),
             active: AtomicUsize::new(0),
         }));
     }

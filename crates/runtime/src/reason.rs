@@ -40,7 +40,7 @@ use informer::{Item, ObjectEvent};
 use keel::Timestamp;
 use machinery::{Value, json, timestamp};
 
-use crate::{Request, changed_fields::changed_fields};
+use crate::{Request, changed_fields::changed_fields, control_loop::Counts};
 
 /// Records that a controller keeps.
 const KEPT: usize = 256;
@@ -219,6 +219,7 @@ struct State {
     /// Why keys come again that were put off: as many as the queue has put off.
     put_off: HashMap<Request, Cause>,
     records: VecDeque<Record>,
+    counts: Counts,
 }
 
 impl Reasons {
@@ -243,6 +244,7 @@ impl Reasons {
     /// time comes, and not if something happens earlier.
     pub(crate) fn conclude(&self, record: Record, later: Option<Cause>) {
         let mut state = self.lock();
+        state.counts.count(&record.outcome, record.took);
         if let Some(later) = later {
             state.put_off.insert(record.request.clone(), later);
         }
@@ -251,6 +253,11 @@ impl Reasons {
         drop(state);
         // It may be the last to have its objects.
         drop(oldest);
+    }
+
+    /// How often reconciles ended how, and how long they took.
+    pub(crate) fn counts(&self) -> Counts {
+        self.lock().counts.clone()
     }
 
     /// The last ones, the latest first.
