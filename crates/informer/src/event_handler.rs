@@ -3,7 +3,8 @@
 //!
 //! Each handler has a queue of its own ([`handler_queue`]) and is called by a task of its own, so a
 //! slow one holds up nobody but itself: what it missed is merged, object by object, and the last
-//! state of each is what it gets in the end.
+//! state of each is what it gets in the end. Who only takes note needs neither
+//! ([`EventHandler::is_prompt`]).
 //!
 //! ```
 //! use informer::{HandlerId, HandlerOptions, ObjectEvent, Registration, SharedInformer};

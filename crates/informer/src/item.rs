@@ -113,15 +113,21 @@ pub struct Item(Arc<Parts>);
 pub(crate) struct Trace(Weak<Parts>);
 
 struct Parts {
+    identity: Identity,
+    /// Whether somebody has read this very state, see [`Item::note_reading`].
+    is_read: AtomicBool,
+    /// The same JSON always, but not always in the same form.
+    body: Mutex<Body>,
+}
+
+/// Which state of which object it is.
+#[derive(Clone)]
+struct Identity {
     key: ObjectKey,
     /// The uid, and behind it the resourceVersion: one allocation for both.
     marks: Box<str>,
     uid_length: u32,
-    /// Whether somebody has read this very state, see [`Item::note_reading`].
-    is_read: AtomicBool,
     generation: i64,
-    /// The same JSON always, but not always in the same form.
-    body: Mutex<Body>,
 }
 
 /// What is to become of `metadata.managedFields`.
@@ -155,9 +161,9 @@ impl Item {
     pub fn parse(json: impl Into<Bytes>) -> Result<Self, BadItem> {
         let json = json.into();
         let head = Head::read(&json)?;
-        let parts = Parts::of(&head.metadata)?;
+        let identity = Identity::of(&head.metadata)?;
         let managed_fields = head.managed_fields(&json);
-        Ok(parts.with(Body::plain(json, managed_fields)))
+        Ok(Self::new(identity, Body::plain(json, managed_fields)))
     }
 
     /// An element of a list, which lacks the type that it has elsewhere; what is missing of it is
@@ -167,16 +173,21 @@ impl Item {
         element_type: Option<&ElementType>,
     ) -> Result<Self, BadItem> {
         let head = Head::read(&json)?;
-        let parts = Parts::of(&head.metadata)?;
+        let identity = Identity::of(&head.metadata)?;
         let managed_fields = head.managed_fields(&json);
         let Some(typed) = element_type.and_then(|missing| missing.write_into(&json, &head)) else {
-            return Ok(parts.with(Body::plain(json, managed_fields)));
+            return Ok(Self::new(identity, Body::plain(json, managed_fields)));
         };
         // What was written lies before it, unless something was taken out as well.
         let written = typed.len().checked_sub(json.len()).filter(|_| !head.mentions_null());
         let moved = written.zip(managed_fields);
         let managed_fields = moved.map(|(by, from)| from.start + by..from.end + by);
-        Ok(parts.with(Body::plain(typed.into(), managed_fields)))
+        Ok(Self::new(identity, Body::plain(typed.into(), managed_fields)))
+    }
+
+    fn new(identity: Identity, body: Body) -> Self {
+        let (is_read, body) = (AtomicBool::new(false), Mutex::new(body));
+        Self(Arc::new(Parts { identity, is_read, body }))
     }
 
     /// The same object in less memory: its JSON packed, its namespace shared with others.
@@ -201,8 +212,10 @@ impl Item {
     /// The JSON, and what is not to be part of it any more.
     fn cut(&self, managed_fields: ManagedFields) -> (Bytes, Range<usize>) {
         let body = self.lock();
+        let json = body.json();
         let is_cut = managed_fields == ManagedFields::Left;
-        (body.json(), is_cut.then(|| body.managed_fields()).flatten().unwrap_or_default())
+        let cut = is_cut.then(|| body.managed_fields(&json)).flatten();
+        (json, cut.unwrap_or_default())
     }
 
     /// Packs the JSON where it is, for all who have this item.
@@ -219,17 +232,12 @@ impl Item {
     /// The same state in another form; in the same place if nobody else knows it yet.
     fn with(mut self, namespace: Arc<str>, body: Body) -> Self {
         if let Some(parts) = Arc::get_mut(&mut self.0) {
-            (parts.key.namespace, parts.body) = (namespace, Mutex::new(body));
+            (parts.identity.key.namespace, parts.body) = (namespace, Mutex::new(body));
             return self;
         }
-        Self(Arc::new(Parts {
-            key: ObjectKey { namespace, name: Arc::clone(&self.0.key.name) },
-            marks: self.0.marks.clone(),
-            uid_length: self.0.uid_length,
-            is_read: AtomicBool::new(false),
-            generation: self.0.generation,
-            body: Mutex::new(body),
-        }))
+        let mut identity = self.0.identity.clone();
+        identity.key.namespace = namespace;
+        Self::new(identity, body)
     }
 
     fn lock(&self) -> MutexGuard<'_, Body> {
@@ -238,32 +246,32 @@ impl Item {
 
     /// Namespace and name.
     pub fn key(&self) -> &ObjectKey {
-        &self.0.key
+        &self.0.identity.key
     }
 
     /// Empty for objects that have none.
     pub fn namespace(&self) -> &str {
-        self.0.key.namespace()
+        self.0.identity.key.namespace()
     }
 
     /// The name within the namespace.
     pub fn name(&self) -> &str {
-        self.0.key.name()
+        self.0.identity.key.name()
     }
 
     /// Tells this object from an earlier or later one with the same name.
     pub fn uid(&self) -> &str {
-        &self.0.marks[..self.0.uid_length as usize]
+        &self.0.identity.marks[..self.0.identity.uid_length as usize]
     }
 
     /// Which state of the object this is.
     pub fn resource_version(&self) -> &str {
-        &self.0.marks[self.0.uid_length as usize..]
+        &self.0.identity.marks[self.0.identity.uid_length as usize..]
     }
 
     /// Counts the changes of the spec; 0 where the server does not.
     pub fn generation(&self) -> i64 {
-        self.0.generation
+        self.0.identity.generation
     }
 
     /// The object's JSON.
@@ -312,7 +320,7 @@ impl Item {
         let json = format!(
             r#"{{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{metadata}}}"#,
         );
-        let namespace = Arc::clone(&self.0.key.namespace);
+        let namespace = Arc::clone(&self.0.identity.key.namespace);
         self.clone().with(namespace, Body::plain(json.into(), None))
     }
 
@@ -376,8 +384,8 @@ impl Item {
         Arc::ptr_eq(&self.0, &other.0)
             || !self.resource_version().is_empty()
                 && self.key() == other.key()
-                && self.0.marks == other.0.marks
-                && self.0.uid_length == other.0.uid_length
+                && self.0.identity.marks == other.0.identity.marks
+                && self.0.identity.uid_length == other.0.identity.uid_length
     }
 
     /// Notes that this state is read, and says whether it was before.
@@ -414,12 +422,7 @@ impl Trace {
     }
 }
 
-impl Parts {
-    fn with(self, body: Body) -> Item {
-        Item(Arc::new(Self { body: Mutex::new(body), ..self }))
-    }
-
-    /// All but the body.
+impl Identity {
     fn of(metadata: &Metadata<'_>) -> Result<Self, BadItem> {
         if metadata.name.is_empty() {
             return Err(BadItem::Nameless);
@@ -432,9 +435,7 @@ impl Parts {
             marks: [&*metadata.uid, &*metadata.resource_version].concat().into(),
             uid_length: u32::try_from(metadata.uid.len())
                 .map_err(|error| BadItem::Malformed(serde::de::Error::custom(error)))?,
-            is_read: AtomicBool::new(false),
             generation: metadata.generation,
-            body: Mutex::new(Body::plain(Bytes::new(), None)),
         })
     }
 }

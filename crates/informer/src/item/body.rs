@@ -51,15 +51,14 @@ impl Body {
         }
     }
 
-    /// What to cut out of the JSON so that no managedFields are left.
-    pub(super) fn managed_fields(&self) -> Option<Range<usize>> {
+    /// What to cut out of its JSON so that no managedFields are left.
+    pub(super) fn managed_fields(&self, json: &[u8]) -> Option<Range<usize>> {
         let known = match self {
             Self::Plain(plain) => plain.managed_fields.clone(),
             Self::Packed(..) => None,
         };
-        let json = self.json();
-        let member = known.or_else(|| find_path(&json, &["metadata", "managedFields"]))?;
-        Some(cut_of(&json, member))
+        let member = known.or_else(|| find_path(json, &["metadata", "managedFields"]))?;
+        Some(cut_of(json, member))
     }
 
     /// In memory.
