@@ -11,12 +11,15 @@ use super::Shared;
 /// lease to be given back take next to none of it, but for a server that does not answer.
 const AFTER_WORKERS: Duration = Duration::from_secs(5);
 
+/// Nobody waits for longer, and no clock counts up to the longest time that can be asked for.
+const LONGEST_STOP: Duration = Duration::from_hours(24);
+
 impl Shared {
     /// Ends everything in the order of its dependence, all within the time that there is: of which
     /// workers leave something to those who come after them, and each of these to the next.
     pub(super) async fn wind_down(&self, is_graceful: bool) -> Result<(), Unclean> {
-        let end = Instant::now() + self.options.stop_within;
-        let reserve = (self.options.stop_within / 2).min(AFTER_WORKERS);
+        let within = self.options.stop_within.min(LONGEST_STOP);
+        let (end, reserve) = (Instant::now() + within, (within / 2).min(AFTER_WORKERS));
         let but_for = |reserve: Duration| (end - reserve).saturating_duration_since(Instant::now());
         for control_loop in self.loops() {
             control_loop.queue.shut_down();
