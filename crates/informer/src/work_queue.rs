@@ -46,7 +46,9 @@
 //! Bound: as many keys as there are different ones; whoever adds keys of objects that exist, or of
 //! which the end was not dealt with yet, cannot grow it beyond that.
 
+mod state;
 mod queue;
+mod attendance;
 mod delaying;
 mod rate_limiter;
 mod priority;
@@ -56,6 +58,7 @@ mod job;
 use std::{
     fmt,
     hash::Hash,
+    mem,
     pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -64,15 +67,18 @@ use std::{
 use keel::{Clock, Entropy};
 use tokio::sync::Notify;
 
-pub use job::Job;
+pub use job::{Ending, Job};
 pub use metrics::{Histogram, QueueMetrics};
 pub use priority::Priority;
 pub use rate_limiter::RateLimits;
 
-use delaying::{Delayed, Passage};
-use job::Ending;
-use queue::{Arrival, Queue, Taken};
-use rate_limiter::RateLimiter;
+use attendance::Seat;
+use job::step_aside;
+use queue::{Arrival, Taken};
+use state::{Asleep, StandIn, State};
+
+/// How long keys wait at the most when the worker that is seated is stuck, and no key is added.
+const WATCH: Duration = Duration::from_millis(100);
 
 /// How a queue behaves.
 #[derive(Debug, Clone)]
@@ -96,41 +102,24 @@ struct Shared<K> {
     state: Mutex<State<K>>,
     /// A key is there, or is due earlier, or the queue was shut down.
     changed: Notify,
+    /// The same for the one that [watches](State::is_watched).
+    relief: Notify,
     /// A key was done.
     finished: Notify,
+    /// See [`WorkQueue::stand_in`].
+    stand_in: Notify,
     clock: Clock,
-}
-
-struct State<K> {
-    queue: Queue<K>,
-    delayed: Delayed<K>,
-    limiter: RateLimiter<K>,
-    /// Read under the lock: whoever does more between two locks gives way to another processor there,
-    /// and pays for fetching all of this back.
-    passage: Passage,
-    /// What has been counted so far; the rest of the fields is filled in when asked for.
-    counted: QueueMetrics,
-    is_shut_down: bool,
-    /// A worker was woken and has not looked yet.
-    is_waking: bool,
 }
 
 impl<K: Clone + Eq + Hash> WorkQueue<K> {
     /// An empty queue.
     pub fn new(options: &QueueOptions, clock: &Clock, entropy: &Entropy) -> Self {
-        let state = State {
-            queue: Queue::new(options.aging),
-            delayed: Delayed::new(),
-            limiter: RateLimiter::new(&options.limits, entropy),
-            passage: Passage::new(clock),
-            counted: QueueMetrics::default(),
-            is_shut_down: false,
-            is_waking: false,
-        };
         Self(Arc::new(Shared {
-            state: Mutex::new(state),
+            state: Mutex::new(State::new(options, clock, entropy)),
             changed: Notify::new(),
+            relief: Notify::new(),
             finished: Notify::new(),
+            stand_in: Notify::new(),
             clock: clock.clone(),
         }))
     }
@@ -145,23 +134,23 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         let mut state = self.0.lock();
         let now = state.passage.now();
         state.add(key, priority, now, Arrival::Added);
-        self.0.rouse(state);
+        self.0.rouse(state, now, Thread::This);
     }
 
     /// Adds a key after `delay`. A key that is to come earlier already, comes then.
     pub fn add_after(&self, key: K, delay: Duration, priority: Priority) {
         let mut state = self.0.lock();
         let now = state.passage.now();
-        state.add_after(key, priority, now, delay);
-        self.0.tell_of(state, delay);
+        let is_sooner = state.add_after(key, priority, now, delay);
+        self.0.tell(state, now, is_sooner, Thread::This);
     }
 
     /// Adds a key that failed, after its back-off and not faster than all keys may come.
     pub fn add_rate_limited(&self, key: K, priority: Priority) {
         let mut state = self.0.lock();
         let now = state.passage.now();
-        let delay = state.add_rate_limited(key, priority, now);
-        self.0.tell_of(state, delay);
+        let is_sooner = state.add_rate_limited(key, priority, now);
+        self.0.tell(state, now, is_sooner, Thread::This);
     }
 
     /// Forgets the failures of a key: it has succeeded, or nobody will try again.
@@ -177,18 +166,31 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
     /// Waits for the next key. None once the queue was shut down and is empty.
     pub async fn get(&self) -> Option<Job<K>> {
         // Most of the time there is something, and nobody needs to be ready to wait.
-        if let Found::Key(job) = self.look() {
-            return Some(job);
+        match self.glance() {
+            Glance::Key(job) => return Some(job),
+            Glance::Nothing => {}
+            // It was woken on this thread, and cannot stand in again before it had it.
+            Glance::StandIn => step_aside().await,
         }
+        let mut asleep = None;
         loop {
             let mut changed = pin!(self.0.changed.notified());
             // Before looking: what is added in between must not be missed.
             changed.as_mut().enable();
-            match self.look() {
+            let delay;
+            (asleep, delay) = match self.look(asleep.take()) {
                 Found::Key(job) => return Some(job),
                 Found::End => return None,
-                Found::Nothing => changed.await,
-                Found::Later(delay) => tokio::select! {
+                Found::Nothing(asleep, delay) => {
+                    if asleep.is_watching {
+                        changed.set(self.0.relief.notified());
+                    }
+                    (Some(asleep), delay)
+                }
+            };
+            match delay {
+                None => changed.await,
+                Some(delay) => tokio::select! {
                     () = changed => {}
                     () = self.0.clock.sleep(delay) => {}
                 },
@@ -196,20 +198,59 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         }
     }
 
-    fn look(&self) -> Found<K> {
+    /// To be awaited by a task of its own, so that workers get threads of their own. It ends when the
+    /// queue is shut down.
+    ///
+    /// A runtime keeps the task that was woken last for the thread that woke it. If a worker wakes
+    /// another one before it begins, and then keeps its thread, that one would be stuck: so whoever
+    /// awaits this is woken last, for nothing.
+    pub async fn stand_in(&self) {
+        while self.0.lock().may_stand_in() {
+            self.0.stand_in.notified().await;
+        }
+    }
+
+    fn glance(&self) -> Glance<K> {
+        let mut state = self.0.lock();
+        if state.stand_in == StandIn::Woken {
+            return Glance::StandIn;
+        }
+        let now = state.passage.now();
+        let taken = state.take(None, now);
+        taken.map_or(Glance::Nothing, |taken| Glance::Key(self.hand_out(state, taken, now)))
+    }
+
+    fn look(&self, asleep: Option<Asleep<'_, K>>) -> Found<'_, K> {
         let mut state = self.0.lock();
         let now = state.passage.now();
-        state.add_due(now);
         state.is_waking = false;
-        if let Some(taken) = state.take(now) {
-            self.0.rouse(state);
-            return Found::Key(Job::new(self.clone(), taken));
+        if let Some(asleep) = asleep {
+            state.wake(&asleep);
+            mem::forget(asleep);
+        }
+        if let Some(taken) = state.take(None, now) {
+            return Found::Key(self.hand_out(state, taken, now));
         }
         if state.is_shut_down {
             return Found::End;
         }
-        let due = state.delayed.next_due();
-        due.map_or(Found::Nothing, |due| Found::Later(due.saturating_sub(now)))
+        let due = state.delayed.next_due().map(|due| due.saturating_sub(now));
+        // Keys that are left to another one.
+        let is_watching = state.queue.depth() > 0 && !state.is_watched;
+        state.is_watched |= is_watching;
+        state.asleep += 1;
+        let delay = if is_watching { Some(due.map_or(WATCH, |due| due.min(WATCH))) } else { due };
+        Found::Nothing(Asleep { queue: &self.0, is_watching }, delay)
+    }
+
+    fn hand_out(
+        &self,
+        state: MutexGuard<'_, State<K>>,
+        (taken, seat): (Taken<K>, Option<Seat>),
+        now: Duration,
+    ) -> Job<K> {
+        self.0.rouse(state, now, Thread::Another);
+        Job::new(self.clone(), taken, seat)
     }
 
     /// Takes no more keys, and forgets those that were to come later. Those that wait are still
@@ -220,7 +261,9 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         state.delayed.clear();
         drop(state);
         self.0.changed.notify_waiters();
+        self.0.relief.notify_one();
         self.0.finished.notify_waiters();
+        self.0.stand_in.notify_one();
     }
 
     /// [Shuts down](Self::shut_down), and waits until every key was handed out and done.
@@ -252,100 +295,105 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
     }
 
     /// All that the end of a job means, in one step.
-    fn end(&self, key: &K, priority: Priority, ending: Ending) {
+    fn end(&self, job: &Job<K>, ending: Ending) {
         let mut state = self.0.lock();
         let now = state.passage.now();
-        let delay = match ending {
-            Ending::Abandoned => None,
-            Ending::Success => {
-                state.limiter.forget(key);
-                None
-            }
-            Ending::Failure => Some(state.add_rate_limited(key.clone(), priority, now)),
-            Ending::Repetition(delay) => {
-                state.limiter.forget(key);
-                state.add_after(key.clone(), priority, now, delay);
-                Some(delay)
-            }
-        };
-        let worked = state.queue.done(key, now);
-        state.counted.work_duration.observe(worked);
-        let is_shut_down = state.is_shut_down;
-        self.0.tell_of(state, delay.unwrap_or_default());
-        // Nobody else waits for that.
-        if is_shut_down {
-            self.0.finished.notify_waiters();
+        let (_, is_sooner) = state.end(job, ending, now);
+        state.attendance.leave(job.seat());
+        self.0.tell(state, now, is_sooner, Thread::This);
+    }
+
+    /// The same, and what the worker gets next.
+    fn exchange(&self, job: &Job<K>, ending: Ending) -> Option<(Taken<K>, Option<Seat>)> {
+        let mut state = self.0.lock();
+        let now = state.passage.now();
+        let (worked, is_sooner) = state.end(job, ending, now);
+        state.attendance.note(worked, job.is_handed_on());
+        let is_free = state.stand_in != StandIn::Woken;
+        let next = is_free.then(|| state.take(job.seat(), now)).flatten();
+        if next.is_none() {
+            state.attendance.leave(job.seat());
         }
+        self.0.tell(state, now, is_sooner, Thread::Another);
+        next
+    }
+
+    fn hand_on(&self, seat: Option<Seat>) {
+        let mut state = self.0.lock();
+        let now = state.passage.now();
+        state.attendance.leave(seat);
+        self.0.rouse(state, now, Thread::This);
     }
 }
 
-/// What is in the queue for a worker.
-enum Found<K: Clone + Eq + Hash> {
+/// Where a worker is woken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Thread {
+    /// On this thread, which will be free in a moment.
+    This,
+    /// On another one if possible, since this one is about to be busy.
+    Another,
+}
+
+/// What is in the queue at first glance.
+enum Glance<K: Clone + Eq + Hash> {
     Key(Job<K>),
-    /// Only later.
-    Later(Duration),
     Nothing,
+    /// The stand-in has to go first.
+    StandIn,
+}
+
+/// What is in the queue for a worker.
+enum Found<'a, K: Clone + Eq + Hash> {
+    Key(Job<K>),
+    /// Perhaps after this time.
+    Nothing(Asleep<'a, K>, Option<Duration>),
     /// The queue was shut down and is empty.
     End,
 }
 
-impl<K: Clone + Eq + Hash> State<K> {
-    fn add(&mut self, key: K, priority: Priority, now: Duration, arrival: Arrival) {
-        if self.is_shut_down {
-            return;
-        }
-        if self.queue.add(key, priority, now, arrival) {
-            self.counted.adds += 1;
-        }
-    }
-
-    fn add_after(&mut self, key: K, priority: Priority, now: Duration, delay: Duration) {
-        if delay.is_zero() {
-            self.add(key, priority, now, Arrival::Due);
-        } else if !self.is_shut_down {
-            self.delayed.add(key, priority, now.saturating_add(delay));
-        }
-    }
-
-    /// Says after how long it comes.
-    fn add_rate_limited(&mut self, key: K, priority: Priority, now: Duration) -> Duration {
-        let delay = self.limiter.delay(key.clone(), now);
-        self.counted.retries += 1;
-        self.add_after(key, priority, now, delay);
-        delay
-    }
-
-    fn add_due(&mut self, now: Duration) {
-        for (key, priority) in self.delayed.take_due(now) {
-            self.add(key, priority, now, Arrival::Due);
-        }
-    }
-
-    fn take(&mut self, now: Duration) -> Option<Taken<K>> {
-        let taken = self.queue.take(now)?;
-        self.counted.latency.observe(taken.waited);
-        Some(taken)
-    }
-}
-
 impl<K: Clone + Eq + Hash> Shared<K> {
-    /// A key was added, to come after `delay`.
-    fn tell_of(&self, state: MutexGuard<'_, State<K>>, delay: Duration) {
-        self.rouse(state);
-        if !delay.is_zero() {
-            // Whoever sleeps may have to sleep less.
+    /// Wakes those whom a change is about.
+    fn tell(
+        &self,
+        state: MutexGuard<'_, State<K>>,
+        now: Duration,
+        is_sooner: bool,
+        thread: Thread,
+    ) {
+        let is_shut_down = state.is_shut_down;
+        self.rouse(state, now, thread);
+        if is_sooner {
             self.changed.notify_waiters();
+            self.relief.notify_one();
+        }
+        // Nobody else waits for the end of a job.
+        if is_shut_down {
+            self.finished.notify_waiters();
         }
     }
 
     /// Wakes a worker if a key waits and none is on its way to it. Each wakes the next one: so a few
     /// keys that are done at once do not set all workers, and all processors, in motion.
-    fn rouse(&self, mut state: MutexGuard<'_, State<K>>) {
-        let is_needed = !state.is_waking && state.queue.depth() > 0;
+    fn rouse(&self, mut state: MutexGuard<'_, State<K>>, now: Duration, thread: Thread) {
+        let is_needed = !state.is_waking
+            && state.asleep > 0
+            && state.queue.depth() > 0
+            && !(state.is_watched && state.attendance.is_with_another(None, now));
         state.is_waking |= is_needed;
+        let stands_in = is_needed && thread == Thread::Another && state.stand_in == StandIn::Waits;
+        if stands_in {
+            state.stand_in = StandIn::Woken;
+        }
+        let only_one_watches = state.asleep == usize::from(state.is_watched);
         drop(state);
         if is_needed {
-            self.changed.notify_one();
+            // The one that watches goes on watching, if there is another one.
+            let worker = if only_one_watches { &self.relief } else { &self.changed };
+            worker.notify_one();
+        }
+        if stands_in {
+            self.stand_in.notify_one();
         }
     }
 

@@ -6,7 +6,9 @@
 
 use std::{
     any::Any,
+    future::{Future, poll_fn},
     panic::AssertUnwindSafe,
+    pin::pin,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering::Relaxed},
@@ -17,7 +19,7 @@ use std::{
 use futures_util::FutureExt;
 use informer::{
     WorkQueue,
-    work_queue::{Histogram, Job},
+    work_queue::{Ending, Histogram, Job},
 };
 use keel::{Clock, Tasks};
 
@@ -62,12 +64,8 @@ pub(crate) struct ControlLoop {
     pub(crate) active: AtomicUsize,
 }
 
-/// What becomes of a key.
-enum Next {
-    Rest,
-    Retry,
-    Repeat(Duration),
-}
+/// What a panic has thrown.
+type Panic = Box<dyn Any + Send>;
 
 /// What a control loop has done so far.
 #[derive(Debug, Clone)]
@@ -93,60 +91,85 @@ impl ControlLoop {
         if let Some(inlets) = inlets {
             inlets.open(&self.queue, &self.reasons, inlet_tasks);
         }
+        let (shutdown, queue) = (tasks.shutdown(), self.queue.clone());
+        tasks.spawn(&format!("{}-stand-in", self.name), async move {
+            tokio::select! {
+                () = shutdown => {}
+                () = queue.stand_in() => {}
+            }
+        });
         for number in 0..self.workers {
             let control_loop = Arc::clone(self);
-            let shutdown = tasks.shutdown();
+            let (shutdown, group) = (tasks.shutdown(), tasks.clone());
             tasks.spawn(&format!("{}-{number}", self.name), async move {
                 tokio::pin!(shutdown);
-                loop {
-                    let job = tokio::select! {
-                        biased;
-                        () = &mut shutdown => return,
-                        job = control_loop.queue.get() => job,
-                    };
-                    let Some(job) = job else { return };
-                    if control_loop.work(job).await >= LONG {
-                        tokio::task::yield_now().await;
+                let mut next = None;
+                while !group.is_stopping() {
+                    if next.is_none() {
+                        next = tokio::select! {
+                            biased;
+                            () = &mut shutdown => None,
+                            job = control_loop.queue.get() => job,
+                        };
                     }
+                    let Some(job) = next else { return };
+                    next = control_loop.work(job).await;
                 }
             });
         }
     }
 
-    /// Says how long it took.
-    async fn work(&self, job: Job<Request>) -> Duration {
+    /// Gives the next key, if one waits.
+    async fn work(&self, mut job: Job<Request>) -> Option<Job<Request>> {
         let request = job.key().clone();
         let causes = self.reasons.take(&request, job.was_due());
         let began = self.clock.moment();
         let seat = ActiveSeat::take(self);
-        // The call itself may panic as well as the future that it returns.
-        let reconcile = async { (self.reconcile)(request.clone()).await };
-        let ended = AssertUnwindSafe(reconcile).catch_unwind().await;
+        let ended = self.reconcile(&mut job).await;
         drop(seat);
         let took = self.clock.passed_since(&began);
         let outcome = Outcome::of(ended);
         self.log(&request, &causes, &outcome, took);
-        let (next, later) = self.decide(&request, &outcome);
+        let (ending, later) = self.decide(&request, &outcome);
         let (at, waited) = (began.shown(), job.waited());
         // Before the key may come again, with that cause.
         self.reasons.conclude(Record { request, causes, at, waited, took, outcome }, later);
-        match next {
-            Next::Rest => job.succeed(),
-            Next::Retry => job.retry(),
-            Next::Repeat(delay) => job.repeat_after(delay),
+        if took >= LONG {
+            job.end(ending);
+            tokio::task::yield_now().await;
+            return None;
         }
-        took
+        let next = job.next(ending);
+        // Many short ones keep the thread as long as one that is long.
+        tokio::task::coop::consume_budget().await;
+        next
+    }
+
+    /// While it waits for something, others may get what is queued.
+    async fn reconcile(&self, job: &mut Job<Request>) -> Result<Result<Action, Failure>, Panic> {
+        let request = job.key().clone();
+        // The call itself may panic as well as the future that it returns.
+        let reconcile = async { (self.reconcile)(request).await };
+        let mut reconcile = pin!(AssertUnwindSafe(reconcile).catch_unwind());
+        let ended = poll_fn(|cx| {
+            let ended = reconcile.as_mut().poll(cx);
+            if ended.is_pending() {
+                job.hand_on();
+            }
+            ended
+        });
+        ended.await
     }
 
     /// What becomes of the key, and the cause if it comes again by itself.
-    fn decide(&self, request: &Request, outcome: &Outcome) -> (Next, Option<Cause>) {
+    fn decide(&self, request: &Request, outcome: &Outcome) -> (Ending, Option<Cause>) {
         match outcome {
-            Outcome::Done | Outcome::FailedForGood(_) => (Next::Rest, None),
-            Outcome::Requeue => (Next::Retry, Some(Cause::Requeue)),
-            Outcome::RequeueAfter(delay) => (Next::Repeat(*delay), Some(Cause::Requeue)),
+            Outcome::Done | Outcome::FailedForGood(_) => (Ending::Success, None),
+            Outcome::Requeue => (Ending::Failure, Some(Cause::Requeue)),
+            Outcome::RequeueAfter(delay) => (Ending::Repetition(*delay), Some(Cause::Requeue)),
             Outcome::Failed(_) | Outcome::Panicked(_) => {
                 let failures = self.queue.failures(request) + 1;
-                (Next::Retry, Some(Cause::Retry(failures)))
+                (Ending::Failure, Some(Cause::Retry(failures)))
             }
         }
     }
@@ -210,7 +233,7 @@ impl Counts {
 }
 
 impl Outcome {
-    fn of(ended: Result<Result<Action, Failure>, Box<dyn Any + Send>>) -> Self {
+    fn of(ended: Result<Result<Action, Failure>, Panic>) -> Self {
         match ended {
             Ok(Ok(Action::Done)) => Self::Done,
             Ok(Ok(Action::Requeue)) => Self::Requeue,

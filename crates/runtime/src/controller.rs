@@ -213,7 +213,8 @@ impl<K: Resource<DynamicType = (), Scope: 'static>> ControllerBuilder<K> {
         self
     }
 
-    /// At most so many keys at a time; at least one.
+    /// At most so many keys at a time; at least one. While reconciles end at once, without waiting for
+    /// anything, one worker does them all, since that is faster.
     #[must_use]
     pub fn workers(mut self, workers: usize) -> Self {
         self.workers = workers.max(1);

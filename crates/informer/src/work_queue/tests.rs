@@ -1,6 +1,6 @@
 //! The queue against a naive model, and what only time shows.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, pin::Pin};
 
 use keel::Timestamp;
 
@@ -18,9 +18,14 @@ fn queue() -> (WorkQueue<&'static str>, Clock) {
 
 /// The next key, if there is one now.
 async fn get_now<K: Clone + Eq + Hash>(queue: &WorkQueue<K>) -> Option<Job<K>> {
+    poll(pin!(queue.get())).await.flatten()
+}
+
+/// What comes of it, if that is known now.
+async fn poll<F: Future>(future: Pin<&mut F>) -> Option<F::Output> {
     tokio::select! {
         biased;
-        job = queue.get() => job,
+        output = future => Some(output),
         () = std::future::ready(()) => None,
     }
 }
@@ -62,11 +67,7 @@ async fn a_delayed_key_comes_when_its_time_has_come() {
     let (queue, clock) = queue();
     queue.add_after("a", 5 * SECOND, Priority::NORMAL);
     let mut get = pin!(queue.get());
-    tokio::select! {
-        biased;
-        _ = &mut get => panic!("too early"),
-        () = std::future::ready(()) => {}
-    }
+    assert!(poll(get.as_mut()).await.is_none(), "too early");
     clock.advance(5 * SECOND);
     assert_eq!(*get.await.unwrap().key(), "a");
 }
@@ -93,17 +94,9 @@ async fn a_sleeping_worker_learns_of_an_earlier_time() {
     let (queue, clock) = queue();
     queue.add_after("late", 100 * SECOND, Priority::NORMAL);
     let mut get = pin!(queue.get());
-    tokio::select! {
-        biased;
-        _ = &mut get => panic!("too early"),
-        () = std::future::ready(()) => {}
-    }
+    assert!(poll(get.as_mut()).await.is_none(), "too early");
     queue.add_after("early", SECOND, Priority::NORMAL);
-    tokio::select! {
-        biased;
-        _ = &mut get => panic!("too early"),
-        () = std::future::ready(()) => {}
-    }
+    assert!(poll(get.as_mut()).await.is_none(), "too early");
     clock.advance(SECOND);
     assert_eq!(*get.await.unwrap().key(), "early");
 }
@@ -169,11 +162,7 @@ async fn draining_hands_out_what_waits_and_waits_for_what_is_worked_on() {
     queue.add_after("never", SECOND, Priority::NORMAL);
     let first = queue.get().await.unwrap();
     let mut drained = pin!(queue.drain());
-    tokio::select! {
-        biased;
-        () = &mut drained => panic!("a is worked on, b waits"),
-        () = std::future::ready(()) => {}
-    }
+    assert!(poll(drained.as_mut()).await.is_none(), "a is worked on, b waits");
     queue.add("too late");
     drop(queue.get().await.unwrap());
     drop(first);
@@ -195,6 +184,140 @@ async fn metrics_tell_how_long_things_took() {
     assert_eq!((metrics.latency.sum(), metrics.longest_running), (2 * SECOND, 3 * SECOND));
     drop(job);
     assert_eq!(queue.metrics().work_duration.sum(), 3 * SECOND);
+}
+
+/// A worker that was done so quickly with so many keys that it is left alone with the rest.
+async fn seated(queue: &WorkQueue<&'static str>) -> Job<&'static str> {
+    for _ in 0..100 {
+        queue.add("quick");
+        let job = get_now(queue).await.expect("nobody else has it");
+        assert!(job.next(Ending::Success).is_none());
+    }
+    for key in ["mine", "a", "b"] {
+        queue.add(key);
+    }
+    let job = queue.get().await.unwrap();
+    assert_eq!(*job.key(), "mine");
+    job
+}
+
+async fn key_for_others(queue: &WorkQueue<&'static str>) -> Option<&'static str> {
+    get_now(queue).await.map(|job| *job.key())
+}
+
+#[tokio::test]
+async fn a_worker_that_is_quickly_done_is_left_alone_until_it_waits_or_goes() {
+    let (queue, _) = queue();
+    let job = seated(&queue).await;
+    let mut other = pin!(queue.get());
+    assert!(poll(other.as_mut()).await.is_none());
+    let mut job = job.next(Ending::Success).unwrap();
+    assert_eq!(*job.key(), "a");
+    assert!(poll(other.as_mut()).await.is_none());
+    job.hand_on();
+    assert_eq!(*other.await.unwrap().key(), "b");
+    job.succeed();
+
+    let job = seated(&queue).await;
+    assert_eq!(key_for_others(&queue).await, None);
+    drop(job);
+    assert_eq!(key_for_others(&queue).await, Some("a"));
+}
+
+#[tokio::test]
+async fn keys_that_take_long_leave_nobody_alone() {
+    let (queue, clock) = queue();
+    let mut job = seated(&queue).await;
+    assert_eq!(key_for_others(&queue).await, None);
+    for _ in 0..20 {
+        clock.advance(SECOND);
+        queue.add("long");
+        job = job.next(Ending::Success).unwrap();
+    }
+    queue.add("more");
+    assert_eq!((*job.key(), key_for_others(&queue).await), ("long", Some("more")));
+}
+
+#[tokio::test]
+async fn a_worker_that_does_not_come_back_is_replaced() {
+    let (queue, clock) = queue();
+    let _stuck = seated(&queue).await;
+    let mut get = pin!(queue.get());
+    assert!(poll(get.as_mut()).await.is_none(), "the other one may still come");
+    clock.advance(WATCH);
+    let job = tokio::time::timeout(SECOND, get).await.expect("it looks by itself").unwrap();
+    assert_eq!(*job.key(), "a");
+}
+
+#[tokio::test]
+async fn a_key_that_is_added_wakes_another_if_the_one_that_is_alone_is_stuck() {
+    let (queue, clock) = queue();
+    let stuck = async {
+        let job = seated(&queue).await;
+        // The other one has looked then, and left the keys to the one that is alone.
+        tokio::task::yield_now().await;
+        clock.advance(Duration::from_millis(1));
+        queue.add("c");
+        tokio::task::yield_now().await;
+        assert_eq!(queue.metrics().unfinished, 2);
+        drop(job);
+    };
+    let other = async {
+        let _job = queue.get().await.unwrap();
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        biased;
+        () = stuck => {}
+        () = other => {}
+    }
+}
+
+#[tokio::test]
+async fn nobody_is_left_alone_with_a_queue_that_is_shut_down() {
+    let (queue, _) = queue();
+    let job = seated(&queue).await;
+    queue.shut_down();
+    assert_eq!(key_for_others(&queue).await, Some("a"));
+    assert_eq!(*job.next(Ending::Success).unwrap().key(), "b");
+    assert!(queue.get().await.is_none());
+}
+
+#[tokio::test]
+async fn a_worker_that_gave_up_watching_is_followed_by_the_next() {
+    let (queue, clock) = queue();
+    let _stuck = seated(&queue).await;
+    assert!(get_now(&queue).await.is_none(), "it watches, and is dropped");
+    assert!(!queue.0.lock().is_watched);
+    let mut get = pin!(queue.get());
+    assert!(poll(get.as_mut()).await.is_none());
+    clock.advance(WATCH);
+    assert_eq!(*get.await.unwrap().key(), "a");
+}
+
+#[tokio::test]
+async fn a_worker_that_gives_up_after_it_was_woken_is_followed_by_another() {
+    let (queue, _) = queue();
+    let mut job = seated(&queue).await;
+    let mut stays = pin!(queue.get());
+    {
+        let mut watches = pin!(queue.get());
+        assert!(poll(watches.as_mut()).await.is_none());
+        job.hand_on();
+    }
+    assert_eq!(*poll(stays.as_mut()).await.flatten().unwrap().key(), "a");
+    let mut stays = pin!(queue.get());
+    {
+        let mut leaves = pin!(queue.get());
+        assert_eq!(*poll(leaves.as_mut()).await.flatten().unwrap().key(), "b");
+    }
+    {
+        let mut leaves = pin!(queue.get());
+        assert!(poll(leaves.as_mut()).await.is_none());
+        assert!(poll(stays.as_mut()).await.is_none());
+        queue.add("c");
+    }
+    assert_eq!(*poll(stays.as_mut()).await.flatten().unwrap().key(), "c");
 }
 
 /// Keys in a plain list, searched from end to end.
@@ -277,9 +400,16 @@ async fn walk(entropy: &Entropy) {
                 now += step;
             }
             4 if !jobs.is_empty() => {
-                let job: Job<&'static str> =
+                let mut job: Job<&'static str> =
                     jobs.swap_remove(usize::try_from(entropy.below(jobs.len() as u64)).unwrap());
                 model.done(job.key());
+                if entropy.below(2) == 0 {
+                    // So that nobody is left alone, of which the model knows nothing.
+                    job.hand_on();
+                    let next = job.next(Ending::Success);
+                    assert_eq!(next.as_ref().map(|job| *job.key()), model.take(now));
+                    jobs.extend(next);
+                }
             }
             _ => {
                 let job = get_now(&queue).await;

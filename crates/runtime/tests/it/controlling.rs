@@ -3,7 +3,7 @@
 use std::{
     net::SocketAddr,
     sync::{
-        Arc,
+        Arc, Condvar, Mutex,
         atomic::{AtomicU32, Ordering},
     },
     time::Duration,
@@ -170,5 +170,36 @@ async fn a_key_that_was_put_off_is_told_apart_from_one_to_which_something_happen
     let records = manager.records("thing").into_iter().rev();
     let causes: Vec<_> = records.map(|record| record.causes.to_string()).collect();
     assert_eq!(causes, ["Thing default/a found", "sent through a channel", "asked for"]);
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn reconciles_that_keep_their_threads_run_side_by_side() {
+    let world = World::new().await;
+    let manager = Manager::new(world.client.clone(), options());
+    let (send, requests) = mpsc::channel(100);
+    let reconcile = async |request: Request, cx: Arc<(Mutex<u32>, Condvar)>| {
+        if request.name() == "first" {
+            return Ok(Action::Done);
+        }
+        let (arrived, arrival) = &*cx;
+        let mut arrived = arrived.lock().unwrap();
+        *arrived += 1;
+        arrival.notify_all();
+        let patience = Duration::from_secs(10);
+        let waited = arrival.wait_timeout_while(arrived, patience, |it| *it < 2).unwrap();
+        if waited.1.timed_out() { Err(Failure::permanent("it is alone")) } else { Ok(Action::Done) }
+    };
+    let controller = Controller::for_::<Thing>().channel(requests);
+    manager.add(controller.reconcile(reconcile, (Mutex::new(0), Condvar::new())));
+    let running = Running::start(&manager);
+    send.send(Request::new("default", "first")).await.unwrap();
+    until("it is up", async || manager.records("thing").len() == 1).await;
+    for name in ["a", "b"] {
+        send.send(Request::new("default", name)).await.unwrap();
+    }
+    until("both are done", async || manager.records("thing").len() == 3).await;
+    let records = manager.records("thing");
+    assert!(records.iter().all(|record| record.outcome == Outcome::Done), "{records:?}");
     running.stop().await;
 }
