@@ -25,7 +25,7 @@ use std::{
     cell::RefCell,
     cmp::Ordering,
     collections::BTreeMap,
-    fmt,
+    fmt::{self, Write as _},
     hash::{Hash, Hasher},
     ops::Range,
     sync::{
@@ -46,7 +46,7 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
-use crate::packing::Dictionary;
+use crate::{own_words::OwnWords, packing::Dictionary};
 use body::Body;
 pub(crate) use element_type::ElementType;
 use head::{Head, Metadata};
@@ -112,22 +112,22 @@ pub struct Item(Arc<Parts>);
 /// Recognizes a state in memory without keeping it there.
 pub(crate) struct Trace(Weak<Parts>);
 
+/// There are as many of these as there are objects: a field more takes sixteen bytes for each.
 struct Parts {
     identity: Identity,
-    /// Whether somebody has read this very state, see [`Item::note_reading`].
-    is_read: AtomicBool,
     /// The same JSON always, but not always in the same form.
     body: Mutex<Body>,
 }
 
 /// Which state of which object it is.
-#[derive(Clone)]
 struct Identity {
     key: ObjectKey,
-    /// The uid, and behind it the resourceVersion: one allocation for both.
+    /// The uid, and behind it the resourceVersion and the generation: one allocation for all.
     marks: Box<str>,
     uid_length: u32,
-    generation: i64,
+    generation_length: u8,
+    /// Whether somebody has read this very state, see [`Item::note_reading`].
+    is_read: AtomicBool,
 }
 
 /// What is to become of `metadata.managedFields`.
@@ -186,8 +186,7 @@ impl Item {
     }
 
     fn new(identity: Identity, body: Body) -> Self {
-        let (is_read, body) = (AtomicBool::new(false), Mutex::new(body));
-        Self(Arc::new(Parts { identity, is_read, body }))
+        Self(Arc::new(Parts { identity, body: Mutex::new(body) }))
     }
 
     /// The same object in less memory: its JSON packed, its namespace shared with others.
@@ -198,7 +197,7 @@ impl Item {
         managed_fields: ManagedFields,
     ) -> Self {
         let (json, cut) = self.cut(managed_fields);
-        let packed = dictionary.pack(&json, cut, self.key());
+        let packed = dictionary.pack(&json, cut, self.own_words());
         self.with(namespace, Body::Packed(packed, Arc::clone(dictionary)))
     }
 
@@ -212,7 +211,7 @@ impl Item {
     /// The JSON, and what is not to be part of it any more.
     fn cut(&self, managed_fields: ManagedFields) -> (Bytes, Range<usize>) {
         let body = self.lock();
-        let json = body.json();
+        let json = body.json(self.own_words());
         let is_cut = managed_fields == ManagedFields::Left;
         let cut = is_cut.then(|| body.managed_fields(&json)).flatten();
         (json, cut.unwrap_or_default())
@@ -222,9 +221,9 @@ impl Item {
     pub(crate) fn settle(&self, dictionary: &Arc<Dictionary>) {
         let body = self.lock();
         if let Body::Plain(_) = &*body {
-            let json = body.json();
+            let json = body.json(self.own_words());
             drop(body);
-            let packed = dictionary.pack(&json, 0..0, self.key());
+            let packed = dictionary.pack(&json, 0..0, self.own_words());
             *self.lock() = Body::Packed(packed, Arc::clone(dictionary));
         }
     }
@@ -235,9 +234,11 @@ impl Item {
             (parts.identity.key.namespace, parts.body) = (namespace, Mutex::new(body));
             return self;
         }
-        let mut identity = self.0.identity.clone();
-        identity.key.namespace = namespace;
-        Self::new(identity, body)
+        Self::new(self.0.identity.within(namespace), body)
+    }
+
+    fn own_words(&self) -> OwnWords<'_> {
+        OwnWords { name: self.name(), uid: self.uid() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Body> {
@@ -261,27 +262,27 @@ impl Item {
 
     /// Tells this object from an earlier or later one with the same name.
     pub fn uid(&self) -> &str {
-        &self.0.identity.marks[..self.0.identity.uid_length as usize]
+        self.0.identity.uid()
     }
 
     /// Which state of the object this is.
     pub fn resource_version(&self) -> &str {
-        &self.0.identity.marks[self.0.identity.uid_length as usize..]
+        self.0.identity.resource_version()
     }
 
     /// Counts the changes of the spec; 0 where the server does not.
     pub fn generation(&self) -> i64 {
-        self.0.identity.generation
+        self.0.identity.generation()
     }
 
     /// The object's JSON.
     pub fn json(&self) -> Bytes {
-        self.lock().json()
+        self.lock().json(self.own_words())
     }
 
     /// The object as a `T`, which may well name only the fields that matter.
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
-        body::read(&self.0.body, |json| body::parse(json))
+        body::read(&self.0.body, self.own_words(), |json| body::parse(json))
     }
 
     /// The length of the JSON, and what it says.
@@ -289,7 +290,7 @@ impl Item {
     where
         T: DeserializeOwned,
     {
-        body::read(&self.0.body, |json| (json.len(), body::parse(json)))
+        body::read(&self.0.body, self.own_words(), |json| (json.len(), body::parse(json)))
     }
 
     /// The object as a JSON map, read as Go would read it. Only what no server should ever have
@@ -384,14 +385,15 @@ impl Item {
         Arc::ptr_eq(&self.0, &other.0)
             || !self.resource_version().is_empty()
                 && self.key() == other.key()
-                && self.0.identity.marks == other.0.identity.marks
-                && self.0.identity.uid_length == other.0.identity.uid_length
+                && self.uid() == other.uid()
+                && self.resource_version() == other.resource_version()
     }
 
     /// Notes that this state is read, and says whether it was before.
     pub(crate) fn note_reading(&self) -> bool {
         // Mostly it is known already, and then nobody's copy of this memory is taken away.
-        self.0.is_read.load(Relaxed) || self.0.is_read.swap(true, Relaxed)
+        let is_read = &self.0.identity.is_read;
+        is_read.load(Relaxed) || is_read.swap(true, Relaxed)
     }
 
     pub(crate) fn trace(&self) -> Trace {
@@ -427,17 +429,61 @@ impl Identity {
         if metadata.name.is_empty() {
             return Err(BadItem::Nameless);
         }
+        let Metadata { uid, resource_version, generation, .. } = metadata;
+        let generation_length = digits(*generation);
+        // Of just the size that it will have.
+        let size = uid.len() + resource_version.len() + usize::from(generation_length);
+        let mut marks = String::with_capacity(size);
+        marks.push_str(uid);
+        marks.push_str(resource_version);
+        if *generation != 0 {
+            let _ = write!(marks, "{generation}");
+        }
         Ok(Self {
             key: ObjectKey {
                 namespace: namespace_like_the_last(&metadata.namespace),
                 name: metadata.name.as_ref().into(),
             },
-            marks: [&*metadata.uid, &*metadata.resource_version].concat().into(),
-            uid_length: u32::try_from(metadata.uid.len())
+            marks: marks.into(),
+            uid_length: u32::try_from(uid.len())
                 .map_err(|error| BadItem::Malformed(serde::de::Error::custom(error)))?,
-            generation: metadata.generation,
+            generation_length,
+            is_read: AtomicBool::new(false),
         })
     }
+
+    /// The same, with the name of the namespace in another place; nobody has read it there.
+    fn within(&self, namespace: Arc<str>) -> Self {
+        Self {
+            key: ObjectKey { namespace, name: Arc::clone(&self.key.name) },
+            marks: self.marks.clone(),
+            is_read: AtomicBool::new(false),
+            ..*self
+        }
+    }
+
+    fn uid(&self) -> &str {
+        &self.marks[..self.uid_length as usize]
+    }
+
+    fn resource_version(&self) -> &str {
+        &self.marks[self.uid_length as usize..self.generation_start()]
+    }
+
+    fn generation(&self) -> i64 {
+        self.marks[self.generation_start()..].parse().unwrap_or(0)
+    }
+
+    fn generation_start(&self) -> usize {
+        self.marks.len() - usize::from(self.generation_length)
+    }
+}
+
+/// How many characters a number takes; none if it is zero.
+fn digits(number: i64) -> u8 {
+    let digits = number.unsigned_abs().checked_ilog10().map_or(0, |power| power + 1);
+    let sign = u32::from(number < 0);
+    u8::try_from(digits + sign).expect("no number of 64 bits has so many")
 }
 
 thread_local! {

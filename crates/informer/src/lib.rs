@@ -75,6 +75,8 @@
 pub mod item;
 mod outline;
 mod packing;
+mod own_words;
+mod hex_tail;
 pub mod list_watch;
 mod recent;
 pub mod intake;

@@ -8,7 +8,10 @@
 //! ```
 //!
 //! A piece is a string (with the colon behind it, where it is a key), or a whole object or list.
-//! It gets a number when enough different objects had it, the more the longer it is.
+//! It gets a number when enough different objects had it, the more the longer it is; an object's own
+//! name does not make it different ([`OwnWords`]). A string that no number stands for and that ends in
+//! many hexadecimal digits, as digests and the names of containers do, is kept with two of them in a
+//! byte ([`hex_tail`]).
 //!
 //! Invariants:
 //! - packing and unpacking gives the JSON back, byte for byte, but for blanks between its tokens;
@@ -16,17 +19,17 @@
 //! - the dictionary is bounded in numbers and in bytes; when it is full, it learns nothing more.
 
 use std::{
-    borrow::Cow,
     collections::HashMap,
-    hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState},
+    hash::{BuildHasher, Hasher, RandomState},
     mem,
     ops::Range,
     sync::{Arc, Mutex, PoisonError, RwLock},
 };
 
 use crate::{
-    ObjectKey,
-    outline::{Outline, Piece, string_end},
+    hex_tail,
+    outline::{Outline, string_end},
+    own_words::OwnWords,
 };
 
 /// Outside of strings JSON is ASCII: a byte with the high bit begins a number of 15 bits.
@@ -117,38 +120,38 @@ impl Hasher for Spread {
 }
 
 impl Dictionary {
-    /// Packs the JSON of the object `owner`, but for what lies in `cut`; the JSON must be well
-    /// formed, with and without it.
-    pub(crate) fn pack(&self, json: &[u8], cut: Range<usize>, owner: &ObjectKey) -> Box<[u8]> {
+    /// Packs the JSON of an object, but for what lies in `cut`; the JSON must be well formed, with and
+    /// without it.
+    pub(crate) fn pack(&self, json: &[u8], cut: Range<usize>, own: OwnWords<'_>) -> Box<[u8]> {
         let mut learned = self.learned.lock().unwrap_or_else(PoisonError::into_inner);
         let Bench { mut outline, mut text, mut packed } = mem::take(&mut learned.bench);
-        let mut json = json;
-        if !cut.is_empty() {
-            text.extend_from_slice(&json[..cut.start]);
-            text.extend_from_slice(&json[cut.end..]);
-            json = &text;
+        own.mark(&json[..cut.start], &mut text);
+        own.mark(&json[cut.end..], &mut text);
+        if !outline.draw(&text) {
+            text = without_blanks(&text);
+            assert!(outline.draw(&text), "the blanks are gone");
         }
-        let compact;
-        if !outline.draw(json) {
-            compact = without_blanks(json);
-            assert!(outline.draw(&compact), "the blanks are gone");
-            json = &compact;
-        }
-        let owner = hash(owner);
+        let owner = high_half(own.hash());
         let (mut copied, mut next) = (0, 0);
         while let Some(piece) = outline.pieces.get(next) {
-            if let Some(number) = self.number(&mut learned, piece, json, owner) {
-                packed.extend_from_slice(&json[copied..piece.start]);
+            let content = &text[piece.start..piece.end];
+            if let Some(number) = self.number(&mut learned, piece.hash, content, owner) {
+                packed.extend_from_slice(&text[copied..piece.start]);
                 packed.extend((number | 0x8000).to_be_bytes());
                 (copied, next) = (piece.end, piece.following);
-            } else {
-                next += 1;
+                continue;
             }
+            if let Some(tail) = hex_tail::find(content) {
+                packed.extend_from_slice(&text[copied..piece.start]);
+                hex_tail::pack(content, tail, &mut packed);
+                copied = piece.end;
+            }
+            next += 1;
         }
-        packed.extend_from_slice(&json[copied..]);
+        packed.extend_from_slice(&text[copied..]);
         // An exact copy: cutting off the rest of `packed` would leave a hole behind each object.
         let exact = packed.as_slice().into();
-        let is_usual = json.len() <= LARGEST_BENCH;
+        let is_usual = text.len() <= LARGEST_BENCH;
         if is_usual {
             packed.clear();
             text.clear();
@@ -157,34 +160,49 @@ impl Dictionary {
         exact
     }
 
-    /// Appends the JSON that was packed to `json`.
-    pub(crate) fn unpack(&self, packed: &[u8], json: &mut Vec<u8>) {
+    /// Appends the JSON that was packed to `json`; `own` are the words with which it was, and `text`
+    /// is memory to work in.
+    pub(crate) fn unpack(
+        &self,
+        packed: &[u8],
+        own: OwnWords<'_>,
+        text: &mut Vec<u8>,
+        json: &mut Vec<u8>,
+    ) {
+        text.clear();
         let pieces = self.pieces.read().unwrap_or_else(PoisonError::into_inner);
-        json.reserve(packed.len() * 4);
+        text.reserve(packed.len() * 4);
         let (mut copied, mut at) = (0, 0);
         while at < packed.len() {
             match packed[at] {
                 b'"' => at = string_end(packed, at),
                 high if high >= 0x80 => {
                     let number = u16::from_be_bytes([high & 0x7f, packed[at + 1]]);
-                    json.extend_from_slice(&packed[copied..at]);
-                    json.extend_from_slice(&pieces[usize::from(number)]);
+                    text.extend_from_slice(&packed[copied..at]);
+                    text.extend_from_slice(&pieces[usize::from(number)]);
                     at += 2;
+                    copied = at;
+                }
+                hex_tail::MARK => {
+                    text.extend_from_slice(&packed[copied..at]);
+                    at += hex_tail::unpack(&packed[at..], text);
                     copied = at;
                 }
                 _ => at += 1,
             }
         }
-        json.extend_from_slice(&packed[copied..]);
+        text.extend_from_slice(&packed[copied..]);
+        drop(pieces);
+        json.reserve(text.len() + 128);
+        own.unmark(text, json);
     }
 
     /// The number of a piece, if it has one or has just earned one.
-    fn number(&self, learned: &mut Learned, piece: &Piece, json: &[u8], owner: u32) -> Option<u16> {
-        let text = &json[piece.start..piece.end];
+    fn number(&self, learned: &mut Learned, hash: u64, text: &[u8], owner: u32) -> Option<u16> {
         if !(SHORTEST_PIECE..=LONGEST_PIECE).contains(&text.len()) {
             return None;
         }
-        if let Some((number, known)) = learned.numbers.get(&piece.hash) {
+        if let Some((number, known)) = learned.numbers.get(&hash) {
             return (**known == *text).then_some(*number);
         }
         let count = learned.numbers.len();
@@ -195,7 +213,7 @@ impl Dictionary {
         if learned.sightings.len() == MOST_SIGHTINGS {
             learned.sightings.clear();
         }
-        let sighting = high_half(piece.hash);
+        let sighting = high_half(hash);
         let (last_owner, seen) = learned.sightings.entry(sighting).or_default();
         // The second state of one object does not count: its own name would be learned.
         if *last_owner != owner || *seen == 0 {
@@ -208,23 +226,17 @@ impl Dictionary {
         let number = u16::try_from(count).expect("fewer than 2^15 pieces");
         let text: Arc<[u8]> = text.into();
         learned.bytes += text.len();
-        learned.numbers.insert(piece.hash, (number, Arc::clone(&text)));
+        learned.numbers.insert(hash, (number, Arc::clone(&text)));
         self.pieces.write().unwrap_or_else(PoisonError::into_inner).push(text);
         Some(number)
     }
-}
-
-fn hash(value: impl Hash) -> u32 {
-    let mut hasher = DefaultHasher::new();
-    value.hash(&mut hasher);
-    high_half(hasher.finish())
 }
 
 fn high_half(hash: u64) -> u32 {
     u32::try_from(hash >> 32).expect("the high half fits 32 bits")
 }
 
-fn without_blanks(json: &[u8]) -> Cow<'_, [u8]> {
+fn without_blanks(json: &[u8]) -> Vec<u8> {
     let (mut compact, mut copied, mut at) = (Vec::new(), 0, 0);
     while at < json.len() {
         match json[at] {
@@ -237,11 +249,8 @@ fn without_blanks(json: &[u8]) -> Cow<'_, [u8]> {
             _ => at += 1,
         }
     }
-    if copied == 0 {
-        return Cow::Borrowed(json);
-    }
     compact.extend_from_slice(&json[copied..]);
-    Cow::Owned(compact)
+    compact
 }
 
 #[cfg(test)]
@@ -252,12 +261,13 @@ mod tests {
     use machinery::{Value, json};
 
     fn pack(dictionary: &Dictionary, owner: u64, json: &str) -> usize {
-        let owner = ObjectKey::new("n", &owner.to_string());
-        let packed = dictionary.pack(json.as_bytes(), 0..0, &owner);
-        let mut unpacked = Vec::new();
-        dictionary.unpack(&packed, &mut unpacked);
+        let owner = format!("owner-{owner}");
+        let own = OwnWords { name: &owner, uid: "" };
+        let packed = dictionary.pack(json.as_bytes(), 0..0, own);
+        let (mut text, mut unpacked) = (b"of another".to_vec(), Vec::new());
+        dictionary.unpack(&packed, own, &mut text, &mut unpacked);
         let unpacked = String::from_utf8(unpacked).unwrap();
-        assert_eq!(unpacked, String::from_utf8(without_blanks(json.as_bytes()).to_vec()).unwrap());
+        assert_eq!(unpacked, String::from_utf8(without_blanks(json.as_bytes())).unwrap());
         packed.len()
     }
 
@@ -269,6 +279,24 @@ mod tests {
         assert_eq!(sizes[0], json(0).len());
         // Two braces each, and: `"metadata":`, `"name":`, the name, a comma, the labels.
         assert_eq!(sizes[3], 4 + 2 + 2 + r#""pod-3","#.len() + 4);
+    }
+
+    #[test]
+    fn what_differs_only_in_the_name_is_kept_once() {
+        let dictionary = Dictionary::default();
+        let json =
+            |n| format!(r#"{{"n":"owner-{n}","h":"owner-{n}.example.com","x":"{}"}}"#, n * n);
+        let sizes: Vec<usize> = (2..5).map(|n| pack(&dictionary, n, &json(n))).collect();
+        assert_eq!(sizes[0], json(2).len() - 2 * "owner-2".len() + 2);
+        // Two braces, two commas, three keys; the name, the host, the rest.
+        assert_eq!(sizes[2], 2 + 2 + 6 + "\"n\"".len() + 2 + "\"16\"".len());
+    }
+
+    #[test]
+    fn digests_take_half_the_room() {
+        let digest = "0123456789abcdef".repeat(4);
+        let json = format!(r#"{{"digest":"sha256:{digest}","{digest}":1}}"#);
+        assert_eq!(pack(&Dictionary::default(), 1, &json), json.len() - 32 + 1);
     }
 
     #[test]
@@ -314,7 +342,19 @@ mod tests {
     fn random(entropy: &Entropy, depth: u32) -> Value {
         match entropy.below(if depth > 4 { 3 } else { 5 }) {
             0 => json!(entropy.below(1000)),
-            1 => json!(pick(entropy, &["a\"quote", "back\\", "naïve", "plain", ""])),
+            1 => json!(pick(
+                entropy,
+                &[
+                    "a\"quote",
+                    "back\\",
+                    "naïve",
+                    "plain",
+                    "",
+                    "owner-1",
+                    "17",
+                    "x-0123456789abcdef0"
+                ]
+            )),
             2 => json!(null),
             3 => (0..entropy.below(4)).map(|_| random(entropy, depth + 1)).collect(),
             _ => Value::Object(

@@ -4,6 +4,7 @@ use std::{
     cell::Cell,
     ops::Range,
     sync::{Arc, Mutex, PoisonError},
+    thread::LocalKey,
 };
 
 use bytes::Bytes;
@@ -11,6 +12,7 @@ use serde::Deserialize;
 
 use crate::{
     outline::{cut_of, find_path},
+    own_words::OwnWords,
     packing::Dictionary,
 };
 
@@ -30,6 +32,8 @@ pub(super) struct Plain {
 thread_local! {
     /// Memory that each decoding needs for a moment, left for the next one; empty in between.
     static UNPACKED: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+    /// The same for what has marks still.
+    static TEXT: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
 /// What an object that is larger than this needed is given back.
@@ -40,12 +44,14 @@ impl Body {
         Self::Plain(Box::new(Plain { json, managed_fields }))
     }
 
-    pub(super) fn json(&self) -> Bytes {
+    /// `own` are the words of the object that this is the body of.
+    pub(super) fn json(&self, own: OwnWords<'_>) -> Bytes {
         match self {
             Self::Plain(plain) => plain.json.clone(),
             Self::Packed(packed, dictionary) => {
-                let mut json = Vec::new();
-                dictionary.unpack(packed, &mut json);
+                let (mut json, mut text) = (Vec::new(), TEXT.take());
+                dictionary.unpack(packed, own, &mut text, &mut json);
+                keep(&TEXT, text);
                 json.into()
             }
         }
@@ -81,7 +87,7 @@ pub(super) fn parse<'a, T: Deserialize<'a>>(json: &'a [u8]) -> Result<T, serde_j
 }
 
 /// Lets `read` read the JSON of a body, which is not locked meanwhile: reading runs foreign code.
-pub(super) fn read<T>(body: &Mutex<Body>, read: impl FnOnce(&[u8]) -> T) -> T {
+pub(super) fn read<T>(body: &Mutex<Body>, own: OwnWords<'_>, read: impl FnOnce(&[u8]) -> T) -> T {
     let locked = body.lock().unwrap_or_else(PoisonError::into_inner);
     let (packed, dictionary) = match &*locked {
         Body::Plain(plain) => {
@@ -93,12 +99,18 @@ pub(super) fn read<T>(body: &Mutex<Body>, read: impl FnOnce(&[u8]) -> T) -> T {
     };
     // Reading may lead to reading: whoever is within gets memory of their own.
     let mut json = UNPACKED.take();
-    dictionary.unpack(packed, &mut json);
+    let mut text = TEXT.take();
+    dictionary.unpack(packed, own, &mut text, &mut json);
     drop(locked);
+    keep(&TEXT, text);
     let result = read(&json);
-    if json.capacity() <= LARGEST_UNPACKED {
-        json.clear();
-        UNPACKED.set(json);
-    }
+    keep(&UNPACKED, json);
     result
+}
+
+fn keep(place: &'static LocalKey<Cell<Vec<u8>>>, mut memory: Vec<u8>) {
+    if memory.capacity() <= LARGEST_UNPACKED {
+        memory.clear();
+        place.set(memory);
+    }
 }

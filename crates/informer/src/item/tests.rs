@@ -101,3 +101,39 @@ fn labels_select() {
     assert!(item.is_selected_by(&LabelSelector::parse("app=x,!old").unwrap()));
     assert!(!item.is_selected_by(&LabelSelector::parse("app=y").unwrap()));
 }
+
+#[test]
+fn an_item_takes_little_beside_its_json() {
+    // With the two counters of an `Arc` and what an allocator adds: 112 bytes.
+    assert!(size_of::<Parts>() <= 88, "{}", size_of::<Parts>());
+}
+
+#[test]
+fn marks_of_any_kind_are_told_apart() {
+    let item = |metadata: &str| Item::parse(format!(r#"{{"metadata":{{"name":"a",{metadata}}}}}"#));
+    for (uid, version, generation) in
+        [("u-1", "17", 3), ("", "1", 0), ("9", "", i64::MIN), ("三", "x", i64::MAX), ("", "", -10)]
+    {
+        let item = item(&format!(
+            r#""uid":"{uid}","resourceVersion":"{version}","generation":{generation}"#
+        ))
+        .unwrap();
+        assert_eq!((item.uid(), item.resource_version()), (uid, version));
+        assert_eq!(item.generation(), generation);
+    }
+}
+
+#[test]
+fn control_characters_which_packing_uses_are_in_no_json() {
+    for mark in 1..=4 {
+        let mark = char::from(mark);
+        for json in [
+            format!(r#"{{"metadata":{{"name":"a"}},"spec":{{"x":"{mark}"}}}}"#),
+            format!(r#"{{"metadata":{{"name":"a"}},"spec":[{mark}]}}"#),
+            format!(r#"{{"metadata":{{"name":"a{mark}"}}}}"#),
+            format!(r#"{{"metadata":{{"name":"a","namespace":null,"labels":{{"x":"{mark}"}}}}}}"#),
+        ] {
+            assert!(Item::parse(json).is_err());
+        }
+    }
+}
