@@ -20,18 +20,15 @@
 mod body;
 mod element_type;
 mod head;
+mod identity;
 
 use std::{
-    cell::RefCell,
     cmp::Ordering,
     collections::BTreeMap,
-    fmt::{self, Write as _},
+    fmt,
     hash::{Hash, Hasher},
     ops::Range,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError, Weak,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, atomic::Ordering::Relaxed},
 };
 
 use bytes::Bytes;
@@ -49,7 +46,8 @@ use serde_json::value::RawValue;
 use crate::{own_words::OwnWords, packing::Dictionary};
 use body::Body;
 pub(crate) use element_type::ElementType;
-use head::{Head, Metadata};
+use head::Head;
+use identity::Identity;
 
 /// Namespace and name: which object, of a resource that is known from elsewhere.
 ///
@@ -117,17 +115,6 @@ struct Parts {
     identity: Identity,
     /// The same JSON always, but not always in the same form.
     body: Mutex<Body>,
-}
-
-/// Which state of which object it is.
-struct Identity {
-    key: ObjectKey,
-    /// The uid, and behind it the resourceVersion and the generation: one allocation for all.
-    marks: Box<str>,
-    uid_length: u32,
-    generation_length: u8,
-    /// Whether somebody has read this very state, see [`Item::note_reading`].
-    is_read: AtomicBool,
 }
 
 /// What is to become of `metadata.managedFields`.
@@ -422,83 +409,6 @@ impl Trace {
     pub(crate) fn is_gone(&self) -> bool {
         self.0.strong_count() == 0
     }
-}
-
-impl Identity {
-    fn of(metadata: &Metadata<'_>) -> Result<Self, BadItem> {
-        if metadata.name.is_empty() {
-            return Err(BadItem::Nameless);
-        }
-        let Metadata { uid, resource_version, generation, .. } = metadata;
-        let generation_length = digits(*generation);
-        // Of just the size that it will have.
-        let size = uid.len() + resource_version.len() + usize::from(generation_length);
-        let mut marks = String::with_capacity(size);
-        marks.push_str(uid);
-        marks.push_str(resource_version);
-        if *generation != 0 {
-            let _ = write!(marks, "{generation}");
-        }
-        Ok(Self {
-            key: ObjectKey {
-                namespace: namespace_like_the_last(&metadata.namespace),
-                name: metadata.name.as_ref().into(),
-            },
-            marks: marks.into(),
-            uid_length: u32::try_from(uid.len())
-                .map_err(|error| BadItem::Malformed(serde::de::Error::custom(error)))?,
-            generation_length,
-            is_read: AtomicBool::new(false),
-        })
-    }
-
-    /// The same, with the name of the namespace in another place; nobody has read it there.
-    fn within(&self, namespace: Arc<str>) -> Self {
-        Self {
-            key: ObjectKey { namespace, name: Arc::clone(&self.key.name) },
-            marks: self.marks.clone(),
-            is_read: AtomicBool::new(false),
-            ..*self
-        }
-    }
-
-    fn uid(&self) -> &str {
-        &self.marks[..self.uid_length as usize]
-    }
-
-    fn resource_version(&self) -> &str {
-        &self.marks[self.uid_length as usize..self.generation_start()]
-    }
-
-    fn generation(&self) -> i64 {
-        self.marks[self.generation_start()..].parse().unwrap_or(0)
-    }
-
-    fn generation_start(&self) -> usize {
-        self.marks.len() - usize::from(self.generation_length)
-    }
-}
-
-/// How many characters a number takes; none if it is zero.
-fn digits(number: i64) -> u8 {
-    let digits = number.unsigned_abs().checked_ilog10().map_or(0, |power| power + 1);
-    let sign = u32::from(number < 0);
-    u8::try_from(digits + sign).expect("no number of 64 bits has so many")
-}
-
-thread_local! {
-    /// That of the object that this thread has read last.
-    static LAST_NAMESPACE: RefCell<Arc<str>> = RefCell::new("".into());
-}
-
-/// Objects of one namespace mostly come one after the other.
-fn namespace_like_the_last(namespace: &str) -> Arc<str> {
-    LAST_NAMESPACE.with_borrow_mut(|last| {
-        if **last != *namespace {
-            *last = namespace.into();
-        }
-        Arc::clone(last)
-    })
 }
 
 impl fmt::Debug for Item {
