@@ -153,10 +153,8 @@ pub(crate) fn fit(
             metadata(object.map_mut(), &mut unknown)?;
             let mut dropped = Vec::new();
             schema
-                .read_embedded(object.map_mut(), &mut object_meta, &mut dropped)
+                .prune_and_read(object.map_mut(), &mut object_meta, &mut dropped)
                 .map_err(|fault| fault.to_string())?;
-            schema.prune(object.map_mut(), &mut dropped);
-            dropped.sort();
             unknown.extend(dropped.iter().map(|path| unknown_field(path)));
             schema.default(object.map_mut());
         }

@@ -83,6 +83,17 @@ mod tests {
     }
 
     #[test]
+    fn the_default_of_an_embedded_resource_has_only_known_metadata() {
+        let schema = json!({"type": "object", "properties": {"t": {"type": "object",
+            "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true,
+            "default": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "odd": 1}}}}});
+        assert_eq!(
+            defaulted(&schema, json!({})),
+            json!({"t": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}})
+        );
+    }
+
+    #[test]
     fn null_is_replaced_unless_it_is_a_value() {
         let schema = json!({"type": "object", "properties": {
             "c": {"type": "string", "default": "x"},

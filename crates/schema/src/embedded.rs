@@ -81,13 +81,31 @@ fn unreadable(path: &Path<'_>, value: Value, detail: &str) -> FieldError {
 /// Cuts the metadata of all resources below the root to what metadata may hold; the paths of what
 /// was dropped are appended to `unknown`.
 pub(crate) fn coerce(node: &Node, object: &mut Map<String, Value>, unknown: &mut Vec<String>) {
-    let cut = visit_fields(node, object, &Path::EMPTY, &mut |map, path| {
-        if let Some(metadata) = map.get_mut("metadata") {
-            cut_metadata(metadata, &path.child("metadata"), unknown);
-        }
-        Ok(())
-    });
+    let cut = visit_fields(node, object, &Path::EMPTY, &mut |map, path| cut(map, path, unknown));
     debug_assert!(cut.is_ok(), "cutting cannot fail");
+}
+
+/// Cuts the metadata of resources in the default of a node. Other unknown fields of defaults are
+/// refused in the definition.
+// Upstream: schema/defaulting/prune.go PruneDefaults
+pub(crate) fn prune_default(node: &mut Node) {
+    let Some(mut default) = node.default.take() else { return };
+    let mut unknown = Vec::new();
+    let mut visit = |map: &mut Map<String, Value>, path: &Path<'_>| cut(map, path, &mut unknown);
+    let cut = visit_value(node, &mut default, &Path::EMPTY, &mut visit);
+    debug_assert!(cut.is_ok(), "cutting cannot fail");
+    node.default = Some(default);
+}
+
+fn cut(
+    map: &mut Map<String, Value>,
+    path: &Path<'_>,
+    unknown: &mut Vec<String>,
+) -> Result<(), FieldError> {
+    if let Some(metadata) = map.get_mut("metadata") {
+        cut_metadata(metadata, &path.child("metadata"), unknown);
+    }
+    Ok(())
 }
 
 fn visit_fields(
@@ -134,6 +152,9 @@ fn visit_value(
 }
 
 fn cut_metadata(metadata: &mut Value, path: &Path<'_>, unknown: &mut Vec<String>) {
+    if metadata.is_null() {
+        *metadata = Value::Object(Map::new());
+    }
     keep(metadata, &METADATA, path, unknown);
     for (list, fields) in
         [("ownerReferences", &OWNER_REFERENCE[..]), ("managedFields", &MANAGED_FIELDS[..])]

@@ -8,6 +8,7 @@ mod number;
 mod time;
 
 use crate::structural::Type;
+use cel::go_url::Url;
 use machinery::names;
 use regex::Regex;
 use std::sync::LazyLock;
@@ -121,7 +122,7 @@ impl Format {
         match self {
             Self::Int32 | Self::Int64 | Self::Float | Self::Double | Self::Password => true,
             Self::BsonObjectId => text.len() == 24 && text.bytes().all(|b| b.is_ascii_hexdigit()),
-            Self::Uri => address::is_request_uri(text),
+            Self::Uri => Url::parse_request_uri(text).is_ok(),
             Self::Email => address::is_email(text),
             Self::Hostname => address::is_hostname(text),
             Self::Ipv4 => address::is_ipv4(text),
@@ -149,10 +150,9 @@ impl Format {
     }
 }
 
-/// Whether the text is a URI with a scheme and a host.
+/// Whether the text is a URL with a scheme and a host.
 pub fn is_absolute_uri(text: &str) -> bool {
-    let host = text.split_once("://").map(|(_, rest)| rest.split(['/', '?']).next());
-    address::is_request_uri(text) && host.flatten().is_some_and(|it| !it.is_empty())
+    Url::parse_request_uri(text).is_ok_and(|url| !url.scheme.is_empty() && !url.host().is_empty())
 }
 
 static RGB_COLOR: LazyLock<Regex> = LazyLock::new(|| {

@@ -1,8 +1,8 @@
 //! Dropping what a schema does not specify.
 
-use crate::embedded;
+use crate::embedded::{self, ReadMetadata};
 use crate::structural::{Additional, Marks, Node, Structural};
-use machinery::{Map, Path, Value};
+use machinery::{FieldError, Map, Path, Value};
 
 /// The fields that every resource has, named in its schema or not.
 const META_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
@@ -14,162 +14,159 @@ impl Structural {
     /// `apiVersion`, `kind` and `metadata` of the object itself are left alone; the metadata of
     /// embedded resources is cut down to what metadata may hold.
     pub fn prune(&self, object: &mut Map<String, Value>, unknown: &mut Vec<String>) {
-        let mut pruned = Pruned::default();
-        if !self.keeps_unknown {
-            prune_fields(object, Some(&self.root), true, &Path::EMPTY, &mut pruned);
-        }
+        self.prune_unspecified(object, unknown);
         if self.root.marks.has(Marks::EMBEDDED_BELOW) {
-            embedded::coerce(&self.root, object, &mut pruned.of_metadata);
+            let mut cut = Vec::new();
+            embedded::coerce(&self.root, object, &mut cut);
+            cut.sort();
+            unknown.extend(cut);
         }
-        pruned.fields.sort();
-        pruned.of_metadata.sort();
-        unknown.extend(pruned.fields);
-        unknown.extend(pruned.of_metadata);
+    }
+
+    /// Prunes like [`Structural::prune`], but reads the metadata of embedded resources with `read`,
+    /// and fails if it cannot be read.
+    pub fn prune_and_read(
+        &self,
+        object: &mut Map<String, Value>,
+        read: ReadMetadata<'_>,
+        unknown: &mut Vec<String>,
+    ) -> Result<(), FieldError> {
+        self.prune_unspecified(object, unknown);
+        let mut of_metadata = Vec::new();
+        self.read_embedded(object, read, &mut of_metadata)?;
+        of_metadata.sort();
+        unknown.extend(of_metadata);
+        Ok(())
+    }
+
+    /// Drops unspecified fields and nulls; does not look at the metadata of embedded resources.
+    fn prune_unspecified(&self, object: &mut Map<String, Value>, unknown: &mut Vec<String>) {
+        if self.keeps_unknown {
+            return;
+        }
+        let mut fields = Vec::new();
+        prune_fields(object, &self.root, Context::Root, &Path::EMPTY, &mut fields);
+        fields.sort();
+        unknown.extend(fields);
     }
 }
 
-/// What was dropped: upstream reports the two apart, each in alphabetical order.
-#[derive(Debug, Default)]
-struct Pruned {
-    fields: Vec<String>,
-    of_metadata: Vec<String>,
+/// How a value is reached, which decides what of it is kept beyond the schema's own marks.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Context {
+    /// The object itself: its `apiVersion`, `kind` and `metadata` are not pruned.
+    Root,
+    /// The schema of the value decides alone.
+    Schema,
+    /// An item of a list that preserves unknown fields. The mark reaches through lists, also lists
+    /// of lists, to the items; it does not reach through properties.
+    // Upstream: schema/pruning/algorithm.go skipPrune
+    PreservedItem,
 }
 
 /// Prunes a value that is not a whole object and returns the paths of what was dropped.
 pub(crate) fn prune_value(node: &Node, value: &mut Value) -> Vec<String> {
-    let mut pruned = Pruned::default();
-    prune(value, Some(node), &Path::EMPTY, &mut pruned);
-    pruned.fields
+    let mut unknown = Vec::new();
+    prune(value, Some(node), Context::Schema, &Path::EMPTY, &mut unknown);
+    unknown
 }
 
-fn prune(value: &mut Value, node: Option<&Node>, path: &Path<'_>, pruned: &mut Pruned) {
-    match value {
-        Value::Object(map) => prune_fields(map, node, false, path, pruned),
-        Value::Array(items) => prune_items(items, node, path, pruned),
+fn prune(
+    value: &mut Value,
+    node: Option<&Node>,
+    context: Context,
+    path: &Path<'_>,
+    unknown: &mut Vec<String>,
+) {
+    match (value, node) {
+        (Value::Object(map), Some(node)) => prune_fields(map, node, context, path, unknown),
+        (Value::Object(map), None) => {
+            unknown.extend(map.keys().map(|key| path.child(key).to_string()));
+            map.clear();
+        }
+        (Value::Array(items), node) => prune_items(items, node, context, path, unknown),
         _ => {}
     }
 }
 
-fn prune_items(items: &mut [Value], node: Option<&Node>, path: &Path<'_>, pruned: &mut Pruned) {
+fn prune_items(
+    items: &mut [Value],
+    node: Option<&Node>,
+    context: Context,
+    path: &Path<'_>,
+    unknown: &mut Vec<String>,
+) {
     let items_node = node.and_then(|it| it.items.as_deref());
-    let preserves = node.is_some_and(|it| it.marks.has(Marks::PRESERVES_UNKNOWN));
-    // Where unknown fields are kept, an item without a schema of its own is unknown too.
+    let preserves = node.is_some_and(|it| preserves(it, context));
     if preserves && items_node.is_none() {
         return;
     }
+    let context = if preserves { Context::PreservedItem } else { Context::Schema };
     for (index, item) in items.iter_mut().enumerate() {
-        prune(item, items_node, &path.index(index), pruned);
+        prune(item, items_node, context, &path.index(index), unknown);
     }
 }
 
 fn prune_fields(
     map: &mut Map<String, Value>,
-    node: Option<&Node>,
-    is_root: bool,
+    node: &Node,
+    context: Context,
     path: &Path<'_>,
-    pruned: &mut Pruned,
+    unknown: &mut Vec<String>,
 ) {
-    let Some(node) = node else {
-        pruned.fields.extend(map.keys().map(|key| path.child(key).to_string()));
-        map.clear();
-        return;
-    };
-    let is_resource = is_root || node.is_embedded();
-    let preserves = node.marks.has(Marks::PRESERVES_UNKNOWN);
+    let is_resource = context == Context::Root || node.is_embedded();
+    let preserves = preserves(node, context);
     map.retain(|key, value| {
-        if is_resource && META_FIELDS.contains(&key.as_str()) {
+        let field = node.field(key);
+        let is_meta = is_resource && META_FIELDS.contains(&key.as_str());
+        if is_meta && context == Context::Root {
+            return true;
+        }
+        if field.is_some_and(|it| is_dropped_null(it, value)) {
+            return false;
+        }
+        if is_meta {
+            // Metadata is not pruned here, but nulls in it are dropped like elsewhere.
+            field.into_iter().for_each(|it| drop_nulls(it, value));
             return true;
         }
         let here = path.child(key);
-        if let Some(field) = node.field(key) {
-            let dropped = value.is_null() && !field.is_nullable() && field.default.is_none();
-            if !dropped {
-                prune(value, Some(field), &here, pruned);
-            }
-            return !dropped;
-        }
-        if !matches!(node.additional, Additional::Unstated) {
-            prune(value, None, &here, pruned);
+        if field.is_some() || !matches!(node.additional, Additional::Unstated) {
+            prune(value, field, Context::Schema, &here, unknown);
             return true;
         }
         if !preserves {
-            pruned.fields.push(here.to_string());
+            unknown.push(here.to_string());
         }
         preserves
     });
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use machinery::json;
+fn preserves(node: &Node, context: Context) -> bool {
+    context == Context::PreservedItem || node.marks.has(Marks::PRESERVES_UNKNOWN)
+}
 
-    /// Prunes `object` by `schema`; returns what is left and what was reported.
-    fn pruned(schema: &Value, mut object: Value) -> (Value, Vec<String>) {
-        let mut unknown = Vec::new();
-        Structural::compile(schema).prune(object.as_object_mut().unwrap(), &mut unknown);
-        (object, unknown)
-    }
+fn is_dropped_null(node: &Node, value: &Value) -> bool {
+    value.is_null() && !node.is_nullable() && node.default.is_none()
+}
 
-    #[test]
-    fn unspecified_fields_go_and_are_named() {
-        let schema = json!({"type": "object", "properties": {"spec": {"type": "object",
-            "properties": {"size": {"type": "integer"}, "parts": {"type": "array", "items":
-                {"type": "object", "properties": {"id": {"type": "string"}}}}}}}});
-        let object = json!({"apiVersion": "a/v1", "kind": "K", "metadata": {"odd": 1}, "extra": 1,
-            "spec": {"sise": 1, "parts": [{"id": "x", "ix": "y"}]}});
-        let (left, unknown) = pruned(&schema, object);
-        assert_eq!(
-            left,
-            json!({"apiVersion": "a/v1", "kind": "K", "metadata": {"odd": 1},
-                "spec": {"parts": [{"id": "x"}]}})
-        );
-        assert_eq!(unknown, ["extra", "spec.parts[0].ix", "spec.sise"]);
-    }
-
-    #[test]
-    fn below_preserved_unknown_fields_specified_ones_are_pruned_again() {
-        let schema = json!({"type": "object", "properties": {"free": {"type": "object",
-            "x-kubernetes-preserve-unknown-fields": true,
-            "properties": {"tight": {"type": "object", "properties": {"k": {"type": "string"}}}}}}});
-        let object = json!({"free": {"kept": {"deep": [1]}, "tight": {"k": "v", "gone": 1}}});
-        let (left, unknown) = pruned(&schema, object);
-        assert_eq!(left, json!({"free": {"kept": {"deep": [1]}, "tight": {"k": "v"}}}));
-        assert_eq!(unknown, ["free.tight.gone"]);
-    }
-
-    #[test]
-    fn null_goes_without_a_word_unless_it_is_a_value_or_has_a_default() {
-        let schema = json!({"type": "object", "properties": {
-            "a": {"type": "string", "nullable": true}, "b": {"type": "string"},
-            "c": {"type": "string", "default": "x"}}});
-        let (left, unknown) = pruned(&schema, json!({"a": null, "b": null, "c": null}));
-        assert_eq!((left, unknown), (json!({"a": null, "c": null}), vec![]));
-    }
-
-    #[test]
-    fn the_metadata_of_an_embedded_resource_is_cut_to_what_metadata_may_hold() {
-        let schema = json!({"type": "object", "properties": {"t": {"type": "object",
-            "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true}}});
-        let object = json!({"t": {"apiVersion": "v1", "kind": "Pod", "spec": {"any": 1},
-            "metadata": {"name": "p", "odd": 1, "creationTimestamp": null, "labels": {"x": "y"}}}});
-        let (left, unknown) = pruned(&schema, object);
-        assert_eq!(
-            left,
-            json!({"t": {"apiVersion": "v1", "kind": "Pod", "spec": {"any": 1},
-                "metadata": {"name": "p", "labels": {"x": "y"}}}})
-        );
-        assert_eq!(unknown, ["t.metadata.odd"]);
-    }
-
-    #[test]
-    fn a_definition_that_keeps_unknown_fields_keeps_them_at_any_depth() {
-        let schema = Structural::compile(&json!({"type": "object", "properties":
-            {"spec": {"type": "object"}}}))
-        .keeping_unknown_fields();
-        let mut object = json!({"spec": {"a": 1}, "b": null});
-        let mut unknown = Vec::new();
-        schema.prune(object.as_object_mut().unwrap(), &mut unknown);
-        assert_eq!((object, unknown), (json!({"spec": {"a": 1}, "b": null}), vec![]));
+fn drop_nulls(node: &Node, value: &mut Value) {
+    match value {
+        Value::Object(map) => map.retain(|key, value| {
+            let Some(field) = node.field(key) else { return true };
+            if is_dropped_null(field, value) {
+                return false;
+            }
+            drop_nulls(field, value);
+            true
+        }),
+        Value::Array(items) => {
+            let Some(item_node) = &node.items else { return };
+            items.iter_mut().for_each(|item| drop_nulls(item_node, item));
+        }
+        _ => {}
     }
 }
+
+#[cfg(test)]
+mod tests;

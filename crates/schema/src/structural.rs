@@ -195,6 +195,7 @@ impl Node {
             checks: Checks::compile(source).map(Box::new),
         };
         node.mark(source);
+        crate::embedded::prune_default(&mut node);
         node
     }
 

@@ -38,4 +38,5 @@ mod webhooks;
 mod webhook_failures;
 mod initializers;
 mod two_planes;
+mod values;
 mod stop;

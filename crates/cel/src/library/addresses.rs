@@ -6,7 +6,10 @@ use std::{
 };
 
 use super::{Library, Outcome, Plain, no_such_overload};
-use crate::value::{Opaque, Value};
+use crate::{
+    go_netip::parse_addr,
+    value::{Opaque, Value},
+};
 
 /// An address.
 #[derive(Debug, PartialEq, Eq)]
@@ -211,72 +214,44 @@ fn contains_cidr<'a>(args: &mut [Value<'a>]) -> Outcome<'a> {
 
 /// Reads an address; zones and IPv4 in IPv6 are refused.
 fn parse_ip(text: &str) -> Result<IpAddr, String> {
-    let fail = |reason: &str| {
-        format!(
-            "IP Address {text:?} parse error during conversion from string: ParseAddr({text:?}): {reason}"
-        )
-    };
-    if let Some((address, zone)) = text.split_once('%')
-        && address.parse::<Ipv6Addr>().is_ok()
-        && !zone.is_empty()
-    {
+    let address = parse_addr(text.as_bytes()).map_err(|why| {
+        format!("IP Address {text:?} parse error during conversion from string: {why}")
+    })?;
+    if !address.zone.is_empty() {
         return Err(format!("IP address {text:?} with zone value is not allowed"));
     }
-    let address = text.parse().map_err(|_| fail(ip_fault(text)))?;
-    if is_mapped(address) {
+    if is_mapped(address.ip) {
         return Err(format!("IPv4-mapped IPv6 address {text:?} is not allowed"));
     }
-    Ok(address)
-}
-
-/// Go's reason for the commonest faults.
-fn ip_fault(text: &str) -> &'static str {
-    let mut separators = text.chars().filter(|it| matches!(it, '.' | ':'));
-    match separators.next() {
-        None => "unable to parse IP",
-        Some('.') => {
-            let fields: Vec<&str> = text.split('.').collect();
-            let numeric = |field: &&str| field.bytes().all(|byte| byte.is_ascii_digit());
-            if !fields.iter().all(numeric) {
-                "unexpected character"
-            } else if fields.iter().any(|field| field.parse::<u32>().is_ok_and(|it| it > 255)) {
-                "IPv4 field has value >255"
-            } else if fields.len() < 4 {
-                "IPv4 address too short"
-            } else if fields.len() > 4 {
-                "IPv4 address too long"
-            } else {
-                "IPv4 field has octet with leading zero"
-            }
-        }
-        Some(_) => "each colon-separated field must have at least one digit",
-    }
+    Ok(address.ip)
 }
 
 fn parse_cidr(text: &str) -> Result<Cidr, String> {
-    let fail = |reason: String| {
+    let fail = |reason: &str| {
         format!(
             "network address parse error during conversion from string: netip.ParsePrefix({text:?}): {reason}"
         )
     };
     let Some((address, bits)) = text.rsplit_once('/') else {
-        return Err(fail("no '/'".to_owned()));
+        return Err(fail("no '/'"));
     };
-    let Ok(parsed) = address.parse::<IpAddr>() else {
-        return Err(fail(format!("ParseAddr({address:?}): {}", ip_fault(address))));
-    };
+    let parsed = parse_addr(address.as_bytes()).map_err(|why| fail(&why))?;
+    if !parsed.zone.is_empty() {
+        return Err(fail("IPv6 zones cannot be present in a prefix"));
+    }
+    let address = parsed.ip;
     let plain = !bits.is_empty() && bits.bytes().all(|byte| byte.is_ascii_digit());
     if !plain || bits.len() > 1 && bits.starts_with('0') {
-        return Err(fail(format!("bad bits after slash: {bits:?}")));
+        return Err(fail(&format!("bad bits after slash: {bits:?}")));
     }
-    let most = if parsed.is_ipv4() { 32 } else { 128 };
+    let most = if address.is_ipv4() { 32 } else { 128 };
     let Some(bits) = bits.parse::<u8>().ok().filter(|bits| *bits <= most) else {
-        return Err(fail("prefix length out of range".to_owned()));
+        return Err(fail("prefix length out of range"));
     };
-    if is_mapped(parsed) {
+    if is_mapped(address) {
         return Err(format!("IPv4-mapped IPv6 address {text:?} is not allowed"));
     }
-    Ok(Cidr { address: parsed, bits })
+    Ok(Cidr { address, bits })
 }
 
 fn is_mapped(address: IpAddr) -> bool {

@@ -82,6 +82,41 @@ fn urls_are_taken_apart() {
 }
 
 #[test]
+fn urls_are_refused_as_go_refuses_them() {
+    for refused in [
+        "http://h#f",
+        "http://[zz]/",
+        "http://::1/",
+        "http://a:80:90/",
+        "http://h%20x/",
+        "#%blah$#@",
+    ] {
+        check_all(&[(&format!("isURL('{refused}')"), "false")]);
+    }
+    check_all(&[
+        ("isURL('http://h\"x/')", "true"),
+        (
+            "url('http://[zz]/')",
+            "error: URL parse error during conversion from string: parse \"http://[zz]/\": invalid \
+             host: ParseAddr(\"zz\"): unable to parse IP",
+        ),
+    ]);
+}
+
+#[test]
+fn urls_without_scheme_and_with_zones_are_taken_apart_as_in_go() {
+    check_all(&[
+        ("url('//h/p').getHost()", "\"h\""),
+        ("url('//h/p').getEscapedPath()", "\"/p\""),
+        ("url('http://[fe80::1%25eth0]:80/').getHost()", "\"[fe80::1%eth0]:80\""),
+        ("url('http://[fe80::1%25eth0]:80/').getHostname()", "\"fe80::1%eth0\""),
+        ("url('http://[fe80::1%25eth0]:80/').getPort()", "\"80\""),
+        ("url('http://h/%2f?').getEscapedPath()", "\"/%2f\""),
+        ("url('HTTP://h/') == url('http://h/')", "true"),
+    ]);
+}
+
+#[test]
 fn quantities_are_compared_and_added() {
     check_all(&[
         ("quantity('1Gi').isGreaterThan(quantity('500Mi'))", "true"),

@@ -38,8 +38,8 @@ fn addresses_follow_go() {
     check("hostname", &["a", "a-b", "my-host.example.com"], &["my-host", "a.b1", "-a", ""]);
     check(
         "uri",
-        &["https://a.b/c?d", "/path", "urn:x", "http://[::1]:80/"],
-        &["x", "", ":x", "http://a:b/", "/%zz", "http://a b/"],
+        &["https://a.b/c?d", "/path", "urn:x", "http://[::1]:80/", "http://h\"x/"],
+        &["x", "", ":x", "http://a:b/", "/%zz", "http://a b/", "http://h#f", "http://[zz]/"],
     );
 }
 
