@@ -22,6 +22,7 @@ mod refusals;
 mod apply;
 mod deletion;
 mod definitions;
+mod definition_races;
 mod schema;
 mod conversion;
 mod tables;
