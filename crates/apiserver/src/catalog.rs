@@ -4,6 +4,7 @@
 //! A request uses the one that it found when it came.
 
 use crate::conversion::Conversion;
+use crate::crd::{Creation, Creations};
 use crate::watch_cache::ResourceCache;
 use kinds::Resource;
 use kinds::apply::CustomSchema;
@@ -22,10 +23,10 @@ pub(crate) struct Served {
     pub cache: Arc<ResourceCache>,
     /// For each version, the members `"apiVersion":…,"kind":…,` that objects begin with.
     heads: Vec<String>,
-    /// Its definition is being deleted: nothing new may be created.
-    pub terminating: bool,
     /// Where the definition of a custom resource is, in the cache of definitions.
     definition: Option<(Arc<ResourceCache>, String)>,
+    /// The objects of a custom resource that are being created now.
+    creations: Option<Arc<Creations>>,
     /// How each version of a custom resource merges when it is applied.
     apply_schemas: Vec<Arc<CustomSchema>>,
     /// How objects get from version to version.
@@ -38,7 +39,7 @@ pub(crate) struct Served {
 
 impl Served {
     /// Brings the two together.
-    pub(crate) fn new(resource: Resource, cache: Arc<ResourceCache>, terminating: bool) -> Self {
+    pub(crate) fn new(resource: Resource, cache: Arc<ResourceCache>) -> Self {
         let heads = resource
             .versions
             .iter()
@@ -54,8 +55,8 @@ impl Served {
             resource: Arc::new(resource),
             cache,
             heads,
-            terminating,
             definition: None,
+            creations: None,
             apply_schemas: Vec::new(),
             retired,
         }
@@ -79,15 +80,32 @@ impl Served {
         self
     }
 
-    /// With the place of its definition, `key` in `definitions`.
-    pub(crate) fn defined_by(mut self, definitions: &Arc<ResourceCache>, key: String) -> Self {
+    /// With the place of its definition, `key` in `definitions`, and the count of its objects that
+    /// are being created.
+    pub(crate) fn defined_by(
+        mut self,
+        definitions: &Arc<ResourceCache>,
+        key: String,
+        creations: Arc<Creations>,
+    ) -> Self {
         self.definition = Some((Arc::clone(definitions), key));
+        self.creations = Some(creations);
         self
     }
 
-    /// Whether it has no definition, or still has it: the catalog is a moment behind.
-    pub(crate) fn is_defined(&self) -> bool {
-        self.definition.as_ref().is_none_or(|(definitions, key)| definitions.get(key).is_some())
+    /// The revision of its definition as it is stored now, which the catalog may not know yet: 0
+    /// for a built-in kind, None if the definition was removed.
+    pub(crate) fn defined_at(&self) -> Option<Revision> {
+        let Some((definitions, key)) = &self.definition else { return Some(0) };
+        definitions.get(key).map(|it| it.revision)
+    }
+
+    /// Begins the creation of an object; None if its definition is being deleted.
+    pub(crate) fn begin_creation(&self) -> Option<Creation> {
+        match &self.creations {
+            None => Some(Creation::default()),
+            Some(creations) => Creations::begin(creations),
+        }
     }
 
     /// Ends the watches that were begun with it, once they have told what there is to tell.
@@ -297,7 +315,7 @@ mod tests {
     fn groups_are_listed_by_their_priority() {
         let served = kinds::table::builtin().into_iter().map(|resource| {
             let cache = Arc::new(ResourceCache::new(&resource.prefix, 0));
-            Arc::new(Served::new(resource, cache, false))
+            Arc::new(Served::new(resource, cache))
         });
         let catalog = Catalog::new(served.collect());
         let groups: Vec<&str> = catalog.groups().iter().map(|it| it.name.as_str()).collect();

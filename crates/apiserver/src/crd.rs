@@ -5,12 +5,20 @@
 //! only the catalog it changes directly, since that is its own.
 //!
 //! ```text
-//! definition ─▶ names accepted? ─▶ status written ─▶ established ─▶ in the catalog
+//! definition ─▶ names accepted? ─▶ established, in its stored status ─▶ in the catalog
 //! deletion   ─▶ objects deleted ─▶ finalizer taken away ─▶ gone ─▶ out of the catalog
 //! ```
+//!
+//! The catalog is never ahead of what is stored, and a request that comes while it is behind waits
+//! for it ([`find`]).
 
 mod cleanup;
+mod creations;
+mod lookup;
 mod registrar;
+
+pub(crate) use creations::{Creation, Creations};
+pub(crate) use lookup::{catch_up, find};
 
 use crate::plane::Plane;
 use registrar::Registrar;

@@ -9,12 +9,13 @@ use crate::endpoints::{
     connect, create, delete, delete_collection, eviction, get, list, patch, question, scale,
     subresource, token, update, watch,
 };
-use crate::negotiation::{Offer, negotiate};
+use crate::negotiation::{Accepted, Offer, negotiate};
+use crate::own_client::Instance;
 use crate::plane::Plane;
 use crate::registry::Part;
 use crate::request::{Query, Target, Verb};
 use crate::routes::{discovery, health, metrics, openapi, version};
-use crate::{aggregation, answer, audit};
+use crate::{aggregation, answer, audit, crd, own_client};
 use bytes::Bytes;
 use http::Response;
 use http::request::Parts as Head;
@@ -44,6 +45,9 @@ pub(crate) async fn path(
         all => all,
     };
     let is_read = matches!(head.method, http::Method::GET | http::Method::HEAD);
+    if let ["" | "apis" | "openapi" | "index.html", ..] = segments {
+        crd::catch_up(plane).await;
+    }
     match segments {
         // Upstream: the other documents do not look at the method.
         ["version" | "api"] if head.method != http::Method::GET => {
@@ -83,13 +87,23 @@ pub(crate) async fn resource(
     head: Head,
     body: Bytes,
 ) -> Result<Response<Body>, Status> {
-    let catalog = parts.plane.catalog.load_full();
+    if let Some(Instance(served)) = head.extensions.get() {
+        let version = served.resource.storage;
+        let cx = Cx::new(parts, Accepted::JSON, Arc::clone(served), version);
+        let response = Box::pin(delete::delete_instance(&cx)).await?;
+        audit::record(&cx, response.status().as_u16());
+        return Ok(response);
+    }
     let Target { group, version, resource, .. } = &parts.target;
-    if let Some(remote) = parts.plane.aggregation.find(&parts.plane, group, version) {
+    if let Some(remote) = parts.plane.aggregation.find(&parts.plane, group, version)
+        && !own_client::is_own(&head)
+    {
         let forwarded = aggregation::forward(&parts.plane, &remote, &parts.user, &head, body);
         return Ok(Box::pin(forwarded).await);
     }
     if resource.is_empty() {
+        crd::catch_up(&parts.plane).await;
+        let catalog = parts.plane.catalog.load();
         let is_custom = catalog.group(group).is_some_and(|it| it.custom);
         let is_read = parts.verb.reads() && head.method != http::Method::HEAD;
         if !is_read && !is_custom && catalog.has_version(group, version) {
@@ -97,19 +111,19 @@ pub(crate) async fn resource(
         }
         return discovery::resources(&parts.plane, group, version, &head, &parts.query);
     }
-    let found = catalog.find(group, version, resource).filter(|(served, _)| served.is_defined());
+    let (catalog, found) = crd::find(&parts.plane, &parts.target).await;
     let Some((served, version)) = found else {
         // Built-in groups are known to exist; a custom one exists only through its resources.
         return not_here(catalog.group(group).is_none_or(|it| it.custom));
     };
-    if !is_in_scope(served, &parts.target, parts.verb) {
+    if !is_in_scope(&served, &parts.target, parts.verb) {
         return not_here(served.resource.custom);
     }
     let subresource = parts.target.subresource.as_str();
     // Upstream: what is below a built-in resource is a route of its own.
     if !served.resource.custom
         && !subresource.is_empty()
-        && find(served, version, subresource).is_none()
+        && find(&served, version, subresource).is_none()
     {
         return Err(Status::no_such_resource());
     }
@@ -119,7 +133,7 @@ pub(crate) async fn resource(
     }
     let offer = Offer::of(&served.resource, parts.verb);
     let accepted = negotiate(&head.headers, &parts.query, offer)?;
-    let cx = Cx::new(parts, accepted, Arc::clone(served), version);
+    let cx = Cx::new(parts, accepted, served, version);
     dispatch(cx, &body).await
 }
 

@@ -2,8 +2,11 @@
 //! everybody's requests, through the in-process door.
 
 use crate::authentication::{MASTERS, User};
+use crate::catalog::Served;
 use crate::door::Door;
 use crate::plane::Plane;
+use bytes::Bytes;
+use http::request::Parts;
 use http::{Method, Request};
 use http_body_util::{BodyExt, Full};
 use machinery::{Object, Value, codec};
@@ -13,6 +16,21 @@ use tower_service::Service;
 /// See the [module documentation](self).
 #[derive(Debug, Clone)]
 pub(crate) struct OwnClient(Door);
+
+/// Marks the requests that the server makes for itself. An `APIService` does not lead them to
+/// another server.
+#[derive(Debug, Clone, Copy)]
+struct Own;
+
+/// Marks a request that deletes an object of a definition that is being deleted. The object is
+/// found although no version of the resource may be served, and admission is not asked.
+#[derive(Clone)]
+pub(crate) struct Instance(pub Arc<Served>);
+
+/// Whether the server makes this request for itself.
+pub(crate) fn is_own(head: &Parts) -> bool {
+    head.extensions.get::<Own>().is_some()
+}
 
 /// An answer: its code, and the object that it is.
 pub(crate) struct Answer {
@@ -70,14 +88,18 @@ impl OwnClient {
         self.send(Method::DELETE, path, "application/json", String::new()).await
     }
 
+    /// Deletes an object of a definition that is being deleted.
+    pub(crate) async fn delete_instance(&self, path: &str, served: &Arc<Served>) -> Answer {
+        let mut request = request(Method::DELETE, path, "application/json", String::new());
+        request.extensions_mut().insert(Instance(Arc::clone(served)));
+        self.call(path, request).await
+    }
+
     async fn send(&self, method: Method, path: &str, content_type: &str, body: String) -> Answer {
-        let request = Request::builder()
-            .method(method)
-            .uri(path)
-            .header("content-type", content_type)
-            .header("user-agent", "sampan")
-            .body(Full::from(body))
-            .expect("the request is ours");
+        self.call(path, request(method, path, content_type, body)).await
+    }
+
+    async fn call(&self, path: &str, request: Request<Full<Bytes>>) -> Answer {
         let response = match self.0.clone().call(request).await {
             Ok(response) => response,
             Err(never) => match never {},
@@ -94,4 +116,15 @@ impl OwnClient {
         }
         answer
     }
+}
+
+fn request(method: Method, path: &str, content_type: &str, body: String) -> Request<Full<Bytes>> {
+    Request::builder()
+        .method(method)
+        .uri(path)
+        .header("content-type", content_type)
+        .header("user-agent", "sampan")
+        .extension(Own)
+        .body(Full::from(body))
+        .expect("the request is ours")
 }

@@ -16,7 +16,7 @@ use keel::{Clock, Entropy, Tasks};
 use machinery::Status;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use store::Store;
+use store::{Revision, Store};
 use tokio::sync::watch;
 
 /// See the [module documentation](self). Nothing in it is global: several planes live side by side
@@ -34,6 +34,8 @@ pub(crate) struct Plane {
     pub catalog: ArcSwap<Catalog>,
     /// Tells that there is a new catalog.
     pub catalog_changed: watch::Sender<()>,
+    /// The revision up to which changes of definitions are in the catalog.
+    pub definitions_served: watch::Sender<Revision>,
     /// Whom it knows.
     pub authenticator: Authenticator,
     /// The certificates that it makes.

@@ -8,7 +8,7 @@ mod outcome;
 mod initialization;
 
 pub(crate) use create::create;
-pub(crate) use delete::{Deleted, delete};
+pub(crate) use delete::{Deleted, delete, delete_unadmitted};
 pub(crate) use initialization::Patience;
 pub(crate) use outcome::Outcome;
 pub(crate) use update::{Change, Changing, Part, UpdateRequest, update};

@@ -102,7 +102,7 @@ impl Server {
             .into_iter()
             .map(|it| {
                 let of = cache.of_prefix(&it.prefix);
-                Arc::new(Served::new(it, of, false))
+                Arc::new(Served::new(it, of))
             })
             .collect();
         let front_proxy = authority.client(aggregation::FRONT_PROXY, &[], now)?;
@@ -115,6 +115,7 @@ impl Server {
             cache,
             catalog: ArcSwap::from_pointee(Catalog::new(served)),
             catalog_changed: watch::Sender::new(()),
+            definitions_served: watch::Sender::new(0),
             authenticator: Authenticator { tokens: config.tokens, signer },
             authority,
             flow: FlowControl::new(config.max_reads, config.max_writes),

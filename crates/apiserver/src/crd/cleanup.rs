@@ -1,28 +1,32 @@
 //! The end of a definition: its objects are deleted, and when the last is gone, so is what held the
 //! definition back.
 
-use super::DEFINITIONS;
+use super::{Creations, DEFINITIONS};
 use crate::catalog::Served;
 use crate::own_client::OwnClient;
 use crate::plane::Plane;
 use kinds::apiextensions::CLEANUP_FINALIZER;
 use machinery::{Object, json};
+use std::sync::Arc;
 
-/// Deletes what there is; whether nothing is left to be done.
+/// Deletes the objects that exist; whether nothing is left to be done.
 pub(super) async fn clean_up(
     plane: &Plane,
     client: &OwnClient,
-    served: &Served,
+    served: &Arc<Served>,
+    creations: &Creations,
     definition: &Object,
 ) -> bool {
     if !definition.finalizers().any(|it| it == CLEANUP_FINALIZER) {
         return true;
     }
     let resource = &served.resource;
-    // Where nothing has to be converted, nobody has to be asked.
-    let hub_first = std::iter::once(resource.hub()).chain(&resource.versions);
-    let Some(version) = hub_first.into_iter().find(|it| it.served) else { return false };
-    let root = format!("/apis/{}/{}", resource.group, version.name);
+    let root = format!("/apis/{}/{}", resource.group, resource.hub().name);
+    // An object whose creation has begun must be seen below.
+    let is_idle = creations.is_idle();
+    if plane.cache.catch_up().await.is_err() {
+        return false;
+    }
     let objects = served.cache.snapshot();
     for entry in objects.entries.values() {
         let path = if resource.namespaced {
@@ -31,10 +35,13 @@ pub(super) async fn clean_up(
         } else {
             format!("{root}/{}/{}", resource.plural, entry.name())
         };
-        client.delete(&path).await;
+        client.delete_instance(&path, served).await;
     }
     // What was just deleted must not be counted. Those with finalizers stay for a while.
-    if plane.cache.catch_up().await.is_err() || !served.cache.snapshot().entries.is_empty() {
+    if !is_idle
+        || plane.cache.catch_up().await.is_err()
+        || !served.cache.snapshot().entries.is_empty()
+    {
         return false;
     }
     release(client, definition).await

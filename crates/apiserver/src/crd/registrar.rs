@@ -1,16 +1,16 @@
 //! [`Registrar`]: keeps the catalog in step with the definitions.
 
-use super::DEFINITIONS;
+use super::{Creations, DEFINITIONS, cleanup};
 use crate::catalog::{Catalog, Served};
 use crate::conversion::Conversion;
 use crate::own_client::OwnClient;
 use crate::plane::Plane;
-use crate::watch_cache::{Entry, Subscription};
+use crate::watch_cache::{Entry, Snapshot, Subscription};
 use kinds::apply::CustomSchema;
 use kinds::resource::Shape;
 use kinds::{Resource, apiextensions};
 use machinery::{Object, Value};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use store::Revision;
@@ -25,6 +25,8 @@ pub(super) struct Registrar {
     plane: Arc<Plane>,
     client: OwnClient,
     definitions: Arc<Served>,
+    /// Where built-in kinds are stored: a definition must not touch what is there.
+    builtin_prefixes: HashSet<String>,
     changed: Subscription,
     /// The definitions as they were read, by key.
     parsed: BTreeMap<Arc<str>, Parsed>,
@@ -52,6 +54,8 @@ struct Made {
     uid: String,
     terminating: bool,
     accepted_names: Option<Value>,
+    /// Shared by all that is made of one definition.
+    creations: Arc<Creations>,
     served: Arc<Served>,
     /// What was served before for the same spec, with which some watches may have begun.
     former: Vec<Arc<Served>>,
@@ -64,6 +68,8 @@ impl Registrar {
             .resource("apiextensions.k8s.io", "customresourcedefinitions")
             .expect("definitions are a built-in kind");
         let definitions = Arc::clone(definitions);
+        let builtin = catalog.served().iter().filter(|it| !it.resource.custom);
+        let builtin_prefixes = builtin.map(|it| it.resource.prefix.clone()).collect();
         drop(catalog);
         let changed = definitions.cache.subscribe();
         let client = OwnClient::new(&plane);
@@ -71,6 +77,7 @@ impl Registrar {
             plane,
             client,
             definitions,
+            builtin_prefixes,
             changed,
             parsed: BTreeMap::new(),
             made: HashMap::new(),
@@ -86,10 +93,6 @@ impl Registrar {
         tokio::pin!(stop);
         loop {
             self.changed.mark_seen();
-            // What was just written must be seen, lest what was anticipated be taken back. A store
-            // that cannot tell its revision takes no writes either.
-            let _ = self.plane.cache.catch_up().await;
-            self.refresh();
             let unfinished = self.settle().await;
             let pause = async {
                 if unfinished {
@@ -107,9 +110,8 @@ impl Registrar {
         }
     }
 
-    /// All definitions; only those that have changed are read anew.
-    fn objects(&mut self) -> Vec<Parsed> {
-        let snapshot = self.definitions.cache.snapshot().initialized();
+    /// The definitions of a snapshot; only those that have changed are read anew.
+    fn objects(&mut self, snapshot: &Snapshot) -> Vec<Parsed> {
         let before = std::mem::take(&mut self.parsed);
         for (key, entry) in &snapshot.entries {
             let parsed = match before.get(key) {
@@ -130,15 +132,30 @@ impl Registrar {
 
     /// Puts a new catalog in place if the definitions ask for one.
     pub(super) fn refresh(&mut self) {
+        let snapshot = self.definitions.cache.snapshot().initialized();
+        self.refresh_to(&snapshot);
+        // Only now, so that who reads the revision finds all of it in the catalog.
+        let revision = snapshot.revision;
+        self.plane.definitions_served.send_if_modified(|it| {
+            let is_newer = *it < revision;
+            *it = revision.max(*it);
+            is_newer
+        });
+    }
+
+    fn refresh_to(&mut self, snapshot: &Snapshot) {
         let mut made = HashMap::new();
         let mut retired = Vec::new();
         let mut changed = false;
-        let objects = self.objects();
+        let objects = self.objects(snapshot);
         let definitions = objects.iter().map(|it| &it.object);
         for definition in definitions.filter(|it| apiextensions::is_established(it)) {
             let name = definition.name().to_owned();
             let mut former = Vec::new();
-            match self.made.remove(&name) {
+            let before = self.made.remove(&name);
+            let creations = before.as_ref().filter(|it| it.uid == definition.uid());
+            let creations = creations.map(|it| Arc::clone(&it.creations)).unwrap_or_default();
+            match before {
                 Some(it) if it.still_fits(definition) => {
                     made.insert(name, it);
                     continue;
@@ -148,7 +165,7 @@ impl Registrar {
                 before => retired.extend(before.into_iter().flat_map(Made::all)),
             }
             changed = true;
-            match self.make(definition) {
+            match self.make(definition, creations) {
                 Some(it) => {
                     made.insert(name, Made { former, ..it });
                 }
@@ -167,29 +184,20 @@ impl Registrar {
         }
     }
 
-    /// Puts a catalog in place that has the built-in kinds and what was made.
+    /// Puts a catalog in place that has the built-in kinds and what was made. It leaves out what is
+    /// in a group of built-in kinds.
     fn publish(&self) {
         let current = self.plane.catalog.load();
         let mut served: Vec<Arc<Served>> =
             current.served().iter().filter(|it| !it.resource.custom).map(Arc::clone).collect();
-        served.extend(self.made.values().map(|it| Arc::clone(&it.served)));
+        let is_builtin = |group: &str| current.group(group).is_some_and(|it| !it.custom);
+        let made = self.made.values().filter(|it| !is_builtin(&it.served.resource.group));
+        served.extend(made.map(|it| Arc::clone(&it.served)));
         self.plane.catalog.store(Arc::new(Catalog::new(served)));
         self.plane.catalog_changed.send_replace(());
     }
 
-    /// Serves a definition that is about to be established: whoever reads that it is may use it at
-    /// once. Should the status not be written after all, the next [`Self::refresh`] takes it back.
-    fn anticipate(&mut self, definition: &Object) {
-        if !apiextensions::is_established(definition) || self.made.contains_key(definition.name()) {
-            return;
-        }
-        if let Some(made) = self.make(definition) {
-            self.made.insert(definition.name().to_owned(), made);
-            self.publish();
-        }
-    }
-
-    fn make(&self, definition: &Object) -> Option<Made> {
+    fn make(&self, definition: &Object, creations: Arc<Creations>) -> Option<Made> {
         let resource = match apiextensions::resource(definition) {
             Ok(resource) => resource,
             Err(error) => {
@@ -197,15 +205,23 @@ impl Registrar {
                 return None;
             }
         };
+        // Upstream: crd_finalizer.go OverlappingBuiltInResources
+        if self.builtin_prefixes.contains(&resource.prefix) {
+            tracing::warn!(name = definition.name(), "the definition is that of a built-in kind");
+            return None;
+        }
         let cache = self.plane.cache.of_prefix(&resource.prefix);
         let terminating = definition.deletion_timestamp().is_some();
+        if terminating {
+            creations.close();
+        }
         let schemas = apply_schemas(&resource, definition);
         let key = self.definitions.key("", definition.name());
         let edition = definition.resource_version().parse().unwrap_or(0);
-        let served = Served::new(resource, cache, terminating)
+        let served = Served::new(resource, cache)
             .with_apply_schemas(schemas)
             .converted_by(Conversion::defined(definition), edition)
-            .defined_by(&self.definitions.cache, key);
+            .defined_by(&self.definitions.cache, key, Arc::clone(&creations));
         let served = Arc::new(served);
         if definition.generation() > 1 {
             served.cache.rewrite(|entry| rewritten(&served, entry));
@@ -215,15 +231,17 @@ impl Registrar {
             uid: definition.uid().to_owned(),
             terminating,
             accepted_names: definition.get(&["status", "acceptedNames"]).cloned(),
+            creations,
             served,
             former: Vec::new(),
         })
     }
 
-    /// Brings each definition a step further; whether one of them needs another look.
+    /// Serves what can be served, and brings each definition a step further; whether one of them needs another look.
     async fn settle(&mut self) -> bool {
         let mut unfinished = false;
-        let objects = self.objects();
+        self.refresh();
+        let objects: Vec<Parsed> = self.parsed.values().cloned().collect();
         self.ending.retain(|uid, _| objects.iter().any(|it| it.object.uid() == uid));
         for Parsed { object: definition, settled, .. } in &objects {
             if definition.deletion_timestamp().is_some() {
@@ -244,11 +262,13 @@ impl Registrar {
             };
             let mut updated = Object::clone(definition);
             updated.map_mut().insert("status".to_owned(), status);
-            self.anticipate(&updated);
             let path = format!("{DEFINITIONS}/{}/status", definition.name());
             let code = self.client.update(&path, &updated.into_value()).await.code;
             // A conflict means that it has changed, which wakes us anyway.
             unfinished |= code >= 400 && code != 404;
+            if code < 400 && self.plane.cache.catch_up().await.is_ok() {
+                self.refresh();
+            }
         }
         unfinished
     }
@@ -256,8 +276,8 @@ impl Registrar {
     /// Brings the end of a definition a step further; whether nothing is left to be done for now.
     async fn clean_up(&mut self, definition: &Arc<Object>) -> bool {
         let Some(made) = self.made.get(definition.name()) else {
-            // Never established: there can be no objects.
-            return super::cleanup::release(&self.client, definition).await;
+            // Never established, or in the place of a built-in kind: it has no objects of its own.
+            return cleanup::release(&self.client, definition).await;
         };
         if let Some(ending) = self.ending.get(definition.uid()) {
             let Some(done) = ending.get().copied() else { return true };
@@ -266,13 +286,15 @@ impl Registrar {
         }
         let (plane, client) = (Arc::clone(&self.plane), self.client.clone());
         let (served, ended) = (Arc::clone(&made.served), Arc::clone(&self.ended));
+        let creations = Arc::clone(&made.creations);
         let ending = Arc::<OnceLock<bool>>::default();
         self.ending.insert(definition.uid().to_owned(), Arc::clone(&ending));
         let definition = Arc::clone(definition);
         self.plane.tasks.spawn("end-of-definition", async move {
             let stop = plane.tasks.shutdown();
+            let cleaning = cleanup::clean_up(&plane, &client, &served, &creations, &definition);
             let done = tokio::select! {
-                done = super::cleanup::clean_up(&plane, &client, &served, &definition) => done,
+                done = cleaning => done,
                 () = stop => false,
             };
             // Nobody else sets it.

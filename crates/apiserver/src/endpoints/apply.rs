@@ -68,7 +68,7 @@ async fn create(
         );
         return Err(Status::conflict(&cx.what(), object.name(), &why));
     }
-    super::create::refuse_if_terminating(cx, &object)?;
+    let _creation = super::create::begin_creation(cx, &object)?;
     let outcome = super::create::admitted(cx, object, dry_run).await?;
     shown(cx, 201, outcome).await
 }

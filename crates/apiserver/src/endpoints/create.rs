@@ -3,6 +3,7 @@
 use crate::admission::{self, Attempt};
 use crate::body::Body;
 use crate::context::Cx;
+use crate::crd::Creation;
 use crate::options::WriteOptions;
 use crate::registry::{self, Outcome, Patience};
 use crate::{answer, conversion, decode, ownership};
@@ -14,7 +15,7 @@ pub(crate) async fn create(cx: &Cx, body: &[u8]) -> Result<Response<Body>, Statu
     let options = WriteOptions::parse(&cx.query, "CreateOptions")?;
     let mut object = decode::object(cx, body, options.field_validation)?;
     check_namespace(cx, &object)?;
-    refuse_if_terminating(cx, &object)?;
+    let _creation = begin_creation(cx, &object)?;
     for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
         object.remove_meta(field);
     }
@@ -64,11 +65,11 @@ pub(super) fn check_namespace(cx: &Cx, object: &Object) -> Result<(), Status> {
     ))
 }
 
-/// Nothing is made of a definition that is on its way out.
-pub(super) fn refuse_if_terminating(cx: &Cx, object: &Object) -> Result<(), Status> {
-    if !cx.served.terminating {
-        return Ok(());
-    }
-    let why = "create not allowed while custom resource definition is terminating";
-    Err(Status::forbidden(&cx.what(), object.name(), why))
+/// Counts the creation until the returned value is dropped; refused while the resource's definition
+/// is being deleted.
+pub(super) fn begin_creation(cx: &Cx, object: &Object) -> Result<Creation, Status> {
+    cx.served.begin_creation().ok_or_else(|| {
+        let why = "create not allowed while custom resource definition is terminating";
+        Status::forbidden(&cx.what(), object.name(), why)
+    })
 }

@@ -27,6 +27,14 @@ pub(crate) async fn delete(cx: &Cx, body: &[u8]) -> Result<Response<Body>, Statu
     }
 }
 
+/// Deletes an object whose definition is being deleted, without asking admission.
+pub(crate) async fn delete_instance(cx: &Cx) -> Result<Response<Body>, Status> {
+    // Upstream: the finalizer of definitions deletes from the storage.
+    let options = DeleteOptions::default();
+    registry::delete_unadmitted(cx, cx.namespace(), &cx.target.name, &options).await?;
+    Ok(answer::success(cx, 200, None))
+}
+
 /// The options of a deletion, from its body or its parameters.
 pub(super) fn options(cx: &Cx, body: &[u8]) -> Result<DeleteOptions, Status> {
     if body.is_empty() {

@@ -32,12 +32,41 @@ pub(crate) enum Deleted {
     Held(Outcome),
 }
 
-/// Deletes the object with this name.
+/// Deletes the object with this name, if admission agrees.
 pub(crate) async fn delete(
     cx: &Cx,
     namespace: &str,
     name: &str,
     options: &DeleteOptions,
+) -> Result<Deleted, Status> {
+    // An eviction has been judged as such.
+    let is_eviction = !cx.target.subresource.is_empty();
+    let admission = if is_eviction { Admission::Skipped } else { Admission::Asked };
+    remove(cx, namespace, name, options, admission).await
+}
+
+/// Deletes the object with this name, whatever admission says.
+pub(crate) async fn delete_unadmitted(
+    cx: &Cx,
+    namespace: &str,
+    name: &str,
+    options: &DeleteOptions,
+) -> Result<Deleted, Status> {
+    remove(cx, namespace, name, options, Admission::Skipped).await
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Admission {
+    Asked,
+    Skipped,
+}
+
+async fn remove(
+    cx: &Cx,
+    namespace: &str,
+    name: &str,
+    options: &DeleteOptions,
+    asks: Admission,
 ) -> Result<Deleted, Status> {
     let key = cx.served.key(namespace, name);
     let of_store = |error: Error| errors::of_store(&cx.what(), name, &error);
@@ -54,8 +83,7 @@ pub(crate) async fn delete(
         }
         let old = conversion::working(cx, &entry).await?;
         check_preconditions(cx, &old, options)?;
-        // An eviction has been judged as such.
-        if cx.target.subresource.is_empty() {
+        if asks == Admission::Asked {
             admission::judge(&Attempt::delete(cx, &old, options), None).await?;
         }
         let (mut new, remains) = mark(cx, &old, options);

@@ -22,6 +22,8 @@ mod refusals;
 mod apply;
 mod deletion;
 mod definitions;
+mod definition_races;
+mod builtin_groups;
 mod schema;
 mod conversion;
 mod tables;

@@ -53,7 +53,7 @@ fn catalog(definition: &Object) -> Catalog {
                 expires: None,
             })]);
         }
-        served.push(Arc::new(Served::new(resource, Arc::new(cache), false)));
+        served.push(Arc::new(Served::new(resource, Arc::new(cache))));
     }
     Catalog::new(served)
 }

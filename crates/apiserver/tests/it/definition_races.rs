@@ -1,0 +1,151 @@
+//! What is served of a definition, and what is stored of it: the first never runs ahead of the
+//! second, and the end of a definition leaves nothing behind.
+
+use crate::plane::{DEFINITIONS, Plane, THINGS, anything, thing, things};
+use crate::webhook_server::{WebhookServer, answer};
+use crate::webhooks::validating;
+use machinery::{Value, json};
+use std::sync::Arc;
+use tokio::sync::Semaphore;
+
+const THE_DEFINITION: &str =
+    "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/things.example.com";
+
+/// A webhook that admits everything, but not before `gate` is opened.
+async fn gated(gate: &Arc<Semaphore>) -> WebhookServer {
+    let gate = Arc::clone(gate);
+    WebhookServer::start(move |review| {
+        let gate = Arc::clone(&gate);
+        async move {
+            let _open = gate.acquire().await.unwrap();
+            answer(&review, &json!({"allowed": true}))
+        }
+    })
+    .await
+}
+
+async fn until_asked(server: &WebhookServer) {
+    while server.asked().is_empty() {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// A webhook's settings: what it is asked about, patiently.
+fn about(group: &str, resource: &str, operation: &str) -> Value {
+    let rule = json!({"operations": [operation], "apiGroups": [group], "apiVersions": ["*"],
+        "resources": [resource]});
+    json!({"rules": [rule], "timeoutSeconds": 30})
+}
+
+fn is_established(definition: &Value) -> bool {
+    let conditions = definition["status"]["conditions"].as_array();
+    conditions
+        .is_some_and(|it| it.iter().any(|it| it["type"] == "Established" && it["status"] == "True"))
+}
+
+/// Waits for the end of the definition, for which the server looks again and again.
+async fn until_gone(plane: &Plane) {
+    let is_gone = |code: u16, _: &Value| {
+        plane.advance(1);
+        code == 404
+    };
+    plane.until(THE_DEFINITION, is_gone).await;
+}
+
+#[tokio::test]
+async fn a_kind_is_not_served_before_its_definition_is_stored_as_established() {
+    let plane = Plane::start().await;
+    let gate = Arc::new(Semaphore::new(0));
+    let server = gated(&gate).await;
+    let status = about("apiextensions.k8s.io", "customresourcedefinitions/status", "UPDATE");
+    validating(&plane, "c", &[server.hook("a.b.c", &status)]).await;
+    let mut definition = things(&anything());
+    plane.create(DEFINITIONS, &definition).await;
+    until_asked(&server).await;
+
+    assert_eq!(plane.get(THINGS).await.0, 404);
+    assert_eq!(plane.get("/apis/example.com").await.0, 404);
+    assert!(!is_established(&plane.read(THE_DEFINITION).await));
+    let scope = plane.merge(THE_DEFINITION, &json!({"spec": {"scope": "Cluster"}})).await;
+    assert_eq!(scope["spec"]["scope"], "Cluster", "it is not established, and may still change");
+
+    gate.add_permits(100);
+    plane.until(THE_DEFINITION, |_, it| is_established(it)).await;
+    assert_eq!(plane.get("/apis/example.com/v1/things").await.0, 200);
+    assert_eq!(plane.get("/apis/example.com").await.0, 200);
+    definition["spec"]["scope"] = "Namespaced".into();
+    let (code, _) = plane.patch(THE_DEFINITION, crate::client::MERGE, &definition).await;
+    assert_eq!(code, 422, "it is established");
+}
+
+#[tokio::test]
+async fn a_reader_of_an_established_definition_finds_its_kind() {
+    let plane = Plane::start().await;
+    for _ in 0..20 {
+        plane.create(DEFINITIONS, &things(&anything())).await;
+        plane.until(THE_DEFINITION, |_, it| is_established(it)).await;
+        assert_eq!(plane.get(THINGS).await.0, 200);
+        assert_eq!(plane.get("/apis/example.com").await.0, 200);
+        assert_eq!(plane.delete(THE_DEFINITION).await.0, 200);
+        plane.get(THE_DEFINITION).await;
+        let (code, _) = plane.post(THINGS, &thing("late", &json!({}))).await;
+        assert!(matches!(code, 403 | 404), "{code}");
+        until_gone(&plane).await;
+        assert_eq!(plane.get(THINGS).await.0, 404);
+    }
+}
+
+#[tokio::test]
+async fn a_definition_without_a_served_version_takes_its_objects_with_it() {
+    let plane = Plane::start().await;
+    let mut definition = things(&anything());
+    plane.define(&definition).await;
+    plane.create(THINGS, &thing("a", &json!({}))).await;
+    definition["spec"]["versions"][0]["served"] = false.into();
+    plane.merge(THE_DEFINITION, &definition).await;
+    assert_eq!(plane.read(THE_DEFINITION).await["spec"]["versions"][0]["served"], false);
+    assert_eq!(plane.get(THINGS).await.0, 404);
+    assert_eq!(plane.delete(THE_DEFINITION).await.0, 200);
+    until_gone(&plane).await;
+    plane.define(&things(&anything())).await;
+    assert_eq!(plane.read(THINGS).await["items"], json!([]));
+}
+
+#[tokio::test]
+async fn a_webhook_that_refuses_deletions_does_not_hold_back_the_end_of_a_definition() {
+    let plane = Plane::start().await;
+    plane.define(&things(&anything())).await;
+    plane.create(THINGS, &thing("a", &json!({}))).await;
+    let server = WebhookServer::answering(|_| json!({"allowed": false})).await;
+    let deletions = about("example.com", "things", "DELETE");
+    validating(&plane, "c", &[server.hook("a.b.c", &deletions)]).await;
+    assert_eq!(plane.delete(&format!("{THINGS}/a")).await.0, 400);
+    assert_eq!(plane.delete(THE_DEFINITION).await.0, 200);
+    until_gone(&plane).await;
+}
+
+#[tokio::test]
+async fn a_definition_stays_until_creations_that_have_begun_are_over() {
+    let plane = Plane::start().await;
+    plane.define(&things(&anything())).await;
+    let gate = Arc::new(Semaphore::new(0));
+    let server = gated(&gate).await;
+    let creations = about("example.com", "things", "CREATE");
+    validating(&plane, "c", &[server.hook("a.b.c", &creations)]).await;
+    let object = thing("a", &json!({}));
+    let creating = plane.post(THINGS, &object);
+    let deleting = async {
+        until_asked(&server).await;
+        assert_eq!(plane.delete(THE_DEFINITION).await.0, 200);
+        for _ in 0..100 {
+            plane.advance(1);
+            assert_eq!(plane.get(THE_DEFINITION).await.0, 200);
+        }
+        gate.add_permits(100);
+    };
+    let ((code, created), ()) = tokio::join!(creating, deleting);
+    assert_eq!(code, 201, "{created}");
+    until_gone(&plane).await;
+    plane.define(&things(&anything())).await;
+    assert_eq!(plane.read(THINGS).await["items"], json!([]));
+}
