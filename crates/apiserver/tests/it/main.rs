@@ -18,6 +18,7 @@ mod crud;
 mod concurrency;
 mod lists;
 mod watch;
+mod real_clock;
 mod refusals;
 mod apply;
 mod deletion;

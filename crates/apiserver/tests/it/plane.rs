@@ -30,7 +30,7 @@ impl Plane {
         Self::start_with(Self::config(1)).await
     }
 
-    /// One with settings of its own; its clock must be a manual one.
+    /// One with settings of its own. Only a manual clock can be moved.
     pub(crate) async fn start_with(config: Config) -> Self {
         let clock = config.clock.clone();
         let server = Server::start(config).await.unwrap();
