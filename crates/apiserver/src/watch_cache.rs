@@ -13,11 +13,13 @@
 mod entry;
 mod label_mask;
 mod resource_cache;
+mod snapshot;
 mod subscription;
 
 pub(crate) use entry::{Entry, Head};
 pub(crate) use label_mask::LabelMask;
-pub(crate) use resource_cache::{Change, ResourceCache, Snapshot};
+pub(crate) use resource_cache::{Change, ResourceCache};
+pub(crate) use snapshot::Snapshot;
 pub(crate) use subscription::Subscription;
 
 use arc_swap::ArcSwap;
