@@ -101,6 +101,24 @@ impl ResourceCache {
         self.snapshot.rcu(|snapshot| Snapshot { revision, ..Snapshot::clone(snapshot) });
     }
 
+    /// Puts the state of the store at `revision` in the place of what is here. What happened before
+    /// is no longer known.
+    pub(crate) fn replace(&self, records: &[Arc<Record>], revision: Revision) {
+        let mut state = self.lock();
+        let before = self.snapshot.load();
+        let entries = records
+            .iter()
+            .map(|record| match before.entries.get(&record.key) {
+                // As it is here, it may have the defaults of a later schema.
+                Some(held) if held.revision == record.modified => held.clone(),
+                _ => Held::from(Arc::new(Entry::of(record, self.prefix.len()))),
+            })
+            .map(|held| (Arc::clone(&held.key), held))
+            .collect();
+        state.forget(revision);
+        self.snapshot.store(Arc::new(Snapshot::of(entries, revision)));
+    }
+
     /// Takes in a change. One from before the load goes to the log alone.
     pub(crate) fn apply(&self, event: &Event) {
         let mut state = self.lock();
@@ -233,6 +251,13 @@ impl State {
             RECENT => self.changes.partition_point(|it| it.revision <= revision),
             few => self.changes.len() - few,
         }
+    }
+
+    /// Forgets all changes, the newest of which is not after `revision`.
+    fn forget(&mut self, revision: Revision) {
+        self.changes.clear();
+        self.bytes = 0;
+        self.floor = revision;
     }
 
     fn push(&mut self, change: Arc<Change>) {

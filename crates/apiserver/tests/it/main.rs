@@ -19,6 +19,8 @@ mod concurrency;
 mod lists;
 mod watch;
 mod real_clock;
+mod faulty_store;
+mod store_faults;
 mod refusals;
 mod apply;
 mod deletion;
