@@ -85,6 +85,21 @@ pub enum Error {
 impl Server {
     /// Starts a plane and returns when it is ready.
     pub async fn start(config: Config) -> Result<Self, Error> {
+        Self::start_with(config, |config, tasks| open(config, tasks)).await
+    }
+
+    /// Starts a plane on a store that the caller has opened, whatever the configuration says of
+    /// it. Its keys and certificates are lost with the process.
+    pub async fn start_on(store: Arc<dyn Store>, config: Config) -> Result<Self, Error> {
+        let authority = Authority::new(config.clock.now())?;
+        let opened = (store, authority, TokenSigner::new()?);
+        Self::start_with(config, |_, _| Ok(opened)).await
+    }
+
+    async fn start_with(
+        config: Config,
+        open: impl FnOnce(&Config, &Tasks) -> Result<Opened, Error>,
+    ) -> Result<Self, Error> {
         let plugins = Plugins::choose(&config.enabled_plugins, &config.disabled_plugins)?;
         // Before anything is opened, so that a port that is taken is told at once.
         let listener = match config.listen {
@@ -97,7 +112,7 @@ impl Server {
         let tasks = Tasks::new();
         let builtin = kinds::table::builtin();
         let prefixes: Vec<String> = builtin.iter().map(|it| it.prefix.clone()).collect();
-        let cache = WatchCache::start(Arc::clone(&store), &prefixes, &tasks).await?;
+        let cache = WatchCache::start(Arc::clone(&store), &prefixes, &config.clock, &tasks).await?;
         let served = builtin
             .into_iter()
             .map(|it| {

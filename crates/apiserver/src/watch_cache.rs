@@ -1,30 +1,34 @@
 //! What the server reads from: every object, and the recent history of every resource, in memory.
 //!
-//! One task, the feeder, follows the store's log and applies each change to the cache of the
-//! resource that it belongs to. Reads take a snapshot; watches read the log of changes. A read that
-//! must be current waits until the feeder has applied the store's current revision, which for a
+//! One task follows the store's log ([`sync`]) and applies each change to the cache of the resource
+//! that it belongs to. Reads take a snapshot; watches read the log of changes. A read that
+//! must be current waits until that task has applied the store's current revision, which for a
 //! store in this process is next to no time.
 //!
 //! ```text
-//! store ── event ──▶ feeder ──▶ ResourceCache ── snapshot ──▶ get, list
+//! store ── event ──▶ follow ──▶ ResourceCache ── snapshot ──▶ get, list
 //!                                            └── log ───────▶ watch
 //! ```
 
 mod entry;
 mod label_mask;
 mod resource_cache;
+mod snapshot;
 mod subscription;
+mod sync;
 
 pub(crate) use entry::{Entry, Head};
 pub(crate) use label_mask::LabelMask;
-pub(crate) use resource_cache::{Change, ResourceCache, Snapshot};
+pub(crate) use resource_cache::{Change, ResourceCache};
+pub(crate) use snapshot::Snapshot;
 pub(crate) use subscription::Subscription;
+pub(crate) use sync::SyncState;
 
 use arc_swap::ArcSwap;
-use keel::Tasks;
+use keel::{Clock, Tasks};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
-use store::{Error, Event, Revision, Store};
+use store::{Error, Event, Page, Record, Revision, Store};
 use tokio::sync::watch;
 
 /// All keys of the API live below this one.
@@ -38,6 +42,7 @@ pub(crate) struct WatchCache {
     adding: Mutex<()>,
     /// Every change up to this revision can be read.
     applied: watch::Sender<Revision>,
+    sync_state: Mutex<SyncState>,
 }
 
 impl WatchCache {
@@ -45,6 +50,7 @@ impl WatchCache {
     pub(crate) async fn start(
         store: Arc<dyn Store>,
         prefixes: &[String],
+        clock: &Clock,
         tasks: &Tasks,
     ) -> Result<Arc<Self>, Error> {
         let cache = Arc::new(Self {
@@ -52,6 +58,7 @@ impl WatchCache {
             caches: ArcSwap::default(),
             adding: Mutex::new(()),
             applied: watch::Sender::new(0),
+            sync_state: Mutex::new(SyncState::Synced),
         });
         // As much history as the store still has, so that a watch may resume from before a restart.
         let (mut events, floor) = match store.watch(ROOT, 0) {
@@ -62,16 +69,8 @@ impl WatchCache {
             cache.of_prefix(prefix);
         }
         let page = store.range(ROOT, None, usize::MAX, None).await?;
-        // Records come in the order of their keys, so those of a resource come together.
-        let mut rest = &page.records[..];
-        while let Some(first) = rest.first() {
-            let Some(of) = cache.of_key(&first.key) else {
-                rest = &rest[1..];
-                continue;
-            };
-            let count = rest.partition_point(|it| of.holds(&it.key));
-            of.load(&rest[..count]);
-            rest = &rest[count..];
+        for (of, records) in cache.by_resource(&page) {
+            of.load(records);
         }
         for of in cache.caches.load().values() {
             of.loaded(page.revision, floor);
@@ -80,34 +79,63 @@ impl WatchCache {
         // told that nothing has happened since.
         cache.applied.send_replace(floor);
         loop {
-            match events.take()?.as_slice() {
-                [] => break,
-                batch => cache.apply(batch),
+            match events.take() {
+                Ok(batch) if batch.is_empty() => break,
+                Ok(batch) => cache.apply(&batch),
+                // A write at this moment has pushed the oldest events out of a full history.
+                Err(Error::Compacted { .. }) => events = sync::relist(&cache, clock).await?,
+                Err(error) => return Err(error),
             }
         }
-        cache.applied.send_replace(page.revision);
-        let feeder = Arc::clone(&cache);
+        cache.applied.send_if_modified(|applied| raise(applied, page.revision));
         let stop = tasks.shutdown();
+        let following = sync::follow(Arc::clone(&cache), events, clock.clone());
         tasks.spawn("watch-cache", async move {
-            tokio::pin!(stop);
-            loop {
-                let batch = tokio::select! {
-                    batch = events.next() => batch,
-                    () = &mut stop => return,
-                };
-                match batch {
-                    Ok(batch) => feeder.apply(&batch),
-                    Err(Error::Closed) => return,
-                    // The feeder reads faster than anything writes; if it ever fell off the log,
-                    // what it serves would be wrong, and wrong is worse than gone.
-                    Err(error) => {
-                        tracing::error!(%error, "the watch cache lost the store's log");
-                        return;
-                    }
-                }
+            tokio::select! {
+                () = following => {}
+                () = stop => {}
             }
         });
         Ok(cache)
+    }
+
+    /// The records of a page, by the resource that they belong to. Records come in the order of
+    /// their keys, so those of a resource come together.
+    fn by_resource<'a>(&self, page: &'a Page) -> Vec<(Arc<ResourceCache>, &'a [Arc<Record>])> {
+        let mut resources = Vec::new();
+        let mut rest = &page.records[..];
+        while let Some(first) = rest.first() {
+            let Some(of) = self.of_key(&first.key) else {
+                rest = &rest[1..];
+                continue;
+            };
+            let count = rest.partition_point(|record| of.holds(&record.key));
+            resources.push((of, &rest[..count]));
+            rest = &rest[count..];
+        }
+        resources
+    }
+
+    /// Puts the state of `page` in the place of all that is here.
+    fn replace(&self, page: &Page) {
+        let listed = self.by_resource(page);
+        for of in self.caches.load().values() {
+            let records = listed.iter().find(|(it, _)| Arc::ptr_eq(it, of));
+            of.replace(records.map_or(&[], |(_, records)| records), page.revision);
+        }
+        self.applied.send_replace(page.revision);
+        for of in self.caches.load().values() {
+            of.wake();
+        }
+    }
+
+    /// Whether the cache shows what is in the store.
+    pub(crate) fn sync_state(&self) -> SyncState {
+        *self.sync_state.lock().expect("nothing panics while it holds the state")
+    }
+
+    fn set_sync_state(&self, state: SyncState) {
+        *self.sync_state.lock().expect("nothing panics while it holds the state") = state;
     }
 
     fn apply(&self, batch: &[Event]) {
@@ -120,11 +148,7 @@ impl WatchCache {
                 touched.push(of);
             }
         }
-        self.applied.send_if_modified(|applied| {
-            let newer = last > *applied;
-            *applied = last.max(*applied);
-            newer
-        });
+        self.applied.send_if_modified(|applied| raise(applied, last));
         for of in touched {
             of.wake();
         }
@@ -187,4 +211,11 @@ impl WatchCache {
         self.reach(revision).await;
         Ok(())
     }
+}
+
+/// Raises `applied` to `revision`; whether that changed it.
+fn raise(applied: &mut Revision, revision: Revision) -> bool {
+    let is_newer = revision > *applied;
+    *applied = revision.max(*applied);
+    is_newer
 }

@@ -21,8 +21,8 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-/// The system's time may be set by an administrator while somebody sleeps; a sleeper looks at the
-/// clock again after this long.
+/// The system's time may be set by an administrator during a sleep; a sleep reads the clock again
+/// after this long.
 const LONGEST_NAP: Duration = Duration::from_secs(10);
 
 /// A handle on a source of time; clones share it.
@@ -77,30 +77,57 @@ impl Clock {
         now.seconds.saturating_mul(1_000_000_000).saturating_add(i64::from(now.nanos))
     }
 
-    /// Waits for `duration`.
-    pub async fn sleep(&self, duration: Duration) {
-        match &self.0 {
-            Source::System => tokio::time::sleep(duration).await,
+    /// Waits for `duration`, counted from this call. Must be called within a runtime.
+    ///
+    /// Once polled, the future stays registered: it wakes its task when the time is over, even if
+    /// it is not polled in between.
+    pub fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send + use<> {
+        enum Sleep {
+            System(tokio::time::Sleep),
+            Manual(ManualSleep),
+        }
+        let sleep = match &self.0 {
+            Source::System => Sleep::System(tokio::time::sleep(duration)),
             Source::Manual(hand) => {
                 let deadline = Deadline::Passed(lock(hand).passed.saturating_add(duration));
-                ManualSleep { hand: Arc::clone(hand), deadline, place: None }.await;
+                Sleep::Manual(ManualSleep { hand: Arc::clone(hand), deadline, place: None })
+            }
+        };
+        async move {
+            match sleep {
+                Sleep::System(sleep) => sleep.await,
+                Sleep::Manual(sleep) => sleep.await,
             }
         }
     }
 
     /// Waits until the clock shows `deadline` or later.
+    ///
+    /// Once polled, the future stays registered, like that of [`sleep`](Self::sleep). It notices
+    /// that the system's time was set only if it is also polled in between, whenever it wakes its
+    /// task.
     pub async fn sleep_until(&self, deadline: Timestamp) {
         match &self.0 {
-            Source::System => loop {
-                let left = deadline.since(self.now());
-                if left.is_zero() {
-                    return;
-                }
-                tokio::time::sleep(left.min(LONGEST_NAP)).await;
-            },
+            Source::System => self.sleep_until_by_naps(deadline, LONGEST_NAP).await,
             Source::Manual(hand) => {
                 let deadline = Deadline::Shown(deadline);
                 ManualSleep { hand: Arc::clone(hand), deadline, place: None }.await;
+            }
+        }
+    }
+
+    /// Waits until the system's time is `deadline`, and looks at it at least every `nap`.
+    async fn sleep_until_by_naps(&self, deadline: Timestamp, nap: Duration) {
+        loop {
+            let left = deadline.since(self.now());
+            if left.is_zero() {
+                return;
+            }
+            // Both timers are registered by the same poll. A task that does not poll this future
+            // after a nap is still woken at the deadline.
+            tokio::select! {
+                () = tokio::time::sleep(left) => {}
+                () = tokio::time::sleep(nap), if nap < left => {}
             }
         }
     }
@@ -345,94 +372,4 @@ impl fmt::Display for Timestamp {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Tasks;
-
-    const SECOND: Duration = Duration::from_secs(1);
-
-    #[test]
-    fn arithmetic_carries_and_borrows() {
-        let late = Timestamp::new(1, 900_000_000) + Duration::from_millis(200);
-        assert_eq!(late, Timestamp::new(2, 100_000_000));
-        assert_eq!(late - Duration::from_millis(200), Timestamp::new(1, 900_000_000));
-        assert_eq!(late.since(Timestamp::new(1, 900_000_000)), Duration::from_millis(200));
-        assert_eq!(Timestamp::from_seconds(1).since(late), Duration::ZERO);
-        assert_eq!(Timestamp::from_seconds(-5).since(Timestamp::from_seconds(-7)), 2 * SECOND);
-    }
-
-    #[test]
-    fn the_far_future_does_not_overflow() {
-        let end = Timestamp::from_seconds(i64::MAX) + SECOND;
-        assert_eq!(end.seconds(), i64::MAX);
-    }
-
-    #[test]
-    fn the_system_clock_is_past_2024() {
-        assert!(Clock::system().now() > Timestamp::from_seconds(1_704_067_200));
-        assert!(Clock::system().now_unix_nanos() > 1_704_067_200_000_000_000);
-    }
-
-    #[tokio::test]
-    async fn sleepers_wake_when_their_time_comes_and_not_before() {
-        let clock = Clock::manual(Timestamp::from_seconds(0));
-        let tasks = Tasks::new();
-        let (tell, mut told) = tokio::sync::mpsc::channel(8);
-        for seconds in [3, 1, 2] {
-            let (clock, tell) = (clock.clone(), tell.clone());
-            tasks.spawn("sleeper", async move {
-                clock.sleep_until(Timestamp::from_seconds(0) + seconds * SECOND).await;
-                tell.send(seconds).await.unwrap();
-            });
-        }
-        while lock(clock.hand()).sleepers.len() < 3 {
-            tokio::task::yield_now().await;
-        }
-        assert_eq!(clock.next_deadline(), Some(Timestamp::from_seconds(1)));
-        clock.advance(2 * SECOND);
-        assert_eq!((told.recv().await, told.recv().await), (Some(1), Some(2)));
-        assert!(told.try_recv().is_err());
-        clock.advance(SECOND);
-        assert_eq!(told.recv().await, Some(3));
-    }
-
-    #[tokio::test]
-    async fn a_jump_is_no_time_that_passes() {
-        let clock = Clock::manual(Timestamp::from_seconds(1000));
-        let moment = clock.moment();
-        let tasks = Tasks::new();
-        let sleeper = clock.clone();
-        let slept = tasks.spawn("sleeper", async move { sleeper.sleep(2 * SECOND).await });
-        while clock.next_deadline().is_none() {
-            tokio::task::yield_now().await;
-        }
-        clock.jump(Timestamp::from_seconds(500));
-        while clock.next_deadline() != Some(Timestamp::from_seconds(502)) {
-            tokio::task::yield_now().await;
-        }
-        assert_eq!(clock.perhaps_passed_since(&moment), Duration::ZERO);
-        clock.advance(2 * SECOND);
-        slept.await.unwrap();
-        assert_eq!(clock.passed_since(&moment), 2 * SECOND);
-        clock.jump(Timestamp::from_seconds(5000));
-        assert_eq!(clock.passed_since(&moment), 2 * SECOND);
-        assert_eq!(clock.perhaps_passed_since(&moment), 4000 * SECOND);
-    }
-
-    #[tokio::test]
-    async fn a_cancelled_sleeper_leaves_nothing_behind() {
-        let clock = Clock::manual(Timestamp::from_seconds(0));
-        tokio::select! {
-            biased;
-            () = clock.sleep(SECOND) => unreachable!("nobody moves the clock"),
-            () = std::future::ready(()) => {}
-        }
-        assert_eq!(clock.next_deadline(), None);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_system_sleeper_wakes() {
-        Clock::system().sleep(SECOND).await;
-        Clock::system().sleep_until(Timestamp::from_seconds(1)).await;
-    }
-}
+mod tests;

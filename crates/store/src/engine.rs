@@ -242,6 +242,17 @@ impl Store for Engine {
         Box::pin(std::future::ready(revision))
     }
 
+    fn check_writable(&self) -> Result<(), Error> {
+        if let Some(failure) = self.shared.failure() {
+            return Err(failure.clone());
+        }
+        match &self.door {
+            // The commit thread is gone.
+            Door::Queue(queue) if queue.is_closed() => Err(Error::Closed),
+            _ => self.shared.read().map(|_| ()),
+        }
+    }
+
     fn compact(&self, upto: Revision) -> BoxFuture<'_, Result<(), Error>> {
         Box::pin(async move {
             match &self.door {

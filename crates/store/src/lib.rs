@@ -90,6 +90,10 @@ pub trait Store: Send + Sync + 'static {
     /// The revision of the newest write.
     fn revision(&self) -> BoxFuture<'_, Result<Revision, Error>>;
 
+    /// Whether the store accepts writes at all. The error is the one with which it refuses all of
+    /// them until it is opened again; a full disk is none, since writes may succeed later.
+    fn check_writable(&self) -> Result<(), Error>;
+
     /// Forgets what happened before `upto`: the states before it can no longer be read, and no
     /// watch can start before it. To forget again what was forgotten already is no error.
     fn compact(&self, upto: Revision) -> BoxFuture<'_, Result<(), Error>>;

@@ -7,7 +7,9 @@ use std::{
     collections::{BTreeSet, HashMap},
     mem,
     ops::Bound,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+    },
 };
 
 use keel::Timestamp;
@@ -25,6 +27,8 @@ pub(crate) struct Shared {
     topics: Mutex<Topics>,
     /// When the next record expires, for the sweeper to sleep until.
     next_expiry: watch::Sender<Option<Timestamp>>,
+    /// Set once the journal has failed for good.
+    failure: OnceLock<Error>,
 }
 
 /// One consistent view: the state at `revision`, and the events that led to it.
@@ -70,7 +74,18 @@ impl Shared {
             next_expiry: watch::Sender::new(published.next_expiry()),
             published: RwLock::new(published),
             topics: Mutex::default(),
+            failure: OnceLock::new(),
         }
+    }
+
+    /// Records that the journal has failed for good. Only the first failure counts.
+    pub(crate) fn set_failure(&self, error: Error) {
+        let _ = self.failure.set(error);
+    }
+
+    /// The error with which all writes are refused.
+    pub(crate) fn failure(&self) -> Option<&Error> {
+        self.failure.get()
     }
 
     /// What is published now, unless the store is closed.

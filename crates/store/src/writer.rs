@@ -43,8 +43,6 @@ pub(crate) struct Writer {
     last: Revision,
     /// Superseded writes that the journal was not told of yet.
     garbage: Vec<Revision>,
-    /// Set once the journal has failed for good.
-    broken: Option<Error>,
 }
 
 /// The state as the requests of a batch leave it, before anybody else sees it.
@@ -62,7 +60,7 @@ impl Writer {
         clock: Clock,
         last: Revision,
     ) -> Self {
-        Self { shared, journal, clock, last, garbage: Vec::new(), broken: None }
+        Self { shared, journal, clock, last, garbage: Vec::new() }
     }
 
     /// Does what the requests ask, as one batch, and returns what came of each.
@@ -76,8 +74,8 @@ impl Writer {
     }
 
     fn try_commit(&mut self, requests: Vec<Request>) -> Result<Vec<Result<Event, Error>>, Error> {
-        if let Some(broken) = &self.broken {
-            return Err(broken.clone());
+        if let Some(failure) = self.shared.failure() {
+            return Err(failure.clone());
         }
         let records = self.shared.read()?.records.clone();
         let mut stage =
@@ -147,7 +145,7 @@ impl Writer {
             Err(error) => {
                 if !matches!(error, Error::Full) {
                     tracing::error!(%error, "the journal failed: writes are refused from now on");
-                    self.broken = Some(error.clone());
+                    self.shared.set_failure(error.clone());
                 }
                 Err(error)
             }
@@ -189,7 +187,7 @@ impl Writer {
         self.shared.close();
         match self.journal.take() {
             // A broken journal must not touch the disk again.
-            Some(_) if self.broken.is_some() => Ok(()),
+            Some(_) if self.shared.failure().is_some() => Ok(()),
             Some(journal) => journal.close(),
             None => Ok(()),
         }

@@ -21,7 +21,7 @@ use bytes::Bytes;
 use event::Encoder;
 use futures_util::stream::Stream;
 use http::Response;
-use keel::{Clock, Timestamp};
+use keel::{Clock, Moment};
 use machinery::{Reason, Status};
 use start::Start;
 use std::collections::VecDeque;
@@ -78,10 +78,13 @@ struct Watcher {
     /// What somebody else is asked about before it can be told.
     converting: Option<(Vec<Arc<Change>>, Converting)>,
     bookmarks: bool,
-    deadline: Timestamp,
+    /// When the watch began. Its times are measured from here, so that a clock that is set does
+    /// not change them.
+    begun: Moment,
+    timeout: Duration,
     /// Goes off when a bookmark is due, or the end.
     alarm: Wait,
-    alarm_at: Timestamp,
+    alarm_at: Duration,
     /// It is time for a bookmark, which is sent once everything before it is.
     bookmark_due: Option<Bookmark>,
     /// Ends when the server does.
@@ -124,8 +127,7 @@ impl Watcher {
             // It is over before it has begun.
             asked => u64::try_from(asked).unwrap_or(0),
         };
-        let now = cx.plane.clock.now();
-        let deadline = now + Duration::from_secs(timeout);
+        let timeout = Duration::from_secs(timeout);
         let bookmarks = cx.query.flag("allowWatchBookmarks");
         let changed = cx.served.cache.subscribe();
         let applied = cx.plane.cache.applied();
@@ -137,9 +139,11 @@ impl Watcher {
             (VecDeque::new(), if start.revision == 0 { applied } else { start.revision })
         };
         let stop = cx.plane.tasks.shutdown();
-        let alarm_at = next_alarm(now, deadline, bookmarks);
+        let alarm_at = next_alarm(Duration::ZERO, timeout, bookmarks);
         Ok(Self {
             encoder: Encoder::new(&cx)?,
+            begun: cx.plane.clock.moment(),
+            timeout,
             alarm: alarm(&cx.plane.clock, alarm_at),
             alarm_at,
             asked: None,
@@ -156,15 +160,19 @@ impl Watcher {
             changed,
             converting: None,
             bookmarks,
-            deadline,
             ended: false,
         })
     }
 
+    /// How long the watch has lasted.
+    fn elapsed(&self) -> Duration {
+        self.plane.clock.passed_since(&self.begun)
+    }
+
     /// What is to be done next.
-    fn step(&mut self, now: Timestamp) -> Step {
+    fn step(&mut self, elapsed: Duration) -> Step {
         // A watch with always something to tell ends as well.
-        if self.ended || now >= self.deadline || self.plane.tasks.is_stopping() {
+        if self.ended || elapsed >= self.timeout || self.plane.tasks.is_stopping() {
             return Step::End;
         }
         if let Some(bytes) = self.initial_events() {
@@ -199,7 +207,7 @@ impl Watcher {
                 Ok(changes) => {
                     let told = self.events(&changes, &[]);
                     // An alarm may have woken us together with the change.
-                    self.caught_up &= told.is_some() && now < self.alarm_at;
+                    self.caught_up &= told.is_some() && elapsed < self.alarm_at;
                     if let Some(bytes) = told {
                         return Step::Send(bytes);
                     }
@@ -301,13 +309,13 @@ impl Watcher {
     }
 
     /// Waits for a change; a bookmark may be due before that, or the end.
-    fn poll_wait(&mut self, cx: &mut Context<'_>, now: Timestamp) -> Poll<()> {
+    fn poll_wait(&mut self, cx: &mut Context<'_>, elapsed: Duration) -> Poll<()> {
         if self.changed.poll_changed(cx).is_ready() {
             return Poll::Ready(());
         }
-        // Both have been asked to wake us and have not: to ask them again for every change would be
-        // much of what a change costs when a thousand watch.
-        if self.is_asked_for(cx) && now < self.alarm_at {
+        // Both stay registered with this waker: to poll them again for every change would be much
+        // of what a change costs when a thousand watch.
+        if self.is_asked_for(cx) && elapsed < self.alarm_at {
             return Poll::Pending;
         }
         if self.stop.as_mut().poll(cx).is_ready() {
@@ -319,13 +327,13 @@ impl Watcher {
             return Poll::Pending;
         }
         self.asked = None;
-        let now = self.plane.clock.now();
-        if now >= self.deadline {
+        let elapsed = self.elapsed();
+        if elapsed >= self.timeout {
             self.ended = true;
             return Poll::Ready(());
         }
-        self.alarm_at = next_alarm(now, self.deadline, self.bookmarks);
-        self.alarm = alarm(&self.plane.clock, self.alarm_at);
+        self.alarm_at = next_alarm(elapsed, self.timeout, self.bookmarks);
+        self.alarm = alarm(&self.plane.clock, self.alarm_at.saturating_sub(elapsed));
         self.bookmark_due = self.bookmarks.then_some(Bookmark::Regular);
         Poll::Ready(())
     }
@@ -346,26 +354,25 @@ impl Stream for Watcher {
             if let Some(bytes) = ready!(self.poll_converted(cx)) {
                 return Poll::Ready(Some(bytes));
             }
-            let now = self.plane.clock.now();
-            match self.step(now) {
+            let elapsed = self.elapsed();
+            match self.step(elapsed) {
                 Step::Send(bytes) => return Poll::Ready(Some(bytes)),
                 Step::End => return Poll::Ready(None),
-                Step::Wait => ready!(self.poll_wait(cx, now)),
+                Step::Wait => ready!(self.poll_wait(cx, elapsed)),
                 Step::Convert => {}
             }
         }
     }
 }
 
-/// When the next bookmark is due, or the end.
-fn next_alarm(now: Timestamp, deadline: Timestamp, bookmarks: bool) -> Timestamp {
-    let last = deadline - BOOKMARK_BEFORE_END;
-    if bookmarks && now < last { last.min(now + BOOKMARK_EVERY) } else { deadline }
+/// How long after its beginning a watch has the next bookmark due, or ends.
+fn next_alarm(elapsed: Duration, timeout: Duration, bookmarks: bool) -> Duration {
+    let last = timeout.saturating_sub(BOOKMARK_BEFORE_END);
+    if bookmarks && elapsed < last { last.min(elapsed + BOOKMARK_EVERY) } else { timeout }
 }
 
-fn alarm(clock: &Clock, at: Timestamp) -> Wait {
-    let clock = clock.clone();
-    Box::pin(async move { clock.sleep_until(at).await })
+fn alarm(clock: &Clock, after: Duration) -> Wait {
+    Box::pin(clock.sleep(after))
 }
 
 /// One event is passed on as it is, shared with all other watchers; several are joined.

@@ -4,6 +4,7 @@ use crate::answer;
 use crate::body::Body;
 use crate::plane::Plane;
 use crate::request::Query;
+use crate::watch_cache::SyncState;
 use http::Response;
 use machinery::field_path::quote;
 use std::sync::atomic::Ordering;
@@ -11,17 +12,29 @@ use std::sync::atomic::Ordering;
 type Check = (&'static str, fn(&Plane) -> bool);
 
 const PING: Check = ("ping", |_| true);
-const STORE: Check = ("etcd", |plane| plane.cache.applied() > 0);
+/// The store accepts writes; it does not after an I/O error, until a restart.
+const STORE: Check = ("etcd", |plane| match plane.store.check_writable() {
+    Ok(()) => true,
+    Err(error) => {
+        tracing::info!(%error, "health check etcd failed");
+        false
+    }
+});
+/// Reads and watches are current. A cache that lists afresh is not ready, but gets there by itself.
+const CACHE_SYNCED: Check = ("watch-cache", |plane| plane.cache.sync_state() == SyncState::Synced);
+/// Only a restart helps a cache that nothing brings up to date any more.
+const CACHE_RUNNING: Check =
+    ("watch-cache", |plane| plane.cache.sync_state() != SyncState::Stopped);
 const READY: Check = ("poststarthook/bootstrap", |plane| plane.ready.load(Ordering::Acquire));
-const CACHE: Check = ("informer-sync", |plane| plane.cache.applied() > 0);
+const INFORMERS: Check = ("informer-sync", |plane| plane.cache.applied() > 0);
 const STOPPING: Check = ("shutdown", |plane| !plane.tasks.is_stopping());
 
 /// Answers for one of the three, or for a single check of it.
 pub(crate) fn health(plane: &Plane, which: &str, rest: &[&str], query: &Query) -> Response<Body> {
     let checks: &[Check] = match which {
-        "livez" => &[PING, STORE],
-        "readyz" => &[PING, STORE, CACHE, READY, STOPPING],
-        _ => &[PING, STORE, READY],
+        "livez" => &[PING, STORE, CACHE_RUNNING],
+        "readyz" => &[PING, STORE, CACHE_SYNCED, INFORMERS, READY, STOPPING],
+        _ => &[PING, STORE, CACHE_RUNNING, READY],
     };
     let path = rest.join("/");
     if !path.is_empty() {

@@ -6,13 +6,11 @@
 //! - a watcher is a revision: it has seen everything up to there and asks for what came after.
 
 use super::entry::Entry;
-use super::label_mask::LabelMask;
+use super::snapshot::{Held, Snapshot};
 use super::subscription::{Bell, Subscription};
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use imbl::OrdMap;
 use std::collections::VecDeque;
-use std::ops::{Bound, Deref};
 use std::sync::{Arc, Mutex};
 use store::{Event, Record, Revision};
 
@@ -35,93 +33,6 @@ pub(crate) struct ResourceCache {
     snapshot: ArcSwap<Snapshot>,
     state: Mutex<State>,
     changed: Arc<Bell>,
-}
-
-/// All objects of a resource at one revision.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Snapshot {
-    /// By key.
-    pub entries: OrdMap<Arc<str>, Held>,
-    /// Of the last change to this resource, or of the load.
-    pub revision: Revision,
-    /// How many of the objects somebody still has to work on before others may see them: mostly
-    /// none, and then nobody has to look.
-    pub uninitialized: usize,
-}
-
-/// An object, and beside it what spares a look at it.
-#[derive(Debug, Clone)]
-pub(crate) struct Held {
-    entry: Arc<Entry>,
-    labels: LabelMask,
-}
-
-impl From<Arc<Entry>> for Held {
-    fn from(entry: Arc<Entry>) -> Self {
-        Self { labels: entry.label_mask(), entry }
-    }
-}
-
-impl Deref for Held {
-    type Target = Arc<Entry>;
-
-    fn deref(&self) -> &Arc<Entry> {
-        &self.entry
-    }
-}
-
-impl Snapshot {
-    fn of(entries: OrdMap<Arc<str>, Held>, revision: Revision) -> Self {
-        let uninitialized = entries.values().filter(|it| it.uninitialized).count();
-        Self { entries, revision, uninitialized }
-    }
-
-    /// Without the objects that not everybody may see yet.
-    pub(crate) fn initialized(self: &Arc<Self>) -> Arc<Self> {
-        if self.uninitialized == 0 {
-            return Arc::clone(self);
-        }
-        let entries = self.entries.iter().filter(|(_, held)| !held.uninitialized);
-        let entries = entries.map(|(key, held)| (Arc::clone(key), held.clone())).collect();
-        Arc::new(Self { entries, revision: self.revision, uninitialized: 0 })
-    }
-
-    /// Puts one state of an object in the place of another.
-    fn exchange(&mut self, key: &Arc<str>, entry: Option<&Arc<Entry>>) {
-        let before = match entry {
-            Some(entry) => self.entries.insert(Arc::clone(key), Arc::clone(entry).into()),
-            None => self.entries.remove(key),
-        };
-        self.uninitialized += usize::from(entry.is_some_and(|it| it.uninitialized));
-        self.uninitialized -= usize::from(before.is_some_and(|it| it.uninitialized));
-    }
-
-    /// The objects whose keys begin with `prefix`, which ends with a slash, from `start` on, in the
-    /// order of their keys.
-    pub(crate) fn under(
-        &self,
-        prefix: &str,
-        start: Option<&str>,
-    ) -> impl Iterator<Item = &Arc<Entry>> {
-        self.labeled(prefix, start, LabelMask::default())
-    }
-
-    /// The same without those that surely lack the `wanted` labels.
-    pub(crate) fn labeled(
-        &self,
-        prefix: &str,
-        start: Option<&str>,
-        wanted: LabelMask,
-    ) -> impl Iterator<Item = &Arc<Entry>> {
-        // The end is found once, since to look at each key costs as much as all the rest.
-        let end = prefix.strip_suffix('/').map(|it| format!("{it}0")).unwrap_or_default();
-        let start = start.unwrap_or(prefix).min(&end);
-        let range = (Bound::Included(start), Bound::Excluded(end.as_str()));
-        self.entries
-            .range::<(Bound<&str>, Bound<&str>), str>(range)
-            .filter(move |(_, held)| held.labels.may_have(wanted))
-            .map(|(_, held)| &held.entry)
-    }
 }
 
 /// One change of one object.
@@ -188,6 +99,24 @@ impl ResourceCache {
     pub(crate) fn loaded(&self, revision: Revision, floor: Revision) {
         self.lock().floor = floor;
         self.snapshot.rcu(|snapshot| Snapshot { revision, ..Snapshot::clone(snapshot) });
+    }
+
+    /// Puts the state of the store at `revision` in the place of what is here. What happened before
+    /// is no longer known.
+    pub(crate) fn replace(&self, records: &[Arc<Record>], revision: Revision) {
+        let mut state = self.lock();
+        let before = self.snapshot.load();
+        let entries = records
+            .iter()
+            .map(|record| match before.entries.get(&record.key) {
+                // As it is here, it may have the defaults of a later schema.
+                Some(held) if held.revision == record.modified => held.clone(),
+                _ => Held::from(Arc::new(Entry::of(record, self.prefix.len()))),
+            })
+            .map(|held| (Arc::clone(&held.key), held))
+            .collect();
+        state.forget(revision);
+        self.snapshot.store(Arc::new(Snapshot::of(entries, revision)));
     }
 
     /// Takes in a change. One from before the load goes to the log alone.
@@ -322,6 +251,13 @@ impl State {
             RECENT => self.changes.partition_point(|it| it.revision <= revision),
             few => self.changes.len() - few,
         }
+    }
+
+    /// Forgets all changes, the newest of which is not after `revision`.
+    fn forget(&mut self, revision: Revision) {
+        self.changes.clear();
+        self.bytes = 0;
+        self.floor = revision;
     }
 
     fn push(&mut self, change: Arc<Change>) {

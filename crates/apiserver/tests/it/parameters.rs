@@ -235,7 +235,7 @@ async fn a_namespace_is_finalized_but_not_read_at_that() {
 async fn health_checks_can_be_left_out() {
     let plane = Plane::start().await;
     let reply = plane.send(Method::GET, "/livez?verbose&exclude=ping&exclude=x", "", "").await;
-    let expect = "[+]ping excluded: ok\n[+]etcd ok\nwarn: some health checks cannot be excluded: no matches for \"x\"\nlivez check passed\n";
+    let expect = "[+]ping excluded: ok\n[+]etcd ok\n[+]watch-cache ok\nwarn: some health checks cannot be excluded: no matches for \"x\"\nlivez check passed\n";
     assert_eq!(String::from_utf8_lossy(&reply.bytes), expect);
 }
 

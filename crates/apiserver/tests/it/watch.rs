@@ -1,7 +1,8 @@
 //! Watches: what is told, in which order, from where on and until when.
 
 use crate::client::{TABLE, Watch};
-use crate::plane::{MAPS, Plane, THINGS, anything, labeled, map, thing, things};
+use crate::plane::{MAPS, Plane, START, THINGS, anything, labeled, map, thing, things};
+use keel::Timestamp;
 use machinery::{Value, json};
 use std::future::poll_fn;
 use std::pin::pin;
@@ -197,6 +198,20 @@ async fn a_watch_ends_when_its_time_is_over_with_a_bookmark_before() {
     assert_eq!(marked.brief().await, "ADDED a");
     plane.advance(2);
     assert_eq!((plain.next().await, marked.next().await), (None, None));
+}
+
+#[tokio::test]
+async fn a_watch_lasts_as_long_as_asked_when_the_clock_is_set() {
+    let plane = Plane::start().await;
+    let mut watch = plane.watch(&format!("{MAPS}?watch=1&timeoutSeconds=10")).await;
+    assert_eq!(at_once(&mut watch).await, "");
+    plane.clock.jump(Timestamp::from_seconds(START + 3600));
+    plane.create(MAPS, &map("a", &json!({}))).await;
+    assert_eq!(watch.brief().await, "ADDED a");
+    assert_eq!(at_once(&mut watch).await, "");
+    plane.clock.jump(Timestamp::from_seconds(START));
+    plane.advance(10);
+    assert_eq!(watch.next().await, None);
 }
 
 #[tokio::test]

@@ -10,3 +10,4 @@ mod faults;
 mod reflecting;
 mod handling;
 mod factory;
+mod real_clock;

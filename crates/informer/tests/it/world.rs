@@ -23,11 +23,15 @@ impl TestWorld {
     }
 
     pub(crate) fn with(entropy: &Entropy, options: InformerOptions) -> Self {
+        Self::on(&Clock::manual(Timestamp::from_seconds(0)), entropy, options)
+    }
+
+    /// On a given clock; only on a manual one, the methods that move it may be called.
+    pub(crate) fn on(clock: &Clock, entropy: &Entropy, options: InformerOptions) -> Self {
         let (server, tasks) = (Server::new(), Tasks::new());
-        let clock = Clock::manual(Timestamp::from_seconds(0));
         let source = Arc::new(server.clone());
-        let informer = SharedInformer::new(source, options.clone(), &clock, entropy, &tasks);
-        Self { server, informer, clock, tasks, options }
+        let informer = SharedInformer::new(source, options.clone(), clock, entropy, &tasks);
+        Self { server, informer, clock: clock.clone(), tasks, options }
     }
 
     /// A handler with a queue of its own.

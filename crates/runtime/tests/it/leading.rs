@@ -89,11 +89,11 @@ impl Candidate {
     }
 }
 
-fn no_leases(_: &Method, target: &str) -> Fate {
+pub(crate) fn no_leases(_: &Method, target: &str) -> Fate {
     if target.contains("/leases") { Fate::Refused(503) } else { Fate::Served }
 }
 
-async fn write(manager: &Manager) -> kube_client::Result<ConfigMap> {
+pub(crate) async fn write(manager: &Manager) -> kube_client::Result<ConfigMap> {
     let maps = Api::<ConfigMap>::namespaced(manager.client(), "default");
     let map = json!({"metadata": {"generateName": "written-"}});
     maps.create(&PostParams::default(), &serde_json::from_value(map).unwrap()).await

@@ -26,6 +26,7 @@ mod caching;
 mod controlling;
 mod managing;
 mod leading;
+mod real_clock;
 mod network;
 mod stopping;
 mod writing;

@@ -37,6 +37,7 @@ async fn a_full_disk_refuses_writes_until_there_is_room_again() {
     for _ in 0..3 {
         let refused = put(&store, "/big", 2 << 20).await;
         assert!(matches!(refused, Err(Error::Full)), "{refused:?}");
+        assert!(store.check_writable().is_ok());
         assert_eq!(keys(&store).await, ["/a"]);
     }
     assert_eq!(watch.take().unwrap(), []);
@@ -140,6 +141,8 @@ async fn after_a_failed_fsync_no_write_is_believed_but_reads_go_on() {
         let refused = put(&store, key, 100).await;
         let Err(Error::Broken(cause)) = refused else { panic!("{refused:?}") };
         assert_eq!(cause.to_string(), "the disk lost a page");
+        let checked = store.check_writable();
+        assert!(matches!(checked, Err(Error::Broken(_))), "{checked:?}");
     }
     assert_eq!(keys(&store).await, ["/a"]);
     assert_eq!(store.revision().await.unwrap(), first);

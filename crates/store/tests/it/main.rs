@@ -9,3 +9,4 @@ mod failing_disk;
 mod damage;
 mod damaged_log;
 mod older_format;
+mod real_clock;

@@ -1,0 +1,115 @@
+//! [`FaultyStore`]: a store in memory that keeps little history, and fails when a test says so.
+
+use bytes::Bytes;
+use keel::{Clock, Tasks};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use store::{
+    BoxFuture, Engine, Error, Event, Expect, Memory, Options, Page, Record, Revision, Store, Watch,
+};
+use tokio::sync::watch;
+
+/// How many events it keeps.
+pub(crate) const HISTORY: usize = 64;
+
+/// See the [module documentation](self).
+pub(crate) struct FaultyStore {
+    inner: Arc<Engine>,
+    /// Whether lists are answered; those that are not wait.
+    lists: watch::Sender<bool>,
+    /// Whether the disk has failed.
+    broken: AtomicBool,
+}
+
+impl FaultyStore {
+    pub(crate) fn open(clock: &Clock, tasks: &Tasks) -> Arc<Self> {
+        let options = Options { history_events: HISTORY, ..Options::default() };
+        let inner = Memory::open(options, clock, tasks);
+        Arc::new(Self { inner, lists: watch::Sender::new(true), broken: AtomicBool::new(false) })
+    }
+
+    /// Answers lists, or lets them wait.
+    pub(crate) fn set_lists(&self, answered: bool) {
+        self.lists.send_replace(answered);
+    }
+
+    /// Refuses writes from now on.
+    pub(crate) fn fail(&self) {
+        self.broken.store(true, Ordering::Relaxed);
+    }
+
+    /// Writes `count` config maps without a pause in which another task could run, as one commit
+    /// of a store with a disk does.
+    pub(crate) async fn put_at_once(&self, count: usize) {
+        for index in 0..count {
+            let name = format!("bulk-{index:04}");
+            let value = format!(
+                r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"{name}","namespace":"default"}}}}"#
+            );
+            let key = format!("/registry/configmaps/default/{name}");
+            self.put(&key, value.into(), Expect::Any, None).await.unwrap();
+        }
+    }
+}
+
+impl Store for FaultyStore {
+    fn get(&self, key: &str) -> BoxFuture<'_, Result<Option<Arc<Record>>, Error>> {
+        self.inner.get(key)
+    }
+
+    fn put(
+        &self,
+        key: &str,
+        value: Bytes,
+        expect: Expect,
+        ttl: Option<Duration>,
+    ) -> BoxFuture<'_, Result<Arc<Record>, Error>> {
+        match self.check_writable() {
+            Ok(()) => self.inner.put(key, value, expect, ttl),
+            Err(error) => Box::pin(std::future::ready(Err(error))),
+        }
+    }
+
+    fn delete(&self, key: &str, expect: Expect) -> BoxFuture<'_, Result<Event, Error>> {
+        self.inner.delete(key, expect)
+    }
+
+    fn range(
+        &self,
+        prefix: &str,
+        start: Option<&str>,
+        limit: usize,
+        at: Option<Revision>,
+    ) -> BoxFuture<'_, Result<Page, Error>> {
+        let (prefix, start) = (prefix.to_owned(), start.map(str::to_owned));
+        Box::pin(async move {
+            let _ = self.lists.subscribe().wait_for(|answered| *answered).await;
+            self.inner.range(&prefix, start.as_deref(), limit, at).await
+        })
+    }
+
+    fn watch(&self, prefix: &str, after: Revision) -> Result<Watch, Error> {
+        self.inner.watch(prefix, after)
+    }
+
+    fn revision(&self) -> BoxFuture<'_, Result<Revision, Error>> {
+        self.inner.revision()
+    }
+
+    fn check_writable(&self) -> Result<(), Error> {
+        if self.broken.load(Ordering::Relaxed) {
+            return Err(Error::Broken(Arc::new(io::Error::other("the disk lost a page"))));
+        }
+        self.inner.check_writable()
+    }
+
+    fn compact(&self, upto: Revision) -> BoxFuture<'_, Result<(), Error>> {
+        self.inner.compact(upto)
+    }
+
+    fn close(&self) -> BoxFuture<'_, Result<(), Error>> {
+        self.inner.close()
+    }
+}

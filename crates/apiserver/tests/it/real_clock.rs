@@ -1,0 +1,71 @@
+//! Timers on the system clock: watches, tokens and requests. The other tests move a manual clock,
+//! which cannot show that a sleep of the system clock ends.
+
+use crate::plane::{MAPS, Plane};
+use apiserver::{Config, StoreConfig};
+use keel::Clock;
+use machinery::json;
+use std::time::Duration;
+
+const ACCOUNTS: &str = "/api/v1/namespaces/default/serviceaccounts";
+
+/// Longer than the slowest machine takes.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+async fn start() -> Plane {
+    Plane::start_with(Config { clock: Clock::system(), ..Plane::config(1) }).await
+}
+
+#[tokio::test]
+async fn an_idle_watch_ends_at_its_timeout() {
+    let plane = start().await;
+    let begun = plane.clock.moment();
+    let mut watch = plane.watch(&format!("{MAPS}?watch=1&timeoutSeconds=1")).await;
+    let ended = tokio::time::timeout(TIMEOUT, watch.next()).await;
+    assert_eq!(ended.expect("the watch ends"), None);
+    assert!(plane.clock.passed_since(&begun) >= Duration::from_millis(950));
+}
+
+/// Thirteen seconds: the system clock reads the time again every ten seconds of a sleep.
+#[tokio::test]
+async fn an_idle_watch_of_more_than_ten_seconds_gets_a_bookmark_and_ends() {
+    let plane = start().await;
+    let path = format!("{MAPS}?watch=1&allowWatchBookmarks=true&timeoutSeconds=13");
+    let mut watch = plane.watch(&path).await;
+    watch.expect("BOOKMARK").await;
+    let next = tokio::time::timeout(TIMEOUT, watch.next()).await.expect("a bookmark comes");
+    assert_eq!(next.map(|(kind, _)| kind).as_deref(), Some("BOOKMARK"));
+    assert_eq!(tokio::time::timeout(TIMEOUT, watch.next()).await.expect("the watch ends"), None);
+}
+
+/// The shortest life of a token is ten minutes, so it is issued by a plane whose time is ten
+/// minutes ago, and shown to one of the present time that has the same key.
+#[tokio::test]
+async fn a_token_expires() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = StoreConfig::Embedded(directory.path().to_owned());
+    let issued = Clock::system().now() - Duration::from_secs(597);
+    let config = Config { clock: Clock::manual(issued), store, ..Plane::config(1) };
+    let plane = Plane::start_with(config.clone()).await;
+    plane.create(ACCOUNTS, &json!({"metadata": {"name": "robot"}})).await;
+    let request = json!({"spec": {"expirationSeconds": 600}});
+    let answer = plane.create(&format!("{ACCOUNTS}/robot/token"), &request).await;
+    let token = answer["status"]["token"].as_str().unwrap().to_owned();
+    plane.server.stop().await.unwrap();
+    let plane = Plane::start_with(Config { clock: Clock::system(), ..config }).await;
+    let client = plane.bearer(&token);
+    let (code, _) = client.get("/apis").await;
+    let expires = issued + Duration::from_mins(10);
+    assert!(code == 200 || plane.clock.now() >= expires, "{code}");
+    plane.clock.sleep_until(expires + Duration::from_secs(1)).await;
+    assert_eq!(client.get("/apis").await.0, 401);
+    plane.server.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_request_is_answered_at_its_deadline() {
+    let plane = start().await;
+    // Without a deadline of its own it waits three seconds for a revision of the future.
+    let (code, status) = plane.get(&format!("{MAPS}?resourceVersion=1000000&timeout=300ms")).await;
+    assert_eq!((code, &status["reason"]), (504, &json!("Timeout")), "{status}");
+}

@@ -1,0 +1,95 @@
+//! A store that drops events before they are read, or fails: what clients and health checks see.
+
+use crate::client::JSON;
+use crate::faulty_store::{FaultyStore, HISTORY};
+use crate::plane::{MAPS, Plane, map};
+use http::Method;
+use keel::Tasks;
+use machinery::json;
+use std::sync::Arc;
+
+/// A plane on a faulty store; the tasks are the store's.
+async fn start() -> (Arc<FaultyStore>, Plane, Tasks) {
+    let (config, tasks) = (Plane::config(1), Tasks::new());
+    let store = FaultyStore::open(&config.clock, &tasks);
+    let plane = Plane::start_on(Arc::<FaultyStore>::clone(&store), config).await;
+    (store, plane, tasks)
+}
+
+/// The code and the lines of a health check.
+async fn health(plane: &Plane, path: &str) -> (u16, String) {
+    let reply = plane.send(Method::GET, path, JSON, "").await;
+    (reply.code, String::from_utf8(reply.bytes.to_vec()).unwrap())
+}
+
+#[tokio::test]
+async fn a_commit_larger_than_the_history_is_served_and_ends_older_watches_with_410() {
+    let (store, plane, _tasks) = start().await;
+    let created = plane.create(MAPS, &map("a", &json!({}))).await;
+    let from = created["metadata"]["resourceVersion"].as_str().unwrap();
+    let path = format!("{MAPS}?watch=1&resourceVersion={from}");
+    let mut older = plane.watch(&path).await;
+    store.put_at_once(2 * HISTORY).await;
+    let list = plane.read(MAPS).await;
+    let names = list["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|it| it["metadata"]["name"].as_str().unwrap().starts_with("bulk-"));
+    assert_eq!(names.count(), 2 * HISTORY);
+    for watch in [&mut older, &mut plane.watch(&path).await] {
+        let error = watch.expect("ERROR").await;
+        assert_eq!((&error["code"], &error["reason"]), (&json!(410), &json!("Expired")));
+        assert_eq!(watch.next().await, None);
+    }
+    let now = list["metadata"]["resourceVersion"].as_str().unwrap();
+    let mut watch = plane.watch(&format!("{MAPS}?watch=1&resourceVersion={now}")).await;
+    plane.delete(&format!("{MAPS}/a")).await;
+    assert_eq!(watch.brief().await, "DELETED a");
+    assert_eq!(health(&plane, "/readyz").await, (200, "ok".to_owned()));
+}
+
+#[tokio::test]
+async fn objects_deleted_by_a_lost_event_are_gone() {
+    let (store, plane, _tasks) = start().await;
+    plane.create(MAPS, &map("a", &json!({}))).await;
+    let key = "/registry/configmaps/default/a";
+    store::Store::delete(&*store, key, store::Expect::Any).await.unwrap();
+    store.put_at_once(2 * HISTORY).await;
+    assert_eq!(plane.get(&format!("{MAPS}/a")).await.0, 404);
+    plane.create(MAPS, &map("a", &json!({}))).await;
+}
+
+#[tokio::test]
+async fn readyz_fails_while_the_watch_cache_cannot_list() {
+    let (store, plane, _tasks) = start().await;
+    store.set_lists(false);
+    store.put_at_once(2 * HISTORY).await;
+    let not_ready = |code: u16, _: &machinery::Value| code == 500;
+    let report = plane.until("/readyz", not_ready).await;
+    let report = report.as_str().unwrap();
+    assert!(report.contains("[-]watch-cache failed: reason withheld\n"), "{report}");
+    assert!(report.contains("[+]etcd ok\n"), "{report}");
+    assert_eq!(health(&plane, "/readyz/watch-cache").await.0, 500);
+    // It gets there by itself, so that a restart would not help.
+    assert_eq!(health(&plane, "/livez").await.0, 200);
+    store.set_lists(true);
+    plane.until("/readyz", |code, _| code == 200).await;
+    assert_eq!(plane.read(MAPS).await["metadata"]["continue"], json!(null));
+}
+
+#[tokio::test]
+async fn health_checks_fail_when_the_store_refuses_writes() {
+    let (store, plane, _tasks) = start().await;
+    assert_eq!(health(&plane, "/readyz").await.0, 200);
+    store.fail();
+    assert_eq!(plane.post(MAPS, &map("a", &json!({}))).await.0, 500);
+    for path in ["/readyz", "/livez", "/healthz"] {
+        let (code, report) = health(&plane, path).await;
+        assert_eq!(code, 500, "{path}: {report}");
+        assert!(report.contains("[-]etcd failed: reason withheld\n"), "{path}: {report}");
+        assert_eq!(health(&plane, &format!("{path}/etcd")).await.0, 500);
+    }
+    // Reads go on.
+    plane.read(MAPS).await;
+}

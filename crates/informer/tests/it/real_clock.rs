@@ -1,0 +1,86 @@
+//! Timers on the system clock: resync, delayed keys, and back-off. The other tests move a manual
+//! clock, which cannot show that a sleep of the system clock ends.
+
+use std::{sync::Arc, time::Duration};
+
+use informer::{
+    HandlerOptions, InformerOptions, ReflectorOptions, WorkQueue,
+    work_queue::{Priority, QueueOptions, RateLimits},
+};
+use keel::{Clock, Entropy};
+use machinery::Status;
+
+use crate::{recorder::Recorder, world::TestWorld};
+
+/// Longer than the slowest machine takes.
+const TIMEOUT: Duration = Duration::from_secs(20);
+
+const DELAY: Duration = Duration::from_millis(200);
+
+/// Looks again and again until `is_so`.
+async fn until(what: &str, is_so: impl Fn() -> bool) {
+    let looking = async {
+        while !is_so() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    assert!(tokio::time::timeout(TIMEOUT, looking).await.is_ok(), "never: {what}");
+}
+
+/// A started informer with one object, `a`.
+fn started(reflector: ReflectorOptions) -> TestWorld {
+    let options = InformerOptions { reflector, ..InformerOptions::default() };
+    let world = TestWorld::on(&Clock::system(), &Entropy::seeded(1), options);
+    world.server.put("a", "red");
+    world
+}
+
+#[tokio::test]
+async fn a_handler_is_resynced_periodically() {
+    let world = started(ReflectorOptions::default());
+    world.informer.start();
+    let recorder = Recorder::new();
+    let handler: Arc<Recorder> = Arc::clone(&recorder);
+    let options = HandlerOptions { resync_period: Some(DELAY), ..HandlerOptions::default() };
+    world.informer.add_handler(handler, &options);
+    for _ in 0..2 {
+        until("a resync", || recorder.take_story().contains("=a")).await;
+    }
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_refused_list_is_repeated_after_a_back_off() {
+    let reflector = ReflectorOptions { backoff_base: DELAY, ..ReflectorOptions::default() };
+    let world = started(reflector);
+    world.server.world().refusals.extend(vec![Status::unauthorized(); 2]);
+    world.informer.start();
+    until("listed", || world.cached().contains_key("a")).await;
+    assert!(world.server.world().refusals.is_empty());
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_delayed_key_comes_when_its_delay_is_over() {
+    let clock = Clock::system();
+    let queue = WorkQueue::new(&QueueOptions::default(), &clock, &Entropy::seeded(1));
+    let moment = clock.moment();
+    queue.add_after("a", DELAY, Priority::default());
+    let job = tokio::time::timeout(TIMEOUT, queue.get()).await.expect("the key comes").unwrap();
+    assert_eq!(*job.key(), "a");
+    assert!(clock.passed_since(&moment) >= DELAY - DELAY / 10);
+}
+
+#[tokio::test]
+async fn a_failed_key_comes_again_after_its_back_off() {
+    let clock = Clock::system();
+    let limits = RateLimits { backoff_base: DELAY, ..RateLimits::default() };
+    let options = QueueOptions { limits, ..QueueOptions::default() };
+    let queue = WorkQueue::new(&options, &clock, &Entropy::seeded(1));
+    queue.add("a");
+    for _ in 0..2 {
+        let job = tokio::time::timeout(TIMEOUT, queue.get()).await.expect("the key comes");
+        job.unwrap().retry();
+    }
+    assert_eq!(queue.failures(&"a"), 2);
+}

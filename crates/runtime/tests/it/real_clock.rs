@@ -1,0 +1,80 @@
+//! Timers on the system clock: leader election, requeues and retries. Most other tests move a
+//! manual clock, which cannot show that a sleep of the system clock ends.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use http::Method;
+use runtime::{
+    Action, Controller, Failure, LeaderElection, Manager, ManagerError, ManagerOptions, Request,
+    keel::{Clock, Entropy},
+};
+use tokio::sync::mpsc;
+
+use crate::{
+    faulty::{Fate, Faulty},
+    leading::{no_leases, write},
+    world::{Running, Thing, World, options, until},
+};
+
+const DELAY: Duration = Duration::from_millis(200);
+
+fn candidate(world: &World, identity: &str) -> (Faulty, Running) {
+    let (faulty, client) = world.faulty();
+    let election = LeaderElection {
+        lease_duration: Duration::from_secs(2),
+        renew_deadline: Duration::from_secs(1),
+        retry_period: DELAY,
+        ..LeaderElection::new("default", "the-lease", identity)
+    };
+    let options = ManagerOptions {
+        leader_election: Some(election),
+        clock: Clock::system(),
+        // Two with the same seed would write objects of the same name.
+        entropy: Entropy::system(),
+        ..options()
+    };
+    (faulty, Running::start(&Manager::new(client, options)))
+}
+
+#[tokio::test]
+async fn a_leader_that_cannot_renew_is_replaced_when_its_lease_ends() {
+    let world = World::new().await;
+    let (faulty, first) = candidate(&world, "first");
+    until("the first leads", async || write(&first.manager).await.is_ok()).await;
+    faulty.decide(|method: &Method, target: &str| -> Fate { no_leases(method, target) });
+    let (_, second) = candidate(&world, "second");
+    until("the second leads", async || write(&second.manager).await.is_ok()).await;
+    let ended = first.ended.await.unwrap();
+    assert!(matches!(ended, Err(ManagerError::LeadershipLost)), "{ended:?}");
+    second.stop().await;
+}
+
+/// Fails, then asks to be called again later, then succeeds.
+async fn fail_then_requeue(_: Request, calls: Arc<Arc<AtomicUsize>>) -> Result<Action, Failure> {
+    match calls.fetch_add(1, Ordering::SeqCst) {
+        0 => Err(Failure::transient("not now")),
+        1 => Ok(Action::RequeueAfter(DELAY)),
+        _ => Ok(Action::Done),
+    }
+}
+
+#[tokio::test]
+async fn a_reconcile_that_fails_or_asks_for_a_requeue_is_called_again() {
+    let world = World::new().await;
+    let manager =
+        Manager::new(world.client.clone(), ManagerOptions { clock: Clock::system(), ..options() });
+    let calls = Arc::new(AtomicUsize::new(0));
+    let (send, requests) = mpsc::channel(1);
+    let controller = Controller::for_::<Thing>().channel(requests);
+    manager.add(controller.reconcile(fail_then_requeue, Arc::clone(&calls)));
+    let running = Running::start(&manager);
+    send.send(Request::new("default", "a")).await.unwrap();
+    until("three calls", async || calls.load(Ordering::SeqCst) == 3).await;
+    running.stop().await;
+}

@@ -1,0 +1,49 @@
+//! Expiry on the system clock. The other tests move a manual clock, which cannot show that a
+//! sleep of the system clock ends.
+
+use std::{sync::Arc, time::Duration};
+
+use keel::{Clock, Tasks};
+use store::{Embedded, Engine, Expect, Memory, Options, Store};
+
+use crate::simulated_disk::SimulatedDisk;
+
+const TTL: Duration = Duration::from_millis(400);
+
+/// Longer than the slowest machine takes.
+const TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Waits for the deletion of the only record.
+async fn until_expired(store: &Engine) {
+    let revision = store.revision().await.unwrap();
+    let mut watch = store.watch("", revision).unwrap();
+    let events = tokio::time::timeout(TIMEOUT, watch.next()).await.expect("it expires").unwrap();
+    assert!(events[0].new.is_none(), "{events:?}");
+}
+
+#[tokio::test]
+async fn a_record_expires_after_its_ttl() {
+    let (clock, tasks) = (Clock::system(), Tasks::new());
+    let store = Memory::open(Options::default(), &clock, &tasks);
+    let moment = clock.moment();
+    store.put("/a", "1".into(), Expect::Absent, Some(TTL)).await.unwrap();
+    until_expired(&store).await;
+    assert!(clock.passed_since(&moment) >= TTL - TTL / 10);
+}
+
+#[tokio::test]
+async fn a_record_expires_after_a_restart() {
+    let (clock, tasks, disk) = (Clock::system(), Tasks::new(), SimulatedDisk::new());
+    let open = || -> Arc<Engine> {
+        Embedded::open_on(disk.plug(), Options::default(), &clock, &tasks).unwrap()
+    };
+    let store = open();
+    store.put("/a", "1".into(), Expect::Absent, Some(TTL)).await.unwrap();
+    store.close().await.unwrap();
+    let store = open();
+    if store.get("/a").await.unwrap().is_some() {
+        until_expired(&store).await;
+    }
+    assert_eq!(store.get("/a").await.unwrap(), None);
+    store.close().await.unwrap();
+}
