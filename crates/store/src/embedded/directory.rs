@@ -24,6 +24,7 @@ const DATABASE: &str = "store.redb";
 const UNFINISHED: &str = "store.redb.new";
 const EVEN_LOG: &str = "log.even";
 const ODD_LOG: &str = "log.odd";
+const RESERVE: &str = "reserve";
 const LOCK: &str = "LOCK";
 
 /// A directory that is ours for as long as this lives.
@@ -93,7 +94,8 @@ pub(super) struct FileDisk {
 
 impl Disk for FileDisk {
     fn open(&self, part: Part) -> io::Result<Box<dyn StorageBackend>> {
-        let file = open_private(&mut OpenOptions::new(), &self.path(part))?;
+        let mut options = OpenOptions::new();
+        let file = open_private(options.create(part == Part::Reserve), &self.path(part))?;
         let backend = FileBackend::new(file).map_err(io::Error::other)?;
         if part == Part::Base && self.database == DATABASE && backend.len()? == 0 {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "the file is empty"));
@@ -113,6 +115,7 @@ impl Disk for FileDisk {
             Part::Base => self.database,
             Part::EvenLog => EVEN_LOG,
             Part::OddLog => ODD_LOG,
+            Part::Reserve => RESERVE,
         };
         self.directory.path.join(name)
     }
