@@ -85,6 +85,22 @@ pub enum Error {
 impl Server {
     /// Starts a plane and returns when it is ready.
     pub async fn start(config: Config) -> Result<Self, Error> {
+        Self::start_with(config, open).await
+    }
+
+    /// Starts a plane on a store that the caller has opened, in place of the one that `config`
+    /// names. The store is closed when the plane stops; certificates and keys are kept in memory.
+    pub async fn start_on(config: Config, store: Arc<dyn Store>) -> Result<Self, Error> {
+        let opened = |config: &Config, _: &Tasks| {
+            Ok((store, Authority::new(config.clock.now())?, TokenSigner::new()?))
+        };
+        Self::start_with(config, opened).await
+    }
+
+    async fn start_with(
+        config: Config,
+        open: impl FnOnce(&Config, &Tasks) -> Result<Opened, Error>,
+    ) -> Result<Self, Error> {
         let plugins = Plugins::choose(&config.enabled_plugins, &config.disabled_plugins)?;
         // Before anything is opened, so that a port that is taken is told at once.
         let listener = match config.listen {

@@ -39,3 +39,5 @@ mod webhook_failures;
 mod initializers;
 mod two_planes;
 mod stop;
+mod slow_disk;
+mod canceled_requests;

@@ -5,7 +5,9 @@ use apiserver::{Config, Server};
 use keel::{Clock, Entropy, Timestamp};
 use machinery::{Value, json};
 use std::ops::Deref;
+use std::sync::Arc;
 use std::time::Duration;
+use store::Store;
 
 /// When every plane starts, 2024-01-01T00:00:00Z, in seconds since 1970.
 pub(crate) const START: i64 = 1_704_067_200;
@@ -34,6 +36,14 @@ impl Plane {
     pub(crate) async fn start_with(config: Config) -> Self {
         let clock = config.clock.clone();
         let server = Server::start(config).await.unwrap();
+        let client = Client::new(server.door());
+        Self { server, clock, client }
+    }
+
+    /// One on a store of the test's; its clock must be a manual one.
+    pub(crate) async fn start_on(config: Config, store: Arc<dyn Store>) -> Self {
+        let clock = config.clock.clone();
+        let server = Server::start_on(config, store).await.unwrap();
         let client = Client::new(server.door());
         Self { server, clock, client }
     }
