@@ -147,6 +147,7 @@ impl Server {
         });
         crd::start(&plane);
         bootstrap::bootstrap(&plane).await?;
+        plane.tasks.spawn("system-objects", bootstrap::keep(Arc::clone(&plane)));
         plane.tasks.spawn("quotas", admission::keep_quotas_true(Arc::clone(&plane)));
         plane.tasks.spawn("policies", admission::keep_policies_checked(Arc::clone(&plane)));
         let address = listener.as_ref().and_then(|it| it.local_addr().ok());

@@ -41,3 +41,4 @@ mod two_planes;
 mod stop;
 mod slow_disk;
 mod canceled_requests;
+mod system_objects;
