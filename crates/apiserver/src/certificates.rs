@@ -1,13 +1,13 @@
 //! The certificates that a plane makes for itself: an authority at its first start, a serving
 //! certificate at every start, client certificates for those who may do everything.
 
-use keel::Timestamp;
+use keel::{Timestamp, create_private_directory, restrict_access, write_private};
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
-    Issuer, KeyPair, KeyUsagePurpose,
+    Issuer, KeyPair, KeyUsagePurpose, PublicKeyData,
 };
 use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use time::OffsetDateTime;
@@ -38,14 +38,16 @@ pub struct Certified {
 /// Why there are no certificates.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Look at the file; deleting both files makes a new authority, which no client knows yet.
-    #[error("cannot use the certificate authority in {path}")]
+    /// Restore the file, or delete both files of the authority.
+    #[error(
+        "cannot use the certificate authority: {} {detail}; restore it from a backup, or delete ca.crt and ca.key there: a new authority is made then, which clients know only by a new kubeconfig",
+        path.display()
+    )]
     Authority {
         /// Of the file.
         path: PathBuf,
-        /// Why not.
-        #[source]
-        source: rcgen::Error,
+        /// What is wrong with it.
+        detail: String,
     },
     /// Check the directory and its permissions.
     #[error("cannot read or write {path}")]
@@ -78,25 +80,42 @@ impl Authority {
         Ok(Self { issuer: Issuer::new(params, key), certificate })
     }
 
-    /// The one in `directory`, made at the first start.
+    /// The one in `directory`, made at the first start. Each file is written whole, the key first:
+    /// a key without a certificate is one that nobody has used yet.
     pub fn open(directory: &Path, now: Timestamp) -> Result<Self, Error> {
         let certificate_path = directory.join("ca.crt");
         let key_path = directory.join("ca.key");
-        if !certificate_path.exists() || !key_path.exists() {
-            let made = Self::new(now)?;
-            fs::create_dir_all(directory)
-                .map_err(|source| Error::File { path: directory.to_owned(), source })?;
-            let written = write_private(&key_path, made.issuer.key().serialize_pem().as_bytes());
-            written.map_err(|source| Error::File { path: key_path, source })?;
-            let written = write_private(&certificate_path, made.certificate.as_bytes());
-            written.map_err(|source| Error::File { path: certificate_path, source })?;
-            return Ok(made);
-        }
-        let certificate = read(&certificate_path)?;
-        let key = KeyPair::from_pem(&read(&key_path)?)
-            .map_err(|source| Error::Authority { path: key_path, source })?;
-        let issuer = Issuer::from_ca_cert_pem(&certificate, key)
-            .map_err(|source| Error::Authority { path: certificate_path, source })?;
+        let failed = |path: &Path| {
+            let path = path.to_owned();
+            move |source| Error::File { path, source }
+        };
+        create_private_directory(directory).map_err(failed(directory))?;
+        let (certificate, key) = match (read(&certificate_path)?, read(&key_path)?) {
+            (Some(certificate), Some(key)) => (certificate, key),
+            (Some(_), None) => return Err(unusable(&key_path, "is missing")),
+            (None, _) => {
+                let made = Self::new(now)?;
+                let key = made.issuer.key().serialize_pem();
+                write_private(&key_path, key.as_bytes()).map_err(failed(&key_path))?;
+                let written = write_private(&certificate_path, made.certificate.as_bytes());
+                written.map_err(failed(&certificate_path))?;
+                return Ok(made);
+            }
+        };
+        let key = match KeyPair::from_pem(&key) {
+            Ok(key) => key,
+            Err(error) => return Err(unusable(&key_path, &damage(&key, &error))),
+        };
+        let issuer = match public_key(&certificate) {
+            None => {
+                return Err(unusable(&certificate_path, &damage(&certificate, &"no certificate")));
+            }
+            Some(found) if found != key.subject_public_key_info() => {
+                return Err(unusable(&certificate_path, "does not belong to the key in ca.key"));
+            }
+            Some(_) => Issuer::from_ca_cert_pem(&certificate, key)
+                .map_err(|error| unusable(&certificate_path, &damage(&certificate, &error)))?,
+        };
         Ok(Self { issuer, certificate })
     }
 
@@ -167,19 +186,33 @@ fn valid(params: &mut CertificateParams, now: Timestamp, days: i64) {
     params.not_after = at(now.seconds() + days * DAY);
 }
 
-fn read(path: &Path) -> Result<String, Error> {
-    fs::read_to_string(path).map_err(|source| Error::File { path: path.to_owned(), source })
+/// The content of a file that only its owner can read from now on; None if there is none.
+fn read(path: &Path) -> Result<Option<String>, Error> {
+    let content = match restrict_access(path).and_then(|()| fs::read(path)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        other => other.map_err(|source| Error::File { path: path.to_owned(), source })?,
+    };
+    match String::from_utf8(content) {
+        Ok(text) => Ok(Some(text)),
+        Err(_) => Err(unusable(path, "is damaged")),
+    }
 }
 
-/// Writes a file that only its owner can read.
-pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut options = fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(path)?;
-    file.write_all(bytes)?;
-    file.sync_all()
+/// The public key that a certificate certifies, in DER.
+fn public_key(certificate: &str) -> Option<Vec<u8>> {
+    let (_, pem) = x509_parser::pem::parse_x509_pem(certificate.as_bytes()).ok()?;
+    let certificate = pem.parse_x509().ok()?;
+    Some(certificate.public_key().raw.to_vec())
+}
+
+fn unusable(path: &Path, detail: &str) -> Error {
+    Error::Authority { path: path.to_owned(), detail: detail.to_owned() }
+}
+
+/// What is wrong with a file that cannot be read as what it should be. Earlier versions left an
+/// empty one behind when the disk was full.
+fn damage(content: &str, error: &dyn std::fmt::Display) -> String {
+    if content.is_empty() { "is empty".to_owned() } else { format!("is damaged ({error})") }
 }
 
 #[cfg(test)]
@@ -200,12 +233,64 @@ mod tests {
         assert_eq!((user.name.as_str(), user.groups[0].as_str()), ("alice", "system:masters"));
     }
 
-    #[test]
-    fn a_broken_authority_is_an_error_that_names_the_file() {
+    /// Makes an authority, has `change` change its directory, and opens it again.
+    fn reopen(change: impl FnOnce(&Path)) -> Result<String, String> {
         let directory = tempfile::tempdir().unwrap();
-        fs::write(directory.path().join("ca.crt"), "rubbish").unwrap();
-        fs::write(directory.path().join("ca.key"), "rubbish").unwrap();
-        let error = Authority::open(directory.path(), Clock::system().now()).unwrap_err();
-        assert!(error.to_string().contains("ca.key"), "{error}");
+        let now = Clock::system().now();
+        Authority::open(directory.path(), now).unwrap();
+        change(directory.path());
+        match Authority::open(directory.path(), now) {
+            Ok(authority) => Ok(authority.certificate().to_owned()),
+            Err(error) => {
+                let text = error.to_string();
+                assert!(text.contains("delete ca.crt and ca.key"), "{text}");
+                Err(text)
+            }
+        }
+    }
+
+    #[test]
+    fn a_crash_between_the_key_and_the_certificate_leaves_a_plane_that_starts() {
+        reopen(|directory| fs::remove_file(directory.join("ca.crt")).unwrap()).unwrap();
+    }
+
+    #[test]
+    fn a_damaged_authority_is_an_error_that_names_the_file_and_what_to_do() {
+        for (name, content, detail) in [
+            ("ca.key", "", "ca.key is empty"),
+            ("ca.crt", "", "ca.crt is empty"),
+            ("ca.key", "rubbish", "ca.key is damaged"),
+            ("ca.crt", "rubbish", "ca.crt is damaged"),
+        ] {
+            let error = reopen(|directory| fs::write(directory.join(name), content).unwrap());
+            assert!(error.clone().unwrap_err().contains(detail), "{error:?}");
+        }
+        let error = reopen(|directory| fs::remove_file(directory.join("ca.key")).unwrap());
+        assert!(error.clone().unwrap_err().contains("ca.key is missing"), "{error:?}");
+    }
+
+    #[test]
+    fn a_key_and_a_certificate_that_do_not_belong_together_are_refused() {
+        let error = reopen(|directory| {
+            let other = KeyPair::generate().unwrap().serialize_pem();
+            fs::write(directory.join("ca.key"), other).unwrap();
+        });
+        assert!(error.clone().unwrap_err().contains("does not belong"), "{error:?}");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn keys_that_others_could_read_are_made_private() {
+        use std::os::unix::fs::PermissionsExt;
+        let directory = tempfile::tempdir().unwrap();
+        let keys = directory.path().join("pki");
+        let now = Clock::system().now();
+        Authority::open(&keys, now).unwrap();
+        for (path, mode) in [(keys.clone(), 0o755), (keys.join("ca.key"), 0o644)] {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        }
+        Authority::open(&keys, now).unwrap();
+        let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&keys), mode(&keys.join("ca.key"))), (0o700, 0o600));
     }
 }

@@ -11,9 +11,10 @@ use crate::body::Body;
 use crate::compression;
 use crate::context::Parts;
 use crate::impersonation::impersonate;
-use crate::metrics::Metrics;
+use crate::metrics::{Label, Metrics};
 use crate::mux;
 use crate::negotiation::{self, Accepted};
+use crate::pending_writes::{FinishWrites, PendingWrites};
 use crate::plane::Plane;
 use crate::request::{Query, RequestInfo, Verb};
 use bytes::Bytes;
@@ -98,14 +99,33 @@ async fn observed(
     };
     let compress = peer.remote && compression::accepts_gzip(request.headers());
     request.extensions_mut().insert(Deadline(started + deadline));
+    let writes = PendingWrites::default();
+    request.extensions_mut().insert(writes.clone());
     // In a place of its own: what is passed on by value is copied at every step.
     let work = Box::pin(handle(Arc::clone(&plane), peer.user, request, info, query));
+    let counting = (Arc::clone(&plane), label, started, deadline);
+    let response = if verb.reads() {
+        counted(counting, work).await
+    } else {
+        // One for a deadline that passes, which is inside, and one for a client that disconnects.
+        let work = FinishWrites::new(work, &writes, &plane.tasks);
+        let counted = Box::pin(counted(counting, work));
+        FinishWrites::new(counted, &writes, &plane.tasks).await
+    };
+    if compress { compression::compress(response) } else { response }
+}
+
+/// The answer to a request that began at `started`, and its count.
+async fn counted(
+    (plane, label, started, deadline): (Arc<Plane>, Label, Instant, Duration),
+    work: impl Future<Output = Response<Body>>,
+) -> Response<Body> {
     let response = guarded(deadline, work).await.unwrap_or_else(|response| {
-        tracing::error!(?verb, ?label, "a request panicked");
+        tracing::error!(?label, "a request panicked");
         response
     });
     plane.metrics.observe(label, response.status().as_u16(), started.elapsed());
-    if compress { compression::compress(response) } else { response }
+    response
 }
 
 /// The answer to a request, which there is even if the work takes too long. If it panics, the
@@ -191,6 +211,7 @@ async fn stages(
         query,
         errors_as,
         deadline: head.extensions.get().map_or_else(Instant::now, |Deadline(it)| *it),
+        writes: head.extensions.get().cloned().unwrap_or_default(),
     };
     let body = read(info.verb, body).await?;
     mux::resource(parts, head, body).await

@@ -4,6 +4,7 @@ use crate::authentication::User;
 use crate::catalog::Served;
 use crate::errors;
 use crate::negotiation::Accepted;
+use crate::pending_writes::PendingWrites;
 use crate::plane::Plane;
 use crate::request::{Query, Target, Verb};
 use crate::warnings::Warnings;
@@ -12,6 +13,7 @@ use kinds::Resource;
 use kinds::resource::Version;
 use machinery::{GroupResource, Status};
 use std::sync::{Arc, Mutex};
+use store::Revision;
 use tokio::time::Instant;
 
 /// See the [module documentation](self).
@@ -36,6 +38,8 @@ pub(crate) struct Cx {
     pub user_agent: String,
     /// By when it must be answered.
     pub deadline: Instant,
+    /// Its writes that are not decided yet.
+    pub writes: PendingWrites,
     /// The resource that the path names.
     pub served: Arc<Served>,
     /// The index of the version that the path names.
@@ -55,6 +59,7 @@ pub(crate) struct Parts {
     pub content_type: String,
     pub user_agent: String,
     pub deadline: Instant,
+    pub writes: PendingWrites,
 }
 
 impl Cx {
@@ -75,6 +80,7 @@ impl Cx {
             content_type,
             user_agent,
             deadline,
+            writes,
         } = parts;
         let mut warnings = Warnings::default();
         served.version(version).deprecation.iter().for_each(|it| warnings.add(it.clone()));
@@ -90,6 +96,7 @@ impl Cx {
             content_type,
             user_agent,
             deadline,
+            writes,
             served,
             version,
             warnings,
@@ -125,6 +132,14 @@ impl Cx {
     pub(crate) async fn catch_up(&self) -> Result<(), Status> {
         let caught_up = self.plane.cache.catch_up().await;
         caught_up.map_err(|error| errors::of_store(&self.what(), &self.target.name, &error))
+    }
+
+    /// Waits until `revision` can be read, or the plane stops: nothing can be read any more then.
+    pub(crate) async fn reach(&self, revision: Revision) {
+        tokio::select! {
+            () = self.plane.cache.reach(revision) => {}
+            () = self.plane.tasks.shutdown() => {}
+        }
     }
 
     /// The named object as it is now.

@@ -6,6 +6,7 @@ pub mod certificates;
 pub mod listen;
 pub mod door;
 pub mod body;
+mod pending_writes;
 mod plane;
 pub mod request;
 mod context;

@@ -85,15 +85,16 @@ pub enum Error {
 impl Server {
     /// Starts a plane and returns when it is ready.
     pub async fn start(config: Config) -> Result<Self, Error> {
-        Self::start_with(config, |config, tasks| open(config, tasks)).await
+        Self::start_with(config, open).await
     }
 
-    /// Starts a plane on a store that the caller has opened, whatever the configuration says of
-    /// it. Its keys and certificates are lost with the process.
-    pub async fn start_on(store: Arc<dyn Store>, config: Config) -> Result<Self, Error> {
-        let authority = Authority::new(config.clock.now())?;
-        let opened = (store, authority, TokenSigner::new()?);
-        Self::start_with(config, |_, _| Ok(opened)).await
+    /// Starts a plane on a store that the caller has opened, in place of the one that `config`
+    /// names. The store is closed when the plane stops; certificates and keys are kept in memory.
+    pub async fn start_on(config: Config, store: Arc<dyn Store>) -> Result<Self, Error> {
+        let opened = |config: &Config, _: &Tasks| {
+            Ok((store, Authority::new(config.clock.now())?, TokenSigner::new()?))
+        };
+        Self::start_with(config, opened).await
     }
 
     async fn start_with(
@@ -147,6 +148,7 @@ impl Server {
         });
         crd::start(&plane);
         bootstrap::bootstrap(&plane).await?;
+        plane.tasks.spawn("system-objects", bootstrap::keep(Arc::clone(&plane)));
         plane.tasks.spawn("quotas", admission::keep_quotas_true(Arc::clone(&plane)));
         plane.tasks.spawn("policies", admission::keep_policies_checked(Arc::clone(&plane)));
         let address = listener.as_ref().and_then(|it| it.local_addr().ok());

@@ -1,4 +1,5 @@
-//! What every other crate rests on: time, chance, tasks and retries, all passed in by the caller.
+//! What every other crate rests on: time, chance, tasks and retries, all passed in by the caller,
+//! and files that are written whole.
 //!
 //! Nothing here is global. Two planes in one process have a [`Clock`], an [`Entropy`] and a
 //! [`Tasks`] each, so a test drives the time of one plane, replays its seed, and knows that all of
@@ -8,8 +9,12 @@ mod clock;
 mod entropy;
 mod tasks;
 mod backoff;
+mod private_files;
 
 pub use backoff::Backoff;
 pub use clock::{Clock, Moment, Timestamp};
 pub use entropy::Entropy;
+pub use private_files::{
+    create_private_directory, open_private, restrict_access, sync_directory, write_private,
+};
 pub use tasks::{Tasks, Unclean};

@@ -9,6 +9,7 @@
 //! DIR/LOCK         held while the store is open; says by whom
 //! DIR/log.even     batches of writes: the newest, and what is left of older ones
 //! DIR/log.odd
+//! DIR/reserve      space for deletions when the disk is full
 //! DIR/store.redb   log:  revision → key, value or deletion, checksum
 //!                  meta: format, newest revision, number of rows, oldest readable revision,
 //!                        how far the log was folded
@@ -25,6 +26,7 @@ mod load;
 mod fold;
 mod base;
 mod segment;
+mod reserve;
 mod replay;
 mod log;
 

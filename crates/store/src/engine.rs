@@ -16,6 +16,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::{
     BoxFuture, Error, Event, Expect, Page, Record, Revision, Store, Watch, expiry,
     history::Bounds,
+    maintenance,
     shared::Shared,
     writer::{Request, Writer},
 };
@@ -36,11 +37,19 @@ pub struct Options {
     /// How many bytes of writes the log of a durable store takes before they are folded into its
     /// database. Twice as much is kept on the disk, and read after a crash.
     pub log_bytes: u64,
+    /// How many bytes of the disk a durable store keeps in reserve, for deletions when the disk is
+    /// full. It should have room for all that the log holds.
+    pub reserve_bytes: u64,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { history_events: 100_000, history_bytes: 256 << 20, log_bytes: 8 << 20 }
+        Self {
+            history_events: 100_000,
+            history_bytes: 256 << 20,
+            log_bytes: 8 << 20,
+            reserve_bytes: 24 << 20,
+        }
     }
 }
 
@@ -69,6 +78,7 @@ enum Command {
     Write(Request, Answer<Event>),
     Sweep(usize, Answer<usize>),
     Compact(Revision, Answer<()>),
+    Maintain(Answer<()>),
     Close(Answer<()>),
 }
 
@@ -98,6 +108,8 @@ impl Engine {
         tasks.spawn_thread("commit", move || run(writer, receiver))?;
         let engine = Arc::new(Self { shared, door: Door::Queue(sender) });
         engine.keep(clock, tasks);
+        let kept = maintenance::keep(Arc::clone(&engine), clock.clone(), tasks.shutdown());
+        tasks.spawn("maintain", kept);
         Ok(engine)
     }
 
@@ -110,10 +122,18 @@ impl Engine {
     async fn write(&self, request: Request) -> Result<Event, Error> {
         match &self.door {
             Door::Inline(writer) => {
-                let mut outcomes = lock(writer).commit(vec![request]);
+                let mut outcomes = lock(writer).commit(&[request]);
                 outcomes.pop().expect("one request has one outcome")
             }
             Door::Queue(queue) => ask(queue, |answer| Command::Write(request, answer)).await,
+        }
+    }
+
+    /// Does what is due from time to time. A store without a journal has nothing of the kind.
+    pub(crate) async fn maintain(&self) -> Result<(), Error> {
+        match &self.door {
+            Door::Inline(_) => Ok(()),
+            Door::Queue(queue) => ask(queue, Command::Maintain).await,
         }
     }
 
@@ -165,6 +185,7 @@ fn run(mut writer: Writer, mut queue: mpsc::Receiver<Command>) {
                 Command::Write(..) => {}
                 Command::Sweep(limit, answer) => reply(answer, writer.sweep(limit)),
                 Command::Compact(upto, answer) => reply(answer, writer.compact(upto)),
+                Command::Maintain(answer) => reply(answer, writer.maintain()),
                 Command::Close(answer) => {
                     let result = writer.close();
                     // With the writer, the lock on the directory is gone before anybody hears.
@@ -182,7 +203,8 @@ fn commit(writer: &mut Writer, requests: &mut Vec<Request>, answers: &mut Vec<An
     if requests.is_empty() {
         return;
     }
-    let outcomes = writer.commit(std::mem::take(requests));
+    let outcomes = writer.commit(requests);
+    requests.clear();
     for (answer, outcome) in answers.drain(..).zip(outcomes) {
         reply(answer, outcome);
     }

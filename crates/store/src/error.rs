@@ -50,8 +50,8 @@ pub enum Error {
     /// Nothing: the store was closed, and the process is about to end.
     #[error("the store is closed")]
     Closed,
-    /// Free some space and try again: nothing was written.
-    #[error("no space is left on the disk")]
+    /// Delete something, or free space on the disk, and try again: nothing was written.
+    #[error("no space is left on the disk: only deletions are possible until there is some")]
     Full,
     /// Restart the process once the disk is well. Reads go on, but writes are refused: after a
     /// failed write or fsync nobody knows what the disk holds until it is read again.

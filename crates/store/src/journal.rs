@@ -10,8 +10,31 @@ pub(crate) trait Journal: Send {
     /// used any more, and what is on the disk is known only once it is opened again.
     fn append(&mut self, batch: &Batch<'_>) -> Result<(), Error>;
 
+    /// Gives up the space that is kept in reserve, so that deletions find room on a full disk.
+    fn release_reserve(&mut self);
+
+    /// Whether the reserve is complete. It takes what space there is towards that.
+    fn restore_reserve(&mut self) -> bool;
+
+    /// Whether nothing that [`maintain`](Self::maintain) has begun is under way. What was refused
+    /// for want of space begins again.
+    fn is_idle(&mut self) -> Result<bool, Error>;
+
+    /// Begins to bring appended batches and garbage to where they belong, and to return unused
+    /// space to the file system. Does not wait for that, and does nothing if it is under way.
+    fn maintain(&mut self, shrink: Shrink) -> Result<(), Error>;
+
     /// Releases the files, in a state that opens quickly.
     fn close(self: Box<Self>) -> Result<(), Error>;
+}
+
+/// When unused space is returned to the file system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shrink {
+    /// When it is more than what is used, so that the effort pays.
+    IfMuch,
+    /// When there is any: somebody waits for it.
+    IfAny,
 }
 
 /// What one commit changes on the disk.

@@ -33,6 +33,7 @@ mod journal;
 mod writer;
 mod engine;
 mod expiry;
+mod maintenance;
 pub mod memory;
 pub mod embedded;
 #[cfg(test)]

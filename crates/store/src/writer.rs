@@ -9,6 +9,9 @@
 //! delete /b expecting 3         → conflict       ┘
 //! ```
 //!
+//! When the disk is full, puts are refused and deletions still succeed, on space that the journal
+//! has kept in reserve, until there is room for all of the reserve again.
+//!
 //! Invariants:
 //! - what readers see is in the journal;
 //! - a revision is assigned once: when an append fails, its revisions are skipped.
@@ -20,7 +23,7 @@ use keel::Clock;
 
 use crate::{
     Error, Event, Expect, Record, Revision,
-    journal::{Batch, Journal},
+    journal::{Batch, Journal, Shrink},
     shared::{Records, Shared},
 };
 
@@ -33,6 +36,15 @@ pub(crate) enum Request {
     Delete { key: Arc<str>, expect: Expect },
 }
 
+impl Request {
+    fn is_put(&self) -> bool {
+        matches!(self, Self::Put { .. })
+    }
+}
+
+/// What came of each request of a batch.
+type Outcomes = Vec<Result<Event, Error>>;
+
 /// See the [module documentation](self).
 pub(crate) struct Writer {
     shared: Arc<Shared>,
@@ -43,6 +55,13 @@ pub(crate) struct Writer {
     last: Revision,
     /// Superseded writes that the journal was not told of yet.
     garbage: Vec<Revision>,
+    /// Up to this revision the journal has been told what is superseded. It may be above the floor
+    /// of the history, of which the disk then has less than the memory.
+    collected: Revision,
+    /// The newest revision at the last maintenance; `None` before the first.
+    maintained: Option<Revision>,
+    /// The disk was full, and the reserve is not complete since.
+    is_full: bool,
 }
 
 /// The state as the requests of a batch leave it, before anybody else sees it.
@@ -60,28 +79,49 @@ impl Writer {
         clock: Clock,
         last: Revision,
     ) -> Self {
-        Self { shared, journal, clock, last, garbage: Vec::new() }
-    }
-
-    /// Does what the requests ask, as one batch, and returns what came of each.
-    pub(crate) fn commit(&mut self, requests: Vec<Request>) -> Vec<Result<Event, Error>> {
-        let count = requests.len();
-        match self.try_commit(requests) {
-            Ok(outcomes) => outcomes,
-            // Those that failed for reasons of their own may have seen a write that never was.
-            Err(error) => vec![Err(error); count],
+        Self {
+            shared,
+            journal,
+            clock,
+            last,
+            garbage: Vec::new(),
+            collected: 0,
+            maintained: None,
+            is_full: false,
         }
     }
 
-    fn try_commit(&mut self, requests: Vec<Request>) -> Result<Vec<Result<Event, Error>>, Error> {
+    /// Does what the requests ask, as one batch, and returns what came of each.
+    pub(crate) fn commit(&mut self, requests: &[Request]) -> Vec<Result<Event, Error>> {
+        if self.is_full && requests.iter().any(Request::is_put) {
+            self.look_for_room();
+        }
+        match self.commit_or_make_room(requests) {
+            Ok(outcomes) => outcomes,
+            // Those that failed for reasons of their own may have seen a write that never was.
+            Err(error) => vec![Err(error); requests.len()],
+        }
+    }
+
+    /// Once the disk is full, the deletions of the batch are tried again on the reserve.
+    fn commit_or_make_room(&mut self, requests: &[Request]) -> Result<Outcomes, Error> {
+        match self.try_commit(requests) {
+            Err(Error::Full) => {
+                self.make_room();
+                self.try_commit(requests)
+            }
+            outcome => outcome,
+        }
+    }
+
+    fn try_commit(&mut self, requests: &[Request]) -> Result<Outcomes, Error> {
         if let Some(failure) = self.shared.failure() {
             return Err(failure.clone());
         }
         let records = self.shared.read()?.records.clone();
         let mut stage =
             Stage { records, events: Vec::with_capacity(requests.len()), last: self.last };
-        let outcomes =
-            requests.into_iter().map(|request| self.stage(&mut stage, request)).collect();
+        let outcomes = requests.iter().map(|request| self.stage(&mut stage, request)).collect();
         if stage.events.is_empty() {
             return Ok(outcomes);
         }
@@ -93,14 +133,17 @@ impl Writer {
     }
 
     /// Checks one request and, if nothing speaks against it, applies it to the stage.
-    fn stage(&self, stage: &mut Stage, request: Request) -> Result<Event, Error> {
-        let (Request::Put { key, expect, .. } | Request::Delete { key, expect }) = &request;
+    fn stage(&self, stage: &mut Stage, request: &Request) -> Result<Event, Error> {
+        let (Request::Put { key, expect, .. } | Request::Delete { key, expect }) = request;
         let old = stage.records.get(key).cloned();
         if old.is_none() && matches!(request, Request::Delete { .. }) {
             return Err(Error::NotFound { key: Arc::clone(key) });
         }
         if !expect.is_met_by(old.as_ref()) {
             return Err(Error::Conflict { key: Arc::clone(key), found: old });
+        }
+        if self.is_full && request.is_put() {
+            return Err(Error::Full);
         }
         let revision = stage.last + 1;
         // One allocation per key, however often it is written.
@@ -116,7 +159,7 @@ impl Writer {
             Request::Put { value, ttl, .. } => {
                 let record = Arc::new(Record {
                     key: Arc::clone(&key),
-                    value,
+                    value: value.clone(),
                     created: old.as_ref().map_or(revision, |old| old.created),
                     modified: revision,
                     expires: ttl.map(|ttl| self.clock.now() + ttl),
@@ -136,7 +179,7 @@ impl Writer {
         let Some(journal) = &mut self.journal else {
             return Ok(());
         };
-        let floor = self.shared.read()?.history.floor();
+        let floor = self.shared.read()?.history.floor().max(self.collected);
         match journal.append(&Batch { events, garbage: &self.garbage, floor }) {
             Ok(()) => {
                 self.garbage.clear();
@@ -159,9 +202,9 @@ impl Writer {
             key: Arc::clone(&record.key),
             expect: Expect::At(record.modified),
         };
-        let count = expired.len();
-        self.try_commit(expired.iter().map(request).collect())?;
-        Ok(count)
+        let requests: Vec<Request> = expired.iter().map(request).collect();
+        self.commit_or_make_room(&requests)?;
+        Ok(requests.len())
     }
 
     /// See [`Store::compact`](crate::Store::compact). The journal learns of it at once, and is
@@ -178,7 +221,99 @@ impl Writer {
     /// Notes what the events that left the history have superseded.
     fn collect(&mut self, forgotten: &[Event]) {
         if self.journal.is_some() {
-            self.garbage.extend(forgotten.iter().flat_map(garbage));
+            let unknown = forgotten.iter().filter(|event| event.revision > self.collected);
+            self.garbage.extend(unknown.flat_map(garbage));
+        }
+    }
+
+    /// Has the journal forget the history up to `upto`, which stays in memory.
+    fn forget_on_disk(&mut self, upto: Revision) -> Result<(), Error> {
+        let known = self.collected;
+        if upto <= known {
+            return Ok(());
+        }
+        {
+            let published = self.shared.read()?;
+            let events = published.history.after(known, "");
+            let superseded = events.take_while(|event| event.revision <= upto).flat_map(garbage);
+            self.garbage.extend(superseded);
+        }
+        self.collected = upto;
+        self.append(&[])
+    }
+
+    /// Enters the state in which puts are refused, and gives the reserve to deletions.
+    fn make_room(&mut self) {
+        if !self.is_full {
+            self.is_full = true;
+            tracing::error!("no space is left on the disk: only deletions are possible");
+        }
+        if let Some(journal) = &mut self.journal {
+            journal.release_reserve();
+        }
+        self.free_space();
+    }
+
+    /// Leaves that state if there is room for all of the reserve.
+    fn look_for_room(&mut self) {
+        let Some(journal) = &mut self.journal else { return };
+        // What is under way needs space itself, and is about to free some.
+        match journal.is_idle() {
+            Ok(true) => {}
+            Ok(false) => return,
+            Err(error) => {
+                self.shared.set_failure(error);
+                return;
+            }
+        }
+        if journal.restore_reserve() {
+            self.is_full = false;
+            tracing::warn!("there is space on the disk again: everything is possible");
+            return;
+        }
+        journal.release_reserve();
+        self.free_space();
+    }
+
+    /// Begins to remove from the disk all that is not part of the present state. On a full disk a
+    /// resumable watch matters less than the next write.
+    fn free_space(&mut self) {
+        let freed = match self.shared.read().map(|published| published.revision) {
+            Ok(revision) => self.forget_on_disk(revision),
+            Err(error) => Err(error),
+        };
+        let freed = freed.and_then(|()| match &mut self.journal {
+            Some(journal) => journal.maintain(Shrink::IfAny),
+            None => Ok(()),
+        });
+        match freed {
+            Ok(()) | Err(Error::Full | Error::Closed) => {}
+            Err(error) => self.shared.set_failure(error),
+        }
+    }
+
+    /// See [`maintenance`](crate::maintenance).
+    pub(crate) fn maintain(&mut self) -> Result<(), Error> {
+        if let Some(failure) = self.shared.failure() {
+            return Err(failure.clone());
+        }
+        let revision = self.shared.read()?.revision;
+        let before = self.maintained.replace(revision);
+        if self.is_full {
+            self.look_for_room();
+            return Ok(());
+        }
+        if let Some(journal) = &mut self.journal
+            && !journal.restore_reserve()
+        {
+            tracing::warn!("the disk is almost full");
+        }
+        // At the start there is nothing to tidy yet, and others wait for the disk.
+        let Some(before) = before else { return Ok(()) };
+        self.forget_on_disk(before)?;
+        match &mut self.journal {
+            Some(journal) => journal.maintain(Shrink::IfMuch),
+            None => Ok(()),
         }
     }
 

@@ -60,7 +60,9 @@ pub enum Error {
         source: std::io::Error,
     },
     /// Deleting the file makes a new key; tokens signed with the old one are then worthless.
-    #[error("the key in {path} cannot be used")]
+    #[error(
+        "the key in {path} cannot be used; restore it from a backup, or delete it: a new key is made then, and tokens of service accounts have to be issued anew"
+    )]
     Key {
         /// Of the key.
         path: PathBuf,
@@ -80,10 +82,12 @@ impl TokenSigner {
     pub fn open(directory: &Path) -> Result<Self, Error> {
         let path = directory.join("sa.key");
         let file = |source| Error::File { path: path.clone(), source };
-        if !path.exists() {
-            fs::create_dir_all(directory).map_err(file)?;
+        keel::create_private_directory(directory).map_err(file)?;
+        if path.try_exists().map_err(file)? {
+            keel::restrict_access(&path).map_err(file)?;
+        } else {
             let der = new_key()?;
-            crate::certificates::write_private(&path, &der).map_err(file)?;
+            keel::write_private(&path, &der).map_err(file)?;
         }
         let der = fs::read(&path).map_err(file)?;
         Self::from_der(&der).ok_or(Error::Key { path })

@@ -13,6 +13,10 @@ pub(crate) async fn delete_collection(cx: &Cx, body: &[u8]) -> Result<Response<B
     super::delete::warn_of_orphans(cx, &options);
     let (metadata, selected) = list::asked(cx).await?;
     for entry in &selected {
+        // A client that has disconnected does not start further deletions.
+        if cx.writes.is_abandoned() {
+            return Err(Status::timeout("the request was canceled", 0));
+        }
         match registry::delete(cx, entry.namespace(), entry.name(), &options).await {
             Ok(_) => {}
             // Somebody else deleted it meanwhile, which is all that was wanted.

@@ -26,6 +26,8 @@ pub(crate) async fn evict(
     super::subresource::admit(cx, &mut body, subresource, dry_run).await?;
     let options = options(cx, &body)?;
     let pod = cx.current().await?.object();
+    // The deletion follows once the budget is charged, whether or not the client still waits.
+    let _write = cx.writes.begin();
     if eviction::needs_budget(&pod) {
         spend(cx, &pod, options.dry_run).await?;
     }

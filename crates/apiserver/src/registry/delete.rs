@@ -94,6 +94,7 @@ async fn remove(
         } else if options.dry_run {
             Ok(Deleted::Gone(new))
         } else {
+            let _write = cx.writes.begin();
             let removed = cx.plane.store.delete(&key, Expect::At(entry.revision)).await;
             removed.map(|_| Deleted::Gone(new))
         };
@@ -122,6 +123,7 @@ async fn keep(
         return Ok(Outcome::Shown(new));
     }
     let expect = Expect::At(entry.revision);
+    let _write = cx.writes.begin();
     let record = cx.plane.store.put(&entry.key, bytes.into(), expect, None).await?;
     Ok(Outcome::Stored(Arc::new(Entry::of(&record, cx.resource().prefix.len()))))
 }

@@ -70,6 +70,7 @@ pub(crate) async fn update(cx: &Cx, request: UpdateRequest<'_>) -> Result<Outcom
         let Some(entry) = current else { return Err(cx.not_found()) };
         let (new, claim, charge) = renew(cx, &entry, &request).await?;
         if may_go(cx, &new) {
+            let _write = cx.writes.begin();
             match finish(cx, new, &entry, request.dry_run).await {
                 Err(Error::Conflict { found, .. }) => {
                     current = found.map(|it| entry_of(cx, &it));
@@ -93,6 +94,7 @@ pub(crate) async fn update(cx: &Cx, request: UpdateRequest<'_>) -> Result<Outcom
             _ if has_failed => Some(initialization::FAILURE_STAYS),
             seconds => seconds.map(Duration::from_secs),
         };
+        let _write = cx.writes.begin();
         match cx.plane.store.put(&key, bytes.into(), Expect::At(entry.revision), ttl).await {
             Ok(record) => {
                 claim.settle(cx, record.modified).await;

@@ -45,3 +45,6 @@ mod initializers;
 mod two_planes;
 mod values;
 mod stop;
+mod slow_disk;
+mod canceled_requests;
+mod system_objects;

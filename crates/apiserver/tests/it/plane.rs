@@ -40,10 +40,10 @@ impl Plane {
         Self { server, clock, client }
     }
 
-    /// One on a store of the test's.
-    pub(crate) async fn start_on(store: Arc<dyn Store>, config: Config) -> Self {
+    /// One on a store of the test's; its clock must be a manual one.
+    pub(crate) async fn start_on(config: Config, store: Arc<dyn Store>) -> Self {
         let clock = config.clock.clone();
-        let server = Server::start_on(store, config).await.unwrap();
+        let server = Server::start_on(config, store).await.unwrap();
         let client = Client::new(server.door());
         Self { server, clock, client }
     }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 async fn start() -> (Arc<FaultyStore>, Plane, Tasks) {
     let (config, tasks) = (Plane::config(1), Tasks::new());
     let store = FaultyStore::open(&config.clock, &tasks);
-    let plane = Plane::start_on(Arc::<FaultyStore>::clone(&store), config).await;
+    let plane = Plane::start_on(config, Arc::<FaultyStore>::clone(&store)).await;
     (store, plane, tasks)
 }
 

@@ -82,7 +82,8 @@ fn replace(directory: &Path, target: &Path, text: &str) -> io::Result<()> {
     file.write_all(text.as_bytes())?;
     file.as_file().sync_all()?;
     file.persist(target)?;
-    Ok(())
+    // The name of the file survives a crash, as its content does.
+    keel::sync_directory(target)
 }
 
 /// Two of us that start together must not undo each other's entry. The directory is what is

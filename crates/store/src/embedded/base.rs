@@ -18,7 +18,7 @@ use redb::{
 
 use super::{
     disk::{self, Disk, Guarded, Health, Part, damaged, translate_io},
-    fold::Fold,
+    fold::{Fold, Threshold},
     load::Loader,
     row::{FORMAT, FORMAT_WITHOUT_LOG, Meta, Row},
 };
@@ -37,6 +37,11 @@ pub(super) struct Base {
     path: PathBuf,
     /// `None` after the disk was full, until it is opened again.
     open: Option<Open>,
+    /// How many bytes its rows have.
+    used: u64,
+    /// How many bytes the file may need for no good reason: as many as rows had at some time since
+    /// it was last shrunk.
+    most_used: u64,
 }
 
 struct Open {
@@ -68,22 +73,22 @@ impl Base {
         let path = disk.path(Part::Base);
         // A damaged page can make redb panic; to us it is one more way to find the damage.
         let opened = catch_unwind(AssertUnwindSafe(|| {
-            let is_empty = sync(&*disk).map_err(|error| translate_io(&path, error))?;
-            if is_empty {
+            let length = sync(&*disk).map_err(|error| translate_io(&path, error))?;
+            if length == 0 {
                 Self::create(&*disk)?;
             }
             let mut open = Open::new(&*disk, &path)?;
             open.verify(&path)?;
-            let mut loader = open.load(&path, bounds)?;
+            let (mut loader, used) = open.load(&path, bounds)?;
             if loader.meta().format == FORMAT_WITHOUT_LOG {
                 disk.make_logs().map_err(|error| translate_io(&path, error))?;
                 loader.set_meta(open.attempt(&path, add_log)?);
             }
-            Ok((open, loader))
+            Ok((open, loader, used, length))
         }));
-        let (open, loader) =
+        let (open, loader, used, length) =
             opened.unwrap_or_else(|_| Err(damaged(&path, "its pages contradict each other")))?;
-        Ok((Self { disk, path, open: Some(open) }, loader))
+        Ok((Self { disk, path, open: Some(open), used, most_used: length.max(used) }, loader))
     }
 
     /// What the log's files lie on as well.
@@ -99,9 +104,37 @@ impl Base {
             Some(open) => open,
             None => Open::new(&*self.disk, &self.path)?,
         };
-        open.attempt(&self.path, |database| write(database, fold))?;
+        // Also of frames that only raised the floor, so that their segment counts as folded.
+        if fold.segment > 0 || !fold.is_empty() {
+            let change = open.attempt(&self.path, |database| write(database, fold))?;
+            self.used = self.used.saturating_add_signed(change);
+            self.most_used = self.most_used.max(self.used);
+        }
         self.open = Some(open);
-        Ok(())
+        match fold.shrink_above {
+            Some(threshold) => self.shrink(threshold),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the space to the file system that rows once had, if it is worth the effort: what is
+    /// left is moved together.
+    fn shrink(&mut self, above: Threshold) -> Result<(), Error> {
+        let unused = self.most_used - self.used;
+        if unused < above.bytes || (above.and_used && unused < self.used) {
+            return Ok(());
+        }
+        let Some(mut open) = self.open.take() else { return Ok(()) };
+        match open.compact(&self.path) {
+            Ok(()) => {
+                self.open = Some(open);
+                self.most_used = self.used;
+                Ok(())
+            }
+            // The rows are where they were. The next fold opens the file again.
+            Err(Error::Full) => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     /// Releases the files.
@@ -113,16 +146,18 @@ impl Base {
     }
 }
 
-/// Syncs the file, and says whether there is anything in it. A process that was killed may have
+/// Syncs the file, and returns its length. A process that was killed may have
 /// written what is not on the disk yet: were that believed, and the log overwritten that led to it,
 /// a power cut would lose both.
-fn sync(disk: &dyn Disk) -> io::Result<bool> {
+fn sync(disk: &dyn Disk) -> io::Result<u64> {
     let backend = disk.open(Part::Base)?;
     backend.sync_data()?;
-    Ok(backend.len()? == 0)
+    backend.len()
 }
 
-fn write(database: &Database, fold: &Fold) -> Result<(), redb::Error> {
+/// Returns by how many bytes the rows have grown.
+fn write(database: &Database, fold: &Fold) -> Result<i64, redb::Error> {
+    let mut change = 0;
     // Durable with one fsync, which is redb's default: checksums tell a torn commit from a whole.
     let transaction = database.begin_write()?;
     {
@@ -135,11 +170,13 @@ fn write(database: &Database, fold: &Fold) -> Result<(), redb::Error> {
             let row = Row::of(event);
             let mut space = log.insert_reserve(event.revision, row.len())?;
             row.encode(event.revision, space.as_mut());
+            change += length(row.len());
             meta.rows += 1;
         }
         for revision in fold.garbage().filter(|revision| *revision <= known) {
-            if log.remove(revision)?.is_some() {
+            if let Some(row) = log.remove(revision)? {
                 meta.rows -= 1;
+                change -= length(row.value().len());
             }
         }
         meta.newest = fold.newest().map_or(known, |newest| newest.max(known));
@@ -148,7 +185,11 @@ fn write(database: &Database, fold: &Fold) -> Result<(), redb::Error> {
         summary.insert((), &meta.encode()[..])?;
     }
     transaction.commit()?;
-    Ok(())
+    Ok(change)
+}
+
+fn length(bytes: usize) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 
 /// Notes that from now on there is a log. An older version, which would not read it, refuses the
@@ -218,7 +259,8 @@ impl Open {
         }
     }
 
-    fn load(&self, path: &Path, bounds: Bounds) -> Result<Loader, Error> {
+    /// What the rows say, and how many bytes they have.
+    fn load(&self, path: &Path, bounds: Bounds) -> Result<(Loader, u64), Error> {
         let transaction = self.attempt(path, |database| Ok(database.begin_read()?))?;
         let tables = self.attempt(path, |_| {
             let summary = transaction.open_table(META)?.get(())?;
@@ -242,7 +284,7 @@ impl Open {
             let detail = format!("its table has {rows} rows where {} were kept", meta.rows);
             return Err(damaged(path, &detail));
         }
-        let mut loader = Loader::new(meta, bounds);
+        let (mut loader, mut used) = (Loader::new(meta, bounds), 0);
         let mut rows = self.attempt(path, |_| Ok(log.iter()?))?;
         while let Some((revision, bytes)) =
             self.attempt(path, |_| Ok(rows.next().transpose()?))?
@@ -255,9 +297,17 @@ impl Open {
                 ));
             };
             loader.apply(revision, &row).map_err(|detail| damaged(path, &detail))?;
+            used += bytes.value().len() as u64;
         }
         loader.finish_base().map_err(|detail| damaged(path, &detail))?;
-        Ok(loader)
+        Ok((loader, used))
+    }
+
+    fn compact(&mut self, path: &Path) -> Result<(), Error> {
+        match self.database.compact() {
+            Ok(_) => Ok(()),
+            Err(error) => Err(explain(path, &self.health, error.into())),
+        }
     }
 
     fn close(self, path: &Path) -> Result<(), Error> {

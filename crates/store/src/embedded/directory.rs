@@ -2,13 +2,14 @@
 //! half a database in it.
 
 use std::{
-    fs::{self, DirBuilder, File, OpenOptions, TryLockError},
+    fs::{self, File, OpenOptions, TryLockError},
     io::{self, Read, Write},
     path::{Path, PathBuf},
     process,
     sync::Arc,
 };
 
+use keel::{create_private_directory, open_private};
 use redb::{StorageBackend, backends::FileBackend};
 
 use super::{
@@ -21,7 +22,9 @@ const DATABASE: &str = "store.redb";
 /// Under this name a new database is made, to be renamed once it is whole: an empty or partial
 /// `store.redb` is then always damage, and never mistaken for a new store.
 const UNFINISHED: &str = "store.redb.new";
-const LOGS: [(Part, &str); 2] = [(Part::EvenLog, "log.even"), (Part::OddLog, "log.odd")];
+const EVEN_LOG: &str = "log.even";
+const ODD_LOG: &str = "log.odd";
+const RESERVE: &str = "reserve";
 const LOCK: &str = "LOCK";
 
 /// A directory that is ours for as long as this lives.
@@ -34,14 +37,9 @@ pub(super) struct Directory {
 impl Directory {
     /// Makes the directory if need be, and claims it.
     pub(super) fn claim(path: &Path) -> Result<Self, Error> {
-        make_private(path).map_err(io_error("create the directory", path))?;
+        create_private_directory(path).map_err(io_error("create the directory", path))?;
         let lock_path = path.join(LOCK);
-        let mut lock = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&lock_path)
+        let mut lock = open_private(OpenOptions::new().create(true), &lock_path)
             .map_err(io_error("open", &lock_path))?;
         match lock.try_lock() {
             Ok(()) => {}
@@ -69,7 +67,8 @@ impl Directory {
         }
         let new = FileDisk { database: UNFINISHED, ..disk };
         let unfinished = new.path(Part::Base);
-        File::create(&unfinished).map_err(io_error("create", &unfinished))?;
+        open_private(OpenOptions::new().create(true).truncate(true), &unfinished)
+            .map_err(io_error("create", &unfinished))?;
         Base::create(&new)?;
         fs::rename(&unfinished, &path).map_err(io_error("rename", &unfinished))?;
         new.directory.sync().map_err(io_error("sync", &new.directory.path))?;
@@ -80,17 +79,6 @@ impl Directory {
     fn sync(&self) -> io::Result<()> {
         File::open(&self.path)?.sync_all()
     }
-}
-
-#[cfg(unix)]
-fn make_private(path: &Path) -> io::Result<()> {
-    use std::os::unix::fs::DirBuilderExt;
-    DirBuilder::new().recursive(true).mode(0o700).create(path)
-}
-
-#[cfg(not(unix))]
-fn make_private(path: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).create(path)
 }
 
 fn io_error(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error + use<> {
@@ -106,7 +94,8 @@ pub(super) struct FileDisk {
 
 impl Disk for FileDisk {
     fn open(&self, part: Part) -> io::Result<Box<dyn StorageBackend>> {
-        let file = OpenOptions::new().read(true).write(true).open(self.path(part))?;
+        let mut options = OpenOptions::new();
+        let file = open_private(options.create(part == Part::Reserve), &self.path(part))?;
         let backend = FileBackend::new(file).map_err(io::Error::other)?;
         if part == Part::Base && self.database == DATABASE && backend.len()? == 0 {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "the file is empty"));
@@ -115,14 +104,19 @@ impl Disk for FileDisk {
     }
 
     fn make_logs(&self) -> io::Result<()> {
-        for (part, _) in LOGS {
-            File::create(self.path(part))?;
+        for part in [Part::EvenLog, Part::OddLog] {
+            open_private(OpenOptions::new().create(true).truncate(true), &self.path(part))?;
         }
         self.directory.sync()
     }
 
     fn path(&self, part: Part) -> PathBuf {
-        let log = LOGS.iter().find(|(log, _)| *log == part);
-        self.directory.path.join(log.map_or(self.database, |(_, name)| name))
+        let name = match part {
+            Part::Base => self.database,
+            Part::EvenLog => EVEN_LOG,
+            Part::OddLog => ODD_LOG,
+            Part::Reserve => RESERVE,
+        };
+        self.directory.path.join(name)
     }
 }

@@ -22,11 +22,13 @@ pub enum Part {
     EvenLog,
     /// Those with odd numbers.
     OddLog,
+    /// Space that is given up when the disk is full. What it holds means nothing.
+    Reserve,
 }
 
 /// Where the files are: in a directory, or in a test's idea of one.
 pub trait Disk: Send {
-    /// The content of a file as it is now. Called again to go on after the disk was full; what an
+    /// The content of a file as it is now; the reserve is made if there is none. Called again to go on after the disk was full; what an
     /// earlier call returned is dropped by then.
     fn open(&self, part: Part) -> io::Result<Box<dyn StorageBackend>>;
 

@@ -26,11 +26,26 @@ pub(super) struct Fold {
     events: Vec<Event>,
     /// Writes that no readable state shows, of this fold or in the base.
     garbage: Vec<Revision>,
+    /// Once it is done, the base returns its unused space if it has this many bytes of it.
+    pub(super) shrink_above: Option<Threshold>,
+}
+
+/// An amount of unused space in the base.
+#[derive(Clone, Copy)]
+pub(super) struct Threshold {
+    pub(super) bytes: u64,
+    /// It must be no less than what is used.
+    pub(super) and_used: bool,
 }
 
 impl Fold {
     pub(super) fn new(segment: u64, floor: Revision, garbage: Vec<Revision>) -> Self {
-        Self { segment, floor, events: Vec::new(), garbage }
+        Self { segment, floor, garbage, ..Self::default() }
+    }
+
+    /// No writes at all: only returns unused space.
+    pub(super) fn shrink(above: Threshold) -> Self {
+        Self { shrink_above: Some(above), ..Self::default() }
     }
 
     /// Adds what goes to the segment.
@@ -131,6 +146,22 @@ impl Folder {
         match &self.state {
             State::Refused(_) => Err(Error::Full),
             _ => self.check(),
+        }
+    }
+
+    /// Whether the next fold can begin at once. One that was refused begins again.
+    pub(super) fn is_ready(&mut self) -> Result<bool, Error> {
+        self.check()?;
+        match mem::replace(&mut self.state, State::Idle) {
+            State::Idle => Ok(true),
+            State::Refused(fold) => {
+                self.begin(fold);
+                Ok(false)
+            }
+            state => {
+                self.state = state;
+                Ok(false)
+            }
         }
     }
 

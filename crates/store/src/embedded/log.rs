@@ -18,19 +18,26 @@ use keel::Tasks;
 use super::{
     base::Base,
     disk::{Disk, Part},
-    fold::{Fold, Folder},
+    fold::{Fold, Folder, Threshold},
     frame::{self, Place},
     load::Loaded,
     replay::replay,
+    reserve::Reserve,
     segment::{LogFile, Segment, part_of},
 };
 use crate::{
     Error, Options, Revision,
-    journal::{Batch, Journal},
+    journal::{Batch, Journal, Shrink},
 };
 
 /// What is kept of the buffer after a large batch.
 const BUFFER: usize = 1 << 20;
+
+/// How many segments' worth of unused space are worth the effort of shrinking the base.
+const MUCH: u64 = 4;
+
+/// How much unused space is worth it when there is none elsewhere.
+const ANY: u64 = 64 << 10;
 
 /// See the [module documentation](self).
 pub(super) struct Log {
@@ -47,6 +54,7 @@ pub(super) struct Log {
     pending: Fold,
     folder: Folder,
     buffer: Vec<u8>,
+    reserve: Reserve,
 }
 
 struct Files {
@@ -71,6 +79,7 @@ impl Log {
         let even = LogFile::open(base.disk(), Part::EvenLog)?;
         let odd = LogFile::open(base.disk(), Part::OddLog)?;
         let files = Files { even, odd };
+        let reserve = Reserve::open(base.disk(), options.reserve_bytes)?;
         let replayed = replay(&mut loader, |segment| files.of(segment))?;
         let meta = loader.meta();
         let mut loaded = loader.finish();
@@ -92,6 +101,7 @@ impl Log {
             pending,
             folder,
             buffer: Vec::new(),
+            reserve,
         };
         if replayed.segment > meta.folded {
             let revision = loaded.revision;
@@ -125,7 +135,13 @@ impl Log {
         // After a start there is nothing to compare it with: all that was there is folded by now.
         let before = last.as_ref().map_or(0, |last| last.next.index);
         let next = Place { segment: number, index: 0, before };
-        let segment = self.files.of(number).begin(next, self.limit)?;
+        let segment = match self.files.of(number).begin(next, self.limit) {
+            Ok(segment) => segment,
+            Err(error) => {
+                self.segment = last;
+                return Err(error);
+            }
+        };
         if last.is_some() {
             let fold = mem::take(&mut self.pending);
             self.folder.begin(fold);
@@ -157,10 +173,41 @@ impl Journal for Log {
         Ok(())
     }
 
+    fn release_reserve(&mut self) {
+        self.reserve.release();
+    }
+
+    fn restore_reserve(&mut self) -> bool {
+        self.reserve.restore()
+    }
+
+    fn is_idle(&mut self) -> Result<bool, Error> {
+        self.folder.is_ready()
+    }
+
+    fn maintain(&mut self, shrink: Shrink) -> Result<(), Error> {
+        if !self.folder.is_ready()? {
+            return Ok(());
+        }
+        let threshold = match shrink {
+            Shrink::IfMuch => Threshold { bytes: MUCH * self.limit, and_used: true },
+            Shrink::IfAny => Threshold { bytes: ANY, and_used: false },
+        };
+        // After a start, garbage waits for the first segment.
+        if self.segment.is_none() || self.pending.is_empty() {
+            self.folder.begin(Fold::shrink(threshold));
+            return Ok(());
+        }
+        self.pending.shrink_above = Some(threshold);
+        let last = self.segment.take();
+        self.segment = Some(self.next_segment(last)?);
+        Ok(())
+    }
+
     fn close(mut self: Box<Self>) -> Result<(), Error> {
         let folded = self.fold_rest();
-        let Self { files, folder, .. } = *self;
-        drop(files);
+        let Self { files, folder, reserve, .. } = *self;
+        drop((files, reserve));
         folder.close()?;
         match folded {
             // What is not folded is safe in the log.

@@ -191,6 +191,33 @@ async fn the_directory_is_private() {
     store.close().await.unwrap();
 }
 
+#[cfg(unix)]
+#[tokio::test]
+async fn files_that_others_could_read_are_made_private() {
+    use std::os::unix::fs::PermissionsExt;
+    let restarts = Restarts::new(100);
+    let directory = restarts.directory.path();
+    let store = restarts.open();
+    set(&store, "/a", "1").await;
+    store.close().await.unwrap();
+    let files = || {
+        let entries = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+        entries.collect::<Vec<PathBuf>>()
+    };
+    let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
+    let private = |path: &PathBuf| mode(path) == 0o600;
+    assert!(files().len() >= 4 && files().iter().all(private), "{:?}", files());
+
+    let open = |path: &Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    open(directory, 0o755);
+    files().iter().for_each(|path| open(path, 0o644));
+    restarts.open().close().await.unwrap();
+    assert_eq!(mode(directory), 0o700);
+    assert!(files().iter().all(private), "{:?}", files());
+}
+
 #[tokio::test]
 async fn an_unfinished_database_is_started_over() {
     let restarts = Restarts::new(100);

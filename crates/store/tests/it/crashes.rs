@@ -21,9 +21,14 @@ struct Survivor {
     entropy: Entropy,
     options: Options,
     acknowledged: BTreeMap<Revision, Write>,
+    clock: Clock,
+    /// How many bytes the disk has, if it is a small one. Time passes on it, so that it is tidied.
+    capacity: Option<usize>,
     /// Writes whose outcome nobody was told.
     undecided: Vec<Write>,
     written: u64,
+    /// How many writes found the disk full.
+    refused: u64,
 }
 
 #[tokio::test]
@@ -50,6 +55,19 @@ async fn acknowledged_writes_survive_crashes_amid_folds() {
         println!("seed {seed}");
         Survivor::new(seed, folding(5)).live_and_die(&Tasks::new()).await;
     }
+}
+
+#[tokio::test]
+async fn acknowledged_writes_survive_crashes_on_a_full_disk_that_is_being_tidied() {
+    let mut refused = 0;
+    for seed in 0..SEEDS {
+        println!("seed {seed}");
+        let options = Options { reserve_bytes: 200_000, ..folding(1000) };
+        let mut survivor = Survivor::new(seed, options);
+        survivor.capacity = Some(800_000);
+        refused += survivor.live_and_die(&Tasks::new()).await;
+    }
+    assert!(refused > SEEDS, "the disk was not full: {refused}");
 }
 
 #[tokio::test]
@@ -109,21 +127,27 @@ impl Survivor {
             disk: SimulatedDisk::new(),
             entropy: Entropy::seeded(seed),
             options,
+            clock: Clock::manual(Timestamp::from_seconds(0)),
+            capacity: None,
             acknowledged: BTreeMap::new(),
             undecided: Vec::new(),
             written: 0,
+            refused: 0,
         }
     }
 
-    async fn live_and_die(mut self, tasks: &Tasks) {
+    /// Returns how many writes found the disk full.
+    async fn live_and_die(mut self, tasks: &Tasks) -> u64 {
         // A store is made in a file that gets its name when it is whole, so the first life begins
         // after that.
         self.open(tasks).close().await.unwrap();
         for _ in 0..LIVES {
             let store = self.open(tasks);
             self.check(&store).await;
-            let operations_until_crash = Some(self.entropy.below(60));
-            self.disk.set_faults(Faults { operations_until_crash, ..Faults::default() });
+            let operations_until_crash = Some(self.entropy.below(self.most_operations()));
+            let capacity = self.capacity;
+            let faults = Faults { operations_until_crash, capacity, ..Faults::default() };
+            self.disk.set_faults(faults);
             while self.write_some(&store, tasks).await {}
             // The process is gone; what it would still do reaches nothing.
             let _ = store.close().await;
@@ -132,6 +156,7 @@ impl Survivor {
         let store = self.open(tasks);
         self.check(&store).await;
         store.close().await.unwrap();
+        self.refused
     }
 
     /// A life of opening, writing and closing, which ends after some operations, be it in the
@@ -155,18 +180,25 @@ impl Survivor {
         survived
     }
 
+    /// A small disk takes some time to get full.
+    fn most_operations(&self) -> u64 {
+        if self.capacity.is_some() { 600 } else { 60 }
+    }
+
     fn open(&self, tasks: &Tasks) -> Arc<Engine> {
         self.try_open(tasks).unwrap()
     }
 
     fn try_open(&self, tasks: &Tasks) -> Result<Arc<Engine>, Error> {
-        let clock = Clock::manual(Timestamp::from_seconds(0));
-        Embedded::open_on(self.disk.plug(), self.options, &clock, tasks)
+        Embedded::open_on(self.disk.plug(), self.options, &self.clock, tasks)
     }
 
     /// Starts a few writes at once; says whether the disk still works.
     async fn write_some(&mut self, store: &Arc<Engine>, tasks: &Tasks) -> bool {
         let mut started = Vec::new();
+        if self.capacity.is_some() && self.entropy.below(10) == 0 {
+            self.clock.advance(Duration::from_mins(5));
+        }
         for _ in 0..=self.entropy.below(3) {
             self.written += 1;
             let key = format!("/{}", self.entropy.below(KEYS));
@@ -186,6 +218,7 @@ impl Survivor {
                     assert_eq!(before, None, "revision {revision} was given twice");
                 }
                 Err(Error::NotFound { .. }) => {}
+                Err(Error::Full) if self.capacity.is_some() => self.refused += 1,
                 Err(Error::Broken(_)) => {
                     self.undecided.push(write);
                     works = false;

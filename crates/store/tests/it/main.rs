@@ -2,10 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 #![allow(clippy::panic, reason = "a test may stop at the first surprise")]
+#![allow(clippy::print_stderr, reason = "a test says what it skips")]
 
 mod simulated_disk;
 mod crashes;
 mod failing_disk;
+mod full_disk;
 mod damage;
 mod damaged_log;
 mod older_format;

@@ -4,7 +4,9 @@
 //! the same: each sector of each unsynced write reaches the platter or does not, by the seed.
 
 use std::{
+    collections::BTreeSet,
     io,
+    ops::Range,
     path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
@@ -14,6 +16,7 @@ use redb::StorageBackend;
 use store::embedded::{Disk, Part};
 
 const SECTOR: usize = 512;
+const BLOCK: usize = 4096;
 
 const PARTS: [Part; 3] = [Part::Base, Part::EvenLog, Part::OddLog];
 
@@ -26,6 +29,8 @@ struct Hardware {
     base: Platter,
     even_log: Platter,
     odd_log: Platter,
+    /// The length of the reserve; what it holds means nothing.
+    reserve: usize,
     faults: Faults,
 }
 
@@ -38,6 +43,8 @@ struct Platter {
     seen: Vec<u8>,
     /// What happened since the last fsync.
     unsynced: Vec<Change>,
+    /// Which blocks take space: those that were written to. A file that is merely long takes none.
+    blocks: BTreeSet<usize>,
 }
 
 #[derive(Clone, Debug)]
@@ -89,8 +96,12 @@ impl SimulatedDisk {
 
     /// Changes the content of a file behind the store's back.
     pub(crate) fn set_content(&self, part: Part, content: &[u8]) {
-        *self.hardware().platter(part) =
-            Platter { synced: content.to_vec(), seen: content.to_vec(), unsynced: Vec::new() };
+        *self.hardware().platter(part) = Platter {
+            synced: content.to_vec(),
+            seen: content.to_vec(),
+            unsynced: Vec::new(),
+            blocks: blocks(0, content.len()).collect(),
+        };
     }
 
     /// Takes the power away and gives it back: unsynced sectors survive by chance.
@@ -113,11 +124,13 @@ impl Hardware {
             Part::Base => &mut self.base,
             Part::EvenLog => &mut self.even_log,
             Part::OddLog => &mut self.odd_log,
+            Part::Reserve => unreachable!("the reserve has no content"),
         }
     }
 
     fn size(&self) -> usize {
-        self.base.seen.len() + self.even_log.seen.len() + self.odd_log.seen.len()
+        let content = [&self.base, &self.even_log, &self.odd_log].map(|it| it.blocks.len());
+        content.iter().sum::<usize>() * BLOCK + self.reserve
     }
 
     fn count_down(&mut self) -> io::Result<()> {
@@ -172,6 +185,11 @@ fn put(bytes: &mut Vec<u8>, offset: usize, data: &[u8]) {
     bytes[offset..offset + data.len()].copy_from_slice(data);
 }
 
+/// The blocks that so many bytes from `start` on lie in.
+fn blocks(start: usize, length: usize) -> Range<usize> {
+    start / BLOCK..(start + length).div_ceil(BLOCK)
+}
+
 fn position(offset: u64) -> usize {
     usize::try_from(offset).unwrap()
 }
@@ -203,6 +221,7 @@ impl StorageBackend for SimulatedFile {
         let length = position(len);
         let platter = hardware.platter(self.part);
         platter.seen.resize(length, 0);
+        platter.blocks.retain(|block| block * BLOCK < length);
         platter.unsynced.push(Change::Length(length));
         Ok(())
     }
@@ -215,7 +234,7 @@ impl StorageBackend for SimulatedFile {
         if fails_here || std::mem::take(&mut faults.fail_sync) {
             return Err(io::Error::other("the disk lost a page"));
         }
-        let Platter { synced, seen, unsynced } = hardware.platter(self.part);
+        let Platter { synced, seen, unsynced, .. } = hardware.platter(self.part);
         synced.clone_from(seen);
         unsynced.clear();
         Ok(())
@@ -227,19 +246,58 @@ impl StorageBackend for SimulatedFile {
         let start = position(offset);
         let (capacity, size) = (hardware.faults.capacity, hardware.size());
         let platter = hardware.platter(self.part);
-        let growth = (start + data.len()).saturating_sub(platter.seen.len());
-        if capacity.is_some_and(|capacity| size + growth > capacity) {
+        let new = blocks(start, data.len()).filter(|block| !platter.blocks.contains(block));
+        let growth = new.count() * BLOCK;
+        if growth > 0 && capacity.is_some_and(|capacity| size + growth > capacity) {
             return Err(io::ErrorKind::StorageFull.into());
         }
+        platter.blocks.extend(blocks(start, data.len()));
         put(&mut platter.seen, start, data);
         platter.unsynced.push(Change::Write(start, data.to_vec()));
         Ok(())
     }
 }
 
+/// The reserve, which survives everything: nobody depends on it.
+#[derive(Debug)]
+struct SimulatedReserve(SimulatedDisk);
+
+impl StorageBackend for SimulatedReserve {
+    fn len(&self) -> io::Result<u64> {
+        Ok(u64::try_from(self.0.hardware().reserve).unwrap())
+    }
+
+    fn read(&self, _offset: u64, _out: &mut [u8]) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.0.hardware().reserve = position(len);
+        Ok(())
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        let mut hardware = self.0.hardware();
+        let end = position(offset) + data.len();
+        let growth = end.saturating_sub(hardware.reserve);
+        if hardware.faults.capacity.is_some_and(|capacity| hardware.size() + growth > capacity) {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        hardware.reserve += growth;
+        Ok(())
+    }
+}
+
 impl Disk for SimulatedDisk {
     fn open(&self, part: Part) -> io::Result<Box<dyn StorageBackend>> {
-        Ok(Box::new(SimulatedFile { disk: self.clone(), part }))
+        Ok(match part {
+            Part::Reserve => Box::new(SimulatedReserve(self.clone())),
+            part => Box::new(SimulatedFile { disk: self.clone(), part }),
+        })
     }
 
     fn make_logs(&self) -> io::Result<()> {

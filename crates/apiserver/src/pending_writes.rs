@@ -1,0 +1,155 @@
+//! [`PendingWrites`]: the writes of one request that the store has not decided yet, and
+//! [`FinishWrites`], which completes them when the request is canceled.
+//!
+//! A client that disconnects, or a deadline that passes, drops the future of its request. The store
+//! still performs a write that was handed to it. What depends on the outcome (addresses and quota
+//! that the request has claimed, its seat, a second write, metrics, the audit log) must therefore
+//! outlive the client:
+//!
+//! ```text
+//! claim ─▶ write ─▶ decided ─▶ visible in the cache ─▶ claim released ─▶ answer
+//!    ▲       └──────── canceled here: a task finishes the request ────────┘ │
+//!    └─ canceled here: nothing is written, the claim is released at once    └─ no client left
+//! ```
+//!
+//! Invariants:
+//! - between [`PendingWrites::begin`] and the drop of what it returns, dropping the request does not
+//!   drop its future;
+//! - a seat of flow control is held until then, so canceled requests are bounded as others are.
+
+use keel::Tasks;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+use tokio::runtime::Handle;
+
+/// See the [module documentation](self). Clones are about the same request.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct PendingWrites(Arc<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    /// The number of [`PendingWrite`]s.
+    count: AtomicUsize,
+    abandoned: AtomicBool,
+}
+
+/// A write whose outcome somebody depends on.
+#[derive(Debug)]
+pub(crate) struct PendingWrite(PendingWrites);
+
+impl PendingWrites {
+    /// To be called before a write is handed to the store, and held until all that depends on its
+    /// outcome is done.
+    pub(crate) fn begin(&self) -> PendingWrite {
+        self.0.count.fetch_add(1, Ordering::AcqRel);
+        PendingWrite(self.clone())
+    }
+
+    /// Whether the request was canceled. Work that consists of several independent writes ends
+    /// before the next one.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.0.abandoned.load(Ordering::Acquire)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.count.load(Ordering::Acquire) == 0
+    }
+}
+
+impl Drop for PendingWrite {
+    fn drop(&mut self) {
+        self.0.0.count.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// A future that is finished by a task if it is dropped while writes are pending.
+pub(crate) struct FinishWrites<T: Send + 'static> {
+    /// `None` once it is ready, and while it is polled: a future that panicked is not resumed.
+    work: Option<Work<T>>,
+    writes: PendingWrites,
+    tasks: Tasks,
+    /// The request may be dropped outside of the runtime.
+    runtime: Handle,
+}
+
+type Work<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+impl<T: Send + 'static> FinishWrites<T> {
+    /// Must be called within a runtime.
+    pub(crate) fn new(work: Work<T>, writes: &PendingWrites, tasks: &Tasks) -> Self {
+        let (writes, tasks) = (writes.clone(), tasks.clone());
+        Self { work: Some(work), writes, tasks, runtime: Handle::current() }
+    }
+}
+
+impl<T: Send + 'static> Future for FinishWrites<T> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
+        let mut work = self.work.take().expect("it is not polled after its end");
+        let polled = work.as_mut().poll(context);
+        if polled.is_pending() {
+            self.work = Some(work);
+        }
+        polled
+    }
+}
+
+impl<T: Send + 'static> Drop for FinishWrites<T> {
+    fn drop(&mut self) {
+        let Some(work) = self.work.take().filter(|_| !self.writes.is_empty()) else { return };
+        self.writes.0.abandoned.store(true, Ordering::Release);
+        let _entered = self.runtime.enter();
+        self.tasks.spawn("finish-writes", async move {
+            work.await;
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::FutureExt;
+    use std::time::Duration;
+    use tokio::sync::oneshot;
+
+    /// A future that notes in `done` that it got to its end, once `decided` resolves.
+    fn request(
+        writes: &PendingWrites,
+        decided: oneshot::Receiver<()>,
+        done: &Arc<AtomicBool>,
+        pending: bool,
+    ) -> Work<()> {
+        let (writes, done) = (writes.clone(), Arc::clone(done));
+        Box::pin(async move {
+            let _write = pending.then(|| writes.begin());
+            let _ = decided.await;
+            done.store(true, Ordering::Release);
+        })
+    }
+
+    async fn is_finished(pending: bool) -> bool {
+        let (writes, tasks, done) = (PendingWrites::default(), Tasks::new(), Arc::default());
+        let (decide, decided) = oneshot::channel();
+        let work = request(&writes, decided, &done, pending);
+        let mut work = FinishWrites::new(work, &writes, &tasks);
+        assert!((&mut work).now_or_never().is_none());
+        drop(work);
+        assert_eq!(writes.is_abandoned(), pending);
+        drop(decide);
+        tasks.stop(Duration::from_secs(10)).await.unwrap();
+        done.load(Ordering::Acquire)
+    }
+
+    #[tokio::test]
+    async fn a_canceled_request_is_finished_if_a_write_is_pending() {
+        assert!(is_finished(true).await);
+    }
+
+    #[tokio::test]
+    async fn a_canceled_request_without_a_pending_write_ends_at_once() {
+        assert!(!is_finished(false).await);
+    }
+}

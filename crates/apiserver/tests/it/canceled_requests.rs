@@ -1,0 +1,165 @@
+//! Clients that disconnect while the disk still writes: what their requests have claimed stays
+//! claimed until the outcome of the write is known and can be read.
+
+use crate::client::Client;
+use crate::plane::{MAPS, Plane, map};
+use crate::slow_disk::SlowDisk;
+use futures_util::FutureExt;
+use keel::Tasks;
+use machinery::{Value, json};
+use std::time::Duration;
+use store::{Embedded, Options};
+
+const SERVICES: &str = "/api/v1/namespaces/default/services";
+const PODS: &str = "/api/v1/namespaces/default/pods";
+const BUDGETS: &str = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
+
+async fn start() -> (Plane, SlowDisk) {
+    let (config, disk) = (Plane::config(1), SlowDisk::new());
+    let clock = config.clock.clone();
+    let opened =
+        Embedded::open_on(Box::new(disk.clone()), Options::default(), &clock, &Tasks::new());
+    let plane = Plane::start_on(config, opened.unwrap()).await;
+    (plane, disk)
+}
+
+/// Posts an object while the disk stands still, and disconnects once the write is in the store's
+/// hands. The disk is left stopped.
+async fn post_and_disconnect(plane: &Plane, disk: &SlowDisk, path: &str, object: &Value) {
+    disk.stop();
+    let mut waiting = disk.waiting();
+    let client = Client::clone(plane);
+    tokio::select! {
+        biased;
+        answer = client.post(path, object) => panic!("answered by a disk that stands still: {answer:?}"),
+        changed = waiting.changed() => changed.unwrap(),
+    }
+}
+
+fn service(name: &str) -> Value {
+    let port = json!({"port": 80, "nodePort": 30_077});
+    json!({"metadata": {"name": name},
+        "spec": {"type": "NodePort", "clusterIP": "10.0.0.77", "ports": [port]}})
+}
+
+#[tokio::test]
+async fn an_address_and_a_port_stay_claimed_while_their_write_is_pending() {
+    let (plane, disk) = start().await;
+    post_and_disconnect(&plane, &disk, SERVICES, &service("a")).await;
+    let (code, status) = plane.post(&format!("{SERVICES}?dryRun=All"), &service("b")).await;
+    assert_eq!(code, 422, "{status}");
+    let message = status["message"].as_str().unwrap();
+    assert!(message.contains("provided IP is already allocated"), "{message}");
+    assert!(message.contains("provided port is already allocated"), "{message}");
+
+    disk.resume();
+    plane.until(&format!("{SERVICES}/a"), |code, _| code == 200).await;
+    assert_eq!(plane.post(SERVICES, &service("b")).await.0, 422);
+    plane.delete(&format!("{SERVICES}/a")).await;
+    plane.create(SERVICES, &service("b")).await;
+}
+
+#[tokio::test]
+async fn an_address_is_free_again_once_its_write_is_refused() {
+    let (plane, disk) = start().await;
+    // The first write of the name wins; the second one is decided after its client has gone.
+    let mut other = service("a");
+    other["spec"] = json!({"ports": [{"port": 80}]});
+    post_and_disconnect(&plane, &disk, SERVICES, &other).await;
+    assert!(Box::pin(plane.post(SERVICES, &service("a"))).now_or_never().is_none());
+    disk.resume();
+    plane.until(&format!("{SERVICES}/a"), |code, _| code == 200).await;
+    let posted = async {
+        while plane.post(SERVICES, &service("b")).await.0 != 201 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), posted).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_quota_stays_charged_while_writes_are_pending() {
+    let (plane, disk) = start().await;
+    let quota = json!({"metadata": {"name": "q"}, "spec": {"hard": {"count/configmaps": "3"}}});
+    plane.create("/api/v1/namespaces/default/resourcequotas", &quota).await;
+    post_and_disconnect(&plane, &disk, MAPS, &map("m0", &json!({}))).await;
+    let mut refused = 0;
+    for index in 1..14 {
+        let client = Client::clone(&plane);
+        let object = map(&format!("m{index}"), &json!({}));
+        // Without an answer the write is pending, and the client disconnects.
+        if let Some((code, status)) = client.post(MAPS, &object).now_or_never() {
+            assert_eq!(code, 403, "{status}");
+            refused += 1;
+        }
+    }
+    assert_eq!(refused, 11);
+    disk.resume();
+    plane.until(&format!("{MAPS}/m2"), |code, _| code == 200).await;
+    assert_eq!(plane.read(MAPS).await["items"].as_array().unwrap().len(), 3);
+    assert_eq!(plane.post(MAPS, &map("m14", &json!({}))).await.0, 403);
+}
+
+#[tokio::test]
+async fn a_request_whose_deadline_passes_keeps_its_claim_until_the_write_is_decided() {
+    let (plane, disk) = start().await;
+    disk.stop();
+    let mut waiting = disk.waiting();
+    // Long enough for the write to get to the disk.
+    let path = format!("{SERVICES}?timeout=2s");
+    let sent = service("a");
+    let ((code, _), written) = tokio::join!(plane.post(&path, &sent), waiting.changed());
+    assert_eq!((code, written.is_ok()), (504, true));
+    let (code, status) = plane.post(&format!("{SERVICES}?dryRun=All"), &service("b")).await;
+    assert_eq!(code, 422, "{status}");
+    disk.resume();
+    plane.until(&format!("{SERVICES}/a"), |code, _| code == 200).await;
+}
+
+#[tokio::test]
+async fn an_eviction_that_has_charged_a_budget_deletes_its_pod() {
+    let (plane, disk) = start().await;
+    let pod = json!({"metadata": {"name": "p", "labels": {"app": "a"}},
+        "spec": {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]}});
+    plane.create(PODS, &pod).await;
+    let running = json!({"status": {"phase": "Running",
+        "conditions": [{"type": "Ready", "status": "True"}]}});
+    plane.merge(&format!("{PODS}/p/status"), &running).await;
+    let budget = json!({"metadata": {"name": "b"},
+        "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "a"}}}});
+    plane.create(BUDGETS, &budget).await;
+    let allowed = json!({"status": {"disruptionsAllowed": 1, "observedGeneration": 1,
+        "currentHealthy": 1, "desiredHealthy": 0, "expectedPods": 1}});
+    plane.merge(&format!("{BUDGETS}/b/status"), &allowed).await;
+
+    let eviction =
+        json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}});
+    post_and_disconnect(&plane, &disk, &format!("{PODS}/p/eviction"), &eviction).await;
+    disk.resume();
+    plane
+        .until(&format!("{PODS}/p"), |_, pod| !pod["metadata"]["deletionTimestamp"].is_null())
+        .await;
+    assert_eq!(plane.read(&format!("{BUDGETS}/b")).await["status"]["disruptionsAllowed"], 0);
+}
+
+#[tokio::test]
+async fn a_canceled_request_is_counted_with_the_outcome_of_its_write() {
+    let (plane, disk) = start().await;
+    post_and_disconnect(&plane, &disk, SERVICES, &service("a")).await;
+    disk.resume();
+    let counted = r#"resource="services",subresource="",code="201"} "#;
+    let both = format!("{counted}2\n");
+    // The first one is the service of the server itself.
+    plane.until("/metrics", |_, text| text.as_str().unwrap().contains(&both)).await;
+}
+
+#[tokio::test]
+async fn a_stopping_plane_waits_for_pending_writes() {
+    let (plane, disk) = start().await;
+    post_and_disconnect(&plane, &disk, SERVICES, &service("a")).await;
+    let stop = plane.server.stop();
+    tokio::pin!(stop);
+    assert!(stop.as_mut().now_or_never().is_none());
+    disk.resume();
+    stop.await.unwrap();
+}

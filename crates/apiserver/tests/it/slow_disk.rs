@@ -1,0 +1,115 @@
+//! [`SlowDisk`]: a disk in memory whose fsync waits until the test lets it go on.
+
+use redb::StorageBackend;
+use redb::backends::InMemoryBackend;
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+use store::embedded::{Disk, Part};
+use tokio::sync::watch;
+
+/// How long an fsync waits in vain before the test fails.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// See the [module documentation](self). Clones are the same disk.
+#[derive(Clone, Debug)]
+pub(crate) struct SlowDisk(Arc<Hardware>);
+
+#[derive(Debug, Default)]
+struct Hardware {
+    /// One for each [`Part`].
+    files: [InMemoryBackend; 4],
+    is_stopped: Mutex<bool>,
+    changed: Condvar,
+    /// The number of fsyncs that have waited or wait.
+    waiting: watch::Sender<usize>,
+}
+
+impl SlowDisk {
+    pub(crate) fn new() -> Self {
+        Self(Arc::default())
+    }
+
+    /// From now on no fsync returns.
+    pub(crate) fn stop(&self) {
+        *self.0.is_stopped.lock().unwrap() = true;
+    }
+
+    /// Lets fsyncs return again.
+    pub(crate) fn resume(&self) {
+        *self.0.is_stopped.lock().unwrap() = false;
+        self.0.changed.notify_all();
+    }
+
+    /// Hears of each fsync that waits.
+    pub(crate) fn waiting(&self) -> watch::Receiver<usize> {
+        let mut waiting = self.0.waiting.subscribe();
+        waiting.mark_unchanged();
+        waiting
+    }
+}
+
+impl Disk for SlowDisk {
+    fn open(&self, part: Part) -> io::Result<Box<dyn StorageBackend>> {
+        let file = match part {
+            Part::Base => 0,
+            Part::EvenLog => 1,
+            Part::OddLog => 2,
+            Part::Reserve => 3,
+        };
+        Ok(Box::new(SlowFile { hardware: Arc::clone(&self.0), file }))
+    }
+
+    fn make_logs(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn path(&self, part: Part) -> PathBuf {
+        PathBuf::from(format!("slow {part:?}"))
+    }
+}
+
+#[derive(Debug)]
+struct SlowFile {
+    hardware: Arc<Hardware>,
+    file: usize,
+}
+
+impl SlowFile {
+    fn content(&self) -> &InMemoryBackend {
+        &self.hardware.files[self.file]
+    }
+}
+
+impl StorageBackend for SlowFile {
+    fn len(&self) -> io::Result<u64> {
+        self.content().len()
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.content().read(offset, out)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.content().set_len(len)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        let is_stopped = self.hardware.is_stopped.lock().unwrap();
+        if *is_stopped {
+            self.hardware.waiting.send_modify(|count| *count += 1);
+            let waited = self.hardware.changed.wait_timeout_while(is_stopped, TIMEOUT, |it| *it);
+            assert!(!waited.unwrap().1.timed_out(), "the test never resumed its disk");
+        }
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        let end = offset + data.len() as u64;
+        if end > self.content().len()? {
+            self.content().set_len(end)?;
+        }
+        self.content().write(offset, data)
+    }
+}

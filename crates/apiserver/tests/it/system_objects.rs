@@ -1,0 +1,77 @@
+//! What every plane has from the beginning exists again after somebody has deleted or spoilt it.
+
+use crate::plane::Plane;
+use apiserver::{Config, StoreConfig};
+use machinery::{Value, json};
+
+const TRUST: &str = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
+const SERVICE: &str = "/api/v1/namespaces/default/services/kubernetes";
+
+#[tokio::test]
+async fn a_deleted_or_edited_trust_map_is_brought_up_to_date() {
+    let plane = Plane::start().await;
+    let complete = plane.read(TRUST).await["data"].clone();
+    assert_eq!(complete["client-ca-file"], plane.server.authority());
+
+    plane.delete(TRUST).await;
+    plane.until(TRUST, |code, map| code == 200 && map["data"] == complete).await;
+
+    let spoilt = json!({"data": {"client-ca-file": "rubbish", "mine": "x",
+        "requestheader-allowed-names": null, "requestheader-group-headers": "[\"X-Group\"]"}});
+    plane.merge(TRUST, &spoilt).await;
+    let mut expected = complete.clone();
+    expected["requestheader-group-headers"] = json!("[\"X-Group\",\"X-Remote-Group\"]");
+    plane.until(TRUST, |_, map| map["data"] == expected).await;
+}
+
+#[tokio::test]
+async fn a_deleted_service_of_the_server_is_created_again() {
+    let plane = Plane::start().await;
+    let first = plane.read(SERVICE).await;
+    plane.delete(SERVICE).await;
+    let is_new = |code: u16, service: &Value| {
+        code == 200 && service["metadata"]["uid"] != first["metadata"]["uid"]
+    };
+    let second = plane.until(SERVICE, is_new).await;
+    assert_eq!(second["spec"], first["spec"]);
+}
+
+#[tokio::test]
+async fn a_deleted_system_namespace_is_created_again() {
+    let plane = Plane::start().await;
+    let path = "/api/v1/namespaces/kube-node-lease";
+    let first = plane.read(path).await;
+    plane.delete(path).await;
+    let mut last = plane.read(path).await;
+    last["spec"]["finalizers"] = json!([]);
+    plane.put(&format!("{path}/finalize"), &last).await;
+    plane
+        .until(path, |code, namespace| {
+            code == 200 && namespace["metadata"]["uid"] != first["metadata"]["uid"]
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn a_start_restores_the_ports_of_the_service_and_trusts_a_new_authority_too() {
+    let directory = tempfile::tempdir().unwrap();
+    let config =
+        || Config { store: StoreConfig::Embedded(directory.path().to_owned()), ..Plane::config(1) };
+    let plane = Plane::start_with(config()).await;
+    let ports = plane.read(SERVICE).await["spec"]["ports"].clone();
+    let edited = json!({"spec": {"ports": [{"name": "http", "port": 80}]}});
+    plane.merge(SERVICE, &edited).await;
+    let first = plane.server.authority().to_owned();
+    plane.server.stop().await.unwrap();
+    for name in ["ca.crt", "ca.key"] {
+        std::fs::remove_file(directory.path().join("pki").join(name)).unwrap();
+    }
+
+    let plane = Plane::start_with(config()).await;
+    assert_eq!(plane.read(SERVICE).await["spec"]["ports"], ports);
+    let bundle = plane.read(TRUST).await["data"]["client-ca-file"].as_str().unwrap().to_owned();
+    for authority in [&first, plane.server.authority()] {
+        assert!(bundle.contains(authority.lines().nth(1).unwrap()), "{bundle}");
+    }
+    plane.server.stop().await.unwrap();
+}

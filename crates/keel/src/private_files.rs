@@ -1,0 +1,147 @@
+//! Files and directories that only their owner can read, and that a crash leaves whole.
+//!
+//! ```text
+//! write_private(ca.key):  .ca.key.new written ─▶ synced ─▶ renamed to ca.key ─▶ directory synced
+//! ```
+//!
+//! Whatever happens in between, `ca.key` has its former content, or all of the new one. A disk that
+//! is full leaves no empty file behind.
+
+use std::{
+    ffi::OsString,
+    fs::{self, DirBuilder, File, OpenOptions},
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+
+/// Creates a directory that only its owner can use, with those above it that are missing. If it
+/// exists, others lose their access to it.
+pub fn create_private_directory(path: &Path) -> io::Result<()> {
+    let mut builder = DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(path)?;
+    restrict_access(path)
+}
+
+/// Opens a file to read and write, as `options` say beyond that. Only its owner can do so from
+/// then on.
+pub fn open_private(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    options.read(true).write(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
+    let file = options.open(path)?;
+    restrict_access(path)?;
+    Ok(file)
+}
+
+/// Writes a file that only its owner can read, as a whole or not at all. Two processes must not
+/// write the same file at once.
+pub fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
+    let new = unfinished(path);
+    let written = write_new(&new, content).and_then(|()| fs::rename(&new, path));
+    if written.is_err() {
+        let _ = fs::remove_file(&new);
+    }
+    written?;
+    sync_directory(path)
+}
+
+/// Makes the name of a file survive a crash.
+pub fn sync_directory(of: &Path) -> io::Result<()> {
+    match of.parent() {
+        Some(parent) if parent != Path::new("") => File::open(parent)?.sync_all(),
+        _ => File::open(".")?.sync_all(),
+    }
+}
+
+/// Takes away the access of others than the owner. If the file belongs to somebody else, who has
+/// arranged for us to use it, it stays as it is.
+pub fn restrict_access(path: &Path) -> io::Result<()> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let found = fs::metadata(path)?.permissions().mode();
+        if found & 0o077 == 0 {
+            return Ok(());
+        }
+        match fs::set_permissions(path, fs::Permissions::from_mode(found & 0o700)) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                tracing::warn!(path = %path.display(), "readable by others, and not ours to change");
+            }
+            done => done?,
+        }
+    }
+    Ok(())
+}
+
+/// Where a file is written until it is whole; an earlier attempt is overwritten.
+fn unfinished(path: &Path) -> PathBuf {
+    let mut name = OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(".new");
+    path.with_file_name(name)
+}
+
+fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
+    let mut file = open_private(OpenOptions::new().create(true).truncate(true), path)?;
+    file.write_all(content)?;
+    file.sync_all()
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn directory(name: &str) -> PathBuf {
+        let path = std::env::temp_dir().join(format!("keel-{}-{name}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        create_private_directory(&path).unwrap();
+        path
+    }
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn a_file_is_replaced_whole_and_leaves_nothing_else_behind() {
+        let directory = directory("replaced");
+        let path = directory.join("key");
+        for content in ["first", "second"] {
+            write_private(&path, content.as_bytes()).unwrap();
+            assert_eq!(fs::read_to_string(&path).unwrap(), content);
+        }
+        assert_eq!((mode(&directory), mode(&path)), (0o700, 0o600));
+        assert_eq!(fs::read_dir(&directory).unwrap().count(), 1);
+        fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_written_keeps_its_former_content() {
+        let directory = directory("kept");
+        let path = directory.join("key");
+        write_private(&path, b"first").unwrap();
+        // A directory in the place of the unfinished file stands for a disk that refuses it.
+        fs::create_dir(unfinished(&path)).unwrap();
+        assert!(write_private(&path, b"second").is_err());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "first");
+        fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[test]
+    fn access_of_others_is_taken_away() {
+        let directory = directory("open");
+        let path = directory.join("key");
+        fs::write(&path, "x").unwrap();
+        for (open, mode) in [(&directory, 0o755), (&path, 0o664)] {
+            fs::set_permissions(open, fs::Permissions::from_mode(mode)).unwrap();
+        }
+        create_private_directory(&directory).unwrap();
+        open_private(&mut OpenOptions::new(), &path).unwrap();
+        assert_eq!((mode(&directory), mode(&path)), (0o700, 0o600));
+        fs::remove_dir_all(directory).unwrap();
+    }
+}
