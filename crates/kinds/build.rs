@@ -14,7 +14,11 @@
 //! A type is a word, or `package.Name` for a message (`.Name` in the same package), after `[]` for a
 //! list and `{}` for a map by string. What Go writes: `o` nothing if zero, `p` whatever was given,
 //! `a` always, `n` null if nothing was given. Other words: `list=`, `atomic`, `patch=`, `key=`
-//! (merge key), `default=`, `discriminator`, `go=` (the name of its Go type).
+//! (merge key), `default=`, `discriminator`, `go=` (the name of its Go type), `after=` (the field
+//! that it follows, for a field that is not in the file of its type).
+//!
+//! Fields are in the order in which Go declares them, which is the order of JSON; the generated
+//! messages have them by tag.
 //!
 //! A type may be in two files and then has the fields of both: `initializers.txt` is written by hand
 //! and has what Kubernetes had up to 1.13.
@@ -45,7 +49,7 @@ fn main() {
         }
     }
     for ty in table.types.values_mut() {
-        ty.fields.sort_by_key(|field| field.tag.parse::<u32>().expect("a tag is a number"));
+        ty.arrange();
     }
     let generated = Generated::new(&table).render();
     let out = env::var("OUT_DIR").expect("set by Cargo");
@@ -70,7 +74,31 @@ struct Table {
 #[derive(Default)]
 struct Type {
     flags: Vec<String>,
+    /// By tag, once the table is complete.
     fields: Vec<Field>,
+    /// The places in `fields`, in the order of declaration.
+    declared: Vec<usize>,
+}
+
+impl Type {
+    /// Sorts the fields by tag, and notes the order in which they were declared.
+    fn arrange(&mut self) {
+        let added = |field: &Field| field.attribute("after").is_some();
+        let (added, mut declared): (Vec<Field>, Vec<Field>) =
+            std::mem::take(&mut self.fields).into_iter().partition(added);
+        for field in added {
+            let before = field.attribute("after").expect("that is why it is here");
+            let at = declared.iter().position(|other| other.json == before);
+            declared.insert(at.expect("it follows a field of its type") + 1, field);
+        }
+        let tag = |field: &Field| field.tag.parse::<u32>().expect("a tag is a number");
+        let mut tags: Vec<u32> = declared.iter().map(tag).collect();
+        tags.sort_unstable();
+        let place = |field: &Field| tags.binary_search(&tag(field)).expect("all tags are there");
+        self.declared = declared.iter().map(place).collect();
+        declared.sort_by_key(tag);
+        self.fields = declared;
+    }
 }
 
 struct Field {
@@ -163,6 +191,8 @@ struct Generated<'a> {
     first: HashMap<&'a (String, String), usize>,
     /// Field numbers: of each type, by JSON name; then those that Go always writes.
     by_name: Vec<usize>,
+    /// For each of `by_name`, its place in the order of declaration.
+    places_declared: Vec<usize>,
     keys: Vec<String>,
 }
 
@@ -179,6 +209,7 @@ impl<'a> Generated<'a> {
             field_count: 0,
             first: HashMap::new(),
             by_name: Vec::new(),
+            places_declared: Vec::new(),
             keys: Vec::new(),
         };
         for name in ["apiVersion", "kind"] {
@@ -264,21 +295,26 @@ impl<'a> Generated<'a> {
 
     fn ty(&mut self, key: &(String, String), ty: &Type) {
         let kind = ty.flags.iter().any(|flag| flag == "@");
-        let mut json: BTreeMap<&str, (usize, &Field)> = BTreeMap::new();
-        self.flatten(key, &mut json);
-        let always: Vec<usize> = json
-            .values()
-            .filter_map(|(number, field)| matches!(field.emit, 'a' | 'n').then_some(*number))
+        // The type is the first thing that Go declares of an object.
+        let mut declared: Vec<(&str, usize, char)> =
+            if kind { vec![("kind", 1, 'o'), ("apiVersion", 0, 'o')] } else { Vec::new() };
+        self.flatten(key, &mut declared);
+        // By name: the number of the field, its place, whether Go always writes it.
+        let json: BTreeMap<&str, (usize, usize, bool)> = declared
+            .iter()
+            .enumerate()
+            .map(|(place, (name, number, emit))| {
+                (*name, (*number, place, matches!(emit, 'a' | 'n')))
+            })
             .collect();
-        let mut numbers: BTreeMap<&str, usize> =
-            json.into_iter().map(|(name, (number, _))| (name, number)).collect();
-        if kind {
-            numbers.extend([("apiVersion", 0), ("kind", 1)]);
+        let always = json.values().filter(|(.., always)| *always);
+        let fields = format!("Span({},{})", self.by_name.len(), json.len());
+        let filled =
+            format!("Span({},{})", self.by_name.len() + json.len(), always.clone().count());
+        for (number, place, _) in json.values().chain(always) {
+            self.by_name.push(*number);
+            self.places_declared.push(*place);
         }
-        let fields = format!("Span({},{})", self.by_name.len(), numbers.len());
-        self.by_name.extend(numbers.values());
-        let filled = format!("Span({},{})", self.by_name.len(), always.len());
-        self.by_name.extend(always);
         let package = self.table.packages.keys().position(|name| *name == key.0);
         let name = self.intern(&format!("{}.{}", key.0, key.1));
         writeln!(
@@ -295,14 +331,15 @@ impl<'a> Generated<'a> {
         .expect("a string takes all");
     }
 
-    /// The fields of a type by their JSON names, with those of the messages that Go inlines.
-    fn flatten(&self, key: &(String, String), into: &mut BTreeMap<&'a str, (usize, &'a Field)>) {
-        for (offset, field) in self.table.types[key].fields.iter().enumerate() {
+    /// Appends name, number and letter of the fields of a type as Go declares them, those of the
+    /// messages that Go inlines in place of these.
+    fn flatten(&self, key: &(String, String), into: &mut Vec<(&'a str, usize, char)>) {
+        let ty = &self.table.types[key];
+        for offset in &ty.declared {
+            let field = &ty.fields[*offset];
             match &field.item {
                 Err(inlined) if field.emit == 'i' => self.flatten(inlined, into),
-                _ => {
-                    into.insert(&field.json, (self.first[key] + offset, field));
-                }
+                _ => into.push((&field.json, self.first[key] + offset, field.emit)),
             }
         }
     }
@@ -314,6 +351,7 @@ impl<'a> Generated<'a> {
              pub(super) static TYPES: [Type; {}] = [\n{}];\n\
              pub(super) static FIELDS: [Field; {}] = [\n{}];\n\
              pub(super) static BY_NAME: [u16; {}] = {:?};\n\
+             pub(super) static DECLARED: [u8; {}] = {:?};\n\
              pub(super) static KEYS: [Text; {}] = [{}];\n",
             self.text,
             self.table.packages.len(),
@@ -324,6 +362,8 @@ impl<'a> Generated<'a> {
             self.fields,
             self.by_name.len(),
             self.by_name,
+            self.places_declared.len(),
+            self.places_declared,
             self.keys.len(),
             self.keys.join(","),
         )

@@ -10,28 +10,61 @@ use crate::table;
 use crate::watch_cache::{Entry, Head};
 use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WARNING};
 use http::{Response, StatusCode};
+use kinds::resource::Shape;
+use kinds::types::Ordered;
+use machinery::codec::{json, yaml};
 use machinery::{Object, Status, Value, json};
+use serde::Serialize;
 use std::sync::Arc;
 use store::Revision;
 
 /// An answer with a document; one that has no protobuf message is written in JSON.
 pub(crate) fn document(code: u16, accepted: Accepted, value: &Value) -> Response<Body> {
-    let message = || kinds::protobuf::encode(value);
-    let (media, text) = match accepted.media {
-        Media::Protobuf if let Some(message) = message() => (Media::Protobuf, message),
-        Media::Yaml => (Media::Yaml, machinery::codec::yaml::encode(value).into_bytes()),
-        Media::Json if accepted.pretty => {
-            (Media::Json, serde_json::to_vec_pretty(value).expect("JSON can always be written"))
-        }
-        Media::Json | Media::Protobuf => {
-            (Media::Json, serde_json::to_vec(value).expect("JSON can always be written"))
-        }
-    };
-    let text = if media == Media::Json { line(text) } else { text };
-    bytes(code, media.content_type(), text)
+    written(code, accepted, &Ordered::document(value), || kinds::protobuf::encode(value))
 }
 
-/// Upstream: a document in JSON ends as a line does.
+/// An answer with a document that is indented whatever the client accepts, such as `/version`.
+pub(crate) fn indented(document: &impl Serialize) -> Response<Body> {
+    serialized(200, Accepted { pretty: true, ..Accepted::JSON }, document)
+}
+
+/// An answer with a document that has no protobuf message, its fields as they are serialized.
+pub(crate) fn serialized(
+    code: u16,
+    accepted: Accepted,
+    document: &impl Serialize,
+) -> Response<Body> {
+    written(code, accepted, document, || None)
+}
+
+fn written(
+    code: u16,
+    accepted: Accepted,
+    document: &impl Serialize,
+    message: impl FnOnce() -> Option<Vec<u8>>,
+) -> Response<Body> {
+    let mut text = Vec::new();
+    match accepted.media {
+        Media::Protobuf if let Some(message) = message() => {
+            return bytes(code, Media::Protobuf.content_type(), message);
+        }
+        Media::Yaml => {
+            // Upstream: YAML is made of JSON, by way of a map, which sorts it.
+            let value = serde_json::to_value(document).expect("documents are JSON");
+            let text = yaml::encode(&value).into_bytes();
+            return bytes(code, Media::Yaml.content_type(), text);
+        }
+        // Upstream: only what is not indented ends as a line does.
+        Media::Json if accepted.pretty => json::write_pretty(&mut text, document),
+        Media::Json | Media::Protobuf => {
+            json::write(&mut text, document);
+            text = line(text);
+        }
+    }
+    bytes(code, Media::Json.content_type(), text)
+}
+
+/// Upstream: a document in JSON that is not indented ends as a line does.
 fn line(mut text: Vec<u8>) -> Vec<u8> {
     text.push(b'\n');
     text
@@ -108,7 +141,11 @@ pub(crate) async fn entry(
 /// One object in the asked-for version, in the asked-for form.
 pub(crate) fn object(cx: &Cx, code: u16, object: Object) -> Response<Body> {
     let value = match cx.accepted.form {
-        Form::Whole => object.into_value(),
+        Form::Whole => {
+            let value = object.into_value();
+            let whole = ordered(cx, &value);
+            return written(code, cx.accepted, &whole, || kinds::protobuf::encode(&value));
+        }
         Form::PartialList => return failure(&one_as_list(cx.resource()), cx.errors_as),
         Form::Partial => partial(object),
         Form::Table => {
@@ -117,7 +154,7 @@ pub(crate) fn object(cx: &Cx, code: u16, object: Object) -> Response<Body> {
                 revision => json!({"resourceVersion": revision}),
             };
             return match table::table(cx, &metadata, vec![object]) {
-                Ok(table) => document(code, cx.accepted, &table),
+                Ok(table) => serialized(code, cx.accepted, &table),
                 Err(status) => failure(&status, cx.errors_as),
             };
         }
@@ -134,15 +171,24 @@ pub(crate) fn write_entry(
     revision: Revision,
     out: &mut Vec<u8>,
 ) {
-    let head = served.head(version);
-    if entry.stored_head() == head.as_bytes() {
+    let api_version = served.api_version(version);
+    if entry.api_version() == api_version.as_bytes() {
         entry.write(out, Head::Stored, revision);
     } else if served.resource.differ_in_name_only(version) {
-        entry.write(out, Head::Instead(head), revision);
+        entry.write(out, Head::Version(api_version), revision);
     } else {
         let mut object = entry.object();
         object.set_meta("resourceVersion", revision.to_string());
-        conversion::local(served, version, object).write_to(out);
+        served.version(version).shape.write(&conversion::local(served, version, object), out);
+    }
+}
+
+/// An object of the asked-for version, or of the kind of a subresource, in the order of its fields.
+pub(crate) fn ordered<'a>(cx: &Cx, value: &'a Value) -> Ordered<'a> {
+    let is_own = value["kind"] == cx.resource().kind.as_str();
+    match &cx.version().shape {
+        Shape::Structural(_) if is_own => Ordered::new(None, value),
+        _ => Ordered::document(value),
     }
 }
 

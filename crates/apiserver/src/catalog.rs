@@ -21,8 +21,8 @@ pub(crate) struct Served {
     pub resource: Arc<Resource>,
     /// Its objects and their recent history.
     pub cache: Arc<ResourceCache>,
-    /// For each version, the members `"apiVersion":…,"kind":…,` that objects begin with.
-    heads: Vec<String>,
+    /// The `apiVersion` of each version.
+    api_versions: Vec<String>,
     /// Where the definition of a custom resource is, in the cache of definitions.
     definition: Option<(Arc<ResourceCache>, String)>,
     /// The objects of a custom resource that are being created now.
@@ -40,21 +40,14 @@ pub(crate) struct Served {
 impl Served {
     /// Brings the two together.
     pub(crate) fn new(resource: Resource, cache: Arc<ResourceCache>) -> Self {
-        let heads = resource
-            .versions
-            .iter()
-            .map(|it| {
-                let api_version = resource.api_version(it);
-                format!("\"apiVersion\":\"{api_version}\",\"kind\":\"{}\",", resource.kind)
-            })
-            .collect();
+        let api_versions = resource.versions.iter().map(|it| resource.api_version(it)).collect();
         let retired = AtomicBool::new(false);
         Self {
             conversion: Conversion::of(&resource),
             edition: 0,
             resource: Arc::new(resource),
             cache,
-            heads,
+            api_versions,
             definition: None,
             creations: None,
             apply_schemas: Vec::new(),
@@ -124,9 +117,9 @@ impl Served {
         &self.resource.versions[version]
     }
 
-    /// The members that objects of a version begin with.
-    pub(crate) fn head(&self, version: usize) -> &str {
-        &self.heads[version]
+    /// The `apiVersion` of objects of a version.
+    pub(crate) fn api_version(&self, version: usize) -> &str {
+        &self.api_versions[version]
     }
 
     /// Where an object is stored.

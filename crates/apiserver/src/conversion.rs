@@ -230,7 +230,7 @@ pub(crate) async fn entry(cx: &Cx, entry: &Arc<Entry>) -> Result<Arc<Entry>, Sta
 }
 
 fn needs_conversion(served: &Served, version: usize, entry: &Entry) -> bool {
-    !served.conversion.copies() && entry.stored_head() != served.head(version).as_bytes()
+    !served.conversion.copies() && entry.api_version() != served.api_version(version).as_bytes()
 }
 
 /// Several of them.

@@ -20,9 +20,19 @@ use machinery::{Object, Status, Value};
 /// otherwise make an object grow for ever.
 const MAX_OBJECT: usize = 3 << 19;
 
-/// The bytes that are stored.
-fn stored_form(object: &Object) -> Result<Vec<u8>, Status> {
-    let bytes = object.to_bytes();
+/// The bytes that are stored of an object in the storage version: those that are served, but for
+/// the resourceVersion.
+fn stored_bytes(cx: &Cx, object: &Object) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(2048);
+    cx.resource().hub().shape.write(object, &mut bytes);
+    // A million of them stay in memory: none has spare capacity.
+    bytes.shrink_to_fit();
+    bytes
+}
+
+/// The same, unless they are too many.
+fn stored_form(cx: &Cx, object: &Object) -> Result<Vec<u8>, Status> {
+    let bytes = stored_bytes(cx, object);
     if bytes.len() > MAX_OBJECT {
         let found = bytes.len();
         return Err(Status::too_large(&format!(

@@ -2,7 +2,9 @@
 
 use crate::context::Cx;
 use kinds::resource::{Columns, Now, PathColumn};
+use kinds::types::{self, Ordered};
 use machinery::{Object, Status, Value, json, timestamp};
+use serde::{Serialize, Serializer};
 
 const NAME: &str = "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names";
 
@@ -14,19 +16,63 @@ enum Include {
     None,
 }
 
+/// A Table, its fields in the order in which they are written.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Table<'a> {
+    kind: &'static str,
+    api_version: &'static str,
+    #[serde(serialize_with = "write_list_meta")]
+    metadata: Value,
+    column_definitions: Option<Vec<ColumnDefinition<'a>>>,
+    rows: Option<Vec<Row>>,
+}
+
+#[derive(Serialize)]
+struct ColumnDefinition<'a> {
+    name: &'a str,
+    #[serde(rename = "type")]
+    kind: &'a str,
+    format: &'a str,
+    description: &'a str,
+    priority: i32,
+}
+
+#[derive(Serialize)]
+struct Row {
+    cells: Vec<Value>,
+    #[serde(serialize_with = "write_object")]
+    object: Value,
+}
+
+fn write_list_meta<S: Serializer>(metadata: &Value, serializer: S) -> Result<S::Ok, S::Error> {
+    Ordered::new(types::find("meta/v1.ListMeta"), metadata).serialize(serializer)
+}
+
+fn write_object<S: Serializer>(object: &Value, serializer: S) -> Result<S::Ok, S::Error> {
+    Ordered::document(object).serialize(serializer)
+}
+
 /// A Table of `objects`, which are in the asked-for version.
-pub(crate) fn table(cx: &Cx, metadata: &Value, objects: Vec<Object>) -> Result<Value, Status> {
+pub(crate) fn table<'a>(
+    cx: &'a Cx,
+    metadata: &Value,
+    objects: Vec<Object>,
+) -> Result<Table<'a>, Status> {
     let columns = &cx.version().columns;
     // Upstream: Tables that show times and no ages come from somewhere else, where no list is made
     // until there is something to put into it.
     let rows = match rows(cx, objects)? {
-        rows if rows.is_empty() && shows_times(columns) => Value::Null,
-        rows => rows.into(),
+        rows if rows.is_empty() && shows_times(columns) => None,
+        rows => Some(rows),
     };
-    Ok(json!({
-        "kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata,
-        "columnDefinitions": definitions(columns), "rows": rows,
-    }))
+    Ok(Table {
+        kind: "Table",
+        api_version: "meta.k8s.io/v1",
+        metadata: metadata.clone(),
+        column_definitions: Some(definitions(columns)),
+        rows,
+    })
 }
 
 fn shows_times(columns: &Columns) -> bool {
@@ -34,16 +80,16 @@ fn shows_times(columns: &Columns) -> bool {
 }
 
 /// The same for one event of a watch: only the first of a watch names the columns.
-pub(crate) fn event(cx: &Cx, object: Object, with_columns: bool) -> Result<Value, Status> {
+pub(crate) fn event(cx: &Cx, object: Object, with_columns: bool) -> Result<Table<'_>, Status> {
     let metadata = json!({"resourceVersion": object.resource_version()});
     let mut table = table(cx, &metadata, vec![object])?;
     if !with_columns {
-        table["columnDefinitions"] = Value::Null;
+        table.column_definitions = None;
     }
     Ok(table)
 }
 
-fn rows(cx: &Cx, objects: Vec<Object>) -> Result<Vec<Value>, Status> {
+fn rows(cx: &Cx, objects: Vec<Object>) -> Result<Vec<Row>, Status> {
     let include = match cx.query.text("includeObject") {
         "" | "Metadata" => Include::Metadata,
         "Object" => Include::Object,
@@ -66,7 +112,7 @@ fn rows(cx: &Cx, objects: Vec<Object>) -> Result<Vec<Value>, Status> {
                 Include::Object => object.into_value(),
                 Include::None => Value::Null,
             };
-            json!({"cells": cells, "object": object})
+            Row { cells, object }
         })
         .collect())
 }
@@ -107,22 +153,34 @@ fn cell(column: &PathColumn, object: &Value, now: Now) -> Value {
     }
 }
 
-fn definitions(columns: &Columns) -> Vec<Value> {
-    let definition = |name: &str, kind: &str, format: &str, description: &str, priority: i32| {
-        json!({"name": name, "type": kind, "format": format, "description": description,
-            "priority": priority})
-    };
+fn definitions(columns: &Columns) -> Vec<ColumnDefinition<'_>> {
     match columns {
         Columns::Fixed(columns, _) => columns
             .iter()
-            .map(|it| definition(it.name, it.kind, it.format, it.description, it.priority))
+            .map(|it| ColumnDefinition {
+                name: it.name,
+                kind: it.kind,
+                format: it.format,
+                description: it.description,
+                priority: it.priority,
+            })
             .collect(),
         Columns::Paths(columns) => {
-            let mut all = vec![definition("Name", "string", "name", NAME, 0)];
-            all.extend(columns.iter().map(|it| {
-                definition(&it.name, &it.kind, &it.format, &it.description, it.priority)
-            }));
-            all
+            let name = ColumnDefinition {
+                name: "Name",
+                kind: "string",
+                format: "name",
+                description: NAME,
+                priority: 0,
+            };
+            let others = columns.iter().map(|it| ColumnDefinition {
+                name: &it.name,
+                kind: &it.kind,
+                format: &it.format,
+                description: &it.description,
+                priority: it.priority,
+            });
+            std::iter::once(name).chain(others).collect()
         }
     }
 }

@@ -4,7 +4,8 @@
 //! where it has a mind of its own. The server's verbs are written once, against this type; a
 //! custom resource definition is turned into the same type at run time.
 
-use crate::types::{self, Type};
+use crate::types::{self, OrderedMap, Type};
+use machinery::codec::json;
 use machinery::{Faults, GroupKind, GroupResource, GroupVersion, Object, Value};
 use schema::Structural;
 use std::sync::Arc;
@@ -75,6 +76,17 @@ pub enum Shape {
     Typed(&'static Type),
     /// A custom resource's schema: pruned, defaulted and validated by it.
     Structural(Arc<Structural>),
+}
+
+impl Shape {
+    /// Appends an object of this shape as Go writes it: the fields of a built-in type in the order
+    /// of their declaration, all others sorted.
+    pub fn write(&self, object: &Object, out: &mut Vec<u8>) {
+        match self {
+            Self::Typed(ty) => json::write(out, &OrderedMap(ty, object.map())),
+            Self::Structural(_) => json::write(out, object.map()),
+        }
+    }
 }
 
 /// The cells of a Table.

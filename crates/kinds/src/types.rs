@@ -21,11 +21,14 @@ mod bytes;
 mod generated;
 mod go;
 pub mod normalize;
+mod ordered;
 mod time;
 
 pub use normalize::{Error, normalize};
+pub use ordered::Ordered;
+pub(crate) use ordered::OrderedMap;
 
-use generated::{BY_NAME, FIELDS, KEYS, PACKAGES, TEXT, TYPES};
+use generated::{BY_NAME, DECLARED, FIELDS, KEYS, PACKAGES, TEXT, TYPES};
 
 /// The type of a name such as `core/v1.Pod`: the Go package without its prefix, and the Go type.
 pub fn find(name: &str) -> Option<&'static Type> {
@@ -88,10 +91,21 @@ impl Type {
 
     /// The field of that JSON name; upper and lower case matter.
     pub fn field(&self, json: &str) -> Option<&'static Field> {
+        let at = self.fields.range().start + self.find(json)?;
+        Some(&FIELDS[usize::from(BY_NAME[at])])
+    }
+
+    /// The same, and its place among the fields as Go declares them, which is the order of JSON.
+    pub fn declared(&self, json: &str) -> Option<(u8, &'static Field)> {
+        let at = self.fields.range().start + self.find(json)?;
+        Some((DECLARED[at], &FIELDS[usize::from(BY_NAME[at])]))
+    }
+
+    /// Where a field is among those of the type, by name.
+    fn find(&self, json: &str) -> Option<usize> {
         let fields = &BY_NAME[self.fields.range()];
         let name = |at: u16| FIELDS[usize::from(at)].json.bytes();
-        let at = fields.binary_search_by(|at| name(*at).cmp(json.as_bytes())).ok()?;
-        Some(&FIELDS[usize::from(fields[at])])
+        fields.binary_search_by(|at| name(*at).cmp(json.as_bytes())).ok()
     }
 
     /// All fields of the JSON object, by name.

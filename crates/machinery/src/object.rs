@@ -4,6 +4,7 @@
 //! An object is parsed once when it arrives, changed in place on its way to the store, and written
 //! once; what is stored and served afterwards is those bytes, not this.
 
+use crate::codec::json;
 use crate::{GroupVersionKind, Map, Value, gvk::GroupVersion};
 
 /// See the [module documentation](self).
@@ -179,38 +180,14 @@ impl Object {
         })
     }
 
-    /// The object's JSON, with `apiVersion`, `kind` and `metadata` first and in this order.
-    ///
-    /// The order is what allows readers of stored bytes to splice in a `resourceVersion`, or to
-    /// exchange the type, without parsing.
+    /// The object's JSON with its keys sorted at every depth, as Go writes objects without a type.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(2048);
-        self.write_to(&mut out);
+        json::write(&mut out, &self.0);
         // These bytes are stored, a million times over: none are to lie idle behind them.
         out.shrink_to_fit();
         out
     }
-
-    /// Appends [`to_bytes`](Self::to_bytes) to `out`.
-    pub fn write_to(&self, out: &mut Vec<u8>) {
-        const FIRST: [&str; 3] = ["apiVersion", "kind", "metadata"];
-        out.push(b'{');
-        let first = FIRST.iter().filter_map(|key| self.0.get_key_value(*key));
-        let rest = self.0.iter().filter(|(key, _)| !FIRST.contains(&key.as_str()));
-        for (index, (key, value)) in first.chain(rest).enumerate() {
-            if index > 0 {
-                out.push(b',');
-            }
-            write_json(out, key);
-            out.push(b':');
-            write_json(out, value);
-        }
-        out.push(b'}');
-    }
-}
-
-fn write_json(out: &mut Vec<u8>, value: &(impl serde::Serialize + ?Sized)) {
-    serde_json::to_writer(out, value).expect("a JSON value can always be written to memory");
 }
 
 #[cfg(test)]
@@ -223,12 +200,12 @@ mod tests {
     }
 
     #[test]
-    fn the_type_and_the_metadata_are_written_first() {
-        let it = object(json!({"data": {"k": 1}, "metadata": {"name": "a"}, "kind": "X",
-            "apiVersion": "v1", "aaa": null}));
+    fn keys_are_written_sorted() {
+        let it = object(json!({"data": {"k": 1}, "metadata": {"uid": "u", "name": "a"},
+            "kind": "X", "apiVersion": "v1", "aaa": null}));
         assert_eq!(
             String::from_utf8(it.to_bytes()).unwrap(),
-            r#"{"apiVersion":"v1","kind":"X","metadata":{"name":"a"},"aaa":null,"data":{"k":1}}"#
+            r#"{"aaa":null,"apiVersion":"v1","data":{"k":1},"kind":"X","metadata":{"name":"a","uid":"u"}}"#
         );
     }
 

@@ -117,9 +117,8 @@ impl Join<'_> {
             text.push_str(" union");
         }
         text.push('\n');
-        let mut fields: Vec<&Field> = message.fields.iter().collect();
-        fields.sort_by_key(|field| field.tag);
-        for field in fields {
+        // k8s-pb lists the fields of a message as Go declares them, which is how JSON has them.
+        for field in &message.fields {
             let line = self.field_text(&key.0, &owner, field, schema);
             text.push_str(&line.with_context(|| format!("field {}", field.name))?);
         }

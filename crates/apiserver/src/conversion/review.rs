@@ -3,7 +3,7 @@
 //! Upstream: `apiextensions-apiserver/pkg/apiserver/conversion/webhook_converter.go`.
 
 use machinery::nested::type_name;
-use machinery::{Faults, GroupVersionKind, Map, Object, Path, Value, codec, json, meta};
+use machinery::{Faults, GroupVersionKind, Map, Object, Path, Value, codec, meta};
 
 /// The kinds of reviews.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,8 +38,9 @@ impl Review {
         .into_bytes();
         body.extend_from_slice(&objects.join(&b','));
         // Go writes the answer that is not there yet.
-        let nothing = json!({"uid": "", "convertedObjects": null, "result": {"metadata": {}}});
-        body.extend_from_slice(format!("]}},\"response\":{nothing}}}").as_bytes());
+        body.extend_from_slice(
+            br#"]},"response":{"uid":"","convertedObjects":null,"result":{"metadata":{}}}}"#,
+        );
         body
     }
 

@@ -14,7 +14,8 @@ use crate::table;
 use crate::watch_cache::{Entry, Head, Snapshot};
 use bytes::Bytes;
 use http::Response;
-use machinery::{Faults, GroupKind, Path, Status, Value, json};
+use kinds::types::{self, Ordered};
+use machinery::{Faults, GroupKind, Path, Status, Value, codec, json};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -251,7 +252,10 @@ pub(super) fn write(
     }
     let objects = entries.iter().map(|it| conversion::requested(cx, it.object()));
     let value = match cx.accepted.form {
-        Form::Table => table::table(cx, metadata, objects.collect())?,
+        Form::Table => {
+            let table = table::table(cx, metadata, objects.collect())?;
+            return Ok(answer::serialized(200, cx.accepted, &table));
+        }
         Form::Partial | Form::PartialList => {
             let items: Vec<Value> = objects.map(answer::partial).collect();
             // Upstream: nothing was ever put into the list.
@@ -286,12 +290,8 @@ fn chunks(cx: &Cx, metadata: &Value, entries: &[Arc<Entry>]) -> VecDeque<Bytes> 
     let mut chunks = VecDeque::new();
     let total: usize = entries.iter().map(|it| it.len() + 64).sum();
     let mut out = Vec::with_capacity(total.min(CHUNK) + 4096);
-    let head = format!(
-        "{{\"kind\":\"{}\",\"apiVersion\":\"{}\",\"metadata\":{metadata},\"items\":[",
-        resource.list_kind,
-        resource.api_version(cx.version()),
-    );
-    out.extend_from_slice(head.as_bytes());
+    let (begin, end) = around(cx, metadata);
+    out.extend_from_slice(&begin);
     let plain = resource.behavior.convert.is_none();
     for (index, entry) in entries.iter().enumerate() {
         if index > 0 {
@@ -307,9 +307,29 @@ fn chunks(cx: &Cx, metadata: &Value, entries: &[Arc<Entry>]) -> VecDeque<Bytes> 
             chunks.push_back(full.into());
         }
     }
-    out.extend_from_slice(b"]}\n");
+    out.extend_from_slice(&end);
     chunks.push_back(out.into());
     chunks
+}
+
+/// What is before the items of a list, and what is after them. A list of custom resources is sorted
+/// as these are.
+fn around(cx: &Cx, metadata: &Value) -> (Vec<u8>, Vec<u8>) {
+    let (kind, api_version) = (&cx.resource().list_kind, cx.served.api_version(cx.version));
+    let (mut begin, mut end) = (Vec::new(), Vec::new());
+    if cx.resource().custom {
+        begin.extend_from_slice(format!(r#"{{"apiVersion":"{api_version}","items":["#).as_bytes());
+        end.extend_from_slice(format!(r#"],"kind":"{kind}","metadata":"#).as_bytes());
+        codec::json::write(&mut end, metadata);
+        end.extend_from_slice(b"}\n");
+    } else {
+        let head = format!(r#"{{"kind":"{kind}","apiVersion":"{api_version}","metadata":"#);
+        begin.extend_from_slice(head.as_bytes());
+        codec::json::write(&mut begin, &Ordered::new(types::find("meta/v1.ListMeta"), metadata));
+        begin.extend_from_slice(br#","items":["#);
+        end.extend_from_slice(b"]}\n");
+    }
+    (begin, end)
 }
 
 fn write_item(cx: &Cx, entry: &Entry, out: &mut Vec<u8>) {
@@ -317,12 +337,12 @@ fn write_item(cx: &Cx, entry: &Entry, out: &mut Vec<u8>) {
         answer::write_entry(&cx.served, cx.version, entry, entry.revision, out);
         return;
     }
-    if entry.stored_head() == cx.served.head(cx.version).as_bytes() {
+    if entry.api_version() == cx.served.api_version(cx.version).as_bytes() {
         entry.write(out, Head::Absent, entry.revision);
         return;
     }
     let mut object = conversion::requested(cx, entry.object());
     object.map_mut().remove("apiVersion");
     object.map_mut().remove("kind");
-    object.write_to(out);
+    cx.version().shape.write(&object, out);
 }

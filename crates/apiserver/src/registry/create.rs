@@ -37,7 +37,7 @@ pub(crate) async fn create(cx: &Cx, mut sent: Object, dry_run: bool) -> Result<O
             return Err(Status::unclassified(why));
         }
         let object = conversion::to_storage(cx, object).await?;
-        let bytes = stored_form(&object)?;
+        let bytes = stored_form(cx, &object)?;
         let _write = cx.writes.begin();
         match insert(cx, &object, bytes, dry_run).await {
             Err(Error::Conflict { .. }) if generated && attempt < NAME_ATTEMPTS => {}

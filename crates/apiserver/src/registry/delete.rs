@@ -10,7 +10,7 @@
 //!              removed
 //! ```
 
-use super::Outcome;
+use super::{Outcome, stored_bytes};
 use crate::admission::{self, Attempt};
 use crate::context::Cx;
 use crate::options::{DeleteOptions, Propagation};
@@ -114,7 +114,7 @@ async fn keep(
     entry: &Arc<Entry>,
     options: &DeleteOptions,
 ) -> Result<Outcome, Error> {
-    let bytes = new.to_bytes();
+    let bytes = stored_bytes(cx, &new);
     if entry.holds(&bytes) {
         return Ok(Outcome::Stored(Arc::clone(entry)));
     }

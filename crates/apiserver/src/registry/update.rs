@@ -81,7 +81,7 @@ pub(crate) async fn update(cx: &Cx, request: UpdateRequest<'_>) -> Result<Outcom
         }
         let has_failed = initializers::failure(&new).is_some();
         let new = conversion::to_storage(cx, new).await?;
-        let bytes = stored_form(&new)?;
+        let bytes = stored_form(cx, &new)?;
         if entry.holds(&bytes) {
             return Ok(Outcome::Stored(entry));
         }

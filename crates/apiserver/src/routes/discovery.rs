@@ -45,7 +45,7 @@ pub(crate) fn paths(plane: &Plane) -> Response<Body> {
     let rest =
         ["/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"];
     paths.extend(rest.iter().map(|it| (*it).to_owned()));
-    answer::document(200, crate::negotiation::Accepted::JSON, &json!({"paths": paths}))
+    answer::indented(&json!({"paths": paths}))
 }
 
 /// `/api`

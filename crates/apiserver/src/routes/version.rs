@@ -6,27 +6,51 @@ use crate::negotiation::{Offer, negotiate};
 use crate::request::Query;
 use http::Response;
 use http::request::Parts as Head;
-use machinery::{Status, json};
+use machinery::Status;
+use serde::Serialize;
 
 /// The level of Kubernetes' API that we serve.
 pub(crate) const MINOR: &str = "35";
 
 /// Answers with the version.
 pub(crate) fn version(head: &Head, query: &Query) -> Result<Response<Body>, Status> {
-    let accepted = negotiate(&head.headers, query, Offer::DOCUMENT)?;
+    negotiate(&head.headers, query, Offer::DOCUMENT)?;
     let sampan = env!("CARGO_PKG_VERSION");
-    let document = json!({
-        "major": "1", "minor": MINOR,
-        "emulationMajor": "1", "emulationMinor": MINOR,
-        "minCompatibilityMajor": "1", "minCompatibilityMinor": "34",
-        "gitVersion": format!("v1.{MINOR}.0+sampan-{sampan}"),
-        "gitCommit": option_env!("SAMPAN_COMMIT").unwrap_or("unknown"),
-        "gitTreeState": "clean",
-        "buildDate": option_env!("SAMPAN_BUILD_DATE").unwrap_or("1970-01-01T00:00:00Z"),
-        "goVersion": "none", "compiler": "rustc",
-        "platform": platform(),
-    });
-    Ok(answer::document(200, accepted, &document))
+    let info = Info {
+        major: "1",
+        minor: MINOR,
+        emulation_major: "1",
+        emulation_minor: MINOR,
+        min_compatibility_major: "1",
+        min_compatibility_minor: "34",
+        git_version: format!("v1.{MINOR}.0+sampan-{sampan}"),
+        git_commit: option_env!("SAMPAN_COMMIT").unwrap_or("unknown"),
+        git_tree_state: "clean",
+        build_date: option_env!("SAMPAN_BUILD_DATE").unwrap_or("1970-01-01T00:00:00Z"),
+        go_version: "none",
+        compiler: "rustc",
+        platform: platform(),
+    };
+    Ok(answer::indented(&info))
+}
+
+/// The document, its fields in the order in which they are written.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Info {
+    major: &'static str,
+    minor: &'static str,
+    emulation_major: &'static str,
+    emulation_minor: &'static str,
+    min_compatibility_major: &'static str,
+    min_compatibility_minor: &'static str,
+    git_version: String,
+    git_commit: &'static str,
+    git_tree_state: &'static str,
+    build_date: &'static str,
+    go_version: &'static str,
+    compiler: &'static str,
+    platform: String,
 }
 
 /// In Go's words, which are the ones that clients know.

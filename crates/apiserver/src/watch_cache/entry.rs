@@ -1,30 +1,30 @@
 //! [`Entry`]: one stored object as the server reads it: bytes, and the few fields that selection
 //! needs.
 //!
-//! Stored bytes begin with `{"apiVersion":…,"kind":…,"metadata":{` and have no resourceVersion,
-//! which is known only once they are stored. So an object is served by copying, with two seams:
+//! Stored bytes are in the order in which they are served and have no resourceVersion, which is
+//! known only once they are stored. So an object is served by copying, with two seams:
 //!
 //! ```text
-//! {"apiVersion":"v1","kind":"Secret","metadata":{ "name":"a",… },"type":"Opaque"}
-//!  └──────────── head ──────────────┘            ▲
-//!                                                └ "resourceVersion":"42",
+//! {"kind":"Secret","apiVersion":"v1","metadata":{"name":"a","uid":"…","creationTimestamp":… },…}
+//!                                └┘                                 ▲
+//!                             version                               └ "resourceVersion":"42",
 //! ```
 //!
-//! The head is left out in lists of built-in kinds, and exchanged when another version is asked for.
+//! The version is exchanged when another one is asked for; kind and version are left out in lists of
+//! built-in kinds. `layout.rs` finds the seams.
+
+mod layout;
 
 use super::label_mask::LabelMask;
 use kinds::resource::Selectable;
+use layout::Layout;
 use machinery::{Map, Object, Value};
-use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde::de::Deserialize;
 use serde_json::value::RawValue;
-use std::borrow::Cow;
 use std::collections::HashMap;
-use std::fmt;
 use std::io::Write;
 use std::sync::{Arc, OnceLock};
 use store::{Record, Revision};
-
-const METADATA: &[u8] = b"\"metadata\":{";
 
 /// See the [module documentation](self).
 #[derive(Debug)]
@@ -34,8 +34,8 @@ pub(crate) struct Entry {
     /// When it was last written.
     pub revision: Revision,
     bytes: bytes::Bytes,
-    /// Where `"metadata":{` begins in `bytes`.
-    metadata_at: u32,
+    /// Where the seams of `bytes` are.
+    layout: Layout,
     /// The length of the resource's prefix, without the slash after it.
     prefix_len: u16,
     /// Whether somebody still has to work on it before others may see it.
@@ -51,35 +51,34 @@ pub(crate) struct Entry {
 pub(crate) enum Head<'a> {
     /// As it is stored.
     Stored,
-    /// Without `apiVersion` and `kind`.
+    /// Without `kind` and `apiVersion`; only for built-in kinds, which begin with these.
     Absent,
-    /// With these members instead: `"apiVersion":"g/v2","kind":"K",`.
-    Instead(&'a str),
+    /// With another `apiVersion`.
+    Version(&'a str),
 }
 
 impl Entry {
     /// Reads what selection needs out of a record; `prefix_len` is that of its resource.
     pub(crate) fn of(record: &Record, prefix_len: usize) -> Self {
-        let (bytes, metadata_at) = match seam(&record.value) {
-            Some(at) => (record.value.clone(), at),
-            // Not written by us: put it into our order first.
-            None => reorder(&record.value),
+        let (bytes, (layout, metadata)) = match layout::find(&record.value) {
+            Some(found) => (record.value.clone(), found),
+            // Not written by us: put it into an order of ours first.
+            None => layout::reorder(&record.value),
         };
-        let Parsed { labels: Labels(labels), initializers: Presence(uninitialized) } =
-            parse(&bytes[metadata_at + METADATA.len() - 1..]);
         Self {
             key: Arc::clone(&record.key),
             revision: record.modified,
             bytes,
-            metadata_at: u32::try_from(metadata_at).expect("a head is short"),
+            layout,
             prefix_len: u16::try_from(prefix_len).expect("a prefix is short"),
-            uninitialized,
-            labels: labels.into_boxed_str(),
+            uninitialized: metadata.uninitialized,
+            labels: metadata.labels.into_boxed_str(),
             fields: OnceLock::new(),
         }
     }
 
-    /// An entry with other content at the same place and revision.
+    /// An entry with other content at the same place and revision; only for custom kinds, whose
+    /// fields are sorted.
     pub(crate) fn with_object(&self, object: &Object) -> Self {
         let record = Record {
             key: Arc::clone(&self.key),
@@ -148,30 +147,34 @@ impl Entry {
         self.bytes.len()
     }
 
-    /// The `apiVersion` and `kind` members as stored, with the comma behind them.
-    pub(crate) fn stored_head(&self) -> &[u8] {
-        &self.bytes[1..self.metadata_at as usize]
+    /// The version in which it is stored.
+    pub(crate) fn api_version(&self) -> &[u8] {
+        &self.bytes[self.layout.api_version()]
     }
 
     /// Appends the object's JSON, with `revision` as its resourceVersion.
     pub(crate) fn write(&self, out: &mut Vec<u8>, head: Head<'_>, revision: Revision) {
-        let at = self.metadata_at as usize;
-        let seam = at + METADATA.len();
+        let seam = self.layout.resource_version_at();
         out.reserve(self.bytes.len() + 48);
         match head {
             Head::Stored => out.extend_from_slice(&self.bytes[..seam]),
             Head::Absent => {
                 out.push(b'{');
-                out.extend_from_slice(METADATA);
+                out.extend_from_slice(&self.bytes[self.layout.metadata_at()..seam]);
             }
-            Head::Instead(members) => {
-                out.push(b'{');
-                out.extend_from_slice(members.as_bytes());
-                out.extend_from_slice(METADATA);
+            Head::Version(version) => {
+                let stored = self.layout.api_version();
+                out.extend_from_slice(&self.bytes[..stored.start]);
+                out.extend_from_slice(version.as_bytes());
+                out.extend_from_slice(&self.bytes[stored.end..seam]);
             }
         }
-        write!(out, "\"resourceVersion\":\"{revision}\",").expect("memory takes every write");
-        out.extend_from_slice(&self.bytes[seam..]);
+        let rest = &self.bytes[seam..];
+        // There is a member on one side of it, or on both.
+        let (before, after) = if rest.starts_with(b"}") { (",", "") } else { ("", ",") };
+        write!(out, "{before}\"resourceVersion\":\"{revision}\"{after}")
+            .expect("memory takes every write");
+        out.extend_from_slice(rest);
     }
 
     /// The object in its working form, with its resourceVersion.
@@ -201,96 +204,6 @@ impl Entry {
     }
 }
 
-/// Where `"metadata":{` begins, if the bytes are in our order.
-fn seam(bytes: &[u8]) -> Option<usize> {
-    // A head is two short strings; what looks like the seam further on is not.
-    let window = &bytes[..bytes.len().min(1024)];
-    let at = window.windows(METADATA.len()).position(|it| it == METADATA)?;
-    let in_order = window.starts_with(b"{\"apiVersion\":\"") && at > 0 && bytes[at - 1] == b',';
-    let has_members = bytes.get(at + METADATA.len()).is_some_and(|it| *it == b'"');
-    (in_order && has_members).then_some(at)
-}
-
-/// Rewrites foreign JSON into our order.
-fn reorder(bytes: &[u8]) -> (bytes::Bytes, usize) {
-    let mut object = serde_json::from_slice(bytes).map_or_else(|_| Object::default(), Object::new);
-    object.remove_meta("resourceVersion");
-    if object.api_version().is_empty() || object.kind().is_empty() {
-        object.set_type("v1", "Unknown");
-    }
-    if object.metadata_mut().is_empty() {
-        object.set_meta("name", "");
-    }
-    let bytes: bytes::Bytes = object.to_bytes().into();
-    let at = seam(&bytes).unwrap_or_default();
-    (bytes, at)
-}
-
-/// What is kept at hand of an object's metadata.
-#[derive(Default, serde::Deserialize)]
-struct Parsed {
-    #[serde(default)]
-    labels: Labels,
-    #[serde(default)]
-    initializers: Presence,
-}
-
-/// Reads the metadata object that begins at the first byte.
-fn parse(metadata: &[u8]) -> Parsed {
-    let mut values = serde_json::Deserializer::from_slice(metadata).into_iter::<Parsed>();
-    values.next().and_then(Result::ok).unwrap_or_default()
-}
-
-/// Whether a field is there, whatever is in it.
-#[derive(Default)]
-struct Presence(bool);
-
-impl<'de> Deserialize<'de> for Presence {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        IgnoredAny::deserialize(deserializer).map(|IgnoredAny| Self(true))
-    }
-}
-
-#[derive(Default)]
-struct Labels(String);
-
-impl<'de> Deserialize<'de> for Labels {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(LabelsVisitor)
-    }
-}
-
-struct LabelsVisitor;
-
-impl<'de> Visitor<'de> for LabelsVisitor {
-    type Value = Labels;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a map of labels")
-    }
-
-    fn visit_unit<E>(self) -> Result<Labels, E> {
-        Ok(Labels::default())
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Labels, A::Error> {
-        let mut labels = String::new();
-        while let Some(key) = map.next_key::<Cow<'de, str>>()? {
-            if let Label::Text(value) = map.next_value()? {
-                labels.extend([&*key, "=", &*value, "\n"]);
-            }
-        }
-        Ok(Labels(labels))
-    }
-}
-
-#[derive(serde::Deserialize)]
-#[serde(untagged)]
-enum Label {
-    Text(String),
-    Other(IgnoredAny),
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -313,24 +226,64 @@ mod tests {
         String::from_utf8(out).unwrap()
     }
 
-    const SECRET: &[u8] = br#"{"apiVersion":"v1","kind":"Secret","metadata":{"labels":{"x":"y"},"name":"a"},"type":"Opaque"}"#;
+    const SECRET: &[u8] = br#"{"kind":"Secret","apiVersion":"v1","metadata":{"name":"a","uid":"u","labels":{"x":"y"}},"type":"Opaque"}"#;
 
     #[test]
-    fn the_revision_is_spliced_in() {
+    fn the_revision_of_a_built_in_kind_follows_its_uid() {
         assert_eq!(
             written(&entry(SECRET), Head::Stored),
-            r#"{"apiVersion":"v1","kind":"Secret","metadata":{"resourceVersion":"42","labels":{"x":"y"},"name":"a"},"type":"Opaque"}"#
+            r#"{"kind":"Secret","apiVersion":"v1","metadata":{"name":"a","uid":"u","resourceVersion":"42","labels":{"x":"y"}},"type":"Opaque"}"#
+        );
+        let last = br#"{"kind":"Secret","apiVersion":"v1","metadata":{"name":"a"}}"#;
+        assert!(
+            written(&entry(last), Head::Stored)
+                .ends_with(r#"{"name":"a","resourceVersion":"42"}}"#)
+        );
+    }
+
+    #[test]
+    fn the_revision_of_a_sorted_object_is_in_its_place() {
+        let custom = entry(
+            br#"{"apiVersion":"a.b/v1","kind":"W","metadata":{"labels":{"uid":"y"},"name":"a","uid":"u"}}"#,
+        );
+        assert_eq!(
+            written(&custom, Head::Stored),
+            r#"{"apiVersion":"a.b/v1","kind":"W","metadata":{"labels":{"uid":"y"},"name":"a","resourceVersion":"42","uid":"u"}}"#
+        );
+        assert_eq!(custom.label("uid"), Some("y"));
+    }
+
+    #[test]
+    fn a_custom_kind_may_have_fields_before_and_between_those_of_every_object() {
+        let custom = entry(
+            br#"{"aaa":{"metadata":{"a":1},"apiVersion":"x"},"apiVersion":"a.b/v1","data":"\u003c","kind":"W","metadata":{"name":"a","uid":"u"}}"#,
+        );
+        assert_eq!(custom.api_version(), b"a.b/v1");
+        assert_eq!(
+            written(&custom, Head::Version("a.b/v2beta1")),
+            r#"{"aaa":{"metadata":{"a":1},"apiVersion":"x"},"apiVersion":"a.b/v2beta1","data":"\u003c","kind":"W","metadata":{"name":"a","resourceVersion":"42","uid":"u"}}"#
         );
     }
 
     #[test]
     fn the_head_is_left_out_or_exchanged() {
-        assert!(written(&entry(SECRET), Head::Absent).starts_with(r#"{"metadata":{"resource"#));
-        let head = r#""apiVersion":"v2","kind":"Secret","#;
+        assert!(written(&entry(SECRET), Head::Absent).starts_with(r#"{"metadata":{"name":"a","#));
         assert!(
-            written(&entry(SECRET), Head::Instead(head))
-                .starts_with(r#"{"apiVersion":"v2","kind":"Secret","metadata":{"resource"#)
+            written(&entry(SECRET), Head::Version("v2"))
+                .starts_with(r#"{"kind":"Secret","apiVersion":"v2","metadata":{"name":"a","#)
         );
+    }
+
+    #[test]
+    fn what_an_earlier_release_stored_is_served_in_its_order() {
+        let earlier = entry(
+            br#"{"apiVersion":"v1","kind":"Secret","metadata":{"labels":{"x":"y"},"name":"a"},"data":{},"type":"Opaque"}"#,
+        );
+        assert_eq!(
+            written(&earlier, Head::Absent),
+            r#"{"metadata":{"labels":{"x":"y"},"name":"a","resourceVersion":"42"},"data":{},"type":"Opaque"}"#
+        );
+        assert_eq!((earlier.api_version(), earlier.label("x")), (&b"v1"[..], Some("y")));
     }
 
     #[test]
@@ -352,13 +305,14 @@ mod tests {
     }
 
     #[test]
-    fn foreign_bytes_are_put_into_our_order() {
+    fn foreign_bytes_are_sorted() {
         let entry = entry(
-            br#"{"type":"Opaque","metadata":{"name":"a"},"kind":"Secret","apiVersion":"v1"}"#,
+            br#"{"type": "Opaque", "metadata":{"name":"a"},"kind":"Secret","apiVersion":"v1"}"#,
         );
-        assert!(written(&entry, Head::Stored).starts_with(
-            r#"{"apiVersion":"v1","kind":"Secret","metadata":{"resourceVersion":"42","name""#
-        ));
+        assert_eq!(
+            written(&entry, Head::Stored),
+            r#"{"apiVersion":"v1","kind":"Secret","metadata":{"name":"a","resourceVersion":"42"},"type":"Opaque"}"#
+        );
     }
 
     #[test]

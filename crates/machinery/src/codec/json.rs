@@ -10,12 +10,14 @@
 //! dropped by functions that do use the thread's stack.
 
 mod scalar;
+mod writer;
 
 use super::{DecodeError, Decoded};
 use crate::{Map, Value};
 use scalar::Reader;
 pub(super) use scalar::whole_or_float;
 use std::fmt::Write;
+pub use writer::{write, write_pretty};
 
 /// Arrays and objects may be nested this deeply.
 pub const DEPTH_MAX: usize = 1000;

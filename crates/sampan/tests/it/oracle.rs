@@ -1,5 +1,5 @@
 //! Recorded conversations with kube-apiserver, replayed: what we once answered as it does, we go on
-//! answering so.
+//! answering so, with the fields in the same order.
 //!
 //! The cases stand beside the repository (`../shared/oracle`, or where `SAMPAN_ORACLE` says). Where
 //! they are not, there is nothing to replay, and the test says so. Those that still differ are
@@ -7,6 +7,7 @@
 
 use crate::plane::Plane;
 use crate::recorded::{assert_differs, folder};
+use std::path::Path;
 use std::process::Command;
 
 const TOKENS: &str =
@@ -16,8 +17,10 @@ const TOKENS: &str =
 fn what_kube_apiserver_answered_we_answer_too() {
     let Some(oracle) = folder("oracle", "SAMPAN_ORACLE", "oracle.py") else { return };
     let plane = Plane::with_tokens(TOKENS);
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/oracle_order.py");
     let output = Command::new("python3")
-        .arg(oracle.join("oracle.py"))
+        .arg(program)
+        .arg(&oracle)
         .args(["check", "--server", &plane.url, "--token", "admin-token", "--insecure", "--quiet"])
         .arg(oracle.join("cases"))
         .output()

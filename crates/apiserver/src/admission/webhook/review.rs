@@ -4,6 +4,7 @@ use super::call::CallError;
 use super::metrics::Kind;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use kinds::types::Ordered;
 use machinery::status::{Cause, Details};
 use machinery::{Reason, Status, Value, codec, json};
 use serde::Deserialize;
@@ -38,7 +39,9 @@ impl Version {
     pub(super) fn write(self, request: Value) -> Vec<u8> {
         let mut review = json!({"kind": "AdmissionReview", "apiVersion": self.api_version()});
         review["request"] = request;
-        review.to_string().into_bytes()
+        let mut body = Vec::new();
+        codec::json::write(&mut body, &Ordered::document(&review));
+        body
     }
 
     /// The answer to the question with this uid.

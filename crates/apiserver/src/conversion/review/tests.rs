@@ -1,6 +1,7 @@
 //! What is accepted as the answer of a conversion webhook, and in which words the rest is refused.
 
 use super::*;
+use machinery::json;
 
 const WANTED: &str = "example.com/v2";
 

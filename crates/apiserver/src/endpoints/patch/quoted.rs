@@ -107,36 +107,10 @@ fn order<'a>(members: &'a Map<String, Value>, shape: Shape, apart: Option<&Apart
     let mut names: Vec<&str> = members.keys().map(String::as_str).collect();
     names.sort_unstable();
     if let (Shape::Message(ty), None) = (shape, apart) {
-        let declared = declared(ty);
-        let place = |name: &str| declared.iter().position(|it| *it == name);
-        names.sort_by_key(|name| place(name).unwrap_or(usize::MAX));
+        names.sort_by_key(|name| ty.declared(name).map_or(u8::MAX, |(place, _)| place));
     }
     names
 }
-
-/// The fields of a type, as Go declares them: those that are inline are where their struct is.
-fn declared(ty: &'static Type) -> Vec<&'static str> {
-    let names = ty.wire().iter().flat_map(|field| match field.message() {
-        Some(inlined) if field.inline => declared(inlined),
-        _ => vec![field.json()],
-    });
-    let own: &[&str] = if ty.is_kind { &["kind", "apiVersion"] } else { &[] };
-    let mut all: Vec<&str> = own.iter().copied().chain(names).collect();
-    for (_, moved, after) in MOVED.iter().filter(|(owner, ..)| *owner == ty.short_name()) {
-        all.retain(|it| it != moved);
-        let at = all.iter().position(|it| it == after).map_or(0, |it| it + 1);
-        all.insert(at, moved);
-    }
-    all
-}
-
-/// Fields that Go declares elsewhere than their tag says: the type, the field, and what it follows.
-const MOVED: [(&str, &str, &str); 4] = [
-    ("OwnerReference", "apiVersion", ""),
-    ("Container", "terminationMessagePolicy", "terminationMessagePath"),
-    ("ServiceSpec", "clusterIPs", "clusterIP"),
-    ("ServicePort", "appProtocol", "protocol"),
-];
 
 #[cfg(test)]
 mod tests {

@@ -11,8 +11,9 @@ use crate::table;
 use crate::watch_cache::{Change, Entry};
 use bytes::Bytes;
 use kinds::resource::Shape;
-use kinds::types;
-use machinery::{Object, Status, Value, json};
+use kinds::types::{self, Ordered};
+use machinery::{Object, Status, codec, json};
+use serde::Serialize;
 use std::io::Write;
 use std::sync::Arc;
 use store::Revision;
@@ -83,23 +84,30 @@ impl Encoder {
         }
         let mut object = empty(cx);
         object.map_mut().insert("metadata".to_owned(), metadata);
-        let object = self.shown(cx, object);
         if cx.accepted.media == Media::Protobuf {
-            return frame("BOOKMARK", &protobuf::object(cx, object.to_string().as_bytes()));
+            let object = object.into_value().to_string();
+            return frame("BOOKMARK", &protobuf::object(cx, object.as_bytes()));
         }
-        line("BOOKMARK", &object).into()
+        let mut out = Vec::new();
+        self.write_object(cx, "BOOKMARK", object, &mut out);
+        out.into()
     }
 
-    /// An object in the form that was asked for.
-    fn shown(&mut self, cx: &Cx, object: Object) -> Value {
+    /// Appends an event with an object in the form that was asked for.
+    fn write_object(&mut self, cx: &Cx, kind: &str, object: Object, out: &mut Vec<u8>) {
         match cx.accepted.form {
-            Form::Whole => object.into_value(),
-            Form::Partial | Form::PartialList => answer::partial(object),
+            Form::Whole => {
+                let value = object.into_value();
+                line(kind, &answer::ordered(cx, &value), out);
+            }
+            Form::Partial | Form::PartialList => {
+                line(kind, &Ordered::document(&answer::partial(object)), out);
+            }
             Form::Table => {
                 let first = !std::mem::replace(&mut self.columns_sent, true);
                 match table::event(cx, object, first) {
-                    Ok(table) => table,
-                    Err(status) => status.to_value(),
+                    Ok(table) => line(kind, &table, out),
+                    Err(status) => line(kind, &Ordered::document(&status.to_value()), out),
                 }
             }
         }
@@ -108,8 +116,7 @@ impl Encoder {
     fn write(&mut self, cx: &Cx, kind: &str, entry: &Entry, revision: Revision, out: &mut Vec<u8>) {
         let mut object = conversion::requested(cx, entry.object());
         object.set_meta("resourceVersion", revision.to_string());
-        let value = self.shown(cx, object);
-        out.extend_from_slice(&line(kind, &value));
+        self.write_object(cx, kind, object, out);
     }
 }
 
@@ -128,7 +135,7 @@ fn write_shared(cx: &Cx, kind: &str, entry: &Entry, revision: Revision, out: &mu
         protobuf::event(kind, &protobuf::entry(cx, entry, revision), out);
         return;
     }
-    write!(out, "{{\"type\":\"{kind}\",\"object\":").expect("memory takes every write");
+    begin(kind, out);
     answer::write_entry(&cx.served, cx.version, entry, revision, out);
     out.extend_from_slice(b"}\n");
 }
@@ -139,10 +146,14 @@ fn frame(kind: &str, object: &[u8]) -> Bytes {
     out.into()
 }
 
-fn line(kind: &str, object: &Value) -> Vec<u8> {
-    let mut line = json!({"type": kind, "object": object}).to_string().into_bytes();
-    line.push(b'\n');
-    line
+fn line(kind: &str, object: &impl Serialize, out: &mut Vec<u8>) {
+    begin(kind, out);
+    codec::json::write(out, object);
+    out.extend_from_slice(b"}\n");
+}
+
+fn begin(kind: &str, out: &mut Vec<u8>) {
+    write!(out, "{{\"type\":\"{kind}\",\"object\":").expect("memory takes every write");
 }
 
 /// An object of which nothing is set; Go writes some fields even then.
@@ -163,5 +174,7 @@ pub(super) fn error(cx: &Cx, status: &Status) -> Bytes {
     if cx.accepted.media == Media::Protobuf {
         return frame("ERROR", &protobuf::status(status));
     }
-    line("ERROR", &status.to_value()).into()
+    let mut out = Vec::new();
+    line("ERROR", &Ordered::document(&status.to_value()), &mut out);
+    out.into()
 }

@@ -10,8 +10,9 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use http::header::{ACCEPT, ETAG, HeaderValue, IF_NONE_MATCH, VARY};
 use http::{HeaderMap, Response};
+use kinds::types::Ordered;
 use machinery::codec::media::parse_accept;
-use machinery::{Value, json};
+use machinery::{Value, codec, json};
 
 /// The version of the aggregated form that the client prefers over the plain one, if it does.
 pub(super) fn wanted(headers: &HeaderMap) -> Option<&'static str> {
@@ -69,7 +70,9 @@ fn document(items: impl Iterator<Item = Value>) -> Tagged {
         "kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2",
         "metadata": {}, "items": items,
     });
-    let bytes = Bytes::from(document.to_string());
+    let mut bytes = Vec::new();
+    codec::json::write(&mut bytes, &Ordered::document(&document));
+    let bytes = Bytes::from(bytes);
     let digest = ring::digest::digest(&ring::digest::SHA256, &bytes);
     (format!("\"{}\"", BASE64_URL_SAFE_NO_PAD.encode(digest)), bytes)
 }

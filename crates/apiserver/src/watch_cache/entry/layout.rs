@@ -1,0 +1,221 @@
+//! [`Layout`]: where stored bytes are cut when they are served.
+//!
+//! The bytes of a built-in kind begin with `{"kind":` and have their fields as Go declares them. All
+//! others are sorted: those of custom kinds, and what earlier releases stored, which began with
+//! `apiVersion`, `kind` and `metadata` and was sorted otherwise.
+
+use machinery::Object;
+use serde::de::{Deserialize, DeserializeSeed, Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+use std::fmt;
+use std::ops::Range;
+
+const METADATA: &str = "\"metadata\":{";
+
+/// See the [module documentation](self).
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Layout {
+    /// Where the text of `apiVersion` begins, without its quotes.
+    version_at: u32,
+    version_len: u16,
+    /// Where `"metadata":{` begins.
+    metadata_at: u32,
+    /// Where the resourceVersion belongs: before a member of the metadata, or before their end.
+    resource_version_at: u32,
+}
+
+impl Layout {
+    /// The text of `apiVersion`.
+    pub(super) fn api_version(self) -> Range<usize> {
+        let start = self.version_at as usize;
+        start..start + usize::from(self.version_len)
+    }
+
+    /// Where `"metadata":{` begins.
+    pub(super) fn metadata_at(self) -> usize {
+        self.metadata_at as usize
+    }
+
+    /// Where the resourceVersion belongs.
+    pub(super) fn resource_version_at(self) -> usize {
+        self.resource_version_at as usize
+    }
+}
+
+/// What is kept at hand of an object's metadata.
+#[derive(Debug, Default)]
+pub(super) struct Metadata {
+    /// `key=value` lines.
+    pub(super) labels: String,
+    pub(super) uninitialized: bool,
+}
+
+/// The layout of bytes that this server wrote; None for any others.
+pub(super) fn find(bytes: &[u8]) -> Option<(Layout, Metadata)> {
+    let is_declared = bytes.starts_with(b"{\"kind\":");
+    let (version, metadata_at) = head(bytes, is_declared).or_else(|| top_level(bytes))?;
+    let object_at = metadata_at + METADATA.len() - 1;
+    if bytes.get(object_at + 1) != Some(&b'"') {
+        return None;
+    }
+    let mut metadata = Metadata::default();
+    let mut seam = None;
+    let mut end = object_at;
+    members(&bytes[object_at..], |key, value| {
+        let offset = |text: &str| text.as_ptr().addr() - bytes.as_ptr().addr();
+        if seam.is_none() && !comes_first(key, is_declared) {
+            seam = Some(offset(key) - 1);
+        }
+        end = offset(value.get()) + value.get().len();
+        match key {
+            "labels" => metadata.labels = labels(value),
+            "initializers" => metadata.uninitialized = true,
+            _ => {}
+        }
+    })?;
+    let resource_version_at = seam.unwrap_or(end);
+    let layout = Layout {
+        version_at: u32::try_from(version.start).ok()?,
+        version_len: u16::try_from(version.len()).ok()?,
+        metadata_at: u32::try_from(metadata_at).ok()?,
+        resource_version_at: u32::try_from(resource_version_at).ok()?,
+    };
+    matches!(bytes.get(resource_version_at), Some(b'"' | b'}')).then_some((layout, metadata))
+}
+
+/// Whether a field of the metadata is before the resourceVersion.
+fn comes_first(key: &str, is_declared: bool) -> bool {
+    match is_declared {
+        true => matches!(key, "name" | "generateName" | "namespace" | "selfLink" | "uid"),
+        false => key < "resourceVersion",
+    }
+}
+
+/// The places of version and metadata, if the bytes begin with them and the kind.
+fn head(bytes: &[u8], is_declared: bool) -> Option<(Range<usize>, usize)> {
+    let (first, second) = if is_declared { ("kind", "apiVersion") } else { ("apiVersion", "kind") };
+    let first = text_member(bytes, 1, first)?;
+    let second = text_member(bytes, first.end + 2, second)?;
+    let metadata_at = second.end + 2;
+    let version = if is_declared { second } else { first };
+    bytes[metadata_at..].starts_with(METADATA.as_bytes()).then_some((version, metadata_at))
+}
+
+/// The place of the text in `"name":"text",`, which begins at `at`.
+fn text_member(bytes: &[u8], at: usize, name: &str) -> Option<Range<usize>> {
+    let member = bytes.get(at..)?.strip_prefix(b"\"")?.strip_prefix(name.as_bytes())?;
+    let text = member.strip_prefix(b"\":\"")?;
+    let len = text.iter().position(|it| matches!(it, b'"' | b'\\'))?;
+    let start = bytes.len() - text.len();
+    text[len..].starts_with(b"\",").then_some(start..start + len)
+}
+
+/// The same places in a sorted object that has fields of its own before them.
+fn top_level(bytes: &[u8]) -> Option<(Range<usize>, usize)> {
+    let offset = |text: &str| text.as_ptr().addr() - bytes.as_ptr().addr();
+    let (mut version, mut metadata_at, mut last) = (None, None, "");
+    let mut is_sorted = true;
+    members(bytes, |key, value| {
+        is_sorted &= last < key;
+        last = key;
+        let text = value.get();
+        match key {
+            "apiVersion" if text.len() > 2 && text.starts_with('"') && !text.contains('\\') => {
+                version = Some(offset(text) + 1..offset(text) + text.len() - 1);
+            }
+            // Written without spaces, if by us.
+            "metadata" if text.as_ptr().addr() - key.as_ptr().addr() == METADATA.len() - 2 => {
+                metadata_at = Some(offset(key) - 1);
+            }
+            _ => {}
+        }
+    })?;
+    let metadata_at = metadata_at.filter(|at| bytes[*at..].starts_with(METADATA.as_bytes()))?;
+    Some((version.filter(|_| is_sorted)?, metadata_at))
+}
+
+/// Rewrites foreign JSON into a sorted object with a type and a name.
+pub(super) fn reorder(bytes: &[u8]) -> (bytes::Bytes, (Layout, Metadata)) {
+    let mut object = serde_json::from_slice(bytes).map_or_else(|_| Object::default(), Object::new);
+    object.remove_meta("resourceVersion");
+    if object.api_version().is_empty() || object.kind().is_empty() {
+        object.set_type("v1", "Unknown");
+    }
+    if object.metadata_mut().is_empty() {
+        object.set_meta("name", "");
+    }
+    let bytes: bytes::Bytes = object.to_bytes().into();
+    let found = find(&bytes).expect("an object with a type and metadata has just been written");
+    (bytes, found)
+}
+
+/// `key=value` lines of those labels that are text.
+fn labels(value: &RawValue) -> String {
+    let mut lines = String::new();
+    members(value.get().as_bytes(), |key, value| {
+        if let Ok(text) = serde_json::from_str::<String>(value.get()) {
+            lines.extend([key, "=", &*text, "\n"]);
+        }
+    });
+    lines
+}
+
+/// Calls `each` with every member of the object that `json` begins with; None if it does not. Keys
+/// that are escaped are left out: no field of ours is.
+fn members<'de>(json: &'de [u8], each: impl FnMut(&'de str, &'de RawValue)) -> Option<()> {
+    let mut reader = serde_json::Deserializer::from_slice(json);
+    Members(each).deserialize(&mut reader).ok()
+}
+
+struct Members<F>(F);
+
+impl<'de, F: FnMut(&'de str, &'de RawValue)> DeserializeSeed<'de> for Members<F> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de, F: FnMut(&'de str, &'de RawValue)> Visitor<'de> for Members<F> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
+        while let Some(Key(key)) = map.next_key()? {
+            let value: &'de RawValue = map.next_value()?;
+            if let Some(key) = key {
+                (self.0)(key, value);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A key that stands in the JSON as it is.
+struct Key<'de>(Option<&'de str>);
+
+impl<'de> Deserialize<'de> for Key<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct KeyVisitor;
+        impl<'de> Visitor<'de> for KeyVisitor {
+            type Value = Key<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a key")
+            }
+
+            fn visit_borrowed_str<E>(self, key: &'de str) -> Result<Key<'de>, E> {
+                Ok(Key(Some(key)))
+            }
+
+            fn visit_str<E>(self, _: &str) -> Result<Key<'de>, E> {
+                Ok(Key(None))
+            }
+        }
+        deserializer.deserialize_str(KeyVisitor)
+    }
+}
