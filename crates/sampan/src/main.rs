@@ -3,6 +3,7 @@
 mod args;
 mod commands;
 mod kubeconfig;
+mod open_files;
 mod output;
 
 use args::{Args, Command};
@@ -19,6 +20,7 @@ fn main() -> ExitCode {
     let started = tokio::time::Instant::now();
     let args = Args::parse();
     log(args.log.as_deref());
+    open_files::raise_limit();
     let runtime = match tokio::runtime::Builder::new_multi_thread()
         // Objects may be nested a thousand levels deep, and are walked by recursion.
         .thread_stack_size(8 << 20)

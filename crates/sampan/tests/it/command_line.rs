@@ -29,6 +29,41 @@ fn a_plane_stops_cleanly_when_it_is_asked_to() {
     }
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_plane_may_open_as_many_files_as_the_system_allows() {
+    let plane = Plane::with_soft_limit_of_open_files(64);
+    let limits = format!("/proc/{}/limits", plane.process.id());
+    let limits = std::fs::read_to_string(limits).unwrap();
+    let line = limits.lines().find(|it| it.starts_with("Max open files")).unwrap();
+    let words: Vec<&str> = line.split_whitespace().collect();
+    assert_ne!(words[4], "64", "the test has no hard limit above its soft one: {line}");
+    assert_eq!(words[3], words[4], "{line}");
+}
+
+#[cfg(unix)]
+#[test]
+fn what_a_plane_keeps_is_private_also_if_it_was_not() {
+    use std::os::unix::fs::PermissionsExt;
+    let directory = tempfile::tempdir().unwrap();
+    Plane::embedded(directory.path()).kill();
+    let data = directory.path().join("data");
+    let all = || {
+        let below = |name: &str| std::fs::read_dir(data.join(name)).unwrap();
+        let files = below("store").chain(below("pki")).map(|it| it.unwrap().path());
+        files.chain([data.join("store"), data.join("pki")]).collect::<Vec<_>>()
+    };
+    for path in all() {
+        let mode = if path.is_dir() { 0o755 } else { 0o644 };
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let _plane = Plane::embedded(directory.path());
+    for path in all() {
+        let mode = path.metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o077, 0, "{} has mode {mode:o}", path.display());
+    }
+}
+
 #[test]
 fn a_kubeconfig_is_private_and_merged_into() {
     let directory = tempfile::tempdir().unwrap();

@@ -43,6 +43,17 @@ impl Plane {
         plane
     }
 
+    /// In memory, started by a shell that lets it open so few files.
+    pub(crate) fn with_soft_limit_of_open_files(files: usize) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let mut shell = Command::new("sh");
+        let script = format!("ulimit -Sn {files} && exec \"$0\" \"$@\"");
+        shell.arg("-c").arg(script).arg(sampan().get_program());
+        let mut plane = Self::launch(shell, directory.path(), &["--in-memory"]);
+        plane.directory = Some(directory);
+        plane
+    }
+
     /// With its data below `directory`.
     pub(crate) fn embedded(directory: &Path) -> Self {
         let data = directory.join("data");
@@ -50,8 +61,12 @@ impl Plane {
     }
 
     fn start(directory: &Path, arguments: &[&str]) -> Self {
+        Self::launch(sampan(), directory, arguments)
+    }
+
+    fn launch(mut program: Command, directory: &Path, arguments: &[&str]) -> Self {
         let kubeconfig = directory.join("kubeconfig");
-        let mut process = sampan()
+        let mut process = program
             .args(["up", "--listen", "127.0.0.1:0", "--controllers", "none", "--kubeconfig"])
             .arg(&kubeconfig)
             .args(arguments)
