@@ -10,7 +10,7 @@ use crate::table;
 use crate::watch_cache::{Entry, Head};
 use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WARNING};
 use http::{Response, StatusCode};
-use machinery::{Object, Status, Value, json};
+use machinery::{Object, Status, Value, codec, json};
 use std::sync::Arc;
 use store::Revision;
 
@@ -19,12 +19,16 @@ pub(crate) fn document(code: u16, accepted: Accepted, value: &Value) -> Response
     let message = || kinds::protobuf::encode(value);
     let (media, text) = match accepted.media {
         Media::Protobuf if let Some(message) = message() => (Media::Protobuf, message),
-        Media::Yaml => (Media::Yaml, machinery::codec::yaml::encode(value).into_bytes()),
+        Media::Yaml => (Media::Yaml, codec::yaml::encode(value).into_bytes()),
         Media::Json if accepted.pretty => {
-            (Media::Json, serde_json::to_vec_pretty(value).expect("JSON can always be written"))
+            let mut text = Vec::new();
+            codec::json::write_pretty(&mut text, value);
+            (Media::Json, text)
         }
         Media::Json | Media::Protobuf => {
-            (Media::Json, serde_json::to_vec(value).expect("JSON can always be written"))
+            let mut text = Vec::new();
+            codec::json::write(&mut text, value);
+            (Media::Json, text)
         }
     };
     let text = if media == Media::Json { line(text) } else { text };

@@ -13,7 +13,7 @@ use crate::conversion;
 use crate::options::FieldValidation;
 use kinds::resource::Shape;
 use kinds::types::{self, Type};
-use machinery::codec::{self, Decoded};
+use machinery::codec::{self, Decoded, Literals};
 use machinery::{Map, Object, Status, Value};
 use media::unrecognized;
 
@@ -30,12 +30,15 @@ pub(crate) fn object(cx: &Cx, bytes: &[u8], validation: FieldValidation) -> Resu
         Shape::Typed(ty) => Some(*ty),
         Shape::Structural(_) => None,
     };
-    let Decoded { value, duplicates } =
+    let decoded =
         read(&cx.content_type, bytes, ty).map_err(|error| error.status(kind, version, bytes))?;
+    let repeated = repeated(&decoded, validation);
+    let Decoded { value, literals, .. } = decoded;
     let mut object = typed(cx, value, bytes)?;
     let cannot = |why: String| unfit(kind, version, kind, &why);
-    let unknown = shape(&cx.served, cx.version, &mut object).map_err(cannot)?;
-    judge(cx, validation, duplicates.into_iter().chain(unknown)).map_err(cannot)?;
+    let unknown =
+        fit(&cx.served, cx.version, &mut object, &literals).map_err(|it| cannot(it.of_text))?;
+    judge(cx, validation, repeated.into_iter().chain(unknown)).map_err(cannot)?;
     Ok(working(cx, object))
 }
 
@@ -47,8 +50,10 @@ pub(crate) fn other(
     validation: FieldValidation,
 ) -> Result<Object, Status> {
     let (kind, version) = (ty.short_name(), ty.package().version());
-    let Decoded { value, duplicates } = read(&cx.content_type, bytes, Some(ty))
+    let decoded = read(&cx.content_type, bytes, Some(ty))
         .map_err(|error| error.status(kind, version, bytes))?;
+    let repeated = repeated(&decoded, validation);
+    let Decoded { value, literals, .. } = decoded;
     let mut object = whole(value).map_err(|why| unrecognized(kind, &why, bytes))?;
     if let Some(why) = foreign(cx, ty, &object) {
         let found = object.gvk();
@@ -60,9 +65,17 @@ pub(crate) fn other(
     let cannot = |why: String| unfit(kind, version, kind, &why);
     let mut unknown = Vec::new();
     let mut value = Value::Object(std::mem::take(object.map_mut()));
-    fit_type(ty, &mut value, &mut unknown).map_err(cannot)?;
-    judge(cx, validation, duplicates.into_iter().chain(unknown)).map_err(cannot)?;
+    fit_type(ty, &mut value, &literals, &mut unknown).map_err(cannot)?;
+    judge(cx, validation, repeated.into_iter().chain(unknown)).map_err(cannot)?;
     Ok(Object::from_value(value).unwrap_or_default())
+}
+
+/// Complaints about repeated keys, for [`judge`].
+pub(crate) fn repeated(decoded: &Decoded, validation: FieldValidation) -> Vec<String> {
+    match validation {
+        FieldValidation::Strict => decoded.strict_errors(),
+        _ => decoded.duplicates.clone(),
+    }
 }
 
 /// Warns of or refuses `complaints`, as the client wants it; the first hundred will do.
@@ -128,28 +141,34 @@ pub(crate) fn shape(
     version: usize,
     object: &mut Object,
 ) -> Result<Vec<String>, String> {
-    fit(served, version, object).map_err(|unfit| unfit.of_text)
+    fit(served, version, object, &Literals::default()).map_err(|unfit| unfit.of_text)
 }
 
 /// Makes an object fit the shape of one version: drops unknown fields and returns complaints about
-/// them, or fails, in Go's words, where a value has the wrong type.
+/// them, or fails, in Go's words, where a value has the wrong type. `literals` are its numbers as
+/// they were sent.
 pub(crate) fn fit(
     served: &Served,
     version: usize,
     object: &mut Object,
+    literals: &Literals,
 ) -> Result<Vec<String>, Unfit> {
     let mut unknown = Vec::new();
     match &served.version(version).shape {
         Shape::Typed(ty) => {
             let mut value = Value::Object(std::mem::take(object.map_mut()));
             types::normalize(ty, &mut value, &mut |path| unknown.push(unknown_field(&path)))
-                .map_err(|error| Unfit {
-                    of_text: error.to_string(),
-                    of_values: error.from_values().to_owned(),
+                .map_err(|error| {
+                    let of_values = error.from_values().to_owned();
+                    let of_text = error.with_literal(|path| literals.at(path)).to_string();
+                    Unfit { of_text, of_values }
                 })?;
             *object = Object::from_value(value).unwrap_or_default();
         }
         Shape::Structural(schema) => {
+            if let Some(number) = &literals.too_large {
+                return Err(codec::json::too_large(number).to_string().into());
+            }
             metadata(object.map_mut(), &mut unknown)?;
             let mut dropped = Vec::new();
             schema
@@ -187,10 +206,11 @@ pub(crate) fn shape_applied(
 pub(crate) fn fit_type(
     ty: &'static Type,
     value: &mut Value,
+    literals: &Literals,
     unknown: &mut Vec<String>,
 ) -> Result<(), String> {
     types::normalize(ty, value, &mut |path| unknown.push(unknown_field(&path)))
-        .map_err(|error| error.to_string())
+        .map_err(|error| error.with_literal(|path| literals.at(path)).to_string())
 }
 
 fn unknown_field(path: &str) -> String {
@@ -208,6 +228,8 @@ fn object_meta(value: &mut Value, unknown: &mut dyn FnMut(String)) -> Result<(),
     if value.is_null() {
         *value = Value::Object(Map::new());
     }
+    // Upstream: it was read once before, and is read again from what Go writes of it.
+    codec::json::collapse(value);
     types::normalize(ty, value, unknown).map_err(|error| error.to_string())
 }
 

@@ -4,7 +4,7 @@
 //! An object is parsed once when it arrives, changed in place on its way to the store, and written
 //! once; what is stored and served afterwards is those bytes, not this.
 
-use crate::{GroupVersionKind, Map, Value, gvk::GroupVersion};
+use crate::{GroupVersionKind, Map, Value, codec, gvk::GroupVersion};
 
 /// See the [module documentation](self).
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -201,16 +201,12 @@ impl Object {
             if index > 0 {
                 out.push(b',');
             }
-            write_json(out, key);
+            codec::json::write(out, key);
             out.push(b':');
-            write_json(out, value);
+            codec::json::write(out, value);
         }
         out.push(b'}');
     }
-}
-
-fn write_json(out: &mut Vec<u8>, value: &(impl serde::Serialize + ?Sized)) {
-    serde_json::to_writer(out, value).expect("a JSON value can always be written to memory");
 }
 
 #[cfg(test)]

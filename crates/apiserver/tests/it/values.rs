@@ -1,6 +1,6 @@
 //! What becomes of the values in a body: which of them are kept, and how they are judged and written.
 
-use crate::client::JSON;
+use crate::client::{JSON, MERGE};
 use crate::plane::{Plane, THINGS, thing, things};
 use http::Method;
 use machinery::{Value, json};
@@ -37,4 +37,123 @@ async fn unknown_metadata_of_embedded_resources_is_told_after_other_unknown_fiel
     let reply = plane.send(Method::POST, THINGS, JSON, body).await;
     let told = ["unknown field \"spec.z.odd\"", "unknown field \"spec.a.metadata.odd\""];
     assert_eq!((reply.code, reply.warnings()), (201, told.map(str::to_owned).to_vec()));
+}
+
+const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
+const YAML: &str = "application/yaml";
+
+/// A deployment in JSON whose number of replicas is written like this.
+fn deployment(replicas: &str) -> String {
+    format!(
+        r#"{{"metadata": {{"name": "a"}}, "spec": {{"replicas": {replicas}, "selector": {{"matchLabels":
+        {{"a": "b"}}}}, "template": {{"metadata": {{"labels": {{"a": "b"}}}}, "spec": {{"containers":
+        [{{"name": "c", "image": "i"}}]}}}}}}}}"#
+    )
+}
+
+#[tokio::test]
+async fn integers_of_built_in_kinds_are_written_without_fraction_and_exponent() {
+    let plane = Plane::start().await;
+    let path = format!("{DEPLOYMENTS}?dryRun=All");
+    for number in ["1.0", "1e2", "1.5", "9223372036854775808", "1e400", "4294967296"] {
+        let reply = plane.send(Method::POST, &path, JSON, deployment(number)).await;
+        let expected = format!(
+            "Deployment in version \"v1\" cannot be handled as a Deployment: json: cannot unmarshal number {number} into Go struct field DeploymentSpec.spec.replicas of type int32"
+        );
+        assert_eq!((reply.code, reply.value()["message"].as_str()), (400, Some(expected.as_str())));
+    }
+    let reply = plane.send(Method::POST, &path, JSON, deployment("-0")).await;
+    assert_eq!((reply.code, &reply.value()["spec"]["replicas"]), (201, &json!(0)));
+}
+
+#[tokio::test]
+async fn whole_floats_of_yaml_are_integers() {
+    let plane = Plane::start().await;
+    let path = format!("{DEPLOYMENTS}?dryRun=All");
+    for (number, replicas) in [("1.0", 1), ("1e2", 100)] {
+        let reply = plane.send(Method::POST, &path, YAML, deployment(number)).await;
+        assert_eq!((reply.code, &reply.value()["spec"]["replicas"]), (201, &json!(replicas)));
+    }
+}
+
+#[tokio::test]
+async fn a_merge_patch_of_a_built_in_kind_is_read_like_its_result() {
+    let plane = Plane::start().await;
+    plane.send(Method::POST, DEPLOYMENTS, JSON, deployment("1")).await;
+    let patch = r#"{"spec": {"replicas": 2.0}}"#;
+    let reply = plane.send(Method::PATCH, &format!("{DEPLOYMENTS}/a"), MERGE, patch).await;
+    assert_eq!(reply.code, 422);
+    let why = "json: cannot unmarshal number 2.0 into Go struct field DeploymentSpec.spec.replicas of type int32";
+    assert!(reply.value()["message"].as_str().unwrap().ends_with(why), "{:?}", reply.value());
+}
+
+/// A thing in JSON with a spec in these words.
+fn thing_of(spec: &str) -> String {
+    format!(
+        r#"{{"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {{"name": "a"}}, "spec": {spec}}}"#
+    )
+}
+
+#[tokio::test]
+async fn whole_floats_of_custom_resources_are_integers_once_they_are_stored() {
+    let plane = plane(&json!({"size": {"type": "integer"}, "ratio": {"type": "number"}})).await;
+    let body = thing_of(r#"{"size": 1e2, "ratio": 1.0}"#);
+    let reply = plane.send(Method::POST, THINGS, JSON, body).await;
+    let text = String::from_utf8(reply.bytes.to_vec()).unwrap();
+    assert_eq!(reply.code, 201, "{text}");
+    assert!(text.contains(r#""spec":{"ratio":1,"size":100}"#), "{text}");
+    let body = thing_of(r#"{"size": 1e400}"#);
+    let reply = plane.send(Method::POST, THINGS, JSON, body).await;
+    let why = "Thing in version \"v1\" cannot be handled as a Thing: json: cannot unmarshal number 1e400 into Go value of type float64";
+    assert_eq!((reply.code, reply.value()["message"].as_str()), (400, Some(why)));
+}
+
+#[tokio::test]
+async fn rules_do_not_take_floats_for_integers() {
+    let plane = plane(&json!({"size": {"type": "integer",
+        "x-kubernetes-validations": [{"rule": "self > 0"}]}}))
+    .await;
+    let reply = plane.send(Method::POST, THINGS, JSON, thing_of(r#"{"size": 1.0}"#)).await;
+    let message = reply.value()["message"].as_str().unwrap().to_owned();
+    assert_eq!(reply.code, 422, "{message}");
+    assert!(message.contains("invalid data, expected int, got float64"), "{message}");
+}
+
+#[tokio::test]
+async fn an_integer_and_a_float_may_both_be_in_a_set() {
+    let set =
+        json!({"type": "array", "items": {"type": "number"}, "x-kubernetes-list-type": "set"});
+    let plane = plane(&json!({"set": set})).await;
+    let path = format!("{THINGS}?dryRun=All");
+    for (set, code) in [("[1, 1.0]", 201), ("[1, 1]", 422), ("[1.0, 1e0]", 422)] {
+        let body = thing_of(&format!(r#"{{"set": {set}}}"#));
+        assert_eq!(plane.send(Method::POST, &path, JSON, body).await.code, code, "{set}");
+    }
+    let body = thing_of(r#"{"set": [1, 1.0]}"#);
+    assert_eq!(plane.send(Method::POST, &path, YAML, body).await.code, 422);
+}
+
+#[tokio::test]
+async fn numbers_in_errors_are_written_as_go_prints_them() {
+    let plane = plane(&json!({"ratio": {"type": "number", "maximum": 3_000_000_000_u64},
+        "choice": {"type": "number", "enum": [1, 2]}}))
+    .await;
+    let path = format!("{THINGS}?dryRun=All");
+    for (spec, expected) in [
+        (
+            r#"{"ratio": 3000000001.5}"#,
+            "Invalid value: 3.0000000015e+09: spec.ratio in body should be less than or equal to 3e+09",
+        ),
+        (
+            r#"{"ratio": 3000000001}"#,
+            "Invalid value: 3000000001: spec.ratio in body should be less than or equal to 3000000000",
+        ),
+        (r#"{"choice": 1e-7}"#, "Unsupported value: 1e-07: supported values: \"1\", \"2\""),
+    ] {
+        let reply = plane.send(Method::POST, &path, JSON, thing_of(spec)).await;
+        assert_eq!(reply.value()["details"]["causes"][0]["message"], expected);
+    }
+    // Upstream converts the number to the type of the choice.
+    let reply = plane.send(Method::POST, &path, JSON, thing_of(r#"{"choice": 1.5}"#)).await;
+    assert_eq!(reply.code, 201);
 }
