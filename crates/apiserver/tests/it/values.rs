@@ -1,7 +1,7 @@
 //! What becomes of the values in a body: which of them are kept, and how they are judged and written.
 
 use crate::client::{JSON, MERGE};
-use crate::plane::{Plane, THINGS, thing, things};
+use crate::plane::{MAPS, Plane, THINGS, map, thing, things};
 use http::Method;
 use machinery::{Value, json};
 
@@ -156,4 +156,20 @@ async fn numbers_in_errors_are_written_as_go_prints_them() {
     // Upstream converts the number to the type of the choice.
     let reply = plane.send(Method::POST, &path, JSON, thing_of(r#"{"choice": 1.5}"#)).await;
     assert_eq!(reply.code, 201);
+}
+
+#[tokio::test]
+async fn a_generation_that_was_sent_stays_where_generations_are_not_counted() {
+    let plane = plane(&json!({})).await;
+    let mut config_map = map("a", &json!({"k": "v"}));
+    config_map["metadata"]["generation"] = 7.into();
+    assert_eq!(plane.create(MAPS, &config_map).await["metadata"]["generation"], 7);
+    let patch = json!({"metadata": {"generation": 9}, "data": {"k": "w"}});
+    let merged = plane.merge(&format!("{MAPS}/a"), &patch).await;
+    assert_eq!(merged["metadata"]["generation"], 7);
+    let mut custom = thing("a", &json!({}));
+    custom["metadata"]["generation"] = 7.into();
+    assert_eq!(plane.create(THINGS, &custom).await["metadata"]["generation"], 1);
+    config_map["metadata"] = json!({"name": "b", "generation": -1});
+    assert_eq!(plane.post(MAPS, &config_map).await.0, 422);
 }
