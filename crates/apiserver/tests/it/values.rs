@@ -1,7 +1,7 @@
 //! What becomes of the values in a body: which of them are kept, and how they are judged and written.
 
-use crate::client::{JSON, MERGE};
-use crate::plane::{MAPS, Plane, THINGS, map, thing, things};
+use crate::client::{JSON, JSON_PATCH, MERGE};
+use crate::plane::{MAPS, Plane, THINGS, labeled, map, thing, things};
 use http::Method;
 use machinery::{Value, json};
 
@@ -134,6 +134,106 @@ async fn an_integer_and_a_float_may_both_be_in_a_set() {
 }
 
 #[tokio::test]
+async fn repeated_keys_of_yaml_are_one_error_in_strict_validation() {
+    let plane = Plane::start().await;
+    let body = "metadata:\n  name: a\n  name: a\ndata:\n  k: v\n  k: w\nodd: 1\n";
+    let path = format!("{MAPS}?fieldValidation=Strict");
+    let reply = plane.send(Method::POST, &path, YAML, body).await;
+    let why = "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: strict decoding error: yaml: unmarshal errors:\n  line 3: key \"name\" already set in map\n  line 6: key \"k\" already set in map, unknown field \"odd\"";
+    assert_eq!((reply.code, reply.value()["message"].as_str()), (400, Some(why)));
+    let path = format!("{MAPS}?fieldValidation=Warn");
+    let told = [
+        "line 3: key \"name\" already set in map",
+        "line 6: key \"k\" already set in map",
+        "unknown field \"odd\"",
+    ];
+    assert_eq!(plane.send(Method::POST, &path, YAML, body).await.warnings(), told);
+}
+
+#[tokio::test]
+async fn a_generation_that_was_sent_stays_where_generations_are_not_counted() {
+    let plane = plane(&json!({})).await;
+    let mut config_map = map("a", &json!({"k": "v"}));
+    config_map["metadata"]["generation"] = 7.into();
+    assert_eq!(plane.create(MAPS, &config_map).await["metadata"]["generation"], 7);
+    let patch = json!({"metadata": {"generation": 9}, "data": {"k": "w"}});
+    let merged = plane.merge(&format!("{MAPS}/a"), &patch).await;
+    assert_eq!(merged["metadata"]["generation"], 7);
+    let mut custom = thing("a", &json!({}));
+    custom["metadata"]["generation"] = 7.into();
+    assert_eq!(plane.create(THINGS, &custom).await["metadata"]["generation"], 1);
+    config_map["metadata"] = json!({"name": "b", "generation": -1});
+    assert_eq!(plane.post(MAPS, &config_map).await.0, 422);
+}
+
+#[tokio::test]
+async fn an_empty_list_of_managers_resets_those_of_built_in_kinds() {
+    let plane = plane(&json!({})).await;
+    for (path, object, lists) in [
+        (MAPS, labeled("a", "k", "v"), [json!([]), json!([{}])]),
+        (THINGS, thing("a", &json!({})), [json!([{}]), json!([{}])]),
+    ] {
+        for list in lists {
+            let created = plane.create(path, &object).await;
+            assert_eq!(created["metadata"]["managedFields"].as_array().map(Vec::len), Some(1));
+            let at = format!("{path}/a");
+            let patch =
+                json!([{"op": "replace", "path": "/metadata/managedFields", "value": list}]);
+            let (code, patched) = plane.patch(&at, JSON_PATCH, &patch).await;
+            assert_eq!((code, &patched["metadata"]["managedFields"]), (200, &Value::Null));
+            plane.delete(&at).await;
+        }
+    }
+    let mut stored = plane.create(MAPS, &labeled("b", "k", "v")).await;
+    stored["metadata"]["managedFields"] = json!([]);
+    let (code, updated) = plane.put(&format!("{MAPS}/b"), &stored).await;
+    assert_eq!((code, &updated["metadata"]["managedFields"]), (200, &Value::Null));
+}
+
+#[tokio::test]
+async fn keys_repeated_in_unknown_fields_of_built_in_kinds_are_not_told() {
+    let plane = plane(&json!({})).await;
+    let body = r#"{"metadata": {"name": "a", "name": "a"}, "odd": {"k": 1, "k": 2}, "odd": 1}"#;
+    let reply = plane.send(Method::POST, &format!("{MAPS}?dryRun=All"), JSON, body).await;
+    let told = ["duplicate field \"metadata.name\"", "unknown field \"odd\""];
+    assert_eq!((reply.code, reply.warnings()), (201, told.map(str::to_owned).to_vec()));
+    let body = thing_of(r#"{"odd": 1, "odd": 2}"#);
+    let reply = plane.send(Method::POST, &format!("{THINGS}?dryRun=All"), JSON, body).await;
+    let told = ["duplicate field \"spec.odd\"", "unknown field \"spec.odd\""];
+    assert_eq!((reply.code, reply.warnings()), (201, told.map(str::to_owned).to_vec()));
+}
+
+#[tokio::test]
+async fn a_slash_before_the_core_version_does_not_count() {
+    let plane = plane(&json!({})).await;
+    let mut config_map = map("a", &json!({"k": "v"}));
+    config_map["apiVersion"] = "/v1".into();
+    config_map["kind"] = "ConfigMap".into();
+    assert_eq!(plane.create(MAPS, &config_map).await["apiVersion"], "v1");
+    let at = format!("{MAPS}/a?fieldManager=m&force=true");
+    let apply = "application/apply-patch+yaml";
+    let reply = plane.send(Method::PATCH, &at, apply, config_map.to_string()).await;
+    assert_eq!((reply.code, &reply.value()["apiVersion"]), (200, &json!("v1")));
+    config_map["apiVersion"] = "a/b/c".into();
+    let reply = plane.send(Method::PATCH, &at, apply, config_map.to_string()).await;
+    let why = "invalid object type: /, Kind=";
+    assert_eq!((reply.code, reply.value()["message"].as_str()), (400, Some(why)));
+}
+
+#[tokio::test]
+async fn what_cannot_be_made_of_an_applied_value_is_told_in_the_words_of_a_conversion() {
+    let plane = Plane::start().await;
+    let mut body: Value = serde_json::from_str(&deployment("1.5")).unwrap();
+    body["apiVersion"] = "apps/v1".into();
+    body["kind"] = "Deployment".into();
+    let path = format!("{DEPLOYMENTS}/a?fieldManager=m");
+    let apply = "application/apply-patch+yaml";
+    let reply = plane.send(Method::PATCH, &path, apply, body.to_string()).await;
+    let why = "failed to convert new object (/a; apps/v1, Kind=Deployment) to proper version: unable to convert unstructured object to apps/v1, Kind=Deployment: cannot convert float64 to int32";
+    assert_eq!((reply.code, reply.value()["message"].as_str()), (500, Some(why)));
+}
+
+#[tokio::test]
 async fn numbers_in_errors_are_written_as_go_prints_them() {
     let plane = plane(&json!({"ratio": {"type": "number", "maximum": 3_000_000_000_u64},
         "choice": {"type": "number", "enum": [1, 2]}}))
@@ -156,20 +256,4 @@ async fn numbers_in_errors_are_written_as_go_prints_them() {
     // Upstream converts the number to the type of the choice.
     let reply = plane.send(Method::POST, &path, JSON, thing_of(r#"{"choice": 1.5}"#)).await;
     assert_eq!(reply.code, 201);
-}
-
-#[tokio::test]
-async fn a_generation_that_was_sent_stays_where_generations_are_not_counted() {
-    let plane = plane(&json!({})).await;
-    let mut config_map = map("a", &json!({"k": "v"}));
-    config_map["metadata"]["generation"] = 7.into();
-    assert_eq!(plane.create(MAPS, &config_map).await["metadata"]["generation"], 7);
-    let patch = json!({"metadata": {"generation": 9}, "data": {"k": "w"}});
-    let merged = plane.merge(&format!("{MAPS}/a"), &patch).await;
-    assert_eq!(merged["metadata"]["generation"], 7);
-    let mut custom = thing("a", &json!({}));
-    custom["metadata"]["generation"] = 7.into();
-    assert_eq!(plane.create(THINGS, &custom).await["metadata"]["generation"], 1);
-    config_map["metadata"] = json!({"name": "b", "generation": -1});
-    assert_eq!(plane.post(MAPS, &config_map).await.0, 422);
 }
