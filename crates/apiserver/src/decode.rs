@@ -4,7 +4,7 @@
 mod declared;
 mod media;
 
-pub(crate) use declared::{Misdeclared, foreign, patched as declared_by_patch};
+pub(crate) use declared::{Misdeclared, canonicalize, foreign, patched as declared_by_patch};
 pub(crate) use media::{read, unfit, unsupported};
 
 use crate::catalog::Served;
@@ -13,7 +13,7 @@ use crate::conversion;
 use crate::options::FieldValidation;
 use kinds::resource::Shape;
 use kinds::types::{self, Type};
-use machinery::codec::{self, Decoded};
+use machinery::codec::{self, Decoded, Literals};
 use machinery::{Map, Object, Status, Value};
 use media::unrecognized;
 
@@ -30,12 +30,18 @@ pub(crate) fn object(cx: &Cx, bytes: &[u8], validation: FieldValidation) -> Resu
         Shape::Typed(ty) => Some(*ty),
         Shape::Structural(_) => None,
     };
-    let Decoded { value, duplicates } =
+    let decoded =
         read(&cx.content_type, bytes, ty).map_err(|error| error.status(kind, version, bytes))?;
+    let mut repeated = repeated(&decoded, validation);
+    let Decoded { value, literals, .. } = decoded;
     let mut object = typed(cx, value, bytes)?;
     let cannot = |why: String| unfit(kind, version, kind, &why);
-    let unknown = shape(&cx.served, cx.version, &mut object).map_err(cannot)?;
-    judge(cx, validation, duplicates.into_iter().chain(unknown)).map_err(cannot)?;
+    let unknown =
+        fit(&cx.served, cx.version, &mut object, &literals).map_err(|it| cannot(it.of_text))?;
+    if ty.is_some() {
+        forget_below(&mut repeated, &unknown);
+    }
+    judge(cx, validation, repeated.into_iter().chain(unknown)).map_err(cannot)?;
     Ok(working(cx, object))
 }
 
@@ -47,8 +53,10 @@ pub(crate) fn other(
     validation: FieldValidation,
 ) -> Result<Object, Status> {
     let (kind, version) = (ty.short_name(), ty.package().version());
-    let Decoded { value, duplicates } = read(&cx.content_type, bytes, Some(ty))
+    let decoded = read(&cx.content_type, bytes, Some(ty))
         .map_err(|error| error.status(kind, version, bytes))?;
+    let mut repeated = repeated(&decoded, validation);
+    let Decoded { value, literals, .. } = decoded;
     let mut object = whole(value).map_err(|why| unrecognized(kind, &why, bytes))?;
     if let Some(why) = foreign(cx, ty, &object) {
         let found = object.gvk();
@@ -60,9 +68,35 @@ pub(crate) fn other(
     let cannot = |why: String| unfit(kind, version, kind, &why);
     let mut unknown = Vec::new();
     let mut value = Value::Object(std::mem::take(object.map_mut()));
-    fit_type(ty, &mut value, &mut unknown).map_err(cannot)?;
-    judge(cx, validation, duplicates.into_iter().chain(unknown)).map_err(cannot)?;
+    fit_type(ty, &mut value, &literals, &mut unknown).map_err(cannot)?;
+    forget_below(&mut repeated, &unknown);
+    judge(cx, validation, repeated.into_iter().chain(unknown)).map_err(cannot)?;
     Ok(Object::from_value(value).unwrap_or_default())
+}
+
+/// Complaints about repeated keys, for [`judge`].
+pub(crate) fn repeated(decoded: &Decoded, validation: FieldValidation) -> Vec<String> {
+    match validation {
+        FieldValidation::Strict => decoded.strict_errors(),
+        _ => decoded.duplicates.clone(),
+    }
+}
+
+/// Drops complaints about keys of JSON that are repeated in unknown fields: a reader that knows the
+/// type skips those.
+fn forget_below(repeated: &mut Vec<String>, unknown: &[String]) {
+    let path = |complaint: &'_ str, words: &str| {
+        Some(complaint.strip_prefix(words)?.strip_suffix('"')?.to_owned())
+    };
+    let unknown: Vec<String> =
+        unknown.iter().filter_map(|it| path(it, "unknown field \"")).collect();
+    repeated.retain(|it| {
+        let Some(repeated) = path(it, "duplicate field \"") else { return true };
+        !unknown.iter().any(|unknown| {
+            let rest = repeated.strip_prefix(unknown.as_str());
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+        })
+    });
 }
 
 /// Warns of or refuses `complaints`, as the client wants it; the first hundred will do.
@@ -102,8 +136,9 @@ pub(crate) fn whole(value: Value) -> Result<Object, String> {
             "couldn't get version/kind; json parse error: json: cannot unmarshal {found} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}"
         ));
     }
-    let object = Object::from_value(value).unwrap_or_default();
+    let mut object = Object::from_value(value).unwrap_or_default();
     declared::readable(&object)?;
+    canonicalize(&mut object);
     Ok(object)
 }
 
@@ -128,28 +163,44 @@ pub(crate) fn shape(
     version: usize,
     object: &mut Object,
 ) -> Result<Vec<String>, String> {
-    fit(served, version, object).map_err(|unfit| unfit.of_text)
+    let fitted = fit(served, version, object, &Literals::default());
+    let unknown = fitted.map_err(|unfit| unfit.of_text)?;
+    // Only requests may reset managers, and those are tracked.
+    if resets_managed_fields(object) {
+        object.remove_meta("managedFields");
+    }
+    Ok(unknown)
 }
 
 /// Makes an object fit the shape of one version: drops unknown fields and returns complaints about
-/// them, or fails, in Go's words, where a value has the wrong type.
+/// them, or fails, in Go's words, where a value has the wrong type. `literals` are its numbers as
+/// they were sent.
 pub(crate) fn fit(
     served: &Served,
     version: usize,
     object: &mut Object,
+    literals: &Literals,
 ) -> Result<Vec<String>, Unfit> {
     let mut unknown = Vec::new();
     match &served.version(version).shape {
         Shape::Typed(ty) => {
+            let resets = resets_managed_fields(object);
             let mut value = Value::Object(std::mem::take(object.map_mut()));
             types::normalize(ty, &mut value, &mut |path| unknown.push(unknown_field(&path)))
-                .map_err(|error| Unfit {
-                    of_text: error.to_string(),
-                    of_values: error.from_values().to_owned(),
+                .map_err(|error| {
+                    let of_values = error.from_values().to_owned();
+                    let of_text = error.with_literal(|path| literals.at(path)).to_string();
+                    Unfit { of_text, of_values }
                 })?;
             *object = Object::from_value(value).unwrap_or_default();
+            if resets {
+                object.set_meta("managedFields", Value::Array(Vec::new()));
+            }
         }
         Shape::Structural(schema) => {
+            if let Some(number) = &literals.too_large {
+                return Err(codec::json::too_large(number).to_string().into());
+            }
             metadata(object.map_mut(), &mut unknown)?;
             let mut dropped = Vec::new();
             schema
@@ -162,6 +213,13 @@ pub(crate) fn fit(
     Ok(unknown)
 }
 
+/// Whether an empty list of managers was sent: of a built-in kind, that is a wish to forget them, and
+/// not the same as none. Custom resources lose the list on their way through the type of metadata.
+fn resets_managed_fields(object: &Object) -> bool {
+    let entries = object.metadata().and_then(|it| it.get("managedFields"));
+    entries.and_then(Value::as_array).is_some_and(Vec::is_empty)
+}
+
 /// Makes what came of an apply fit the shape of one version. Of a custom resource nothing is dropped:
 /// its fields are known, and upstream leaves a null where nothing is left to be judged as what it is.
 pub(crate) fn shape_applied(
@@ -170,7 +228,17 @@ pub(crate) fn shape_applied(
     object: &mut Object,
 ) -> Result<(), String> {
     match &served.version(version).shape {
-        Shape::Typed(_) => shape(served, version, object).map(drop),
+        Shape::Typed(_) => {
+            let (namespace, name) = (object.namespace().to_owned(), object.name().to_owned());
+            let kind = format!("{}, Kind={}", object.api_version(), object.kind());
+            match fit(served, version, object, &Literals::default()) {
+                Ok(_) => Ok(()),
+                // Upstream: the outcome of an apply is made from values.
+                Err(Unfit { of_values, .. }) => Err(format!(
+                    "failed to convert new object ({namespace}/{name}; {kind}) to proper version: unable to convert unstructured object to {kind}: {of_values}"
+                )),
+            }
+        }
         Shape::Structural(schema) => {
             metadata(object.map_mut(), &mut Vec::new())?;
             schema
@@ -187,10 +255,11 @@ pub(crate) fn shape_applied(
 pub(crate) fn fit_type(
     ty: &'static Type,
     value: &mut Value,
+    literals: &Literals,
     unknown: &mut Vec<String>,
 ) -> Result<(), String> {
     types::normalize(ty, value, &mut |path| unknown.push(unknown_field(&path)))
-        .map_err(|error| error.to_string())
+        .map_err(|error| error.with_literal(|path| literals.at(path)).to_string())
 }
 
 fn unknown_field(path: &str) -> String {
@@ -208,6 +277,8 @@ fn object_meta(value: &mut Value, unknown: &mut dyn FnMut(String)) -> Result<(),
     if value.is_null() {
         *value = Value::Object(Map::new());
     }
+    // Upstream: it was read once before, and is read again from what Go writes of it.
+    codec::json::collapse(value);
     types::normalize(ty, value, unknown).map_err(|error| error.to_string())
 }
 

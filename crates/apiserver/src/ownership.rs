@@ -6,8 +6,9 @@ pub(crate) mod sent;
 use crate::context::Cx;
 use crate::conversion;
 use kinds::apply::{Node, ResourceVersions, filter};
+use machinery::codec::json::collapse;
 use machinery::patch::apply::{self, Error, Force, Request, Versions};
-use machinery::{Object, Status};
+use machinery::{Object, Status, codec};
 use std::cell::RefCell;
 
 type OwnRequest<'a> = Request<'a, Node<'a>, Converted<'a>>;
@@ -98,6 +99,22 @@ async fn in_version(cx: &Cx, object: Object, api_version: &str) -> Result<Object
 /// Notes what a create, update or patch has changed. Both objects are in the version that verbs
 /// work in.
 pub(crate) async fn track(cx: &Cx, live: Option<&Object>, new: &mut Object) {
+    if !cx.resource().custom || !has_whole_floats(new) {
+        return track_values(cx, live, new).await;
+    }
+    // A manager owns the same field whether it writes 1 or 1.0.
+    let mut value = new.clone().into_value();
+    collapse(&mut value);
+    let mut collapsed = Object::from_value(value).unwrap_or_default();
+    track_values(cx, live, &mut collapsed).await;
+    take_entries(new, &mut collapsed);
+}
+
+fn has_whole_floats(object: &Object) -> bool {
+    object.map().values().any(codec::json::has_whole_floats)
+}
+
+async fn track_values(cx: &Cx, live: Option<&Object>, new: &mut Object) {
     if cx.version == conversion::working_version(cx) {
         if !cx.served.conversion.asks() {
             once(cx, &[], |request| apply::update(request, live, new));
@@ -111,7 +128,11 @@ pub(crate) async fn track(cx: &Cx, live: Option<&Object>, new: &mut Object) {
     let sent = conversion::requested(cx, new.clone());
     let update = |request: &OwnRequest<'_>| updated(request, live.as_ref(), sent.clone());
     let mut sent = with_request(cx, update).await;
-    match sent.remove_meta("managedFields") {
+    take_entries(new, &mut sent);
+}
+
+fn take_entries(new: &mut Object, tracked: &mut Object) {
+    match tracked.remove_meta("managedFields") {
         Some(fields) => new.set_meta("managedFields", fields),
         None => {
             new.remove_meta("managedFields");

@@ -14,7 +14,7 @@
 //! );
 //! ```
 
-use crate::Value;
+use crate::{Value, codec, go_value};
 use std::collections::HashSet;
 use std::fmt;
 use std::ops::Deref;
@@ -177,7 +177,8 @@ impl FieldError {
             text += ": ";
             match value {
                 Value::String(s) => text += &quote(s),
-                other => text += &other.to_string(),
+                Value::Number(number) if number.is_f64() => text += &go_value::plain(value),
+                other => text += &codec::json::to_text(other),
             }
         }
         if !self.detail.is_empty() {

@@ -1,7 +1,7 @@
 //! Lists that are sets or maps have no duplicates.
 
 use crate::structural::{List, Marks, Node};
-use machinery::{Faults, Map, Path, Value, json};
+use machinery::{Faults, Map, Path, Value, codec, json};
 use std::collections::HashMap;
 
 /// Finds duplicates in the lists of an object.
@@ -33,7 +33,7 @@ fn check_value(node: &Node, value: &Value, path: &Path<'_>, faults: &mut Faults)
 fn check_items(node: &Node, items: &[Value], path: &Path<'_>, faults: &mut Faults) {
     match &node.list {
         List::Atomic => {}
-        List::Set => report_duplicates(items, path, faults),
+        List::Set => report_duplicates(items, identity, path, faults),
         List::Map(keys) => check_keys(keys, items, path, faults),
     }
     if let Some(item_node) = &node.items {
@@ -62,17 +62,39 @@ fn check_keys(keys: &[Box<str>], items: &[Value], path: &Path<'_>, faults: &mut 
         }
         key
     };
-    report_duplicates(&items.iter().map(key_of).collect::<Vec<_>>(), path, faults);
+    let found: Vec<Value> = items.iter().map(key_of).collect();
+    match keys {
+        // Upstream: one key is compared as what it is, several as the JSON that they make.
+        [key] => {
+            let identity = |it: &Value| it.get(&**key).map_or_else(String::new, identity);
+            report_duplicates(&found, identity, path, faults);
+        }
+        _ => report_duplicates(&found, codec::json::to_text, path, faults),
+    }
+}
+
+/// A text that two items share if they are the same. Among scalars an integer and a float never are:
+/// `1` and `1.0` may both be in a set. What contains them is compared as JSON, in which both are `1`.
+fn identity(item: &Value) -> String {
+    match item {
+        Value::Array(_) | Value::Object(_) => codec::json::to_text(item),
+        scalar => scalar.to_string(),
+    }
 }
 
 /// Reports the second of each kind; further ones go unmentioned.
-fn report_duplicates(items: &[Value], path: &Path<'_>, faults: &mut Faults) {
+fn report_duplicates(
+    items: &[Value],
+    identity: impl Fn(&Value) -> String,
+    path: &Path<'_>,
+    faults: &mut Faults,
+) {
     if items.len() < 2 {
         return;
     }
     let mut seen: HashMap<String, u32> = HashMap::with_capacity(items.len());
     for (index, item) in items.iter().enumerate() {
-        let times = seen.entry(item.to_string()).or_default();
+        let times = seen.entry(identity(item)).or_default();
         *times += 1;
         if *times == 2 {
             faults.duplicate(&path.index(index), item.clone());
@@ -98,6 +120,34 @@ mod tests {
         assert_eq!(
             complaints(&schema, &json!({"l": ["x", "y", "x", "x"]})),
             [r#"l[2]: Duplicate value: "x""#]
+        );
+    }
+
+    #[test]
+    fn an_integer_and_a_float_are_different_scalars_but_the_same_in_compounds() {
+        let set = |items: Value| {
+            let schema = json!({"properties": {"l": {"type": "array", "items": items,
+                "x-kubernetes-list-type": "set"}}});
+            move |list: Value| complaints(&schema, &json!({"l": list}))
+        };
+        let scalars = set(json!({"type": "number"}));
+        assert!(scalars(json!([1, 1.0])).is_empty());
+        assert_eq!(scalars(json!([1.0, 1.0])), ["l[1]: Duplicate value: 1"]);
+        let lists = set(json!({"type": "array", "items": {"type": "number"}}));
+        assert_eq!(lists(json!([[1], [1.0]])), ["l[1]: Duplicate value: [1]"]);
+    }
+
+    #[test]
+    fn one_key_of_a_map_is_compared_as_a_scalar_and_several_as_json() {
+        let map = |keys: Value| {
+            json!({"properties": {"l": {"type": "array", "x-kubernetes-list-type": "map",
+                "x-kubernetes-list-map-keys": keys, "items": {"type": "object"}}}})
+        };
+        let object = json!({"l": [{"p": 1, "q": 2}, {"p": 1.0, "q": 2}]});
+        assert!(complaints(&map(json!(["p"])), &object).is_empty());
+        assert_eq!(
+            complaints(&map(json!(["p", "q"])), &object),
+            [r#"l[1]: Duplicate value: {"p":1,"q":2}"#]
         );
     }
 

@@ -103,6 +103,15 @@ pub(super) fn readable(object: &Object) -> Result<(), String> {
     }
 }
 
+/// Writes the version of the core group without the slash before it: Kubernetes reads `/v1` as `v1`.
+pub(crate) fn canonicalize(object: &mut Object) {
+    if let Some(version) = object.api_version().strip_prefix('/').map(str::to_owned)
+        && !version.contains('/')
+    {
+        object.map_mut().insert("apiVersion".to_owned(), version.into());
+    }
+}
+
 /// Null is not the same as nothing: a custom resource is read without a type in mind.
 fn null_version(object: &Object) -> Option<String> {
     let version = object.map().get("apiVersion").filter(|it| it.is_null())?;

@@ -51,7 +51,7 @@ pub(crate) fn read(
         return Err(Unreadable::Media(&MEDIA));
     }
     match (media.as_str(), ty) {
-        ("" | "application/json", _) => codec::json::decode(bytes).map_err(|error| {
+        ("" | "application/json", _) => codec::json::decode_exact(bytes).map_err(|error| {
             let why = format!("couldn't get version/kind; json parse error: {error}");
             Unreadable::Unrecognized(why)
         }),
@@ -76,7 +76,7 @@ fn message(ty: &'static Type, bytes: &[u8]) -> Result<Decoded, Unreadable> {
             object.insert(member.to_owned(), text.into());
         }
     }
-    Ok(Decoded { value: Value::Object(object), duplicates: Vec::new() })
+    Ok(Decoded { value: Value::Object(object), ..Decoded::default() })
 }
 
 /// The body is in a format that we do not read.

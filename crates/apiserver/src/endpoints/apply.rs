@@ -92,7 +92,7 @@ impl Configuration {
             };
             Status::bad_request(format!("{prefix}: {error}"))
         })?;
-        let object = match decoded.value {
+        let mut object = match decoded.value {
             Value::Object(config) => Object::new(config),
             Value::Null => Object::default(),
             other => {
@@ -102,6 +102,7 @@ impl Configuration {
                 )));
             }
         };
+        decode::canonicalize(&mut object);
         Ok(Self { object, duplicates: decoded.duplicates, validation })
     }
 

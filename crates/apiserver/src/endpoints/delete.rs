@@ -44,6 +44,7 @@ pub(super) fn options(cx: &Cx, body: &[u8]) -> Result<DeleteOptions, Status> {
     let ty = types::find("meta/v1.DeleteOptions").expect("the table has all types of meta/v1");
     let decoded =
         decode::read(&cx.content_type, body, Some(ty)).map_err(|error| error.plain_status())?;
+    let literals = decoded.literals;
     let mut options = decode::whole(decoded.value).map_err(Status::bad_request)?;
     if !matches!(options.kind(), "" | "DeleteOptions") {
         let (kind, found) = (options.kind(), options.api_version());
@@ -60,8 +61,7 @@ pub(super) fn options(cx: &Cx, body: &[u8]) -> Result<DeleteOptions, Status> {
     }
     // Options that cannot be read must not be passed over: one of them may be the dry run.
     let mut value = Value::Object(std::mem::take(options.map_mut()));
-    types::normalize(ty, &mut value, &mut |_| {})
-        .map_err(|error| Status::bad_request(error.to_string()))?;
+    decode::fit_type(ty, &mut value, &literals, &mut Vec::new()).map_err(Status::bad_request)?;
     DeleteOptions::from_body(&Object::from_value(value).unwrap_or_default())
 }
 

@@ -110,9 +110,9 @@ pub(super) fn posted(
     let (kind, version) = (subresource.kind, cx.version().name.as_str());
     let api_version = kind_of(cx, subresource).group_version().to_string();
     let ty = types::of_kind(&api_version, kind);
-    let decoded = decode::read(&cx.content_type, bytes, ty)
+    let mut decoded = decode::read(&cx.content_type, bytes, ty)
         .map_err(|error| error.status(kind, version, bytes))?;
-    let mut value = decoded.value;
+    let mut value = std::mem::take(&mut decoded.value);
     let found = value["kind"].as_str().unwrap_or_default();
     if !value.is_object() {
         return Err(Status::bad_request(format!("the body must be a {kind}")));
@@ -120,9 +120,9 @@ pub(super) fn posted(
     if !found.is_empty() && found != kind {
         return Err(Status::bad_request(format!("the body must be a {kind}, not a {found}")));
     }
-    let mut unknown = decoded.duplicates;
+    let mut unknown = decode::repeated(&decoded, validation);
     if let Some(ty) = ty {
-        decode::fit_type(ty, &mut value, &mut unknown)
+        decode::fit_type(ty, &mut value, &decoded.literals, &mut unknown)
             .and_then(|()| decode::judge(cx, validation, unknown))
             .map_err(|why| decode::unfit(kind, version, kind, &why))?;
     }

@@ -79,9 +79,7 @@ fn named(cx: &Cx, sent: &Object) -> Object {
 fn prepare(cx: &Cx, object: &mut Object) {
     wipe_server_metadata(object);
     super::dedup_owners(cx, object);
-    for field in
-        ["resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"]
-    {
+    for field in ["resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds"] {
         object.remove_meta(field);
     }
     let namespace = cx.namespace();
@@ -93,6 +91,7 @@ fn prepare(cx: &Cx, object: &mut Object) {
     object.set_meta("uid", cx.plane.entropy.uuid());
     object.set_meta("creationTimestamp", cx.plane.now());
     let behavior = cx.resource().behavior;
+    // Upstream: kinds that do not count generations keep the one that was sent.
     if behavior.generation {
         object.set_meta("generation", 1);
     }

@@ -50,9 +50,12 @@ impl Prose {
         let metadata = take(class, "metadata");
         let brief = &mut prose.every_kind;
         for (brief, text) in [
-            (&mut brief.embedded_api_version, api_version.clone()),
+            (
+                &mut brief.embedded_api_version,
+                with_link_of(EMBEDDED_API_VERSION, api_version.as_deref()),
+            ),
             (&mut brief.api_version, api_version),
-            (&mut brief.embedded_kind, kind.clone()),
+            (&mut brief.embedded_kind, with_link_of(EMBEDDED_KIND, kind.as_deref())),
             (&mut brief.kind, kind),
             (&mut brief.list_metadata, list_metadata),
             (&mut brief.metadata, metadata),
@@ -94,6 +97,20 @@ impl Prose {
         }
         Some((&self.unpacked[package], short))
     }
+}
+
+/// What is said of `apiVersion` and `kind` in an embedded resource: less than elsewhere, but with the
+/// same link.
+// Upstream: apiextensions-apiserver/pkg/controller/openapi/builder addEmbeddedProperties
+const EMBEDDED_API_VERSION: &str =
+    "apiVersion defines the versioned schema of this representation of an object.";
+const EMBEDDED_KIND: &str =
+    "kind is a string value representing the type of this object. In CamelCase.";
+
+/// `text` with the link at the end of `other`.
+fn with_link_of(text: &str, other: Option<&str>) -> Option<Cow<'static, str>> {
+    let (_, link) = other?.rsplit_once(" More info: ")?;
+    Some(format!("{text} More info: {link}").into())
 }
 
 /// The kind of which `ty` is a list.

@@ -12,34 +12,16 @@
 //! zero counts; the others are written whether set or not. Null is as good as absent. Amounts and
 //! times get their canonical form.
 
+mod error;
 mod values;
 
+pub use error::Error;
 use serde_json::{Map, Number, Value};
 
 use super::{
     Container, Emit, Field, Item, Type, bytes, go,
     time::{self, Precision, Written},
 };
-
-/// A value of the wrong type or form: the message of Go's decoder.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
-pub struct Error {
-    message: String,
-    /// What upstream's other decoder says, if that is something else.
-    from_values: Option<String>,
-}
-
-impl Error {
-    fn new(message: String) -> Self {
-        Self { message, from_values: None }
-    }
-
-    /// What upstream says when it makes an object from values that were read before.
-    pub fn from_values(&self) -> &str {
-        self.from_values.as_deref().unwrap_or(&self.message)
-    }
-}
 
 /// Makes `value` what Go's encoder would write of it, had Go's decoder read it as a `ty`.
 ///
@@ -268,7 +250,7 @@ impl Walk<'_> {
             }
             (Item::Bytes, Value::String(text)) => bytes::rewrite(text).map_err(|message| {
                 let from_values = Some(format!("error decoding from json: {message}"));
-                Error { message, from_values }
+                Error { from_values, ..Error::new(message) }
             }),
             (Item::Bytes, Value::Array(_)) => byte_list(value, place),
             (Item::Quantity, value) => quantity(value),
@@ -367,12 +349,19 @@ fn integer(number: &Number, most: i64, place: &Place<'_>) -> Result<(), Error> {
         Some(value) if (-most - 1..=most).contains(&value) => Ok(()),
         _ => {
             let wanted = wanted(place);
-            let error = wrong_type(&format!("number {number}"), Some(place), &wanted);
+            let error = wrong_number(number, place, &wanted);
             let is_whole = number.is_i64() || number.is_u64();
             let words = (!is_whole).then(|| format!("cannot convert float64 to {wanted}"));
             Err(Error { from_values: words, ..error })
         }
     }
+}
+
+fn wrong_number(number: &Number, place: &Place<'_>, wanted: &str) -> Error {
+    let mut path = String::new();
+    place.write(&mut path);
+    let error = wrong_type(&format!("number {number}"), Some(place), wanted);
+    Error { number: Some((path, number.to_string())), ..error }
 }
 
 /// Go writes a whole floating point number without a fraction.
@@ -398,7 +387,7 @@ fn int_or_string(value: &Value, place: &Place<'_>) -> Result<(), Error> {
     let sent = match value {
         Value::Number(number) => match number.as_i64() {
             Some(number) if i32::try_from(number).is_ok() => return Ok(()),
-            _ => format!("number {number}"),
+            _ => return Err(wrong_number(number, place, "int32")),
         },
         other => named(other),
     };

@@ -1,8 +1,8 @@
 //! JSON as Go reads it: what it accepts, what it makes of doubtful input, and how it complains.
 //!
 //! - A repeated key is noted; the last value counts.
-//! - Integers that fit are integers, and so are floats without a fraction (`1.0`), which Go would
-//!   print as such. All other numbers are floats.
+//! - Integers that fit are integers. All other numbers are floats; [`decode`] makes integers of
+//!   floats without a fraction (`1.0`), which Go would print as such, [`decode_exact`] does not.
 //! - Bytes that are not UTF-8, and halves of surrogate pairs, become U+FFFD.
 //!
 //! The reader keeps its own stack, so that depth costs memory, not the thread. Upstream stops at a
@@ -12,7 +12,9 @@
 mod scalar;
 mod writer;
 
-use super::{DecodeError, Decoded};
+pub use writer::{to_text, write, write_pretty};
+
+use super::{DecodeError, Decoded, Literals};
 use crate::{Map, Value};
 use scalar::Reader;
 pub(super) use scalar::whole_or_float;
@@ -24,11 +26,58 @@ pub const DEPTH_MAX: usize = 1000;
 /// More repeated keys than this are not reported.
 const DUPLICATES_MAX: usize = 100;
 
-/// Reads one JSON value and nothing after it.
+/// Reads one JSON value and nothing after it. Floats without a fraction become integers.
 pub fn decode(bytes: &[u8]) -> Result<Decoded, DecodeError> {
+    let mut decoded = decode_exact(bytes)?;
+    match decoded.literals.too_large {
+        Some(text) => Err(too_large(&text)),
+        None => {
+            if !decoded.literals.noted.is_empty() {
+                collapse(&mut decoded.value);
+            }
+            Ok(decoded)
+        }
+    }
+}
+
+/// The error of a number that no float can hold, where a float is what is wanted.
+pub fn too_large(text: &str) -> DecodeError {
+    DecodeError::new(format!("json: cannot unmarshal number {text} into Go value of type float64"))
+}
+
+/// Makes integers of floats without a fraction, as if the value was written and read again.
+pub fn collapse(value: &mut Value) {
+    match value {
+        Value::Number(number) if number.is_f64() => {
+            if let Some(whole) = number.as_f64().and_then(whole_or_float) {
+                *value = whole;
+            }
+        }
+        Value::Array(list) => list.iter_mut().for_each(collapse),
+        Value::Object(map) => map.values_mut().for_each(collapse),
+        _ => {}
+    }
+}
+
+/// Whether there is a float without a fraction, which [`collapse`] would change.
+pub fn has_whole_floats(value: &Value) -> bool {
+    match value {
+        Value::Number(number) => {
+            number.is_f64() && number.as_f64().is_some_and(|float| float.fract() == 0.0)
+        }
+        Value::Array(list) => list.iter().any(has_whole_floats),
+        Value::Object(map) => map.values().any(has_whole_floats),
+        _ => false,
+    }
+}
+
+/// Reads one JSON value and nothing after it. Numbers that are written with a fraction or an
+/// exponent are floats, and so are integers that do not fit; all of these are noted. Numbers that
+/// no float can hold become the largest float, and are noted as such.
+pub fn decode_exact(bytes: &[u8]) -> Result<Decoded, DecodeError> {
     let mut reader = Reader::new(bytes);
     let mut open: Vec<Container> = Vec::new();
-    let mut duplicates = Vec::new();
+    let (mut duplicates, mut literals) = (Vec::new(), Literals::default());
     loop {
         let mut value = match reader.start_of_value()? {
             b'{' => {
@@ -50,14 +99,20 @@ pub fn decode(bytes: &[u8]) -> Result<Decoded, DecodeError> {
                 }
                 close(&mut open)
             }
-            first => reader.scalar(first)?,
+            first => {
+                let value = reader.scalar(first)?;
+                if value.is_f64() {
+                    literals.note(&open, reader.number_text());
+                }
+                value
+            }
         };
         // A value is complete: give it to its container, which may be complete then as well.
         loop {
             match open.last_mut() {
                 None => {
                     reader.end()?;
-                    return Ok(Decoded { value, duplicates });
+                    return Ok(Decoded { value, duplicates, literals, ..Decoded::default() });
                 }
                 Some(Container::Array(list)) => {
                     list.push(value);
@@ -87,6 +142,17 @@ pub fn kind_name(value: &Value) -> &'static str {
         Value::String(_) => "string",
         Value::Array(_) => "array",
         Value::Object(_) => "object",
+    }
+}
+
+impl Literals {
+    fn note(&mut self, open: &[Container], text: &str) {
+        if self.too_large.is_none() && text.parse::<f64>().is_ok_and(f64::is_infinite) {
+            self.too_large = Some(text.to_owned());
+        }
+        if self.noted.len() < Self::MAX {
+            self.noted.push((path_of(open), text.to_owned()));
+        }
     }
 }
 

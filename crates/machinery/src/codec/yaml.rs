@@ -17,7 +17,6 @@ mod scalar;
 pub use encoder::encode;
 
 use super::{DecodeError, Decoded};
-use crate::Value;
 use builder::Builder;
 use serde_saphyr::granit_parser::{self, ErrorKind, Event, Parser, ScanError};
 
@@ -25,7 +24,7 @@ use serde_saphyr::granit_parser::{self, ErrorKind, Event, Parser, ScanError};
 pub fn decode(bytes: &[u8]) -> Result<Decoded, DecodeError> {
     let text = std::str::from_utf8(bytes)
         .map_err(|_| DecodeError::new("yaml: invalid leading UTF-8 octet"))?;
-    Ok(first_document(text)?.unwrap_or(Decoded { value: Value::Null, duplicates: Vec::new() }))
+    Ok(first_document(text)?.unwrap_or_default())
 }
 
 /// Reads all documents of a file, but those that are empty.

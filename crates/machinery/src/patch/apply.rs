@@ -67,7 +67,7 @@ pub use set::Set;
 pub use update::{keep_times_of_no_change, update};
 pub use validate::Misfits;
 
-use crate::{Map, Object, Value};
+use crate::{GroupVersion, GroupVersionKind, Map, Object, Value};
 use managed::{Entry, Managed, Operation};
 
 /// Whether an applier insists.
@@ -164,7 +164,11 @@ pub fn apply<S: Schema, V: Versions<S>>(
 
 /// The type and the absence of entries, which upstream looks at first; then what fits the schema.
 fn check<S: Schema, V>(request: &Request<'_, S, V>, config: &Object) -> Result<(), Error> {
-    let gvk = config.gvk();
+    // Upstream: what has an unreadable version has no type at all.
+    let gvk = match config.api_version().parse::<GroupVersion>() {
+        Ok(_) => config.gvk(),
+        Err(_) => GroupVersionKind::default(),
+    };
     let shown = format!("{}/{}, Kind={}", gvk.group, gvk.version, gvk.kind);
     if (config.api_version(), config.kind()) != (request.api_version, request.kind) {
         return Err(Error::WrongType(shown));

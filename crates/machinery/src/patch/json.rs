@@ -63,8 +63,9 @@ pub fn apply(doc: &mut Value, patch: &[u8]) -> Result<(), PatchError> {
 }
 
 fn decode(patch: &[u8]) -> Result<Vec<Map<String, Value>>, PatchError> {
-    let decoded =
-        codec::json::decode(patch).map_err(|error| PatchError::Malformed(error.to_string()))?;
+    // Upstream: it changes the text of a document, so that its numbers stay as they were written.
+    let decoded = codec::json::decode_exact(patch)
+        .map_err(|error| PatchError::Malformed(error.to_string()))?;
     let mismatch = |value: &Value, into: &str| {
         let kind = codec::json::kind_name(value);
         PatchError::Malformed(format!("json: cannot unmarshal {kind} into Go value of type {into}"))

@@ -86,7 +86,7 @@ impl<'a> Data<'a> {
         match (self, Data::from(choice)) {
             (Self::Bool(a), Data::Bool(b)) => a == b,
             (Self::Text(a), Data::Text(b)) => a == b,
-            (Self::Number(a), Data::Number(b)) => a.equals(b),
+            (Self::Number(a), Data::Number(b)) => a.is_choice(b),
             (Self::List(a), Data::List(b)) => a == b,
             (Self::Object(a), Data::Object(b)) => a == b,
             _ => false,
@@ -118,9 +118,14 @@ impl Number {
         }
     }
 
-    /// Whether both stand for the same number, fraction or not.
-    fn equals(self, other: Number) -> bool {
-        self.to_f64().total_cmp(&other.to_f64()).is_eq()
+    /// Whether this is the listed choice. Upstream converts it to the type of the choice, so that 1.5
+    /// is taken for the integer 1.
+    #[allow(clippy::cast_possible_truncation, reason = "Go converts with the same rule")]
+    fn is_choice(self, choice: Number) -> bool {
+        match (self, choice) {
+            (Self::Float(float), Self::Integer(choice)) => float as i64 == choice,
+            _ => self.to_f64().total_cmp(&choice.to_f64()).is_eq(),
+        }
     }
 
     /// Whether it has no fraction; beyond 2^53 nobody can tell.
@@ -131,12 +136,9 @@ impl Number {
         }
     }
 
-    /// As Go prints it: 2.0 is 2.
-    #[allow(clippy::cast_possible_truncation, reason = "only done for whole numbers that fit")]
     pub(crate) fn to_value(self) -> Value {
         match self {
             Self::Integer(integer) => integer.into(),
-            Self::Float(float) if self.is_integral() => (float as i64).into(),
             Self::Float(float) => float.into(),
         }
     }

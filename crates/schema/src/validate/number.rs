@@ -175,9 +175,9 @@ fn limit_text(number: Number, limit: f64) -> String {
     }
 }
 
-/// A double as Go's `%v` prints it: with an exponent from 1e21 on and below 1e-4.
+/// A double as Go's `%v` prints it: with an exponent from 1e6 on and below 1e-4.
 fn go_float(float: f64) -> String {
-    if float != 0.0 && !(1e-4..1e21).contains(&float.abs()) {
+    if float != 0.0 && !(1e-4..1e6).contains(&float.abs()) {
         let text = format!("{float:e}");
         if let Some((mantissa, exponent)) = text.split_once('e') {
             let (sign, digits) = exponent.strip_prefix('-').map_or(('+', exponent), |it| ('-', it));
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn doubles_print_as_in_go() {
-        let printed: Vec<String> = [1.0, 0.5, 1e21, 1.5e-7, -2e30, 0.0].map(go_float).into();
-        assert_eq!(printed, ["1", "0.5", "1e+21", "1.5e-07", "-2e+30", "0"]);
+        let printed: Vec<String> = [1.0, 0.5, 3e9, 1.5e-7, -2e30, 0.0].map(go_float).into();
+        assert_eq!(printed, ["1", "0.5", "3e+09", "1.5e-07", "-2e+30", "0"]);
     }
 }

@@ -10,7 +10,7 @@ use crate::decode;
 use crate::options::FieldValidation;
 use kinds::resource::Shape;
 use kinds::strategic::{self, Error};
-use machinery::codec::Decoded;
+use machinery::codec::{Decoded, Literals};
 use machinery::patch::json::PatchError;
 use machinery::{Reason, Status, Value, codec, patch};
 
@@ -30,6 +30,8 @@ pub(in super::super) struct Patch {
     text: Vec<u8>,
     /// Complaints about fields that are there twice.
     duplicates: Vec<String>,
+    /// Its numbers as they were sent, by their place in the object.
+    pub literals: Literals,
 }
 
 /// Reads a patch; what it is for is not looked at yet.
@@ -47,9 +49,17 @@ pub(in super::super) fn parse(cx: &Cx, body: &[u8]) -> Result<Patch, Status> {
             return Err(status);
         }
     };
-    let Decoded { value, duplicates } =
-        codec::json::decode(body).map_err(|_| Status::bad_request("invalid JSON patch"))?;
-    Ok(Patch { form, value, text: body.to_vec(), duplicates })
+    let Decoded { mut value, duplicates, literals, .. } =
+        codec::json::decode_exact(body).map_err(|_| Status::bad_request("invalid JSON patch"))?;
+    // Upstream: only this one is merged as values; the others change the text of an object, so that
+    // numbers stay as they were written.
+    if form == Form::Strategic {
+        if let Some(number) = &literals.too_large {
+            return Err(Status::bad_request(codec::json::too_large(number).to_string()));
+        }
+        codec::json::collapse(&mut value);
+    }
+    Ok(Patch { form, value, text: body.to_vec(), duplicates, literals })
 }
 
 impl Patch {
@@ -89,6 +99,9 @@ impl Patch {
             Form::Merge => {
                 if is_judged && !matches!(self.value, Value::Object(_) | Value::Null) {
                     return Err(undecodable(&unfit(&self.value, "value of type", A_MAP)));
+                }
+                if let Some(number) = self.literals.too_large.as_ref().filter(|_| is_judged) {
+                    return Err(undecodable(&codec::json::too_large(number).to_string()));
                 }
                 match &self.value {
                     Value::Object(_) | Value::Array(_) => {

@@ -10,11 +10,13 @@ type Result<T> = std::result::Result<T, DecodeError>;
 pub(super) struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
+    /// Where the last number begins.
+    number_start: usize,
 }
 
 impl<'a> Reader<'a> {
     pub(super) fn new(bytes: &'a [u8]) -> Self {
-        Self { bytes, at: 0 }
+        Self { bytes, at: 0, number_start: 0 }
     }
 
     fn peek(&self) -> Option<u8> {
@@ -121,7 +123,7 @@ impl<'a> Reader<'a> {
     }
 
     fn number(&mut self, first: u8) -> Result<Value> {
-        let start = self.at - 1;
+        self.number_start = self.at - 1;
         let first = if first == b'-' { self.take()? } else { first };
         match first {
             b'0' => {}
@@ -142,12 +144,12 @@ impl<'a> Reader<'a> {
             }
             self.digits("in exponent of numeric literal")?;
         }
-        let text = std::str::from_utf8(&self.bytes[start..self.at]).unwrap_or_default();
-        number_value(text, is_integer).ok_or_else(|| {
-            let message =
-                format!("json: cannot unmarshal number {text} into Go value of type float64");
-            DecodeError::new(message)
-        })
+        Ok(number_value(self.number_text(), is_integer))
+    }
+
+    /// The text of the number that was just read.
+    pub(super) fn number_text(&self) -> &'a str {
+        std::str::from_utf8(&self.bytes[self.number_start..self.at]).unwrap_or_default()
     }
 
     fn skip_digits(&mut self) {
@@ -228,12 +230,13 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// None if it is beyond what a float can hold.
-fn number_value(text: &str, is_integer: bool) -> Option<Value> {
+/// What no float can hold becomes the largest one.
+fn number_value(text: &str, is_integer: bool) -> Value {
     if is_integer && let Ok(number) = text.parse::<i64>() {
-        return Some(number.into());
+        return number.into();
     }
-    whole_or_float(text.parse().ok()?)
+    let float = text.parse::<f64>().unwrap_or_default();
+    float.clamp(f64::MIN, f64::MAX).into()
 }
 
 /// None if it is not finite.

@@ -1,6 +1,7 @@
 //! JSON as Go writes it: `<`, `>`, `&` and the two line separators of Unicode are escaped, and
 //! floats are written without an exponent between 1e-6 and 1e21.
 
+use crate::Value;
 use serde::Serialize;
 use serde_json::Serializer;
 use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter};
@@ -16,6 +17,13 @@ pub fn write(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
 pub fn write_pretty(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
     let mut serializer = Serializer::with_formatter(out, Go(PrettyFormatter::new()));
     value.serialize(&mut serializer).expect("a JSON value can always be written to memory");
+}
+
+/// A value as text.
+pub fn to_text(value: &Value) -> String {
+    let mut out = Vec::new();
+    write(&mut out, value);
+    String::from_utf8(out).unwrap_or_default()
 }
 
 /// Go's spelling of strings and floats, in the layout of another formatter.
@@ -41,7 +49,11 @@ impl<F: Formatter> Formatter for Go<F> {
         W: ?Sized + io::Write,
     {
         let size = value.abs();
-        if size == 0.0 || (1e-6..1e21).contains(&size) {
+        if size == 0.0 {
+            // Go writes -0 and reads it as 0, so that it is 0 as soon as it was stored.
+            return writer.write_all(b"0");
+        }
+        if (1e-6..1e21).contains(&size) {
             return write!(writer, "{value}");
         }
         let text = format!("{value:e}");
@@ -123,12 +135,10 @@ fn next_escape(text: &str) -> Option<(usize, &'static str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Value, json};
+    use crate::json;
 
     fn check(value: &Value, expect: &str) {
-        let mut out = Vec::new();
-        write(&mut out, value);
-        assert_eq!(String::from_utf8(out).unwrap(), expect);
+        assert_eq!(to_text(value), expect);
     }
 
     #[test]
@@ -142,8 +152,8 @@ mod tests {
     #[test]
     fn floats_have_an_exponent_only_if_they_are_very_large_or_small() {
         check(
-            &json!([1.5, 1e20, 1e21, 1.5e300, 0.000_001, 0.000_000_15, -2.5e-9, 0.0]),
-            "[1.5,100000000000000000000,1e+21,1.5e+300,0.000001,1.5e-7,-2.5e-9,0]",
+            &json!([1.5, 1e20, 1e21, 1.5e300, 0.000_001, 0.000_000_15, -2.5e-9, 0.0, -0.0, 1.0]),
+            "[1.5,100000000000000000000,1e+21,1.5e+300,0.000001,1.5e-7,-2.5e-9,0,0,1]",
         );
     }
 

@@ -4,7 +4,7 @@
 //! and copied where its alias stands; all such copies together may weigh [`COPIED_MAX`].
 
 use super::super::json::DEPTH_MAX;
-use super::super::{DecodeError, Decoded};
+use super::super::{DecodeError, Decoded, Format};
 use super::{in_line, scalar};
 use crate::field_path::quote;
 use crate::{Map, Value};
@@ -94,7 +94,12 @@ impl Builder {
 
     /// The document, which is complete.
     pub(super) fn finish(self) -> Decoded {
-        Decoded { value: self.root.unwrap_or_default(), duplicates: self.duplicates }
+        Decoded {
+            value: self.root.unwrap_or_default(),
+            duplicates: self.duplicates,
+            format: Format::Yaml,
+            ..Decoded::default()
+        }
     }
 
     fn scalar(
