@@ -169,7 +169,7 @@ pub(crate) fn with_warnings(mut response: Response<Body>, warnings: Vec<String>)
         let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"");
         let printable: String =
             quoted.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-        if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{printable}\"")) {
+        if let Ok(value) = HeaderValue::from_bytes(format!("299 - \"{printable}\"").as_bytes()) {
             response.headers_mut().append(WARNING, value);
         }
     }

@@ -10,6 +10,7 @@ use crate::authorization::authorize;
 use crate::body::Body;
 use crate::compression;
 use crate::context::Parts;
+use crate::headers;
 use crate::impersonation::impersonate;
 use crate::metrics::Metrics;
 use crate::mux;
@@ -83,6 +84,11 @@ async fn observed(
     mut request: Request<RequestBody>,
 ) -> Response<Body> {
     let started = Instant::now();
+    if peer.wired
+        && let Some(why) = headers::host_error(request.version(), request.headers())
+    {
+        return answer::text(400, why);
+    }
     let query = Query::parse(request.uri().query());
     let Some(info) = RequestInfo::parse(request.method(), request.uri().path(), &query) else {
         // Upstream: this is told by Go's own server.
@@ -178,9 +184,7 @@ async fn stages(
     let Some(target) = info.target else {
         return mux::path(&plane, &user, &info.path, &head, &query).await;
     };
-    let text = |name: HeaderName| {
-        head.headers.get(name).and_then(|it| it.to_str().ok()).unwrap_or_default().to_owned()
-    };
+    let text = |name: HeaderName| headers::first(&head.headers, name).into_owned();
     let parts = Parts {
         content_type: text(CONTENT_TYPE),
         user_agent: text(USER_AGENT),
