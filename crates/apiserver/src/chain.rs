@@ -12,7 +12,7 @@ use crate::compression;
 use crate::context::Parts;
 use crate::headers;
 use crate::impersonation::impersonate;
-use crate::metrics::Metrics;
+use crate::metrics::RequestLabels;
 use crate::mux;
 use crate::negotiation::{self, Accepted};
 use crate::plane::Plane;
@@ -94,10 +94,17 @@ async fn observed(
         // Upstream: this is told by Go's own server.
         return answer::text(400, "400 Bad Request");
     };
-    let (verb, label) = (info.verb, Metrics::label(&info));
+    let labels = RequestLabels::new(
+        &plane.catalog.load(),
+        request.method(),
+        request.headers(),
+        &info,
+        &query,
+    );
     let deadline = match deadline(&query, &info, plane.timeouts.request) {
         Ok(deadline) => deadline,
         Err(why) => {
+            plane.metrics.observe(labels, 400, started.elapsed());
             let accepted = negotiation::for_errors(request.headers(), &query);
             return answer::failure(&Status::bad_request(why), accepted);
         }
@@ -107,10 +114,10 @@ async fn observed(
     // In a place of its own: what is passed on by value is copied at every step.
     let work = Box::pin(handle(Arc::clone(&plane), peer.user, request, info, query));
     let response = guarded(deadline, work).await.unwrap_or_else(|response| {
-        tracing::error!(?verb, ?label, "a request panicked");
+        tracing::error!(?labels, "a request panicked");
         response
     });
-    plane.metrics.observe(label, response.status().as_u16(), started.elapsed());
+    plane.metrics.observe(labels, response.status().as_u16(), started.elapsed());
     if compress { compression::compress(response) } else { response }
 }
 

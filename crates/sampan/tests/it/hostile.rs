@@ -10,6 +10,7 @@ mod identities;
 mod connections;
 mod slow_clients;
 mod http2;
+mod made_up_names;
 mod stalled_watchers;
 mod schemas;
 mod neighbors;
@@ -59,7 +60,10 @@ struct Siege {
 
 impl Siege {
     fn begin() -> Self {
-        let plane = Plane::in_memory();
+        Self::of(Plane::in_memory())
+    }
+
+    fn of(plane: Plane) -> Self {
         let mut client = plane.client();
         assert_eq!(client.send("GET", "/readyz", None).unwrap().0, 200);
         let before = resident(&plane);
@@ -69,6 +73,11 @@ impl Siege {
     /// A client whose TLS is not the usual one.
     fn client_with(&self, tls: impl FnOnce(&Credentials) -> ClientConfig) -> Client {
         Client::with_tls(&self.plane.url, tls(&Credentials::read(&self.plane.kubeconfig)))
+    }
+
+    /// A client without a certificate.
+    fn stranger(&self) -> Client {
+        self.client_with(Credentials::anonymous_tls)
     }
 
     /// Sends a body of a media type.
