@@ -3,6 +3,7 @@
 use crate::authentication::User;
 use crate::catalog::Served;
 use crate::errors;
+use crate::flow_control::SeatHandle;
 use crate::negotiation::Accepted;
 use crate::plane::Plane;
 use crate::request::{Query, Target, Verb};
@@ -36,6 +37,8 @@ pub(crate) struct Cx {
     pub user_agent: String,
     /// By when it must be answered.
     pub deadline: Instant,
+    /// The seat that it has, to be lent while it waits for somebody else.
+    pub seat: SeatHandle,
     /// The resource that the path names.
     pub served: Arc<Served>,
     /// The index of the version that the path names.
@@ -55,6 +58,7 @@ pub(crate) struct Parts {
     pub content_type: String,
     pub user_agent: String,
     pub deadline: Instant,
+    pub seat: SeatHandle,
 }
 
 impl Cx {
@@ -75,6 +79,7 @@ impl Cx {
             content_type,
             user_agent,
             deadline,
+            seat,
         } = parts;
         let mut warnings = Warnings::default();
         served.version(version).deprecation.iter().for_each(|it| warnings.add(it.clone()));
@@ -90,6 +95,7 @@ impl Cx {
             content_type,
             user_agent,
             deadline,
+            seat,
             served,
             version,
             warnings,

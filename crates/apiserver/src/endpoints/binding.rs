@@ -53,6 +53,7 @@ fn about_pod(cx: &Cx, name: &str) -> Option<Cx> {
         content_type: cx.content_type.clone(),
         user_agent: cx.user_agent.clone(),
         deadline: cx.deadline,
+        seat: cx.seat.clone(),
     };
     Some(Cx::new(parts, cx.accepted, Arc::clone(served), version))
 }

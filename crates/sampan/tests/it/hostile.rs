@@ -10,6 +10,7 @@ mod identities;
 mod connections;
 mod slow_clients;
 mod http2;
+mod unsent_bodies;
 mod made_up_names;
 mod stalled_watchers;
 mod schemas;
@@ -61,6 +62,11 @@ struct Siege {
 impl Siege {
     fn begin() -> Self {
         Self::of(Plane::in_memory())
+    }
+
+    /// The same for a plane that knows alice and bob, who have no rights, by their names as tokens.
+    fn begin_with_users() -> Self {
+        Self::of(Plane::with_tokens("alice,alice,1\nbob,bob,2\n"))
     }
 
     fn of(plane: Plane) -> Self {
