@@ -8,14 +8,25 @@ use crate::negotiation::{Accepted, Form, Media, one_as_list};
 use crate::protobuf;
 use crate::table;
 use crate::watch_cache::{Entry, Head};
+use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WARNING};
 use http::{Response, StatusCode};
 use machinery::{Object, Status, Value, json};
 use std::sync::Arc;
 use store::Revision;
 
+/// Objects of this size are not copied into an answer but shared with it, so that answers that are
+/// not read take up little memory.
+pub(crate) const LARGE: usize = 16 << 10;
+
 /// An answer with a document; one that has no protobuf message is written in JSON.
 pub(crate) fn document(code: u16, accepted: Accepted, value: &Value) -> Response<Body> {
+    let (media, text) = encode(accepted, value);
+    bytes(code, media.content_type(), text)
+}
+
+/// A document as text, and the media type that it has become.
+pub(crate) fn encode(accepted: Accepted, value: &Value) -> (Media, Vec<u8>) {
     let message = || kinds::protobuf::encode(value);
     let (media, text) = match accepted.media {
         Media::Protobuf if let Some(message) = message() => (Media::Protobuf, message),
@@ -28,7 +39,7 @@ pub(crate) fn document(code: u16, accepted: Accepted, value: &Value) -> Response
         }
     };
     let text = if media == Media::Json { line(text) } else { text };
-    bytes(code, media.content_type(), text)
+    (media, text)
 }
 
 /// Upstream: a document in JSON ends as a line does.
@@ -94,6 +105,13 @@ pub(crate) async fn entry(
     }
     let entry = &*conversion::entry(cx, entry).await?;
     if cx.accepted == Accepted::JSON {
+        if entry.len() >= LARGE
+            && let Some(head) = head(&cx.served, cx.version, entry)
+        {
+            let [first, rest] = entry.pieces(head, entry.revision);
+            let pieces = [first, rest, Bytes::from_static(b"\n")].into();
+            return Ok(bytes(code, Media::Json.content_type(), Body::Chunks(pieces)));
+        }
         let mut out = Vec::with_capacity(entry.len() + 65);
         write_entry(&cx.served, cx.version, entry, entry.revision, &mut out);
         return Ok(bytes(code, Media::Json.content_type(), line(out)));
@@ -134,15 +152,22 @@ pub(crate) fn write_entry(
     revision: Revision,
     out: &mut Vec<u8>,
 ) {
+    if let Some(head) = head(served, version, entry) {
+        entry.write(out, head, revision);
+        return;
+    }
+    let mut object = entry.object();
+    object.set_meta("resourceVersion", revision.to_string());
+    conversion::local(served, version, object).write_to(out);
+}
+
+/// How an object that is copied into the version `version` begins; None if it has to be converted.
+pub(crate) fn head<'a>(served: &'a Served, version: usize, entry: &Entry) -> Option<Head<'a>> {
     let head = served.head(version);
     if entry.stored_head() == head.as_bytes() {
-        entry.write(out, Head::Stored, revision);
-    } else if served.resource.differ_in_name_only(version) {
-        entry.write(out, Head::Instead(head), revision);
+        Some(Head::Stored)
     } else {
-        let mut object = entry.object();
-        object.set_meta("resourceVersion", revision.to_string());
-        conversion::local(served, version, object).write_to(out);
+        served.resource.differ_in_name_only(version).then_some(Head::Instead(head))
     }
 }
 

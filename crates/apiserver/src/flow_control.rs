@@ -32,6 +32,9 @@ const MAX_BODIES: usize = 128 << 20;
 /// The same for `system:masters`.
 const MAX_EXEMPT_BODIES: usize = 512 << 20;
 
+/// The bytes of answers that had to be made before they are sent and are not read yet.
+const MAX_ANSWERS: usize = 64 << 20;
+
 /// See the [module documentation](self).
 #[derive(Debug)]
 pub(crate) struct FlowControl {
@@ -39,6 +42,7 @@ pub(crate) struct FlowControl {
     writes: Arc<Shares>,
     bodies: Arc<Shares>,
     exempt_bodies: Arc<Shares>,
+    answers: Arc<Shares>,
     waiting: Arc<Semaphore>,
 }
 
@@ -81,6 +85,12 @@ impl BodyMemory {
     }
 }
 
+/// The memory of an answer that is made before it is sent, accounted for until this is dropped.
+#[derive(Debug)]
+pub(crate) struct AnswerMemory {
+    _share: Share,
+}
+
 impl FlowControl {
     /// With so many seats for each.
     pub(crate) fn new(reads: usize, writes: usize) -> Self {
@@ -89,6 +99,7 @@ impl FlowControl {
             writes: Shares::new(writes),
             bodies: Shares::new(MAX_BODIES),
             exempt_bodies: Shares::new(MAX_EXEMPT_BODIES),
+            answers: Shares::new(MAX_ANSWERS),
             waiting: Arc::new(Semaphore::new(MAX_WAITING)),
         }
     }
@@ -107,6 +118,12 @@ impl FlowControl {
     pub(crate) fn body_memory(&self, user: &User) -> Result<BodyMemory, Status> {
         let bodies = if user.is_in(MASTERS) { &self.exempt_bodies } else { &self.bodies };
         bodies.take(&user.name, 0).map(BodyMemory).ok_or_else(too_many)
+    }
+
+    /// The memory for an answer of about so many bytes; None if the user has too many already that
+    /// are not read.
+    pub(crate) fn answer_memory(&self, user: &User, bytes: usize) -> Option<AnswerMemory> {
+        self.answers.take(&user.name, bytes).map(|it| AnswerMemory { _share: it })
     }
 
     /// Lends the seat of a request that waits for somebody else. None if there is nothing to lend,

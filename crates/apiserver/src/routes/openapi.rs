@@ -137,7 +137,7 @@ fn packed(
     let etag = format!("\"{hash}\"");
     let mut response = unless_known(headers, &etag, content_type, || {
         let document = make();
-        if gzip { document.0.into() } else { document.unpack().into() }
+        if gzip { document.gzip.into() } else { document.unpack().into() }
     });
     if gzip && response.status() == StatusCode::OK {
         set(&mut response, CONTENT_ENCODING, HeaderValue::from_static("gzip"));

@@ -13,6 +13,7 @@
 //! The head is left out in lists of built-in kinds, and exchanged when another version is asked for.
 
 use super::label_mask::LabelMask;
+use bytes::Bytes;
 use kinds::resource::Selectable;
 use machinery::{Map, Object, Value};
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
@@ -33,7 +34,7 @@ pub(crate) struct Entry {
     pub key: Arc<str>,
     /// When it was last written.
     pub revision: Revision,
-    bytes: bytes::Bytes,
+    bytes: Bytes,
     /// Where `"metadata":{` begins in `bytes`.
     metadata_at: u32,
     /// The length of the resource's prefix, without the slash after it.
@@ -155,9 +156,22 @@ impl Entry {
 
     /// Appends the object's JSON, with `revision` as its resourceVersion.
     pub(crate) fn write(&self, out: &mut Vec<u8>, head: Head<'_>, revision: Revision) {
+        out.reserve(self.bytes.len() + 48);
+        let rest = self.write_head(out, head, revision);
+        out.extend_from_slice(&self.bytes[rest..]);
+    }
+
+    /// The same as two pieces, of which the second, and larger, is shared and not copied.
+    pub(crate) fn pieces(&self, head: Head<'_>, revision: Revision) -> [Bytes; 2] {
+        let mut out = Vec::with_capacity(self.metadata_at as usize + 128);
+        let rest = self.write_head(&mut out, head, revision);
+        [out.into(), self.bytes.slice(rest..)]
+    }
+
+    /// Appends everything up to the resourceVersion, and returns where the rest begins.
+    fn write_head(&self, out: &mut Vec<u8>, head: Head<'_>, revision: Revision) -> usize {
         let at = self.metadata_at as usize;
         let seam = at + METADATA.len();
-        out.reserve(self.bytes.len() + 48);
         match head {
             Head::Stored => out.extend_from_slice(&self.bytes[..seam]),
             Head::Absent => {
@@ -171,7 +185,7 @@ impl Entry {
             }
         }
         write!(out, "\"resourceVersion\":\"{revision}\",").expect("memory takes every write");
-        out.extend_from_slice(&self.bytes[seam..]);
+        seam
     }
 
     /// The object in its working form, with its resourceVersion.
@@ -212,7 +226,7 @@ fn seam(bytes: &[u8]) -> Option<usize> {
 }
 
 /// Rewrites foreign JSON into our order.
-fn reorder(bytes: &[u8]) -> (bytes::Bytes, usize) {
+fn reorder(bytes: &[u8]) -> (Bytes, usize) {
     let mut object = serde_json::from_slice(bytes).map_or_else(|_| Object::default(), Object::new);
     object.remove_meta("resourceVersion");
     if object.api_version().is_empty() || object.kind().is_empty() {
@@ -221,7 +235,7 @@ fn reorder(bytes: &[u8]) -> (bytes::Bytes, usize) {
     if object.metadata_mut().is_empty() {
         object.set_meta("name", "");
     }
-    let bytes: bytes::Bytes = object.to_bytes().into();
+    let bytes: Bytes = object.to_bytes().into();
     let at = seam(&bytes).unwrap_or_default();
     (bytes, at)
 }

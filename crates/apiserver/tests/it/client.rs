@@ -129,6 +129,16 @@ impl Client {
         self.clone().with(ACCEPT.as_str(), accept).send(Method::GET, path, JSON, "").await
     }
 
+    /// GET with an `Accept` header, of whose answer only the head is read.
+    pub(crate) async fn begin(
+        &self,
+        path: &str,
+        accept: &str,
+    ) -> http::Response<UnsyncBoxBody<Bytes, Infallible>> {
+        let client = self.clone().with(ACCEPT.as_str(), accept);
+        client.call(Method::GET, path, JSON.as_bytes(), Bytes::new()).await
+    }
+
     pub(crate) async fn post(&self, path: &str, body: &Value) -> (u16, Value) {
         self.ask(Method::POST, path, JSON, body).await
     }

@@ -10,6 +10,7 @@ mod identities;
 mod connections;
 mod slow_clients;
 mod http2;
+mod unread_answers;
 mod unsent_bodies;
 mod made_up_names;
 mod stalled_watchers;
