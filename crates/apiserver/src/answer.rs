@@ -8,6 +8,7 @@ use crate::negotiation::{Accepted, Form, Media, one_as_list};
 use crate::protobuf;
 use crate::table;
 use crate::watch_cache::{Entry, Head};
+use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WARNING};
 use http::{Response, StatusCode};
 use kinds::resource::Shape;
@@ -17,6 +18,10 @@ use machinery::{Object, Status, Value, json};
 use serde::Serialize;
 use std::sync::Arc;
 use store::Revision;
+
+/// Objects of this size are not copied into an answer but shared with it, so that answers that are
+/// not read take up little memory.
+pub(crate) const LARGE: usize = 16 << 10;
 
 /// An answer with a document; one that has no protobuf message is written in JSON.
 pub(crate) fn document(code: u16, accepted: Accepted, value: &Value) -> Response<Body> {
@@ -43,16 +48,23 @@ fn written(
     document: &impl Serialize,
     message: impl FnOnce() -> Option<Vec<u8>>,
 ) -> Response<Body> {
+    if accepted.media == Media::Protobuf
+        && let Some(message) = message()
+    {
+        return bytes(code, Media::Protobuf.content_type(), message);
+    }
+    let media = if accepted.media == Media::Yaml { Media::Yaml } else { Media::Json };
+    bytes(code, media.content_type(), encode(accepted, document))
+}
+
+/// A document as YAML or JSON.
+pub(crate) fn encode(accepted: Accepted, document: &impl Serialize) -> Vec<u8> {
     let mut text = Vec::new();
     match accepted.media {
-        Media::Protobuf if let Some(message) = message() => {
-            return bytes(code, Media::Protobuf.content_type(), message);
-        }
         Media::Yaml => {
             // Upstream: YAML is made of JSON, by way of a map, which sorts it.
             let value = serde_json::to_value(document).expect("documents are JSON");
-            let text = yaml::encode(&value).into_bytes();
-            return bytes(code, Media::Yaml.content_type(), text);
+            return yaml::encode(&value).into_bytes();
         }
         // Upstream: only what is not indented ends as a line does.
         Media::Json if accepted.pretty => json::write_pretty(&mut text, document),
@@ -61,7 +73,7 @@ fn written(
             text = line(text);
         }
     }
-    bytes(code, Media::Json.content_type(), text)
+    text
 }
 
 /// Upstream: a document in JSON that is not indented ends as a line does.
@@ -127,6 +139,13 @@ pub(crate) async fn entry(
     }
     let entry = &*conversion::entry(cx, entry).await?;
     if cx.accepted == Accepted::JSON {
+        if entry.len() >= LARGE
+            && let Some(head) = head(&cx.served, cx.version, entry)
+        {
+            let [first, rest] = entry.pieces(head, entry.revision);
+            let pieces = [first, rest, Bytes::from_static(b"\n")].into();
+            return Ok(bytes(code, Media::Json.content_type(), Body::Chunks(pieces)));
+        }
         let mut out = Vec::with_capacity(entry.len() + 65);
         write_entry(&cx.served, cx.version, entry, entry.revision, &mut out);
         return Ok(bytes(code, Media::Json.content_type(), line(out)));
@@ -171,15 +190,22 @@ pub(crate) fn write_entry(
     revision: Revision,
     out: &mut Vec<u8>,
 ) {
+    if let Some(head) = head(served, version, entry) {
+        entry.write(out, head, revision);
+        return;
+    }
+    let mut object = entry.object();
+    object.set_meta("resourceVersion", revision.to_string());
+    served.version(version).shape.write(&conversion::local(served, version, object), out);
+}
+
+/// How an object that is copied into the version `version` begins; None if it has to be converted.
+pub(crate) fn head<'a>(served: &'a Served, version: usize, entry: &Entry) -> Option<Head<'a>> {
     let api_version = served.api_version(version);
     if entry.api_version() == api_version.as_bytes() {
-        entry.write(out, Head::Stored, revision);
-    } else if served.resource.differ_in_name_only(version) {
-        entry.write(out, Head::Version(api_version), revision);
+        Some(Head::Stored)
     } else {
-        let mut object = entry.object();
-        object.set_meta("resourceVersion", revision.to_string());
-        served.version(version).shape.write(&conversion::local(served, version, object), out);
+        served.resource.differ_in_name_only(version).then_some(Head::Version(api_version))
     }
 }
 
@@ -215,7 +241,7 @@ pub(crate) fn with_warnings(mut response: Response<Body>, warnings: Vec<String>)
         let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"");
         let printable: String =
             quoted.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-        if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{printable}\"")) {
+        if let Ok(value) = HeaderValue::from_bytes(format!("299 - \"{printable}\"").as_bytes()) {
             response.headers_mut().append(WARNING, value);
         }
     }

@@ -1,18 +1,28 @@
 //! Who is asking: a client certificate, a bearer token, or nobody.
 
+mod bearer;
 pub mod service_account;
 pub mod token;
 pub mod x509;
 
 use http::HeaderMap;
-use http::header::AUTHORIZATION;
 use machinery::{Status, Value, json};
 use service_account::{ISSUER, TokenSigner};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use token::TokenFile;
 
 /// Whoever is in this group may do everything.
 pub const MASTERS: &str = "system:masters";
+
+/// The name of a user who has shown nothing.
+pub const ANONYMOUS: &str = "system:anonymous";
+
+/// The group of everybody who has shown who they are.
+pub const AUTHENTICATED: &str = "system:authenticated";
+
+/// The group of everybody else.
+pub const UNAUTHENTICATED: &str = "system:unauthenticated";
 
 /// The user of an authenticated request.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -31,16 +41,16 @@ impl User {
     /// Who has shown nothing.
     pub fn anonymous() -> Self {
         Self {
-            name: "system:anonymous".to_owned(),
+            name: ANONYMOUS.to_owned(),
             uid: String::new(),
-            groups: vec!["system:unauthenticated".to_owned()],
+            groups: vec![UNAUTHENTICATED.to_owned()],
             extra: BTreeMap::new(),
         }
     }
 
     /// A user who has shown who they are.
     pub fn authenticated(name: &str, uid: &str, mut groups: Vec<String>) -> Self {
-        groups.push("system:authenticated".to_owned());
+        groups.push(AUTHENTICATED.to_owned());
         Self { name: name.to_owned(), uid: uid.to_owned(), groups, extra: BTreeMap::new() }
     }
 
@@ -89,15 +99,12 @@ impl Authenticator {
         if let Some(user) = peer {
             return Ok(user.clone());
         }
-        let bearer = headers
-            .get(AUTHORIZATION)
-            .and_then(|it| it.to_str().ok())
-            .and_then(|it| it.split_once(' '))
-            .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("Bearer"))
-            .map(|(_, token)| token.trim())
-            .filter(|it| !it.is_empty());
+        let bearer = match bearer::header(headers)? {
+            None => bearer::websocket_protocol(headers)?,
+            token => token.map(Cow::Borrowed),
+        };
         let Some(token) = bearer else { return Ok(User::anonymous()) };
-        match self.whose(token, now, account) {
+        match self.whose(&token, now, account) {
             Some((user, audiences)) if audiences.iter().any(|it| it == ISSUER) => Ok(user),
             _ => Err(Status::unauthorized()),
         }

@@ -1,4 +1,5 @@
-//! [`Body`]: what an answer is made of: bytes that are there already, or a stream that makes them.
+//! [`Body`]: what an answer is made of: bytes that are there already, pieces that are made while the
+//! client reads, or a stream of what happens.
 
 use bytes::Bytes;
 use futures_util::stream::{Stream, StreamExt};
@@ -12,11 +13,37 @@ use std::task::{Context, Poll};
 pub enum Body {
     /// Bytes, sent one after the other.
     Chunks(VecDeque<Bytes>),
+    /// Bytes that are made piece by piece when the client takes them, so that an answer that is not
+    /// read takes up little memory.
+    Made(Pieces),
     /// Bytes as they come; the end of the stream is the end of the answer.
     Stream(Pin<Box<dyn Stream<Item = Bytes> + Send>>),
 }
 
+/// The pieces of an answer, each made when it is wanted.
+pub struct Pieces {
+    pieces: Box<dyn Iterator<Item = Bytes> + Send>,
+    /// About how many bytes there are in all.
+    pub(crate) estimate: usize,
+}
+
+impl Iterator for Pieces {
+    type Item = Bytes;
+
+    fn next(&mut self) -> Option<Bytes> {
+        self.pieces.next()
+    }
+}
+
 impl Body {
+    /// About so many bytes, which are made while they are sent.
+    pub(crate) fn made(
+        estimate: usize,
+        pieces: impl Iterator<Item = Bytes> + Send + 'static,
+    ) -> Self {
+        Self::Made(Pieces { pieces: Box::new(pieces), estimate })
+    }
+
     /// Nothing.
     pub fn empty() -> Self {
         Self::Chunks(VecDeque::new())
@@ -45,6 +72,7 @@ impl http_body::Body for Body {
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         match &mut *self {
             Self::Chunks(chunks) => Poll::Ready(chunks.pop_front().map(|it| Ok(Frame::data(it)))),
+            Self::Made(pieces) => Poll::Ready(pieces.next().map(|it| Ok(Frame::data(it)))),
             Self::Stream(stream) => {
                 stream.poll_next_unpin(cx).map(|next| next.map(|it| Ok(Frame::data(it))))
             }
@@ -60,7 +88,7 @@ impl http_body::Body for Body {
             Self::Chunks(chunks) => {
                 SizeHint::with_exact(chunks.iter().map(|it| it.len() as u64).sum())
             }
-            Self::Stream(_) => SizeHint::default(),
+            Self::Made(_) | Self::Stream(_) => SizeHint::default(),
         }
     }
 }
@@ -69,6 +97,7 @@ impl std::fmt::Debug for Body {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Chunks(chunks) => write!(f, "Chunks({})", chunks.len()),
+            Self::Made(pieces) => write!(f, "Made({})", pieces.estimate),
             Self::Stream(_) => f.write_str("Stream"),
         }
     }

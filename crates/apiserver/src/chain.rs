@@ -3,6 +3,8 @@
 //! It is one function, read from top to bottom. What must also see the answer (panics, the
 //! deadline, the count of requests) wraps it in [`serve`].
 
+pub(crate) mod body;
+
 use crate::answer;
 use crate::audit;
 use crate::authentication::User;
@@ -10,34 +12,25 @@ use crate::authorization::authorize;
 use crate::body::Body;
 use crate::compression;
 use crate::context::Parts;
+use crate::headers;
 use crate::impersonation::impersonate;
-use crate::metrics::{Label, Metrics};
+use crate::metrics::RequestLabels;
 use crate::mux;
 use crate::negotiation::{self, Accepted};
 use crate::pending_writes::{FinishWrites, PendingWrites};
 use crate::plane::Plane;
-use crate::request::{Query, RequestInfo, Verb};
+use crate::request::{Query, RequestInfo};
+use body::RequestBody;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use http::header::{CONTENT_TYPE, HeaderName, USER_AGENT};
 use http::request::Parts as Head;
 use http::{Request, Response};
-use http_body::Body as _;
-use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
 use machinery::{Status, go_duration};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
-
-/// A request's body, from a socket or from within the process.
-pub(crate) type RequestBody = UnsyncBoxBody<Bytes, BodyError>;
-
-/// A body that broke off, for whatever reason its bearer has.
-#[derive(Debug, thiserror::Error)]
-#[error("the body broke off: {0}")]
-pub(crate) struct BodyError(pub Box<dyn std::error::Error + Send + Sync>);
 
 /// Who is at the other end.
 #[derive(Debug, Clone, Default)]
@@ -53,14 +46,6 @@ pub(crate) struct Peer {
 /// By when a request must be answered; it travels with the request.
 #[derive(Clone, Copy)]
 struct Deadline(Instant);
-
-/// Of a body that nobody wants, or that is over the limit, so much is read and thrown away: most
-/// clients read no answer before they have sent everything, and would see a broken connection in
-/// its place.
-const DISCARD_MAX: usize = 16 << 20;
-
-/// And for so long.
-const DISCARD_TIME: Duration = Duration::from_secs(2);
 
 /// Answers a request, whatever happens. Who asks through a socket gets the name of the request
 /// back, which is of their choice.
@@ -84,27 +69,39 @@ async fn observed(
     mut request: Request<RequestBody>,
 ) -> Response<Body> {
     let started = Instant::now();
+    if peer.wired
+        && let Some(why) = headers::host_error(request.version(), request.headers())
+    {
+        return answer::text(400, why);
+    }
     let query = Query::parse(request.uri().query());
     let Some(info) = RequestInfo::parse(request.method(), request.uri().path(), &query) else {
         // Upstream: this is told by Go's own server.
         return answer::text(400, "400 Bad Request");
     };
-    let (verb, label) = (info.verb, Metrics::label(&info));
+    let labels = RequestLabels::new(
+        &plane.catalog.load(),
+        request.method(),
+        request.headers(),
+        &info,
+        &query,
+    );
     let deadline = match deadline(&query, &info, plane.timeouts.request) {
         Ok(deadline) => deadline,
         Err(why) => {
+            plane.metrics.observe(labels, 400, started.elapsed());
             let accepted = negotiation::for_errors(request.headers(), &query);
             return answer::failure(&Status::bad_request(why), accepted);
         }
     };
     let compress = peer.remote && compression::accepts_gzip(request.headers());
     request.extensions_mut().insert(Deadline(started + deadline));
-    let writes = PendingWrites::default();
+    let (reads, writes) = (info.verb.reads(), PendingWrites::default());
     request.extensions_mut().insert(writes.clone());
     // In a place of its own: what is passed on by value is copied at every step.
-    let work = Box::pin(handle(Arc::clone(&plane), peer.user, request, info, query));
-    let counting = (Arc::clone(&plane), label, started, deadline);
-    let response = if verb.reads() {
+    let work = Box::pin(handle(Arc::clone(&plane), peer, request, info, query));
+    let counting = (Arc::clone(&plane), labels, started, deadline);
+    let response = if reads {
         counted(counting, work).await
     } else {
         // One for a deadline that passes, which is inside, and one for a client that disconnects.
@@ -117,14 +114,14 @@ async fn observed(
 
 /// The answer to a request that began at `started`, and its count.
 async fn counted(
-    (plane, label, started, deadline): (Arc<Plane>, Label, Instant, Duration),
+    (plane, labels, started, deadline): (Arc<Plane>, RequestLabels, Instant, Duration),
     work: impl Future<Output = Response<Body>>,
 ) -> Response<Body> {
     let response = guarded(deadline, work).await.unwrap_or_else(|response| {
-        tracing::error!(?label, "a request panicked");
+        tracing::error!(?labels, "a request panicked");
         response
     });
-    plane.metrics.observe(label, response.status().as_u16(), started.elapsed());
+    plane.metrics.observe(labels, response.status().as_u16(), started.elapsed());
     response
 }
 
@@ -163,7 +160,7 @@ fn deadline(query: &Query, info: &RequestInfo, most: Duration) -> Result<Duratio
 
 async fn handle(
     plane: Arc<Plane>,
-    peer: Option<Arc<User>>,
+    peer: Peer,
     request: Request<RequestBody>,
     info: RequestInfo,
     query: Query,
@@ -171,36 +168,44 @@ async fn handle(
     let (head, mut body) = request.into_parts();
     let errors_as = negotiation::for_errors(&head.headers, &query);
     let answered = stages(plane, peer, head, &mut body, info, query, errors_as).await;
-    let _ = tokio::time::timeout(DISCARD_TIME, discard(body)).await;
+    body::discard(body).await;
     answered.unwrap_or_else(|status| answer::failure(&status, errors_as))
 }
 
-/// Who asks, as whom, whether there is room, whether they may, and on to the endpoint.
+/// Who asks, as whom, whether they may, what they send, whether there is room, and on to the
+/// endpoint.
 async fn stages(
     plane: Arc<Plane>,
-    peer: Option<Arc<User>>,
+    peer: Peer,
     head: Head,
     body: &mut RequestBody,
     info: RequestInfo,
     query: Query,
     errors_as: Accepted,
 ) -> Result<Response<Body>, Status> {
-    let user = plane.authenticate(peer.as_deref(), &head.headers)?;
+    let user = plane.authenticate(peer.user.as_deref(), &head.headers)?;
     let user = match impersonate(user, &head.headers, &info) {
         Ok(user) => user,
         Err(status) => return Ok(answer::refusal(&status, errors_as)),
     };
-    // Before authorization, so that a flood of forbidden requests cannot starve the others.
-    let _seat = plane.flow.take_seat(info.verb)?;
     if let Err(status) = authorize(&user, &info) {
         return Ok(answer::refusal(&status, errors_as));
     }
+    // Before the seat, so that nobody has one who does not send what they announced.
+    let mut memory = None;
+    let body = if info.verb.reads() || info.target.is_none() {
+        Bytes::new()
+    } else {
+        if peer.wired {
+            memory = Some(plane.flow.body_memory(&user)?);
+        }
+        body::read(body, memory.as_mut()).await?
+    };
+    let seat = plane.flow.take_seat(&user, &info)?;
     let Some(target) = info.target else {
         return mux::path(&plane, &user, &info.path, &head, &query).await;
     };
-    let text = |name: HeaderName| {
-        head.headers.get(name).and_then(|it| it.to_str().ok()).unwrap_or_default().to_owned()
-    };
+    let text = |name: HeaderName| headers::first(&head.headers, name).into_owned();
     let parts = Parts {
         content_type: text(CONTENT_TYPE),
         user_agent: text(USER_AGENT),
@@ -212,42 +217,15 @@ async fn stages(
         errors_as,
         deadline: head.extensions.get().map_or_else(Instant::now, |Deadline(it)| *it),
         writes: head.extensions.get().cloned().unwrap_or_default(),
+        seat: seat.handle(),
     };
-    let body = read(info.verb, body).await?;
     mux::resource(parts, head, body).await
-}
-
-/// Reads the body of a request that may have one, up to the limit.
-async fn read(verb: Verb, body: &mut RequestBody) -> Result<Bytes, Status> {
-    if verb.reads() {
-        return Ok(Bytes::new());
-    }
-    let limit = crate::decode::MAX_BODY;
-    match Limited::new(body, limit).collect().await {
-        Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => {
-            Err(Status::too_large(&format!("limit is {limit}")))
-        }
-        Err(error) => Err(Status::bad_request(format!("cannot read the body: {error}"))),
-    }
-}
-
-/// Reads what is left of a body without keeping it, up to a point.
-async fn discard(mut body: RequestBody) {
-    let mut discarded = 0;
-    while !body.is_end_stream()
-        && let Some(Ok(frame)) = body.frame().await
-    {
-        discarded += frame.data_ref().map_or(0, Bytes::len);
-        if discarded > DISCARD_MAX {
-            return;
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use http_body_util::BodyExt;
 
     async fn text(response: Response<Body>) -> (u16, String) {
         let code = response.status().as_u16();

@@ -7,16 +7,17 @@ use crate::body::Body;
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use futures_util::stream;
 use http::Response;
 use http::header::{
     ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, HeaderMap, HeaderValue, VARY,
 };
-use std::collections::VecDeque;
 use std::io::Write;
 
 /// Upstream: smaller answers are not worth it.
 const WORTH_IT: usize = 128 << 10;
+
+/// Packed bytes are sent when there are so many.
+const PIECE: usize = 16 << 10;
 
 /// Whether the client reads gzip.
 pub(crate) fn accepts_gzip(headers: &HeaderMap) -> bool {
@@ -30,11 +31,12 @@ pub(crate) fn accepts_gzip(headers: &HeaderMap) -> bool {
 
 /// Packs an answer that is large and not packed yet; piece by piece, while it is being sent.
 pub(crate) fn compress(mut response: Response<Body>) -> Response<Body> {
-    let large = match response.body() {
-        Body::Chunks(chunks) => chunks.iter().map(Bytes::len).sum::<usize>() >= WORTH_IT,
-        Body::Stream(_) => false,
+    let length = match response.body() {
+        Body::Chunks(chunks) => chunks.iter().map(Bytes::len).sum(),
+        Body::Made(pieces) => pieces.estimate,
+        Body::Stream(_) => 0,
     };
-    if !large || response.headers().contains_key(CONTENT_ENCODING) {
+    if length < WORTH_IT || response.headers().contains_key(CONTENT_ENCODING) {
         return response;
     }
     let headers = response.headers_mut();
@@ -42,34 +44,40 @@ pub(crate) fn compress(mut response: Response<Body>) -> Response<Body> {
     headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
     headers.remove(CONTENT_LENGTH);
     response.map(|body| match body {
-        Body::Chunks(chunks) => Body::stream(stream::unfold(Some(Packer::new(chunks)), next)),
+        Body::Chunks(chunks) => Body::made(length, Packer::new(chunks.into_iter())),
+        Body::Made(pieces) => Body::made(length, Packer::new(pieces)),
         stream @ Body::Stream(_) => stream,
     })
 }
 
-struct Packer {
-    chunks: VecDeque<Bytes>,
-    encoder: GzEncoder<Vec<u8>>,
+/// The packed form of what `chunks` makes.
+struct Packer<I> {
+    chunks: I,
+    /// None at the end.
+    encoder: Option<GzEncoder<Vec<u8>>>,
 }
 
-impl Packer {
-    fn new(chunks: VecDeque<Bytes>) -> Self {
-        Self { chunks, encoder: GzEncoder::new(Vec::new(), Compression::fast()) }
+impl<I: Iterator<Item = Bytes>> Packer<I> {
+    fn new(chunks: I) -> Self {
+        Self { chunks, encoder: Some(GzEncoder::new(Vec::new(), Compression::fast())) }
     }
 }
 
-async fn next(packer: Option<Packer>) -> Option<(Bytes, Option<Packer>)> {
-    let mut packer = packer?;
-    while let Some(chunk) = packer.chunks.pop_front() {
-        packer.encoder.write_all(&chunk).expect("memory takes every write");
-        let packed = std::mem::take(packer.encoder.get_mut());
-        if !packed.is_empty() {
-            return Some((packed.into(), Some(packer)));
+impl<I: Iterator<Item = Bytes>> Iterator for Packer<I> {
+    type Item = Bytes;
+
+    fn next(&mut self) -> Option<Bytes> {
+        let encoder = self.encoder.as_mut()?;
+        for chunk in self.chunks.by_ref() {
+            encoder.write_all(&chunk).expect("memory takes every write");
+            // Some input becomes output only later; small pieces are not worth a frame.
+            if encoder.get_ref().len() >= PIECE {
+                return Some(std::mem::take(encoder.get_mut()).into());
+            }
         }
-        tokio::task::yield_now().await;
+        let rest = self.encoder.take()?.finish().expect("memory takes every write");
+        Some(rest.into())
     }
-    let rest = packer.encoder.finish().expect("memory takes every write");
-    Some((rest.into(), None))
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use crate::authentication::User;
 use crate::catalog::Served;
 use crate::errors;
+use crate::flow_control::SeatHandle;
 use crate::negotiation::Accepted;
 use crate::pending_writes::PendingWrites;
 use crate::plane::Plane;
@@ -40,6 +41,8 @@ pub(crate) struct Cx {
     pub deadline: Instant,
     /// Its writes that are not decided yet.
     pub writes: PendingWrites,
+    /// The seat that it has, to be lent while it waits for somebody else.
+    pub seat: SeatHandle,
     /// The resource that the path names.
     pub served: Arc<Served>,
     /// The index of the version that the path names.
@@ -60,6 +63,7 @@ pub(crate) struct Parts {
     pub user_agent: String,
     pub deadline: Instant,
     pub writes: PendingWrites,
+    pub seat: SeatHandle,
 }
 
 impl Cx {
@@ -81,6 +85,7 @@ impl Cx {
             user_agent,
             deadline,
             writes,
+            seat,
         } = parts;
         let mut warnings = Warnings::default();
         served.version(version).deprecation.iter().for_each(|it| warnings.add(it.clone()));
@@ -97,6 +102,7 @@ impl Cx {
             user_agent,
             deadline,
             writes,
+            seat,
             served,
             version,
             warnings,

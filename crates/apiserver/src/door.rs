@@ -59,7 +59,7 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let request =
-            request.map(|body| body.map_err(|it| chain::BodyError(it.into())).boxed_unsync());
+            request.map(|body| body.map_err(|it| chain::body::BodyError(it.into())).boxed_unsync());
         let answered = chain::serve(Arc::clone(&self.plane), self.peer.clone(), request);
         Box::pin(async move { Ok(answered.await) })
     }

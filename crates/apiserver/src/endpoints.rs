@@ -19,3 +19,5 @@ pub(crate) mod token;
 pub(crate) mod question;
 mod page;
 mod selection;
+
+pub(crate) use list::encoding::{CHUNK, MARGIN};

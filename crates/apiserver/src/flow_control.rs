@@ -1,154 +1,209 @@
-//! A seat for each request that is being worked on, so that a flood is turned away early.
+//! How much is done at once, and for whom, so that a flood is turned away early.
 //!
-//! Reads and writes have seats of their own, since a flood of the one should not stop the other.
-//! Watches take a seat only while they begin. When all are taken, the answer is 429 with
-//! `Retry-After`, at once: a queue would only make everybody late.
+//! A request takes a seat when everything that it needs from its sender has arrived: who cannot be
+//! authorized, or does not send the body, has none. Reads and writes have seats of their own, since
+//! a flood of the one should not stop the other. Watches take a seat only while they begin. When
+//! there is none, the answer is 429 with `Retry-After`, at once: a queue would only make everybody
+//! late. The memory of bodies that arrive is limited as well, with the same answer.
+//!
+//! Users share seats and memory fairly ([`shares`]), so that no user can make another wait. As in
+//! Kubernetes, `system:masters` and probes of health are exempt: they need no seat, and the bodies
+//! of masters have memory of their own.
 //!
 //! A request that waits for a webhook lends its seat to others meanwhile: the webhook may have to
 //! ask this server something before it can answer, and one that hangs must not stop everybody.
 //! Only so many can wait like that; the others wait on their seats.
 
-use crate::request::Verb;
+mod shares;
+
+use crate::authentication::{MASTERS, User};
+use crate::request::{RequestInfo, Verb};
 use machinery::Status;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use shares::{Share, Shares};
+use std::sync::{Arc, Weak};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Requests that may wait for others without a seat.
 const MAX_WAITING: usize = 2048;
 
+/// The bytes of request bodies that are in memory at once.
+const MAX_BODIES: usize = 128 << 20;
+
+/// The same for `system:masters`.
+const MAX_EXEMPT_BODIES: usize = 512 << 20;
+
+/// The bytes of answers that had to be made before they are sent and are not read yet.
+const MAX_ANSWERS: usize = 64 << 20;
+
 /// See the [module documentation](self).
 #[derive(Debug)]
 pub(crate) struct FlowControl {
-    reads: Arc<Seats>,
-    writes: Arc<Seats>,
+    reads: Arc<Shares>,
+    writes: Arc<Shares>,
+    bodies: Arc<Shares>,
+    exempt_bodies: Arc<Shares>,
+    answers: Arc<Shares>,
     waiting: Arc<Semaphore>,
 }
 
+/// Given back when it is dropped. An exempt request has an empty one.
 #[derive(Debug)]
-struct Seats {
-    free: Arc<Semaphore>,
-    /// Seats that were wanted back while somebody else sat there; whoever gets up next pays.
-    owed: AtomicUsize,
-}
+pub(crate) struct Seat(Option<Arc<Share>>);
 
-impl Seats {
-    fn new(count: usize) -> Arc<Self> {
-        Arc::new(Self { free: Arc::new(Semaphore::new(count)), owed: AtomicUsize::new(0) })
-    }
-
-    /// Whether a seat was owed, which it is no longer.
-    fn pay(&self) -> bool {
-        let less = |owed: usize| owed.checked_sub(1);
-        self.owed.fetch_update(Ordering::AcqRel, Ordering::Acquire, less).is_ok()
+impl Seat {
+    /// For whoever may have to lend it.
+    pub(crate) fn handle(&self) -> SeatHandle {
+        SeatHandle(self.0.as_ref().map(Arc::downgrade).unwrap_or_default())
     }
 }
 
-/// Given back when it is dropped.
-#[derive(Debug)]
-pub(crate) struct Seat {
-    permit: Option<OwnedSemaphorePermit>,
-    seats: Arc<Seats>,
-}
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        if let Some(permit) = self.permit.take()
-            && self.seats.pay()
-        {
-            permit.forget();
-        }
-    }
-}
+/// Names a seat without holding it.
+#[derive(Debug, Clone)]
+pub(crate) struct SeatHandle(Weak<Share>);
 
 /// A seat that is lent to others until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Loan {
-    seats: Arc<Seats>,
+    seat: Arc<Share>,
     _waiting: OwnedSemaphorePermit,
 }
 
 impl Drop for Loan {
     fn drop(&mut self) {
-        match self.seats.free.try_acquire() {
-            Ok(permit) => permit.forget(),
-            Err(_) => {
-                self.seats.owed.fetch_add(1, Ordering::AcqRel);
-            }
-        }
+        self.seat.resume();
     }
+}
+
+/// The memory of a body that arrives, accounted for until this is dropped.
+#[derive(Debug)]
+pub(crate) struct BodyMemory(Share);
+
+impl BodyMemory {
+    /// Accounts for more bytes, if there is room for them.
+    pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), Status> {
+        if self.0.grow(bytes) { Ok(()) } else { Err(too_many()) }
+    }
+}
+
+/// The memory of an answer that is made before it is sent, accounted for until this is dropped.
+#[derive(Debug)]
+pub(crate) struct AnswerMemory {
+    _share: Share,
 }
 
 impl FlowControl {
     /// With so many seats for each.
     pub(crate) fn new(reads: usize, writes: usize) -> Self {
-        let waiting = Arc::new(Semaphore::new(MAX_WAITING));
-        Self { reads: Seats::new(reads), writes: Seats::new(writes), waiting }
-    }
-
-    fn seats(&self, verb: Verb) -> &Arc<Seats> {
-        if verb.reads() { &self.reads } else { &self.writes }
-    }
-
-    /// Takes a seat, or says to come back later.
-    pub(crate) fn take_seat(&self, verb: Verb) -> Result<Seat, Status> {
-        let seats = Arc::clone(self.seats(verb));
-        match Arc::clone(&seats.free).try_acquire_owned() {
-            Ok(permit) => Ok(Seat { permit: Some(permit), seats }),
-            Err(_) => {
-                Err(Status::too_many_requests("too many requests, please try again later.", 1))
-            }
+        Self {
+            reads: Shares::new(reads),
+            writes: Shares::new(writes),
+            bodies: Shares::new(MAX_BODIES),
+            exempt_bodies: Shares::new(MAX_EXEMPT_BODIES),
+            answers: Shares::new(MAX_ANSWERS),
+            waiting: Arc::new(Semaphore::new(MAX_WAITING)),
         }
     }
 
-    /// Lends the seat of a request with this verb, which waits for somebody else; None if too many
-    /// do.
-    pub(crate) fn lend_seat(&self, verb: Verb) -> Option<Loan> {
-        let waiting = Arc::clone(&self.waiting).try_acquire_owned().ok()?;
-        let seats = Arc::clone(self.seats(verb));
-        seats.free.add_permits(1);
-        Some(Loan { seats, _waiting: waiting })
+    /// Takes a seat, or says to come back later.
+    pub(crate) fn take_seat(&self, user: &User, info: &RequestInfo) -> Result<Seat, Status> {
+        if user.is_in(MASTERS) || is_probe(info) {
+            return Ok(Seat(None));
+        }
+        let seats = if info.verb.reads() { &self.reads } else { &self.writes };
+        let share = seats.take(&user.name, 1).ok_or_else(too_many)?;
+        Ok(Seat(Some(Arc::new(share))))
     }
+
+    /// The memory for a body that this user sends.
+    pub(crate) fn body_memory(&self, user: &User) -> Result<BodyMemory, Status> {
+        let bodies = if user.is_in(MASTERS) { &self.exempt_bodies } else { &self.bodies };
+        bodies.take(&user.name, 0).map(BodyMemory).ok_or_else(too_many)
+    }
+
+    /// The memory for an answer of about so many bytes; None if the user has too many already that
+    /// are not read.
+    pub(crate) fn answer_memory(&self, user: &User, bytes: usize) -> Option<AnswerMemory> {
+        self.answers.take(&user.name, bytes).map(|it| AnswerMemory { _share: it })
+    }
+
+    /// Lends the seat of a request that waits for somebody else. None if there is nothing to lend,
+    /// or too many wait.
+    pub(crate) fn lend_seat(&self, seat: &SeatHandle) -> Option<Loan> {
+        let seat = seat.0.upgrade()?;
+        let waiting = Arc::clone(&self.waiting).try_acquire_owned().ok()?;
+        seat.pause();
+        Some(Loan { seat, _waiting: waiting })
+    }
+}
+
+fn too_many() -> Status {
+    Status::too_many_requests("too many requests, please try again later.", 1)
+}
+
+/// Upstream: the flow schema `probes` is exempt.
+fn is_probe(info: &RequestInfo) -> bool {
+    info.verb == Verb::Get && matches!(info.path.as_str(), "/healthz" | "/livez" | "/readyz")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::request::Query;
+    use http::Method;
 
-    #[test]
-    fn a_full_house_turns_writers_away_but_not_readers() {
-        let flow = FlowControl::new(1, 1);
-        let seat = flow.take_seat(Verb::Create).unwrap();
-        assert_eq!(flow.take_seat(Verb::Update).unwrap_err().code, 429);
-        assert!(flow.take_seat(Verb::Get).is_ok());
-        drop(seat);
-        assert!(flow.take_seat(Verb::Update).is_ok());
+    fn info(method: &Method, path: &str) -> RequestInfo {
+        RequestInfo::parse(method, path, &Query::default()).unwrap()
+    }
+
+    fn take(flow: &FlowControl, user: &User, method: &Method) -> Result<Seat, u16> {
+        flow.take_seat(user, &info(method, "/api/v1/pods")).map_err(|it| it.code)
+    }
+
+    fn user(name: &str) -> User {
+        User::authenticated(name, "", Vec::new())
     }
 
     #[test]
-    fn who_waits_for_somebody_else_lends_the_seat() {
+    fn writers_are_turned_away_when_there_is_no_seat_but_not_readers() {
         let flow = FlowControl::new(1, 1);
-        let waiting = flow.take_seat(Verb::Create).unwrap();
-        let loan = flow.lend_seat(Verb::Create).unwrap();
-        let guest = flow.take_seat(Verb::Create).unwrap();
+        let seat = take(&flow, &user("a"), &Method::POST).unwrap();
+        assert_eq!(take(&flow, &user("b"), &Method::PUT).unwrap_err(), 429);
+        assert!(take(&flow, &user("b"), &Method::GET).is_ok());
+        drop(seat);
+        assert!(take(&flow, &user("b"), &Method::PUT).is_ok());
+    }
+
+    #[test]
+    fn masters_and_probes_need_no_seat() {
+        let flow = FlowControl::new(0, 0);
+        let master = User::authenticated("root", "", vec![MASTERS.to_owned()]);
+        assert!(take(&flow, &master, &Method::POST).is_ok());
+        let probe = info(&Method::GET, "/readyz");
+        assert!(flow.take_seat(&User::anonymous(), &probe).is_ok());
+        let other = info(&Method::GET, "/version");
+        assert!(flow.take_seat(&User::anonymous(), &other).is_err());
+    }
+
+    #[test]
+    fn a_request_that_waits_for_somebody_else_lends_its_seat() {
+        let flow = FlowControl::new(1, 1);
+        let (a, b) = (user("a"), user("b"));
+        let waiting = take(&flow, &a, &Method::POST).unwrap();
+        let loan = flow.lend_seat(&waiting.handle()).unwrap();
+        let guest = take(&flow, &b, &Method::POST).unwrap();
         drop(loan);
-        assert!(flow.take_seat(Verb::Create).is_err());
-        // The first to get up pays for the seat that was wanted back.
         drop(guest);
-        assert!(flow.take_seat(Verb::Create).is_err());
+        assert!(take(&flow, &b, &Method::POST).is_err(), "it was taken back");
         drop(waiting);
-        let again = flow.take_seat(Verb::Create).unwrap();
-        assert!(flow.take_seat(Verb::Create).is_err());
-        drop(again);
+        assert!(take(&flow, &b, &Method::POST).is_ok());
     }
 
     #[test]
-    fn a_loan_that_nobody_took_is_taken_back() {
+    fn the_bodies_of_one_user_leave_memory_for_others() {
         let flow = FlowControl::new(1, 1);
-        let seat = flow.take_seat(Verb::Create).unwrap();
-        drop(flow.lend_seat(Verb::Create));
-        assert!(flow.take_seat(Verb::Create).is_err());
-        drop(seat);
-        assert!(flow.take_seat(Verb::Create).is_ok());
+        let mut large = flow.body_memory(&user("a")).unwrap();
+        large.grow(MAX_BODIES / 2).unwrap();
+        assert_eq!(large.grow(1).unwrap_err().code, 429);
+        flow.body_memory(&user("b")).unwrap().grow(MAX_BODIES / 4).unwrap();
     }
 }

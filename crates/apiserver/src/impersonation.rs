@@ -1,10 +1,14 @@
 //! Acting as somebody else: the `Impersonate-*` headers, for those who may do everything.
 
-use crate::authentication::{MASTERS, User, service_account};
+use crate::authentication::{
+    ANONYMOUS, AUTHENTICATED, MASTERS, UNAUTHENTICATED, User, service_account,
+};
 use crate::authorization::forbidden;
-use crate::request::RequestInfo;
+use crate::headers;
+use crate::request::{RequestInfo, is_well_escaped};
 use http::HeaderMap;
-use machinery::{Status, field_path::quote};
+use machinery::{Status, field_path::quote, names};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 const USER: &str = "impersonate-user";
@@ -12,44 +16,81 @@ const GROUP: &str = "impersonate-group";
 const UID: &str = "impersonate-uid";
 const EXTRA: &str = "impersonate-extra-";
 
-/// Who the request is to be judged as.
+/// The user as whom the request is authorized: the impersonated one, or the one who sent it.
 pub fn impersonate(user: User, headers: &HeaderMap, info: &RequestInfo) -> Result<User, Status> {
-    let all = |name: &'static str| {
-        headers.get_all(name).iter().filter_map(|it| it.to_str().ok().map(ToOwned::to_owned))
-    };
-    let extra = extra(headers);
-    let uid = all(UID).next().unwrap_or_default();
-    let Some(name) = all(USER).next().filter(|it| !it.is_empty()) else {
-        let groups: Vec<String> = all(GROUP).collect();
-        if groups.is_empty() && uid.is_empty() && extra.is_empty() {
-            return Ok(user);
-        }
-        return Err(nameless(&uid, &groups, &extra));
-    };
+    let Some(wanted) = wanted(headers)? else { return Ok(user) };
     if !user.is_in(MASTERS) {
         return Err(forbidden(&user, info, "impersonate-on:user-info:"));
     }
-    if name == "system:anonymous" {
-        return Ok(User::anonymous());
-    }
-    let mut user = match (service_account::parse_user(&name), headers.contains_key(GROUP)) {
-        (Some((namespace, account)), false) => service_account::account(namespace, account, &uid),
-        _ => User::authenticated(&name, &uid, all(GROUP).collect()),
-    };
-    for (key, values) in extra {
-        user.extra.entry(key).or_default().extend(values);
-    }
-    Ok(user)
+    Ok(completed(wanted))
 }
 
-fn extra(headers: &HeaderMap) -> BTreeMap<String, Vec<String>> {
+/// The user whom the headers ask for, as they are written; None if there is no name.
+///
+/// Upstream: endpoints/filters/impersonation `processImpersonationHeaders`. A name or uid that is
+/// empty counts as absent, and of several the first counts.
+fn wanted(headers: &HeaderMap) -> Result<Option<User>, Status> {
+    let all = |name: &str| -> Result<Vec<String>, Status> {
+        let values = headers.get_all(name).iter();
+        values.map(|it| Ok(headers::strict(name, it)?.to_owned())).collect()
+    };
+    let first = |values: Vec<String>| values.into_iter().next().unwrap_or_default();
+    let user = User {
+        name: first(all(USER)?),
+        uid: first(all(UID)?),
+        groups: all(GROUP)?,
+        extra: extra(headers)?,
+    };
+    if !user.name.is_empty() {
+        return Ok(Some(user));
+    }
+    if user.uid.is_empty() && user.groups.is_empty() && user.extra.is_empty() {
+        return Ok(None);
+    }
+    Err(nameless(&user.uid, &user.groups, &user.extra))
+}
+
+/// The groups that follow from a name are added.
+///
+/// Upstream: endpoints/filters/impersonation/mode.go `impersonationModeState.check`.
+fn completed(mut user: User) -> User {
+    if user.groups.is_empty() {
+        if let Some((namespace, _)) = service_account::parse_user(&user.name) {
+            user.groups = service_account::groups(namespace);
+        } else if is_node(&user.name) && user.uid.is_empty() && user.extra.is_empty() {
+            user.groups.push("system:nodes".to_owned());
+        }
+    }
+    let group = if user.name == ANONYMOUS { UNAUTHENTICATED } else { AUTHENTICATED };
+    if !user.is_in(group) && !user.is_in(UNAUTHENTICATED) {
+        user.groups.push(group.to_owned());
+    }
+    user
+}
+
+fn is_node(name: &str) -> bool {
+    name.strip_prefix("system:node:").is_some_and(|it| names::dns1123_subdomain(it).is_empty())
+}
+
+fn extra(headers: &HeaderMap) -> Result<BTreeMap<String, Vec<String>>, Status> {
     let mut extra = BTreeMap::<String, Vec<String>>::new();
     for (header, value) in headers {
         let Some(key) = header.as_str().strip_prefix(EXTRA) else { continue };
-        let key = percent_encoding::percent_decode_str(key).decode_utf8_lossy().into_owned();
-        extra.entry(key).or_default().extend(value.to_str().ok().map(ToOwned::to_owned));
+        let value = headers::strict(header.as_str(), value)?;
+        extra.entry(extra_key(key)?).or_default().push(value.to_owned());
     }
-    extra
+    Ok(extra)
+}
+
+/// Upstream: a key whose percent signs escape nothing is taken as it is.
+fn extra_key(key: &str) -> Result<String, Status> {
+    if !is_well_escaped(key) {
+        return Ok(key.to_owned());
+    }
+    let decoded = percent_encoding::percent_decode_str(key).decode_utf8();
+    decoded.map(Cow::into_owned).map_err(|_| {
+        Status::bad_request(format!("the header {EXTRA}{key} does not decode to valid UTF-8"))
+    })
 }
 
 /// Upstream shows what it has read, as Go writes it.

@@ -11,6 +11,7 @@ mod plane;
 pub mod request;
 mod context;
 mod warnings;
+mod headers;
 mod chain;
 pub mod authentication;
 pub mod authorization;

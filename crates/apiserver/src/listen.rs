@@ -126,7 +126,13 @@ async fn connection(plane: Arc<Plane>, stream: TcpStream, tls: TlsAcceptor, drai
         Err(_) => return,
     };
     let peer = stream.get_ref().1.peer_certificates().and_then(|it| it.first());
-    let user = peer.and_then(|it| x509::user(it)).map(Arc::new);
+    let user = match peer.map_or(Ok(None), |it| x509::user(it)) {
+        Ok(user) => user.map(Arc::new),
+        Err(error) => {
+            tracing::debug!(%error, "a connection was refused");
+            return;
+        }
+    };
     let peer = Peer { user, remote, wired: true };
     let door = Door::for_peer(plane, peer);
     let begun = Arc::new(Notify::new());

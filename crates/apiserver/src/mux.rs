@@ -248,6 +248,11 @@ fn find<'a>(served: &'a Served, version: usize, name: &str) -> Option<Below<'a>>
     }
 }
 
+/// Whether there is something with this name below objects of a version.
+pub(crate) fn has_subresource(served: &Served, version: usize, name: &str) -> bool {
+    find(served, version, name).is_some()
+}
+
 async fn below(cx: &Cx, body: &[u8], name: &str) -> Result<Response<Body>, Status> {
     // Upstream: a custom resource's missing subresource is told as a missing object.
     let below = find(&cx.served, cx.version, name).ok_or_else(|| cx.not_found())?;

@@ -7,6 +7,7 @@ use kinds::{Resource, protobuf};
 use machinery::codec::media::{MediaType, parse_accept};
 use machinery::{Reason, Status};
 
+use crate::headers;
 use crate::request::{Query, Verb};
 
 /// A way to write objects down.
@@ -118,7 +119,7 @@ pub(crate) fn negotiate(
     offer: Offer,
 ) -> Result<Accepted, Status> {
     let pretty = wants_pretty(headers, query);
-    let accept = headers.get(ACCEPT).and_then(|it| it.to_str().ok()).unwrap_or_default();
+    let accept = &*headers::first(headers, ACCEPT);
     if accept.is_empty() {
         return Ok(Accepted { pretty, ..Accepted::JSON });
     }
@@ -174,12 +175,11 @@ fn form(range: &MediaType, media: Media, offer: Offer) -> Option<Form> {
 
 /// Upstream: people at a terminal or a browser get their JSON indented without asking.
 fn wants_pretty(headers: &HeaderMap, query: &Query) -> bool {
-    match query.get("pretty") {
-        Some(_) => query.flag("pretty"),
-        None => headers.get(USER_AGENT).and_then(|it| it.to_str().ok()).is_some_and(|it| {
-            it.starts_with("curl") || it.starts_with("Wget") || it.starts_with("Mozilla/5.0")
-        }),
+    if query.get("pretty").is_some() {
+        return query.flag("pretty");
     }
+    let agent = headers::first(headers, USER_AGENT);
+    ["curl", "Wget", "Mozilla/5.0"].iter().any(|it| agent.starts_with(it))
 }
 
 /// The router knows nothing that the client would read.

@@ -3,7 +3,11 @@
 //! Unlike JSON a message says its length before it begins, so the head of a list is written last.
 
 use crate::answer;
+use crate::body::Body;
+use crate::catalog::Served;
 use crate::context::Cx;
+use crate::endpoints::{CHUNK, MARGIN};
+use crate::flow_control::AnswerMemory;
 use crate::negotiation::Form;
 use crate::watch_cache::Entry;
 use bytes::Bytes;
@@ -12,6 +16,7 @@ use kinds::resource::Shape;
 use kinds::types::{self, Type};
 use machinery::{Status, Value};
 use std::collections::VecDeque;
+use std::iter;
 use std::sync::Arc;
 use store::Revision;
 
@@ -64,39 +69,90 @@ pub(crate) fn entry(cx: &Cx, entry: &Entry, revision: Revision) -> Vec<u8> {
     object(cx, &json)
 }
 
-/// A list in pieces of about `chunk` bytes.
-pub(crate) fn list(
-    cx: &Cx,
-    metadata: &Value,
-    entries: &[Arc<Entry>],
-    chunk: usize,
-) -> VecDeque<Bytes> {
+/// A list of about `estimate` bytes.
+///
+/// Its length is needed first, so it is made before it is sent, as long as the user has not too
+/// many such lists that are not read yet. Otherwise it is made twice: once for the length, and once
+/// while it is read.
+pub(crate) fn list(cx: &Cx, metadata: &Value, entries: Vec<Arc<Entry>>, estimate: usize) -> Body {
     let Written { ty, api_version, list_kind, .. } = Written::of(cx);
-    let mut chunks = VecDeque::new();
-    let mut length = 0;
-    let mut out = Vec::new();
+    let mut begin = Vec::new();
     let metadata = metadata.to_string();
     let list_meta = known("meta/v1.ListMeta");
-    write(&mut out, |out| {
+    write(&mut begin, |out| {
         protobuf::write_field(LIST_METADATA, list_meta, metadata.as_bytes(), out)
     });
-    let mut json = Vec::new();
-    for entry in entries {
-        json.clear();
-        answer::write_entry(&cx.served, cx.version, entry, entry.revision, &mut json);
-        write(&mut out, |out| protobuf::write_field(LIST_ITEMS, ty, &json, out));
-        if out.len() >= chunk {
-            length += out.len();
-            let full = std::mem::replace(&mut out, Vec::with_capacity(chunk + 4096));
-            chunks.push_back(full.into());
-        }
+    let (served, version) = (Arc::clone(&cx.served), cx.version);
+    let capacity = estimate.min(CHUNK + MARGIN);
+    let items =
+        Items { served, version, ty, entries: entries.into(), next: 0, json: Vec::new(), capacity };
+    let envelope = |length: usize| {
+        let mut head = Vec::new();
+        protobuf::write_envelope(&api_version, list_kind, begin.len() + length, &mut head);
+        head.extend_from_slice(&begin);
+        Bytes::from(head)
+    };
+    let Some(memory) = cx.plane.flow.answer_memory(&cx.user, estimate) else {
+        let length = items.clone().map(|it| it.len()).sum();
+        return Body::made(estimate, iter::once(envelope(length)).chain(items));
+    };
+    let mut chunks: VecDeque<Bytes> = items.collect();
+    chunks.push_front(envelope(chunks.iter().map(Bytes::len).sum()));
+    if estimate <= CHUNK {
+        return Body::Chunks(chunks);
     }
-    length += out.len();
-    chunks.push_back(out.into());
-    let mut head = Vec::new();
-    protobuf::write_envelope(&api_version, list_kind, length, &mut head);
-    chunks.push_front(head.into());
-    chunks
+    Body::made(estimate, Accounted { chunks, _memory: memory })
+}
+
+/// Chunks whose memory is accounted for until the last of them is gone.
+struct Accounted {
+    chunks: VecDeque<Bytes>,
+    _memory: AnswerMemory,
+}
+
+impl Iterator for Accounted {
+    type Item = Bytes;
+
+    fn next(&mut self) -> Option<Bytes> {
+        self.chunks.pop_front()
+    }
+}
+
+/// The items of a list, in pieces of about [`CHUNK`] bytes.
+#[derive(Clone)]
+struct Items {
+    served: Arc<Served>,
+    version: usize,
+    ty: &'static Type,
+    entries: Arc<[Arc<Entry>]>,
+    next: usize,
+    /// The item that is written, in JSON.
+    json: Vec<u8>,
+    /// What most pieces need.
+    capacity: usize,
+}
+
+impl Iterator for Items {
+    type Item = Bytes;
+
+    fn next(&mut self) -> Option<Bytes> {
+        let Self { served, version, ty, entries, next, json, capacity } = self;
+        if *next == entries.len() {
+            return None;
+        }
+        let mut out = Vec::with_capacity(*capacity);
+        while out.len() < CHUNK
+            && let Some(entry) = entries.get(*next)
+        {
+            *next += 1;
+            json.clear();
+            answer::write_entry(served, *version, entry, entry.revision, json);
+            // A message is shorter than its JSON, most of the time.
+            out.reserve(json.len());
+            write(&mut out, |out| protobuf::write_field(LIST_ITEMS, ty, json, out));
+        }
+        Some(out.into())
+    }
 }
 
 /// Appends an event of a watch; `object` is in its envelope.

@@ -166,7 +166,7 @@ impl RequestInfo {
 }
 
 /// Whether each percent sign is followed by a byte in hex.
-fn is_well_escaped(text: &str) -> bool {
+pub(crate) fn is_well_escaped(text: &str) -> bool {
     text.split('%').skip(1).all(|it| {
         it.get(..2).is_some_and(|byte| byte.bytes().all(|digit| digit.is_ascii_hexdigit()))
     })

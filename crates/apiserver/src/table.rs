@@ -1,10 +1,12 @@
 //! Tables: objects as rows of cells, which is what `kubectl get` prints.
 
+use crate::catalog::Served;
 use crate::context::Cx;
 use kinds::resource::{Columns, Now, PathColumn};
 use kinds::types::{self, Ordered};
 use machinery::{Object, Status, Value, json, timestamp};
 use serde::{Serialize, Serializer};
+use std::sync::Arc;
 
 const NAME: &str = "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names";
 
@@ -38,11 +40,19 @@ struct ColumnDefinition<'a> {
     priority: i32,
 }
 
+/// A row, its fields in the order in which they are written.
 #[derive(Serialize)]
-struct Row {
+pub(crate) struct Row {
     cells: Vec<Value>,
     #[serde(serialize_with = "write_object")]
     object: Value,
+}
+
+impl Table<'_> {
+    /// With a list of rows, be it an empty one.
+    pub(crate) fn with_rows(self) -> Self {
+        Self { rows: Some(self.rows.unwrap_or_default()), ..self }
+    }
 }
 
 fn write_list_meta<S: Serializer>(metadata: &Value, serializer: S) -> Result<S::Ok, S::Error> {
@@ -59,20 +69,24 @@ pub(crate) fn table<'a>(
     metadata: &Value,
     objects: Vec<Object>,
 ) -> Result<Table<'a>, Status> {
+    let writer = RowWriter::new(cx)?;
+    let rows: Vec<Row> = objects.into_iter().map(|it| writer.row(it)).collect();
+    Ok(around(cx, metadata, rows))
+}
+
+/// The Table around these rows.
+pub(crate) fn around<'a>(cx: &'a Cx, metadata: &Value, rows: Vec<Row>) -> Table<'a> {
     let columns = &cx.version().columns;
     // Upstream: Tables that show times and no ages come from somewhere else, where no list is made
     // until there is something to put into it.
-    let rows = match rows(cx, objects)? {
-        rows if rows.is_empty() && shows_times(columns) => None,
-        rows => Some(rows),
-    };
-    Ok(Table {
+    let rows = if rows.is_empty() && shows_times(columns) { None } else { Some(rows) };
+    Table {
         kind: "Table",
         api_version: "meta.k8s.io/v1",
         metadata: metadata.clone(),
         column_definitions: Some(definitions(columns)),
         rows,
-    })
+    }
 }
 
 fn shows_times(columns: &Columns) -> bool {
@@ -89,32 +103,42 @@ pub(crate) fn event(cx: &Cx, object: Object, with_columns: bool) -> Result<Table
     Ok(table)
 }
 
-fn rows(cx: &Cx, objects: Vec<Object>) -> Result<Vec<Row>, Status> {
-    let include = match cx.query.text("includeObject") {
-        "" | "Metadata" => Include::Metadata,
-        "Object" => Include::Object,
-        "None" => Include::None,
-        other => {
-            let other = machinery::field_path::quote(other);
-            return Err(Status::bad_request(format!(
-                "Unable to convert to Table as requested: includeObject: Invalid value: {other}: must be 'Metadata', 'Object', 'None', or empty"
-            )));
-        }
-    };
-    let now = Now { unix_seconds: cx.plane.clock.now().seconds() };
-    let columns = &cx.version().columns;
-    Ok(objects
-        .into_iter()
-        .map(|object| {
-            let cells = cells(columns, &object, now);
-            let object = match include {
-                Include::Metadata => crate::answer::partial(object),
-                Include::Object => object.into_value(),
-                Include::None => Value::Null,
-            };
-            Row { cells, object }
-        })
-        .collect())
+/// Makes rows of objects.
+pub(crate) struct RowWriter {
+    include: Include,
+    now: Now,
+    served: Arc<Served>,
+    version: usize,
+}
+
+impl RowWriter {
+    /// For the rows that a request asks for.
+    pub(crate) fn new(cx: &Cx) -> Result<Self, Status> {
+        let include = match cx.query.text("includeObject") {
+            "" | "Metadata" => Include::Metadata,
+            "Object" => Include::Object,
+            "None" => Include::None,
+            other => {
+                let other = machinery::field_path::quote(other);
+                return Err(Status::bad_request(format!(
+                    "Unable to convert to Table as requested: includeObject: Invalid value: {other}: must be 'Metadata', 'Object', 'None', or empty"
+                )));
+            }
+        };
+        let now = Now { unix_seconds: cx.plane.clock.now().seconds() };
+        Ok(Self { include, now, served: Arc::clone(&cx.served), version: cx.version })
+    }
+
+    /// The row of an object in the asked-for version.
+    pub(crate) fn row(&self, object: Object) -> Row {
+        let cells = cells(&self.served.version(self.version).columns, &object, self.now);
+        let object = match self.include {
+            Include::Metadata => crate::answer::partial(object),
+            Include::Object => object.into_value(),
+            Include::None => Value::Null,
+        };
+        Row { cells, object }
+    }
 }
 
 fn cells(columns: &Columns, object: &Object, now: Now) -> Vec<Value> {

@@ -82,7 +82,7 @@ async fn mutate_by(
         if !rounds.is_due(index) {
             continue;
         }
-        loan.get_or_insert_with(|| cx.plane.flow.lend_seat(cx.verb));
+        loan.get_or_insert_with(|| cx.plane.flow.lend_seat(&cx.seat));
         let started = Instant::now();
         let answered = match call::ask(hook, attempt, &invocation, Kind::Mutating).await {
             Ok(verdict) => patch::apply(hook, attempt, invocation, verdict).await,
@@ -125,7 +125,7 @@ async fn judge_by(
     if asked.is_empty() {
         return Ok(());
     }
-    let _loan = cx.plane.flow.lend_seat(cx.verb);
+    let _loan = cx.plane.flow.lend_seat(&cx.seat);
     // Upstream: all are heard, though the first refusal would do.
     join_all(asked).await.into_iter().collect()
 }

@@ -199,7 +199,7 @@ impl Follower {
             .body(Full::new(Bytes::new()))
             .map_err(|it| it.to_string())?;
         let (mut head, body) = request.into_parts();
-        head.headers = headers(&HeaderMap::new(), &user);
+        head.headers = headers(&HeaderMap::new(), &user).expect("our own name is plain text");
         if let Ok(accept) = accept.parse() {
             head.headers.insert(http::header::ACCEPT, accept);
         }

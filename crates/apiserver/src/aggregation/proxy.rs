@@ -45,7 +45,10 @@ pub(crate) async fn forward(
         .uri(format!("{}{path}", remote.service.origin()))
         .body(Full::new(body));
     let Ok(mut request) = request else { return answer::text(400, "bad address\n") };
-    *request.headers_mut() = headers(&head.headers, user);
+    let Some(headers) = headers(&head.headers, user) else {
+        return answer::text(500, "the user cannot be written as headers\n");
+    };
+    *request.headers_mut() = headers;
     match plane.outbound.open(&to, request).await {
         Ok(response) => returned(response),
         Err(error) => answer::text(503, &format!("error trying to reach service: {error}\n")),
@@ -62,8 +65,9 @@ pub(super) fn destination(
     Ok(to)
 }
 
-/// The request's headers, with the user in the place of what proved them.
-pub(super) fn headers(sent: &HeaderMap, user: &User) -> HeaderMap {
+/// The request's headers, with the user in the place of what proved them. None if something about
+/// the user cannot be a header: the other side must not decide without it.
+pub(super) fn headers(sent: &HeaderMap, user: &User) -> Option<HeaderMap> {
     let mut headers = HeaderMap::with_capacity(sent.len() + 4);
     for (name, value) in sent {
         let text = name.as_str();
@@ -73,25 +77,25 @@ pub(super) fn headers(sent: &HeaderMap, user: &User) -> HeaderMap {
         }
     }
     let mut add = |name: String, value: &str| {
-        let name = HeaderName::from_bytes(name.as_bytes());
-        if let (Ok(name), Ok(value)) = (name, HeaderValue::from_str(value)) {
-            headers.append(name, value);
-        }
+        let name = HeaderName::from_bytes(name.as_bytes()).ok()?;
+        // As bytes: text that is not ASCII is sent in UTF-8.
+        headers.append(name, HeaderValue::from_bytes(value.as_bytes()).ok()?);
+        Some(())
     };
-    add("x-remote-user".to_owned(), &user.name);
+    add("x-remote-user".to_owned(), &user.name)?;
     if !user.uid.is_empty() {
-        add("x-remote-uid".to_owned(), &user.uid);
+        add("x-remote-uid".to_owned(), &user.uid)?;
     }
     for group in &user.groups {
-        add("x-remote-group".to_owned(), group);
+        add("x-remote-group".to_owned(), group)?;
     }
     for (key, values) in &user.extra {
         let key = utf8_percent_encode(&key.to_lowercase(), KEY).to_string();
         for value in values {
-            add(format!("x-remote-extra-{key}"), value);
+            add(format!("x-remote-extra-{key}"), value)?;
         }
     }
-    headers
+    Some(headers)
 }
 
 /// The answer, whose body goes on while it comes.
@@ -129,7 +133,7 @@ mod tests {
         sent.insert("accept", HeaderValue::from_static("application/json"));
         let mut user = User::authenticated("alice", "7", vec!["dev".to_owned()]);
         user.extra.insert("Example.org/scope".to_owned(), vec!["view".to_owned()]);
-        let headers = headers(&sent, &user);
+        let headers = headers(&sent, &user).unwrap();
         assert_eq!(headers["x-remote-user"], "alice");
         assert_eq!(headers["x-remote-uid"], "7");
         let groups: Vec<_> = headers.get_all("x-remote-group").iter().collect();
@@ -139,5 +143,15 @@ mod tests {
         assert!(!headers.contains_key("authorization"));
         assert!(!headers.contains_key("impersonate-user"));
         assert!(!headers.contains_key("x-remote-extra-scopes"));
+    }
+
+    #[test]
+    fn a_user_is_passed_on_whole_or_not_at_all() {
+        let user = User::authenticated("jörg", "", vec!["entwickler·innen".to_owned()]);
+        let passed = headers(&HeaderMap::new(), &user).unwrap();
+        assert_eq!(passed["x-remote-user"].as_bytes(), "jörg".as_bytes());
+        assert_eq!(passed["x-remote-group"].as_bytes(), "entwickler·innen".as_bytes());
+        let user = User::authenticated("alice", "", vec!["two\nlines".to_owned()]);
+        assert_eq!(headers(&HeaderMap::new(), &user), None);
     }
 }

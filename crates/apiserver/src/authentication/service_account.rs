@@ -6,7 +6,7 @@
 use super::User;
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-use machinery::{Object, Value, json};
+use machinery::{Object, Value, json, names};
 use ring::rand::SystemRandom;
 use ring::signature::{
     ECDSA_P256_SHA256_FIXED, ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair,
@@ -155,14 +155,20 @@ impl Claims {
 
 /// The user that a service account is.
 pub fn account(namespace: &str, name: &str, uid: &str) -> User {
-    let groups =
-        vec!["system:serviceaccounts".to_owned(), format!("system:serviceaccounts:{namespace}")];
-    User::authenticated(&format!("{USER}{namespace}:{name}"), uid, groups)
+    User::authenticated(&format!("{USER}{namespace}:{name}"), uid, groups(namespace))
+}
+
+/// The groups of the service accounts of a namespace.
+pub fn groups(namespace: &str) -> Vec<String> {
+    vec!["system:serviceaccounts".to_owned(), format!("system:serviceaccounts:{namespace}")]
 }
 
 /// The namespace and the name in a service account's user name.
 pub fn parse_user(name: &str) -> Option<(&str, &str)> {
-    name.strip_prefix(USER)?.split_once(':')
+    let (namespace, name) = name.strip_prefix(USER)?.split_once(':')?;
+    let is_valid =
+        names::namespace_name(namespace).is_empty() && names::dns1123_subdomain(name).is_empty();
+    is_valid.then_some((namespace, name))
 }
 
 fn texts(value: Option<&Value>) -> Vec<String> {

@@ -1,17 +1,28 @@
 //! The user that a verified client certificate names: common name, and organizations as groups.
 
 use super::User;
-use x509_parser::prelude::{FromDer, X509Certificate};
+use x509_parser::prelude::{AttributeTypeAndValue, FromDer, X509Certificate, X509Error};
 
-/// Reads the subject of a certificate that TLS has verified; None if it names nobody.
-pub fn user(der: &[u8]) -> Option<User> {
-    let (_, certificate) = X509Certificate::from_der(der).ok()?;
+/// A certificate whose subject cannot be read: its connection is closed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Not expected: TLS has verified it.
+    #[error("the client certificate is not well formed")]
+    Certificate(#[source] x509_parser::nom::Err<X509Error>),
+    /// Use UTF-8 or printable strings for common name and organizations.
+    #[error("the client certificate has a name that cannot be read")]
+    Name(#[source] X509Error),
+}
+
+/// Reads the subject of a certificate that TLS has verified; None if it names no user. A group that
+/// cannot be read makes the certificate invalid, since rules may depend on any group.
+pub fn user(der: &[u8]) -> Result<Option<User>, Error> {
+    let (_, certificate) = X509Certificate::from_der(der).map_err(Error::Certificate)?;
     let subject = certificate.subject();
-    let name = subject.iter_common_name().find_map(|it| it.as_str().ok())?;
-    let groups = subject
-        .iter_organization()
-        .filter_map(|it| it.as_str().ok())
-        .map(ToOwned::to_owned)
-        .collect();
-    Some(User::authenticated(name, "", groups))
+    let text = |it: &AttributeTypeAndValue<'_>| it.as_str().map(str::to_owned).map_err(Error::Name);
+    let groups = subject.iter_organization().map(text).collect::<Result<Vec<_>, _>>()?;
+    let names = subject.iter_common_name().map(text).collect::<Result<Vec<_>, _>>()?;
+    // Upstream: crypto/x509/pkix keeps the last of several common names.
+    let name = names.last().filter(|it| !it.is_empty());
+    Ok(name.map(|it| User::authenticated(it, "", groups)))
 }

@@ -54,6 +54,7 @@ fn about_pod(cx: &Cx, name: &str) -> Option<Cx> {
         user_agent: cx.user_agent.clone(),
         deadline: cx.deadline,
         writes: cx.writes.clone(),
+        seat: cx.seat.clone(),
     };
     Some(Cx::new(parts, cx.accepted, Arc::clone(served), version))
 }

@@ -6,6 +6,7 @@ use super::subresource::kind_of;
 use crate::admission::{self, Attempt, Operation};
 use crate::body::Body;
 use crate::context::Cx;
+use crate::options::parse_i64;
 use http::Response;
 use kinds::resource::Subresource;
 use machinery::{GroupVersionKind, Map, Object, Status, json};
@@ -16,7 +17,7 @@ pub(crate) async fn connect(cx: &Cx, subresource: &Subresource) -> Result<Respon
     // Reading a log is no connection.
     if subresource.kind != cx.resource().kind {
         let kind = kind_of(cx, subresource);
-        let mut options = options(cx, &kind);
+        let mut options = options(cx, &kind)?;
         let attempt = Attempt::below(cx, Operation::Connect, kind, false);
         admission::admit_sent(&attempt, &mut options).await?;
     }
@@ -25,7 +26,7 @@ pub(crate) async fn connect(cx: &Cx, subresource: &Subresource) -> Result<Respon
 }
 
 /// What is asked for, as an object of the kind that the subresource has for it.
-fn options(cx: &Cx, kind: &GroupVersionKind) -> Object {
+fn options(cx: &Cx, kind: &GroupVersionKind) -> Result<Object, Status> {
     let mut options = Map::new();
     for flag in ["stdin", "stdout", "stderr", "tty"] {
         if cx.query.flag(flag) {
@@ -40,7 +41,7 @@ fn options(cx: &Cx, kind: &GroupVersionKind) -> Object {
         options.insert(field.to_owned(), text.into());
     }
     let command: Vec<&str> = cx.query.all("command").collect();
-    let ports: Vec<i64> = cx.query.all("ports").filter_map(|it| it.parse().ok()).collect();
+    let ports = cx.query.all("ports").map(parse_i64).collect::<Result<Vec<_>, _>>()?;
     for (field, list) in [("command", json!(command)), ("ports", json!(ports))] {
         if list.as_array().is_some_and(|it| !it.is_empty()) {
             options.insert(field.to_owned(), list);
@@ -48,7 +49,7 @@ fn options(cx: &Cx, kind: &GroupVersionKind) -> Object {
     }
     let mut options = Object::new(options);
     options.set_type(&kind.group_version().to_string(), &kind.kind);
-    options
+    Ok(options)
 }
 
 fn unreachable_because(cx: &Cx, object: &Object) -> Status {

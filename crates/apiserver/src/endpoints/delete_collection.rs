@@ -24,5 +24,5 @@ pub(crate) async fn delete_collection(cx: &Cx, body: &[u8]) -> Result<Response<B
             Err(status) => return Err(status),
         }
     }
-    list::write(cx, &metadata, &selected)
+    list::encoding::write(cx, &metadata, selected)
 }

@@ -1,31 +1,24 @@
 //! LIST: the objects of a collection, all at once or in pages, as of one revision.
 
+pub(super) mod encoding;
+
 use super::get::not_older_than;
 use super::page::Token;
 use super::selection::Selection;
-use crate::answer;
 use crate::body::Body;
 use crate::context::Cx;
 use crate::conversion;
-use crate::negotiation::{Accepted, Form, Media, list_as_one};
+use crate::negotiation::Form;
 use crate::options::{parse_i64, parse_revision};
-use crate::protobuf;
-use crate::table;
-use crate::watch_cache::{Entry, Head, Snapshot};
-use bytes::Bytes;
+use crate::watch_cache::{Entry, Snapshot};
 use http::Response;
-use kinds::types::{self, Ordered};
-use machinery::{Faults, GroupKind, Path, Status, Value, codec, json};
-use std::collections::VecDeque;
+use machinery::{Faults, GroupKind, Path, Status, Value, json};
 use std::sync::Arc;
-
-/// A list is sent in pieces of about this size.
-const CHUNK: usize = 256 << 10;
 
 /// Answers with the selected objects.
 pub(crate) async fn list(cx: &Cx) -> Result<Response<Body>, Status> {
     let (metadata, entries) = asked(cx).await?;
-    write(cx, &metadata, &entries)
+    encoding::write(cx, &metadata, entries)
 }
 
 /// The metadata of the list that is asked for, and what is in it.
@@ -230,119 +223,4 @@ fn page<'a>(
         });
     }
     page
-}
-
-/// Writes a list; its items, which others need not be asked about, are copied where they need not
-/// be changed.
-pub(super) fn write(
-    cx: &Cx,
-    metadata: &Value,
-    entries: &[Arc<Entry>],
-) -> Result<Response<Body>, Status> {
-    if cx.accepted.form == Form::Partial {
-        return Err(list_as_one(cx.resource()));
-    }
-    if cx.accepted == Accepted::JSON {
-        let chunks = chunks(cx, metadata, entries);
-        return Ok(answer::bytes(200, Media::Json.content_type(), Body::Chunks(chunks)));
-    }
-    if cx.accepted.media == Media::Protobuf {
-        let chunks = protobuf::list(cx, metadata, entries, CHUNK);
-        return Ok(answer::bytes(200, Media::Protobuf.content_type(), Body::Chunks(chunks)));
-    }
-    let objects = entries.iter().map(|it| conversion::requested(cx, it.object()));
-    let value = match cx.accepted.form {
-        Form::Table => {
-            let table = table::table(cx, metadata, objects.collect())?;
-            return Ok(answer::serialized(200, cx.accepted, &table));
-        }
-        Form::Partial | Form::PartialList => {
-            let items: Vec<Value> = objects.map(answer::partial).collect();
-            // Upstream: nothing was ever put into the list.
-            let items = if items.is_empty() { Value::Null } else { items.into() };
-            json!({
-                "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1",
-                "metadata": metadata, "items": items,
-            })
-        }
-        Form::Whole => {
-            let items: Vec<Value> = objects
-                .map(|mut object| {
-                    if !cx.resource().custom {
-                        object.map_mut().remove("apiVersion");
-                        object.map_mut().remove("kind");
-                    }
-                    object.into_value()
-                })
-                .collect();
-            json!({
-                "kind": cx.resource().list_kind,
-                "apiVersion": cx.resource().api_version(cx.version()),
-                "metadata": metadata, "items": items,
-            })
-        }
-    };
-    Ok(answer::document(200, cx.accepted, &value))
-}
-
-fn chunks(cx: &Cx, metadata: &Value, entries: &[Arc<Entry>]) -> VecDeque<Bytes> {
-    let resource = cx.resource();
-    let mut chunks = VecDeque::new();
-    let total: usize = entries.iter().map(|it| it.len() + 64).sum();
-    let mut out = Vec::with_capacity(total.min(CHUNK) + 4096);
-    let (begin, end) = around(cx, metadata);
-    out.extend_from_slice(&begin);
-    let plain = resource.behavior.convert.is_none();
-    for (index, entry) in entries.iter().enumerate() {
-        if index > 0 {
-            out.push(b',');
-        }
-        if resource.custom || !plain {
-            write_item(cx, entry, &mut out);
-        } else {
-            entry.write(&mut out, Head::Absent, entry.revision);
-        }
-        if out.len() >= CHUNK {
-            let full = std::mem::replace(&mut out, Vec::with_capacity(CHUNK + 4096));
-            chunks.push_back(full.into());
-        }
-    }
-    out.extend_from_slice(&end);
-    chunks.push_back(out.into());
-    chunks
-}
-
-/// What is before the items of a list, and what is after them. A list of custom resources is sorted
-/// as these are.
-fn around(cx: &Cx, metadata: &Value) -> (Vec<u8>, Vec<u8>) {
-    let (kind, api_version) = (&cx.resource().list_kind, cx.served.api_version(cx.version));
-    let (mut begin, mut end) = (Vec::new(), Vec::new());
-    if cx.resource().custom {
-        begin.extend_from_slice(format!(r#"{{"apiVersion":"{api_version}","items":["#).as_bytes());
-        end.extend_from_slice(format!(r#"],"kind":"{kind}","metadata":"#).as_bytes());
-        codec::json::write(&mut end, metadata);
-        end.extend_from_slice(b"}\n");
-    } else {
-        let head = format!(r#"{{"kind":"{kind}","apiVersion":"{api_version}","metadata":"#);
-        begin.extend_from_slice(head.as_bytes());
-        codec::json::write(&mut begin, &Ordered::new(types::find("meta/v1.ListMeta"), metadata));
-        begin.extend_from_slice(br#","items":["#);
-        end.extend_from_slice(b"]}\n");
-    }
-    (begin, end)
-}
-
-fn write_item(cx: &Cx, entry: &Entry, out: &mut Vec<u8>) {
-    if cx.resource().custom {
-        answer::write_entry(&cx.served, cx.version, entry, entry.revision, out);
-        return;
-    }
-    if entry.api_version() == cx.served.api_version(cx.version).as_bytes() {
-        entry.write(out, Head::Absent, entry.revision);
-        return;
-    }
-    let mut object = conversion::requested(cx, entry.object());
-    object.map_mut().remove("apiVersion");
-    object.map_mut().remove("kind");
-    cx.version().shape.write(&object, out);
 }

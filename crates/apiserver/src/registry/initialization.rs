@@ -73,7 +73,7 @@ impl Patience {
 }
 
 async fn wait(cx: &Cx, created: &Entry, until: Timestamp) -> Result<Arc<Entry>, Status> {
-    let _loan = cx.plane.flow.lend_seat(cx.verb);
+    let _loan = cx.plane.flow.lend_seat(&cx.seat);
     let deadline = cx.deadline.checked_sub(TO_ANSWER).unwrap_or_else(Instant::now);
     tokio::select! {
         initialized = follow(cx, created) => return initialized,

@@ -6,6 +6,7 @@ mod aggregated;
 use crate::answer;
 use crate::body::Body;
 use crate::catalog::{Catalog, Group, Served};
+use crate::headers;
 use crate::negotiation::{Offer, negotiate};
 use crate::plane::Plane;
 use crate::request::Query;
@@ -62,9 +63,11 @@ pub(crate) fn core(plane: &Plane, head: &Head, query: &Query) -> Result<Response
 
 /// The address under which the client knows us.
 fn host(head: &Head) -> String {
-    let header = head.headers.get(http::header::HOST).and_then(|it| it.to_str().ok());
-    let authority = head.uri.authority().map(http::uri::Authority::as_str);
-    header.or(authority).unwrap_or_default().to_owned()
+    let authority = head.uri.authority().map_or("", http::uri::Authority::as_str);
+    match headers::first(&head.headers, http::header::HOST) {
+        host if host.is_empty() => authority.to_owned(),
+        host => host.into_owned(),
+    }
 }
 
 /// `/apis`

@@ -12,6 +12,7 @@ mod remote;
 use crate::answer;
 use crate::body::Body;
 use crate::catalog::Catalog;
+use crate::headers;
 use crate::plane::Plane;
 use crate::request::Query;
 use http::header::{
@@ -115,8 +116,9 @@ fn everything(catalog: &Catalog, headers: &HeaderMap) -> Response<Body> {
 
 /// The form that the client likes best of those that there are.
 fn accepted(headers: &HeaderMap, forms: &[(&str, Form)]) -> Option<Form> {
-    let accept = headers.get(ACCEPT).and_then(|it| it.to_str().ok()).filter(|it| !it.is_empty());
-    parse_accept(accept.unwrap_or("*/*")).iter().find_map(|range| {
+    let accept = headers::first(headers, ACCEPT);
+    let accept = if accept.is_empty() { "*/*" } else { &*accept };
+    parse_accept(accept).iter().find_map(|range| {
         forms.iter().find(|(essence, _)| range.accepts(essence)).map(|(_, form)| *form)
     })
 }
@@ -135,7 +137,7 @@ fn packed(
     let etag = format!("\"{hash}\"");
     let mut response = unless_known(headers, &etag, content_type, || {
         let document = make();
-        if gzip { document.0.into() } else { document.unpack().into() }
+        if gzip { document.gzip.into() } else { document.unpack().into() }
     });
     if gzip && response.status() == StatusCode::OK {
         set(&mut response, CONTENT_ENCODING, HeaderValue::from_static("gzip"));

@@ -16,6 +16,7 @@
 mod layout;
 
 use super::label_mask::LabelMask;
+use bytes::Bytes;
 use kinds::resource::Selectable;
 use layout::Layout;
 use machinery::{Map, Object, Value};
@@ -33,7 +34,7 @@ pub(crate) struct Entry {
     pub key: Arc<str>,
     /// When it was last written.
     pub revision: Revision,
-    bytes: bytes::Bytes,
+    bytes: Bytes,
     /// Where the seams of `bytes` are.
     layout: Layout,
     /// The length of the resource's prefix, without the slash after it.
@@ -154,8 +155,21 @@ impl Entry {
 
     /// Appends the object's JSON, with `revision` as its resourceVersion.
     pub(crate) fn write(&self, out: &mut Vec<u8>, head: Head<'_>, revision: Revision) {
-        let seam = self.layout.resource_version_at();
         out.reserve(self.bytes.len() + 48);
+        let rest = self.write_head(out, head, revision);
+        out.extend_from_slice(&self.bytes[rest..]);
+    }
+
+    /// The same as two pieces, of which the second, and larger, is shared and not copied.
+    pub(crate) fn pieces(&self, head: Head<'_>, revision: Revision) -> [Bytes; 2] {
+        let mut out = Vec::with_capacity(self.layout.resource_version_at() + 128);
+        let rest = self.write_head(&mut out, head, revision);
+        [out.into(), self.bytes.slice(rest..)]
+    }
+
+    /// Appends everything up to the resourceVersion, and returns where the rest begins.
+    fn write_head(&self, out: &mut Vec<u8>, head: Head<'_>, revision: Revision) -> usize {
+        let seam = self.layout.resource_version_at();
         match head {
             Head::Stored => out.extend_from_slice(&self.bytes[..seam]),
             Head::Absent => {
@@ -169,12 +183,12 @@ impl Entry {
                 out.extend_from_slice(&self.bytes[stored.end..seam]);
             }
         }
-        let rest = &self.bytes[seam..];
         // There is a member on one side of it, or on both.
-        let (before, after) = if rest.starts_with(b"}") { (",", "") } else { ("", ",") };
+        let is_last = self.bytes[seam..].starts_with(b"}");
+        let (before, after) = if is_last { (",", "") } else { ("", ",") };
         write!(out, "{before}\"resourceVersion\":\"{revision}\"{after}")
             .expect("memory takes every write");
-        out.extend_from_slice(rest);
+        seam
     }
 
     /// The object in its working form, with its resourceVersion.

@@ -67,12 +67,30 @@ impl Client {
         self
     }
 
+    /// The same with a header that need not be text.
+    pub(crate) fn with_bytes(mut self, name: &'static str, value: &[u8]) -> Self {
+        let value = HeaderValue::from_bytes(value).unwrap();
+        self.headers.append(HeaderName::from_static(name), value);
+        self
+    }
+
     /// Sends any request.
     pub(crate) async fn send(
         &self,
         method: Method,
         path: &str,
         content_type: &str,
+        body: impl Into<Bytes>,
+    ) -> Reply {
+        self.send_as_bytes(method, path, content_type.as_bytes(), body).await
+    }
+
+    /// Sends any request; its media type need not be text.
+    pub(crate) async fn send_as_bytes(
+        &self,
+        method: Method,
+        path: &str,
+        content_type: &[u8],
         body: impl Into<Bytes>,
     ) -> Reply {
         let response = self.call(method, path, content_type, body.into()).await;
@@ -85,13 +103,13 @@ impl Client {
         &self,
         method: Method,
         path: &str,
-        content_type: &str,
+        content_type: &[u8],
         body: Bytes,
     ) -> http::Response<UnsyncBoxBody<Bytes, Infallible>> {
         let mut request = Request::builder().method(method).uri(path);
         let headers = request.headers_mut().unwrap();
         headers.clone_from(&self.headers);
-        headers.insert(CONTENT_TYPE, HeaderValue::from_str(content_type).unwrap());
+        headers.insert(CONTENT_TYPE, HeaderValue::from_bytes(content_type).unwrap());
         let answered = self.door.clone().call(request.body(Full::new(body)).unwrap());
         within(answered, path).await.unwrap().map(BodyExt::boxed_unsync)
     }
@@ -109,6 +127,16 @@ impl Client {
     /// GET with an `Accept` header.
     pub(crate) async fn get_as(&self, path: &str, accept: &str) -> Reply {
         self.clone().with(ACCEPT.as_str(), accept).send(Method::GET, path, JSON, "").await
+    }
+
+    /// GET with an `Accept` header, of whose answer only the head is read.
+    pub(crate) async fn begin(
+        &self,
+        path: &str,
+        accept: &str,
+    ) -> http::Response<UnsyncBoxBody<Bytes, Infallible>> {
+        let client = self.clone().with(ACCEPT.as_str(), accept);
+        client.call(Method::GET, path, JSON.as_bytes(), Bytes::new()).await
     }
 
     pub(crate) async fn post(&self, path: &str, body: &Value) -> (u16, Value) {
@@ -171,7 +199,7 @@ impl Client {
 
     /// Begins a watch, which must be accepted.
     pub(crate) async fn watch(&self, path: &str) -> Watch {
-        let response = self.call(Method::GET, path, JSON, Bytes::new()).await;
+        let response = self.call(Method::GET, path, JSON.as_bytes(), Bytes::new()).await;
         let code = response.status().as_u16();
         let mut watch = Watch { body: response.into_body(), bytes: Vec::new() };
         if code != 200 {

@@ -245,3 +245,97 @@ async fn a_label_that_a_kind_does_not_have_is_told_in_its_words() {
         assert_eq!((code, status["message"].as_str()), (400, Some(expect)));
     }
 }
+
+/// Creates so many config maps that a list of them is sent in several chunks.
+async fn create_many(plane: &Plane) -> usize {
+    const COUNT: usize = 60;
+    let text = "line \"one\"\nitems: []\n\"items\":[] ö ".repeat(100);
+    for index in 0..COUNT {
+        let data = json!({"k": text, "items": "", "n": index.to_string()});
+        plane.create(MAPS, &map(&format!("m{index:03}"), &data)).await;
+    }
+    COUNT
+}
+
+/// The elements of a list that is read in pages so small that each is sent in one chunk.
+async fn in_pages(plane: &Plane, accept: &str, member: &str) -> Vec<Value> {
+    let mut all = Vec::new();
+    let mut path = format!("{MAPS}?limit=5");
+    loop {
+        let page = decoded(&plane.get_as(&path, accept).await);
+        all.extend(page[member].as_array().unwrap().iter().cloned());
+        match page["metadata"]["continue"].as_str() {
+            Some(token) if !token.is_empty() => path = format!("{MAPS}?limit=5&continue={token}"),
+            _ => return all,
+        }
+    }
+}
+
+fn decoded(reply: &crate::client::Reply) -> Value {
+    match reply.headers["content-type"].to_str().unwrap() {
+        "application/yaml" => machinery::codec::yaml::decode(&reply.bytes).unwrap().value,
+        _ => reply.value(),
+    }
+}
+
+#[tokio::test]
+async fn a_list_of_many_chunks_is_what_its_pages_are_in_every_form() {
+    let plane = Plane::start().await;
+    let count = create_many(&plane).await;
+    let forms = [
+        ("application/json", "items"),
+        ("application/yaml", "items"),
+        ("application/json;as=Table;g=meta.k8s.io;v=v1", "rows"),
+        ("application/yaml;as=Table;g=meta.k8s.io;v=v1", "rows"),
+        ("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", "items"),
+    ];
+    for (accept, member) in forms {
+        let reply = plane.get_as(&format!("{MAPS}?includeObject=Object"), accept).await;
+        let whole = decoded(&reply);
+        let pages = in_pages(&plane, accept, member).await;
+        assert_eq!(whole[member].as_array().unwrap().len(), count, "{accept}");
+        let names = |list: &[Value]| -> Vec<Value> {
+            list.iter()
+                .map(|it| it.pointer("/metadata/name").or(it.pointer("/cells/0")).unwrap().clone())
+                .collect()
+        };
+        assert_eq!(names(whole[member].as_array().unwrap()), names(&pages), "{accept}");
+        if member == "items" {
+            assert_eq!(whole[member], Value::from(pages), "{accept}");
+        }
+        assert!(whole["metadata"]["resourceVersion"].is_string(), "{accept}");
+    }
+}
+
+#[tokio::test]
+async fn a_list_of_many_chunks_is_indented_as_one_document() {
+    let plane = Plane::start().await;
+    create_many(&plane).await;
+    for accept in ["application/json", "application/json;as=Table;g=meta.k8s.io;v=v1"] {
+        let reply = plane.get_as(&format!("{MAPS}?pretty=1"), accept).await;
+        let text = serde_json::to_string_pretty(&reply.value()).unwrap();
+        assert_eq!(String::from_utf8_lossy(&reply.bytes), format!("{text}\n"), "{accept}");
+        let yaml = accept.replace("json", "yaml");
+        let reply = plane.get_as(MAPS, &yaml).await;
+        let value = machinery::codec::yaml::decode(&reply.bytes).unwrap().value;
+        let text = machinery::codec::yaml::encode(&value);
+        assert_eq!(String::from_utf8_lossy(&reply.bytes), text, "{yaml}");
+    }
+}
+
+#[tokio::test]
+async fn a_list_of_many_chunks_in_protobuf_says_its_length_however_it_is_made() {
+    const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+    let plane = Plane::start().await;
+    create_many(&plane).await;
+    let first = plane.get_as(MAPS, PROTOBUF).await;
+    let envelope = kinds::protobuf::Envelope::read(&first.bytes).unwrap();
+    assert_eq!((&*envelope.kind, envelope.raw.len() > 100_000), ("ConfigMapList", true));
+    // So many that are not read that those after them are not made before they are read.
+    let mut unread = Vec::new();
+    for _ in 0..500 {
+        unread.push(plane.begin(MAPS, PROTOBUF).await);
+    }
+    let last = plane.get_as(MAPS, PROTOBUF).await;
+    assert_eq!(last.bytes, first.bytes);
+}

@@ -38,6 +38,7 @@ mod expression_variables;
 mod unstored;
 mod admission_plugins;
 mod security;
+mod unreadable;
 mod aggregation;
 mod webhooks;
 mod webhook_failures;

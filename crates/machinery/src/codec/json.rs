@@ -19,7 +19,6 @@ use crate::{Map, Value};
 use scalar::Reader;
 pub(super) use scalar::whole_or_float;
 use std::fmt::Write;
-pub use writer::{write, write_pretty};
 
 /// Arrays and objects may be nested this deeply.
 pub const DEPTH_MAX: usize = 1000;

@@ -10,6 +10,9 @@ mod identities;
 mod connections;
 mod slow_clients;
 mod http2;
+mod unread_answers;
+mod unsent_bodies;
+mod made_up_names;
 mod stalled_watchers;
 mod schemas;
 mod neighbors;
@@ -59,7 +62,15 @@ struct Siege {
 
 impl Siege {
     fn begin() -> Self {
-        let plane = Plane::in_memory();
+        Self::of(Plane::in_memory())
+    }
+
+    /// The same for a plane that knows alice and bob, who have no rights, by their names as tokens.
+    fn begin_with_users() -> Self {
+        Self::of(Plane::with_tokens("alice,alice,1\nbob,bob,2\n"))
+    }
+
+    fn of(plane: Plane) -> Self {
         let mut client = plane.client();
         assert_eq!(client.send("GET", "/readyz", None).unwrap().0, 200);
         let before = resident(&plane);
@@ -69,6 +80,11 @@ impl Siege {
     /// A client whose TLS is not the usual one.
     fn client_with(&self, tls: impl FnOnce(&Credentials) -> ClientConfig) -> Client {
         Client::with_tls(&self.plane.url, tls(&Credentials::read(&self.plane.kubeconfig)))
+    }
+
+    /// A client without a certificate.
+    fn stranger(&self) -> Client {
+        self.client_with(Credentials::anonymous_tls)
     }
 
     /// Sends a body of a media type.

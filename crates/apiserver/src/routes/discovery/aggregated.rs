@@ -4,6 +4,7 @@ use super::{below, verbs};
 use crate::answer;
 use crate::body::Body;
 use crate::catalog::{Catalog, Group};
+use crate::headers;
 use crate::plane::Plane;
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -16,8 +17,7 @@ use machinery::{Value, codec, json};
 
 /// The version of the aggregated form that the client prefers over the plain one, if it does.
 pub(super) fn wanted(headers: &HeaderMap) -> Option<&'static str> {
-    let accept = headers.get(ACCEPT)?.to_str().ok()?;
-    for range in parse_accept(accept) {
+    for range in parse_accept(&headers::first(headers, ACCEPT)) {
         if range.subtype != "json" && range.subtype != "*" {
             continue;
         }

@@ -20,7 +20,7 @@ use ring::digest::{Context, SHA512};
 use schema::openapi::gnostic;
 use std::collections::{BTreeMap, HashMap};
 use std::io::{Read, Write};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 /// See the [module documentation](self).
 #[derive(Default)]
@@ -30,6 +30,8 @@ pub(crate) struct Kept {
     /// By place and form; the whole of version 2 is at "". Never locked while a document is made:
     /// of two who ask at once, both may make it, and one is thrown away.
     documents: Mutex<HashMap<(String, Form), Packed>>,
+    /// The latest documents with what aggregated servers add, as they were last asked for.
+    merged: Mutex<HashMap<Form, (String, Packed)>>,
 }
 
 /// How a document is written.
@@ -39,21 +41,49 @@ pub(super) enum Form {
     Protobuf,
 }
 
-/// A document in gzip's format.
+/// A document in gzip's format. Whoever cannot unpack it shares one unpacked copy with all others
+/// who read it at the time.
 #[derive(Debug, Clone)]
-pub(super) struct Packed(pub Bytes);
+pub(super) struct Packed {
+    pub gzip: Bytes,
+    unpacked: Arc<Mutex<Weak<Vec<u8>>>>,
+}
 
 impl Packed {
     fn pack(document: &[u8]) -> Self {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
         encoder.write_all(document).expect("memory takes all");
-        Self(encoder.finish().expect("memory takes all").into())
+        Self::of(encoder.finish().expect("memory takes all").into())
     }
 
-    pub(super) fn unpack(&self) -> Vec<u8> {
+    /// A document that is packed already.
+    pub(super) fn of(gzip: Bytes) -> Self {
+        Self { gzip, unpacked: Arc::default() }
+    }
+
+    /// The document as it is.
+    pub(super) fn unpack(&self) -> Bytes {
+        // Of many who ask at once, one unpacks it and the others wait: all unpacking at once is
+        // what must not happen.
+        let mut unpacked = self.unpacked.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(document) = unpacked.upgrade() {
+            return Bytes::from_owner(Unpacked(document));
+        }
         let mut document = Vec::new();
-        GzDecoder::new(&*self.0).read_to_end(&mut document).expect("it was packed here");
-        document
+        GzDecoder::new(&*self.gzip).read_to_end(&mut document).expect("it was packed here");
+        document.shrink_to_fit();
+        let document = Arc::new(document);
+        *unpacked = Arc::downgrade(&document);
+        Bytes::from_owner(Unpacked(document))
+    }
+}
+
+/// The memory of an unpacked document, gone with the last who reads it.
+struct Unpacked(Arc<Vec<u8>>);
+
+impl AsRef<[u8]> for Unpacked {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
     }
 }
 
@@ -74,6 +104,20 @@ impl Kept {
                 Form::Protobuf => gnostic::encode(&document),
             }
         })
+    }
+
+    /// A document that was made for one who asks, shared with all who get the same; `tag` is a
+    /// digest of it.
+    pub(super) fn share(&self, form: Form, tag: &str, document: &[u8]) -> Packed {
+        let mut merged = self.merged.lock().unwrap_or_else(PoisonError::into_inner);
+        match merged.get(&form) {
+            Some((known, packed)) if known == tag => packed.clone(),
+            _ => {
+                let packed = Packed::pack(document);
+                merged.insert(form, (tag.to_owned(), packed.clone()));
+                packed
+            }
+        }
     }
 
     fn get(&self, place: &str, form: Form, make: impl FnOnce() -> Vec<u8>) -> Packed {

@@ -2,7 +2,7 @@
 //! who asks: aggregated servers change without telling.
 
 use super::{
-    Form, JSON, PROTOBUF, PROTOBUF_DEPRECATED, VARY, accepted, nothing, set, unless_known,
+    Form, JSON, PROTOBUF, PROTOBUF_DEPRECATED, VARY, accepted, nothing, packed, set, unless_known,
 };
 use crate::body::Body;
 use crate::catalog::Catalog;
@@ -52,9 +52,8 @@ pub(super) fn everything(plane: &Plane, catalog: &Catalog, headers: &HeaderMap) 
         Form::Protobuf => (PROTOBUF, gnostic::encode(&document)),
     };
     let etag = tag(&bytes);
-    let mut response = unless_known(headers, &etag, content_type, || bytes.into());
-    set(&mut response, VARY, HeaderValue::from_static("Accept, Accept-Encoding"));
-    response
+    let kept = &catalog.documents.openapi;
+    packed(headers, etag.trim_matches('"'), content_type, || kept.share(form, &etag, &bytes))
 }
 
 /// Adds the paths below `path`, and the definitions that we have not.

@@ -225,7 +225,7 @@ fn a_changed_definition_changes_the_hash_of_its_group_alone() {
 fn documents_go_out_packed_to_those_who_can_unpack() {
     let packed = get(&["v2"], "", &[(ACCEPT_ENCODING, "deflate, gzip;q=0.9")]);
     assert_eq!(header(&packed, CONTENT_ENCODING), "gzip");
-    let unpacked = kept::Packed(bytes(packed).into()).unpack();
+    let unpacked = kept::Packed::of(bytes(packed).into()).unpack();
     let plain = get(&["v2"], "", &[]);
     assert_eq!(header(&plain, CONTENT_ENCODING), "");
     assert_eq!(unpacked, bytes(plain));

@@ -1,39 +1,53 @@
 //! HTTP/2 frame by frame, as no honest client would send them.
 
 use super::{COLLECTION, Siege};
-use crate::http::Connection;
+use crate::http::{Connection, Credentials};
 use machinery::json;
+use rustls::ClientConfig;
 use std::io::{self, Read, Write};
 
-const HEADERS: u8 = 1;
+pub(super) const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
-const SETTINGS: u8 = 4;
+pub(super) const SETTINGS: u8 = 4;
 const PING: u8 = 6;
 const GOAWAY: u8 = 7;
 const CONTINUATION: u8 = 9;
 
-const END_STREAM: u8 = 1;
-const END_HEADERS: u8 = 4;
+pub(super) const END_STREAM: u8 = 1;
+pub(super) const END_HEADERS: u8 = 4;
 
 /// The error code of a GOAWAY to who overdoes it.
 const ENHANCE_YOUR_CALM: u32 = 11;
 
 /// One frame, as it came.
-struct Frame {
-    kind: u8,
-    flags: u8,
-    stream: u32,
-    payload: Vec<u8>,
+pub(super) struct Frame {
+    pub(super) kind: u8,
+    pub(super) flags: u8,
+    pub(super) stream: u32,
+    pub(super) payload: Vec<u8>,
 }
 
 /// A connection with no manners.
-struct Rude(Connection);
+pub(super) struct Rude(Connection);
 
 impl Rude {
     /// Says hello, with these settings.
-    fn connect(siege: &Siege, settings: &[u8]) -> Self {
+    pub(super) fn connect(siege: &Siege, settings: &[u8]) -> Self {
+        Self::connect_with(siege, settings, Credentials::tls)
+    }
+
+    /// The same without a certificate.
+    pub(super) fn connect_as_stranger(siege: &Siege, settings: &[u8]) -> Self {
+        Self::connect_with(siege, settings, Credentials::anonymous_tls)
+    }
+
+    fn connect_with(
+        siege: &Siege,
+        settings: &[u8],
+        tls: impl FnOnce(&Credentials) -> ClientConfig,
+    ) -> Self {
         let client = siege.client_with(|it| {
-            let mut tls = it.tls();
+            let mut tls = tls(it);
             tls.alpn_protocols = vec![b"h2".to_vec()];
             tls
         });
@@ -44,12 +58,12 @@ impl Rude {
         rude
     }
 
-    fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+    pub(super) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.0.get_mut().write_all(bytes)?;
         self.0.get_mut().flush()
     }
 
-    fn read(&mut self) -> io::Result<Frame> {
+    pub(super) fn read(&mut self) -> io::Result<Frame> {
         let mut head = [0; 9];
         self.0.read_exact(&mut head)?;
         let [a, b, c, kind, flags, rest @ ..] = head;
@@ -75,7 +89,7 @@ impl Rude {
     }
 }
 
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+pub(super) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let [_, length @ ..] = u32::try_from(payload.len()).unwrap().to_be_bytes();
     let mut frame = length.to_vec();
     frame.extend([kind, flags]);
@@ -85,15 +99,32 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
 }
 
 /// The header block of a GET; the path has less than 127 bytes.
-fn get(path: &str) -> Vec<u8> {
+pub(super) fn get(path: &str) -> Vec<u8> {
     // HPACK: from the static table, `:method: GET`, `:scheme: https`, `:authority` and `:path`.
     let mut block = vec![0x82, 0x87, 0x01, 1, b'x', 0x04, u8::try_from(path.len()).unwrap()];
     block.extend(path.as_bytes());
     block
 }
 
+/// Names of headers, by their place in HPACK's static table.
+pub(super) const ACCEPT: u8 = 19;
+pub(super) const AUTHORIZATION: u8 = 23;
+
+/// The header block of a GET (`:method` is 2) or a POST (3) with these headers as well; path and
+/// values have less than 127 bytes.
+pub(super) fn request(method: u8, path: &str, headers: &[(u8, &str)]) -> Vec<u8> {
+    let mut block = get(path);
+    block[0] = 0x80 | method;
+    for (name, value) in headers {
+        // A literal that is not indexed; the number of its name does not fit into four bits.
+        block.extend([0x0f, name - 15, u8::try_from(value.len()).unwrap()]);
+        block.extend(value.as_bytes());
+    }
+    block
+}
+
 /// The streams that a client opens have odd numbers.
-fn streams(count: u32) -> impl Iterator<Item = u32> {
+pub(super) fn streams(count: u32) -> impl Iterator<Item = u32> {
     (0..count).map(|it| 2 * it + 1)
 }
 
@@ -196,7 +227,7 @@ fn frames_that_break_the_rules_end_the_connection() {
 }
 
 /// Settings by which the client takes nothing in: every stream's window is shut.
-const SHUT: [u8; 6] = [0, 4, 0, 0, 0, 0];
+pub(super) const SHUT: [u8; 6] = [0, 4, 0, 0, 0, 0];
 
 #[test]
 fn answers_that_nobody_takes_do_not_pile_up() {

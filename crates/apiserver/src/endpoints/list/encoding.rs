@@ -1,0 +1,303 @@
+//! Lists as text or messages, in every form in which they can be asked for.
+//!
+//! A list of more than one chunk is encoded chunk by chunk while the client reads it: until then it
+//! is only a list of entries, which the cache has as well.
+//!
+//! ```text
+//! head  {"kind":"PodList","apiVersion":"v1","metadata":{…},"items":[
+//! items {…},{…},{…}                                           as many as make a chunk
+//! tail  ]}
+//! ```
+
+use crate::answer;
+use crate::body::Body;
+use crate::catalog::Served;
+use crate::context::Cx;
+use crate::conversion;
+use crate::negotiation::{Accepted, Form, Media, list_as_one};
+use crate::protobuf;
+use crate::table::{self, RowWriter};
+use crate::watch_cache::{Entry, Head};
+use bytes::Bytes;
+use http::Response;
+use kinds::resource::Shape;
+use kinds::types::{self, Ordered};
+use machinery::{Object, Status, Value, codec, json};
+use serde::Serialize;
+use std::sync::Arc;
+use std::vec;
+
+/// A list is sent in pieces of about this size.
+pub(crate) const CHUNK: usize = 64 << 10;
+
+/// Most last items of a piece exceed it by less than this.
+pub(crate) const MARGIN: usize = 4 << 10;
+
+/// Writes a list, whose entries are in the version of the request as far as others convert them.
+pub(in crate::endpoints) fn write(
+    cx: &Cx,
+    metadata: &Value,
+    entries: Vec<Arc<Entry>>,
+) -> Result<Response<Body>, Status> {
+    if cx.accepted.form == Form::Partial {
+        return Err(list_as_one(cx.resource()));
+    }
+    let estimate = entries.iter().map(|it| it.len() + 64).sum();
+    if cx.accepted.media == Media::Protobuf {
+        let body = protobuf::list(cx, metadata, entries, estimate);
+        return Ok(answer::bytes(200, Media::Protobuf.content_type(), body));
+    }
+    let mut text = if cx.accepted == Accepted::JSON {
+        copied(cx, metadata, entries)
+    } else {
+        framed(cx, metadata, entries)?
+    };
+    text.capacity = estimate.min(CHUNK) + MARGIN;
+    let body =
+        if estimate > CHUNK { Body::made(estimate, text) } else { Body::Chunks(text.collect()) };
+    Ok(answer::bytes(200, cx.accepted.media.content_type(), body))
+}
+
+/// Appends an item, or the beginning of one whose rest is shared with the cache and returned.
+type Append = Box<dyn Fn(&Entry, &mut Vec<u8>) -> Option<Bytes> + Send>;
+
+/// The text of a list, chunk by chunk.
+struct Text {
+    /// What comes before the items; None when it was written.
+    head: Option<Vec<u8>>,
+    entries: vec::IntoIter<Arc<Entry>>,
+    append: Append,
+    /// The rest of the item that was begun last.
+    rest: Option<Bytes>,
+    /// What comes before the first item, and before every other.
+    separators: [&'static str; 2],
+    /// What most pieces need.
+    capacity: usize,
+    /// What comes after the items; None at the end.
+    tail: Option<Vec<u8>>,
+}
+
+impl Iterator for Text {
+    type Item = Bytes;
+
+    fn next(&mut self) -> Option<Bytes> {
+        if let Some(rest) = self.rest.take() {
+            return Some(rest);
+        }
+        self.tail.as_ref()?;
+        let mut out = Vec::with_capacity(self.capacity);
+        let [mut separator, others] = self.separators;
+        match self.head.take() {
+            Some(head) => out.extend(head),
+            None => separator = others,
+        }
+        for entry in self.entries.by_ref() {
+            out.extend_from_slice(separator.as_bytes());
+            separator = others;
+            self.rest = (self.append)(&entry, &mut out);
+            if self.rest.is_some() || out.len() >= CHUNK {
+                return Some(out.into());
+            }
+        }
+        out.extend(self.tail.take()?);
+        Some(out.into())
+    }
+}
+
+/// A list whose items are copied where they need not be changed.
+fn copied(cx: &Cx, metadata: &Value, entries: Vec<Arc<Entry>>) -> Text {
+    let (served, version) = (Arc::clone(&cx.served), cx.version);
+    let append: Append = Box::new(move |entry, out| write_item(&served, version, entry, out));
+    let (head, tail) = around(cx, metadata);
+    Text {
+        head: Some(head),
+        entries: entries.into_iter(),
+        append,
+        rest: None,
+        separators: ["", ","],
+        capacity: 0,
+        tail: Some(tail),
+    }
+}
+
+/// What is before the items of a list, and what is after them. A list of custom resources is sorted
+/// as these are.
+fn around(cx: &Cx, metadata: &Value) -> (Vec<u8>, Vec<u8>) {
+    let (kind, api_version) = (&cx.resource().list_kind, cx.served.api_version(cx.version));
+    let (mut head, mut tail) = (Vec::new(), Vec::new());
+    if cx.resource().custom {
+        head.extend_from_slice(format!(r#"{{"apiVersion":"{api_version}","items":["#).as_bytes());
+        tail.extend_from_slice(format!(r#"],"kind":"{kind}","metadata":"#).as_bytes());
+        codec::json::write(&mut tail, metadata);
+        tail.extend_from_slice(b"}\n");
+    } else {
+        let first = format!(r#"{{"kind":"{kind}","apiVersion":"{api_version}","metadata":"#);
+        head.extend_from_slice(first.as_bytes());
+        codec::json::write(&mut head, &Ordered::new(types::find("meta/v1.ListMeta"), metadata));
+        head.extend_from_slice(br#","items":["#);
+        tail.extend_from_slice(b"]}\n");
+    }
+    (head, tail)
+}
+
+fn write_item(served: &Served, version: usize, entry: &Entry, out: &mut Vec<u8>) -> Option<Bytes> {
+    let head = match answer::head(served, version, entry) {
+        Some(_) if !served.resource.custom => Head::Absent,
+        Some(head) => head,
+        None => {
+            let object = conversion::local(served, version, entry.object());
+            served.version(version).shape.write(&nameless(served, object), out);
+            return None;
+        }
+    };
+    if entry.len() < answer::LARGE {
+        entry.write(out, head, entry.revision);
+        return None;
+    }
+    let [first, rest] = entry.pieces(head, entry.revision);
+    out.extend_from_slice(&first);
+    Some(rest)
+}
+
+/// An item of a built-in list does not say its type.
+fn nameless(served: &Served, mut object: Object) -> Object {
+    if !served.resource.custom {
+        object.map_mut().remove("apiVersion");
+        object.map_mut().remove("kind");
+    }
+    object
+}
+
+/// Appends one item of a framed list.
+type AppendObject = Box<dyn Fn(Object, Style, &mut Vec<u8>) + Send>;
+
+/// A list of values in a document that is written around them.
+fn framed(cx: &Cx, metadata: &Value, entries: Vec<Arc<Entry>>) -> Result<Text, Status> {
+    let (served, version) = (Arc::clone(&cx.served), cx.version);
+    let is_empty = entries.is_empty();
+    // Upstream: nothing was ever put into some empty lists.
+    let none = if is_empty { Value::Null } else { json!([]) };
+    let (member, document, append): (_, _, AppendObject) = match cx.accepted.form {
+        Form::Table => {
+            let writer = RowWriter::new(cx)?;
+            let mut table = table::around(cx, metadata, Vec::new());
+            if !is_empty {
+                table = table.with_rows();
+            }
+            let row =
+                move |object, style: Style, out: &mut _| style.append(&writer.row(object), out);
+            ("rows", answer::encode(cx.accepted, &table), Box::new(row))
+        }
+        Form::Partial | Form::PartialList => {
+            let list = json!({
+                "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1",
+                "metadata": metadata, "items": none,
+            });
+            let item = |object, style: Style, out: &mut _| {
+                style.append(&Ordered::document(&answer::partial(object)), out);
+            };
+            ("items", answer::encode(cx.accepted, &Ordered::document(&list)), Box::new(item))
+        }
+        Form::Whole => {
+            let list = json!({
+                "kind": cx.resource().list_kind,
+                "apiVersion": cx.resource().api_version(cx.version()),
+                "metadata": metadata, "items": [],
+            });
+            let served = Arc::clone(&served);
+            let item = move |object, style: Style, out: &mut _| {
+                let value = nameless(&served, object).into_value();
+                let ty = match &served.version(version).shape {
+                    Shape::Typed(ty) => Some(*ty),
+                    Shape::Structural(_) => None,
+                };
+                style.append(&Ordered::new(ty, &value), out);
+            };
+            ("items", answer::encode(cx.accepted, &Ordered::document(&list)), Box::new(item))
+        }
+    };
+    let style = Style::of(cx.accepted);
+    let (head, tail) = style.split(member, document, is_empty);
+    let append: Append = Box::new(move |entry, out| {
+        append(conversion::local(&served, version, entry.object()), style, out);
+        None
+    });
+    let separators = style.separators();
+    Ok(Text {
+        head: Some(head),
+        entries: entries.into_iter(),
+        append,
+        rest: None,
+        separators,
+        capacity: 0,
+        tail: Some(tail),
+    })
+}
+
+/// How a document is written, as far as it matters for what is in a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Style {
+    Json,
+    Pretty,
+    Yaml,
+}
+
+impl Style {
+    fn of(accepted: Accepted) -> Self {
+        match accepted.media {
+            Media::Yaml => Self::Yaml,
+            Media::Json | Media::Protobuf if accepted.pretty => Self::Pretty,
+            Media::Json | Media::Protobuf => Self::Json,
+        }
+    }
+
+    /// What comes before the items of `member` in the text of a document in which it is empty, and
+    /// what comes after.
+    fn split(self, member: &str, text: Vec<u8>, is_empty: bool) -> (Vec<u8>, Vec<u8>) {
+        if is_empty {
+            return (text, Vec::new());
+        }
+        // No other member begins so: within a string, quotes are escaped, and text is indented.
+        let (empty, before, after) = match self {
+            Self::Json => (format!("\"{member}\":[]"), format!("\"{member}\":["), "]"),
+            Self::Pretty => {
+                (format!("\n  \"{member}\": []"), format!("\n  \"{member}\": ["), "\n  ]")
+            }
+            Self::Yaml => (format!("\n{member}: []\n"), format!("\n{member}:\n"), ""),
+        };
+        let at = text.windows(empty.len()).rposition(|it| it == empty.as_bytes());
+        let at = at.expect("the document has the member");
+        let head = [&text[..at], before.as_bytes()].concat();
+        let tail = [after.as_bytes(), &text[at + empty.len()..]].concat();
+        (head, tail)
+    }
+
+    fn separators(self) -> [&'static str; 2] {
+        match self {
+            Self::Json => ["", ","],
+            Self::Pretty => ["\n    ", ",\n    "],
+            Self::Yaml => ["", ""],
+        }
+    }
+
+    fn append(self, item: &impl Serialize, out: &mut Vec<u8>) {
+        match self {
+            Self::Json => codec::json::write(out, item),
+            Self::Pretty => {
+                // Strings have no line breaks in them: each is one of the document's own.
+                let mut text = Vec::new();
+                codec::json::write_pretty(&mut text, item);
+                for line in text.split_inclusive(|it| *it == b'\n') {
+                    out.extend_from_slice(line);
+                    if line.ends_with(b"\n") {
+                        out.extend_from_slice(b"    ");
+                    }
+                }
+            }
+            Self::Yaml => {
+                let item = serde_json::to_value(item).expect("items are JSON");
+                out.extend(codec::yaml::encode(&Value::Array(vec![item])).into_bytes());
+            }
+        }
+    }
+}

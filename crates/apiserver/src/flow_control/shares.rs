@@ -1,0 +1,150 @@
+//! [`Shares`]: a limited amount of something (seats, bytes) that users share fairly.
+//!
+//! A user gets more only if they then have no more than what was left. By small steps, one user gets
+//! half of everything, the next one half of the rest, and so on: a user who has nothing yet is
+//! refused only after many others have taken theirs.
+//!
+//! ```text
+//! total 8      alice takes 4, is refused the 5th      bob takes 2, is refused the 3rd
+//! ```
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// See the [module documentation](self).
+#[derive(Debug)]
+pub(super) struct Shares {
+    total: usize,
+    taken: Mutex<Taken>,
+}
+
+/// Invariant: `all` is the sum of `by_user`, which has no zeros. It exceeds the total only through
+/// [`Share::resume`].
+#[derive(Debug, Default)]
+struct Taken {
+    all: usize,
+    by_user: HashMap<String, usize>,
+}
+
+impl Taken {
+    fn add(&mut self, user: &str, amount: usize) {
+        self.all += amount;
+        match self.by_user.get_mut(user) {
+            Some(has) => *has += amount,
+            None if amount > 0 => {
+                self.by_user.insert(user.to_owned(), amount);
+            }
+            None => {}
+        }
+    }
+
+    fn remove(&mut self, user: &str, amount: usize) {
+        self.all -= amount;
+        if let Some(has) = self.by_user.get_mut(user) {
+            *has -= amount;
+            if *has == 0 {
+                self.by_user.remove(user);
+            }
+        }
+    }
+}
+
+impl Shares {
+    /// Nothing is taken yet.
+    pub(super) fn new(total: usize) -> Arc<Self> {
+        Arc::new(Self { total, taken: Mutex::default() })
+    }
+
+    /// A share of `amount`; None if that would leave too little for the others.
+    pub(super) fn take(self: &Arc<Self>, user: &str, amount: usize) -> Option<Share> {
+        let mut share = Share { shares: Arc::clone(self), user: user.to_owned(), amount: 0 };
+        share.grow(amount).then_some(share)
+    }
+
+    fn taken(&self) -> MutexGuard<'_, Taken> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a user has taken; given back when it is dropped.
+#[derive(Debug)]
+pub(super) struct Share {
+    shares: Arc<Shares>,
+    user: String,
+    amount: usize,
+}
+
+impl Share {
+    /// Takes more; false, and nothing is changed, if that would leave too little for the others.
+    pub(super) fn grow(&mut self, more: usize) -> bool {
+        let mut taken = self.shares.taken();
+        let has = taken.by_user.get(&self.user).copied().unwrap_or(0);
+        let left = self.shares.total.saturating_sub(taken.all);
+        if has + more > left {
+            return false;
+        }
+        taken.add(&self.user, more);
+        self.amount += more;
+        true
+    }
+
+    /// Gives it back until [`Share::resume`].
+    pub(super) fn pause(&self) {
+        self.shares.taken().remove(&self.user, self.amount);
+    }
+
+    /// Takes it again, even if it is not there: nobody gets anything until it is.
+    pub(super) fn resume(&self) {
+        self.shares.taken().add(&self.user, self.amount);
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.shares.taken().remove(&self.user, self.amount);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn take_all(shares: &Arc<Shares>, user: &str) -> Vec<Share> {
+        std::iter::from_fn(|| shares.take(user, 1)).collect()
+    }
+
+    #[test]
+    fn a_user_leaves_as_much_as_they_take() {
+        let shares = Shares::new(16);
+        let users = ["a", "b", "c", "d", "e", "f"];
+        let all: Vec<Vec<Share>> = users.iter().map(|user| take_all(&shares, user)).collect();
+        let counts: Vec<usize> = all.iter().map(Vec::len).collect();
+        assert_eq!(counts, [8, 4, 2, 1, 1, 0]);
+        drop(all);
+        assert!(shares.taken().by_user.is_empty());
+        assert_eq!(take_all(&shares, "a").len(), 8, "all was given back");
+    }
+
+    #[test]
+    fn a_share_grows_as_long_as_there_is_enough() {
+        let shares = Shares::new(100);
+        let mut share = shares.take("a", 0).unwrap();
+        assert!(share.grow(40) && !share.grow(21) && share.grow(20));
+        assert!(shares.take("b", 41).is_none());
+        assert!(shares.take("b", 40).is_some());
+    }
+
+    #[test]
+    fn a_share_that_is_resumed_counts_even_if_it_is_not_there() {
+        let shares = Shares::new(1);
+        let paused = shares.take("a", 1).unwrap();
+        paused.pause();
+        let other = shares.take("b", 1).unwrap();
+        paused.resume();
+        assert!(shares.take("c", 1).is_none());
+        drop(other);
+        assert!(shares.take("c", 1).is_none());
+        drop(paused);
+        assert!(shares.take("c", 1).is_some());
+    }
+}

@@ -1,0 +1,85 @@
+//! The values of request headers as text.
+//!
+//! Go's HTTP server hands the bytes of a header through as they are, and Kubernetes takes them for
+//! UTF-8. A value that is not UTF-8 is never the same as an absent header: whoever sent it meant
+//! something, and the request must not be served as if they had not.
+
+use http::header::{HeaderMap, HeaderValue};
+use machinery::Status;
+use std::borrow::Cow;
+use std::str;
+
+/// The text of a header that decides what a request may do. What is not UTF-8 is refused.
+pub(crate) fn strict<'a>(name: &str, value: &'a HeaderValue) -> Result<&'a str, Status> {
+    str::from_utf8(value.as_bytes())
+        .map_err(|_| Status::bad_request(format!("the header {name} is not valid UTF-8")))
+}
+
+/// The first value of a header that is compared with known words, or "". Bytes that are not UTF-8
+/// become replacement characters, which no known word has, so that such a value matches nothing.
+pub(crate) fn first(headers: &HeaderMap, name: impl http::header::AsHeaderName) -> Cow<'_, str> {
+    headers.get(name).map_or(Cow::Borrowed(""), |it| String::from_utf8_lossy(it.as_bytes()))
+}
+
+/// Why the `Host` header of an HTTP/1 request is not acceptable, in the words of Go's server.
+pub(crate) fn host_error(version: http::Version, headers: &HeaderMap) -> Option<&'static str> {
+    if version > http::Version::HTTP_11 {
+        return None;
+    }
+    let mut hosts = headers.get_all(http::header::HOST).iter();
+    match (hosts.next(), hosts.next()) {
+        (None, _) if version == http::Version::HTTP_11 => {
+            Some("400 Bad Request: missing required Host header")
+        }
+        (Some(_), Some(_)) => Some("400 Bad Request: too many Host headers"),
+        (Some(host), None) if !host.as_bytes().iter().all(|it| is_host_byte(*it)) => {
+            Some("400 Bad Request: malformed Host header")
+        }
+        _ => None,
+    }
+}
+
+/// Upstream: golang.org/x/net/http/httpguts `ValidHostHeader`.
+fn is_host_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!$%&'()*+,-.:;=[]_~".contains(&byte)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::Version;
+
+    fn check(hosts: &[&[u8]], version: Version, expect: Option<&str>) {
+        let mut headers = HeaderMap::new();
+        for host in hosts {
+            headers.append("host", HeaderValue::from_bytes(host).unwrap());
+        }
+        let found =
+            host_error(version, &headers).map(|it| it.trim_start_matches("400 Bad Request: "));
+        assert_eq!(found, expect, "{hosts:?}");
+    }
+
+    #[test]
+    fn an_http_1_request_has_one_well_formed_host() {
+        check(&[b"[::1]:6443"], Version::HTTP_11, None);
+        check(&[b""], Version::HTTP_11, None);
+        check(&[], Version::HTTP_11, Some("missing required Host header"));
+        check(&[], Version::HTTP_10, None);
+        check(&[], Version::HTTP_2, None);
+        check(&[b"a", b"b"], Version::HTTP_11, Some("too many Host headers"));
+        check(&[b"\xff"], Version::HTTP_11, Some("malformed Host header"));
+        check(&[b"a/b"], Version::HTTP_11, Some("malformed Host header"));
+    }
+
+    #[test]
+    fn a_value_that_is_not_utf_8_is_not_an_absent_one() {
+        let value = HeaderValue::from_bytes("jörg".as_bytes()).unwrap();
+        assert_eq!(strict("x", &value).unwrap(), "jörg");
+        let latin = HeaderValue::from_bytes(b"j\xf6rg").unwrap();
+        assert_eq!(strict("x", &latin).unwrap_err().code, 400);
+        let mut headers = HeaderMap::new();
+        assert_eq!(first(&headers, "accept"), "");
+        headers.insert("accept", latin);
+        assert_eq!(first(&headers, "accept"), "j\u{fffd}rg");
+    }
+}
