@@ -6,8 +6,9 @@ use crate::registry::Part;
 use kinds::resource::Shape;
 use kinds::{Resource, apiextensions};
 use machinery::meta::{self, initializers};
-use machinery::{Faults, Object, Path, names};
+use machinery::{Faults, FieldError, Object, Path, names};
 use schema::Structural;
+use std::collections::HashSet;
 
 /// Judges what every object has.
 pub(crate) fn metadata(resource: &Resource, object: &Object, faults: &mut Faults) {
@@ -44,8 +45,9 @@ pub(crate) fn changed_metadata(
         return;
     }
     meta::validate_builtin_finalizers(new, faults);
+    let known: HashSet<FieldError> = faults.iter().cloned().collect();
     for fault in of_change.into_inner() {
-        if !faults.contains(&fault) {
+        if !known.contains(&fault) {
             faults.push(fault);
         }
     }

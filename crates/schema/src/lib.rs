@@ -28,6 +28,7 @@
 
 mod source;
 mod structural;
+mod paths;
 mod prune;
 mod default;
 mod validate;

@@ -1,6 +1,7 @@
 //! Dropping what a schema does not specify.
 
 use crate::embedded;
+use crate::paths::Paths;
 use crate::structural::{Additional, Marks, Node, Structural};
 use machinery::{Map, Path, Value};
 
@@ -21,25 +22,23 @@ impl Structural {
         if self.root.marks.has(Marks::EMBEDDED_BELOW) {
             embedded::coerce(&self.root, object, &mut pruned.of_metadata);
         }
-        pruned.fields.sort();
-        pruned.of_metadata.sort();
-        unknown.extend(pruned.fields);
-        unknown.extend(pruned.of_metadata);
+        unknown.extend(pruned.fields.into_sorted());
+        unknown.extend(pruned.of_metadata.into_sorted());
     }
 }
 
 /// What was dropped: upstream reports the two apart, each in alphabetical order.
 #[derive(Debug, Default)]
 struct Pruned {
-    fields: Vec<String>,
-    of_metadata: Vec<String>,
+    fields: Paths,
+    of_metadata: Paths,
 }
 
 /// Prunes a value that is not a whole object and returns the paths of what was dropped.
 pub(crate) fn prune_value(node: &Node, value: &mut Value) -> Vec<String> {
     let mut pruned = Pruned::default();
     prune(value, Some(node), &Path::EMPTY, &mut pruned);
-    pruned.fields
+    pruned.fields.into_list()
 }
 
 fn prune(value: &mut Value, node: Option<&Node>, path: &Path<'_>, pruned: &mut Pruned) {
@@ -70,7 +69,7 @@ fn prune_fields(
     pruned: &mut Pruned,
 ) {
     let Some(node) = node else {
-        pruned.fields.extend(map.keys().map(|key| path.child(key).to_string()));
+        map.keys().for_each(|key| pruned.fields.note(|| path.child(key).to_string()));
         map.clear();
         return;
     };
@@ -93,7 +92,7 @@ fn prune_fields(
             return true;
         }
         if !preserves {
-            pruned.fields.push(here.to_string());
+            pruned.fields.note(|| here.to_string());
         }
         preserves
     });

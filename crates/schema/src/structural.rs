@@ -7,9 +7,11 @@
 use crate::format::Format;
 use crate::rules::{Rule, Validator};
 use crate::source::Source;
+use crate::validate::Data;
 use cel::go_regexp;
 use machinery::Value;
 use regex::Regex;
+use std::collections::HashSet;
 use std::sync::OnceLock;
 
 /// See the [module documentation](self).
@@ -256,13 +258,41 @@ impl Node {
 #[derive(Debug, Default)]
 pub(crate) struct Checks {
     pub(crate) required: Box<[Box<str>]>,
-    pub(crate) choices: Box<[Value]>,
+    pub(crate) choices: Choices,
     pub(crate) format: Option<Format>,
     pub(crate) text: Option<Box<TextChecks>>,
     pub(crate) number: Option<Box<NumberChecks>>,
     pub(crate) size: Option<Box<SizeChecks>>,
     pub(crate) combined: Option<Box<Combined>>,
     pub(crate) rules: Box<[Rule]>,
+}
+
+/// `enum`
+#[derive(Debug, Default)]
+pub(crate) struct Choices {
+    pub(crate) list: Box<[Value]>,
+    /// The texts of a long list: each of many items is looked up in it.
+    texts: Option<Box<HashSet<Box<str>>>>,
+}
+
+impl Choices {
+    /// Shorter lists are searched.
+    const INDEXED_FROM: usize = 16;
+
+    fn of(source: Source<'_>) -> Self {
+        let list = source.value("enum").and_then(Value::as_array).cloned().unwrap_or_default();
+        let texts = (list.len() >= Self::INDEXED_FROM)
+            .then(|| Box::new(list.iter().filter_map(Value::as_str).map(Box::from).collect()));
+        Self { list: list.into(), texts }
+    }
+
+    /// Whether a value is one of them, and how many were looked at.
+    pub(crate) fn contain(&self, data: Data<'_>) -> (bool, usize) {
+        match (&self.texts, data) {
+            (Some(texts), Data::Text(text)) => (texts.contains(text), 1),
+            _ => (self.list.iter().any(|choice| data.is(choice)), self.list.len()),
+        }
+    }
 }
 
 /// For texts.
@@ -336,12 +366,7 @@ impl Checks {
             || counted(&["minItems", "maxItems", "minProperties", "maxProperties"]);
         let checks = Self {
             required: source.texts("required").map(Box::from).collect(),
-            choices: source
-                .value("enum")
-                .and_then(Value::as_array)
-                .cloned()
-                .unwrap_or_default()
-                .into(),
+            choices: Choices::of(source),
             format: Format::of(source.text("format"), Type::of(source)),
             text: text.map(Box::new),
             number: has_number.then(|| Box::new(number)),
@@ -365,7 +390,7 @@ impl Checks {
             rules: Rule::all(source),
         };
         let used = !checks.required.is_empty()
-            || !checks.choices.is_empty()
+            || !checks.choices.list.is_empty()
             || checks.format.is_some()
             || checks.text.is_some()
             || checks.number.is_some()
