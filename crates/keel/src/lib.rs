@@ -8,8 +8,10 @@ mod clock;
 mod entropy;
 mod tasks;
 mod backoff;
+mod offload;
 
 pub use backoff::Backoff;
 pub use clock::{Clock, Moment, Timestamp};
 pub use entropy::Entropy;
+pub use offload::Offload;
 pub use tasks::{Tasks, Unclean};

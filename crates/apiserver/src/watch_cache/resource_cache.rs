@@ -76,6 +76,11 @@ impl Snapshot {
         Self { entries, revision, uninitialized }
     }
 
+    /// How many objects there are.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
     /// Without the objects that not everybody may see yet.
     pub(crate) fn initialized(self: &Arc<Self>) -> Arc<Self> {
         if self.uninitialized == 0 {

@@ -19,6 +19,7 @@ mod concurrency;
 mod lists;
 mod watch;
 mod refusals;
+mod bounds;
 mod apply;
 mod deletion;
 mod definitions;
