@@ -186,7 +186,9 @@ const SHORT: usize = 256;
 /// Whether a request needs so much of a processor that it would hold up others. What is shown as it
 /// is stored is only copied.
 fn computes_for_long(cx: &Cx, body: &[u8]) -> bool {
-    if body.len() > SMALL {
+    // A short definition may have patterns that are slow to compile.
+    let is_definition = cx.resource().group == "apiextensions.k8s.io" && !cx.verb.reads();
+    if body.len() > SMALL || is_definition {
         return true;
     }
     match cx.verb {

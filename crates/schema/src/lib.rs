@@ -28,6 +28,8 @@
 
 mod source;
 mod structural;
+mod choices;
+mod pattern;
 mod paths;
 mod prune;
 mod default;

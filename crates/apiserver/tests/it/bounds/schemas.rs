@@ -139,3 +139,37 @@ async fn definitions_with_much_in_them() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_definition_whose_patterns_need_gigabytes_is_refused_with_a_cause() {
+    let plane = Plane::start().await;
+    let properties: Map<String, Value> = (0..200)
+        .map(|n| {
+            let pattern = format!("[\\p{{L}}]{{1,900}}x{n}");
+            (format!("p{n}"), json!({"type": "string", "pattern": pattern}))
+        })
+        .collect();
+    let schema = spec(&Value::Object(properties));
+    let (code, status) = plane.post(DEFINITIONS, &things(&schema)).await;
+    assert_eq!(code, 422);
+    let cause = &status["details"]["causes"][0];
+    assert_eq!(
+        cause["field"],
+        "spec.validation.openAPIV3Schema.properties[spec].properties[p0].pattern"
+    );
+    assert!(cause["message"].as_str().unwrap().contains("expression too large"), "{cause}");
+}
+
+#[tokio::test]
+async fn patterns_that_are_made_while_a_rule_runs_are_paid_for() {
+    let pairs = json!({"list": {"type": "array", "maxItems": 10_000, "items": {"type": "object",
+        "properties": {"p": {"type": "string", "maxLength": 30}}, "x-kubernetes-validations":
+            [{"rule": "!has(self.p) || !'a'.matches(self.p)"}]}}});
+    let plane = plane_of(&pairs).await;
+    let object =
+        |n: usize| thing("a", &list(n, |it| json!({"p": format!("[\\p{{L}}]{{1,3}}x{it}")})));
+    check(&plane, 201, 100, |n| Ask::post(THINGS, &object(n))).await;
+    let (code, status) = plane.post(THINGS, &object(10_000)).await;
+    assert_eq!(code, 422);
+    assert!(status.to_string().contains("cost budget"), "{}", status["message"]);
+}
