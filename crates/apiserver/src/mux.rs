@@ -76,7 +76,10 @@ pub(crate) async fn path(
             let forwarded = aggregation::forward(plane, &remote, user, head, Bytes::new());
             Ok(Box::pin(forwarded).await)
         }
-        ["openapi", rest @ ..] => Ok(openapi::openapi(plane, rest, &head.headers, query)),
+        ["openapi", rest @ ..] => {
+            let made = async { openapi::openapi(plane, rest, &head.headers, query) };
+            Ok(plane.offload.run(made).await)
+        }
         _ => Ok(answer::page_not_found()),
     }
 }
@@ -168,13 +171,55 @@ async fn dispatch(cx: Cx, body: &[u8]) -> Result<Response<Body>, Status> {
         let response = answered.unwrap_or_else(|status| answer::failure(&status, errors_as));
         return Ok(answer::with_warnings(response, warnings));
     }
-    let answered = match cx.target.subresource.as_str() {
-        "" => Box::pin(object_or_collection(&cx, body)).await,
-        name => Box::pin(below(&cx, body, name)).await,
+    let answered = if computes_for_long(&cx, body) {
+        cx.plane.offload.run(answer(&cx, body)).await
+    } else {
+        answer(&cx, body).await
     };
     let response = answered.unwrap_or_else(|status| answer::failure(&status, cx.errors_as));
     audit::record(&cx, response.status().as_u16());
     Ok(answer::with_warnings(response, cx.take_warnings()))
+}
+
+async fn answer(cx: &Cx, body: &[u8]) -> Result<Response<Body>, Status> {
+    match cx.target.subresource.as_str() {
+        "" => Box::pin(object_or_collection(cx, body)).await,
+        name => Box::pin(below(cx, body, name)).await,
+    }
+}
+
+/// Bodies and stored objects up to this size take less than a millisecond.
+const SMALL: usize = 32 << 10;
+
+/// And so do lists of this many objects, even if each of them is decoded.
+const FEW: usize = 1000;
+
+/// A selector of this many bytes is quickly held against an object.
+const SHORT: usize = 256;
+
+/// Whether a request needs so much of a processor that it would hold up others. What is shown as it
+/// is stored is only copied.
+fn computes_for_long(cx: &Cx, body: &[u8]) -> bool {
+    // A short definition may have patterns that are slow to compile.
+    let is_definition = cx.resource().group == "apiextensions.k8s.io" && !cx.verb.reads();
+    if body.len() > SMALL || is_definition {
+        return true;
+    }
+    match cx.verb {
+        Verb::List => {
+            let selectors =
+                cx.query.text("labelSelector").len() + cx.query.text("fieldSelector").len();
+            (cx.accepted != Accepted::JSON || selectors > SHORT)
+                && cx.served.cache.snapshot().entries.len() > FEW
+        }
+        Verb::Get if cx.accepted == Accepted::JSON => false,
+        Verb::Get | Verb::Update | Verb::Patch | Verb::Delete => {
+            cx.served.cache.get(&cx.key()).is_some_and(|it| it.len() > SMALL)
+        }
+        Verb::Watch | Verb::Create | Verb::DeleteCollection | Verb::Initialize | Verb::Other => {
+            false
+        }
+    }
 }
 
 async fn object_or_collection(cx: &Cx, body: &[u8]) -> Result<Response<Body>, Status> {

@@ -12,7 +12,7 @@ use crate::outbound::Outbound;
 use crate::watch_cache::WatchCache;
 use arc_swap::ArcSwap;
 use http::HeaderMap;
-use keel::{Clock, Entropy, Tasks};
+use keel::{Clock, Entropy, Offload, Tasks};
 use machinery::Status;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -42,6 +42,8 @@ pub(crate) struct Plane {
     pub authority: Authority,
     /// How much it does at once.
     pub flow: FlowControl,
+    /// Runs requests that compute for long.
+    pub offload: Offload,
     /// How long its clients may take.
     pub timeouts: Timeouts,
     /// What it counts.

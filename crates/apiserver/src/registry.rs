@@ -15,6 +15,7 @@ pub(crate) use update::{Change, Changing, Part, UpdateRequest, update};
 
 use crate::context::Cx;
 use machinery::{Object, Status, Value};
+use std::collections::HashSet;
 
 /// The largest object that is stored: what etcd takes, so that a store can move there. Patches could
 /// otherwise make an object grow for ever.
@@ -51,17 +52,21 @@ fn wipe_server_metadata(object: &mut Object) {
 fn dedup_owners(cx: &Cx, object: &mut Object) {
     let Some(owners) = object.get_mut(&["metadata", "ownerReferences"]) else { return };
     let Some(owners) = owners.as_array_mut() else { return };
-    let mut kept: Vec<Value> = Vec::with_capacity(owners.len());
+    if owners.len() < 2 {
+        return;
+    }
+    let mut seen = HashSet::with_capacity(owners.len());
+    let first: Vec<bool> = owners.iter().map(|owner| seen.insert(owner)).collect();
     let mut repeated: Vec<String> = Vec::new();
-    for owner in owners.drain(..) {
-        if kept.contains(&owner) {
+    let mut first = first.into_iter();
+    owners.retain(|owner| {
+        let is_first = first.next() == Some(true);
+        if !is_first {
             let uid = owner.get("uid").and_then(Value::as_str).unwrap_or_default();
             repeated.push(uid.to_owned());
-        } else {
-            kept.push(owner);
         }
-    }
-    *owners = kept;
+        is_first
+    });
     if !repeated.is_empty() {
         repeated.sort_unstable();
         repeated.dedup();

@@ -18,7 +18,7 @@ use crate::plane::Plane;
 use crate::watch_cache::WatchCache;
 use crate::{bootstrap, listen};
 use arc_swap::ArcSwap;
-use keel::{Clock, Tasks, Unclean};
+use keel::{Clock, Offload, Tasks, Unclean};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -135,6 +135,7 @@ impl Server {
             authenticator: Authenticator { tokens: config.tokens, signer },
             authority,
             flow: FlowControl::new(config.max_reads, config.max_writes),
+            offload: Offload::for_half_of_the_processors(),
             timeouts: config.timeouts,
             metrics: Metrics::new(),
             admission: Admission::new(plugins),

@@ -6,8 +6,10 @@ use crate::registry::Part;
 use kinds::resource::Shape;
 use kinds::{Resource, apiextensions};
 use machinery::meta::{self, initializers};
-use machinery::{Faults, Object, Path, names};
+use machinery::{Faults, FieldError, Object, Path, names};
 use schema::Structural;
+use std::collections::HashSet;
+use std::sync::Arc;
 
 /// Judges what every object has.
 pub(crate) fn metadata(resource: &Resource, object: &Object, faults: &mut Faults) {
@@ -44,8 +46,9 @@ pub(crate) fn changed_metadata(
         return;
     }
     meta::validate_builtin_finalizers(new, faults);
+    let known: HashSet<FieldError> = faults.iter().cloned().collect();
     for fault in of_change.into_inner() {
-        if !faults.contains(&fault) {
+        if !known.contains(&fault) {
             faults.push(fault);
         }
     }
@@ -64,6 +67,7 @@ pub(crate) fn create(cx: &Cx, object: &Object, faults: &mut Faults) {
         None => (resource.behavior.validate)(object, faults),
     }
     expressions(resource, object, None, faults);
+    patterns(cx, object, faults);
 }
 
 /// Judges the change of an object. As long as somebody has to work on it, it is as good as new, and
@@ -101,6 +105,9 @@ pub(crate) fn update(cx: &Cx, new: &Object, old: &Object, part: Part, faults: &m
     }
     if matches!(part, Part::Main) {
         expressions(resource, new, Some(old), faults);
+        if new.map().get("spec") != old.map().get("spec") {
+            patterns(cx, new, faults);
+        }
     }
 }
 
@@ -115,6 +122,40 @@ fn expressions(resource: &Resource, new: &Object, old: Option<&Object>, faults: 
         admission::validate_conditions(new, faults);
     }
     admission::validate_expressions(resource, new, old, faults);
+}
+
+/// What the patterns of all definitions together may take up when they are compiled, in bytes or so.
+const PATTERNS_MAX: usize = 1 << 30;
+
+/// Judges whether there is room for the patterns of a definition besides those of all others.
+fn patterns(cx: &Cx, object: &Object, faults: &mut Faults) {
+    if cx.resource().group != "apiextensions.k8s.io" || !faults.is_empty() {
+        return;
+    }
+    let memory = |it: &Resource| -> usize {
+        let mut schemas: Vec<&Arc<Structural>> = Vec::new();
+        for version in &it.versions {
+            if let Shape::Structural(schema) = &version.shape
+                && !schemas.iter().any(|it| Arc::ptr_eq(it, schema))
+            {
+                schemas.push(schema);
+            }
+        }
+        schemas.into_iter().map(|it| it.pattern_memory()).sum()
+    };
+    let Ok(own) = apiextensions::custom::resource(object) else { return };
+    let own_memory = memory(&own);
+    let catalog = cx.plane.catalog.load();
+    let others = catalog.served().iter().map(|it| &it.resource);
+    let others =
+        others.filter(|it| it.custom && (&it.group, &it.plural) != (&own.group, &own.plural));
+    let total = others.map(|it| memory(it)).sum::<usize>().saturating_add(own_memory);
+    if total > PATTERNS_MAX {
+        let detail = format!(
+            "the patterns of all definitions would need {total} bytes, limit is {PATTERNS_MAX}"
+        );
+        faults.forbidden(&Path::root("spec").child("versions"), &detail);
+    }
 }
 
 /// The rules of the schema come last, since they are not tried on an object of the wrong types. They

@@ -26,12 +26,19 @@ const LIST_COST: u64 = 10;
 const MAP_COST: u64 = 30;
 const STRUCT_COST: u64 = 40;
 
+/// Cost of compiling a pattern that is no constant.
+const PATTERN_COST: u64 = 2000;
+/// That many such patterns are kept while an expression is evaluated.
+const PATTERNS_MAX: usize = 16;
+
 /// A run of one program.
 pub(crate) struct Evaluator<'a, 'b> {
     plan: &'a Plan,
     bindings: &'b Bindings<'a>,
     /// The variables of the comprehensions that are under way; the planner numbered them.
     locals: Vec<Local<'a>>,
+    /// Patterns that are no constants, as they were compiled.
+    patterns: BTreeMap<String, Regex>,
     spent: u64,
     limit: u64,
 }
@@ -47,7 +54,7 @@ enum Local<'a> {
 
 impl<'a, 'b> Evaluator<'a, 'b> {
     pub(crate) fn new(plan: &'a Plan, bindings: &'b Bindings<'a>, limit: u64) -> Self {
-        Self { plan, bindings, locals: Vec::new(), spent: 0, limit }
+        Self { plan, bindings, locals: Vec::new(), patterns: BTreeMap::new(), spent: 0, limit }
     }
 
     /// The value, and what it cost; the cost is known for failures as well.
@@ -176,7 +183,10 @@ impl<'a, 'b> Evaluator<'a, 'b> {
             Run::Plain(run) => run(&mut args),
             Run::Regex(run) => match &call.regex {
                 Some(regex) => run(&mut args, regex),
-                None => run(&mut args.clone(), &pattern(&args)?),
+                None => {
+                    let regex = self.pattern(&args)?;
+                    run(&mut args, &regex)
+                }
             },
             Run::Evaluator => Err(EvalError::no_such_overload()),
         };
@@ -199,6 +209,23 @@ impl<'a, 'b> Evaluator<'a, 'b> {
             return self.take(*slot);
         }
         self.eval(arg)
+    }
+
+    /// The pattern of a call that is no constant. To compile one takes far longer than cel-go's
+    /// costs of matching say.
+    fn pattern(&mut self, args: &[Value<'_>]) -> Result<Regex, EvalError> {
+        let pattern =
+            args.get(1).and_then(Value::as_str).ok_or_else(EvalError::no_such_overload)?;
+        if let Some(known) = self.patterns.get(pattern) {
+            return Ok(known.clone());
+        }
+        self.pay(PATTERN_COST)?;
+        let regex = regexes::compile_dynamic(pattern).map_err(EvalError::Failed)?;
+        if self.patterns.len() >= PATTERNS_MAX {
+            self.patterns.clear();
+        }
+        self.patterns.insert(pattern.to_owned(), regex.clone());
+        Ok(regex)
     }
 
     /// An element, entry or field; none if it is optional and has no value.
@@ -234,9 +261,4 @@ impl<'a, 'b> Evaluator<'a, 'b> {
         self.pay(MAP_COST)?;
         Ok(Value::Map(Map::Values(entries.into())))
     }
-}
-
-fn pattern(args: &[Value<'_>]) -> Result<Regex, EvalError> {
-    let pattern = args.get(1).and_then(Value::as_str).ok_or_else(EvalError::no_such_overload)?;
-    regexes::compile(pattern).map_err(EvalError::Failed)
 }

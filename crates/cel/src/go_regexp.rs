@@ -17,7 +17,14 @@ use regex::{Regex, RegexBuilder};
 use repeats::Repeats;
 
 /// Memory that one compiled expression may take; large counted repetitions need some.
-const SIZE_LIMIT: usize = 64 << 20;
+const SIZE_LIMIT: usize = 4 << 20;
+
+/// Memory that each of an expression's caches may take; every thread that matches has some. An
+/// expression that needs more is matched without them.
+const CACHE_LIMIT: usize = 256 << 10;
+
+/// The steps in which the memory of an expression is measured.
+const STEPS: [usize; 5] = [4 << 10, 16 << 10, 128 << 10, 1 << 20, SIZE_LIMIT];
 
 /// Why an expression does not compile.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -30,17 +37,40 @@ pub enum Error {
         /// The part of the expression that is.
         text: String,
     },
-    /// Fine by Go's rules, but more than this server compiles.
+    /// Fine by Go's rules, but nothing that this server compiles.
     #[error("error parsing regexp: {0}")]
     Unsupported(String),
+    /// Fine by Go's rules, but more than this server compiles.
+    #[error("error parsing regexp: expression too large: it needs more than {0} bytes")]
+    Large(usize),
 }
 
 /// Compiles an expression of Go's.
 pub fn compile(expression: &str) -> Result<Regex, Error> {
-    RegexBuilder::new(&translate(expression)?)
-        .size_limit(SIZE_LIMIT)
-        .build()
-        .map_err(|error| Error::Unsupported(error.to_string()))
+    built(&translate(expression)?, SIZE_LIMIT)
+}
+
+/// The memory that an expression takes up when it is compiled, in bytes or so, with what threads
+/// keep to match it. Fails if it does not compile.
+pub fn memory(expression: &str) -> Result<usize, Error> {
+    let translated = translate(expression)?;
+    // A compilation ends as soon as the limit is reached, so that small limits cost little.
+    for limit in STEPS {
+        match built(&translated, limit) {
+            Ok(_) => return Ok(2 * limit),
+            Err(Error::Large(_)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(Error::Large(SIZE_LIMIT))
+}
+
+fn built(translated: &str, limit: usize) -> Result<Regex, Error> {
+    let built = RegexBuilder::new(translated).size_limit(limit).dfa_size_limit(CACHE_LIMIT).build();
+    built.map_err(|error| match error {
+        regex::Error::CompiledTooBig(_) => Error::Large(SIZE_LIMIT),
+        error => Error::Unsupported(error.to_string()),
+    })
 }
 
 /// Rewrites an expression of Go's for the `regex` crate.

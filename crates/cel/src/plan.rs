@@ -22,6 +22,8 @@ pub(crate) use builder::build;
 pub(crate) struct Plan {
     pub(crate) root: Node,
     pub(crate) variables: Vec<(String, Arc<Variable>)>,
+    /// What it takes up, in bytes or so.
+    pub(crate) memory: usize,
 }
 
 /// An instruction.

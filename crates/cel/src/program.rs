@@ -113,6 +113,11 @@ impl Program {
         self.estimate
     }
 
+    /// The memory that the program takes up, in bytes or so: mostly that of its patterns.
+    pub fn memory(&self) -> usize {
+        self.plan.memory
+    }
+
     /// Whether the expression mentions the variable.
     pub fn uses(&self, variable: &str) -> bool {
         self.plan.variables.iter().any(|(name, _)| name == variable)

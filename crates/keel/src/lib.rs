@@ -10,6 +10,7 @@ mod entropy;
 mod tasks;
 mod backoff;
 mod private_files;
+mod offload;
 
 pub use backoff::Backoff;
 pub use clock::{Clock, Moment, Timestamp};
@@ -17,4 +18,5 @@ pub use entropy::Entropy;
 pub use private_files::{
     create_private_directory, open_private, restrict_access, sync_directory, write_private,
 };
+pub use offload::Offload;
 pub use tasks::{Tasks, Unclean};

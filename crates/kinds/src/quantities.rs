@@ -5,6 +5,7 @@ use crate::rules::{complaints, dns_label};
 use machinery::field_path::FaultKind;
 use machinery::quantity::Quantity;
 use machinery::{Faults, Path, Value, names};
+use std::collections::{BTreeSet, HashSet};
 
 /// The amount that a JSON value stands for; nothing, if it stands for none.
 pub(crate) fn amount(value: &Value) -> Quantity {
@@ -122,7 +123,7 @@ pub(crate) fn validate_container(
     faults: &mut Faults,
     path: &Path<'_>,
     requirements: &Value,
-    claims: &[&str],
+    claims: &BTreeSet<&str>,
 ) {
     validate_requirements(faults, path, requirements, container_resource_name);
     validate_claims(faults, &path.child("claims"), requirements, claims);
@@ -200,8 +201,13 @@ fn request_within_limit(
 }
 
 /// Must refer to claims of the pod, each at most once.
-fn validate_claims(faults: &mut Faults, path: &Path<'_>, requirements: &Value, claims: &[&str]) {
-    let mut seen: Vec<String> = Vec::new();
+fn validate_claims(
+    faults: &mut Faults,
+    path: &Path<'_>,
+    requirements: &Value,
+    claims: &BTreeSet<&str>,
+) {
+    let (mut seen, mut in_part) = (HashSet::new(), HashSet::new());
     for (index, claim) in list(requirements, "claims").iter().enumerate() {
         let path = path.index(index);
         let (name, request) = (text(claim, "name"), text(claim, "request"));
@@ -210,9 +216,8 @@ fn validate_claims(faults: &mut Faults, path: &Path<'_>, requirements: &Value, c
             continue;
         }
         let key = if request.is_empty() { name.to_owned() } else { format!("{name}/{request}") };
-        let whole_claim = seen.iter().any(|it| it == name);
-        let part_of_it =
-            request.is_empty() && seen.iter().any(|it| it.starts_with(&format!("{name}/")));
+        let whole_claim = seen.contains(name);
+        let part_of_it = request.is_empty() && in_part.contains(name);
         if whole_claim || part_of_it {
             faults.duplicate(&path, name);
         } else if seen.contains(&key) {
@@ -221,10 +226,15 @@ fn validate_claims(faults: &mut Faults, path: &Path<'_>, requirements: &Value, c
         if !request.is_empty() && !whole_claim {
             dns_label(faults, &path.child("request"), request);
         }
-        seen.push(key);
-        if !claims.contains(&name) {
-            let mut known = claims.to_vec();
-            known.sort_unstable();
+        if !request.is_empty() {
+            in_part.insert(name);
+        }
+        seen.insert(key);
+        if faults.is_full() {
+            return;
+        }
+        if !claims.contains(name) {
+            let known: Vec<&str> = claims.iter().copied().collect();
             let rest = if known.is_empty() {
                 " which is empty".to_owned()
             } else {
@@ -244,7 +254,7 @@ mod tests {
 
     fn check(requirements: Value, expected: &[&str]) {
         let mut faults = Faults::new();
-        validate_container(&mut faults, &Path::root("r"), &requirements, &["gpu"]);
+        validate_container(&mut faults, &Path::root("r"), &requirements, &BTreeSet::from(["gpu"]));
         assert_eq!(lines(&faults), expected);
     }
 

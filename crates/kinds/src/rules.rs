@@ -5,6 +5,7 @@ use crate::fields::{list, same, text};
 use machinery::field_path::FaultKind;
 use machinery::meta::validate_labels;
 use machinery::{Faults, Path, Value, names};
+use std::collections::HashSet;
 
 /// A field that may not change once it is set.
 pub(crate) const IMMUTABLE: &str = "field is immutable";
@@ -140,12 +141,12 @@ pub(crate) fn unique<'a>(
     path: &Path<'_>,
     values: impl IntoIterator<Item = &'a str>,
 ) {
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen: HashSet<&str> = HashSet::new();
     for (index, value) in values.into_iter().enumerate() {
         if seen.contains(&value) {
             faults.duplicate(&path.index(index), value);
         }
-        seen.push(value);
+        seen.insert(value);
     }
 }
 

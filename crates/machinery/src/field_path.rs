@@ -17,7 +17,7 @@
 use crate::{Value, codec, go_value};
 use std::collections::HashSet;
 use std::fmt;
-use std::ops::Deref;
+use std::ops::Index;
 
 /// A place in an object: a chain of borrowed links, cheap to extend and to throw away.
 #[derive(Debug, Clone, Copy)]
@@ -85,7 +85,7 @@ impl fmt::Display for Path<'_> {
 }
 
 /// The kind of a fault; the names are those of `details.causes[].reason` on the wire.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FaultKind {
     /// Refers to something that is not there.
     NotFound,
@@ -157,7 +157,7 @@ impl FaultKind {
 }
 
 /// One fault at one place.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct FieldError {
     /// What kind of fault.
     pub kind: FaultKind,
@@ -170,6 +170,19 @@ pub struct FieldError {
 }
 
 impl FieldError {
+    /// The memory that it takes up, in bytes or so.
+    pub fn weight(&self) -> usize {
+        fn of(value: &Value) -> usize {
+            32 + match value {
+                Value::String(text) => text.len(),
+                Value::Array(list) => list.iter().map(of).sum(),
+                Value::Object(map) => map.iter().map(|(key, value)| key.len() + of(value)).sum(),
+                Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+            }
+        }
+        64 + self.field.len() + self.detail.len() + self.value.as_ref().map_or(0, of)
+    }
+
     /// The message without the field, as `details.causes[].message` has it.
     pub fn body(&self) -> String {
         let mut text = self.kind.words().to_owned();
@@ -228,17 +241,24 @@ fn is_printable(c: char) -> bool {
     c.is_ascii() || format!("x{c}").escape_debug().count() == 2
 }
 
-/// The faults found so far. Validation adds to it and goes on; it does not stop at the first.
+/// The faults found so far. Validation adds to it and goes on; it does not stop at the first, but
+/// what it finds after [`Faults::TEXT_MAX`] is not told: each fault quotes its place and its value,
+/// and a long one of those may be quoted a hundred thousand times.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Faults {
     list: Vec<FieldError>,
-    /// How many at the end of the list are [`declared`](Self::declared).
-    declared: usize,
+    /// Told after the list, see [`declared`](Self::declared).
+    declared: Vec<FieldError>,
     /// Whether a fault that was found twice is told twice.
     repeated: bool,
+    /// Of both lists.
+    weight: usize,
 }
 
 impl Faults {
+    /// All faults together take up this many bytes or so, and one more fault.
+    pub const TEXT_MAX: usize = 12 << 20;
+
     /// None yet.
     pub fn new() -> Self {
         Self::default()
@@ -251,41 +271,77 @@ impl Faults {
 
     /// The faults that are told: each once, unless it is told as often as it was found.
     pub fn told(&self) -> impl Iterator<Item = &FieldError> {
-        let mut seen = HashSet::with_capacity(self.list.len());
-        self.list.iter().filter(move |it| self.repeated || seen.insert(it.to_string()))
+        let mut seen = HashSet::with_capacity(self.len());
+        self.iter().filter(move |it| self.repeated || seen.insert(it.to_string()))
+    }
+
+    /// All faults, in the order in which they are told.
+    pub fn iter(&self) -> impl Iterator<Item = &FieldError> {
+        self.list.iter().chain(&self.declared)
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.list.len() + self.declared.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether a fault is among them.
+    pub fn contains(&self, error: &FieldError) -> bool {
+        self.iter().any(|it| it == error)
+    }
+
+    /// Whether further faults are not told any more.
+    pub fn is_full(&self) -> bool {
+        self.weight >= Self::TEXT_MAX
     }
 
     /// Adds a fault.
     pub fn push(&mut self, error: FieldError) {
-        self.list.insert(self.list.len() - self.declared, error);
+        if !self.is_full() {
+            self.weight += error.weight();
+            self.list.push(error);
+        }
     }
 
     /// Adds what `rules` find after everything else, whatever is found later: Kubernetes tells last
     /// of the rules that it declares with a field instead of writing them as code.
     pub fn declared(&mut self, rules: impl FnOnce(&mut Faults)) {
+        if self.is_full() {
+            return;
+        }
         let mut found = Faults::new();
         rules(&mut found);
-        self.declared += found.list.len();
-        self.list.append(&mut found.list);
+        self.weight += found.weight;
+        self.declared.append(&mut found.list);
+        self.declared.append(&mut found.declared);
     }
 
     /// Adds all of another list.
     pub fn extend(&mut self, mut other: Faults) {
-        let declared = other.list.split_off(other.list.len() - other.declared);
-        let end = self.list.len() - self.declared;
-        self.list.splice(end..end, other.list);
-        self.declared += declared.len();
-        self.list.extend(declared);
+        if !self.is_full() {
+            self.weight += other.weight;
+            self.list.append(&mut other.list);
+            self.declared.append(&mut other.declared);
+        }
     }
 
     /// The faults themselves.
-    pub fn into_inner(self) -> Vec<FieldError> {
+    pub fn into_inner(mut self) -> Vec<FieldError> {
+        self.list.append(&mut self.declared);
         self.list
     }
 
     /// Adds a fault of any kind.
     pub fn add(&mut self, kind: FaultKind, path: &Path<'_>, value: Option<Value>, detail: &str) {
-        self.push(FieldError { kind, field: path.to_string(), value, detail: detail.to_owned() });
+        if !self.is_full() {
+            let (field, detail) = (path.to_string(), detail.to_owned());
+            self.push(FieldError { kind, field, value, detail });
+        }
     }
 
     /// Malformed.
@@ -338,21 +394,31 @@ impl Faults {
 
     /// All faults in one line, repeated ones once: a single one as it is, several in brackets.
     pub fn summary(&self) -> String {
-        let mut texts: Vec<String> = self.list.iter().map(ToString::to_string).collect();
-        let mut seen = HashSet::with_capacity(texts.len());
-        texts.retain(|text| seen.insert(text.clone()));
-        match texts.as_slice() {
-            [only] => only.clone(),
-            many => format!("[{}]", many.join(", ")),
+        let mut seen = HashSet::with_capacity(self.len());
+        let mut text = String::from("[");
+        for fault in self.iter() {
+            let shown = fault.to_string();
+            if seen.contains(&shown) {
+                continue;
+            }
+            if !seen.is_empty() {
+                text += ", ";
+            }
+            text += &shown;
+            seen.insert(shown);
         }
+        if seen.len() == 1 { text.split_off(1) } else { text + "]" }
     }
 }
 
-impl Deref for Faults {
-    type Target = [FieldError];
+impl Index<usize> for Faults {
+    type Output = FieldError;
 
-    fn deref(&self) -> &[FieldError] {
-        &self.list
+    fn index(&self, index: usize) -> &FieldError {
+        match index.checked_sub(self.list.len()) {
+            None => &self.list[index],
+            Some(index) => &self.declared[index],
+        }
     }
 }
 
@@ -381,6 +447,17 @@ mod tests {
         let summary = faults.summary();
         assert!(summary.starts_with("[a[0]: Required value, a[1]: Required value, "), "{summary}");
         assert_eq!(summary.matches("Required").count(), 50_000);
+    }
+
+    #[test]
+    fn a_long_value_is_not_quoted_without_end() {
+        let mut faults = Faults::new();
+        let long = "x".repeat(1 << 20);
+        for _ in 0..100_000 {
+            faults.invalid(&Path::root(&long), 1, "");
+        }
+        assert!(faults.is_full());
+        assert_eq!(faults.len(), Faults::TEXT_MAX >> 20);
     }
 
     #[test]

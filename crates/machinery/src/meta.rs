@@ -159,9 +159,11 @@ fn validate_generation(object: &Object, faults: &mut Faults) {
 fn validate_owner_references(references: &[Value], faults: &mut Faults) {
     let path = METADATA.child("ownerReferences");
     let mut first_controller: Option<String> = None;
+    let mut shown: Option<String> = None;
     for (index, reference) in references.iter().enumerate() {
         validate_owner_reference(reference, &path.index(index), faults);
-        if reference["controller"] != true {
+        // Each further controller is told with all references.
+        if reference["controller"] != true || faults.is_full() {
             continue;
         }
         let name = format!("{}/{}", text(reference, "kind"), text(reference, "name"));
@@ -169,10 +171,11 @@ fn validate_owner_references(references: &[Value], faults: &mut Faults) {
             first_controller = Some(name);
             continue;
         };
-        let shown: Vec<String> = references.iter().map(show_owner_reference).collect();
+        let shown = shown.get_or_insert_with(|| {
+            references.iter().map(show_owner_reference).collect::<Vec<_>>().join(",")
+        });
         let detail = format!(
-            "[{}]: Only one reference can have Controller set to true. Found \"true\" in references for {first} and {name}",
-            shown.join(",")
+            "[{shown}]: Only one reference can have Controller set to true. Found \"true\" in references for {first} and {name}"
         );
         faults.add(FaultKind::Invalid, &path, None, &detail);
     }

@@ -3,54 +3,101 @@
 use crate::structural::{Additional, Marks, Node, Structural};
 use machinery::{Map, Value};
 
+/// The memory that the defaults of one object may take up, in bytes or so. An object with more of
+/// them is too large to be stored, so what is left out beyond that is not missed.
+const ADDED_MAX: usize = 128 << 20;
+
+/// What a map allocates for every so many entries.
+const MAP_NODE: usize = 640;
+const MAP_NODE_ENTRIES: usize = 11;
+
 impl Structural {
     /// Sets absent fields to their defaults, and null ones where null is no value; a default that is
     /// an object is completed with the defaults below it.
     pub fn default(&self, object: &mut Map<String, Value>) {
         if self.root.marks.has(Marks::DEFAULTS_BELOW) {
-            default_fields(&self.root, object);
+            Filling { added: 0 }.fields(&self.root, object);
         }
     }
 }
 
-fn default_fields(node: &Node, map: &mut Map<String, Value>) {
-    for (name, field) in node.properties().filter(|(_, it)| it.marks.has(Marks::DEFAULTS_BELOW)) {
-        if let Some(default) = &field.default {
-            match map.get_mut(name) {
-                Some(value) => replace_null(field, value),
-                None => drop(map.insert(name.to_owned(), (**default).clone())),
+/// One walk through an object.
+struct Filling {
+    /// A default of a megabyte may be added to each of a hundred thousand items.
+    added: usize,
+}
+
+impl Filling {
+    fn fields(&mut self, node: &Node, map: &mut Map<String, Value>) {
+        for (name, field) in node.properties().filter(|(_, it)| it.marks.has(Marks::DEFAULTS_BELOW))
+        {
+            if let Some(default) = &field.default {
+                match map.get_mut(name) {
+                    Some(value) => self.replace_null(field, value),
+                    None => {
+                        if map.len().is_multiple_of(MAP_NODE_ENTRIES) {
+                            self.added += MAP_NODE;
+                        }
+                        if let Some(value) = self.copied(default) {
+                            map.insert(name.to_owned(), value);
+                        }
+                    }
+                }
+            }
+            if let Some(value) = map.get_mut(name) {
+                self.value(field, value);
             }
         }
-        if let Some(value) = map.get_mut(name) {
-            default_value(field, value);
-        }
-    }
-    let Additional::Schema(other) = &node.additional else { return };
-    if other.marks.has(Marks::DEFAULTS_BELOW) {
-        for (_, value) in map.iter_mut().filter(|(name, _)| node.property(name).is_none()) {
-            replace_null(other, value);
-            default_value(other, value);
-        }
-    }
-}
-
-fn default_value(node: &Node, value: &mut Value) {
-    match (value, &node.items) {
-        (Value::Object(map), _) => default_fields(node, map),
-        (Value::Array(items), Some(item)) if item.marks.has(Marks::DEFAULTS_BELOW) => {
-            for value in items {
-                replace_null(item, value);
-                default_value(item, value);
+        let Additional::Schema(other) = &node.additional else { return };
+        if other.marks.has(Marks::DEFAULTS_BELOW) {
+            for (_, value) in map.iter_mut().filter(|(name, _)| node.property(name).is_none()) {
+                self.replace_null(other, value);
+                self.value(other, value);
             }
         }
-        _ => {}
+    }
+
+    fn value(&mut self, node: &Node, value: &mut Value) {
+        match (value, &node.items) {
+            (Value::Object(map), _) => self.fields(node, map),
+            (Value::Array(items), Some(item)) if item.marks.has(Marks::DEFAULTS_BELOW) => {
+                for value in items {
+                    self.replace_null(item, value);
+                    self.value(item, value);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn replace_null(&mut self, node: &Node, value: &mut Value) {
+        if let Some(default) =
+            node.default.as_ref().filter(|_| value.is_null() && !node.is_nullable())
+            && let Some(copy) = self.copied(default)
+        {
+            *value = copy;
+        }
+    }
+
+    /// A copy of a default, if there is room for it.
+    fn copied(&mut self, default: &Value) -> Option<Value> {
+        if self.added > ADDED_MAX {
+            return None;
+        }
+        self.added += weight(default);
+        Some(default.clone())
     }
 }
 
-fn replace_null(node: &Node, value: &mut Value) {
-    if let Some(default) = node.default.as_ref().filter(|_| value.is_null() && !node.is_nullable())
-    {
-        *value = (**default).clone();
+fn weight(value: &Value) -> usize {
+    32 + match value {
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(weight).sum(),
+        Value::Object(map) => {
+            let nodes = map.len().div_ceil(MAP_NODE_ENTRIES) * MAP_NODE;
+            nodes + map.iter().map(|(key, value)| key.len() + weight(value)).sum::<usize>()
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
     }
 }
 
@@ -62,6 +109,16 @@ mod tests {
     fn defaulted(schema: &Value, mut object: Value) -> Value {
         Structural::compile(schema).default(object.as_object_mut().unwrap());
         object
+    }
+
+    #[test]
+    fn a_large_default_is_not_copied_without_end() {
+        let large = "x".repeat(1 << 20);
+        let schema = json!({"type": "object", "properties": {"l": {"type": "array",
+            "items": {"type": "object", "properties": {"a": {"type": "string", "default": large}}}}}});
+        let defaulted = defaulted(&schema, json!({"l": vec![json!({}); 100_000]}));
+        let filled = defaulted["l"].as_array().unwrap().iter().filter(|it| it.get("a").is_some());
+        assert_eq!(filled.count(), ADDED_MAX >> 20);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! They have a type and metadata like any other, so these are cut to shape and checked here by the
 //! rules for objects. The outermost object is not looked at: the server does that.
 
+use crate::paths::Paths;
 use crate::structural::{Marks, Node, Structural};
 use machinery::field_path::FaultKind;
 use machinery::{Faults, FieldError, GroupVersion, Map, Object, Path, Value, meta, names};
@@ -49,9 +50,12 @@ impl Structural {
         if !self.root.marks.has(Marks::EMBEDDED_BELOW) {
             return Ok(());
         }
-        visit_fields(&self.root, object, &Path::EMPTY, &mut |map, path| {
-            read_resource(map, path, read, unknown)
-        })
+        let mut noted = Paths::default();
+        let result = visit_fields(&self.root, object, &Path::EMPTY, &mut |map, path| {
+            read_resource(map, path, read, &mut noted)
+        });
+        unknown.extend(noted.into_list());
+        result
     }
 }
 
@@ -59,7 +63,7 @@ fn read_resource(
     map: &mut Map<String, Value>,
     path: &Path<'_>,
     read: ReadMetadata<'_>,
-    unknown: &mut Vec<String>,
+    unknown: &mut Paths,
 ) -> Result<(), FieldError> {
     for key in ["apiVersion", "kind"] {
         if let Some(other) = map.get(key).filter(|it| !it.is_string()) {
@@ -69,7 +73,7 @@ fn read_resource(
     let Some(metadata) = map.get_mut("metadata") else { return Ok(()) };
     let path = path.child("metadata");
     let sent = metadata.clone();
-    read(metadata, &mut |below| unknown.push(format!("{path}.{below}")))
+    read(metadata, &mut |below| unknown.note(|| format!("{path}.{below}")))
         .map_err(|why| unreadable(&path, sent, &why))
 }
 
@@ -80,7 +84,7 @@ fn unreadable(path: &Path<'_>, value: Value, detail: &str) -> FieldError {
 
 /// Cuts the metadata of all resources below the root to what metadata may hold; the paths of what
 /// was dropped are appended to `unknown`.
-pub(crate) fn coerce(node: &Node, object: &mut Map<String, Value>, unknown: &mut Vec<String>) {
+pub(crate) fn coerce(node: &Node, object: &mut Map<String, Value>, unknown: &mut Paths) {
     let cut = visit_fields(node, object, &Path::EMPTY, &mut |map, path| cut(map, path, unknown));
     debug_assert!(cut.is_ok(), "cutting cannot fail");
 }
@@ -90,7 +94,7 @@ pub(crate) fn coerce(node: &Node, object: &mut Map<String, Value>, unknown: &mut
 // Upstream: schema/defaulting/prune.go PruneDefaults
 pub(crate) fn prune_default(node: &mut Node) {
     let Some(mut default) = node.default.take() else { return };
-    let mut unknown = Vec::new();
+    let mut unknown = Paths::default();
     let mut visit = |map: &mut Map<String, Value>, path: &Path<'_>| cut(map, path, &mut unknown);
     let cut = visit_value(node, &mut default, &Path::EMPTY, &mut visit);
     debug_assert!(cut.is_ok(), "cutting cannot fail");
@@ -100,7 +104,7 @@ pub(crate) fn prune_default(node: &mut Node) {
 fn cut(
     map: &mut Map<String, Value>,
     path: &Path<'_>,
-    unknown: &mut Vec<String>,
+    unknown: &mut Paths,
 ) -> Result<(), FieldError> {
     if let Some(metadata) = map.get_mut("metadata") {
         cut_metadata(metadata, &path.child("metadata"), unknown);
@@ -151,7 +155,7 @@ fn visit_value(
     }
 }
 
-fn cut_metadata(metadata: &mut Value, path: &Path<'_>, unknown: &mut Vec<String>) {
+fn cut_metadata(metadata: &mut Value, path: &Path<'_>, unknown: &mut Paths) {
     if metadata.is_null() {
         *metadata = Value::Object(Map::new());
     }
@@ -171,12 +175,12 @@ fn cut_metadata(metadata: &mut Value, path: &Path<'_>, unknown: &mut Vec<String>
     }
 }
 
-fn keep(value: &mut Value, fields: &[&str], path: &Path<'_>, unknown: &mut Vec<String>) {
+fn keep(value: &mut Value, fields: &[&str], path: &Path<'_>, unknown: &mut Paths) {
     if let Some(map) = value.as_object_mut() {
         map.retain(|key, _| {
             let known = fields.contains(&key.as_str());
             if !known {
-                unknown.push(path.child(key).to_string());
+                unknown.note(|| path.child(key).to_string());
             }
             known
         });

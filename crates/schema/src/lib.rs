@@ -28,6 +28,9 @@
 
 mod source;
 mod structural;
+mod choices;
+mod pattern;
+mod paths;
 mod prune;
 mod default;
 mod validate;

@@ -1,6 +1,7 @@
 //! Dropping what a schema does not specify.
 
 use crate::embedded::{self, ReadMetadata};
+use crate::paths::Paths;
 use crate::structural::{Additional, Marks, Node, Structural};
 use machinery::{FieldError, Map, Path, Value};
 
@@ -16,10 +17,9 @@ impl Structural {
     pub fn prune(&self, object: &mut Map<String, Value>, unknown: &mut Vec<String>) {
         self.prune_unspecified(object, unknown);
         if self.root.marks.has(Marks::EMBEDDED_BELOW) {
-            let mut cut = Vec::new();
+            let mut cut = Paths::default();
             embedded::coerce(&self.root, object, &mut cut);
-            cut.sort();
-            unknown.extend(cut);
+            unknown.extend(cut.into_sorted());
         }
     }
 
@@ -44,10 +44,9 @@ impl Structural {
         if self.keeps_unknown {
             return;
         }
-        let mut fields = Vec::new();
+        let mut fields = Paths::default();
         prune_fields(object, &self.root, Context::Root, &Path::EMPTY, &mut fields);
-        fields.sort();
-        unknown.extend(fields);
+        unknown.extend(fields.into_sorted());
     }
 }
 
@@ -66,9 +65,9 @@ enum Context {
 
 /// Prunes a value that is not a whole object and returns the paths of what was dropped.
 pub(crate) fn prune_value(node: &Node, value: &mut Value) -> Vec<String> {
-    let mut unknown = Vec::new();
+    let mut unknown = Paths::default();
     prune(value, Some(node), Context::Schema, &Path::EMPTY, &mut unknown);
-    unknown
+    unknown.into_list()
 }
 
 fn prune(
@@ -76,12 +75,12 @@ fn prune(
     node: Option<&Node>,
     context: Context,
     path: &Path<'_>,
-    unknown: &mut Vec<String>,
+    unknown: &mut Paths,
 ) {
     match (value, node) {
         (Value::Object(map), Some(node)) => prune_fields(map, node, context, path, unknown),
         (Value::Object(map), None) => {
-            unknown.extend(map.keys().map(|key| path.child(key).to_string()));
+            map.keys().for_each(|key| unknown.note(|| path.child(key).to_string()));
             map.clear();
         }
         (Value::Array(items), node) => prune_items(items, node, context, path, unknown),
@@ -94,7 +93,7 @@ fn prune_items(
     node: Option<&Node>,
     context: Context,
     path: &Path<'_>,
-    unknown: &mut Vec<String>,
+    unknown: &mut Paths,
 ) {
     let items_node = node.and_then(|it| it.items.as_deref());
     let preserves = node.is_some_and(|it| preserves(it, context));
@@ -112,7 +111,7 @@ fn prune_fields(
     node: &Node,
     context: Context,
     path: &Path<'_>,
-    unknown: &mut Vec<String>,
+    unknown: &mut Paths,
 ) {
     let is_resource = context == Context::Root || node.is_embedded();
     let preserves = preserves(node, context);
@@ -136,7 +135,7 @@ fn prune_fields(
             return true;
         }
         if !preserves {
-            unknown.push(here.to_string());
+            unknown.note(|| here.to_string());
         }
         preserves
     });

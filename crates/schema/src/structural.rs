@@ -4,13 +4,13 @@
 //! keeps only what is asked of objects: no descriptions, keywords that are rarely used behind one
 //! pointer ([`Checks`]), and patterns compiled when they are first needed.
 
+use crate::choices::Choices;
 use crate::format::Format;
+use crate::pattern::{Pattern, Patterns};
 use crate::rules::{Rule, Validator};
 use crate::source::Source;
-use cel::go_regexp;
 use machinery::Value;
-use regex::Regex;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 /// See the [module documentation](self).
 #[derive(Debug)]
@@ -20,14 +20,16 @@ pub struct Structural {
     pub(crate) keeps_unknown: bool,
     /// Compiled when the first object is judged, for the reason that patterns are.
     pub(crate) validator: OnceLock<Option<Validator>>,
+    patterns: Patterns,
 }
 
 impl Structural {
     /// Compiles `openAPIV3Schema`. What makes no sense is passed over: the definition has been
     /// checked before.
     pub fn compile(openapi_v3_schema: &Value) -> Self {
-        let root = Source::of(openapi_v3_schema).map(Node::compile).unwrap_or_default();
-        Self { root, keeps_unknown: false, validator: OnceLock::new() }
+        let mut root = Source::of(openapi_v3_schema).map(Node::compile).unwrap_or_default();
+        let patterns = Patterns::shared_in(&mut root);
+        Self { root, keeps_unknown: false, validator: OnceLock::new(), patterns }
     }
 
     /// The same schema for a definition with `preserveUnknownFields: true`: it validates, but drops
@@ -39,7 +41,17 @@ impl Structural {
 
     /// The schema of a definition without one, as v1beta1 allows: every field is kept.
     pub fn anything() -> Self {
-        Self { root: Node::default(), keeps_unknown: true, validator: OnceLock::new() }
+        Self {
+            root: Node::default(),
+            keeps_unknown: true,
+            validator: OnceLock::new(),
+            patterns: Patterns::default(),
+        }
+    }
+
+    /// The memory that its patterns take up once all of them are compiled, in bytes or so.
+    pub fn pattern_memory(&self) -> usize {
+        self.patterns.memory()
     }
 }
 
@@ -234,6 +246,29 @@ impl Node {
         })
     }
 
+    /// Calls `visit` with the pattern of this node and of each node below, combinations included.
+    pub(crate) fn each_pattern(&mut self, visit: &mut dyn FnMut(&mut Arc<Pattern>)) {
+        if let Some(checks) = &mut self.checks {
+            if let Some(pattern) = checks.text.as_mut().and_then(|it| it.pattern.as_mut()) {
+                visit(pattern);
+            }
+            if let Some(combined) = &mut checks.combined {
+                let lists = [&mut combined.all_of, &mut combined.any_of, &mut combined.one_of];
+                let nodes = lists.into_iter().flatten().chain(&mut combined.not);
+                nodes.for_each(|it| it.each_pattern(visit));
+            }
+        }
+        for (_, child) in &mut self.properties {
+            child.each_pattern(visit);
+        }
+        if let Additional::Schema(child) = &mut self.additional {
+            child.each_pattern(visit);
+        }
+        if let Some(child) = &mut self.items {
+            child.each_pattern(visit);
+        }
+    }
+
     /// All named fields.
     pub(crate) fn properties(&self) -> impl Iterator<Item = (&str, &Node)> {
         self.properties.iter().map(|(name, node)| (&**name, node))
@@ -257,7 +292,7 @@ impl Node {
 #[derive(Debug, Default)]
 pub(crate) struct Checks {
     pub(crate) required: Box<[Box<str>]>,
-    pub(crate) choices: Box<[Value]>,
+    pub(crate) choices: Choices,
     pub(crate) format: Option<Format>,
     pub(crate) text: Option<Box<TextChecks>>,
     pub(crate) number: Option<Box<NumberChecks>>,
@@ -271,7 +306,7 @@ pub(crate) struct Checks {
 pub(crate) struct TextChecks {
     pub(crate) min_length: Option<u64>,
     pub(crate) max_length: Option<u64>,
-    pub(crate) pattern: Option<Pattern>,
+    pub(crate) pattern: Option<Arc<Pattern>>,
 }
 
 /// For numbers.
@@ -319,7 +354,8 @@ impl Checks {
         let used = |keywords: &[&str]| keywords.iter().any(|it| source.stated(it).is_some());
         let counted = |keywords: &[&str]| keywords.iter().any(|it| source.count(it).is_some());
 
-        let pattern = Some(source.text("pattern")).filter(|it| !it.is_empty()).map(Pattern::new);
+        let pattern = Some(source.text("pattern")).filter(|it| !it.is_empty());
+        let pattern = pattern.map(|it| Arc::new(Pattern::new(it)));
         let text =
             (pattern.is_some() || counted(&["minLength", "maxLength"])).then(|| TextChecks {
                 min_length: source.count("minLength"),
@@ -337,12 +373,7 @@ impl Checks {
             || counted(&["minItems", "maxItems", "minProperties", "maxProperties"]);
         let checks = Self {
             required: source.texts("required").map(Box::from).collect(),
-            choices: source
-                .value("enum")
-                .and_then(Value::as_array)
-                .cloned()
-                .unwrap_or_default()
-                .into(),
+            choices: Choices::of(source),
             format: Format::of(source.text("format"), Type::of(source)),
             text: text.map(Box::new),
             number: has_number.then(|| Box::new(number)),
@@ -366,7 +397,7 @@ impl Checks {
             rules: Rule::all(source),
         };
         let used = !checks.required.is_empty()
-            || !checks.choices.is_empty()
+            || !checks.choices.list.is_empty()
             || checks.format.is_some()
             || checks.text.is_some()
             || checks.number.is_some()
@@ -374,26 +405,5 @@ impl Checks {
             || checks.combined.is_some()
             || !checks.rules.is_empty();
         used.then_some(checks)
-    }
-}
-
-/// A regular expression, compiled when it is first asked: most definitions that a server holds see
-/// few objects or none.
-#[derive(Debug)]
-pub(crate) struct Pattern {
-    /// As its author wrote it.
-    pub(crate) source: Box<str>,
-    compiled: OnceLock<Option<Regex>>,
-}
-
-impl Pattern {
-    fn new(source: &str) -> Self {
-        Self { source: source.into(), compiled: OnceLock::new() }
-    }
-
-    /// None for an expression that does not compile.
-    pub(crate) fn matches(&self, text: &str) -> Option<bool> {
-        let regex = self.compiled.get_or_init(|| go_regexp::compile(&self.source).ok());
-        regex.as_ref().map(|it| it.is_match(text))
     }
 }

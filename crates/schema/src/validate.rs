@@ -9,14 +9,18 @@
 
 mod combine;
 mod data;
+mod found;
 mod number;
 mod text;
 
 use crate::structural::{Additional, Checks, Marks, Node, SizeChecks, Structural, Type};
 use crate::{embedded, lists, ratchet};
 pub(crate) use data::Data;
+use found::Found;
 use machinery::field_path::{FaultKind, quote};
 use machinery::{Faults, FieldError, Map, Path, Value};
+use std::cell::Cell;
+use std::collections::HashSet;
 
 impl Structural {
     /// Finds what is wrong with `new`; faults in what is as it was in `old` are forgiven.
@@ -75,20 +79,40 @@ pub(crate) fn validate_data(
     at: &Path<'_>,
     faults: &mut Faults,
 ) {
-    let mut found = Vec::new();
-    Walk { at }.check(node, new, old, &Path::EMPTY, &mut found);
-    for fault in found {
+    let mut found = Found::default();
+    let steps = Cell::new(0);
+    let walk = Walk { at, steps: &steps };
+    walk.check(node, new, old, &Path::EMPTY, &mut found);
+    if walk.is_spent() {
+        found.add(|| walk.unplaced(format!("validation needs more than {STEPS_MAX} steps")));
+    }
+    for fault in found.into_list() {
         faults.push(fault);
     }
 }
+
+/// A walk ends after this many steps: with alternatives, choices and required fields, a long schema
+/// and a large object make as many as the product of their sizes. The largest object with a
+/// schema of ordinary size needs some hundred thousand.
+const STEPS_MAX: usize = 30_000_000;
 
 /// One walk through an object.
 #[derive(Debug, Clone, Copy)]
 struct Walk<'a> {
     at: &'a Path<'a>,
+    /// The steps made so far.
+    steps: &'a Cell<usize>,
 }
 
 impl Walk<'_> {
+    fn spend(self, steps: usize) {
+        self.steps.set(self.steps.get().saturating_add(steps));
+    }
+
+    fn is_spent(self) -> bool {
+        self.steps.get() > STEPS_MAX
+    }
+
     /// Checks a value; returns the number of checks it passed.
     fn check(
         self,
@@ -96,12 +120,16 @@ impl Walk<'_> {
         data: Data<'_>,
         old: Option<Data<'_>>,
         path: &Path<'_>,
-        found: &mut Vec<FieldError>,
+        found: &mut Found,
     ) -> usize {
-        let before = found.len();
+        self.spend(1);
+        if self.is_spent() {
+            return 0;
+        }
+        let before = found.mark();
         let passed = self.apply(node, data, old, path, found);
-        if found.len() > before && old.is_some_and(|old| ratchet::is_unchanged(node, data, old)) {
-            found.truncate(before);
+        if found.mark() != before && old.is_some_and(|old| ratchet::is_unchanged(node, data, old)) {
+            found.forget_since(before);
         }
         passed
     }
@@ -113,13 +141,13 @@ impl Walk<'_> {
         data: Data<'_>,
         old: Option<Data<'_>>,
         path: &Path<'_>,
-        found: &mut Vec<FieldError>,
+        found: &mut Found,
     ) -> usize {
         let checks = node.checks.as_deref();
         if matches!(data, Data::Null) {
             let fits = node.kind == Type::Any || node.is_nullable();
             if !fits {
-                found.push(self.wrong_type(path, node.kind.name(), "null"));
+                found.add(|| self.wrong_type(path, node.kind.name(), "null"));
             }
             self.check_choices(checks, data, path, found);
             return usize::from(fits);
@@ -143,19 +171,13 @@ impl Walk<'_> {
         passed
     }
 
-    fn check_type(
-        self,
-        node: &Node,
-        data: Data<'_>,
-        path: &Path<'_>,
-        found: &mut Vec<FieldError>,
-    ) -> bool {
+    fn check_type(self, node: &Node, data: Data<'_>, path: &Path<'_>, found: &mut Found) -> bool {
         let format = node.checks.as_deref().and_then(|it| it.format);
         let accepted = data.is_of(node.kind);
         let listed = matches!(data, Data::Text(_) | Data::List(_));
         match format {
             Some(format) if !listed && !accepted && data.format() != format.name() => {
-                found.push(self.wrong_type(path, format.name(), data.format()));
+                found.add(|| self.wrong_type(path, format.name(), data.format()));
                 return false;
             }
             Some(_)
@@ -167,7 +189,7 @@ impl Walk<'_> {
             _ if accepted => return true,
             _ => {}
         }
-        found.push(self.wrong_type(path, node.kind.name(), data.type_name()));
+        found.add(|| self.wrong_type(path, node.kind.name(), data.type_name()));
         false
     }
 
@@ -177,7 +199,7 @@ impl Walk<'_> {
         items: &[Value],
         old: Option<Data<'_>>,
         path: &Path<'_>,
-        found: &mut Vec<FieldError>,
+        found: &mut Found,
     ) -> usize {
         let mut passed = 2;
         if let Some(item_node) = &node.items {
@@ -193,13 +215,16 @@ impl Walk<'_> {
         };
         let count = items.len() as u64;
         if let Some(min) = min_items.filter(|min| count < *min) {
-            found.push(self.invalid(path, count, format_args!("should have at least {min} items")));
+            found.add(|| {
+                self.invalid(path, count, format_args!("should have at least {min} items"))
+            });
         }
         if let Some(max) = max_items.filter(|max| count > *max) {
-            found.push(self.too_many(path, count, max));
+            found.add(|| self.too_many(path, count, max));
         }
-        if *unique_items && items.iter().enumerate().any(|(i, item)| items[..i].contains(item)) {
-            found.push(self.invalid(path, "", format_args!("shouldn't contain duplicates")));
+        let mut seen = HashSet::new();
+        if *unique_items && !items.iter().all(|item| seen.insert(item)) {
+            found.add(|| self.invalid(path, "", format_args!("shouldn't contain duplicates")));
         }
         passed
     }
@@ -210,7 +235,7 @@ impl Walk<'_> {
         map: &Map<String, Value>,
         old: Option<Data<'_>>,
         path: &Path<'_>,
-        found: &mut Vec<FieldError>,
+        found: &mut Found,
     ) -> usize {
         let mut passed = 1;
         let checks = node.checks.as_deref();
@@ -218,10 +243,10 @@ impl Walk<'_> {
             let count = map.len() as u64;
             if let Some(min) = size.min_properties.filter(|min| count < *min) {
                 let text = format_args!("should have at least {min} properties");
-                found.push(self.invalid(path, count, text));
+                found.add(|| self.invalid(path, count, text));
             }
             if let Some(max) = size.max_properties.filter(|max| count > *max) {
-                found.push(self.too_many(path, count, max));
+                found.add(|| self.too_many(path, count, max));
             }
         }
         for (key, value) in map {
@@ -232,17 +257,21 @@ impl Walk<'_> {
                     passed += self.check(field, value.into(), old, &here, found);
                 }
                 (None, Additional::Forbidden) => {
-                    let detail = format!("{here} in body is a forbidden property");
-                    let value = Some(key.as_str().into());
-                    found.push(self.fault(FaultKind::Invalid, path, value, detail));
+                    found.add(|| {
+                        let detail = format!("{here} in body is a forbidden property");
+                        let value = Some(key.as_str().into());
+                        self.fault(FaultKind::Invalid, path, value, detail)
+                    });
                 }
                 (None, _) => {}
             }
         }
-        for name in checks.into_iter().flat_map(|it| &it.required) {
+        let required = checks.map_or(&[][..], |it| &it.required);
+        self.spend(required.len());
+        for name in required.iter().take_while(|_| !self.is_spent()) {
             if !map.contains_key(&**name) {
                 let here = path.child(name);
-                found.push(self.fault(FaultKind::Required, &here, None, String::new()));
+                found.add(|| self.fault(FaultKind::Required, &here, None, String::new()));
             }
         }
         passed
@@ -253,18 +282,25 @@ impl Walk<'_> {
         checks: Option<&Checks>,
         data: Data<'_>,
         path: &Path<'_>,
-        found: &mut Vec<FieldError>,
+        found: &mut Found,
     ) {
-        let choices = checks.map_or(&[][..], |it| &it.choices);
-        if choices.is_empty() || choices.iter().any(|choice| data.is(choice)) {
+        let Some(choices) = checks.map(|it| &it.choices).filter(|it| !it.list.is_empty()) else {
+            return;
+        };
+        let (is_listed, compared) = choices.contain(data);
+        self.spend(compared);
+        if is_listed {
             return;
         }
-        let listed: Vec<String> = choices
-            .iter()
-            .map(|choice| choice.as_str().map_or_else(|| quote(&choice.to_string()), quote))
-            .collect();
-        let detail = format!("supported values: {}", listed.join(", "));
-        found.push(self.fault(FaultKind::NotSupported, path, Some(data.to_value()), detail));
+        found.add(|| {
+            let listed: Vec<String> = choices
+                .list
+                .iter()
+                .map(|choice| choice.as_str().map_or_else(|| quote(&choice.to_string()), quote))
+                .collect();
+            let detail = format!("supported values: {}", listed.join(", "));
+            self.fault(FaultKind::NotSupported, path, Some(data.to_value()), detail)
+        });
     }
 }
 

@@ -5,6 +5,7 @@ use super::{Attempt, Operation};
 use crate::authorization;
 use crate::request::{RequestInfo, Target, Verb};
 use machinery::{GroupVersion, Object, Status, Value};
+use std::collections::HashSet;
 
 /// Judges new and changed references to owners.
 pub(super) fn judge(attempt: &Attempt<'_>, object: &Object) -> Result<(), Status> {
@@ -20,7 +21,11 @@ pub(super) fn judge(attempt: &Attempt<'_>, object: &Object) -> Result<(), Status
         let why = "cannot set an ownerRef on a resource you can't delete: , <nil>";
         permitted(attempt, object, Verb::Delete, target, why)?;
     }
-    let blocking: Vec<&Value> = new.iter().filter(|it| blocks(it) && !blocked(old, it)).collect();
+    // Those that were kept from being deleted before.
+    let blocked: HashSet<&str> =
+        old.iter().filter(|it| blocks(it)).map(|it| text(it, "uid")).collect();
+    let blocking: Vec<&Value> =
+        new.iter().filter(|it| blocks(it) && !blocked.contains(text(it, "uid"))).collect();
     let anything = Target {
         group: "*".to_owned(),
         version: "*".to_owned(),
@@ -57,11 +62,6 @@ fn owners(object: &Object) -> &[Value] {
 
 fn blocks(owner: &Value) -> bool {
     owner.get("blockOwnerDeletion") == Some(&Value::Bool(true))
-}
-
-/// Whether the owner was kept from being deleted before.
-fn blocked(old: &[Value], owner: &Value) -> bool {
-    old.iter().any(|it| text(it, "uid") == text(owner, "uid") && blocks(it))
 }
 
 /// The finalizers of an owner; None if no such kind is served.

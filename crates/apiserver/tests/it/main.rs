@@ -22,6 +22,7 @@ mod real_clock;
 mod faulty_store;
 mod store_faults;
 mod refusals;
+mod bounds;
 mod apply;
 mod deletion;
 mod definitions;

@@ -9,10 +9,29 @@ use crate::value::{Text, Value};
 /// Patterns whose automaton would need more bytes are refused.
 const MAX_COMPILED: usize = 1 << 20;
 
+/// The same for patterns that are made while an expression is evaluated.
+const MAX_DYNAMIC: usize = 256 << 10;
+
+/// What a thread may keep to match one.
+const MAX_CACHE: usize = 256 << 10;
+
 /// Compiles a pattern, or says in cel-go's manner why not.
 pub(crate) fn compile(pattern: &str) -> Result<Regex, String> {
+    within(pattern, MAX_COMPILED)
+}
+
+/// The same for a pattern that is used once or a few times.
+pub(crate) fn compile_dynamic(pattern: &str) -> Result<Regex, String> {
+    within(pattern, MAX_DYNAMIC)
+}
+
+fn within(pattern: &str, limit: usize) -> Result<Regex, String> {
     let pattern = go_regexp::translate(pattern).map_err(|error| error.to_string())?;
-    let built = RegexBuilder::new(&pattern).size_limit(MAX_COMPILED).nest_limit(100).build();
+    let built = RegexBuilder::new(&pattern)
+        .size_limit(limit)
+        .dfa_size_limit(MAX_CACHE)
+        .nest_limit(100)
+        .build();
     built.map_err(|error| {
         let message = error.to_string();
         let reason = message.lines().last().unwrap_or_default();

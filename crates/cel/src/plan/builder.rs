@@ -4,13 +4,15 @@ use super::{
     ACCUMULATOR, Arc, Attribute, Base, Branch, Call, Checked, Entries, Env, Expr, Fold, Key, Kind,
     List, Map, Node, Overload, Plan, Qualifier, Reference, Run, Value, constant, regexes,
 };
+use crate::go_regexp;
 use crate::library::is_conversion;
 
 /// Plans a checked tree; an error if a constant part of it fails.
 pub(crate) fn build(checked: &Checked, env: &Env) -> Result<Plan, String> {
-    let mut builder = Builder { checked, env, locals: Vec::new(), variables: Vec::new() };
+    let mut builder =
+        Builder { checked, env, locals: Vec::new(), variables: Vec::new(), memory: 0 };
     let root = builder.node(&checked.expr)?;
-    Ok(Plan { root, variables: builder.variables })
+    Ok(Plan { root, variables: builder.variables, memory: builder.memory })
 }
 
 struct Builder<'c> {
@@ -19,12 +21,17 @@ struct Builder<'c> {
     /// Names by their place on the evaluator's stack, and whether they are accumulators.
     locals: Vec<(String, bool)>,
     variables: Vec<(String, Arc<crate::env::Variable>)>,
+    memory: usize,
 }
+
+/// The memory of an instruction, in bytes or so.
+const NODE_MEMORY: usize = 160;
 
 type Planned = Result<Node, String>;
 
 impl Builder<'_> {
     fn node(&mut self, expr: &Expr) -> Planned {
+        self.memory += NODE_MEMORY;
         match &self.checked.references[expr.id] {
             Reference::Variable(name) => return Ok(self.variable(name)),
             Reference::Type(name) => return Ok(Node::Constant(Value::Type(name.as_str().into()))),
@@ -128,8 +135,15 @@ impl Builder<'_> {
             let and = function == "_&&_";
             return Ok(if and { Node::All(planned) } else { Node::Any(planned) });
         }
-        special(function, overloads, planned)
-            .or_else(|planned| plain(function, overloads, planned, args))
+        let planned = special(function, overloads, planned)
+            .or_else(|planned| plain(function, overloads, planned, args))?;
+        if let Node::Call(call) = &planned
+            && call.regex.is_some()
+            && let Some(Node::Constant(Value::String(pattern))) = call.args.get(1)
+        {
+            self.memory += go_regexp::memory(pattern).unwrap_or_default();
+        }
+        Ok(planned)
     }
 }
 

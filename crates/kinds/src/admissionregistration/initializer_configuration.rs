@@ -9,6 +9,7 @@ use crate::resource::{Behavior, Columns, Resource, Version};
 use crate::rules::complaints;
 use crate::table;
 use machinery::{Faults, Object, Path, Value, names};
+use std::collections::HashSet;
 
 /// The row of `InitializerConfiguration`.
 pub fn resource() -> Resource {
@@ -28,7 +29,7 @@ static BEHAVIOR: Behavior = Behavior {
 
 fn validate(object: &Object, faults: &mut Faults) {
     let path = Path::root("initializers");
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen: HashSet<&str> = HashSet::new();
     let initializers = top(object, "initializers").as_array().into_iter().flatten();
     for (index, initializer) in initializers.enumerate() {
         let path = path.index(index);
@@ -38,7 +39,7 @@ fn validate(object: &Object, faults: &mut Faults) {
             name if seen.contains(&name) => faults.duplicate(&path.child("name"), name),
             _ => complaints(faults, &path.child("name"), name, names::fully_qualified_name(name)),
         }
-        seen.push(name);
+        seen.insert(name);
         let rules = path.child("rules");
         for (index, rule) in list(initializer, "rules").iter().enumerate() {
             let path = rules.index(index);

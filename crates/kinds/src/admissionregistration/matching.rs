@@ -3,6 +3,7 @@
 use crate::fields::{at, default_value, list, map_mut, maps_mut, part, text, texts};
 use crate::rules::{complaints, label_selector, qualified_name, supported_only};
 use machinery::{Faults, Map, Path, Value, json, names};
+use std::collections::HashSet;
 
 const OPERATIONS: &[&str] = &["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
 
@@ -51,14 +52,14 @@ pub(super) fn validate_resources(faults: &mut Faults, path: &Path<'_>, resources
         for (index, rule) in list(resources, part).iter().enumerate() {
             let path = path.index(index);
             let names_path = path.child("resourceNames");
-            let mut seen: Vec<&str> = Vec::new();
+            let mut seen: HashSet<&str> = HashSet::new();
             for (index, name) in texts(rule, "resourceNames").enumerate() {
                 let path = names_path.index(index);
                 complaints(faults, &path, name, names::path_segment(name));
                 if seen.contains(&name) {
                     faults.duplicate(&path, name);
                 }
-                seen.push(name);
+                seen.insert(name);
             }
             validate_rule(faults, &path, rule);
         }
@@ -108,7 +109,7 @@ fn validate_resource_names(faults: &mut Faults, path: &Path<'_>, rule: &Value) {
     if resources.is_empty() {
         faults.required(path, "");
     }
-    let (mut all_below, mut below_all): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
+    let (mut all_below, mut below_all) = (HashSet::new(), HashSet::new());
     let mut last_is_plain = false;
     for (index, name) in resources.iter().enumerate() {
         let path = path.index(index);
@@ -129,10 +130,10 @@ fn validate_resource_names(faults: &mut Faults, path: &Path<'_>, rule: &Value) {
             faults.invalid(&path, *name, &message);
         }
         if sub == "*" {
-            all_below.push(resource);
+            all_below.insert(resource);
         }
         if resource == "*" {
-            below_all.push(sub);
+            below_all.insert(sub);
         }
     }
     if resources.len() > 1 && resources.contains(&"*/*") {
@@ -151,7 +152,7 @@ pub(super) fn validate_conditions(faults: &mut Faults, path: &Path<'_>, conditio
     if conditions.len() > MAX_CONDITIONS {
         faults.too_many(path, conditions.len(), MAX_CONDITIONS);
     }
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen: HashSet<&str> = HashSet::new();
     for (index, condition) in conditions.iter().enumerate() {
         let path = path.index(index);
         if text(condition, "expression").trim().is_empty() {
@@ -166,7 +167,7 @@ pub(super) fn validate_conditions(faults: &mut Faults, path: &Path<'_>, conditio
         if seen.contains(&name) {
             faults.duplicate(&path, name);
         }
-        seen.push(name);
+        seen.insert(name);
     }
 }
 

@@ -8,6 +8,7 @@ use crate::resource::{Behavior, Column, Columns, Resource, Version, drop_status,
 use crate::rules::{qualified_name, supported_only};
 use crate::table;
 use machinery::{Faults, Object, Path, Value};
+use std::collections::HashSet;
 
 /// The row of `ValidatingAdmissionPolicy`.
 pub fn resource() -> Resource {
@@ -71,7 +72,7 @@ fn validate(new: &Object, old: Option<&Object>, faults: &mut Faults) {
         let message = format!("must not have more than {MAX_ANNOTATIONS} auditAnnotations");
         faults.invalid(&path, at(spec, &["auditAnnotations"]).clone(), &message);
     }
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen: HashSet<&str> = HashSet::new();
     for (index, annotation) in annotations.iter().enumerate() {
         let path = path.index(index);
         let key = text(annotation, "key");
@@ -94,7 +95,7 @@ fn validate(new: &Object, old: Option<&Object>, faults: &mut Faults) {
         if seen.contains(&key) {
             faults.duplicate(&path.child("key"), key);
         }
-        seen.push(key);
+        seen.insert(key);
     }
 }
 

@@ -6,6 +6,7 @@ use crate::fields::{at, default_value, integer, list, map_mut, maps_mut, part, t
 use crate::resource::Now;
 use crate::rules::{complaints, range_message, supported_only};
 use machinery::{Faults, Object, Path, Value, json, names};
+use std::collections::HashSet;
 
 /// The versions of `AdmissionReview` that the server speaks.
 const REVIEWS: &[&str] = &["v1", "v1beta1"];
@@ -66,7 +67,7 @@ pub(super) fn warnings(object: &Object) -> Vec<String> {
         }
     }
     // Each is told once, however often it is named.
-    let mut seen = std::collections::HashSet::new();
+    let mut seen = HashSet::new();
     warnings.retain(|it| seen.insert(it.clone()));
     warnings
 }
@@ -84,7 +85,7 @@ impl Strictness {
             return Self { side_effects: true, versions: true, unique_names: true };
         };
         let hooks = webhooks(old);
-        let names: Vec<&str> = hooks.iter().map(|hook| text(hook, "name")).collect();
+        let mut names = HashSet::new();
         Self {
             side_effects: hooks
                 .iter()
@@ -92,7 +93,7 @@ impl Strictness {
             versions: hooks
                 .iter()
                 .all(|hook| list(hook, "admissionReviewVersions").is_empty() || speaks_ours(hook)),
-            unique_names: names.iter().enumerate().all(|(at, name)| !names[..at].contains(name)),
+            unique_names: hooks.iter().all(|hook| names.insert(text(hook, "name"))),
         }
     }
 }
@@ -105,7 +106,7 @@ fn speaks_ours(hook: &Value) -> bool {
 pub(super) fn validate(new: &Object, old: Option<&Object>, faults: &mut Faults) {
     let strictness = Strictness::after(old);
     let path = Path::root("webhooks");
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen: HashSet<&str> = HashSet::new();
     for (index, hook) in webhooks(new).iter().enumerate() {
         let path = path.index(index);
         validate_hook(faults, &path, hook, &strictness);
@@ -120,7 +121,7 @@ pub(super) fn validate(new: &Object, old: Option<&Object>, faults: &mut Faults) 
         if strictness.unique_names && !name.is_empty() && seen.contains(&name) {
             faults.duplicate(&path.child("name"), name);
         }
-        seen.push(name);
+        seen.insert(name);
     }
 }
 
@@ -247,8 +248,9 @@ fn validate_versions(faults: &mut Faults, path: &Path<'_>, hook: &Value, strictn
         let message = format!("must specify one of {}", REVIEWS.join(", "));
         return faults.required(path, &message);
     }
+    let mut seen = HashSet::new();
     for (index, version) in versions.iter().enumerate() {
-        if versions[..index].contains(version) {
+        if !seen.insert(version) {
             faults.invalid(&path.index(index), *version, "duplicate version");
             continue;
         }

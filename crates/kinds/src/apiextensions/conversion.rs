@@ -7,6 +7,7 @@ use crate::rules::one_of;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use machinery::{Faults, Object, Path, Value, names};
+use std::collections::HashSet;
 
 /// Finds what is wrong with how objects are converted between versions. The places are named as in
 /// upstream's inner type, which has no `webhook` level. What was stored before is not held to rules
@@ -90,9 +91,10 @@ fn validate_reviews(reviews: &[&str], must_know: bool, path: &Path<'_>, faults: 
         faults.required(path, "");
         return;
     }
+    let mut seen = HashSet::new();
     for (index, version) in reviews.iter().enumerate() {
         let path = path.index(index);
-        if reviews[..index].contains(version) {
+        if !seen.insert(version) {
             faults.invalid(&path, *version, "duplicate version");
             continue;
         }

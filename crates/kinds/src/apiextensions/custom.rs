@@ -9,7 +9,7 @@ use machinery::json_path::JsonPath;
 use machinery::nested::{nested_integer, nested_text};
 use machinery::{Faults, Object, Path, Value, meta, names};
 use schema::Structural;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// Why a definition cannot be served, though it was accepted once.
@@ -96,16 +96,12 @@ fn outdated(name: &str, spec: &Value, kind: &str) -> String {
 /// The schema of each version; those that agree share one.
 fn structurals(spec: &Value) -> Vec<Arc<Structural>> {
     let versions = list(spec, "versions");
-    let mut schemas: Vec<Arc<Structural>> = Vec::with_capacity(versions.len());
-    for version in versions {
-        let same =
-            versions[..schemas.len()].iter().position(|it| it["schema"] == version["schema"]);
-        schemas.push(match same {
-            Some(at) => Arc::clone(&schemas[at]),
-            None => Arc::new(structural(version, spec)),
-        });
-    }
-    schemas
+    let mut distinct: HashMap<&Value, Arc<Structural>> = HashMap::new();
+    let schemas = versions.iter().map(|version| {
+        let of_version = || Arc::new(structural(version, spec));
+        Arc::clone(distinct.entry(&version["schema"]).or_insert_with(of_version))
+    });
+    schemas.collect()
 }
 
 fn structural(version: &Value, spec: &Value) -> Structural {

@@ -4,6 +4,7 @@ use super::validate::{Case, Strictness};
 use crate::fields::{at, flag, list, part, text};
 use machinery::{Faults, Path, Value};
 use schema::Demand;
+use std::collections::HashSet;
 
 /// The most fields that selectors may name.
 const SELECTABLE_MAX: usize = 8;
@@ -78,7 +79,7 @@ pub(super) fn validate_selectable_fields(version: &Value, path: &Path<'_>, fault
         faults.invalid(path, "", detail);
         return;
     };
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen: HashSet<&str> = HashSet::new();
     for (index, field) in fields.iter().enumerate() {
         let here = path.index(index);
         let here = here.child("jsonPath");
@@ -104,7 +105,7 @@ pub(super) fn validate_selectable_fields(version: &Value, path: &Path<'_>, fault
         if seen.contains(&json_path) {
             faults.duplicate(&here, json_path);
         } else {
-            seen.push(json_path);
+            seen.insert(json_path);
         }
     }
     if seen.len() > SELECTABLE_MAX {

@@ -9,6 +9,7 @@ use super::{approval, conversion, versions};
 use crate::fields::{at, flag, list, text, texts, top};
 use crate::rules::{IMMUTABLE, one_of};
 use machinery::{Faults, Object, Path, Value, names};
+use std::collections::HashSet;
 
 /// What a definition is judged by.
 #[derive(Debug, Clone, Copy)]
@@ -154,15 +155,17 @@ fn validate_stored_versions(object: &Object, faults: &mut Faults) {
         return;
     }
     let versions = list(top(object, "spec"), "versions");
+    let known: HashSet<&str> = stored.iter().copied().collect();
     for version in versions.iter().filter(|it| flag(it, "storage")) {
         let name = text(version, "name");
-        if !stored.contains(&name) {
+        if !known.contains(name) && !faults.is_full() {
             let detail = format!("must have the storage version {name}");
             faults.invalid(&path, value.clone(), &detail);
         }
     }
+    let names: HashSet<&str> = versions.iter().map(|it| text(it, "name")).collect();
     for (index, name) in stored.iter().enumerate() {
-        if !versions.iter().any(|it| text(it, "name") == *name) {
+        if !names.contains(name) {
             let detail = format!(
                 "missing from spec.versions; {name} was previously a storage version, and must remain in spec.versions until a storage migration ensures no data remains persisted in {name} and removes {name} from status.storedVersions"
             );

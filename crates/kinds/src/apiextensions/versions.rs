@@ -10,6 +10,7 @@ use crate::fields::{at, flag, list, part, text};
 use machinery::field_path::FaultKind;
 use machinery::json_path::JsonPath;
 use machinery::{Faults, Path, Value, names};
+use std::collections::HashSet;
 
 /// What upstream lifts out of versions that agree: the name in a version, and at the top.
 const LIFTED: [(&str, &str); 4] = [
@@ -28,19 +29,18 @@ pub(super) fn validate(case: Case<'_>, faults: &mut Faults) {
         schemas::require(case, version, &path.index(index), faults);
     }
     schemas::require_for_defaults(case.spec, faults);
+    let differing: Vec<&str> =
+        LIFTED.iter().map(|(key, _)| *key).filter(|key| !agree_on(versions, key)).collect();
     for (index, version) in versions.iter().enumerate() {
         let path = path.index(index);
         validate_label(text(version, "name"), &path.child("name"), faults);
         validate_deprecation(version, &path.child("deprecationWarning"), faults);
-        for (key, _) in LIFTED.iter().filter(|(key, _)| !agree_on(versions, key)) {
+        for key in &differing {
             validate_part(key, case, version, &path.child(key), faults);
         }
     }
-    let seen = |index: usize| {
-        let name = text(&versions[index], "name");
-        versions[..index].iter().any(|it| text(it, "name") == name)
-    };
-    if (0..versions.len()).any(seen) {
+    let mut names = HashSet::new();
+    if !versions.iter().all(|it| names.insert(text(it, "name"))) {
         complain_of_all(case.spec, "must contain unique version names", &path, faults);
     }
     if versions.iter().filter(|it| flag(it, "storage")).count() != 1 {

@@ -10,7 +10,7 @@ use crate::rules::qualified_name;
 use crate::table;
 use machinery::quantity::Quantity;
 use machinery::{Faults, Map, Object, Path, Value};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 /// The row of `LimitRange`.
 pub fn resource() -> Resource {
@@ -65,7 +65,7 @@ fn fill(limit: &mut Map<String, Value>, to: &str, from: &str) {
 fn validate(object: &Object, faults: &mut Faults) {
     let path = Path::root("spec");
     let path = path.child("limits");
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen: HashSet<&str> = HashSet::new();
     for (index, limit) in list(top(object, "spec"), "limits").iter().enumerate() {
         let path = path.index(index);
         let kind = text(limit, "type");
@@ -73,7 +73,7 @@ fn validate(object: &Object, faults: &mut Faults) {
         if seen.contains(&kind) {
             faults.duplicate(&path.child("type"), kind);
         }
-        seen.push(kind);
+        seen.insert(kind);
         validate_names(faults, &path, limit, kind);
         let is_bounded = |key| at(limit, &[key, "storage"]) != &Value::Null;
         if kind == "PersistentVolumeClaim" && !is_bounded("min") && !is_bounded("max") {

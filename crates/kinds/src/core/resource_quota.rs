@@ -128,7 +128,11 @@ fn validate(object: &Object, faults: &mut Faults) {
     }
 }
 
-/// Whether a scope says nothing of a resource that the quota is about.
+/// The scopes that say nothing of a resource that the quota is about.
+fn beside_the_point(spec: &Value) -> BTreeSet<&'static str> {
+    SCOPES.iter().copied().filter(|scope| is_beside_the_point(spec, scope)).collect()
+}
+
 fn is_beside_the_point(spec: &Value, scope: &str) -> bool {
     entries(spec, "hard").filter(|(name, _)| is_known(name)).any(|(name, _)| match scope {
         "BestEffort" => name != "pods",
@@ -147,11 +151,16 @@ fn are_in_conflict(scopes: &BTreeSet<&str>) -> bool {
 fn validate_scopes(faults: &mut Faults, spec: &Value) {
     let path = SPEC.child("scopes");
     let shown = at(spec, &["scopes"]);
+    let beside_the_point = beside_the_point(spec);
+    // Each fault quotes all scopes.
     for scope in texts(spec, "scopes") {
+        if faults.is_full() {
+            return;
+        }
         if !SCOPES.contains(&scope) {
             faults.invalid(&path, shown.clone(), "unsupported scope");
         }
-        if is_beside_the_point(spec, scope) {
+        if beside_the_point.contains(scope) {
             faults.invalid(&path, shown.clone(), "unsupported scope applied to resource");
         }
     }
@@ -164,12 +173,16 @@ fn validate_selector(faults: &mut Faults, spec: &Value, selector: &Value) {
     let path = SPEC.child("scopeSelector");
     let path = path.child("matchExpressions");
     let mut scopes = BTreeSet::new();
+    let beside_the_point = beside_the_point(spec);
     for requirement in list(selector, "matchExpressions") {
+        if faults.is_full() {
+            return;
+        }
         let (scope, operator) = (text(requirement, "scopeName"), text(requirement, "operator"));
         if !SCOPES.contains(&scope) {
             faults.invalid(&path.child("scopeName"), scope, "unsupported scope");
         }
-        if is_beside_the_point(spec, scope) {
+        if beside_the_point.contains(scope) {
             let message = "unsupported scope applied to resource";
             invalid_struct(faults, &path, "ScopeSelector", selector, message);
         }

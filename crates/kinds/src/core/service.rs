@@ -21,6 +21,7 @@ use crate::fields::{list, text, texts, top};
 use crate::resource::{Action, Behavior, Columns, Resource, Subresource, Version};
 use crate::table::{self, selectable};
 use machinery::{Object, Value, names};
+use std::collections::HashSet;
 
 /// The row of `Service`.
 pub fn resource() -> Resource {
@@ -39,9 +40,9 @@ pub fn resource() -> Resource {
 
 /// Whether a service claims addresses that it did not have: those from outside are anybody's.
 pub fn has_new_external_ips(new: &Object, old: Option<&Object>) -> bool {
-    let before: Vec<&str> =
+    let before: HashSet<&str> =
         old.into_iter().flat_map(|it| texts(top(it, "spec"), "externalIPs")).collect();
-    texts(top(new, "spec"), "externalIPs").any(|it| !before.contains(&it))
+    texts(top(new, "spec"), "externalIPs").any(|it| !before.contains(it))
 }
 
 static BEHAVIOR: Behavior = Behavior {

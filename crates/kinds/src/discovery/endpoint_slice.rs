@@ -10,6 +10,7 @@ use crate::rules::{
 };
 use crate::table;
 use machinery::{Faults, Object, Path, Value, names};
+use std::collections::HashSet;
 
 /// The row of `EndpointSlice`.
 pub fn resource() -> Resource {
@@ -134,7 +135,7 @@ fn validate_ports(object: &Object, faults: &mut Faults) {
     if ports.len() > MAX_PORTS {
         return faults.too_many(&path, ports.len(), MAX_PORTS);
     }
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen: HashSet<&str> = HashSet::new();
     for (index, port) in ports.iter().enumerate() {
         let path = path.index(index);
         let name = text(port, "name");
@@ -144,7 +145,7 @@ fn validate_ports(object: &Object, faults: &mut Faults) {
         if seen.contains(&name) {
             faults.duplicate(&path.child("name"), name);
         }
-        seen.push(name);
+        seen.insert(name);
         let protocols = &["SCTP", "TCP", "UDP"];
         supported_only(faults, &path.child("protocol"), text(port, "protocol"), protocols);
         if let Some(protocol) = part(port, "appProtocol").and_then(Value::as_str) {
@@ -236,14 +237,14 @@ fn validate_hints(faults: &mut Faults, path: &Path<'_>, hints: &[Value], rule: n
     if hints.len() > MAX_HINTS {
         return faults.too_many(path, hints.len(), MAX_HINTS);
     }
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen: HashSet<&str> = HashSet::new();
     for (index, hint) in hints.iter().enumerate() {
         let path = path.index(index);
         let (path, name) = (path.child("name"), text(hint, "name"));
         if seen.contains(&name) {
             faults.duplicate(&path, name);
         }
-        seen.push(name);
+        seen.insert(name);
         complaints(faults, &path, name, rule(name));
     }
 }

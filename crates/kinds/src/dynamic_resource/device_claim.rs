@@ -7,6 +7,7 @@ use crate::rules::{
 use crate::storage::declared_driver_name;
 use machinery::field_path::FaultKind;
 use machinery::{Faults, Map, Path, Value, names};
+use std::collections::HashSet;
 
 const MAX_REQUESTS: usize = 32;
 const MAX_ALTERNATIVES: usize = 8;
@@ -91,9 +92,9 @@ fn validate_requests(faults: &mut Faults, path: &Path<'_>, requests: &[Value]) {
 
 /// No name is there twice.
 fn each_once(faults: &mut Faults, path: &Path<'_>, requests: &[Value]) {
+    let mut seen = HashSet::new();
     for (index, request) in requests.iter().enumerate() {
-        let name = text(request, "name");
-        if requests[..index].iter().any(|other| text(other, "name") == name) {
+        if !seen.insert(text(request, "name")) {
             let shown = in_order(request);
             faults.declared(|faults| {
                 faults.add(FaultKind::Duplicate, &path.index(index), None, &shown);

@@ -9,6 +9,7 @@ use crate::rules::{dns_label, dns_subdomain, immutable, positive};
 use crate::storage::validate_driver_name;
 use crate::table::{self, selectable};
 use machinery::{Faults, Object, Path, Value, names};
+use std::collections::HashSet;
 
 /// The row of `ResourceSlice`.
 pub fn resource() -> Resource {
@@ -94,7 +95,7 @@ fn validate_devices(object: &Object, faults: &mut Faults) {
     if devices.len() > MAX_DEVICES {
         faults.too_many(&path, devices.len(), MAX_DEVICES);
     }
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen: HashSet<&str> = HashSet::new();
     for (index, device) in devices.iter().enumerate() {
         let path = path.index(index);
         let name = text(device, "name");
@@ -103,7 +104,7 @@ fn validate_devices(object: &Object, faults: &mut Faults) {
         if seen.contains(&name) {
             faults.duplicate(&path, name);
         }
-        seen.push(name);
+        seen.insert(name);
     }
 }
 

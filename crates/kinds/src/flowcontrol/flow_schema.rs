@@ -9,6 +9,7 @@ use crate::resource::{
 use crate::rules::{complaints, dns_subdomain, required, supported_only};
 use crate::table;
 use machinery::{Faults, Object, Path, Value, json, names};
+use std::collections::HashSet;
 
 /// The row of `FlowSchema`.
 pub fn resource() -> Resource {
@@ -113,14 +114,14 @@ fn validate(object: &Object, faults: &mut Faults) {
 pub(super) fn validate_conditions(object: &Object, faults: &mut Faults) {
     let path = Path::root("status");
     let path = path.child("conditions");
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen: HashSet<&str> = HashSet::new();
     for (index, condition) in list(top(object, "status"), "conditions").iter().enumerate() {
         let path = path.index(index);
         let (path, kind) = (path.child("type"), text(condition, "type"));
         if seen.contains(&kind) {
             faults.duplicate(&path, kind);
         }
-        seen.push(kind);
+        seen.insert(kind);
         required(faults, &path, kind);
     }
 }

@@ -10,6 +10,7 @@ use crate::rules::{complaints, declared_immutable, labels};
 use crate::table;
 use machinery::field_path::FaultKind;
 use machinery::{Faults, Object, Path, Value, json, names};
+use std::collections::{BTreeSet, HashSet};
 
 /// The row of `RuntimeClass`.
 pub fn resource() -> Resource {
@@ -46,7 +47,12 @@ fn validate(object: &Object, faults: &mut Faults) {
     });
     if let Some(fixed) = part(top(object, "overhead"), "podFixed") {
         let requirements = json!({"limits": fixed});
-        quantities::validate_container(faults, &Path::root("overhead"), &requirements, &[]);
+        quantities::validate_container(
+            faults,
+            &Path::root("overhead"),
+            &requirements,
+            &BTreeSet::new(),
+        );
     }
     let scheduling = top(object, "scheduling");
     let path = Path::root("scheduling");
@@ -54,8 +60,9 @@ fn validate(object: &Object, faults: &mut Faults) {
     let tolerations = crate::fields::list(scheduling, "tolerations");
     let path = path.child("tolerations");
     validate_tolerations(faults, &path, tolerations);
+    let mut seen = HashSet::new();
     for (index, toleration) in tolerations.iter().enumerate() {
-        if tolerations[..index].contains(toleration) {
+        if !seen.insert(toleration) {
             let shown = go_struct::line("Toleration", toleration);
             faults.add(FaultKind::Duplicate, &path.index(index), None, &shown);
         }

@@ -9,6 +9,7 @@ use crate::resource::{Behavior, Column, Columns, Now, Resource};
 use crate::rules::{immutable, supported_only};
 use crate::table;
 use machinery::{Faults, Object, Path, Value, json};
+use std::collections::HashSet;
 
 /// The row of `CSIDriver`.
 pub fn resource() -> Resource {
@@ -123,7 +124,7 @@ fn validate(object: &Object, faults: &mut Faults) {
 }
 
 fn validate_tokens(faults: &mut Faults, path: &Path<'_>, requests: &[Value]) {
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen: HashSet<&str> = HashSet::new();
     for (index, request) in requests.iter().enumerate() {
         let path = path.index(index);
         let audience = text(request, "audience");
@@ -131,7 +132,7 @@ fn validate_tokens(faults: &mut Faults, path: &Path<'_>, requests: &[Value]) {
             faults.duplicate(&path.child("audience"), audience);
             continue;
         }
-        seen.push(audience);
+        seen.insert(audience);
         let message = match integer(request, "expirationSeconds") {
             Some(seconds) if seconds < 600 => "may not specify a duration less than 10 minutes",
             Some(seconds) if seconds > 1 << 32 => {

@@ -8,6 +8,7 @@ use crate::resource::{Behavior, Column, Columns, Now, Resource};
 use crate::rules::{at_least_zero, immutable_struct, qualified_name, required};
 use crate::table;
 use machinery::{Faults, Object, Path, Value};
+use std::collections::HashSet;
 
 /// The row of `CSINode`.
 pub fn resource() -> Resource {
@@ -42,7 +43,7 @@ fn cells(object: &Object, now: &Now) -> Vec<Value> {
 fn validate(object: &Object, faults: &mut Faults) {
     let path = Path::root("spec");
     let path = path.child("drivers");
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen: HashSet<&str> = HashSet::new();
     for (index, driver) in drivers(object).iter().enumerate() {
         let path = path.index(index);
         let name = text(driver, "name");
@@ -50,7 +51,7 @@ fn validate(object: &Object, faults: &mut Faults) {
         if seen.contains(&name) {
             faults.duplicate(&path.child("name"), name);
         }
-        seen.push(name);
+        seen.insert(name);
     }
 }
 
@@ -64,13 +65,13 @@ fn validate_driver(faults: &mut Faults, path: &Path<'_>, driver: &Value) {
     if let Some(count) = integer_at(at(driver, &["allocatable"]), "count") {
         at_least_zero(faults, &path.child("allocatable").child("count"), count);
     }
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen: HashSet<&str> = HashSet::new();
     for key in texts(driver, "topologyKeys") {
         required(faults, path, key);
         if seen.contains(&key) {
             faults.duplicate(path, key);
         }
-        seen.push(key);
+        seen.insert(key);
         qualified_name(faults, path, key);
     }
 }

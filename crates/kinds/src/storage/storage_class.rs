@@ -8,6 +8,7 @@ use crate::resource::{Behavior, Column, Columns, Now, Resource};
 use crate::rules::{declared_immutable, qualified_name, supported_only, unique};
 use crate::table;
 use machinery::{Faults, Object, Path, Value};
+use std::collections::HashSet;
 
 /// The row of `StorageClass`.
 pub fn resource() -> Resource {
@@ -85,10 +86,11 @@ fn validate(object: &Object, faults: &mut Faults) {
 
 fn validate_topologies(faults: &mut Faults, topologies: &[Value]) {
     let path = Path::root("allowedTopologies");
+    let mut terms: HashSet<&Value> = HashSet::new();
     for (index, term) in topologies.iter().enumerate() {
         let path = path.index(index);
         let path = path.child("matchLabelExpressions");
-        let mut keys: Vec<&str> = Vec::new();
+        let mut keys: HashSet<&str> = HashSet::new();
         for (index, requirement) in list(term, "matchLabelExpressions").iter().enumerate() {
             let path = path.index(index);
             let key = text(requirement, "key");
@@ -101,11 +103,11 @@ fn validate_topologies(faults: &mut Faults, topologies: &[Value]) {
             if keys.contains(&key) {
                 faults.duplicate(&path.child("key"), key);
             }
-            keys.push(key);
+            keys.insert(key);
         }
         // Upstream: a term without requirements counts as one that was there before.
         let is_empty = list(term, "matchLabelExpressions").is_empty();
-        if is_empty || topologies[..index].contains(term) {
+        if !terms.insert(term) || is_empty {
             faults.duplicate(&path, "");
         }
     }

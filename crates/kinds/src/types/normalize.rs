@@ -32,7 +32,7 @@ pub fn normalize(
     value: &mut Value,
     on_unknown: &mut dyn FnMut(String),
 ) -> Result<(), Error> {
-    let mut walk = Walk { on_unknown, unchecked: 0 };
+    let mut walk = Walk { on_unknown, unchecked: 0, told: 0 };
     match value {
         Value::Object(object) => walk.object(ty, object, None),
         other => Err(wrong_type(&named(other), None, &go::of_type(ty))),
@@ -129,11 +129,17 @@ fn push_name(path: &mut String, name: &str) {
     path.push_str(name);
 }
 
+/// Unknown fields are told up to this many bytes of their paths; a long key is part of the path of
+/// each field below it.
+const TOLD_MAX: usize = 1 << 20;
+
 struct Walk<'a> {
     on_unknown: &'a mut dyn FnMut(String),
     /// How many schemas-or-something we are in. Go decodes these by functions of their own, which
     /// drop unknown fields without a word.
     unchecked: usize,
+    /// The length of the paths that were told.
+    told: usize,
 }
 
 impl Walk<'_> {
@@ -168,7 +174,7 @@ impl Walk<'_> {
     }
 
     fn unknown(&mut self, name: &str, place: Option<&Place<'_>>) {
-        if self.unchecked > 0 {
+        if self.unchecked > 0 || self.told > TOLD_MAX {
             return;
         }
         let mut path = String::new();
@@ -176,6 +182,7 @@ impl Walk<'_> {
             place.write(&mut path);
         }
         push_name(&mut path, name);
+        self.told += path.len();
         (self.on_unknown)(path);
     }
 

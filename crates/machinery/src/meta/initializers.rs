@@ -13,6 +13,7 @@
 use super::METADATA;
 use crate::field_path::quote;
 use crate::{Faults, Object, Reason, Status, Value, names};
+use std::collections::BTreeSet;
 
 const FIELD: &str = "initializers";
 
@@ -63,13 +64,14 @@ pub(super) fn validate(object: &Object, faults: &mut Faults) {
     let names = pending(object);
     let field = METADATA.child(FIELD);
     let path = field.child("pending");
+    let mut seen = BTreeSet::new();
     for (index, name) in names.iter().enumerate() {
         let path = path.index(index);
         let path = path.child("name");
         for complaint in names::qualified_name(name) {
             faults.invalid(&path, *name, &complaint);
         }
-        if names[..index].contains(name) {
+        if !seen.insert(name) {
             faults.duplicate(&path, *name);
         }
     }

@@ -69,6 +69,7 @@ pub use validate::Misfits;
 
 use crate::{GroupVersion, GroupVersionKind, Map, Object, Value};
 use managed::{Entry, Managed, Operation};
+use std::collections::HashMap;
 
 /// Whether an applier insists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -144,16 +145,19 @@ pub fn apply<S: Schema, V: Versions<S>>(
 
     let changes = request.changes(live, &object)?;
     let all = request.changes_by_version(&mut managed, changes, live, &object)?;
-    let changes_of = |version: &str| all.iter().find(|(it, _)| it == version).map(|(_, it)| it);
+    let all: HashMap<String, (Set, Set)> = all
+        .into_iter()
+        .map(|(version, it)| (version, (it.modified.union(it.added), it.removed)))
+        .collect();
     let mut conflicts = Conflicts::default();
     for entry in managed.entries.iter_mut().filter(|entry| !entry.is_of(&applier)) {
-        let Some(changes) = changes_of(&entry.api_version) else { continue };
-        let changed = changes.modified.clone().union(changes.added.clone());
-        let lost = entry.set.intersection(&changed);
+        let Some((changed, removed)) = all.get(&entry.api_version) else { continue };
+        let lost = entry.set.intersection(changed);
         conflicts.add(entry, &lost);
         entry.lose(&lost);
-        entry.lose(&changes.removed);
+        entry.lose(removed);
     }
+    conflicts.sort();
     if force == Force::No && !conflicts.is_empty() {
         settle(request, live, conflicts)?;
     }

@@ -6,7 +6,8 @@
 //!
 //! A document cannot be made larger than `copy` may make it, nor deeper than a document that is
 //! read may be: each operation alone is harmless, but a document that is copied into its own
-//! innermost value doubles its depth each time.
+//! innermost value doubles its depth each time. For the same reason the number of list elements
+//! that insertions and removals shift is limited.
 
 mod place;
 
@@ -19,6 +20,10 @@ pub const OPERATIONS_MAX: usize = 10_000;
 /// `copy` may add this many bytes to a document, all operations together; a document that is
 /// copied into itself doubles each time.
 pub const COPIED_MAX: usize = 3 << 20;
+
+/// This many list elements may be shifted by insertions and removals in front of them, all
+/// operations together: the most that [`OPERATIONS_MAX`] operations on a list of 10,000 can shift.
+pub const SHIFTED_MAX: usize = 100_000_000;
 
 /// Why a patch was not applied. The document is then as it was.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -49,7 +54,7 @@ pub enum PatchError {
 pub fn apply(doc: &mut Value, patch: &[u8]) -> Result<(), PatchError> {
     let operations = decode(patch)?;
     let mut draft = doc.clone();
-    let mut limits = Limits { copied: 0, deepest: depth(&draft) };
+    let mut limits = Limits { copied: 0, shifted: 0, deepest: depth(&draft) };
     for (index, operation) in operations.into_iter().enumerate() {
         let why = match step(&mut draft, operation, &mut limits) {
             Ok(()) => continue,
@@ -96,6 +101,7 @@ enum Failure {
 /// What all operations together may do.
 struct Limits {
     copied: usize,
+    shifted: usize,
     deepest: usize,
 }
 
@@ -115,6 +121,15 @@ impl Limits {
     fn take(&mut self, from: &str, path: &str) -> Result<(), Failure> {
         self.put(path, self.deepest.saturating_sub(from.matches('/').count()))
     }
+
+    /// Counts list elements that make room or close a gap.
+    fn shift(&mut self, elements: usize) -> Result<(), Failure> {
+        self.shifted = self.shifted.saturating_add(elements);
+        if self.shifted > SHIFTED_MAX {
+            return Err(Failure::Other(format!("shifting more than {SHIFTED_MAX} list elements")));
+        }
+        Ok(())
+    }
 }
 
 fn step(
@@ -133,7 +148,7 @@ fn step(
     match kind.as_str() {
         "add" => {
             limits.put(&path, depth(&value))?;
-            Place::find(doc, &path)?.add(value)
+            Place::find(doc, &path)?.add(value, limits)
         }
         "replace" if path.is_empty() => {
             if !matches!(value, Value::Object(_) | Value::Array(_)) {
@@ -149,13 +164,13 @@ fn step(
             place.get()?;
             place.set(value)
         }
-        "remove" => Place::find(doc, &path)?.remove(),
+        "remove" => Place::find(doc, &path)?.remove(limits).map(drop),
         "move" => {
             limits.take(&from, &path)?;
             let place = Place::find(doc, &from)?;
-            let value = place.get()?.cloned().unwrap_or_default();
-            place.remove()?;
-            Place::find(doc, &path)?.add(value)
+            place.get()?;
+            let value = place.remove(limits)?;
+            Place::find(doc, &path)?.add(value, limits)
         }
         "copy" => {
             limits.take(&from, &path)?;
@@ -167,7 +182,7 @@ fn step(
                 return Err(Failure::Other(format!("copying more than {COPIED_MAX} bytes")));
             }
             let value = source.clone();
-            Place::find(doc, &path)?.add(value)
+            Place::find(doc, &path)?.add(value, limits)
         }
         "test" => {
             let holds = if path.is_empty() {
@@ -324,6 +339,19 @@ mod tests {
             assert!(matches!(result, Err(PatchError::DoesNotApply { .. })), "{result:?}");
             assert_eq!(doc, before);
         }
+    }
+
+    #[test]
+    fn a_long_list_cannot_be_shifted_without_end() {
+        let mut doc = json!({"a": vec![0; 100_000]});
+        let from_the_front = vec![json!({"op": "remove", "path": "/a/0"}); OPERATIONS_MAX];
+        let result = apply(&mut doc, Value::from(from_the_front).to_string().as_bytes());
+        assert!(matches!(result, Err(PatchError::DoesNotApply { .. })), "{result:?}");
+        let from_the_end = vec![json!({"op": "remove", "path": "/a/-1"}); OPERATIONS_MAX];
+        assert_eq!(apply(&mut doc, Value::from(from_the_end).to_string().as_bytes()), Ok(()));
+        let mut short = json!({"a": vec![0; OPERATIONS_MAX]});
+        let all = vec![json!({"op": "remove", "path": "/a/0"}); OPERATIONS_MAX];
+        assert_eq!(apply(&mut short, Value::from(all).to_string().as_bytes()), Ok(()));
     }
 
     #[test]

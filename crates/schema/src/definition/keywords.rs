@@ -37,6 +37,9 @@ fn check_node(source: Source<'_>, cx: Context<'_>, path: &Path<'_>, found: &mut 
     let decl = cx.scope.and_then(Scope::declare);
     let scope = cx.scope.map(|it| it.declared(decl.as_ref()));
     check_own(source, cx, path, &mut found.schema);
+    if let Some(pattern) = Some(source.text("pattern")).filter(|it| !it.is_empty()) {
+        found.add_pattern(pattern, &path.child("pattern"));
+    }
     let below = Context { is_root: false, scope: None, ..cx };
 
     if let Some(additional) = source.value("additionalProperties") {

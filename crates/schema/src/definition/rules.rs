@@ -6,9 +6,10 @@ use crate::rules::{
 };
 use crate::source::Source;
 use crate::structural::{Additional, Node};
-use cel::DeclType;
+use cel::{DeclType, Program, go_regexp};
 use machinery::field_path::FaultKind;
 use machinery::{Faults, FieldError, Path, Value};
+use std::collections::HashSet;
 
 /// The most that one expression may cost by estimate, and all of a schema together.
 const EXPRESSION_LIMIT: u64 = 10_000_000;
@@ -18,6 +19,8 @@ const SCHEMA_LIMIT: u64 = 100_000_000;
 /// one must cost to be named.
 const NAMED: usize = 4;
 const NAMED_FROM: u64 = SCHEMA_LIMIT / 100;
+
+const NO_ROOM: &str = "the patterns and rules of the schema up to here need more memory than the schema of a definition may take up";
 
 const REASONS: [&str; 4] =
     ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
@@ -30,7 +33,15 @@ pub(super) struct Findings {
     total_cost: u64,
     /// The costliest expressions, the costliest first.
     costliest: Vec<(String, u64)>,
+    /// What patterns and rules take up when they are compiled.
+    memory: usize,
+    /// The patterns that are counted; each is compiled once.
+    patterns: HashSet<String>,
 }
+
+/// What the patterns and rules of a schema may take up when they are compiled. Those of the largest
+/// schemas in use take up less than a tenth of it.
+const MEMORY_MAX: usize = 32 << 20;
 
 impl Findings {
     fn add_cost(&mut self, path: &Path<'_>, cost: u64) {
@@ -40,6 +51,37 @@ impl Findings {
             self.costliest.insert(at, (path.to_string(), cost));
             self.costliest.truncate(NAMED);
         }
+    }
+
+    /// Measures a pattern, which is at `path`.
+    pub(super) fn add_pattern(&mut self, pattern: &str, path: &Path<'_>) {
+        if self.schema.is_full() || self.patterns.contains(pattern) {
+            return;
+        }
+        self.patterns.insert(pattern.to_owned());
+        // To measure a pattern is to compile it, which is slow.
+        if self.memory > MEMORY_MAX {
+            return self.schema.invalid(path, pattern, NO_ROOM);
+        }
+        match go_regexp::memory(pattern) {
+            Ok(memory) => {
+                if self.has_no_room_for(memory) {
+                    self.schema.invalid(path, pattern, NO_ROOM);
+                }
+            }
+            Err(error @ go_regexp::Error::Large(_)) => {
+                let detail = format!("must be a valid regular expression, but isn't: {error}");
+                self.schema.invalid(path, pattern, &detail);
+            }
+            // Told of elsewhere.
+            Err(_) => {}
+        }
+    }
+
+    /// Adds to the memory; whether that is now more than a schema may have.
+    fn has_no_room_for(&mut self, memory: usize) -> bool {
+        self.memory = self.memory.saturating_add(memory);
+        self.memory > MEMORY_MAX
     }
 
     /// Adds everything to `faults`; `path` is that of the whole schema.
@@ -199,8 +241,12 @@ pub(super) fn check_programs(
         return;
     };
     let compiled = compile(scope.node.rules(), decl);
-    for (index, (compiled, rule)) in compiled.iter().zip(source.schemas(KEYWORD)).enumerate() {
-        check_program(compiled, rule, scope, &list.index(index), found);
+    // One by one: all together may take up far more than is allowed.
+    for (index, (compiled, rule)) in compiled.zip(source.schemas(KEYWORD)).enumerate() {
+        check_program(&compiled, rule, scope, &list.index(index), found);
+        if found.memory > MEMORY_MAX {
+            return;
+        }
     }
 }
 
@@ -212,6 +258,11 @@ fn check_program(
     found: &mut Findings,
 ) {
     let rule_path = path.child("rule");
+    let programs = [&compiled.program, &compiled.message];
+    let memory: usize = programs.into_iter().flatten().map(Program::memory).sum();
+    if found.has_no_room_for(memory) {
+        found.rules.forbidden(&rule_path, NO_ROOM);
+    }
     let most = compiled.program.as_ref().map_or(0, |it| it.estimate_cost().max);
     let smallest = || min_size(scope.node, scope.is_resource).unwrap_or_default();
     let fitting = || MAX_REQUEST_SIZE / (smallest() + 1);

@@ -153,3 +153,39 @@ fn with_a_status_the_root_says_nothing_about_it() {
     assert_eq!(faults.len(), 1);
     assert!(faults[0].detail.starts_with("only [Description Type Format"));
 }
+
+#[test]
+fn the_patterns_of_a_schema_take_up_a_bounded_memory() {
+    // Each of them needs some megabytes once it is compiled.
+    let pattern =
+        |n: usize| json!({"type": "string", "pattern": format!("[\\p{{L}}]{{1,60}}x{n}")});
+    let properties: machinery::Map<String, Value> =
+        (0..200).map(|n| (format!("p{n:03}"), pattern(n))).collect();
+    let found = of_properties(&Value::Object(properties.clone()));
+    let refused = found.iter().filter(|it| it.contains("need more memory than")).count();
+    assert!((150..200).contains(&refused), "{refused}");
+    assert!(found[0].starts_with("s.properties[p0"), "{}", found[0]);
+    // The same pattern is compiled once.
+    let same = properties.keys().map(|name| (name.clone(), pattern(7))).collect();
+    assert_eq!(of_properties(&Value::Object(same)), Vec::<String>::new());
+}
+
+#[test]
+fn a_pattern_that_is_too_large_by_itself_is_told_with_its_place() {
+    let found = of_properties(&json!({"a": {"type": "string", "pattern": "[\\p{L}]{1,900}x"}}));
+    assert_eq!(
+        found,
+        [
+            r#"s.properties[a].pattern: Invalid value: "[\\p{L}]{1,900}x": must be a valid regular expression, but isn't: error parsing regexp: expression too large: it needs more than 4194304 bytes"#
+        ]
+    );
+}
+
+#[test]
+fn the_patterns_of_rules_count_as_well() {
+    let rule = |n: usize| json!({"rule": format!("self.matches('[\\\\p{{L}}]{{1,10}}x{n}')")});
+    let rules: Value = (0..100).map(rule).collect();
+    let found = of_properties(&json!({"a": {"type": "string", "maxLength": 10,
+        "x-kubernetes-validations": rules}}));
+    assert!(found.iter().any(|it| it.contains("need more memory than")), "{}", found.len());
+}

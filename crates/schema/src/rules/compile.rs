@@ -18,13 +18,14 @@ pub(crate) struct Compiled {
     pub(crate) uses_old_self: bool,
 }
 
-/// Compiles the rules of one node, whose values are of the given type.
-pub(crate) fn compile(rules: &[Rule], decl: &DeclType) -> Vec<Compiled> {
+/// Compiles the rules of one node, whose values are of the given type, as they are asked for.
+pub(crate) fn compile(rules: &[Rule], decl: &DeclType) -> impl Iterator<Item = Compiled> {
     let env = Env::new(Library::kubernetes()).variable("self", decl.clone());
     let plain = env.clone().variable("oldSelf", decl.clone());
     let optional = env.optional_variable("oldSelf", decl.clone());
-    let choose = |rule: &Rule| if rule.optional_old_self { &optional } else { &plain };
-    rules.iter().map(|rule| compile_one(rule, choose(rule))).collect()
+    rules
+        .iter()
+        .map(move |rule| compile_one(rule, if rule.optional_old_self { &optional } else { &plain }))
 }
 
 fn compile_one(rule: &Rule, env: &Env) -> Compiled {

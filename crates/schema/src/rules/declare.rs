@@ -142,7 +142,7 @@ fn declare_text(node: &Node) -> (Shape, u64) {
         Some(Format::Date) => (Shape::Date, 12),
         Some(Format::DateTime) => (Shape::Timestamp, 32),
         _ => {
-            let choices = node.checks.as_deref().map_or(&[][..], |it| &it.choices);
+            let choices = node.checks.as_deref().map_or(&[][..], |it| &it.choices.list);
             let longest = match (max_length(node), choices) {
                 (None, [_, ..]) => {
                     choices.iter().filter_map(Value::as_str).map(str::len).max().unwrap_or(0) as u64

@@ -1,6 +1,6 @@
 //! Trying rules on an object, in upstream's words and within upstream's budgets.
 
-use super::instance::{Instance, Pair, Subject, Ties};
+use super::instance::{Compared, Instance, Pair, Subject, Ties};
 use super::{Compiled, Rule, Validator};
 use crate::ratchet::OldItems;
 use crate::structural::{Node, Type};
@@ -14,6 +14,9 @@ const CALL_BUDGET: u64 = 1_000_000;
 
 /// The longest message that an expression may make, in bytes.
 const MAX_MESSAGE: usize = 5 * 1024;
+
+/// More complaints that are forgiven are not told: clients are warned of a few kilobytes at most.
+const FORGIVEN_MAX: usize = 100;
 
 const OUT_OF_BUDGET: &str =
     "validation failed due to running out of cost budget, no further validation rules will be run";
@@ -34,7 +37,7 @@ pub(super) fn check_object(
     let subject = Subject::Root(new);
     let old = old.map(Subject::Root);
     let ties = Ties { own: old.map(|old| Pair { node, new: subject, old }), nearest: None };
-    let mut run = Run { budget: full_budget(), is_over: false, faults, forgiven: Vec::new() };
+    let mut run = Run::new(full_budget(), faults);
     run.check(validator, node, Instance { subject, old, ties }, &Path::EMPTY);
     run.forgiven
 }
@@ -51,7 +54,7 @@ pub(crate) fn check_default(
     let subject = Subject::Value(default);
     let before = (*budget, faults.len());
     for old in [Some(subject), None] {
-        let mut run = Run { budget: before.0, is_over: false, faults, forgiven: Vec::new() };
+        let mut run = Run::new(before.0, faults);
         let instance = Instance { subject, old, ties: Ties::default() };
         run.check(validator, node, instance, path);
         let left = if run.is_over { 0 } else { run.budget.remaining };
@@ -77,9 +80,14 @@ struct Run<'f> {
     is_over: bool,
     faults: &'f mut Faults,
     forgiven: Vec<String>,
+    compared: Compared,
 }
 
-impl Run<'_> {
+impl<'f> Run<'f> {
+    fn new(budget: Budget, faults: &'f mut Faults) -> Self {
+        Self { budget, is_over: false, faults, forgiven: Vec::new(), compared: Compared::default() }
+    }
+
     fn check<'a>(
         &mut self,
         validator: &'a Validator,
@@ -165,6 +173,10 @@ impl Run<'_> {
             if self.is_over {
                 return;
             }
+            if self.faults.is_full() {
+                self.is_over = true;
+                return;
+            }
             if let Some(error) = &compiled.error {
                 let detail = format!("rule compile error: {error}");
                 self.faults.push(complaint(node, path, detail));
@@ -206,6 +218,10 @@ impl Run<'_> {
                 return;
             }
         }
+        let is_forgiven = !compiled.uses_old_self && instance.ties.forgive(&mut self.compared);
+        if is_forgiven && self.forgiven.len() >= FORGIVEN_MAX {
+            return;
+        }
         let narrowed = path.child(&rule.field_path);
         let path = if rule.field_path.is_empty() { path } else { &narrowed };
         let fault = match self.message(compiled, rule, bindings) {
@@ -222,7 +238,7 @@ impl Run<'_> {
                 complaint(node, path, detail)
             }
         };
-        if !compiled.uses_old_self && instance.ties.forgive() {
+        if is_forgiven {
             self.forgiven.push(fault.to_string());
         } else {
             self.faults.push(fault);

@@ -6,6 +6,7 @@ use crate::structural::Node;
 use crate::validate::Data;
 use cel::{EvalError, Shape};
 use machinery::{Map, Value};
+use std::collections::HashMap;
 
 /// A value that rules are tried on.
 #[derive(Debug, Clone, Copy)]
@@ -31,6 +32,14 @@ impl<'a> Subject<'a> {
         match self {
             Self::Root(_) => None,
             Self::Value(value) => value.as_array().map(Vec::as_slice),
+        }
+    }
+
+    /// Tells values apart by where they are.
+    fn address(self) -> usize {
+        match self {
+            Self::Root(map) => std::ptr::from_ref(map).addr(),
+            Self::Value(value) => std::ptr::from_ref(value).addr(),
         }
     }
 
@@ -74,9 +83,16 @@ pub(super) struct Ties<'a> {
     pub(super) nearest: Option<Pair<'a>>,
 }
 
+/// Which values were compared with their old ones. The items of a list that is not keyed are all
+/// tied to the list: it is compared once, not once for each of them.
+#[derive(Debug, Default)]
+pub(super) struct Compared(HashMap<(usize, usize), bool>);
+
 impl<'a> Ties<'a> {
-    pub(super) fn forgive(self) -> bool {
-        self.own.or(self.nearest).is_some_and(Pair::is_unchanged)
+    pub(super) fn forgive(self, compared: &mut Compared) -> bool {
+        let Some(pair) = self.own.or(self.nearest) else { return false };
+        let addresses = (pair.new.address(), pair.old.address());
+        *compared.0.entry(addresses).or_insert_with(|| pair.is_unchanged())
     }
 
     /// Those of the value below that is reached by a field, or an index, with this old value.

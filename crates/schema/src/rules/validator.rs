@@ -48,7 +48,7 @@ impl Validator {
         let decl = decl.unwrap_or_else(DeclType::any);
         let rules = match node.rules() {
             [] => Box::default(),
-            rules => compile(rules, &decl).into(),
+            rules => compile(rules, &decl).collect(),
         };
         Some(Self { rules, decl, properties, additional, items })
     }

@@ -3,15 +3,15 @@
 //! Where no alternative holds, the complaints of the one that passed most checks are shown, since
 //! that is most likely the one its author had in mind.
 
-use super::{Data, Walk};
+use super::{Data, Found, Walk};
 use crate::structural::{Combined, Node};
+use machinery::Path;
 use machinery::field_path::quote;
-use machinery::{FieldError, Path};
 
 /// The outcome of one alternative.
 #[derive(Debug)]
 struct Outcome {
-    faults: Vec<FieldError>,
+    faults: Found,
     passed: usize,
 }
 
@@ -28,10 +28,11 @@ impl Walk<'_> {
         data: Data<'_>,
         old: Option<Data<'_>>,
         path: &Path<'_>,
-        found: &mut Vec<FieldError>,
+        found: &mut Found,
     ) -> usize {
         let outcome = |node: &Node| {
-            let mut faults = Vec::new();
+            self.spend(1);
+            let mut faults = Found::default();
             let passed = self.apply(node, data, old, path, &mut faults);
             Outcome { faults, passed }
         };
@@ -41,9 +42,9 @@ impl Walk<'_> {
         if !combined.any_of.is_empty() {
             let (held, closest) = judge(combined.any_of.iter().map(outcome), Stop::AtFirst);
             if held == 0 {
-                found.push(
-                    self.unplaced(format!("{} must validate at least one schema (anyOf)", name())),
-                );
+                found.add(|| {
+                    self.unplaced(format!("{} must validate at least one schema (anyOf)", name()))
+                });
             }
             passed += merge(closest, found);
         }
@@ -56,10 +57,12 @@ impl Walk<'_> {
                     0 => "Found none valid".to_owned(),
                     held => format!("Found {held} valid alternatives"),
                 };
-                found.push(self.unplaced(format!(
-                    "{} must validate one and only one schema (oneOf). {many}",
-                    name()
-                )));
+                found.add(|| {
+                    self.unplaced(format!(
+                        "{} must validate one and only one schema (oneOf). {many}",
+                        name()
+                    ))
+                });
                 passed += merge(closest.filter(|_| held == 0), found);
             }
         }
@@ -71,16 +74,13 @@ impl Walk<'_> {
             }
             if held != combined.all_of.len() {
                 let none = if held == 0 { ". None validated" } else { "" };
-                found.push(
-                    self.unplaced(format!(
-                        "{} must validate all the schemas (allOf){none}",
-                        name()
-                    )),
-                );
+                found.add(|| {
+                    self.unplaced(format!("{} must validate all the schemas (allOf){none}", name()))
+                });
             }
         }
         if combined.not.as_ref().is_some_and(|node| outcome(node).holds()) {
-            found.push(self.unplaced(format!("{} must not validate the schema (not)", name())));
+            found.add(|| self.unplaced(format!("{} must not validate the schema (not)", name())));
         }
         passed
     }
@@ -115,12 +115,8 @@ fn judge(outcomes: impl Iterator<Item = Outcome>, stop: Stop) -> (usize, Option<
 }
 
 /// Adds an outcome's faults, each once, and returns the checks it passed.
-fn merge(outcome: Option<Outcome>, found: &mut Vec<FieldError>) -> usize {
+fn merge(outcome: Option<Outcome>, found: &mut Found) -> usize {
     let Some(outcome) = outcome else { return 0 };
-    for fault in outcome.faults {
-        if !found.contains(&fault) {
-            found.push(fault);
-        }
-    }
+    found.add_new(outcome.faults);
     outcome.passed
 }

@@ -1,11 +1,11 @@
 //! Bounds, multiples and ranges of numbers.
 
-use super::Walk;
 use super::data::Number;
+use super::{Found, Walk};
 use crate::format::Format;
 use crate::structural::{Bound, Node, Type};
+use machinery::Path;
 use machinery::field_path::FaultKind;
-use machinery::{FieldError, Path};
 
 impl Walk<'_> {
     pub(super) fn check_number(
@@ -13,11 +13,11 @@ impl Walk<'_> {
         node: &Node,
         number: Number,
         path: &Path<'_>,
-        found: &mut Vec<FieldError>,
+        found: &mut Found,
     ) -> usize {
         let checks = node.checks.as_deref();
         let range = Range { kind: node.kind, format: checks.and_then(|it| it.format) };
-        found.extend(self.out_of_range(range, number, "Checked", path));
+        self.check_range(range, number, "Checked", path, found);
         if let Some(checks) = checks.and_then(|it| it.number.as_deref()) {
             if let Some(factor) = checks.multiple_of {
                 self.check_multiple(range, number, factor, path, found);
@@ -32,15 +32,19 @@ impl Walk<'_> {
         2
     }
 
-    fn out_of_range(
+    /// Whether a number is one of its type's.
+    fn check_range(
         self,
         range: Range,
         number: Number,
         what: &str,
         path: &Path<'_>,
-    ) -> Option<FieldError> {
-        let description = range.excludes(number)?;
-        Some(self.unplaced(format!("{what} value must be of type {description} in {path}")))
+        found: &mut Found,
+    ) -> bool {
+        let Some(description) = range.excludes(number) else { return true };
+        found
+            .add(|| self.unplaced(format!("{what} value must be of type {description} in {path}")));
+        false
     }
 
     fn check_multiple(
@@ -49,17 +53,18 @@ impl Walk<'_> {
         number: Number,
         factor: f64,
         path: &Path<'_>,
-        found: &mut Vec<FieldError>,
+        found: &mut Found,
     ) {
-        let fault = self.out_of_range(range, Number::Float(factor), "MultipleOf", path);
-        let number = comparable(number, fault.is_none());
-        found.extend(fault);
+        let factor_fits = self.check_range(range, Number::Float(factor), "MultipleOf", path, found);
+        let number = comparable(number, factor_fits);
         // Upstream: integers know no half steps, which is found out only now.
         if matches!(number, Number::Integer(_)) && truncated(factor) <= 0 {
             let step = truncated(factor);
-            let complaint =
-                format!("factor MultipleOf declared for {path} must be positive: {step}");
-            found.push(self.fault(FaultKind::Invalid, path, Some(step.into()), complaint));
+            found.add(|| {
+                let complaint =
+                    format!("factor MultipleOf declared for {path} must be positive: {step}");
+                self.fault(FaultKind::Invalid, path, Some(step.into()), complaint)
+            });
             return;
         }
         let is_multiple = match number {
@@ -70,8 +75,11 @@ impl Walk<'_> {
             Number::Float(float) => Number::Float(float / factor).is_integral(),
         };
         if !is_multiple {
-            let complaint = format_args!("should be a multiple of {}", limit_text(number, factor));
-            found.push(self.invalid(path, number.to_value(), complaint));
+            found.add(|| {
+                let factor = limit_text(number, factor);
+                let complaint = format_args!("should be a multiple of {factor}");
+                self.invalid(path, number.to_value(), complaint)
+            });
         }
     }
 
@@ -82,11 +90,11 @@ impl Walk<'_> {
         bound: Bound,
         side: &Side,
         path: &Path<'_>,
-        found: &mut Vec<FieldError>,
+        found: &mut Found,
     ) {
-        let fault = self.out_of_range(range, Number::Float(bound.value), side.what, path);
-        let number = comparable(number, fault.is_none());
-        found.extend(fault);
+        let bound_fits =
+            self.check_range(range, Number::Float(bound.value), side.what, path, found);
+        let number = comparable(number, bound_fits);
         let ordering = match number {
             Number::Integer(integer) => Some(integer.cmp(&truncated(bound.value))),
             Number::Float(float) => float.partial_cmp(&bound.value),
@@ -95,8 +103,10 @@ impl Walk<'_> {
             || bound.exclusive && ordering == Some(std::cmp::Ordering::Equal);
         if beyond {
             let words = if bound.exclusive { side.exclusive } else { side.inclusive };
-            let complaint = format_args!("should be {words} {}", limit_text(number, bound.value));
-            found.push(self.invalid(path, number.to_value(), complaint));
+            found.add(|| {
+                let limit = limit_text(number, bound.value);
+                self.invalid(path, number.to_value(), format_args!("should be {words} {limit}"))
+            });
         }
     }
 }

@@ -5,6 +5,7 @@ use crate::fields::{at, integer, list, part, text};
 use crate::rules::{at_least_zero, qualified_name};
 use machinery::field_path::{FaultKind, quote};
 use machinery::{Faults, Path, Value};
+use std::collections::HashSet;
 
 const MAX_RULES: usize = 20;
 const MAX_EXIT_CODES: usize = 255;
@@ -89,11 +90,12 @@ fn validate_exit_codes(faults: &mut Faults, path: &Path<'_>, codes: &Value, spec
         faults.too_many(&path, values.len(), MAX_EXIT_CODES);
     }
     let values: Vec<i64> = values.iter().map(|value| value.as_i64().unwrap_or(0)).collect();
+    let mut seen = HashSet::new();
     for (index, value) in values.iter().enumerate() {
         if operator == "In" && *value == 0 {
             faults.invalid(&path.index(index), 0, "must not be 0 for the In operator");
         }
-        if values[..index].contains(value) {
+        if !seen.insert(*value) {
             faults.duplicate(&path.index(index), *value);
         }
     }

@@ -11,6 +11,7 @@ use crate::rules::IMMUTABLE;
 use crate::workload::counters;
 use machinery::field_path::FaultKind;
 use machinery::{Faults, Object, Path, Value, timestamp};
+use std::collections::HashSet;
 
 static STATUS: Path<'static> = Path::root("status");
 
@@ -39,7 +40,7 @@ pub(super) fn validate_status(new: &Object, old: &Object, faults: &mut Faults) {
 fn validate_uncounted(faults: &mut Faults, status: &Value) {
     let uncounted = at(status, &["uncountedTerminatedPods"]);
     let path = STATUS.child("uncountedTerminatedPods");
-    let mut seen = Vec::new();
+    let mut seen = HashSet::new();
     for field in ["succeeded", "failed"] {
         let path = path.child(field);
         for (index, uid) in texts(uncounted, field).enumerate() {
@@ -48,7 +49,7 @@ fn validate_uncounted(faults: &mut Faults, status: &Value) {
             } else if seen.contains(&uid) {
                 faults.duplicate(&path.index(index), uid);
             } else {
-                seen.push(uid);
+                seen.insert(uid);
             }
         }
     }

@@ -5,6 +5,7 @@ use crate::fields::{keep, list, same, text, top};
 use crate::rules::{required, supported_only};
 use machinery::field_path::quote;
 use machinery::{Faults, Object, Path, Value};
+use std::collections::HashSet;
 
 /// What was decided once: it is true, and it stays.
 const FINAL: [&str; 3] = ["Approved", "Denied", "Failed"];
@@ -56,7 +57,7 @@ fn conditions_mut(object: &mut Object) -> impl Iterator<Item = &mut Value> {
 pub(super) fn validate(object: &Object, faults: &mut Faults) {
     let status = Path::root("status");
     let path = status.child("conditions");
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen: HashSet<&str> = HashSet::new();
     for (index, condition) in all(object).iter().enumerate() {
         let kind = text(condition, "type");
         let path_of_type = path.index(index);
@@ -77,7 +78,7 @@ pub(super) fn validate(object: &Object, faults: &mut Faults) {
         if seen.contains(&kind) {
             faults.duplicate(&path_of_type, kind);
         }
-        seen.push(kind);
+        seen.insert(kind);
     }
 }
 

@@ -6,6 +6,7 @@ use crate::fields::{
     at, default_value, integer, list, list_mut, map_mut, maps_mut, part, text, top,
 };
 use machinery::{Faults, Object, Path, json};
+use std::collections::HashSet;
 
 const TOLERATED_SECONDS: i64 = 300;
 
@@ -77,12 +78,14 @@ pub fn keep_priority(new: &mut Object, old: &Object) {
 
 /// Whether a change brings an image that the pod did not have.
 pub fn has_new_images(new: &Object, old: &Object) -> bool {
-    let mut before = Vec::new();
+    let mut before = HashSet::new();
     let path = Path::root("spec");
-    each_container(top(old, "spec"), &path, |it, _| before.push(text(it, "image").to_owned()));
+    each_container(top(old, "spec"), &path, |it, _| {
+        before.insert(text(it, "image").to_owned());
+    });
     let mut is_new = false;
     each_container(top(new, "spec"), &path, |container, _| {
-        is_new |= !before.iter().any(|it| it == text(container, "image"));
+        is_new |= !before.contains(text(container, "image"));
     });
     is_new
 }

@@ -6,6 +6,7 @@ use crate::fields::{integer, list, number, part, text};
 use crate::quantities;
 use crate::rules::{complaints, dns_label, one_of, port, required, supported_only};
 use machinery::{Faults, Path, Value, names};
+use std::collections::{BTreeSet, HashSet};
 
 const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
 const PULL_POLICIES: &[&str] = &["Always", "IfNotPresent", "Never"];
@@ -17,7 +18,7 @@ pub(super) struct Surroundings<'a> {
     /// The volumes that are in order.
     pub volumes: &'a Volumes<'a>,
     /// The names of the pod's resource claims.
-    pub claims: &'a [&'a str],
+    pub claims: &'a BTreeSet<&'a str>,
     /// How long the pod may take to stop.
     pub grace: Option<i64>,
     /// The operating system, if the pod says which.
@@ -32,7 +33,7 @@ pub(super) fn validate_containers(faults: &mut Faults, path: &Path<'_>, pod: &Su
     if containers.is_empty() {
         return faults.required(path, "");
     }
-    let mut seen = Vec::new();
+    let mut seen = HashSet::new();
     for (index, container) in containers.iter().enumerate() {
         let path = path.index(index);
         validate_common(faults, &path, container, pod);
@@ -50,7 +51,7 @@ pub(super) fn validate_init_containers(
     path: &Path<'_>,
     pod: &Surroundings<'_>,
 ) {
-    let mut seen: Vec<&str> =
+    let mut seen: HashSet<&str> =
         list(pod.spec, "containers").iter().map(|container| text(container, "name")).collect();
     for (index, container) in list(pod.spec, "initContainers").iter().enumerate() {
         let item = path.index(index);
@@ -94,7 +95,7 @@ pub(super) fn validate_ephemeral_containers(
     pod: &Surroundings<'_>,
 ) {
     const FORBIDDEN: &str = "cannot be set for an Ephemeral Container";
-    let others: Vec<&str> = ["containers", "initContainers"]
+    let others: HashSet<&str> = ["containers", "initContainers"]
         .iter()
         .flat_map(|part| list(pod.spec, part))
         .map(|container| text(container, "name"))
@@ -146,13 +147,13 @@ fn unique_name<'a>(
     faults: &mut Faults,
     path: &Path<'_>,
     container: &'a Value,
-    seen: &mut Vec<&'a str>,
+    seen: &mut HashSet<&'a str>,
 ) {
     let name = text(container, "name");
     if seen.contains(&name) {
         faults.duplicate(&path.child("name"), name);
     } else {
-        seen.push(name);
+        seen.insert(name);
     }
 }
 
@@ -201,7 +202,7 @@ fn validate_common(
 }
 
 fn validate_ports(faults: &mut Faults, path: &Path<'_>, container: &Value) {
-    let mut seen = Vec::new();
+    let mut seen = HashSet::new();
     for (index, entry) in list(container, "ports").iter().enumerate() {
         let path = path.index(index);
         let name = text(entry, "name");
@@ -212,7 +213,7 @@ fn validate_ports(faults: &mut Faults, path: &Path<'_>, container: &Value) {
             } else if seen.contains(&name) {
                 faults.duplicate(&path.child("name"), name);
             } else {
-                seen.push(name);
+                seen.insert(name);
             }
         }
         match number(entry, "containerPort") {
@@ -227,7 +228,7 @@ fn validate_ports(faults: &mut Faults, path: &Path<'_>, container: &Value) {
 }
 
 fn unique_host_ports(faults: &mut Faults, path: &Path<'_>, containers: &[Value]) {
-    let mut seen = Vec::new();
+    let mut seen = HashSet::new();
     for (index, container) in containers.iter().enumerate() {
         let path = path.index(index);
         let ports = path.child("ports");
@@ -240,20 +241,20 @@ fn unique_host_ports(faults: &mut Faults, path: &Path<'_>, containers: &[Value])
             if seen.contains(&key) {
                 faults.duplicate(&ports.index(index).child("hostPort"), key);
             } else {
-                seen.push(key);
+                seen.insert(key);
             }
         }
     }
 }
 
 fn validate_resize_policy(faults: &mut Faults, path: &Path<'_>, container: &Value, spec: &Value) {
-    let mut seen = Vec::new();
+    let mut seen = HashSet::new();
     for (index, policy) in list(container, "resizePolicy").iter().enumerate() {
         let (resource, restart) = (text(policy, "resourceName"), text(policy, "restartPolicy"));
         if seen.contains(&resource) {
             faults.duplicate(&path.index(index), resource);
         }
-        seen.push(resource);
+        seen.insert(resource);
         one_of(faults, path, resource, &["cpu", "memory"]);
         one_of(faults, path, restart, &["NotRequired", "RestartContainer"]);
         if text(spec, "restartPolicy") == "Never" && restart != "NotRequired" {

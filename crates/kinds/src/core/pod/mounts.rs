@@ -3,13 +3,10 @@
 use crate::fields::{flag, list, part, text};
 use crate::rules::{descending_path, has_backsteps, required, supported_only};
 use machinery::{Faults, Path, Value};
+use std::collections::{HashMap, HashSet};
 
 /// A pod's volumes that are valid by themselves.
-pub(super) type Volumes<'a> = [&'a Value];
-
-fn find<'a>(volumes: &Volumes<'a>, name: &str) -> Option<&'a Value> {
-    volumes.iter().copied().find(|volume| text(volume, "name") == name)
-}
+pub(super) type Volumes<'a> = HashMap<&'a str, &'a Value>;
 
 /// Judges `volumeMounts`.
 pub(super) fn validate_mounts(
@@ -18,25 +15,27 @@ pub(super) fn validate_mounts(
     container: &Value,
     volumes: &Volumes<'_>,
 ) {
-    let devices = list(container, "volumeDevices");
-    let mut seen = Vec::new();
+    let devices = list(container, "volumeDevices").iter();
+    let (device_names, device_paths): (HashSet<&str>, HashSet<&str>) =
+        devices.map(|it| (text(it, "name"), text(it, "devicePath"))).unzip();
+    let mut seen = HashSet::new();
     for (index, mount) in list(container, "volumeMounts").iter().enumerate() {
         let item = path.index(index);
         let (name, place) = (text(mount, "name"), text(mount, "mountPath"));
         required(faults, &item.child("name"), name);
-        if find(volumes, name).is_none() {
+        if !volumes.contains_key(name) {
             faults.not_found(&item.child("name"), name);
         }
         required(faults, &item.child("mountPath"), place);
         if seen.contains(&place) {
             faults.invalid(&item.child("mountPath"), place, "must be unique");
         }
-        seen.push(place);
-        if devices.iter().any(|device| text(device, "name") == name) {
+        seen.insert(place);
+        if device_names.contains(name) {
             let message = "must not already exist in volumeDevices";
             faults.invalid(&item.child("name"), name, message);
         }
-        if devices.iter().any(|device| text(device, "devicePath") == place) {
+        if device_paths.contains(place) {
             let message = "must not already exist as a path in volumeDevices";
             faults.invalid(&item.child("mountPath"), place, message);
         }
@@ -101,8 +100,10 @@ pub(super) fn validate_devices(
     container: &Value,
     volumes: &Volumes<'_>,
 ) {
-    let mounts = list(container, "volumeMounts");
-    let (mut names, mut places) = (Vec::new(), Vec::new());
+    let mounts = list(container, "volumeMounts").iter();
+    let (mount_names, mount_paths): (HashSet<&str>, HashSet<&str>) =
+        mounts.map(|it| (text(it, "name"), text(it, "mountPath"))).unzip();
+    let (mut names, mut places) = (HashSet::new(), HashSet::new());
     for (index, device) in list(container, "volumeDevices").iter().enumerate() {
         let item = path.index(index);
         let (name, place) = (text(device, "name"), text(device, "devicePath"));
@@ -111,7 +112,7 @@ pub(super) fn validate_devices(
         if names.contains(&name) {
             faults.invalid(&name_path, name, "must be unique");
         }
-        match find(volumes, name) {
+        match volumes.get(name) {
             None => faults.not_found(&name_path, name),
             Some(volume) => {
                 let is_claim = part(volume, "persistentVolumeClaim").or(part(volume, "ephemeral"));
@@ -128,17 +129,17 @@ pub(super) fn validate_devices(
         if has_backsteps(place) {
             faults.invalid(&place_path, place, "can not contain backsteps ('..')");
         } else {
-            places.push(place);
+            places.insert(place);
         }
-        if mounts.iter().any(|mount| text(mount, "name") == name) {
+        if mount_names.contains(name) {
             faults.invalid(&name_path, name, "must not already exist in volumeMounts");
         }
-        if mounts.iter().any(|mount| text(mount, "mountPath") == place) {
+        if mount_paths.contains(place) {
             let message = "must not already exist as a path in volumeMounts";
             faults.invalid(&place_path, place, message);
         }
         if !name.is_empty() {
-            names.push(name);
+            names.insert(name);
         }
     }
 }
@@ -152,7 +153,8 @@ mod tests {
     fn check(container: Value, expected: &[&str]) {
         let mut faults = Faults::new();
         let volumes = json!([{"name": "v", "emptyDir": {}}]);
-        let volumes: Vec<&Value> = volumes.as_array().into_iter().flatten().collect();
+        let volumes: Volumes<'_> =
+            volumes.as_array().into_iter().flatten().map(|it| (text(it, "name"), it)).collect();
         validate_mounts(&mut faults, &Path::root("m"), &container, &volumes);
         validate_devices(&mut faults, &Path::root("d"), &container, &volumes);
         assert_eq!(lines(&faults), expected);

@@ -3,6 +3,11 @@
 use crate::fields::{at, list, part, text};
 use machinery::Value;
 use machinery::field_path::quote;
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+/// More warnings than this are not made: a client is told of a few kilobytes of them.
+const WARNINGS_MAX: usize = 1000;
 
 /// A file, and where it comes from if that needs telling.
 struct File<'a> {
@@ -16,13 +21,6 @@ impl File<'_> {
             "" => quote(self.path),
             from => format!("{} ({from})", quote(self.path)),
         }
-    }
-
-    /// Whether both are the same file, or one is to be below the other.
-    fn overlaps(&self, other: &File<'_>) -> bool {
-        let contains =
-            |outer: &str, inner: &str| format!("{inner}/").starts_with(&format!("{outer}/"));
-        contains(self.path, other.path) || contains(other.path, self.path)
     }
 }
 
@@ -81,20 +79,42 @@ fn projected(source: &Value) -> Vec<File<'_>> {
 
 fn compare(out: &mut Vec<String>, place: &str, files: Vec<File<'_>>) {
     let mut seen: Vec<File<'_>> = Vec::new();
+    let mut places: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for file in files {
         let file = File { path: file.path.trim_end_matches('/'), ..file };
         if file.path.is_empty() {
             continue;
         }
-        for other in seen.iter().filter(|other| file.overlaps(other)) {
+        for at in overlapping(&places, file.path) {
+            if out.len() >= WARNINGS_MAX {
+                return;
+            }
             out.push(format!(
                 "{place}: overlapping paths: {} with {}",
                 file.shown(),
-                other.shown()
+                seen[at].shown()
             ));
         }
+        places.entry(file.path).or_default().push(seen.len());
         seen.push(file);
     }
+}
+
+/// The files that are the same, above or below, in the order in which they were noted.
+fn overlapping(places: &BTreeMap<&str, Vec<usize>>, path: &str) -> Vec<usize> {
+    let above = path.match_indices('/').map(|(at, _)| &path[..at]);
+    let same_or_above = above.chain([path]).filter_map(|it| places.get(it));
+    let start = format!("{path}/");
+    let after = (Bound::Included(start.as_str()), Bound::Unbounded);
+    let below = places.range::<str, _>(after).take_while(|(it, _)| it.starts_with(&start));
+    let mut found: Vec<usize> = same_or_above
+        .chain(below.map(|(_, at)| at))
+        .flatten()
+        .copied()
+        .take(WARNINGS_MAX)
+        .collect();
+    found.sort_unstable();
+    found
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use super::env::{Shower, validate_field_ref, validate_resource_ref};
 use crate::fields::{integer, list, part, text};
 use crate::rules::{file_mode, label_selector, local_path, required, supported_only};
 use machinery::{Faults, Path, Value};
+use std::collections::HashSet;
 
 /// Judges a volume made of a config map or a secret; `name` is the field that names it.
 pub(super) fn validate_keys(faults: &mut Faults, path: &Path<'_>, source: &Value, name: &str) {
@@ -55,7 +56,7 @@ fn validate_downward_file(faults: &mut Faults, path: &Path<'_>, file: &Value) {
 /// Judges a volume of several sources.
 pub(super) fn validate_projected(faults: &mut Faults, path: &Path<'_>, volume: &Value) {
     file_mode(faults, &path.child("defaultMode"), integer(volume, "defaultMode"));
-    let mut sources = Sources { path, taken: Vec::new() };
+    let mut sources = Sources { path, taken: HashSet::new() };
     let items = path.child("sources");
     for (index, source) in list(volume, "sources").iter().enumerate() {
         sources.validate(faults, &items.index(index), source);
@@ -65,7 +66,7 @@ pub(super) fn validate_projected(faults: &mut Faults, path: &Path<'_>, volume: &
 /// The sources of one volume, which must not write to the same file.
 struct Sources<'a> {
     path: &'a Path<'a>,
-    taken: Vec<&'a str>,
+    taken: HashSet<&'a str>,
 }
 
 impl<'a> Sources<'a> {
@@ -113,7 +114,7 @@ impl<'a> Sources<'a> {
         if self.taken.contains(&file) {
             faults.invalid(self.path, shown, "conflicting duplicate paths");
         }
-        self.taken.push(file);
+        self.taken.insert(file);
     }
 
     fn validate_token(&self, faults: &mut Faults, item: &Path<'_>, token: &Value) {

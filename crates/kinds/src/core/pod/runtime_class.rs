@@ -3,6 +3,7 @@
 
 use crate::fields::{at, integer, list, same, text, top};
 use machinery::{Map, Object, Value};
+use std::collections::HashSet;
 
 /// The class that a pod names, or "".
 pub fn class_of(pod: &Object) -> &str {
@@ -56,9 +57,17 @@ fn select_nodes(pod: &mut Object, wanted: &Value) -> Result<(), String> {
     Ok(())
 }
 
+/// More tolerations than this are not compared with each other.
+const COMPARED_MAX: usize = 1000;
+
 /// Without those that another one covers.
 fn merged(all: &[&Value]) -> Vec<Value> {
     let mut kept: Vec<&Value> = Vec::new();
+    if all.len() > COMPARED_MAX {
+        let mut seen = HashSet::new();
+        kept.extend(all.iter().filter(|it| seen.insert(**it)));
+        return kept.into_iter().cloned().collect();
+    }
     for (index, toleration) in all.iter().enumerate() {
         let is_covered = kept.iter().any(|it| covers(it, toleration));
         let will_be = || {

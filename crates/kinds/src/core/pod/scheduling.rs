@@ -6,6 +6,7 @@ use crate::rules::{
     complaints, dns_subdomain, label_selector, positive, qualified_name, supported_only,
 };
 use machinery::{Faults, Path, Value, names};
+use std::collections::{HashMap, HashSet};
 
 /// Judges tolerations.
 pub(crate) fn validate_tolerations(faults: &mut Faults, path: &Path<'_>, tolerations: &[Value]) {
@@ -201,24 +202,28 @@ fn validate_label_keys(faults: &mut Faults, path: &Path<'_>, term: &Value) {
         }
     }
     let wanted: Vec<&str> = texts(term, "matchLabelKeys").collect();
-    let mut seen: Vec<&str> = at(selector, &["matchLabels"])
+    let mut seen: HashSet<&str> = at(selector, &["matchLabels"])
         .as_object()
         .into_iter()
         .flatten()
         .map(|it| it.0.as_str())
         .collect();
+    let mut places: HashMap<&str, usize> = HashMap::new();
+    for (index, key) in wanted.iter().enumerate() {
+        places.entry(key).or_insert(index);
+    }
     for expression in list(selector, "matchExpressions") {
         let key = text(expression, "key");
-        let index = wanted.iter().position(|wanted| *wanted == key);
-        if let Some(index) = index.filter(|_| seen.contains(&key)) {
+        if let Some(index) = places.get(key).filter(|_| seen.contains(key)) {
             let message = "exists in both matchLabelKeys and labelSelector";
-            faults.invalid(&path.index(index), key, message);
+            faults.invalid(&path.index(*index), key, message);
         }
-        seen.push(key);
+        seen.insert(key);
     }
     let keys = path.child("matchLabelKeys");
+    let mismatched: HashSet<&str> = texts(term, "mismatchLabelKeys").collect();
     for (index, key) in wanted.iter().enumerate() {
-        if texts(term, "mismatchLabelKeys").any(|other| other == *key) {
+        if mismatched.contains(key) {
             let message = "exists in both matchLabelKeys and mismatchLabelKeys";
             faults.invalid(&keys.index(index), *key, message);
         }
@@ -228,6 +233,10 @@ fn validate_label_keys(faults: &mut Faults, path: &Path<'_>, term: &Value) {
 /// Judges `topologySpreadConstraints`.
 pub(super) fn validate_spread(faults: &mut Faults, path: &Path<'_>, spec: &Value) {
     let constraints = list(spec, "topologySpreadConstraints");
+    let mut left: HashMap<(&str, &str), usize> = HashMap::new();
+    for it in constraints {
+        *left.entry((text(it, "topologyKey"), text(it, "whenUnsatisfiable"))).or_default() += 1;
+    }
     for (index, constraint) in constraints.iter().enumerate() {
         let path = path.index(index);
         let (key, action) =
@@ -238,10 +247,11 @@ pub(super) fn validate_spread(faults: &mut Faults, path: &Path<'_>, spec: &Value
         }
         let actions = &["DoNotSchedule", "ScheduleAnyway"];
         supported_only(faults, &path.child("whenUnsatisfiable"), action, actions);
-        let repeats = |other: &Value| {
-            text(other, "topologyKey") == key && text(other, "whenUnsatisfiable") == action
-        };
-        if constraints[index + 1..].iter().any(repeats) {
+        let later = left.get_mut(&(key, action)).map_or(0, |it| {
+            *it -= 1;
+            *it
+        });
+        if later > 0 {
             let path = path.child("{topologyKey, whenUnsatisfiable}");
             faults.duplicate(&path, format!("{{{key}, {action}}}"));
         }
@@ -273,14 +283,14 @@ pub(super) fn validate_gates(faults: &mut Faults, path: &Path<'_>, spec: &Value)
         qualified_name(faults, &path.child("conditionType"), text(gate, "conditionType"));
     }
     let scheduling = path.child("schedulingGates");
-    let mut seen = Vec::new();
+    let mut seen = HashSet::new();
     for (index, gate) in list(spec, "schedulingGates").iter().enumerate() {
         let (path, name) = (scheduling.index(index), text(gate, "name"));
         qualified_name(faults, &path, name);
         if seen.contains(&name) {
             faults.duplicate(&path, name);
         }
-        seen.push(name);
+        seen.insert(name);
     }
 }
 

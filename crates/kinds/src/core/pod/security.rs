@@ -6,6 +6,7 @@ use crate::fields::{at, boolean, flag, integer, list, part, text, texts};
 use crate::rules::{complaints, descending_path, dns_subdomain, supported_only, unix_id};
 use machinery::field_path::FaultKind;
 use machinery::{Faults, Path, Value};
+use std::collections::HashSet;
 
 /// Judges the security context of a pod.
 pub(super) fn validate_pod_context(
@@ -135,7 +136,7 @@ fn validate_app_armor(faults: &mut Faults, path: &Path<'_>, profile: &Value) {
 }
 
 fn validate_sysctls(faults: &mut Faults, path: &Path<'_>, context: &Value, spec: &Value) {
-    let mut seen = Vec::new();
+    let mut seen = HashSet::new();
     for (index, sysctl) in list(context, "sysctls").iter().enumerate() {
         let item = path.index(index);
         let (path, name) = (item.child("name"), text(sysctl, "name"));
@@ -147,7 +148,7 @@ fn validate_sysctls(faults: &mut Faults, path: &Path<'_>, context: &Value, spec:
         } else if seen.contains(&name) {
             faults.duplicate(&path, name);
         }
-        seen.push(name);
+        seen.insert(name);
         let name_with_dots = name.replace('/', ".");
         if flag(spec, "hostNetwork") && name_with_dots.starts_with("net.") {
             faults.invalid(&path, name, "may not be specified when 'hostNetwork' is true");

@@ -4,6 +4,7 @@
 use super::containers_mut;
 use crate::fields::{at, boolean, default_text, list, list_mut, text, top};
 use machinery::{Map, Object, Value, json};
+use std::collections::HashSet;
 
 /// The account of pods that name none.
 pub const DEFAULT_ACCOUNT: &str = "default";
@@ -147,7 +148,7 @@ pub fn secret_refusal(pod: &Object, account: &Object) -> Option<String> {
     for volume in list(spec, "volumes") {
         let secret = at(volume, &["secret"]);
         let name = text(secret, "secretName");
-        if secret.is_object() && !names.contains(&name) {
+        if secret.is_object() && !names.contains(name) {
             return Some(foreign(&format!("volume with secret.secretName=\"{name}\""), account));
         }
     }
@@ -173,7 +174,7 @@ pub fn ephemeral_secret_refusal(pod: &Object, account: &Object) -> Option<String
     Some(foreign(&what, account))
 }
 
-fn names_of<'a>(account: &'a Object, key: &str) -> Vec<&'a str> {
+fn names_of<'a>(account: &'a Object, key: &str) -> HashSet<&'a str> {
     let references = top(account, key).as_array().into_iter().flatten();
     references.map(|it| text(it, "name")).collect()
 }
@@ -186,7 +187,7 @@ fn foreign(what: &str, account: &Object) -> String {
 }
 
 /// The first use in the environment of a container of a secret that is not among `names`.
-fn foreign_secret(spec: &Value, part: &str, word: &str, names: &[&str]) -> Option<String> {
+fn foreign_secret(spec: &Value, part: &str, word: &str, names: &HashSet<&str>) -> Option<String> {
     for container in list(spec, part) {
         let own = text(container, "name");
         let of_variable = list(container, "env").iter().map(|it| {
@@ -197,7 +198,7 @@ fn foreign_secret(spec: &Value, part: &str, word: &str, names: &[&str]) -> Optio
         let of_all = of_all.map(|it| ("envFrom".to_owned(), at(it, &["secretRef"])));
         for (of, secret) in of_variable.chain(of_all) {
             let name = text(secret, "name");
-            if secret.is_object() && !names.contains(&name) {
+            if secret.is_object() && !names.contains(name) {
                 return Some(format!(
                     "{word} {own} with {of} referencing secret.secretName=\"{name}\""
                 ));

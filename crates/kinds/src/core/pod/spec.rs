@@ -13,6 +13,7 @@ use crate::rules::{at_least_zero, dns_label, dns_subdomain, in_range, labels, on
 use machinery::field_path::{FaultKind, quote};
 use machinery::meta::validate_annotations;
 use machinery::{Faults, Object, Path, Value, json};
+use std::collections::{BTreeSet, HashMap};
 
 static SPEC: Path<'static> = Path::root("spec");
 
@@ -147,13 +148,18 @@ fn validate_scalars(faults: &mut Faults, path: &Path<'_>, spec: &Value) {
     }
     if let Some(overhead) = part(spec, "overhead") {
         let overhead = json!({"limits": overhead});
-        quantities::validate_container(faults, &path.child("overhead"), &overhead, &[]);
+        quantities::validate_container(
+            faults,
+            &path.child("overhead"),
+            &overhead,
+            &BTreeSet::new(),
+        );
     }
 }
 
 /// Judges the pod's claims to resources and returns their names.
-fn validate_claims<'a>(faults: &mut Faults, path: &Path<'_>, spec: &'a Value) -> Vec<&'a str> {
-    let mut seen = Vec::new();
+fn validate_claims<'a>(faults: &mut Faults, path: &Path<'_>, spec: &'a Value) -> BTreeSet<&'a str> {
+    let mut seen = BTreeSet::new();
     for (index, claim) in list(spec, "resourceClaims").iter().enumerate() {
         let path = path.index(index);
         let name = text(claim, "name");
@@ -163,7 +169,7 @@ fn validate_claims<'a>(faults: &mut Faults, path: &Path<'_>, spec: &'a Value) ->
             faults.duplicate(&path.child("name"), name);
         } else {
             dns_label(faults, &path.child("name"), name);
-            seen.push(name);
+            seen.insert(name);
         }
         let sources = ["resourceClaimName", "resourceClaimTemplateName"];
         let given = sources.iter().filter(|source| part(claim, source).is_some()).count();
@@ -221,6 +227,10 @@ fn validate_resources(faults: &mut Faults, path: &Path<'_>, spec: &Value) {
 
 /// A variable can only come from a file in a directory that the pod itself fills.
 fn validate_file_refs(faults: &mut Faults, path: &Path<'_>, spec: &Value) {
+    let mut volumes: HashMap<&str, &Value> = HashMap::new();
+    for volume in list(spec, "volumes") {
+        volumes.entry(text(volume, "name")).or_insert(volume);
+    }
     each_container(spec, path, |container, path| {
         let env = path.child("env");
         for (index, variable) in list(container, "env").iter().enumerate() {
@@ -229,7 +239,7 @@ fn validate_file_refs(faults: &mut Faults, path: &Path<'_>, spec: &Value) {
             let path = path.child("valueFrom");
             let path = path.child("fileKeyRef");
             let path = path.child("volumeName");
-            match list(spec, "volumes").iter().find(|volume| text(volume, "name") == name) {
+            match volumes.get(name) {
                 None => faults.not_found(&path, name),
                 Some(volume) if part(volume, "emptyDir").is_none() => {
                     faults.invalid(&path, name, "referenced volume must be of type emptyDir");

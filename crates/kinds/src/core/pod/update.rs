@@ -7,6 +7,7 @@ use crate::fields::{at, default_value, entries, integer, list, part, same, text,
 use crate::rules::{range_message, required};
 use machinery::field_path::FaultKind;
 use machinery::{Faults, Map, Object, Path, Value, json};
+use std::collections::HashSet;
 
 static SPEC: Path<'static> = Path::root("spec");
 
@@ -86,15 +87,11 @@ fn validate_deadline(faults: &mut Faults, new: &Value, old: &Value) -> bool {
 }
 
 /// Tolerations may be added, and may last longer or shorter.
-fn validate_tolerations(faults: &mut Faults, new: &Value, old: &Value) {
+fn validate_tolerations<'a>(faults: &mut Faults, new: &'a Value, old: &'a Value) {
     let path = SPEC.child("tolerations");
-    let fields = ["key", "operator", "value", "effect"];
-    let is_kept = |old: &Value| {
-        list(new, "tolerations")
-            .iter()
-            .any(|new| fields.iter().all(|field| text(new, field) == text(old, field)))
-    };
-    if !list(old, "tolerations").iter().all(is_kept) {
+    let lasting = |of: &'a Value| ["key", "operator", "value", "effect"].map(|it| text(of, it));
+    let kept: HashSet<[&str; 4]> = list(new, "tolerations").iter().map(lasting).collect();
+    if !list(old, "tolerations").iter().all(|old| kept.contains(&lasting(old))) {
         let message = "existing toleration can not be modified except its tolerationSeconds";
         return faults.forbidden(&path, message);
     }
@@ -104,9 +101,11 @@ fn validate_tolerations(faults: &mut Faults, new: &Value, old: &Value) {
 /// Gates may be taken away.
 fn validate_gates(faults: &mut Faults, new: &Value, old: &Value) {
     let path = SPEC.child("schedulingGates");
+    let before: HashSet<&str> =
+        list(old, "schedulingGates").iter().map(|it| text(it, "name")).collect();
     for (index, gate) in list(new, "schedulingGates").iter().enumerate() {
         let name = text(gate, "name");
-        if !list(old, "schedulingGates").iter().any(|old| text(old, "name") == name) {
+        if !before.contains(name) {
             let path = path.index(index);
             let message =
                 format!("only deletion is allowed, but found new scheduling gate '{name}'");

@@ -1,6 +1,7 @@
 //! The volumes of a pod: each has a name and comes from one source.
 
 use super::super::disks;
+use super::mounts::Volumes;
 use super::projected::{validate_downward, validate_keys, validate_projected};
 use crate::fields::{at, integer, list, part, text, texts};
 use crate::quantities::amount;
@@ -10,6 +11,7 @@ use crate::rules::{
 };
 use machinery::field_path::quote;
 use machinery::{Faults, Path, Value, names};
+use std::collections::HashSet;
 
 /// What a volume may come from, in the order in which Kubernetes looks.
 const SOURCES: &[&str] = &[
@@ -68,14 +70,14 @@ pub(super) fn validate_volumes<'a>(
     path: &Path<'_>,
     spec: &'a Value,
     pod: &str,
-) -> Vec<&'a Value> {
+) -> Volumes<'a> {
     let volumes = list(spec, "volumes");
-    let created: Vec<String> = volumes
+    let created: HashSet<String> = volumes
         .iter()
         .filter(|volume| !pod.is_empty() && part(volume, "ephemeral").is_some())
         .map(|volume| format!("{pod}-{}", text(volume, "name")))
         .collect();
-    let mut valid: Vec<&Value> = Vec::new();
+    let mut valid = Volumes::new();
     for (index, volume) in volumes.iter().enumerate() {
         let path = path.index(index);
         let name = text(volume, "name");
@@ -86,15 +88,15 @@ pub(super) fn validate_volumes<'a>(
         } else {
             dns_label(faults, &path.child("name"), name);
         }
-        if valid.iter().any(|other| text(other, "name") == name) {
+        if valid.contains_key(name) {
             faults.duplicate(&path.child("name"), name);
         }
         if faults.len() == before {
-            valid.push(volume);
+            valid.insert(name, volume);
         }
         if let Some(claim) = part(volume, "persistentVolumeClaim") {
             let claim = text(claim, "claimName");
-            if created.iter().any(|created| created == claim) {
+            if created.contains(claim) {
                 let message = "must not reference a PVC that gets created for an ephemeral volume";
                 let path = path.child("persistentVolumeClaim");
                 faults.invalid(&path.child("claimName"), claim, message);

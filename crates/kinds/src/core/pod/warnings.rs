@@ -6,7 +6,7 @@ use crate::fields::{annotation, at, entries, integer, list, number, part, text, 
 use crate::quantities::{amount, is_fractional};
 use machinery::field_path::quote;
 use machinery::{Object, Path, Value, names};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 /// Labels of nodes that were renamed or given up.
 const OLD_NODE_LABELS: &[(&str, &str)] = &[
@@ -190,7 +190,7 @@ fn warn_of_volumes(out: &mut Vec<String>, path: &Path<'_>, spec: &Value) {
 
 fn warn_of_duplicates(out: &mut Vec<String>, path: &Path<'_>, spec: &Value) {
     for (field, key) in [("hostAliases", "ip"), ("imagePullSecrets", "name")] {
-        let mut seen = Vec::new();
+        let mut seen = HashSet::new();
         let path = path.child(field);
         for (index, item) in list(spec, field).iter().enumerate() {
             let value = text(item, key);
@@ -198,7 +198,7 @@ fn warn_of_duplicates(out: &mut Vec<String>, path: &Path<'_>, spec: &Value) {
             if seen.contains(&value) {
                 out.push(format!("{}: duplicate {key} {}", path.child(key), quote(value)));
             }
-            seen.push(value);
+            seen.insert(value);
         }
     }
     let secrets = path.child("imagePullSecrets");
@@ -226,7 +226,7 @@ fn warn_of_container(out: &mut Vec<String>, path: &Path<'_>, container: &Value) 
         }
     }
     let env = path.child("env");
-    let mut seen = Vec::new();
+    let mut seen = HashSet::new();
     for (index, variable) in list(container, "env").iter().enumerate() {
         let (name, value) = (text(variable, "name"), text(variable, "value"));
         let reference = format!("$({name})");
@@ -241,7 +241,7 @@ fn warn_of_container(out: &mut Vec<String>, path: &Path<'_>, container: &Value) 
                 quote(name)
             ));
         }
-        seen.push(name);
+        seen.insert(name);
     }
 }
 

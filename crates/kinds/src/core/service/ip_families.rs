@@ -5,6 +5,7 @@ use super::{kind, spec_of};
 use crate::address;
 use crate::fields::{entries, list, list_mut, text, texts};
 use machinery::{Faults, Map, Object, Path, Value, json};
+use std::collections::HashSet;
 
 static SPEC: Path<'static> = Path::root("spec");
 
@@ -176,7 +177,7 @@ pub(super) fn validate_related_fields(service: &Object, old: Option<&Object>, fa
 
 fn validate_families(spec: &Value, faults: &mut Faults) {
     let path = SPEC.child("ipFamilies");
-    let mut seen = Vec::new();
+    let mut seen = HashSet::new();
     for (index, family) in texts(spec, "ipFamilies").enumerate() {
         if !matches!(family, IPV4 | IPV6) {
             faults.not_supported(&path.index(index), family, &[IPV4, IPV6]);
@@ -184,7 +185,7 @@ fn validate_families(spec: &Value, faults: &mut Faults) {
         if seen.contains(&family) {
             faults.duplicate(&path.index(index), family);
         }
-        seen.push(family);
+        seen.insert(family);
     }
     let policy = text(spec, "ipFamilyPolicy");
     let policies = ["PreferDualStack", "RequireDualStack", SINGLE];

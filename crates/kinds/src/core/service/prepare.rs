@@ -8,6 +8,7 @@ use crate::fields::{
     boolean, default_number, default_text, keep, list, maps_mut, number, text, texts,
 };
 use machinery::{Map, Object, Value, json};
+use std::collections::{HashMap, HashSet};
 
 pub(super) fn prepare_create(service: &mut Object) {
     service.map_mut().insert("status".to_owned(), json!({"loadBalancer": {}}));
@@ -61,14 +62,16 @@ pub fn keep_allocated(new: &mut Object, old: &Object) {
 }
 
 fn keep_node_ports(spec: &mut Map<String, Value>, before: &Value, after: &Value) {
-    let used = |spec: &Value, node_port: i64| {
-        list(spec, "ports").iter().any(|port| number(port, "nodePort") == node_port)
-    };
+    let used: HashSet<i64> =
+        list(after, "ports").iter().map(|port| number(port, "nodePort")).collect();
+    let known: HashMap<&str, i64> = list(before, "ports")
+        .iter()
+        .map(|old| (text(old, "name"), number(old, "nodePort")))
+        .collect();
     for port in maps_mut(spec, "ports") {
         let name = port.get("name").and_then(Value::as_str).unwrap_or_default();
-        let known = list(before, "ports").iter().rev().find(|old| text(old, "name") == name);
-        let node_port = known.map_or(0, |old| number(old, "nodePort"));
-        if node_port != 0 && !used(after, node_port) {
+        let node_port = known.get(name).copied().unwrap_or_default();
+        if node_port != 0 && !used.contains(&node_port) {
             default_number(port, "nodePort", node_port);
         }
     }

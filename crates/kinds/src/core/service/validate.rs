@@ -9,6 +9,7 @@ use crate::rules::{
 };
 use machinery::field_path::FaultKind;
 use machinery::{Faults, Object, Path, Value, json};
+use std::collections::HashSet;
 
 static SPEC: Path<'static> = Path::root("spec");
 
@@ -85,7 +86,7 @@ fn validate_type(spec: &Value, faults: &mut Faults) {
 fn validate_ports(spec: &Value, faults: &mut Faults) {
     let path = SPEC.child("ports");
     let ports = list(spec, "ports");
-    let mut names = Vec::new();
+    let mut names = HashSet::new();
     for (index, entry) in ports.iter().enumerate() {
         let path = path.index(index);
         let name = text(entry, "name");
@@ -94,7 +95,7 @@ fn validate_ports(spec: &Value, faults: &mut Faults) {
             if names.contains(&name) {
                 faults.duplicate(&path.child("name"), name);
             }
-            names.push(name);
+            names.insert(name);
         } else if ports.len() > 1 {
             faults.required(&path.child("name"), "");
         }
@@ -110,7 +111,7 @@ fn validate_ports(spec: &Value, faults: &mut Faults) {
 /// No two ports are the same, in the service or on the nodes.
 fn validate_node_ports(spec: &Value, faults: &mut Faults) {
     let path = SPEC.child("ports");
-    let (mut node_ports, mut ports) = (Vec::new(), Vec::new());
+    let (mut node_ports, mut ports) = (HashSet::new(), HashSet::new());
     for (index, entry) in list(spec, "ports").iter().enumerate() {
         let path = path.index(index);
         let protocol = text(entry, "protocol");
@@ -123,7 +124,7 @@ fn validate_node_ports(spec: &Value, faults: &mut Faults) {
             if node_ports.contains(&(protocol, node_port)) {
                 faults.duplicate(&path.child("nodePort"), node_port);
             }
-            node_ports.push((protocol, node_port));
+            node_ports.insert((protocol, node_port));
         }
         let own = (protocol, number(entry, "port"));
         if ports.contains(&own) {
@@ -131,7 +132,7 @@ fn validate_node_ports(spec: &Value, faults: &mut Faults) {
             let shown = go_struct::line("ServicePort", &key);
             faults.add(FaultKind::Duplicate, &path, None, &shown);
         }
-        ports.push(own);
+        ports.insert(own);
     }
 }
 

@@ -23,8 +23,12 @@ impl Conflicts {
         });
         if !paths.is_empty() {
             self.managers.push((shown(entry), paths));
-            self.managers.sort_by(|(a, _), (b, _)| a.cmp(b));
         }
+    }
+
+    /// Sorts by manager, which is the order in which conflicts are told.
+    pub(super) fn sort(&mut self) {
+        self.managers.sort_by(|(a, _), (b, _)| a.cmp(b));
     }
 
     /// Leaves the conflicts that are not about these fields.

@@ -164,7 +164,9 @@ fn compare(a: &Value, b: &Value) -> Ordering {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => match (a.as_i64(), b.as_i64()) {
             (Some(a), Some(b)) => a.cmp(&b),
-            _ => a.as_f64().partial_cmp(&b.as_f64()).unwrap_or(Ordering::Equal),
+            (Some(a), None) => compare_with_float(a, b.as_f64().unwrap_or_default()),
+            (None, Some(b)) => compare_with_float(b, a.as_f64().unwrap_or_default()).reverse(),
+            (None, None) => a.as_f64().partial_cmp(&b.as_f64()).unwrap_or(Ordering::Equal),
         },
         (Value::String(a), Value::String(b)) => a.cmp(b),
         (Value::Bool(a), Value::Bool(b)) => a.cmp(b),
@@ -178,6 +180,21 @@ fn compare(a: &Value, b: &Value) -> Ordering {
         }
         _ => rank(a).cmp(&rank(b)),
     }
+}
+
+/// By value and not as floats: beyond 2^53 those are equal to several integers, and what is sorted
+/// needs one order.
+fn compare_with_float(integer: i64, float: f64) -> Ordering {
+    const BEYOND: f64 = 9_223_372_036_854_775_808.0;
+    if float >= BEYOND {
+        return Ordering::Less;
+    }
+    if float < -BEYOND {
+        return Ordering::Greater;
+    }
+    #[allow(clippy::cast_possible_truncation, reason = "it is within the bounds of i64")]
+    let whole = float.trunc() as i64;
+    integer.cmp(&whole).then_with(|| 0.0.partial_cmp(&float.fract()).unwrap_or(Ordering::Equal))
 }
 
 fn compare_fields<'a>(

@@ -8,6 +8,7 @@ use super::element::Malformed;
 use super::set::Set;
 use crate::field_path::quote;
 use crate::{Map, Value, timestamp};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// More updating managers than this are merged, the oldest first.
 const UPDATERS_MAX: usize = 10;
@@ -15,7 +16,7 @@ const UPDATERS_MAX: usize = 10;
 const ANCIENT: &str = "ancient-changes";
 
 /// How a manager changes objects.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Operation {
     Apply,
     Update,
@@ -128,11 +129,16 @@ impl Entry {
 
     /// Whether both entries are of one manager.
     pub(super) fn is_of(&self, other: &Self) -> bool {
-        let version = self.operation == Operation::Apply || self.api_version == other.api_version;
-        version
-            && self.operation == other.operation
-            && self.manager == other.manager
-            && self.subresource == other.subresource
+        self.identifier() == other.identifier()
+    }
+
+    /// What tells managers apart. An applier is the same one in all versions.
+    pub(super) fn identifier(&self) -> (Operation, &str, &str, &str) {
+        let version = match self.operation {
+            Operation::Apply => "",
+            Operation::Update => self.api_version.as_str(),
+        };
+        (self.operation, &self.manager, &self.subresource, version)
     }
 
     /// Sets what is owned, as the version names it.
@@ -180,13 +186,15 @@ pub(super) struct Managed {
 impl Managed {
     /// Reads a list of entries. Of two of one manager the last counts.
     pub(super) fn decode(list: Vec<Value>) -> Result<Self, DecodeError> {
-        let mut managed = Self::default();
+        let mut entries = Vec::with_capacity(list.len());
         for (index, raw) in list.into_iter().enumerate() {
-            let entry = Entry::decode(index, raw)?;
-            managed.entries.retain(|it| !it.is_of(&entry));
-            managed.entries.push(entry);
+            entries.push(Entry::decode(index, raw)?);
         }
-        Ok(managed)
+        let mut seen = HashSet::with_capacity(entries.len());
+        let last: Vec<bool> = entries.iter().rev().map(|it| seen.insert(it.identifier())).collect();
+        let mut last = last.into_iter().rev();
+        entries.retain(|_| last.next() == Some(true));
+        Ok(Self { entries })
     }
 
     /// The list of entries, in upstream's order. None if there are none.
@@ -229,23 +237,31 @@ impl Managed {
         let (mut updaters, appliers): (Vec<Entry>, Vec<Entry>) =
             std::mem::take(&mut self.entries).into_iter().partition(is_updater);
         updaters.sort_by(|a, b| {
-            let rest =
-                |it: &Entry| (it.manager.clone(), it.api_version.clone(), it.subresource.clone());
+            fn rest(it: &Entry) -> (&str, &str, &str) {
+                (&it.manager, &it.api_version, &it.subresource)
+            }
             a.seconds().cmp(&b.seconds()).then_with(|| rest(a).cmp(&rest(b)))
         });
         // The first of a version stays what it is until a second one is merged with it.
         let mut kept: Vec<Entry> = Vec::new();
+        let mut first: HashMap<String, usize> = HashMap::new();
+        let mut merged: BTreeMap<usize, Vec<Set>> = BTreeMap::new();
         for updater in updaters {
-            let of_version = kept.iter().position(|it| it.api_version == updater.api_version);
-            let Some(at) = of_version.filter(|_| excess > 0) else {
+            let Some(&at) = first.get(&updater.api_version).filter(|_| excess > 0) else {
+                first.entry(updater.api_version.clone()).or_insert(kept.len());
                 kept.push(updater);
                 continue;
             };
             excess -= 1;
-            let mut ancient = Entry::new(ANCIENT, Operation::Update, &updater.api_version);
-            ancient.set = kept.remove(at).set.union(updater.set);
-            ancient.time = updater.time;
-            kept.insert(at, ancient);
+            merged.entry(at).or_default().push(updater.set);
+            kept[at].time = updater.time;
+        }
+        for (at, mut sets) in merged {
+            let mut ancient = Entry::new(ANCIENT, Operation::Update, &kept[at].api_version);
+            sets.push(std::mem::take(&mut kept[at].set));
+            ancient.set = Set::union_all(sets);
+            ancient.time = kept[at].time.take();
+            kept[at] = ancient;
         }
         self.entries = appliers.into_iter().chain(kept).collect();
     }

@@ -9,6 +9,7 @@ use super::request::{Request, Untracked, Versions};
 use super::schema::Schema;
 use super::set::Set;
 use crate::{Map, Object, Value};
+use std::collections::HashMap;
 
 /// What is left of `merged`. `last` is what the applier owned before; what it owns now is among
 /// `managed`.
@@ -55,15 +56,17 @@ pub(super) fn prune<S: Schema, V: Versions<S>>(
 
 /// What all managers own together, by version, the given one first.
 fn by_version<'a>(managed: &'a Managed, first: &str) -> Vec<(&'a String, Set)> {
-    let mut all: Vec<(&String, Set)> = Vec::new();
+    let mut all: Vec<(&String, Vec<Set>)> = Vec::new();
+    let mut places: HashMap<&String, usize> = HashMap::new();
     for entry in &managed.entries {
-        match all.iter_mut().find(|(version, _)| *version == &entry.api_version) {
-            Some((_, set)) => *set = std::mem::take(set).union(entry.set.clone()),
-            None => all.push((&entry.api_version, entry.set.clone())),
+        let at = *places.entry(&entry.api_version).or_insert(all.len());
+        if at == all.len() {
+            all.push((&entry.api_version, Vec::new()));
         }
+        all[at].1.push(entry.set.clone());
     }
     all.sort_by_key(|(version, _)| *version != first);
-    all
+    all.into_iter().map(|(version, sets)| (version, Set::union_all(sets))).collect()
 }
 
 fn all_fields<S: Schema>(schema: S, object: &Map<String, Value>) -> Set {

@@ -7,6 +7,9 @@ use super::managed::{Entry, Managed, Operation};
 use super::schema::Schema;
 use crate::{Object, Value};
 
+/// Managers may name fields in this many versions of one object.
+const VERSIONS_MAX: usize = 32;
+
 /// See the [module documentation](self).
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a, S, V> {
@@ -106,7 +109,8 @@ impl<S: Schema, V: Versions<S>> Request<'_, S, V> {
     }
 
     /// What the request changed, in each version in which some manager names fields. Entries of
-    /// versions that are no more are dropped.
+    /// versions that are no more are dropped, and so are those of more than [`VERSIONS_MAX`]: the
+    /// objects are converted and compared once for each.
     pub(super) fn changes_by_version(
         &self,
         managed: &mut Managed,
@@ -114,7 +118,16 @@ impl<S: Schema, V: Versions<S>> Request<'_, S, V> {
         old: &Object,
         new: &Object,
     ) -> Result<Vec<(String, Comparison)>, Untracked> {
-        managed.entries.retain(|it| self.schema_of(&it.api_version).is_some());
+        let mut known: Vec<String> = vec![self.api_version.to_owned()];
+        managed.entries.retain(|it| {
+            let is_known = known.contains(&it.api_version);
+            let is_kept =
+                is_known || known.len() < VERSIONS_MAX && self.schema_of(&it.api_version).is_some();
+            if is_kept && !is_known {
+                known.push(it.api_version.clone());
+            }
+            is_kept
+        });
         let mut all = vec![(self.api_version.to_owned(), changes)];
         for entry in &managed.entries {
             let version = &entry.api_version;

@@ -8,6 +8,7 @@ use super::element::PathElement;
 use super::managed::{Entry, Managed};
 use super::set::Set;
 use crate::{Object, Value};
+use std::collections::HashMap;
 
 const API_VERSION: &str = "autoscaling/v1";
 
@@ -42,23 +43,28 @@ pub fn of_scale(parent: &Object, replicas: Replicas<'_>) -> Option<Value> {
 
 /// The entries of the parent after the Scale was changed; None for none.
 pub fn of_parent(parent: &Object, scale: &Object, replicas: Replicas<'_>) -> Option<Value> {
-    let mut owners = entries(scale);
+    let owners = entries(scale).entries;
+    let places: HashMap<_, usize> =
+        owners.iter().zip(0..).map(|(owner, at)| (owner.identifier(), at)).collect();
+    let mut known = vec![false; owners.len()];
     let mut managed = Managed::default();
     for mut entry in entries(parent).entries {
         let Some(path) = replicas.elements(&entry.api_version) else { continue };
         if !path.is_empty() && entry.set.contains(&path) {
             // Upstream: an updater is known by its version as well, which is not the parent's in a
             // Scale, so that what it still owns becomes an entry of its own.
-            let still = owners.entries.iter().position(|it| it.is_of(&entry));
+            let still = places.get(&entry.identifier()).copied();
             match still {
-                Some(at) => drop(owners.entries.remove(at)),
+                Some(at) => known[at] = true,
                 None => entry.lose(&only(&path)),
             }
         }
         managed.entries.push(entry);
     }
     let path = replicas.elements(replicas.api_version).unwrap_or_default();
-    for mut owner in owners.entries {
+    drop(places);
+    let others = owners.into_iter().zip(known).filter(|(_, is_known)| !is_known);
+    for (mut owner, _) in others {
         if owner.set.contains(&shown()) {
             // Upstream does not take the time along.
             owner.time = None;

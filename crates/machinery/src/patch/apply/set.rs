@@ -10,7 +10,6 @@
 
 use super::element::{Malformed, PathElement};
 use crate::{Map, Value};
-use std::cmp::Ordering;
 
 /// See the [module documentation](self).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -44,7 +43,7 @@ impl Set {
             Value::Null => return Ok(Self::new()),
             other => return Err(Malformed(other.to_string())),
         };
-        let mut set = Self::new();
+        let mut nodes = Vec::with_capacity(map.len());
         for (key, value) in map {
             if key == SELF {
                 continue;
@@ -52,9 +51,25 @@ impl Set {
             let Some(element) = PathElement::parse(key)? else { continue };
             let below = Self::parse(value)?;
             let owned = below.is_empty() || value.get(SELF).is_some();
-            set.attach(element, owned, below);
+            nodes.push(Node { element, owned, below });
         }
-        Ok(set)
+        Ok(Self::of_nodes(nodes))
+    }
+
+    /// The set of nodes in any order. The keys of `fieldsV1` are sorted as texts, in which 10 comes
+    /// before 9: to insert them one by one would move the others each time.
+    fn of_nodes(mut nodes: Vec<Node>) -> Self {
+        nodes.sort_by(|a, b| a.element.cmp(&b.element));
+        nodes.dedup_by(|next, node| {
+            let is_same = next.element == node.element;
+            if is_same {
+                node.owned |= next.owned;
+                let below = std::mem::take(&mut node.below);
+                node.below = below.union(std::mem::take(&mut next.below));
+            }
+            is_same
+        });
+        Self { nodes }
     }
 
     /// The set as `fieldsV1`.
@@ -183,6 +198,21 @@ impl Set {
         Self { nodes }
     }
 
+    /// What is in any of the sets. Pairs are merged, then pairs of those, so that a path is moved
+    /// once for each doubling of the number of sets and not once for each set.
+    #[must_use]
+    pub fn union_all(mut sets: Vec<Self>) -> Self {
+        while sets.len() > 1 {
+            let mut rest = sets.into_iter();
+            let mut halved = Vec::with_capacity(rest.len().div_ceil(2));
+            while let Some(set) = rest.next() {
+                halved.push(set.union(rest.next().unwrap_or_default()));
+            }
+            sets = halved;
+        }
+        sets.pop().unwrap_or_default()
+    }
+
     /// What is in both sets.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
@@ -214,11 +244,11 @@ impl Set {
         if other.is_empty() {
             return self;
         }
-        let mut theirs = other.nodes.iter().peekable();
+        let mut theirs = other.nodes.as_slice();
         let mut set = Self { nodes: Vec::with_capacity(self.nodes.len()) };
         for mut node in self.nodes {
-            while theirs.next_if(|it| it.element < node.element).is_some() {}
-            if let Some(same) = theirs.next_if(|it| it.element == node.element) {
+            theirs = from(theirs, &node.element);
+            if let Some(same) = theirs.first().filter(|it| it.element == node.element) {
                 if recursive && same.owned {
                     continue;
                 }
@@ -287,10 +317,22 @@ fn matched<'a>(
 ) -> impl Iterator<Item = (&'a Node, Option<&'a Node>)> {
     let mut rest = theirs;
     ours.iter().map(move |node| {
-        let before = rest.iter().take_while(|it| it.element.cmp(&node.element) == Ordering::Less);
-        rest = &rest[before.count()..];
+        rest = from(rest, &node.element);
         (node, rest.first().filter(|it| it.element == node.element))
     })
+}
+
+/// The nodes from an element on. The step doubles until it is past the element: what is near is
+/// found at once, and thousands of small sets can be held against a large one.
+fn from<'a>(nodes: &'a [Node], element: &PathElement) -> &'a [Node] {
+    let mut step = 1;
+    while nodes.get(step - 1).is_some_and(|it| it.element < *element) {
+        step *= 2;
+    }
+    // All before half the step are smaller, and the one at the step is not.
+    let (low, high) = (step / 2, nodes.len().min(step));
+    let skipped = low + nodes[low..high].partition_point(|it| it.element < *element);
+    &nodes[skipped..]
 }
 
 #[cfg(test)]

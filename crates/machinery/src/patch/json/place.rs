@@ -1,6 +1,6 @@
 //! Where a path leads: an object or a list, and a key in it.
 
-use super::Failure;
+use super::{Failure, Limits};
 use crate::Value;
 use crate::field_path::quote;
 
@@ -44,13 +44,15 @@ impl<'a> Place<'a> {
     }
 
     /// Puts a value there, in front of what is there in a list.
-    pub(super) fn add(self, value: Value) -> Result<(), Failure> {
+    pub(super) fn add(self, value: Value, limits: &mut Limits) -> Result<(), Failure> {
         let nothing = self.nothing();
         match self.container {
             Value::Array(list) if self.key == "-" => list.push(value),
             Value::Array(list) => {
                 let at = index(&self.key, list.len() + 1).filter(|it| *it <= list.len());
-                list.insert(at.ok_or(nothing)?, value);
+                let at = at.ok_or(nothing)?;
+                limits.shift(list.len() - at)?;
+                list.insert(at, value);
             }
             container => container[self.key] = value,
         }
@@ -71,19 +73,18 @@ impl<'a> Place<'a> {
     }
 
     /// Takes away what is there.
-    pub(super) fn remove(self) -> Result<(), Failure> {
+    pub(super) fn remove(self, limits: &mut Limits) -> Result<Value, Failure> {
         let nothing = self.nothing();
         match self.container {
             Value::Array(list) => {
                 let at = index(&self.key, list.len()).filter(|it| *it < list.len());
-                list.remove(at.ok_or(nothing)?);
+                let at = at.ok_or(nothing)?;
+                limits.shift(list.len() - at)?;
+                Ok(list.remove(at))
             }
-            Value::Object(map) => {
-                map.remove(&self.key).ok_or(nothing)?;
-            }
-            _ => return Err(nothing),
+            Value::Object(map) => map.remove(&self.key).ok_or(nothing),
+            _ => Err(nothing),
         }
-        Ok(())
     }
 
     fn nothing(&self) -> Failure {

@@ -1,0 +1,90 @@
+//! Large requests of awkward shapes: what they cost grows as they do, and not with the square.
+//!
+//! A shape is measured at one size and at four times that size, in time of this thread's processor,
+//! which is where the plane of a test runs. What is quadratic takes sixteen times as long.
+
+mod metadata;
+mod objects;
+mod patches;
+mod queries;
+mod schemas;
+
+use crate::client::{Client, JSON};
+use crate::plane::Plane;
+use http::Method;
+use machinery::Value;
+use std::fs;
+use std::time::Duration;
+
+/// Twice what is linear, and something for what is measured in ticks.
+const FACTOR: u32 = 8;
+const TICKS: Duration = Duration::from_millis(60);
+
+/// What a request of four times the size may need in all, in a build without optimization.
+const MOST: Duration = Duration::from_secs(30);
+
+/// One request.
+struct Ask {
+    method: Method,
+    path: String,
+    content_type: &'static str,
+    body: String,
+}
+
+impl Ask {
+    fn post(path: &str, object: &Value) -> Self {
+        Self::new(Method::POST, format!("{path}?dryRun=All"), JSON, object.to_string())
+    }
+
+    fn new(method: Method, path: String, content_type: &'static str, body: String) -> Self {
+        Self { method, path, content_type, body }
+    }
+}
+
+/// Sends a request of a shape in two sizes. `code` is what is answered to both.
+async fn check(client: &Client, code: u16, size: usize, shape: impl Fn(usize) -> Ask) {
+    let (small, large) = (shape(size), shape(4 * size));
+    assert!(
+        large.body.len() <= 3 << 20,
+        "{} bytes are more than a request may have",
+        large.body.len()
+    );
+    spent(client, code, &shape(size / 8)).await;
+    let mut measured = Vec::new();
+    for _ in 0..4 {
+        let before = spent(client, code, &small).await;
+        let after = spent(client, code, &large).await;
+        assert!(after < MOST, "{after:?} for {} bytes", large.body.len());
+        if after <= before * FACTOR + TICKS {
+            return;
+        }
+        measured.push((before, after));
+    }
+    panic!("{} {}: it does not grow as the request does: {measured:?}", small.method, small.path);
+}
+
+/// The processor's time that a request takes.
+async fn spent(client: &Client, code: u16, ask: &Ask) -> Duration {
+    let before = processor_time();
+    let reply =
+        client.send(ask.method.clone(), &ask.path, ask.content_type, ask.body.clone()).await;
+    let spent = processor_time() - before;
+    let text = String::from_utf8_lossy(&reply.bytes[..reply.bytes.len().min(400)]).into_owned();
+    assert_eq!(reply.code, code, "{text}");
+    spent
+}
+
+/// What this thread has had of the processor.
+fn processor_time() -> Duration {
+    // The kernel brings the number up to date when the thread gives way.
+    std::thread::yield_now();
+    let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+    Duration::from_nanos(text.split(' ').next().unwrap().parse().unwrap())
+}
+
+/// A plane with an object in it.
+async fn plane_with(path: &str, object: &Value) -> Plane {
+    let plane = Plane::start().await;
+    plane.create(path, object).await;
+    plane
+}

@@ -1,0 +1,153 @@
+//! Metadata: managers, owners, finalizers, labels.
+
+use super::{Ask, check, plane_with};
+use crate::client::MERGE;
+use crate::plane::{MAPS, Plane, map};
+use apiserver::authentication::User;
+use http::Method;
+use machinery::{Map, Value, json};
+
+/// `count` managers, each of a field of its own.
+fn managers(count: usize, operation: &str) -> Value {
+    let one = |n: usize| {
+        json!({"manager": format!("m{n}"), "operation": operation, "apiVersion": "v1",
+            "time": "2024-01-01T00:00:00Z", "fieldsType": "FieldsV1",
+            "fieldsV1": {"f:data": {format!("f:k{n}"): {}}}})
+    };
+    (0..count).map(one).collect()
+}
+
+/// `count` entries of a map.
+fn entries(count: usize, value: &str) -> Value {
+    Value::Object((0..count).map(|n| (format!("k{n}"), value.into())).collect::<Map<_, _>>())
+}
+
+fn managed(count: usize, operation: &str) -> Value {
+    json!({"metadata": {"name": "a", "managedFields": managers(count, operation)},
+        "data": entries(count, "v")})
+}
+
+#[tokio::test]
+async fn managers_that_update() {
+    let plane = Plane::start().await;
+    check(&plane, 201, 2000, |n| Ask::post(MAPS, &managed(n, "Update"))).await;
+}
+
+#[tokio::test]
+async fn managers_that_apply() {
+    let plane = Plane::start().await;
+    check(&plane, 201, 1000, |n| Ask::post(MAPS, &managed(n, "Apply"))).await;
+}
+
+#[tokio::test]
+async fn a_review_with_managers_by_a_user_without_rights() {
+    let plane = Plane::start().await;
+    let user = User { name: "u".to_owned(), ..User::default() };
+    let user = plane.as_user(User { groups: vec!["system:authenticated".to_owned()], ..user });
+    let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+    check(&user, 201, 2000, |n| {
+        let metadata = json!({"managedFields": managers(n, "Update")});
+        Ask::post(path, &json!({"metadata": metadata, "spec": {"nonResourceAttributes": {}}}))
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn changes_of_what_many_managers_own() {
+    let plane = plane_with(MAPS, &managed(8000, "Apply")).await;
+    check(&plane, 200, 2000, |n| {
+        let patch = json!({"data": entries(n, "w")});
+        let path = format!("{MAPS}/a?dryRun=All");
+        Ask::new(Method::PATCH, path, MERGE, patch.to_string())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_apply_over_many_managers() {
+    for (force, code) in [("true", 200), ("false", 409)] {
+        let plane = plane_with(MAPS, &managed(4000, "Apply")).await;
+        check(&plane, code, 1000, |n| {
+            let config = json!({"apiVersion": "v1", "kind": "ConfigMap",
+                "metadata": {"name": "a"}, "data": entries(n, "w")});
+            let path = format!("{MAPS}/a?dryRun=All&fieldManager=x&force={force}");
+            Ask::new(Method::PATCH, path, "application/apply-patch+yaml", config.to_string())
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn fields_that_are_not_in_order() {
+    let plane = Plane::start().await;
+    check(&plane, 201, 10_000, |n| {
+        let fields: Map<String, Value> =
+            (0..n).map(|it| (format!("v:{}", it * 7), json!({}))).collect();
+        let manager = json!({"manager": "m", "operation": "Apply", "apiVersion": "v1",
+            "fieldsType": "FieldsV1", "fieldsV1": {"f:metadata": {"f:finalizers": fields}}});
+        Ask::post(MAPS, &json!({"metadata": {"name": "a", "managedFields": [manager]}}))
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn owners() {
+    let plane = Plane::start().await;
+    let owner = |n: usize, is_controller: bool| {
+        json!({"apiVersion": "v1", "kind": "Pod", "name": format!("p{n}"), "uid": format!("u{n}"),
+            "controller": is_controller, "blockOwnerDeletion": true})
+    };
+    let map = |owners: Value| json!({"metadata": {"name": "a", "ownerReferences": owners}});
+    check(&plane, 201, 2000, |n| {
+        Ask::post(MAPS, &map((0..n).map(|it| owner(it, false)).collect()))
+    })
+    .await;
+    check(&plane, 201, 2000, |n| Ask::post(MAPS, &map((0..n).map(|_| owner(7, false)).collect())))
+        .await;
+    check(&plane, 422, 1000, |n| Ask::post(MAPS, &map((0..n).map(|it| owner(it, true)).collect())))
+        .await;
+}
+
+#[tokio::test]
+async fn finalizers_initializers_and_labels() {
+    let plane = Plane::start().await;
+    let with = |field: &str, value: Value| json!({"metadata": {"name": "a", field: value}});
+    let finalizers =
+        |n: usize| (0..n).map(|it| Value::from(format!("a.b/{it}"))).collect::<Value>();
+    check(&plane, 201, 5000, |n| Ask::post(MAPS, &with("finalizers", finalizers(n)))).await;
+    check(&plane, 201, 5000, |n| Ask::post(MAPS, &with("labels", entries(n, "v")))).await;
+    check(&plane, 201, 2000, |n| Ask::post(MAPS, &with("annotations", entries(n, "v")))).await;
+    check(&plane, 201, 2000, |n| {
+        let pending: Value = (0..n).map(|it| json!({"name": format!("a{it}")})).collect();
+        Ask::post(MAPS, &with("initializers", json!({"pending": pending})))
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_deletion_that_waits_for_many_finalizers() {
+    let finalizers: Value = (0..8000).map(|it| Value::from(format!("a.b/{it}"))).collect();
+    let plane =
+        plane_with(MAPS, &json!({"metadata": {"name": "a", "finalizers": finalizers}})).await;
+    plane.delete(&format!("{MAPS}/a")).await;
+    check(&plane, 422, 2000, |n| {
+        let finalizers: Value = (0..n).map(|it| Value::from(format!("c.d/{it}"))).collect();
+        let patch = json!({"metadata": {"finalizers": finalizers}});
+        Ask::new(Method::PATCH, format!("{MAPS}/a?dryRun=All"), MERGE, patch.to_string())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn faults_at_a_place_with_a_long_name() {
+    let plane = Plane::start().await;
+    check(&plane, 422, 50_000, |n| {
+        let long = "x".repeat(n);
+        let keys: Map<String, Value> =
+            (0..n / 20).map(|it| (format!("{it}:"), Value::from("v"))).collect();
+        let mut map = map("a", &Value::Object(keys));
+        map["metadata"]["labels"] = json!({long: "v"});
+        Ask::post(MAPS, &map)
+    })
+    .await;
+}

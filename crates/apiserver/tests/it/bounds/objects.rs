@@ -1,0 +1,146 @@
+//! Built-in kinds with long lists.
+
+use super::{Ask, check};
+use crate::plane::Plane;
+use machinery::{Value, json};
+
+const PODS: &str = "/api/v1/namespaces/default/pods";
+const SERVICES: &str = "/api/v1/namespaces/default/services";
+
+fn items(count: usize, one: impl Fn(usize) -> Value) -> Value {
+    (0..count).map(one).collect()
+}
+
+fn pod(spec: &Value) -> Value {
+    let mut pod = json!({"metadata": {"name": "a"},
+        "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    for (key, value) in spec.as_object().unwrap() {
+        pod["spec"][key] = value.clone();
+    }
+    pod
+}
+
+fn container(n: usize) -> Value {
+    json!({"name": format!("c{n}"), "image": format!("i{n}")})
+}
+
+#[tokio::test]
+async fn pods_with_many_containers() {
+    let plane = Plane::start().await;
+    for list in ["containers", "initContainers"] {
+        check(&plane, 201, 500, |n| Ask::post(PODS, &pod(&json!({list: items(n, container)}))))
+            .await;
+    }
+    check(&plane, 201, 2000, |n| {
+        let env = items(n, |it| json!({"name": format!("E{it}"), "value": "v"}));
+        let container = json!({"name": "c", "image": "i", "env": env});
+        Ask::post(PODS, &pod(&json!({"containers": [container]})))
+    })
+    .await;
+    check(&plane, 201, 2000, |n| {
+        let ports = items(n, |it| json!({"containerPort": it % 60_000 + 1, "hostPort": 0}));
+        let container = json!({"name": "c", "image": "i", "ports": ports});
+        Ask::post(PODS, &pod(&json!({"containers": [container]})))
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn pods_with_many_volumes() {
+    let plane = Plane::start().await;
+    check(&plane, 201, 500, |n| {
+        let volumes = items(n, |it| json!({"name": format!("v{it}"), "emptyDir": {}}));
+        let mounts =
+            items(n, |it| json!({"name": format!("v{it}"), "mountPath": format!("/m/{it}")}));
+        let container = json!({"name": "c", "image": "i", "volumeMounts": mounts});
+        Ask::post(PODS, &pod(&json!({"volumes": volumes, "containers": [container]})))
+    })
+    .await;
+    for is_same in [true, false] {
+        check(&plane, 201, 2000, |n| {
+            let files = items(n, |it| {
+                let path = if is_same { "p".to_owned() } else { format!("p{it}") };
+                json!({"key": format!("k{it}"), "path": path})
+            });
+            let volume = json!({"name": "v", "configMap": {"name": "m", "items": files}});
+            Ask::post(PODS, &pod(&json!({"volumes": [volume]})))
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn pods_with_long_lists_of_other_things() {
+    let plane = Plane::start().await;
+    let lists: [(&str, u16, fn(usize) -> Value); 7] = [
+        ("tolerations", 201, |n| json!({"key": format!("k{n}"), "operator": "Exists"})),
+        (
+            "topologySpreadConstraints",
+            201,
+            |n| json!({"maxSkew": 1, "topologyKey": format!("k{n}"), "whenUnsatisfiable": "DoNotSchedule"}),
+        ),
+        ("schedulingGates", 201, |n| json!({"name": format!("g{n}")})),
+        ("readinessGates", 201, |n| json!({"conditionType": format!("g{n}")})),
+        ("hostAliases", 201, |n| json!({"ip": format!("10.0.{}.{}", n / 250, n % 250)})),
+        ("imagePullSecrets", 201, |n| json!({"name": format!("s{n}")})),
+        (
+            "resourceClaims",
+            201,
+            |n| json!({"name": format!("c{n}"), "resourceClaimName": format!("c{n}")}),
+        ),
+    ];
+    for (list, code, one) in lists {
+        check(&plane, code, 1000, |n| Ask::post(PODS, &pod(&json!({list: items(n, one)})))).await;
+    }
+}
+
+#[tokio::test]
+async fn services_with_many_ports_and_addresses() {
+    let plane = Plane::start().await;
+    check(&plane, 201, 1000, |n| {
+        let ports = items(n, |it| json!({"name": format!("p{it}"), "port": it + 1}));
+        Ask::post(SERVICES, &json!({"metadata": {"name": "a"}, "spec": {"ports": ports}}))
+    })
+    .await;
+    check(&plane, 201, 2000, |n| {
+        let ips = items(n, |it| format!("10.1.{}.{}", it / 250, it % 250).into());
+        let spec = json!({"ports": [{"port": 1}], "externalIPs": ips});
+        Ask::post(SERVICES, &json!({"metadata": {"name": "a"}, "spec": spec}))
+    })
+    .await;
+    check(&plane, 201, 2000, |n| {
+        let addresses = items(n, |it| json!({"ip": format!("10.1.{}.{}", it / 250, it % 250)}));
+        let subset = json!({"addresses": addresses, "ports": [{"port": 1}]});
+        let path = "/api/v1/namespaces/default/endpoints";
+        Ask::post(path, &json!({"metadata": {"name": "a"}, "subsets": [subset]}))
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn policies_quotas_and_roles_with_long_lists() {
+    let plane = Plane::start().await;
+    check(&plane, 201, 1000, |n| {
+        let ports = items(n, |it| json!({"port": it + 1}));
+        let peers = items(n, |it| json!({"podSelector": {"matchLabels": {"a": format!("v{it}")}}}));
+        let spec = json!({"podSelector": {}, "ingress": [{"ports": ports, "from": peers}]});
+        let path = "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies";
+        Ask::post(path, &json!({"metadata": {"name": "a"}, "spec": spec}))
+    })
+    .await;
+    check(&plane, 422, 2000, |n| {
+        let scopes = items(n, |it| format!("S{it}").into());
+        let path = "/api/v1/namespaces/default/resourcequotas";
+        Ask::post(path, &json!({"metadata": {"name": "a"}, "spec": {"scopes": scopes}}))
+    })
+    .await;
+    check(&plane, 201, 1000, |n| {
+        let rules = items(
+            n,
+            |it| json!({"apiGroups": [""], "resources": [format!("r{it}")], "verbs": ["get"]}),
+        );
+        let path = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
+        Ask::post(path, &json!({"metadata": {"name": "a"}, "rules": rules}))
+    })
+    .await;
+}

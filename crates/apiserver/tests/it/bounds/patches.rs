@@ -1,0 +1,108 @@
+//! Patches and YAML.
+
+use super::{Ask, check, plane_with};
+use crate::client::{JSON_PATCH, STRATEGIC};
+use crate::plane::{MAPS, Plane, map};
+use http::Method;
+use machinery::{Value, json};
+use std::fmt::Write;
+
+const PODS: &str = "/api/v1/namespaces/default/pods";
+const SERVICES: &str = "/api/v1/namespaces/default/services";
+
+fn ports(count: usize) -> Value {
+    (0..count).map(|n| json!({"name": format!("p{n}"), "port": n + 1, "protocol": "TCP"})).collect()
+}
+
+#[tokio::test]
+async fn a_strategic_merge_with_an_order() {
+    let service = json!({"metadata": {"name": "a"}, "spec": {"ports": ports(4000)}});
+    let plane = plane_with(SERVICES, &service).await;
+    check(&plane, 200, 1000, |n| {
+        let order: Value = (0..n).rev().map(|it| json!({"port": it + 1})).collect();
+        let reversed: Value =
+            (0..n).rev().map(|it| json!({"port": it + 1, "nodePort": 0})).collect();
+        let patch = json!({"spec": {"$setElementOrder/ports": order, "ports": reversed}});
+        let path = format!("{SERVICES}/a?dryRun=All");
+        Ask::new(Method::PATCH, path, STRATEGIC, patch.to_string())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_strategic_merge_that_deletes() {
+    let service = json!({"metadata": {"name": "a"}, "spec": {"ports": ports(8000)}});
+    let plane = plane_with(SERVICES, &service).await;
+    check(&plane, 200, 2000, |n| {
+        let deleted: Value = (1..n).map(|it| json!({"port": it + 1, "$patch": "delete"})).collect();
+        let patch = json!({"spec": {"ports": deleted}});
+        let path = format!("{SERVICES}/a?dryRun=All");
+        Ask::new(Method::PATCH, path, STRATEGIC, patch.to_string())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn operations_on_a_large_value() {
+    let large: String = "x".repeat(200_000);
+    let plane = plane_with(MAPS, &map("a", &json!({"k": large}))).await;
+    check(&plane, 200, 1000, |n| {
+        let back_and_forth = (0..n).flat_map(|_| {
+            [
+                json!({"op": "move", "from": "/data", "path": "/binaryData"}),
+                json!({"op": "move", "from": "/binaryData", "path": "/data"}),
+            ]
+        });
+        let patch: Value = back_and_forth.collect();
+        let path = format!("{MAPS}/a?dryRun=All");
+        Ask::new(Method::PATCH, path, JSON_PATCH, patch.to_string())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn aliases_and_merges_in_yaml() {
+    let plane = Plane::start().await;
+    let send = |yaml: String| {
+        Ask::new(Method::POST, format!("{MAPS}?dryRun=All"), "application/yaml", yaml)
+    };
+    check(&plane, 201, 5000, |n| {
+        let mut yaml = "metadata: {name: a}\ndata:\n  a: &a v\n".to_owned();
+        (0..n).for_each(|it| writeln!(yaml, "  k{it}: *a").unwrap());
+        send(yaml)
+    })
+    .await;
+    check(&plane, 201, 2000, |n| {
+        let mut yaml = "metadata: {name: a}\ndata:\n".to_owned();
+        (0..n).for_each(|it| writeln!(yaml, "  k{it}: &a{it} v{it}").unwrap());
+        send(yaml)
+    })
+    .await;
+    check(&plane, 201, 1000, |n| {
+        let mut yaml = "metadata: {name: a, labels: &l {a: b}}\ndata:\n".to_owned();
+        (0..n).for_each(|_| yaml += "  <<: *l\n");
+        send(yaml)
+    })
+    .await;
+    check(&plane, 201, 20_000, |n| send(format!("{}metadata: {{name: a}}\n", "# x\n".repeat(n))))
+        .await;
+    check(&plane, 400, 50_000, |n| send("[".repeat(n))).await;
+    check(&plane, 400, 50_000, |n| send("? ".repeat(n))).await;
+    check(&plane, 400, 20_000, |n| send("- ".repeat(n))).await;
+}
+
+#[tokio::test]
+async fn a_pod_that_is_patched_beyond_its_type() {
+    let pod =
+        json!({"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let plane = plane_with(PODS, &pod).await;
+    check(&plane, 422, 2000, |n| {
+        let operations: Value = (0..n)
+            .map(|it| json!({"op": "add", "path": format!("/spec/containers/0/x{it}"), "value": 1}))
+            .chain([json!({"op": "add", "path": "/spec/containers/0/image", "value": 1})])
+            .collect();
+        let path = format!("{PODS}/a?dryRun=All");
+        Ask::new(Method::PATCH, path, JSON_PATCH, operations.to_string())
+    })
+    .await;
+}

@@ -1,0 +1,175 @@
+//! Definitions, and custom resources with long lists.
+
+use super::{Ask, check};
+use crate::client::MERGE;
+use crate::plane::{DEFINITIONS, Plane, THINGS, anything, thing, things};
+use http::Method;
+use machinery::{Map, Value, json};
+
+fn spec(properties: &Value) -> Value {
+    json!({"type": "object", "properties": {"spec": {"type": "object", "properties": properties}}})
+}
+
+async fn plane_of(properties: &Value) -> Plane {
+    let plane = Plane::start().await;
+    plane.define(&things(&spec(properties))).await;
+    plane
+}
+
+fn list(count: usize, one: impl Fn(usize) -> Value) -> Value {
+    json!({"list": (0..count).map(one).collect::<Value>()})
+}
+
+#[tokio::test]
+async fn lists_with_keys_and_sets() {
+    let keyed = json!({"list": {"type": "array", "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["k"], "items": {"type": "object", "required": ["k"],
+        "properties": {"k": {"type": "integer"}}}}});
+    let plane = plane_of(&keyed).await;
+    for (code, divisor) in [(201, 1), (422, 2)] {
+        check(&plane, code, 2000, |n| {
+            Ask::post(THINGS, &thing("a", &list(n, |it| json!({"k": it / divisor}))))
+        })
+        .await;
+    }
+    let set = json!({"list": {"type": "array", "x-kubernetes-list-type": "set",
+        "items": {"type": "integer"}}});
+    let plane = plane_of(&set).await;
+    for (code, divisor) in [(201, 1), (422, 2)] {
+        check(&plane, code, 4000, |n| {
+            Ask::post(THINGS, &thing("a", &list(n, |it| (it / divisor).into())))
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn many_choices_and_many_required_fields() {
+    let choices: Value = (0..8000).map(|it| Value::from(format!("c{it}"))).collect();
+    let strings = json!({"list": {"type": "array", "items": {"type": "string", "enum": choices}}});
+    let plane = plane_of(&strings).await;
+    for (code, prefix) in [(201, "c"), (422, "d")] {
+        check(&plane, code, 2000, |n| {
+            Ask::post(THINGS, &thing("a", &list(n, |it| format!("{prefix}{it}").into())))
+        })
+        .await;
+    }
+    let plane = Plane::start().await;
+    let required: Value = (0..2000).map(|it| Value::from(format!("r{it}"))).collect();
+    let objects =
+        json!({"list": {"type": "array", "items": {"type": "object", "required": required}}});
+    plane.define(&things(&spec(&objects))).await;
+    check(&plane, 422, 500, |n| Ask::post(THINGS, &thing("a", &list(n, |_| json!({}))))).await;
+}
+
+#[tokio::test]
+async fn unknown_fields_and_faults_below_a_long_key() {
+    let maps = json!({"map": {"type": "object", "additionalProperties": {"type": "object",
+        "properties": {"a": {"type": "object", "additionalProperties": {"type": "integer"}}}}}});
+    let plane = plane_of(&maps).await;
+    let below = |n: usize, fields: Map<String, Value>, field: Option<&str>| {
+        let fields = match field {
+            Some(field) => json!({field: fields}),
+            None => Value::Object(fields),
+        };
+        thing("a", &json!({"map": {"x".repeat(n * 10): fields}}))
+    };
+    let many = |n: usize| (0..n).map(|it| (format!("u{it}"), Value::from("v"))).collect();
+    check(&plane, 201, 5000, |n| Ask::post(THINGS, &below(n, many(n), None))).await;
+    check(&plane, 422, 5000, |n| Ask::post(THINGS, &below(n, many(n), Some("a")))).await;
+}
+
+#[tokio::test]
+async fn rules_that_fail_for_every_item_are_forgiven_together() {
+    let loose =
+        json!({"list": {"type": "array", "maxItems": 10_000, "items": {"type": "integer"}}});
+    let plane = plane_of(&loose).await;
+    plane.create(THINGS, &thing("a", &list(8000, |it| it.into()))).await;
+    let mut strict = loose.clone();
+    strict["list"]["items"]["x-kubernetes-validations"] = json!([{"rule": "self < 0"}]);
+    let path = format!("{DEFINITIONS}/things.example.com");
+    let versions = things(&spec(&strict))["spec"]["versions"].clone();
+    plane.merge(&path, &json!({"spec": {"versions": versions}})).await;
+    let patch = json!({"metadata": {"labels": {"a": "b"}}}).to_string();
+    let path = format!("{THINGS}/a?dryRun=All");
+    let ask = Ask::new(Method::PATCH, path, MERGE, patch);
+    let spent = super::spent(&plane, 200, &ask).await;
+    assert!(spent.as_secs() < 10, "{spent:?}");
+}
+
+#[tokio::test]
+async fn definitions_with_much_in_them() {
+    let plane = Plane::start().await;
+    check(&plane, 201, 500, |n| {
+        let properties: Map<String, Value> =
+            (0..n).map(|it| (format!("p{it}"), json!({"type": "string"}))).collect();
+        Ask::post(DEFINITIONS, &things(&spec(&Value::Object(properties))))
+    })
+    .await;
+    check(&plane, 201, 100, |n| {
+        let mut definition = things(&anything());
+        let version = |it: usize| {
+            json!({"name": format!("v{}", it + 1), "served": true, "storage": it == 0,
+                "schema": {"openAPIV3Schema": anything()}})
+        };
+        definition["spec"]["versions"] = (0..n).map(version).collect();
+        Ask::post(DEFINITIONS, &definition)
+    })
+    .await;
+    check(&plane, 201, 500, |n| {
+        let mut definition = things(&anything());
+        definition["spec"]["versions"][0]["additionalPrinterColumns"] = (0..n)
+            .map(|it| json!({"name": format!("c{it}"), "type": "string", "jsonPath": ".spec.a"}))
+            .collect();
+        Ask::post(DEFINITIONS, &definition)
+    })
+    .await;
+    check(&plane, 201, 100, |n| {
+        let rules: Value = (0..n).map(|it| json!({"rule": format!("self.a > {it}")})).collect();
+        let schema = json!({"type": "object", "properties": {"spec": {"type": "object",
+            "properties": {"a": {"type": "integer"}}, "x-kubernetes-validations": rules}}});
+        Ask::post(DEFINITIONS, &things(&schema))
+    })
+    .await;
+    check(&plane, 201, 50, |n| {
+        let leaf = json!({"type": "string"});
+        let nested =
+            (0..n).fold(leaf, |below, _| json!({"type": "object", "properties": {"a": below}}));
+        Ask::post(DEFINITIONS, &things(&spec(&json!({"a": nested}))))
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_definition_whose_patterns_need_gigabytes_is_refused_with_a_cause() {
+    let plane = Plane::start().await;
+    let properties: Map<String, Value> = (0..200)
+        .map(|n| {
+            let pattern = format!("[\\p{{L}}]{{1,900}}x{n}");
+            (format!("p{n}"), json!({"type": "string", "pattern": pattern}))
+        })
+        .collect();
+    let schema = spec(&Value::Object(properties));
+    let (code, status) = plane.post(DEFINITIONS, &things(&schema)).await;
+    assert_eq!(code, 422);
+    let cause = &status["details"]["causes"][0];
+    assert_eq!(
+        cause["field"],
+        "spec.validation.openAPIV3Schema.properties[spec].properties[p0].pattern"
+    );
+    assert!(cause["message"].as_str().unwrap().contains("expression too large"), "{cause}");
+}
+
+#[tokio::test]
+async fn patterns_that_are_made_while_a_rule_runs_are_paid_for() {
+    let pairs = json!({"list": {"type": "array", "maxItems": 10_000, "items": {"type": "object",
+        "properties": {"p": {"type": "string", "maxLength": 30}}, "x-kubernetes-validations":
+            [{"rule": "!has(self.p) || !'a'.matches(self.p)"}]}}});
+    let plane = plane_of(&pairs).await;
+    let object =
+        |n: usize| thing("a", &list(n, |it| json!({"p": format!("[\\p{{L}}]{{1,3}}x{it}")})));
+    check(&plane, 201, 100, |n| Ask::post(THINGS, &object(n))).await;
+    let (code, status) = plane.post(THINGS, &object(10_000)).await;
+    assert_eq!(code, 422);
+    assert!(status.to_string().contains("cost budget"), "{}", status["message"]);
+}
