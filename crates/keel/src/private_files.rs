@@ -63,10 +63,11 @@ pub fn restrict_access(path: &Path) -> io::Result<()> {
     {
         use std::os::unix::fs::PermissionsExt;
         let found = fs::metadata(path)?.permissions().mode();
-        if found & 0o077 == 0 {
+        let private = found & !0o077;
+        if found == private {
             return Ok(());
         }
-        match fs::set_permissions(path, fs::Permissions::from_mode(found & 0o700)) {
+        match fs::set_permissions(path, fs::Permissions::from_mode(private)) {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 tracing::warn!(path = %path.display(), "readable by others, and not ours to change");
             }
@@ -90,7 +91,8 @@ fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-#[cfg(all(test, unix))]
+#[cfg(unix)]
+#[cfg(test)]
 mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;

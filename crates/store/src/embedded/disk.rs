@@ -95,10 +95,12 @@ impl Guarded {
 /// A write that found no room has changed nothing that counts, as the commit that would have
 /// made it count did not happen.
 pub(super) fn judge_write(error: Arc<io::Error>) -> Error {
-    match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Error::Full,
-        _ => Error::Broken(error),
-    }
+    if is_full(&error) { Error::Full } else { Error::Broken(error) }
+}
+
+/// Whether an error says that there is no room.
+pub(super) fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 impl StorageBackend for Guarded {

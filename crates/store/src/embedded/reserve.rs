@@ -7,28 +7,36 @@ use std::io;
 
 use redb::StorageBackend;
 
-use super::disk::{Disk, Part, translate_io};
+use super::disk::{Disk, Part, is_full, translate_io};
 use crate::Error;
 
 static ZEROS: [u8; 256 << 10] = [0; 256 << 10];
 
 /// See the [module documentation](self).
 pub(super) struct Reserve {
-    backend: Box<dyn StorageBackend>,
+    /// `None` if there was no room for the file itself. Deletions are refused then, too.
+    backend: Option<Box<dyn StorageBackend>>,
     /// How large it should be.
     size: u64,
 }
 
 impl Reserve {
     pub(super) fn open(disk: &dyn Disk, size: u64) -> Result<Self, Error> {
-        let opened = disk.open(Part::Reserve);
-        let backend = opened.map_err(|error| translate_io(&disk.path(Part::Reserve), error))?;
-        Ok(Self { backend, size })
+        let path = disk.path(Part::Reserve);
+        match disk.open(Part::Reserve) {
+            Ok(backend) => Ok(Self { backend: Some(backend), size }),
+            Err(error) if is_full(&error) => {
+                tracing::warn!(path = %path.display(), "no space is left for a reserve");
+                Ok(Self { backend: None, size })
+            }
+            Err(error) => Err(translate_io(&path, error)),
+        }
     }
 
     /// Gives all of it up.
     pub(super) fn release(&self) {
-        if let Err(error) = self.backend.set_len(0) {
+        let Some(backend) = &self.backend else { return };
+        if let Err(error) = backend.set_len(0) {
             tracing::warn!(%error, "the reserve of disk space cannot be released");
         }
     }
@@ -46,14 +54,15 @@ impl Reserve {
 
     /// Zeros are written out: a file that is merely long takes no space.
     fn fill(&self) -> io::Result<()> {
-        let mut length = self.backend.len()?;
+        let Some(backend) = &self.backend else { return Ok(()) };
+        let mut length = backend.len()?;
         if length > self.size {
-            self.backend.set_len(self.size)?;
+            backend.set_len(self.size)?;
         }
         while length < self.size {
             let missing = usize::try_from(self.size - length).unwrap_or(usize::MAX);
             let zeros = &ZEROS[..missing.min(ZEROS.len())];
-            self.backend.write(length, zeros)?;
+            backend.write(length, zeros)?;
             length += zeros.len() as u64;
         }
         Ok(())

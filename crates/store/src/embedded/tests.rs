@@ -212,7 +212,9 @@ async fn files_that_others_could_read_are_made_private() {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
     };
     open(directory, 0o755);
-    files().iter().for_each(|path| open(path, 0o644));
+    for path in files() {
+        open(&path, 0o644);
+    }
     restarts.open().close().await.unwrap();
     assert_eq!(mode(directory), 0o700);
     assert!(files().iter().all(private), "{:?}", files());
