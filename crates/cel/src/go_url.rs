@@ -201,17 +201,14 @@ fn read(text: &str, reading: Reading) -> Result<Url, String> {
     }
     let may_have_host =
         !scheme.is_empty() || reading == Reading::Reference && !rest.starts_with("///");
-    let path = match rest.strip_prefix("//").filter(|_| may_have_host) {
-        Some(behind) => {
-            let (authority, path) = behind.split_at(behind.find('/').unwrap_or(behind.len()));
-            (url.user, url.host) = read_authority(&url.scheme, authority)?;
-            path
-        }
-        None => {
-            url.omits_host = !scheme.is_empty();
-            rest
-        }
-    };
+    let mut path = rest;
+    if let Some(behind) = rest.strip_prefix("//").filter(|_| may_have_host) {
+        let (authority, after) = behind.split_at(behind.find('/').unwrap_or(behind.len()));
+        (url.user, url.host) = read_authority(&url.scheme, authority)?;
+        path = after;
+    } else {
+        url.omits_host = !scheme.is_empty();
+    }
     unescape(path.as_bytes(), Mode::Path)?;
     path.clone_into(&mut url.path);
     Ok(url)

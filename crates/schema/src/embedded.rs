@@ -85,7 +85,10 @@ fn unreadable(path: &Path<'_>, value: Value, detail: &str) -> FieldError {
 /// Cuts the metadata of all resources below the root to what metadata may hold; the paths of what
 /// was dropped are appended to `unknown`.
 pub(crate) fn coerce(node: &Node, object: &mut Map<String, Value>, unknown: &mut Paths) {
-    let cut = visit_fields(node, object, &Path::EMPTY, &mut |map, path| cut(map, path, unknown));
+    let cut = visit_fields(node, object, &Path::EMPTY, &mut |map, path| {
+        cut(map, path, unknown);
+        Ok(())
+    });
     debug_assert!(cut.is_ok(), "cutting cannot fail");
 }
 
@@ -94,22 +97,18 @@ pub(crate) fn coerce(node: &Node, object: &mut Map<String, Value>, unknown: &mut
 // Upstream: schema/defaulting/prune.go PruneDefaults
 pub(crate) fn prune_default(node: &mut Node) {
     let Some(mut default) = node.default.take() else { return };
-    let mut unknown = Paths::default();
-    let mut visit = |map: &mut Map<String, Value>, path: &Path<'_>| cut(map, path, &mut unknown);
-    let cut = visit_value(node, &mut default, &Path::EMPTY, &mut visit);
+    let cut = visit_value(node, &mut default, &Path::EMPTY, &mut |map, path| {
+        cut(map, path, &mut Paths::default());
+        Ok(())
+    });
     debug_assert!(cut.is_ok(), "cutting cannot fail");
     node.default = Some(default);
 }
 
-fn cut(
-    map: &mut Map<String, Value>,
-    path: &Path<'_>,
-    unknown: &mut Paths,
-) -> Result<(), FieldError> {
+fn cut(map: &mut Map<String, Value>, path: &Path<'_>, unknown: &mut Paths) {
     if let Some(metadata) = map.get_mut("metadata") {
         cut_metadata(metadata, &path.child("metadata"), unknown);
     }
-    Ok(())
 }
 
 fn visit_fields(

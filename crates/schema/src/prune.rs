@@ -126,7 +126,9 @@ fn prune_fields(
         }
         if is_meta {
             // Metadata is not pruned here, but nulls in it are dropped like elsewhere.
-            field.into_iter().for_each(|it| drop_nulls(it, value));
+            if let Some(field) = field {
+                drop_nulls(field, value);
+            }
             return true;
         }
         let here = path.child(key);
@@ -161,7 +163,9 @@ fn drop_nulls(node: &Node, value: &mut Value) {
         }),
         Value::Array(items) => {
             let Some(item_node) = &node.items else { return };
-            items.iter_mut().for_each(|item| drop_nulls(item_node, item));
+            for item in items {
+                drop_nulls(item_node, item);
+            }
         }
         _ => {}
     }

@@ -28,15 +28,13 @@ const DUPLICATES_MAX: usize = 100;
 /// Reads one JSON value and nothing after it. Floats without a fraction become integers.
 pub fn decode(bytes: &[u8]) -> Result<Decoded, DecodeError> {
     let mut decoded = decode_exact(bytes)?;
-    match decoded.literals.too_large {
-        Some(text) => Err(too_large(&text)),
-        None => {
-            if !decoded.literals.noted.is_empty() {
-                collapse(&mut decoded.value);
-            }
-            Ok(decoded)
-        }
+    if let Some(text) = &decoded.literals.too_large {
+        return Err(too_large(text));
     }
+    if !decoded.literals.noted.is_empty() {
+        collapse(&mut decoded.value);
+    }
+    Ok(decoded)
 }
 
 /// The error of a number that no float can hold, where a float is what is wanted.

@@ -1,6 +1,7 @@
 //! Tests of the YAML reader and writer.
 
 use super::*;
+use crate::Value;
 use crate::json;
 use proptest::prelude::*;
 
