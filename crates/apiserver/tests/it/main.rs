@@ -25,6 +25,7 @@ mod definitions;
 mod schema;
 mod conversion;
 mod tables;
+mod field_order;
 mod services;
 mod scale;
 mod policies;
