@@ -34,6 +34,8 @@ pub(crate) struct Cx {
     pub content_type: String,
     /// The program that asks, or "".
     pub user_agent: String,
+    /// Whether the client wants to go on in another protocol.
+    pub upgrade: bool,
     /// By when it must be answered.
     pub deadline: Instant,
     /// The resource that the path names.
@@ -54,6 +56,7 @@ pub(crate) struct Parts {
     pub errors_as: Accepted,
     pub content_type: String,
     pub user_agent: String,
+    pub upgrade: bool,
     pub deadline: Instant,
 }
 
@@ -74,6 +77,7 @@ impl Cx {
             errors_as,
             content_type,
             user_agent,
+            upgrade,
             deadline,
         } = parts;
         let mut warnings = Warnings::default();
@@ -89,6 +93,7 @@ impl Cx {
             errors_as,
             content_type,
             user_agent,
+            upgrade,
             deadline,
             served,
             version,

@@ -26,6 +26,7 @@ mod schema;
 mod conversion;
 mod tables;
 mod field_order;
+mod connections;
 mod services;
 mod scale;
 mod policies;
