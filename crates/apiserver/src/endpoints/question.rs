@@ -1,6 +1,6 @@
 //! Kinds that are asked rather than stored: whose token, who am I, may they, what may I.
 
-use super::binding;
+use super::{binding, components};
 use crate::answer;
 use crate::authentication::User;
 use crate::authentication::service_account::ISSUER;
@@ -23,7 +23,7 @@ pub(crate) async fn ask(
     question: Question,
 ) -> Result<Response<Body>, Status> {
     if question == Question::Components {
-        return components(cx);
+        return components::answer(cx).await;
     }
     let options = WriteOptions::parse(&cx.query, "CreateOptions")?;
     let mut object = decode::object(cx, body, options.field_validation)?;
@@ -50,7 +50,7 @@ pub(crate) async fn ask(
         }
         Question::SelfAccess => access(&object, &cx.user, "")?,
         Question::Binding => return binding::bind(cx, object, options.dry_run).await,
-        Question::Components => return components(cx),
+        Question::Components => return components::answer(cx).await,
         Question::SelfRules => {
             if object.str_at(&["spec", "namespace"]).is_empty() {
                 return Err(Status::bad_request("no namespace on request"));
@@ -62,26 +62,6 @@ pub(crate) async fn ask(
     };
     object.map_mut().insert("status".to_owned(), status);
     Ok(answer::object(cx, 201, object))
-}
-
-/// The only component there is besides the server that answers: its store.
-fn components(cx: &Cx) -> Result<Response<Body>, Status> {
-    cx.warn("v1 ComponentStatus is deprecated in v1.19+".to_owned());
-    let condition = json!({"type": "Healthy", "status": "True", "message": "ok"});
-    let store = json!({"metadata": {"name": "etcd-0"}, "conditions": [condition]});
-    let mut object = Object::from_value(store).unwrap_or_default();
-    if cx.target.name.is_empty() {
-        let list = json!({
-            "kind": "ComponentStatusList", "apiVersion": "v1", "metadata": {},
-            "items": [object.into_value()],
-        });
-        return Ok(answer::document(200, cx.accepted, &list));
-    }
-    if cx.target.name != object.name() {
-        return Err(cx.not_found());
-    }
-    object.set_type("v1", "ComponentStatus");
-    Ok(answer::object(cx, 200, object))
 }
 
 /// Whose token it is.

@@ -1,7 +1,7 @@
 //! What is sent and not stored: reviews, orders to pods, requests for tokens. Who may change or
 //! refuse them, and what the answers say.
 
-use crate::client::Client;
+use crate::client::{Client, TABLE};
 use crate::plane::Plane;
 use http::Method;
 use machinery::{Value, json};
@@ -161,4 +161,26 @@ async fn a_webhook_for_reviews_is_told_that_it_waits_in_vain() {
             (422, &json!("metadata.name"))
         );
     }
+}
+
+#[tokio::test]
+async fn components_are_listed_with_their_health() {
+    let plane = Plane::start().await;
+    let path = "/api/v1/componentstatuses";
+    let list = plane.read(path).await;
+    let names: Vec<&Value> =
+        list["items"].as_array().unwrap().iter().map(|it| &it["metadata"]["name"]).collect();
+    assert_eq!(names, ["controller-manager", "scheduler", "etcd-0"]);
+    let table = plane.get_as(path, TABLE).await.value();
+    let columns = table["columnDefinitions"].as_array().unwrap();
+    let columns: Vec<&Value> = columns.iter().map(|it| &it["name"]).collect();
+    assert_eq!(columns, ["Name", "Status", "Message", "Error"]);
+    assert_eq!(table["rows"][2]["cells"], json!(["etcd-0", "Healthy", "ok", ""]));
+    let one = plane.read(&format!("{path}/etcd-0")).await;
+    let healthy = json!([{"type": "Healthy", "status": "True", "message": "ok"}]);
+    assert_eq!(one["conditions"], healthy);
+    let selected = plane.read(&format!("{path}?labelSelector=a%3Db")).await;
+    assert_eq!(selected["items"], json!([]));
+    let (code, missing) = plane.get(&format!("{path}/x")).await;
+    assert_eq!((code, &missing["message"]), (404, &json!("componentstatus \"x\" not found")));
 }
