@@ -3,7 +3,7 @@
 use super::{binding, components};
 use crate::answer;
 use crate::authentication::User;
-use crate::authentication::service_account::ISSUER;
+use crate::authentication::service_account::{ISSUER, TokenError};
 use crate::authorization::{self, authorize};
 use crate::body::Body;
 use crate::context::Cx;
@@ -13,6 +13,7 @@ use crate::ownership;
 use crate::request::{RequestInfo, Target, Verb};
 use http::Response;
 use kinds::resource::Question;
+use machinery::field_path::quote;
 use machinery::{Faults, GroupKind, Object, Path, Status, Value, json};
 use std::collections::BTreeMap;
 
@@ -38,7 +39,7 @@ pub(crate) async fn ask(
     // Upstream: neither policies nor webhooks see the reviews, since a cluster could not work if
     // somebody stood in their way.
     let status = match question {
-        Question::Token => token(cx, &object)?,
+        Question::Token => token(cx, &object).await?,
         Question::SelfSubject => {
             // Upstream: this answer, and that of the rules, does not repeat the question.
             object.map_mut().insert("metadata".to_owned(), json!({}));
@@ -65,22 +66,41 @@ pub(crate) async fn ask(
 }
 
 /// Whose token it is.
-fn token(cx: &Cx, review: &Object) -> Result<Value, Status> {
-    let nobody = || Ok(json!({"user": {}, "error": "invalid bearer token"}));
+async fn token(cx: &Cx, review: &Object) -> Result<Value, Status> {
     let token = review.str_at(&["spec", "token"]);
     if token.is_empty() {
         return Err(Status::bad_request("token is required for TokenReview in authentication"));
     }
-    let Some((user, audiences)) = cx.plane.whose_token(token) else { return nobody() };
+    // What the token is bound to may have been deleted just now.
+    cx.catch_up().await?;
+    let (user, audiences) = match cx.plane.whose_token(token) {
+        Ok(found) => found,
+        Err(why) => return Ok(json!({"user": {}, "error": why.to_string()})),
+    };
     let asked = review.get(&["spec", "audiences"]).and_then(Value::as_array);
     let asked: Vec<&str> = asked.into_iter().flatten().filter_map(Value::as_str).collect();
-    let asked = if asked.is_empty() { vec![ISSUER] } else { asked };
-    let shared: Vec<&str> =
-        asked.into_iter().filter(|it| audiences.iter().any(|audience| audience == it)).collect();
+    let wanted = if asked.is_empty() { vec![ISSUER] } else { asked };
+    let shared: Vec<&str> = wanted
+        .iter()
+        .copied()
+        .filter(|it| audiences.iter().any(|audience| audience == it))
+        .collect();
     if shared.is_empty() {
-        return nobody();
+        let why = format!(
+            "token audiences {} is invalid for the target audiences {}",
+            go_list(audiences.iter().map(String::as_str)),
+            go_list(wanted.iter().copied()),
+        );
+        let error = TokenError::Invalid(why).to_string();
+        return Ok(json!({"user": {}, "error": error}));
     }
     Ok(json!({"authenticated": true, "user": user.to_info(), "audiences": shared}))
+}
+
+/// Texts as Go prints a list of them with `%q`.
+fn go_list<'a>(texts: impl Iterator<Item = &'a str>) -> String {
+    let quoted: Vec<String> = texts.map(quote).collect();
+    format!("[{}]", quoted.join(" "))
 }
 
 /// About whom a review asks.
