@@ -7,7 +7,7 @@ pub mod x509;
 
 use http::HeaderMap;
 use machinery::{Status, Value, json};
-use service_account::{ISSUER, TokenSigner};
+use service_account::{ISSUER, Lookup, TokenError, TokenSigner};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use token::TokenFile;
@@ -81,9 +81,6 @@ pub struct Authenticator {
     pub signer: TokenSigner,
 }
 
-/// The uid of a service account, by its namespace and name, if there is one.
-pub type AccountUid<'a> = &'a dyn Fn(&str, &str) -> Option<String>;
-
 impl Authenticator {
     /// Finds out who sent a request over a connection whose certificate named `peer`.
     ///
@@ -94,7 +91,7 @@ impl Authenticator {
         peer: Option<&User>,
         headers: &HeaderMap,
         now: i64,
-        account: AccountUid<'_>,
+        lookup: Lookup<'_>,
     ) -> Result<User, Status> {
         if let Some(user) = peer {
             return Ok(user.clone());
@@ -104,8 +101,8 @@ impl Authenticator {
             token => token.map(Cow::Borrowed),
         };
         let Some(token) = bearer else { return Ok(User::anonymous()) };
-        match self.whose(&token, now, account) {
-            Some((user, audiences)) if audiences.iter().any(|it| it == ISSUER) => Ok(user),
+        match self.whose(&token, now, lookup) {
+            Ok((user, audiences)) if audiences.iter().any(|it| it == ISSUER) => Ok(user),
             _ => Err(Status::unauthorized()),
         }
     }
@@ -115,13 +112,13 @@ impl Authenticator {
         &self,
         token: &str,
         now: i64,
-        account: AccountUid<'_>,
-    ) -> Option<(User, Vec<String>)> {
+        lookup: Lookup<'_>,
+    ) -> Result<(User, Vec<String>), TokenError> {
         if let Some(user) = self.tokens.user(token) {
-            return Some((user.clone(), vec![ISSUER.to_owned()]));
+            return Ok((user.clone(), vec![ISSUER.to_owned()]));
         }
         let claims = self.signer.verify(token, now)?;
-        let uid = account(&claims.namespace, &claims.name)?;
-        (uid == claims.uid).then(|| (claims.user(), claims.audiences))
+        claims.validate(now, lookup).map_err(TokenError::Invalid)?;
+        Ok((claims.user(), claims.audiences))
     }
 }

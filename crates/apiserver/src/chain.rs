@@ -23,7 +23,7 @@ use crate::request::{Query, RequestInfo};
 use body::RequestBody;
 use bytes::Bytes;
 use futures_util::FutureExt;
-use http::header::{CONTENT_TYPE, HeaderName, USER_AGENT};
+use http::header::{CONTENT_TYPE, HeaderName, UPGRADE, USER_AGENT};
 use http::request::Parts as Head;
 use http::{Request, Response};
 use machinery::{Status, go_duration};
@@ -209,6 +209,7 @@ async fn stages(
     let parts = Parts {
         content_type: text(CONTENT_TYPE),
         user_agent: text(USER_AGENT),
+        upgrade: head.headers.contains_key(UPGRADE),
         plane,
         user,
         verb: info.verb,

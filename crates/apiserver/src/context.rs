@@ -37,6 +37,8 @@ pub(crate) struct Cx {
     pub content_type: String,
     /// The program that asks, or "".
     pub user_agent: String,
+    /// Whether the client wants to go on in another protocol.
+    pub upgrade: bool,
     /// By when it must be answered.
     pub deadline: Instant,
     /// Its writes that are not decided yet.
@@ -61,6 +63,7 @@ pub(crate) struct Parts {
     pub errors_as: Accepted,
     pub content_type: String,
     pub user_agent: String,
+    pub upgrade: bool,
     pub deadline: Instant,
     pub writes: PendingWrites,
     pub seat: SeatHandle,
@@ -83,6 +86,7 @@ impl Cx {
             errors_as,
             content_type,
             user_agent,
+            upgrade,
             deadline,
             writes,
             seat,
@@ -100,6 +104,7 @@ impl Cx {
             errors_as,
             content_type,
             user_agent,
+            upgrade,
             deadline,
             writes,
             seat,

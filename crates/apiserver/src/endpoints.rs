@@ -13,6 +13,7 @@ pub(crate) mod delete_collection;
 pub(crate) mod scale;
 pub(crate) mod subresource;
 mod binding;
+mod components;
 pub(crate) mod connect;
 pub(crate) mod eviction;
 pub(crate) mod token;

@@ -2,6 +2,7 @@
 
 use crate::admission::{Admission, Allocations, Policies, Webhooks};
 use crate::aggregation::Aggregation;
+use crate::authentication::service_account::{Referenced, TokenError};
 use crate::authentication::{Authenticator, User};
 use crate::catalog::Catalog;
 use crate::certificates::Authority;
@@ -74,21 +75,30 @@ impl Plane {
         headers: &HeaderMap,
     ) -> Result<User, Status> {
         let now = self.clock.now().seconds();
-        let account = |namespace: &str, name: &str| self.account_uid(namespace, name);
-        self.authenticator.authenticate(peer, headers, now, &account)
+        let lookup = |resource: &str, namespace: &str, name: &str| {
+            self.referenced(resource, namespace, name)
+        };
+        self.authenticator.authenticate(peer, headers, now, &lookup)
     }
 
     /// Whose token it is, and for whom it is meant.
-    pub(crate) fn whose_token(&self, token: &str) -> Option<(User, Vec<String>)> {
+    pub(crate) fn whose_token(&self, token: &str) -> Result<(User, Vec<String>), TokenError> {
         let now = self.clock.now().seconds();
-        self.authenticator.whose(token, now, &|namespace, name| self.account_uid(namespace, name))
+        self.authenticator.whose(token, now, &|resource, namespace, name| {
+            self.referenced(resource, namespace, name)
+        })
     }
 
-    fn account_uid(&self, namespace: &str, name: &str) -> Option<String> {
+    /// What a token refers to, as far as this plane knows.
+    fn referenced(&self, resource: &str, namespace: &str, name: &str) -> Option<Referenced> {
         let catalog = self.catalog.load();
-        let accounts = catalog.resource("", "serviceaccounts")?;
-        let entry = accounts.cache.get(&accounts.key(namespace, name))?;
-        Some(entry.object_as_stored().uid().to_owned())
+        let served = catalog.resource("", resource)?;
+        let object = served.cache.get(&served.key(namespace, name))?.object_as_stored();
+        let deletion = object.deletion_timestamp().and_then(machinery::timestamp::parse);
+        Some(Referenced {
+            uid: object.uid().to_owned(),
+            deletion: deletion.map(|(seconds, _)| seconds),
+        })
     }
 
     /// The time as `metadata.creationTimestamp` has it.

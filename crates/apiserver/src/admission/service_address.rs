@@ -135,13 +135,11 @@ impl Allocations {
         let is_new = |address: &&String| !had.addresses.contains(*address);
         for address in service::cluster_ips(object).iter().filter(is_new) {
             let Ok(parsed) = address.parse::<Ipv4Addr>() else { continue };
-            if u32::from(parsed) & !(self.size - 1) != self.network {
-                let why = format!(
-                    "the provided network does not match the current range: {}/{}",
-                    Ipv4Addr::from(self.network),
-                    32 - self.size.trailing_zeros(),
-                );
-                service::refuse_cluster_ip(object, address, &why, &mut faults);
+            // Neither the address of the network nor that of all its members is in the range.
+            let offset = u32::from(parsed).wrapping_sub(self.network);
+            if !(1..self.size - 1).contains(&offset) {
+                let why = "the provided network does not match the current range";
+                service::refuse_cluster_ip(object, address, why, &mut faults);
             } else if taken.addresses.contains(address) || claimed.addresses.contains(address) {
                 let why = "provided IP is already allocated";
                 service::refuse_cluster_ip(object, address, why, &mut faults);
@@ -149,18 +147,45 @@ impl Allocations {
         }
         let ports: Vec<u16> = had.ports.iter().copied().collect();
         service::check_node_port_range(object, &ports, &mut faults);
+        let health = service::health_check_port(object);
         for port in service::node_ports(object) {
+            if health == Some(i64::from(port)) {
+                continue;
+            }
             let is_claimed = claimed.ports.contains(&port) && !had.ports.contains(&port);
             if is_claimed || taken.ports.contains(&port) {
                 let why = "provided port is already allocated";
                 service::refuse_node_port(object, i64::from(port), why, &mut faults);
             }
         }
-        if faults.is_empty() {
-            return Ok(());
+        if !faults.is_empty() {
+            return Err(Status::invalid(&GroupKind::new("", "Service"), object.name(), &faults));
         }
-        Err(Status::invalid(&GroupKind::new("", "Service"), object.name(), &faults))
+        health.map_or(Ok(()), |port| check_health_port(port, taken, claimed, had))
     }
+}
+
+/// Upstream: registry/core/service/storage/alloc.go; it is no fault of a field.
+fn check_health_port(
+    port: i64,
+    taken: &Taken,
+    claimed: &Claimed,
+    had: &Taken,
+) -> Result<(), Status> {
+    let number = u16::try_from(port).unwrap_or(0);
+    if had.ports.contains(&number) {
+        return Ok(());
+    }
+    let why = if !service::NODE_PORTS.contains(&number) {
+        service::outside_of_range()
+    } else if taken.ports.contains(&number) || claimed.ports.contains(&number) {
+        "provided port is already allocated".to_owned()
+    } else {
+        return Ok(());
+    };
+    Err(Status::internal(format!(
+        "failed to allocate requested HealthCheck NodePort {port}: {why}"
+    )))
 }
 
 impl Claim {

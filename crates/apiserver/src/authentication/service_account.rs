@@ -1,7 +1,12 @@
 //! Tokens of service accounts: signed by the plane, so that nothing has to be stored for them.
 //!
 //! A token is a JSON web token with Kubernetes' claims, signed with ES256. It is good as long as it
-//! has not expired and its account is still the one for which it was made.
+//! has not expired and its account is still the one for which it was made. A token that is bound to
+//! a pod, a secret or a node is good as long as that exists, too.
+
+mod claims;
+
+pub use claims::{Claims, Lookup, Reference, Referenced};
 
 use super::User;
 use base64::Engine;
@@ -21,23 +26,18 @@ pub const ISSUER: &str = "https://kubernetes.default.svc";
 /// The prefix of a service account's user name.
 const USER: &str = "system:serviceaccount:";
 
-/// What a token says.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Claims {
-    /// The account's namespace.
-    pub namespace: String,
-    /// The account's name.
-    pub name: String,
-    /// The account's uid: a new account of the same name is somebody else.
-    pub uid: String,
-    /// For whom the token is meant.
-    pub audiences: Vec<String>,
-    /// When it was made, in seconds since 1970.
-    pub issued: i64,
-    /// When it ends.
-    pub expires: i64,
-    /// Its own name.
-    pub id: String,
+/// How far the clocks of issuer and verifier may be apart, in seconds. Upstream: jwt.DefaultLeeway.
+const LEEWAY: i64 = 60;
+
+/// Why a token is not accepted.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TokenError {
+    /// It was not signed here: another authenticator may know it.
+    #[error("invalid bearer token")]
+    Unknown,
+    /// It was signed here and is not good, for this reason.
+    #[error("[invalid bearer token, {0}]")]
+    Invalid(String),
 }
 
 /// Makes and checks tokens.
@@ -102,14 +102,11 @@ impl TokenSigner {
 
     /// A token that says this; None if the machine has no randomness to sign with.
     pub fn sign(&self, claims: &Claims) -> Option<String> {
-        let Claims { namespace, name, uid, .. } = claims;
         let header = json!({"alg": "ES256", "kid": self.key_id, "typ": "JWT"});
         let payload = json!({
             "aud": claims.audiences, "exp": claims.expires, "iat": claims.issued,
             "nbf": claims.issued, "iss": ISSUER, "jti": claims.id,
-            "sub": format!("{USER}{namespace}:{name}"),
-            "kubernetes.io":
-                {"namespace": namespace, "serviceaccount": {"name": name, "uid": uid}},
+            "sub": claims.subject(), "kubernetes.io": claims.to_private(),
         });
         let encode = |value: &Value| BASE64_URL_SAFE_NO_PAD.encode(value.to_string());
         let signed = format!("{}.{}", encode(&header), encode(&payload));
@@ -118,38 +115,48 @@ impl TokenSigner {
     }
 
     /// What a token says that we signed and that is good at `now`.
-    pub fn verify(&self, token: &str, now: i64) -> Option<Claims> {
+    pub fn verify(&self, token: &str, now: i64) -> Result<Claims, TokenError> {
+        let (claims, not_before) = Self::read(token).ok_or(TokenError::Unknown)?;
+        if self.check_signature(token).is_none() {
+            let why = "go-jose/go-jose: error in cryptographic primitive";
+            return Err(TokenError::Invalid(why.to_owned()));
+        }
+        let why = if now - LEEWAY > claims.expires {
+            "service account token has expired"
+        } else if now + LEEWAY < not_before {
+            "service account token is not valid yet"
+        } else if now + LEEWAY < claims.issued {
+            "service account token is issued in the future"
+        } else {
+            return Ok(claims);
+        };
+        Err(TokenError::Invalid(why.to_owned()))
+    }
+
+    /// Some if it was signed with our key.
+    fn check_signature(&self, token: &str) -> Option<()> {
         let (signed, signature) = token.rsplit_once('.')?;
         let signature = BASE64_URL_SAFE_NO_PAD.decode(signature).ok()?;
         let key = UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, self.key.public_key().as_ref());
-        key.verify(signed.as_bytes(), &signature).ok()?;
+        key.verify(signed.as_bytes(), &signature).ok()
+    }
+
+    /// What a token says, and since when, that names us as its issuer. Anybody can write that.
+    fn read(token: &str) -> Option<(Claims, i64)> {
+        let (signed, _) = token.rsplit_once('.')?;
         let (_, payload) = signed.split_once('.')?;
         let payload = BASE64_URL_SAFE_NO_PAD.decode(payload).ok()?;
         let payload = Object::new(serde_json::from_slice(&payload).ok()?);
         let number = |key: &str| payload.get(&[key]).and_then(Value::as_i64);
-        let account = ["kubernetes.io", "serviceaccount"];
+        let private = payload.get(&["kubernetes.io"])?;
         let claims = Claims {
-            namespace: payload.str_at(&["kubernetes.io", "namespace"]).to_owned(),
-            name: payload.str_at(&[account[0], account[1], "name"]).to_owned(),
-            uid: payload.str_at(&[account[0], account[1], "uid"]).to_owned(),
             audiences: texts(payload.get(&["aud"])),
             issued: number("iat")?,
             expires: number("exp")?,
             id: payload.str_at(&["jti"]).to_owned(),
+            ..Claims::from_private(private)
         };
-        let good =
-            payload.str_at(&["iss"]) == ISSUER && number("nbf")? <= now && now < claims.expires;
-        good.then_some(claims)
-    }
-}
-
-impl Claims {
-    /// The user whom the token makes its bearer.
-    pub fn user(&self) -> User {
-        let mut user = account(&self.namespace, &self.name, &self.uid);
-        let id = vec![format!("JTI={}", self.id)];
-        user.extra.insert("authentication.kubernetes.io/credential-id".to_owned(), id);
-        user
+        (payload.str_at(&["iss"]) == ISSUER).then_some((claims, number("nbf")?))
     }
 }
 
@@ -202,6 +209,7 @@ mod tests {
             issued: 1000,
             expires: 2000,
             id: "x".to_owned(),
+            ..Claims::default()
         }
     }
 
@@ -209,7 +217,7 @@ mod tests {
     fn a_token_says_what_it_was_made_for() {
         let signer = TokenSigner::new().unwrap();
         let token = signer.sign(&claims()).unwrap();
-        assert_eq!(signer.verify(&token, 1500), Some(claims()));
+        assert_eq!(signer.verify(&token, 1500), Ok(claims()));
         let user = claims().user();
         assert_eq!(user.name, "system:serviceaccount:ns:robot");
         assert!(user.is_in("system:serviceaccounts:ns") && user.is_in("system:authenticated"));
@@ -219,24 +227,31 @@ mod tests {
     fn a_token_is_good_for_its_time_only() {
         let signer = TokenSigner::new().unwrap();
         let token = signer.sign(&claims()).unwrap();
-        assert_eq!(signer.verify(&token, 999), None);
-        assert_eq!(signer.verify(&token, 2000), None);
+        let refused = |why: &str| Err(TokenError::Invalid(why.to_owned()));
+        assert_eq!(signer.verify(&token, 939), refused("service account token is not valid yet"));
+        assert_eq!(signer.verify(&token, 940), Ok(claims()));
+        assert_eq!(signer.verify(&token, 2060), Ok(claims()));
+        assert_eq!(signer.verify(&token, 2061), refused("service account token has expired"));
     }
 
     #[test]
     fn nobody_else_can_make_one() {
         let signer = TokenSigner::new().unwrap();
         let foreign = TokenSigner::new().unwrap().sign(&claims()).unwrap();
-        assert_eq!(signer.verify(&foreign, 1500), None);
+        let refused = Err(TokenError::Invalid(
+            "go-jose/go-jose: error in cryptographic primitive".to_owned(),
+        ));
+        assert_eq!(signer.verify(&foreign, 1500), refused);
         let token = signer.sign(&claims()).unwrap();
         let (head, rest) = token.split_once('.').unwrap();
         let (payload, signature) = rest.split_once('.').unwrap();
         let forged = BASE64_URL_SAFE_NO_PAD.decode(payload).unwrap();
         let forged = String::from_utf8(forged).unwrap().replace("robot", "admin");
         let forged = BASE64_URL_SAFE_NO_PAD.encode(forged);
-        assert_eq!(signer.verify(&format!("{head}.{forged}.{signature}"), 1500), None);
+        let forged = format!("{head}.{forged}.{signature}");
+        assert_eq!(signer.verify(&forged, 1500), refused);
         for nonsense in ["", ".", "..", "a.b.c", head] {
-            assert_eq!(signer.verify(nonsense, 1500), None, "{nonsense}");
+            assert_eq!(signer.verify(nonsense, 1500), Err(TokenError::Unknown), "{nonsense}");
         }
     }
 
@@ -245,6 +260,6 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let token = TokenSigner::open(directory.path()).unwrap().sign(&claims()).unwrap();
         let again = TokenSigner::open(directory.path()).unwrap();
-        assert_eq!(again.verify(&token, 1500), Some(claims()));
+        assert_eq!(again.verify(&token, 1500), Ok(claims()));
     }
 }

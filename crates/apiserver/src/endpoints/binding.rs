@@ -52,6 +52,7 @@ fn about_pod(cx: &Cx, name: &str) -> Option<Cx> {
         errors_as: cx.errors_as,
         content_type: cx.content_type.clone(),
         user_agent: cx.user_agent.clone(),
+        upgrade: cx.upgrade,
         deadline: cx.deadline,
         writes: cx.writes.clone(),
         seat: cx.seat.clone(),

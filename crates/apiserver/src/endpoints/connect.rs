@@ -1,15 +1,20 @@
 //! Subresources that lead to a node: logs, exec, attach, port-forward, proxy.
 //!
-//! Their nodes are not connected to this server yet, and what cannot be reached is said to be so.
+//! This server does not connect to nodes. Its answers are those of kube-apiserver up to the point at
+//! which that would connect, and there those of a connection that fails.
 
 use super::subresource::kind_of;
 use crate::admission::{self, Attempt, Operation};
 use crate::body::Body;
 use crate::context::Cx;
 use crate::options::parse_i64;
-use http::Response;
+use http::{Response, StatusCode};
+use kinds::core::node::kubelet;
+use kinds::core::pod::container_name;
 use kinds::resource::Subresource;
-use machinery::{GroupVersionKind, Map, Object, Status, json};
+use machinery::field_path::quote;
+use machinery::{GroupVersionKind, Map, Object, Status, Value, json};
+use std::net::IpAddr;
 
 /// Fails in the way that says most about why, if the connection would be allowed.
 pub(crate) async fn connect(cx: &Cx, subresource: &Subresource) -> Result<Response<Body>, Status> {
@@ -21,8 +26,7 @@ pub(crate) async fn connect(cx: &Cx, subresource: &Subresource) -> Result<Respon
         let attempt = Attempt::below(cx, Operation::Connect, kind, false);
         admission::admit_sent(&attempt, &mut options).await?;
     }
-    let object = cx.current().await?.object();
-    Err(unreachable_because(cx, &object))
+    outcome(cx, subresource.name)
 }
 
 /// What is asked for, as an object of the kind that the subresource has for it.
@@ -52,13 +56,166 @@ fn options(cx: &Cx, kind: &GroupVersionKind) -> Result<Object, Status> {
     Ok(options)
 }
 
-fn unreachable_because(cx: &Cx, object: &Object) -> Status {
-    let name = object.name();
-    let kind = cx.resource().kind.to_lowercase();
-    if kind == "pod" && object.str_at(&["spec", "nodeName"]).is_empty() {
-        return Status::bad_request(format!("pod {name} does not have a host assigned"));
+/// The answer to a connection that is allowed.
+fn outcome(cx: &Cx, subresource: &str) -> Result<Response<Body>, Status> {
+    match (cx.resource().plural.as_str(), subresource) {
+        ("pods", "log") => log(cx),
+        ("pods", "proxy") => Err(pod_proxy(cx)),
+        ("pods", _) => Err(stream(cx, subresource)),
+        ("services", _) => Err(service_proxy(cx)),
+        _ => Err(node_proxy(cx)),
     }
-    Status::unavailable(format!(
-        "{kind} {name} cannot be reached: no node is connected to this server"
-    ))
+}
+
+/// What is said of an address to which this server does not connect.
+fn not_dialed(address: &str) -> String {
+    format!("dial tcp {address}: this server does not connect to nodes")
+}
+
+/// Upstream: registry/core/pod/strategy.go LogLocation.
+fn log(cx: &Cx) -> Result<Response<Body>, Status> {
+    let pod = cx.found()?.object();
+    let container = container_name::choose(&pod, cx.query.text("container"));
+    let container = container.map_err(Status::bad_request)?;
+    let node = pod.str_at(&["spec", "nodeName"]);
+    if node.is_empty() {
+        // Upstream: a pod that never ran has logged nothing.
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = StatusCode::NO_CONTENT;
+        return Ok(response);
+    }
+    let address = kubelet(cx, node)?;
+    let path = format!("containerLogs/{}/{}/{container}", pod.namespace(), pod.name());
+    let why = not_dialed(&address);
+    Err(Status::unclassified(format!("Get \"https://{address}/{path}\": {why}")))
+}
+
+/// Upstream: registry/core/pod/strategy.go streamLocation, PortForwardLocation.
+fn stream(cx: &Cx, subresource: &str) -> Status {
+    let located = || {
+        let pod = cx.found()?.object();
+        if subresource != "portforward" {
+            let container = container_name::choose(&pod, cx.query.text("container"));
+            container.map_err(Status::bad_request)?;
+        }
+        match pod.str_at(&["spec", "nodeName"]) {
+            "" => {
+                let name = pod.name();
+                Err(Status::bad_request(format!("pod {name} does not have a host assigned")))
+            }
+            node => kubelet(cx, node),
+        }
+    };
+    match located() {
+        Err(status) => status,
+        Ok(_) if !cx.upgrade => Status::bad_request("Upgrade request required"),
+        Ok(address) => {
+            let why = not_dialed(&address);
+            Status::unclassified(format!("error dialing backend: {why}"))
+        }
+    }
+}
+
+/// Upstream: registry/core/pod/strategy.go ResourceLocation.
+fn pod_proxy(cx: &Cx) -> Status {
+    let Some((name, port)) = name_and_port(&cx.target.name) else {
+        return Status::bad_request(format!("invalid pod request {}", quote(&cx.target.name)));
+    };
+    let pod = match named(cx, name) {
+        Ok(pod) => pod,
+        Err(status) => return status,
+    };
+    let first = pod.get(&["status", "podIPs"]).and_then(|it| it.get(0)?["ip"].as_str());
+    let ip = first.unwrap_or_else(|| pod.str_at(&["status", "podIP"]));
+    if !ip.parse().is_ok_and(is_global) {
+        return Status::bad_request("address not allowed");
+    }
+    let containers = pod.get(&["spec", "containers"]).and_then(Value::as_array);
+    let mut ports = containers.into_iter().flatten().filter_map(|it| {
+        it["ports"].as_array()?.first()?["containerPort"].as_i64().map(|it| it.to_string())
+    });
+    let port = if port.is_empty() { ports.next().unwrap_or_default() } else { port.to_owned() };
+    unreachable_service(&if port.is_empty() { ip.to_owned() } else { format!("{ip}:{port}") })
+}
+
+/// Upstream: registry/core/service/storage/storage.go ResourceLocation.
+fn service_proxy(cx: &Cx) -> Status {
+    let Some((name, port)) = name_and_port(&cx.target.name) else {
+        return Status::bad_request(format!("invalid service request {}", quote(&cx.target.name)));
+    };
+    if let Ok(number) = port.parse::<i64>() {
+        let service = match named(cx, name) {
+            Ok(service) => service,
+            Err(status) => return status,
+        };
+        let ports = service.get(&["spec", "ports"]).and_then(Value::as_array);
+        if !ports.into_iter().flatten().any(|it| it["port"] == number) {
+            return Status::unavailable(format!(
+                "no service port {number} found for service {}",
+                quote(name)
+            ));
+        }
+    }
+    Status::unavailable(format!("no endpoints available for service {}", quote(name)))
+}
+
+/// Upstream: registry/core/node/strategy.go ResourceLocation.
+fn node_proxy(cx: &Cx) -> Status {
+    let Some((name, port)) = name_and_port(&cx.target.name) else {
+        return Status::bad_request(format!("invalid node request {}", quote(&cx.target.name)));
+    };
+    match kubelet(cx, name) {
+        Err(status) => status,
+        Ok(address) => {
+            let (host, own_port) = address.rsplit_once(':').unwrap_or((&address, ""));
+            let ip = host.trim_matches(['[', ']']).parse();
+            if ip.is_ok_and(|it| !is_global(it)) {
+                return Status::bad_request("address not allowed");
+            }
+            let port = if port.is_empty() { own_port } else { port };
+            unreachable_service(&format!("{host}:{port}"))
+        }
+    }
+}
+
+/// Whether requests may be passed on to an address. Upstream: Go's IP.IsGlobalUnicast.
+fn is_global(address: IpAddr) -> bool {
+    let (is_link_local, is_broadcast) = match address {
+        IpAddr::V4(address) => (address.is_link_local(), address.is_broadcast()),
+        IpAddr::V6(address) => (address.is_unicast_link_local(), false),
+    };
+    let is_nobody = address.is_unspecified() || address.is_loopback() || address.is_multicast();
+    !is_nobody && !is_link_local && !is_broadcast
+}
+
+fn unreachable_service(address: &str) -> Status {
+    let why = not_dialed(address);
+    Status::unavailable(format!("error trying to reach service: {why}"))
+}
+
+/// `name`, `name:port` or `scheme:name:port`; None for anything else.
+fn name_and_port(text: &str) -> Option<(&str, &str)> {
+    let parts: Vec<&str> = text.split(':').collect();
+    match parts[..] {
+        [name] if !name.is_empty() => Some((name, "")),
+        [name, port] if !name.is_empty() => Some((name, port)),
+        ["" | "http" | "https", name, port] if !name.is_empty() => Some((name, port)),
+        _ => None,
+    }
+}
+
+/// The object of that name, which is a part of what the path says.
+fn named(cx: &Cx, name: &str) -> Result<Object, Status> {
+    let found = cx.served.cache.get(&cx.served.key(cx.namespace(), name));
+    found.map(|it| it.object()).ok_or_else(|| Status::not_found(&cx.what(), name))
+}
+
+/// Where the kubelet of a node listens.
+fn kubelet(cx: &Cx, node: &str) -> Result<String, Status> {
+    let catalog = cx.plane.catalog.load();
+    let nodes = catalog.resource("", "nodes");
+    let found = nodes.and_then(|it| it.cache.get(&it.key("", node)));
+    // Upstream: a missing node of a pod is said to be a missing pod.
+    let node = found.ok_or_else(|| Status::not_found(&cx.what(), node))?.object();
+    kubelet::address(&node).map_err(Status::unclassified)
 }

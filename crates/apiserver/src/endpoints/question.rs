@@ -1,9 +1,9 @@
 //! Kinds that are asked rather than stored: whose token, who am I, may they, what may I.
 
-use super::binding;
+use super::{binding, components};
 use crate::answer;
 use crate::authentication::User;
-use crate::authentication::service_account::ISSUER;
+use crate::authentication::service_account::{ISSUER, TokenError};
 use crate::authorization::{self, authorize};
 use crate::body::Body;
 use crate::context::Cx;
@@ -13,6 +13,7 @@ use crate::ownership;
 use crate::request::{RequestInfo, Target, Verb};
 use http::Response;
 use kinds::resource::Question;
+use machinery::field_path::quote;
 use machinery::{Faults, GroupKind, Object, Path, Status, Value, json};
 use std::collections::BTreeMap;
 
@@ -23,7 +24,7 @@ pub(crate) async fn ask(
     question: Question,
 ) -> Result<Response<Body>, Status> {
     if question == Question::Components {
-        return components(cx);
+        return components::answer(cx).await;
     }
     let options = WriteOptions::parse(&cx.query, "CreateOptions")?;
     let mut object = decode::object(cx, body, options.field_validation)?;
@@ -38,7 +39,7 @@ pub(crate) async fn ask(
     // Upstream: neither policies nor webhooks see the reviews, since a cluster could not work if
     // somebody stood in their way.
     let status = match question {
-        Question::Token => token(cx, &object)?,
+        Question::Token => token(cx, &object).await?,
         Question::SelfSubject => {
             // Upstream: this answer, and that of the rules, does not repeat the question.
             object.map_mut().insert("metadata".to_owned(), json!({}));
@@ -50,7 +51,7 @@ pub(crate) async fn ask(
         }
         Question::SelfAccess => access(&object, &cx.user, "")?,
         Question::Binding => return binding::bind(cx, object, options.dry_run).await,
-        Question::Components => return components(cx),
+        Question::Components => return components::answer(cx).await,
         Question::SelfRules => {
             if object.str_at(&["spec", "namespace"]).is_empty() {
                 return Err(Status::bad_request("no namespace on request"));
@@ -64,43 +65,42 @@ pub(crate) async fn ask(
     Ok(answer::object(cx, 201, object))
 }
 
-/// The only component there is besides the server that answers: its store.
-fn components(cx: &Cx) -> Result<Response<Body>, Status> {
-    cx.warn("v1 ComponentStatus is deprecated in v1.19+".to_owned());
-    let condition = json!({"type": "Healthy", "status": "True", "message": "ok"});
-    let store = json!({"metadata": {"name": "etcd-0"}, "conditions": [condition]});
-    let mut object = Object::from_value(store).unwrap_or_default();
-    if cx.target.name.is_empty() {
-        let list = json!({
-            "kind": "ComponentStatusList", "apiVersion": "v1", "metadata": {},
-            "items": [object.into_value()],
-        });
-        return Ok(answer::document(200, cx.accepted, &list));
-    }
-    if cx.target.name != object.name() {
-        return Err(cx.not_found());
-    }
-    object.set_type("v1", "ComponentStatus");
-    Ok(answer::object(cx, 200, object))
-}
-
 /// Whose token it is.
-fn token(cx: &Cx, review: &Object) -> Result<Value, Status> {
-    let nobody = || Ok(json!({"user": {}, "error": "invalid bearer token"}));
+async fn token(cx: &Cx, review: &Object) -> Result<Value, Status> {
     let token = review.str_at(&["spec", "token"]);
     if token.is_empty() {
         return Err(Status::bad_request("token is required for TokenReview in authentication"));
     }
-    let Some((user, audiences)) = cx.plane.whose_token(token) else { return nobody() };
+    // What the token is bound to may have been deleted just now.
+    cx.catch_up().await?;
+    let (user, audiences) = match cx.plane.whose_token(token) {
+        Ok(found) => found,
+        Err(why) => return Ok(json!({"user": {}, "error": why.to_string()})),
+    };
     let asked = review.get(&["spec", "audiences"]).and_then(Value::as_array);
     let asked: Vec<&str> = asked.into_iter().flatten().filter_map(Value::as_str).collect();
-    let asked = if asked.is_empty() { vec![ISSUER] } else { asked };
-    let shared: Vec<&str> =
-        asked.into_iter().filter(|it| audiences.iter().any(|audience| audience == it)).collect();
+    let wanted = if asked.is_empty() { vec![ISSUER] } else { asked };
+    let shared: Vec<&str> = wanted
+        .iter()
+        .copied()
+        .filter(|it| audiences.iter().any(|audience| audience == it))
+        .collect();
     if shared.is_empty() {
-        return nobody();
+        let why = format!(
+            "token audiences {} is invalid for the target audiences {}",
+            go_list(audiences.iter().map(String::as_str)),
+            go_list(wanted.iter().copied()),
+        );
+        let error = TokenError::Invalid(why).to_string();
+        return Ok(json!({"user": {}, "error": error}));
     }
     Ok(json!({"authenticated": true, "user": user.to_info(), "audiences": shared}))
+}
+
+/// Texts as Go prints a list of them with `%q`.
+fn go_list<'a>(texts: impl Iterator<Item = &'a str>) -> String {
+    let quoted: Vec<String> = texts.map(quote).collect();
+    format!("[{}]", quoted.join(" "))
 }
 
 /// About whom a review asks.

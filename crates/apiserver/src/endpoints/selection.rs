@@ -4,9 +4,9 @@
 use crate::context::Cx;
 use crate::conversion;
 use crate::watch_cache::{Entry, LabelMask, Snapshot};
-use machinery::Status;
 use machinery::field_path::quote;
 use machinery::selector::{FieldSelector, LabelSelector};
+use machinery::{Object, Status};
 use std::sync::Arc;
 
 /// See the [module documentation](self).
@@ -138,6 +138,19 @@ impl Selection {
             };
             (found == wanted.value) == wanted.equal
         })
+    }
+
+    /// Whether an object that is not stored is selected, which can be so by its metadata only.
+    pub(crate) fn matches_unstored(&self, object: &Object) -> bool {
+        self.labels.matches(|key| object.label(key))
+            && self.fields.iter().all(|wanted| {
+                let found = match wanted.field {
+                    Field::Name => object.name(),
+                    Field::Namespace => object.namespace(),
+                    Field::Other(_) => "",
+                };
+                (found == wanted.value) == wanted.equal
+            })
     }
 }
 

@@ -2,14 +2,17 @@
 
 use crate::admission;
 use crate::answer;
-use crate::authentication::service_account::{Claims, ISSUER};
+use crate::authentication::service_account::{Claims, ISSUER, Reference};
 use crate::body::Body;
 use crate::context::Cx;
 use crate::options::WriteOptions;
 use crate::ownership;
 use http::Response;
 use kinds::resource::Subresource;
-use machinery::{Faults, GroupKind, GroupResource, Object, Path, Status, Value, json, timestamp};
+use machinery::field_path::quote;
+use machinery::{
+    Faults, GroupKind, GroupResource, GroupVersion, Object, Path, Status, Value, json, timestamp,
+};
 
 /// How long a token lives if nobody says.
 const HOUR: i64 = 60 * 60;
@@ -19,6 +22,10 @@ const SHORTEST: i64 = 10 * 60;
 
 /// The longest.
 const LONGEST: i64 = 1 << 32;
+
+/// The life of the tokens that pods mount, which is extended to a year.
+const EXTENDED_IF: i64 = HOUR + 7;
+const YEAR: i64 = 365 * 24 * HOUR;
 
 /// Answers with a token for the named account.
 pub(crate) async fn create(
@@ -43,20 +50,25 @@ pub(crate) async fn create(
     complete(cx, &mut request, &account);
     let seconds = validated(&request)?;
     admission::judge_sent(&attempt, &request).await?;
-    let audiences = texts(&request);
     let now = cx.plane.clock.now().seconds();
-    let claims = Claims {
+    let mut claims = Claims {
         namespace: account.namespace().to_owned(),
         name: account.name().to_owned(),
         uid: account.uid().to_owned(),
-        audiences,
+        audiences: texts(&request),
         issued: now,
         expires: now + seconds,
         id: cx.plane.entropy.uuid(),
+        ..bound(cx, &request).await?
     };
+    // Upstream: pods that mount such a token may not read it again in time.
+    if claims.pod.is_some() && seconds == EXTENDED_IF && claims.audiences == [ISSUER] {
+        claims.warn_after = Some(claims.expires);
+        claims.expires = now + YEAR;
+    }
     let token = cx.plane.authenticator.signer.sign(&claims);
     let token = token.ok_or_else(|| Status::internal("cannot sign a token"))?;
-    let expires = timestamp::format_seconds(claims.expires);
+    let expires = timestamp::format_seconds(now + seconds);
     let status = json!({"token": token, "expirationTimestamp": expires});
     request.map_mut().insert("status".to_owned(), status);
     Ok(answer::document(201, cx.accepted, &request.into_value()))
@@ -85,6 +97,75 @@ fn check_uid(request: &Object, account: &Object) -> Result<(), Status> {
         "the UID in the token request ({asked}) does not match the UID of the service account ({found})"
     );
     Err(Status::conflict(&what, account.name(), &why))
+}
+
+/// Claims that name what the token is bound to, if it is.
+///
+/// Upstream: registry/core/serviceaccount/storage/token.go.
+async fn bound(cx: &Cx, request: &Object) -> Result<Claims, Status> {
+    let mut claims = Claims::default();
+    let Some(reference) = request.get(&["spec", "boundObjectRef"]).filter(|it| it.is_object())
+    else {
+        return Ok(claims);
+    };
+    let text = |key: &str| reference[key].as_str().unwrap_or_default();
+    let (name, api_version) = (text("name"), text("apiVersion"));
+    let group_version = api_version.parse().unwrap_or_else(|_| GroupVersion::new("", api_version));
+    let kind = match (group_version.group.as_str(), text("kind")) {
+        ("", kind @ ("Pod" | "Node" | "Secret")) => kind,
+        (group, kind) => {
+            let version = group_version.version;
+            return Err(Status::bad_request(format!(
+                "cannot bind token to object of type {group}/{version}, Kind={kind}"
+            )));
+        }
+    };
+    cx.catch_up().await?;
+    let object = match kind {
+        "Pod" => stored(cx, "pods", cx.namespace(), name)?,
+        "Node" => stored(cx, "nodes", "", name)?,
+        _ => stored(cx, "secrets", cx.namespace(), name)?,
+    };
+    let account = &cx.target.name;
+    if kind == "Pod" && object.str_at(&["spec", "serviceAccountName"]) != account {
+        return Err(Status::bad_request(format!(
+            "cannot bind token for serviceaccount {} to pod running with different serviceaccount name.",
+            quote(account)
+        )));
+    }
+    let uid = text("uid");
+    if !uid.is_empty() && uid != object.uid() {
+        let why = format!(
+            "the UID in the bound object reference ({uid}) does not match the UID in record. The object might have been deleted and then recreated"
+        );
+        return Err(Status::conflict(&GroupResource::new("", kind), name, &why));
+    }
+    let found = Some(Reference { name: name.to_owned(), uid: object.uid().to_owned() });
+    match kind {
+        "Pod" => {
+            claims.pod = found;
+            claims.node = node_of(cx, &object);
+        }
+        "Node" => claims.node = found,
+        _ => claims.secret = found,
+    }
+    Ok(claims)
+}
+
+/// The node of a pod, by name alone if it does not exist.
+fn node_of(cx: &Cx, pod: &Object) -> Option<Reference> {
+    let name = pod.str_at(&["spec", "nodeName"]);
+    let uid = stored(cx, "nodes", "", name).map(|it| it.uid().to_owned()).unwrap_or_default();
+    (!name.is_empty()).then(|| Reference { name: name.to_owned(), uid })
+}
+
+/// An object of the core group.
+fn stored(cx: &Cx, resource: &str, namespace: &str, name: &str) -> Result<Object, Status> {
+    let catalog = cx.plane.catalog.load();
+    let served = catalog.resource("", resource);
+    let found = served.and_then(|it| it.cache.get(&it.key(namespace, name)));
+    let what = GroupResource::new("", resource);
+    Ok(found.ok_or_else(|| Status::not_found(&what, name))?.object())
 }
 
 /// Fills in what the account and the server know.
@@ -128,10 +209,6 @@ fn validated(request: &Object) -> Result<i64, Status> {
     }
     if seconds > LONGEST {
         faults.invalid(&path, seconds, "may not specify a duration larger than 2^32 seconds");
-    }
-    // A token that would outlive what it is bound to is worse than none.
-    if request.get(&["spec", "boundObjectRef"]).is_some_and(|it| !it.is_null()) {
-        faults.forbidden(&spec.child("boundObjectRef"), "bound tokens are not served yet");
     }
     if faults.is_empty() {
         return Ok(seconds);

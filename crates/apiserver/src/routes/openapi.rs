@@ -55,6 +55,10 @@ fn find(catalog: &Catalog, rest: &[&str], headers: &HeaderMap, query: &Query) ->
         ["v3"] => index(catalog, headers),
         ["v3", "api", version] => group_version(catalog, "", version, headers, query),
         ["v3", "apis", group, version] => group_version(catalog, group, version, headers, query),
+        ["v3", "version"] => {
+            let kept = &catalog.documents.openapi;
+            placed(catalog, kept::VERSION, headers, query, || kept.of_version())
+        }
         ["v2"] => everything(catalog, headers),
         _ => answer::page_not_found(),
     }
@@ -81,20 +85,29 @@ fn group_version(
     if !catalog.has_version(group, version) {
         return nothing(StatusCode::NOT_FOUND);
     }
+    let make = || catalog.documents.openapi.version_3(catalog, group, version);
+    placed(catalog, &kept::place(group, version), headers, query, make)
+}
+
+/// The document at a place of the index.
+fn placed(
+    catalog: &Catalog,
+    place: &str,
+    headers: &HeaderMap,
+    query: &Query,
+    make: impl FnOnce() -> kept::Packed,
+) -> Response<Body> {
     if accepted(headers, &[(JSON, Form::Json)]).is_none() {
         return nothing(StatusCode::NOT_ACCEPTABLE);
     }
-    let kept = &catalog.documents.openapi;
-    let place = kept::place(group, version);
-    let hash = kept.hash(catalog, &place);
+    let hash = catalog.documents.openapi.hash(catalog, place);
     let asked = query.text("hash");
     if !asked.is_empty() && asked != hash {
         let mut response = nothing(StatusCode::MOVED_PERMANENTLY);
-        let address = HeaderValue::from_str(&kept::address(&place, hash));
+        let address = HeaderValue::from_str(&kept::address(place, hash));
         set(&mut response, LOCATION, address.expect("groups, versions and hashes are plain text"));
         return response;
     }
-    let make = || kept.version_3(catalog, group, version);
     let mut response = packed(headers, hash, JSON, make);
     if !asked.is_empty() {
         set(&mut response, CACHE_CONTROL, FOR_EVER);

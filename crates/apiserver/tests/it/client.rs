@@ -43,6 +43,11 @@ impl Reply {
             .unwrap_or_else(|_| String::from_utf8_lossy(&self.bytes).into_owned().into())
     }
 
+    /// The body as text.
+    pub(crate) fn text(&self) -> &str {
+        std::str::from_utf8(&self.bytes).unwrap()
+    }
+
     /// The texts of its `Warning` headers.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let all = self.headers.get_all(WARNING).iter().map(|it| it.to_str().unwrap());
@@ -220,12 +225,17 @@ pub(crate) struct Watch {
 impl Watch {
     /// The next event, its type and its object; None at the end.
     pub(crate) async fn next(&mut self) -> Option<(String, Value)> {
+        let mut event: Value = serde_json::from_str(&self.line().await?).unwrap();
+        let kind = event["type"].as_str().unwrap().to_owned();
+        Some((kind, event["object"].take()))
+    }
+
+    /// The next event as it is written; None at the end.
+    pub(crate) async fn line(&mut self) -> Option<String> {
         loop {
             if let Some(end) = self.bytes.iter().position(|it| *it == b'\n') {
                 let line: Vec<u8> = self.bytes.drain(..=end).collect();
-                let mut event: Value = serde_json::from_slice(&line).unwrap();
-                let kind = event["type"].as_str().unwrap().to_owned();
-                return Some((kind, event["object"].take()));
+                return Some(String::from_utf8(line).unwrap());
             }
             if !self.fill().await {
                 return None;

@@ -31,6 +31,8 @@ mod builtin_groups;
 mod schema;
 mod conversion;
 mod tables;
+mod field_order;
+mod connections;
 mod services;
 mod scale;
 mod policies;

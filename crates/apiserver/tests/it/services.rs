@@ -166,3 +166,37 @@ async fn a_headless_service_has_no_address() {
     let other = plane.create(SERVICES, &service("b", &json!({"clusterIP": "None"}))).await;
     assert_eq!(text(&other, "clusterIP"), "None");
 }
+
+#[tokio::test]
+async fn an_address_outside_of_the_range_is_refused() {
+    let plane = Plane::start().await;
+    for address in ["192.168.1.1", "10.0.1.1", "10.0.0.0", "10.0.0.255"] {
+        let sent = service("s", &json!({"clusterIP": address}));
+        let (code, answer) = plane.post(SERVICES, &sent).await;
+        let why = format!(
+            "Service \"s\" is invalid: spec.clusterIPs: Invalid value: [\"{address}\"]: failed to allocate IP {address}: the provided network does not match the current range"
+        );
+        assert_eq!((code, answer["message"].as_str()), (422, Some(why.as_str())));
+    }
+}
+
+#[tokio::test]
+async fn a_port_for_health_checks_outside_of_the_range_is_refused() {
+    let plane = Plane::start().await;
+    let balanced = |name: &str, port: u16| {
+        let spec = json!({"type": "LoadBalancer", "externalTrafficPolicy": "Local",
+            "healthCheckNodePort": port});
+        service(name, &spec)
+    };
+    plane.create(SERVICES, &balanced("a", 30123)).await;
+    for (port, why) in [
+        (80, "provided port is not in the valid range. The range of valid ports is 30000-32767"),
+        (30123, "provided port is already allocated"),
+    ] {
+        let (code, answer) = plane.post(SERVICES, &balanced("b", port)).await;
+        let why = format!(
+            "Internal error occurred: failed to allocate requested HealthCheck NodePort {port}: {why}"
+        );
+        assert_eq!((code, answer["message"].as_str()), (500, Some(why.as_str())));
+    }
+}

@@ -1,8 +1,10 @@
 //! What is sent and not stored: reviews, orders to pods, requests for tokens. Who may change or
 //! refuse them, and what the answers say.
 
-use crate::client::Client;
+use crate::client::{Client, TABLE};
 use crate::plane::Plane;
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use http::Method;
 use machinery::{Value, json};
 
@@ -161,4 +163,168 @@ async fn a_webhook_for_reviews_is_told_that_it_waits_in_vain() {
             (422, &json!("metadata.name"))
         );
     }
+}
+
+/// A token for the account `a`, with this in its spec.
+async fn token(plane: &Plane, spec: &Value) -> (u16, Value) {
+    plane.post(&format!("{ACCOUNTS}/a/token"), &json!({"spec": spec})).await
+}
+
+/// What a review says of a token.
+async fn review(plane: &Plane, token: &str) -> Value {
+    plane.create(TOKEN_REVIEWS, &json!({"spec": {"token": token}})).await["status"].clone()
+}
+
+/// What a token says.
+fn claims(token: &str) -> Value {
+    let payload = token.split('.').nth(1).unwrap();
+    serde_json::from_slice(&BASE64_URL_SAFE_NO_PAD.decode(payload).unwrap()).unwrap()
+}
+
+#[tokio::test]
+async fn a_token_that_is_bound_to_a_pod_ends_with_it() {
+    let plane = Plane::start().await;
+    plane.create(ACCOUNTS, &json!({"metadata": {"name": "a"}})).await;
+    let node = plane.create("/api/v1/nodes", &json!({"metadata": {"name": "n"}})).await;
+    let mut sent = pod("p");
+    sent["spec"]["serviceAccountName"] = "a".into();
+    sent["spec"]["nodeName"] = "n".into();
+    let pod = plane.create(PODS, &sent).await;
+    let reference = json!({"kind": "Pod", "apiVersion": "v1", "name": "p"});
+    let spec = json!({"expirationSeconds": 3607, "boundObjectRef": reference});
+    let (code, request) = token(&plane, &spec).await;
+    assert_eq!((code, &request["spec"]["boundObjectRef"]), (201, &reference));
+    assert_eq!(request["status"]["expirationTimestamp"], "2024-01-01T01:00:07Z");
+    let text = request["status"]["token"].as_str().unwrap();
+    let claims = claims(text);
+    let named = |object: &Value| json!({"name": object["metadata"]["name"], "uid": object["metadata"]["uid"]});
+    assert_eq!(claims["kubernetes.io"]["pod"], named(&pod));
+    assert_eq!(claims["kubernetes.io"]["node"], named(&node));
+    let seconds = |key: &Value| key.as_i64().unwrap() - claims["iat"].as_i64().unwrap();
+    assert_eq!(seconds(&claims["exp"]), 365 * 24 * 3600);
+    assert_eq!(seconds(&claims["kubernetes.io"]["warnafter"]), 3607);
+
+    let good = review(&plane, text).await;
+    let extra = |key: &str| &good["user"]["extra"][format!("authentication.kubernetes.io/{key}")];
+    assert_eq!((&good["authenticated"], extra("pod-name")), (&json!(true), &json!(["p"])));
+    assert_eq!(extra("node-uid"), &json!([node["metadata"]["uid"]]));
+
+    plane.delete_with(&format!("{PODS}/p"), &json!({"gracePeriodSeconds": 0})).await;
+    let why = "[invalid bearer token, service account token has been invalidated]";
+    assert_eq!(review(&plane, text).await, json!({"user": {}, "error": why}));
+    assert_eq!(plane.bearer(text).get(PODS).await.0, 401);
+    let again = plane.create(PODS, &sent).await;
+    let why = format!(
+        "[invalid bearer token, pod UID ({}) does not match service account pod ref claim ({})]",
+        again["metadata"]["uid"].as_str().unwrap(),
+        pod["metadata"]["uid"].as_str().unwrap(),
+    );
+    assert_eq!(review(&plane, text).await["error"], why);
+}
+
+#[tokio::test]
+async fn a_token_that_is_bound_to_a_secret_ends_with_it() {
+    let plane = Plane::start().await;
+    plane.create(ACCOUNTS, &json!({"metadata": {"name": "a"}})).await;
+    let secrets = "/api/v1/namespaces/default/secrets";
+    plane.create(secrets, &json!({"metadata": {"name": "s"}})).await;
+    let reference = json!({"kind": "Secret", "apiVersion": "v1", "name": "s"});
+    let (_, request) = token(&plane, &json!({"boundObjectRef": reference})).await;
+    let text = request["status"]["token"].as_str().unwrap();
+    assert_eq!(claims(text)["kubernetes.io"]["secret"]["name"], "s");
+    assert_eq!(review(&plane, text).await["authenticated"], true);
+    plane.delete(&format!("{secrets}/s")).await;
+    let why = "[invalid bearer token, service account token has been invalidated]";
+    assert_eq!(review(&plane, text).await["error"], why);
+}
+
+#[tokio::test]
+async fn a_token_is_bound_only_to_what_exists_and_belongs_to_its_account() {
+    let plane = Plane::start().await;
+    for name in ["a", "default"] {
+        let (code, _) = plane.post(ACCOUNTS, &json!({"metadata": {"name": name}})).await;
+        assert!(matches!(code, 201 | 409), "{code}");
+    }
+    plane.create(PODS, &pod("p")).await;
+    plane.create("/api/v1/nodes", &json!({"metadata": {"name": "n"}})).await;
+    for (kind, api_version, name, uid, code, message) in [
+        ("Pod", "v1", "none", "", 404, "pods \"none\" not found"),
+        ("Secret", "v1", "none", "", 404, "secrets \"none\" not found"),
+        (
+            "ConfigMap",
+            "v1",
+            "x",
+            "",
+            400,
+            "cannot bind token to object of type /v1, Kind=ConfigMap",
+        ),
+        (
+            "Deployment",
+            "apps/v1",
+            "x",
+            "",
+            400,
+            "cannot bind token to object of type apps/v1, Kind=Deployment",
+        ),
+        (
+            "Pod",
+            "v1",
+            "p",
+            "",
+            400,
+            "cannot bind token for serviceaccount \"a\" to pod running with different serviceaccount name.",
+        ),
+        (
+            "Node",
+            "v1",
+            "n",
+            "x",
+            409,
+            "Operation cannot be fulfilled on Node \"n\": the UID in the bound object reference (x) does not match the UID in record. The object might have been deleted and then recreated",
+        ),
+    ] {
+        let reference = json!({"kind": kind, "apiVersion": api_version, "name": name, "uid": uid});
+        let (found, answer) = token(&plane, &json!({"boundObjectRef": reference})).await;
+        assert_eq!((found, answer["message"].as_str()), (code, Some(message)));
+    }
+    let reference = json!({"kind": "Node", "apiVersion": "v1", "name": "n"});
+    assert_eq!(token(&plane, &json!({"boundObjectRef": reference})).await.0, 201);
+}
+
+#[tokio::test]
+async fn a_review_says_why_a_token_is_not_good() {
+    let plane = Plane::start().await;
+    plane.create(ACCOUNTS, &json!({"metadata": {"name": "a"}})).await;
+    assert_eq!(review(&plane, "nonsense").await["error"], "invalid bearer token");
+    let (_, request) = token(&plane, &json!({"audiences": ["x", "y"]})).await;
+    let text = request["status"]["token"].as_str().unwrap();
+    assert_eq!(
+        review(&plane, text).await["error"],
+        r#"[invalid bearer token, token audiences ["x" "y"] is invalid for the target audiences ["https://kubernetes.default.svc"]]"#
+    );
+    plane.advance(3661);
+    let expired = "[invalid bearer token, service account token has expired]";
+    assert_eq!(review(&plane, text).await["error"], expired);
+}
+
+#[tokio::test]
+async fn components_are_listed_with_their_health() {
+    let plane = Plane::start().await;
+    let path = "/api/v1/componentstatuses";
+    let list = plane.read(path).await;
+    let names: Vec<&Value> =
+        list["items"].as_array().unwrap().iter().map(|it| &it["metadata"]["name"]).collect();
+    assert_eq!(names, ["controller-manager", "scheduler", "etcd-0"]);
+    let table = plane.get_as(path, TABLE).await.value();
+    let columns = table["columnDefinitions"].as_array().unwrap();
+    let columns: Vec<&Value> = columns.iter().map(|it| &it["name"]).collect();
+    assert_eq!(columns, ["Name", "Status", "Message", "Error"]);
+    assert_eq!(table["rows"][2]["cells"], json!(["etcd-0", "Healthy", "ok", ""]));
+    let one = plane.read(&format!("{path}/etcd-0")).await;
+    let healthy = json!([{"type": "Healthy", "status": "True", "message": "ok"}]);
+    assert_eq!(one["conditions"], healthy);
+    let selected = plane.read(&format!("{path}?labelSelector=a%3Db")).await;
+    assert_eq!(selected["items"], json!([]));
+    let (code, missing) = plane.get(&format!("{path}/x")).await;
+    assert_eq!((code, &missing["message"]), (404, &json!("componentstatus \"x\" not found")));
 }

@@ -1,9 +1,10 @@
 //! `Binding`: the old way to say on which node a pod runs; `pods/binding` is the new one. And
 //! `ComponentStatus`, the old way to ask how the server is.
 
-use crate::columns::{AGE, NAME, age};
-use crate::resource::{Behavior, Columns, Question, Resource};
+use crate::columns::{AGE, NAME, age, column};
+use crate::resource::{Behavior, Column, Columns, Now, Question, Resource};
 use crate::table;
+use machinery::{Object, Value};
 
 /// The row of `Binding`.
 pub fn resource() -> Resource {
@@ -15,13 +16,32 @@ pub fn resource() -> Resource {
 pub fn component_status() -> Resource {
     static BEHAVIOR: Behavior =
         Behavior { question: Some(Question::Components), ..Behavior::PLAIN };
-    let version = table::v1("core/v1.ComponentStatus", columns());
+    let version = table::v1("core/v1.ComponentStatus", Columns::Fixed(COMPONENT_COLUMNS, cells));
     Resource {
         plural: "componentstatuses".to_owned(),
         short_names: vec!["cs".to_owned()],
         namespaced: false,
         ..table::row("", "ComponentStatus", "componentstatuses", &BEHAVIOR, version)
     }
+}
+
+const COMPONENT_COLUMNS: &[Column] = &[
+    NAME,
+    column("Status", "Whether the component is healthy"),
+    column("Message", "What the component says of its health"),
+    column("Error", "Why the component could not be asked"),
+];
+
+fn cells(object: &Object, _: &Now) -> Vec<Value> {
+    let conditions = object.get(&["conditions"]).and_then(Value::as_array);
+    let healthy = conditions.into_iter().flatten().find(|it| it["type"] == "Healthy");
+    let text = |key: &str| healthy.and_then(|it| it[key].as_str()).unwrap_or_default();
+    let status = match healthy {
+        None => "Unknown",
+        Some(condition) if condition["status"] == "True" => "Healthy",
+        Some(_) => "Unhealthy",
+    };
+    vec![object.name().into(), status.into(), text("message").into(), text("error").into()]
 }
 
 fn columns() -> Columns {

@@ -1,5 +1,7 @@
 //! `Node`: a machine that runs pods.
 
+pub mod kubelet;
+
 use super::go_struct;
 use crate::address;
 use crate::columns::{AGE, NAME, age, column, condition, wide};

@@ -26,6 +26,7 @@ mod status;
 mod ephemeral;
 mod resize;
 mod binding;
+pub mod container_name;
 mod warnings;
 
 pub use defaults::spec_defaults;

@@ -237,6 +237,25 @@ mod tests {
     }
 
     #[test]
+    fn a_question_has_its_fields_as_they_are_declared() {
+        let widget =
+            json!({"kind": "W", "apiVersion": "a.b/v1", "metadata": {"uid": "1", "name": "w"}});
+        let secret =
+            json!({"kind": "Secret", "apiVersion": "v1", "metadata": {"uid": "1", "name": "s"}});
+        let request = json!({"uid": "u", "userInfo": {"groups": ["g"], "username": "n"},
+            "operation": "UPDATE", "kind": {"group": "", "kind": "Secret", "version": "v1"},
+            "object": secret, "oldObject": widget, "dryRun": false, "name": "s"});
+        for version in [Version::V1, Version::V1beta1] {
+            let text = String::from_utf8(version.write(request.clone())).unwrap();
+            let expect = format!(
+                r#"{{"kind":"AdmissionReview","apiVersion":"{}","request":{{"uid":"u","kind":{{"group":"","version":"v1","kind":"Secret"}},"name":"s","operation":"UPDATE","userInfo":{{"username":"n","groups":["g"]}},"object":{{"kind":"Secret","apiVersion":"v1","metadata":{{"name":"s","uid":"1"}}}},"oldObject":{{"apiVersion":"a.b/v1","kind":"W","metadata":{{"name":"w","uid":"1"}}}},"dryRun":false}}}}"#,
+                version.api_version()
+            );
+            assert_eq!(text, expect);
+        }
+    }
+
+    #[test]
     fn an_answer_is_to_the_question_that_was_asked() {
         check(Kind::Validating, &json!({"uid": "x"}), r#"expected response.uid="u", got "x""#);
         check(Kind::Validating, &Value::Null, "webhook response was absent");

@@ -8,7 +8,7 @@ use crate::watch_cache::Entry;
 use kinds::Resource;
 use kinds::resource::Shape;
 use kinds::types::{self, Type};
-use machinery::{GroupVersion, Map, Object, Value};
+use machinery::{GroupVersion, Map, Object, Value, json};
 use schema::openapi::{self, Below, Kind, Prose, swagger};
 use std::sync::Arc;
 
@@ -34,10 +34,13 @@ pub(super) fn version_2(catalog: &Catalog) -> Value {
             parts.add_version(&group.name, version);
         }
     }
+    parts.paths.extend([version_path()]);
     let mut definitions: Map<String, Value> = kinds::openapi::schemas(parts.types, &parts.versions)
         .into_iter()
         .map(|(name, schema)| (name, swagger::builtin(schema)))
         .collect();
+    let (name, schema) = version_schema();
+    definitions.insert(name, swagger::builtin(schema));
     for mut it in parts.custom {
         if it.preserves_unknown_fields {
             it.schema["x-kubernetes-preserve-unknown-fields"] = true.into();
@@ -48,8 +51,55 @@ pub(super) fn version_2(catalog: &Catalog) -> Value {
     swagger::document("Kubernetes", &level(), paths, definitions)
 }
 
+/// Upstream: the version that is emulated, which has no patch level.
 fn level() -> String {
-    format!("v1.{MINOR}.0")
+    format!("1.{MINOR}")
+}
+
+/// The document of `/version`.
+pub(super) fn of_version() -> Value {
+    let schemas = Map::from_iter([version_schema()]);
+    openapi::document("Kubernetes", &level(), Map::from_iter([version_path()]), schemas)
+}
+
+const VERSION_MODEL: &str = "io.k8s.apimachinery.pkg.version.Info";
+
+fn version_path() -> (String, Value) {
+    let schema = json!({"$ref": format!("#/components/schemas/{VERSION_MODEL}")});
+    let operation = json!({
+        "tags": ["version"], "description": "the version of this server",
+        "operationId": "getCodeVersion",
+        "responses": {
+            "200": {"description": "OK", "content": {"application/json": {"schema": schema}}},
+            "401": {"description": "Unauthorized"},
+        },
+    });
+    ("/version/".to_owned(), json!({"get": operation}))
+}
+
+fn version_schema() -> (String, Value) {
+    const REQUIRED: [&str; 9] = [
+        "major",
+        "minor",
+        "gitVersion",
+        "gitCommit",
+        "gitTreeState",
+        "buildDate",
+        "goVersion",
+        "compiler",
+        "platform",
+    ];
+    const OPTIONAL: [&str; 4] =
+        ["emulationMajor", "emulationMinor", "minCompatibilityMajor", "minCompatibilityMinor"];
+    let required =
+        REQUIRED.iter().map(|it| ((*it).to_owned(), json!({"type": "string", "default": ""})));
+    let optional = OPTIONAL.iter().map(|it| ((*it).to_owned(), json!({"type": "string"})));
+    let properties: Map<String, Value> = required.chain(optional).collect();
+    let schema = json!({
+        "type": "object", "description": "The version of a server and of the API that it serves.",
+        "required": REQUIRED, "properties": properties,
+    });
+    (VERSION_MODEL.to_owned(), schema)
 }
 
 /// The definition of a custom resource, as it is stored.

@@ -22,6 +22,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::{Read, Write};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
+/// The place of the document of `/version`.
+pub(super) const VERSION: &str = "version";
+
 /// See the [module documentation](self).
 #[derive(Default)]
 pub(crate) struct Kept {
@@ -95,6 +98,11 @@ impl Kept {
         })
     }
 
+    /// The document of `/version`.
+    pub(super) fn of_version(&self) -> Packed {
+        self.get(VERSION, Form::Json, || document::of_version().to_string().into_bytes())
+    }
+
     /// The document of everything.
     pub(super) fn version_2(&self, catalog: &Catalog, form: Form) -> Packed {
         self.get("", form, || {
@@ -164,6 +172,9 @@ impl Kept {
                     hashes.insert(place(&group.name, version), hash);
                 }
             }
+            let mut context = Context::new(&SHA512);
+            context.update(document::of_version().to_string().as_bytes());
+            hashes.insert(VERSION.to_owned(), hexadecimal(context));
             hashes
         })
     }

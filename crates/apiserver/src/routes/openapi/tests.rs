@@ -166,6 +166,18 @@ fn a_custom_kind_is_published_as_it_was_written() {
 }
 
 #[test]
+fn the_version_has_a_document_of_its_own() {
+    let index = document(&["v3"]);
+    let address = index["paths"]["version"]["serverRelativeURL"].as_str().unwrap();
+    assert!(address.starts_with("/openapi/v3/version?hash="), "{address}");
+    let document = document(&["v3", "version"]);
+    assert_eq!(document["info"], json!({"title": "Kubernetes", "version": "1.35"}));
+    assert_eq!(document["paths"]["/version/"]["get"]["operationId"], "getCodeVersion");
+    let info = &document["components"]["schemas"]["io.k8s.apimachinery.pkg.version.Info"];
+    assert_eq!(info["properties"]["gitVersion"]["type"], "string");
+}
+
+#[test]
 fn version_2_has_everything_in_one_document() {
     let document = document(&["v2"]);
     assert_eq!(

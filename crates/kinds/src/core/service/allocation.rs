@@ -124,13 +124,23 @@ pub fn check_node_port_range(service: &Object, stored: &[u16], faults: &mut Faul
             *port != 0 && !NODE_PORTS.contains(&number) && !stored.contains(&number)
         });
     if let Some(port) = outside {
-        let why = format!(
-            "provided port is not in the valid range. The range of valid ports is {}-{}",
-            NODE_PORTS.start(),
-            NODE_PORTS.end()
-        );
-        refuse_node_port(service, port, &why, faults);
+        refuse_node_port(service, port, &outside_of_range(), faults);
     }
+}
+
+/// What is said of a port that nodes do not keep for services.
+pub fn outside_of_range() -> String {
+    format!(
+        "provided port is not in the valid range. The range of valid ports is {}-{}",
+        NODE_PORTS.start(),
+        NODE_PORTS.end()
+    )
+}
+
+/// The port for health checks that the service has or asks for.
+pub fn health_check_port(service: &Object) -> Option<i64> {
+    let spec = spec_of(service);
+    Some(number(spec, "healthCheckNodePort")).filter(|it| needs_health_check(spec) && *it != 0)
 }
 
 #[cfg(test)]

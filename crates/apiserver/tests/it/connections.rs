@@ -1,0 +1,92 @@
+//! Logs, exec and the like, which lead to a node that this server does not connect to: the answers
+//! are those of kube-apiserver up to the connection.
+
+use crate::plane::Plane;
+use machinery::{Value, json};
+
+const PODS: &str = "/api/v1/namespaces/default/pods";
+
+fn pod(name: &str, node: &str, containers: &[&str]) -> Value {
+    let containers: Vec<Value> =
+        containers.iter().map(|it| json!({"name": it, "image": "i"})).collect();
+    json!({"metadata": {"name": name}, "spec": {"nodeName": node, "containers": containers}})
+}
+
+/// A plane with a node that has an address, one that has none, and pods on them and on neither.
+async fn plane() -> Plane {
+    let plane = Plane::start().await;
+    let addresses = json!([{"type": "InternalIP", "address": "10.1.2.3"}]);
+    let node = json!({"metadata": {"name": "node"}, "status": {"addresses": addresses}});
+    plane.create("/api/v1/nodes", &node).await;
+    plane.create("/api/v1/nodes", &json!({"metadata": {"name": "bare"}})).await;
+    for (name, node, containers) in [
+        ("two", "", &["a", "b"][..]),
+        ("one", "", &["a"]),
+        ("lost", "missing", &["a"]),
+        ("bare", "bare", &["a"]),
+        ("placed", "node", &["a"]),
+    ] {
+        plane.create(PODS, &pod(name, node, containers)).await;
+    }
+    plane
+}
+
+/// The code of the answer to GET and its message.
+async fn check(plane: &Plane, path: &str, code: u16, message: &str) {
+    let (found, answer) = plane.get(path).await;
+    let text = answer["message"].as_str().unwrap_or_default();
+    assert_eq!((found, text), (code, message), "GET {path}");
+}
+
+#[tokio::test]
+async fn a_log_needs_a_container_and_a_node() {
+    let plane = plane().await;
+    let choose = "a container name must be specified for pod two, choose one of: [a b]";
+    check(&plane, &format!("{PODS}/two/log"), 400, choose).await;
+    check(&plane, &format!("{PODS}/two/log?container=b"), 204, "").await;
+    let invalid = "container x is not valid for pod one";
+    check(&plane, &format!("{PODS}/one/log?container=x"), 400, invalid).await;
+    check(&plane, &format!("{PODS}/lost/log"), 404, "pods \"missing\" not found").await;
+    let no_address = "no preferred addresses found; known addresses: []";
+    check(&plane, &format!("{PODS}/bare/log"), 500, no_address).await;
+    let refused = "Get \"https://10.1.2.3:10250/containerLogs/default/placed/a\": dial tcp 10.1.2.3:10250: this server does not connect to nodes";
+    check(&plane, &format!("{PODS}/placed/log"), 500, refused).await;
+}
+
+#[tokio::test]
+async fn a_stream_needs_a_node_and_an_upgrade() {
+    let plane = plane().await;
+    for stream in ["exec?command=sh", "attach"] {
+        let choose = "a container name must be specified for pod two, choose one of: [a b]";
+        check(&plane, &format!("{PODS}/two/{stream}"), 400, choose).await;
+    }
+    for stream in ["exec?command=sh", "attach", "portforward"] {
+        let no_host = "pod one does not have a host assigned";
+        check(&plane, &format!("{PODS}/one/{stream}"), 400, no_host).await;
+        let no_upgrade = "Upgrade request required";
+        check(&plane, &format!("{PODS}/placed/{stream}"), 400, no_upgrade).await;
+        let upgrading = plane.clone().with("upgrade", "SPDY/3.1");
+        let (code, answer) = upgrading.get(&format!("{PODS}/placed/{stream}")).await;
+        let refused =
+            "error dialing backend: dial tcp 10.1.2.3:10250: this server does not connect to nodes";
+        assert_eq!((code, answer["message"].as_str()), (500, Some(refused)));
+    }
+}
+
+#[tokio::test]
+async fn a_proxy_needs_an_address_outside_of_the_server() {
+    let plane = plane().await;
+    check(&plane, &format!("{PODS}/one/proxy/"), 400, "address not allowed").await;
+    check(&plane, &format!("{PODS}/none:80/proxy/x"), 404, "pods \"none\" not found").await;
+    check(&plane, &format!("{PODS}/a:b:c:d/proxy/"), 400, "invalid pod request \"a:b:c:d\"").await;
+    let services = "/api/v1/namespaces/default/services";
+    let service = json!({"metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}});
+    plane.create(services, &service).await;
+    let no_endpoints = "no endpoints available for service \"s\"";
+    check(&plane, &format!("{services}/s/proxy/"), 503, no_endpoints).await;
+    let no_port = "no service port 81 found for service \"s\"";
+    check(&plane, &format!("{services}/s:81/proxy/"), 503, no_port).await;
+    check(&plane, "/api/v1/nodes/none/proxy/", 404, "nodes \"none\" not found").await;
+    let refused = "error trying to reach service: dial tcp 10.1.2.3:10250: this server does not connect to nodes";
+    check(&plane, "/api/v1/nodes/node/proxy/", 503, refused).await;
+}

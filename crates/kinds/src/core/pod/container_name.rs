@@ -1,0 +1,69 @@
+//! Which container of a pod a log or a stream is about.
+//!
+//! Upstream: `registry/core/pod/strategy.go` validateContainer.
+
+use machinery::{Object, Value};
+
+/// The container `asked`, or the only one if none is; the error is in Kubernetes' words.
+pub fn choose(pod: &Object, asked: &str) -> Result<String, String> {
+    let name = pod.name();
+    if !asked.is_empty() {
+        return match names(pod).any(|it| it == asked) {
+            true => Ok(asked.to_owned()),
+            false => Err(format!("container {asked} is not valid for pod {name}")),
+        };
+    }
+    match list(pod, "containers") {
+        [] => Err(format!("a container name must be specified for pod {name}")),
+        [only] => Ok(only["name"].as_str().unwrap_or_default().to_owned()),
+        _ => {
+            let names: Vec<&str> = names(pod).collect();
+            let names = names.join(" ");
+            Err(format!(
+                "a container name must be specified for pod {name}, choose one of: [{names}]"
+            ))
+        }
+    }
+}
+
+fn names(pod: &Object) -> impl Iterator<Item = &str> {
+    ["initContainers", "containers", "ephemeralContainers"]
+        .into_iter()
+        .flat_map(|field| list(pod, field))
+        .filter_map(|it| it["name"].as_str())
+}
+
+fn list<'a>(pod: &'a Object, field: &str) -> &'a [Value] {
+    pod.get(&["spec", field]).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use machinery::json;
+
+    fn check(containers: &[&str], asked: &str, expect: Result<&str, &str>) {
+        let containers: Vec<Value> = containers.iter().map(|it| json!({"name": it})).collect();
+        let pod = Object::from_value(json!({"metadata": {"name": "p"},
+            "spec": {"initContainers": [{"name": "init"}], "containers": containers}}));
+        let chosen = choose(&pod.unwrap(), asked);
+        assert_eq!(chosen.as_deref().map_err(String::as_str), expect);
+    }
+
+    #[test]
+    fn the_only_container_need_not_be_named() {
+        check(&["a"], "", Ok("a"));
+        check(&["a", "b"], "b", Ok("b"));
+        check(&["a"], "init", Ok("init"));
+    }
+
+    #[test]
+    fn one_of_several_must_be_named() {
+        check(
+            &["a", "b"],
+            "",
+            Err("a container name must be specified for pod p, choose one of: [init a b]"),
+        );
+        check(&["a"], "x", Err("container x is not valid for pod p"));
+    }
+}
