@@ -15,8 +15,8 @@ mod offload;
 pub use backoff::Backoff;
 pub use clock::{Clock, Moment, Timestamp};
 pub use entropy::Entropy;
+pub use offload::Offload;
 pub use private_files::{
     create_private_directory, open_private, restrict_access, sync_directory, write_private,
 };
-pub use offload::Offload;
 pub use tasks::{Tasks, Unclean};
