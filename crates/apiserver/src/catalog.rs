@@ -296,7 +296,7 @@ mod tests {
     #[test]
     fn groups_are_listed_by_their_priority() {
         let served = kinds::table::builtin().into_iter().map(|resource| {
-            let cache = Arc::new(ResourceCache::new(&resource.prefix, 0));
+            let cache = Arc::new(ResourceCache::new(&resource.prefix, 0, &Arc::default()));
             Arc::new(Served::new(resource, cache, false))
         });
         let catalog = Catalog::new(served.collect());

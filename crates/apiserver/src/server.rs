@@ -85,7 +85,7 @@ pub enum Error {
 impl Server {
     /// Starts a plane and returns when it is ready.
     pub async fn start(config: Config) -> Result<Self, Error> {
-        Self::start_with(config, |config, tasks| open(config, tasks)).await
+        Self::start_with(config, open).await
     }
 
     /// Starts a plane on a store that the caller has opened, whatever the configuration says of

@@ -10,16 +10,21 @@
 //!                                            └── log ───────▶ watch
 //! ```
 
+mod change_log;
+mod compaction;
 mod entry;
 mod label_mask;
+mod ledger;
+mod pinned;
 mod resource_cache;
 mod snapshot;
 mod subscription;
 mod sync;
 
+pub(crate) use change_log::Change;
 pub(crate) use entry::{Entry, Head};
 pub(crate) use label_mask::LabelMask;
-pub(crate) use resource_cache::{Change, ResourceCache};
+pub(crate) use resource_cache::ResourceCache;
 pub(crate) use snapshot::Snapshot;
 pub(crate) use subscription::Subscription;
 pub(crate) use sync::SyncState;
@@ -27,19 +32,26 @@ pub(crate) use sync::SyncState;
 use arc_swap::ArcSwap;
 use keel::{Clock, Tasks};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 use store::{Error, Event, Page, Record, Revision, Store};
 use tokio::sync::watch;
 
 /// All keys of the API live below this one.
 pub(crate) const ROOT: &str = "/registry/";
 
+/// When the histories of all resources together keep more bytes alive than this, the largest one
+/// is cut down.
+const MAX_HISTORY_BYTES: usize = 256 << 20;
+
 /// See the [module documentation](self).
 pub(crate) struct WatchCache {
     store: Arc<dyn Store>,
     caches: ArcSwap<HashMap<Arc<str>, Arc<ResourceCache>>>,
-    /// Held while a cache is added, so that two do not add the same one.
-    adding: Mutex<()>,
+    /// Held while a cache is added or removed.
+    changing: Mutex<()>,
+    /// The bytes that the histories of all resources keep alive.
+    history_bytes: Arc<AtomicUsize>,
     /// Every change up to this revision can be read.
     applied: watch::Sender<Revision>,
     sync_state: Mutex<SyncState>,
@@ -56,7 +68,8 @@ impl WatchCache {
         let cache = Arc::new(Self {
             store: Arc::clone(&store),
             caches: ArcSwap::default(),
-            adding: Mutex::new(()),
+            changing: Mutex::new(()),
+            history_bytes: Arc::default(),
             applied: watch::Sender::new(0),
             sync_state: Mutex::new(SyncState::Synced),
         });
@@ -96,6 +109,14 @@ impl WatchCache {
                 () = stop => {}
             }
         });
+        let stop = tasks.shutdown();
+        let compacting = compaction::compact_periodically(Arc::clone(&cache), clock.clone());
+        tasks.spawn("compaction", async move {
+            tokio::select! {
+                () = compacting => {}
+                () = stop => {}
+            }
+        });
         Ok(cache)
     }
 
@@ -118,6 +139,8 @@ impl WatchCache {
 
     /// Puts the state of `page` in the place of all that is here.
     fn replace(&self, page: &Page) {
+        // A removal that is under way ends first; while the cache lists, none begins.
+        drop(self.lock_caches());
         let listed = self.by_resource(page);
         for of in self.caches.load().values() {
             let records = listed.iter().find(|(it, _)| Arc::ptr_eq(it, of));
@@ -142,8 +165,7 @@ impl WatchCache {
         let Some(last) = batch.last().map(|it| it.revision) else { return };
         let mut touched: Vec<Arc<ResourceCache>> = Vec::new();
         for event in batch {
-            let Some(of) = self.of_key(&event.key) else { continue };
-            of.apply(event);
+            let Some(of) = self.apply_event(event) else { continue };
             if !touched.iter().any(|it| Arc::ptr_eq(it, &of)) {
                 touched.push(of);
             }
@@ -152,6 +174,56 @@ impl WatchCache {
         for of in touched {
             of.wake();
         }
+        self.shed();
+    }
+
+    /// Applies an event to the cache of its resource, and returns that.
+    fn apply_event(&self, event: &Event) -> Option<Arc<ResourceCache>> {
+        loop {
+            let of = self.of_key(&event.key)?;
+            if of.apply(event).is_ok() {
+                return Some(of);
+            }
+            // It is being removed; another takes its place once that is done.
+            drop(self.lock_caches());
+        }
+    }
+
+    /// Cuts down the largest histories until all of them together are within their bound.
+    fn shed(&self) {
+        while self.history_bytes.load(Ordering::Relaxed) > MAX_HISTORY_BYTES {
+            let caches = self.caches.load();
+            let largest = caches.values().max_by_key(|of| of.history_bytes());
+            let Some(largest) = largest.filter(|of| of.history_bytes() > 0) else { return };
+            largest.shed();
+        }
+    }
+
+    /// Forgets what happened up to `upto`, here and in the store.
+    async fn compact(&self, upto: Revision) -> Result<(), Error> {
+        self.store.compact(upto).await?;
+        for of in self.caches.load().values() {
+            of.compact(upto);
+        }
+        Ok(())
+    }
+
+    /// Drops the cache of a resource that is no longer served, unless there still are objects, or
+    /// there may be some in the store that are not known here.
+    pub(crate) fn remove(&self, prefix: &str) {
+        let _changing = self.lock_caches();
+        if self.sync_state() != SyncState::Synced {
+            return;
+        }
+        let mut caches = HashMap::clone(&self.caches.load());
+        if caches.get(prefix).is_some_and(|of| of.retire_if_empty()) {
+            caches.remove(prefix);
+            self.caches.store(Arc::new(caches));
+        }
+    }
+
+    fn lock_caches(&self) -> MutexGuard<'_, ()> {
+        self.changing.lock().expect("nothing panics while it changes the caches")
     }
 
     /// The cache of the resource whose objects are kept below `prefix`, made if there is none.
@@ -159,12 +231,13 @@ impl WatchCache {
         if let Some(found) = self.caches.load().get(prefix) {
             return Arc::clone(found);
         }
-        let _adding = self.adding.lock().expect("nothing panics while it adds a cache");
+        let _changing = self.lock_caches();
         let caches = self.caches.load();
         if let Some(found) = caches.get(prefix) {
             return Arc::clone(found);
         }
-        let made = Arc::new(ResourceCache::new(prefix, *self.applied.borrow()));
+        let made =
+            Arc::new(ResourceCache::new(prefix, *self.applied.borrow(), &self.history_bytes));
         let mut more = HashMap::clone(&caches);
         more.insert(Arc::from(prefix), Arc::clone(&made));
         self.caches.store(Arc::new(more));
@@ -219,3 +292,6 @@ fn raise(applied: &mut Revision, revision: Revision) -> bool {
     *applied = revision.max(*applied);
     is_newer
 }
+
+#[cfg(test)]
+mod tests;

@@ -167,6 +167,10 @@ impl Writer {
     /// See [`Store::compact`](crate::Store::compact). The journal learns of it at once, and is
     /// rid of what it need not keep in its own time.
     pub(crate) fn compact(&mut self, upto: Revision) -> Result<(), Error> {
+        // A journal that has failed must not be used any more.
+        if let Some(failure) = self.shared.failure() {
+            return Err(failure.clone());
+        }
         let forgotten = self.shared.forget(upto)?;
         if forgotten.is_empty() {
             return Ok(());

@@ -156,6 +156,7 @@ impl Registrar {
             }
         }
         changed |= !self.made.is_empty();
+        let gone: Vec<Arc<Served>> = self.made.values().map(|it| Arc::clone(&it.served)).collect();
         retired.extend(self.made.drain().flat_map(|(_, it)| it.all()));
         self.made = made;
         if !changed {
@@ -164,6 +165,9 @@ impl Registrar {
         self.publish();
         for it in retired {
             it.retire();
+        }
+        for it in gone {
+            self.plane.cache.remove(&it.resource.prefix);
         }
     }
 

@@ -2,30 +2,18 @@
 //!
 //! Invariants:
 //! - `snapshot` is the state after the last change in the log;
-//! - the log holds every change after `floor`, in revision order, without gaps;
-//! - a watcher is a revision: it has seen everything up to there and asks for what came after.
+//! - a watcher is a revision: it has seen everything up to there and asks for what came after;
+//! - once retired, nothing changes any more.
 
+use super::change_log::{Change, ChangeLog};
 use super::entry::Entry;
+use super::pinned::PinnedSnapshots;
 use super::snapshot::{Held, Snapshot};
 use super::subscription::{Bell, Subscription};
 use arc_swap::ArcSwap;
-use bytes::Bytes;
-use std::collections::VecDeque;
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 use store::{Event, Record, Revision};
-
-/// More changes than this are forgotten, oldest first. Who is further behind must list again.
-const MAX_CHANGES: usize = 20_000;
-
-/// The same for the bytes that the changes hold.
-const MAX_BYTES: usize = 64 << 20;
-
-/// So many changes are looked at one by one before the log is searched: a search looks at a dozen
-/// that nobody else does, and memory is slow.
-const RECENT: usize = 8;
-
-/// How many lists that are being read in pages are kept as they were.
-const MAX_PINS: usize = 64;
 
 /// See the [module documentation](self).
 pub(crate) struct ResourceCache {
@@ -35,23 +23,6 @@ pub(crate) struct ResourceCache {
     changed: Arc<Bell>,
 }
 
-/// One change of one object.
-#[derive(Debug)]
-pub(crate) struct Change {
-    /// When.
-    pub revision: Revision,
-    /// Before; None if it was created.
-    pub old: Option<Arc<Entry>>,
-    /// After; None if it was deleted.
-    pub new: Option<Arc<Entry>>,
-    /// Encoded once for each form in which somebody watches, and shared by all who do.
-    encoded: Mutex<Vec<(EncodingKey, Bytes)>>,
-}
-
-/// What distinguishes one encoding of a change from another: the event, the edition of the kind and
-/// its version, the form.
-pub(crate) type EncodingKey = (&'static str, Revision, usize, u8);
-
 /// The asked-for history is gone; `floor` is the oldest revision from which a watch may begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TooOld {
@@ -59,21 +30,27 @@ pub(crate) struct TooOld {
     pub floor: Revision,
 }
 
-#[derive(Default)]
 struct State {
-    changes: VecDeque<Arc<Change>>,
-    bytes: usize,
-    floor: Revision,
-    pins: VecDeque<Arc<Snapshot>>,
+    log: ChangeLog,
+    pinned: PinnedSnapshots,
+    /// It is no longer among the caches that are kept up to date.
+    retired: bool,
 }
 
+/// The resource is no longer cached here; the event belongs to a cache that is yet to be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Retired;
+
 impl ResourceCache {
-    /// An empty one, of which nothing is known before `floor`.
-    pub(crate) fn new(prefix: &str, floor: Revision) -> Self {
+    /// An empty one, of which nothing is known before `floor`. What its history keeps alive is
+    /// part of `total`.
+    pub(crate) fn new(prefix: &str, floor: Revision, total: &Arc<AtomicUsize>) -> Self {
+        let log = ChangeLog::new(floor, total);
+        let pinned = PinnedSnapshots::new(total);
         Self {
             prefix: prefix.into(),
             snapshot: ArcSwap::from_pointee(Snapshot { revision: floor, ..Snapshot::default() }),
-            state: Mutex::new(State { floor, ..State::default() }),
+            state: Mutex::new(State { log, pinned, retired: false }),
             changed: Arc::default(),
         }
     }
@@ -97,7 +74,7 @@ impl ResourceCache {
     /// Ends the loading: what is here is the state at `revision`, and the store will tell again
     /// what happened since `floor`.
     pub(crate) fn loaded(&self, revision: Revision, floor: Revision) {
-        self.lock().floor = floor;
+        self.lock().log.set_floor(floor);
         self.snapshot.rcu(|snapshot| Snapshot { revision, ..Snapshot::clone(snapshot) });
     }
 
@@ -115,13 +92,24 @@ impl ResourceCache {
             })
             .map(|held| (Arc::clone(&held.key), held))
             .collect();
+        let next = Snapshot::of(entries, revision);
         state.forget(revision);
-        self.snapshot.store(Arc::new(Snapshot::of(entries, revision)));
+        state.log.set_floor(revision);
+        // What pinned snapshots keep alive of the objects whose events were lost.
+        for (key, held) in &before.entries {
+            if next.entries.get(key).is_none_or(|now| now.revision != held.revision) {
+                state.pinned.count(held, revision);
+            }
+        }
+        self.snapshot.store(Arc::new(next));
     }
 
     /// Takes in a change. One from before the load goes to the log alone.
-    pub(crate) fn apply(&self, event: &Event) {
+    pub(crate) fn apply(&self, event: &Event) -> Result<(), Retired> {
         let mut state = self.lock();
+        if state.retired {
+            return Err(Retired);
+        }
         let snapshot = self.snapshot.load();
         let old = match (&event.old, snapshot.entries.get(&event.key)) {
             (None, _) => None,
@@ -137,12 +125,9 @@ impl ResourceCache {
             next.revision = event.revision;
             self.snapshot.store(Arc::new(next));
         }
-        state.push(Arc::new(Change {
-            revision: event.revision,
-            old,
-            new,
-            encoded: Mutex::default(),
-        }));
+        state.log.push(event.revision, old, new);
+        state.trim();
+        Ok(())
     }
 
     /// Wakes the watchers after all of a batch is in.
@@ -182,10 +167,8 @@ impl ResourceCache {
         limit: usize,
     ) -> Result<Vec<Arc<Change>>, TooOld> {
         let state = self.lock();
-        if revision < state.floor {
-            return Err(TooOld { floor: state.floor });
-        }
-        Ok(state.changes.range(state.after(revision)..).take(limit).cloned().collect())
+        state.check(revision)?;
+        Ok(state.log.after(revision).take(limit).cloned().collect())
     }
 
     /// The objects as they were at `revision`, found by undoing what came after.
@@ -195,14 +178,12 @@ impl ResourceCache {
         if now.revision <= revision {
             return Ok(now);
         }
-        if let Some(pinned) = state.pins.iter().find(|it| it.revision == revision) {
+        if let Some(pinned) = state.pinned.get(revision) {
             return Ok(Arc::clone(pinned));
         }
-        if revision < state.floor {
-            return Err(TooOld { floor: state.floor });
-        }
+        state.check(revision)?;
         let mut then = Snapshot { revision, ..Snapshot::clone(&now) };
-        for change in state.changes.iter().rev().take_while(|it| it.revision > revision) {
+        for change in state.log.after(revision).rev() {
             if let Some(entry) = change.old.as_ref().or(change.new.as_ref()) {
                 then.exchange(&entry.key, change.old.as_ref());
             }
@@ -211,17 +192,46 @@ impl ResourceCache {
     }
 
     /// Keeps `snapshot`, at the revision that its readers were told, for those who read it in
-    /// pages. When there are too many, the oldest is forgotten: its reader gets 410 and begins
-    /// again.
+    /// pages.
     pub(crate) fn pin(&self, snapshot: &Snapshot, revision: Revision) {
+        self.lock().pinned.add(snapshot, revision);
+    }
+
+    /// Forgets the changes up to `upto`, and the pinned snapshots from before it. Watchers that
+    /// have seen all of these changes go on.
+    pub(crate) fn compact(&self, upto: Revision) {
         let mut state = self.lock();
-        if state.pins.iter().any(|it| it.revision == revision) {
+        state.pinned.drop_before(upto);
+        state.forget(upto);
+    }
+
+    /// The bytes that its history and its pinned snapshots keep alive.
+    pub(crate) fn history_bytes(&self) -> usize {
+        let state = self.lock();
+        state.log.bytes() + state.pinned.bytes()
+    }
+
+    /// Drops half of its history, the oldest first, or of its pinned snapshots if these keep more
+    /// alive.
+    pub(crate) fn shed(&self) {
+        let mut state = self.lock();
+        if state.pinned.bytes() > state.log.bytes() {
+            let half = state.pinned.bytes() / 2;
+            while state.pinned.bytes() > half && state.pinned.pop() {}
             return;
         }
-        if state.pins.len() == MAX_PINS {
-            state.pins.pop_front();
+        let half = state.log.bytes() / 2;
+        while state.log.bytes() > half {
+            let Some(change) = state.log.pop_until(Revision::MAX) else { return };
+            state.count(&change);
         }
-        state.pins.push_back(Arc::new(Snapshot { revision, ..snapshot.clone() }));
+    }
+
+    /// Ends the cache if it is empty; whether it is. Events from then on are refused.
+    pub(crate) fn retire_if_empty(&self) -> bool {
+        let mut state = self.lock();
+        state.retired |= self.snapshot.load().entries.is_empty();
+        state.retired
     }
 
     /// Shows every object as `rewrite` makes it: a definition's schema has changed, and its new
@@ -244,119 +254,32 @@ impl ResourceCache {
 }
 
 impl State {
-    /// Where the changes after `revision` begin. Most watchers want the last few.
-    fn after(&self, revision: Revision) -> usize {
-        let recent = self.changes.iter().rev().take(RECENT);
-        match recent.take_while(|it| it.revision > revision).count() {
-            RECENT => self.changes.partition_point(|it| it.revision <= revision),
-            few => self.changes.len() - few,
+    fn check(&self, revision: Revision) -> Result<(), TooOld> {
+        let floor = self.log.floor();
+        if revision < floor { Err(TooOld { floor }) } else { Ok(()) }
+    }
+
+    /// Forgets the changes that exceed the bounds of the log.
+    fn trim(&mut self) {
+        while let Some(change) = self.log.pop_excess() {
+            self.count(&change);
         }
     }
 
-    /// Forgets all changes, the newest of which is not after `revision`.
-    fn forget(&mut self, revision: Revision) {
-        self.changes.clear();
-        self.bytes = 0;
-        self.floor = revision;
-    }
-
-    fn push(&mut self, change: Arc<Change>) {
-        self.bytes += change.len();
-        self.changes.push_back(change);
-        while self.changes.len() > MAX_CHANGES || self.bytes > MAX_BYTES {
-            let Some(oldest) = self.changes.pop_front() else { break };
-            self.bytes -= oldest.len();
-            self.floor = oldest.revision;
+    /// Forgets the changes up to `upto`.
+    fn forget(&mut self, upto: Revision) {
+        while let Some(change) = self.log.pop_until(upto) {
+            self.count(&change);
         }
     }
-}
 
-impl Change {
-    fn len(&self) -> usize {
-        self.new.as_ref().map_or(64, |it| it.len())
-    }
-
-    /// The bytes of this change in one form, made by `encode` for the first who asks.
-    pub(crate) fn encoded(&self, key: EncodingKey, encode: impl FnOnce() -> Vec<u8>) -> Bytes {
-        let mut encoded = self.encoded.lock().expect("nothing panics while it encodes");
-        if let Some((_, bytes)) = encoded.iter().find(|(it, _)| *it == key) {
-            return bytes.clone();
+    /// Counts what a forgotten change has replaced for the pinned snapshot that keeps it alive.
+    fn count(&mut self, change: &Change) {
+        if let Some(old) = &change.old {
+            self.pinned.count(old, change.revision);
         }
-        let bytes = Bytes::from(encode());
-        encoded.push((key, bytes.clone()));
-        bytes
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const PREFIX: &str = "/registry/things";
-
-    fn record(name: &str, revision: Revision) -> Arc<Record> {
-        Arc::new(Record {
-            key: format!("{PREFIX}/{name}").into(),
-            value: format!(r#"{{"apiVersion":"v1","kind":"T","metadata":{{"name":"{name}"}}}}"#)
-                .into(),
-            created: revision,
-            modified: revision,
-            expires: None,
-        })
-    }
-
-    /// Applies `script` ("+a ~a -a": add, update, delete), one revision a step, from revision 1.
-    fn fed(script: &str) -> ResourceCache {
-        let cache = ResourceCache::new(PREFIX, 0);
-        for (revision, step) in (1..).zip(script.split_whitespace()) {
-            let (sign, name) = step.split_at(1);
-            let new = (sign != "-").then(|| record(name, revision));
-            let key: Arc<str> = format!("{PREFIX}/{name}").into();
-            let old = cache.get(&key).map(|it| record(name, it.revision));
-            cache.apply(&Event { revision, key, new, old });
-        }
-        cache
-    }
-
-    fn names(snapshot: &Snapshot) -> String {
-        let names = snapshot.entries.values().map(|it| format!("{}@{}", it.name(), it.revision));
-        names.collect::<Vec<_>>().join(" ")
-    }
-
-    #[test]
-    fn the_past_is_found_by_undoing() {
-        let cache = fed("+a +b ~a -b +c");
-        assert_eq!(names(&cache.snapshot()), "a@3 c@5");
-        assert_eq!(names(&cache.at(3).unwrap()), "a@3 b@2");
-        assert_eq!(names(&cache.at(1).unwrap()), "a@1");
-        assert_eq!(names(&cache.at(0).unwrap()), "");
-    }
-
-    #[test]
-    fn a_watcher_gets_what_came_after_it() {
-        let cache = fed("+a +b ~a -b");
-        let seen: Vec<_> = cache.after(2, 10).unwrap().iter().map(|it| it.revision).collect();
-        assert_eq!(seen, [3, 4]);
-        assert!(cache.after(4, 10).unwrap().is_empty());
-    }
-
-    #[test]
-    fn who_is_older_than_the_log_is_told_so() {
-        let cache = ResourceCache::new(PREFIX, 10);
-        assert_eq!(cache.after(9, 1).unwrap_err(), TooOld { floor: 10 });
-        assert_eq!(cache.at(9).unwrap_err(), TooOld { floor: 10 });
-        assert!(cache.after(10, 1).is_ok());
-    }
-
-    #[test]
-    fn a_pinned_list_outlives_the_log() {
-        let cache = fed("+a +b");
-        cache.pin(&cache.snapshot(), 2);
-        for revision in 3..(3 + MAX_CHANGES as Revision + 5) {
-            let key: Arc<str> = format!("{PREFIX}/z").into();
-            cache.apply(&Event { revision, key, new: Some(record("z", revision)), old: None });
-        }
-        assert!(cache.at(3).is_err());
-        assert_eq!(names(&cache.at(2).unwrap()), "a@1 b@2");
-    }
-}
+mod tests;

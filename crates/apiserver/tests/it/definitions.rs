@@ -179,6 +179,20 @@ async fn a_watch_ends_when_the_definition_goes() {
 }
 
 #[tokio::test]
+async fn a_definition_that_comes_back_has_none_of_the_former_history() {
+    let plane = Plane::start().await;
+    plane.define(&things(&anything())).await;
+    let created = plane.create(THINGS, &thing("a", &json!({}))).await;
+    let revision = created["metadata"]["resourceVersion"].as_str().unwrap();
+    plane.delete(&format!("{DEFINITIONS}/things.example.com")).await;
+    plane.until(THINGS, |code, _| code == 404).await;
+    plane.define(&things(&anything())).await;
+    let mut watch = plane.watch(&format!("{THINGS}?watch=1&resourceVersion={revision}")).await;
+    let error = watch.expect("ERROR").await;
+    assert_eq!((&error["code"], &error["reason"]), (&json!(410), &json!("Expired")));
+}
+
+#[tokio::test]
 async fn a_definition_that_comes_back_has_nothing_of_the_former() {
     let plane = Plane::start().await;
     plane.define(&things(&anything())).await;

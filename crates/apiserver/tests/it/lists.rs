@@ -82,6 +82,35 @@ async fn a_reader_with_a_revision_of_the_future_waits_for_it() {
     assert_eq!(names(&list), ["a"]);
 }
 
+/// Lets five minutes pass, and what is due then happen.
+async fn pass_five_minutes(plane: &Plane) {
+    plane.advance(300);
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_continue_token_is_good_for_five_to_ten_minutes() {
+    let plane = Plane::start().await;
+    for name in ["a", "b"] {
+        plane.create(MAPS, &map(name, &json!({"k": "old"}))).await;
+    }
+    pass_five_minutes(&plane).await;
+    let first = plane.read(&format!("{MAPS}?limit=1")).await;
+    let path = format!("{MAPS}?limit=1&continue={}", text(&first, "continue"));
+    plane.merge(&format!("{MAPS}/b"), &json!({"data": {"k": "new"}})).await;
+    pass_five_minutes(&plane).await;
+    assert_eq!(plane.read(&path).await["items"][0]["data"]["k"], "old");
+    pass_five_minutes(&plane).await;
+    let (code, status) = plane.get(&path).await;
+    assert_eq!((code, &status["reason"]), (410, &json!("Expired")), "{status}");
+    let message = status["message"].as_str().unwrap();
+    assert!(message.starts_with("The provided continue parameter is too old"), "{message}");
+    let rest = format!("{MAPS}?limit=1&continue={}", text(&status, "continue"));
+    assert_eq!(plane.read(&rest).await["items"][0]["data"]["k"], "new");
+}
+
 #[tokio::test]
 async fn old_tokens_and_revisions_expire_and_a_token_says_how_to_go_on() {
     let plane = Plane::start().await;

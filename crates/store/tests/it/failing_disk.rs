@@ -144,6 +144,8 @@ async fn after_a_failed_fsync_no_write_is_believed_but_reads_go_on() {
         let checked = store.check_writable();
         assert!(matches!(checked, Err(Error::Broken(_))), "{checked:?}");
     }
+    let refused = store.compact(first).await;
+    assert!(matches!(refused, Err(Error::Broken(_))), "{refused:?}");
     assert_eq!(keys(&store).await, ["/a"]);
     assert_eq!(store.revision().await.unwrap(), first);
     store.close().await.unwrap();

@@ -43,7 +43,7 @@ fn catalog(definition: &Object) -> Catalog {
     let mut served = Vec::new();
     let custom = kinds::apiextensions::resource(definition).unwrap();
     for resource in kinds::table::builtin().into_iter().chain([custom]) {
-        let cache = ResourceCache::new(&resource.prefix, floor);
+        let cache = ResourceCache::new(&resource.prefix, floor, &Arc::default());
         if resource.prefix == DEFINITIONS {
             cache.load(&[Arc::new(Record {
                 key: format!("{DEFINITIONS}/{}", definition.name()).into(),

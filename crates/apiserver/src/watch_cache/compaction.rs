@@ -1,0 +1,27 @@
+//! Forgets history by its age, as kube-apiserver lets etcd do it: every five minutes, what is older
+//! than five minutes. So a `continue` token is good for five to ten minutes, and what was deleted
+//! does not stay in memory for longer.
+//!
+//! Upstream: storage/etcd3/compact.go
+
+use super::WatchCache;
+use keel::Clock;
+use std::sync::Arc;
+use std::time::Duration;
+use store::Error;
+
+/// Upstream: --etcd-compaction-interval
+pub(super) const INTERVAL: Duration = Duration::from_mins(5);
+
+/// Compacts until the store is closed.
+pub(super) async fn compact_periodically(cache: Arc<WatchCache>, clock: Clock) {
+    loop {
+        let revision = cache.applied();
+        clock.sleep(INTERVAL).await;
+        match cache.compact(revision).await {
+            Ok(()) => {}
+            Err(Error::Closed) => return,
+            Err(error) => tracing::warn!(%error, "the store's history cannot be compacted"),
+        }
+    }
+}

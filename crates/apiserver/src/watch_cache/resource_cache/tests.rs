@@ -1,0 +1,185 @@
+//! Tests of one resource's cache: snapshots, log, and what they keep alive.
+
+use super::*;
+use crate::watch_cache::change_log::{MAX_BYTES, MAX_CHANGES};
+use crate::watch_cache::pinned::MAX_PINNED_BYTES;
+use std::sync::atomic::Ordering;
+
+const PREFIX: &str = "/registry/things";
+
+fn record(name: &str, revision: Revision) -> Arc<Record> {
+    large_record(name, revision, 0)
+}
+
+fn large_record(name: &str, revision: Revision, size: usize) -> Arc<Record> {
+    let bulk = "x".repeat(size);
+    let value = format!(
+        r#"{{"apiVersion":"v1","kind":"T","metadata":{{"name":"{name}"}},"bulk":"{bulk}"}}"#
+    );
+    Arc::new(Record {
+        key: format!("{PREFIX}/{name}").into(),
+        value: value.into(),
+        created: revision,
+        modified: revision,
+        expires: None,
+    })
+}
+
+/// Applies `script` ("+a ~a -a": add, update, delete), one revision a step, from revision 1.
+fn fed(script: &str) -> ResourceCache {
+    let cache = ResourceCache::new(PREFIX, 0, &Arc::default());
+    for (revision, step) in (1..).zip(script.split_whitespace()) {
+        let (sign, name) = step.split_at(1);
+        let new = (sign != "-").then(|| record(name, revision));
+        let key: Arc<str> = format!("{PREFIX}/{name}").into();
+        let old = cache.get(&key).map(|it| record(name, it.revision));
+        cache.apply(&Event { revision, key, new, old }).unwrap();
+    }
+    cache
+}
+
+fn names(snapshot: &Snapshot) -> String {
+    let names = snapshot.entries.values().map(|it| format!("{}@{}", it.name(), it.revision));
+    names.collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn the_past_is_found_by_undoing() {
+    let cache = fed("+a +b ~a -b +c");
+    assert_eq!(names(&cache.snapshot()), "a@3 c@5");
+    assert_eq!(names(&cache.at(3).unwrap()), "a@3 b@2");
+    assert_eq!(names(&cache.at(1).unwrap()), "a@1");
+    assert_eq!(names(&cache.at(0).unwrap()), "");
+}
+
+#[test]
+fn a_watcher_gets_what_came_after_it() {
+    let cache = fed("+a +b ~a -b");
+    let seen: Vec<_> = cache.after(2, 10).unwrap().iter().map(|it| it.revision).collect();
+    assert_eq!(seen, [3, 4]);
+    assert!(cache.after(4, 10).unwrap().is_empty());
+}
+
+#[test]
+fn who_is_older_than_the_log_is_told_so() {
+    let cache = ResourceCache::new(PREFIX, 10, &Arc::default());
+    assert_eq!(cache.after(9, 1).unwrap_err(), TooOld { floor: 10 });
+    assert_eq!(cache.at(9).unwrap_err(), TooOld { floor: 10 });
+    assert!(cache.after(10, 1).is_ok());
+}
+
+#[test]
+fn a_pinned_list_outlives_the_log() {
+    let cache = fed("+a +b");
+    cache.pin(&cache.snapshot(), 2);
+    for revision in 3..(3 + MAX_CHANGES as Revision + 5) {
+        let key: Arc<str> = format!("{PREFIX}/z").into();
+        let new = Some(record("z", revision));
+        cache.apply(&Event { revision, key, new, old: None }).unwrap();
+    }
+    assert!(cache.at(3).is_err());
+    assert_eq!(names(&cache.at(2).unwrap()), "a@1 b@2");
+}
+
+const MEGABYTE: usize = 1 << 20;
+
+/// Creates and deletes `count` objects of a megabyte, from `first` on.
+fn create_and_delete(cache: &ResourceCache, first: Revision, count: u64) {
+    for revision in (first..first + 2 * count).step_by(2) {
+        let made = large_record("big", revision, MEGABYTE);
+        let key = Arc::clone(&made.key);
+        let created =
+            Event { revision, key: Arc::clone(&key), new: Some(Arc::clone(&made)), old: None };
+        cache.apply(&created).unwrap();
+        let deleted = Event { revision: revision + 1, key, new: None, old: Some(made) };
+        cache.apply(&deleted).unwrap();
+    }
+}
+
+/// The bytes of the objects that the log has.
+fn held(cache: &ResourceCache) -> usize {
+    let state = cache.lock();
+    state.log.after(0).filter_map(|change| change.old.as_ref()).map(|old| old.len()).sum()
+}
+
+#[test]
+fn deleted_objects_count_until_they_are_forgotten() {
+    let total = Arc::default();
+    let cache = ResourceCache::new(PREFIX, 0, &total);
+    create_and_delete(&cache, 1, 200);
+    assert!(held(&cache) <= MAX_BYTES && held(&cache) > MAX_BYTES / 2, "{}", held(&cache));
+    assert!((held(&cache)..=MAX_BYTES).contains(&cache.history_bytes()));
+    assert_eq!(total.load(Ordering::Relaxed), cache.history_bytes());
+    cache.compact(Revision::MAX);
+    assert_eq!((held(&cache), cache.history_bytes()), (0, 0));
+    drop(cache);
+    assert_eq!(total.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn encoded_events_count_as_long_as_their_change_is_in_the_log() {
+    let cache = fed("+a ~a");
+    let before = cache.history_bytes();
+    let change = Arc::clone(&cache.after(1, 1).unwrap()[0]);
+    for form in 0..2 {
+        change.encoded(("MODIFIED", 1, 0, form), || vec![0; MEGABYTE]);
+        change.encoded(("MODIFIED", 1, 0, form), || unreachable!("it is kept"));
+    }
+    assert_eq!(cache.history_bytes(), before + 2 * MEGABYTE);
+    cache.compact(Revision::MAX);
+    assert_eq!(cache.history_bytes(), 0);
+    change.encoded(("MODIFIED", 1, 0, 2), || vec![0; MEGABYTE]);
+    assert_eq!(cache.history_bytes(), 0, "the log keeps it no more");
+}
+
+#[test]
+fn compaction_does_not_cut_off_a_watcher_that_has_seen_everything() {
+    let cache = fed("+a ~a -a");
+    cache.compact(100);
+    assert_eq!(cache.after(2, 1).unwrap_err(), TooOld { floor: 3 });
+    assert!(cache.after(3, 1).unwrap().is_empty());
+}
+
+#[test]
+fn compaction_drops_the_pinned_lists_from_before_it() {
+    let cache = fed("+a ~a ~a");
+    cache.pin(&cache.at(1).unwrap(), 1);
+    cache.pin(&cache.at(2).unwrap(), 2);
+    cache.compact(2);
+    assert_eq!(cache.at(1).unwrap_err(), TooOld { floor: 2 });
+    assert_eq!(names(&cache.at(2).unwrap()), "a@2");
+}
+
+#[test]
+fn a_pinned_list_that_keeps_too_much_alive_is_dropped() {
+    let cache = ResourceCache::new(PREFIX, 0, &Arc::default());
+    let count = (MAX_PINNED_BYTES + MAX_BYTES) as u64 / MEGABYTE as u64 + 2;
+    for revision in 1..=count {
+        let new = Some(large_record(&format!("n{revision}"), revision, MEGABYTE));
+        let key = Arc::clone(&new.as_ref().unwrap().key);
+        cache.apply(&Event { revision, key, new, old: None }).unwrap();
+    }
+    cache.pin(&cache.snapshot(), count);
+    let delete = |index: u64| {
+        let name = format!("n{index}");
+        let key: Arc<str> = format!("{PREFIX}/{name}").into();
+        let old = Some(large_record(&name, index, MEGABYTE));
+        cache.apply(&Event { revision: count + index, key, new: None, old }).unwrap();
+    };
+    (1..=count / 2).for_each(delete);
+    assert!(cache.at(count).is_ok(), "the log counts what was deleted last");
+    (count / 2 + 1..=count).for_each(delete);
+    assert!(cache.at(count).is_err());
+    assert!(cache.history_bytes() <= MAX_BYTES);
+}
+
+#[test]
+fn a_retired_cache_refuses_events() {
+    let cache = fed("+a");
+    assert!(!cache.retire_if_empty());
+    let cache = fed("+a -a");
+    assert!(cache.retire_if_empty());
+    let new = Some(record("a", 3));
+    let event = Event { revision: 3, key: format!("{PREFIX}/a").into(), new, old: None };
+    assert_eq!(cache.apply(&event), Err(Retired));
+}

@@ -1,0 +1,94 @@
+//! Tests of all resources' caches together, on a store in memory.
+
+use super::*;
+use keel::Timestamp;
+use store::{Expect, Memory, Options};
+
+const MEGABYTE: usize = 1 << 20;
+
+struct Fixture {
+    store: Arc<dyn Store>,
+    cache: Arc<WatchCache>,
+    clock: Clock,
+    _tasks: Tasks,
+}
+
+async fn fixture() -> Fixture {
+    let (clock, tasks) = (Clock::manual(Timestamp::from_seconds(0)), Tasks::new());
+    let store: Arc<dyn Store> = Memory::open(Options::default(), &clock, &tasks);
+    let cache = WatchCache::start(Arc::clone(&store), &[], &clock, &tasks).await.unwrap();
+    Fixture { store, cache, clock, _tasks: tasks }
+}
+
+impl Fixture {
+    async fn put(&self, key: &str, size: usize) {
+        let bulk = "x".repeat(size);
+        let value = format!(
+            r#"{{"apiVersion":"v1","kind":"T","metadata":{{"name":"a"}},"bulk":"{bulk}"}}"#
+        );
+        self.store.put(key, value.into(), Expect::Any, None).await.unwrap();
+        self.cache.catch_up().await.unwrap();
+    }
+
+    /// Lets the tasks run until the compaction sleeps; nothing else does.
+    async fn until_asleep(&self) {
+        for _ in 0..1000 {
+            if self.clock.next_deadline().is_some() {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+        panic!("nothing sleeps");
+    }
+
+    async fn delete(&self, key: &str) {
+        self.store.delete(key, Expect::Any).await.unwrap();
+        self.cache.catch_up().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn the_histories_of_all_resources_together_are_bounded() {
+    let it = fixture().await;
+    for resource in 0..8 {
+        let key = format!("/registry/group/r{resource}/a");
+        for _ in 0..50 {
+            it.put(&key, MEGABYTE).await;
+        }
+    }
+    assert!(it.cache.history_bytes.load(Ordering::Relaxed) <= MAX_HISTORY_BYTES);
+    let recent = it.cache.of_prefix("/registry/group/r7");
+    assert!(recent.after(it.cache.applied() - 5, 10).is_ok(), "what is recent stays");
+}
+
+#[tokio::test]
+async fn what_was_deleted_is_forgotten_after_ten_minutes_without_a_write() {
+    let it = fixture().await;
+    it.put("/registry/group/r/a", MEGABYTE).await;
+    it.delete("/registry/group/r/a").await;
+    assert!(it.cache.history_bytes.load(Ordering::Relaxed) > MEGABYTE);
+    for _ in 0..2 {
+        it.until_asleep().await;
+        it.clock.advance(compaction::INTERVAL);
+        it.until_asleep().await;
+    }
+    assert_eq!(it.cache.history_bytes.load(Ordering::Relaxed), 0);
+    let compacted = it.store.watch("/", 1);
+    assert!(matches!(compacted, Err(Error::Compacted { .. })), "{compacted:?}");
+}
+
+#[tokio::test]
+async fn the_cache_of_a_removed_resource_is_dropped_and_made_anew_for_a_later_event() {
+    let it = fixture().await;
+    let (prefix, key) = ("/registry/group/r", "/registry/group/r/a");
+    it.put(key, MEGABYTE).await;
+    let removed = Arc::downgrade(&it.cache.of_prefix(prefix));
+    it.cache.remove(prefix);
+    assert!(removed.upgrade().is_some(), "there are objects");
+    it.delete(key).await;
+    it.cache.remove(prefix);
+    assert!(removed.upgrade().is_none());
+    assert_eq!(it.cache.history_bytes.load(Ordering::Relaxed), 0);
+    it.put(key, 10).await;
+    assert!(it.cache.of_prefix(prefix).get(key).is_some());
+}
