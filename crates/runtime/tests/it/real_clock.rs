@@ -55,9 +55,12 @@ async fn a_leader_that_cannot_renew_is_replaced_when_its_lease_ends() {
     second.stop().await;
 }
 
+/// The number of calls so far.
+struct Calls(Arc<AtomicUsize>);
+
 /// Fails, then asks to be called again later, then succeeds.
-async fn fail_then_requeue(_: Request, calls: Arc<Arc<AtomicUsize>>) -> Result<Action, Failure> {
-    match calls.fetch_add(1, Ordering::SeqCst) {
+async fn fail_then_requeue(_: Request, calls: Arc<Calls>) -> Result<Action, Failure> {
+    match calls.0.fetch_add(1, Ordering::SeqCst) {
         0 => Err(Failure::transient("not now")),
         1 => Ok(Action::RequeueAfter(DELAY)),
         _ => Ok(Action::Done),
@@ -72,7 +75,7 @@ async fn a_reconcile_that_fails_or_asks_for_a_requeue_is_called_again() {
     let calls = Arc::new(AtomicUsize::new(0));
     let (send, requests) = mpsc::channel(1);
     let controller = Controller::for_::<Thing>().channel(requests);
-    manager.add(controller.reconcile(fail_then_requeue, Arc::clone(&calls)));
+    manager.add(controller.reconcile(fail_then_requeue, Calls(Arc::clone(&calls))));
     let running = Running::start(&manager);
     send.send(Request::new("default", "a")).await.unwrap();
     until("three calls", async || calls.load(Ordering::SeqCst) == 3).await;
