@@ -220,17 +220,18 @@ fn resets_managed_fields(object: &Object) -> bool {
     entries.and_then(Value::as_array).is_some_and(Vec::is_empty)
 }
 
-/// Makes what came of an apply fit the shape of one version. Of a custom resource nothing is dropped:
+/// Makes what came of an apply of `config` fit the shape of one version. Of a custom resource nothing is dropped:
 /// its fields are known, and upstream leaves a null where nothing is left to be judged as what it is.
 pub(crate) fn shape_applied(
     served: &Served,
     version: usize,
+    config: &Object,
     object: &mut Object,
 ) -> Result<(), String> {
     match &served.version(version).shape {
         Shape::Typed(_) => {
-            let (namespace, name) = (object.namespace().to_owned(), object.name().to_owned());
-            let kind = format!("{}, Kind={}", object.api_version(), object.kind());
+            let (namespace, name) = (config.namespace(), config.name());
+            let kind = format!("{}, Kind={}", config.api_version(), config.kind());
             match fit(served, version, object, &Literals::default()) {
                 Ok(_) => Ok(()),
                 // Upstream: the outcome of an apply is made from values.

@@ -45,7 +45,7 @@ impl Change for Applied<'_> {
             let config = &self.config.object;
             let applied = ownership::apply(self.cx, Some(&live), config, self.force).await?;
             self.config.judge(self.cx)?;
-            let mut new = fitted(self.cx, applied)?;
+            let mut new = fitted(self.cx, config, applied)?;
             keep_times_of_no_change(old, &mut new);
             Ok(new)
         })
@@ -60,7 +60,7 @@ async fn create(
 ) -> Result<Response<Body>, Status> {
     let applied = ownership::apply(cx, None, &config.object, force).await?;
     config.judge(cx)?;
-    let object = fitted(cx, applied)?;
+    let object = fitted(cx, &config.object, applied)?;
     if !object.uid().is_empty() {
         let uid = object.uid();
         let why = format!(
@@ -120,8 +120,9 @@ impl Configuration {
 }
 
 /// Makes the outcome fit its type, and brings it to the version that verbs work in.
-fn fitted(cx: &Cx, mut object: Object) -> Result<Object, Status> {
-    decode::shape_applied(&cx.served, cx.version, &mut object).map_err(Status::unclassified)?;
+fn fitted(cx: &Cx, config: &Object, mut object: Object) -> Result<Object, Status> {
+    decode::shape_applied(&cx.served, cx.version, config, &mut object)
+        .map_err(Status::unclassified)?;
     check_name(cx, &object)?;
     check_namespace(cx, &object)?;
     Ok(decode::working(cx, object))

@@ -226,8 +226,9 @@ async fn what_cannot_be_made_of_an_applied_value_is_told_in_the_words_of_a_conve
     let mut body: Value = serde_json::from_str(&deployment("1.5")).unwrap();
     body["apiVersion"] = "apps/v1".into();
     body["kind"] = "Deployment".into();
-    let path = format!("{DEPLOYMENTS}/a?fieldManager=m");
+    let path = format!("{DEPLOYMENTS}/a?fieldManager=m&force=true");
     let apply = "application/apply-patch+yaml";
+    plane.send(Method::POST, DEPLOYMENTS, JSON, deployment("1")).await;
     let reply = plane.send(Method::PATCH, &path, apply, body.to_string()).await;
     let why = "failed to convert new object (/a; apps/v1, Kind=Deployment) to proper version: unable to convert unstructured object to apps/v1, Kind=Deployment: cannot convert float64 to int32";
     assert_eq!((reply.code, reply.value()["message"].as_str()), (500, Some(why)));
