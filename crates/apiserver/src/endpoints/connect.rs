@@ -72,7 +72,7 @@ fn not_dialed(address: &str) -> String {
     format!("dial tcp {address}: this server does not connect to nodes")
 }
 
-/// Upstream: registry/core/pod/strategy.go LogLocation.
+/// Upstream: `registry/core/pod/strategy.go`, `LogLocation`.
 fn log(cx: &Cx) -> Result<Response<Body>, Status> {
     let pod = cx.found()?.object();
     let container = container_name::choose(&pod, cx.query.text("container"));
@@ -90,7 +90,7 @@ fn log(cx: &Cx) -> Result<Response<Body>, Status> {
     Err(Status::unclassified(format!("Get \"https://{address}/{path}\": {why}")))
 }
 
-/// Upstream: registry/core/pod/strategy.go streamLocation, PortForwardLocation.
+/// Upstream: `registry/core/pod/strategy.go`, `streamLocation` and `PortForwardLocation`.
 fn stream(cx: &Cx, subresource: &str) -> Status {
     let located = || {
         let pod = cx.found()?.object();
@@ -116,7 +116,7 @@ fn stream(cx: &Cx, subresource: &str) -> Status {
     }
 }
 
-/// Upstream: registry/core/pod/strategy.go ResourceLocation.
+/// Upstream: `registry/core/pod/strategy.go`, `ResourceLocation`.
 fn pod_proxy(cx: &Cx) -> Status {
     let Some((name, port)) = name_and_port(&cx.target.name) else {
         return Status::bad_request(format!("invalid pod request {}", quote(&cx.target.name)));
@@ -138,7 +138,7 @@ fn pod_proxy(cx: &Cx) -> Status {
     unreachable_service(&if port.is_empty() { ip.to_owned() } else { format!("{ip}:{port}") })
 }
 
-/// Upstream: registry/core/service/storage/storage.go ResourceLocation.
+/// Upstream: `registry/core/service/storage/storage.go`, `ResourceLocation`.
 fn service_proxy(cx: &Cx) -> Status {
     let Some((name, port)) = name_and_port(&cx.target.name) else {
         return Status::bad_request(format!("invalid service request {}", quote(&cx.target.name)));
@@ -159,7 +159,7 @@ fn service_proxy(cx: &Cx) -> Status {
     Status::unavailable(format!("no endpoints available for service {}", quote(name)))
 }
 
-/// Upstream: registry/core/node/strategy.go ResourceLocation.
+/// Upstream: `registry/core/node/strategy.go`, `ResourceLocation`.
 fn node_proxy(cx: &Cx) -> Status {
     let Some((name, port)) = name_and_port(&cx.target.name) else {
         return Status::bad_request(format!("invalid node request {}", quote(&cx.target.name)));

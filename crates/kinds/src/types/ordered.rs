@@ -75,7 +75,6 @@ impl Serialize for Ordered<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self(layout, value) = *self;
         match (layout, value) {
-            (Layout::Sorted, value) => value.serialize(serializer),
             (Layout::Type(ty), Value::Object(map)) => write_message(ty, map, serializer),
             (Layout::Field(owner, field), Value::Array(list))
                 if field.container == Container::List =>
@@ -92,7 +91,7 @@ impl Serialize for Ordered<'_> {
             (Layout::Field(owner, field) | Layout::Element(owner, field), value) => {
                 write_item(owner, field.item, value, serializer)
             }
-            (Layout::Type(_), value) => value.serialize(serializer),
+            (Layout::Sorted | Layout::Type(_), value) => value.serialize(serializer),
         }
     }
 }

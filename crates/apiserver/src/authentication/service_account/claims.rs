@@ -187,8 +187,7 @@ mod tests {
             };
             Some(Referenced { uid: uid.to_owned(), deletion })
         };
-        let result = claims().validate(1000, &lookup);
-        assert_eq!(result.as_ref().map(|()| ()).map_err(String::as_str), expect);
+        assert_eq!(claims().validate(1000, &lookup), expect.map_err(str::to_owned));
     }
 
     #[test]

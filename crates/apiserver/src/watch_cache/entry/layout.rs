@@ -85,10 +85,10 @@ pub(super) fn find(bytes: &[u8]) -> Option<(Layout, Metadata)> {
 
 /// Whether a field of the metadata is before the resourceVersion.
 fn comes_first(key: &str, is_declared: bool) -> bool {
-    match is_declared {
-        true => matches!(key, "name" | "generateName" | "namespace" | "selfLink" | "uid"),
-        false => key < "resourceVersion",
+    if is_declared {
+        return matches!(key, "name" | "generateName" | "namespace" | "selfLink" | "uid");
     }
+    key < "resourceVersion"
 }
 
 /// The places of version and metadata, if the bytes begin with them and the kind.

@@ -1,6 +1,6 @@
 //! Where the kubelet of a node listens.
 //!
-//! Upstream: `kubelet/client/kubelet_client.go` GetConnectionInfo.
+//! Upstream: `kubelet/client/kubelet_client.go`, `GetConnectionInfo`.
 
 use machinery::{Object, Value};
 

@@ -1,6 +1,6 @@
 //! Which container of a pod a log or a stream is about.
 //!
-//! Upstream: `registry/core/pod/strategy.go` validateContainer.
+//! Upstream: `registry/core/pod/strategy.go`, `validateContainer`.
 
 use machinery::{Object, Value};
 
@@ -8,10 +8,9 @@ use machinery::{Object, Value};
 pub fn choose(pod: &Object, asked: &str) -> Result<String, String> {
     let name = pod.name();
     if !asked.is_empty() {
-        return match names(pod).any(|it| it == asked) {
-            true => Ok(asked.to_owned()),
-            false => Err(format!("container {asked} is not valid for pod {name}")),
-        };
+        let is_known = names(pod).any(|it| it == asked);
+        let invalid = || format!("container {asked} is not valid for pod {name}");
+        return is_known.then(|| asked.to_owned()).ok_or_else(invalid);
     }
     match list(pod, "containers") {
         [] => Err(format!("a container name must be specified for pod {name}")),
