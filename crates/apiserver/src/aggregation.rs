@@ -20,6 +20,7 @@ use crate::own_client::OwnClient;
 use crate::plane::Plane;
 use arc_swap::ArcSwap;
 use follower::Follower;
+use local::Moment;
 use machinery::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -84,11 +85,18 @@ impl Aggregation {
     }
 }
 
-/// Announces what this server serves itself.
+/// Announces what this server serves itself, when it starts.
 pub(crate) async fn announce(plane: &Plane, client: &OwnClient) {
+    announce_at(plane, client, Moment::Start).await;
+    // Requests must not be led to where a corrected object led. A store that cannot tell its
+    // revision takes no writes either.
+    let _ = plane.cache.catch_up().await;
+}
+
+async fn announce_at(plane: &Plane, client: &OwnClient, moment: Moment) {
     let catalog = plane.catalog.load_full();
     let services = catalog.resource(GROUP, "apiservices").expect("the kind is built in");
-    local::announce(client, &catalog, &services.cache.snapshot()).await;
+    local::announce(client, &catalog, &services.cache.snapshot(), moment).await;
 }
 
 /// Follows the objects that say who serves what.

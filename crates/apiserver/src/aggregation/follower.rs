@@ -1,6 +1,7 @@
 //! [`Follower`]: asks aggregated servers whether they are there and what they serve, writes down
 //! what it found in the status of their `APIService`, and announces what this server serves.
 
+use super::local::Moment;
 use super::proxy::{destination, headers};
 use super::remote::condition;
 use super::{GROUP, Remote, SERVICES, Told};
@@ -55,7 +56,7 @@ impl Follower {
             let remotes = self.plane.aggregation.remotes(&self.plane);
             let changed = self.subscribe(!remotes.is_empty());
             let _ = self.plane.cache.catch_up().await;
-            super::announce(&self.plane, &self.client).await;
+            super::announce_at(&self.plane, &self.client, Moment::Change).await;
             let remotes = self.plane.aggregation.remotes(&self.plane);
             self.look_at(&remotes).await;
             let pause = async {

@@ -6,34 +6,83 @@ use crate::catalog::{Catalog, Group};
 use crate::own_client::OwnClient;
 use crate::watch_cache::Snapshot;
 use futures_util::future::join_all;
-use machinery::{Value, json};
+use machinery::{Object, Value, json};
 use std::collections::BTreeMap;
 
 /// Marks the objects that are kept by this server; the value says for how long.
 const MANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
 
-/// Makes what is missing, takes away what was announced and is no longer served.
-pub(super) async fn announce(client: &OwnClient, catalog: &Catalog, announced: &Snapshot) {
+/// The value of [`MANAGED`] for built-in versions: the object is set right when the server starts,
+/// and is the user's from then on.
+const ON_START: &str = "onstart";
+
+/// The value of [`MANAGED`] for custom versions: the object is always kept as it should be.
+const ALWAYS: &str = "true";
+
+/// When versions are announced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Moment {
+    /// The server starts: every managed object is set right.
+    Start,
+    /// Something has changed: only objects that are always managed are looked at.
+    Change,
+}
+
+/// Makes what is missing, sets right what was changed, removes what is no longer served. An object
+/// without the label is left alone.
+// Upstream: autoregister_controller.go checkAPIService
+pub(super) async fn announce(
+    client: &OwnClient,
+    catalog: &Catalog,
+    announced: &Snapshot,
+    moment: Moment,
+) {
     let mut wanted: BTreeMap<String, Value> = BTreeMap::new();
     for group in catalog.groups().iter().filter(|it| it.name != super::GROUP) {
         for version in &group.versions {
             wanted.insert(format!("{version}.{}", group.name), object(group, version));
         }
     }
-    let mut obsolete = Vec::new();
+    let (mut changed, mut obsolete) = (Vec::new(), Vec::new());
     for entry in announced.entries.values() {
-        let is_ours =
-            || !entry.object_as_stored().str_at(&["metadata", "labels", MANAGED]).is_empty();
-        if wanted.remove(entry.name()).is_none() && is_ours() {
-            obsolete.push(format!("{SERVICES}/{}", entry.name()));
+        let wanted = wanted.remove(entry.name());
+        let managed = entry.label(MANAGED).unwrap_or_default();
+        if managed != ALWAYS && (managed != ON_START || moment != Moment::Start) {
+            continue;
+        }
+        match wanted {
+            Some(wanted) if moment == Moment::Start || label(&wanted) == ALWAYS => {
+                changed.extend(corrected(entry.object(), &wanted));
+            }
+            Some(_) => {}
+            None => obsolete.push(format!("{SERVICES}/{}", entry.name())),
         }
     }
-    join_all(wanted.values().map(|it| client.create(SERVICES, it))).await;
+    let is_due = |it: &&Value| moment == Moment::Start || label(it) == ALWAYS;
+    join_all(wanted.values().filter(is_due).map(|it| client.create(SERVICES, it))).await;
+    join_all(changed.into_iter().map(|object| async move {
+        let path = format!("{SERVICES}/{}", object.name());
+        client.update(&path, &object.into_value()).await
+    }))
+    .await;
     join_all(obsolete.iter().map(|it| client.delete(it))).await;
 }
 
+fn label(object: &Value) -> &str {
+    object["metadata"]["labels"][MANAGED].as_str().unwrap_or_default()
+}
+
+/// The stored object with the wanted spec, if it has another.
+fn corrected(mut stored: Object, wanted: &Value) -> Option<Object> {
+    if stored.map().get("spec") == Some(&wanted["spec"]) {
+        return None;
+    }
+    stored.map_mut().insert("spec".to_owned(), wanted["spec"].clone());
+    Some(stored)
+}
+
 fn object(group: &Group, version: &str) -> Value {
-    let managed = if group.custom { "true" } else { "onstart" };
+    let managed = if group.custom { ALWAYS } else { ON_START };
     json!({
         "metadata": {"name": format!("{version}.{}", group.name), "labels": {MANAGED: managed}},
         "spec": {

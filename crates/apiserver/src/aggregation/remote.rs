@@ -26,9 +26,11 @@ pub(crate) struct Remote {
 }
 
 impl Remote {
-    /// What an `APIService` says; None if it speaks of what this server serves itself.
+    /// What an `APIService` says; None if it speaks of what this server serves itself. The group of
+    /// `APIService` always is, so that each of them can be deleted again.
+    // Upstream: the aggregator's own routes come before those it proxies.
     pub(super) fn from_object(object: &Object) -> Option<Self> {
-        let spec = object.map().get("spec")?;
+        let spec = object.map().get("spec").filter(|it| it["group"] != super::GROUP)?;
         let service = spec.get("service").filter(|it| it.is_object())?;
         let text = |field: &str| spec[field].as_str().unwrap_or_default().to_owned();
         let trust = if spec["insecureSkipTLSVerify"] == Value::Bool(true) {
@@ -50,8 +52,11 @@ impl Remote {
         })
     }
 
-    /// `/apis/<group>/<version>`
+    /// `/apis/<group>/<version>`, or `/api/v1`.
     pub(super) fn path(&self) -> String {
+        if self.group.is_empty() {
+            return format!("/api/{}", self.version);
+        }
         format!("/apis/{}/{}", self.group, self.version)
     }
 }

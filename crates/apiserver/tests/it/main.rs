@@ -23,6 +23,7 @@ mod apply;
 mod deletion;
 mod definitions;
 mod definition_races;
+mod builtin_groups;
 mod schema;
 mod conversion;
 mod tables;
