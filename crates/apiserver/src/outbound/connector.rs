@@ -6,14 +6,17 @@ use http::Uri;
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::client::legacy::connect::{Connected, Connection};
 use hyper_util::rt::TokioIo;
+use machinery::timestamp;
+use rustls::client::danger::ServerCertVerifier;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{CertificateError, ClientConfig, RootCertStore};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::{CertificateError, ClientConfig};
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use tls::{NameMismatch, Roots, ServerVerifier};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -133,17 +136,7 @@ fn of_tls(error: &io::Error) -> String {
     };
     match inner {
         rustls::Error::InvalidCertificate(why) => {
-            let why = match why {
-                // Two authorities may have the same name.
-                CertificateError::UnknownIssuer | CertificateError::BadSignature => {
-                    "certificate signed by unknown authority".to_owned()
-                }
-                CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
-                    "certificate has expired or is not yet valid".to_owned()
-                }
-                other => other.to_string(),
-            };
-            format!("tls: failed to verify certificate: x509: {why}")
+            format!("tls: failed to verify certificate: x509: {}", of_certificate(why))
         }
         rustls::Error::InvalidMessage(_) => {
             "tls: first record does not look like a TLS handshake".to_owned()
@@ -152,26 +145,59 @@ fn of_tls(error: &io::Error) -> String {
     }
 }
 
+/// What Go says of a certificate that it does not believe.
+fn of_certificate(why: &CertificateError) -> String {
+    let at = |time: &UnixTime| {
+        let seconds = i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
+        timestamp::format_seconds(seconds)
+    };
+    match why {
+        // Two authorities may have the same name.
+        CertificateError::UnknownIssuer | CertificateError::BadSignature => {
+            "certificate signed by unknown authority".to_owned()
+        }
+        CertificateError::ExpiredContext { time, not_after } => format!(
+            "certificate has expired or is not yet valid: current time {} is after {}",
+            at(time),
+            at(not_after)
+        ),
+        CertificateError::NotValidYetContext { time, not_before } => format!(
+            "certificate has expired or is not yet valid: current time {} is before {}",
+            at(time),
+            at(not_before)
+        ),
+        CertificateError::Expired | CertificateError::NotValidYet => {
+            "certificate has expired or is not yet valid".to_owned()
+        }
+        CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
+            "certificate specifies an incompatible key usage".to_owned()
+        }
+        CertificateError::UnhandledCriticalExtension => "unhandled critical extension".to_owned(),
+        CertificateError::Other(other) => match other.0.downcast_ref::<NameMismatch>() {
+            Some(mismatch) => mismatch.to_string(),
+            None => other.to_string(),
+        },
+        other => other.to_string(),
+    }
+}
+
 fn config(trust: &Trust, identity: Option<&Identity>) -> Result<ClientConfig, Unusable> {
     let provider = Arc::new(ring::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])
         .map_err(|error| Unusable::Identity(Box::new(error)))?;
-    let builder = match trust {
-        Trust::Anyone => builder
-            .dangerous()
-            .with_custom_certificate_verifier(Arc::new(TrustAnyone::new(provider))),
-        Trust::System => builder.with_root_certificates(system_roots()),
+    let verifier: Arc<dyn ServerCertVerifier> = match trust {
+        Trust::Anyone => Arc::new(TrustAnyone::new(provider)),
+        Trust::System => Arc::new(ServerVerifier::new(system_roots(), provider)),
         Trust::Authorities(bundle) => {
-            let mut roots = RootCertStore::empty();
-            let certificates = CertificateDer::pem_slice_iter(bundle.as_bytes()).flatten();
-            roots.add_parsable_certificates(certificates);
+            let roots = Roots::from_pem(bundle.as_bytes());
             if roots.is_empty() {
                 return Err(Unusable::Authorities);
             }
-            builder.with_root_certificates(roots)
+            Arc::new(ServerVerifier::new(roots, provider))
         }
     };
+    let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
     let Some(identity) = identity else { return Ok(builder.with_no_client_auth()) };
     let bad = |error: rustls::pki_types::pem::Error| Unusable::Identity(Box::new(error));
     let chain = CertificateDer::pem_slice_iter(identity.certificate.as_bytes())
@@ -181,10 +207,8 @@ fn config(trust: &Trust, identity: Option<&Identity>) -> Result<ClientConfig, Un
     builder.with_client_auth_cert(chain, key).map_err(|error| Unusable::Identity(Box::new(error)))
 }
 
-fn system_roots() -> RootCertStore {
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    roots
+fn system_roots() -> Roots {
+    Roots::new(rustls_native_certs::load_native_certs().certs)
 }
 
 /// A connection that tells the pool whether it speaks HTTP/2.

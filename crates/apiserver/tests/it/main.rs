@@ -38,6 +38,7 @@ mod security;
 mod aggregation;
 mod webhooks;
 mod webhook_failures;
+mod outbound;
 mod initializers;
 mod two_planes;
 mod stop;

@@ -1,0 +1,117 @@
+//! Servers that this server calls: which certificates it believes.
+
+use crate::https::{Https, json_answer};
+use crate::plane::{MAPS, Plane, map};
+use crate::webhook_server::answer;
+use crate::webhooks::validating;
+use bytes::Bytes;
+use http::{Request, Response};
+use machinery::{Value, json};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
+use std::net::SocketAddr;
+
+/// Allows everything.
+async fn allow(request: Request<Bytes>) -> Response<Bytes> {
+    let review: Value = serde_json::from_slice(request.body()).unwrap();
+    let (code, body) = answer(&review, &json!({"allowed": true}));
+    Response::builder().status(code).body(body).unwrap()
+}
+
+/// A webhook about config maps at an address.
+fn hook(at: SocketAddr, bundle: &str) -> Value {
+    json!({
+        "name": "a.b.c", "sideEffects": "None", "admissionReviewVersions": ["v1"],
+        "timeoutSeconds": 1,
+        "clientConfig": {"url": format!("https://{at}/hook"), "caBundle": bundle},
+        "rules": [{"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"],
+            "resources": ["configmaps"]}],
+    })
+}
+
+fn params(names: &[&str]) -> CertificateParams {
+    let names: Vec<String> = names.iter().map(|it| (*it).to_owned()).collect();
+    let mut params = CertificateParams::new(names).unwrap();
+    params.distinguished_name.push(DnType::CommonName, "127.0.0.1");
+    params
+}
+
+fn authority(names: &[&str]) -> CertificateParams {
+    let mut params = params(names);
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params
+}
+
+/// The certificate, in PEM, and the key of a webhook that shows it and is trusted by it.
+fn self_signed(params: &CertificateParams) -> (String, String) {
+    let key = KeyPair::generate().unwrap();
+    (params.self_signed(&key).unwrap().pem(), key.serialize_pem())
+}
+
+/// What comes of a call to a webhook whose certificate is all that it is trusted by.
+async fn call((certificate, key): (String, String)) -> Result<(), String> {
+    let server = Https::start_as(&certificate, &key, &certificate, allow).await;
+    let plane = Plane::start().await;
+    validating(&plane, "c", &[hook(server.address, &server.bundle())]).await;
+    match plane.post(MAPS, &map("a", &json!({}))).await {
+        (201, _) => Ok(()),
+        (_, status) => Err(status["message"].as_str().unwrap().to_owned()),
+    }
+}
+
+#[tokio::test]
+async fn a_webhook_is_trusted_by_its_own_certificate() {
+    assert_eq!(call(self_signed(&params(&["127.0.0.1"]))).await, Ok(()));
+    assert_eq!(call(self_signed(&authority(&["127.0.0.1"]))).await, Ok(()));
+    let (root, key) = (authority(&["root"]), KeyPair::generate().unwrap());
+    let own = KeyPair::generate().unwrap();
+    let signed = params(&["127.0.0.1"]).signed_by(&own, &Issuer::from_params(&root, &key));
+    assert_eq!(call((signed.unwrap().pem(), own.serialize_pem())).await, Ok(()));
+}
+
+#[tokio::test]
+async fn a_certificate_that_go_refuses_is_refused_in_its_words() {
+    let mut expired = authority(&["127.0.0.1"]);
+    expired.not_after = date_time_ymd(2020, 2, 3);
+    let mut nameless = params(&[]);
+    nameless.distinguished_name.push(DnType::CommonName, "hook");
+    for (params, why) in [
+        (expired, "is after 2020-02-03T00:00:00Z"),
+        (
+            nameless,
+            "x509: cannot validate certificate for 127.0.0.1 because it doesn't contain any IP SANs",
+        ),
+        (authority(&["127.0.0.2"]), "x509: certificate is valid for 127.0.0.2, not 127.0.0.1"),
+    ] {
+        let message = call(self_signed(&params)).await.unwrap_err();
+        assert!(message.ends_with(why), "{message}");
+        assert!(message.contains("tls: failed to verify certificate: x509: "), "{message}");
+    }
+}
+
+/// An aggregated server of `example.net/v1` at an address, whose certificate is for its service.
+async fn aggregate(plane: &Plane, at: SocketAddr, bundle: &str) {
+    plane.create("/api/v1/namespaces/default/services", &Https::service("other")).await;
+    let service = json!({"namespace": "default", "name": "other", "port": at.port()});
+    let object = json!({
+        "metadata": {"name": "v1.example.net"},
+        "spec": {"group": "example.net", "version": "v1", "groupPriorityMinimum": 2000,
+            "versionPriority": 10, "caBundle": bundle, "service": service},
+    });
+    const SERVICES: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
+    plane.create(SERVICES, &object).await;
+    let passed = |_, it: &Value| it["status"]["conditions"][0]["reason"] == "Passed";
+    plane.until(&format!("{SERVICES}/v1.example.net"), passed).await;
+}
+
+async fn empty(_: Request<Bytes>) -> Response<Bytes> {
+    json_answer(200, &json!({}))
+}
+
+#[tokio::test]
+async fn an_aggregated_server_is_trusted_by_its_own_certificate() {
+    let plane = Plane::start().await;
+    let (certificate, key) = self_signed(&authority(&["other.default.svc"]));
+    let server = Https::start_as(&certificate, &key, &certificate, empty).await;
+    aggregate(&plane, server.address, &server.bundle()).await;
+    assert_eq!(plane.get("/apis/example.net/v1/a").await.0, 200);
+}
