@@ -13,11 +13,15 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{CertificateError, ClientConfig};
 use std::io;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
+use std::time::Duration;
 use tls::{NameMismatch, Roots, ServerVerifier};
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tower_service::Service;
@@ -42,7 +46,24 @@ pub(crate) struct Connector {
     name: ServerName<'static>,
     addresses: Vec<String>,
     tls: TlsConnector,
+    /// The address to begin with, shared by all clones.
+    turn: Arc<Turn>,
 }
+
+/// Which address is next. The numbers count on, and stand for the address of the rest.
+#[derive(Debug, Default)]
+struct Turn {
+    /// The address to begin with.
+    first: AtomicUsize,
+    /// The address of the last connection.
+    connected: AtomicUsize,
+}
+
+/// How long connecting to an address may take, handshake included, if there is another one to try.
+pub(super) const NEXT_ADDRESS_AFTER: Duration = Duration::from_secs(2);
+
+/// How long it may take at the last address.
+const GIVE_UP_AFTER: Duration = Duration::from_secs(30);
 
 impl Connector {
     /// For connections to `to`.
@@ -55,19 +76,57 @@ impl Connector {
             name,
             addresses: to.addresses.clone(),
             tls: TlsConnector::from(Arc::new(config)),
+            turn: Arc::default(),
         })
     }
 
+    /// Begins behind the address of the last connection from now on, if that is where it would
+    /// begin.
+    pub(super) fn skip_address(&self) {
+        let connected = self.turn.connected.load(Ordering::Relaxed);
+        let next = connected.wrapping_add(1);
+        let order = Ordering::Relaxed;
+        // Another connection has begun elsewhere already.
+        let _ = self.turn.first.compare_exchange(connected, next, order, order);
+    }
+
+    /// Connects to the first address that completes a handshake.
     async fn connect(self, uri: Uri) -> io::Result<Stream> {
-        let tcp = if self.addresses.is_empty() {
+        let addresses = if self.addresses.is_empty() {
             let host = uri.host().unwrap_or_default();
-            dial(&[format!("{host}:{}", uri.port_u16().unwrap_or(443))]).await?
+            resolve(&[format!("{host}:{}", uri.port_u16().unwrap_or(443))]).await?
         } else {
-            dial(&self.addresses).await?
+            resolve(&self.addresses).await?
         };
+        let first = self.turn.first.load(Ordering::Relaxed);
+        let mut last = told("dial tcp: no address to dial");
+        for attempt in 0..addresses.len() {
+            let at = first.wrapping_add(attempt);
+            let address = addresses[at % addresses.len()];
+            // If this is given up while it waits, the next connection begins behind it.
+            self.turn.first.store(at.wrapping_add(1), Ordering::Relaxed);
+            let is_last = attempt + 1 == addresses.len();
+            let limit = if is_last { GIVE_UP_AFTER } else { NEXT_ADDRESS_AFTER };
+            match timeout(limit, self.connect_to(address)).await {
+                Ok(Ok(stream)) => {
+                    self.turn.first.store(at, Ordering::Relaxed);
+                    self.turn.connected.store(at, Ordering::Relaxed);
+                    return Ok(stream);
+                }
+                Ok(Err(error)) => last = error,
+                Err(_) => last = told(&format!("dial tcp {address}: i/o timeout")),
+            }
+        }
+        Err(last)
+    }
+
+    async fn connect_to(&self, address: SocketAddr) -> io::Result<Stream> {
+        let tcp = TcpStream::connect(address)
+            .await
+            .map_err(|error| told(&format!("dial tcp {address}: connect: {}", of_dial(&error))))?;
         let _ = tcp.set_nodelay(true);
-        let tls = self.tls.connect(self.name, tcp).await.map_err(|error| told(&of_tls(&error)))?;
-        Ok(Stream(TokioIo::new(tls)))
+        let handshake = self.tls.connect(self.name.clone(), tcp).await;
+        Ok(Stream(TokioIo::new(handshake.map_err(|error| told(&of_tls(&error)))?)))
     }
 }
 
@@ -91,25 +150,19 @@ impl Service<Uri> for Connector {
     }
 }
 
-/// The first of `addresses` that answers.
-async fn dial(addresses: &[String]) -> io::Result<TcpStream> {
+/// The addresses that the names stand for; an error if there are none.
+async fn resolve(names: &[String]) -> io::Result<Vec<SocketAddr>> {
     let mut last = told("dial tcp: no address to dial");
-    for address in addresses {
-        let Ok(found) = tokio::net::lookup_host(address).await else {
-            let host = address.rsplit_once(':').map_or(address.as_str(), |(host, _)| host);
+    let mut addresses = Vec::with_capacity(names.len());
+    for name in names {
+        if let Ok(found) = tokio::net::lookup_host(name).await {
+            addresses.extend(found);
+        } else {
+            let host = name.rsplit_once(':').map_or(name.as_str(), |(host, _)| host);
             last = told(&format!("dial tcp: lookup {host}: no such host"));
-            continue;
-        };
-        for address in found {
-            match TcpStream::connect(address).await {
-                Ok(stream) => return Ok(stream),
-                Err(error) => {
-                    last = told(&format!("dial tcp {address}: connect: {}", of_dial(&error)));
-                }
-            }
         }
     }
-    Err(last)
+    if addresses.is_empty() { Err(last) } else { Ok(addresses) }
 }
 
 fn told(message: &str) -> io::Error {

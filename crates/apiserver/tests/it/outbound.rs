@@ -1,6 +1,8 @@
-//! Servers that this server calls: which certificates it believes.
+//! Servers that this server calls: which certificates it believes, and what it does when they
+//! fall silent.
 
 use crate::https::{Https, json_answer};
+use crate::mute_proxy::MuteProxy;
 use crate::plane::{MAPS, Plane, map};
 use crate::webhook_server::answer;
 use crate::webhooks::validating;
@@ -88,6 +90,21 @@ async fn a_certificate_that_go_refuses_is_refused_in_its_words() {
     }
 }
 
+#[tokio::test]
+async fn a_silent_connection_to_a_webhook_is_replaced() {
+    let plane = Plane::start().await;
+    let server = Https::start("hook.default.svc", allow).await;
+    let proxy = MuteProxy::start(server.address).await;
+    validating(&plane, "c", &[hook(proxy.address, &server.bundle())]).await;
+    plane.create(MAPS, &map("before", &json!({}))).await;
+    proxy.mute_connections();
+    let (code, status) = plane.post(MAPS, &map("lost", &json!({}))).await;
+    assert_eq!(code, 500, "{status}");
+    for name in ["a", "b", "c"] {
+        plane.create(MAPS, &map(name, &json!({}))).await;
+    }
+}
+
 /// An aggregated server of `example.net/v1` at an address, whose certificate is for its service.
 async fn aggregate(plane: &Plane, at: SocketAddr, bundle: &str) {
     plane.create("/api/v1/namespaces/default/services", &Https::service("other")).await;
@@ -105,6 +122,18 @@ async fn aggregate(plane: &Plane, at: SocketAddr, bundle: &str) {
 
 async fn empty(_: Request<Bytes>) -> Response<Bytes> {
     json_answer(200, &json!({}))
+}
+
+#[tokio::test]
+async fn a_silent_connection_to_an_aggregated_server_is_replaced() {
+    let plane = Plane::start().await;
+    let server = Https::start("other.default.svc", empty).await;
+    let proxy = MuteProxy::start(server.address).await;
+    aggregate(&plane, proxy.address, &server.bundle()).await;
+    assert_eq!(plane.get("/apis/example.net/v1/a").await.0, 200);
+    proxy.mute_connections();
+    assert_eq!(plane.get("/apis/example.net/v1/a?timeout=1s").await.0, 504);
+    assert_eq!(plane.get("/apis/example.net/v1/a").await.0, 200);
 }
 
 #[tokio::test]
