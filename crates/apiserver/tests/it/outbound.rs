@@ -1,5 +1,5 @@
-//! Servers that this server calls: which certificates it believes, and what it does when they
-//! fall silent.
+//! Servers that this server calls: which certificates it believes, what it does when they fall
+//! silent, and where it does not follow them.
 
 use crate::https::{Https, json_answer};
 use crate::mute_proxy::MuteProxy;
@@ -11,6 +11,8 @@ use http::{Request, Response};
 use machinery::{Value, json};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Allows everything.
 async fn allow(request: Request<Bytes>) -> Response<Bytes> {
@@ -143,4 +145,50 @@ async fn an_aggregated_server_is_trusted_by_its_own_certificate() {
     let server = Https::start_as(&certificate, &key, &certificate, empty).await;
     aggregate(&plane, server.address, &server.bundle()).await;
     assert_eq!(plane.get("/apis/example.net/v1/a").await.0, 200);
+}
+
+#[tokio::test]
+async fn a_redirect_of_an_aggregated_server_is_not_passed_on() {
+    let plane = Plane::start().await;
+    let redirect = |request: Request<Bytes>| {
+        let (code, location) = match request.uri().path() {
+            "/apis/example.net/v1/gone" => (302, Some("https://elsewhere.example/")),
+            "/apis/example.net/v1/same" => (304, None),
+            _ => (200, None),
+        };
+        let mut response = Response::builder().status(code);
+        if let Some(location) = location {
+            response = response.header("location", location);
+        }
+        std::future::ready(response.body(Bytes::new()).unwrap())
+    };
+    let server = Https::start("other.default.svc", redirect).await;
+    aggregate(&plane, server.address, &server.bundle()).await;
+    let reply = plane.get_as("/apis/example.net/v1/gone", "application/json").await;
+    assert_eq!(reply.code, 502);
+    assert!(!reply.headers.contains_key("location"));
+    let text = "the backend attempted to redirect this request, which is not permitted";
+    assert_eq!(reply.value(), text);
+    assert_eq!(plane.get("/apis/example.net/v1/same").await.0, 304);
+}
+
+#[tokio::test]
+async fn a_redirect_of_a_webhook_is_not_followed() {
+    let plane = Plane::start().await;
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&asked);
+    let elsewhere = Https::start("hook.default.svc", move |request| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        allow(request)
+    })
+    .await;
+    let location = format!("https://{}/hook", elsewhere.address);
+    let server = Https::start("hook.default.svc", move |_| {
+        let response = Response::builder().status(307).header("location", &location);
+        std::future::ready(response.body(Bytes::new()).unwrap())
+    })
+    .await;
+    validating(&plane, "c", &[hook(server.address, &server.bundle())]).await;
+    assert_eq!(plane.post(MAPS, &map("a", &json!({}))).await.0, 500);
+    assert_eq!(asked.load(Ordering::Relaxed), 0);
 }
