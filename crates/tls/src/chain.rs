@@ -97,7 +97,7 @@ impl Search<'_> {
         let is_issuer = |issuer: &CertificateDer<'_>| {
             signatures.get() < MAX_SIGNATURES && self.is_issuer(child, issuer, depth, signatures)
         };
-        if self.roots.signers(self.now).any(|it| is_issuer(it)) {
+        if self.roots.signers(self.now).any(is_issuer) {
             return true;
         }
         depth < MAX_INTERMEDIATES

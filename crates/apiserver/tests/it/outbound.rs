@@ -14,6 +14,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+const SERVICES: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
+
 /// Allows everything.
 async fn allow(request: Request<Bytes>) -> Response<Bytes> {
     let review: Value = serde_json::from_slice(request.body()).unwrap();
@@ -116,7 +118,6 @@ async fn aggregate(plane: &Plane, at: SocketAddr, bundle: &str) {
         "spec": {"group": "example.net", "version": "v1", "groupPriorityMinimum": 2000,
             "versionPriority": 10, "caBundle": bundle, "service": service},
     });
-    const SERVICES: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
     plane.create(SERVICES, &object).await;
     let passed = |_, it: &Value| it["status"]["conditions"][0]["reason"] == "Passed";
     plane.until(&format!("{SERVICES}/v1.example.net"), passed).await;
