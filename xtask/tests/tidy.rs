@@ -8,6 +8,7 @@ use std::{collections::BTreeSet, fs, path::Path};
 /// and say why in ARCHITECTURE.md.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("keel", &[]),
+    ("tls", &[]),
     ("machinery", &[]),
     ("cel", &[]),
     ("schema", &["machinery", "cel"]),
@@ -15,9 +16,9 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("kinds", &["machinery", "schema"]),
     ("derive", &[]),
     ("informer", &["keel", "machinery"]),
-    ("client", &["keel", "machinery", "informer"]),
+    ("client", &["keel", "tls", "machinery", "informer"]),
     ("runtime", &["keel", "machinery", "schema", "informer", "client", "derive"]),
-    ("apiserver", &["keel", "machinery", "cel", "schema", "store", "kinds"]),
+    ("apiserver", &["keel", "tls", "machinery", "cel", "schema", "store", "kinds"]),
     ("sampan", &["keel", "machinery", "schema", "store", "kinds", "apiserver"]),
 ];
 

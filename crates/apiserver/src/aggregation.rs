@@ -88,6 +88,9 @@ impl Aggregation {
 /// Announces what this server serves itself, when it starts.
 pub(crate) async fn announce(plane: &Plane, client: &OwnClient) {
     announce_at(plane, client, Moment::Start).await;
+    // Requests must not be led to where a corrected object led. A store that cannot tell its
+    // revision takes no writes either.
+    let _ = plane.cache.catch_up().await;
 }
 
 async fn announce_at(plane: &Plane, client: &OwnClient, moment: Moment) {

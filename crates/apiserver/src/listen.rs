@@ -69,11 +69,12 @@ pub(crate) fn tls(certified: &Certified, authority: &str) -> Result<TlsAcceptor,
     roots
         .add(CertificateDer::from_pem_slice(authority.as_bytes()).map_err(Error::Pem)?)
         .map_err(Error::Tls)?;
-    let verifier =
-        WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
-            .allow_unauthenticated()
-            .build()
-            .map_err(Error::Verifier)?;
+    let inner = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
+        .allow_unauthenticated()
+        .build()
+        .map_err(Error::Verifier)?;
+    let roots = tls::Roots::from_pem(authority.as_bytes());
+    let verifier = Arc::new(tls::ClientVerifier::new(inner, roots, Arc::clone(&provider)));
     let chain =
         vec![CertificateDer::from_pem_slice(certified.certificate.as_bytes()).map_err(Error::Pem)?];
     let key = PrivateKeyDer::from_pem_slice(certified.key.as_bytes()).map_err(Error::Pem)?;

@@ -2,6 +2,10 @@
 //!
 //! Connections are kept and shared by all requests to the same destination. Nothing here waits for
 //! ever: who calls sets the time-out around it.
+//!
+//! A destination that stops to answer is left. HTTP/2 connections are asked whether they are still
+//! there, and a request that its caller gives up takes the connections to its destination with it,
+//! so that the next request makes a new one, to the next address if there are several.
 
 mod client_config;
 mod connector;
@@ -18,14 +22,25 @@ use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// Destinations whose connections are kept; with more, all are forgotten and made again.
 const MAX_DESTINATIONS: usize = 256;
 
 /// How long an unused connection is kept.
 const IDLE: Duration = Duration::from_mins(1);
+
+/// After how long without a frame an HTTP/2 connection is asked whether it is still there.
+const PING_AFTER: Duration = Duration::from_secs(5);
+
+/// How long it may take to answer that.
+const PONG_WITHIN: Duration = Duration::from_secs(5);
+
+/// A request that is given up earlier than this says nothing about its connection: its client may
+/// have gone.
+const MUTE_AFTER: Duration = Duration::from_millis(500);
 
 /// Whom to believe who they are.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -94,7 +109,23 @@ type Pool = Client<Connector, Full<Bytes>>;
 /// See the [module documentation](self).
 #[derive(Debug, Default)]
 pub(crate) struct Outbound {
-    pools: Mutex<HashMap<Destination, Pool>>,
+    pools: Mutex<HashMap<Destination, Kept>>,
+}
+
+/// The connections to a destination, and how new ones are made.
+#[derive(Debug)]
+struct Kept {
+    pool: Pool,
+    connector: Connector,
+}
+
+/// A request that waits for the other side. If it is dropped before it is answered, the connections
+/// to its destination are not used again.
+struct Waiting<'a> {
+    outbound: &'a Outbound,
+    to: &'a Destination,
+    since: Instant,
+    answered: bool,
 }
 
 impl Outbound {
@@ -106,7 +137,10 @@ impl Outbound {
         limit: usize,
     ) -> Result<Response<Bytes>, Error> {
         let (head, body) = self.open(to, request).await?.into_parts();
-        let body = Limited::new(body, limit).collect().await.map_err(|error| {
+        let mut waiting = self.wait_for(to);
+        let body = Limited::new(body, limit).collect().await;
+        waiting.answered = true;
+        let body = body.map_err(|error| {
             if error.is::<LengthLimitError>() {
                 Error::TooLarge(limit)
             } else {
@@ -123,7 +157,13 @@ impl Outbound {
         request: Request<Full<Bytes>>,
     ) -> Result<Response<Incoming>, Error> {
         let pool = self.pool(to)?;
-        pool.request(request).await.map_err(|error| {
+        let mut waiting = self.wait_for(to);
+        let response = pool.request(request).await;
+        waiting.answered = true;
+        response.map_err(|error| {
+            if !error.is_connect() {
+                self.forget(to);
+            }
             let mut cause: &dyn std::error::Error = &error;
             while let Some(deeper) = cause.source() {
                 cause = deeper;
@@ -137,18 +177,54 @@ impl Outbound {
     }
 
     fn pool(&self, to: &Destination) -> Result<Pool, Error> {
-        let mut pools = self.pools.lock().expect("nothing panics while it looks for a pool");
+        let mut pools = self.lock();
         if let Some(found) = pools.get(to) {
-            return Ok(found.clone());
+            return Ok(found.pool.clone());
         }
         if pools.len() >= MAX_DESTINATIONS {
             pools.clear();
         }
-        let pool = Client::builder(TokioExecutor::new())
-            .pool_idle_timeout(IDLE)
-            .pool_timer(TokioTimer::new())
-            .build(Connector::new(to)?);
-        pools.insert(to.clone(), pool.clone());
+        let connector = Connector::new(to)?;
+        let pool = pool(connector.clone());
+        pools.insert(to.clone(), Kept { pool: pool.clone(), connector });
         Ok(pool)
     }
+
+    fn wait_for<'a>(&'a self, to: &'a Destination) -> Waiting<'a> {
+        Waiting { outbound: self, to, since: Instant::now(), answered: false }
+    }
+
+    /// Makes new connections from now on, to the next address. What is under way goes on.
+    fn forget(&self, to: &Destination) {
+        if let Some(kept) = self.lock().get_mut(to) {
+            kept.connector.skip_address();
+            kept.pool = pool(kept.connector.clone());
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Destination, Kept>> {
+        self.pools.lock().expect("nothing panics while it looks for a pool")
+    }
 }
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if !self.answered && self.since.elapsed() >= MUTE_AFTER {
+            self.outbound.forget(self.to);
+        }
+    }
+}
+
+fn pool(connector: Connector) -> Pool {
+    Client::builder(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .pool_idle_timeout(IDLE)
+        .pool_timer(TokioTimer::new())
+        .http2_keep_alive_interval(PING_AFTER)
+        .http2_keep_alive_timeout(PONG_WITHIN)
+        .http2_keep_alive_while_idle(true)
+        .build(connector)
+}
+
+#[cfg(test)]
+mod tests;

@@ -26,10 +26,11 @@ use hyper_util::{
     },
     rt::TokioIo,
 };
-use kube_client::{Config, client::ConfigExt};
+use kube_client::Config;
 use tokio::net::TcpStream;
 use tower_service::Service;
 
+use crate::tls_config::tls_config;
 use crate::transport::BoxError;
 
 type Connected = MaybeHttpsStream<TokioIo<TcpStream>>;
@@ -76,7 +77,7 @@ impl Dialer {
         let road = match proxy.uri().scheme_str() {
             Some("http" | "https") => {
                 let to_proxy = HttpsConnectorBuilder::new()
-                    .with_tls_config(config.rustls_client_config()?)
+                    .with_tls_config(tls_config(config)?)
                     .https_or_http()
                     .enable_http1()
                     .wrap_connector(tcp);

@@ -28,6 +28,8 @@
 pub mod config;
 mod token_file;
 mod dialer;
+mod tls_config;
+mod connector;
 mod gzip;
 pub mod transport;
 mod answer;

@@ -50,21 +50,23 @@ use http::{
 };
 use http_body::{Frame, SizeHint};
 use hyper::body::Incoming;
-use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
+use hyper_rustls::{FixedServerNameResolver, HttpsConnectorBuilder};
 use hyper_util::{
     client::legacy::Client,
     rt::{TokioExecutor, TokioTimer},
 };
 use kube_client::{
     Config,
-    client::{Body, ConfigExt, RustlsTlsError},
+    client::{Body, RustlsTlsError},
 };
 use rustls_pki_types::ServerName;
 use tower_service::Service;
 
 use crate::{
+    connector::Connector,
     dialer::{Dialer, is_on_this_machine},
     gzip::Unpacker,
+    tls_config::tls_config,
 };
 
 /// Whatever went wrong below HTTP.
@@ -88,14 +90,14 @@ const CONNECTION_WINDOW: u32 = 64 << 20;
 pub struct Transport(Arc<Shared>);
 
 struct Shared {
-    connector: HttpsConnector<Dialer>,
+    connector: Connector,
     reads_gzip: bool,
     lines: Mutex<Vec<Line>>,
 }
 
 /// A connection, and how many requests use it: one for each clone of `seat` beside this one.
 struct Line {
-    client: Client<HttpsConnector<Dialer>, Body>,
+    client: Client<Connector, Body>,
     seat: Arc<()>,
 }
 
@@ -119,9 +121,8 @@ pub struct NoAnswer;
 impl Transport {
     /// Connections to the server of `config`, with its certificates and its proxy.
     pub fn new(config: &Config) -> Result<Self, kube_client::Error> {
-        let mut builder = HttpsConnectorBuilder::new()
-            .with_tls_config(config.rustls_client_config()?)
-            .https_or_http();
+        let mut builder =
+            HttpsConnectorBuilder::new().with_tls_config(tls_config(config)?).https_or_http();
         if let Some(name) = &config.tls_server_name {
             let name = ServerName::try_from(name.clone()).map_err(|error| {
                 kube_client::Error::RustlsTls(RustlsTlsError::InvalidServerName(error))
@@ -129,12 +130,13 @@ impl Transport {
             builder = builder.with_server_name_resolver(FixedServerNameResolver::new(name));
         }
         let connector = builder.enable_all_versions().wrap_connector(Dialer::new(config)?);
+        let connector = Connector::new(connector, config.connect_timeout);
         let reads_gzip = !config.disable_compression && !is_on_this_machine(&config.cluster_url);
         Ok(Self(Arc::new(Shared { connector, reads_gzip, lines: Mutex::default() })))
     }
 
     /// The first line with a free place, and that place.
-    fn take_seat(&self) -> (Client<HttpsConnector<Dialer>, Body>, Arc<()>) {
+    fn take_seat(&self) -> (Client<Connector, Body>, Arc<()>) {
         let mut lines = self.0.lines.lock().unwrap_or_else(PoisonError::into_inner);
         let has_place = |line: &&Line| Arc::strong_count(&line.seat) <= STREAMS_PER_CONNECTION;
         if let Some(line) = lines.iter().find(has_place) {
@@ -148,12 +150,13 @@ impl Transport {
 }
 
 impl Shared {
-    fn connect(&self) -> Client<HttpsConnector<Dialer>, Body> {
+    fn connect(&self) -> Client<Connector, Body> {
         Client::builder(TokioExecutor::new())
             .timer(TokioTimer::new())
             .pool_timer(TokioTimer::new())
             .http2_keep_alive_interval(PING_AFTER)
             .http2_keep_alive_timeout(PONG_WITHIN)
+            .http2_keep_alive_while_idle(true)
             .http2_initial_stream_window_size(STREAM_WINDOW)
             .http2_initial_connection_window_size(CONNECTION_WINDOW)
             .build(self.connector.clone())

@@ -9,8 +9,8 @@ use crate::plane::Plane;
 use bytes::Bytes;
 use futures_util::stream;
 use http::header::{
-    AUTHORIZATION, CONNECTION, CONTENT_LENGTH, HOST, HeaderName, HeaderValue, TE, TRAILER,
-    TRANSFER_ENCODING, UPGRADE,
+    AUTHORIZATION, CONNECTION, CONTENT_LENGTH, HOST, HeaderName, HeaderValue, LOCATION, TE,
+    TRAILER, TRANSFER_ENCODING, UPGRADE,
 };
 use http::request::Parts as Head;
 use http::{HeaderMap, Request, Response};
@@ -21,6 +21,9 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 /// Headers that concern one connection, or that say who we are to believe.
 const NOT_PASSED_ON: [HeaderName; 8] =
     [AUTHORIZATION, CONNECTION, CONTENT_LENGTH, HOST, TE, TRAILER, TRANSFER_ENCODING, UPGRADE];
+
+/// The answer in the place of a redirect.
+const REDIRECTED: &str = "the backend attempted to redirect this request, which is not permitted";
 
 /// What the key of something extra about a user may have as it is.
 const KEY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
@@ -50,9 +53,16 @@ pub(crate) async fn forward(
     };
     *request.headers_mut() = headers;
     match plane.outbound.open(&to, request).await {
+        // Upstream: a client that follows would send its credentials to wherever this leads.
+        Ok(response) if is_redirect(&response) => answer::text(502, REDIRECTED),
         Ok(response) => returned(response),
         Err(error) => answer::text(503, &format!("error trying to reach service: {error}\n")),
     }
+}
+
+/// Whether the client is asked to go elsewhere.
+fn is_redirect(response: &Response<Incoming>) -> bool {
+    response.status().is_redirection() && response.headers().contains_key(LOCATION)
 }
 
 /// Where a version's server is, and who we are to it.

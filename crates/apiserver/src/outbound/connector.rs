@@ -6,15 +6,22 @@ use http::Uri;
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::client::legacy::connect::{Connected, Connection};
 use hyper_util::rt::TokioIo;
+use machinery::timestamp;
+use rustls::client::danger::ServerCertVerifier;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{CertificateError, ClientConfig, RootCertStore};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::{CertificateError, ClientConfig};
 use std::io;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
+use std::time::Duration;
+use tls::{NameMismatch, Roots, ServerVerifier};
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tower_service::Service;
@@ -39,7 +46,24 @@ pub(crate) struct Connector {
     name: ServerName<'static>,
     addresses: Vec<String>,
     tls: TlsConnector,
+    /// The address to begin with, shared by all clones.
+    turn: Arc<Turn>,
 }
+
+/// Which address is next. The numbers count on, and stand for the address of the rest.
+#[derive(Debug, Default)]
+struct Turn {
+    /// The address to begin with.
+    first: AtomicUsize,
+    /// The address of the last connection.
+    connected: AtomicUsize,
+}
+
+/// How long connecting to an address may take, handshake included, if there is another one to try.
+pub(super) const NEXT_ADDRESS_AFTER: Duration = Duration::from_secs(2);
+
+/// How long it may take at the last address.
+const GIVE_UP_AFTER: Duration = Duration::from_secs(30);
 
 impl Connector {
     /// For connections to `to`.
@@ -52,19 +76,57 @@ impl Connector {
             name,
             addresses: to.addresses.clone(),
             tls: TlsConnector::from(Arc::new(config)),
+            turn: Arc::default(),
         })
     }
 
+    /// Begins behind the address of the last connection from now on, if that is where it would
+    /// begin.
+    pub(super) fn skip_address(&self) {
+        let connected = self.turn.connected.load(Ordering::Relaxed);
+        let next = connected.wrapping_add(1);
+        let order = Ordering::Relaxed;
+        // Another connection has begun elsewhere already.
+        let _ = self.turn.first.compare_exchange(connected, next, order, order);
+    }
+
+    /// Connects to the first address that completes a handshake.
     async fn connect(self, uri: Uri) -> io::Result<Stream> {
-        let tcp = if self.addresses.is_empty() {
+        let addresses = if self.addresses.is_empty() {
             let host = uri.host().unwrap_or_default();
-            dial(&[format!("{host}:{}", uri.port_u16().unwrap_or(443))]).await?
+            resolve(&[format!("{host}:{}", uri.port_u16().unwrap_or(443))]).await?
         } else {
-            dial(&self.addresses).await?
+            resolve(&self.addresses).await?
         };
+        let first = self.turn.first.load(Ordering::Relaxed);
+        let mut last = told("dial tcp: no address to dial");
+        for attempt in 0..addresses.len() {
+            let at = first.wrapping_add(attempt);
+            let address = addresses[at % addresses.len()];
+            // If this is given up while it waits, the next connection begins behind it.
+            self.turn.first.store(at.wrapping_add(1), Ordering::Relaxed);
+            let is_last = attempt + 1 == addresses.len();
+            let limit = if is_last { GIVE_UP_AFTER } else { NEXT_ADDRESS_AFTER };
+            match timeout(limit, self.connect_to(address)).await {
+                Ok(Ok(stream)) => {
+                    self.turn.first.store(at, Ordering::Relaxed);
+                    self.turn.connected.store(at, Ordering::Relaxed);
+                    return Ok(stream);
+                }
+                Ok(Err(error)) => last = error,
+                Err(_) => last = told(&format!("dial tcp {address}: i/o timeout")),
+            }
+        }
+        Err(last)
+    }
+
+    async fn connect_to(&self, address: SocketAddr) -> io::Result<Stream> {
+        let tcp = TcpStream::connect(address)
+            .await
+            .map_err(|error| told(&format!("dial tcp {address}: connect: {}", of_dial(&error))))?;
         let _ = tcp.set_nodelay(true);
-        let tls = self.tls.connect(self.name, tcp).await.map_err(|error| told(&of_tls(&error)))?;
-        Ok(Stream(TokioIo::new(tls)))
+        let handshake = self.tls.connect(self.name.clone(), tcp).await;
+        Ok(Stream(TokioIo::new(handshake.map_err(|error| told(&of_tls(&error)))?)))
     }
 }
 
@@ -88,25 +150,19 @@ impl Service<Uri> for Connector {
     }
 }
 
-/// The first of `addresses` that answers.
-async fn dial(addresses: &[String]) -> io::Result<TcpStream> {
+/// The addresses that the names stand for; an error if there are none.
+async fn resolve(names: &[String]) -> io::Result<Vec<SocketAddr>> {
     let mut last = told("dial tcp: no address to dial");
-    for address in addresses {
-        let Ok(found) = tokio::net::lookup_host(address).await else {
-            let host = address.rsplit_once(':').map_or(address.as_str(), |(host, _)| host);
+    let mut addresses = Vec::with_capacity(names.len());
+    for name in names {
+        if let Ok(found) = tokio::net::lookup_host(name).await {
+            addresses.extend(found);
+        } else {
+            let host = name.rsplit_once(':').map_or(name.as_str(), |(host, _)| host);
             last = told(&format!("dial tcp: lookup {host}: no such host"));
-            continue;
-        };
-        for address in found {
-            match TcpStream::connect(address).await {
-                Ok(stream) => return Ok(stream),
-                Err(error) => {
-                    last = told(&format!("dial tcp {address}: connect: {}", of_dial(&error)));
-                }
-            }
         }
     }
-    Err(last)
+    if addresses.is_empty() { Err(last) } else { Ok(addresses) }
 }
 
 fn told(message: &str) -> io::Error {
@@ -133,17 +189,7 @@ fn of_tls(error: &io::Error) -> String {
     };
     match inner {
         rustls::Error::InvalidCertificate(why) => {
-            let why = match why {
-                // Two authorities may have the same name.
-                CertificateError::UnknownIssuer | CertificateError::BadSignature => {
-                    "certificate signed by unknown authority".to_owned()
-                }
-                CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
-                    "certificate has expired or is not yet valid".to_owned()
-                }
-                other => other.to_string(),
-            };
-            format!("tls: failed to verify certificate: x509: {why}")
+            format!("tls: failed to verify certificate: x509: {}", of_certificate(why))
         }
         rustls::Error::InvalidMessage(_) => {
             "tls: first record does not look like a TLS handshake".to_owned()
@@ -152,26 +198,59 @@ fn of_tls(error: &io::Error) -> String {
     }
 }
 
+/// What Go says of a certificate that it does not believe.
+fn of_certificate(why: &CertificateError) -> String {
+    let at = |time: &UnixTime| {
+        let seconds = i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
+        timestamp::format_seconds(seconds)
+    };
+    match why {
+        // Two authorities may have the same name.
+        CertificateError::UnknownIssuer | CertificateError::BadSignature => {
+            "certificate signed by unknown authority".to_owned()
+        }
+        CertificateError::ExpiredContext { time, not_after } => format!(
+            "certificate has expired or is not yet valid: current time {} is after {}",
+            at(time),
+            at(not_after)
+        ),
+        CertificateError::NotValidYetContext { time, not_before } => format!(
+            "certificate has expired or is not yet valid: current time {} is before {}",
+            at(time),
+            at(not_before)
+        ),
+        CertificateError::Expired | CertificateError::NotValidYet => {
+            "certificate has expired or is not yet valid".to_owned()
+        }
+        CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
+            "certificate specifies an incompatible key usage".to_owned()
+        }
+        CertificateError::UnhandledCriticalExtension => "unhandled critical extension".to_owned(),
+        CertificateError::Other(other) => match other.0.downcast_ref::<NameMismatch>() {
+            Some(mismatch) => mismatch.to_string(),
+            None => other.to_string(),
+        },
+        other => other.to_string(),
+    }
+}
+
 fn config(trust: &Trust, identity: Option<&Identity>) -> Result<ClientConfig, Unusable> {
     let provider = Arc::new(ring::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])
         .map_err(|error| Unusable::Identity(Box::new(error)))?;
-    let builder = match trust {
-        Trust::Anyone => builder
-            .dangerous()
-            .with_custom_certificate_verifier(Arc::new(TrustAnyone::new(provider))),
-        Trust::System => builder.with_root_certificates(system_roots()),
+    let verifier: Arc<dyn ServerCertVerifier> = match trust {
+        Trust::Anyone => Arc::new(TrustAnyone::new(provider)),
+        Trust::System => Arc::new(ServerVerifier::new(system_roots(), provider)),
         Trust::Authorities(bundle) => {
-            let mut roots = RootCertStore::empty();
-            let certificates = CertificateDer::pem_slice_iter(bundle.as_bytes()).flatten();
-            roots.add_parsable_certificates(certificates);
+            let roots = Roots::from_pem(bundle.as_bytes());
             if roots.is_empty() {
                 return Err(Unusable::Authorities);
             }
-            builder.with_root_certificates(roots)
+            Arc::new(ServerVerifier::new(roots, provider))
         }
     };
+    let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
     let Some(identity) = identity else { return Ok(builder.with_no_client_auth()) };
     let bad = |error: rustls::pki_types::pem::Error| Unusable::Identity(Box::new(error));
     let chain = CertificateDer::pem_slice_iter(identity.certificate.as_bytes())
@@ -181,10 +260,8 @@ fn config(trust: &Trust, identity: Option<&Identity>) -> Result<ClientConfig, Un
     builder.with_client_auth_cert(chain, key).map_err(|error| Unusable::Identity(Box::new(error)))
 }
 
-fn system_roots() -> RootCertStore {
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    roots
+fn system_roots() -> Roots {
+    Roots::new(rustls_native_certs::load_native_certs().certs)
 }
 
 /// A connection that tells the pool whether it speaks HTTP/2.

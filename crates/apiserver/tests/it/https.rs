@@ -38,8 +38,24 @@ impl Https {
         let authority = Authority::new(now).unwrap();
         let certified =
             authority.serving(&[name, "localhost"], &[[127, 0, 0, 1].into()], now).unwrap();
-        let chain = vec![CertificateDer::from_pem_slice(certified.certificate.as_bytes()).unwrap()];
-        let key = PrivateKeyDer::from_pem_slice(certified.key.as_bytes()).unwrap();
+        let bundle = authority.certificate();
+        Self::start_as(&certified.certificate, &certified.key, bundle, answer).await
+    }
+
+    /// The same with a certificate of the test's own, all in PEM; `authority` is what its callers
+    /// are given to trust.
+    pub(crate) async fn start_as<F, R>(
+        certificate: &str,
+        key: &str,
+        authority: &str,
+        answer: F,
+    ) -> Self
+    where
+        F: Fn(Request<Bytes>) -> R + Send + Sync + 'static,
+        R: Future<Output = Response<Bytes>> + Send + 'static,
+    {
+        let chain = vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()];
+        let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let mut config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
@@ -54,7 +70,7 @@ impl Https {
         let tasks = Tasks::new();
         let accepting = accept(tasks.clone(), listener, tls, Arc::new(answer));
         tasks.spawn("accept", accepting);
-        Self { address, authority: authority.certificate().to_owned() }
+        Self { address, authority: authority.to_owned() }
     }
 
     /// The bundle of authorities as configurations have it.

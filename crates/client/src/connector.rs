@@ -1,0 +1,62 @@
+//! [`Connector`]: connects and does the handshake, within a bounded time.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use http::Uri;
+use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tower_service::Service;
+
+use crate::{dialer::Dialer, transport::BoxError};
+
+/// How long a handshake may take, which is as long as in Go.
+const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
+
+/// See the [module documentation](self).
+#[derive(Clone)]
+pub(crate) struct Connector {
+    inner: HttpsConnector<Dialer>,
+    within: Duration,
+}
+
+/// The server accepts connections and does not go on from there, or is not reached at all.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot connect to {server} within {} s", within.as_secs())]
+pub(crate) struct Mute {
+    server: Uri,
+    within: Duration,
+}
+
+type Connected = MaybeHttpsStream<MaybeHttpsStream<TokioIo<TcpStream>>>;
+
+impl Connector {
+    /// `dialing` is what the dialer may take, all addresses together.
+    pub(crate) fn new(inner: HttpsConnector<Dialer>, dialing: Option<Duration>) -> Self {
+        let within = dialing.map_or(Duration::MAX, |it| it.saturating_add(HANDSHAKE_WITHIN));
+        Self { inner, within }
+    }
+}
+
+impl Service<Uri> for Connector {
+    type Response = Connected;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Connected, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, server: Uri) -> Self::Future {
+        let (connecting, within) = (self.inner.call(server.clone()), self.within);
+        Box::pin(async move {
+            let connected = tokio::time::timeout(within, connecting).await;
+            connected.unwrap_or_else(|_| Err(Mute { server, within }.into()))
+        })
+    }
+}

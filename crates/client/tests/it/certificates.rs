@@ -1,0 +1,78 @@
+//! Servers that are trusted by their own certificate, as that of a kubeconfig may be.
+
+use std::{convert::Infallible, error::Error, net::SocketAddr, sync::Arc};
+
+use bytes::Bytes;
+use client::config::{Config, connect};
+use http::{Request, Response};
+use http_body_util::Full;
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::TokioIo;
+use keel::{Clock, Tasks};
+use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
+use rustls::{ServerConfig, pki_types::PrivateKeyDer};
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+
+/// A server with a certificate for these names that it has signed itself as an authority, and that
+/// certificate.
+async fn server(names: &[&str]) -> (SocketAddr, Vec<u8>) {
+    let names: Vec<String> = names.iter().map(|it| (*it).to_owned()).collect();
+    let mut params = CertificateParams::new(names).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let key = KeyPair::generate().unwrap();
+    let certificate = params.self_signed(&key).unwrap().der().clone();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(
+            vec![certificate.clone()],
+            PrivateKeyDer::try_from(key.serialize_der()).unwrap(),
+        )
+        .unwrap();
+    let tls = TlsAcceptor::from(Arc::new(config));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    Tasks::new().spawn("server", async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            // A client that does not trust the server hangs up.
+            let Ok(stream) = tls.accept(stream).await else { continue };
+            let service = service_fn(|_: Request<Incoming>| async {
+                Ok::<_, Infallible>(Response::new(Full::new(Bytes::from_static(b"here"))))
+            });
+            let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+        }
+    });
+    (address, certificate.to_vec())
+}
+
+async fn ask(address: SocketAddr, root: Vec<u8>) -> Result<String, kube_client::Error> {
+    let mut config = Config::new(format!("https://{address}").parse().unwrap());
+    config.root_cert = Some(vec![root]);
+    let client = connect(config, &Clock::system()).unwrap();
+    client.request_text(Request::get("/version").body(Vec::new()).unwrap()).await
+}
+
+#[tokio::test]
+async fn a_server_is_trusted_by_its_own_certificate() {
+    let (address, certificate) = server(&["127.0.0.1"]).await;
+    assert_eq!(ask(address, certificate).await.unwrap(), "here");
+}
+
+#[tokio::test]
+async fn a_certificate_for_another_name_or_from_somebody_else_is_refused() {
+    let (address, certificate) = server(&["127.0.0.2"]).await;
+    let failed = ask(address, certificate).await.unwrap_err();
+    let mut told = failed.to_string();
+    let mut cause = failed.source();
+    while let Some(it) = cause {
+        told = format!("{told}: {it}");
+        cause = it.source();
+    }
+    assert!(told.contains("certificate is valid for 127.0.0.2, not 127.0.0.1"), "{told}");
+    let (_, other) = server(&["127.0.0.1"]).await;
+    let (address, _) = server(&["127.0.0.1"]).await;
+    assert!(ask(address, other).await.is_err());
+}

@@ -1,0 +1,80 @@
+//! [`ClientVerifier`]: whether a client may use the certificate that it shows.
+
+use crate::Roots;
+use crate::chain::Usage;
+use rustls::client::danger::HandshakeSignatureValid;
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::{CertificateDer, UnixTime};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::{DigitallySignedStruct, DistinguishedName, SignatureScheme};
+use std::sync::Arc;
+
+/// See the [module documentation](self). It wraps the verifier of rustls, and decides again about
+/// what that refuses.
+#[derive(Debug)]
+pub struct ClientVerifier {
+    inner: Arc<dyn ClientCertVerifier>,
+    roots: Roots,
+    provider: Arc<CryptoProvider>,
+}
+
+impl ClientVerifier {
+    /// `inner` is made for the same roots.
+    pub fn new(
+        inner: Arc<dyn ClientCertVerifier>,
+        roots: Roots,
+        provider: Arc<CryptoProvider>,
+    ) -> Self {
+        Self { inner, roots, provider }
+    }
+}
+
+impl ClientCertVerifier for ClientVerifier {
+    fn offer_client_auth(&self) -> bool {
+        self.inner.offer_client_auth()
+    }
+
+    fn client_auth_mandatory(&self) -> bool {
+        self.inner.client_auth_mandatory()
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        self.inner.root_hint_subjects()
+    }
+
+    fn verify_client_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, rustls::Error> {
+        self.inner.verify_client_cert(end_entity, intermediates, now).or_else(|refusal| {
+            let algorithms = &self.provider.signature_verification_algorithms;
+            let usage = Usage::Client;
+            self.roots.reconsider(end_entity, intermediates, now, usage, algorithms, refusal)?;
+            Ok(ClientCertVerified::assertion())
+        })
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.inner.verify_tls12_signature(message, certificate, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.inner.verify_tls13_signature(message, certificate, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.inner.supported_verify_schemes()
+    }
+}

@@ -1,0 +1,87 @@
+//! [`ServerVerifier`]: whether a server is the one that was called.
+
+use crate::chain::{self, Usage};
+use crate::{NameMismatch, Roots, name};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::verify_server_cert_signed_by_trust_anchor;
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
+use rustls::{CertificateError, DigitallySignedStruct, OtherError, SignatureScheme};
+use std::sync::Arc;
+
+/// See the [module documentation](self).
+#[derive(Debug)]
+pub struct ServerVerifier {
+    roots: Roots,
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerVerifier {
+    /// Believes servers that one of the roots vouches for, or that are one of them.
+    pub fn new(roots: Roots, provider: Arc<CryptoProvider>) -> Self {
+        Self { roots, provider }
+    }
+}
+
+impl ServerCertVerifier for ServerVerifier {
+    // Upstream: crypto/x509 Certificate.Verify, in whose order the faults are told.
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server: &ServerName<'_>,
+        _: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let leaf = chain::parse(end_entity)?;
+        chain::check_validity(&leaf, now)?;
+        if !name::matches(&leaf, server) {
+            let mismatch = OtherError(Arc::new(NameMismatch::new(&leaf, server)));
+            return Err(CertificateError::Other(mismatch).into());
+        }
+        // Critical extensions that are not known are refused here.
+        let parsed = ParsedCertificate::try_from(end_entity)?;
+        let algorithms = &self.provider.signature_verification_algorithms;
+        let anchors = self.roots.anchors(now);
+        verify_server_cert_signed_by_trust_anchor(
+            &parsed,
+            &anchors,
+            intermediates,
+            now,
+            algorithms.all,
+        )
+        .or_else(|refusal| {
+            let usage = Usage::Server;
+            self.roots.reconsider(end_entity, intermediates, now, usage, algorithms, refusal)
+        })?;
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        rustls::crypto::verify_tls12_signature(message, certificate, signed, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        rustls::crypto::verify_tls13_signature(message, certificate, signed, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests;

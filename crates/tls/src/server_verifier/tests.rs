@@ -1,0 +1,214 @@
+//! Each case is what Go's `crypto/x509` decides about the same certificates.
+
+use super::*;
+use rcgen::{
+    BasicConstraints, CertificateParams, CustomExtension, DnType, ExtendedKeyUsagePurpose,
+    GeneralSubtree, IsCa, Issuer, KeyPair, KeyUsagePurpose, NameConstraints, date_time_ymd,
+};
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject;
+
+/// A certificate and its key.
+struct Made {
+    der: CertificateDer<'static>,
+    pem: String,
+    params: CertificateParams,
+    key: KeyPair,
+}
+
+fn params(name: &str) -> CertificateParams {
+    let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+    params.distinguished_name.push(DnType::CommonName, name);
+    params.not_before = date_time_ymd(2020, 1, 1);
+    params.not_after = date_time_ymd(2040, 1, 1);
+    params
+}
+
+fn authority(name: &str) -> CertificateParams {
+    let mut params = params(name);
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params
+}
+
+fn self_signed(params: CertificateParams) -> Made {
+    let key = KeyPair::generate().unwrap();
+    let made = params.self_signed(&key).unwrap();
+    Made { der: made.der().clone(), pem: made.pem(), params, key }
+}
+
+fn signed(params: CertificateParams, by: &Made) -> Made {
+    let key = KeyPair::generate().unwrap();
+    let made = params.signed_by(&key, &Issuer::from_params(&by.params, &by.key)).unwrap();
+    Made { der: made.der().clone(), pem: made.pem(), params, key }
+}
+
+/// The decision about `shown`, in 2030, for a server that is called `name`.
+fn decide(roots: &[&Made], shown: &[&Made], name: &str) -> Result<(), String> {
+    let bundle: Vec<&str> = roots.iter().map(|it| it.pem.as_str()).collect();
+    let bundle = bundle.join("# between certificates\n");
+    let verifier =
+        ServerVerifier::new(Roots::from_pem(bundle.as_bytes()), Arc::new(ring::default_provider()));
+    let now = UnixTime::since_unix_epoch(std::time::Duration::from_hours(21_915 * 24));
+    let intermediates: Vec<_> = shown[1..].iter().map(|it| it.der.clone()).collect();
+    let name = ServerName::try_from(name.to_owned()).unwrap();
+    let decided = verifier.verify_server_cert(&shown[0].der, &intermediates, &name, &[], now);
+    match decided {
+        Ok(_) => Ok(()),
+        Err(rustls::Error::InvalidCertificate(CertificateError::Other(why))) => {
+            Err(why.0.to_string())
+        }
+        Err(rustls::Error::InvalidCertificate(why)) => {
+            let why = format!("{why:?}");
+            Err(why.split([' ', '{']).next().unwrap_or_default().to_owned())
+        }
+        Err(other) => Err(other.to_string()),
+    }
+}
+
+fn refused(why: &str) -> Result<(), String> {
+    Err(why.to_owned())
+}
+
+#[test]
+fn a_certificate_that_is_in_the_bundle_is_believed_whoever_signed_it() {
+    let stranger = self_signed(authority("stranger"));
+    let serving = signed(params("a.svc"), &stranger);
+    assert_eq!(decide(&[&serving], &[&serving], "a.svc"), Ok(()));
+    assert_eq!(decide(&[&stranger, &serving], &[&serving], "a.svc"), Ok(()));
+    let other = signed(params("a.svc"), &stranger);
+    assert_eq!(decide(&[&other], &[&serving], "a.svc"), refused("UnknownIssuer"));
+}
+
+#[test]
+fn a_self_signed_certificate_is_believed_whether_or_not_it_is_an_authority() {
+    for made in [self_signed(params("a.svc")), self_signed(authority("a.svc"))] {
+        assert_eq!(decide(&[&made], &[&made], "a.svc"), Ok(()));
+        let name = "certificate is valid for a.svc, not b.svc";
+        assert_eq!(decide(&[&made], &[&made], "b.svc"), refused(name));
+    }
+}
+
+#[test]
+fn an_authority_that_was_signed_by_a_root_may_serve() {
+    let root = self_signed(authority("root"));
+    let middle = signed(authority("middle"), &root);
+    let serving = signed(authority("a.svc"), &middle);
+    assert_eq!(decide(&[&root], &[&serving, &middle], "a.svc"), Ok(()));
+    assert_eq!(decide(&[&middle], &[&serving], "a.svc"), Ok(()));
+    assert_eq!(decide(&[&root], &[&serving], "a.svc"), refused("UnknownIssuer"));
+    let namesake = self_signed(authority("root"));
+    assert_eq!(decide(&[&namesake], &[&serving, &middle], "a.svc"), refused("UnknownIssuer"));
+}
+
+#[test]
+fn a_root_that_allows_no_intermediate_has_none() {
+    let mut params = authority("root");
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    let root = self_signed(params);
+    let middle = signed(authority("middle"), &root);
+    let serving = signed(authority("a.svc"), &middle);
+    assert_eq!(decide(&[&root], &[&serving, &middle], "a.svc"), refused("UnknownIssuer"));
+    let serving = signed(authority("a.svc"), &root);
+    assert_eq!(decide(&[&root], &[&serving], "a.svc"), Ok(()));
+}
+
+#[test]
+fn only_an_authority_signs() {
+    let leaf = self_signed(params("leaf"));
+    let serving = signed(params("a.svc"), &leaf);
+    assert_eq!(decide(&[&leaf], &[&serving], "a.svc"), refused("UnknownIssuer"));
+    let mut params_ = authority("root");
+    params_.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    let root = self_signed(params_);
+    let serving = signed(params("a.svc"), &root);
+    assert_eq!(decide(&[&root], &[&serving], "a.svc"), refused("UnknownIssuer"));
+}
+
+#[test]
+fn what_has_expired_is_refused_be_it_the_root() {
+    let mut old = authority("a.svc");
+    old.not_after = date_time_ymd(2029, 1, 1);
+    let expired = self_signed(old.clone());
+    assert_eq!(decide(&[&expired], &[&expired], "a.svc"), refused("ExpiredContext"));
+    let serving = signed(params("a.svc"), &expired);
+    assert_eq!(decide(&[&expired], &[&serving], "a.svc"), refused("UnknownIssuer"));
+    let root = self_signed(authority("root"));
+    assert_eq!(decide(&[&root], &[&signed(old, &root)], "a.svc"), refused("ExpiredContext"));
+    let mut early = authority("a.svc");
+    early.not_before = date_time_ymd(2035, 1, 1);
+    let early = self_signed(early);
+    assert_eq!(decide(&[&early], &[&early], "a.svc"), refused("NotValidYetContext"));
+}
+
+#[test]
+fn a_certificate_for_clients_does_not_serve() {
+    let mut client = authority("a.svc");
+    client.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+    let client = self_signed(client);
+    assert_eq!(decide(&[&client], &[&client], "a.svc"), refused("InvalidPurpose"));
+    let mut server = authority("a.svc");
+    server.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    let server = self_signed(server);
+    assert_eq!(decide(&[&server], &[&server], "a.svc"), Ok(()));
+}
+
+#[test]
+fn names_are_compared_as_in_go() {
+    let root = self_signed(authority("root"));
+    let mut wild = params("*.svc");
+    wild.distinguished_name.push(DnType::CommonName, "b");
+    let wild = signed(wild, &root);
+    assert_eq!(decide(&[&root], &[&wild], "a.svc"), Ok(()));
+    assert_eq!(decide(&[&root], &[&wild], "A.Svc"), Ok(()));
+    let why = "certificate is valid for *.svc, not a.b.svc";
+    assert_eq!(decide(&[&root], &[&wild], "a.b.svc"), refused(why));
+    let why = "cannot validate certificate for 127.0.0.1 because it doesn't contain any IP SANs";
+    assert_eq!(decide(&[&root], &[&wild], "127.0.0.1"), refused(why));
+    let address = signed(params("127.0.0.1"), &root);
+    assert_eq!(decide(&[&root], &[&address], "127.0.0.1"), Ok(()));
+    let why = "certificate is valid for 127.0.0.1, not 127.0.0.2";
+    assert_eq!(decide(&[&root], &[&address], "127.0.0.2"), refused(why));
+    let mut nameless = params("a.svc");
+    nameless.subject_alt_names.clear();
+    let nameless = self_signed(nameless);
+    let why = "certificate relies on legacy Common Name field, use SANs instead";
+    assert_eq!(decide(&[&nameless], &[&nameless], "a.svc"), refused(why));
+    let why = "certificate is not valid for any names, but wanted to match b.svc";
+    assert_eq!(decide(&[&nameless], &[&nameless], "b.svc"), refused(why));
+}
+
+#[test]
+fn names_that_an_authority_may_not_sign_are_refused() {
+    let mut params_ = authority("root");
+    let permitted_subtrees = vec![GeneralSubtree::DnsName("good".to_owned())];
+    params_.name_constraints =
+        Some(NameConstraints { permitted_subtrees, excluded_subtrees: vec![] });
+    let root = self_signed(params_);
+    assert_eq!(decide(&[&root], &[&signed(params("a.good"), &root)], "a.good"), Ok(()));
+    assert!(decide(&[&root], &[&signed(params("a.bad"), &root)], "a.bad").is_err());
+    assert!(decide(&[&root], &[&signed(authority("a.bad"), &root)], "a.bad").is_err());
+}
+
+#[test]
+fn a_critical_extension_that_nobody_knows_is_refused() {
+    let mut odd = params("a.svc");
+    let mut extension =
+        CustomExtension::from_oid_content(&[1, 3, 6, 1, 4, 1, 99999, 1], vec![5, 0]);
+    extension.set_criticality(true);
+    odd.custom_extensions.push(extension);
+    let odd = self_signed(odd);
+    assert!(decide(&[&odd], &[&odd], "a.svc").is_err());
+}
+
+#[test]
+fn a_bundle_may_have_anything_between_its_certificates() {
+    let root = self_signed(authority("root"));
+    let other = self_signed(authority("other"));
+    let serving = signed(params("a.svc"), &root);
+    let garbage = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\nsubject=CN\n";
+    let bundle = format!("hello\n{garbage}{}\n{}", other.pem, root.pem);
+    let roots = Roots::from_pem(bundle.as_bytes());
+    assert!(roots.contains(&CertificateDer::from_pem_slice(root.pem.as_bytes()).unwrap()));
+    assert!(!roots.contains(&serving.der));
+    assert!(Roots::from_pem(garbage.as_bytes()).is_empty());
+}
