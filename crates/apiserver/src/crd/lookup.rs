@@ -12,9 +12,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use store::Revision;
 
-/// How long a request waits for the catalog. It usually takes less than a millisecond; if the
-/// definitions cannot be followed, requests are answered with what was served before.
-const MAX_WAIT: Duration = Duration::from_secs(1);
+/// How long a request waits for the catalog. It usually takes less than a millisecond, for a changed
+/// schema of a megabyte a second. If the definitions cannot be followed, requests are answered with
+/// what was served before.
+const MAX_WAIT: Duration = Duration::from_secs(5);
 
 /// A resource, and the index of the version that was asked for.
 pub(crate) type Found = (Arc<Served>, usize);

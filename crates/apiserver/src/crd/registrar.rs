@@ -33,6 +33,9 @@ pub(super) struct Registrar {
     /// What was made of each definition, so that it is not made again as long as nothing that
     /// matters has changed.
     made: HashMap<String, Made>,
+    /// What is made of a definition while its status is being written, by its name. It is served
+    /// once the status is stored, without the time that a large schema takes.
+    prepared: Option<(String, Made)>,
     /// The ends of definitions under way, by uid, and whether they are through. Each is a task of
     /// its own: whoever converts the objects may take his time.
     ending: HashMap<String, Arc<OnceLock<bool>>>,
@@ -81,6 +84,7 @@ impl Registrar {
             changed,
             parsed: BTreeMap::new(),
             made: HashMap::new(),
+            prepared: None,
             ending: HashMap::new(),
             ended: Arc::default(),
         }
@@ -151,6 +155,11 @@ impl Registrar {
         let definitions = objects.iter().map(|it| &it.object);
         for definition in definitions.filter(|it| apiextensions::is_established(it)) {
             let name = definition.name().to_owned();
+            if let Some(it) = self.take_prepared(definition) {
+                made.insert(name, it);
+                changed = true;
+                continue;
+            }
             let mut former = Vec::new();
             let before = self.made.remove(&name);
             let creations = before.as_ref().filter(|it| it.uid == definition.uid());
@@ -199,6 +208,24 @@ impl Registrar {
         served.extend(made.map(|it| Arc::clone(&it.served)));
         self.plane.catalog.store(Arc::new(Catalog::new(served)));
         self.plane.catalog_changed.send_replace(());
+    }
+
+    /// Makes what a definition that is about to be established needs to be served.
+    fn prepare(&mut self, definition: &Object) {
+        let is_new = !self.made.contains_key(definition.name());
+        let made = (is_new && apiextensions::is_established(definition))
+            .then(|| self.make(definition, Arc::default()))
+            .flatten();
+        self.prepared = made.map(|it| (definition.name().to_owned(), it));
+    }
+
+    /// What was prepared for a definition that is now stored.
+    fn take_prepared(&mut self, definition: &Object) -> Option<Made> {
+        let is_new = !self.made.contains_key(definition.name());
+        let fits = |(name, made): &mut (String, Made)| {
+            is_new && name == definition.name() && made.still_fits(definition)
+        };
+        self.prepared.take_if(fits).map(|(_, made)| made)
     }
 
     fn make(&self, definition: &Object, creations: Arc<Creations>) -> Option<Made> {
@@ -266,6 +293,7 @@ impl Registrar {
             };
             let mut updated = Object::clone(definition);
             updated.map_mut().insert("status".to_owned(), status);
+            self.prepare(&updated);
             let path = format!("{DEFINITIONS}/{}/status", definition.name());
             let code = self.client.update(&path, &updated.into_value()).await.code;
             // A conflict means that it has changed, which wakes us anyway.
