@@ -14,7 +14,6 @@ use kinds::Resource;
 use kinds::resource::Version;
 use machinery::{GroupResource, Status};
 use std::sync::{Arc, Mutex};
-use store::Revision;
 use tokio::time::Instant;
 
 /// See the [module documentation](self).
@@ -143,14 +142,6 @@ impl Cx {
     pub(crate) async fn catch_up(&self) -> Result<(), Status> {
         let caught_up = self.plane.cache.catch_up().await;
         caught_up.map_err(|error| errors::of_store(&self.what(), &self.target.name, &error))
-    }
-
-    /// Waits until `revision` can be read, or the plane stops: nothing can be read any more then.
-    pub(crate) async fn reach(&self, revision: Revision) {
-        tokio::select! {
-            () = self.plane.cache.reach(revision) => {}
-            () = self.plane.tasks.shutdown() => {}
-        }
     }
 
     /// The named object as it is now.

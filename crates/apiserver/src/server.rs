@@ -43,7 +43,7 @@ const NAMES: [&str; 5] = [
 pub struct Server {
     plane: Arc<Plane>,
     address: Option<SocketAddr>,
-    /// The store outlives those who use it.
+    /// The store and the watch cache outlive the tasks that use them.
     store_tasks: Tasks,
 }
 
@@ -113,7 +113,9 @@ impl Server {
         let tasks = Tasks::new();
         let builtin = kinds::table::builtin();
         let prefixes: Vec<String> = builtin.iter().map(|it| it.prefix.clone()).collect();
-        let cache = WatchCache::start(Arc::clone(&store), &prefixes, &config.clock, &tasks).await?;
+        // Requests that are finished while the plane stops read what they have written.
+        let cache =
+            WatchCache::start(Arc::clone(&store), &prefixes, &config.clock, &store_tasks).await?;
         let served = builtin
             .into_iter()
             .map(|it| {

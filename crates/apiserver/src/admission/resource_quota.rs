@@ -55,7 +55,7 @@ impl Charge {
     /// Gives the charge up once the stored object, which is the record from then on, can be read.
     pub(crate) async fn settle(self, cx: &Cx, revision: Revision) {
         if self.taken.is_some() {
-            cx.reach(revision).await;
+            cx.plane.cache.reach(revision).await;
         }
     }
 }

@@ -192,7 +192,7 @@ impl Claim {
     /// Gives the claim up once the stored service, which is the record from then on, can be read.
     pub(crate) async fn settle(self, cx: &Cx, revision: Revision) {
         if !self.is_empty() {
-            cx.reach(revision).await;
+            cx.plane.cache.reach(revision).await;
         }
     }
 
