@@ -8,7 +8,6 @@ pub(crate) mod body;
 use crate::answer;
 use crate::audit;
 use crate::authentication::User;
-use crate::authorization::authorize;
 use crate::body::Body;
 use crate::compression;
 use crate::context::Parts;
@@ -188,7 +187,7 @@ async fn stages(
         Ok(user) => user,
         Err(status) => return Ok(answer::refusal(&status, errors_as)),
     };
-    if let Err(status) = authorize(&user, &info) {
+    if let Err(status) = plane.authorizers.authorize(&user, &info) {
         return Ok(answer::refusal(&status, errors_as));
     }
     // Before the seat, so that nobody has one who does not send what they announced.

@@ -1,9 +1,11 @@
 //! Every setting of a server, in one place.
 
 use crate::authentication::token::TokenFile;
+use crate::authorization::Authorizer;
 use keel::{Clock, Entropy};
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Where objects are kept.
@@ -45,6 +47,8 @@ pub struct Config {
     pub store: StoreConfig,
     /// Static tokens.
     pub tokens: TokenFile,
+    /// Decide what users may do, after the default rules.
+    pub authorizers: Vec<Arc<dyn Authorizer>>,
     /// The network from which services get their addresses.
     pub service_cidr: String,
     /// Admission plugins that are on besides those that are on by default, by Kubernetes' names.
@@ -71,6 +75,7 @@ impl Default for Config {
             listen: None,
             store: StoreConfig::Memory,
             tokens: TokenFile::default(),
+            authorizers: Vec::new(),
             service_cidr: "10.0.0.0/24".to_owned(),
             enabled_plugins: Vec::new(),
             disabled_plugins: Vec::new(),

@@ -4,6 +4,7 @@ use crate::admission::{Admission, Allocations, Policies, Webhooks};
 use crate::aggregation::Aggregation;
 use crate::authentication::service_account::{Referenced, TokenError};
 use crate::authentication::{Authenticator, User};
+use crate::authorization::Authorizers;
 use crate::catalog::Catalog;
 use crate::certificates::Authority;
 use crate::config::Timeouts;
@@ -39,6 +40,8 @@ pub(crate) struct Plane {
     pub definitions_served: watch::Sender<Revision>,
     /// Whom it knows.
     pub authenticator: Authenticator,
+    /// Decides what users may do.
+    pub authorizers: Authorizers,
     /// The certificates that it makes.
     pub authority: Authority,
     /// How much it does at once.

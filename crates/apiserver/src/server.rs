@@ -6,6 +6,7 @@ use crate::admission::{
 use crate::aggregation::{self, Aggregation};
 use crate::authentication::service_account::{self, TokenSigner};
 use crate::authentication::{Authenticator, MASTERS, User};
+use crate::authorization::Authorizers;
 use crate::catalog::{Catalog, Served};
 use crate::certificates::{self, Authority, Certified};
 use crate::config::{Config, StoreConfig};
@@ -135,6 +136,7 @@ impl Server {
             catalog_changed: watch::Sender::new(()),
             definitions_served: watch::Sender::new(0),
             authenticator: Authenticator { tokens: config.tokens, signer },
+            authorizers: Authorizers::new(&config.authorizers),
             authority,
             flow: FlowControl::new(config.max_reads, config.max_writes),
             offload: Offload::for_half_of_the_processors(),

@@ -3,7 +3,7 @@
 use super::{Attempt, matching};
 use crate::authentication::User;
 use crate::authentication::service_account::account;
-use crate::authorization;
+use crate::authorization::{Attributes, Authorizers};
 use crate::request::{RequestInfo, Target, Verb};
 use cel::library::authorizer::{Authorizer, Check, Verdict};
 use std::sync::Arc;
@@ -19,13 +19,15 @@ pub(super) fn of(attempt: &Attempt<'_>) -> (Arc<dyn Authorizer>, Check) {
         name: attempt.name.clone(),
         ..Check::default()
     };
-    (Arc::new(Judge { user: cx.user.clone() }), check)
+    let judge = Judge { user: cx.user.clone(), authorizers: cx.plane.authorizers.clone() };
+    (Arc::new(judge), check)
 }
 
 /// Judges for one user.
 #[derive(Debug)]
 struct Judge {
     user: User,
+    authorizers: Authorizers,
 }
 
 impl Authorizer for Judge {
@@ -47,7 +49,7 @@ impl Authorizer for Judge {
             path: check.path.clone().unwrap_or_default(),
             target,
         };
-        let allowed = authorization::authorize(user, &info).is_ok();
+        let allowed = self.authorizers.allow(&Attributes::new(user, &info));
         Verdict { allowed, ..Verdict::default() }
     }
 }

@@ -6,7 +6,6 @@
 //! list; they find it by `includeUninitialized=true`, work on it, and each takes its name away.
 
 use super::{Attempt, Operation};
-use crate::authorization;
 use crate::request::{RequestInfo, Verb};
 use crate::watch_cache::Snapshot;
 use machinery::meta::initializers::is_uninitialized;
@@ -120,7 +119,7 @@ fn permitted(attempt: &Attempt<'_>, object: &Object, why: &str) -> Result<(), St
     let cx = attempt.cx;
     let target = Some(cx.target.clone());
     let info = RequestInfo { verb: Verb::Initialize, path: String::new(), target };
-    authorization::authorize(&cx.user, &info).map_err(|_| attempt.forbidden(object, why))
+    cx.plane.authorizers.authorize(&cx.user, &info).map_err(|_| attempt.forbidden(object, why))
 }
 
 #[cfg(test)]

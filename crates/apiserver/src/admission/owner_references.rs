@@ -2,7 +2,6 @@
 //! set the owner's finalizers, and who changes the owners of an object must be allowed to delete it.
 
 use super::{Attempt, Operation};
-use crate::authorization;
 use crate::request::{RequestInfo, Target, Verb};
 use machinery::{GroupVersion, Object, Status, Value};
 use std::collections::HashSet;
@@ -93,5 +92,7 @@ fn permitted(
     why: &str,
 ) -> Result<(), Status> {
     let info = RequestInfo { verb, path: String::new(), target: Some(target) };
-    authorization::authorize(&attempt.cx.user, &info).map_err(|_| attempt.forbidden(object, why))
+    let cx = attempt.cx;
+    let permitted = cx.plane.authorizers.authorize(&cx.user, &info);
+    permitted.map_err(|_| attempt.forbidden(object, why))
 }

@@ -4,7 +4,7 @@ use super::{binding, components};
 use crate::answer;
 use crate::authentication::User;
 use crate::authentication::service_account::{ISSUER, TokenError};
-use crate::authorization::{self, authorize};
+use crate::authorization::{Attributes, Authorizers};
 use crate::body::Body;
 use crate::context::Cx;
 use crate::decode;
@@ -47,18 +47,19 @@ pub(crate) async fn ask(
             json!({"userInfo": cx.user.to_info()})
         }
         Question::Access | Question::LocalAccess => {
-            access(&object, &subject(&object), cx.namespace())?
+            access(&cx.plane.authorizers, &object, &subject(&object), cx.namespace())?
         }
-        Question::SelfAccess => access(&object, &cx.user, "")?,
+        Question::SelfAccess => access(&cx.plane.authorizers, &object, &cx.user, "")?,
         Question::Binding => return binding::bind(cx, object, options.dry_run).await,
         Question::Components => return components::answer(cx).await,
         Question::SelfRules => {
-            if object.str_at(&["spec", "namespace"]).is_empty() {
+            let namespace = object.str_at(&["spec", "namespace"]).to_owned();
+            if namespace.is_empty() {
                 return Err(Status::bad_request("no namespace on request"));
             }
             object.map_mut().insert("metadata".to_owned(), json!({}));
             object.map_mut().insert("spec".to_owned(), json!({}));
-            authorization::rules(&cx.user)
+            cx.plane.authorizers.rules(&cx.user, &namespace)
         }
     };
     object.map_mut().insert("status".to_owned(), status);
@@ -126,7 +127,12 @@ fn as_go_shows(path: Option<&Value>) -> Value {
 }
 
 /// Whether `user` may do what the review asks, which may be bound to one namespace.
-fn access(review: &Object, user: &User, bound: &str) -> Result<Value, Status> {
+fn access(
+    authorizers: &Authorizers,
+    review: &Object,
+    user: &User,
+    bound: &str,
+) -> Result<Value, Status> {
     let mut faults = Faults::new();
     let spec = Path::root("spec");
     let resource = review.get(&["spec", "resourceAttributes"]).filter(|it| it.is_object());
@@ -178,5 +184,5 @@ fn access(review: &Object, user: &User, bound: &str) -> Result<Value, Status> {
         path: text(path, "path"),
         target,
     };
-    Ok(json!({"allowed": authorize(user, &info).is_ok()}))
+    Ok(json!({"allowed": authorizers.allow(&Attributes::new(user, &info))}))
 }

@@ -4,9 +4,12 @@ use crate::kubeconfig::{self, Entry};
 use crate::output::{note, say};
 use anyhow::{Context, Result, bail};
 use apiserver::authentication::token::TokenFile;
+use apiserver::authorization::Authorizer;
+use apiserver::authorization::abac::PolicyFile;
 use apiserver::{Config, Server, StoreConfig};
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::Instant;
@@ -52,6 +55,10 @@ pub(crate) struct UpArgs {
     /// Bearer tokens, one `token,user,uid,"group1,group2"` a line
     #[arg(long, value_name = "FILE")]
     token_auth_file: Option<PathBuf>,
+    /// What users may do besides the default rules: ABAC policies in kube-apiserver's format, one
+    /// JSON object a line
+    #[arg(long, value_name = "FILE")]
+    authorization_policy_file: Option<PathBuf>,
     /// The network from which services get their addresses
     #[arg(long, value_name = "CIDR", default_value = "10.0.0.0/24")]
     service_cidr: String,
@@ -115,10 +122,15 @@ fn config(args: &UpArgs) -> Result<Config> {
         Some(path) => TokenFile::read(path)?,
         None => TokenFile::default(),
     };
+    let mut authorizers: Vec<Arc<dyn Authorizer>> = Vec::new();
+    if let Some(path) = &args.authorization_policy_file {
+        authorizers.push(Arc::new(PolicyFile::read(path)?));
+    }
     Ok(Config {
         listen: Some(args.listen),
         store,
         tokens,
+        authorizers,
         service_cidr: args.service_cidr.clone(),
         enabled_plugins: args.enable_admission_plugins.clone(),
         disabled_plugins: args.disable_admission_plugins.clone(),

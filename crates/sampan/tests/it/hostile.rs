@@ -7,6 +7,7 @@ mod nesting;
 mod paths;
 mod queries;
 mod identities;
+mod three_identities;
 mod connections;
 mod slow_clients;
 mod http2;

@@ -43,6 +43,27 @@ impl Plane {
         plane
     }
 
+    /// The same with ABAC policies.
+    pub(crate) fn with_tokens_and_policies(tokens: &str, policies: &str) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let [token_file, policy_file] =
+            [("tokens.csv", tokens), ("policies.jsonl", policies)].map(|(name, text)| {
+                let path = directory.path().join(name);
+                std::fs::write(&path, text).unwrap();
+                path.to_str().unwrap().to_owned()
+            });
+        let arguments = [
+            "--in-memory",
+            "--token-auth-file",
+            &token_file,
+            "--authorization-policy-file",
+            &policy_file,
+        ];
+        let mut plane = Self::start(directory.path(), &arguments);
+        plane.directory = Some(directory);
+        plane
+    }
+
     /// In memory, started by a shell that lets it open so few files.
     pub(crate) fn with_soft_limit_of_open_files(files: usize) -> Self {
         let directory = tempfile::tempdir().unwrap();

@@ -1,0 +1,221 @@
+//! Attribute-based access control: policies in a file, in kube-apiserver's format, one JSON object a
+//! line.
+//!
+//! ```text
+//! # Alice may do everything in one namespace, and everybody who is authenticated may read pods.
+//! {"apiVersion":"abac.authorization.kubernetes.io/v1beta1","kind":"Policy","spec":{"user":"alice","namespace":"team","resource":"*","apiGroup":"*"}}
+//! {"apiVersion":"abac.authorization.kubernetes.io/v1beta1","kind":"Policy","spec":{"group":"system:authenticated","namespace":"*","resource":"pods","readonly":true}}
+//! ```
+//!
+//! Upstream: pkg/auth/authorizer/abac.
+
+use super::{Attributes, Authorizer, Decision, Rules};
+use crate::authentication::User;
+use crate::request::Verb;
+use machinery::json;
+use serde::Deserialize;
+use std::path::{Path, PathBuf};
+
+const API_VERSION: &str = "abac.authorization.kubernetes.io/v1beta1";
+
+/// See the [module documentation](self).
+#[derive(Debug, Default)]
+pub struct PolicyFile(Vec<Policy>);
+
+/// A policy file that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Check the path.
+    #[error("cannot read the policy file {path}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        source: std::io::Error,
+    },
+    /// Correct the line.
+    #[error("line {line} of the policy file is not a policy")]
+    Line {
+        /// Counted from one.
+        line: usize,
+        /// The cause.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// Correct the line.
+    #[error("line {line} of the policy file has no apiVersion {API_VERSION} and kind Policy")]
+    Kind {
+        /// Counted from one.
+        line: usize,
+    },
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Document {
+    #[serde(default)]
+    api_version: String,
+    #[serde(default)]
+    kind: String,
+    #[serde(default)]
+    spec: Policy,
+}
+
+/// An empty field matches only what is empty, `*` matches everything.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct Policy {
+    user: String,
+    group: String,
+    readonly: bool,
+    api_group: String,
+    resource: String,
+    namespace: String,
+    non_resource_path: String,
+}
+
+impl PolicyFile {
+    /// Reads a file.
+    pub fn read(path: &Path) -> Result<Self, Error> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| Error::Read { path: path.to_owned(), source })?;
+        Self::parse(&text)
+    }
+
+    /// Reads the lines of a file. Empty lines and comments (`#`) are skipped.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        let mut policies = Vec::new();
+        let lines = text.lines().map(str::trim).enumerate();
+        for (index, text) in lines.filter(|(_, it)| !it.is_empty() && !it.starts_with('#')) {
+            let line = index + 1;
+            let document: Document =
+                serde_json::from_str(text).map_err(|source| Error::Line { line, source })?;
+            if document.api_version != API_VERSION || document.kind != "Policy" {
+                return Err(Error::Kind { line });
+            }
+            policies.push(document.spec);
+        }
+        Ok(Self(policies))
+    }
+}
+
+impl Authorizer for PolicyFile {
+    fn authorize(&self, attributes: &Attributes<'_>) -> Decision {
+        if self.0.iter().any(|it| it.allows(attributes)) {
+            return Decision::Allow;
+        }
+        Decision::NoOpinion
+    }
+
+    fn rules(&self, user: &User, namespace: &str, rules: &mut Rules) {
+        let is_there = |it: &&Policy| is_match(&it.namespace, namespace);
+        for policy in self.0.iter().filter(|it| it.is_about(user)).filter(is_there) {
+            let verbs: &[&str] = if policy.readonly { &["get", "list", "watch"] } else { &["*"] };
+            if !policy.resource.is_empty() {
+                rules.resources.push(json!({
+                    "verbs": verbs, "apiGroups": [policy.api_group], "resources": [policy.resource],
+                }));
+            }
+            if !policy.non_resource_path.is_empty() {
+                let paths = [&policy.non_resource_path];
+                rules.paths.push(json!({"verbs": verbs, "nonResourceURLs": paths}));
+            }
+        }
+    }
+}
+
+impl Policy {
+    fn allows(&self, attributes: &Attributes<'_>) -> bool {
+        let reads = matches!(attributes.verb, Verb::Get | Verb::List | Verb::Watch);
+        if !self.is_about(attributes.user) || (self.readonly && !reads) {
+            return false;
+        }
+        match attributes.target {
+            Some(target) => {
+                is_match(&self.namespace, &target.namespace)
+                    && is_match(&self.resource, &target.resource)
+                    && is_match(&self.api_group, &target.group)
+            }
+            None => self.is_path(attributes.path),
+        }
+    }
+
+    /// A policy that names neither a user nor a group is about nobody.
+    fn is_about(&self, user: &User) -> bool {
+        let is_user = self.user.is_empty() || is_match(&self.user, &user.name);
+        let is_group = self.group.is_empty() || self.group == "*" || user.is_in(&self.group);
+        (!self.user.is_empty() || !self.group.is_empty()) && is_user && is_group
+    }
+
+    /// `/metrics`, or `/logs/*` for everything below.
+    fn is_path(&self, path: &str) -> bool {
+        let named = self.non_resource_path.as_str();
+        named == path || (named.ends_with('*') && path.starts_with(named.trim_end_matches('*')))
+    }
+}
+
+fn is_match(pattern: &str, value: &str) -> bool {
+    pattern == "*" || pattern == value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::{Query, RequestInfo};
+    use http::Method;
+
+    fn policy(spec: &str) -> String {
+        format!(r#"{{"apiVersion":"{API_VERSION}","kind":"Policy","spec":{spec}}}"#)
+    }
+
+    fn allows(spec: &str, user: &User, method: &Method, path: &str) -> bool {
+        let policies = PolicyFile::parse(&policy(spec)).unwrap();
+        let info = RequestInfo::parse(method, path, &Query::default()).unwrap();
+        policies.authorize(&Attributes::new(user, &info)) == Decision::Allow
+    }
+
+    #[test]
+    fn a_policy_is_for_its_user_its_namespace_and_its_resources() {
+        let spec = r#"{"user":"alice","namespace":"team","resource":"pods","apiGroup":""}"#;
+        let [alice, bob] = ["alice", "bob"].map(|it| User::authenticated(it, "", vec![]));
+        let pods = "/api/v1/namespaces/team/pods";
+        assert!(allows(spec, &alice, &Method::POST, pods));
+        assert!(!allows(spec, &bob, &Method::POST, pods));
+        assert!(!allows(spec, &alice, &Method::POST, "/api/v1/namespaces/other/pods"));
+        assert!(!allows(spec, &alice, &Method::POST, "/api/v1/namespaces/team/secrets"));
+        assert!(!allows(spec, &alice, &Method::GET, "/api/v1/pods"));
+        assert!(!allows(spec, &alice, &Method::GET, "/metrics"));
+    }
+
+    #[test]
+    fn a_readonly_policy_of_a_group_allows_reads() {
+        let spec =
+            r#"{"group":"ops","readonly":true,"namespace":"*","resource":"*","apiGroup":"*"}"#;
+        let (ops, other) = (
+            User::authenticated("a", "", vec!["ops".to_owned()]),
+            User::authenticated("a", "", vec!["dev".to_owned()]),
+        );
+        assert!(allows(spec, &ops, &Method::GET, "/apis/apps/v1/deployments"));
+        assert!(!allows(spec, &ops, &Method::DELETE, "/apis/apps/v1/deployments"));
+        assert!(!allows(spec, &other, &Method::GET, "/apis/apps/v1/deployments"));
+    }
+
+    #[test]
+    fn a_path_is_matched_whole_or_by_its_beginning() {
+        let anonymous = User::anonymous();
+        let below = r#"{"user":"*","nonResourcePath":"/debug/*"}"#;
+        assert!(allows(below, &anonymous, &Method::GET, "/debug/pprof"));
+        assert!(!allows(below, &anonymous, &Method::GET, "/metrics"));
+        assert!(!allows(r#"{"nonResourcePath":"*"}"#, &anonymous, &Method::GET, "/metrics"));
+    }
+
+    #[test]
+    fn a_line_that_is_no_policy_is_named() {
+        let text = format!("# a comment\n\n{}\n{{}}", policy("{}"));
+        let error = PolicyFile::parse(&text).unwrap_err().to_string();
+        assert!(error.starts_with("line 4 of the policy file has no apiVersion"), "{error}");
+        let error = PolicyFile::parse(&policy(r#"{"usr":"alice"}"#)).unwrap_err().to_string();
+        assert_eq!(error, "line 1 of the policy file is not a policy");
+    }
+}
