@@ -67,6 +67,8 @@ pub(crate) async fn keep(plane: Arc<Plane>) {
     let stop = plane.tasks.shutdown();
     tokio::pin!(stop);
     let mut trusted = None;
+    // Not restarted by changes: on a busy plane there would always be one before it is over.
+    let mut interval = Box::pin(plane.clock.sleep(INTERVAL));
     loop {
         changed.iter_mut().for_each(Subscription::mark_seen);
         // The cache is asked first: most changes are about other objects.
@@ -78,15 +80,20 @@ pub(crate) async fn keep(plane: Arc<Plane>) {
         }
         let found = maps.cache.get(&maps.key("kube-system", trust::NAME)).map(|it| it.revision);
         if found.is_none() || found != trusted {
-            note(sync_trust(&plane, &client).await);
-            trusted = found;
+            let synced = sync_trust(&plane, &client).await;
+            trusted = found.filter(|_| synced.is_ok());
+            note(synced);
         }
         let [first, second, third] = &mut changed;
         tokio::select! {
             () = first.changed() => {}
             () = second.changed() => {}
             () = third.changed() => {}
-            () = plane.clock.sleep(INTERVAL) => {}
+            () = &mut interval => {
+                interval = Box::pin(plane.clock.sleep(INTERVAL));
+                // Certificates expire without a change of the map.
+                trusted = None;
+            }
             () = &mut stop => return,
         }
     }

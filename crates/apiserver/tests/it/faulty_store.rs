@@ -2,9 +2,10 @@
 
 use bytes::Bytes;
 use keel::{Clock, Tasks};
+use machinery::Value;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use store::{
     BoxFuture, Engine, Error, Event, Expect, Memory, Options, Page, Record, Revision, Store, Watch,
@@ -21,13 +22,20 @@ pub(crate) struct FaultyStore {
     lists: watch::Sender<bool>,
     /// Whether the disk has failed.
     broken: AtomicBool,
+    /// The keys of the writes that were refused because of that.
+    refused: Mutex<Vec<String>>,
 }
 
 impl FaultyStore {
     pub(crate) fn open(clock: &Clock, tasks: &Tasks) -> Arc<Self> {
         let options = Options { history_events: HISTORY, ..Options::default() };
         let inner = Memory::open(options, clock, tasks);
-        Arc::new(Self { inner, lists: watch::Sender::new(true), broken: AtomicBool::new(false) })
+        Arc::new(Self {
+            inner,
+            lists: watch::Sender::new(true),
+            broken: AtomicBool::new(false),
+            refused: Mutex::default(),
+        })
     }
 
     /// Answers lists, or lets them wait.
@@ -35,9 +43,30 @@ impl FaultyStore {
         self.lists.send_replace(answered);
     }
 
-    /// Refuses writes from now on.
+    /// Refuses writes and compactions from now on.
     pub(crate) fn fail(&self) {
         self.broken.store(true, Ordering::Relaxed);
+    }
+
+    /// Accepts them again.
+    pub(crate) fn heal(&self) {
+        self.broken.store(false, Ordering::Relaxed);
+    }
+
+    /// Waits until a write to `key` was refused.
+    pub(crate) async fn until_refused(&self, key: &str) {
+        while !self.refused.lock().unwrap().iter().any(|it| it == key) {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Changes a stored object behind the server's back, also while writes are refused.
+    pub(crate) async fn edit(&self, key: &str, edit: impl FnOnce(&mut Value)) {
+        let record = self.inner.get(key).await.unwrap().unwrap();
+        let mut object = serde_json::from_slice(&record.value).unwrap();
+        edit(&mut object);
+        let value = object.to_string().into();
+        self.inner.put(key, value, Expect::At(record.modified), None).await.unwrap();
     }
 
     /// Writes `count` config maps without a pause in which another task could run, as one commit
@@ -68,7 +97,10 @@ impl Store for FaultyStore {
     ) -> BoxFuture<'_, Result<Arc<Record>, Error>> {
         match self.check_writable() {
             Ok(()) => self.inner.put(key, value, expect, ttl),
-            Err(error) => Box::pin(std::future::ready(Err(error))),
+            Err(error) => {
+                self.refused.lock().unwrap().push(key.to_owned());
+                Box::pin(std::future::ready(Err(error)))
+            }
         }
     }
 
@@ -106,7 +138,10 @@ impl Store for FaultyStore {
     }
 
     fn compact(&self, upto: Revision) -> BoxFuture<'_, Result<(), Error>> {
-        self.inner.compact(upto)
+        match self.check_writable() {
+            Ok(()) => self.inner.compact(upto),
+            Err(error) => Box::pin(std::future::ready(Err(error))),
+        }
     }
 
     fn close(&self) -> BoxFuture<'_, Result<(), Error>> {

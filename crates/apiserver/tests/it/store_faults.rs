@@ -93,3 +93,21 @@ async fn health_checks_fail_when_the_store_refuses_writes() {
     // Reads go on.
     plane.read(MAPS).await;
 }
+
+#[tokio::test]
+async fn a_repair_of_the_trust_map_that_fails_is_tried_again() {
+    const TRUST: &str =
+        "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
+    let (store, plane, _tasks) = start().await;
+    let complete = plane.read(TRUST).await["data"].clone();
+    let key = "/registry/configmaps/kube-system/extension-apiserver-authentication";
+    store.fail();
+    store.edit(key, |map| map["data"] = json!({})).await;
+    store.until_refused(key).await;
+    store.heal();
+    let is_repaired = |_: u16, map: &machinery::Value| {
+        plane.advance(1);
+        map["data"] == complete
+    };
+    plane.until(TRUST, is_repaired).await;
+}

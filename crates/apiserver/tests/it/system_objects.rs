@@ -75,3 +75,34 @@ async fn a_start_restores_the_ports_of_the_service_and_trusts_a_new_authority_to
     }
     plane.server.stop().await.unwrap();
 }
+
+#[tokio::test]
+async fn an_expired_authority_leaves_the_trust_map_without_an_edit() {
+    const YEAR: u64 = 365 * 24 * 3600;
+    let directory = tempfile::tempdir().unwrap();
+    let config =
+        || Config { store: StoreConfig::Embedded(directory.path().to_owned()), ..Plane::config(1) };
+    let plane = Plane::start_with(config()).await;
+    let first = plane.server.authority().to_owned();
+    plane.server.stop().await.unwrap();
+    for name in ["ca.crt", "ca.key"] {
+        std::fs::remove_file(directory.path().join("pki").join(name)).unwrap();
+    }
+
+    let later = config();
+    later.clock.advance(std::time::Duration::from_secs(5 * YEAR));
+    let plane = Plane::start_with(later).await;
+    let second = plane.server.authority().to_owned();
+    let trusts = |map: &Value, authority: &str| {
+        let bundle = map["data"]["client-ca-file"].as_str().unwrap();
+        bundle.contains(authority.lines().nth(5).unwrap())
+    };
+    assert!(trusts(&plane.read(TRUST).await, &first));
+    plane.advance(6 * YEAR);
+    let has_left = |_: u16, map: &Value| {
+        plane.advance(1);
+        !trusts(map, &first)
+    };
+    assert!(trusts(&plane.until(TRUST, has_left).await, &second));
+    plane.server.stop().await.unwrap();
+}
