@@ -199,13 +199,13 @@ impl WatchCache {
         }
     }
 
-    /// Forgets what happened up to `upto`, here and in the store.
+    /// Forgets what happened up to `upto`, here and in the store. The memory is freed also if the
+    /// store cannot be compacted, because its disk is full or has failed.
     async fn compact(&self, upto: Revision) -> Result<(), Error> {
-        self.store.compact(upto).await?;
         for of in self.caches.load().values() {
             of.compact(upto);
         }
-        Ok(())
+        self.store.compact(upto).await
     }
 
     /// Drops the cache of a resource that is no longer served, unless there still are objects, or

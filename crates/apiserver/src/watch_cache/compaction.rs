@@ -2,6 +2,10 @@
 //! than five minutes. So a `continue` token is good for five to ten minutes, and what was deleted
 //! does not stay in memory for longer.
 //!
+//! The age of history is decided here alone: the store keeps what it is not told to compact. A
+//! store that cannot be compacted is told again after the next interval, and does not keep the
+//! caches from being compacted.
+//!
 //! Upstream: storage/etcd3/compact.go
 
 use super::WatchCache;

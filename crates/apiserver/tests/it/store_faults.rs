@@ -95,6 +95,23 @@ async fn health_checks_fail_when_the_store_refuses_writes() {
 }
 
 #[tokio::test]
+async fn a_list_read_in_pages_expires_also_when_the_store_cannot_be_compacted() {
+    let (store, plane, _tasks) = start().await;
+    for name in ["a", "b"] {
+        plane.create(MAPS, &map(name, &json!({}))).await;
+    }
+    let page = plane.read(&format!("{MAPS}?limit=1")).await;
+    let token = page["metadata"]["continue"].as_str().unwrap();
+    plane.create(MAPS, &map("c", &json!({}))).await;
+    store.fail();
+    let expires = |code: u16, _: &machinery::Value| {
+        plane.advance(5 * 60);
+        code == 410
+    };
+    plane.until(&format!("{MAPS}?limit=1&continue={token}"), expires).await;
+}
+
+#[tokio::test]
 async fn a_repair_of_the_trust_map_that_fails_is_tried_again() {
     const TRUST: &str =
         "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
