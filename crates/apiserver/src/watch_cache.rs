@@ -31,7 +31,7 @@ pub(crate) use sync::SyncState;
 
 use arc_swap::ArcSwap;
 use keel::{Clock, Tasks};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use store::{Error, Event, Page, Record, Revision, Store};
@@ -48,8 +48,9 @@ const MAX_HISTORY_BYTES: usize = 256 << 20;
 pub(crate) struct WatchCache {
     store: Arc<dyn Store>,
     caches: ArcSwap<HashMap<Arc<str>, Arc<ResourceCache>>>,
-    /// Held while a cache is added or removed.
-    changing: Mutex<()>,
+    /// Held while a cache is added or removed. The prefixes of the caches whose removal waits until
+    /// the cache is in sync with the store.
+    pending_removals: Mutex<HashSet<Arc<str>>>,
     /// The bytes that the histories of all resources keep alive.
     history_bytes: Arc<AtomicUsize>,
     /// Every change up to this revision can be read.
@@ -68,7 +69,7 @@ impl WatchCache {
         let cache = Arc::new(Self {
             store: Arc::clone(&store),
             caches: ArcSwap::default(),
-            changing: Mutex::new(()),
+            pending_removals: Mutex::default(),
             history_bytes: Arc::default(),
             applied: watch::Sender::new(0),
             sync_state: Mutex::new(SyncState::Synced),
@@ -208,13 +209,30 @@ impl WatchCache {
         self.store.compact(upto).await
     }
 
-    /// Drops the cache of a resource that is no longer served, unless there still are objects, or
-    /// there may be some in the store that are not known here.
+    /// Drops the cache of a resource that is no longer served, unless there still are objects. If
+    /// there may be some in the store that are not known here, this waits for the end of the relist.
     pub(crate) fn remove(&self, prefix: &str) {
-        let _changing = self.lock_caches();
-        if self.sync_state() != SyncState::Synced {
-            return;
+        let mut pending = self.lock_caches();
+        match self.sync_state() {
+            SyncState::Synced => self.drop_if_empty(prefix),
+            SyncState::Relisting => {
+                pending.insert(prefix.into());
+            }
+            SyncState::Stopped => {}
         }
+    }
+
+    /// Ends a relist: the cache is in sync with the store, and removals no longer wait.
+    fn end_relist(&self) {
+        let mut pending = self.lock_caches();
+        self.set_sync_state(SyncState::Synced);
+        for prefix in pending.drain() {
+            self.drop_if_empty(&prefix);
+        }
+    }
+
+    /// Drops the cache of a resource if it is empty; only while the caches are locked.
+    fn drop_if_empty(&self, prefix: &str) {
         let mut caches = HashMap::clone(&self.caches.load());
         if caches.get(prefix).is_some_and(|of| of.retire_if_empty()) {
             caches.remove(prefix);
@@ -222,16 +240,15 @@ impl WatchCache {
         }
     }
 
-    fn lock_caches(&self) -> MutexGuard<'_, ()> {
-        self.changing.lock().expect("nothing panics while it changes the caches")
+    fn lock_caches(&self) -> MutexGuard<'_, HashSet<Arc<str>>> {
+        self.pending_removals.lock().expect("nothing panics while it changes the caches")
     }
 
-    /// The cache of the resource whose objects are kept below `prefix`, made if there is none.
+    /// The cache of the resource whose objects are kept below `prefix`, made if there is none. A
+    /// removal of it that is pending is canceled, since the resource is served again.
     pub(crate) fn of_prefix(&self, prefix: &str) -> Arc<ResourceCache> {
-        if let Some(found) = self.caches.load().get(prefix) {
-            return Arc::clone(found);
-        }
-        let _changing = self.lock_caches();
+        let mut pending = self.lock_caches();
+        pending.remove(prefix);
         let caches = self.caches.load();
         if let Some(found) = caches.get(prefix) {
             return Arc::clone(found);

@@ -44,7 +44,7 @@ pub(super) async fn follow(cache: Arc<WatchCache>, mut events: Watch, clock: Clo
                 cache.set_sync_state(SyncState::Relisting);
                 let Ok(watch) = relist(&cache, &clock).await else { return };
                 events = watch;
-                cache.set_sync_state(SyncState::Synced);
+                cache.end_relist();
             }
         }
     }

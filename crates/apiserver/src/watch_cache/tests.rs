@@ -92,3 +92,21 @@ async fn the_cache_of_a_removed_resource_is_dropped_and_made_anew_for_a_later_ev
     it.put(key, 10).await;
     assert!(it.cache.of_prefix(prefix).get(key).is_some());
 }
+
+#[tokio::test]
+async fn a_resource_that_is_removed_during_a_relist_is_dropped_after_it_unless_served_again() {
+    let it = fixture().await;
+    let prefixes = ["/registry/group/removed", "/registry/group/served", "/registry/group/full"];
+    it.put("/registry/group/full/a", 10).await;
+    it.cache.set_sync_state(SyncState::Relisting);
+    for prefix in prefixes {
+        it.cache.of_prefix(prefix);
+        it.cache.remove(prefix);
+    }
+    assert_eq!(it.cache.caches.load().len(), 3, "there may be objects that are not known yet");
+    it.cache.of_prefix(prefixes[1]);
+    it.cache.end_relist();
+    let caches = it.cache.caches.load();
+    assert_eq!(prefixes.map(|prefix| caches.contains_key(prefix)), [false, true, true]);
+    assert_eq!(it.cache.sync_state(), SyncState::Synced);
+}
