@@ -14,7 +14,7 @@ use super::ledger::Ledger;
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use store::Revision;
 
 /// More changes than this are forgotten, oldest first. A watcher that is further behind must list
@@ -52,28 +52,55 @@ pub(crate) type EncodingKey = (&'static str, Revision, usize, u8);
 /// watchers of that form.
 #[derive(Debug)]
 struct Encodings {
-    forms: Vec<(EncodingKey, Bytes)>,
+    forms: Vec<(EncodingKey, Arc<OnceLock<Bytes>>)>,
+    /// The bytes that the ledger counts for this change beside its weight.
+    counted: usize,
     /// Counts the forms as long as the change is in the log.
     ledger: Option<Arc<Ledger>>,
 }
 
+impl Encodings {
+    fn count(&mut self, bytes: usize) {
+        if let Some(ledger) = &self.ledger {
+            ledger.add(bytes);
+            self.counted += bytes;
+        }
+    }
+}
+
 impl Change {
     fn encodings(&self) -> MutexGuard<'_, Encodings> {
-        self.encodings.lock().expect("nothing panics while it encodes")
+        self.encodings.lock().expect("nothing panics while it holds the forms")
     }
 
     /// The bytes of this change in one form, made by `encode` for the first watcher of that form.
     pub(crate) fn encoded(&self, key: EncodingKey, encode: impl FnOnce() -> Vec<u8>) -> Bytes {
-        let mut encodings = self.encodings();
-        if let Some((_, bytes)) = encodings.forms.iter().find(|(it, _)| *it == key) {
+        let form = self.form(key);
+        if let Some(bytes) = form.get() {
             return bytes.clone();
         }
-        let bytes = Bytes::from(encode());
-        if let Some(ledger) = &encodings.ledger {
-            ledger.add(bytes.len());
+        // Without the lock, which the task that follows the store takes as well: it must neither
+        // wait for `encode` nor end with it, should it panic.
+        let mut is_first = false;
+        let bytes = form.get_or_init(|| {
+            is_first = true;
+            encode().into()
+        });
+        if is_first {
+            self.encodings().count(bytes.len());
         }
-        encodings.forms.push((key, bytes.clone()));
-        bytes
+        bytes.clone()
+    }
+
+    /// Where the bytes of one form are, once they are made.
+    fn form(&self, key: EncodingKey) -> Arc<OnceLock<Bytes>> {
+        let mut encodings = self.encodings();
+        if let Some((_, form)) = encodings.forms.iter().find(|(it, _)| *it == key) {
+            return Arc::clone(form);
+        }
+        let form = Arc::default();
+        encodings.forms.push((key, Arc::clone(&form)));
+        form
     }
 
     /// What it costs without its encodings.
@@ -85,7 +112,7 @@ impl Change {
     fn leave_log(&self) -> usize {
         let mut encodings = self.encodings();
         encodings.ledger = None;
-        self.weight() + encodings.forms.iter().map(|(_, bytes)| bytes.len()).sum::<usize>()
+        self.weight() + encodings.counted
     }
 }
 
@@ -122,7 +149,8 @@ impl ChangeLog {
         old: Option<Arc<Entry>>,
         new: Option<Arc<Entry>>,
     ) {
-        let encodings = Encodings { forms: Vec::new(), ledger: Some(Arc::clone(&self.ledger)) };
+        let ledger = Some(Arc::clone(&self.ledger));
+        let encodings = Encodings { forms: Vec::new(), counted: 0, ledger };
         let change = Change { revision, old, new, encodings: Mutex::new(encodings) };
         self.ledger.add(change.weight());
         self.changes.push_back(Arc::new(change));

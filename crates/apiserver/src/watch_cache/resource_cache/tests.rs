@@ -183,3 +183,15 @@ fn a_retired_cache_refuses_events() {
     let event = Event { revision: 3, key: format!("{PREFIX}/a").into(), new, old: None };
     assert_eq!(cache.apply(&event), Err(Retired));
 }
+
+#[test]
+fn an_encoder_that_panics_harms_nobody_else() {
+    let cache = fed("+a ~a");
+    let change = Arc::clone(&cache.after(1, 1).unwrap()[0]);
+    let key = ("MODIFIED", 1, 0, 0);
+    let encode = || change.encoded(key, || panic!("it cannot be encoded"));
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(encode)).is_err());
+    assert_eq!(*change.encoded(key, || vec![7]), [7]);
+    cache.compact(Revision::MAX);
+    assert_eq!(cache.history_bytes(), 0);
+}
