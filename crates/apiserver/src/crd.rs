@@ -16,6 +16,7 @@ mod cleanup;
 mod creations;
 mod lookup;
 mod registrar;
+mod rewrite;
 
 pub(crate) use creations::{Creation, Creations};
 pub(crate) use lookup::{catch_up, find};

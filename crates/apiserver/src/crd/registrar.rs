@@ -1,5 +1,6 @@
 //! [`Registrar`]: keeps the catalog in step with the definitions.
 
+use super::rewrite::Rewrite;
 use super::{Creations, DEFINITIONS, cleanup};
 use crate::catalog::{Catalog, Served};
 use crate::conversion::Conversion;
@@ -7,7 +8,6 @@ use crate::own_client::OwnClient;
 use crate::plane::Plane;
 use crate::watch_cache::{Entry, Snapshot, Subscription};
 use kinds::apply::CustomSchema;
-use kinds::resource::Shape;
 use kinds::{Resource, apiextensions};
 use machinery::{Object, Value};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -164,6 +164,7 @@ impl Registrar {
             let before = self.made.remove(&name);
             let creations = before.as_ref().filter(|it| it.uid == definition.uid());
             let creations = creations.map(|it| Arc::clone(&it.creations)).unwrap_or_default();
+            let replaced = before.as_ref().map(|it| Arc::clone(&it.served));
             match before {
                 Some(it) if it.still_fits(definition) => {
                     made.insert(name, it);
@@ -174,7 +175,7 @@ impl Registrar {
                 before => retired.extend(before.into_iter().flat_map(Made::all)),
             }
             changed = true;
-            match self.make(definition, creations) {
+            match self.make(definition, creations, replaced.as_deref()) {
                 Some(it) => {
                     made.insert(name, Made { former, ..it });
                 }
@@ -214,7 +215,7 @@ impl Registrar {
     fn prepare(&mut self, definition: &Object) {
         let is_new = !self.made.contains_key(definition.name());
         let made = (is_new && apiextensions::is_established(definition))
-            .then(|| self.make(definition, Arc::default()))
+            .then(|| self.make(definition, Arc::default(), None))
             .flatten();
         self.prepared = made.map(|it| (definition.name().to_owned(), it));
     }
@@ -228,7 +229,13 @@ impl Registrar {
         self.prepared.take_if(fits).map(|(_, made)| made)
     }
 
-    fn make(&self, definition: &Object, creations: Arc<Creations>) -> Option<Made> {
+    /// Makes what a definition needs to be served, in the place of `replaced`.
+    fn make(
+        &self,
+        definition: &Object,
+        creations: Arc<Creations>,
+        replaced: Option<&Served>,
+    ) -> Option<Made> {
         let resource = match apiextensions::resource(definition) {
             Ok(resource) => resource,
             Err(error) => {
@@ -255,7 +262,8 @@ impl Registrar {
             .defined_by(&self.definitions.cache, key, Arc::clone(&creations));
         let served = Arc::new(served);
         if definition.generation() > 1 {
-            served.cache.rewrite(|entry| rewritten(&served, entry));
+            let rewrite = Rewrite::new(&served.resource, replaced.map(|it| &*it.resource));
+            served.cache.rewrite(|entry| rewrite.apply(entry));
         }
         Some(Made {
             generation: definition.generation(),
@@ -268,10 +276,17 @@ impl Registrar {
         })
     }
 
+    /// The same off the runtime's own threads: a large schema takes a second to compile, and many
+    /// objects take as long to be rewritten.
+    async fn refresh_offloaded(&mut self) {
+        let plane = Arc::clone(&self.plane);
+        plane.offload.run(async { self.refresh() }).await;
+    }
+
     /// Serves what can be served, and brings each definition a step further; whether one of them needs another look.
     async fn settle(&mut self) -> bool {
         let mut unfinished = false;
-        self.refresh();
+        self.refresh_offloaded().await;
         let objects: Vec<Parsed> = self.parsed.values().cloned().collect();
         self.ending.retain(|uid, _| objects.iter().any(|it| it.object.uid() == uid));
         for Parsed { object: definition, settled, .. } in &objects {
@@ -293,13 +308,14 @@ impl Registrar {
             };
             let mut updated = Object::clone(definition);
             updated.map_mut().insert("status".to_owned(), status);
-            self.prepare(&updated);
+            let plane = Arc::clone(&self.plane);
+            plane.offload.run(async { self.prepare(&updated) }).await;
             let path = format!("{DEFINITIONS}/{}/status", definition.name());
             let code = self.client.update(&path, &updated.into_value()).await.code;
             // A conflict means that it has changed, which wakes us anyway.
             unfinished |= code >= 400 && code != 404;
             if code < 400 && self.plane.cache.catch_up().await.is_ok() {
-                self.refresh();
+                self.refresh_offloaded().await;
             }
         }
         unfinished
@@ -368,19 +384,4 @@ fn apply_schemas(resource: &Resource, definition: &Object) -> Vec<Arc<CustomSche
         .iter()
         .map(|it| CustomSchema::compile(schema_of(&it.name), keeps_unknown));
     compiled.map(Arc::new).collect()
-}
-
-/// A stored object as its changed definition wants it, still in the version in which it is stored:
-/// nobody is asked to convert it until somebody reads it. It is made anew even where its bytes are
-/// the same, since other fields may be selectable now.
-fn rewritten(served: &Served, entry: &Entry) -> Entry {
-    let mut object = entry.object_as_stored();
-    let resource = &served.resource;
-    let stored =
-        resource.versions.iter().find(|it| resource.api_version(it) == object.api_version());
-    if let Some(Shape::Structural(schema)) = stored.map(|it| &it.shape) {
-        schema.prune(object.map_mut(), &mut Vec::new());
-        schema.default(object.map_mut());
-    }
-    entry.with_object(&object)
 }

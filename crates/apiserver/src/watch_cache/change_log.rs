@@ -103,6 +103,12 @@ impl Change {
         form
     }
 
+    /// Counts the object that this change stored, which is no longer in the snapshot.
+    pub(super) fn count_new(&self) {
+        let bytes = self.new.as_ref().map_or(0, |new| new.len());
+        self.encodings().count(bytes);
+    }
+
     /// What it costs without its encodings.
     fn weight(&self) -> usize {
         CHANGE_OVERHEAD + self.old.as_ref().map_or(0, |old| old.len())

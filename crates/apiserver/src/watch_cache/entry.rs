@@ -91,6 +91,17 @@ impl Entry {
         Self::of(&record, usize::from(self.prefix_len))
     }
 
+    /// An entry with the same content, whose selectable fields are yet to be found.
+    pub(crate) fn without_fields(&self) -> Self {
+        Self {
+            key: Arc::clone(&self.key),
+            bytes: self.bytes.clone(),
+            labels: self.labels.clone(),
+            fields: OnceLock::new(),
+            ..*self
+        }
+    }
+
     /// `namespace/name`, or `name`.
     fn path(&self) -> &str {
         &self.key[usize::from(self.prefix_len) + 1..]
@@ -205,6 +216,11 @@ impl Entry {
         reader.disable_recursion_limit();
         let map = Map::deserialize(&mut reader).expect("stored bytes were written as JSON");
         Object::new(map)
+    }
+
+    /// Whether another entry has the same content in the same memory.
+    pub(crate) fn shares_bytes(&self, other: &Self) -> bool {
+        self.bytes.as_ptr() == other.bytes.as_ptr() && self.bytes.len() == other.bytes.len()
     }
 
     /// Whether another entry has the same content.

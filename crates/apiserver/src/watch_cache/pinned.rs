@@ -8,7 +8,9 @@
 //! - the history is compacted beyond its revision, five to ten minutes after it was pinned, unless
 //!   nothing was written meanwhile;
 //! - there are more than [`MAX_PINNED`] of a resource;
-//! - those of a resource keep more than [`MAX_PINNED_BYTES`] alive.
+//! - those of a resource keep more than [`MAX_PINNED_BYTES`] alive;
+//! - the schema of the resource changes the objects in it. The list is then made from the log, if
+//!   that goes back far enough.
 
 use super::entry::Entry;
 use super::ledger::Ledger;
@@ -88,6 +90,11 @@ impl PinnedSnapshots {
             }
             stays
         });
+    }
+
+    /// Drops all of them.
+    pub(super) fn clear(&mut self) {
+        while self.pop() {}
     }
 
     /// Drops the one that was pinned first; false if there is none.

@@ -11,9 +11,13 @@ use super::pinned::PinnedSnapshots;
 use super::snapshot::{Held, Snapshot};
 use super::subscription::{Bell, Subscription};
 use arc_swap::ArcSwap;
+use imbl::ordmap::DiffItem;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 use store::{Event, Record, Revision};
+
+/// How often the objects that have changed during a rewrite are rewritten without the lock.
+const MAX_UNLOCKED_REWRITES: usize = 8;
 
 /// See the [module documentation](self).
 pub(crate) struct ResourceCache {
@@ -234,17 +238,48 @@ impl ResourceCache {
         state.retired
     }
 
-    /// Shows every object as `rewrite` makes it: a definition's schema has changed, and its new
-    /// defaults hold for what is stored already.
-    pub(crate) fn rewrite(&self, rewrite: impl Fn(&Entry) -> Entry) {
-        let state = self.lock();
-        let now = self.snapshot.load();
-        let entries = now
-            .entries
-            .iter()
-            .map(|(key, entry)| (Arc::clone(key), Held::from(Arc::new(rewrite(entry)))))
-            .collect();
-        self.snapshot.store(Arc::new(Snapshot::of(entries, now.revision)));
+    /// Shows every object as `rewrite` makes it, unless that returns None: a definition's schema
+    /// has changed, and its new defaults hold for what is stored already.
+    ///
+    /// The objects are rewritten without the lock, and then those that have changed meanwhile.
+    pub(crate) fn rewrite(&self, rewrite: impl Fn(&Entry) -> Option<Entry>) {
+        let mut seen = self.snapshot();
+        let mut next = Snapshot::clone(&seen);
+        for (key, held) in &seen.entries {
+            if let Some(entry) = rewrite(held) {
+                next.exchange(key, Some(&Arc::new(entry)));
+            }
+        }
+        let catch_up = |next: &mut Snapshot, seen: &Snapshot, now: &Snapshot| {
+            for difference in seen.entries.diff(&now.entries) {
+                match difference {
+                    DiffItem::Add(key, held) | DiffItem::Update { new: (key, held), .. } => {
+                        let entry = rewrite(held).map_or_else(|| Arc::clone(held), Arc::new);
+                        next.exchange(key, Some(&entry));
+                    }
+                    DiffItem::Remove(key, _) => next.exchange(key, None),
+                }
+            }
+            next.revision = now.revision;
+        };
+        // Each time fewer objects have changed. The last few, if others write all the time, are
+        // rewritten with the lock.
+        for _ in 0..MAX_UNLOCKED_REWRITES {
+            let now = self.snapshot();
+            if Arc::ptr_eq(&now, &seen) {
+                break;
+            }
+            catch_up(&mut next, &seen, &now);
+            seen = now;
+        }
+        let mut state = self.lock();
+        let now = self.snapshot();
+        catch_up(&mut next, &seen, &now);
+        if !next.entries.ptr_eq(&now.entries) {
+            state.count_rewritten(&now, &next);
+            self.snapshot.store(Arc::new(next));
+        }
+        // What was rewritten is freed without the lock.
         drop(state);
     }
 
@@ -257,6 +292,22 @@ impl State {
     fn check(&self, revision: Revision) -> Result<(), TooOld> {
         let floor = self.log.floor();
         if revision < floor { Err(TooOld { floor }) } else { Ok(()) }
+    }
+
+    /// Drops the pinned snapshots, which keep alive what was rewritten, and counts what the log
+    /// keeps alive of it.
+    fn count_rewritten(&mut self, before: &Snapshot, after: &Snapshot) {
+        self.pinned.clear();
+        for change in self.log.after(self.log.floor()) {
+            let Some(new) = &change.new else { continue };
+            let was_current =
+                before.entries.get(&new.key).is_some_and(|held| Arc::ptr_eq(&held.entry, new));
+            let now = after.entries.get(&new.key);
+            if was_current && now.is_some_and(|held| !held.shares_bytes(new)) {
+                change.count_new();
+            }
+        }
+        self.trim();
     }
 
     /// Forgets the changes that exceed the bounds of the log.

@@ -32,6 +32,13 @@ impl From<Arc<Entry>> for Held {
     }
 }
 
+/// Whether they are the same entry, not only one with the same content.
+impl PartialEq for Held {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.entry, &other.entry)
+    }
+}
+
 impl Deref for Held {
     type Target = Arc<Entry>;
 

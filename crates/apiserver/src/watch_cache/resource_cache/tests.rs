@@ -195,3 +195,82 @@ fn an_encoder_that_panics_harms_nobody_else() {
     cache.compact(Revision::MAX);
     assert_eq!(cache.history_bytes(), 0);
 }
+
+/// The same object with a field more.
+fn widened(entry: &Entry) -> Entry {
+    let mut object = entry.object_as_stored();
+    object.map_mut().insert("wide".to_owned(), true.into());
+    entry.with_object(&object)
+}
+
+fn is_wide(entry: &Entry) -> bool {
+    entry.object_as_stored().get(&["wide"]).is_some()
+}
+
+#[test]
+fn objects_may_change_while_they_are_rewritten() {
+    let cache = fed("+a +b +c");
+    let change = |name: &str, is_deleted: bool| {
+        let key: Arc<str> = format!("{PREFIX}/{name}").into();
+        let revision = cache.snapshot().revision + 1;
+        let old = cache.get(&key).map(|it| record(name, it.revision));
+        let new = (!is_deleted).then(|| record(name, revision));
+        cache.apply(&Event { revision, key, new, old }).unwrap();
+    };
+    let unlocked = std::cell::Cell::new(0);
+    cache.rewrite(|entry| {
+        // Others write all the time, so that the last objects are rewritten with the lock.
+        if cache.state.try_lock().is_ok() {
+            unlocked.set(unlocked.get() + 1);
+            change("a", false);
+            change("d", false);
+            if cache.snapshot().entries.len() == 4 {
+                change("b", true);
+            }
+        }
+        Some(widened(entry))
+    });
+    assert!(unlocked.get() > MAX_UNLOCKED_REWRITES);
+    let snapshot = cache.snapshot();
+    let found: Vec<_> = snapshot.entries.values().map(|it| it.name()).collect();
+    assert_eq!(found, ["a", "c", "d"]);
+    assert!(snapshot.entries.values().all(|it| is_wide(it)));
+    let last = cache.after(snapshot.revision - 1, 9).unwrap();
+    assert_eq!(last.iter().map(|it| it.revision).collect::<Vec<_>>(), [snapshot.revision]);
+}
+
+#[test]
+fn what_is_rewritten_is_counted_as_long_as_it_is_kept() {
+    let cache = ResourceCache::new(PREFIX, 0, &Arc::default());
+    for (revision, name) in [(1, "a"), (2, "b")] {
+        let new = large_record(name, revision, MEGABYTE);
+        let key = Arc::clone(&new.key);
+        cache.apply(&Event { revision, key, new: Some(new), old: None }).unwrap();
+    }
+    // The log has the second object, the pinned list has both.
+    cache.compact(1);
+    cache.pin(&cache.snapshot(), 2);
+    let before = cache.history_bytes();
+    let old = ["a", "b"].map(|it| Arc::downgrade(&cache.get(&format!("{PREFIX}/{it}")).unwrap()));
+    cache.rewrite(|entry| Some(widened(entry)));
+    assert_eq!(old.each_ref().map(|it| it.upgrade().is_some()), [false, true]);
+    assert!(cache.history_bytes() > before + MEGABYTE);
+    assert!(cache.at(2).unwrap().entries.values().all(|it| is_wide(it)));
+    cache.compact(2);
+    assert!(old[1].upgrade().is_none());
+    assert_eq!(cache.history_bytes(), 0);
+}
+
+#[test]
+fn an_entry_that_need_not_change_stays_with_its_pinned_lists() {
+    let cache = fed("+a +b");
+    cache.pin(&cache.snapshot(), 1);
+    let before = cache.snapshot();
+    cache.rewrite(|_| None);
+    assert!(cache.is_now(&before));
+    assert!(cache.lock().pinned.get(1).is_some());
+    cache.rewrite(|entry| (entry.name() == "a").then(|| entry.without_fields()));
+    let after = cache.snapshot();
+    let stays = before.entries.iter().map(|(key, held)| after.entries.get(key) == Some(held));
+    assert_eq!(stays.collect::<Vec<_>>(), [false, true]);
+}
