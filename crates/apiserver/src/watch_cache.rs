@@ -244,6 +244,11 @@ impl WatchCache {
         self.pending_removals.lock().expect("nothing panics while it changes the caches")
     }
 
+    /// Whether objects are stored below `prefix`.
+    pub(crate) fn has_objects(&self, prefix: &str) -> bool {
+        self.caches.load().get(prefix).is_some_and(|of| !of.is_empty())
+    }
+
     /// The cache of the resource whose objects are kept below `prefix`, made if there is none. A
     /// removal of it that is pending is canceled, since the resource is served again.
     pub(crate) fn of_prefix(&self, prefix: &str) -> Arc<ResourceCache> {

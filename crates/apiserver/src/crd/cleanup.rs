@@ -5,8 +5,10 @@ use super::{Creations, DEFINITIONS};
 use crate::catalog::Served;
 use crate::own_client::OwnClient;
 use crate::plane::Plane;
-use kinds::apiextensions::CLEANUP_FINALIZER;
-use machinery::{Object, json};
+use crate::watch_cache::ROOT;
+use kinds::apiextensions::{CLEANUP_FINALIZER, is_established};
+use machinery::{Object, Value, json};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// Deletes the objects that exist; whether nothing is left to be done.
@@ -47,8 +49,38 @@ pub(super) async fn clean_up(
     release(client, definition).await
 }
 
+/// Ends a definition that is not served, unless it has objects: these would come back with the next
+/// definition of its name. It then stays until somebody corrects it, and its objects are deleted.
+/// Returns whether nothing is left to be done for now.
+///
+/// A definition that was never established, or is that of a built-in kind, has no objects.
+pub(super) async fn release_unserved(
+    plane: &Plane,
+    client: &OwnClient,
+    builtin_prefixes: &HashSet<String>,
+    definition: &Object,
+) -> bool {
+    let field = |path: &[&str]| definition.get(path).and_then(Value::as_str).unwrap_or_default();
+    let (group, plural) = (field(&["spec", "group"]), field(&["spec", "names", "plural"]));
+    let prefix = format!("{ROOT}{group}/{plural}");
+    if is_established(definition) && !builtin_prefixes.contains(&prefix) {
+        if plane.cache.catch_up().await.is_err() {
+            return false;
+        }
+        if plane.cache.has_objects(&prefix) {
+            let name = definition.name();
+            tracing::error!(
+                name,
+                "the objects of a definition that cannot be served stay, and so does it"
+            );
+            return true;
+        }
+    }
+    release(client, definition).await
+}
+
 /// Takes our finalizer away; whether that is done.
-pub(super) async fn release(client: &OwnClient, definition: &Object) -> bool {
+async fn release(client: &OwnClient, definition: &Object) -> bool {
     let rest: Vec<&str> = definition.finalizers().filter(|it| *it != CLEANUP_FINALIZER).collect();
     let patch = json!({"metadata": {"finalizers": rest, "uid": definition.uid()}});
     let path = format!("{DEFINITIONS}/{}", definition.name());

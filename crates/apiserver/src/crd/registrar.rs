@@ -324,8 +324,8 @@ impl Registrar {
     /// Brings the end of a definition a step further; whether nothing is left to be done for now.
     async fn clean_up(&mut self, definition: &Arc<Object>) -> bool {
         let Some(made) = self.made.get(definition.name()) else {
-            // Never established, or in the place of a built-in kind: it has no objects of its own.
-            return cleanup::release(&self.client, definition).await;
+            let builtin = &self.builtin_prefixes;
+            return cleanup::release_unserved(&self.plane, &self.client, builtin, definition).await;
         };
         if let Some(ending) = self.ending.get(definition.uid()) {
             let Some(done) = ending.get().copied() else { return true };

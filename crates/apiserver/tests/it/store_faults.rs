@@ -2,7 +2,7 @@
 
 use crate::client::JSON;
 use crate::faulty_store::{FaultyStore, HISTORY};
-use crate::plane::{MAPS, Plane, map};
+use crate::plane::{DEFINITIONS, MAPS, Plane, THINGS, anything, map, thing, things};
 use http::Method;
 use keel::Tasks;
 use machinery::json;
@@ -127,4 +127,33 @@ async fn a_repair_of_the_trust_map_that_fails_is_tried_again() {
         map["data"] == complete
     };
     plane.until(TRUST, is_repaired).await;
+}
+
+#[tokio::test]
+async fn a_definition_that_cannot_be_served_is_not_removed_before_its_objects() {
+    let (store, plane, _tasks) = start().await;
+    plane.define(&things(&anything())).await;
+    plane.create(THINGS, &thing("a", &json!({}))).await;
+    let key = "/registry/apiextensions.k8s.io/customresourcedefinitions/things.example.com";
+    let edit = |generation: i64, storage: bool| {
+        store.edit(key, move |definition| {
+            definition["metadata"]["generation"] = generation.into();
+            definition["spec"]["versions"][0]["storage"] = storage.into();
+        })
+    };
+    edit(2, false).await;
+    let path = format!("{DEFINITIONS}/things.example.com");
+    assert_eq!(plane.delete(&path).await.0, 200);
+    for _ in 0..100 {
+        plane.advance(1);
+        assert_eq!(plane.get(&path).await.0, 200);
+    }
+    edit(3, true).await;
+    let is_gone = |code: u16, _: &machinery::Value| {
+        plane.advance(1);
+        code == 404
+    };
+    plane.until(&path, is_gone).await;
+    plane.define(&things(&anything())).await;
+    assert_eq!(plane.read(THINGS).await["items"], json!([]));
 }
