@@ -28,10 +28,10 @@ fn container(n: usize) -> Value {
 async fn pods_with_many_containers() {
     let plane = Plane::start().await;
     for list in ["containers", "initContainers"] {
-        check(&plane, 201, 500, |n| Ask::post(PODS, &pod(&json!({list: items(n, container)}))))
+        check(&plane, 201, 800, |n| Ask::post(PODS, &pod(&json!({list: items(n, container)}))))
             .await;
     }
-    check(&plane, 201, 2000, |n| {
+    check(&plane, 201, 4000, |n| {
         let env = items(n, |it| json!({"name": format!("E{it}"), "value": "v"}));
         let container = json!({"name": "c", "image": "i", "env": env});
         Ask::post(PODS, &pod(&json!({"containers": [container]})))
@@ -90,14 +90,14 @@ async fn pods_with_long_lists_of_other_things() {
         ),
     ];
     for (list, code, one) in lists {
-        check(&plane, code, 1000, |n| Ask::post(PODS, &pod(&json!({list: items(n, one)})))).await;
+        check(&plane, code, 1500, |n| Ask::post(PODS, &pod(&json!({list: items(n, one)})))).await;
     }
 }
 
 #[tokio::test]
 async fn services_with_many_ports_and_addresses() {
     let plane = Plane::start().await;
-    check(&plane, 201, 1000, |n| {
+    check(&plane, 201, 2000, |n| {
         let ports = items(n, |it| json!({"name": format!("p{it}"), "port": it + 1}));
         Ask::post(SERVICES, &json!({"metadata": {"name": "a"}, "spec": {"ports": ports}}))
     })
@@ -120,7 +120,7 @@ async fn services_with_many_ports_and_addresses() {
 #[tokio::test]
 async fn policies_quotas_and_roles_with_long_lists() {
     let plane = Plane::start().await;
-    check(&plane, 201, 1000, |n| {
+    check(&plane, 201, 2000, |n| {
         let ports = items(n, |it| json!({"port": it + 1}));
         let peers = items(n, |it| json!({"podSelector": {"matchLabels": {"a": format!("v{it}")}}}));
         let spec = json!({"podSelector": {}, "ingress": [{"ports": ports, "from": peers}]});
