@@ -181,13 +181,14 @@ impl<'a, 'b> Evaluator<'a, 'b> {
         let sized = cost.is_none().then(|| args.clone());
         let outcome = match overload.run {
             Run::Plain(run) => run(&mut args),
-            Run::Regex(run) => match &call.regex {
-                Some(regex) => run(&mut args, regex),
-                None => {
+            Run::Regex(run) => {
+                if let Some(regex) = &call.regex {
+                    run(&mut args, regex)
+                } else {
                     let regex = self.pattern(&args)?;
                     run(&mut args, &regex)
                 }
-            },
+            }
             Run::Evaluator => Err(EvalError::no_such_overload()),
         };
         if let Some(args) = sized {

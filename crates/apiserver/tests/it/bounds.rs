@@ -73,7 +73,7 @@ async fn spent(client: &Client, code: u16, ask: &Ask) -> Duration {
     let before = processor_time();
     let reply =
         client.send(ask.method.clone(), &ask.path, ask.content_type, ask.body.clone()).await;
-    let spent = processor_time() - before;
+    let spent = processor_time().saturating_sub(before);
     let text = String::from_utf8_lossy(&reply.bytes[..reply.bytes.len().min(400)]).into_owned();
     assert_eq!(reply.code, code, "{text}");
     spent
