@@ -7,10 +7,8 @@ use std::io;
 
 use redb::StorageBackend;
 
-use super::disk::{Disk, Part, is_full, translate_io};
+use super::disk::{Disk, Part, extend, is_full, translate_io};
 use crate::Error;
-
-static ZEROS: [u8; 256 << 10] = [0; 256 << 10];
 
 /// See the [module documentation](self).
 pub(super) struct Reserve {
@@ -52,19 +50,12 @@ impl Reserve {
         }
     }
 
-    /// Zeros are written out: a file that is merely long takes no space.
     fn fill(&self) -> io::Result<()> {
         let Some(backend) = &self.backend else { return Ok(()) };
         let mut length = backend.len()?;
         if length > self.size {
             backend.set_len(self.size)?;
         }
-        while length < self.size {
-            let missing = usize::try_from(self.size - length).unwrap_or(usize::MAX);
-            let zeros = &ZEROS[..missing.min(ZEROS.len())];
-            backend.write(length, zeros)?;
-            length += zeros.len() as u64;
-        }
-        Ok(())
+        extend(&**backend, &mut length, self.size)
     }
 }
