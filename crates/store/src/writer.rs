@@ -16,7 +16,7 @@
 //! - what readers see is in the journal;
 //! - a revision is assigned once: when an append fails, its revisions are skipped.
 
-use std::{sync::Arc, time::Duration};
+use std::{mem, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use keel::Clock;
@@ -93,10 +93,12 @@ impl Writer {
 
     /// Does what the requests ask, as one batch, and returns what came of each.
     pub(crate) fn commit(&mut self, requests: &[Request]) -> Vec<Result<Event, Error>> {
-        if self.is_full && requests.iter().any(Request::is_put) {
-            self.look_for_room();
-        }
-        match self.commit_or_make_room(requests) {
+        let looked = if self.is_full && requests.iter().any(Request::is_put) {
+            self.look_for_room()
+        } else {
+            Ok(())
+        };
+        match looked.and_then(|()| self.commit_or_make_room(requests)) {
             Ok(outcomes) => outcomes,
             // Those that failed for reasons of their own may have seen a write that never was.
             Err(error) => vec![Err(error); requests.len()],
@@ -107,7 +109,7 @@ impl Writer {
     fn commit_or_make_room(&mut self, requests: &[Request]) -> Result<Outcomes, Error> {
         match self.try_commit(requests) {
             Err(Error::Full) => {
-                self.make_room();
+                self.make_room()?;
                 self.try_commit(requests)
             }
             outcome => outcome,
@@ -176,23 +178,35 @@ impl Writer {
 
     /// Appends events, and tells of superseded writes along with them.
     fn append(&mut self, events: &[Event]) -> Result<(), Error> {
-        let Some(journal) = &mut self.journal else {
-            return Ok(());
-        };
         let floor = self.shared.read()?.history.floor().max(self.collected);
-        match journal.append(&Batch { events, garbage: &self.garbage, floor }) {
-            Ok(()) => {
-                self.garbage.clear();
-                Ok(())
-            }
-            Err(error) => {
-                if !matches!(error, Error::Full) {
-                    tracing::error!(%error, "the journal failed: writes are refused from now on");
-                    self.shared.set_failure(error.clone());
-                }
-                Err(error)
-            }
+        let mut garbage = mem::take(&mut self.garbage);
+        let batch = Batch { events, garbage: &garbage, floor };
+        let appended = self.with_journal(|journal| journal.append(&batch));
+        if appended.is_ok() {
+            garbage.clear();
         }
+        self.garbage = garbage;
+        appended
+    }
+
+    /// Runs `operation` on the journal; a store that forgets has none, and the result is the
+    /// default. After an error other than [`Error::Full`] the journal must not be used any more:
+    /// it is used through this function alone, which returns that error from then on.
+    fn with_journal<T: Default>(
+        &mut self,
+        operation: impl FnOnce(&mut (dyn Journal + 'static)) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        if let Some(failure) = self.shared.failure() {
+            return Err(failure.clone());
+        }
+        let Some(journal) = &mut self.journal else { return Ok(T::default()) };
+        operation(&mut **journal).inspect_err(|error| {
+            if !matches!(error, Error::Full) {
+                let cause = std::error::Error::source(error).map(ToString::to_string);
+                tracing::error!(%error, cause, "the journal failed: writes are refused from now on");
+                self.shared.set_failure(error.clone());
+            }
+        })
     }
 
     /// Deletes what has expired, up to `limit` records, and says how many there were.
@@ -247,78 +261,63 @@ impl Writer {
     }
 
     /// Enters the state in which puts are refused, and gives the reserve to deletions.
-    fn make_room(&mut self) {
+    fn make_room(&mut self) -> Result<(), Error> {
         if !self.is_full {
             self.is_full = true;
             tracing::error!("no space is left on the disk: only deletions are possible");
         }
-        if let Some(journal) = &mut self.journal {
+        self.with_journal(|journal| {
             journal.release_reserve();
-        }
-        self.free_space();
+            Ok(())
+        })?;
+        self.free_space()
     }
 
     /// Leaves that state if there is room for all of the reserve.
-    fn look_for_room(&mut self) {
-        let Some(journal) = &mut self.journal else { return };
+    fn look_for_room(&mut self) -> Result<(), Error> {
         // What is under way needs space itself, and is about to free some.
-        match journal.is_idle() {
-            Ok(true) => {}
-            Ok(false) => return,
-            Err(error) => {
-                self.shared.set_failure(error);
-                return;
-            }
+        if !self.with_journal(Journal::is_idle)? {
+            return Ok(());
         }
-        if journal.restore_reserve() {
+        if self.with_journal(|journal| Ok(journal.restore_reserve()))? {
             self.is_full = false;
             tracing::warn!("there is space on the disk again: everything is possible");
-            return;
+            return Ok(());
         }
-        journal.release_reserve();
-        self.free_space();
+        self.with_journal(|journal| {
+            journal.release_reserve();
+            Ok(())
+        })?;
+        self.free_space()
     }
 
     /// Begins to remove from the disk all that is not part of the present state. On a full disk a
     /// resumable watch matters less than the next write.
-    fn free_space(&mut self) {
-        let freed = match self.shared.read().map(|published| published.revision) {
-            Ok(revision) => self.forget_on_disk(revision),
-            Err(error) => Err(error),
-        };
-        let freed = freed.and_then(|()| match &mut self.journal {
-            Some(journal) => journal.maintain(Shrink::IfAny),
-            None => Ok(()),
-        });
-        match freed {
-            Ok(()) | Err(Error::Full | Error::Closed) => {}
-            Err(error) => self.shared.set_failure(error),
+    fn free_space(&mut self) -> Result<(), Error> {
+        let revision = self.shared.read()?.revision;
+        let forgotten = self.forget_on_disk(revision);
+        match forgotten.and_then(|()| self.with_journal(|journal| journal.maintain(Shrink::IfAny)))
+        {
+            // It is tried again when somebody looks for room.
+            Err(Error::Full) => Ok(()),
+            freed => freed,
         }
     }
 
     /// See [`maintenance`](crate::maintenance).
     pub(crate) fn maintain(&mut self) -> Result<(), Error> {
-        if let Some(failure) = self.shared.failure() {
-            return Err(failure.clone());
-        }
         let revision = self.shared.read()?.revision;
         let before = self.maintained.replace(revision);
         if self.is_full {
-            self.look_for_room();
-            return Ok(());
+            return self.look_for_room();
         }
-        if let Some(journal) = &mut self.journal
-            && !journal.restore_reserve()
-        {
+        if !self.with_journal(|journal| Ok(journal.restore_reserve()))? {
             tracing::warn!("the disk is almost full");
         }
         // At the start there is nothing to tidy yet, and others wait for the disk.
         let Some(before) = before else { return Ok(()) };
         self.forget_on_disk(before)?;
-        match &mut self.journal {
-            Some(journal) => journal.maintain(Shrink::IfMuch),
-            None => Ok(()),
-        }
+        self.with_journal(|journal| journal.maintain(Shrink::IfMuch))
     }
 
     /// Ends reads and watches, and releases the journal.
