@@ -266,10 +266,7 @@ impl Writer {
             self.is_full = true;
             tracing::error!("no space is left on the disk: only deletions are possible");
         }
-        self.with_journal(|journal| {
-            journal.release_reserve();
-            Ok(())
-        })?;
+        self.with_journal(|journal| journal.release_reserve())?;
         self.free_space()
     }
 
@@ -279,15 +276,12 @@ impl Writer {
         if !self.with_journal(Journal::is_idle)? {
             return Ok(());
         }
-        if self.with_journal(|journal| Ok(journal.restore_reserve()))? {
+        if self.with_journal(|journal| journal.restore_reserve())? {
             self.is_full = false;
             tracing::warn!("there is space on the disk again: everything is possible");
             return Ok(());
         }
-        self.with_journal(|journal| {
-            journal.release_reserve();
-            Ok(())
-        })?;
+        self.with_journal(|journal| journal.release_reserve())?;
         self.free_space()
     }
 
@@ -311,7 +305,7 @@ impl Writer {
         if self.is_full {
             return self.look_for_room();
         }
-        if !self.with_journal(|journal| Ok(journal.restore_reserve()))? {
+        if !self.with_journal(|journal| journal.restore_reserve())? {
             tracing::warn!("the disk is almost full");
         }
         // At the start there is nothing to tidy yet, and others wait for the disk.

@@ -29,9 +29,9 @@ pub enum Part {
 }
 
 /// Where the files are: in a directory, or in a test's idea of one.
-pub trait Disk: Send {
-    /// The content of a file as it is now; the reserve is made if there is none. Called again to go on after the disk was full; what an
-    /// earlier call returned is dropped by then.
+pub trait Disk: Send + Sync {
+    /// The content of a file as it is now; the reserve is made if there is none. Called again to go
+    /// on after the disk was full; what an earlier call returned is dropped by then.
     fn open(&self, part: Part) -> io::Result<Box<dyn StorageBackend>>;
 
     /// Makes the files of the log, empty, so that they are still there after a crash.

@@ -108,7 +108,7 @@ async fn superseded_writes_leave_the_disk() {
     }
     store.close().await.unwrap();
     let directory = Directory::claim(restarts.directory.path()).unwrap();
-    let disk = Box::new(directory.into_disk().unwrap());
+    let disk = Arc::new(directory.into_disk().unwrap());
     let (_, loader) = Base::open(disk, restarts.options.bounds()).unwrap();
     // The floor of 290 leaves eleven; what the last commits superseded follows with the next one.
     let garbage = loader.finish().garbage;

@@ -99,3 +99,37 @@ async fn a_disk_that_fails_while_it_is_full_is_not_written_again() {
     }
     store.close().await.unwrap();
 }
+
+#[tokio::test]
+async fn a_reserve_that_found_no_room_at_the_start_is_made_once_there_is_some() {
+    let world = World::new();
+    world.open_with_reserve().await.close().await.unwrap();
+    world.disk.remove_reserve();
+    world.fill();
+
+    let store = world.open();
+    assert_full(&put(&store, "/big", 4 << 20).await);
+    for _ in 0..10 {
+        world.clock.advance(Duration::from_secs(1));
+        assert_full(&put(&store, "/big", 4 << 20).await);
+    }
+    assert_eq!(world.disk.reserve(), None);
+    world.disk.set_faults(Faults::default());
+    world.put_each_second(&store, "/b").await.unwrap();
+    assert_eq!(world.disk.reserve(), Some(RESERVE));
+    store.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_reserve_that_cannot_be_written_is_a_failure_of_the_disk() {
+    let world = World::new();
+    let store = world.open_with_reserve().await;
+    world.fill();
+    assert_full(&put(&store, "/big", 4 << 20).await);
+
+    world.disk.set_faults(Faults { fail_reserve: true, ..Faults::default() });
+    let refused = world.put_each_second(&store, "/b").await;
+    assert_broken(&refused, "a sector cannot be written");
+    assert_broken(&store.check_writable(), "a sector cannot be written");
+    store.close().await.unwrap();
+}
