@@ -10,7 +10,8 @@
 //! ```
 //!
 //! When the disk is full, puts are refused and deletions still succeed, on space that the journal
-//! has kept in reserve, until there is room for all of the reserve again.
+//! has kept in reserve, until there is room for all of the reserve again. Puts search for that room,
+//! at most once a second.
 //!
 //! Invariants:
 //! - what readers see is in the journal;
@@ -19,7 +20,7 @@
 use std::{mem, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use keel::Clock;
+use keel::{Clock, Moment};
 
 use crate::{
     Error, Event, Expect, Record, Revision,
@@ -29,6 +30,10 @@ use crate::{
 
 /// Far above what an API server lets through, and far below what the journal cannot take.
 const MAX_VALUE: usize = 64 << 20;
+
+/// The least time between two searches for room on a full disk. Each writes up to all of the
+/// reserve, on the thread that commits.
+const SEARCH_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A write that somebody asked for.
 pub(crate) enum Request {
@@ -62,6 +67,8 @@ pub(crate) struct Writer {
     maintained: Option<Revision>,
     /// The disk was full, and the reserve is not complete since.
     is_full: bool,
+    /// The time of the last search for room; `None` as long as the disk was never full.
+    searched: Option<Moment>,
 }
 
 /// The state as the requests of a batch leave it, before anybody else sees it.
@@ -88,6 +95,7 @@ impl Writer {
             collected: 0,
             maintained: None,
             is_full: false,
+            searched: None,
         }
     }
 
@@ -264,14 +272,21 @@ impl Writer {
     fn make_room(&mut self) -> Result<(), Error> {
         if !self.is_full {
             self.is_full = true;
+            self.searched = Some(self.clock.moment());
             tracing::error!("no space is left on the disk: only deletions are possible");
         }
         self.with_journal(|journal| journal.release_reserve())?;
         self.free_space()
     }
 
-    /// Leaves that state if there is room for all of the reserve.
+    /// Leaves that state if there is room for all of the reserve; does nothing until
+    /// [`SEARCH_INTERVAL`] has passed since the last call that searched.
     fn look_for_room(&mut self) -> Result<(), Error> {
+        let is_recent = |moment| self.clock.passed_since(moment) < SEARCH_INTERVAL;
+        if self.searched.as_ref().is_some_and(is_recent) {
+            return Ok(());
+        }
+        self.searched = Some(self.clock.moment());
         // What is under way needs space itself, and is about to free some.
         if !self.with_journal(Journal::is_idle)? {
             return Ok(());

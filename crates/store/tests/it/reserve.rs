@@ -133,3 +133,29 @@ async fn a_reserve_that_cannot_be_written_is_a_failure_of_the_disk() {
     assert_broken(&store.check_writable(), "a sector cannot be written");
     store.close().await.unwrap();
 }
+
+#[tokio::test]
+async fn a_full_disk_is_looked_at_for_room_once_a_second() {
+    let world = World::new();
+    let store = world.open_with_reserve().await;
+    world.fill();
+    assert_full(&put(&store, "/big", 4 << 20).await);
+
+    for _ in 0..3 {
+        let before = world.disk.reserve_written();
+        for _ in 0..200 {
+            assert_full(&put(&store, "/big", 4 << 20).await);
+        }
+        assert_eq!(world.disk.reserve_written(), before);
+        // While space is being freed in the background, there is no look at the reserve.
+        let looked = async {
+            while world.disk.reserve_written() == before {
+                world.clock.advance(Duration::from_secs(1));
+                let _ = put(&store, "/big", 4 << 20).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), looked).await.expect("it looks again");
+        assert!(world.disk.reserve_written() - before <= RESERVE);
+    }
+    store.close().await.unwrap();
+}
