@@ -60,11 +60,11 @@ pub(crate) struct Writer {
     last: Revision,
     /// Superseded writes that the journal was not told of yet.
     garbage: Vec<Revision>,
-    /// Up to this revision the journal has been told what is superseded. It may be above the floor
-    /// of the history, of which the disk then has less than the memory.
+    /// Up to this revision the journal has been told what is superseded. After the disk was full it
+    /// may be above the floor of the history, of which the disk then has less than the memory.
     collected: Revision,
-    /// The newest revision at the last maintenance; `None` before the first.
-    maintained: Option<Revision>,
+    /// Whether there was a round of maintenance.
+    is_maintained: bool,
     /// The disk was full, and the reserve is not complete since.
     is_full: bool,
     /// The time of the last search for room; `None` as long as the disk was never full.
@@ -93,7 +93,7 @@ impl Writer {
             last,
             garbage: Vec::new(),
             collected: 0,
-            maintained: None,
+            is_maintained: false,
             is_full: false,
             searched: None,
         }
@@ -315,17 +315,17 @@ impl Writer {
 
     /// See [`maintenance`](crate::maintenance).
     pub(crate) fn maintain(&mut self) -> Result<(), Error> {
-        let revision = self.shared.read()?.revision;
-        let before = self.maintained.replace(revision);
+        let is_first = !mem::replace(&mut self.is_maintained, true);
         if self.is_full {
             return self.look_for_room();
         }
         if !self.with_journal(|journal| journal.restore_reserve())? {
             tracing::warn!("the disk is almost full");
         }
-        // At the start there is nothing to tidy yet, and others wait for the disk.
-        let Some(before) = before else { return Ok(()) };
-        self.forget_on_disk(before)?;
+        // At the start other work waits for the disk.
+        if is_first {
+            return Ok(());
+        }
         self.with_journal(|journal| journal.maintain(Shrink::IfMuch))
     }
 

@@ -166,6 +166,7 @@ async fn the_files_shrink_after_large_deletions() {
         store.delete(&key(index), Expect::Any).await.unwrap();
     }
     assert!(size() > 50 << 20, "{}", size());
+    store.compact(store.revision().await.unwrap()).await.unwrap();
     let shrunk = async {
         while size() > 8 << 20 {
             clock.advance(Duration::from_mins(5));
