@@ -275,7 +275,7 @@ impl Writer {
             self.searched = Some(self.clock.moment());
             tracing::error!("no space is left on the disk: only deletions are possible");
         }
-        self.with_journal(|journal| journal.release_reserve())?;
+        self.with_journal(Journal::release_reserve)?;
         self.free_space()
     }
 
@@ -291,12 +291,12 @@ impl Writer {
         if !self.with_journal(Journal::is_idle)? {
             return Ok(());
         }
-        if self.with_journal(|journal| journal.restore_reserve())? {
+        if self.with_journal(Journal::restore_reserve)? {
             self.is_full = false;
             tracing::warn!("there is space on the disk again: everything is possible");
             return Ok(());
         }
-        self.with_journal(|journal| journal.release_reserve())?;
+        self.with_journal(Journal::release_reserve)?;
         self.free_space()
     }
 
@@ -319,7 +319,7 @@ impl Writer {
         if self.is_full {
             return self.look_for_room();
         }
-        if !self.with_journal(|journal| journal.restore_reserve())? {
+        if !self.with_journal(Journal::restore_reserve)? {
             tracing::warn!("the disk is almost full");
         }
         // At the start other work waits for the disk.

@@ -2,6 +2,9 @@
 //!
 //! A deletion needs space before it frees any: for its frame in the log, and for the pages that the
 //! database writes in place of those it changes.
+//!
+//! An I/O error on the reserve is a failure of the disk, like one on the log: the same disk is not
+//! trusted with writes after it.
 
 use std::{io, sync::Arc};
 
