@@ -33,3 +33,6 @@ pub use client_verifier::ClientVerifier;
 pub use name::NameMismatch;
 pub use roots::Roots;
 pub use server_verifier::ServerVerifier;
+
+#[cfg(test)]
+mod fixtures;
