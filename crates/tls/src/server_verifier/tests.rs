@@ -3,8 +3,8 @@
 use super::*;
 use crate::fixtures::{Made, authority, decision, now, params, self_signed, signed};
 use rcgen::{
-    BasicConstraints, CustomExtension, DnType, ExtendedKeyUsagePurpose, GeneralSubtree, IsCa,
-    KeyUsagePurpose, NameConstraints, date_time_ymd,
+    BasicConstraints, DnType, ExtendedKeyUsagePurpose, GeneralSubtree, IsCa, KeyUsagePurpose,
+    NameConstraints, date_time_ymd,
 };
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
@@ -142,17 +142,6 @@ fn names_that_an_authority_may_not_sign_are_refused() {
     assert_eq!(decide(&[&root], &[&signed(params("a.good"), &root)], "a.good"), Ok(()));
     assert!(decide(&[&root], &[&signed(params("a.bad"), &root)], "a.bad").is_err());
     assert!(decide(&[&root], &[&signed(authority("a.bad"), &root)], "a.bad").is_err());
-}
-
-#[test]
-fn a_critical_extension_that_nobody_knows_is_refused() {
-    let mut odd = params("a.svc");
-    let mut extension =
-        CustomExtension::from_oid_content(&[1, 3, 6, 1, 4, 1, 99999, 1], vec![5, 0]);
-    extension.set_criticality(true);
-    odd.custom_extensions.push(extension);
-    let odd = self_signed(odd);
-    assert!(decide(&[&odd], &[&odd], "a.svc").is_err());
 }
 
 #[test]
