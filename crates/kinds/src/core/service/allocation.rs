@@ -171,7 +171,7 @@ mod tests {
         let mut it = service(
             json!({"type": "NodePort", "ports": [{"port": 80}, {"port": 81, "nodePort": 30081}]}),
         );
-        assert_eq!(node_ports_wanted(&it), [0]);
+        assert_eq!(node_ports_wanted(&it), [(0, 80)]);
         set_node_port(&mut it, 0, 30080);
         set_cluster_ip(&mut it, "10.0.0.5");
         assert_eq!(node_ports(&it), [30080, 30081]);
