@@ -30,7 +30,9 @@ const WORDS: [&str; 20] = [
     "x/v1",
 ];
 
-fuzz_target!(|bytes: &[u8]| -> Corpus {
+fuzz_target!(|bytes: &[u8]| -> Corpus { fuzz::bounded(bytes, run) });
+
+fn run(bytes: &[u8]) -> Corpus {
     let mut bytes = Unstructured::new(bytes);
     let (Ok(live), Ok(config), Ok(fields)) = (
         fuzz::object(&mut bytes, &WORDS),
@@ -73,4 +75,4 @@ fuzz_target!(|bytes: &[u8]| -> Corpus {
         live.set_meta("managedFields", entries);
     }
     Corpus::Keep
-});
+}

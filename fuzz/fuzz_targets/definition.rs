@@ -7,7 +7,9 @@ use libfuzzer_sys::{Corpus, arbitrary::Unstructured, fuzz_target};
 use machinery::{Faults, Path, Value};
 use schema::{Demand, Structural, check_definition_schema, check_root_with_status};
 
-fuzz_target!(|bytes: &[u8]| -> Corpus {
+fuzz_target!(|bytes: &[u8]| -> Corpus { fuzz::bounded(bytes, run) });
+
+fn run(bytes: &[u8]) -> Corpus {
     let mut bytes = Unstructured::new(bytes);
     let Ok(mut source) = fuzz::object(&mut bytes, &SCHEMA_WORDS) else { return Corpus::Reject };
     source.insert("type".to_owned(), "object".into());
@@ -31,4 +33,4 @@ fuzz_target!(|bytes: &[u8]| -> Corpus {
         }
     }
     Corpus::Keep
-});
+}

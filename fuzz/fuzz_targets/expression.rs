@@ -3,13 +3,16 @@
 #![no_main]
 
 use cel::{Bindings, Budget, DeclType, Env, EvalError, Library, Object};
+use fuzz::amplify;
 use libfuzzer_sys::fuzz_target;
 use machinery::json;
 
 /// Small, so that nothing runs long.
 const LIMIT: u64 = 20_000;
 
-fuzz_target!(|source: &str| {
+fuzz_target!(|bytes: &[u8]| fuzz::bounded(bytes, |bytes| run(&amplify::text(bytes))));
+
+fn run(source: &str) {
     let fields = [
         ("n".to_owned(), DeclType::int()),
         ("s".to_owned(), DeclType::string(20)),
@@ -45,4 +48,4 @@ fuzz_target!(|source: &str| {
         (shown, budget.remaining)
     };
     assert_eq!(run(), run(), "{source}");
-});
+}

@@ -2,13 +2,16 @@
 
 #![no_main]
 
+use fuzz::amplify;
 use libfuzzer_sys::fuzz_target;
 use machinery::selector::FieldSelector;
 
-fuzz_target!(|text: &str| {
+fuzz_target!(|bytes: &[u8]| fuzz::bounded(bytes, |bytes| run(&amplify::text(bytes))));
+
+fn run(text: &str) {
     let Ok(selector) = FieldSelector::parse(text) else { return };
     let printed = selector.to_string();
     let again = FieldSelector::parse(&printed).expect("what we print, we read");
     assert_eq!(again, selector, "{printed}");
     let _ = selector.matches(|_| Some("a"));
-});
+}

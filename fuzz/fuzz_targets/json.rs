@@ -2,13 +2,19 @@
 
 #![no_main]
 
+use fuzz::amplify;
 use libfuzzer_sys::fuzz_target;
 use machinery::codec::json;
 
 fuzz_target!(|bytes: &[u8]| {
+    fuzz::bounded(bytes, |bytes| run(amplify::text(bytes).as_bytes()));
+    fuzz::bounded(bytes, run);
+});
+
+fn run(bytes: &[u8]) {
     let Ok(decoded) = json::decode(bytes) else { return };
     let written = decoded.value.to_string();
     let again = json::decode(written.as_bytes()).expect("what we write, we read");
     assert_eq!(again.value, decoded.value, "{written}");
     assert!(again.duplicates.is_empty());
-});
+}

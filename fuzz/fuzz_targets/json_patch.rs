@@ -11,7 +11,9 @@ const WORDS: [&str; 18] = [
     "/a/0", "/a/-", "/a/-1", "/b/a", "", "a", "b",
 ];
 
-fuzz_target!(|bytes: &[u8]| -> Corpus {
+fuzz_target!(|bytes: &[u8]| -> Corpus { fuzz::bounded(bytes, run) });
+
+fn run(bytes: &[u8]) -> Corpus {
     let mut bytes = Unstructured::new(bytes);
     let (Ok(before), Ok(patch)) = (fuzz::value(&mut bytes, &WORDS), operations(&mut bytes)) else {
         return Corpus::Reject;
@@ -25,7 +27,7 @@ fuzz_target!(|bytes: &[u8]| -> Corpus {
     }
     merge::apply(&mut doc, &before);
     Corpus::Keep
-});
+}
 
 fn operations(bytes: &mut Unstructured<'_>) -> libfuzzer_sys::arbitrary::Result<Value> {
     let length = bytes.int_in_range(0..=20)?;

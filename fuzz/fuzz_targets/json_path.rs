@@ -7,7 +7,9 @@ use machinery::json_path::JsonPath;
 
 const WORDS: [&str; 6] = ["a", "b", "name", "status", "conditions", "type"];
 
-fuzz_target!(|bytes: &[u8]| -> Corpus {
+fuzz_target!(|bytes: &[u8]| -> Corpus { fuzz::bounded(bytes, run) });
+
+fn run(bytes: &[u8]) -> Corpus {
     let mut bytes = Unstructured::new(bytes);
     let Ok(text) = bytes.arbitrary::<&str>() else { return Corpus::Reject };
     let Ok(path) = JsonPath::parse(text) else { return Corpus::Keep };
@@ -17,4 +19,4 @@ fuzz_target!(|bytes: &[u8]| -> Corpus {
         assert!(found.len() <= 1, "{text}");
     }
     Corpus::Keep
-});
+}

@@ -2,10 +2,13 @@
 
 #![no_main]
 
+use fuzz::amplify;
 use libfuzzer_sys::fuzz_target;
 use machinery::selector::LabelSelector;
 
-fuzz_target!(|text: &str| {
+fuzz_target!(|bytes: &[u8]| fuzz::bounded(bytes, |bytes| run(&amplify::text(bytes))));
+
+fn run(text: &str) {
     let Ok(selector) = LabelSelector::parse(text) else { return };
     let printed = selector.to_string();
     let again = LabelSelector::parse(&printed).expect("what we print, we read");
@@ -13,4 +16,4 @@ fuzz_target!(|text: &str| {
     for label in [None, Some(""), Some("a"), Some("1")] {
         assert_eq!(again.matches(|_| label), selector.matches(|_| label), "{text}");
     }
-});
+}

@@ -7,7 +7,9 @@ use kinds::types;
 use libfuzzer_sys::{Corpus, arbitrary::Unstructured, fuzz_target};
 use machinery::Value;
 
-fuzz_target!(|bytes: &[u8]| -> Corpus {
+fuzz_target!(|bytes: &[u8]| -> Corpus { fuzz::bounded(bytes, run) });
+
+fn run(bytes: &[u8]) -> Corpus {
     let _ = Envelope::read(bytes);
     let mut bytes = Unstructured::new(bytes);
     let Ok(ty) = bytes.choose(types::all()) else { return Corpus::Reject };
@@ -17,4 +19,4 @@ fuzz_target!(|bytes: &[u8]| -> Corpus {
         let _ = protobuf::encode(&value);
     }
     Corpus::Keep
-});
+}

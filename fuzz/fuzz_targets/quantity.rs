@@ -2,11 +2,14 @@
 
 #![no_main]
 
+use fuzz::amplify;
 use libfuzzer_sys::fuzz_target;
 use machinery::quantity::{Quantity, canonical};
 
-fuzz_target!(|input: (&str, &str)| {
-    let (first, second) = input;
+fuzz_target!(|bytes: &[u8]| fuzz::bounded(bytes, |bytes| run(&amplify::text(bytes))));
+
+fn run(text: &str) {
+    let (first, second) = text.split_once('\n').unwrap_or((text, ""));
     let Ok(written) = canonical(first) else { return };
     assert_eq!(canonical(&written).as_ref(), Ok(&written), "{first}");
     let Ok(first) = Quantity::parse(first) else { return };
@@ -17,4 +20,4 @@ fuzz_target!(|input: (&str, &str)| {
     if !second.is_negative() {
         assert!(sum >= first && difference <= first, "{first} {second}");
     }
-});
+}

@@ -3,13 +3,16 @@
 #![no_main]
 
 use apiserver::request::{Query, RequestInfo};
+use fuzz::amplify;
 use http::Method;
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|input: (u8, &str)| {
-    let (method, url) = input;
+fuzz_target!(|bytes: &[u8]| fuzz::bounded(bytes, |bytes| run(&amplify::text(bytes))));
+
+fn run(text: &str) {
+    let (method, url) = (text.len(), text);
     let methods = [Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
-    let method = &methods[usize::from(method) % methods.len()];
+    let method = &methods[method % methods.len()];
     let (path, query) = url.split_once('?').unwrap_or((url, ""));
     let query = Query::parse(Some(query));
     let _ = (query.flag("watch"), query.text("limit"), query.all("dryRun").count());
@@ -18,4 +21,4 @@ fuzz_target!(|input: (u8, &str)| {
     for name in [target.group, target.version, target.namespace, target.resource, target.name] {
         assert!(!name.contains('/'), "{name}");
     }
-});
+}

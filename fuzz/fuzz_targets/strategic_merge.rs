@@ -20,7 +20,9 @@ const DIRECTIVES: [&str; 12] = [
     "metadata",
 ];
 
-fuzz_target!(|bytes: &[u8]| -> Corpus {
+fuzz_target!(|bytes: &[u8]| -> Corpus { fuzz::bounded(bytes, run) });
+
+fn run(bytes: &[u8]) -> Corpus {
     let mut bytes = Unstructured::new(bytes);
     let Ok(ty) = bytes.choose(types::all()) else { return Corpus::Reject };
     // The names of the type's fields, and of the fields of those.
@@ -45,4 +47,4 @@ fuzz_target!(|bytes: &[u8]| -> Corpus {
         assert_eq!(normalize(), normalize(), "{}", ty.name());
     }
     Corpus::Keep
-});
+}

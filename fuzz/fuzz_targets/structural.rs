@@ -7,7 +7,9 @@ use libfuzzer_sys::{Corpus, arbitrary::Unstructured, fuzz_target};
 use machinery::{Faults, Value};
 use schema::Structural;
 
-fuzz_target!(|bytes: &[u8]| -> Corpus {
+fuzz_target!(|bytes: &[u8]| -> Corpus { fuzz::bounded(bytes, run) });
+
+fn run(bytes: &[u8]) -> Corpus {
     let mut bytes = Unstructured::new(bytes);
     let (Ok(source), Ok(mut object), Ok(old)) = (
         fuzz::object(&mut bytes, &SCHEMA_WORDS),
@@ -31,4 +33,4 @@ fuzz_target!(|bytes: &[u8]| -> Corpus {
     structural.validate_status(&object, &old, &mut faults);
     let _ = faults.summary();
     Corpus::Keep
-});
+}

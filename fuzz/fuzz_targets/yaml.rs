@@ -2,10 +2,16 @@
 
 #![no_main]
 
+use fuzz::amplify;
 use libfuzzer_sys::fuzz_target;
 use machinery::codec::yaml;
 
 fuzz_target!(|bytes: &[u8]| {
+    fuzz::bounded(bytes, |bytes| run(amplify::text(bytes).as_bytes()));
+    fuzz::bounded(bytes, run);
+});
+
+fn run(bytes: &[u8]) {
     if let Ok(decoded) = yaml::decode(bytes) {
         let written = yaml::encode(&decoded.value);
         match yaml::decode(written.as_bytes()) {
@@ -17,4 +23,4 @@ fuzz_target!(|bytes: &[u8]| {
     if let Ok(text) = std::str::from_utf8(bytes) {
         let _ = yaml::documents(text);
     }
-});
+}

@@ -2,6 +2,7 @@
 
 mod ci;
 mod command;
+mod fuzz;
 mod interop;
 mod kinds;
 mod oracle;
@@ -18,6 +19,8 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   oracle [PATH…]     replays recorded conversations with kube-apiserver against a plane of ours
   interop [--release] [go|python|javascript|rust]…
                      drives planes of ours with the client libraries that people use
+  fuzz [--seconds N] [TARGET…]
+                     runs all fuzz targets for N seconds together, 600 unless told
   kinds [--check]    writes the table of built-in types anew, or checks that it is current";
 
 fn main() -> anyhow::Result<()> {
@@ -28,6 +31,7 @@ fn main() -> anyhow::Result<()> {
         ["ci"] => ci::run(),
         ["oracle", rest @ ..] => oracle::run_cases(rest),
         ["interop", rest @ ..] => interop::run_clients(rest),
+        ["fuzz", rest @ ..] => fuzz::run(rest),
         ["kinds"] => kinds::generate(),
         ["kinds", "--check"] => kinds::check(),
         _ => bail!("{USAGE}"),

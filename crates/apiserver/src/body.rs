@@ -44,6 +44,16 @@ impl Body {
         Self::Made(Pieces { pieces: Box::new(pieces), estimate })
     }
 
+    /// Keeps `held` until the body is sent, if it is made while it is sent.
+    pub(crate) fn holding(self, held: impl Send + 'static) -> Self {
+        let Self::Made(Pieces { mut pieces, estimate }) = self else { return self };
+        let next = move || {
+            let _held = &held;
+            pieces.next()
+        };
+        Self::made(estimate, std::iter::from_fn(next))
+    }
+
     /// Nothing.
     pub fn empty() -> Self {
         Self::Chunks(VecDeque::new())

@@ -16,10 +16,11 @@
 
 mod shares;
 
-use crate::authentication::{MASTERS, User};
+use crate::authentication::{MASTERS, User, service_account};
 use crate::request::{RequestInfo, Verb};
 use machinery::Status;
 use shares::{Share, Shares};
+use std::borrow::Cow;
 use std::sync::{Arc, Weak};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -32,6 +33,10 @@ const MAX_BODIES: usize = 128 << 20;
 /// The same for `system:masters`.
 const MAX_EXEMPT_BODIES: usize = 512 << 20;
 
+/// The bytes of the objects in lists that are being sent. An object that is changed or deleted
+/// meanwhile stays in memory until its list is read.
+const MAX_LISTS: usize = 256 << 20;
+
 /// The bytes of answers that had to be made before they are sent and are not read yet.
 const MAX_ANSWERS: usize = 64 << 20;
 
@@ -43,6 +48,7 @@ pub(crate) struct FlowControl {
     bodies: Arc<Shares>,
     exempt_bodies: Arc<Shares>,
     answers: Arc<Shares>,
+    lists: Arc<Shares>,
     waiting: Arc<Semaphore>,
 }
 
@@ -100,6 +106,7 @@ impl FlowControl {
             bodies: Shares::new(MAX_BODIES),
             exempt_bodies: Shares::new(MAX_EXEMPT_BODIES),
             answers: Shares::new(MAX_ANSWERS),
+            lists: Shares::new(MAX_LISTS),
             waiting: Arc::new(Semaphore::new(MAX_WAITING)),
         }
     }
@@ -110,20 +117,34 @@ impl FlowControl {
             return Ok(Seat(None));
         }
         let seats = if info.verb.reads() { &self.reads } else { &self.writes };
-        let share = seats.take(&user.name, 1).ok_or_else(too_many)?;
+        let share = seats.take(&flow(user), 1).ok_or_else(too_many)?;
         Ok(Seat(Some(Arc::new(share))))
     }
 
     /// The memory for a body that this user sends.
     pub(crate) fn body_memory(&self, user: &User) -> Result<BodyMemory, Status> {
         let bodies = if user.is_in(MASTERS) { &self.exempt_bodies } else { &self.bodies };
-        bodies.take(&user.name, 0).map(BodyMemory).ok_or_else(too_many)
+        bodies.take(&flow(user), 0).map(BodyMemory).ok_or_else(too_many)
     }
 
     /// The memory for an answer of about so many bytes; None if the user has too many already that
     /// are not read.
     pub(crate) fn answer_memory(&self, user: &User, bytes: usize) -> Option<AnswerMemory> {
-        self.answers.take(&user.name, bytes).map(|it| AnswerMemory { _share: it })
+        self.answers.take(&flow(user), bytes).map(|it| AnswerMemory { _share: it })
+    }
+
+    /// The memory that the objects of a list may take up until it is sent. A user who has no other
+    /// list under way always gets it, and masters need none.
+    pub(crate) fn list_memory(
+        &self,
+        user: &User,
+        bytes: usize,
+    ) -> Result<Option<AnswerMemory>, Status> {
+        if user.is_in(MASTERS) {
+            return Ok(None);
+        }
+        let share = self.lists.take_or_first(&flow(user), bytes).ok_or_else(too_many)?;
+        Ok(Some(AnswerMemory { _share: share }))
     }
 
     /// Lends the seat of a request that waits for somebody else. None if there is nothing to lend,
@@ -131,9 +152,26 @@ impl FlowControl {
     pub(crate) fn lend_seat(&self, seat: &SeatHandle) -> Option<Loan> {
         let seat = seat.0.upgrade()?;
         let waiting = Arc::clone(&self.waiting).try_acquire_owned().ok()?;
-        seat.pause();
+        if !seat.pause() {
+            return None;
+        }
         Some(Loan { seat, _waiting: waiting })
     }
+}
+
+/// Who shares fairly with others: a user, or all service accounts of a namespace, since a user who may
+/// create one may create many.
+fn flow(user: &User) -> Cow<'_, str> {
+    match service_account::parse_user(&user.name) {
+        Some((namespace, _)) => format!("system:serviceaccounts:{namespace}").into(),
+        None => user.name.as_str().into(),
+    }
+}
+
+/// The flow in which large requests of a user wait for each other; None for masters, who wait for
+/// nobody else.
+pub(crate) fn flow_of_large(user: &User) -> Option<Cow<'_, str>> {
+    (!user.is_in(MASTERS)).then(|| flow(user))
 }
 
 fn too_many() -> Status {
@@ -161,6 +199,38 @@ mod tests {
 
     fn user(name: &str) -> User {
         User::authenticated(name, "", Vec::new())
+    }
+
+    #[test]
+    fn service_accounts_of_a_namespace_share_as_one_user_does() {
+        let flow = FlowControl::new(8, 8);
+        let account = |number| user(&format!("system:serviceaccount:team:a{number}"));
+        let seats: Vec<_> = (0..20).map(|it| take(&flow, &account(it), &Method::POST)).collect();
+        assert_eq!(seats.iter().filter(|it| it.is_ok()).count(), 4);
+        assert!(take(&flow, &user("bob"), &Method::POST).is_ok());
+        assert!(take(&flow, &user("system:serviceaccount:other:a"), &Method::POST).is_ok());
+    }
+
+    #[test]
+    fn a_large_list_is_sent_alone_and_many_together_are_not() {
+        let flow = FlowControl::new(8, 8);
+        let alice = user("alice");
+        let first = flow.list_memory(&alice, 2 * MAX_LISTS).unwrap();
+        assert_eq!(flow.list_memory(&alice, 1).map(drop).unwrap_err().code, 429);
+        assert!(flow.list_memory(&user("bob"), 1).is_ok());
+        drop(first);
+        let some: Vec<_> = (0..20).map(|_| flow.list_memory(&alice, MAX_LISTS / 8)).collect();
+        assert_eq!(some.iter().filter(|it| it.is_ok()).count(), 4);
+    }
+
+    #[test]
+    fn a_seat_is_lent_once() {
+        let flow = FlowControl::new(1, 1);
+        let seat = take(&flow, &user("a"), &Method::POST).unwrap();
+        let loan = flow.lend_seat(&seat.handle()).unwrap();
+        assert!(flow.lend_seat(&seat.handle()).is_none());
+        drop(loan);
+        assert!(flow.lend_seat(&seat.handle()).is_some());
     }
 
     #[test]

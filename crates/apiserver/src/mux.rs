@@ -15,7 +15,8 @@ use crate::plane::Plane;
 use crate::registry::Part;
 use crate::request::{Query, Target, Verb};
 use crate::routes::{discovery, health, metrics, openapi, version};
-use crate::{aggregation, answer, audit, crd, own_client};
+use crate::watch_cache::Snapshot;
+use crate::{aggregation, answer, audit, crd, flow_control, own_client};
 use bytes::Bytes;
 use http::Response;
 use http::request::Parts as Head;
@@ -78,7 +79,7 @@ pub(crate) async fn path(
         }
         ["openapi", rest @ ..] => {
             let made = async { openapi::openapi(plane, rest, &head.headers, query) };
-            Ok(plane.offload.run(made).await)
+            Ok(plane.offload.run(flow_control::flow_of_large(user).as_deref(), made).await)
         }
         _ => Ok(answer::page_not_found()),
     }
@@ -172,7 +173,8 @@ async fn dispatch(cx: Cx, body: &[u8]) -> Result<Response<Body>, Status> {
         return Ok(answer::with_warnings(response, warnings));
     }
     let answered = if computes_for_long(&cx, body) {
-        cx.plane.offload.run(answer(&cx, body)).await
+        let flow = flow_control::flow_of_large(&cx.user);
+        cx.plane.offload.run(flow.as_deref(), answer(&cx, body)).await
     } else {
         answer(&cx, body).await
     };
@@ -191,8 +193,8 @@ async fn answer(cx: &Cx, body: &[u8]) -> Result<Response<Body>, Status> {
 /// Bodies and stored objects up to this size take less than a millisecond.
 const SMALL: usize = 32 << 10;
 
-/// And so do lists of this many objects, even if each of them is decoded.
-const FEW: usize = 1000;
+/// And so do lists of this many bytes, even if each object is decoded.
+const SMALL_LIST: usize = 256 << 10;
 
 /// A selector of this many bytes is quickly held against an object.
 const SHORT: usize = 256;
@@ -210,7 +212,7 @@ fn computes_for_long(cx: &Cx, body: &[u8]) -> bool {
             let selectors =
                 cx.query.text("labelSelector").len() + cx.query.text("fieldSelector").len();
             (cx.accepted != Accepted::JSON || selectors > SHORT)
-                && cx.served.cache.snapshot().entries.len() > FEW
+                && is_large(&cx.served.cache.snapshot())
         }
         Verb::Get if cx.accepted == Accepted::JSON => false,
         Verb::Get | Verb::Update | Verb::Patch | Verb::Delete => {
@@ -220,6 +222,15 @@ fn computes_for_long(cx: &Cx, body: &[u8]) -> bool {
             false
         }
     }
+}
+
+/// Whether all objects together are more than a small list.
+fn is_large(snapshot: &Snapshot) -> bool {
+    let mut bytes = 0;
+    snapshot.entries.values().any(|it| {
+        bytes += it.len();
+        bytes > SMALL_LIST
+    })
 }
 
 async fn object_or_collection(cx: &Cx, body: &[u8]) -> Result<Response<Body>, Status> {

@@ -10,11 +10,16 @@
 //! small requests       ─────────────────────────────────        the runtime's own threads
 //! ```
 //!
-//! Invariant: no more polls are under way than there are permits, so that the processors are not
-//! all taken by threads of this kind. Permits are given in the order in which they were asked for.
+//! Invariants:
+//! - no more polls are under way than there are permits, so that the processors are not all taken by
+//!   threads of this kind;
+//! - flows take turns: a flow (a user, say) waits for one permit at a time, and permits are given in
+//!   the order in which they were asked for. Exempt futures have permits of their own.
 
+use std::collections::HashMap;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::Poll;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Semaphore;
@@ -23,12 +28,16 @@ use tokio::sync::Semaphore;
 #[derive(Debug)]
 pub struct Offload {
     permits: Semaphore,
+    exempt: Semaphore,
+    /// One permit for each flow that has futures here.
+    turns: Mutex<HashMap<String, Weak<Semaphore>>>,
 }
 
 impl Offload {
     /// With this many polls at once, and at least one.
     pub fn new(at_once: usize) -> Self {
-        Self { permits: Semaphore::new(at_once.max(1)) }
+        let permits = || Semaphore::new(at_once.max(1));
+        Self { permits: permits(), exempt: permits(), turns: Mutex::default() }
     }
 
     /// Half of the processors, so that the other half is left to short work.
@@ -36,19 +45,40 @@ impl Offload {
         Self::new(std::thread::available_parallelism().map_or(1, usize::from) / 2)
     }
 
-    /// Runs a future; each of its polls may take long.
-    pub async fn run<F: Future>(&self, future: F) -> F::Output {
+    /// Runs a future of a flow, or an exempt one; each of its polls may take long.
+    pub async fn run<F: Future>(&self, flow: Option<&str>, future: F) -> F::Output {
+        const OPEN: &str = "the semaphore is never closed";
+        let turns = flow.map(|it| self.turns_of(it));
         let mut future = pin!(future);
         loop {
-            let permit = self.permits.acquire().await.expect("the semaphore is never closed");
+            let (turn, permit) = match &turns {
+                Some(turns) => {
+                    let turn = turns.acquire().await.expect(OPEN);
+                    (Some(turn), self.permits.acquire().await.expect(OPEN))
+                }
+                None => (None, self.exempt.acquire().await.expect(OPEN)),
+            };
             let polled =
                 poll_fn(|context| Poll::Ready(blocking(|| future.as_mut().poll(context)))).await;
-            drop(permit);
+            drop((turn, permit));
             if let Poll::Ready(output) = polled {
                 return output;
             }
             until_woken().await;
         }
+    }
+}
+
+impl Offload {
+    fn turns_of(&self, flow: &str) -> Arc<Semaphore> {
+        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = turns.get(flow).and_then(Weak::upgrade) {
+            return found;
+        }
+        turns.retain(|_, it| it.strong_count() > 0);
+        let made = Arc::new(Semaphore::new(1));
+        turns.insert(flow.to_owned(), Arc::downgrade(&made));
+        made
     }
 }
 
@@ -72,8 +102,8 @@ fn blocking<T>(work: impl FnOnce() -> T) -> T {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Barrier;
     use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::sync::{Arc, Barrier};
     use tokio::sync::oneshot;
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
@@ -88,7 +118,7 @@ mod tests {
                     begun.send(()).unwrap();
                     released.recv().unwrap();
                 };
-                offload.run(compute).await;
+                offload.run(None, compute).await;
             }
         });
         has_begun.await.unwrap();
@@ -113,7 +143,7 @@ mod tests {
                         both.wait();
                         now.fetch_sub(1, Ordering::SeqCst);
                     };
-                    offload.run(compute).await;
+                    offload.run(None, compute).await;
                 })
             })
             .collect();
@@ -131,5 +161,28 @@ mod tests {
         let other = async { offload.run(async { send.send(7).unwrap() }).await };
         let (received, ()) = tokio::join!(waiting, other);
         assert_eq!(received, Ok(7));
+    }
+
+    #[tokio::test]
+    async fn flows_take_turns() {
+        let offload = Offload::new(1);
+        let order = Mutex::new(Vec::new());
+        let note = |flow: &'static str| {
+            let order = &order;
+            offload.run(Some(flow), async move { order.lock().unwrap().push(flow) })
+        };
+        let held = offload.permits.acquire().await.unwrap();
+        let all = async { tokio::join!(note("a"), note("a"), note("a"), note("b")) };
+        let release = async { drop(held) };
+        tokio::join!(all, release);
+        let order = order.into_inner().unwrap();
+        assert_eq!(order.iter().position(|it| *it == "b"), Some(1), "{order:?}");
+    }
+
+    #[tokio::test]
+    async fn an_exempt_future_does_not_wait_for_others() {
+        let offload = Offload::new(1);
+        let _held = offload.permits.acquire().await.unwrap();
+        offload.run(None, async {}).await;
     }
 }

@@ -10,7 +10,7 @@ use std::collections::HashSet;
 pub(crate) struct Choices {
     pub(crate) list: Box<[Value]>,
     /// The texts of a long list: each of many items is looked up in it.
-    texts: Option<Box<HashSet<Box<str>>>>,
+    texts: Option<HashSet<Box<str>>>,
 }
 
 impl Choices {
@@ -20,7 +20,7 @@ impl Choices {
     pub(crate) fn of(source: Source<'_>) -> Self {
         let list = source.value("enum").and_then(Value::as_array).cloned().unwrap_or_default();
         let texts = (list.len() >= Self::INDEXED_FROM)
-            .then(|| Box::new(list.iter().filter_map(Value::as_str).map(Box::from).collect()));
+            .then(|| list.iter().filter_map(Value::as_str).map(Box::from).collect());
         Self { list: list.into(), texts }
     }
 

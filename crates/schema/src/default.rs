@@ -32,16 +32,13 @@ impl Filling {
         for (name, field) in node.properties().filter(|(_, it)| it.marks.has(Marks::DEFAULTS_BELOW))
         {
             if let Some(default) = &field.default {
-                match map.get_mut(name) {
-                    Some(value) => self.replace_null(field, value),
-                    None => {
-                        if map.len().is_multiple_of(MAP_NODE_ENTRIES) {
-                            self.added += MAP_NODE;
-                        }
-                        if let Some(value) = self.copied(default) {
-                            map.insert(name.to_owned(), value);
-                        }
+                if let Some(value) = map.get_mut(name) {
+                    self.replace_null(field, value);
+                } else if let Some(value) = self.copied(default) {
+                    if map.len().is_multiple_of(MAP_NODE_ENTRIES) {
+                        self.added += MAP_NODE;
                     }
+                    map.insert(name.to_owned(), value);
                 }
             }
             if let Some(value) = map.get_mut(name) {

@@ -11,10 +11,11 @@ pub(crate) trait Journal: Send {
     fn append(&mut self, batch: &Batch<'_>) -> Result<(), Error>;
 
     /// Gives up the space that is kept in reserve, so that deletions find room on a full disk.
-    fn release_reserve(&mut self);
+    fn release_reserve(&mut self) -> Result<(), Error>;
 
-    /// Whether the reserve is complete. It takes what space there is towards that.
-    fn restore_reserve(&mut self) -> bool;
+    /// Whether the reserve is complete. It takes what space there is towards that. An error means
+    /// that the disk failed, not that it is full.
+    fn restore_reserve(&mut self) -> Result<bool, Error>;
 
     /// Whether nothing that [`maintain`](Self::maintain) has begun is under way. What was refused
     /// for want of space begins again.

@@ -92,7 +92,8 @@ pub trait Store: Send + Sync + 'static {
     fn revision(&self) -> BoxFuture<'_, Result<Revision, Error>>;
 
     /// Whether the store accepts writes at all. The error is the one with which it refuses all of
-    /// them until it is opened again; a full disk is none, since writes may succeed later.
+    /// them until it is opened again. A full disk is no such error: deletions succeed, and a server
+    /// that counted as unhealthy would get none of them.
     fn check_writable(&self) -> Result<(), Error>;
 
     /// Forgets what happened before `upto`: the states before it can no longer be read, and no

@@ -1,5 +1,6 @@
-//! What a durable store does from time to time, whether or not anybody writes: keeps its reserve of
-//! disk space, forgets history on the disk, and returns unused space to the file system.
+//! What a durable store does from time to time, whether or not anybody writes: it restores its
+//! reserve of disk space, and returns unused space to the file system. How long history is kept is
+//! decided by the caller of [`Store::compact`](crate::Store::compact).
 
 use std::{future::Future, pin::pin, sync::Arc, time::Duration};
 
@@ -7,8 +8,7 @@ use keel::Clock;
 
 use crate::{Engine, Error};
 
-/// The time between two rounds. A change stays readable after a restart for one to two of them, as
-/// long as kube-apiserver has etcd keep it.
+/// The time between two rounds.
 pub(crate) const INTERVAL: Duration = Duration::from_mins(5);
 
 /// Runs until `shutdown`, or until the store is closed; the first round is at once.

@@ -10,16 +10,17 @@
 //! ```
 //!
 //! When the disk is full, puts are refused and deletions still succeed, on space that the journal
-//! has kept in reserve, until there is room for all of the reserve again.
+//! has kept in reserve, until there is room for all of the reserve again. Puts search for that room,
+//! at most once a second.
 //!
 //! Invariants:
 //! - what readers see is in the journal;
 //! - a revision is assigned once: when an append fails, its revisions are skipped.
 
-use std::{sync::Arc, time::Duration};
+use std::{mem, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use keel::Clock;
+use keel::{Clock, Moment};
 
 use crate::{
     Error, Event, Expect, Record, Revision,
@@ -29,6 +30,10 @@ use crate::{
 
 /// Far above what an API server lets through, and far below what the journal cannot take.
 const MAX_VALUE: usize = 64 << 20;
+
+/// The least time between two searches for room on a full disk. Each writes up to all of the
+/// reserve, on the thread that commits.
+const SEARCH_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A write that somebody asked for.
 pub(crate) enum Request {
@@ -55,13 +60,15 @@ pub(crate) struct Writer {
     last: Revision,
     /// Superseded writes that the journal was not told of yet.
     garbage: Vec<Revision>,
-    /// Up to this revision the journal has been told what is superseded. It may be above the floor
-    /// of the history, of which the disk then has less than the memory.
+    /// Up to this revision the journal has been told what is superseded. After the disk was full it
+    /// may be above the floor of the history, of which the disk then has less than the memory.
     collected: Revision,
-    /// The newest revision at the last maintenance; `None` before the first.
-    maintained: Option<Revision>,
+    /// Whether there was a round of maintenance.
+    is_maintained: bool,
     /// The disk was full, and the reserve is not complete since.
     is_full: bool,
+    /// The time of the last search for room; `None` as long as the disk was never full.
+    searched: Option<Moment>,
 }
 
 /// The state as the requests of a batch leave it, before anybody else sees it.
@@ -86,17 +93,20 @@ impl Writer {
             last,
             garbage: Vec::new(),
             collected: 0,
-            maintained: None,
+            is_maintained: false,
             is_full: false,
+            searched: None,
         }
     }
 
     /// Does what the requests ask, as one batch, and returns what came of each.
     pub(crate) fn commit(&mut self, requests: &[Request]) -> Vec<Result<Event, Error>> {
-        if self.is_full && requests.iter().any(Request::is_put) {
-            self.look_for_room();
-        }
-        match self.commit_or_make_room(requests) {
+        let looked = if self.is_full && requests.iter().any(Request::is_put) {
+            self.look_for_room()
+        } else {
+            Ok(())
+        };
+        match looked.and_then(|()| self.commit_or_make_room(requests)) {
             Ok(outcomes) => outcomes,
             // Those that failed for reasons of their own may have seen a write that never was.
             Err(error) => vec![Err(error); requests.len()],
@@ -107,7 +117,7 @@ impl Writer {
     fn commit_or_make_room(&mut self, requests: &[Request]) -> Result<Outcomes, Error> {
         match self.try_commit(requests) {
             Err(Error::Full) => {
-                self.make_room();
+                self.make_room()?;
                 self.try_commit(requests)
             }
             outcome => outcome,
@@ -176,23 +186,35 @@ impl Writer {
 
     /// Appends events, and tells of superseded writes along with them.
     fn append(&mut self, events: &[Event]) -> Result<(), Error> {
-        let Some(journal) = &mut self.journal else {
-            return Ok(());
-        };
         let floor = self.shared.read()?.history.floor().max(self.collected);
-        match journal.append(&Batch { events, garbage: &self.garbage, floor }) {
-            Ok(()) => {
-                self.garbage.clear();
-                Ok(())
-            }
-            Err(error) => {
-                if !matches!(error, Error::Full) {
-                    tracing::error!(%error, "the journal failed: writes are refused from now on");
-                    self.shared.set_failure(error.clone());
-                }
-                Err(error)
-            }
+        let mut garbage = mem::take(&mut self.garbage);
+        let batch = Batch { events, garbage: &garbage, floor };
+        let appended = self.with_journal(|journal| journal.append(&batch));
+        if appended.is_ok() {
+            garbage.clear();
         }
+        self.garbage = garbage;
+        appended
+    }
+
+    /// Runs `operation` on the journal; a store that forgets has none, and the result is the
+    /// default. After an error other than [`Error::Full`] the journal must not be used any more:
+    /// it is used through this function alone, which returns that error from then on.
+    fn with_journal<T: Default>(
+        &mut self,
+        operation: impl FnOnce(&mut (dyn Journal + 'static)) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        if let Some(failure) = self.shared.failure() {
+            return Err(failure.clone());
+        }
+        let Some(journal) = &mut self.journal else { return Ok(T::default()) };
+        operation(&mut **journal).inspect_err(|error| {
+            if !matches!(error, Error::Full) {
+                let cause = std::error::Error::source(error).map(ToString::to_string);
+                tracing::error!(%error, cause, "the journal failed: writes are refused from now on");
+                self.shared.set_failure(error.clone());
+            }
+        })
     }
 
     /// Deletes what has expired, up to `limit` records, and says how many there were.
@@ -247,78 +269,64 @@ impl Writer {
     }
 
     /// Enters the state in which puts are refused, and gives the reserve to deletions.
-    fn make_room(&mut self) {
+    fn make_room(&mut self) -> Result<(), Error> {
         if !self.is_full {
             self.is_full = true;
+            self.searched = Some(self.clock.moment());
             tracing::error!("no space is left on the disk: only deletions are possible");
         }
-        if let Some(journal) = &mut self.journal {
-            journal.release_reserve();
-        }
-        self.free_space();
+        self.with_journal(Journal::release_reserve)?;
+        self.free_space()
     }
 
-    /// Leaves that state if there is room for all of the reserve.
-    fn look_for_room(&mut self) {
-        let Some(journal) = &mut self.journal else { return };
-        // What is under way needs space itself, and is about to free some.
-        match journal.is_idle() {
-            Ok(true) => {}
-            Ok(false) => return,
-            Err(error) => {
-                self.shared.set_failure(error);
-                return;
-            }
+    /// Leaves that state if there is room for all of the reserve; does nothing until
+    /// [`SEARCH_INTERVAL`] has passed since the last call that searched.
+    fn look_for_room(&mut self) -> Result<(), Error> {
+        let is_recent = |moment| self.clock.passed_since(moment) < SEARCH_INTERVAL;
+        if self.searched.as_ref().is_some_and(is_recent) {
+            return Ok(());
         }
-        if journal.restore_reserve() {
+        self.searched = Some(self.clock.moment());
+        // What is under way needs space itself, and is about to free some.
+        if !self.with_journal(Journal::is_idle)? {
+            return Ok(());
+        }
+        if self.with_journal(Journal::restore_reserve)? {
             self.is_full = false;
             tracing::warn!("there is space on the disk again: everything is possible");
-            return;
+            return Ok(());
         }
-        journal.release_reserve();
-        self.free_space();
+        self.with_journal(Journal::release_reserve)?;
+        self.free_space()
     }
 
     /// Begins to remove from the disk all that is not part of the present state. On a full disk a
     /// resumable watch matters less than the next write.
-    fn free_space(&mut self) {
-        let freed = match self.shared.read().map(|published| published.revision) {
-            Ok(revision) => self.forget_on_disk(revision),
-            Err(error) => Err(error),
-        };
-        let freed = freed.and_then(|()| match &mut self.journal {
-            Some(journal) => journal.maintain(Shrink::IfAny),
-            None => Ok(()),
-        });
-        match freed {
-            Ok(()) | Err(Error::Full | Error::Closed) => {}
-            Err(error) => self.shared.set_failure(error),
+    fn free_space(&mut self) -> Result<(), Error> {
+        let revision = self.shared.read()?.revision;
+        let forgotten = self.forget_on_disk(revision);
+        match forgotten.and_then(|()| self.with_journal(|journal| journal.maintain(Shrink::IfAny)))
+        {
+            // It is tried again when somebody looks for room.
+            Err(Error::Full) => Ok(()),
+            freed => freed,
         }
     }
 
     /// See [`maintenance`](crate::maintenance).
     pub(crate) fn maintain(&mut self) -> Result<(), Error> {
-        if let Some(failure) = self.shared.failure() {
-            return Err(failure.clone());
-        }
-        let revision = self.shared.read()?.revision;
-        let before = self.maintained.replace(revision);
+        let is_first = !mem::replace(&mut self.is_maintained, true);
         if self.is_full {
-            self.look_for_room();
-            return Ok(());
+            return self.look_for_room();
         }
-        if let Some(journal) = &mut self.journal
-            && !journal.restore_reserve()
-        {
+        if !self.with_journal(Journal::restore_reserve)? {
             tracing::warn!("the disk is almost full");
         }
-        // At the start there is nothing to tidy yet, and others wait for the disk.
-        let Some(before) = before else { return Ok(()) };
-        self.forget_on_disk(before)?;
-        match &mut self.journal {
-            Some(journal) => journal.maintain(Shrink::IfMuch),
-            None => Ok(()),
+        // At the start other work waits for the disk.
+        if is_first {
+            return Ok(());
         }
+        self.with_journal(|journal| journal.maintain(Shrink::IfMuch))
     }
 
     /// Ends reads and watches, and releases the journal.

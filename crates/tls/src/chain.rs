@@ -1,10 +1,14 @@
 //! The rules of one certificate, and the search for a chain from a certificate to a root.
 
+use crate::extensions::check_critical;
 use crate::roots::Roots;
-use rustls::CertificateError;
-use rustls::crypto::WebPkiSupportedAlgorithms;
+use rustls::client::verify_server_cert_signed_by_trust_anchor;
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, UnixTime};
+use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
+use rustls::{CertificateError, RootCertStore};
 use std::cell::Cell;
+use std::sync::Arc;
 use std::time::Duration;
 use x509_parser::prelude::{FromDer, X509Certificate, X509Version};
 
@@ -21,10 +25,26 @@ const MAX_SIGNATURES: usize = 100;
 /// The number of certificates between the first one and the root.
 const MAX_INTERMEDIATES: usize = 8;
 
+/// Reads a certificate that is the whole of `der`.
 pub(crate) fn parse<'a>(
     der: &'a CertificateDer<'_>,
 ) -> Result<X509Certificate<'a>, CertificateError> {
-    X509Certificate::from_der(der).map(|(_, it)| it).map_err(|_| CertificateError::BadEncoding)
+    match X509Certificate::from_der(der) {
+        // The algorithm is written twice, once without a signature.
+        Ok(([], parsed)) if parsed.signature_algorithm == parsed.tbs_certificate.signature => {
+            Ok(parsed)
+        }
+        _ => Err(CertificateError::BadEncoding),
+    }
+}
+
+/// The rules that an end entity obeys wherever its chain leads.
+pub(crate) fn check_end_entity(
+    certificate: &X509Certificate<'_>,
+    now: UnixTime,
+) -> Result<(), CertificateError> {
+    check_critical(certificate)?;
+    check_validity(certificate, now)
 }
 
 /// Whether the time is within the certificate's validity.
@@ -63,7 +83,8 @@ pub(crate) fn check_usage(
     if allows { Ok(()) } else { Err(CertificateError::InvalidPurpose) }
 }
 
-/// Whether it may sign others. Certificates before version 3 cannot say so.
+/// Whether it may sign others. Certificates before version 3 cannot say so. What a critical
+/// extension that is not processed allows is unknown.
 // Upstream: crypto/x509 CheckSignatureFrom
 pub(crate) fn may_sign(certificate: &X509Certificate<'_>) -> bool {
     let is_authority = match certificate.basic_constraints() {
@@ -73,73 +94,163 @@ pub(crate) fn may_sign(certificate: &X509Certificate<'_>) -> bool {
     };
     let signs =
         certificate.key_usage().is_ok_and(|it| it.is_none_or(|it| it.value.key_cert_sign()));
-    is_authority && signs
+    is_authority && signs && check_critical(certificate).is_ok()
 }
 
-/// A search for a chain. rustls does the same, but not for a certificate of an authority.
+/// A search for a chain from a certificate to a root.
+///
+/// The chain is found here, by the rules of Go. rustls then verifies that very chain too, unless
+/// the end entity is an authority, which it refuses in principle. It follows that this code alone
+/// never accepts what rustls refuses, with two exceptions: a certificate that is itself a root, and
+/// the certificate of an authority below issuers without constraints on names.
 pub(crate) struct Search<'a> {
     pub roots: &'a Roots,
     pub intermediates: &'a [CertificateDer<'a>],
     pub now: UnixTime,
     pub usage: Usage,
-    pub algorithms: &'a WebPkiSupportedAlgorithms,
+    pub provider: &'a Arc<CryptoProvider>,
+}
+
+/// A certificate with its encoding.
+struct Link<'a> {
+    der: &'a CertificateDer<'a>,
+    parsed: X509Certificate<'a>,
+}
+
+impl<'a> Link<'a> {
+    fn read(der: &'a CertificateDer<'a>) -> Option<Self> {
+        parse(der).ok().map(|parsed| Self { der, parsed })
+    }
 }
 
 impl Search<'_> {
-    /// Whether a chain of valid signatures leads from `end_entity` to one of the roots.
-    pub(crate) fn leads_to_root(&self, end_entity: &CertificateDer<'_>) -> bool {
-        let signatures = Cell::new(0);
-        parse(end_entity).is_ok_and(|it| check_usage(&it, self.usage).is_ok())
-            && self.climb(end_entity, 0, &signatures)
-    }
-
-    fn climb(&self, child: &CertificateDer<'_>, depth: usize, signatures: &Cell<usize>) -> bool {
-        let is_issuer = |issuer: &CertificateDer<'_>| {
-            signatures.get() < MAX_SIGNATURES && self.is_issuer(child, issuer, depth, signatures)
-        };
-        if self.roots.signers(self.now).any(is_issuer) {
-            return true;
+    /// Whether `end_entity` is a root or a chain leads from it to one. The caller has checked the
+    /// certificate itself with [`check_end_entity`].
+    pub(crate) fn verify(&self, end_entity: &CertificateDer<'_>) -> Result<(), rustls::Error> {
+        let leaf = Link { der: end_entity, parsed: parse(end_entity)? };
+        if self.roots.contains(end_entity) {
+            return Ok(check_usage(&leaf.parsed, self.usage)?);
         }
-        depth < MAX_INTERMEDIATES
-            && self
-                .intermediates
-                .iter()
-                .any(|it| it != child && is_issuer(it) && self.climb(it, depth + 1, signatures))
+        let candidates: Vec<_> = self.intermediates.iter().filter_map(Link::read).collect();
+        // Only roots may be certificates of a version that does not tell authorities from others.
+        let candidates: Vec<_> = candidates.iter().filter(|link| link.parsed.is_ca()).collect();
+        self.climb(&mut vec![&leaf], &candidates, &Cell::new(0))
     }
 
-    /// Whether `issuer` has signed `child`, below which there are `depth` other authorities, and was
-    /// allowed to. Constraints on names are not understood here, so that such an issuer is refused.
-    fn is_issuer(
+    /// Continues `path`, which begins with the end entity, up to a root.
+    fn climb<'p>(
         &self,
-        child: &CertificateDer<'_>,
-        issuer: &CertificateDer<'_>,
-        depth: usize,
+        path: &mut Vec<&'p Link<'p>>,
+        candidates: &[&'p Link<'p>],
         signatures: &Cell<usize>,
-    ) -> bool {
-        let (Ok(below), Ok(above)) = (parse(child), parse(issuer)) else { return false };
-        let longest = above.basic_constraints().ok().flatten();
+    ) -> Result<(), rustls::Error> {
+        let mut refusal = CertificateError::UnknownIssuer.into();
+        let Some(child) = path.last().copied() else { return Err(refusal) };
+        for root in self.roots.signers(child.parsed.issuer().as_raw(), self.now) {
+            let Some(root) = Link::read(root) else { continue };
+            if !self.is_issuer(&root, path, signatures) {
+                continue;
+            }
+            signatures.set(signatures.get() + path.len());
+            match self.check_path(path, &root) {
+                Ok(()) => return Ok(()),
+                Err(error) => refusal = error,
+            }
+        }
+        if path.len() > MAX_INTERMEDIATES {
+            return Err(refusal);
+        }
+        for candidate in candidates {
+            let is_used = path.iter().any(|link| link.der == candidate.der);
+            if is_used || !self.is_issuer(candidate, path, signatures) {
+                continue;
+            }
+            path.push(candidate);
+            let result = self.climb(path, candidates, signatures);
+            path.pop();
+            match result {
+                Ok(()) => return Ok(()),
+                Err(rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {}
+                Err(error) => refusal = error,
+            }
+        }
+        Err(refusal)
+    }
+
+    /// Whether `issuer` has signed the last certificate of `path`, and was allowed to.
+    fn is_issuer(&self, issuer: &Link<'_>, path: &[&Link<'_>], signatures: &Cell<usize>) -> bool {
+        let Some((child, below)) = path.split_last() else { return false };
+        let longest = issuer.parsed.basic_constraints().ok().flatten();
         let longest = longest.and_then(|it| it.value.path_len_constraint);
-        let is_allowed = below.issuer().as_raw() == above.subject().as_raw()
-            && may_sign(&above)
-            && check_validity(&above, self.now).is_ok()
-            && check_usage(&above, self.usage).is_ok()
-            && above.name_constraints().is_ok_and(|it| it.is_none())
-            && longest.is_none_or(|it| depth <= usize::try_from(it).unwrap_or(usize::MAX));
+        let is_allowed = child.parsed.issuer().as_raw() == issuer.parsed.subject().as_raw()
+            && may_sign(&issuer.parsed)
+            && check_validity(&issuer.parsed, self.now).is_ok()
+            && longest.is_none_or(|it| below.len() <= usize::try_from(it).unwrap_or(usize::MAX))
+            && signatures.get() < MAX_SIGNATURES;
         if !is_allowed {
             return false;
         }
         signatures.set(signatures.get() + 1);
-        self.is_signed(child, above.public_key().raw)
+        self.is_signed(child.der, issuer.parsed.public_key().raw)
     }
 
     fn is_signed(&self, certificate: &[u8], key: &[u8]) -> bool {
         let Some(signed) = Signed::read(certificate) else { return false };
         let Some((algorithm, key)) = key_parts(key) else { return false };
-        self.algorithms.all.iter().any(|it| {
+        self.provider.signature_verification_algorithms.all.iter().any(|it| {
             it.signature_alg_id().as_ref() == signed.algorithm
                 && it.public_key_alg_id().as_ref() == algorithm
                 && it.verify_signature(key, signed.message, signed.signature).is_ok()
         })
+    }
+
+    /// The checks that need the whole chain: usages, and constraints on names.
+    fn check_path(&self, path: &[&Link<'_>], root: &Link<'_>) -> Result<(), rustls::Error> {
+        for link in path.iter().copied().chain([root]) {
+            check_usage(&link.parsed, self.usage)?;
+        }
+        let Some((leaf, issuers)) = path.split_first() else {
+            return Err(CertificateError::UnknownIssuer.into());
+        };
+        if !leaf.parsed.is_ca() {
+            return self.check_with_rustls(leaf, issuers, root);
+        }
+        // Only rustls compares names with constraints, and it does not take this end entity.
+        let is_free =
+            |link: &Link<'_>| link.parsed.name_constraints().is_ok_and(|found| found.is_none());
+        if issuers.iter().copied().chain([root]).all(is_free) {
+            Ok(())
+        } else {
+            Err(CertificateError::UnknownIssuer.into())
+        }
+    }
+
+    fn check_with_rustls(
+        &self,
+        leaf: &Link<'_>,
+        issuers: &[&Link<'_>],
+        root: &Link<'_>,
+    ) -> Result<(), rustls::Error> {
+        let mut store = RootCertStore::empty();
+        store.add(root.der.clone().into_owned())?;
+        let issuers: Vec<_> = issuers.iter().map(|link| link.der.clone()).collect();
+        match self.usage {
+            Usage::Server => {
+                let algorithms = self.provider.signature_verification_algorithms.all;
+                let leaf = ParsedCertificate::try_from(leaf.der)?;
+                verify_server_cert_signed_by_trust_anchor(
+                    &leaf, &store, &issuers, self.now, algorithms,
+                )
+            }
+            Usage::Client => {
+                let provider = Arc::clone(self.provider);
+                WebPkiClientVerifier::builder_with_provider(Arc::new(store), provider)
+                    .build()
+                    .map_err(|error| rustls::Error::General(error.to_string()))?
+                    .verify_client_cert(leaf.der, &issuers, self.now)
+                    .map(|_| ())
+            }
+        }
     }
 }
 
@@ -178,14 +289,14 @@ fn bits<'a>(element: &Element<'a>) -> Option<&'a [u8]> {
 }
 
 /// One element of DER.
-struct Element<'a> {
-    whole: &'a [u8],
-    content: &'a [u8],
-    rest: &'a [u8],
+pub(crate) struct Element<'a> {
+    pub whole: &'a [u8],
+    pub content: &'a [u8],
+    pub rest: &'a [u8],
 }
 
 impl<'a> Element<'a> {
-    fn read(der: &'a [u8]) -> Option<Self> {
+    pub(crate) fn read(der: &'a [u8]) -> Option<Self> {
         let first = usize::from(*der.get(1)?);
         let (begin, length) = match first.checked_sub(0x80) {
             None => (2, first),

@@ -1,7 +1,7 @@
 //! [`ClientVerifier`]: whether a client may use the certificate that it shows.
 
 use crate::Roots;
-use crate::chain::Usage;
+use crate::chain::{self, Search, Usage};
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, UnixTime};
@@ -9,8 +9,8 @@ use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{DigitallySignedStruct, DistinguishedName, SignatureScheme};
 use std::sync::Arc;
 
-/// See the [module documentation](self). It wraps the verifier of rustls, and decides again about
-/// what that refuses.
+/// See the [module documentation](self). The verifier of rustls that it wraps decides whether a
+/// certificate is requested, and checks the signatures of the handshake.
 #[derive(Debug)]
 pub struct ClientVerifier {
     inner: Arc<dyn ClientCertVerifier>,
@@ -48,12 +48,10 @@ impl ClientCertVerifier for ClientVerifier {
         intermediates: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> Result<ClientCertVerified, rustls::Error> {
-        self.inner.verify_client_cert(end_entity, intermediates, now).or_else(|refusal| {
-            let algorithms = &self.provider.signature_verification_algorithms;
-            let usage = Usage::Client;
-            self.roots.reconsider(end_entity, intermediates, now, usage, algorithms, refusal)?;
-            Ok(ClientCertVerified::assertion())
-        })
+        chain::check_end_entity(&chain::parse(end_entity)?, now)?;
+        let (roots, provider) = (&self.roots, &self.provider);
+        Search { roots, intermediates, now, usage: Usage::Client, provider }.verify(end_entity)?;
+        Ok(ClientCertVerified::assertion())
     }
 
     fn verify_tls12_signature(

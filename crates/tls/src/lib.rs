@@ -6,8 +6,8 @@
 //! - the certificate itself is in the bundle of authorities (envtest, many operators);
 //! - the certificate is marked as that of an authority (`openssl req -x509`).
 //!
-//! It also accepts two that Go refuses: those of an authority that has expired, and those that were
-//! signed by a certificate which is not one of an authority.
+//! It does not look at a root's validity, usages, path length and critical extensions, nor whether
+//! an issuer's key may sign certificates. Go does, and so does this crate.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -21,10 +21,17 @@
 //! }
 //! ```
 //!
-//! RSA keys of less than 2048 bits are refused, which Go still accepts.
+//! These are refused, which Go accepts:
+//!
+//! - RSA keys of less than 2048 bits;
+//! - an authority's certificate as end entity below an issuer with constraints on names;
+//! - the usage `anyExtendedKeyUsage`, unless the end entity is an authority or in the bundle;
+//! - critical policy constraints, and other critical policies in a chain that rustls verifies,
+//!   except in its root.
 
 mod chain;
 mod client_verifier;
+mod extensions;
 mod name;
 mod roots;
 mod server_verifier;
@@ -33,3 +40,8 @@ pub use client_verifier::ClientVerifier;
 pub use name::NameMismatch;
 pub use roots::Roots;
 pub use server_verifier::ServerVerifier;
+
+#[cfg(test)]
+mod fixtures;
+#[cfg(test)]
+mod tests;

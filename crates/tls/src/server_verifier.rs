@@ -1,12 +1,10 @@
 //! [`ServerVerifier`]: whether a server is the one that was called.
 
-use crate::chain::{self, Usage};
+use crate::chain::{self, Search, Usage};
 use crate::{NameMismatch, Roots, name};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::verify_server_cert_signed_by_trust_anchor;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, DigitallySignedStruct, OtherError, SignatureScheme};
 use std::sync::Arc;
 
@@ -35,26 +33,13 @@ impl ServerCertVerifier for ServerVerifier {
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
         let leaf = chain::parse(end_entity)?;
-        chain::check_validity(&leaf, now)?;
+        chain::check_end_entity(&leaf, now)?;
         if !name::matches(&leaf, server) {
             let mismatch = OtherError(Arc::new(NameMismatch::new(&leaf, server)));
             return Err(CertificateError::Other(mismatch).into());
         }
-        // Critical extensions that are not known are refused here.
-        let parsed = ParsedCertificate::try_from(end_entity)?;
-        let algorithms = &self.provider.signature_verification_algorithms;
-        let anchors = self.roots.anchors(now);
-        verify_server_cert_signed_by_trust_anchor(
-            &parsed,
-            &anchors,
-            intermediates,
-            now,
-            algorithms.all,
-        )
-        .or_else(|refusal| {
-            let usage = Usage::Server;
-            self.roots.reconsider(end_entity, intermediates, now, usage, algorithms, refusal)
-        })?;
+        let (roots, provider) = (&self.roots, &self.provider);
+        Search { roots, intermediates, now, usage: Usage::Server, provider }.verify(end_entity)?;
         Ok(ServerCertVerified::assertion())
     }
 

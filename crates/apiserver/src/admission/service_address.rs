@@ -91,11 +91,14 @@ impl Allocations {
             claimed.ports.insert(*port);
             claim.ports.push(*port);
         }
-        for index in service::node_ports_wanted(object) {
-            let port = match service::shared_node_port(object, index) {
-                Some(port) => port,
+        let wanted = service::node_ports_wanted(object);
+        let mut shared = service::shared_node_ports(object);
+        for (index, number) in wanted {
+            let port = match shared.get(&number) {
+                Some(port) => *port,
                 None => free_port(cx, &taken, &claimed)?,
             };
+            shared.insert(number, port);
             service::set_node_port(object, index, port);
             if claimed.ports.insert(port) {
                 claim.ports.push(port);

@@ -9,6 +9,7 @@
 //! ```
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// See the [module documentation](self).
@@ -57,8 +58,29 @@ impl Shares {
 
     /// A share of `amount`; None if that would leave too little for the others.
     pub(super) fn take(self: &Arc<Self>, user: &str, amount: usize) -> Option<Share> {
-        let mut share = Share { shares: Arc::clone(self), user: user.to_owned(), amount: 0 };
+        let mut share = Share {
+            shares: Arc::clone(self),
+            user: user.to_owned(),
+            amount: 0,
+            is_paused: AtomicBool::new(false),
+        };
         share.grow(amount).then_some(share)
+    }
+
+    /// The same, but a user who has nothing yet gets it, however much it is.
+    pub(super) fn take_or_first(self: &Arc<Self>, user: &str, amount: usize) -> Option<Share> {
+        if let Some(share) = self.take(user, amount) {
+            return Some(share);
+        }
+        let mut share = self.take(user, 0)?;
+        let mut taken = self.taken();
+        if taken.by_user.contains_key(user) {
+            return None;
+        }
+        taken.add(user, amount);
+        drop(taken);
+        share.amount = amount;
+        Some(share)
     }
 
     fn taken(&self) -> MutexGuard<'_, Taken> {
@@ -72,6 +94,7 @@ pub(super) struct Share {
     shares: Arc<Shares>,
     user: String,
     amount: usize,
+    is_paused: AtomicBool,
 }
 
 impl Share {
@@ -88,20 +111,28 @@ impl Share {
         true
     }
 
-    /// Gives it back until [`Share::resume`].
-    pub(super) fn pause(&self) {
-        self.shares.taken().remove(&self.user, self.amount);
+    /// Gives it back until [`Share::resume`]; false if it is given back already.
+    pub(super) fn pause(&self) -> bool {
+        let is_first = !self.is_paused.swap(true, Ordering::AcqRel);
+        if is_first {
+            self.shares.taken().remove(&self.user, self.amount);
+        }
+        is_first
     }
 
-    /// Takes it again, even if it is not there: nobody gets anything until it is.
+    /// Takes back what was paused, even if the total is exceeded: nobody gets more until it is not.
     pub(super) fn resume(&self) {
-        self.shares.taken().add(&self.user, self.amount);
+        if self.is_paused.swap(false, Ordering::AcqRel) {
+            self.shares.taken().add(&self.user, self.amount);
+        }
     }
 }
 
 impl Drop for Share {
     fn drop(&mut self) {
-        self.shares.taken().remove(&self.user, self.amount);
+        if !self.is_paused.load(Ordering::Acquire) {
+            self.shares.taken().remove(&self.user, self.amount);
+        }
     }
 }
 

@@ -41,15 +41,20 @@ impl Ask {
     }
 }
 
+/// The sizes in which [`check`] sends a shape.
+fn sizes(size: usize) -> [usize; 3] {
+    [size / 8, size, 4 * size]
+}
+
 /// Sends a request of a shape in two sizes. `code` is what is answered to both.
 async fn check(client: &Client, code: u16, size: usize, shape: impl Fn(usize) -> Ask) {
-    let (small, large) = (shape(size), shape(4 * size));
+    let [first, small, large] = sizes(size).map(&shape);
     assert!(
         large.body.len() <= 3 << 20,
         "{} bytes are more than a request may have",
         large.body.len()
     );
-    spent(client, code, &shape(size / 8)).await;
+    spent(client, code, &first).await;
     let mut measured = Vec::new();
     for _ in 0..4 {
         let before = spent(client, code, &small).await;
@@ -68,7 +73,7 @@ async fn spent(client: &Client, code: u16, ask: &Ask) -> Duration {
     let before = processor_time();
     let reply =
         client.send(ask.method.clone(), &ask.path, ask.content_type, ask.body.clone()).await;
-    let spent = processor_time() - before;
+    let spent = processor_time().saturating_sub(before);
     let text = String::from_utf8_lossy(&reply.bytes[..reply.bytes.len().min(400)]).into_owned();
     assert_eq!(reply.code, code, "{text}");
     spent

@@ -43,14 +43,15 @@ pub(super) fn validate(faults: &mut Faults, path: &Path<'_>, spec: &Value) {
     let (path, devices) = (path.child("devices"), at(spec, &["devices"]));
     let requests = list(devices, "requests");
     validate_requests(faults, &path.child("requests"), requests);
+    let known = &names_of(requests);
     let constraints = path.child("constraints");
     for (index, constraint) in list(devices, "constraints").iter().enumerate() {
-        validate_constraint(faults, &constraints.index(index), constraint, requests);
+        validate_constraint(faults, &constraints.index(index), constraint, known);
     }
     let settings = path.child("config");
     for (index, setting) in list(devices, "config").iter().enumerate() {
         let path = settings.index(index);
-        validate_references(faults, &path.child("requests"), setting, requests);
+        validate_references(faults, &path.child("requests"), setting, known);
         validate_setting(faults, &path, setting);
     }
 }
@@ -217,9 +218,9 @@ fn validate_constraint(
     faults: &mut Faults,
     path: &Path<'_>,
     constraint: &Value,
-    requests: &[Value],
+    known: &Names<'_>,
 ) {
-    validate_references(faults, &path.child("requests"), constraint, requests);
+    validate_references(faults, &path.child("requests"), constraint, known);
     let attribute = ["matchAttribute", "distinctAttribute"]
         .into_iter()
         .find_map(|key| Some((key, part(constraint, key)?.as_str()?)));
@@ -270,8 +271,22 @@ pub(super) fn validate_identifier(faults: &mut Faults, path: &Path<'_>, name: &s
     }
 }
 
+/// The names of requests, each alone and with each of its alternatives.
+type Names<'a> = HashSet<(&'a str, Option<&'a str>)>;
+
+fn names_of(requests: &[Value]) -> Names<'_> {
+    let mut names = Names::new();
+    for request in requests {
+        let name = text(request, "name");
+        names.insert((name, None));
+        let alternatives = list(request, "firstAvailable").iter();
+        names.extend(alternatives.map(|it| (name, Some(text(it, "name")))));
+    }
+    names
+}
+
 /// Must name requests of the claim; a request's alternative is named after a slash.
-fn validate_references(faults: &mut Faults, path: &Path<'_>, owner: &Value, requests: &[Value]) {
+fn validate_references(faults: &mut Faults, path: &Path<'_>, owner: &Value, known: &Names<'_>) {
     const UNKNOWN: &str = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'";
     for (index, name) in texts(owner, "requests").enumerate() {
         let path = path.index(index);
@@ -284,13 +299,7 @@ fn validate_references(faults: &mut Faults, path: &Path<'_>, owner: &Value, requ
         for segment in name.split('/') {
             dns_label(faults, &path, segment);
         }
-        let is_known = requests.iter().any(|it| {
-            let alternatives = list(it, "firstAvailable");
-            text(it, "name") == request
-                && alternative
-                    .is_none_or(|name| alternatives.iter().any(|it| text(it, "name") == name))
-        });
-        if !is_known {
+        if !known.contains(&(request, alternative)) {
             faults.invalid(&path, name, UNKNOWN);
         }
     }

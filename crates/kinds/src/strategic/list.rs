@@ -1,6 +1,6 @@
 //! [`merge`]: the elements of a patch's list, merged into those of the original.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value};
 
@@ -66,6 +66,7 @@ fn merge_maps(list: ListField, mut original: Vec<Value>, patch: &[Value]) -> Res
     let key = list.key.ok_or(Error::NoDeclaredKey { kind: list.element.kind() })?;
     let places = original.len();
     let mut plain = Vec::with_capacity(patch.len());
+    let mut deleted: HashSet<&Value> = HashSet::new();
     let mut replace = false;
     for object in patch.iter().filter_map(Value::as_object) {
         let Some(directive) = object.get(DIRECTIVE) else {
@@ -74,13 +75,15 @@ fn merge_maps(list: ListField, mut original: Vec<Value>, patch: &[Value]) -> Res
         };
         match directive.as_str() {
             Some("delete") => {
-                let id = merge_key_of(object, key)?;
-                original.retain(|element| element.get(key) != Some(id));
+                deleted.insert(merge_key_of(object, key)?);
             }
             Some("replace") => replace = true,
             Some("merge") => return Err(Error::MergeDirective),
             _ => return Err(Error::unknown_directive(directive, object)),
         }
+    }
+    if !deleted.is_empty() {
+        original.retain(|element| element.get(key).is_none_or(|id| !deleted.contains(id)));
     }
     if replace {
         let remains = Positions::of(&original, list.key)?;

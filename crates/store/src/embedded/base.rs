@@ -33,7 +33,7 @@ const CACHE: usize = 32 << 20;
 
 /// See the [module documentation](self).
 pub(super) struct Base {
-    disk: Box<dyn Disk>,
+    disk: Arc<dyn Disk>,
     path: PathBuf,
     /// `None` after the disk was full, until it is opened again.
     open: Option<Open>,
@@ -69,7 +69,7 @@ impl Base {
     }
 
     /// Opens the base and reads all of it.
-    pub(super) fn open(disk: Box<dyn Disk>, bounds: Bounds) -> Result<(Self, Loader), Error> {
+    pub(super) fn open(disk: Arc<dyn Disk>, bounds: Bounds) -> Result<(Self, Loader), Error> {
         let path = disk.path(Part::Base);
         // A damaged page can make redb panic; to us it is one more way to find the damage.
         let opened = catch_unwind(AssertUnwindSafe(|| {
@@ -89,11 +89,6 @@ impl Base {
         let (open, loader, used, length) =
             opened.unwrap_or_else(|_| Err(damaged(&path, "its pages contradict each other")))?;
         Ok((Self { disk, path, open: Some(open), used, most_used: length.max(used) }, loader))
-    }
-
-    /// What the log's files lie on as well.
-    pub(super) fn disk(&self) -> &dyn Disk {
-        &*self.disk
     }
 
     /// Takes in what segments of the log hold, as a whole or not at all. After [`Error::Full`] it

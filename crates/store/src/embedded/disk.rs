@@ -13,6 +13,8 @@ use crate::Error;
 const RESTORE: &str =
     "restore the directory from a backup, or move it away to start with an empty store";
 
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+
 /// One of the store's files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
@@ -27,9 +29,9 @@ pub enum Part {
 }
 
 /// Where the files are: in a directory, or in a test's idea of one.
-pub trait Disk: Send {
-    /// The content of a file as it is now; the reserve is made if there is none. Called again to go on after the disk was full; what an
-    /// earlier call returned is dropped by then.
+pub trait Disk: Send + Sync {
+    /// The content of a file as it is now; the reserve is made if there is none. Called again to go
+    /// on after the disk was full; what an earlier call returned is dropped by then.
     fn open(&self, part: Part) -> io::Result<Box<dyn StorageBackend>>;
 
     /// Makes the files of the log, empty, so that they are still there after a crash.
@@ -96,6 +98,19 @@ impl Guarded {
 /// made it count did not happen.
 pub(super) fn judge_write(error: Arc<io::Error>) -> Error {
     if is_full(&error) { Error::Full } else { Error::Broken(error) }
+}
+
+/// Extends a file of `length` bytes to `size` bytes. Zeros are written out: a file that is merely
+/// long takes no space. `length` is kept up to date, so that an extension that found no room can be
+/// continued.
+pub(super) fn extend(backend: &dyn StorageBackend, length: &mut u64, size: u64) -> io::Result<()> {
+    while *length < size {
+        let missing = usize::try_from(size - *length).unwrap_or(usize::MAX);
+        let zeros = &ZEROS[..missing.min(ZEROS.len())];
+        backend.write(*length, zeros)?;
+        *length += zeros.len() as u64;
+    }
+    Ok(())
 }
 
 /// Whether an error says that there is no room.

@@ -41,8 +41,9 @@ const ANY: u64 = 64 << 10;
 
 /// See the [module documentation](self).
 pub(super) struct Log {
-    // Before the folder, which drops the lock on the directory.
+    // These two before the folder, which drops the lock on the directory.
     files: Files,
+    reserve: Reserve,
     /// How many bytes make a segment full.
     limit: u64,
     salt: u64,
@@ -54,7 +55,6 @@ pub(super) struct Log {
     pending: Fold,
     folder: Folder,
     buffer: Vec<u8>,
-    reserve: Reserve,
 }
 
 struct Files {
@@ -75,15 +75,16 @@ impl Log {
         options: Options,
         tasks: &Tasks,
     ) -> Result<(Self, Loaded), Error> {
-        let (base, mut loader) = Base::open(disk, options.bounds())?;
-        let even = LogFile::open(base.disk(), Part::EvenLog)?;
-        let odd = LogFile::open(base.disk(), Part::OddLog)?;
+        let disk: Arc<dyn Disk> = Arc::from(disk);
+        let (base, mut loader) = Base::open(Arc::clone(&disk), options.bounds())?;
+        let even = LogFile::open(&*disk, Part::EvenLog)?;
+        let odd = LogFile::open(&*disk, Part::OddLog)?;
         let files = Files { even, odd };
-        let reserve = Reserve::open(base.disk(), options.reserve_bytes)?;
+        let path = disk.path(Part::Base);
+        let reserve = Reserve::open(disk, options.reserve_bytes)?;
         let replayed = replay(&mut loader, |segment| files.of(segment))?;
         let meta = loader.meta();
         let mut loaded = loader.finish();
-        let path = base.disk().path(Part::Base);
         let folder = Folder::start(base, tasks).map_err(|error| Error::Io {
             doing: "start the thread that folds the log into",
             path,
@@ -94,6 +95,7 @@ impl Log {
         let pending = Fold::new(replayed.segment, loaded.history.floor(), garbage);
         let mut log = Self {
             files,
+            reserve,
             limit: options.log_bytes,
             salt: meta.salt,
             segment: None,
@@ -101,7 +103,6 @@ impl Log {
             pending,
             folder,
             buffer: Vec::new(),
-            reserve,
         };
         if replayed.segment > meta.folded {
             let revision = loaded.revision;
@@ -173,11 +174,11 @@ impl Journal for Log {
         Ok(())
     }
 
-    fn release_reserve(&mut self) {
-        self.reserve.release();
+    fn release_reserve(&mut self) -> Result<(), Error> {
+        self.reserve.release()
     }
 
-    fn restore_reserve(&mut self) -> bool {
+    fn restore_reserve(&mut self) -> Result<bool, Error> {
         self.reserve.restore()
     }
 

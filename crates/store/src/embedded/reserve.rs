@@ -2,69 +2,79 @@
 //!
 //! A deletion needs space before it frees any: for its frame in the log, and for the pages that the
 //! database writes in place of those it changes.
+//!
+//! An I/O error on the reserve is a failure of the disk, like one on the log: the same disk is not
+//! trusted with writes after it.
 
-use std::io;
+use std::{io, sync::Arc};
 
 use redb::StorageBackend;
 
-use super::disk::{Disk, Part, is_full, translate_io};
+use super::disk::{Disk, Part, extend, is_full, translate_io};
 use crate::Error;
-
-static ZEROS: [u8; 256 << 10] = [0; 256 << 10];
 
 /// See the [module documentation](self).
 pub(super) struct Reserve {
-    /// `None` if there was no room for the file itself. Deletions are refused then, too.
+    disk: Arc<dyn Disk>,
+    /// `None` as long as there is no room for the file itself. Deletions are refused then, too.
     backend: Option<Box<dyn StorageBackend>>,
     /// How large it should be.
     size: u64,
 }
 
 impl Reserve {
-    pub(super) fn open(disk: &dyn Disk, size: u64) -> Result<Self, Error> {
+    pub(super) fn open(disk: Arc<dyn Disk>, size: u64) -> Result<Self, Error> {
         let path = disk.path(Part::Reserve);
-        match disk.open(Part::Reserve) {
-            Ok(backend) => Ok(Self { backend: Some(backend), size }),
+        let mut reserve = Self { disk, backend: None, size };
+        match reserve.backend() {
+            Ok(_) => Ok(reserve),
             Err(error) if is_full(&error) => {
                 tracing::warn!(path = %path.display(), "no space is left for a reserve");
-                Ok(Self { backend: None, size })
+                Ok(reserve)
             }
             Err(error) => Err(translate_io(&path, error)),
         }
     }
 
+    /// The file, which is opened now if there was no room for it before.
+    fn backend(&mut self) -> io::Result<&dyn StorageBackend> {
+        let backend = match self.backend.take() {
+            Some(backend) => backend,
+            None => self.disk.open(Part::Reserve)?,
+        };
+        Ok(&**self.backend.insert(backend))
+    }
+
     /// Gives all of it up.
-    pub(super) fn release(&self) {
-        let Some(backend) = &self.backend else { return };
-        if let Err(error) = backend.set_len(0) {
-            tracing::warn!(%error, "the reserve of disk space cannot be released");
-        }
-    }
-
-    /// Takes what is missing, as far as there is room, and says whether nothing is missing now.
-    pub(super) fn restore(&self) -> bool {
-        match self.fill() {
-            Ok(()) => true,
-            Err(error) => {
-                tracing::debug!(%error, "the reserve of disk space is not complete");
-                false
-            }
-        }
-    }
-
-    /// Zeros are written out: a file that is merely long takes no space.
-    fn fill(&self) -> io::Result<()> {
+    pub(super) fn release(&self) -> Result<(), Error> {
         let Some(backend) = &self.backend else { return Ok(()) };
+        match backend.set_len(0) {
+            Ok(()) => Ok(()),
+            // Some file systems need space in order to free space.
+            Err(error) if is_full(&error) => {
+                tracing::warn!(%error, "the reserve of disk space cannot be released");
+                Ok(())
+            }
+            Err(error) => Err(Error::Broken(Arc::new(error))),
+        }
+    }
+
+    /// Takes what is missing, as far as there is room, and returns whether nothing is missing now.
+    pub(super) fn restore(&mut self) -> Result<bool, Error> {
+        match self.fill() {
+            Ok(()) => Ok(true),
+            Err(error) if is_full(&error) => Ok(false),
+            Err(error) => Err(Error::Broken(Arc::new(error))),
+        }
+    }
+
+    fn fill(&mut self) -> io::Result<()> {
+        let size = self.size;
+        let backend = self.backend()?;
         let mut length = backend.len()?;
-        if length > self.size {
-            backend.set_len(self.size)?;
+        if length > size {
+            backend.set_len(size)?;
         }
-        while length < self.size {
-            let missing = usize::try_from(self.size - length).unwrap_or(usize::MAX);
-            let zeros = &ZEROS[..missing.min(ZEROS.len())];
-            backend.write(length, zeros)?;
-            length += zeros.len() as u64;
-        }
-        Ok(())
+        extend(backend, &mut length, size)
     }
 }

@@ -8,7 +8,7 @@ use std::{path::PathBuf, sync::Arc};
 use redb::StorageBackend;
 
 use super::{
-    disk::{Disk, Part, judge_write, translate_io},
+    disk::{Disk, Part, extend, judge_write, translate_io},
     frame::Place,
 };
 use crate::Error;
@@ -17,8 +17,6 @@ use crate::Error;
 /// and no more than this.
 const LEAST_GROWTH: u64 = 64 << 10;
 const MOST_GROWTH: u64 = 2 << 20;
-
-static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 /// One of the two files of the log.
 pub(super) struct LogFile {
@@ -68,23 +66,13 @@ impl LogFile {
         let full_or_broken = |error| judge_write(Arc::new(error));
         if end > segment.size {
             let growth = segment.size.clamp(LEAST_GROWTH, MOST_GROWTH);
-            self.grow(segment, end + growth).map_err(full_or_broken)?;
+            // Before the frame, and apart from it: if there is no room, the frame must not be there.
+            extend(&*self.backend, &mut segment.size, end + growth).map_err(full_or_broken)?;
         }
         self.backend.write(segment.end, frame).map_err(full_or_broken)?;
         self.backend.sync_data().map_err(|error| Error::Broken(Arc::new(error)))?;
         segment.end = end;
         segment.next.index += 1;
-        Ok(())
-    }
-
-    /// Before the frame, and apart from it: if there is no room, the frame must not be there.
-    fn grow(&self, segment: &mut Segment, size: u64) -> std::io::Result<()> {
-        while segment.size < size {
-            let missing = usize::try_from(size - segment.size).unwrap_or(usize::MAX);
-            let zeros = &ZEROS[..missing.min(ZEROS.len())];
-            self.backend.write(segment.size, zeros)?;
-            segment.size += zeros.len() as u64;
-        }
         Ok(())
     }
 }

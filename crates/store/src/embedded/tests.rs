@@ -74,6 +74,42 @@ async fn state_and_history_survive_a_restart() {
     store.close().await.unwrap();
 }
 
+/// Lets a store's rounds of maintenance happen, each after the one before is over.
+async fn let_rounds_pass(clock: &Clock, rounds: usize) {
+    for _ in 0..rounds {
+        let over = async {
+            while clock.next_deadline().is_none() {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), over).await.expect("the round is over");
+        clock.advance(crate::maintenance::INTERVAL);
+    }
+}
+
+#[tokio::test]
+async fn history_survives_a_restart_until_it_is_compacted() {
+    let restarts = Restarts::new(100);
+    let store = restarts.open();
+    let first = set(&store, "/a", "1").await;
+    let second = set(&store, "/a", "2").await;
+    let third = set(&store, "/a", "3").await;
+    let_rounds_pass(&restarts.clock, 4).await;
+    store.close().await.unwrap();
+
+    let store = restarts.open();
+    assert_eq!(all(&store, Some(first)).await, ["/a=1"]);
+    store.compact(second).await.unwrap();
+    let_rounds_pass(&restarts.clock, 2).await;
+    store.close().await.unwrap();
+
+    let store = restarts.open();
+    assert!(matches!(store.watch("", first), Err(Error::Compacted { .. })));
+    assert_eq!(all(&store, Some(second)).await, ["/a=2"]);
+    assert_eq!(all(&store, Some(third)).await, ["/a=3"]);
+    store.close().await.unwrap();
+}
+
 #[tokio::test]
 async fn what_was_compacted_stays_so_and_nothing_deleted_comes_back() {
     let restarts = Restarts::new(100);
@@ -108,7 +144,7 @@ async fn superseded_writes_leave_the_disk() {
     }
     store.close().await.unwrap();
     let directory = Directory::claim(restarts.directory.path()).unwrap();
-    let disk = Box::new(directory.into_disk().unwrap());
+    let disk = Arc::new(directory.into_disk().unwrap());
     let (_, loader) = Base::open(disk, restarts.options.bounds()).unwrap();
     // The floor of 290 leaves eleven; what the last commits superseded follows with the next one.
     let garbage = loader.finish().garbage;

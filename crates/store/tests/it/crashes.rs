@@ -196,8 +196,15 @@ impl Survivor {
     /// Starts a few writes at once; says whether the disk still works.
     async fn write_some(&mut self, store: &Arc<Engine>, tasks: &Tasks) -> bool {
         let mut started = Vec::new();
+        if self.capacity.is_some() {
+            self.clock.advance(Duration::from_secs(1));
+        }
         if self.capacity.is_some() && self.entropy.below(10) == 0 {
             self.clock.advance(Duration::from_mins(5));
+            let revision = store.revision().await.unwrap();
+            let compacted = store.compact(revision).await;
+            let is_known = matches!(compacted, Ok(()) | Err(Error::Full | Error::Broken(_)));
+            assert!(is_known, "{compacted:?}");
         }
         for _ in 0..=self.entropy.below(3) {
             self.written += 1;

@@ -13,8 +13,11 @@ fn open(disk: &SimulatedDisk, tasks: &Tasks) -> Arc<Engine> {
 }
 
 fn open_with(disk: &SimulatedDisk, options: Options, tasks: &Tasks) -> Arc<Engine> {
-    let clock = Clock::manual(Timestamp::from_seconds(0));
-    Embedded::open_on(disk.plug(), options, &clock, tasks).unwrap()
+    open_at(disk, options, &Clock::manual(Timestamp::from_seconds(0)), tasks)
+}
+
+fn open_at(disk: &SimulatedDisk, options: Options, clock: &Clock, tasks: &Tasks) -> Arc<Engine> {
+    Embedded::open_on(disk.plug(), options, clock, tasks).unwrap()
 }
 
 async fn put(store: &Engine, key: &str, size: usize) -> Result<Revision, Error> {
@@ -23,13 +26,16 @@ async fn put(store: &Engine, key: &str, size: usize) -> Result<Revision, Error> 
 }
 
 /// Puts a key until it is accepted. Puts are refused as long as space is being freed, which happens
-/// in the background.
-async fn put_when_there_is_room(store: &Engine, key: &str, size: usize) -> Revision {
+/// in the background, and the store searches for room once a second.
+async fn put_when_there_is_room(store: &Engine, clock: &Clock, key: &str, size: usize) -> Revision {
     let accepted = async {
         loop {
             match put(store, key, size).await {
                 Ok(revision) => return revision,
-                Err(Error::Full) => tokio::task::yield_now().await,
+                Err(Error::Full) => {
+                    clock.advance(Duration::from_secs(1));
+                    tokio::task::yield_now().await;
+                }
                 Err(error) => panic!("{error}"),
             }
         }
@@ -45,7 +51,8 @@ async fn keys(store: &Engine) -> Vec<String> {
 #[tokio::test]
 async fn a_full_disk_refuses_writes_until_there_is_room_again() {
     let (disk, tasks) = (SimulatedDisk::new(), Tasks::new());
-    let store = open(&disk, &tasks);
+    let clock = Clock::manual(Timestamp::from_seconds(0));
+    let store = open_at(&disk, Options::default(), &clock, &tasks);
     let first = put(&store, "/a", 100).await.unwrap();
     let mut watch = store.watch("", first).unwrap();
 
@@ -59,7 +66,7 @@ async fn a_full_disk_refuses_writes_until_there_is_room_again() {
     assert_eq!(watch.take().unwrap(), []);
 
     disk.set_faults(Faults::default());
-    let second = put_when_there_is_room(&store, "/big", 2 << 20).await;
+    let second = put_when_there_is_room(&store, &clock, "/big", 2 << 20).await;
     assert!(second > first);
     assert_eq!(watch.take().unwrap().len(), 1);
     store.close().await.unwrap();
@@ -73,8 +80,9 @@ async fn a_full_disk_refuses_writes_until_there_is_room_again() {
 #[tokio::test]
 async fn a_log_that_finds_no_room_in_the_database_refuses_writes_until_there_is_some() {
     let (disk, tasks) = (SimulatedDisk::new(), Tasks::new());
+    let clock = Clock::manual(Timestamp::from_seconds(0));
     let options = Options { log_bytes: 60_000, ..Options::default() };
-    let store = open_with(&disk, options, &tasks);
+    let store = open_at(&disk, options, &clock, &tasks);
     // Both files of the log get their size; from then on only the database grows.
     let mut written: Vec<String> = Vec::new();
     for n in 0..30 {
@@ -97,7 +105,7 @@ async fn a_log_that_finds_no_room_in_the_database_refuses_writes_until_there_is_
 
     disk.set_faults(Faults::default());
     let last = store.revision().await.unwrap();
-    assert!(put_when_there_is_room(&store, "/x", 5000).await > last);
+    assert!(put_when_there_is_room(&store, &clock, "/x", 5000).await > last);
     store.close().await.unwrap();
 
     let store = open_with(&disk, options, &tasks);

@@ -36,11 +36,13 @@ async fn fill(store: &Engine) -> usize {
     panic!("the disk never got full")
 }
 
-/// Puts a key until there is room for it; what was deleted is removed in the background.
-async fn put_when_possible(store: &Engine, key: &str) {
+/// Puts a key until there is room for it; what was deleted is removed in the background. The store
+/// searches for room once a second.
+async fn put_when_possible(store: &Engine, clock: &Clock, key: &str) {
     let possible = async {
         while let Err(error) = put(store, key).await {
             assert!(matches!(error, Error::Full), "{error}");
+            clock.advance(Duration::from_secs(1));
             tokio::task::yield_now().await;
         }
     };
@@ -53,7 +55,7 @@ async fn keys(store: &Engine) -> Vec<String> {
 }
 
 /// Fills the store, deletes all but every tenth key, and fills what that has freed.
-async fn fill_delete_and_fill(store: &Engine) -> Vec<String> {
+async fn fill_delete_and_fill(store: &Engine, clock: &Clock) -> Vec<String> {
     let count = fill(store).await;
     assert!(count > 20, "{count}");
     assert!(matches!(put(store, "/x").await, Err(Error::Full)));
@@ -68,7 +70,7 @@ async fn fill_delete_and_fill(store: &Engine) -> Vec<String> {
     assert_eq!(keys(store).await, left);
     for index in 0..count / 2 {
         let key = format!("/again/{index:05}");
-        put_when_possible(store, &key).await;
+        put_when_possible(store, clock, &key).await;
         left.push(key);
     }
     left.sort();
@@ -83,7 +85,7 @@ async fn deletions_succeed_on_a_full_disk_and_make_room() {
     let options = Options { log_bytes: 100_000, reserve_bytes: 2 << 20, ..Options::default() };
     disk.set_faults(Faults { capacity: Some(12 << 20), ..Faults::default() });
     let store = Embedded::open_on(disk.plug(), options, &clock, &tasks).unwrap();
-    let left = fill_delete_and_fill(&store).await;
+    let left = fill_delete_and_fill(&store, &clock).await;
     store.close().await.unwrap();
 
     let store = Embedded::open_on(disk.plug(), options, &clock, &tasks).unwrap();
@@ -118,20 +120,19 @@ impl Drop for SmallDisk {
     }
 }
 
-fn open(directory: &Path, options: Options, tasks: &Tasks) -> Arc<Engine> {
-    let clock = Clock::manual(Timestamp::from_seconds(0));
-    Embedded::open(&directory.join("store"), options, &clock, tasks).unwrap()
+fn open(directory: &Path, options: Options, clock: &Clock, tasks: &Tasks) -> Arc<Engine> {
+    Embedded::open(&directory.join("store"), options, clock, tasks).unwrap()
 }
 
 #[tokio::test]
 async fn deletions_succeed_on_a_full_file_system_and_make_room() {
     let Some(disk) = SmallDisk::mount("24m") else { return };
-    let tasks = Tasks::new();
+    let (clock, tasks) = (Clock::manual(Timestamp::from_seconds(0)), Tasks::new());
     let options = Options { log_bytes: 1 << 20, reserve_bytes: 4 << 20, ..Options::default() };
-    let store = open(disk.path(), options, &tasks);
-    let left = fill_delete_and_fill(&store).await;
+    let store = open(disk.path(), options, &clock, &tasks);
+    let left = fill_delete_and_fill(&store, &clock).await;
     store.close().await.unwrap();
-    let store = open(disk.path(), options, &tasks);
+    let store = open(disk.path(), options, &clock, &tasks);
     assert_eq!(keys(&store).await, left);
     store.close().await.unwrap();
 }
@@ -139,14 +140,14 @@ async fn deletions_succeed_on_a_full_file_system_and_make_room() {
 #[tokio::test]
 async fn space_that_others_have_freed_is_used_without_a_restart() {
     let Some(disk) = SmallDisk::mount("24m") else { return };
-    let tasks = Tasks::new();
+    let (clock, tasks) = (Clock::manual(Timestamp::from_seconds(0)), Tasks::new());
     let options = Options { log_bytes: 1 << 20, reserve_bytes: 4 << 20, ..Options::default() };
     std::fs::write(disk.path().join("other"), vec![1; 8 << 20]).unwrap();
-    let store = open(disk.path(), options, &tasks);
+    let store = open(disk.path(), options, &clock, &tasks);
     fill(&store).await;
     store.delete(&key(0), Expect::Any).await.unwrap();
     std::fs::remove_file(disk.path().join("other")).unwrap();
-    put_when_possible(&store, "/x").await;
+    put_when_possible(&store, &clock, "/x").await;
     store.close().await.unwrap();
 }
 
@@ -165,6 +166,7 @@ async fn the_files_shrink_after_large_deletions() {
         store.delete(&key(index), Expect::Any).await.unwrap();
     }
     assert!(size() > 50 << 20, "{}", size());
+    store.compact(store.revision().await.unwrap()).await.unwrap();
     let shrunk = async {
         while size() > 8 << 20 {
             clock.advance(Duration::from_mins(5));

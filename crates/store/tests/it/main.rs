@@ -8,6 +8,7 @@ mod simulated_disk;
 mod crashes;
 mod failing_disk;
 mod full_disk;
+mod reserve;
 mod damage;
 mod damaged_log;
 mod older_format;

@@ -29,8 +29,10 @@ struct Hardware {
     base: Platter,
     even_log: Platter,
     odd_log: Platter,
-    /// The length of the reserve; what it holds means nothing.
-    reserve: usize,
+    /// The length of the reserve, if the file exists; its content is not kept.
+    reserve: Option<usize>,
+    /// The number of bytes that were ever written to the reserve.
+    reserve_written: usize,
     faults: Faults,
 }
 
@@ -64,6 +66,8 @@ pub(crate) struct Faults {
     pub(crate) fail_base_sync: bool,
     /// How many bytes all files together may have.
     pub(crate) capacity: Option<usize>,
+    /// Every write to the reserve fails.
+    pub(crate) fail_reserve: bool,
 }
 
 impl SimulatedDisk {
@@ -87,6 +91,21 @@ impl SimulatedDisk {
     /// How many bytes the disk holds.
     pub(crate) fn size(&self) -> usize {
         self.hardware().size()
+    }
+
+    /// The length of the reserve, if the file exists.
+    pub(crate) fn reserve(&self) -> Option<usize> {
+        self.hardware().reserve
+    }
+
+    /// The number of bytes that were ever written to the reserve.
+    pub(crate) fn reserve_written(&self) -> usize {
+        self.hardware().reserve_written
+    }
+
+    /// Removes the reserve, as an administrator does who needs the space.
+    pub(crate) fn remove_reserve(&self) {
+        self.hardware().reserve = None;
     }
 
     /// The content of a file, which is taken for synced.
@@ -130,7 +149,11 @@ impl Hardware {
 
     fn size(&self) -> usize {
         let content = [&self.base, &self.even_log, &self.odd_log].map(|it| it.blocks.len());
-        content.iter().sum::<usize>() * BLOCK + self.reserve
+        content.iter().sum::<usize>() * BLOCK + self.reserve.unwrap_or(0)
+    }
+
+    fn has_room_for(&self, growth: usize) -> bool {
+        self.faults.capacity.is_none_or(|capacity| self.size() + growth <= capacity)
     }
 
     fn count_down(&mut self) -> io::Result<()> {
@@ -244,13 +267,13 @@ impl StorageBackend for SimulatedFile {
         let mut hardware = self.disk.hardware();
         hardware.count_down()?;
         let start = position(offset);
-        let (capacity, size) = (hardware.faults.capacity, hardware.size());
         let platter = hardware.platter(self.part);
         let new = blocks(start, data.len()).filter(|block| !platter.blocks.contains(block));
         let growth = new.count() * BLOCK;
-        if growth > 0 && capacity.is_some_and(|capacity| size + growth > capacity) {
+        if growth > 0 && !hardware.has_room_for(growth) {
             return Err(io::ErrorKind::StorageFull.into());
         }
+        let platter = hardware.platter(self.part);
         platter.blocks.extend(blocks(start, data.len()));
         put(&mut platter.seen, start, data);
         platter.unsynced.push(Change::Write(start, data.to_vec()));
@@ -264,7 +287,7 @@ struct SimulatedReserve(SimulatedDisk);
 
 impl StorageBackend for SimulatedReserve {
     fn len(&self) -> io::Result<u64> {
-        Ok(u64::try_from(self.0.hardware().reserve).unwrap())
+        Ok(u64::try_from(self.0.reserve().unwrap_or(0)).unwrap())
     }
 
     fn read(&self, _offset: u64, _out: &mut [u8]) -> io::Result<()> {
@@ -272,7 +295,7 @@ impl StorageBackend for SimulatedReserve {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.0.hardware().reserve = position(len);
+        self.0.hardware().reserve = Some(position(len));
         Ok(())
     }
 
@@ -282,22 +305,33 @@ impl StorageBackend for SimulatedReserve {
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         let mut hardware = self.0.hardware();
+        if hardware.faults.fail_reserve {
+            return Err(io::Error::other("a sector cannot be written"));
+        }
         let end = position(offset) + data.len();
-        let growth = end.saturating_sub(hardware.reserve);
-        if hardware.faults.capacity.is_some_and(|capacity| hardware.size() + growth > capacity) {
+        let length = hardware.reserve.unwrap_or(0);
+        let growth = end.saturating_sub(length);
+        if !hardware.has_room_for(growth) {
             return Err(io::ErrorKind::StorageFull.into());
         }
-        hardware.reserve += growth;
+        hardware.reserve = Some(length + growth);
+        hardware.reserve_written += data.len();
         Ok(())
     }
 }
 
 impl Disk for SimulatedDisk {
     fn open(&self, part: Part) -> io::Result<Box<dyn StorageBackend>> {
-        Ok(match part {
-            Part::Reserve => Box::new(SimulatedReserve(self.clone())),
-            part => Box::new(SimulatedFile { disk: self.clone(), part }),
-        })
+        if part != Part::Reserve {
+            return Ok(Box::new(SimulatedFile { disk: self.clone(), part }));
+        }
+        let mut hardware = self.hardware();
+        // The new entry in the directory takes a block.
+        if hardware.reserve.is_none() && !hardware.has_room_for(BLOCK) {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        hardware.reserve.get_or_insert(0);
+        Ok(Box::new(SimulatedReserve(self.clone())))
     }
 
     fn make_logs(&self) -> io::Result<()> {

@@ -30,6 +30,10 @@ use std::vec;
 /// A list is sent in pieces of about this size.
 pub(crate) const CHUNK: usize = 64 << 10;
 
+/// A piece is made of objects of about this size together: rows and metadata are much smaller than
+/// the objects that have to be read for them.
+const READ_AT_ONCE: usize = 256 << 10;
+
 /// Most last items of a piece exceed it by less than this.
 pub(crate) const MARGIN: usize = 4 << 10;
 
@@ -43,8 +47,12 @@ pub(in crate::endpoints) fn write(
         return Err(list_as_one(cx.resource()));
     }
     let estimate = entries.iter().map(|it| it.len() + 64).sum();
+    let mut memory = None;
+    if estimate > CHUNK {
+        memory = cx.plane.flow.list_memory(&cx.user, estimate)?;
+    }
     if cx.accepted.media == Media::Protobuf {
-        let body = protobuf::list(cx, metadata, entries, estimate);
+        let body = protobuf::list(cx, metadata, entries, estimate).holding(memory);
         return Ok(answer::bytes(200, Media::Protobuf.content_type(), body));
     }
     let mut text = if cx.accepted == Accepted::JSON {
@@ -55,7 +63,7 @@ pub(in crate::endpoints) fn write(
     text.capacity = estimate.min(CHUNK) + MARGIN;
     let body =
         if estimate > CHUNK { Body::made(estimate, text) } else { Body::Chunks(text.collect()) };
-    Ok(answer::bytes(200, cx.accepted.media.content_type(), body))
+    Ok(answer::bytes(200, cx.accepted.media.content_type(), body.holding(memory)))
 }
 
 /// Appends an item, or the beginning of one whose rest is shared with the cache and returned.
@@ -91,11 +99,13 @@ impl Iterator for Text {
             Some(head) => out.extend(head),
             None => separator = others,
         }
+        let mut read = 0;
         for entry in self.entries.by_ref() {
+            read += entry.len();
             out.extend_from_slice(separator.as_bytes());
             separator = others;
             self.rest = (self.append)(&entry, &mut out);
-            if self.rest.is_some() || out.len() >= CHUNK {
+            if self.rest.is_some() || out.len() >= CHUNK || read >= READ_AT_ONCE {
                 return Some(out.into());
             }
         }

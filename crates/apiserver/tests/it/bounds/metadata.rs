@@ -1,7 +1,7 @@
 //! Metadata: managers, owners, finalizers, labels.
 
-use super::{Ask, check, plane_with};
-use crate::client::MERGE;
+use super::{Ask, check, plane_with, sizes};
+use crate::client::{JSON, MERGE};
 use crate::plane::{MAPS, Plane, map};
 use apiserver::authentication::User;
 use http::Method;
@@ -13,6 +13,15 @@ fn managers(count: usize, operation: &str) -> Value {
         json!({"manager": format!("m{n}"), "operation": operation, "apiVersion": "v1",
             "time": "2024-01-01T00:00:00Z", "fieldsType": "FieldsV1",
             "fieldsV1": {"f:data": {format!("f:k{n}"): {}}}})
+    };
+    (0..count).map(one).collect()
+}
+
+/// `count` managers that have updated fields which nobody changes any more.
+fn updaters(count: usize, api_version: &str) -> Value {
+    let one = |n: usize| {
+        json!({"manager": format!("m{n}"), "operation": "Update", "apiVersion": api_version,
+            "fieldsType": "FieldsV1", "fieldsV1": {format!("f:z{n}"): {}}})
     };
     (0..count).map(one).collect()
 }
@@ -30,13 +39,16 @@ fn managed(count: usize, operation: &str) -> Value {
 #[tokio::test]
 async fn managers_that_update() {
     let plane = Plane::start().await;
-    check(&plane, 201, 2000, |n| Ask::post(MAPS, &managed(n, "Update"))).await;
+    check(&plane, 201, 6000, |n| {
+        Ask::post(MAPS, &json!({"metadata": {"name": "a", "managedFields": updaters(n, "v1")}}))
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn managers_that_apply() {
     let plane = Plane::start().await;
-    check(&plane, 201, 1000, |n| Ask::post(MAPS, &managed(n, "Apply"))).await;
+    check(&plane, 201, 2000, |n| Ask::post(MAPS, &managed(n, "Apply"))).await;
 }
 
 #[tokio::test]
@@ -45,8 +57,8 @@ async fn a_review_with_managers_by_a_user_without_rights() {
     let user = User { name: "u".to_owned(), ..User::default() };
     let user = plane.as_user(User { groups: vec!["system:authenticated".to_owned()], ..user });
     let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
-    check(&user, 201, 2000, |n| {
-        let metadata = json!({"managedFields": managers(n, "Update")});
+    check(&user, 201, 5000, |n| {
+        let metadata = json!({"managedFields": updaters(n, "authorization.k8s.io/v1")});
         Ask::post(path, &json!({"metadata": metadata, "spec": {"nonResourceAttributes": {}}}))
     })
     .await;
@@ -54,23 +66,29 @@ async fn a_review_with_managers_by_a_user_without_rights() {
 
 #[tokio::test]
 async fn changes_of_what_many_managers_own() {
-    let plane = plane_with(MAPS, &managed(8000, "Apply")).await;
+    let plane = plane_with(MAPS, &map("a", &entries(8000, "v"))).await;
     check(&plane, 200, 2000, |n| {
-        let patch = json!({"data": entries(n, "w")});
-        let path = format!("{MAPS}/a?dryRun=All");
-        Ask::new(Method::PATCH, path, MERGE, patch.to_string())
+        let mut changed = managed(n, "Apply");
+        changed["data"] = entries(n, "w");
+        Ask::new(Method::PUT, format!("{MAPS}/a?dryRun=All"), JSON, changed.to_string())
     })
     .await;
 }
 
 #[tokio::test]
 async fn an_apply_over_many_managers() {
+    const SIZE: usize = 2000;
+    let plane = Plane::start().await;
+    for n in sizes(SIZE) {
+        let mut live = managed(n, "Apply");
+        live["metadata"]["name"] = format!("a{n}").into();
+        plane.create(MAPS, &live).await;
+    }
     for (force, code) in [("true", 200), ("false", 409)] {
-        let plane = plane_with(MAPS, &managed(4000, "Apply")).await;
-        check(&plane, code, 1000, |n| {
+        check(&plane, code, SIZE, |n| {
             let config = json!({"apiVersion": "v1", "kind": "ConfigMap",
-                "metadata": {"name": "a"}, "data": entries(n, "w")});
-            let path = format!("{MAPS}/a?dryRun=All&fieldManager=x&force={force}");
+                "metadata": {"name": format!("a{n}")}, "data": entries(n, "w")});
+            let path = format!("{MAPS}/a{n}?dryRun=All&fieldManager=x&force={force}");
             Ask::new(Method::PATCH, path, "application/apply-patch+yaml", config.to_string())
         })
         .await;
@@ -80,7 +98,7 @@ async fn an_apply_over_many_managers() {
 #[tokio::test]
 async fn fields_that_are_not_in_order() {
     let plane = Plane::start().await;
-    check(&plane, 201, 10_000, |n| {
+    check(&plane, 201, 25_000, |n| {
         let fields: Map<String, Value> =
             (0..n).map(|it| (format!("v:{}", it * 7), json!({}))).collect();
         let manager = json!({"manager": "m", "operation": "Apply", "apiVersion": "v1",
@@ -117,7 +135,7 @@ async fn finalizers_initializers_and_labels() {
     check(&plane, 201, 5000, |n| Ask::post(MAPS, &with("finalizers", finalizers(n)))).await;
     check(&plane, 201, 5000, |n| Ask::post(MAPS, &with("labels", entries(n, "v")))).await;
     check(&plane, 201, 2000, |n| Ask::post(MAPS, &with("annotations", entries(n, "v")))).await;
-    check(&plane, 201, 2000, |n| {
+    check(&plane, 201, 10_000, |n| {
         let pending: Value = (0..n).map(|it| json!({"name": format!("a{it}")})).collect();
         Ask::post(MAPS, &with("initializers", json!({"pending": pending})))
     })

@@ -1,6 +1,6 @@
 //! Patches and YAML.
 
-use super::{Ask, check, plane_with};
+use super::{Ask, check, plane_with, sizes};
 use crate::client::{JSON_PATCH, STRATEGIC};
 use crate::plane::{MAPS, Plane, map};
 use http::Method;
@@ -31,12 +31,17 @@ async fn a_strategic_merge_with_an_order() {
 
 #[tokio::test]
 async fn a_strategic_merge_that_deletes() {
-    let service = json!({"metadata": {"name": "a"}, "spec": {"ports": ports(8000)}});
-    let plane = plane_with(SERVICES, &service).await;
-    check(&plane, 200, 2000, |n| {
+    const SIZE: usize = 2000;
+    let plane = Plane::start().await;
+    for n in sizes(SIZE) {
+        let name = format!("a{n}");
+        let service = json!({"metadata": {"name": name}, "spec": {"ports": ports(n)}});
+        plane.create(SERVICES, &service).await;
+    }
+    check(&plane, 200, SIZE, |n| {
         let deleted: Value = (1..n).map(|it| json!({"port": it + 1, "$patch": "delete"})).collect();
         let patch = json!({"spec": {"ports": deleted}});
-        let path = format!("{SERVICES}/a?dryRun=All");
+        let path = format!("{SERVICES}/a{n}?dryRun=All");
         Ask::new(Method::PATCH, path, STRATEGIC, patch.to_string())
     })
     .await;

@@ -84,7 +84,7 @@ async fn rules_that_fail_for_every_item_are_forgiven_together() {
     let loose =
         json!({"list": {"type": "array", "maxItems": 10_000, "items": {"type": "integer"}}});
     let plane = plane_of(&loose).await;
-    plane.create(THINGS, &thing("a", &list(8000, |it| it.into()))).await;
+    plane.create(THINGS, &thing("a", &list(8000, Value::from))).await;
     let mut strict = loose.clone();
     strict["list"]["items"]["x-kubernetes-validations"] = json!([{"rule": "self < 0"}]);
     let path = format!("{DEFINITIONS}/things.example.com");

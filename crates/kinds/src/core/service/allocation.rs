@@ -3,6 +3,7 @@
 use super::{ip_families, is_headless, kind, needs_health_check, spec_of};
 use crate::fields::{boolean, list, list_mut, number, text, texts};
 use machinery::{Faults, Map, Object, Path, Value};
+use std::collections::HashMap;
 
 /// The ports that nodes keep for services.
 pub const NODE_PORTS: std::ops::RangeInclusive<u16> = 30_000..=32_767;
@@ -40,8 +41,8 @@ pub fn set_cluster_ip(service: &mut Object, address: &str) {
     spec.insert("clusterIPs".to_owned(), vec![address].into());
 }
 
-/// The indices of the ports that are to get a node port that they do not have yet.
-pub fn node_ports_wanted(service: &Object) -> Vec<usize> {
+/// The indices and numbers of the ports that are to get a node port that they do not have yet.
+pub fn node_ports_wanted(service: &Object) -> Vec<(usize, i64)> {
     let spec = spec_of(service);
     let wanted = match kind(spec) {
         "NodePort" => true,
@@ -49,18 +50,21 @@ pub fn node_ports_wanted(service: &Object) -> Vec<usize> {
         _ => false,
     };
     let without = |(_, port): &(usize, &Value)| wanted && number(port, "nodePort") == 0;
-    list(spec, "ports").iter().enumerate().filter(without).map(|(index, _)| index).collect()
+    let ports = list(spec, "ports").iter().enumerate().filter(without);
+    ports.map(|(index, port)| (index, number(port, "port"))).collect()
 }
 
-/// The node port of another of the service's ports with the same number, which a port without one
-/// shares: 53 for TCP and UDP is one port to people.
-pub fn shared_node_port(service: &Object, index: usize) -> Option<u16> {
-    let ports = list(spec_of(service), "ports");
-    let wanted = number(ports.get(index)?, "port");
-    ports
-        .iter()
-        .filter(|port| number(port, "port") == wanted)
-        .find_map(|port| u16::try_from(number(port, "nodePort")).ok().filter(|port| *port != 0))
+/// The node ports that the service's ports have, by the number of the port. A port without one shares
+/// that of another with the same number: 53 for TCP and UDP is one port to people.
+pub fn shared_node_ports(service: &Object) -> HashMap<i64, u16> {
+    let mut shared = HashMap::new();
+    for port in list(spec_of(service), "ports") {
+        let node_port = u16::try_from(number(port, "nodePort")).unwrap_or(0);
+        if node_port != 0 {
+            shared.entry(number(port, "port")).or_insert(node_port);
+        }
+    }
+    shared
 }
 
 /// Writes down the node port that a port was given.
@@ -167,7 +171,7 @@ mod tests {
         let mut it = service(
             json!({"type": "NodePort", "ports": [{"port": 80}, {"port": 81, "nodePort": 30081}]}),
         );
-        assert_eq!(node_ports_wanted(&it), [0]);
+        assert_eq!(node_ports_wanted(&it), [(0, 80)]);
         set_node_port(&mut it, 0, 30080);
         set_cluster_ip(&mut it, "10.0.0.5");
         assert_eq!(node_ports(&it), [30080, 30081]);

@@ -1,7 +1,7 @@
 //! [`FieldSet`]: a set of field paths in JSON, as structured-merge-diff sorts it.
 //!
-//! Names come first, then the elements of lists by their keys or values: these are compared as
-//! values, so that port 80 comes before port 443.
+//! Names come first, then the elements of lists by their keys, values and indices: these are
+//! compared as values, so that port 80 comes before port 443.
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Map, Value};
@@ -23,12 +23,9 @@ impl Serialize for FieldSet<'_> {
         } else {
             let mut members: Vec<_> =
                 self.0.iter().map(|(name, value)| (parsed(name), name, value)).collect();
-            members.sort_by(|(one, ..), (other, ..)| match (one, other) {
-                (Some((one_kind, one)), Some((kind, other))) if one_kind == kind => {
-                    compare(one, other)
-                }
-                // The sort is stable, and names and kinds of elements are sorted by their text.
-                _ => Ordering::Equal,
+            // The sort is stable, and names are sorted by their text already.
+            members.sort_by(|((class, one), ..), ((other_class, other), ..)| {
+                class.cmp(other_class).then_with(|| compare(one, other))
             });
             members.iter().try_for_each(|(_, name, value)| write(name, value))?;
         }
@@ -36,24 +33,34 @@ impl Serialize for FieldSet<'_> {
     }
 }
 
-/// The JSON that tells an element of a list, after the letter that says how.
+/// The class of an element of a list, and the JSON by which it is known.
 fn element(name: &str) -> Option<(u8, &str)> {
     let (letter, json) = name.split_once(':')?;
-    matches!(letter, "k" | "v" | "i").then(|| (letter.as_bytes()[0], json))
+    let class = match letter {
+        "k" => 1,
+        "v" => 2,
+        "i" => 3,
+        _ => return None,
+    };
+    Some((class, json))
 }
 
-fn parsed(name: &str) -> Option<(u8, Value)> {
-    let (letter, json) = element(name)?;
-    Some((letter, serde_json::from_str(json).ok()?))
+/// The class of a member and the value by which it is sorted in it. All names are of the first
+/// class and have the same value, and so has what cannot be read.
+fn parsed(name: &str) -> (u8, Value) {
+    let read =
+        element(name).and_then(|(class, json)| Some((class, serde_json::from_str(json).ok()?)));
+    read.unwrap_or((0, Value::Null))
 }
 
 /// Upstream: structured-merge-diff's value.Compare.
 fn compare(one: &Value, other: &Value) -> Ordering {
     match (one, other) {
-        (Value::Number(one), Value::Number(other)) => match (one.as_i64(), other.as_i64()) {
-            (Some(one), Some(other)) => one.cmp(&other),
-            _ => one.as_f64().partial_cmp(&other.as_f64()).unwrap_or(Ordering::Equal),
-        },
+        (Value::Number(one), Value::Number(other)) => {
+            let floats = one.as_f64().partial_cmp(&other.as_f64());
+            let integers = || one.as_i64().cmp(&other.as_i64());
+            floats.unwrap_or(Ordering::Equal).then_with(integers)
+        }
         (Value::String(one), Value::String(other)) => one.cmp(other),
         (Value::Bool(one), Value::Bool(other)) => one.cmp(other),
         (Value::Array(one), Value::Array(other)) => {
@@ -90,6 +97,18 @@ fn rank(value: &Value) -> u8 {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn many_elements_are_sorted_by_value_and_names_come_first() {
+        let mut names = vec![".".to_owned()];
+        names.extend((0..30).map(|it| format!("f:name{it:02}")));
+        names.extend((0..200).map(|it| format!(r#"k:{{"port":{it}}}"#)));
+        names.extend((0..50).map(|it| format!("v:{it}")));
+        let set: Map<String, Value> = names.iter().map(|it| (it.clone(), json!({}))).collect();
+        let text = serde_json::to_string(&FieldSet(&set)).unwrap();
+        let expected: Vec<String> = names.iter().map(|it| format!("{}:{{}}", json!(it))).collect();
+        assert_eq!(text, format!("{{{}}}", expected.join(",")));
+    }
 
     #[test]
     fn elements_are_sorted_by_value_and_names_come_first() {

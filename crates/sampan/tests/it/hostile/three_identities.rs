@@ -269,6 +269,67 @@ fn answers_that_are_not_read_hold_up_nobody() {
     }
 }
 
+/// A config map of about a megabyte.
+fn megabyte(number: usize, letter: &str) -> Value {
+    let data = letter.repeat(1 << 20);
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("a{number}")},
+        "data": {"k": data}})
+}
+
+#[test]
+fn lists_that_are_not_read_do_not_keep_what_has_changed() {
+    let siege = begin();
+    let before = resident(&siege.plane);
+    let bearer = "Bearer writer";
+    let headers = [("authorization", bearer), ("content-type", JSON)];
+    let get = request(2, TEAM, &[(AUTHORIZATION, bearer)]);
+    let mut client = siege.stranger();
+    let mut open = Vec::new();
+    for round in 0..36 {
+        for number in 0..12 {
+            let object = megabyte(number, if round % 2 == 0 { "x" } else { "y" }).to_string();
+            let (method, path) = match round {
+                0 => ("POST", TEAM.to_owned()),
+                _ => ("PUT", format!("{TEAM}/a{number}")),
+            };
+            let answer = client.exchange(method, &path, &headers, object.as_bytes()).unwrap();
+            assert!(answer.code < 300, "{}", answer.body);
+        }
+        let mut rude = Rude::connect_as_stranger(&siege, &SHUT);
+        rude.send(&frame(HEADERS, END_STREAM | END_HEADERS, 1, &get)).unwrap();
+        open.push(rude);
+    }
+    // The history, the lists of one user that are not read, and the objects themselves.
+    let kept = resident(&siege.plane).saturating_sub(before);
+    let limit = (128 + 128 + 60) << 10;
+    assert!(kept < limit, "{kept} KiB are kept");
+    drop(open);
+    assert_eq!(siege.plane.client().send("GET", "/readyz", None).unwrap().0, 200);
+}
+
+#[test]
+fn tables_of_large_objects_hold_up_nobody() {
+    let fill = |siege: &mut Siege| {
+        for number in 0..40 {
+            siege.accepted("POST", TEAM, &megabyte(number, "x"));
+        }
+    };
+    let forms = [
+        "application/json;as=Table;g=meta.k8s.io;v=v1",
+        "application/vnd.kubernetes.protobuf",
+        "application/yaml",
+    ];
+    besiege("tables", fill, |siege, identity| {
+        let value = identity.map(|it| format!("Bearer {it}"));
+        let mut client = siege.stranger();
+        for form in forms {
+            let mut headers = vec![("accept", form)];
+            headers.extend(value.iter().map(|it| ("authorization", it.as_str())));
+            client.exchange("GET", TEAM, &headers, b"").unwrap();
+        }
+    });
+}
+
 #[test]
 fn names_that_are_made_up_hold_up_nobody() {
     let name = "x".repeat(30_000);

@@ -1,0 +1,122 @@
+//! Certificates for tests.
+
+use crate::chain::Element;
+use rcgen::{
+    BasicConstraints, CertificateParams, CustomExtension, DnType, IsCa, Issuer, KeyPair,
+    SigningKey, date_time_ymd,
+};
+use rustls::CertificateError;
+use rustls::pki_types::{CertificateDer, UnixTime};
+use std::time::Duration;
+
+/// A certificate and its key.
+pub(crate) struct Made {
+    pub der: CertificateDer<'static>,
+    pub pem: String,
+    pub params: CertificateParams,
+    pub key: KeyPair,
+}
+
+/// The parameters of a certificate with one name, valid from 2020 to 2040.
+pub(crate) fn params(name: &str) -> CertificateParams {
+    let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+    params.distinguished_name.push(DnType::CommonName, name);
+    params.not_before = date_time_ymd(2020, 1, 1);
+    params.not_after = date_time_ymd(2040, 1, 1);
+    params
+}
+
+/// The same for the certificate of an authority.
+pub(crate) fn authority(name: &str) -> CertificateParams {
+    let mut params = params(name);
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params
+}
+
+pub(crate) fn self_signed(params: CertificateParams) -> Made {
+    let key = KeyPair::generate().unwrap();
+    let made = params.self_signed(&key).unwrap();
+    Made { der: made.der().clone(), pem: made.pem(), params, key }
+}
+
+pub(crate) fn signed(params: CertificateParams, by: &Made) -> Made {
+    let key = KeyPair::generate().unwrap();
+    let made = params.signed_by(&key, &Issuer::from_params(&by.params, &by.key)).unwrap();
+    Made { der: made.der().clone(), pem: made.pem(), params, key }
+}
+
+/// An extension that no verifier knows.
+pub(crate) fn unknown_extension(is_critical: bool) -> CustomExtension {
+    let oid = [1, 3, 6, 1, 4, 1, 99999, 1];
+    let mut extension = CustomExtension::from_oid_content(&oid, vec![5, 0]);
+    extension.set_criticality(is_critical);
+    extension
+}
+
+/// Signs `made` again as a certificate of version 1, which has no extensions.
+pub(crate) fn version_1(made: Made, by: &Made) -> Made {
+    // The version and the extensions have tags of their own.
+    resigned(made, by, |_, field| if field[0] & 0xc0 == 0 { field.to_vec() } else { vec![] })
+}
+
+/// Signs `made` again with another algorithm inside than outside.
+pub(crate) fn two_algorithms(made: Made, by: &Made) -> Made {
+    // The object identifier of ecdsa-with-SHA384.
+    let other = element(0x30, &[6, 8, 0x2a, 0x86, 0x48, 0xce, 0x3d, 4, 3, 3]);
+    resigned(made, by, |index, field| if index == 2 { other.clone() } else { field.to_vec() })
+}
+
+/// Appends a byte to the encoding.
+pub(crate) fn trailing_byte(made: Made) -> Made {
+    Made { der: CertificateDer::from([&*made.der, &[0]].concat()), ..made }
+}
+
+/// Signs `made` again after each field, with its number, was replaced.
+fn resigned(made: Made, by: &Made, replace: impl Fn(usize, &[u8]) -> Vec<u8>) -> Made {
+    let certificate = Element::read(&made.der).unwrap();
+    let message = Element::read(certificate.content).unwrap();
+    let algorithm = Element::read(message.rest).unwrap();
+    let mut fields = Vec::new();
+    let mut rest = message.content;
+    for index in 0.. {
+        let Some(field) = Element::read(rest) else { break };
+        fields.extend(replace(index, field.whole));
+        rest = field.rest;
+    }
+    let message = element(0x30, &fields);
+    let mut signature = vec![0];
+    signature.extend(by.key.sign(&message).unwrap());
+    let parts = [&message, algorithm.whole, &element(0x03, &signature)].concat();
+    let der = CertificateDer::from(element(0x30, &parts));
+    Made { der, ..made }
+}
+
+fn element(tag: u8, content: &[u8]) -> Vec<u8> {
+    let [high, low] = u16::try_from(content.len()).unwrap().to_be_bytes();
+    let length = match (high, low) {
+        (0, 0..=0x7f) => vec![low],
+        (0, _) => vec![0x81, low],
+        _ => vec![0x82, high, low],
+    };
+    [&[tag], length.as_slice(), content].concat()
+}
+
+/// A time in 2030.
+pub(crate) fn now() -> UnixTime {
+    UnixTime::since_unix_epoch(Duration::from_hours(21_915 * 24))
+}
+
+/// A verifier's decision, with the name of the error only.
+pub(crate) fn decision<T>(decision: Result<T, rustls::Error>) -> Result<(), String> {
+    match decision {
+        Ok(_) => Ok(()),
+        Err(rustls::Error::InvalidCertificate(CertificateError::Other(why))) => {
+            Err(why.0.to_string())
+        }
+        Err(rustls::Error::InvalidCertificate(why)) => {
+            let why = format!("{why:?}");
+            Err(why.split([' ', '{']).next().unwrap_or_default().to_owned())
+        }
+        Err(other) => Err(other.to_string()),
+    }
+}

@@ -1,0 +1,347 @@
+//! One table of chains, and the decision of both verifiers about each of them.
+//!
+//! The decisions are those of Go's `crypto/x509`, except where a case says otherwise.
+
+use crate::fixtures::{
+    Made, authority, decision, now, params, self_signed, signed, trailing_byte, two_algorithms,
+    unknown_extension, version_1,
+};
+use crate::{ClientVerifier, Roots, ServerVerifier};
+use rcgen::ExtendedKeyUsagePurpose::{self, ClientAuth, ServerAuth};
+use rcgen::{
+    BasicConstraints, CertificateParams, CustomExtension, GeneralSubtree, IsCa, KeyUsagePurpose,
+    NameConstraints, date_time_ymd,
+};
+use rustls::RootCertStore;
+use rustls::client::danger::ServerCertVerifier;
+use rustls::crypto::ring;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
+use std::sync::Arc;
+
+/// The name of every end entity.
+const NAME: &str = "a.svc";
+
+/// Which verifier decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verifier {
+    Server,
+    Client,
+}
+
+/// Both kinds of end entity: rustls verifies only the first one itself.
+const LEAVES: [fn(&str) -> CertificateParams; 2] = [params, authority];
+
+/// Checks that both verifiers refuse `shown` for the reason `expected`, or accept it without one.
+fn check(case: &str, roots: &[&Made], shown: &[&Made], expected: Option<&str>) {
+    for verifier in [Verifier::Server, Verifier::Client] {
+        check_one(verifier, case, roots, shown, expected);
+    }
+}
+
+fn check_one(
+    verifier: Verifier,
+    case: &str,
+    roots: &[&Made],
+    shown: &[&Made],
+    expected: Option<&str>,
+) {
+    let expected = expected.map_or(Ok(()), |it| Err(it.to_owned()));
+    assert_eq!(decide(verifier, roots, shown), expected, "{verifier:?}: {case}");
+}
+
+fn decide(verifier: Verifier, roots: &[&Made], shown: &[&Made]) -> Result<(), String> {
+    let provider = Arc::new(ring::default_provider());
+    let authorities: Vec<CertificateDer<'static>> =
+        roots.iter().map(|root| root.der.clone()).collect();
+    let intermediates: Vec<_> = shown[1..].iter().map(|made| made.der.clone()).collect();
+    let end_entity = &shown[0].der;
+    match verifier {
+        Verifier::Server => {
+            let name = ServerName::try_from(NAME).unwrap();
+            let verifier = ServerVerifier::new(Roots::new(authorities), provider);
+            decision(verifier.verify_server_cert(end_entity, &intermediates, &name, &[], now()))
+        }
+        Verifier::Client => {
+            let mut store = RootCertStore::empty();
+            store.add_parsable_certificates(authorities.clone());
+            let inner =
+                WebPkiClientVerifier::builder_with_provider(Arc::new(store), Arc::clone(&provider))
+                    .build()
+                    .unwrap();
+            let verifier = ClientVerifier::new(inner, Roots::new(authorities), provider);
+            decision(verifier.verify_client_cert(end_entity, &intermediates, now()))
+        }
+    }
+}
+
+fn with(
+    mut params: CertificateParams,
+    change: impl FnOnce(&mut CertificateParams),
+) -> CertificateParams {
+    change(&mut params);
+    params
+}
+
+fn critical(params: CertificateParams) -> CertificateParams {
+    with(params, |params| params.custom_extensions.push(unknown_extension(true)))
+}
+
+fn expired(params: CertificateParams) -> CertificateParams {
+    with(params, |params| params.not_after = date_time_ymd(2029, 1, 1))
+}
+
+fn usage(params: CertificateParams, usage: ExtendedKeyUsagePurpose) -> CertificateParams {
+    with(params, |params| params.extended_key_usages = vec![usage])
+}
+
+fn path_length(params: CertificateParams, length: u8) -> CertificateParams {
+    with(params, |params| params.is_ca = IsCa::Ca(BasicConstraints::Constrained(length)))
+}
+
+fn no_signing(params: CertificateParams) -> CertificateParams {
+    with(params, |params| params.key_usages = vec![KeyUsagePurpose::DigitalSignature])
+}
+
+fn permitted(params: CertificateParams, subtree: GeneralSubtree) -> CertificateParams {
+    let constraints =
+        NameConstraints { permitted_subtrees: vec![subtree], excluded_subtrees: vec![] };
+    with(params, |params| params.name_constraints = Some(constraints))
+}
+
+#[test]
+fn a_chain_of_signatures_to_a_root_is_accepted() {
+    let root = self_signed(authority("root"));
+    let middle = signed(authority("middle"), &root);
+    let namesake = self_signed(authority("root"));
+    for leaf in LEAVES {
+        let end = signed(leaf(NAME), &root);
+        check("directly", &[&root], &[&end], None);
+        check("a root with the same name comes first", &[&namesake, &root], &[&end], None);
+        check("the other root", &[&namesake], &[&end], Some("UnknownIssuer"));
+        let end = signed(leaf(NAME), &middle);
+        check("with an intermediate", &[&root], &[&end, &middle], None);
+        check("without it", &[&root], &[&end], Some("UnknownIssuer"));
+        check("the intermediate is a root", &[&middle], &[&end], None);
+    }
+}
+
+#[test]
+fn a_certificate_in_the_bundle_is_accepted() {
+    let stranger = self_signed(authority("stranger"));
+    for leaf in LEAVES {
+        let own = self_signed(leaf(NAME));
+        check("self-signed", &[&own], &[&own], None);
+        check("self-signed, not in the bundle", &[&stranger], &[&own], Some("UnknownIssuer"));
+        let end = signed(leaf(NAME), &stranger);
+        check("signed by an authority that is not there", &[&end], &[&end], None);
+    }
+}
+
+#[test]
+fn an_unknown_critical_extension_is_refused_anywhere_in_the_chain() {
+    let root = self_signed(authority("root"));
+    let middle = signed(authority("middle"), &root);
+    let odd_root = self_signed(critical(authority("root")));
+    let odd_middle = signed(critical(authority("middle")), &root);
+    for leaf in LEAVES {
+        let why = Some("UnhandledCriticalExtension");
+        let end = signed(critical(leaf(NAME)), &root);
+        check("end entity below a root", &[&root], &[&end], why);
+        check("end entity in the bundle", &[&end], &[&end], why);
+        let own = self_signed(critical(leaf(NAME)));
+        check("self-signed in the bundle", &[&own], &[&own], why);
+        let end = signed(critical(leaf(NAME)), &middle);
+        check("end entity below an intermediate", &[&root], &[&end, &middle], why);
+
+        let why = Some("UnknownIssuer");
+        let end = signed(leaf(NAME), &odd_middle);
+        check("intermediate", &[&root], &[&end, &odd_middle], why);
+        check("intermediate as root", &[&odd_middle], &[&end], why);
+        let end = signed(leaf(NAME), &odd_root);
+        check("root", &[&odd_root], &[&end], why);
+        check("one root of two", &[&root, &odd_root], &[&end], why);
+        let below = signed(authority("middle"), &odd_root);
+        let end = signed(leaf(NAME), &below);
+        check("root above an intermediate", &[&odd_root], &[&end, &below], why);
+    }
+}
+
+/// The parameters with a critical extension of the arc 2.5.29, and without alternative names.
+fn extended(params: CertificateParams, number: u64, content: &[u8]) -> CertificateParams {
+    let mut extension = CustomExtension::from_oid_content(&[2, 5, 29, number], content.to_vec());
+    extension.set_criticality(true);
+    with(params, |params| {
+        params.subject_alt_names.clear();
+        params.custom_extensions.push(extension);
+    })
+}
+
+#[test]
+fn a_critical_extension_with_unknown_contents_is_refused() {
+    let root = self_signed(authority("root"));
+    let registered_identifier = [0x30, 4, 0x88, 2, 0x2a, 3];
+    let middle = signed(extended(authority("middle"), 17, &registered_identifier), &root);
+    for leaf in LEAVES {
+        let end = signed(leaf(NAME), &middle);
+        check("intermediate", &[&root], &[&end, &middle], Some("UnknownIssuer"));
+        check("root", &[&middle], &[&end], Some("UnknownIssuer"));
+    }
+}
+
+#[test]
+fn a_critical_policy_is_accepted_and_a_policy_constraint_is_refused() {
+    let policy = [0x30, 6, 0x30, 4, 6, 2, 0x2a, 3];
+    let root = self_signed(extended(authority("root"), 32, &policy));
+    let require_explicit_policy = [0x30, 3, 0x80, 1, 0];
+    let strict = self_signed(extended(authority("root"), 36, &require_explicit_policy));
+    for leaf in LEAVES {
+        check("policy", &[&root], &[&signed(leaf(NAME), &root)], None);
+        // Go accepts it: it processes policies, and does not apply the constraints of a root.
+        let end = signed(leaf(NAME), &strict);
+        check("policy constraint", &[&strict], &[&end], Some("UnknownIssuer"));
+    }
+}
+
+#[test]
+fn a_certificate_that_is_not_encoded_strictly_is_refused() {
+    let root = self_signed(authority("root"));
+    for leaf in LEAVES {
+        let why = Some("BadEncoding");
+        let end = trailing_byte(signed(leaf(NAME), &root));
+        check("byte after the end entity", &[&root], &[&end], why);
+        check("byte after the end entity in the bundle", &[&end, &root], &[&end], why);
+        let end = two_algorithms(signed(leaf(NAME), &root), &root);
+        check("two algorithms in the end entity", &[&root], &[&end], why);
+        let why = Some("UnknownIssuer");
+        let middle = trailing_byte(signed(authority("middle"), &root));
+        let end = signed(leaf(NAME), &middle);
+        check("byte after the intermediate", &[&root], &[&end, &middle], why);
+        let middle = two_algorithms(signed(authority("middle"), &root), &root);
+        let end = signed(leaf(NAME), &middle);
+        check("two algorithms in the intermediate", &[&root], &[&end, &middle], why);
+    }
+}
+
+#[test]
+fn an_unknown_extension_that_is_not_critical_is_accepted() {
+    let add =
+        |params| with(params, |params| params.custom_extensions.push(unknown_extension(false)));
+    let root = self_signed(add(authority("root")));
+    let middle = signed(add(authority("middle")), &root);
+    for leaf in LEAVES {
+        let end = signed(add(leaf(NAME)), &middle);
+        check("everywhere", &[&root], &[&end, &middle], None);
+    }
+}
+
+#[test]
+fn an_expired_certificate_is_refused_anywhere_in_the_chain() {
+    let root = self_signed(authority("root"));
+    let old_root = self_signed(expired(authority("root")));
+    let old_middle = signed(expired(authority("middle")), &root);
+    for leaf in LEAVES {
+        let why = Some("ExpiredContext");
+        let end = signed(expired(leaf(NAME)), &root);
+        check("end entity", &[&root], &[&end], why);
+        check("end entity in the bundle", &[&end], &[&end], why);
+        let why = Some("UnknownIssuer");
+        let end = signed(leaf(NAME), &old_middle);
+        check("intermediate", &[&root], &[&end, &old_middle], why);
+        let end = signed(leaf(NAME), &old_root);
+        check("root", &[&old_root], &[&end], why);
+    }
+}
+
+#[test]
+fn a_certificate_for_another_usage_is_refused_anywhere_in_the_chain() {
+    let pairs =
+        [(Verifier::Server, ServerAuth, ClientAuth), (Verifier::Client, ClientAuth, ServerAuth)];
+    for (verifier, right, wrong) in pairs {
+        let root = self_signed(usage(authority("root"), right.clone()));
+        let other_root = self_signed(usage(authority("root"), wrong.clone()));
+        let middle = signed(usage(authority("middle"), right.clone()), &root);
+        let other_middle = signed(usage(authority("middle"), wrong.clone()), &root);
+        for leaf in LEAVES {
+            let end = signed(usage(leaf(NAME), right.clone()), &middle);
+            check_one(verifier, "right everywhere", &[&root], &[&end, &middle], None);
+            let why = Some("InvalidPurpose");
+            let end = signed(usage(leaf(NAME), wrong.clone()), &root);
+            check_one(verifier, "end entity", &[&root], &[&end], why);
+            check_one(verifier, "end entity in the bundle", &[&end], &[&end], why);
+            let end = signed(leaf(NAME), &other_middle);
+            check_one(verifier, "intermediate", &[&root], &[&end, &other_middle], why);
+            let end = signed(leaf(NAME), &other_root);
+            check_one(verifier, "root", &[&other_root], &[&end], why);
+        }
+    }
+}
+
+#[test]
+fn only_an_authority_that_may_sign_is_an_issuer() {
+    let root = self_signed(authority("root"));
+    let why = Some("UnknownIssuer");
+    for leaf in LEAVES {
+        let plain = signed(params("middle"), &root);
+        let end = signed(leaf(NAME), &plain);
+        check("intermediate is no authority", &[&root], &[&end, &plain], why);
+        check("root is no authority", &[&plain], &[&end], why);
+        let mute = signed(no_signing(authority("middle")), &root);
+        let end = signed(leaf(NAME), &mute);
+        check("intermediate without keyCertSign", &[&root], &[&end, &mute], why);
+        check("root without keyCertSign", &[&mute], &[&end], why);
+        let old = version_1(signed(authority("middle"), &root), &root);
+        let end = signed(leaf(NAME), &old);
+        check("intermediate of version 1", &[&root], &[&end, &old], why);
+        check("root of version 1", &[&old], &[&end], None);
+    }
+}
+
+#[test]
+fn a_path_length_limits_the_intermediates_below() {
+    let root = self_signed(path_length(authority("root"), 0));
+    let middle = signed(authority("middle"), &root);
+    let free = self_signed(authority("root"));
+    let upper = signed(path_length(authority("upper"), 0), &free);
+    let lower = signed(authority("lower"), &upper);
+    for leaf in LEAVES {
+        let why = Some("UnknownIssuer");
+        check("root allows the end entity", &[&root], &[&signed(leaf(NAME), &root)], None);
+        let end = signed(leaf(NAME), &middle);
+        check("root", &[&root], &[&end, &middle], why);
+        let end = signed(leaf(NAME), &upper);
+        check("intermediate allows the end entity", &[&free], &[&end, &upper], None);
+        let end = signed(leaf(NAME), &lower);
+        check("intermediate", &[&free], &[&end, &lower, &upper], why);
+        check("intermediate as root", &[&upper], &[&end, &lower], why);
+    }
+}
+
+#[test]
+fn name_constraints_that_cannot_be_checked_are_refused() {
+    let good = || GeneralSubtree::DnsName("svc".to_owned());
+    let bad = || GeneralSubtree::DnsName("other".to_owned());
+    let free = self_signed(authority("root"));
+    for (subtree, allows) in [(good(), true), (bad(), false)] {
+        let root = self_signed(permitted(authority("root.svc"), subtree.clone()));
+        let middle = signed(permitted(authority("middle"), subtree), &free);
+        for issuer in [&root, &middle] {
+            let end = signed(params(NAME), issuer);
+            let decided = [Verifier::Server, Verifier::Client]
+                .map(|verifier| decide(verifier, &[&root, &free], &[&end, &middle]).is_ok());
+            assert_eq!(decided, [allows; 2], "{:?}", issuer.params.distinguished_name);
+            // Go checks the names of an authority too, and accepts those that are permitted.
+            let end = signed(authority(NAME), issuer);
+            check("authority", &[&root, &free], &[&end, &middle], Some("UnknownIssuer"));
+        }
+    }
+    let mut directory = rcgen::DistinguishedName::new();
+    directory.push(rcgen::DnType::CommonName, NAME);
+    let subtree = GeneralSubtree::DirectoryName(directory);
+    let root = self_signed(permitted(authority("root"), subtree));
+    for leaf in LEAVES {
+        let end = signed(leaf(NAME), &root);
+        check("a constraint on directories", &[&root], &[&end], Some("UnknownIssuer"));
+    }
+}

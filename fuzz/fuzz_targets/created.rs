@@ -1,0 +1,29 @@
+//! Objects of built-in kinds, sent to a whole server: decoded, defaulted, admitted and validated.
+
+#![no_main]
+
+use fuzz::objects;
+use fuzz::server::SERVER;
+use http::Request;
+use kinds::Resource;
+use libfuzzer_sys::{Corpus, arbitrary::Unstructured, fuzz_target};
+use std::sync::LazyLock;
+
+static KINDS: LazyLock<Vec<Resource>> = LazyLock::new(kinds::table::builtin);
+
+fuzz_target!(|bytes: &[u8]| -> Corpus {
+    SERVER.with(|server| {
+        fuzz::bounded(bytes, |bytes| {
+            let Ok((path, object)) = objects::created(&mut Unstructured::new(bytes), &KINDS) else {
+                return Corpus::Reject;
+            };
+            let uri = format!("{path}?dryRun=All");
+            let request = Request::post(uri).header("content-type", "application/json");
+            let Ok(request) = request.body(object.to_string().into_bytes()) else {
+                return Corpus::Reject;
+            };
+            assert_ne!(server.send(request, true), 500, "{path}");
+            Corpus::Keep
+        })
+    })
+});

@@ -1,0 +1,17 @@
+//! Regular expressions of schemas and rules: what is measured compiles, and takes the time it may.
+
+#![no_main]
+
+use cel::go_regexp;
+use fuzz::amplify;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| fuzz::bounded(bytes, |bytes| run(&amplify::text(bytes))));
+
+fn run(text: &str) {
+    let (pattern, text) = text.split_once('\n').unwrap_or((text, "aaaa"));
+    if go_regexp::memory(pattern).is_ok() {
+        let regex = go_regexp::compile(pattern).expect("what was measured compiles");
+        let _ = regex.is_match(text);
+    }
+}

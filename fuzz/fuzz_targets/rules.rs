@@ -1,0 +1,45 @@
+//! Rules of a schema, tried on an object and its old state.
+
+#![no_main]
+
+use fuzz::SCHEMA_WORDS;
+use libfuzzer_sys::{Corpus, arbitrary::Unstructured, fuzz_target};
+use machinery::{Faults, json};
+use schema::Structural;
+
+/// About every item of a list, about the list, and about the object.
+const RULES: [&str; 6] = [
+    "self.size() < 3",
+    "self == oldSelf",
+    "self.all(x, self.exists_one(y, x == y))",
+    "self.map(x, string(x)).join(',').matches('^[a-z,]+$')",
+    "self.exists(x, string(x).matches(string(x)))",
+    "self.filter(x, x in oldSelf).size() > 1",
+];
+
+fuzz_target!(|bytes: &[u8]| -> Corpus { fuzz::bounded(bytes, run) });
+
+fn run(bytes: &[u8]) -> Corpus {
+    let mut bytes = Unstructured::new(bytes);
+    let (Ok(list_rule), Ok(object), Ok(old)) = (
+        bytes.choose(&RULES),
+        fuzz::object(&mut bytes, &SCHEMA_WORDS),
+        fuzz::object(&mut bytes, &SCHEMA_WORDS),
+    ) else {
+        return Corpus::Reject;
+    };
+    let list = |items| {
+        json!({"type": "array", "items": items, "x-kubernetes-validations":
+        [{"rule": list_rule}, {"rule": "self.size() == 0", "messageExpression": "string(self[0])"}]})
+    };
+    let schema = Structural::compile(&json!({"type": "object", "properties": {
+        "a": list(json!({"type": "string"})),
+        "b": list(json!({"type": "integer"})),
+        "spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+    }}));
+    let mut faults = Faults::new();
+    schema.validate(&object, Some(&old), &mut faults);
+    schema.validate_rules(&object, Some(&old), &mut faults);
+    let _ = faults.summary();
+    Corpus::Keep
+}

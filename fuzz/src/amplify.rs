@@ -1,0 +1,95 @@
+//! Makes large inputs out of small ones: a part is repeated up to a million times, so that the fuzzer
+//! reaches the sizes at which quadratic work shows.
+
+use crate::bounds::{SIZE_MAX, note_size};
+use libfuzzer_sys::arbitrary::{Result, Unstructured};
+use machinery::{Map, Value};
+
+/// Stands for the number of the repetition.
+const NUMBER: char = '#';
+
+/// A text with its middle repeated; `#` in it is the number of the repetition.
+///
+/// The first byte says how often, the next two where the middle begins and ends.
+pub fn text(bytes: &[u8]) -> String {
+    let Some((&[power, from, to], rest)) = bytes.split_first_chunk() else { return String::new() };
+    let rest: Vec<char> = String::from_utf8_lossy(rest).chars().collect();
+    let from = usize::from(from).min(rest.len());
+    let to = usize::from(to).clamp(from, rest.len());
+    let collect = |part: &[char]| part.iter().collect::<String>();
+    let (head, middle, tail) =
+        (collect(&rest[..from]), collect(&rest[from..to]), collect(&rest[to..]));
+    let mut text = head;
+    for number in 0..1_usize << (power % 21) {
+        if middle.is_empty() || text.len() + middle.len() + 8 > SIZE_MAX {
+            break;
+        }
+        text += &middle.replace(NUMBER, &number.to_string());
+    }
+    text += &tail;
+    note_size(text.len());
+    text
+}
+
+/// Repeats an element of some list in the value, or an entry of some map.
+pub fn amplify(bytes: &mut Unstructured<'_>, value: &mut Value) -> Result<()> {
+    // Most inputs stay small, so that many of them are tried.
+    if !bytes.ratio(1, 8)? {
+        return Ok(());
+    }
+    let count = 1_usize << bytes.int_in_range(1..=18)?;
+    let is_numbered: bool = bytes.arbitrary()?;
+    let mut place = value;
+    loop {
+        let is_leaf = |it: &Value| !it.is_array() && !it.is_object();
+        match place {
+            Value::Array(list) if !list.is_empty() => {
+                let at = bytes.int_in_range(0..=list.len() - 1)?;
+                if is_leaf(&list[at]) || bytes.arbitrary()? {
+                    let size = list[at].to_string().len() + 8;
+                    let count = count.min(SIZE_MAX / 2 / size);
+                    note_size(count * size);
+                    let one = list[at].clone();
+                    list.extend((0..count).map(|number| numbered(&one, number, is_numbered)));
+                    return Ok(());
+                }
+                place = &mut list[at];
+            }
+            Value::Object(map) if !map.is_empty() => {
+                let at = bytes.int_in_range(0..=map.len() - 1)?;
+                let key = map.keys().nth(at).cloned().unwrap_or_default();
+                if is_leaf(&map[&key]) || bytes.arbitrary()? {
+                    repeat_entry(map, &key, count, is_numbered);
+                    return Ok(());
+                }
+                place = &mut map[&key];
+            }
+            _ => return Ok(()),
+        }
+    }
+}
+
+fn repeat_entry(map: &mut Map<String, Value>, key: &str, count: usize, is_numbered: bool) {
+    let size = key.len() + map[key].to_string().len() + 12;
+    let count = count.min(SIZE_MAX / 2 / size);
+    note_size(count * size);
+    let one = map[key].clone();
+    for number in 0..count {
+        map.insert(format!("{key}{number}"), numbered(&one, number, is_numbered));
+    }
+}
+
+/// A copy, in which the texts have a number if it is to differ from others.
+fn numbered(value: &Value, number: usize, is_numbered: bool) -> Value {
+    match value {
+        Value::String(text) if is_numbered => format!("{text}{number}").into(),
+        Value::Number(_) if is_numbered => number.into(),
+        Value::Object(map) if is_numbered => {
+            let members = map.iter();
+            Value::Object(
+                members.map(|(key, it)| (key.clone(), numbered(it, number, true))).collect(),
+            )
+        }
+        other => other.clone(),
+    }
+}

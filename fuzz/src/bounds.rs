@@ -1,0 +1,106 @@
+//! [`bounded`]: runs a target on one input and fails if that takes too much time or memory.
+//!
+//! A request has 3 MiB at most, and may take 2 s of a processor and 300 MiB. What a smaller input may
+//! take is in proportion, with a floor. The size is that of the input after it was amplified.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// The largest body of a request.
+pub const SIZE_MAX: usize = 3 << 20;
+
+const TIME_MAX: Duration = Duration::from_secs(2);
+const TIME_FLOOR: Duration = Duration::from_millis(500);
+const MEMORY_MAX: usize = 300 << 20;
+const MEMORY_FLOOR: usize = 48 << 20;
+
+/// Targets check what they have computed, some of it twice, and are built with counters.
+const SLACK: u32 = 4;
+
+/// Runs a target on an input.
+///
+/// # Panics
+/// If a bound is exceeded.
+pub fn bounded<T>(bytes: &[u8], run: impl FnOnce(&[u8]) -> T) -> T {
+    SIZE.set(bytes.len());
+    let (time, memory) = (processor_time(), CURRENT.load(Ordering::Relaxed));
+    PEAK.store(memory, Ordering::Relaxed);
+    let outcome = run(bytes);
+    let spent = processor_time() - time;
+    let peak = PEAK.load(Ordering::Relaxed).saturating_sub(memory);
+    let size = SIZE.get();
+    let share = |most: usize| usize::try_from(most as u64 * size as u64 / SIZE_MAX as u64);
+    let time_limit = (TIME_FLOOR + TIME_MAX.mul_f64(size as f64 / SIZE_MAX as f64)) * SLACK;
+    let memory_limit = MEMORY_FLOOR + share(MEMORY_MAX).unwrap_or(MEMORY_MAX);
+    assert!(spent <= time_limit, "{spent:?} for {size} bytes, limit is {time_limit:?}");
+    assert!(peak <= memory_limit, "{peak} bytes of memory for {size}, limit is {memory_limit}");
+    outcome
+}
+
+thread_local! {
+    static SIZE: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Notes that the input was made larger by this many bytes.
+pub(crate) fn note_size(bytes: usize) {
+    SIZE.set(SIZE.get() + bytes);
+}
+
+/// What this thread has had of the processor.
+fn processor_time() -> Duration {
+    #[repr(C)]
+    struct Time {
+        seconds: i64,
+        nanoseconds: i64,
+    }
+    const THREAD: i32 = 3;
+    unsafe extern "C" {
+        fn clock_gettime(clock: i32, time: *mut Time) -> i32;
+    }
+    let mut time = Time { seconds: 0, nanoseconds: 0 };
+    // SAFETY: `time` is a `timespec` of 64-bit Linux, and lives until the call returns.
+    unsafe { clock_gettime(THREAD, &raw mut time) };
+    let seconds = u64::try_from(time.seconds).unwrap_or_default();
+    Duration::from_secs(seconds)
+        + Duration::from_nanos(u64::try_from(time.nanoseconds).unwrap_or_default())
+}
+
+static CURRENT: AtomicUsize = AtomicUsize::new(0);
+static PEAK: AtomicUsize = AtomicUsize::new(0);
+
+/// The system's allocator, with the number of bytes that are allocated.
+struct Counting;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+fn grown(bytes: usize) {
+    let now = CURRENT.fetch_add(bytes, Ordering::Relaxed) + bytes;
+    PEAK.fetch_max(now, Ordering::Relaxed);
+}
+
+// SAFETY: every call is passed on to the system's allocator as it came.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        grown(layout.size());
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        grown(layout.size());
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+        CURRENT.fetch_sub(layout.size(), Ordering::Relaxed);
+        unsafe { System.dealloc(place, layout) }
+    }
+
+    unsafe fn realloc(&self, place: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        grown(size);
+        CURRENT.fetch_sub(layout.size(), Ordering::Relaxed);
+        unsafe { System.realloc(place, layout, size) }
+    }
+}

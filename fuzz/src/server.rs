@@ -1,0 +1,51 @@
+//! A server in memory, which answers one request at a time.
+
+use apiserver::authentication::User;
+use apiserver::{Config, Door, Server};
+use bytes::Bytes;
+use http::Request;
+use http_body_util::{BodyExt, Full};
+use tokio::runtime::{Builder, Runtime};
+use tower_service::Service;
+
+/// See the [module documentation](self). It runs on the thread that asks, so that its time is that
+/// thread's.
+pub struct OneServer {
+    runtime: Runtime,
+    door: Door,
+    _server: Server,
+}
+
+impl OneServer {
+    /// Starts it.
+    pub fn start() -> Self {
+        let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let server = runtime.block_on(Server::start(Config::default())).expect("a server");
+        let door = server.door();
+        Self { runtime, door, _server: server }
+    }
+
+    /// Sends a request as an administrator, or as somebody without rights, and returns the code.
+    pub fn send(&self, request: Request<Vec<u8>>, has_rights: bool) -> u16 {
+        let stranger = User {
+            name: "u".to_owned(),
+            groups: vec!["system:authenticated".to_owned()],
+            ..User::default()
+        };
+        let mut door = if has_rights { self.door.clone() } else { self.door.for_user(stranger) };
+        let request = request.map(|it| Full::new(Bytes::from(it)));
+        self.runtime.block_on(async move {
+            let Ok(response) = door.call(request).await;
+            let code = response.status().as_u16();
+            // A watch has no end.
+            let body = response.into_body().collect();
+            let _ = tokio::time::timeout(std::time::Duration::from_millis(1), body).await;
+            code
+        })
+    }
+}
+
+thread_local! {
+    /// One for all inputs: what they send is not stored.
+    pub static SERVER: OneServer = OneServer::start();
+}
