@@ -280,10 +280,11 @@ impl Registrar {
     /// objects take as long to be rewritten.
     async fn refresh_offloaded(&mut self) {
         let plane = Arc::clone(&self.plane);
-        plane.offload.run(async { self.refresh() }).await;
+        plane.offload.run(None, async { self.refresh() }).await;
     }
 
-    /// Serves what can be served, and brings each definition a step further; whether one of them needs another look.
+    /// Serves what can be served, and brings each definition a step further; whether one of them needs
+    /// another look.
     async fn settle(&mut self) -> bool {
         let mut unfinished = false;
         self.refresh_offloaded().await;
@@ -309,7 +310,7 @@ impl Registrar {
             let mut updated = Object::clone(definition);
             updated.map_mut().insert("status".to_owned(), status);
             let plane = Arc::clone(&self.plane);
-            plane.offload.run(async { self.prepare(&updated) }).await;
+            plane.offload.run(None, async { self.prepare(&updated) }).await;
             let path = format!("{DEFINITIONS}/{}/status", definition.name());
             let code = self.client.update(&path, &updated.into_value()).await.code;
             // A conflict means that it has changed, which wakes us anyway.
