@@ -157,8 +157,8 @@ mod tests {
     async fn a_future_that_waits_has_no_permit() {
         let offload = Offload::new(1);
         let (send, receive) = oneshot::channel();
-        let waiting = offload.run(receive);
-        let other = async { offload.run(async { send.send(7).unwrap() }).await };
+        let waiting = offload.run(None, receive);
+        let other = async { offload.run(None, async { send.send(7).unwrap() }).await };
         let (received, ()) = tokio::join!(waiting, other);
         assert_eq!(received, Ok(7));
     }
