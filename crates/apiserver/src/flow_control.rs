@@ -35,7 +35,7 @@ const MAX_EXEMPT_BODIES: usize = 512 << 20;
 
 /// The bytes of the objects in lists that are being sent. An object that is changed or deleted
 /// meanwhile stays in memory until its list is read.
-const MAX_LISTS: usize = 256 << 20;
+const MAX_LISTS: usize = 128 << 20;
 
 /// The bytes of answers that had to be made before they are sent and are not read yet.
 const MAX_ANSWERS: usize = 64 << 20;
