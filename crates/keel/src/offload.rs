@@ -100,6 +100,7 @@ fn blocking<T>(work: impl FnOnce() -> T) -> T {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "the tests await their own tasks")]
 mod tests {
     use super::*;
     use std::sync::Barrier;
