@@ -3,9 +3,9 @@
 //! Names come first, then the elements of lists by their keys, values and indices: these are
 //! compared as values, so that port 80 comes before port 443.
 
+use machinery::patch::apply::PathElement;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Map, Value};
-use std::cmp::Ordering;
 
 /// See the [module documentation](self).
 pub(super) struct FieldSet<'a>(pub(super) &'a Map<String, Value>);
@@ -18,79 +18,23 @@ impl Serialize for FieldSet<'_> {
             other => out.serialize_entry(name, other),
         };
         // The map is sorted by text, which is right but for the values of two such elements.
-        if self.0.keys().filter(|name| element(name).is_some()).count() < 2 {
+        if self.0.keys().filter(|name| is_element(name)).count() < 2 {
             self.0.iter().try_for_each(|(name, value)| write(name, value))?;
         } else {
+            // What is no path element, as `.` is none, comes first, in the order of its text.
+            let parsed = |name: &String| PathElement::parse(name).ok().flatten();
             let mut members: Vec<_> =
                 self.0.iter().map(|(name, value)| (parsed(name), name, value)).collect();
-            // The sort is stable, and names are sorted by their text already.
-            members.sort_by(|((class, one), ..), ((other_class, other), ..)| {
-                class.cmp(other_class).then_with(|| compare(one, other))
-            });
+            members.sort_by(|(one, ..), (other, ..)| one.cmp(other));
             members.iter().try_for_each(|(_, name, value)| write(name, value))?;
         }
         out.end()
     }
 }
 
-/// The class of an element of a list, and the JSON by which it is known.
-fn element(name: &str) -> Option<(u8, &str)> {
-    let (letter, json) = name.split_once(':')?;
-    let class = match letter {
-        "k" => 1,
-        "v" => 2,
-        "i" => 3,
-        _ => return None,
-    };
-    Some((class, json))
-}
-
-/// The class of a member and the value by which it is sorted in it. All names are of the first
-/// class and have the same value, and so has what cannot be read.
-fn parsed(name: &str) -> (u8, Value) {
-    let read =
-        element(name).and_then(|(class, json)| Some((class, serde_json::from_str(json).ok()?)));
-    read.unwrap_or((0, Value::Null))
-}
-
-/// Upstream: structured-merge-diff's value.Compare.
-fn compare(one: &Value, other: &Value) -> Ordering {
-    match (one, other) {
-        (Value::Number(one), Value::Number(other)) => {
-            let floats = one.as_f64().partial_cmp(&other.as_f64());
-            let integers = || one.as_i64().cmp(&other.as_i64());
-            floats.unwrap_or(Ordering::Equal).then_with(integers)
-        }
-        (Value::String(one), Value::String(other)) => one.cmp(other),
-        (Value::Bool(one), Value::Bool(other)) => one.cmp(other),
-        (Value::Array(one), Value::Array(other)) => {
-            let pairs = one.iter().zip(other).map(|(one, other)| compare(one, other));
-            first_difference(pairs).then(one.len().cmp(&other.len()))
-        }
-        (Value::Object(one), Value::Object(other)) => {
-            let pairs = one
-                .iter()
-                .zip(other)
-                .map(|(one, other)| one.0.cmp(other.0).then_with(|| compare(one.1, other.1)));
-            first_difference(pairs).then(one.len().cmp(&other.len()))
-        }
-        _ => rank(one).cmp(&rank(other)),
-    }
-}
-
-fn first_difference(mut orderings: impl Iterator<Item = Ordering>) -> Ordering {
-    orderings.find(|it| it.is_ne()).unwrap_or(Ordering::Equal)
-}
-
-fn rank(value: &Value) -> u8 {
-    match value {
-        Value::Number(_) => 0,
-        Value::String(_) => 1,
-        Value::Bool(_) => 2,
-        Value::Array(_) => 3,
-        Value::Object(_) => 4,
-        Value::Null => 5,
-    }
+/// Whether a member is an element of a list, known by its key, value or index.
+fn is_element(name: &str) -> bool {
+    matches!(name.split_once(':'), Some(("k" | "v" | "i", _)))
 }
 
 #[cfg(test)]
