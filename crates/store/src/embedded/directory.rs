@@ -11,10 +11,14 @@ use std::{
 
 use keel::{create_private_directory, open_private};
 use redb::{StorageBackend, backends::FileBackend};
+use rustix::{
+    fs::{FallocateFlags, fallocate},
+    io::Errno,
+};
 
 use super::{
     base::Base,
-    disk::{Disk, Part},
+    disk::{Disk, Part, extend},
 };
 use crate::Error;
 
@@ -86,6 +90,11 @@ fn io_error(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error
     move |error| Error::Io { doing, path, source: Arc::new(error) }
 }
 
+/// Makes a file take up space on a file system that cannot allocate it otherwise.
+fn write_zeros(file: File, size: u64) -> io::Result<()> {
+    extend(&FileBackend::new(file).map_err(io::Error::other)?, &mut 0, size)
+}
+
 /// The files in a claimed directory.
 pub(super) struct FileDisk {
     database: &'static str,
@@ -94,8 +103,7 @@ pub(super) struct FileDisk {
 
 impl Disk for FileDisk {
     fn open(&self, part: Part) -> io::Result<Box<dyn StorageBackend>> {
-        let mut options = OpenOptions::new();
-        let file = open_private(options.create(part == Part::Reserve), &self.path(part))?;
+        let file = open_private(&mut OpenOptions::new(), &self.path(part))?;
         let backend = FileBackend::new(file).map_err(io::Error::other)?;
         if part == Part::Base && self.database == DATABASE && backend.len()? == 0 {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "the file is empty"));
@@ -110,12 +118,26 @@ impl Disk for FileDisk {
         self.directory.sync()
     }
 
+    fn resize_reserve(&self, size: u64) -> io::Result<()> {
+        let path = self.directory.path.join(RESERVE);
+        let file = match open_private(OpenOptions::new().create(size > 0), &path) {
+            Err(error) if size == 0 && error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            opened => opened?,
+        };
+        if file.metadata()?.len() >= size {
+            return file.set_len(size);
+        }
+        match fallocate(&file, FallocateFlags::empty(), 0, size) {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => write_zeros(file, size),
+            allocated => Ok(allocated?),
+        }
+    }
+
     fn path(&self, part: Part) -> PathBuf {
         let name = match part {
             Part::Base => self.database,
             Part::EvenLog => EVEN_LOG,
             Part::OddLog => ODD_LOG,
-            Part::Reserve => RESERVE,
         };
         self.directory.path.join(name)
     }

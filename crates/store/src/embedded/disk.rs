@@ -24,18 +24,20 @@ pub enum Part {
     EvenLog,
     /// Those with odd numbers.
     OddLog,
-    /// Space that is given up when the disk is full. What it holds means nothing.
-    Reserve,
 }
 
 /// Where the files are: in a directory, or in a test's idea of one.
 pub trait Disk: Send + Sync {
-    /// The content of a file as it is now; the reserve is made if there is none. Called again to go
-    /// on after the disk was full; what an earlier call returned is dropped by then.
+    /// The content of a file as it is now. Called again to go on after the disk was full; what an
+    /// earlier call returned is dropped by then.
     fn open(&self, part: Part) -> io::Result<Box<dyn StorageBackend>>;
 
     /// Makes the files of the log, empty, so that they are still there after a crash.
     fn make_logs(&self) -> io::Result<()>;
+
+    /// Gives the reserve this many bytes of the disk, which nothing else can use until it is made
+    /// smaller. If there is no room for all of it, it may have any size afterwards.
+    fn resize_reserve(&self, size: u64) -> io::Result<()>;
 
     /// Names a file in errors.
     fn path(&self, part: Part) -> PathBuf;

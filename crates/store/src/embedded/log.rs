@@ -81,7 +81,7 @@ impl Log {
         let odd = LogFile::open(&*disk, Part::OddLog)?;
         let files = Files { even, odd };
         let path = disk.path(Part::Base);
-        let reserve = Reserve::open(disk, options.reserve_bytes)?;
+        let reserve = Reserve::new(disk, options.reserve_bytes);
         let replayed = replay(&mut loader, |segment| files.of(segment))?;
         let meta = loader.meta();
         let mut loaded = loader.finish();

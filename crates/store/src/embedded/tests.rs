@@ -251,7 +251,9 @@ async fn files_that_others_could_read_are_made_private() {
     for path in files() {
         open(&path, 0o644);
     }
-    restarts.open().close().await.unwrap();
+    let store = restarts.open();
+    store.maintain().await.unwrap();
+    store.close().await.unwrap();
     assert_eq!(mode(directory), 0o700);
     assert!(files().iter().all(private), "{:?}", files());
 }

@@ -31,8 +31,8 @@ struct Hardware {
     odd_log: Platter,
     /// The length of the reserve, if the file exists; its content is not kept.
     reserve: Option<usize>,
-    /// The number of bytes that were ever written to the reserve.
-    reserve_written: usize,
+    /// How often the reserve was to grow.
+    reserve_tries: usize,
     faults: Faults,
 }
 
@@ -98,9 +98,9 @@ impl SimulatedDisk {
         self.hardware().reserve
     }
 
-    /// The number of bytes that were ever written to the reserve.
-    pub(crate) fn reserve_written(&self) -> usize {
-        self.hardware().reserve_written
+    /// How often the reserve was to grow.
+    pub(crate) fn reserve_tries(&self) -> usize {
+        self.hardware().reserve_tries
     }
 
     /// Removes the reserve, as an administrator does who needs the space.
@@ -143,7 +143,6 @@ impl Hardware {
             Part::Base => &mut self.base,
             Part::EvenLog => &mut self.even_log,
             Part::OddLog => &mut self.odd_log,
-            Part::Reserve => unreachable!("the reserve has no content"),
         }
     }
 
@@ -281,60 +280,33 @@ impl StorageBackend for SimulatedFile {
     }
 }
 
-/// The reserve, which survives everything: nobody depends on it.
-#[derive(Debug)]
-struct SimulatedReserve(SimulatedDisk);
-
-impl StorageBackend for SimulatedReserve {
-    fn len(&self) -> io::Result<u64> {
-        Ok(u64::try_from(self.0.reserve().unwrap_or(0)).unwrap())
-    }
-
-    fn read(&self, _offset: u64, _out: &mut [u8]) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        self.0.hardware().reserve = Some(position(len));
-        Ok(())
-    }
-
-    fn sync_data(&self) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        let mut hardware = self.0.hardware();
-        if hardware.faults.fail_reserve {
-            return Err(io::Error::other("a sector cannot be written"));
-        }
-        let end = position(offset) + data.len();
-        let length = hardware.reserve.unwrap_or(0);
-        let growth = end.saturating_sub(length);
-        if !hardware.has_room_for(growth) {
-            return Err(io::ErrorKind::StorageFull.into());
-        }
-        hardware.reserve = Some(length + growth);
-        hardware.reserve_written += data.len();
-        Ok(())
-    }
-}
-
 impl Disk for SimulatedDisk {
     fn open(&self, part: Part) -> io::Result<Box<dyn StorageBackend>> {
-        if part != Part::Reserve {
-            return Ok(Box::new(SimulatedFile { disk: self.clone(), part }));
-        }
-        let mut hardware = self.hardware();
-        // The new entry in the directory takes a block.
-        if hardware.reserve.is_none() && !hardware.has_room_for(BLOCK) {
-            return Err(io::ErrorKind::StorageFull.into());
-        }
-        hardware.reserve.get_or_insert(0);
-        Ok(Box::new(SimulatedReserve(self.clone())))
+        Ok(Box::new(SimulatedFile { disk: self.clone(), part }))
     }
 
     fn make_logs(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// The reserve survives everything: nothing depends on it.
+    fn resize_reserve(&self, size: u64) -> io::Result<()> {
+        let mut hardware = self.hardware();
+        let size = position(size);
+        let growth = match hardware.reserve {
+            None if size == 0 => return Ok(()),
+            // The new entry in the directory takes a block.
+            None => BLOCK + size,
+            Some(length) => size.saturating_sub(length),
+        };
+        if growth > 0 && hardware.faults.fail_reserve {
+            return Err(io::Error::other("a sector cannot be written"));
+        }
+        hardware.reserve_tries += usize::from(growth > 0);
+        if growth > 0 && !hardware.has_room_for(growth) {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        hardware.reserve = Some(size);
         Ok(())
     }
 
