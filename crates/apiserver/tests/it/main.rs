@@ -18,6 +18,7 @@ mod every_kind;
 mod crud;
 mod concurrency;
 mod lists;
+mod continue_tokens;
 mod watch;
 mod real_clock;
 mod faulty_store;
