@@ -19,6 +19,7 @@ mod crud;
 mod concurrency;
 mod lists;
 mod continue_tokens;
+mod selectable_fields;
 mod watch;
 mod real_clock;
 mod faulty_store;
