@@ -98,6 +98,12 @@ impl Server {
         Self::start_with(config, opened).await
     }
 
+    /// The plane itself.
+    #[cfg(test)]
+    pub(crate) fn plane(&self) -> &Arc<Plane> {
+        &self.plane
+    }
+
     async fn start_with(
         config: Config,
         open: impl FnOnce(&Config, &Tasks) -> Result<Opened, Error>,

@@ -149,3 +149,37 @@ async fn a_definition_stays_until_creations_that_have_begun_are_over() {
     plane.define(&things(&anything())).await;
     assert_eq!(plane.read(THINGS).await["items"], json!([]));
 }
+
+#[tokio::test]
+async fn a_status_write_that_hangs_delays_no_other_definition() {
+    let plane = Plane::start().await;
+    let gate = Arc::new(Semaphore::new(0));
+    let server = gated(&gate).await;
+    let mut status = about("apiextensions.k8s.io", "customresourcedefinitions/status", "UPDATE");
+    let only = "object.metadata.name == 'things.example.com'";
+    status["matchConditions"] = json!([{"name": "only", "expression": only}]);
+    validating(&plane, "c", &[server.hook("a.b.c", &status)]).await;
+    plane.create(DEFINITIONS, &things(&anything())).await;
+    until_asked(&server).await;
+
+    let named = |plural: &str, kind: &str| {
+        let mut definition = things(&anything());
+        definition["metadata"]["name"] = format!("{plural}.example.com").into();
+        definition["spec"]["names"] = json!({"plural": plural, "kind": kind});
+        definition
+    };
+    plane.create(DEFINITIONS, &named("zithers", "Zither")).await;
+    let zithers = format!("{DEFINITIONS}/zithers.example.com");
+    plane.until(&zithers, |_, it| is_established(it)).await;
+    assert!(!is_established(&plane.read(THE_DEFINITION).await));
+
+    // The kind that the hanging write claims is taken.
+    plane.create(DEFINITIONS, &named("rivals", "Thing")).await;
+    let is_refused = |_: u16, it: &Value| {
+        let conditions = it["status"]["conditions"].as_array();
+        conditions.is_some_and(|it| it.iter().any(|it| it["reason"] == "ListKindConflict"))
+    };
+    plane.until(&format!("{DEFINITIONS}/rivals.example.com"), is_refused).await;
+    gate.add_permits(100);
+    plane.until(THE_DEFINITION, |_, it| is_established(it)).await;
+}
