@@ -15,7 +15,7 @@ mod names;
 pub mod custom;
 
 pub use conditions::is_established;
-pub use custom::resource;
+pub use custom::{resource, resource_with};
 pub use definition::{CLEANUP_FINALIZER, begin_deletion};
 pub use names::next_status;
 pub use validate::validate_in;

@@ -244,7 +244,7 @@ impl Registrar {
         creations: Arc<Creations>,
         replaced: Option<&Served>,
     ) -> Option<Made> {
-        let resource = match apiextensions::resource(definition) {
+        let resource = match apiextensions::resource_with(definition, &self.plane.patterns) {
             Ok(resource) => resource,
             Err(error) => {
                 tracing::error!(name = definition.name(), %error, "a definition cannot be served");
