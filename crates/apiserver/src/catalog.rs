@@ -25,6 +25,8 @@ pub(crate) struct Served {
     api_versions: Vec<String>,
     /// Where the definition of a custom resource is, in the cache of definitions.
     definition: Option<(Arc<ResourceCache>, String)>,
+    /// Whether the objects of a custom resource are being deleted with its definition.
+    pub terminating: bool,
     /// The objects of a custom resource that are being created now.
     creations: Option<Arc<Creations>>,
     /// How each version of a custom resource merges when it is applied.
@@ -49,6 +51,7 @@ impl Served {
             cache,
             api_versions,
             definition: None,
+            terminating: false,
             creations: None,
             apply_schemas: Vec::new(),
             retired,
@@ -70,6 +73,12 @@ impl Served {
     pub(crate) fn converted_by(mut self, conversion: Conversion, edition: Revision) -> Self {
         self.conversion = conversion;
         self.edition = edition;
+        self
+    }
+
+    /// With whether its objects are being deleted with its definition.
+    pub(crate) fn terminating(mut self, terminating: bool) -> Self {
+        self.terminating = terminating;
         self
     }
 

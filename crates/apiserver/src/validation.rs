@@ -11,11 +11,19 @@ use schema::{SchemaMemory, Structural};
 use std::collections::HashSet;
 use std::sync::Arc;
 
+/// The groups whose objects may have finalizers of any name. Upstream: servers of their own serve
+/// these groups, and do not ask for a qualified name or one that Kubernetes knows.
+const ANY_FINALIZER: [&str; 2] = ["apiextensions.k8s.io", "apiregistration.k8s.io"];
+
+fn has_known_finalizers(resource: &Resource) -> bool {
+    !resource.custom && !ANY_FINALIZER.contains(&resource.group.as_str())
+}
+
 /// Judges what every object has.
 pub(crate) fn metadata(resource: &Resource, object: &Object, faults: &mut Faults) {
     let name = resource.behavior.validate_name;
     meta::validate_object_meta(object, resource.namespaced, name, faults);
-    if !resource.custom {
+    if has_known_finalizers(resource) {
         meta::validate_builtin_finalizers(object, faults);
     }
 }
@@ -45,7 +53,9 @@ pub(crate) fn changed_metadata(
         }
         return;
     }
-    meta::validate_builtin_finalizers(new, faults);
+    if has_known_finalizers(resource) {
+        meta::validate_builtin_finalizers(new, faults);
+    }
     let known: HashSet<FieldError> = faults.iter().cloned().collect();
     for fault in of_change.into_inner() {
         if !known.contains(&fault) {

@@ -3,6 +3,7 @@
 use super::Creations;
 use crate::catalog::Served;
 use kinds::Resource;
+use kinds::apiextensions::is_terminating;
 use kinds::apply::CustomSchema;
 use machinery::{Object, Value};
 use std::sync::Arc;
@@ -29,6 +30,7 @@ impl Made {
 pub(super) struct DefinitionState {
     generation: i64,
     uid: String,
+    deleted: bool,
     terminating: bool,
     accepted_names: Option<Value>,
 }
@@ -38,7 +40,8 @@ impl DefinitionState {
         Self {
             generation: definition.generation(),
             uid: definition.uid().to_owned(),
-            terminating: definition.deletion_timestamp().is_some(),
+            deleted: definition.deletion_timestamp().is_some(),
+            terminating: is_terminating(definition),
             accepted_names: definition.get(&["status", "acceptedNames"]).cloned(),
         }
     }
@@ -56,7 +59,8 @@ impl DefinitionState {
     /// Whether it is the state of this object as it is now.
     pub(super) fn fits(&self, definition: &Object) -> bool {
         self.has_spec_of(definition)
-            && self.terminating == definition.deletion_timestamp().is_some()
+            && self.deleted == definition.deletion_timestamp().is_some()
+            && self.terminating == is_terminating(definition)
             && self.accepted_names.as_ref() == definition.get(&["status", "acceptedNames"])
     }
 }

@@ -266,6 +266,7 @@ impl Registrar {
         let served = Served::new(resource, cache)
             .with_apply_schemas(schemas)
             .converted_by(Conversion::defined(definition), edition)
+            .terminating(apiextensions::is_terminating(definition))
             .defined_by(&self.definitions.cache, key, Arc::clone(&creations));
         let served = Arc::new(served);
         if definition.generation() > 1 {

@@ -25,6 +25,9 @@ const VERBS: &[&str] =
 const CUSTOM_VERBS: &[&str] =
     &["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
 
+/// The same while they are deleted with their definition.
+const TERMINATING_VERBS: &[&str] = &["delete", "deletecollection", "get", "list", "watch"];
+
 /// Something below a resource, as discovery tells of it.
 pub(super) struct Below {
     pub name: &'static str,
@@ -201,7 +204,8 @@ fn resource_list(catalog: &Catalog, group: &str, version: &str) -> Vec<Value> {
 /// What can be done with a resource.
 pub(super) fn verbs(served: &Served) -> Vec<&'static str> {
     if served.resource.custom {
-        return CUSTOM_VERBS.to_vec();
+        let verbs = if served.terminating { TERMINATING_VERBS } else { CUSTOM_VERBS };
+        return verbs.to_vec();
     }
     if let Some(question) = served.resource.behavior.question {
         return question.verbs().to_vec();
