@@ -205,16 +205,19 @@ impl Registrar {
         }
     }
 
-    /// Puts a catalog in place that has the built-in kinds and what was made. It leaves out what is
-    /// in a group of built-in kinds.
+    /// Puts a catalog in place that has the built-in kinds and what was made. What is in a group of
+    /// built-in kinds is listed by discovery and not served.
     fn publish(&self) {
         let current = self.plane.catalog.load();
         let mut served: Vec<Arc<Served>> =
             current.served().iter().filter(|it| !it.resource.custom).map(Arc::clone).collect();
-        let is_builtin = |group: &str| current.group(group).is_some_and(|it| !it.custom);
-        let made = self.made.values().filter(|it| !is_builtin(&it.served.resource.group));
-        served.extend(made.map(|it| Arc::clone(&it.served)));
-        self.plane.catalog.store(Arc::new(Catalog::new(served)));
+        let is_builtin =
+            |it: &Arc<Served>| current.group(&it.resource.group).is_some_and(|group| !group.custom);
+        let made = self.made.values().map(|it| Arc::clone(&it.served));
+        let (unserved, custom): (Vec<_>, Vec<_>) = made.partition(is_builtin);
+        served.extend(custom);
+        let catalog = Catalog::new(served).with_unserved(unserved);
+        self.plane.catalog.store(Arc::new(catalog));
         self.plane.catalog_changed.send_replace(());
     }
 
