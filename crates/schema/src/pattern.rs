@@ -83,7 +83,9 @@ mod tests {
 
     fn memory(schemas: &[&Structural]) -> usize {
         let mut memory = SchemaMemory::default();
-        schemas.iter().for_each(|it| memory.add(it));
+        for schema in schemas {
+            memory.add(schema);
+        }
         memory.bytes()
     }
 

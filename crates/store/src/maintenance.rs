@@ -19,7 +19,7 @@ pub(crate) async fn keep(engine: Arc<Engine>, clock: Clock, shutdown: impl Futur
             Ok(()) => {}
             Err(Error::Closed) => return,
             Err(error) => {
-                tracing::warn!(error = error.with_causes(), "the store cannot tidy its files")
+                tracing::warn!(error = error.with_causes(), "the store cannot tidy its files");
             }
         }
         tokio::select! {

@@ -177,15 +177,12 @@ impl Registrar {
                 Some(it) if it.state.has_spec_of(definition) => former.extend(it.all()),
                 before => retired.extend(before.into_iter().flat_map(Made::all)),
             }
-            match self.make(definition, creations, replaced.as_deref()) {
-                Some(it) => {
-                    made.insert(name, Made { former, ..it });
-                    changed = true;
-                }
-                None => {
-                    retired.extend(former);
-                    unservable.insert(name, DefinitionState::of(definition));
-                }
+            if let Some(it) = self.make(definition, creations, replaced.as_deref()) {
+                made.insert(name, Made { former, ..it });
+                changed = true;
+            } else {
+                retired.extend(former);
+                unservable.insert(name, DefinitionState::of(definition));
             }
         }
         changed |= !self.made.is_empty();

@@ -4,7 +4,7 @@ use super::conditions::{Condition, find, set_condition};
 use crate::fields::top;
 use machinery::Object;
 
-/// See the [module documentation](self). Upstream: finalizer/crd_finalizer.go
+/// See the [module documentation](self). Upstream: `finalizer/crd_finalizer.go`
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Termination<'a> {
     /// The deletion was asked for.

@@ -35,7 +35,7 @@ impl FieldCache {
     ) -> Cow<'_, str> {
         let mut place = self;
         for _ in 0..MAX_LISTS {
-            let found = place.0.get_or_init(|| FieldValues::new(fields, &lookup));
+            let found = place.0.get_or_init(|| Box::new(FieldValues::new(fields, &lookup)));
             if found.is_of(fields) {
                 return found.values.get(index).map_or(Cow::default(), |it| Cow::Borrowed(it));
             }
@@ -46,9 +46,9 @@ impl FieldCache {
 }
 
 impl FieldValues {
-    fn new(fields: &Arc<[Selectable]>, lookup: impl Fn(&Selectable) -> String) -> Box<Self> {
+    fn new(fields: &Arc<[Selectable]>, lookup: impl Fn(&Selectable) -> String) -> Self {
         let values = fields.iter().map(|it| lookup(it).into_boxed_str()).collect();
-        Box::new(Self { fields: Arc::clone(fields), values, next: FieldCache::default() })
+        Self { fields: Arc::clone(fields), values, next: FieldCache::default() }
     }
 
     fn is_of(&self, fields: &Arc<[Selectable]>) -> bool {
