@@ -25,6 +25,8 @@ pub(crate) struct Served {
     api_versions: Vec<String>,
     /// Where the definition of a custom resource is, in the cache of definitions.
     definition: Option<(Arc<ResourceCache>, String)>,
+    /// Whether the objects of a custom resource are being deleted with its definition.
+    pub terminating: bool,
     /// The objects of a custom resource that are being created now.
     creations: Option<Arc<Creations>>,
     /// How each version of a custom resource merges when it is applied.
@@ -49,6 +51,7 @@ impl Served {
             cache,
             api_versions,
             definition: None,
+            terminating: false,
             creations: None,
             apply_schemas: Vec::new(),
             retired,
@@ -70,6 +73,12 @@ impl Served {
     pub(crate) fn converted_by(mut self, conversion: Conversion, edition: Revision) -> Self {
         self.conversion = conversion;
         self.edition = edition;
+        self
+    }
+
+    /// With whether its objects are being deleted with its definition.
+    pub(crate) fn terminating(mut self, terminating: bool) -> Self {
+        self.terminating = terminating;
         self
     }
 
@@ -169,11 +178,24 @@ pub(crate) struct Group {
     pub name: String,
     /// Served ones only.
     pub versions: Vec<String>,
+    /// The versions that definitions add to a built-in group. Upstream: discovery lists them, and
+    /// before the built-in ones, but the group has a server that knows nothing of them.
+    pub unserved: Vec<String>,
     /// Whether it consists of custom resources.
     pub custom: bool,
 }
 
 impl Group {
+    /// One without versions.
+    pub(crate) fn new(name: &str, custom: bool) -> Self {
+        Self { name: name.to_owned(), versions: Vec::new(), unserved: Vec::new(), custom }
+    }
+
+    /// All versions that discovery lists, the preferred one first.
+    pub(crate) fn listed(&self) -> impl Iterator<Item = &String> {
+        self.unserved.iter().chain(&self.versions)
+    }
+
     /// Higher comes first.
     pub(crate) fn priority(&self) -> i64 {
         let builtin = PRIORITY.iter().find(|(name, _)| *name == self.name).map(|(_, it)| *it);
@@ -188,6 +210,8 @@ pub(crate) struct Catalog {
     served: Vec<Arc<Served>>,
     index: HashMap<String, HashMap<String, (usize, usize)>>,
     groups: Vec<Group>,
+    /// The custom resources in built-in groups, which are not served.
+    unserved: Vec<Arc<Served>>,
     /// Documents that are made for the first who asks and then kept.
     pub documents: Documents,
 }
@@ -235,9 +259,27 @@ impl Catalog {
         catalog
     }
 
+    /// With custom resources in built-in groups: discovery lists their versions, unless these are
+    /// built-in too.
+    pub(crate) fn with_unserved(mut self, unserved: Vec<Arc<Served>>) -> Self {
+        for resource in unserved.iter().map(|it| &it.resource) {
+            let Some(group) = self.groups.iter_mut().find(|it| it.name == resource.group) else {
+                continue;
+            };
+            for version in resource.versions.iter().filter(|it| it.served) {
+                if !group.listed().any(|it| *it == version.name) {
+                    group.unserved.push(version.name.clone());
+                }
+            }
+            group.unserved.sort_by(|a, b| version_priority(a, b));
+        }
+        self.unserved = unserved;
+        self
+    }
+
     fn note(&mut self, name: &str, version: &str, custom: bool) {
         let at = self.groups.iter().position(|it| it.name == name).unwrap_or_else(|| {
-            self.groups.push(Group { name: name.to_owned(), versions: Vec::new(), custom });
+            self.groups.push(Group::new(name, custom));
             self.groups.len() - 1
         });
         let versions = &mut self.groups[at].versions;
@@ -291,6 +333,20 @@ impl Catalog {
             .flat_map(HashMap::values)
             .map(|(position, version)| (&self.served[*position], *version))
             .collect();
+        found.sort_by(|(a, _), (b, _)| a.resource.plural.cmp(&b.resource.plural));
+        found
+    }
+}
+
+impl Catalog {
+    /// The custom resources in a version that definitions add to a built-in group, by name.
+    pub(crate) fn unserved(&self, group: &str, version: &str) -> Vec<(&Arc<Served>, usize)> {
+        let in_version = |it: &'_ Arc<Served>| {
+            let mut versions = it.resource.versions.iter();
+            versions.position(|it| it.served && it.name == version)
+        };
+        let of_group = self.unserved.iter().filter(|it| it.resource.group == group);
+        let mut found: Vec<_> = of_group.filter_map(|it| Some((it, in_version(it)?))).collect();
         found.sort_by(|(a, _), (b, _)| a.resource.plural.cmp(&b.resource.plural));
         found
     }

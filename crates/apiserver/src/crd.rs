@@ -15,8 +15,10 @@
 mod cleanup;
 mod creations;
 mod lookup;
+mod made;
 mod registrar;
 mod rewrite;
+mod status_writes;
 
 pub(crate) use creations::{Creation, Creations};
 pub(crate) use lookup::{catch_up, find};

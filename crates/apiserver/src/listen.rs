@@ -62,18 +62,20 @@ pub enum Error {
     Verifier(#[source] rustls::server::VerifierBuilderError),
 }
 
-/// TLS with our certificate; a client may show one that `authority` signed, or none.
-pub(crate) fn tls(certified: &Certified, authority: &str) -> Result<TlsAcceptor, Error> {
+/// TLS with our certificate; a client may show one that an authority of the bundle `authorities`
+/// signed, or none. The request for a client certificate names all of these authorities, since a
+/// client may choose its certificate by them.
+pub(crate) fn tls(certified: &Certified, authorities: &str) -> Result<TlsAcceptor, Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut roots = RootCertStore::empty();
-    roots
-        .add(CertificateDer::from_pem_slice(authority.as_bytes()).map_err(Error::Pem)?)
-        .map_err(Error::Tls)?;
+    for authority in CertificateDer::pem_slice_iter(authorities.as_bytes()) {
+        roots.add(authority.map_err(Error::Pem)?).map_err(Error::Tls)?;
+    }
     let inner = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
         .allow_unauthenticated()
         .build()
         .map_err(Error::Verifier)?;
-    let roots = tls::Roots::from_pem(authority.as_bytes());
+    let roots = tls::Roots::from_pem(authorities.as_bytes());
     let verifier = Arc::new(tls::ClientVerifier::new(inner, roots, Arc::clone(&provider)));
     let chain =
         vec![CertificateDer::from_pem_slice(certified.certificate.as_bytes()).map_err(Error::Pem)?];
@@ -211,3 +213,6 @@ async fn silence(begun: &Notify, patience: Duration) {
 fn quiet(error: &io::Error) {
     tracing::debug!(%error, "a TLS handshake failed");
 }
+
+#[cfg(test)]
+mod tests;

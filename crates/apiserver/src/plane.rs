@@ -16,6 +16,7 @@ use arc_swap::ArcSwap;
 use http::HeaderMap;
 use keel::{Clock, Entropy, Offload, Tasks};
 use machinery::Status;
+use schema::PatternPool;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use store::{Revision, Store};
@@ -34,6 +35,8 @@ pub(crate) struct Plane {
     pub cache: Arc<WatchCache>,
     /// What it serves.
     pub catalog: ArcSwap<Catalog>,
+    /// The patterns that the schemas of definitions share.
+    pub patterns: PatternPool,
     /// Tells that there is a new catalog.
     pub catalog_changed: watch::Sender<()>,
     /// The revision up to which changes of definitions are in the catalog.

@@ -20,6 +20,7 @@ use crate::watch_cache::WatchCache;
 use crate::{bootstrap, listen};
 use arc_swap::ArcSwap;
 use keel::{Clock, Offload, Tasks, Unclean};
+use schema::PatternPool;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -98,6 +99,12 @@ impl Server {
         Self::start_with(config, opened).await
     }
 
+    /// The plane itself.
+    #[cfg(test)]
+    pub(crate) fn plane(&self) -> &Arc<Plane> {
+        &self.plane
+    }
+
     async fn start_with(
         config: Config,
         open: impl FnOnce(&Config, &Tasks) -> Result<Opened, Error>,
@@ -133,6 +140,7 @@ impl Server {
             store,
             cache,
             catalog: ArcSwap::from_pointee(Catalog::new(served)),
+            patterns: PatternPool::default(),
             catalog_changed: watch::Sender::new(()),
             definitions_served: watch::Sender::new(0),
             authenticator: Authenticator { tokens: config.tokens, signer },

@@ -7,15 +7,23 @@ use kinds::resource::Shape;
 use kinds::{Resource, apiextensions};
 use machinery::meta::{self, initializers};
 use machinery::{Faults, FieldError, Object, Path, names};
-use schema::Structural;
+use schema::{SchemaMemory, Structural};
 use std::collections::HashSet;
 use std::sync::Arc;
+
+/// The groups whose objects may have finalizers of any name. Upstream: servers of their own serve
+/// these groups, and do not ask for a qualified name or one that Kubernetes knows.
+const ANY_FINALIZER: [&str; 2] = ["apiextensions.k8s.io", "apiregistration.k8s.io"];
+
+fn has_known_finalizers(resource: &Resource) -> bool {
+    !resource.custom && !ANY_FINALIZER.contains(&resource.group.as_str())
+}
 
 /// Judges what every object has.
 pub(crate) fn metadata(resource: &Resource, object: &Object, faults: &mut Faults) {
     let name = resource.behavior.validate_name;
     meta::validate_object_meta(object, resource.namespaced, name, faults);
-    if !resource.custom {
+    if has_known_finalizers(resource) {
         meta::validate_builtin_finalizers(object, faults);
     }
 }
@@ -45,7 +53,9 @@ pub(crate) fn changed_metadata(
         }
         return;
     }
-    meta::validate_builtin_finalizers(new, faults);
+    if has_known_finalizers(resource) {
+        meta::validate_builtin_finalizers(new, faults);
+    }
     let known: HashSet<FieldError> = faults.iter().cloned().collect();
     for fault in of_change.into_inner() {
         if !known.contains(&fault) {
@@ -67,7 +77,7 @@ pub(crate) fn create(cx: &Cx, object: &Object, faults: &mut Faults) {
         None => (resource.behavior.validate)(object, faults),
     }
     expressions(resource, object, None, faults);
-    patterns(cx, object, faults);
+    schema_memory(cx, object, faults);
 }
 
 /// Judges the change of an object. As long as somebody has to work on it, it is as good as new, and
@@ -106,7 +116,7 @@ pub(crate) fn update(cx: &Cx, new: &Object, old: &Object, part: Part, faults: &m
     if matches!(part, Part::Main) {
         expressions(resource, new, Some(old), faults);
         if new.map().get("spec") != old.map().get("spec") {
-            patterns(cx, new, faults);
+            schema_memory(cx, new, faults);
         }
     }
 }
@@ -124,37 +134,45 @@ fn expressions(resource: &Resource, new: &Object, old: Option<&Object>, faults: 
     admission::validate_expressions(resource, new, old, faults);
 }
 
-/// What the patterns of all definitions together may take up when they are compiled, in bytes or so.
-const PATTERNS_MAX: usize = 1 << 30;
+/// The most memory that the patterns and rules of all definitions together may take up when they are
+/// compiled, in bytes or so.
+const SCHEMAS_MAX: usize = 1 << 30;
 
-/// Judges whether there is room for the patterns of a definition besides those of all others.
-fn patterns(cx: &Cx, object: &Object, faults: &mut Faults) {
+/// Judges whether there is room for the patterns and rules of a definition besides those of all
+/// others.
+fn schema_memory(cx: &Cx, object: &Object, faults: &mut Faults) {
     if cx.resource().group != "apiextensions.k8s.io" || !faults.is_empty() {
         return;
     }
-    let memory = |it: &Resource| -> usize {
-        let mut schemas: Vec<&Arc<Structural>> = Vec::new();
-        for version in &it.versions {
-            if let Shape::Structural(schema) = &version.shape
-                && !schemas.iter().any(|it| Arc::ptr_eq(it, schema))
-            {
-                schemas.push(schema);
-            }
-        }
-        schemas.into_iter().map(|it| it.pattern_memory()).sum()
-    };
-    let Ok(own) = apiextensions::custom::resource(object) else { return };
-    let own_memory = memory(&own);
+    let patterns = &cx.plane.patterns;
+    let Ok(own) = apiextensions::resource_with(object, patterns) else { return };
     let catalog = cx.plane.catalog.load();
-    let others = catalog.served().iter().map(|it| &it.resource);
+    let others = catalog.served().iter().map(|it| &*it.resource);
     let others =
         others.filter(|it| it.custom && (&it.group, &it.plural) != (&own.group, &own.plural));
-    let total = others.map(|it| memory(it)).sum::<usize>().saturating_add(own_memory);
-    if total > PATTERNS_MAX {
+    let mut memory = SchemaMemory::default();
+    for resource in others.chain([&own]) {
+        add_schemas(resource, &mut memory);
+    }
+    let total = memory.bytes();
+    if total > SCHEMAS_MAX {
         let detail = format!(
-            "the patterns of all definitions would need {total} bytes, limit is {PATTERNS_MAX}"
+            "the patterns and rules of all definitions would need {total} bytes, limit is {SCHEMAS_MAX}"
         );
         faults.forbidden(&Path::root("spec").child("versions"), &detail);
+    }
+}
+
+/// Adds the schemas of a resource's versions, each once.
+fn add_schemas<'a>(resource: &'a Resource, memory: &mut SchemaMemory<'a>) {
+    let mut added: Vec<&Arc<Structural>> = Vec::new();
+    for version in &resource.versions {
+        if let Shape::Structural(schema) = &version.shape
+            && !added.iter().any(|it| Arc::ptr_eq(it, schema))
+        {
+            memory.add(schema);
+            added.push(schema);
+        }
     }
 }
 

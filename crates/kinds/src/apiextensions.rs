@@ -12,12 +12,14 @@ mod v1beta1;
 mod approval;
 mod conditions;
 mod names;
+mod termination;
 pub mod custom;
 
-pub use conditions::is_established;
-pub use custom::resource;
+pub use conditions::{is_established, is_terminating};
+pub use custom::{resource, resource_with};
 pub use definition::{CLEANUP_FINALIZER, begin_deletion};
 pub use names::next_status;
+pub use termination::Termination;
 pub use validate::validate_in;
 
 /// The group of definitions.

@@ -66,7 +66,8 @@ pub struct Version {
     /// `/scale`
     pub scale: Option<Scale>,
     /// Fields beyond `metadata.name` and `metadata.namespace` that a field selector may name.
-    pub selectable: Vec<Selectable>,
+    /// Shared with the objects whose fields were read by it.
+    pub selectable: Arc<[Selectable]>,
 }
 
 /// What objects of a version look like.
@@ -149,7 +150,7 @@ pub struct Scale {
 }
 
 /// A field that a field selector may name.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Selectable {
     /// As it is written in the selector, `spec.nodeName`.
     pub label: String,

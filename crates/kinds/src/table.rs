@@ -112,7 +112,7 @@ pub(crate) fn v1(shape: &str, columns: Columns) -> Version {
         columns,
         status: false,
         scale: None,
-        selectable: Vec::new(),
+        selectable: [].into(),
     }
 }
 

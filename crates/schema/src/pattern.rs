@@ -1,14 +1,15 @@
 //! [`Pattern`]: `pattern`, a regular expression that texts must match.
 //!
 //! It is compiled when it is first asked: most definitions that a server holds see few objects or
-//! none. Nodes with the same pattern share one. How much memory the patterns of a definition may
-//! take up is judged when the definition is stored.
+//! none. Nodes with the same pattern share one, and so do schemas that are compiled with the same
+//! [`PatternPool`]. How much memory the patterns of a definition may take up is judged when the
+//! definition is stored.
 
 use crate::structural::Node;
 use cel::go_regexp;
 use regex::Regex;
 use std::collections::HashMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 /// See the [module documentation](self).
 #[derive(Debug)]
@@ -16,11 +17,13 @@ pub(crate) struct Pattern {
     /// As its author wrote it.
     pub(crate) source: Box<str>,
     compiled: OnceLock<Option<Regex>>,
+    /// The memory that it takes up once it is compiled, measured when a caller asks.
+    memory: OnceLock<usize>,
 }
 
 impl Pattern {
     pub(crate) fn new(source: &str) -> Self {
-        Self { source: source.into(), compiled: OnceLock::new() }
+        Self { source: source.into(), compiled: OnceLock::new(), memory: OnceLock::new() }
     }
 
     /// None for an expression that does not compile.
@@ -28,55 +31,86 @@ impl Pattern {
         let regex = self.compiled.get_or_init(|| go_regexp::compile(&self.source).ok());
         regex.as_ref().map(|it| it.is_match(text))
     }
-}
 
-/// The patterns of one schema, each once.
-#[derive(Debug, Default)]
-pub(crate) struct Patterns {
-    list: Box<[Arc<Pattern>]>,
-    /// Measured when somebody asks.
-    memory: OnceLock<usize>,
-}
-
-impl Patterns {
-    /// Lets all nodes with the same pattern have the same one.
-    pub(crate) fn shared_in(root: &mut Node) -> Self {
-        let mut known: HashMap<Box<str>, Arc<Pattern>> = HashMap::new();
-        root.each_pattern(&mut |pattern| {
-            let first = known.entry(pattern.source.clone()).or_insert_with(|| Arc::clone(pattern));
-            *pattern = Arc::clone(first);
-        });
-        Self { list: known.into_values().collect(), memory: OnceLock::new() }
-    }
-
-    /// What they take up once all of them are compiled, in bytes or so.
+    /// The memory that it takes up once it is compiled, in bytes or so.
     pub(crate) fn memory(&self) -> usize {
-        *self.memory.get_or_init(|| {
-            let memories = self.list.iter().map(|it| go_regexp::memory(&it.source));
-            memories.map(Result::unwrap_or_default).sum()
-        })
+        *self.memory.get_or_init(|| go_regexp::memory(&self.source).unwrap_or_default())
+    }
+}
+
+/// The patterns of schemas, by their text, as long as a schema has them.
+///
+/// Many definitions repeat the patterns of well-known types, such as those of quantities and label
+/// keys. Schemas that are compiled with one pool share them.
+#[derive(Debug, Default)]
+pub struct PatternPool(Mutex<HashMap<Box<str>, Weak<Pattern>>>);
+
+impl PatternPool {
+    /// Lets all nodes with the same pattern have the same one, which is that of the pool. Returns
+    /// the patterns of the schema, each once.
+    pub(crate) fn share_in(&self, root: &mut Node) -> Box<[Arc<Pattern>]> {
+        let mut own: HashMap<Box<str>, Arc<Pattern>> = HashMap::new();
+        let mut pool = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        pool.retain(|_, pattern| pattern.strong_count() > 0);
+        root.each_pattern(&mut |pattern| {
+            let shared = own.entry(pattern.source.clone()).or_insert_with(|| {
+                let pooled = pool.get(&pattern.source).and_then(Weak::upgrade);
+                pooled.unwrap_or_else(|| {
+                    pool.insert(pattern.source.clone(), Arc::downgrade(pattern));
+                    Arc::clone(pattern)
+                })
+            });
+            *pattern = Arc::clone(shared);
+        });
+        own.into_values().collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::Structural;
-    use machinery::json;
+    use super::*;
+    use crate::{SchemaMemory, Structural};
+    use machinery::{Map, Value, json};
+
+    fn schema(patterns: &[&str], pool: &PatternPool) -> Structural {
+        let properties: Map<String, Value> = patterns
+            .iter()
+            .enumerate()
+            .map(|(n, it)| (format!("p{n}"), json!({"type": "string", "pattern": it})))
+            .collect();
+        Structural::compile_with(&json!({"type": "object", "properties": properties}), pool)
+    }
+
+    fn memory(schemas: &[&Structural]) -> usize {
+        let mut memory = SchemaMemory::default();
+        for schema in schemas {
+            memory.add(schema);
+        }
+        memory.bytes()
+    }
 
     #[test]
     fn the_same_pattern_takes_up_memory_once() {
-        let memory = |patterns: &[&str]| {
-            let properties: machinery::Map<String, machinery::Value> = patterns
-                .iter()
-                .enumerate()
-                .map(|(n, it)| (format!("p{n}"), json!({"type": "string", "pattern": it})))
-                .collect();
-            Structural::compile(&json!({"type": "object", "properties": properties}))
-                .pattern_memory()
-        };
-        let one = memory(&["^[a-z]+$"]);
+        let of = |patterns: &[&str]| memory(&[&schema(patterns, &PatternPool::default())]);
+        let one = of(&["^[a-z]+$"]);
         assert!(one > 0);
-        assert_eq!(memory(&["^[a-z]+$", "^[a-z]+$"]), one);
-        assert_eq!(memory(&["^[a-z]+$", "^[0-9]+$"]), 2 * one);
+        assert_eq!(of(&["^[a-z]+$", "^[a-z]+$"]), one);
+        assert_eq!(of(&["^[a-z]+$", "^[0-9]+$"]), 2 * one);
+    }
+
+    #[test]
+    fn schemas_share_the_patterns_of_their_pool_as_long_as_one_of_them_exists() {
+        let pool = PatternPool::default();
+        let first = schema(&["^[a-z]+$"], &pool);
+        let second = schema(&["^[a-z]+$", "^[0-9]+$"], &pool);
+        let shares = |one: &Structural, other: &Structural| {
+            one.patterns.iter().any(|it| other.patterns.iter().any(|other| Arc::ptr_eq(it, other)))
+        };
+        assert!(shares(&first, &second));
+        assert!(!shares(&first, &schema(&["^[a-z]+$"], &PatternPool::default())));
+        assert_eq!(memory(&[&first, &second]), memory(&[&second]));
+        drop((first, second));
+        schema(&[], &pool);
+        assert!(pool.0.lock().unwrap().is_empty());
     }
 }

@@ -6,7 +6,7 @@
 
 use crate::choices::Choices;
 use crate::format::Format;
-use crate::pattern::{Pattern, Patterns};
+use crate::pattern::{Pattern, PatternPool};
 use crate::rules::{Rule, Validator};
 use crate::source::Source;
 use machinery::Value;
@@ -20,16 +20,34 @@ pub struct Structural {
     pub(crate) keeps_unknown: bool,
     /// Compiled when the first object is judged, for the reason that patterns are.
     pub(crate) validator: OnceLock<Option<Validator>>,
-    patterns: Patterns,
+    /// Each once.
+    pub(crate) patterns: Box<[Arc<Pattern>]>,
+    /// The memory that the rules take up once they are compiled, measured when a caller asks.
+    pub(crate) rule_memory: OnceLock<usize>,
 }
 
 impl Structural {
     /// Compiles `openAPIV3Schema`. What makes no sense is passed over: the definition has been
     /// checked before.
     pub fn compile(openapi_v3_schema: &Value) -> Self {
+        Self::compile_with(openapi_v3_schema, &PatternPool::default())
+    }
+
+    /// The same; the schema shares its patterns with the others of the pool.
+    pub fn compile_with(openapi_v3_schema: &Value, pool: &PatternPool) -> Self {
         let mut root = Source::of(openapi_v3_schema).map(Node::compile).unwrap_or_default();
-        let patterns = Patterns::shared_in(&mut root);
-        Self { root, keeps_unknown: false, validator: OnceLock::new(), patterns }
+        let patterns = pool.share_in(&mut root);
+        Self { root, patterns, ..Self::empty() }
+    }
+
+    fn empty() -> Self {
+        Self {
+            root: Node::default(),
+            keeps_unknown: false,
+            validator: OnceLock::new(),
+            patterns: Box::default(),
+            rule_memory: OnceLock::new(),
+        }
     }
 
     /// The same schema for a definition with `preserveUnknownFields: true`: it validates, but drops
@@ -41,17 +59,7 @@ impl Structural {
 
     /// The schema of a definition without one, as v1beta1 allows: every field is kept.
     pub fn anything() -> Self {
-        Self {
-            root: Node::default(),
-            keeps_unknown: true,
-            validator: OnceLock::new(),
-            patterns: Patterns::default(),
-        }
-    }
-
-    /// The memory that its patterns take up once all of them are compiled, in bytes or so.
-    pub fn pattern_memory(&self) -> usize {
-        self.patterns.memory()
+        Self { keeps_unknown: true, ..Self::empty() }
     }
 }
 

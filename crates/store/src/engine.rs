@@ -10,7 +10,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use keel::{Clock, Tasks};
+use keel::{Clock, Moment, Tasks};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{
@@ -64,13 +64,20 @@ impl Options {
 pub struct Engine {
     shared: Arc<Shared>,
     door: Door,
+    clock: Clock,
 }
 
 /// The way to the writer.
 enum Door {
     /// Never locked across an await.
     Inline(Box<Mutex<Writer>>),
-    Queue(mpsc::Sender<Command>),
+    Queue(mpsc::Sender<Queued>),
+}
+
+/// A command for the commit thread, and when it was sent.
+struct Queued {
+    command: Command,
+    sent: Moment,
 }
 
 /// What the commit thread is asked to do.
@@ -92,7 +99,8 @@ impl Engine {
         clock: &Clock,
         tasks: &Tasks,
     ) -> Arc<Self> {
-        let engine = Arc::new(Self { shared, door: Door::Inline(Box::new(Mutex::new(writer))) });
+        let door = Door::Inline(Box::new(Mutex::new(writer)));
+        let engine = Arc::new(Self { shared, door, clock: clock.clone() });
         engine.keep(clock, tasks);
         engine
     }
@@ -105,8 +113,9 @@ impl Engine {
         tasks: &Tasks,
     ) -> std::io::Result<Arc<Self>> {
         let (sender, receiver) = mpsc::channel(QUEUE);
-        tasks.spawn_thread("commit", move || run(writer, receiver))?;
-        let engine = Arc::new(Self { shared, door: Door::Queue(sender) });
+        let pending = Arc::clone(&shared);
+        tasks.spawn_thread("commit", move || run(&pending, writer, receiver))?;
+        let engine = Arc::new(Self { shared, door: Door::Queue(sender), clock: clock.clone() });
         engine.keep(clock, tasks);
         let kept = maintenance::keep(Arc::clone(&engine), clock.clone(), tasks.shutdown());
         tasks.spawn("maintain", kept);
@@ -125,15 +134,28 @@ impl Engine {
                 let mut outcomes = lock(writer).commit(&[request]);
                 outcomes.pop().expect("one request has one outcome")
             }
-            Door::Queue(queue) => ask(queue, |answer| Command::Write(request, answer)).await,
+            Door::Queue(queue) => self.ask(queue, |answer| Command::Write(request, answer)).await,
         }
+    }
+
+    /// Sends a command to the commit thread and waits for its answer.
+    async fn ask<T>(
+        &self,
+        queue: &mpsc::Sender<Queued>,
+        command: impl FnOnce(Answer<T>) -> Command,
+    ) -> Result<T, Error> {
+        let (answer, answered) = oneshot::channel();
+        // Before the wait for a place in the queue, which is part of the command's age.
+        let sent = self.clock.moment();
+        queue.send(Queued { command: command(answer), sent }).await.map_err(|_| Error::Closed)?;
+        answered.await.map_err(|_| Error::Closed)?
     }
 
     /// Does what is due from time to time. A store without a journal has nothing of the kind.
     pub(crate) async fn maintain(&self) -> Result<(), Error> {
         match &self.door {
             Door::Inline(_) => Ok(()),
-            Door::Queue(queue) => ask(queue, Command::Maintain).await,
+            Door::Queue(queue) => self.ask(queue, Command::Maintain).await,
         }
     }
 
@@ -145,7 +167,7 @@ impl Engine {
     pub(crate) async fn sweep(&self, limit: usize) -> Result<usize, Error> {
         match &self.door {
             Door::Inline(writer) => lock(writer).sweep(limit),
-            Door::Queue(queue) => ask(queue, |answer| Command::Sweep(limit, answer)).await,
+            Door::Queue(queue) => self.ask(queue, |answer| Command::Sweep(limit, answer)).await,
         }
     }
 }
@@ -154,33 +176,24 @@ fn lock(writer: &Mutex<Writer>) -> std::sync::MutexGuard<'_, Writer> {
     writer.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-async fn ask<T>(
-    queue: &mpsc::Sender<Command>,
-    command: impl FnOnce(Answer<T>) -> Command,
-) -> Result<T, Error> {
-    let (answer, answered) = oneshot::channel();
-    queue.send(command(answer)).await.map_err(|_| Error::Closed)?;
-    answered.await.map_err(|_| Error::Closed)?
-}
-
-/// The commit thread: takes all that waits, commits it as one batch, answers, and again.
-fn run(mut writer: Writer, mut queue: mpsc::Receiver<Command>) {
-    let mut commands = Vec::with_capacity(BATCH);
-    let mut requests = Vec::with_capacity(BATCH);
-    let mut answers = Vec::with_capacity(BATCH);
+/// The commit thread: takes all that waits, commits it as one batch, answers, and again. While it
+/// works on commands, `shared` knows when the oldest of them was sent: the queue is in that order.
+fn run(shared: &Shared, mut writer: Writer, mut queue: mpsc::Receiver<Queued>) {
+    let mut queued = Vec::with_capacity(BATCH);
+    let mut batch = WriteBatch::default();
     loop {
-        if queue.blocking_recv_many(&mut commands, BATCH) == 0 {
+        if queue.blocking_recv_many(&mut queued, BATCH) == 0 {
             close(&mut writer);
             return;
         }
-        for command in commands.drain(..) {
+        for Queued { command, sent } in queued.drain(..) {
             if let Command::Write(request, answer) = command {
-                requests.push(request);
-                answers.push(answer);
+                batch.push(request, answer, sent);
                 continue;
             }
             // Anything else happens after the writes that were asked for before it.
-            commit(&mut writer, &mut requests, &mut answers);
+            batch.commit(shared, &mut writer);
+            shared.set_oldest_pending(Some(sent));
             match command {
                 Command::Write(..) => {}
                 Command::Sweep(limit, answer) => reply(answer, writer.sweep(limit)),
@@ -195,18 +208,38 @@ fn run(mut writer: Writer, mut queue: mpsc::Receiver<Command>) {
                 }
             }
         }
-        commit(&mut writer, &mut requests, &mut answers);
+        batch.commit(shared, &mut writer);
+        shared.set_oldest_pending(None);
     }
 }
 
-fn commit(writer: &mut Writer, requests: &mut Vec<Request>, answers: &mut Vec<Answer<Event>>) {
-    if requests.is_empty() {
-        return;
+/// Writes that share one commit. The buffers are used again for the next batch.
+#[derive(Default)]
+struct WriteBatch {
+    requests: Vec<Request>,
+    answers: Vec<Answer<Event>>,
+    /// When the first of them was sent.
+    sent: Option<Moment>,
+}
+
+impl WriteBatch {
+    fn push(&mut self, request: Request, answer: Answer<Event>, sent: Moment) {
+        self.requests.push(request);
+        self.answers.push(answer);
+        self.sent.get_or_insert(sent);
     }
-    let outcomes = writer.commit(requests);
-    requests.clear();
-    for (answer, outcome) in answers.drain(..).zip(outcomes) {
-        reply(answer, outcome);
+
+    /// Commits and answers what was pushed since the last call.
+    fn commit(&mut self, shared: &Shared, writer: &mut Writer) {
+        if self.requests.is_empty() {
+            return;
+        }
+        shared.set_oldest_pending(self.sent.take());
+        let outcomes = writer.commit(&self.requests);
+        self.requests.clear();
+        for (answer, outcome) in self.answers.drain(..).zip(outcomes) {
+            reply(answer, outcome);
+        }
     }
 }
 
@@ -217,7 +250,7 @@ fn reply<T>(answer: Answer<T>, result: Result<T, Error>) {
 
 fn close(writer: &mut Writer) {
     if let Err(error) = writer.close() {
-        tracing::error!(%error, "the store was not closed cleanly");
+        tracing::error!(error = error.with_causes(), "the store was not closed cleanly");
     }
 }
 
@@ -275,11 +308,18 @@ impl Store for Engine {
         }
     }
 
+    fn oldest_pending(&self) -> Duration {
+        let sent = self.shared.oldest_pending();
+        sent.map_or(Duration::ZERO, |sent| self.clock.passed_since(&sent))
+    }
+
     fn compact(&self, upto: Revision) -> BoxFuture<'_, Result<(), Error>> {
         Box::pin(async move {
             match &self.door {
                 Door::Inline(writer) => lock(writer).compact(upto),
-                Door::Queue(queue) => ask(queue, |answer| Command::Compact(upto, answer)).await,
+                Door::Queue(queue) => {
+                    self.ask(queue, |answer| Command::Compact(upto, answer)).await
+                }
             }
         })
     }
@@ -288,7 +328,7 @@ impl Store for Engine {
         Box::pin(async move {
             match &self.door {
                 Door::Inline(writer) => lock(writer).close(),
-                Door::Queue(queue) => match ask(queue, Command::Close).await {
+                Door::Queue(queue) => match self.ask(queue, Command::Close).await {
                     Err(Error::Closed) => Ok(()),
                     result => result,
                 },

@@ -85,6 +85,13 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// The error as a field of a log event, which is written with its causes.
+    pub fn with_causes(&self) -> &(dyn std::error::Error + 'static) {
+        self
+    }
+}
+
 fn state(found: Option<&Arc<Record>>) -> String {
     match found {
         Some(record) => format!("at revision {}", record.modified),

@@ -40,7 +40,10 @@ pub(crate) async fn keep(
             Ok(_) => backoff.reset(),
             Err(Error::Closed) => return,
             Err(error) => {
-                tracing::warn!(%error, "expired records could not be deleted; trying again later");
+                tracing::warn!(
+                    error = error.with_causes(),
+                    "expired records could not be deleted; trying again later"
+                );
                 tokio::select! {
                     () = &mut shutdown => break,
                     () = clock.sleep(backoff.next_delay()) => {}
@@ -49,7 +52,7 @@ pub(crate) async fn keep(
         }
     }
     if let Err(error) = engine.close().await {
-        tracing::error!(%error, "the store was not closed cleanly");
+        tracing::error!(error = error.with_causes(), "the store was not closed cleanly");
     }
 }
 

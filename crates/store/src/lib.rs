@@ -96,6 +96,10 @@ pub trait Store: Send + Sync + 'static {
     /// that counted as unhealthy would get none of them.
     fn check_writable(&self) -> Result<(), Error>;
 
+    /// The age of the oldest write that is not finished; zero if there is none. A disk that hangs
+    /// makes it grow, although writes are still accepted.
+    fn oldest_pending(&self) -> Duration;
+
     /// Forgets what happened before `upto`: the states before it can no longer be read, and no
     /// watch can start before it. To forget again what was forgotten already is no error.
     fn compact(&self, upto: Revision) -> BoxFuture<'_, Result<(), Error>>;

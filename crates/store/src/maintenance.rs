@@ -18,7 +18,9 @@ pub(crate) async fn keep(engine: Arc<Engine>, clock: Clock, shutdown: impl Futur
         match engine.maintain().await {
             Ok(()) => {}
             Err(Error::Closed) => return,
-            Err(error) => tracing::warn!(%error, "the store cannot tidy its files"),
+            Err(error) => {
+                tracing::warn!(error = error.with_causes(), "the store cannot tidy its files");
+            }
         }
         tokio::select! {
             () = &mut shutdown => return,

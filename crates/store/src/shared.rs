@@ -12,7 +12,7 @@ use std::{
     },
 };
 
-use keel::Timestamp;
+use keel::{Moment, Timestamp};
 use tokio::sync::watch;
 
 use crate::{Error, Event, Page, Record, Revision, history::History};
@@ -29,6 +29,9 @@ pub(crate) struct Shared {
     next_expiry: watch::Sender<Option<Timestamp>>,
     /// Set once the journal has failed for good.
     failure: OnceLock<Error>,
+    /// When the oldest of the commands that the commit thread works on was sent. Its lock is a
+    /// leaf.
+    oldest_pending: Mutex<Option<Moment>>,
 }
 
 /// One consistent view: the state at `revision`, and the events that led to it.
@@ -75,6 +78,7 @@ impl Shared {
             published: RwLock::new(published),
             topics: Mutex::default(),
             failure: OnceLock::new(),
+            oldest_pending: Mutex::default(),
         }
     }
 
@@ -86,6 +90,20 @@ impl Shared {
     /// The error with which all writes are refused.
     pub(crate) fn failure(&self) -> Option<&Error> {
         self.failure.get()
+    }
+
+    /// Notes when the oldest unfinished command was sent; `None` once all of them are finished.
+    pub(crate) fn set_oldest_pending(&self, sent: Option<Moment>) {
+        *self.lock_oldest_pending() = sent;
+    }
+
+    /// When the oldest unfinished command was sent.
+    pub(crate) fn oldest_pending(&self) -> Option<Moment> {
+        self.lock_oldest_pending().clone()
+    }
+
+    fn lock_oldest_pending(&self) -> MutexGuard<'_, Option<Moment>> {
+        self.oldest_pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What is published now, unless the store is closed.

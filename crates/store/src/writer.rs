@@ -210,8 +210,10 @@ impl Writer {
         let Some(journal) = &mut self.journal else { return Ok(T::default()) };
         operation(&mut **journal).inspect_err(|error| {
             if !matches!(error, Error::Full) {
-                let cause = std::error::Error::source(error).map(ToString::to_string);
-                tracing::error!(%error, cause, "the journal failed: writes are refused from now on");
+                tracing::error!(
+                    error = error.with_causes(),
+                    "the journal failed: writes are refused from now on"
+                );
                 self.shared.set_failure(error.clone());
             }
         })

@@ -7,6 +7,7 @@ use crate::context::Cx;
 use crate::watch_cache::Entry;
 use machinery::status::Cause;
 use machinery::{GroupResource, Object, Status};
+use std::borrow::Cow;
 
 /// Namespaces that are always there.
 pub(crate) const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
@@ -48,10 +49,10 @@ pub(super) fn create(cx: &Cx, object: &Object) -> Result<(), Status> {
 }
 
 /// What a namespace's status says; it can be selected by, so it is read once for many requests.
-fn phase<'a>(namespaces: &Served, namespace: &'a Entry) -> &'a str {
+fn phase<'a>(namespaces: &Served, namespace: &'a Entry) -> Cow<'a, str> {
     let selectable = &namespaces.version(namespaces.resource.storage).selectable;
     let index = selectable.iter().position(|it| it.path == ["status", "phase"]);
-    index.map_or("", |index| namespace.field(selectable, index))
+    index.map_or(Cow::default(), |index| namespace.field(selectable, index))
 }
 
 /// Judges the deletion of a namespace.

@@ -42,6 +42,11 @@ pub(super) async fn announce(
         for version in &group.versions {
             wanted.insert(format!("{version}.{}", group.name), object(group, version));
         }
+        // What definitions add to a built-in group is announced as if the group were theirs.
+        let custom = Group::new(&group.name, true);
+        for version in &group.unserved {
+            wanted.insert(format!("{version}.{}", group.name), object(&custom, version));
+        }
     }
     let (mut changed, mut obsolete) = (Vec::new(), Vec::new());
     for entry in announced.entries.values() {

@@ -6,8 +6,8 @@ use crate::catalog::Served;
 use crate::own_client::OwnClient;
 use crate::plane::Plane;
 use crate::watch_cache::ROOT;
-use kinds::apiextensions::{CLEANUP_FINALIZER, is_established};
-use machinery::{Object, Value, json};
+use kinds::apiextensions::{CLEANUP_FINALIZER, Termination, is_established};
+use machinery::{Object, Value};
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -22,31 +22,49 @@ pub(super) async fn clean_up(
     if !definition.finalizers().any(|it| it == CLEANUP_FINALIZER) {
         return true;
     }
-    let resource = &served.resource;
-    let root = format!("/apis/{}/{}", resource.group, resource.hub().name);
+    let mut definition = definition.clone();
+    if Termination::Pending.is_in(&definition)
+        && !report(plane, client, &mut definition, Termination::InProgress).await
+    {
+        return false;
+    }
     // An object whose creation has begun must be seen below.
     let is_idle = creations.is_idle();
     if plane.cache.catch_up().await.is_err() {
         return false;
     }
-    let objects = served.cache.snapshot();
-    for entry in objects.entries.values() {
+    let failure = delete_objects(client, served).await;
+    // What was just deleted must not be counted. Those with finalizers stay for a while.
+    if !is_idle
+        || plane.cache.catch_up().await.is_err()
+        || !served.cache.snapshot().entries.is_empty()
+    {
+        let state = failure.as_deref().map_or(Termination::InProgress, Termination::Failed);
+        report(plane, client, &mut definition, state).await;
+        return false;
+    }
+    release(plane, client, definition, Termination::Completed).await
+}
+
+/// Deletes the objects that exist; why one of them cannot be deleted.
+async fn delete_objects(client: &OwnClient, served: &Arc<Served>) -> Option<String> {
+    let resource = &served.resource;
+    let root = format!("/apis/{}/{}", resource.group, resource.hub().name);
+    let mut failure = None;
+    for entry in served.cache.snapshot().entries.values() {
         let path = if resource.namespaced {
             let (namespace, plural) = (entry.namespace(), &resource.plural);
             format!("{root}/namespaces/{namespace}/{plural}/{}", entry.name())
         } else {
             format!("{root}/{}/{}", resource.plural, entry.name())
         };
-        client.delete_instance(&path, served).await;
+        let answer = client.delete_instance(&path, served).await;
+        // One that is gone, or changes, is looked at again.
+        if answer.code >= 400 && !matches!(answer.code, 404 | 409) {
+            failure.get_or_insert_with(|| answer.message().to_owned());
+        }
     }
-    // What was just deleted must not be counted. Those with finalizers stay for a while.
-    if !is_idle
-        || plane.cache.catch_up().await.is_err()
-        || !served.cache.snapshot().entries.is_empty()
-    {
-        return false;
-    }
-    release(client, definition).await
+    failure
 }
 
 /// Ends a definition that is not served, unless it has objects: these would come back with the next
@@ -63,7 +81,14 @@ pub(super) async fn release_unserved(
     let field = |path: &[&str]| definition.get(path).and_then(Value::as_str).unwrap_or_default();
     let (group, plural) = (field(&["spec", "group"]), field(&["spec", "names", "plural"]));
     let prefix = format!("{ROOT}{group}/{plural}");
-    if is_established(definition) && !builtin_prefixes.contains(&prefix) {
+    let state = if builtin_prefixes.contains(&prefix) {
+        Termination::OverlapsBuiltIn
+    } else if is_established(definition) {
+        Termination::Completed
+    } else {
+        Termination::NeverEstablished
+    };
+    if state == Termination::Completed {
         if plane.cache.catch_up().await.is_err() {
             return false;
         }
@@ -76,14 +101,44 @@ pub(super) async fn release_unserved(
             return true;
         }
     }
-    release(client, definition).await
+    release(plane, client, definition.clone(), state).await
 }
 
-/// Takes our finalizer away; whether that is done.
-async fn release(client: &OwnClient, definition: &Object) -> bool {
-    let rest: Vec<&str> = definition.finalizers().filter(|it| *it != CLEANUP_FINALIZER).collect();
-    let patch = json!({"metadata": {"finalizers": rest, "uid": definition.uid()}});
-    let path = format!("{DEFINITIONS}/{}", definition.name());
-    let code = client.merge(&path, &patch).await.code;
+/// Takes our finalizer away and says why; whether that is done.
+async fn release(
+    plane: &Plane,
+    client: &OwnClient,
+    mut definition: Object,
+    state: Termination<'_>,
+) -> bool {
+    let finalizers = definition.finalizers().filter(|it| *it != CLEANUP_FINALIZER);
+    let finalizers: Vec<Value> = finalizers.map(Value::from).collect();
+    definition.set_meta("finalizers", Value::Array(finalizers));
+    state.set_in(&mut definition, &plane.now());
+    let code = update_status(client, &mut definition).await;
     code < 400 || code == 404
+}
+
+/// Has the status of a definition tell how far its end is; whether it does.
+async fn report(
+    plane: &Plane,
+    client: &OwnClient,
+    definition: &mut Object,
+    state: Termination<'_>,
+) -> bool {
+    if state.is_in(definition) {
+        return true;
+    }
+    state.set_in(definition, &plane.now());
+    update_status(client, definition).await < 400
+}
+
+/// Writes a definition with its status, and takes over what was stored.
+async fn update_status(client: &OwnClient, definition: &mut Object) -> u16 {
+    let path = format!("{DEFINITIONS}/{}/status", definition.name());
+    let answer = client.update(&path, &definition.clone().into_value()).await;
+    if answer.code < 400 {
+        *definition = answer.object;
+    }
+    answer.code
 }

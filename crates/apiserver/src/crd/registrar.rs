@@ -1,15 +1,16 @@
 //! [`Registrar`]: keeps the catalog in step with the definitions.
 
+use super::made::{DefinitionState, Made, apply_schemas};
 use super::rewrite::Rewrite;
-use super::{Creations, DEFINITIONS, cleanup};
+use super::status_writes::StatusWrites;
+use super::{Creations, cleanup};
 use crate::catalog::{Catalog, Served};
 use crate::conversion::Conversion;
 use crate::own_client::OwnClient;
 use crate::plane::Plane;
 use crate::watch_cache::{Entry, Snapshot, Subscription};
-use kinds::apply::CustomSchema;
-use kinds::{Resource, apiextensions};
-use machinery::{Object, Value};
+use kinds::apiextensions;
+use machinery::Object;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -33,9 +34,14 @@ pub(super) struct Registrar {
     /// What was made of each definition, so that it is not made again as long as nothing that
     /// matters has changed.
     made: HashMap<String, Made>,
-    /// What is made of a definition while its status is being written, by its name. It is served
-    /// once the status is stored, without the time that a large schema takes.
-    prepared: Option<(String, Made)>,
+    /// The established definitions that cannot be served, by name: they are not tried again as long
+    /// as they stay as they are.
+    unservable: HashMap<String, DefinitionState>,
+    /// What is made of definitions while their status is being written, by name. It is served once
+    /// the status is stored, without the time that a large schema takes.
+    prepared: HashMap<String, Made>,
+    /// The writes of statuses that are under way.
+    status_writes: StatusWrites,
     /// The ends of definitions under way, by uid, and whether they are through. Each is a task of
     /// its own: whoever converts the objects may take his time.
     ending: HashMap<String, Arc<OnceLock<bool>>>,
@@ -49,19 +55,6 @@ struct Parsed {
     object: Arc<Object>,
     /// Its status is what it should be, whatever other definitions there are.
     settled: bool,
-}
-
-struct Made {
-    /// Of the definition: its spec counts, its status does not.
-    generation: i64,
-    uid: String,
-    terminating: bool,
-    accepted_names: Option<Value>,
-    /// Shared by all that is made of one definition.
-    creations: Arc<Creations>,
-    served: Arc<Served>,
-    /// What was served before for the same spec, with which some watches may have begun.
-    former: Vec<Arc<Served>>,
 }
 
 impl Registrar {
@@ -84,7 +77,9 @@ impl Registrar {
             changed,
             parsed: BTreeMap::new(),
             made: HashMap::new(),
-            prepared: None,
+            unservable: HashMap::new(),
+            prepared: HashMap::new(),
+            status_writes: StatusWrites::default(),
             ending: HashMap::new(),
             ended: Arc::default(),
         }
@@ -109,6 +104,7 @@ impl Registrar {
                 () = self.changed.changed() => {}
                 () = pause => {}
                 () = self.ended.notified() => {}
+                () = self.status_writes.finished() => {}
                 () = &mut stop => return,
             }
         }
@@ -149,6 +145,7 @@ impl Registrar {
 
     fn refresh_to(&mut self, snapshot: &Snapshot) {
         let mut made = HashMap::new();
+        let mut unservable = HashMap::new();
         let mut retired = Vec::new();
         let mut changed = false;
         let objects = self.objects(snapshot);
@@ -160,32 +157,39 @@ impl Registrar {
                 changed = true;
                 continue;
             }
+            let known = self.unservable.remove(&name).filter(|it| it.fits(definition));
+            if let Some(state) = known {
+                unservable.insert(name, state);
+                continue;
+            }
             let mut former = Vec::new();
             let before = self.made.remove(&name);
-            let creations = before.as_ref().filter(|it| it.uid == definition.uid());
+            changed |= before.as_ref().is_some_and(|it| !it.state.fits(definition));
+            let creations = before.as_ref().filter(|it| it.state.has_uid_of(definition));
             let creations = creations.map(|it| Arc::clone(&it.creations)).unwrap_or_default();
             let replaced = before.as_ref().map(|it| Arc::clone(&it.served));
             match before {
-                Some(it) if it.still_fits(definition) => {
+                Some(it) if it.state.fits(definition) => {
                     made.insert(name, it);
                     continue;
                 }
                 // Watches go on, and end with what takes its place.
-                Some(it) if it.is_of(definition) => former.extend(it.all()),
+                Some(it) if it.state.has_spec_of(definition) => former.extend(it.all()),
                 before => retired.extend(before.into_iter().flat_map(Made::all)),
             }
-            changed = true;
-            match self.make(definition, creations, replaced.as_deref()) {
-                Some(it) => {
-                    made.insert(name, Made { former, ..it });
-                }
-                None => retired.extend(former),
+            if let Some(it) = self.make(definition, creations, replaced.as_deref()) {
+                made.insert(name, Made { former, ..it });
+                changed = true;
+            } else {
+                retired.extend(former);
+                unservable.insert(name, DefinitionState::of(definition));
             }
         }
         changed |= !self.made.is_empty();
         let gone: Vec<Arc<Served>> = self.made.values().map(|it| Arc::clone(&it.served)).collect();
         retired.extend(self.made.drain().flat_map(|(_, it)| it.all()));
         self.made = made;
+        self.unservable = unservable;
         if !changed {
             return;
         }
@@ -198,35 +202,39 @@ impl Registrar {
         }
     }
 
-    /// Puts a catalog in place that has the built-in kinds and what was made. It leaves out what is
-    /// in a group of built-in kinds.
+    /// Puts a catalog in place that has the built-in kinds and what was made. What is in a group of
+    /// built-in kinds is listed by discovery and not served.
     fn publish(&self) {
         let current = self.plane.catalog.load();
         let mut served: Vec<Arc<Served>> =
             current.served().iter().filter(|it| !it.resource.custom).map(Arc::clone).collect();
-        let is_builtin = |group: &str| current.group(group).is_some_and(|it| !it.custom);
-        let made = self.made.values().filter(|it| !is_builtin(&it.served.resource.group));
-        served.extend(made.map(|it| Arc::clone(&it.served)));
-        self.plane.catalog.store(Arc::new(Catalog::new(served)));
+        let is_builtin =
+            |it: &Arc<Served>| current.group(&it.resource.group).is_some_and(|group| !group.custom);
+        let made = self.made.values().map(|it| Arc::clone(&it.served));
+        let (unserved, custom): (Vec<_>, Vec<_>) = made.partition(is_builtin);
+        served.extend(custom);
+        let catalog = Catalog::new(served).with_unserved(unserved);
+        self.plane.catalog.store(Arc::new(catalog));
         self.plane.catalog_changed.send_replace(());
     }
 
     /// Makes what a definition that is about to be established needs to be served.
     fn prepare(&mut self, definition: &Object) {
-        let is_new = !self.made.contains_key(definition.name());
-        let made = (is_new && apiextensions::is_established(definition))
-            .then(|| self.make(definition, Arc::default(), None))
-            .flatten();
-        self.prepared = made.map(|it| (definition.name().to_owned(), it));
+        let name = definition.name();
+        if self.made.contains_key(name) || !apiextensions::is_established(definition) {
+            return;
+        }
+        if let Some(made) = self.make(definition, Arc::default(), None) {
+            self.prepared.insert(name.to_owned(), made);
+        }
     }
 
     /// What was prepared for a definition that is now stored.
     fn take_prepared(&mut self, definition: &Object) -> Option<Made> {
-        let is_new = !self.made.contains_key(definition.name());
-        let fits = |(name, made): &mut (String, Made)| {
-            is_new && name == definition.name() && made.still_fits(definition)
-        };
-        self.prepared.take_if(fits).map(|(_, made)| made)
+        if self.made.contains_key(definition.name()) {
+            return None;
+        }
+        self.prepared.remove(definition.name()).filter(|made| made.state.fits(definition))
     }
 
     /// Makes what a definition needs to be served, in the place of `replaced`.
@@ -236,7 +244,7 @@ impl Registrar {
         creations: Arc<Creations>,
         replaced: Option<&Served>,
     ) -> Option<Made> {
-        let resource = match apiextensions::resource(definition) {
+        let resource = match apiextensions::resource_with(definition, &self.plane.patterns) {
             Ok(resource) => resource,
             Err(error) => {
                 tracing::error!(name = definition.name(), %error, "a definition cannot be served");
@@ -249,8 +257,7 @@ impl Registrar {
             return None;
         }
         let cache = self.plane.cache.of_prefix(&resource.prefix);
-        let terminating = definition.deletion_timestamp().is_some();
-        if terminating {
+        if definition.deletion_timestamp().is_some() {
             creations.close();
         }
         let schemas = apply_schemas(&resource, definition);
@@ -259,21 +266,15 @@ impl Registrar {
         let served = Served::new(resource, cache)
             .with_apply_schemas(schemas)
             .converted_by(Conversion::defined(definition), edition)
+            .terminating(apiextensions::is_terminating(definition))
             .defined_by(&self.definitions.cache, key, Arc::clone(&creations));
         let served = Arc::new(served);
         if definition.generation() > 1 {
             let rewrite = Rewrite::new(&served.resource, replaced.map(|it| &*it.resource));
             served.cache.rewrite(|entry| rewrite.apply(entry));
         }
-        Some(Made {
-            generation: definition.generation(),
-            uid: definition.uid().to_owned(),
-            terminating,
-            accepted_names: definition.get(&["status", "acceptedNames"]).cloned(),
-            creations,
-            served,
-            former: Vec::new(),
-        })
+        let state = DefinitionState::of(definition);
+        Some(Made { state, creations, served, former: Vec::new() })
     }
 
     /// The same off the runtime's own threads: a large schema takes a second to compile, and many
@@ -286,40 +287,39 @@ impl Registrar {
     /// Serves what can be served, and brings each definition a step further; whether one of them needs
     /// another look.
     async fn settle(&mut self) -> bool {
-        let mut unfinished = false;
+        // Before the refresh, which sees the statuses that these writes have stored.
+        let mut unfinished = !self.status_writes.take_finished();
         self.refresh_offloaded().await;
+        self.prepared.retain(|name, _| self.status_writes.is_pending(name));
         let objects: Vec<Parsed> = self.parsed.values().cloned().collect();
         self.ending.retain(|uid, _| objects.iter().any(|it| it.object.uid() == uid));
         for Parsed { object: definition, settled, .. } in &objects {
             if definition.deletion_timestamp().is_some() {
                 unfinished |= !self.clean_up(definition).await;
-                continue;
-            }
-            if *settled {
-                continue;
-            }
-            let others: Vec<&Object> = objects
-                .iter()
-                .map(|it| &*it.object)
-                .filter(|it| it.name() != definition.name())
-                .collect();
-            let now = self.plane.now();
-            let Some(status) = apiextensions::next_status(definition, &others, &now) else {
-                continue;
-            };
-            let mut updated = Object::clone(definition);
-            updated.map_mut().insert("status".to_owned(), status);
-            let plane = Arc::clone(&self.plane);
-            plane.offload.run(None, async { self.prepare(&updated) }).await;
-            let path = format!("{DEFINITIONS}/{}/status", definition.name());
-            let code = self.client.update(&path, &updated.into_value()).await.code;
-            // A conflict means that it has changed, which wakes us anyway.
-            unfinished |= code >= 400 && code != 404;
-            if code < 400 && self.plane.cache.catch_up().await.is_ok() {
-                self.refresh_offloaded().await;
+            } else if !*settled && !self.status_writes.is_pending(definition.name()) {
+                // The end of any write wakes this task again.
+                if self.status_writes.is_full() {
+                    break;
+                }
+                self.write_status(definition, &objects).await;
             }
         }
         unfinished
+    }
+
+    /// Begins to write the status that a definition should have, if it does not have it. The names
+    /// that other definitions get by writes under way are taken.
+    async fn write_status(&mut self, definition: &Arc<Object>, all: &[Parsed]) {
+        let others = all.iter().filter(|it| it.object.name() != definition.name());
+        let others: Vec<&Object> =
+            others.map(|it| self.status_writes.pending(&it.object).unwrap_or(&it.object)).collect();
+        let now = self.plane.now();
+        let Some(status) = apiextensions::next_status(definition, &others, &now) else { return };
+        let mut updated = Object::clone(definition);
+        updated.map_mut().insert("status".to_owned(), status);
+        let plane = Arc::clone(&self.plane);
+        plane.offload.run(None, async { self.prepare(&updated) }).await;
+        self.status_writes.start(&self.plane, &self.client, updated);
     }
 
     /// Brings the end of a definition a step further; whether nothing is left to be done for now.
@@ -354,35 +354,5 @@ impl Registrar {
     }
 }
 
-impl Made {
-    /// All that ends with the definition.
-    fn all(self) -> impl Iterator<Item = Arc<Served>> {
-        self.former.into_iter().chain([self.served])
-    }
-
-    /// Whether it is this very definition, with this very spec.
-    fn is_of(&self, definition: &Object) -> bool {
-        self.generation == definition.generation() && self.uid == definition.uid()
-    }
-
-    fn still_fits(&self, definition: &Object) -> bool {
-        self.is_of(definition)
-            && self.terminating == definition.deletion_timestamp().is_some()
-            && self.accepted_names.as_ref() == definition.get(&["status", "acceptedNames"])
-    }
-}
-
-/// How each version of the resource merges when it is applied.
-fn apply_schemas(resource: &Resource, definition: &Object) -> Vec<Arc<CustomSchema>> {
-    let keeps_unknown = definition.get(&["spec", "preserveUnknownFields"]) == Some(&true.into());
-    let versions = definition.get(&["spec", "versions"]).and_then(Value::as_array);
-    let schema_of = |name: &str| {
-        let found = versions.into_iter().flatten().find(|it| it["name"] == name)?;
-        found.pointer("/schema/openAPIV3Schema")
-    };
-    let compiled = resource
-        .versions
-        .iter()
-        .map(|it| CustomSchema::compile(schema_of(&it.name), keeps_unknown));
-    compiled.map(Arc::new).collect()
-}
+#[cfg(test)]
+mod tests;

@@ -40,8 +40,8 @@ pub(super) async fn asked(cx: &Cx) -> Result<(Value, Vec<Arc<Entry>>), Status> {
         if let Some(remaining) = page.remaining {
             metadata["remainingItemCount"] = remaining.into();
         }
-        let revision = Some(view.revision);
-        metadata["continue"] = Token { revision, start, remaining: page.remaining }.encode().into();
+        let token = Token { revision: Some(view.revision), start, remaining: page.remaining };
+        metadata["continue"] = token.encode(&selection.prefix).into();
     } else if cx.resource().custom && cx.accepted.form == Form::Whole {
         // Upstream: lists without a Go type write the token even when it is empty.
         metadata["continue"] = "".into();
@@ -65,7 +65,7 @@ async fn view(cx: &Cx, selection: &Selection, limit: usize) -> Result<View, Stat
     validate_options(cx, version)?;
     let token = cx.query.text("continue");
     if !token.is_empty() {
-        let token = Token::decode(token)?;
+        let token = Token::decode(token, &selection.prefix)?;
         if !matches!(version, "" | "0") {
             let message = "specifying resource version is not allowed when using continue";
             return Err(Status::bad_request(message));
@@ -118,11 +118,12 @@ fn continued(cx: &Cx, selection: &Selection, token: &Token) -> Result<View, Stat
         return Err(Status::revision_too_large(revision, applied));
     }
     if let Ok(snapshot) = cx.served.cache.at(revision) {
-        return Ok(View { snapshot, revision, start, count: token.remaining });
+        let count = token.remaining.filter(|it| *it <= snapshot.entries.len());
+        return Ok(View { snapshot, revision, start, count });
     }
     let mut status = Status::expired(TOO_OLD);
     let go_on = Token { revision: None, start: token.start.clone(), remaining: None };
-    status.remainder = Some(go_on.encode());
+    status.remainder = Some(go_on.encode(&selection.prefix));
     Err(status)
 }
 

@@ -1,4 +1,7 @@
 //! The `continue` token: where the next page begins, and at which revision.
+//!
+//! A token is not bound to the request that it was made for, and may be made up: its key is
+//! relative to the prefix of the request that sends it, and cannot leave that prefix.
 
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -13,24 +16,27 @@ pub(super) struct Token {
     pub revision: Option<u64>,
     /// The first key of the next page, without the list's prefix.
     pub start: String,
-    /// How many objects there are from there on, if somebody has counted: to count them again for
-    /// each page would make a walk through a large list a square of its length.
+    /// The number of objects from there on, if it is known: to count them again for each page would
+    /// make a walk through a large list a square of its length. It counts only for a list with the
+    /// same prefix.
     pub remaining: Option<usize>,
 }
 
 impl Token {
-    /// For the client to send back.
-    pub(super) fn encode(&self) -> String {
+    /// For the client to send back; the list has this prefix.
+    pub(super) fn encode(&self, prefix: &str) -> String {
         let revision = self.revision.map_or(json!(-1), Value::from);
-        let mut token = json!({"v": "meta.k8s.io/v1", "rv": revision, "start": self.start});
+        let start = if self.start.is_empty() { "/" } else { &self.start };
+        let mut token = json!({"v": "meta.k8s.io/v1", "rv": revision, "start": start});
         if let Some(remaining) = self.remaining {
             token["remaining"] = remaining.into();
+            token["prefix"] = prefix.into();
         }
         BASE64_URL_SAFE_NO_PAD.encode(token.to_string())
     }
 
-    /// What the client sent back.
-    pub(super) fn decode(text: &str) -> Result<Self, Status> {
+    /// What the client sent back, to a list with this prefix. Upstream: storage/continue.go
+    pub(super) fn decode(text: &str, prefix: &str) -> Result<Self, Status> {
         let invalid = |why: &str| {
             Status::bad_request(format!("invalid continue token: continue key is not valid: {why}"))
         };
@@ -54,12 +60,13 @@ impl Token {
         if start.is_empty() {
             return Err(invalid("encoded start key empty (version meta.k8s.io/v1)"));
         }
-        // A start that climbs out of its list would be a way into another.
+        // A key with `..` in it would be that of another list. The root alone is the whole list.
         let key = start.strip_prefix('/').unwrap_or(start);
-        if key.split('/').any(|it| matches!(it, "" | "." | "..")) {
+        if !key.is_empty() && key.split('/').any(|it| matches!(it, "" | "." | "..")) {
             return Err(invalid(start));
         }
         let remaining = token.get(&["remaining"]).and_then(Value::as_u64);
+        let remaining = remaining.filter(|_| token.str_at(&["prefix"]) == prefix);
         Ok(Self {
             revision: u64::try_from(revision).ok(),
             start: key.to_owned(),
@@ -120,25 +127,38 @@ mod tests {
     #[test]
     fn a_token_comes_back_as_it_went() {
         let token = Token { revision: Some(42), start: "ns/name".to_owned(), remaining: Some(3) };
-        assert_eq!(Token::decode(&token.encode()).unwrap(), token);
-        let token = Token { revision: None, remaining: None, ..token };
-        assert_eq!(Token::decode(&token.encode()).unwrap(), token);
+        assert_eq!(Token::decode(&token.encode("/a/"), "/a/").unwrap(), token);
+        let uncounted = Token { remaining: None, ..token.clone() };
+        assert_eq!(Token::decode(&token.encode("/a/"), "/a/b/").unwrap(), uncounted);
+        let token = Token { revision: None, ..uncounted };
+        assert_eq!(Token::decode(&token.encode("/a/"), "/a/").unwrap(), token);
     }
 
     #[test]
     fn nonsense_is_refused() {
         for text in ["abc", "", "!!", "e30", &BASE64_URL_SAFE_NO_PAD.encode("[]")] {
-            assert_eq!(Token::decode(text).unwrap_err().code, 400, "{text}");
+            assert_eq!(Token::decode(text, "/a/").unwrap_err().code, 400, "{text}");
         }
-        let climbing =
-            Token { revision: Some(1), start: "../secrets/x".to_owned(), remaining: None };
-        assert!(Token::decode(&climbing.encode()).is_err());
+    }
+
+    #[test]
+    fn a_start_outside_of_the_list_is_refused() {
+        let decoded = |start: &str| {
+            let token = Token { revision: Some(1), start: start.to_owned(), remaining: None };
+            Token::decode(&token.encode("/a/"), "/a/").map(|it| it.start).map_err(|it| it.code)
+        };
+        for start in ["..", "../b/x", "/../b", "x/../../b", "./x", "x//y", "//b", "x/", "x/.."] {
+            assert_eq!(decoded(start), Err(400), "{start}");
+        }
+        assert_eq!(decoded("/x/y").as_deref(), Ok("x/y"));
+        assert_eq!(decoded("...").as_deref(), Ok("..."));
+        assert_eq!(decoded("/").as_deref(), Ok(""));
     }
 
     #[test]
     fn nonsense_is_told_apart() {
         let check = |text: &str, why: &str| {
-            let message = Token::decode(text).unwrap_err().message;
+            let message = Token::decode(text, "/a/").unwrap_err().message;
             let why = format!("invalid continue token: continue key is not valid: {why}");
             assert_eq!(message, why, "{text}");
         };

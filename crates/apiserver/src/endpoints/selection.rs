@@ -7,6 +7,7 @@ use crate::watch_cache::{Entry, LabelMask, Snapshot};
 use machinery::field_path::quote;
 use machinery::selector::{FieldSelector, LabelSelector};
 use machinery::{Object, Status};
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// See the [module documentation](self).
@@ -132,8 +133,8 @@ impl Selection {
         }
         self.fields.iter().all(|wanted| {
             let found = match wanted.field {
-                Field::Name => entry.name(),
-                Field::Namespace => entry.namespace(),
+                Field::Name => Cow::Borrowed(entry.name()),
+                Field::Namespace => Cow::Borrowed(entry.namespace()),
                 Field::Other(index) => entry.field(&cx.version().selectable, index),
             };
             (found == wanted.value) == wanted.equal

@@ -25,6 +25,9 @@ const VERBS: &[&str] =
 const CUSTOM_VERBS: &[&str] =
     &["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
 
+/// The same while they are deleted with their definition.
+const TERMINATING_VERBS: &[&str] = &["delete", "deletecollection", "get", "list", "watch"];
+
 /// Something below a resource, as discovery tells of it.
 pub(super) struct Below {
     pub name: &'static str,
@@ -41,7 +44,7 @@ pub(crate) fn paths(plane: &Plane) -> Response<Body> {
     let mut paths = vec!["/api".to_owned(), "/api/v1".to_owned(), "/apis".to_owned()];
     for group in with_remotes(plane, &catalog).iter().filter(|it| !it.name.is_empty()) {
         paths.push(format!("/apis/{}", group.name));
-        paths.extend(group.versions.iter().map(|it| format!("/apis/{}/{it}", group.name)));
+        paths.extend(group.listed().map(|it| format!("/apis/{}/{it}", group.name)));
     }
     let rest =
         ["/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"];
@@ -112,11 +115,11 @@ fn with_remotes<'a>(plane: &Plane, catalog: &'a Catalog) -> Cow<'a, [Group]> {
     by_version.sort_by_key(|it| std::cmp::Reverse(it.version_priority));
     for remote in by_version {
         let at = groups.iter().position(|it| it.name == remote.group).unwrap_or_else(|| {
-            let (name, rank) = (remote.group.clone(), remote.group_priority);
-            let higher = |(other, group): (&i64, &Group)| (-other, &group.name) < (-rank, &name);
+            let (name, rank) = (&remote.group, remote.group_priority);
+            let higher = |(other, group): (&i64, &Group)| (-other, &group.name) < (-rank, name);
             let at = ranks.iter().zip(&groups).position(|it| !higher(it)).unwrap_or(groups.len());
             ranks.insert(at, rank);
-            groups.insert(at, Group { name, versions: Vec::new(), custom: true });
+            groups.insert(at, Group::new(name, true));
             at
         });
         let versions = &mut groups[at].versions;
@@ -129,8 +132,7 @@ fn with_remotes<'a>(plane: &Plane, catalog: &'a Catalog) -> Cow<'a, [Group]> {
 
 fn describe(group: &Group) -> Value {
     let versions: Vec<Value> = group
-        .versions
-        .iter()
+        .listed()
         .map(|it| {
             let group_version = GroupVersion::new(&group.name, it).to_string();
             json!({"groupVersion": group_version, "version": it})
@@ -201,7 +203,8 @@ fn resource_list(catalog: &Catalog, group: &str, version: &str) -> Vec<Value> {
 /// What can be done with a resource.
 pub(super) fn verbs(served: &Served) -> Vec<&'static str> {
     if served.resource.custom {
-        return CUSTOM_VERBS.to_vec();
+        let verbs = if served.terminating { TERMINATING_VERBS } else { CUSTOM_VERBS };
+        return verbs.to_vec();
     }
     if let Some(question) = served.resource.behavior.question {
         return question.verbs().to_vec();

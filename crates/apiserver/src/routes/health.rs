@@ -8,18 +8,19 @@ use crate::watch_cache::SyncState;
 use http::Response;
 use machinery::field_path::quote;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// The age of an unfinished write from which on the store is unhealthy. Upstream: the default of
+/// `--etcd-healthcheck-timeout` and `--etcd-readycheck-timeout`.
+const STORE_TIMEOUT: Duration = Duration::from_secs(2);
 
 type Check = (&'static str, fn(&Plane) -> bool);
 
 const PING: Check = ("ping", |_| true);
-/// The store accepts writes; it does not after an I/O error, until a restart.
-const STORE: Check = ("etcd", |plane| match plane.store.check_writable() {
-    Ok(()) => true,
-    Err(error) => {
-        tracing::info!(%error, "health check etcd failed");
-        false
-    }
-});
+/// The store accepts writes and finishes them in time.
+const STORE: Check = ("etcd", is_store_healthy);
+/// Upstream has a second check of the store for readiness, with a timeout of its own.
+const STORE_READY: Check = ("etcd-readiness", is_store_healthy);
 /// Reads and watches are current. A cache that lists afresh is not ready, but gets there by itself.
 const CACHE_SYNCED: Check = ("watch-cache", |plane| plane.cache.sync_state() == SyncState::Synced);
 /// Only a restart helps a cache that nothing brings up to date any more.
@@ -33,7 +34,7 @@ const STOPPING: Check = ("shutdown", |plane| !plane.tasks.is_stopping());
 pub(crate) fn health(plane: &Plane, which: &str, rest: &[&str], query: &Query) -> Response<Body> {
     let checks: &[Check] = match which {
         "livez" => &[PING, STORE, CACHE_RUNNING],
-        "readyz" => &[PING, STORE, CACHE_SYNCED, INFORMERS, READY, STOPPING],
+        "readyz" => &[PING, STORE, STORE_READY, CACHE_SYNCED, INFORMERS, READY, STOPPING],
         _ => &[PING, STORE, CACHE_RUNNING, READY],
     };
     let path = rest.join("/");
@@ -71,4 +72,20 @@ pub(crate) fn health(plane: &Plane, which: &str, rest: &[&str], query: &Query) -
         return answer::plain(200, &format!("{report}{which} check passed\n"));
     }
     answer::plain(200, "ok")
+}
+
+/// Whether the store accepts writes, which it does not after an I/O error until a restart, and
+/// whether its disk does not hang. The latter passes by itself, but upstream's `/livez` has this
+/// check too: it reads from etcd, whose reads wait for the disk.
+fn is_store_healthy(plane: &Plane) -> bool {
+    if let Err(error) = plane.store.check_writable() {
+        tracing::info!(error = error.with_causes(), "health check etcd failed");
+        return false;
+    }
+    let age = plane.store.oldest_pending();
+    if age >= STORE_TIMEOUT {
+        tracing::info!(?age, "health check etcd failed: a write is not finished");
+        return false;
+    }
+    true
 }

@@ -13,18 +13,21 @@
 //! The version is exchanged when another one is asked for; kind and version are left out in lists of
 //! built-in kinds. `layout.rs` finds the seams.
 
+mod field_cache;
 mod layout;
 
 use super::label_mask::LabelMask;
 use bytes::Bytes;
+use field_cache::FieldCache;
 use kinds::resource::Selectable;
 use layout::Layout;
 use machinery::{Map, Object, Value};
 use serde::de::Deserialize;
 use serde_json::value::RawValue;
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io::Write;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use store::{Record, Revision};
 
 /// See the [module documentation](self).
@@ -43,8 +46,8 @@ pub(crate) struct Entry {
     pub uninitialized: bool,
     /// `key=value` lines: one place in memory to look at, for a selector that looks at many.
     labels: Box<str>,
-    /// The values of the resource's selectable fields, once somebody has asked.
-    fields: OnceLock<Box<[Box<str>]>>,
+    /// The values of selectable fields, once a request has asked for them.
+    fields: FieldCache,
 }
 
 /// How the beginning of an object is written.
@@ -74,7 +77,7 @@ impl Entry {
             prefix_len: u16::try_from(prefix_len).expect("a prefix is short"),
             uninitialized: metadata.uninitialized,
             labels: metadata.labels.into_boxed_str(),
-            fields: OnceLock::new(),
+            fields: FieldCache::default(),
         }
     }
 
@@ -97,7 +100,7 @@ impl Entry {
             key: Arc::clone(&self.key),
             bytes: self.bytes.clone(),
             labels: self.labels.clone(),
-            fields: OnceLock::new(),
+            fields: FieldCache::default(),
             ..*self
         }
     }
@@ -128,12 +131,9 @@ impl Entry {
         LabelMask::of(&self.labels)
     }
 
-    /// The value of `selectable[index]`; `selectable` must be the same list for every call.
-    pub(crate) fn field(&self, selectable: &[Selectable], index: usize) -> &str {
-        let fields = self
-            .fields
-            .get_or_init(|| selectable.iter().map(|it| self.lookup(it).into_boxed_str()).collect());
-        fields.get(index).map_or("", |it| it)
+    /// The value of `selectable[index]`.
+    pub(crate) fn field(&self, selectable: &Arc<[Selectable]>, index: usize) -> Cow<'_, str> {
+        self.fields.value(selectable, index, |field| self.lookup(field))
     }
 
     fn lookup(&self, field: &Selectable) -> String {
@@ -355,7 +355,8 @@ mod tests {
             path: path.iter().map(|it| (*it).to_owned()).collect(),
             absent: "none",
         };
-        let fields = [field(&["spec", "n"]), field(&["spec", "on"]), field(&["spec", "x", "y"])];
+        let fields: Arc<[Selectable]> =
+            [field(&["spec", "n"]), field(&["spec", "on"]), field(&["spec", "x", "y"])].into();
         assert_eq!(entry.field(&fields, 0), "3");
         assert_eq!(entry.field(&fields, 1), "n1");
         assert_eq!(entry.field(&fields, 2), "none");

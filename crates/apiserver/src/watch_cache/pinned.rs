@@ -11,6 +11,9 @@
 //! - those of a resource keep more than [`MAX_PINNED_BYTES`] alive;
 //! - the schema of the resource changes the objects in it. The list is then made from the log, if
 //!   that goes back far enough.
+//!
+//! A snapshot from before such a change, or from before the log's oldest change, is not pinned:
+//! nothing would count what it keeps alive.
 
 use super::entry::Entry;
 use super::ledger::Ledger;

@@ -96,7 +96,7 @@ impl ResourceCache {
             })
             .map(|held| (Arc::clone(&held.key), held))
             .collect();
-        let next = Snapshot::of(entries, revision);
+        let next = Snapshot { rewrites: before.rewrites, ..Snapshot::of(entries, revision) };
         state.forget(revision);
         state.log.set_floor(revision);
         // What pinned snapshots keep alive of the objects whose events were lost.
@@ -196,9 +196,14 @@ impl ResourceCache {
     }
 
     /// Keeps `snapshot`, at the revision that its readers were told, for those who read it in
-    /// pages.
+    /// pages. A snapshot is not kept if its objects were rewritten, or the log has forgotten changes
+    /// of them: what it would keep alive is no longer counted for it.
     pub(crate) fn pin(&self, snapshot: &Snapshot, revision: Revision) {
-        self.lock().pinned.add(snapshot, revision);
+        let mut state = self.lock();
+        let is_rewritten = snapshot.rewrites != self.snapshot.load().rewrites;
+        if !is_rewritten && state.check(revision).is_ok() {
+            state.pinned.add(snapshot, revision);
+        }
     }
 
     /// Forgets the changes up to `upto`, and the pinned snapshots from before it. Watchers that
@@ -276,6 +281,7 @@ impl ResourceCache {
         let now = self.snapshot();
         catch_up(&mut next, &seen, &now);
         if !next.entries.ptr_eq(&now.entries) {
+            next.rewrites = now.rewrites + 1;
             state.count_rewritten(&now, &next);
             self.snapshot.store(Arc::new(next));
         }

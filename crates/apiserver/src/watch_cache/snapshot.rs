@@ -17,6 +17,8 @@ pub(crate) struct Snapshot {
     /// How many of the objects somebody still has to work on before others may see them: mostly
     /// none, and then nobody has to look.
     pub uninitialized: usize,
+    /// The number of times that the objects were rewritten because of a changed schema.
+    pub(super) rewrites: u64,
 }
 
 /// An object, and beside it what spares a look at it.
@@ -50,7 +52,7 @@ impl Deref for Held {
 impl Snapshot {
     pub(super) fn of(entries: OrdMap<Arc<str>, Held>, revision: Revision) -> Self {
         let uninitialized = entries.values().filter(|it| it.uninitialized).count();
-        Self { entries, revision, uninitialized }
+        Self { entries, revision, uninitialized, rewrites: 0 }
     }
 
     /// Without the objects that not everybody may see yet.
@@ -60,7 +62,8 @@ impl Snapshot {
         }
         let entries = self.entries.iter().filter(|(_, held)| !held.uninitialized);
         let entries = entries.map(|(key, held)| (Arc::clone(key), held.clone())).collect();
-        Arc::new(Self { entries, revision: self.revision, uninitialized: 0 })
+        let Self { revision, rewrites, .. } = **self;
+        Arc::new(Self { entries, revision, uninitialized: 0, rewrites })
     }
 
     /// Puts one state of an object in the place of another.

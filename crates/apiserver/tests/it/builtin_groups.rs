@@ -73,6 +73,55 @@ async fn a_definition_adds_nothing_to_a_built_in_group() {
 }
 
 #[tokio::test]
+async fn versions_that_a_definition_adds_to_a_built_in_group_are_listed_and_not_served() {
+    let plane = Plane::start().await;
+    let mut definition = claiming("networking.k8s.io", "foos", "Foo", "v1");
+    let version = definition["spec"]["versions"][0].clone();
+    for name in ["v1beta7", "v2"] {
+        let mut version = version.clone();
+        (version["name"], version["storage"]) = (name.into(), false.into());
+        definition["spec"]["versions"].as_array_mut().unwrap().push(version);
+    }
+    plane.create(DEFINITIONS, &definition).await;
+    let path = until_established(&plane, &definition).await;
+    let listed = |group: &Value| -> Vec<String> {
+        let versions = group["versions"].as_array().unwrap().iter();
+        versions.map(|it| it["version"].as_str().unwrap().to_owned()).collect()
+    };
+    let group = plane.read("/apis/networking.k8s.io").await;
+    assert_eq!(listed(&group), ["v2", "v1beta7", "v1"]);
+    assert_eq!(group["preferredVersion"]["version"], "v2");
+    let accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+    let aggregated = plane.get_as("/apis", accept).await.value();
+    let groups = aggregated["items"].as_array().unwrap().iter();
+    let group = groups.clone().find(|it| it["metadata"]["name"] == "networking.k8s.io").unwrap();
+    assert_eq!(listed(group), ["v2", "v1beta7", "v1"]);
+    let resources = group["versions"][0]["resources"].as_array().unwrap();
+    assert_eq!(resources.len(), 1);
+    assert_eq!(
+        (&resources[0]["resource"], &resources[0]["responseKind"]),
+        (&json!("foos"), &json!({"group": "networking.k8s.io", "version": "v2", "kind": "Foo"}))
+    );
+
+    for path in ["v2", "v2/foos", "v1beta7/namespaces/default/foos/a", "v1/foos"] {
+        let (code, status) = plane.get(&format!("/apis/networking.k8s.io/{path}")).await;
+        assert_eq!((code, &status["reason"]), (404, &json!("NotFound")), "{path}: {status}");
+    }
+    let service = format!("{SERVICES}/v2.networking.k8s.io");
+    let announced = plane.until(&service, |code, _| code == 200).await;
+    assert_eq!(
+        announced["spec"],
+        json!({"group": "networking.k8s.io", "version": "v2", "groupPriorityMinimum": 1000,
+            "versionPriority": 100})
+    );
+    let own = plane.read(&format!("{SERVICES}/v1.networking.k8s.io")).await;
+    assert_eq!(own["spec"]["groupPriorityMinimum"], 17_200);
+    assert_eq!(plane.delete(&path).await.0, 200);
+    plane.until(&service, |code, _| code == 404).await;
+    assert_eq!(listed(&plane.read("/apis/networking.k8s.io").await), ["v1"]);
+}
+
+#[tokio::test]
 async fn a_definition_of_definitions_leaves_them_alone_and_can_be_deleted_after_a_restart() {
     let directory = tempfile::tempdir().unwrap();
     let plane = Plane::start_with(embedded(directory.path())).await;

@@ -3,37 +3,17 @@
 
 use crate::client::Client;
 use crate::plane::{MAPS, Plane, map};
-use crate::slow_disk::SlowDisk;
+use crate::slow_disk::{self, SlowDisk, post_and_disconnect};
 use futures_util::FutureExt;
-use keel::Tasks;
 use machinery::{Value, json};
 use std::time::Duration;
-use store::{Embedded, Options};
 
 const SERVICES: &str = "/api/v1/namespaces/default/services";
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const BUDGETS: &str = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
 
 async fn start() -> (Plane, SlowDisk) {
-    let (config, disk) = (Plane::config(1), SlowDisk::new());
-    let clock = config.clock.clone();
-    let opened =
-        Embedded::open_on(Box::new(disk.clone()), Options::default(), &clock, &Tasks::new());
-    let plane = Plane::start_on(config, opened.unwrap()).await;
-    (plane, disk)
-}
-
-/// Posts an object while the disk stands still, and disconnects once the write is in the store's
-/// hands. The disk is left stopped.
-async fn post_and_disconnect(plane: &Plane, disk: &SlowDisk, path: &str, object: &Value) {
-    disk.stop();
-    let mut waiting = disk.waiting();
-    let client = Client::clone(plane);
-    tokio::select! {
-        biased;
-        answer = client.post(path, object) => panic!("answered by a disk that stands still: {answer:?}"),
-        changed = waiting.changed() => changed.unwrap(),
-    }
+    slow_disk::start(Plane::config(1)).await
 }
 
 fn service(name: &str) -> Value {

@@ -149,3 +149,112 @@ async fn a_definition_stays_until_creations_that_have_begun_are_over() {
     plane.define(&things(&anything())).await;
     assert_eq!(plane.read(THINGS).await["items"], json!([]));
 }
+
+#[tokio::test]
+async fn a_status_write_that_hangs_delays_no_other_definition() {
+    let plane = Plane::start().await;
+    let gate = Arc::new(Semaphore::new(0));
+    let server = gated(&gate).await;
+    let mut status = about("apiextensions.k8s.io", "customresourcedefinitions/status", "UPDATE");
+    let only = "object.metadata.name == 'things.example.com'";
+    status["matchConditions"] = json!([{"name": "only", "expression": only}]);
+    validating(&plane, "c", &[server.hook("a.b.c", &status)]).await;
+    plane.create(DEFINITIONS, &things(&anything())).await;
+    until_asked(&server).await;
+
+    let named = |plural: &str, kind: &str| {
+        let mut definition = things(&anything());
+        definition["metadata"]["name"] = format!("{plural}.example.com").into();
+        definition["spec"]["names"] = json!({"plural": plural, "kind": kind});
+        definition
+    };
+    plane.create(DEFINITIONS, &named("zithers", "Zither")).await;
+    let zithers = format!("{DEFINITIONS}/zithers.example.com");
+    plane.until(&zithers, |_, it| is_established(it)).await;
+    assert!(!is_established(&plane.read(THE_DEFINITION).await));
+
+    // The kind that the hanging write claims is taken.
+    plane.create(DEFINITIONS, &named("rivals", "Thing")).await;
+    let is_refused = |_: u16, it: &Value| {
+        let conditions = it["status"]["conditions"].as_array();
+        conditions.is_some_and(|it| it.iter().any(|it| it["reason"] == "ListKindConflict"))
+    };
+    plane.until(&format!("{DEFINITIONS}/rivals.example.com"), is_refused).await;
+    gate.add_permits(100);
+    plane.until(THE_DEFINITION, |_, it| is_established(it)).await;
+}
+
+/// The condition `Terminating`, without its time.
+fn terminating(definition: &Value) -> Value {
+    let conditions = definition["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    let found = conditions.into_iter().find(|it| it["type"] == "Terminating");
+    let mut condition = found.unwrap_or_default();
+    condition.as_object_mut().map(|it| it.remove("lastTransitionTime"));
+    condition
+}
+
+#[tokio::test]
+async fn the_status_of_a_definition_tells_how_far_its_end_is() {
+    let plane = Plane::start().await;
+    let mut definition = things(&anything());
+    definition["metadata"]["finalizers"] = json!(["example.com/keep"]);
+    plane.define(&definition).await;
+    let mut object = thing("a", &json!({}));
+    object["metadata"]["finalizers"] = json!(["example.com/wait"]);
+    plane.create(THINGS, &object).await;
+    let pending = plane.delete(THE_DEFINITION).await.1;
+    assert_eq!(
+        terminating(&pending),
+        json!({"type": "Terminating", "status": "True", "reason": "InstanceDeletionPending",
+            "message": "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"})
+    );
+    let is_in_progress = |_: u16, it: &Value| {
+        plane.advance(1);
+        terminating(it)
+            == json!({"type": "Terminating", "status": "True",
+                "reason": "InstanceDeletionInProgress",
+                "message": "CustomResource deletion is in progress"})
+    };
+    let in_progress = plane.until(THE_DEFINITION, is_in_progress).await;
+    let verbs = |document: &Value| document["resources"][0]["verbs"].clone();
+    let few = json!(["delete", "deletecollection", "get", "list", "watch"]);
+    assert_eq!(verbs(&plane.read("/apis/example.com/v1").await), few);
+    let labeled = plane.merge(THE_DEFINITION, &json!({"metadata": {"labels": {"a": "b"}}})).await;
+    assert_eq!(terminating(&labeled), terminating(&in_progress));
+    for _ in 0..20 {
+        plane.advance(1);
+        let later = plane.read(THE_DEFINITION).await;
+        assert_eq!(later["metadata"], labeled["metadata"], "the server does not write it again");
+    }
+    plane.merge(&format!("{THINGS}/a"), &json!({"metadata": {"finalizers": null}})).await;
+    let is_completed = |_: u16, it: &Value| {
+        plane.advance(1);
+        terminating(it)
+            == json!({"type": "Terminating", "status": "False",
+                "reason": "InstanceDeletionCompleted", "message": "removed all instances"})
+    };
+    let completed = plane.until(THE_DEFINITION, is_completed).await;
+    assert_eq!(completed["metadata"]["finalizers"], json!(["example.com/keep"]));
+    assert_ne!(verbs(&plane.read("/apis/example.com/v1").await), few);
+    plane.merge(THE_DEFINITION, &json!({"metadata": {"finalizers": null}})).await;
+    until_gone(&plane).await;
+}
+
+#[tokio::test]
+async fn the_status_of_a_definition_that_was_never_established_tells_so_at_its_end() {
+    let plane = Plane::start().await;
+    plane.define(&things(&anything())).await;
+    let mut rival = things(&anything());
+    rival["metadata"] = json!({"name": "rivals.example.com", "finalizers": ["example.com/keep"]});
+    rival["spec"]["names"] = json!({"plural": "rivals", "kind": "Thing"});
+    plane.create(DEFINITIONS, &rival).await;
+    let path = format!("{DEFINITIONS}/rivals.example.com");
+    plane.delete(&path).await;
+    let is_told = |_: u16, it: &Value| {
+        plane.advance(1);
+        terminating(it)
+            == json!({"type": "Terminating", "status": "False", "reason": "NeverEstablished",
+                "message": "resource was never established"})
+    };
+    plane.until(&path, is_told).await;
+}

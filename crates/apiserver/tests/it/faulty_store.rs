@@ -137,6 +137,10 @@ impl Store for FaultyStore {
         self.inner.check_writable()
     }
 
+    fn oldest_pending(&self) -> Duration {
+        self.inner.oldest_pending()
+    }
+
     fn compact(&self, upto: Revision) -> BoxFuture<'_, Result<(), Error>> {
         match self.check_writable() {
             Ok(()) => self.inner.compact(upto),

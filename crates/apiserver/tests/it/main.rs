@@ -18,6 +18,8 @@ mod every_kind;
 mod crud;
 mod concurrency;
 mod lists;
+mod continue_tokens;
+mod selectable_fields;
 mod watch;
 mod real_clock;
 mod faulty_store;

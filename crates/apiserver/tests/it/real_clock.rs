@@ -1,7 +1,8 @@
 //! Timers on the system clock: watches, tokens and requests. The other tests move a manual clock,
 //! which cannot show that a sleep of the system clock ends.
 
-use crate::plane::{MAPS, Plane};
+use crate::plane::{MAPS, Plane, map};
+use crate::slow_disk::{self, post_and_disconnect};
 use apiserver::{Config, StoreConfig};
 use keel::Clock;
 use machinery::json;
@@ -69,4 +70,16 @@ async fn a_request_is_answered_at_its_deadline() {
     // Without a deadline of its own it waits three seconds for a revision of the future.
     let (code, status) = plane.get(&format!("{MAPS}?resourceVersion=1000000&timeout=300ms")).await;
     assert_eq!((code, &status["reason"]), (504, &json!("Timeout")), "{status}");
+}
+
+#[tokio::test]
+async fn readyz_fails_two_seconds_after_a_write_began_to_hang() {
+    let config = Config { clock: Clock::system(), ..Plane::config(1) };
+    let (plane, disk) = slow_disk::start(config).await;
+    let begun = plane.clock.moment();
+    post_and_disconnect(&plane, &disk, MAPS, &map("a", &json!({}))).await;
+    plane.until("/readyz", |code, _| code == 500).await;
+    assert!(plane.clock.passed_since(&begun) >= Duration::from_secs(2));
+    disk.resume();
+    plane.until("/readyz", |code, _| code == 200).await;
 }

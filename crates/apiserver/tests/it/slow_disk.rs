@@ -1,5 +1,10 @@
 //! [`SlowDisk`]: a disk in memory whose fsync waits until the test lets it go on.
 
+use crate::client::Client;
+use crate::plane::Plane;
+use apiserver::Config;
+use keel::Tasks;
+use machinery::Value;
 use redb::StorageBackend;
 use redb::backends::InMemoryBackend;
 use std::io;
@@ -7,6 +12,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 use store::embedded::{Disk, Part};
+use store::{Embedded, Options};
 use tokio::sync::watch;
 
 /// How long an fsync waits in vain before the test fails.
@@ -20,10 +26,44 @@ pub(crate) struct SlowDisk(Arc<Hardware>);
 struct Hardware {
     /// One for each [`Part`].
     files: [InMemoryBackend; 4],
-    is_stopped: Mutex<bool>,
+    gate: Mutex<Gate>,
     changed: Condvar,
     /// The number of fsyncs that have waited or wait.
     waiting: watch::Sender<usize>,
+}
+
+/// A plane on a slow disk.
+pub(crate) async fn start(config: Config) -> (Plane, SlowDisk) {
+    let (clock, disk) = (config.clock.clone(), SlowDisk::new());
+    let opened =
+        Embedded::open_on(Box::new(disk.clone()), Options::default(), &clock, &Tasks::new());
+    let plane = Plane::start_on(config, opened.unwrap()).await;
+    (plane, disk)
+}
+
+/// Posts an object while the disk stands still, and disconnects once the write is in the store's
+/// hands. The disk is left stopped.
+pub(crate) async fn post_and_disconnect(
+    plane: &Plane,
+    disk: &SlowDisk,
+    path: &str,
+    object: &Value,
+) {
+    disk.stop();
+    let mut waiting = disk.waiting();
+    let client = Client::clone(plane);
+    tokio::select! {
+        biased;
+        answer = client.post(path, object) => panic!("answered by a disk that stands still: {answer:?}"),
+        changed = waiting.changed() => changed.unwrap(),
+    }
+}
+
+#[derive(Debug, Default)]
+struct Gate {
+    is_stopped: bool,
+    /// The number of fsyncs that may return although the disk is stopped.
+    released: usize,
 }
 
 impl SlowDisk {
@@ -33,12 +73,18 @@ impl SlowDisk {
 
     /// From now on no fsync returns.
     pub(crate) fn stop(&self) {
-        *self.0.is_stopped.lock().unwrap() = true;
+        self.0.gate.lock().unwrap().is_stopped = true;
     }
 
     /// Lets fsyncs return again.
     pub(crate) fn resume(&self) {
-        *self.0.is_stopped.lock().unwrap() = false;
+        self.0.gate.lock().unwrap().is_stopped = false;
+        self.0.changed.notify_all();
+    }
+
+    /// Lets one fsync return; the disk stays stopped.
+    pub(crate) fn release_one(&self) {
+        self.0.gate.lock().unwrap().released += 1;
         self.0.changed.notify_all();
     }
 
@@ -96,11 +142,14 @@ impl StorageBackend for SlowFile {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        let is_stopped = self.hardware.is_stopped.lock().unwrap();
-        if *is_stopped {
+        let gate = self.hardware.gate.lock().unwrap();
+        if gate.is_stopped {
             self.hardware.waiting.send_modify(|count| *count += 1);
-            let waited = self.hardware.changed.wait_timeout_while(is_stopped, TIMEOUT, |it| *it);
-            assert!(!waited.unwrap().1.timed_out(), "the test never resumed its disk");
+            let waits = |gate: &mut Gate| gate.is_stopped && gate.released == 0;
+            let waited = self.hardware.changed.wait_timeout_while(gate, TIMEOUT, waits);
+            let (mut gate, waited) = waited.unwrap();
+            assert!(!waited.timed_out(), "the test never resumed its disk");
+            gate.released = gate.released.saturating_sub(1);
         }
         Ok(())
     }

@@ -3,10 +3,13 @@
 use crate::client::JSON;
 use crate::faulty_store::{FaultyStore, HISTORY};
 use crate::plane::{DEFINITIONS, MAPS, Plane, THINGS, anything, map, thing, things};
+use crate::slow_disk::{self, post_and_disconnect};
+use futures_util::FutureExt;
 use http::Method;
 use keel::Tasks;
 use machinery::json;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A plane on a faulty store; the tasks are the store's.
 async fn start() -> (Arc<FaultyStore>, Plane, Tasks) {
@@ -92,6 +95,46 @@ async fn health_checks_fail_when_the_store_refuses_writes() {
     }
     // Reads go on.
     plane.read(MAPS).await;
+}
+
+#[tokio::test]
+async fn health_checks_fail_while_a_write_hangs_on_the_disk() {
+    let (plane, disk) = slow_disk::start(Plane::config(1)).await;
+    post_and_disconnect(&plane, &disk, MAPS, &map("a", &json!({}))).await;
+    plane.clock.advance(Duration::from_millis(1999));
+    assert_eq!(health(&plane, "/readyz").await, (200, "ok".to_owned()));
+    plane.clock.advance(Duration::from_millis(1));
+    for path in ["/readyz", "/livez", "/healthz"] {
+        let (code, report) = health(&plane, path).await;
+        assert_eq!(code, 500, "{path}: {report}");
+        assert!(report.contains("[-]etcd failed: reason withheld\n"), "{path}: {report}");
+    }
+    assert_eq!(health(&plane, "/readyz/etcd-readiness").await.0, 500);
+    disk.resume();
+    for path in ["/readyz", "/livez", "/healthz"] {
+        plane.until(path, |code, _| code == 200).await;
+    }
+    plane.read(&format!("{MAPS}/a")).await;
+}
+
+#[tokio::test]
+async fn a_write_that_waits_for_an_earlier_one_has_an_age_of_its_own() {
+    let (plane, disk) = slow_disk::start(Plane::config(1)).await;
+    post_and_disconnect(&plane, &disk, MAPS, &map("a", &json!({}))).await;
+    plane.advance(1);
+    let second = map("b", &json!({}));
+    assert!(Box::pin(plane.post(MAPS, &second)).now_or_never().is_none());
+    plane.advance(1);
+    assert_eq!(health(&plane, "/readyz").await.0, 500);
+    // Only the second write is left, a second old.
+    let mut waiting = disk.waiting();
+    disk.release_one();
+    waiting.changed().await.unwrap();
+    assert_eq!(health(&plane, "/readyz").await.0, 200);
+    plane.advance(1);
+    assert_eq!(health(&plane, "/readyz").await.0, 500);
+    disk.resume();
+    plane.until("/readyz", |code, _| code == 200).await;
 }
 
 #[tokio::test]

@@ -30,7 +30,16 @@ pub(super) fn find<'a>(status: &'a Value, kind: &str) -> Option<Condition<'a>> {
 
 /// Whether the definition's kind is served.
 pub fn is_established(definition: &Object) -> bool {
-    find(top(definition, "status"), "Established").is_some_and(|it| it.status == "True")
+    is_true(definition, "Established")
+}
+
+/// Whether the custom resources of the definition are being deleted.
+pub fn is_terminating(definition: &Object) -> bool {
+    is_true(definition, "Terminating")
+}
+
+fn is_true(definition: &Object, kind: &str) -> bool {
+    find(top(definition, "status"), kind).is_some_and(|it| it.status == "True")
 }
 
 /// Sets a condition; its time is that of the last change of its status.

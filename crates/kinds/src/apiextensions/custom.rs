@@ -8,7 +8,7 @@ use machinery::gvk::version_priority;
 use machinery::json_path::JsonPath;
 use machinery::nested::{nested_integer, nested_text};
 use machinery::{Faults, Object, Path, Value, meta, names};
-use schema::Structural;
+use schema::{PatternPool, Structural};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -22,12 +22,17 @@ pub enum Error {
 
 /// Turns an accepted definition of the hub version into what the server serves.
 pub fn resource(definition: &Object) -> Result<Resource, Error> {
+    resource_with(definition, &PatternPool::default())
+}
+
+/// The same; its schemas share their patterns with the others of the pool.
+pub fn resource_with(definition: &Object, pool: &PatternPool) -> Result<Resource, Error> {
     let spec = top(definition, "spec");
     let names = names(definition);
     let group = text(spec, "group");
     let plural = text(names, "plural");
     let mut versions: Vec<(Version, bool)> = Vec::new();
-    for (it, schema) in list(spec, "versions").iter().zip(structurals(spec)) {
+    for (it, schema) in list(spec, "versions").iter().zip(structurals(spec, pool)) {
         versions.push((version(it, spec, text(names, "kind"), schema), flag(it, "storage")));
     }
     versions.sort_by(|(a, _), (b, _)| version_priority(&a.name, &b.name));
@@ -94,23 +99,23 @@ fn outdated(name: &str, spec: &Value, kind: &str) -> String {
 }
 
 /// The schema of each version; those that agree share one.
-fn structurals(spec: &Value) -> Vec<Arc<Structural>> {
+fn structurals(spec: &Value, pool: &PatternPool) -> Vec<Arc<Structural>> {
     let versions = list(spec, "versions");
     let mut distinct: HashMap<&Value, Arc<Structural>> = HashMap::new();
     let schemas = versions.iter().map(|version| {
-        let of_version = || Arc::new(structural(version, spec));
+        let of_version = || Arc::new(structural(version, spec, pool));
         Arc::clone(distinct.entry(&version["schema"]).or_insert_with(of_version))
     });
     schemas.collect()
 }
 
-fn structural(version: &Value, spec: &Value) -> Structural {
+fn structural(version: &Value, spec: &Value, pool: &PatternPool) -> Structural {
     match part(at(version, &["schema"]), "openAPIV3Schema") {
         None => Structural::anything(),
         Some(schema) if flag(spec, "preserveUnknownFields") => {
-            Structural::compile(schema).keeping_unknown_fields()
+            Structural::compile_with(schema, pool).keeping_unknown_fields()
         }
-        Some(schema) => Structural::compile(schema),
+        Some(schema) => Structural::compile_with(schema, pool),
     }
 }
 

@@ -1,7 +1,6 @@
 //! `CustomResourceDefinition`: its row, its defaults, and how it comes to its end.
 
-use super::conditions::{Condition, set_condition};
-use super::{GROUP, v1beta1, validate};
+use super::{GROUP, Termination, v1beta1, validate};
 use crate::columns::{NAME, column, wide};
 use crate::fields::{default_text, flag, keep, list, list_mut, part, text, texts, top};
 use crate::resource::{Behavior, Column, Columns, OwnDeletion, Resource, Version};
@@ -152,13 +151,7 @@ pub fn begin_deletion(object: &mut Object, now: &str) {
     if !object.finalizers().any(|it| it == CLEANUP_FINALIZER) {
         list_mut(object.metadata_mut(), "finalizers").push(CLEANUP_FINALIZER.into());
     }
-    let pending = Condition {
-        kind: "Terminating",
-        status: "True",
-        reason: "InstanceDeletionPending",
-        message: "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
-    };
-    set_condition(object.map_at(&["status"]), &pending, now);
+    Termination::Pending.set_in(object, now);
 }
 
 fn warnings(object: &Object) -> Vec<String> {

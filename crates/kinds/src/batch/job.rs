@@ -32,7 +32,7 @@ const UID_LABELS: [&str; 2] = ["batch.kubernetes.io/controller-uid", "controller
 pub fn resource() -> Resource {
     let version = Version {
         status: true,
-        selectable: vec![table::selectable_as("status.successful", "status.succeeded", "0")],
+        selectable: [table::selectable_as("status.successful", "status.succeeded", "0")].into(),
         ..table::v1("batch/v1.Job", Columns::Fixed(COLUMNS, cells))
     };
     Resource {

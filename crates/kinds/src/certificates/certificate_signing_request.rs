@@ -17,7 +17,7 @@ use machinery::{Faults, Object, Path, Value, json, names, timestamp};
 pub fn resource() -> Resource {
     let version = Version {
         status: true,
-        selectable: vec![selectable("spec.signerName", "")],
+        selectable: [selectable("spec.signerName", "")].into(),
         ..table::v1("certificates/v1.CertificateSigningRequest", Columns::Fixed(COLUMNS, cells))
     };
     Resource {

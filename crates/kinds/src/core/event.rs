@@ -12,7 +12,7 @@ use machinery::{Faults, Object, Path, Value, names};
 /// The row of `Event`.
 pub fn resource() -> Resource {
     let core = Version {
-        selectable: vec![
+        selectable: [
             selectable("involvedObject.kind", ""),
             selectable("involvedObject.namespace", ""),
             selectable("involvedObject.name", ""),
@@ -24,7 +24,8 @@ pub fn resource() -> Resource {
             selectable("reportingComponent", ""),
             table::selectable_as("source", "source.component", ""),
             selectable("type", ""),
-        ],
+        ]
+        .into(),
         ..table::v1("core/v1.Event", Columns::Fixed(COLUMNS, cells))
     };
     let mut resource = Resource {

@@ -23,7 +23,7 @@ const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 pub fn resource() -> Resource {
     let version = Version {
         status: true,
-        selectable: vec![table::selectable("status.phase", "")],
+        selectable: [table::selectable("status.phase", "")].into(),
         ..table::v1("core/v1.Namespace", Columns::Fixed(COLUMNS, cells))
     };
     Resource {

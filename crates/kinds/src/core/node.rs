@@ -23,7 +23,7 @@ pub(crate) const TAINT_EFFECTS: &[&str] = &["NoSchedule", "PreferNoSchedule", "N
 pub fn resource() -> Resource {
     let version = Version {
         status: true,
-        selectable: vec![table::selectable("spec.unschedulable", "false")],
+        selectable: [table::selectable("spec.unschedulable", "false")].into(),
         ..table::v1("core/v1.Node", Columns::Fixed(COLUMNS, cells))
     };
     Resource {

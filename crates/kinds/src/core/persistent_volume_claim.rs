@@ -17,7 +17,7 @@ pub fn resource() -> Resource {
     let version = Version {
         status: true,
         // An old slip: the name by itself.
-        selectable: vec![table::selectable_as("name", "metadata.name", "")],
+        selectable: [table::selectable_as("name", "metadata.name", "")].into(),
         ..table::v1("core/v1.PersistentVolumeClaim", Columns::Fixed(COLUMNS, cells))
     };
     Resource {

@@ -47,7 +47,7 @@ const CONTAINERS: [&str; 3] = ["initContainers", "containers", "ephemeralContain
 pub fn resource() -> Resource {
     let version = Version {
         status: true,
-        selectable: vec![
+        selectable: [
             selectable("spec.nodeName", ""),
             // What nodes were called before there were nodes.
             table::selectable_as("spec.host", "spec.nodeName", ""),
@@ -59,7 +59,8 @@ pub fn resource() -> Resource {
             selectable("status.podIP", ""),
             selectable("status.podIPs", ""),
             selectable("status.nominatedNodeName", ""),
-        ],
+        ]
+        .into(),
         ..table::v1("core/v1.Pod", Columns::Fixed(columns::COLUMNS, columns::cells))
     };
     Resource {

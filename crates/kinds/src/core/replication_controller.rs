@@ -14,7 +14,7 @@ pub fn resource() -> Resource {
     let version = Version {
         status: true,
         scale: Some(workload::scale()),
-        selectable: vec![table::selectable("status.replicas", "0")],
+        selectable: [table::selectable("status.replicas", "0")].into(),
         ..table::v1("core/v1.ReplicationController", Columns::Fixed(COLUMNS, cells))
     };
     Resource {

@@ -13,7 +13,7 @@ use machinery::{Faults, Map, Object, Path, Value, names};
 /// The row of `Secret`.
 pub fn resource() -> Resource {
     let version = Version {
-        selectable: vec![table::selectable("type", "")],
+        selectable: [table::selectable("type", "")].into(),
         ..table::v1("core/v1.Secret", Columns::Fixed(COLUMNS, cells))
     };
     table::row("", "Secret", "secrets", &BEHAVIOR, version)

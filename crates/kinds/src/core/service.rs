@@ -28,7 +28,7 @@ use std::collections::HashSet;
 pub fn resource() -> Resource {
     let version = Version {
         status: true,
-        selectable: vec![selectable("spec.clusterIP", ""), selectable("spec.type", "")],
+        selectable: [selectable("spec.clusterIP", ""), selectable("spec.type", "")].into(),
         ..table::v1("core/v1.Service", Columns::Fixed(columns::COLUMNS, columns::cells))
     };
     Resource {

@@ -14,7 +14,7 @@ use std::collections::HashSet;
 /// The row of `ResourceSlice`.
 pub fn resource() -> Resource {
     let version = Version {
-        selectable: vec![selectable("spec.nodeName", ""), selectable("spec.driver", "")],
+        selectable: [selectable("spec.nodeName", ""), selectable("spec.driver", "")].into(),
         ..table::v1("resource/v1.ResourceSlice", Columns::Fixed(COLUMNS, cells))
     };
     Resource {

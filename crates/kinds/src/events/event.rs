@@ -36,7 +36,7 @@ pub(crate) fn version(columns: Columns) -> Version {
     fields.push(selectable("type", ""));
     Version {
         group: Some("events.k8s.io".to_owned()),
-        selectable: fields,
+        selectable: fields.into(),
         ..table::v1("events/v1.Event", columns)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Compiled, compile, declare, of_property, of_values};
 use crate::structural::{Additional, Marks, Node};
-use cel::DeclType;
+use cel::{DeclType, Program};
 
 /// The rules at a node and below.
 #[derive(Debug)]
@@ -51,6 +51,15 @@ impl Validator {
             rules => compile(rules, &decl).collect(),
         };
         Some(Self { rules, decl, properties, additional, items })
+    }
+
+    /// The memory that the programs take up, in bytes or so.
+    pub(crate) fn memory(&self) -> usize {
+        let programs = self.rules.iter().flat_map(|it| [&it.program, &it.message]);
+        let own: usize = programs.flatten().map(Program::memory).sum();
+        let properties = self.properties.iter().map(|(_, it)| it);
+        let below = properties.chain(self.additional.as_deref()).chain(self.items.as_deref());
+        own + below.map(Self::memory).sum::<usize>()
     }
 
     /// The rules of a field that `properties` names.

@@ -206,7 +206,10 @@ fn run(mut base: Base, folds: &Receiver<Fold>, reports: &SyncSender<Outcome>) {
             Ok(()) => Outcome::Folded,
             Err(Error::Full) => Outcome::Refused(fold),
             Err(error) => {
-                tracing::error!(%error, "the log cannot be folded into the database");
+                tracing::error!(
+                    error = error.with_causes(),
+                    "the log cannot be folded into the database"
+                );
                 Outcome::Broken(error)
             }
         };

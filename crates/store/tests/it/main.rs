@@ -7,6 +7,7 @@
 mod simulated_disk;
 mod crashes;
 mod failing_disk;
+mod logged_causes;
 mod full_disk;
 mod reserve;
 mod damage;

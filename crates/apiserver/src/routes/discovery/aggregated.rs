@@ -3,7 +3,7 @@
 use super::{below, verbs};
 use crate::answer;
 use crate::body::Body;
-use crate::catalog::{Catalog, Group};
+use crate::catalog::{Catalog, Group, Served};
 use crate::headers;
 use crate::plane::Plane;
 use base64::Engine;
@@ -14,6 +14,7 @@ use http::{HeaderMap, Response};
 use kinds::types::Ordered;
 use machinery::codec::media::parse_accept;
 use machinery::{Value, codec, json};
+use std::sync::Arc;
 
 /// The version of the aggregated form that the client prefers over the plain one, if it does.
 pub(super) fn wanted(headers: &HeaderMap) -> Option<&'static str> {
@@ -111,18 +112,14 @@ fn respond((etag, bytes): &Tagged, version: &str, headers: &HeaderMap) -> Respon
 }
 
 fn describe(catalog: &Catalog, group: &Group) -> Value {
-    let versions: Vec<Value> = group
-        .versions
-        .iter()
-        .map(|version| {
-            let resources: Vec<Value> = catalog
-                .resources(&group.name, version)
-                .into_iter()
-                .map(|(served, index)| row(group, version, served, index))
-                .collect();
-            json!({"version": version, "resources": resources, "freshness": "Current"})
-        })
-        .collect();
+    let one = |version: &String, found: Vec<(&Arc<Served>, usize)>| {
+        let resources: Vec<Value> =
+            found.into_iter().map(|(served, index)| row(group, version, served, index)).collect();
+        json!({"version": version, "resources": resources, "freshness": "Current"})
+    };
+    let unserved = group.unserved.iter().map(|it| one(it, catalog.unserved(&group.name, it)));
+    let served = group.versions.iter().map(|it| one(it, catalog.resources(&group.name, it)));
+    let versions: Vec<Value> = unserved.chain(served).collect();
     let mut metadata = json!({});
     if !group.name.is_empty() {
         metadata["name"] = group.name.clone().into();
@@ -130,12 +127,12 @@ fn describe(catalog: &Catalog, group: &Group) -> Value {
     json!({"metadata": metadata, "versions": versions})
 }
 
-fn row(group: &Group, version: &str, served: &crate::catalog::Served, index: usize) -> Value {
+fn row(group: &Group, version: &str, served: &Served, index: usize) -> Value {
     let resource = &served.resource;
     // Upstream: built-in kinds are named without their group and version, which are those of the
     // list.
     let (group_name, version) =
-        if group.custom { (group.name.as_str(), version) } else { ("", "") };
+        if resource.custom { (group.name.as_str(), version) } else { ("", "") };
     let kind = |kind: &str| json!({"group": group_name, "version": version, "kind": kind});
     let mut row = json!({
         "resource": resource.plural, "responseKind": kind(&resource.kind),

@@ -274,3 +274,37 @@ fn an_entry_that_need_not_change_stays_with_its_pinned_lists() {
     let stays = before.entries.iter().map(|(key, held)| after.entries.get(key) == Some(held));
     assert_eq!(stays.collect::<Vec<_>>(), [false, true]);
 }
+
+/// Updates "a" and forgets how it was, so that only a pinned list has that.
+fn update_and_forget(cache: &ResourceCache) {
+    let revision = cache.snapshot().revision + 1;
+    let key: Arc<str> = format!("{PREFIX}/a").into();
+    let old = Some(record("a", cache.get(&key).unwrap().revision));
+    let new = Some(record("a", revision));
+    cache.apply(&Event { revision, key, new, old }).unwrap();
+    let mut state = cache.lock();
+    state.forget(revision);
+}
+
+#[test]
+fn a_list_from_before_a_rewrite_is_not_pinned() {
+    let cache = fed("+a +b");
+    let read = cache.snapshot();
+    cache.rewrite(|entry| Some(widened(entry)));
+    cache.pin(&read, 2);
+    update_and_forget(&cache);
+    assert!(cache.at(2).is_err());
+    cache.pin(&cache.snapshot(), 3);
+    update_and_forget(&cache);
+    assert_eq!(names(&cache.at(3).unwrap()), "a@3 b@2");
+}
+
+#[test]
+fn a_list_from_before_the_log_is_not_pinned() {
+    let cache = fed("+a +b");
+    let read = cache.snapshot();
+    update_and_forget(&cache);
+    cache.pin(&read, 2);
+    assert!(cache.at(2).is_err());
+    assert_eq!(cache.history_bytes(), 0);
+}

@@ -1,8 +1,9 @@
 //! Built-in kinds with long lists.
 
 use super::{Ask, check};
+use crate::client::JSON;
 use crate::plane::Plane;
-use machinery::{Value, json};
+use machinery::{Map, Value, json};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const SERVICES: &str = "/api/v1/namespaces/default/services";
@@ -144,4 +145,25 @@ async fn policies_quotas_and_roles_with_long_lists() {
         Ask::post(path, &json!({"metadata": {"name": "a"}, "rules": rules}))
     })
     .await;
+}
+
+#[tokio::test]
+async fn an_answer_with_very_many_errors_is_cut_off() {
+    let plane = Plane::start().await;
+    let maps = "/api/v1/namespaces/default/configmaps";
+    let data = |count: usize| -> Map<String, Value> {
+        (0..count).map(|n| (format!("bad key {n}"), "".into())).collect()
+    };
+    let (code, status) =
+        plane.post(maps, &json!({"metadata": {"name": "a"}, "data": data(2000)})).await;
+    let causes = status["details"]["causes"].as_array().unwrap();
+    assert_eq!((code, causes.len()), (422, 2000));
+
+    let object = json!({"metadata": {"name": "a"}, "data": data(120_000)}).to_string();
+    assert!(object.len() < 3 << 20);
+    let reply = plane.send(http::Method::POST, maps, JSON, object).await;
+    assert_eq!(reply.code, 422);
+    assert!(reply.bytes.len() < 5 << 20, "{} bytes", reply.bytes.len());
+    let message = reply.value()["message"].as_str().unwrap().to_owned();
+    assert!(message.ends_with("(there are too many errors to show all of them)"));
 }

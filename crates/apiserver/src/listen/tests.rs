@@ -1,0 +1,72 @@
+//! Tests of the TLS handshake.
+
+use super::*;
+use crate::certificates::Authority;
+use keel::Timestamp;
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, KeyPair};
+use rustls::client::ResolvesClientCert;
+use rustls::pki_types::ServerName;
+use rustls::sign::CertifiedKey;
+use rustls::{ClientConfig, SignatureScheme};
+use std::sync::Mutex;
+use tokio_rustls::TlsConnector;
+
+/// Notes the authorities that a server names, and shows no certificate.
+#[derive(Debug, Default)]
+struct NotedAuthorities(Mutex<Vec<String>>);
+
+impl ResolvesClientCert for NotedAuthorities {
+    fn resolve(
+        &self,
+        root_hint_subjects: &[&[u8]],
+        _: &[SignatureScheme],
+    ) -> Option<Arc<CertifiedKey>> {
+        let text = |it: &&[u8]| String::from_utf8_lossy(it).into_owned();
+        *self.0.lock().unwrap() = root_hint_subjects.iter().map(text).collect();
+        None
+    }
+
+    fn has_certs(&self) -> bool {
+        true
+    }
+}
+
+/// The certificate of a further authority, in PEM.
+fn authority(common_name: &str) -> String {
+    let mut params = CertificateParams::new(Vec::new()).unwrap();
+    params.distinguished_name.push(DnType::CommonName, common_name);
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.self_signed(&KeyPair::generate().unwrap()).unwrap().pem()
+}
+
+#[tokio::test]
+async fn a_request_for_a_client_certificate_names_all_authorities() {
+    let now = Timestamp::from_seconds(keel::Clock::system().now().seconds());
+    let own = Authority::new(now).unwrap();
+    let certified = own.serving(&["localhost"], &[], now).unwrap();
+    let bundle = [own.certificate(), &authority("older"), &authority("newer")].concat();
+    let acceptor = tls(&certified, &bundle).unwrap();
+
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(own.certificate().as_bytes()).unwrap()).unwrap();
+    let noted = Arc::new(NotedAuthorities::default());
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_client_cert_resolver(Arc::clone(&noted) as Arc<dyn ResolvesClientCert>);
+    let (client, server) = tokio::io::duplex(1 << 16);
+    let name = ServerName::try_from("localhost").unwrap();
+    let (connected, accepted) = tokio::join!(
+        TlsConnector::from(Arc::new(config)).connect(name, client),
+        acceptor.accept(server),
+    );
+    connected.unwrap();
+    accepted.unwrap();
+    let noted = noted.0.lock().unwrap();
+    assert_eq!(noted.len(), 3, "{noted:?}");
+    for name in ["sampan-ca", "older", "newer"] {
+        assert!(noted.iter().any(|it| it.contains(name)), "{name}: {noted:?}");
+    }
+}

@@ -1,0 +1,65 @@
+//! [`Termination`]: the condition `Terminating` of a definition that is being deleted.
+
+use super::conditions::{Condition, find, set_condition};
+use crate::fields::top;
+use machinery::Object;
+
+/// See the [module documentation](self). Upstream: `finalizer/crd_finalizer.go`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Termination<'a> {
+    /// The deletion was asked for.
+    Pending,
+    /// The custom resources are being deleted.
+    InProgress,
+    /// A custom resource cannot be deleted, for this reason.
+    Failed(&'a str),
+    /// All custom resources are deleted.
+    Completed,
+    /// The definition was never served, and has no custom resources.
+    NeverEstablished,
+    /// The definition is that of a built-in kind, whose objects stay.
+    OverlapsBuiltIn,
+}
+
+impl Termination<'_> {
+    fn condition(self) -> (&'static str, &'static str, String) {
+        let (status, reason, message) = match self {
+            Self::Pending => (
+                "True",
+                "InstanceDeletionPending",
+                "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+            ),
+            Self::InProgress => {
+                ("True", "InstanceDeletionInProgress", "CustomResource deletion is in progress")
+            }
+            Self::Failed(why) => {
+                let message = format!("could not issue all deletes: {why}");
+                return ("True", "InstanceDeletionFailed", message);
+            }
+            Self::Completed => ("False", "InstanceDeletionCompleted", "removed all instances"),
+            Self::NeverEstablished => {
+                ("False", "NeverEstablished", "resource was never established")
+            }
+            Self::OverlapsBuiltIn => (
+                "False",
+                "OverlappingBuiltInResource",
+                "instances overlap with built-in resources in storage",
+            ),
+        };
+        (status, reason, message.to_owned())
+    }
+
+    /// Whether the status of a definition says this.
+    pub fn is_in(self, definition: &Object) -> bool {
+        let (status, reason, message) = self.condition();
+        let wanted = Condition { kind: "Terminating", status, reason, message: &message };
+        find(top(definition, "status"), "Terminating") == Some(wanted)
+    }
+
+    /// Has the status of a definition say this.
+    pub fn set_in(self, definition: &mut Object, now: &str) {
+        let (status, reason, message) = self.condition();
+        let wanted = Condition { kind: "Terminating", status, reason, message: &message };
+        set_condition(definition.map_at(&["status"]), &wanted, now);
+    }
+}
