@@ -6,7 +6,7 @@
 //! An I/O error on the reserve is a failure of the disk, like one on the log: the same disk is not
 //! trusted with writes after it.
 
-use std::{io, sync::Arc};
+use std::{io, path::PathBuf, sync::Arc};
 
 use redb::StorageBackend;
 
@@ -43,6 +43,11 @@ impl Reserve {
             None => self.disk.open(Part::Reserve)?,
         };
         Ok(&**self.backend.insert(backend))
+    }
+
+    /// The file, and its size when it is complete.
+    pub(super) fn location(&self) -> (PathBuf, u64) {
+        (self.disk.path(Part::Reserve), self.size)
     }
 
     /// Gives all of it up.
