@@ -176,7 +176,7 @@ pub(crate) async fn run(args: BenchArgs) -> Result<()> {
         say(&match args.output {
             Format::Table => format!("{} ({})\n{}", report.server, report.version, report.table()),
             Format::Json => serde_json::to_string_pretty(&report)?,
-        });
+        })?;
     }
     for failure in report.failures.iter().take(TOLD_FAILURES) {
         note(&format!("failed: {failure}"));

@@ -8,7 +8,7 @@ use apiserver::authorization::Authorizer;
 use apiserver::authorization::abac::PolicyFile;
 use apiserver::{Config, Server, StoreConfig};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
@@ -78,18 +78,31 @@ pub(crate) async fn run(args: UpArgs, started: Instant) -> Result<()> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let server = Server::start(config(&args)?).await?;
+    let announced = announce(&args, &server, started);
+    if announced.is_ok() {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+        note("stopping");
+    }
+    // Also a plane that nobody can reach has a store that must be closed.
+    let stopped = server.stop().await.context("some tasks did not stop in time");
+    announced.and(stopped)
+}
+
+/// Tells the user how to reach the plane.
+fn announce(args: &UpArgs, server: &Server, started: Instant) -> Result<()> {
     let address = server.address().context("the server does not listen")?;
     let url = format!("https://{address}");
-    let path = write_kubeconfig(&args, &server, &url)?;
-    say(&url);
+    let path = match &args.kubeconfig {
+        Some(path) => path.clone(),
+        None => kubeconfig::default_path()?,
+    };
+    write_kubeconfig(&path, server, &url)?;
+    say(&url)?;
     note(&format!("kubeconfig {} (context {NAME})", path.display()));
-    say(&format!("ready in {} ms", milliseconds(started.elapsed())));
-    tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
-    }
-    note("stopping");
-    server.stop().await.context("some tasks did not stop in time")
+    say(&format!("ready in {} ms", milliseconds(started.elapsed())))
 }
 
 /// What is promised but not built yet is an error, never a silent success.
@@ -152,11 +165,7 @@ fn default_data_dir() -> Result<PathBuf> {
     Ok(directory.join("sampan"))
 }
 
-fn write_kubeconfig(args: &UpArgs, server: &Server, url: &str) -> Result<PathBuf> {
-    let path = match &args.kubeconfig {
-        Some(path) => path.clone(),
-        None => kubeconfig::default_path()?,
-    };
+fn write_kubeconfig(path: &Path, server: &Server, url: &str) -> Result<()> {
     let admin = server.admin()?;
     let entry = Entry {
         cluster: NAME.to_owned(),
@@ -167,8 +176,8 @@ fn write_kubeconfig(args: &UpArgs, server: &Server, url: &str) -> Result<PathBuf
         client_key: admin.key,
         context: NAME.to_owned(),
     };
-    kubeconfig::merge_into(&path, &entry)?;
-    Ok(path)
+    kubeconfig::merge_into(path, &entry)?;
+    Ok(())
 }
 
 fn milliseconds(duration: Duration) -> String {

@@ -1,10 +1,15 @@
 //! What a person meets at the command line: starting, stopping, and what goes wrong.
 
 use crate::plane::{self, Plane};
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+/// Runs the program to its end. A plane that starts where it should not ends as well, as its
+/// kubeconfig cannot be written.
 fn sampan(arguments: &[&str]) -> Output {
-    plane::sampan().args(arguments).stdin(Stdio::null()).output().unwrap()
+    let mut program = plane::sampan();
+    program.args(arguments).env("KUBECONFIG", "/dev/null/kubeconfig");
+    program.stdin(Stdio::null()).output().unwrap()
 }
 
 fn error_of(arguments: &[&str]) -> String {
@@ -106,6 +111,7 @@ fn what_is_not_there_yet_is_refused_by_name() {
     assert!(absent.contains("EventRateLimit cannot be enabled"), "{absent}");
     let unknown = plugins("--disable-admission-plugins", "Priorty");
     assert!(unknown.contains("no admission plugin \"Priorty\""), "{unknown}");
+    assert!(unknown.contains(", Priority, "), "{unknown}");
     assert!(error_of(&["up", "--in-memory", "--data-dir", "x"]).contains("cannot be used with"));
 }
 
@@ -115,4 +121,93 @@ fn a_port_that_is_taken_is_told() {
     let address = taken.local_addr().unwrap().to_string();
     let error = error_of(&["up", "--in-memory", "--listen", &address]);
     assert!(error.contains(&address) && error.contains("in use"), "{error}");
+}
+
+#[test]
+fn a_log_filter_that_cannot_be_read_is_refused() {
+    let output = sampan(&["--log", "apiserver=loud", "up", "--in-memory"]);
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    assert!(error.contains("--log") && error.contains("\"debug\""), "{error}");
+}
+
+#[test]
+fn a_line_of_a_token_or_policy_file_is_named_with_its_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
+    let path = path.to_str().unwrap();
+    for (flag, content, mistake) in [
+        ("--token-auth-file", "a,b,c\nt,alice,1,\"dev\n", "line 2 has a quote"),
+        ("--authorization-policy-file", "\n{\n}\n", "line 2 ends before"),
+        ("--authorization-policy-file", "kind: Policy\n", "line 1 is not a policy"),
+    ] {
+        std::fs::write(path, content).unwrap();
+        let error = error_of(&["up", "--in-memory", flag, path]);
+        assert!(error.contains(path) && error.contains(mistake), "{error}");
+        assert_eq!(error.matches("line ").count(), 1, "{error}");
+    }
+}
+
+#[test]
+fn a_full_standard_output_is_an_error() {
+    let full = || Stdio::from(std::fs::File::options().write(true).open("/dev/full").unwrap());
+    for arguments in [&["--help"][..], &["completion", "bash"]] {
+        let output = plane::sampan().args(arguments).stdout(full()).output().unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {error}");
+        assert!(error.starts_with("error: cannot write to standard output\n"), "{error}");
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let output = up(directory.path()).stdout(full()).output().unwrap();
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(error.contains("cannot write to standard output"), "{error}");
+    assert_closed_cleanly(directory.path());
+}
+
+#[test]
+fn a_closed_pipe_and_a_full_standard_error_are_ignored() {
+    let mut process = plane::sampan()
+        .args(["completion", "bash"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(process.stdout.take());
+    let output = process.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), output.stderr), (Some(0), Vec::new()));
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let arguments = ["bench", "--kubeconfig", "/no/such/file"];
+    let status = plane::sampan().args(arguments).stderr(full).status().unwrap();
+    assert_eq!(status.code(), Some(1));
+}
+
+#[test]
+fn a_kubeconfig_that_cannot_be_written_leaves_a_store_that_was_closed() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let output = up(directory.path()).arg("--kubeconfig").arg(file.join("config")).output();
+    let error = String::from_utf8(output.unwrap().stderr).unwrap();
+    assert!(error.contains("cannot write"), "{error}");
+    assert_closed_cleanly(directory.path());
+}
+
+/// `sampan up` with its data in a directory, on a free port.
+fn up(directory: &Path) -> Command {
+    let mut command = plane::sampan();
+    command.args(["up", "--listen", "127.0.0.1:0", "--data-dir"]).arg(directory.join("data"));
+    command.env("KUBECONFIG", directory.join("kubeconfig")).stdin(Stdio::null());
+    command
+}
+
+/// Starts a plane on the data in a directory, whose store says if it was left open, and has it end
+/// before it serves.
+fn assert_closed_cleanly(directory: &Path) {
+    let file = directory.join("no-directory");
+    std::fs::write(&file, "").unwrap();
+    let output = up(directory).arg("--kubeconfig").arg(file.join("config")).output().unwrap();
+    let log = String::from_utf8(output.stderr).unwrap();
+    assert!(log.contains("cannot write"), "{log}");
+    assert!(!log.contains("not closed cleanly"), "{log}");
 }
