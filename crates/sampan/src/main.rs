@@ -5,6 +5,7 @@ mod commands;
 mod kubeconfig;
 mod open_files;
 mod output;
+mod stop_signals;
 
 use args::{Args, Command};
 use clap::Parser;

@@ -2,6 +2,7 @@
 
 use crate::kubeconfig::{self, Entry};
 use crate::output::{note, say};
+use crate::stop_signals::StopSignals;
 use anyhow::{Context, Result, bail};
 use apiserver::authentication::token::TokenFile;
 use apiserver::authorization::Authorizer;
@@ -11,7 +12,6 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::Instant;
 
 const EXAMPLES: &str = "Examples:
@@ -72,18 +72,14 @@ pub(crate) struct UpArgs {
     disable_admission_plugins: Vec<String>,
 }
 
-/// Runs a plane until SIGINT or SIGTERM.
+/// Runs a plane until a signal stops it.
 pub(crate) async fn run(args: UpArgs, started: Instant) -> Result<()> {
     refuse_what_is_not_there(&args)?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
+    let mut signals = StopSignals::listen()?;
     let server = Server::start(config(&args)?).await?;
     let announced = announce(&args, &server, started);
     if announced.is_ok() {
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-        }
+        signals.recv().await;
         note("stopping");
     }
     // Also a plane that nobody can reach has a store that must be closed.

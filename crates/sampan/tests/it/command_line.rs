@@ -25,7 +25,7 @@ fn signal(plane: &Plane, name: &str) {
 
 #[test]
 fn a_plane_stops_cleanly_when_it_is_asked_to() {
-    for name in ["INT", "TERM"] {
+    for name in ["INT", "TERM", "HUP"] {
         let mut plane = Plane::in_memory();
         let (code, _) = plane.client().send("GET", "/readyz", None).unwrap();
         assert_eq!(code, 200);
@@ -34,10 +34,27 @@ fn a_plane_stops_cleanly_when_it_is_asked_to() {
     }
 }
 
+/// The mask of ignored signals, whose lowest bit is SIGHUP.
+#[cfg(target_os = "linux")]
+fn ignored_signals(plane: &Plane) -> u64 {
+    let status = format!("/proc/{}/status", plane.process.id());
+    let status = std::fs::read_to_string(status).unwrap();
+    let line = status.lines().find_map(|it| it.strip_prefix("SigIgn:")).unwrap();
+    u64::from_str_radix(line.trim(), 16).unwrap()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_plane_that_is_started_with_nohup_outlives_its_terminal() {
+    let plane = Plane::started_by("trap '' HUP; exec \"$0\" \"$@\"");
+    assert_eq!(ignored_signals(&plane) & 1, 1);
+    assert_eq!(ignored_signals(&Plane::in_memory()) & 1, 0);
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn a_plane_may_open_as_many_files_as_the_system_allows() {
-    let plane = Plane::with_soft_limit_of_open_files(64);
+    let plane = Plane::started_by("ulimit -Sn 64 && exec \"$0\" \"$@\"");
     let limits = format!("/proc/{}/limits", plane.process.id());
     let limits = std::fs::read_to_string(limits).unwrap();
     let line = limits.lines().find(|it| it.starts_with("Max open files")).unwrap();

@@ -64,11 +64,10 @@ impl Plane {
         plane
     }
 
-    /// In memory, started by a shell that lets it open so few files.
-    pub(crate) fn with_soft_limit_of_open_files(files: usize) -> Self {
+    /// In memory, started by a shell script, to which the program and its arguments are given.
+    pub(crate) fn started_by(script: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let mut shell = Command::new("sh");
-        let script = format!("ulimit -Sn {files} && exec \"$0\" \"$@\"");
         shell.arg("-c").arg(script).arg(sampan().get_program());
         let mut plane = Self::launch(shell, directory.path(), &["--in-memory"]);
         plane.directory = Some(directory);
