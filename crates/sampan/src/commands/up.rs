@@ -172,7 +172,9 @@ fn write_kubeconfig(path: &Path, server: &Server, url: &str) -> Result<()> {
         client_key: admin.key,
         context: NAME.to_owned(),
     };
-    kubeconfig::merge_into(path, &entry)?;
+    if let Some(before) = kubeconfig::merge_into(path, &entry)?.filter(|it| it != url) {
+        note(&format!("context {NAME} was that of {before} before"));
+    }
     Ok(())
 }
 

@@ -206,7 +206,7 @@ fn a_kubeconfig_that_cannot_be_written_leaves_a_store_that_was_closed() {
     std::fs::write(&file, "").unwrap();
     let output = up(directory.path()).arg("--kubeconfig").arg(file.join("config")).output();
     let error = String::from_utf8(output.unwrap().stderr).unwrap();
-    assert!(error.contains("cannot write"), "{error}");
+    assert!(error.contains("cannot write") && error.contains("--kubeconfig"), "{error}");
     assert_closed_cleanly(directory.path());
 }
 
