@@ -6,6 +6,7 @@ use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
     Issuer, KeyPair, KeyUsagePurpose, PublicKeyData,
 };
+use std::collections::HashSet;
 use std::fs;
 use std::io;
 use std::net::IpAddr;
@@ -136,6 +137,8 @@ impl Authority {
     ) -> Result<Certified, Error> {
         let mut all: Vec<String> = names.iter().map(|it| (*it).to_owned()).collect();
         all.extend(addresses.iter().map(ToString::to_string));
+        let mut seen = HashSet::new();
+        all.retain(|it| seen.insert(it.clone()));
         let mut params = CertificateParams::new(all)?;
         params.distinguished_name = name("kube-apiserver", &[]);
         self.sign(params, ExtendedKeyUsagePurpose::ServerAuth, now)

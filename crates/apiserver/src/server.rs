@@ -120,7 +120,7 @@ impl Server {
         let started = Box::pin(async {
             let plane = start_plane(&config, open_keys(&config)?, parts).await?;
             if let (Some(listener), Some(address)) = (listener, address) {
-                serve(&plane, &[], listener, address)?;
+                serve(&plane, &config.serving_names, listener, address)?;
             }
             Ok::<_, Error>(plane)
         })

@@ -1,5 +1,7 @@
 //! `sampan up`: starts a plane, tells the user how to reach it, and stops it cleanly.
 
+mod listen_address;
+
 use crate::kubeconfig::{self, Entry};
 use crate::output::{note, say};
 use crate::stop_signals::StopSignals;
@@ -8,7 +10,7 @@ use apiserver::authentication::token::TokenFile;
 use apiserver::authorization::Authorizer;
 use apiserver::authorization::abac::PolicyFile;
 use apiserver::{Config, Server, StoreConfig};
-use std::net::SocketAddr;
+use listen_address::{ListenAddress, server_url};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,6 +19,7 @@ use tokio::time::Instant;
 const EXAMPLES: &str = "Examples:
   sampan up                                   keeps its objects in the data directory
   sampan up --in-memory --listen 127.0.0.1:0  for a test: forgets everything, on a free port
+  sampan up --listen 0.0.0.0:6443             reachable from other machines as well
   sampan up --data-dir ./plane --kubeconfig ./kubeconfig
   kubectl --kubeconfig ./kubeconfig get namespaces";
 
@@ -27,9 +30,9 @@ const NAME: &str = "sampan";
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct UpArgs {
-    /// Where to listen; port 0 picks a free one
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6443")]
-    listen: SocketAddr,
+    /// Where to listen, as in `localhost:8443`; port 0 picks a free one
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:6443")]
+    listen: ListenAddress,
     /// Where to keep objects and certificates [default: the platform's data directory for sampan]
     #[arg(long, value_name = "DIR", conflicts_with_all = ["in_memory", "etcd"])]
     data_dir: Option<PathBuf>,
@@ -89,8 +92,7 @@ pub(crate) async fn run(args: UpArgs, started: Instant) -> Result<()> {
 
 /// Tells the user how to reach the plane.
 fn announce(args: &UpArgs, server: &Server, started: Instant) -> Result<()> {
-    let address = server.address().context("the server does not listen")?;
-    let url = format!("https://{address}");
+    let url = server_url(server.address().context("the server does not listen")?);
     let path = match &args.kubeconfig {
         Some(path) => path.clone(),
         None => kubeconfig::default_path()?,
@@ -136,7 +138,8 @@ fn config(args: &UpArgs) -> Result<Config> {
         authorizers.push(Arc::new(PolicyFile::read(path)?));
     }
     Ok(Config {
-        listen: Some(args.listen),
+        listen: Some(args.listen.address),
+        serving_names: args.listen.serving_names(),
         store,
         tokens,
         authorizers,

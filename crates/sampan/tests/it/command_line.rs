@@ -1,8 +1,13 @@
 //! What a person meets at the command line: starting, stopping, and what goes wrong.
 
+use crate::http::Credentials;
 use crate::plane::{self, Plane};
+use rustls::ClientConnection;
+use rustls::pki_types::ServerName;
+use std::net::{TcpStream, UdpSocket};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
 
 /// Runs the program to its end. A plane that starts where it should not ends as well, as its
 /// kubeconfig cannot be written.
@@ -141,6 +146,12 @@ fn a_port_that_is_taken_is_told() {
 }
 
 #[test]
+fn an_address_without_a_port_is_refused_with_examples() {
+    let error = error_of(&["up", "--in-memory", "--listen", "8443"]);
+    assert!(error.contains("localhost:8443") && error.contains("[::1]:6443"), "{error}");
+}
+
+#[test]
 fn a_log_filter_that_cannot_be_read_is_refused() {
     let output = sampan(&["--log", "apiserver=loud", "up", "--in-memory"]);
     let error = String::from_utf8(output.stderr).unwrap();
@@ -227,4 +238,34 @@ fn assert_closed_cleanly(directory: &Path) {
     let log = String::from_utf8(output.stderr).unwrap();
     assert!(log.contains("cannot write"), "{log}");
     assert!(!log.contains("not closed cleanly"), "{log}");
+}
+
+/// Whether a client that knows the plane by a name believes its certificate.
+fn is_known_as(plane: &Plane, name: &str) -> bool {
+    let config = Arc::new(Credentials::read(&plane.kubeconfig).anonymous_tls());
+    let name = ServerName::try_from(name.to_owned()).unwrap();
+    let mut tls = ClientConnection::new(config, name).unwrap();
+    let mut stream = TcpStream::connect(plane.url.strip_prefix("https://").unwrap()).unwrap();
+    tls.complete_io(&mut stream).is_ok()
+}
+
+#[test]
+fn a_plane_on_all_addresses_is_known_by_those_of_the_machine_and_by_its_host_name() {
+    let mut plane = Plane::listening_on("0.0.0.0:0");
+    assert!(plane.url.starts_with("https://127.0.0.1:"), "{}", plane.url);
+    let kubeconfig = std::fs::read_to_string(&plane.kubeconfig).unwrap();
+    assert!(kubeconfig.contains(&format!("server: {}", plane.url)), "{kubeconfig}");
+    let host = rustix::system::uname().nodename().to_str().unwrap().to_owned();
+    let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+    // Nothing is sent; without a route to other machines there is no such address.
+    let outside = socket.connect("198.51.100.1:9").and_then(|()| socket.local_addr());
+    for name in
+        ["127.0.0.1".to_owned(), host].into_iter().chain(outside.map(|it| it.ip().to_string()))
+    {
+        assert!(is_known_as(&plane, &name), "{name}");
+    }
+    signal(&plane, "TERM");
+    assert_eq!(plane.process.wait().unwrap().code(), Some(0));
+    let elsewhere = Plane::listening_on("localhost:0");
+    assert!(is_known_as(&elsewhere, "localhost") && !is_known_as(&elsewhere, "192.0.2.77"));
 }

@@ -74,6 +74,15 @@ impl Plane {
         plane
     }
 
+    /// In memory, listening elsewhere.
+    pub(crate) fn listening_on(address: &str) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let arguments = ["--in-memory", "--listen", address];
+        let mut plane = Self::start(directory.path(), &arguments);
+        plane.directory = Some(directory);
+        plane
+    }
+
     /// With its data below `directory`.
     pub(crate) fn embedded(directory: &Path) -> Self {
         let data = directory.join("data");
@@ -86,9 +95,12 @@ impl Plane {
 
     fn launch(mut program: Command, directory: &Path, arguments: &[&str]) -> Self {
         let kubeconfig = directory.join("kubeconfig");
+        let free_port = ["--listen", "127.0.0.1:0"];
+        let listen: &[&str] = if arguments.contains(&"--listen") { &[] } else { &free_port };
         let mut process = program
-            .args(["up", "--listen", "127.0.0.1:0", "--controllers", "none", "--kubeconfig"])
+            .args(["up", "--controllers", "none", "--kubeconfig"])
             .arg(&kubeconfig)
+            .args(listen)
             .args(arguments)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
