@@ -1,6 +1,7 @@
 //! `sampan up`: starts a plane, tells the user how to reach it, and stops it cleanly.
 
 mod listen_address;
+mod start_error;
 
 use crate::kubeconfig::{self, Entry};
 use crate::output::{note, say};
@@ -79,7 +80,14 @@ pub(crate) struct UpArgs {
 pub(crate) async fn run(args: UpArgs, started: Instant) -> Result<()> {
     refuse_what_is_not_there(&args)?;
     let mut signals = StopSignals::listen()?;
-    let server = Server::start(config(&args)?).await?;
+    let config = config(&args)?;
+    let data_dir = match &config.store {
+        StoreConfig::Embedded(directory) => Some(directory.clone()),
+        StoreConfig::Memory => None,
+    };
+    let server = Server::start(config)
+        .await
+        .map_err(|error| start_error::explain(error, data_dir.as_deref()))?;
     let announced = announce(&args, &server, started);
     if announced.is_ok() {
         signals.recv().await;

@@ -120,6 +120,7 @@ fn a_data_directory_that_is_in_use_is_refused() {
         other.to_str().unwrap(),
     ]);
     assert!(error.contains("data") && error.contains("in use"), "{error}");
+    assert!(error.contains("--data-dir") && error.contains("--in-memory"), "{error}");
 }
 
 #[test]
@@ -143,6 +144,7 @@ fn a_port_that_is_taken_is_told() {
     let address = taken.local_addr().unwrap().to_string();
     let error = error_of(&["up", "--in-memory", "--listen", &address]);
     assert!(error.contains(&address) && error.contains("in use"), "{error}");
+    assert!(error.contains("--listen 127.0.0.1:"), "{error}");
 }
 
 #[test]
@@ -157,6 +159,16 @@ fn a_log_filter_that_cannot_be_read_is_refused() {
     let error = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{error}");
     assert!(error.contains("--log") && error.contains("\"debug\""), "{error}");
+}
+
+#[test]
+fn a_data_directory_that_cannot_be_used_comes_with_the_flag_for_another() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let path = file.path().join("data");
+    let path = path.to_str().unwrap();
+    let error = error_of(&["up", "--listen", "127.0.0.1:0", "--data-dir", path]);
+    assert!(error.contains(&format!("kept in {path}")), "{error}");
+    assert!(error.contains("--data-dir") && error.contains("--in-memory"), "{error}");
 }
 
 #[test]
