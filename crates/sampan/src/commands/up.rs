@@ -41,20 +41,20 @@ pub(crate) struct UpArgs {
     #[arg(long, conflicts_with = "etcd")]
     in_memory: bool,
     /// Keep objects in an etcd cluster (not served yet)
-    #[arg(long, value_name = "URL", value_delimiter = ',')]
+    #[arg(long, value_name = "URL", value_delimiter = ',', hide = true)]
     etcd: Vec<String>,
     /// The kubeconfig to write; an existing one is merged into [default: $KUBECONFIG or
     /// ~/.kube/config]
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
     /// How many simulated nodes to run (only 0 is served yet)
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, hide = true)]
     nodes: usize,
     /// Which controllers to run: `none`, `*` for all there are, or a list (there are none yet)
-    #[arg(long, value_name = "LIST", default_value = "*", value_delimiter = ',')]
+    #[arg(long, value_name = "LIST", default_value = "*", value_delimiter = ',', hide = true)]
     controllers: Vec<String>,
     /// Which operators to run beside it (none is served yet)
-    #[arg(long, value_name = "OPERATOR", value_delimiter = ',')]
+    #[arg(long, value_name = "OPERATOR", value_delimiter = ',', hide = true)]
     with: Vec<String>,
     /// Bearer tokens, one `token,user,uid,"group1,group2"` a line
     #[arg(long, value_name = "FILE")]

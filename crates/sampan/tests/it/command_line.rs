@@ -172,6 +172,18 @@ fn a_data_directory_that_cannot_be_used_comes_with_the_flag_for_another() {
 }
 
 #[test]
+fn help_lists_only_flags_that_have_an_effect_and_has_examples() {
+    for command in [vec![], vec!["up"], vec!["bench"], vec!["completion"]] {
+        let output = sampan(&[command.as_slice(), &["--help"]].concat());
+        let help = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success() && help.contains("Examples:"), "{command:?}: {help}");
+        for flag in ["--etcd", "--nodes", "--controllers", "--with"] {
+            assert!(!help.contains(flag), "{command:?} offers {flag}");
+        }
+    }
+}
+
+#[test]
 fn a_line_of_a_token_or_policy_file_is_named_with_its_file() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("file");
