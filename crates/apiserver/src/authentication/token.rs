@@ -80,7 +80,7 @@ impl TokenFile {
 
     /// Calls `warn` for lines that have no effect, or undo an earlier one.
     ///
-    /// Upstream: pkg/authentication/token/tokenfile NewCSV, which accepts a user without a name.
+    /// Upstream: pkg/authentication/token/tokenfile `NewCSV`, which accepts a user without a name.
     fn parse_lines(text: &str, mut warn: impl FnMut(usize, &str)) -> Result<Self, LineError> {
         let mut tokens = Self::default();
         for (index, text) in text.lines().enumerate().filter(|(_, it)| !it.trim().is_empty()) {
@@ -129,16 +129,15 @@ fn split(line: &str) -> Option<Vec<String>> {
     let mut columns = Vec::new();
     let mut rest = line.trim();
     loop {
-        let (column, after) = match rest.strip_prefix('"') {
-            Some(quoted) => split_quoted(quoted)?,
-            None => {
-                let (column, after) = rest.split_at(rest.find(',').unwrap_or(rest.len()));
-                (column.to_owned(), after)
+        let (column, after) = if let Some(quoted) = rest.strip_prefix('"') {
+            split_quoted(quoted)?
+        } else {
+            let (column, after) = rest.split_at(rest.find(',').unwrap_or(rest.len()));
+            if column.contains('"') {
+                return None;
             }
+            (column.to_owned(), after)
         };
-        if !rest.starts_with('"') && column.contains('"') {
-            return None;
-        }
         columns.push(column.trim().to_owned());
         match after.strip_prefix(',') {
             Some(next) => rest = next,
