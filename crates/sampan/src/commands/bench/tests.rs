@@ -181,7 +181,9 @@ fn the_defaults_measure_everything() {
 async fn a_server_with_the_certificate_of_another_plane_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let paths = ["first", "second"].map(|it| directory.path().join(it));
-    paths.iter().for_each(|it| std::fs::create_dir(it).unwrap());
+    for path in &paths {
+        std::fs::create_dir(path).unwrap();
+    }
     let (_first, path) = plane(&paths[0]).await;
     let (_second, others) = plane(&paths[1]).await;
     let [text, other] = [&path, &others].map(|it| std::fs::read_to_string(it).unwrap());
