@@ -9,7 +9,7 @@ mod merge;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use merge::{Entry, merge_into};
+pub(crate) use merge::{Entry, Merged, merge_into};
 
 use base64::prelude::{BASE64_STANDARD, Engine};
 use machinery::codec::{DecodeError, yaml};

@@ -3,7 +3,7 @@
 mod listen_address;
 mod start_error;
 
-use crate::kubeconfig::{self, Entry};
+use crate::kubeconfig::{self, Entry, Merged};
 use crate::output::{note, say};
 use crate::stop_signals::StopSignals;
 use anyhow::{Context, Result, bail};
@@ -105,9 +105,15 @@ fn announce(args: &UpArgs, server: &Server, started: Instant) -> Result<()> {
         Some(path) => path.clone(),
         None => kubeconfig::default_path()?,
     };
-    write_kubeconfig(&path, server, &url)?;
+    let Merged { before, is_current } = write_kubeconfig(&path, server, &url)?;
     say(&url)?;
     note(&format!("kubeconfig {} (context {NAME})", path.display()));
+    if let Some(before) = before.filter(|it| *it != url) {
+        note(&format!("context {NAME} was that of {before} before"));
+    }
+    if !is_current {
+        note(&format!("another context is the current one: kubectl config use-context {NAME}"));
+    }
     say(&format!("ready in {} ms", milliseconds(started.elapsed())))
 }
 
@@ -172,7 +178,7 @@ fn default_data_dir() -> Result<PathBuf> {
     Ok(directory.join("sampan"))
 }
 
-fn write_kubeconfig(path: &Path, server: &Server, url: &str) -> Result<()> {
+fn write_kubeconfig(path: &Path, server: &Server, url: &str) -> Result<Merged> {
     let admin = server.admin()?;
     let entry = Entry {
         cluster: NAME.to_owned(),
@@ -183,10 +189,7 @@ fn write_kubeconfig(path: &Path, server: &Server, url: &str) -> Result<()> {
         client_key: admin.key,
         context: NAME.to_owned(),
     };
-    if let Some(before) = kubeconfig::merge_into(path, &entry)?.filter(|it| it != url) {
-        note(&format!("context {NAME} was that of {before} before"));
-    }
-    Ok(())
+    Ok(kubeconfig::merge_into(path, &entry)?)
 }
 
 fn milliseconds(duration: Duration) -> String {

@@ -32,28 +32,38 @@ pub(crate) struct Entry {
     pub context: String,
 }
 
+/// What a file had before an entry was merged into it, and has now.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Merged {
+    /// The URL of the plane that had the names of the entry before.
+    pub before: Option<String>,
+    /// Whether the context of the entry is the current one.
+    pub is_current: bool,
+}
+
 /// The number of symbolic links that are followed, which is also Linux' limit.
 const MAX_LINKS: usize = 40;
 
-/// Adds an entry, or renews those of the same names, and returns the URL of the plane that had them
-/// before. Its context becomes the current one only where there was none.
-pub(crate) fn merge_into(path: &Path, entry: &Entry) -> Result<Option<String>, Error> {
+/// Adds an entry, or renews those of the same names. Its context becomes the current one only where
+/// there was none.
+pub(crate) fn merge_into(path: &Path, entry: &Entry) -> Result<Merged, Error> {
     rewrite(path, |document| {
         let before = put(path, document, entry)?;
         if text(document, "current-context").is_none() {
             document.insert("current-context".to_owned(), json!(entry.context));
         }
-        Ok(before)
+        let is_current = text(document, "current-context") == Some(&entry.context);
+        Ok(Merged { before, is_current })
     })
 }
 
 /// As [`merge_into`], and makes its context the current one.
 #[allow(dead_code, reason = "for commands that are asked to switch to what they made")]
-pub(crate) fn merge_and_switch(path: &Path, entry: &Entry) -> Result<Option<String>, Error> {
+pub(crate) fn merge_and_switch(path: &Path, entry: &Entry) -> Result<Merged, Error> {
     rewrite(path, |document| {
         let before = put(path, document, entry)?;
         document.insert("current-context".to_owned(), json!(entry.context));
-        Ok(before)
+        Ok(Merged { before, is_current: true })
     })
 }
 

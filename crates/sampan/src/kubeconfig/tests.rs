@@ -180,8 +180,8 @@ fn a_second_merge_renews_our_entries_and_keeps_the_chosen_namespace() {
     let chosen = chosen.replace("    user: sampan-admin", "    namespace: mine\n    user: x");
     fs::write(home.config(), chosen).unwrap();
     let moved = Entry { server: "https://127.0.0.1:7443".to_owned(), ..entry() };
-    let before = merge_into(&home.config(), &moved).unwrap();
-    assert_eq!(before.as_deref(), Some("https://127.0.0.1:6443"));
+    let merged = merge_into(&home.config(), &moved).unwrap();
+    assert_eq!(merged.before.as_deref(), Some("https://127.0.0.1:6443"));
     assert_eq!(home.document()["clusters"].as_array().unwrap().len(), 3);
     let access = home.resolve(Some("sampan")).unwrap();
     assert_eq!(access.server, "https://127.0.0.1:7443");
@@ -192,9 +192,10 @@ fn a_second_merge_renews_our_entries_and_keeps_the_chosen_namespace() {
 #[test]
 fn the_current_context_changes_on_request_only() {
     let home = Home::with(SHARED);
-    merge_into(&home.config(), &entry()).unwrap();
+    assert!(!merge_into(&home.config(), &entry()).unwrap().is_current);
     assert_eq!(home.document()["current-context"], "work");
     merge_and_switch(&home.config(), &entry()).unwrap();
+    assert!(merge_into(&home.config(), &entry()).unwrap().is_current);
     assert_eq!(home.document()["current-context"], "sampan");
 }
 
