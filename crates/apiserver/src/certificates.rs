@@ -6,6 +6,7 @@ use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
     Issuer, KeyPair, KeyUsagePurpose, PublicKeyData,
 };
+use std::collections::HashSet;
 use std::fs;
 use std::io;
 use std::net::IpAddr;
@@ -19,6 +20,9 @@ const AUTHORITY_DAYS: i64 = 3650;
 
 /// Serving certificates are made anew at each start, client certificates by whoever asks.
 const LEAF_DAYS: i64 = 366;
+
+/// The common name of every plane's authority.
+const AUTHORITY_NAME: &str = "sampan-ca";
 
 /// The authority of one plane.
 pub struct Authority {
@@ -68,7 +72,7 @@ impl Authority {
     pub fn new(now: Timestamp) -> Result<Self, Error> {
         let key = KeyPair::generate()?;
         let mut params = CertificateParams::new(Vec::new())?;
-        params.distinguished_name = name("sampan-ca", &[]);
+        params.distinguished_name = name(AUTHORITY_NAME, &[]);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![
             KeyUsagePurpose::DigitalSignature,
@@ -133,6 +137,8 @@ impl Authority {
     ) -> Result<Certified, Error> {
         let mut all: Vec<String> = names.iter().map(|it| (*it).to_owned()).collect();
         all.extend(addresses.iter().map(ToString::to_string));
+        let mut seen = HashSet::new();
+        all.retain(|it| seen.insert(it.clone()));
         let mut params = CertificateParams::new(all)?;
         params.distinguished_name = name("kube-apiserver", &[]);
         self.sign(params, ExtendedKeyUsagePurpose::ServerAuth, now)
@@ -166,6 +172,19 @@ impl std::fmt::Debug for Authority {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Authority")
     }
+}
+
+/// Whether a certificate in PEM was issued by the authority of some plane, or is such an authority.
+/// It tells our own entries in a kubeconfig from others; it proves nothing.
+pub fn is_made_by_a_plane(certificate: &str) -> bool {
+    let Ok((_, pem)) = x509_parser::pem::parse_x509_pem(certificate.as_bytes()) else {
+        return false;
+    };
+    pem.parse_x509().is_ok_and(|it| {
+        it.issuer()
+            .iter_common_name()
+            .any(|name| name.as_str().is_ok_and(|it| it == AUTHORITY_NAME))
+    })
 }
 
 fn name(common: &str, organizations: &[&str]) -> DistinguishedName {
@@ -231,6 +250,19 @@ mod tests {
         let (_, pem) = x509_parser::pem::parse_x509_pem(client.certificate.as_bytes()).unwrap();
         let user = crate::authentication::x509::user(&pem.contents).unwrap().unwrap();
         assert_eq!((user.name.as_str(), user.groups[0].as_str()), ("alice", "system:masters"));
+    }
+
+    #[test]
+    fn certificates_of_planes_are_told_from_others() {
+        let now = Clock::system().now();
+        let authority = Authority::new(now).unwrap();
+        let client = authority.client("alice", &[], now).unwrap();
+        assert!(is_made_by_a_plane(authority.certificate()));
+        assert!(is_made_by_a_plane(&client.certificate));
+        let other = CertificateParams::new(vec!["other".to_owned()]).unwrap();
+        let other = other.self_signed(&KeyPair::generate().unwrap()).unwrap();
+        assert!(!is_made_by_a_plane(&other.pem()));
+        assert!(!is_made_by_a_plane("CERT"));
     }
 
     /// Makes an authority, has `change` change its directory, and opens it again.

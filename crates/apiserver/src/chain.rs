@@ -46,6 +46,11 @@ pub(crate) struct Peer {
 #[derive(Clone, Copy)]
 struct Deadline(Instant);
 
+/// By when a request must be answered.
+pub(crate) fn deadline_of(head: &Head) -> Option<Instant> {
+    head.extensions.get().map(|Deadline(deadline)| *deadline)
+}
+
 /// Answers a request, whatever happens. Who asks through a socket gets the name of the request
 /// back, which is of their choice.
 pub(crate) async fn serve(
@@ -215,7 +220,7 @@ async fn stages(
         target,
         query,
         errors_as,
-        deadline: head.extensions.get().map_or_else(Instant::now, |Deadline(it)| *it),
+        deadline: deadline_of(&head).unwrap_or_else(Instant::now),
         writes: head.extensions.get().cloned().unwrap_or_default(),
         seat: seat.handle(),
     };

@@ -43,6 +43,9 @@ impl Default for Timeouts {
 pub struct Config {
     /// Where to listen; port 0 picks a free one. None: only the in-process door.
     pub listen: Option<SocketAddr>,
+    /// Host names and addresses that clients know the server by, besides the address on which it
+    /// listens and those of every plane; they are in its certificate.
+    pub serving_names: Vec<String>,
     /// Where objects are kept.
     pub store: StoreConfig,
     /// Static tokens.
@@ -73,6 +76,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             listen: None,
+            serving_names: Vec::new(),
             store: StoreConfig::Memory,
             tokens: TokenFile::default(),
             authorizers: Vec::new(),

@@ -1,11 +1,13 @@
 //! [`Outbound`]: requests that the server itself makes to others: webhooks and aggregated servers.
 //!
 //! Connections are kept and shared by all requests to the same destination. Nothing here waits for
-//! ever: who calls sets the time-out around it.
+//! ever: the caller sets a time-out around it, and says when that passes.
 //!
 //! A destination that stops to answer is left. HTTP/2 connections are asked whether they are still
-//! there, and a request that its caller gives up takes the connections to its destination with it,
-//! so that the next request makes a new one, to the next address if there are several.
+//! there, and the connections to a destination that has not answered a request by its deadline are
+//! not used again: the next request makes a new one, to the next address if there are several. A
+//! request that ends earlier, because its client has disconnected, says nothing about its
+//! destination.
 
 mod client_config;
 mod connector;
@@ -38,8 +40,8 @@ const PING_AFTER: Duration = Duration::from_secs(5);
 /// How long it may take to answer that.
 const PONG_WITHIN: Duration = Duration::from_secs(5);
 
-/// A request that is given up earlier than this says nothing about its connection: its client may
-/// have gone.
+/// A request that waited for less than this says nothing about its destination, even if its deadline
+/// has passed: clients may set one as short as they like.
 const MUTE_AFTER: Duration = Duration::from_millis(500);
 
 /// Whom to believe who they are.
@@ -119,25 +121,28 @@ struct Kept {
     connector: Connector,
 }
 
-/// A request that waits for the other side. If it is dropped before it is answered, the connections
-/// to its destination are not used again.
+/// A request that waits for the other side. If it is dropped without an answer at its deadline, the
+/// connections to its destination are not used again.
 struct Waiting<'a> {
     outbound: &'a Outbound,
     to: &'a Destination,
     since: Instant,
+    deadline: Option<Instant>,
     answered: bool,
 }
 
 impl Outbound {
-    /// Sends a request and returns the answer with all of its body, of at most `limit` bytes.
+    /// Sends a request and returns the answer with all of its body, of at most `limit` bytes. The
+    /// caller drops it at `deadline`.
     pub(crate) async fn call(
         &self,
         to: &Destination,
         request: Request<Full<Bytes>>,
         limit: usize,
+        deadline: Instant,
     ) -> Result<Response<Bytes>, Error> {
-        let (head, body) = self.open(to, request).await?.into_parts();
-        let mut waiting = self.wait_for(to);
+        let (head, body) = self.open(to, request, Some(deadline)).await?.into_parts();
+        let mut waiting = self.wait_for(to, Some(deadline));
         let body = Limited::new(body, limit).collect().await;
         waiting.answered = true;
         let body = body.map_err(|error| {
@@ -150,14 +155,16 @@ impl Outbound {
         Ok(Response::from_parts(head, body.to_bytes()))
     }
 
-    /// Sends a request and returns the answer, whose body is still to come.
+    /// Sends a request and returns the answer, whose body is still to come. The caller drops it at
+    /// `deadline`, if there is one.
     pub(crate) async fn open(
         &self,
         to: &Destination,
         request: Request<Full<Bytes>>,
+        deadline: Option<Instant>,
     ) -> Result<Response<Incoming>, Error> {
         let pool = self.pool(to)?;
-        let mut waiting = self.wait_for(to);
+        let mut waiting = self.wait_for(to, deadline);
         let response = pool.request(request).await;
         waiting.answered = true;
         response.map_err(|error| {
@@ -190,8 +197,8 @@ impl Outbound {
         Ok(pool)
     }
 
-    fn wait_for<'a>(&'a self, to: &'a Destination) -> Waiting<'a> {
-        Waiting { outbound: self, to, since: Instant::now(), answered: false }
+    fn wait_for<'a>(&'a self, to: &'a Destination, deadline: Option<Instant>) -> Waiting<'a> {
+        Waiting { outbound: self, to, since: Instant::now(), deadline, answered: false }
     }
 
     /// Makes new connections from now on, to the next address. What is under way goes on.
@@ -209,7 +216,9 @@ impl Outbound {
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        if !self.answered && self.since.elapsed() >= MUTE_AFTER {
+        let Some(deadline) = self.deadline else { return };
+        let now = Instant::now();
+        if !self.answered && now >= deadline && now - self.since >= MUTE_AFTER {
             self.outbound.forget(self.to);
         }
     }

@@ -19,9 +19,9 @@ use crate::plane::Plane;
 use crate::watch_cache::WatchCache;
 use crate::{bootstrap, listen};
 use arc_swap::ArcSwap;
-use keel::{Clock, Offload, Tasks, Unclean};
+use keel::{Offload, Tasks, Unclean};
 use schema::PatternPool;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -87,16 +87,13 @@ pub enum Error {
 impl Server {
     /// Starts a plane and returns when it is ready.
     pub async fn start(config: Config) -> Result<Self, Error> {
-        Self::start_with(config, open).await
+        Self::start_with(config, open_store, open_keys).await
     }
 
     /// Starts a plane on a store that the caller has opened, in place of the one that `config`
     /// names. The store is closed when the plane stops; certificates and keys are kept in memory.
     pub async fn start_on(config: Config, store: Arc<dyn Store>) -> Result<Self, Error> {
-        let opened = |config: &Config, _: &Tasks| {
-            Ok((store, Authority::new(config.clock.now())?, TokenSigner::new()?))
-        };
-        Self::start_with(config, opened).await
+        Self::start_with(config, |_, _| Ok(store), make_keys).await
     }
 
     /// The plane itself.
@@ -107,78 +104,47 @@ impl Server {
 
     async fn start_with(
         config: Config,
-        open: impl FnOnce(&Config, &Tasks) -> Result<Opened, Error>,
+        open_store: impl FnOnce(&Config, &Tasks) -> Result<Arc<dyn Store>, Error>,
+        open_keys: fn(&Config) -> Result<Keys, Error>,
     ) -> Result<Self, Error> {
+        // Before anything is opened, so that a mistake in the configuration is told at once.
         let plugins = Plugins::choose(&config.enabled_plugins, &config.disabled_plugins)?;
-        // Before anything is opened, so that a port that is taken is told at once.
+        let allocations = Allocations::new(&config.service_cidr)?;
         let listener = match config.listen {
             Some(address) => Some(bind(address).await?),
             None => None,
         };
-        let store_tasks = Tasks::new();
-        let now = config.clock.now();
-        let (store, authority, signer) = open(&config, &store_tasks)?;
-        let tasks = Tasks::new();
-        let builtin = kinds::table::builtin();
-        let prefixes: Vec<String> = builtin.iter().map(|it| it.prefix.clone()).collect();
-        // Requests that are finished while the plane stops read what they have written.
-        let cache =
-            WatchCache::start(Arc::clone(&store), &prefixes, &config.clock, &store_tasks).await?;
-        let served = builtin
-            .into_iter()
-            .map(|it| {
-                let of = cache.of_prefix(&it.prefix);
-                Arc::new(Served::new(it, of))
-            })
-            .collect();
-        let front_proxy = authority.client(aggregation::FRONT_PROXY, &[], now)?;
-        let front_proxy =
-            Identity { certificate: front_proxy.certificate.into(), key: front_proxy.key.into() };
-        let plane = Arc::new(Plane {
-            clock: config.clock.clone(),
-            entropy: config.entropy.clone(),
-            store,
-            cache,
-            catalog: ArcSwap::from_pointee(Catalog::new(served)),
-            patterns: PatternPool::default(),
-            catalog_changed: watch::Sender::new(()),
-            definitions_served: watch::Sender::new(0),
-            authenticator: Authenticator { tokens: config.tokens, signer },
-            authorizers: Authorizers::new(&config.authorizers),
-            authority,
-            flow: FlowControl::new(config.max_reads, config.max_writes),
-            offload: Offload::for_half_of_the_processors(),
-            timeouts: config.timeouts,
-            metrics: Metrics::new(),
-            admission: Admission::new(plugins),
-            allocations: Allocations::new(&config.service_cidr)?,
-            policies: Policies::default(),
-            outbound: Outbound::default(),
-            aggregation: Aggregation::new(front_proxy),
-            webhooks: Webhooks::default(),
-            tasks,
-            ready: AtomicBool::new(false),
-        });
-        crd::start(&plane);
-        bootstrap::bootstrap(&plane).await?;
-        plane.tasks.spawn("system-objects", bootstrap::keep(Arc::clone(&plane)));
-        plane.tasks.spawn("quotas", admission::keep_quotas_true(Arc::clone(&plane)));
-        plane.tasks.spawn("policies", admission::keep_policies_checked(Arc::clone(&plane)));
+        let (tasks, store_tasks) = (Tasks::new(), Tasks::new());
+        let store = open_store(&config, &store_tasks)?;
+        let parts = Parts {
+            store: Arc::clone(&store),
+            store_tasks: store_tasks.clone(),
+            tasks: tasks.clone(),
+            plugins,
+            allocations,
+        };
         let address = listener.as_ref().and_then(|it| it.local_addr().ok());
-        if let (Some(listener), Some(address)) = (listener, address) {
-            let service_ip = plane.allocations.first_address().parse::<IpAddr>().ok();
-            let addresses: Vec<IpAddr> = [IpAddr::from([127, 0, 0, 1]), address.ip()]
-                .into_iter()
-                .chain(service_ip)
-                .chain(["::1".parse().expect("it is an address")])
-                .collect();
-            let certified = plane.authority.serving(&NAMES, &addresses, now)?;
-            let tls = listen::tls(&certified, plane.authority.certificate())?;
-            plane.tasks.spawn("listen", listen::serve(Arc::clone(&plane), listener, tls));
+        let started = Box::pin(async {
+            let plane = start_plane(&config, open_keys(&config)?, parts).await?;
+            if let (Some(listener), Some(address)) = (listener, address) {
+                serve(&plane, &config.serving_names, listener, address)?;
+            }
+            Ok::<_, Error>(plane)
+        })
+        .await;
+        match started {
+            Ok(plane) => {
+                plane.ready.store(true, Ordering::Release);
+                aggregation::start(&plane);
+                Ok(Self { plane, address, store_tasks })
+            }
+            Err(error) => {
+                if let Err(unclean) = close(&tasks, &store, &store_tasks).await {
+                    tracing::warn!(%unclean, "a plane that did not start did not stop in time");
+                }
+                Err(error)
+            }
         }
-        plane.ready.store(true, Ordering::Release);
-        aggregation::start(&plane);
-        Ok(Self { plane, address, store_tasks })
     }
 
     /// Where it listens.
@@ -205,11 +171,7 @@ impl Server {
 
     /// Lets what is under way finish, then stops everything, the store last.
     pub async fn stop(self) -> Result<(), Unclean> {
-        let stopped = self.plane.tasks.stop(PATIENCE).await;
-        if let Err(error) = self.plane.store.close().await {
-            tracing::error!(%error, "cannot close the store");
-        }
-        stopped.and(self.store_tasks.stop(PATIENCE).await)
+        close(&self.plane.tasks, &self.plane.store, &self.store_tasks).await
     }
 }
 
@@ -223,19 +185,119 @@ async fn bind(address: SocketAddr) -> Result<TcpListener, Error> {
     TcpListener::bind(address).await.map_err(|source| Error::Bind { address, source })
 }
 
-type Opened = (Arc<dyn Store>, Authority, TokenSigner);
-
-fn open(config: &Config, tasks: &Tasks) -> Result<Opened, Error> {
-    let clock: &Clock = &config.clock;
-    match &config.store {
-        StoreConfig::Memory => {
-            let store = Memory::open(Options::default(), clock, tasks);
-            Ok((store, Authority::new(clock.now())?, TokenSigner::new()?))
-        }
-        StoreConfig::Embedded(directory) => {
-            let store = Embedded::open(&directory.join("store"), Options::default(), clock, tasks)?;
-            let keys = directory.join("pki");
-            Ok((store, Authority::open(&keys, clock.now())?, TokenSigner::open(&keys)?))
-        }
+/// Stops the tasks of a plane, closes its store, and stops the tasks of that.
+async fn close(tasks: &Tasks, store: &Arc<dyn Store>, store_tasks: &Tasks) -> Result<(), Unclean> {
+    let stopped = tasks.stop(PATIENCE).await;
+    if let Err(error) = store.close().await {
+        tracing::error!(%error, "cannot close the store");
     }
+    stopped.and(store_tasks.stop(PATIENCE).await)
+}
+
+/// What signs for a plane.
+struct Keys {
+    authority: Authority,
+    signer: TokenSigner,
+}
+
+fn open_store(config: &Config, tasks: &Tasks) -> Result<Arc<dyn Store>, Error> {
+    let (options, clock) = (Options::default(), &config.clock);
+    Ok(match &config.store {
+        StoreConfig::Memory => Memory::open(options, clock, tasks),
+        StoreConfig::Embedded(directory) => {
+            Embedded::open(&directory.join("store"), options, clock, tasks)?
+        }
+    })
+}
+
+fn open_keys(config: &Config) -> Result<Keys, Error> {
+    let StoreConfig::Embedded(directory) = &config.store else { return make_keys(config) };
+    let directory = directory.join("pki");
+    let authority = Authority::open(&directory, config.clock.now())?;
+    Ok(Keys { authority, signer: TokenSigner::open(&directory)? })
+}
+
+fn make_keys(config: &Config) -> Result<Keys, Error> {
+    Ok(Keys { authority: Authority::new(config.clock.now())?, signer: TokenSigner::new()? })
+}
+
+/// What a plane is made of, besides its configuration and keys.
+struct Parts {
+    store: Arc<dyn Store>,
+    store_tasks: Tasks,
+    tasks: Tasks,
+    plugins: Plugins,
+    allocations: Allocations,
+}
+
+/// A plane with its objects in place, which does not listen yet.
+async fn start_plane(config: &Config, keys: Keys, parts: Parts) -> Result<Arc<Plane>, Error> {
+    let Keys { authority, signer } = keys;
+    let Parts { store, store_tasks, tasks, plugins, allocations } = parts;
+    let builtin = kinds::table::builtin();
+    let prefixes: Vec<String> = builtin.iter().map(|it| it.prefix.clone()).collect();
+    // Requests that are finished while the plane stops read what they have written.
+    let cache =
+        WatchCache::start(Arc::clone(&store), &prefixes, &config.clock, &store_tasks).await?;
+    let served = builtin
+        .into_iter()
+        .map(|it| {
+            let of = cache.of_prefix(&it.prefix);
+            Arc::new(Served::new(it, of))
+        })
+        .collect();
+    let front_proxy = authority.client(aggregation::FRONT_PROXY, &[], config.clock.now())?;
+    let front_proxy =
+        Identity { certificate: front_proxy.certificate.into(), key: front_proxy.key.into() };
+    let plane = Arc::new(Plane {
+        clock: config.clock.clone(),
+        entropy: config.entropy.clone(),
+        store,
+        cache,
+        catalog: ArcSwap::from_pointee(Catalog::new(served)),
+        patterns: PatternPool::default(),
+        catalog_changed: watch::Sender::new(()),
+        definitions_served: watch::Sender::new(0),
+        authenticator: Authenticator { tokens: config.tokens.clone(), signer },
+        authorizers: Authorizers::new(&config.authorizers),
+        authority,
+        flow: FlowControl::new(config.max_reads, config.max_writes),
+        offload: Offload::for_half_of_the_processors(),
+        timeouts: config.timeouts,
+        metrics: Metrics::new(),
+        admission: Admission::new(plugins),
+        allocations,
+        policies: Policies::default(),
+        outbound: Outbound::default(),
+        aggregation: Aggregation::new(front_proxy),
+        webhooks: Webhooks::default(),
+        tasks,
+        ready: AtomicBool::new(false),
+    });
+    crd::start(&plane);
+    bootstrap::bootstrap(&plane).await?;
+    plane.tasks.spawn("system-objects", bootstrap::keep(Arc::clone(&plane)));
+    plane.tasks.spawn("quotas", admission::keep_quotas_true(Arc::clone(&plane)));
+    plane.tasks.spawn("policies", admission::keep_policies_checked(Arc::clone(&plane)));
+    Ok(plane)
+}
+
+/// Serves a plane at `address`, where it listens.
+fn serve(
+    plane: &Arc<Plane>,
+    names: &[String],
+    listener: TcpListener,
+    address: SocketAddr,
+) -> Result<(), Error> {
+    let service_ip = plane.allocations.first_address().parse::<IpAddr>().ok();
+    let addresses: Vec<IpAddr> = [Ipv4Addr::LOCALHOST.into(), address.ip()]
+        .into_iter()
+        .chain(service_ip)
+        .chain([Ipv6Addr::LOCALHOST.into()])
+        .collect();
+    let names: Vec<&str> = NAMES.into_iter().chain(names.iter().map(String::as_str)).collect();
+    let certified = plane.authority.serving(&names, &addresses, plane.clock.now())?;
+    let tls = listen::tls(&certified, plane.authority.certificate())?;
+    plane.tasks.spawn("listen", listen::serve(Arc::clone(plane), listener, tls));
+    Ok(())
 }

@@ -308,10 +308,10 @@ impl WatchCache {
     }
 }
 
-/// Raises `applied` to `revision`; whether that changed it.
-fn raise(applied: &mut Revision, revision: Revision) -> bool {
-    let is_newer = revision > *applied;
-    *applied = revision.max(*applied);
+/// Raises `known` to `revision` if that is newer, and returns whether it is.
+pub(crate) fn raise(known: &mut Revision, revision: Revision) -> bool {
+    let is_newer = revision > *known;
+    *known = revision.max(*known);
     is_newer
 }
 

@@ -1,7 +1,7 @@
 //! IP addresses as Go's `netip.ParseAddr` reads them, with Go's errors.
 
-use crate::go_quote::quote;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use strconv::quote_bytes;
 
 /// An address and its zone, which is empty for most.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,8 +33,8 @@ pub(crate) fn parse_addr(text: &[u8]) -> Result<Addr, String> {
         None => fault("unable to parse IP", b""),
     };
     parsed.map_err(|Fault { message, at }| {
-        let at = if at.is_empty() { String::new() } else { format!(" (at {})", quote(at)) };
-        format!("ParseAddr({}): {message}{at}", quote(text))
+        let at = if at.is_empty() { String::new() } else { format!(" (at {})", quote_bytes(at)) };
+        format!("ParseAddr({}): {message}{at}", quote_bytes(text))
     })
 }
 

@@ -13,10 +13,10 @@
 mod escape;
 
 use crate::go_netip::parse_addr;
-use crate::go_quote::quote;
 use escape::{Mode, escape, is_encoded, unescape};
 use std::borrow::Cow;
 use std::net::IpAddr;
+use strconv::quote;
 
 /// More parameters than this are not read from a query.
 const MAX_PARAMETERS: usize = 10_000;
@@ -158,7 +158,7 @@ impl Url {
 }
 
 fn failure(text: &str, why: &str) -> String {
-    format!("parse {}: {why}", quote(text.as_bytes()))
+    format!("parse {}: {why}", quote(text))
 }
 
 /// A path or a fragment as it was written if that will do, and escaped anew if not.
@@ -279,7 +279,7 @@ fn check_port(port: &str) -> Result<(), String> {
     if is_port(port.as_bytes()) {
         return Ok(());
     }
-    Err(format!("invalid port {} after host", quote(port.as_bytes())))
+    Err(format!("invalid port {} after host", quote(port)))
 }
 
 /// Whether this is nothing, or a colon with digits or nothing behind it.

@@ -39,7 +39,6 @@ mod error;
 pub mod escaping;
 mod evaluator;
 mod go_netip;
-mod go_quote;
 pub mod go_regexp;
 pub mod go_url;
 mod lexer;

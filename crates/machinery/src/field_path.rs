@@ -18,6 +18,7 @@ use crate::{Value, codec, go_value};
 use std::collections::HashSet;
 use std::fmt;
 use std::ops::Index;
+pub use strconv::quote;
 
 /// A place in an object: a chain of borrowed links, cheap to extend and to throw away.
 #[derive(Debug, Clone, Copy)]
@@ -209,37 +210,6 @@ impl fmt::Display for FieldError {
 }
 
 impl std::error::Error for FieldError {}
-
-/// `text` in double quotes, escaped as Go's `%q` does it.
-pub fn quote(text: &str) -> String {
-    let mut quoted = String::with_capacity(text.len() + 2);
-    quoted.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => quoted += "\\\"",
-            '\\' => quoted += "\\\\",
-            '\n' => quoted += "\\n",
-            '\r' => quoted += "\\r",
-            '\t' => quoted += "\\t",
-            '\u{7}' => quoted += "\\a",
-            '\u{8}' => quoted += "\\b",
-            '\u{b}' => quoted += "\\v",
-            '\u{c}' => quoted += "\\f",
-            c if (c as u32) < 0x20 || c as u32 == 0x7f => quoted += &format!("\\x{:02x}", c as u32),
-            c if is_printable(c) => quoted.push(c),
-            c if (c as u32) < 0x10000 => quoted += &format!("\\u{:04x}", c as u32),
-            c => quoted += &format!("\\U{:08x}", c as u32),
-        }
-    }
-    quoted.push('"');
-    quoted
-}
-
-/// Whether Go would print it as it is. Rust escapes the same characters, but for a combining mark at
-/// the beginning of a text, and so there is one before it.
-fn is_printable(c: char) -> bool {
-    c.is_ascii() || format!("x{c}").escape_debug().count() == 2
-}
 
 /// The faults found so far. Validation adds to it and goes on; it does not stop at the first, but
 /// what it finds after [`Faults::TEXT_MAX`] is not told: each fault quotes its place and its value,

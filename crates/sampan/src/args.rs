@@ -4,6 +4,8 @@ use crate::commands::bench::BenchArgs;
 use crate::commands::completion::CompletionArgs;
 use crate::commands::up::UpArgs;
 use clap::{Parser, Subcommand};
+use std::str::FromStr;
+use tracing_subscriber::EnvFilter;
 
 const EXAMPLES: &str = "Examples:
   sampan up                          a control plane on this machine, kept in its data directory
@@ -17,8 +19,9 @@ const EXAMPLES: &str = "Examples:
 pub(crate) struct Args {
     /// What to log, as in `info` or `apiserver=debug`; the environment's `RUST_LOG` has the same
     /// form.
-    #[arg(long, global = true, value_name = "FILTER")]
-    pub log: Option<String>,
+    // Not the parser that clap would choose, which prints what it does not understand, and goes on.
+    #[arg(long, global = true, value_name = "FILTER", value_parser = EnvFilter::from_str)]
+    pub log: Option<EnvFilter>,
     #[command(subcommand)]
     pub command: Command,
 }

@@ -9,7 +9,7 @@ mod merge;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use merge::{Entry, merge_into};
+pub(crate) use merge::{Entry, Merged, merge_into};
 
 use base64::prelude::{BASE64_STANDARD, Engine};
 use machinery::codec::{DecodeError, yaml};
@@ -51,6 +51,14 @@ pub(crate) enum Error {
     /// Name a file.
     #[error("there is no home directory: name a kubeconfig with --kubeconfig")]
     NoHome,
+    /// Start a plane, or name another file.
+    #[error(
+        "there is no kubeconfig {path}: `sampan up` writes it, or name another one with --kubeconfig"
+    )]
+    Absent {
+        /// Of the file.
+        path: PathBuf,
+    },
     /// Check that the file is there and its permissions.
     #[error("cannot read {path}")]
     Read {
@@ -61,7 +69,7 @@ pub(crate) enum Error {
         source: io::Error,
     },
     /// Check the directory and its permissions.
-    #[error("cannot write {path}")]
+    #[error("cannot write {path}; name another file with --kubeconfig")]
     Write {
         /// Of the file.
         path: PathBuf,
@@ -85,6 +93,19 @@ pub(crate) enum Error {
         path: PathBuf,
         /// What is not as it should be.
         what: String,
+    },
+    /// Rename the entry, or use another file.
+    #[error(
+        "{path} has a {what} {name:?} that `sampan up` did not write, and does not replace: rename \
+         it there, or name another file with --kubeconfig"
+    )]
+    Taken {
+        /// Of the file.
+        path: PathBuf,
+        /// `cluster` or `user`.
+        what: &'static str,
+        /// The name of the entry.
+        name: String,
     },
     /// Name a context.
     #[error("{path} has no current context: name one with --context")]
@@ -129,7 +150,10 @@ fn choose_path(variable: Option<&OsStr>, home: Option<PathBuf>) -> Result<PathBu
 
 /// How the file's current context, or the one named, reaches its server.
 pub(crate) fn resolve(path: &Path, context: Option<&str>) -> Result<Access, Error> {
-    let bytes = fs::read(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
+    let bytes = fs::read(path).map_err(|source| match source.kind() {
+        io::ErrorKind::NotFound => Error::Absent { path: path.to_owned() },
+        _ => Error::Read { path: path.to_owned(), source },
+    })?;
     let file = File { path, document: parse(path, &bytes)? };
     let name = context
         .or_else(|| text(&file.document, "current-context"))

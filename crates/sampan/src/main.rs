@@ -5,6 +5,7 @@ mod commands;
 mod kubeconfig;
 mod open_files;
 mod output;
+mod stop_signals;
 
 use args::{Args, Command};
 use clap::Parser;
@@ -18,8 +19,11 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let started = tokio::time::Instant::now();
-    let args = Args::parse();
-    log(args.log.as_deref());
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(message) => return output::print_usage(&message),
+    };
+    log(args.log);
     open_files::raise_limit();
     let runtime = match tokio::runtime::Builder::new_multi_thread()
         // Objects may be nested a thousand levels deep, and are walked by recursion.
@@ -37,10 +41,7 @@ fn main() -> ExitCode {
         match args.command {
             Command::Up(args) => commands::up::run(*args, started).await,
             Command::Bench(args) => commands::bench::run(*args).await,
-            Command::Completion(args) => {
-                commands::completion::run(&args);
-                Ok(())
-            }
+            Command::Completion(args) => commands::completion::run(&args),
         }
     });
     match result {
@@ -53,14 +54,15 @@ fn main() -> ExitCode {
 }
 
 /// Logs go to standard error; warnings unless somebody wants more.
-fn log(filter: Option<&str>) {
-    let filter = match filter {
-        Some(filter) => EnvFilter::new(filter),
-        None => EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn")),
-    };
+fn log(filter: Option<EnvFilter>) {
+    let filter = filter.unwrap_or_else(|| {
+        EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"))
+    });
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr)
+        // It would report a write that failed with `eprintln!`, which panics then.
+        .log_internal_errors(false)
         .init();
 }

@@ -1,5 +1,7 @@
 //! [`Journal`]: where a durable store keeps its writes.
 
+use std::path::PathBuf;
+
 use crate::{Error, Event, Revision};
 
 /// Makes batches durable. Only the writer uses it, from one thread.
@@ -9,6 +11,9 @@ pub(crate) trait Journal: Send {
     /// After [`Error::Full`] the journal may be tried again. After any other error it must not be
     /// used any more, and what is on the disk is known only once it is opened again.
     fn append(&mut self, batch: &Batch<'_>) -> Result<(), Error>;
+
+    /// A file on the disk, and the number of bytes that a complete reserve has.
+    fn reserve(&self) -> (PathBuf, u64);
 
     /// Gives up the space that is kept in reserve, so that deletions find room on a full disk.
     fn release_reserve(&mut self) -> Result<(), Error>;

@@ -275,10 +275,23 @@ impl Writer {
         if !self.is_full {
             self.is_full = true;
             self.searched = Some(self.clock.moment());
-            tracing::error!("no space is left on the disk: only deletions are possible");
+            let (path, needed) = self.reserve()?;
+            tracing::error!(
+                path,
+                needed,
+                "no space is left on the disk: only deletions are possible"
+            );
         }
         self.with_journal(Journal::release_reserve)?;
         self.free_space()
+    }
+
+    /// For the log: a file on the disk that is full, and how much space is missing at most.
+    fn reserve(&mut self) -> Result<(String, String), Error> {
+        self.with_journal(|journal| {
+            let (path, bytes) = journal.reserve();
+            Ok((path.display().to_string(), format!("{} MiB", bytes >> 20)))
+        })
     }
 
     /// Leaves that state if there is room for all of the reserve; does nothing until
@@ -322,7 +335,8 @@ impl Writer {
             return self.look_for_room();
         }
         if !self.with_journal(Journal::restore_reserve)? {
-            tracing::warn!("the disk is almost full");
+            let (path, needed) = self.reserve()?;
+            tracing::warn!(path, needed, "the disk is almost full");
         }
         // At the start other work waits for the disk.
         if is_first {

@@ -90,7 +90,7 @@ const KNOWN: &[(&str, Standing)] = &[
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum BadPlugins {
     /// Look for a slip of the pen.
-    #[error("there is no admission plugin {0:?}")]
+    #[error("there is no admission plugin {0:?}; there are: {known}", known = available())]
     Unknown(String),
     /// Leave it out.
     #[error("the admission plugin {0} cannot be enabled: it is not there yet")]
@@ -98,6 +98,14 @@ pub enum BadPlugins {
     /// Decide.
     #[error("the admission plugin {0} is to be both enabled and disabled")]
     Both(String),
+}
+
+/// The names of the plugins that can be enabled and disabled.
+fn available() -> String {
+    let ours = KNOWN.iter().filter(|(_, standing)| !matches!(standing, Absent));
+    let mut names: Vec<&str> = ours.map(|(name, _)| *name).collect();
+    names.sort_unstable();
+    names.join(", ")
 }
 
 /// The plugins that are on.
@@ -173,7 +181,10 @@ mod tests {
     #[test]
     fn what_cannot_be_chosen_is_told() {
         let why = |enabled: &[&str], disabled: &[&str]| choose(enabled, disabled).unwrap_err();
-        assert_eq!(why(&[], &["Priorty"]), r#"there is no admission plugin "Priorty""#);
+        let unknown = why(&[], &["Priorty"]);
+        let begins = r#"there is no admission plugin "Priorty"; there are: AlwaysPullImages, "#;
+        assert!(unknown.starts_with(begins) && unknown.contains(", Priority, "), "{unknown}");
+        assert!(!unknown.contains("EventRateLimit"), "{unknown}");
         assert_eq!(
             why(&["EventRateLimit"], &[]),
             "the admission plugin EventRateLimit cannot be enabled: it is not there yet"

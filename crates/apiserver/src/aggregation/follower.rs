@@ -18,6 +18,7 @@ use machinery::{Object, Value, codec, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
 
 /// How often a server that says nothing new is asked.
 const EVERY: Duration = Duration::from_secs(30);
@@ -95,14 +96,16 @@ impl Follower {
     /// Asks all of them at once: one that hangs does not hold up the others.
     async fn look_at(&self, remotes: &[Arc<Remote>]) {
         let told = join_all(remotes.iter().map(|remote| async {
-            let verdict = match tokio::time::timeout(PATIENCE, self.check(remote)).await {
+            let deadline = Instant::now() + PATIENCE;
+            let verdict = match timeout_at(deadline, self.check(remote, deadline)).await {
                 Ok(verdict) => verdict,
                 Err(_) => failing(&self.address(remote), "context deadline exceeded"),
             };
             self.write_down(remote, &verdict).await;
             let before = self.plane.aggregation.told(remote);
             let told = if verdict.available {
-                tokio::time::timeout(PATIENCE, self.ask(remote)).await.ok().map(Arc::new)
+                let deadline = Instant::now() + PATIENCE;
+                timeout_at(deadline, self.ask(remote, deadline)).await.ok().map(Arc::new)
             } else {
                 None
             };
@@ -114,7 +117,7 @@ impl Follower {
         self.plane.aggregation.told.store(Arc::new(told));
     }
 
-    async fn check(&self, remote: &Remote) -> Verdict {
+    async fn check(&self, remote: &Remote, deadline: Instant) -> Verdict {
         let (name, namespace) = (&remote.service.name, &remote.service.namespace);
         let bad = |reason, message| Verdict { available: false, reason, message };
         match destination(&self.plane, remote) {
@@ -134,7 +137,7 @@ impl Follower {
             }
             Ok(_) => {}
         }
-        match self.get(remote, &remote.path(), "application/json").await {
+        match self.get(remote, &remote.path(), "application/json", deadline).await {
             Ok((200..=299, _)) => Verdict {
                 available: true,
                 reason: "Passed",
@@ -160,21 +163,21 @@ impl Follower {
     }
 
     /// What the server says of itself.
-    async fn ask(&self, remote: &Remote) -> Told {
+    async fn ask(&self, remote: &Remote, deadline: Instant) -> Told {
         let (resources, index, v2) = tokio::join!(
-            self.resources(remote),
-            self.document(remote, "/openapi/v3", "application/json"),
-            self.document(remote, "/openapi/v2", "application/json"),
+            self.resources(remote, deadline),
+            self.document(remote, "/openapi/v3", "application/json", deadline),
+            self.document(remote, "/openapi/v2", "application/json", deadline),
         );
         let place = remote.path().trim_start_matches('/').to_owned();
         let openapi_v3 = index["paths"][&place]["serverRelativeURL"].as_str().map(str::to_owned);
         Told { resources, openapi_v3, openapi_v2: Arc::new(v2) }
     }
 
-    async fn resources(&self, remote: &Remote) -> Value {
+    async fn resources(&self, remote: &Remote, deadline: Instant) -> Value {
         const AGGREGATED: &str =
             "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
-        let all = self.document(remote, "/apis", AGGREGATED).await;
+        let all = self.document(remote, "/apis", AGGREGATED, deadline).await;
         let group = all["items"].as_array().into_iter().flatten();
         let mut group = group.filter(|it| it["metadata"]["name"] == remote.group.as_str());
         let versions = group.next().and_then(|it| it["versions"].as_array());
@@ -183,16 +186,30 @@ impl Follower {
         if let Some(version) = version {
             return version["resources"].clone();
         }
-        let plain = self.document(remote, &remote.path(), "application/json").await;
+        let plain = self.document(remote, &remote.path(), "application/json", deadline).await;
         aggregated(&plain, remote)
     }
 
-    async fn document(&self, remote: &Remote, path: &str, accept: &str) -> Value {
-        let Ok((200, body)) = self.get(remote, path, accept).await else { return Value::Null };
+    async fn document(
+        &self,
+        remote: &Remote,
+        path: &str,
+        accept: &str,
+        deadline: Instant,
+    ) -> Value {
+        let Ok((200, body)) = self.get(remote, path, accept, deadline).await else {
+            return Value::Null;
+        };
         codec::json::decode(&body).map_or(Value::Null, |it| it.value)
     }
 
-    async fn get(&self, remote: &Remote, path: &str, accept: &str) -> Result<(u16, Bytes), String> {
+    async fn get(
+        &self,
+        remote: &Remote,
+        path: &str,
+        accept: &str,
+        deadline: Instant,
+    ) -> Result<(u16, Bytes), String> {
         let to = destination(&self.plane, remote).map_err(|it| it.to_string())?;
         let user = User::authenticated("system:kube-aggregator", "", vec![MASTERS.to_owned()]);
         let request = Request::get(format!("{}{path}", remote.service.origin()))
@@ -204,7 +221,7 @@ impl Follower {
             head.headers.insert(http::header::ACCEPT, accept);
         }
         let request = Request::from_parts(head, body);
-        let answer = self.plane.outbound.call(&to, request, MAX_DOCUMENT).await;
+        let answer = self.plane.outbound.call(&to, request, MAX_DOCUMENT, deadline).await;
         let answer = answer.map_err(|it| it.to_string())?;
         Ok((answer.status().as_u16(), answer.into_body()))
     }

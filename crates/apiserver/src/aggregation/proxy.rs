@@ -4,6 +4,7 @@ use super::Remote;
 use crate::answer;
 use crate::authentication::User;
 use crate::body::Body;
+use crate::chain;
 use crate::outbound::Destination;
 use crate::plane::Plane;
 use bytes::Bytes;
@@ -52,7 +53,7 @@ pub(crate) async fn forward(
         return answer::text(500, "the user cannot be written as headers\n");
     };
     *request.headers_mut() = headers;
-    match plane.outbound.open(&to, request).await {
+    match plane.outbound.open(&to, request, chain::deadline_of(head)).await {
         // Upstream: a client that follows would send its credentials to wherever this leads.
         Ok(response) if is_redirect(&response) => answer::text(502, REDIRECTED),
         Ok(response) => returned(response),

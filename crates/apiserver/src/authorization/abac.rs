@@ -35,20 +35,55 @@ pub enum Error {
         source: std::io::Error,
     },
     /// Correct the line.
-    #[error("line {line} of the policy file is not a policy")]
+    #[error("cannot use the policy file {path}")]
     Line {
-        /// Counted from one.
-        line: usize,
+        /// The file.
+        path: PathBuf,
         /// The cause.
         #[source]
-        source: serde_json::Error,
+        source: LineError,
     },
-    /// Correct the line.
-    #[error("line {line} of the policy file has no apiVersion {API_VERSION} and kind Policy")]
-    Kind {
-        /// Counted from one.
+}
+
+/// A line that is no policy. Lines and columns are counted from one.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LineError {
+    /// Write the object on one line.
+    #[error("line {line} ends before its JSON object does; each policy is one object on one line")]
+    Unfinished {
+        /// The line.
         line: usize,
     },
+    /// Correct the line.
+    #[error(
+        "line {line} is not a policy, which is one JSON object on one line: {detail} at column {column}"
+    )]
+    Json {
+        /// The line.
+        line: usize,
+        /// The place in the line.
+        column: usize,
+        /// The mistake.
+        detail: String,
+    },
+    /// Add the two fields.
+    #[error("line {line} has no apiVersion {API_VERSION} and kind Policy")]
+    Kind {
+        /// The line.
+        line: usize,
+    },
+}
+
+impl LineError {
+    fn of_json(line: usize, error: &serde_json::Error) -> Self {
+        if error.is_eof() {
+            return Self::Unfinished { line };
+        }
+        // The text ends with a position, whose line is always the first: lines are read one by one.
+        let text = error.to_string();
+        let detail = text.rsplit_once(" at line ").map_or(text.as_str(), |(detail, _)| detail);
+        Self::Json { line, column: error.column(), detail: detail.to_owned() }
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -80,19 +115,19 @@ impl PolicyFile {
     pub fn read(path: &Path) -> Result<Self, Error> {
         let text = std::fs::read_to_string(path)
             .map_err(|source| Error::Read { path: path.to_owned(), source })?;
-        Self::parse(&text)
+        Self::parse(&text).map_err(|source| Error::Line { path: path.to_owned(), source })
     }
 
     /// Reads the lines of a file. Empty lines and comments (`#`) are skipped.
-    pub fn parse(text: &str) -> Result<Self, Error> {
+    pub fn parse(text: &str) -> Result<Self, LineError> {
         let mut policies = Vec::new();
         let lines = text.lines().map(str::trim).enumerate();
         for (index, text) in lines.filter(|(_, it)| !it.is_empty() && !it.starts_with('#')) {
             let line = index + 1;
             let document: Document =
-                serde_json::from_str(text).map_err(|source| Error::Line { line, source })?;
+                serde_json::from_str(text).map_err(|error| LineError::of_json(line, &error))?;
             if document.api_version != API_VERSION || document.kind != "Policy" {
-                return Err(Error::Kind { line });
+                return Err(LineError::Kind { line });
             }
             policies.push(document.spec);
         }
@@ -213,9 +248,28 @@ mod tests {
     #[test]
     fn a_line_that_is_no_policy_is_named() {
         let text = format!("# a comment\n\n{}\n{{}}", policy("{}"));
-        let error = PolicyFile::parse(&text).unwrap_err().to_string();
-        assert!(error.starts_with("line 4 of the policy file has no apiVersion"), "{error}");
+        assert_eq!(PolicyFile::parse(&text).unwrap_err(), LineError::Kind { line: 4 });
         let error = PolicyFile::parse(&policy(r#"{"usr":"alice"}"#)).unwrap_err().to_string();
-        assert_eq!(error, "line 1 of the policy file is not a policy");
+        let begins =
+            "line 1 is not a policy, which is one JSON object on one line: unknown field `usr`";
+        assert!(error.starts_with(begins), "{error}");
+        assert!(error.contains(" at column ") && error.matches("line 1").count() == 1, "{error}");
+    }
+
+    #[test]
+    fn an_object_on_several_lines_is_refused_with_the_rule() {
+        let pretty = "{\n  \"kind\": \"Policy\"\n}";
+        let error = PolicyFile::parse(pretty).unwrap_err();
+        assert_eq!(error, LineError::Unfinished { line: 1 });
+        assert!(error.to_string().contains("one object on one line"));
+    }
+
+    #[test]
+    fn an_error_names_the_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("policies.jsonl");
+        std::fs::write(&path, "{").unwrap();
+        let error = PolicyFile::read(&path).unwrap_err();
+        assert_eq!(error.to_string(), format!("cannot use the policy file {}", path.display()));
     }
 }

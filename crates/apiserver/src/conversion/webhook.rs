@@ -11,7 +11,7 @@ use http::{Request, Uri};
 use http_body_util::Full;
 use machinery::{Object, Value, codec};
 use std::time::Duration;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 /// How long an answer may take.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -110,8 +110,9 @@ impl Webhook {
             .header(ACCEPT, "application/json, */*")
             .body(Full::new(Bytes::from(body)))
             .map_err(|why| failed(&why))?;
-        let call = tokio::time::timeout(TIMEOUT, plane.outbound.call(&to, request, limit));
-        let Ok(answer) = call.await else {
+        let deadline = Instant::now() + TIMEOUT;
+        let call = plane.outbound.call(&to, request, limit, deadline);
+        let Ok(answer) = timeout_at(deadline, call).await else {
             let why = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)";
             return Err(failed(&why));
         };

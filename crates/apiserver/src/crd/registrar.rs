@@ -8,7 +8,7 @@ use crate::catalog::{Catalog, Served};
 use crate::conversion::Conversion;
 use crate::own_client::OwnClient;
 use crate::plane::Plane;
-use crate::watch_cache::{Entry, Snapshot, Subscription};
+use crate::watch_cache::{Entry, Snapshot, Subscription, raise};
 use kinds::apiextensions;
 use machinery::Object;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -136,11 +136,7 @@ impl Registrar {
         self.refresh_to(&snapshot);
         // Only now, so that who reads the revision finds all of it in the catalog.
         let revision = snapshot.revision;
-        self.plane.definitions_served.send_if_modified(|it| {
-            let is_newer = *it < revision;
-            *it = revision.max(*it);
-            is_newer
-        });
+        self.plane.definitions_served.send_if_modified(|served| raise(served, revision));
     }
 
     fn refresh_to(&mut self, snapshot: &Snapshot) {

@@ -15,6 +15,7 @@ use http::{Request, Response};
 use http_body_util::Full;
 use machinery::{GroupResource, Object, Status, Value, json};
 use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
 
 /// The components that are asked over the network, with their ports.
 const PROBED: [(&str, u16); 2] = [("controller-manager", 10257), ("scheduler", 10259)];
@@ -80,8 +81,9 @@ async fn probe(cx: &Cx, port: u16) -> Result<String, String> {
     };
     let request = Request::get(&url).body(Full::<Bytes>::default());
     let request = request.map_err(|error| failed(&error))?;
-    let call = cx.plane.outbound.call(&to, request, MAX_ANSWER);
-    let answer = tokio::time::timeout(PROBE_TIMEOUT, call).await;
+    let deadline = Instant::now() + PROBE_TIMEOUT;
+    let call = cx.plane.outbound.call(&to, request, MAX_ANSWER, deadline);
+    let answer = timeout_at(deadline, call).await;
     let answer = answer.map_err(|_| failed(&"context deadline exceeded"))?;
     let answer = answer.map_err(|error: Error| failed(&error))?;
     if answer.status().is_success() {

@@ -11,12 +11,22 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::net::TcpListener;
+use tokio::sync::Notify;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
-/// A server that answers everything with 200, and what its callers trust.
-async fn server() -> (SocketAddr, Trust) {
+/// What happens at a [`server`].
+#[derive(Default)]
+struct Visits {
+    connections: AtomicUsize,
+    /// Requests for `/mute` have arrived.
+    mute: Notify,
+}
+
+/// A server that answers everything but `/mute` with 200, and what its callers trust.
+async fn server(visits: &Arc<Visits>) -> (SocketAddr, Trust) {
     let now = Clock::system().now();
     let authority = Authority::new(now).unwrap();
     let certified = authority.serving(&["localhost"], &[], now).unwrap();
@@ -35,13 +45,22 @@ async fn server() -> (SocketAddr, Trust) {
     let address = listener.local_addr().unwrap();
     let tasks = Tasks::new();
     let connections = tasks.clone();
+    let visits = Arc::clone(visits);
     tasks.spawn("accept", async move {
         while let Ok((stream, _)) = listener.accept().await {
-            let tls = tls.clone();
+            let (tls, visits) = (tls.clone(), Arc::clone(&visits));
             connections.spawn("connection", async move {
                 let Ok(stream) = tls.accept(stream).await else { return };
-                let service = service_fn(|_: Request<Incoming>| async {
-                    Ok::<_, Infallible>(Response::new(Full::new(Bytes::new())))
+                visits.connections.fetch_add(1, Ordering::SeqCst);
+                let service = service_fn(|request: Request<Incoming>| {
+                    let visits = Arc::clone(&visits);
+                    async move {
+                        if request.uri().path() == "/mute" {
+                            visits.mute.notify_one();
+                            std::future::pending::<()>().await;
+                        }
+                        Ok::<_, Infallible>(Response::new(Full::new(Bytes::new())))
+                    }
                 });
                 let builder = Builder::new(TokioExecutor::new());
                 let _ = builder.serve_connection(TokioIo::new(stream), service).await;
@@ -53,16 +72,22 @@ async fn server() -> (SocketAddr, Trust) {
 
 /// The address of a mute listener and of a server, and the listener.
 async fn half_mute() -> (Destination, TcpListener) {
-    let (address, trust) = server().await;
+    let (address, trust) = server(&Arc::default()).await;
     let mute = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let addresses = [mute.local_addr().unwrap(), address].map(|it| it.to_string()).to_vec();
     let server_name = "localhost".to_owned();
     (Destination { server_name, addresses, trust, identity: None }, mute)
 }
 
+/// The code of the answer to a request for a path, which may take `within`.
+async fn request(outbound: &Outbound, to: &Destination, path: &str, within: Duration) -> u16 {
+    let request = Request::get(format!("https://localhost{path}")).body(Full::default()).unwrap();
+    let deadline = Instant::now() + within;
+    outbound.call(to, request, 10, deadline).await.unwrap().status().as_u16()
+}
+
 async fn call(outbound: &Outbound, to: &Destination) -> u16 {
-    let request = Request::get("https://localhost/").body(Full::default()).unwrap();
-    outbound.call(to, request, 10).await.unwrap().status().as_u16()
+    request(outbound, to, "/", Duration::from_secs(30)).await
 }
 
 #[tokio::test]
@@ -75,9 +100,39 @@ async fn an_address_that_accepts_and_says_nothing_is_passed_over() {
 async fn after_a_request_that_was_given_up_the_next_one_goes_to_the_next_address() {
     let (to, _mute) = half_mute().await;
     let outbound = Outbound::default();
-    let given_up = timeout(MUTE_AFTER * 2, call(&outbound, &to)).await;
+    let within = MUTE_AFTER * 2;
+    let given_up = timeout(within, request(&outbound, &to, "/", within)).await;
     assert!(given_up.is_err(), "the first address is mute");
     let before = Instant::now();
     assert_eq!(call(&outbound, &to).await, 200);
     assert!(before.elapsed() < connector::NEXT_ADDRESS_AFTER, "it began with the mute address");
+}
+
+/// The number of connections that two requests need, the first of which is not answered. It has
+/// `within` for its answer, and is dropped after `waited`.
+async fn connections_after_silence(within: Duration, waited: Duration) -> usize {
+    let visits = Arc::default();
+    let (address, trust) = server(&visits).await;
+    let (addresses, server_name) = (vec![address.to_string()], "localhost".to_owned());
+    let to = Destination { server_name, addresses, trust, identity: None };
+    let outbound = Outbound::default();
+    let mut silent = Box::pin(request(&outbound, &to, "/mute", within));
+    tokio::select! {
+        _ = &mut silent => panic!("it is not answered"),
+        () = visits.mute.notified() => {}
+    }
+    assert!(timeout(waited, &mut silent).await.is_err());
+    drop(silent);
+    assert_eq!(call(&outbound, &to).await, 200);
+    visits.connections.load(Ordering::SeqCst)
+}
+
+#[tokio::test]
+async fn a_request_that_ends_before_its_deadline_leaves_the_connection_to_others() {
+    assert_eq!(connections_after_silence(Duration::from_secs(10), MUTE_AFTER * 2).await, 1);
+}
+
+#[tokio::test]
+async fn a_request_that_ends_at_its_deadline_takes_the_connection_with_it() {
+    assert_eq!(connections_after_silence(MUTE_AFTER, MUTE_AFTER).await, 2);
 }

@@ -2,7 +2,7 @@
 
 use crate::client::Client;
 use crate::plane::{MAPS, Plane, THINGS, anything, map, thing, things};
-use apiserver::{Config, StoreConfig};
+use apiserver::{Config, Server, StoreConfig};
 use machinery::json;
 use std::path::Path;
 
@@ -71,5 +71,19 @@ async fn a_token_and_the_authority_outlive_a_restart() {
     let plane = Plane::start_with(embedded(directory.path())).await;
     assert_eq!(plane.bearer(token).get("/apis").await.0, 200);
     assert_eq!(plane.server.authority(), authority);
+    plane.server.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_start_closes_its_store() {
+    let directory = tempfile::tempdir().unwrap();
+    Plane::start_with(embedded(directory.path())).await.server.stop().await.unwrap();
+    let key = directory.path().join("pki/ca.key");
+    let content = std::fs::read(&key).unwrap();
+    std::fs::write(&key, "damaged").unwrap();
+    let error = Server::start(embedded(directory.path())).await.unwrap_err();
+    assert_eq!(error.to_string(), "cannot set up certificates");
+    std::fs::write(&key, content).unwrap();
+    let plane = Plane::start_with(embedded(directory.path())).await;
     plane.server.stop().await.unwrap();
 }

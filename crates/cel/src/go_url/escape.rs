@@ -1,6 +1,6 @@
 //! Percent-escapes, which differ by the part of a URL in which they stand.
 
-use crate::go_quote::quote;
+use strconv::quote_bytes;
 
 /// A part of a URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,7 +56,7 @@ pub(super) fn unescape(text: &[u8], mode: Mode) -> Result<Vec<u8>, String> {
             b'%' => {
                 let escape = [b"%", &behind[..behind.len().min(2)]].concat();
                 let (byte, after) = read_escape(behind, mode)
-                    .ok_or_else(|| format!("invalid URL escape {}", quote(&escape)))?;
+                    .ok_or_else(|| format!("invalid URL escape {}", quote_bytes(&escape)))?;
                 bytes.push(byte);
                 rest = after;
             }
@@ -64,7 +64,10 @@ pub(super) fn unescape(text: &[u8], mode: Mode) -> Result<Vec<u8>, String> {
             _ => {
                 let in_host = matches!(mode, Mode::Host | Mode::Zone);
                 if in_host && first.is_ascii() && !is_plain(*first, mode) {
-                    return Err(format!("invalid character {} in host name", quote(&[*first])));
+                    return Err(format!(
+                        "invalid character {} in host name",
+                        quote_bytes(&[*first])
+                    ));
                 }
                 bytes.push(*first);
             }

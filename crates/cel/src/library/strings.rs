@@ -210,20 +210,14 @@ fn join<'a>(args: &mut [Value<'a>]) -> Outcome<'a> {
     Ok(Value::string(joined))
 }
 
+/// Upstream: cel-go's `strings.quote`, which, unlike Go's own, has no escapes for characters that
+/// cannot be printed.
 fn quote(text: &str) -> String {
     let mut quoted = String::from('"');
     for character in text.chars() {
-        match character {
-            '\u{7}' => quoted.push_str("\\a"),
-            '\u{8}' => quoted.push_str("\\b"),
-            '\u{c}' => quoted.push_str("\\f"),
-            '\n' => quoted.push_str("\\n"),
-            '\r' => quoted.push_str("\\r"),
-            '\t' => quoted.push_str("\\t"),
-            '\u{b}' => quoted.push_str("\\v"),
-            '\\' => quoted.push_str("\\\\"),
-            '"' => quoted.push_str("\\\""),
-            other => quoted.push(other),
+        match strconv::escape(character) {
+            Some(escape) => quoted.push_str(escape),
+            None => quoted.push(character),
         }
     }
     quoted.push('"');

@@ -20,6 +20,7 @@ mod tests;
 
 use crate::kubeconfig;
 use crate::output::{note, say};
+use crate::stop_signals::StopSignals;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::ValueEnum;
 use endpoint::Endpoint;
@@ -35,7 +36,6 @@ use stage::Stage;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
-use tokio::signal::unix::{SignalKind, signal};
 use workload::Workload;
 
 const EXAMPLES: &str = "Examples:
@@ -176,7 +176,7 @@ pub(crate) async fn run(args: BenchArgs) -> Result<()> {
         say(&match args.output {
             Format::Table => format!("{} ({})\n{}", report.server, report.version, report.table()),
             Format::Json => serde_json::to_string_pretty(&report)?,
-        });
+        })?;
     }
     for failure in report.failures.iter().take(TOLD_FAILURES) {
         note(&format!("failed: {failure}"));
@@ -297,14 +297,9 @@ async fn version(pool: &Pool) -> Result<String> {
     Ok(version["gitVersion"].as_str().unwrap_or("unknown version").to_owned())
 }
 
-/// Resolves at the first SIGINT or SIGTERM from now on.
+/// Resolves at the first signal to stop from now on.
 async fn interrupted() -> Result<()> {
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
-    tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
-    }
+    StopSignals::listen()?.recv().await;
     Ok(())
 }
 

@@ -1,6 +1,8 @@
 //! `sampan completion`: what a shell needs to complete our commands.
 
 use crate::args::Args;
+use crate::output;
+use anyhow::Result;
 use clap::CommandFactory;
 use clap_complete::Shell;
 
@@ -17,6 +19,9 @@ pub(crate) struct CompletionArgs {
 }
 
 /// Prints the script.
-pub(crate) fn run(args: &CompletionArgs) {
-    clap_complete::generate(args.shell, &mut Args::command(), "sampan", &mut std::io::stdout());
+pub(crate) fn run(args: &CompletionArgs) -> Result<()> {
+    // Not straight to standard output: the generator panics if that cannot be written to.
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Args::command(), "sampan", &mut script);
+    output::print(&script)
 }

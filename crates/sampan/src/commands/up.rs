@@ -1,22 +1,26 @@
 //! `sampan up`: starts a plane, tells the user how to reach it, and stops it cleanly.
 
-use crate::kubeconfig::{self, Entry};
+mod listen_address;
+mod start_error;
+
+use crate::kubeconfig::{self, Entry, Merged};
 use crate::output::{note, say};
+use crate::stop_signals::StopSignals;
 use anyhow::{Context, Result, bail};
 use apiserver::authentication::token::TokenFile;
 use apiserver::authorization::Authorizer;
 use apiserver::authorization::abac::PolicyFile;
 use apiserver::{Config, Server, StoreConfig};
-use std::net::SocketAddr;
-use std::path::PathBuf;
+use listen_address::{ListenAddress, server_url};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::Instant;
 
 const EXAMPLES: &str = "Examples:
   sampan up                                   keeps its objects in the data directory
   sampan up --in-memory --listen 127.0.0.1:0  for a test: forgets everything, on a free port
+  sampan up --listen 0.0.0.0:6443             reachable from other machines as well
   sampan up --data-dir ./plane --kubeconfig ./kubeconfig
   kubectl --kubeconfig ./kubeconfig get namespaces";
 
@@ -27,9 +31,9 @@ const NAME: &str = "sampan";
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct UpArgs {
-    /// Where to listen; port 0 picks a free one
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6443")]
-    listen: SocketAddr,
+    /// Where to listen, as in `localhost:8443`; port 0 picks a free one
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:6443")]
+    listen: ListenAddress,
     /// Where to keep objects and certificates [default: the platform's data directory for sampan]
     #[arg(long, value_name = "DIR", conflicts_with_all = ["in_memory", "etcd"])]
     data_dir: Option<PathBuf>,
@@ -37,20 +41,20 @@ pub(crate) struct UpArgs {
     #[arg(long, conflicts_with = "etcd")]
     in_memory: bool,
     /// Keep objects in an etcd cluster (not served yet)
-    #[arg(long, value_name = "URL", value_delimiter = ',')]
+    #[arg(long, value_name = "URL", value_delimiter = ',', hide = true)]
     etcd: Vec<String>,
     /// The kubeconfig to write; an existing one is merged into [default: $KUBECONFIG or
     /// ~/.kube/config]
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
     /// How many simulated nodes to run (only 0 is served yet)
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, hide = true)]
     nodes: usize,
     /// Which controllers to run: `none`, `*` for all there are, or a list (there are none yet)
-    #[arg(long, value_name = "LIST", default_value = "*", value_delimiter = ',')]
+    #[arg(long, value_name = "LIST", default_value = "*", value_delimiter = ',', hide = true)]
     controllers: Vec<String>,
     /// Which operators to run beside it (none is served yet)
-    #[arg(long, value_name = "OPERATOR", value_delimiter = ',')]
+    #[arg(long, value_name = "OPERATOR", value_delimiter = ',', hide = true)]
     with: Vec<String>,
     /// Bearer tokens, one `token,user,uid,"group1,group2"` a line
     #[arg(long, value_name = "FILE")]
@@ -72,24 +76,45 @@ pub(crate) struct UpArgs {
     disable_admission_plugins: Vec<String>,
 }
 
-/// Runs a plane until SIGINT or SIGTERM.
+/// Runs a plane until a signal stops it.
 pub(crate) async fn run(args: UpArgs, started: Instant) -> Result<()> {
     refuse_what_is_not_there(&args)?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
-    let server = Server::start(config(&args)?).await?;
-    let address = server.address().context("the server does not listen")?;
-    let url = format!("https://{address}");
-    let path = write_kubeconfig(&args, &server, &url)?;
-    say(&url);
-    note(&format!("kubeconfig {} (context {NAME})", path.display()));
-    say(&format!("ready in {} ms", milliseconds(started.elapsed())));
-    tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
+    let mut signals = StopSignals::listen()?;
+    let config = config(&args)?;
+    let data_dir = match &config.store {
+        StoreConfig::Embedded(directory) => Some(directory.clone()),
+        StoreConfig::Memory => None,
+    };
+    let server = Server::start(config)
+        .await
+        .map_err(|error| start_error::explain(error, data_dir.as_deref()))?;
+    let announced = announce(&args, &server, started);
+    if announced.is_ok() {
+        signals.recv().await;
+        note("stopping");
     }
-    note("stopping");
-    server.stop().await.context("some tasks did not stop in time")
+    // Also a plane that nobody can reach has a store that must be closed.
+    let stopped = server.stop().await.context("some tasks did not stop in time");
+    announced.and(stopped)
+}
+
+/// Tells the user how to reach the plane.
+fn announce(args: &UpArgs, server: &Server, started: Instant) -> Result<()> {
+    let url = server_url(server.address().context("the server does not listen")?);
+    let path = match &args.kubeconfig {
+        Some(path) => path.clone(),
+        None => kubeconfig::default_path()?,
+    };
+    let Merged { before, is_current } = write_kubeconfig(&path, server, &url)?;
+    say(&url)?;
+    note(&format!("kubeconfig {} (context {NAME})", path.display()));
+    if let Some(before) = before.filter(|it| *it != url) {
+        note(&format!("context {NAME} was that of {before} before"));
+    }
+    if !is_current {
+        note(&format!("another context is the current one: kubectl config use-context {NAME}"));
+    }
+    say(&format!("ready in {} ms", milliseconds(started.elapsed())))
 }
 
 /// What is promised but not built yet is an error, never a silent success.
@@ -127,7 +152,8 @@ fn config(args: &UpArgs) -> Result<Config> {
         authorizers.push(Arc::new(PolicyFile::read(path)?));
     }
     Ok(Config {
-        listen: Some(args.listen),
+        listen: Some(args.listen.address),
+        serving_names: args.listen.serving_names(),
         store,
         tokens,
         authorizers,
@@ -152,11 +178,7 @@ fn default_data_dir() -> Result<PathBuf> {
     Ok(directory.join("sampan"))
 }
 
-fn write_kubeconfig(args: &UpArgs, server: &Server, url: &str) -> Result<PathBuf> {
-    let path = match &args.kubeconfig {
-        Some(path) => path.clone(),
-        None => kubeconfig::default_path()?,
-    };
+fn write_kubeconfig(path: &Path, server: &Server, url: &str) -> Result<Merged> {
     let admin = server.admin()?;
     let entry = Entry {
         cluster: NAME.to_owned(),
@@ -167,8 +189,7 @@ fn write_kubeconfig(args: &UpArgs, server: &Server, url: &str) -> Result<PathBuf
         client_key: admin.key,
         context: NAME.to_owned(),
     };
-    kubeconfig::merge_into(&path, &entry)?;
-    Ok(path)
+    Ok(kubeconfig::merge_into(path, &entry)?)
 }
 
 fn milliseconds(duration: Duration) -> String {

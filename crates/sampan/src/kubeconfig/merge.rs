@@ -1,9 +1,11 @@
 //! [`merge_into`]: one more cluster in a kubeconfig, with everything else in it left as it was.
 //!
 //! The file is replaced whole, by a rename, so that no reader ever sees half of it; only its owner
-//! can read it, since it holds keys. A file that cannot be understood is left alone.
+//! can read it, since it holds keys. A file that cannot be understood is left alone, and so is one
+//! in which entries of these names belong to another cluster than a plane.
 
 use super::{Error, malformed, parse, text};
+use apiserver::certificates::is_made_by_a_plane;
 use base64::prelude::{BASE64_STANDARD, Engine};
 use machinery::codec::yaml;
 use machinery::{Map, Value, json};
@@ -30,49 +32,84 @@ pub(crate) struct Entry {
     pub context: String,
 }
 
-/// Adds an entry, or renews those of the same names. Its context becomes the current one only
-/// where there was none.
-pub(crate) fn merge_into(path: &Path, entry: &Entry) -> Result<(), Error> {
+/// What a file had before an entry was merged into it, and has now.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Merged {
+    /// The URL of the plane that had the names of the entry before.
+    pub before: Option<String>,
+    /// Whether the context of the entry is the current one.
+    pub is_current: bool,
+}
+
+/// The number of symbolic links that are followed, which is also Linux' limit.
+const MAX_LINKS: usize = 40;
+
+/// Adds an entry, or renews those of the same names. Its context becomes the current one only where
+/// there was none.
+pub(crate) fn merge_into(path: &Path, entry: &Entry) -> Result<Merged, Error> {
     rewrite(path, |document| {
-        put(path, document, entry)?;
+        let before = put(path, document, entry)?;
         if text(document, "current-context").is_none() {
             document.insert("current-context".to_owned(), json!(entry.context));
         }
-        Ok(())
+        let is_current = text(document, "current-context") == Some(&entry.context);
+        Ok(Merged { before, is_current })
     })
 }
 
 /// As [`merge_into`], and makes its context the current one.
 #[allow(dead_code, reason = "for commands that are asked to switch to what they made")]
-pub(crate) fn merge_and_switch(path: &Path, entry: &Entry) -> Result<(), Error> {
+pub(crate) fn merge_and_switch(path: &Path, entry: &Entry) -> Result<Merged, Error> {
     rewrite(path, |document| {
-        put(path, document, entry)?;
+        let before = put(path, document, entry)?;
         document.insert("current-context".to_owned(), json!(entry.context));
-        Ok(())
+        Ok(Merged { before, is_current: true })
     })
 }
 
-fn rewrite(
+fn rewrite<T>(
     path: &Path,
-    change: impl FnOnce(&mut Map<String, Value>) -> Result<(), Error>,
-) -> Result<(), Error> {
-    let failed = |source| Error::Write { path: path.to_owned(), source };
-    // A link is often how people keep this file elsewhere: its target is what is replaced.
-    let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    change: impl FnOnce(&mut Map<String, Value>) -> Result<T, Error>,
+) -> Result<T, Error> {
+    let target = follow_links(path).map_err(failed_at(path))?;
+    let failed = failed_at(&target);
     let directory = match target.parent() {
         Some(parent) if parent != Path::new("") => parent.to_owned(),
         _ => PathBuf::from("."),
     };
-    create_private(&directory).map_err(failed)?;
+    // Not for a link: the place that it leads to, such as a disk, may be absent for a while.
+    if target == path {
+        create_private(&directory).map_err(&failed)?;
+    }
     let _lock = lock(&directory);
     let mut document = match fs::read(&target) {
         Ok(bytes) => parse(path, &bytes)?,
         Err(error) if error.kind() == io::ErrorKind::NotFound => Map::new(),
         Err(source) => return Err(Error::Read { path: path.to_owned(), source }),
     };
-    change(&mut document)?;
+    let changed = change(&mut document)?;
     let text = yaml::encode(&Value::Object(document));
-    replace(&directory, &target, &text).map_err(failed)
+    replace(&directory, &target, &text).map_err(&failed)?;
+    Ok(changed)
+}
+
+fn failed_at(path: &Path) -> impl Fn(io::Error) -> Error + use<> {
+    let path = path.to_owned();
+    move |source| Error::Write { path: path.clone(), source }
+}
+
+/// The file that a path leads to, which need not exist. A link is often how people keep their
+/// kubeconfig elsewhere: the file is what is replaced, not the link.
+fn follow_links(path: &Path) -> io::Result<PathBuf> {
+    let mut target = path.to_owned();
+    for _ in 0..MAX_LINKS {
+        match fs::read_link(&target) {
+            Ok(next) => target = target.parent().unwrap_or(Path::new("")).join(next),
+            // It is no link, or does not exist.
+            Err(_) => return Ok(target),
+        }
+    }
+    Err(io::Error::other("there are too many symbolic links"))
 }
 
 /// Puts the whole text in the place of the file, or fails and leaves the file as it was.
@@ -102,14 +139,24 @@ fn create_private(directory: &Path) -> io::Result<()> {
     builder.create(directory)
 }
 
-fn put(path: &Path, document: &mut Map<String, Value>, entry: &Entry) -> Result<(), Error> {
+/// Returns the URL that the cluster had before.
+fn put(
+    path: &Path,
+    document: &mut Map<String, Value>,
+    entry: &Entry,
+) -> Result<Option<String>, Error> {
     document.entry("apiVersion").or_insert(json!("v1"));
     document.entry("kind").or_insert(json!("Config"));
-    *named(path, document, "clusters", "cluster", &entry.cluster)? = json!({
+    let cluster = named(path, document, "clusters", "cluster", &entry.cluster)?;
+    check_owner(path, "cluster", &entry.cluster, cluster, "certificate-authority-data")?;
+    let before = cluster["server"].as_str().map(str::to_owned);
+    *cluster = json!({
         "server": entry.server,
         "certificate-authority-data": BASE64_STANDARD.encode(&entry.certificate_authority),
     });
-    *named(path, document, "users", "user", &entry.user)? = json!({
+    let user = named(path, document, "users", "user", &entry.user)?;
+    check_owner(path, "user", &entry.user, user, "client-certificate-data")?;
+    *user = json!({
         "client-certificate-data": BASE64_STANDARD.encode(&entry.client_certificate),
         "client-key-data": BASE64_STANDARD.encode(&entry.client_key),
     });
@@ -120,7 +167,27 @@ fn put(path: &Path, document: &mut Map<String, Value>, entry: &Entry) -> Result<
     }
     context["cluster"] = json!(entry.cluster);
     context["user"] = json!(entry.user);
-    Ok(())
+    Ok(before)
+}
+
+/// Refuses an entry that no plane has written: it holds how to reach some other cluster, and perhaps
+/// the only copy of a key.
+fn check_owner(
+    path: &Path,
+    what: &'static str,
+    name: &str,
+    entry: &Value,
+    field: &str,
+) -> Result<(), Error> {
+    if entry.as_object().is_none_or(Map::is_empty) {
+        return Ok(());
+    }
+    let certificate = entry[field].as_str().and_then(|it| BASE64_STANDARD.decode(it).ok());
+    let certificate = certificate.and_then(|it| String::from_utf8(it).ok());
+    if certificate.is_some_and(|it| is_made_by_a_plane(&it)) {
+        return Ok(());
+    }
+    Err(Error::Taken { path: path.to_owned(), what, name: name.to_owned() })
 }
 
 /// What the entry of this name in a list says of its `what`; both are made where missing.

@@ -2,6 +2,8 @@
 
 use super::merge::merge_and_switch;
 use super::*;
+use apiserver::certificates::Authority;
+use keel::Clock;
 use std::os::unix::fs::PermissionsExt;
 use tempfile::TempDir;
 
@@ -62,13 +64,16 @@ impl Home {
     }
 }
 
+/// What a new plane writes.
 fn entry() -> Entry {
+    let now = Clock::system().now();
+    let authority = Authority::new(now).unwrap();
     Entry {
         cluster: "sampan".to_owned(),
         server: "https://127.0.0.1:6443".to_owned(),
-        certificate_authority: "OUR CA".to_owned(),
+        certificate_authority: authority.certificate().to_owned(),
         user: "sampan-admin".to_owned(),
-        client_certificate: "OUR CERT".to_owned(),
+        client_certificate: authority.client("sampan-admin", &[], now).unwrap().certificate,
         client_key: "OUR KEY".to_owned(),
         context: "sampan".to_owned(),
     }
@@ -139,12 +144,14 @@ fn the_first_file_of_the_variable_is_the_default() {
 fn a_new_file_is_private_and_resolves_to_what_was_written() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("a/b/config");
-    merge_into(&path, &entry()).unwrap();
+    let entry = entry();
+    merge_into(&path, &entry).unwrap();
     assert_eq!(mode(&path), 0o600);
     assert_eq!(mode(path.parent().unwrap()), 0o700);
     let access = resolve(&path, None).unwrap();
     assert_eq!(access.server, "https://127.0.0.1:6443");
-    assert_eq!(access.certificate_authority.as_deref(), Some(b"OUR CA".as_slice()));
+    let authority = entry.certificate_authority.as_bytes();
+    assert_eq!(access.certificate_authority.as_deref(), Some(authority));
     assert_eq!(access.identity.unwrap().key, b"OUR KEY");
     let names: Vec<_> = fs::read_dir(path.parent().unwrap()).unwrap().collect();
     assert_eq!(names.len(), 1, "nothing temporary stays behind");
@@ -173,7 +180,8 @@ fn a_second_merge_renews_our_entries_and_keeps_the_chosen_namespace() {
     let chosen = chosen.replace("    user: sampan-admin", "    namespace: mine\n    user: x");
     fs::write(home.config(), chosen).unwrap();
     let moved = Entry { server: "https://127.0.0.1:7443".to_owned(), ..entry() };
-    merge_into(&home.config(), &moved).unwrap();
+    let merged = merge_into(&home.config(), &moved).unwrap();
+    assert_eq!(merged.before.as_deref(), Some("https://127.0.0.1:6443"));
     assert_eq!(home.document()["clusters"].as_array().unwrap().len(), 3);
     let access = home.resolve(Some("sampan")).unwrap();
     assert_eq!(access.server, "https://127.0.0.1:7443");
@@ -184,9 +192,10 @@ fn a_second_merge_renews_our_entries_and_keeps_the_chosen_namespace() {
 #[test]
 fn the_current_context_changes_on_request_only() {
     let home = Home::with(SHARED);
-    merge_into(&home.config(), &entry()).unwrap();
+    assert!(!merge_into(&home.config(), &entry()).unwrap().is_current);
     assert_eq!(home.document()["current-context"], "work");
     merge_and_switch(&home.config(), &entry()).unwrap();
+    assert!(merge_into(&home.config(), &entry()).unwrap().is_current);
     assert_eq!(home.document()["current-context"], "sampan");
 }
 
@@ -217,4 +226,51 @@ fn a_link_stays_a_link_and_its_target_is_rewritten() {
     merge_into(&link, &entry()).unwrap();
     assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
     assert_eq!(home.resolve(Some("sampan")).unwrap().server, "https://127.0.0.1:6443");
+}
+
+#[test]
+fn a_link_to_a_file_that_does_not_exist_yet_is_followed() {
+    let directory = tempfile::tempdir().unwrap();
+    let [link, second, file] = ["link", "second", "file"].map(|it| directory.path().join(it));
+    std::os::unix::fs::symlink("second", &link).unwrap();
+    std::os::unix::fs::symlink(&file, &second).unwrap();
+    merge_into(&link, &entry()).unwrap();
+    for path in [&link, &second] {
+        assert!(fs::symlink_metadata(path).unwrap().is_symlink(), "{}", path.display());
+    }
+    assert!(fs::symlink_metadata(&file).unwrap().is_file());
+    assert_eq!(mode(&file), 0o600);
+}
+
+#[test]
+fn a_link_into_a_directory_that_does_not_exist_is_refused_and_kept() {
+    let directory = tempfile::tempdir().unwrap();
+    let link = directory.path().join("link");
+    let target = directory.path().join("absent/file");
+    std::os::unix::fs::symlink(&target, &link).unwrap();
+    let error = merge_into(&link, &entry()).unwrap_err();
+    assert!(matches!(&error, Error::Write { path, .. } if *path == target), "{error}");
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink() && !target.exists());
+    std::os::unix::fs::symlink("circle", directory.path().join("circle")).unwrap();
+    assert!(merge_into(&directory.path().join("circle"), &entry()).is_err());
+}
+
+#[test]
+fn entries_of_another_cluster_under_our_names_are_refused_and_left_alone() {
+    for text in [
+        "clusters: [{name: sampan, cluster: {server: 'https://prod.example'}}]",
+        "clusters: [{name: sampan, cluster: {certificate-authority-data: Q0VSVA==}}]",
+        "users: [{name: sampan-admin, user: {token: the-only-copy}}]",
+    ] {
+        let home = Home::with(text);
+        let error = merge_into(&home.config(), &entry()).unwrap_err().to_string();
+        assert!(error.contains("did not write") && error.contains("--kubeconfig"), "{error}");
+        assert_eq!(fs::read_to_string(home.config()).unwrap(), text);
+    }
+}
+
+#[test]
+fn a_kubeconfig_that_does_not_exist_comes_with_the_command_that_writes_it() {
+    let error = resolve(Path::new("/no/such/config"), None).unwrap_err().to_string();
+    assert!(error.contains("/no/such/config") && error.contains("`sampan up`"), "{error}");
 }

@@ -1,10 +1,20 @@
 //! What a person meets at the command line: starting, stopping, and what goes wrong.
 
+use crate::http::Credentials;
 use crate::plane::{self, Plane};
+use rustls::ClientConnection;
+use rustls::pki_types::ServerName;
+use std::net::{TcpStream, UdpSocket};
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
 
+/// Runs the program to its end. A plane that starts where it should not ends as well, as its
+/// kubeconfig cannot be written.
 fn sampan(arguments: &[&str]) -> Output {
-    plane::sampan().args(arguments).stdin(Stdio::null()).output().unwrap()
+    let mut program = plane::sampan();
+    program.args(arguments).env("KUBECONFIG", "/dev/null/kubeconfig");
+    program.stdin(Stdio::null()).output().unwrap()
 }
 
 fn error_of(arguments: &[&str]) -> String {
@@ -20,7 +30,7 @@ fn signal(plane: &Plane, name: &str) {
 
 #[test]
 fn a_plane_stops_cleanly_when_it_is_asked_to() {
-    for name in ["INT", "TERM"] {
+    for name in ["INT", "TERM", "HUP"] {
         let mut plane = Plane::in_memory();
         let (code, _) = plane.client().send("GET", "/readyz", None).unwrap();
         assert_eq!(code, 200);
@@ -29,10 +39,27 @@ fn a_plane_stops_cleanly_when_it_is_asked_to() {
     }
 }
 
+/// The mask of ignored signals, whose lowest bit is SIGHUP.
+#[cfg(target_os = "linux")]
+fn ignored_signals(plane: &Plane) -> u64 {
+    let status = format!("/proc/{}/status", plane.process.id());
+    let status = std::fs::read_to_string(status).unwrap();
+    let line = status.lines().find_map(|it| it.strip_prefix("SigIgn:")).unwrap();
+    u64::from_str_radix(line.trim(), 16).unwrap()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_plane_that_is_started_with_nohup_outlives_its_terminal() {
+    let plane = Plane::started_by("trap '' HUP; exec \"$0\" \"$@\"");
+    assert_eq!(ignored_signals(&plane) & 1, 1);
+    assert_eq!(ignored_signals(&Plane::in_memory()) & 1, 0);
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn a_plane_may_open_as_many_files_as_the_system_allows() {
-    let plane = Plane::with_soft_limit_of_open_files(64);
+    let plane = Plane::started_by("ulimit -Sn 64 && exec \"$0\" \"$@\"");
     let limits = format!("/proc/{}/limits", plane.process.id());
     let limits = std::fs::read_to_string(limits).unwrap();
     let line = limits.lines().find(|it| it.starts_with("Max open files")).unwrap();
@@ -93,6 +120,7 @@ fn a_data_directory_that_is_in_use_is_refused() {
         other.to_str().unwrap(),
     ]);
     assert!(error.contains("data") && error.contains("in use"), "{error}");
+    assert!(error.contains("--data-dir") && error.contains("--in-memory"), "{error}");
 }
 
 #[test]
@@ -106,6 +134,7 @@ fn what_is_not_there_yet_is_refused_by_name() {
     assert!(absent.contains("EventRateLimit cannot be enabled"), "{absent}");
     let unknown = plugins("--disable-admission-plugins", "Priorty");
     assert!(unknown.contains("no admission plugin \"Priorty\""), "{unknown}");
+    assert!(unknown.contains(", Priority, "), "{unknown}");
     assert!(error_of(&["up", "--in-memory", "--data-dir", "x"]).contains("cannot be used with"));
 }
 
@@ -115,4 +144,152 @@ fn a_port_that_is_taken_is_told() {
     let address = taken.local_addr().unwrap().to_string();
     let error = error_of(&["up", "--in-memory", "--listen", &address]);
     assert!(error.contains(&address) && error.contains("in use"), "{error}");
+    assert!(error.contains("--listen 127.0.0.1:"), "{error}");
+}
+
+#[test]
+fn an_address_without_a_port_is_refused_with_examples() {
+    let error = error_of(&["up", "--in-memory", "--listen", "8443"]);
+    assert!(error.contains("localhost:8443") && error.contains("[::1]:6443"), "{error}");
+}
+
+#[test]
+fn a_log_filter_that_cannot_be_read_is_refused() {
+    let output = sampan(&["--log", "apiserver=loud", "up", "--in-memory"]);
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    assert!(error.contains("--log") && error.contains("\"debug\""), "{error}");
+}
+
+#[test]
+fn a_data_directory_that_cannot_be_used_comes_with_the_flag_for_another() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let path = file.path().join("data");
+    let path = path.to_str().unwrap();
+    let error = error_of(&["up", "--listen", "127.0.0.1:0", "--data-dir", path]);
+    assert!(error.contains(&format!("kept in {path}")), "{error}");
+    assert!(error.contains("--data-dir") && error.contains("--in-memory"), "{error}");
+}
+
+#[test]
+fn help_lists_only_flags_that_have_an_effect_and_has_examples() {
+    for command in [vec![], vec!["up"], vec!["bench"], vec!["completion"]] {
+        let output = sampan(&[command.as_slice(), &["--help"]].concat());
+        let help = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success() && help.contains("Examples:"), "{command:?}: {help}");
+        for flag in ["--etcd", "--nodes", "--controllers", "--with"] {
+            assert!(!help.contains(flag), "{command:?} offers {flag}");
+        }
+    }
+}
+
+#[test]
+fn a_line_of_a_token_or_policy_file_is_named_with_its_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
+    let path = path.to_str().unwrap();
+    for (flag, content, mistake) in [
+        ("--token-auth-file", "a,b,c\nt,alice,1,\"dev\n", "line 2 has a quote"),
+        ("--authorization-policy-file", "\n{\n}\n", "line 2 ends before"),
+        ("--authorization-policy-file", "kind: Policy\n", "line 1 is not a policy"),
+    ] {
+        std::fs::write(path, content).unwrap();
+        let error = error_of(&["up", "--in-memory", flag, path]);
+        assert!(error.contains(path) && error.contains(mistake), "{error}");
+        assert_eq!(error.matches("line ").count(), 1, "{error}");
+    }
+}
+
+#[test]
+fn a_full_standard_output_is_an_error() {
+    let full = || Stdio::from(std::fs::File::options().write(true).open("/dev/full").unwrap());
+    for arguments in [&["--help"][..], &["completion", "bash"]] {
+        let output = plane::sampan().args(arguments).stdout(full()).output().unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {error}");
+        assert!(error.starts_with("error: cannot write to standard output\n"), "{error}");
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let output = up(directory.path()).stdout(full()).output().unwrap();
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(error.contains("cannot write to standard output"), "{error}");
+    assert_closed_cleanly(directory.path());
+}
+
+#[test]
+fn a_closed_pipe_and_a_full_standard_error_are_ignored() {
+    let mut process = plane::sampan()
+        .args(["completion", "bash"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(process.stdout.take());
+    let output = process.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), output.stderr), (Some(0), Vec::new()));
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let arguments = ["bench", "--kubeconfig", "/no/such/file"];
+    let status = plane::sampan().args(arguments).stderr(full).status().unwrap();
+    assert_eq!(status.code(), Some(1));
+}
+
+#[test]
+fn a_kubeconfig_that_cannot_be_written_leaves_a_store_that_was_closed() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let output = up(directory.path()).arg("--kubeconfig").arg(file.join("config")).output();
+    let error = String::from_utf8(output.unwrap().stderr).unwrap();
+    assert!(error.contains("cannot write") && error.contains("--kubeconfig"), "{error}");
+    assert_closed_cleanly(directory.path());
+}
+
+/// `sampan up` with its data in a directory, on a free port.
+fn up(directory: &Path) -> Command {
+    let mut command = plane::sampan();
+    command.args(["up", "--listen", "127.0.0.1:0", "--data-dir"]).arg(directory.join("data"));
+    command.env("KUBECONFIG", directory.join("kubeconfig")).stdin(Stdio::null());
+    command
+}
+
+/// Starts a plane on the data in a directory, whose store says if it was left open, and has it end
+/// before it serves.
+fn assert_closed_cleanly(directory: &Path) {
+    let file = directory.join("no-directory");
+    std::fs::write(&file, "").unwrap();
+    let output = up(directory).arg("--kubeconfig").arg(file.join("config")).output().unwrap();
+    let log = String::from_utf8(output.stderr).unwrap();
+    assert!(log.contains("cannot write"), "{log}");
+    assert!(!log.contains("not closed cleanly"), "{log}");
+}
+
+/// Whether a client that knows the plane by a name believes its certificate.
+fn is_known_as(plane: &Plane, name: &str) -> bool {
+    let config = Arc::new(Credentials::read(&plane.kubeconfig).anonymous_tls());
+    let name = ServerName::try_from(name.to_owned()).unwrap();
+    let mut tls = ClientConnection::new(config, name).unwrap();
+    let mut stream = TcpStream::connect(plane.url.strip_prefix("https://").unwrap()).unwrap();
+    tls.complete_io(&mut stream).is_ok()
+}
+
+#[test]
+fn a_plane_on_all_addresses_is_known_by_those_of_the_machine_and_by_its_host_name() {
+    let mut plane = Plane::listening_on("0.0.0.0:0");
+    assert!(plane.url.starts_with("https://127.0.0.1:"), "{}", plane.url);
+    let kubeconfig = std::fs::read_to_string(&plane.kubeconfig).unwrap();
+    assert!(kubeconfig.contains(&format!("server: {}", plane.url)), "{kubeconfig}");
+    let host = rustix::system::uname().nodename().to_str().unwrap().to_owned();
+    let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+    // Nothing is sent; without a route to other machines there is no such address.
+    let outside = socket.connect("198.51.100.1:9").and_then(|()| socket.local_addr());
+    for name in
+        ["127.0.0.1".to_owned(), host].into_iter().chain(outside.map(|it| it.ip().to_string()))
+    {
+        assert!(is_known_as(&plane, &name), "{name}");
+    }
+    signal(&plane, "TERM");
+    assert_eq!(plane.process.wait().unwrap().code(), Some(0));
+    let elsewhere = Plane::listening_on("localhost:0");
+    assert!(is_known_as(&elsewhere, "localhost") && !is_known_as(&elsewhere, "192.0.2.77"));
 }

@@ -64,13 +64,21 @@ impl Plane {
         plane
     }
 
-    /// In memory, started by a shell that lets it open so few files.
-    pub(crate) fn with_soft_limit_of_open_files(files: usize) -> Self {
+    /// In memory, started by a shell script, to which the program and its arguments are given.
+    pub(crate) fn started_by(script: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let mut shell = Command::new("sh");
-        let script = format!("ulimit -Sn {files} && exec \"$0\" \"$@\"");
         shell.arg("-c").arg(script).arg(sampan().get_program());
         let mut plane = Self::launch(shell, directory.path(), &["--in-memory"]);
+        plane.directory = Some(directory);
+        plane
+    }
+
+    /// In memory, listening elsewhere.
+    pub(crate) fn listening_on(address: &str) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let arguments = ["--in-memory", "--listen", address];
+        let mut plane = Self::start(directory.path(), &arguments);
         plane.directory = Some(directory);
         plane
     }
@@ -87,9 +95,12 @@ impl Plane {
 
     fn launch(mut program: Command, directory: &Path, arguments: &[&str]) -> Self {
         let kubeconfig = directory.join("kubeconfig");
+        let free_port = ["--listen", "127.0.0.1:0"];
+        let listen: &[&str] = if arguments.contains(&"--listen") { &[] } else { &free_port };
         let mut process = program
-            .args(["up", "--listen", "127.0.0.1:0", "--controllers", "none", "--kubeconfig"])
+            .args(["up", "--controllers", "none", "--kubeconfig"])
             .arg(&kubeconfig)
+            .args(listen)
             .args(arguments)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())

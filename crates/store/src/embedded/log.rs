@@ -11,7 +11,7 @@
 //! full, the next one begins in the other file as soon as what that held is folded; until then
 //! writes wait.
 
-use std::{mem, sync::Arc};
+use std::{mem, path::PathBuf, sync::Arc};
 
 use keel::Tasks;
 
@@ -172,6 +172,10 @@ impl Journal for Log {
         }
         self.pending.add(batch);
         Ok(())
+    }
+
+    fn reserve(&self) -> (PathBuf, u64) {
+        self.reserve.location()
     }
 
     fn release_reserve(&mut self) -> Result<(), Error> {

@@ -6,9 +6,9 @@
 //! An I/O error on the reserve is a failure of the disk, like one on the log: the same disk is not
 //! trusted with writes after it.
 
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 
-use super::disk::{Disk, is_full};
+use super::disk::{Disk, Part, is_full};
 use crate::Error;
 
 /// See the [module documentation](self). Deletions on a full disk are refused as long as there is
@@ -22,6 +22,11 @@ pub(super) struct Reserve {
 impl Reserve {
     pub(super) fn new(disk: Arc<dyn Disk>, size: u64) -> Self {
         Self { disk, size }
+    }
+
+    /// The database, which is on the same disk, and the size of the reserve when it is complete.
+    pub(super) fn location(&self) -> (PathBuf, u64) {
+        (self.disk.path(Part::Base), self.size)
     }
 
     /// Gives all of it up.

@@ -13,7 +13,7 @@ use http::{Request, Response};
 use http_body_util::Full;
 use machinery::{Status, Value, codec};
 use std::time::Duration;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 /// The largest answer that is read: room for a patch that replaces the largest object there can be,
 /// in base64.
@@ -93,8 +93,9 @@ pub(super) async fn ask(
 }
 
 async fn post(hook: &Hook, cx: &Cx, question: Vec<u8>) -> Result<Bytes, CallError> {
-    let left = cx.deadline.saturating_duration_since(Instant::now());
-    let timeout = hook.timeout.min(left);
+    let now = Instant::now();
+    let deadline = cx.deadline.min(now + hook.timeout);
+    let timeout = deadline.saturating_duration_since(now);
     let url = format!("{}?timeout={}s", hook.client.url(), whole_seconds(timeout));
     let failed = |why: &dyn std::fmt::Display| CallError::Failed(format!("Post {url:?}: {why}"));
     let request = Request::post(&url)
@@ -104,8 +105,8 @@ async fn post(hook: &Hook, cx: &Cx, question: Vec<u8>) -> Result<Bytes, CallErro
         .body(Full::from(question))
         .map_err(|error| failed(&error))?;
     let destination = hook.client.destination(&cx.plane).map_err(|why| failed(&why))?;
-    let asked = cx.plane.outbound.call(&destination, request, MAX_ANSWER);
-    let answer = match tokio::time::timeout(timeout, asked).await {
+    let asked = cx.plane.outbound.call(&destination, request, MAX_ANSWER, deadline);
+    let answer = match timeout_at(deadline, asked).await {
         Err(_) => return Err(failed(&"context deadline exceeded")),
         Ok(Err(outbound::Error::Unusable(error))) => {
             return Err(CallError::Client(error.to_string()));

@@ -15,6 +15,7 @@ use hyper::rt::{Executor, Read, Write};
 use hyper_util::rt::TokioIo;
 use keel::Tasks;
 use machinery::Value;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -52,7 +53,7 @@ impl Pool {
         for _ in 0..count {
             let connected = timeout(PATIENCE, connect(endpoint, tasks)).await;
             let connected = connected.unwrap_or_else(|_| Err(anyhow!("no answer in time")));
-            all.push(connected.with_context(|| format!("cannot connect to {}", endpoint.url))?);
+            all.push(connected.map_err(|error| explain(&endpoint.url, error))?);
         }
         Ok(Self { endpoint: endpoint.clone(), connections: all, turn: AtomicUsize::new(0) })
     }
@@ -143,6 +144,26 @@ impl Pool {
             .with_context(|| format!("{method} {path}: no answer within {PATIENCE:?}"))?
             .with_context(|| format!("{method} {path}"))
     }
+}
+
+/// Adds to a failure to connect what can be done about it.
+fn explain(url: &str, error: anyhow::Error) -> anyhow::Error {
+    let kind = error.downcast_ref::<io::Error>().map(io::Error::kind);
+    let tls = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+    let tls = tls.and_then(|it| it.downcast_ref::<rustls::Error>());
+    if kind == Some(io::ErrorKind::ConnectionRefused) {
+        return error.context(format!(
+            "no server listens at {url}: start one with `sampan up`, or choose another one with \
+             --context or --kubeconfig"
+        ));
+    }
+    if matches!(tls, Some(rustls::Error::InvalidCertificate(_))) {
+        return error.context(format!(
+            "the server at {url} is not the one that the kubeconfig describes: `sampan up` writes \
+             its own description there when it starts"
+        ));
+    }
+    error.context(format!("cannot connect to {url}"))
 }
 
 /// An answer that is not a success.

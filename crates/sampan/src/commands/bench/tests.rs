@@ -145,13 +145,14 @@ async fn a_server_elsewhere_is_refused_unless_allowed() {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_answer_is_named() {
+async fn without_a_server_the_error_says_what_to_start() {
     let directory = tempfile::tempdir().unwrap();
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
     let error = bench(&elsewhere(directory.path(), &url), &[]).await.unwrap_err().to_string();
-    assert!(error.contains(&format!("cannot connect to {url}")), "{error}");
+    assert!(error.contains(&format!("no server listens at {url}")), "{error}");
+    assert!(error.contains("start one with `sampan up`"), "{error}");
 }
 
 #[test]
@@ -174,4 +175,20 @@ fn the_defaults_measure_everything() {
     assert_eq!(args.operations, Operation::value_variants());
     assert_eq!((args.concurrency.as_slice(), args.objects), ([1, 16, 64].as_slice(), 1000));
     assert_eq!(rows(&args), 2 * 3 * 6 + 3 + 1);
+}
+
+#[tokio::test]
+async fn a_server_with_the_certificate_of_another_plane_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let paths = ["first", "second"].map(|it| directory.path().join(it));
+    for path in &paths {
+        std::fs::create_dir(path).unwrap();
+    }
+    let (_first, path) = plane(&paths[0]).await;
+    let (_second, others) = plane(&paths[1]).await;
+    let [text, other] = [&path, &others].map(|it| std::fs::read_to_string(it).unwrap());
+    let url = |text: &str| text.lines().find(|it| it.contains("server:")).unwrap().to_owned();
+    std::fs::write(&path, text.replace(&url(&text), &url(&other))).unwrap();
+    let error = bench(&path, &[]).await.unwrap_err().to_string();
+    assert!(error.contains("is not the one that the kubeconfig describes"), "{error}");
 }

@@ -1,0 +1,143 @@
+//! [`explain`]: why a plane did not start, with what to do about it on this command line.
+
+use apiserver::server;
+use rustix::fs::statvfs;
+use std::error::Error as _;
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+
+/// The disk space that a plane needs before its first object, in bytes: the reserve for deletions
+/// takes 24 MiB, the two files of the log up to 20 MiB, and the database some more.
+const NEEDED: u64 = 64 << 20;
+
+const MEBIBYTE: u64 = 1 << 20;
+
+/// Adds the remedy to an error, if there is one. `data_dir` is where the plane keeps its data, if it
+/// does.
+pub(super) fn explain(error: server::Error, data_dir: Option<&Path>) -> anyhow::Error {
+    let space = data_dir.and_then(|it| space_remedy(&error, it, free_space(it)));
+    let remedy = match &error {
+        server::Error::Bind { address, source } => bind_remedy(*address, source.kind()),
+        server::Error::Store(store::Error::Locked { .. }) => Some(
+            "another plane is running on the same data: stop it, choose another directory with \
+             --data-dir, or use --in-memory"
+                .to_owned(),
+        ),
+        server::Error::ServiceCidr(_) => {
+            Some("choose another network, as in --service-cidr 10.0.0.0/24".to_owned())
+        }
+        server::Error::Store(store::Error::Io { .. }) => space.or_else(|| {
+            let directory = data_dir?.display();
+            Some(format!(
+                "objects cannot be kept in {directory}: choose another directory with --data-dir, \
+                 or use --in-memory"
+            ))
+        }),
+        _ => space,
+    };
+    match remedy {
+        Some(remedy) => anyhow::Error::new(error).context(remedy),
+        None => error.into(),
+    }
+}
+
+fn bind_remedy(address: SocketAddr, kind: ErrorKind) -> Option<String> {
+    let ip = address.ip();
+    let other = SocketAddr::new(ip, address.port().wrapping_add(1));
+    Some(match kind {
+        ErrorKind::AddrInUse => format!(
+            "{address} is in use by another program: stop it, or listen elsewhere, as in \
+             --listen {other} (port 0 picks a free one)"
+        ),
+        ErrorKind::AddrNotAvailable => format!(
+            "this machine has no address {ip}: use --listen 127.0.0.1:{port} for this machine \
+             alone, or --listen 0.0.0.0:{port} for all of its addresses",
+            port = address.port()
+        ),
+        ErrorKind::PermissionDenied => format!(
+            "port {} is reserved for privileged programs: use --listen with a port above 1023, as \
+             in --listen {ip}:6443",
+            address.port()
+        ),
+        _ => return None,
+    })
+}
+
+/// What to do if the disk is full, or has so little space left that this is the likely cause.
+fn space_remedy(error: &server::Error, data_dir: &Path, free: Option<u64>) -> Option<String> {
+    if !is_full(error) && free.is_none_or(|it| it >= NEEDED) {
+        return None;
+    }
+    let free = free.map_or_else(String::new, |it| format!(", and {} MiB are free", it / MEBIBYTE));
+    Some(format!(
+        "there is not enough space on the disk of {}: a plane needs {} MiB beside its objects{free}; \
+         free some, choose another disk with --data-dir, or use --in-memory",
+        data_dir.display(),
+        NEEDED / MEBIBYTE
+    ))
+}
+
+/// Whether the error or one of its causes is a full disk.
+fn is_full(error: &server::Error) -> bool {
+    if matches!(error, server::Error::Store(store::Error::Full)) {
+        return true;
+    }
+    let mut cause = error.source();
+    while let Some(found) = cause {
+        let shared = || found.downcast_ref::<Arc<io::Error>>().map(|it| &**it);
+        let kind = found.downcast_ref::<io::Error>().or_else(shared).map(io::Error::kind);
+        if matches!(kind, Some(ErrorKind::StorageFull | ErrorKind::QuotaExceeded)) {
+            return true;
+        }
+        cause = found.source();
+    }
+    false
+}
+
+/// The bytes that are free on the disk of a directory, which need not exist yet.
+fn free_space(directory: &Path) -> Option<u64> {
+    let existing = directory.ancestors().find(|it| it.exists()).unwrap_or(Path::new("."));
+    let found = statvfs(existing).ok()?;
+    found.f_bavail.checked_mul(found.f_frsize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bind_error(kind: ErrorKind) -> String {
+        let address = "127.0.0.1:6443".parse().unwrap();
+        explain(server::Error::Bind { address, source: kind.into() }, None).to_string()
+    }
+
+    #[test]
+    fn an_address_that_cannot_be_used_comes_with_another_value_for_the_flag() {
+        assert!(bind_error(ErrorKind::AddrInUse).contains("--listen 127.0.0.1:6444"));
+        assert!(bind_error(ErrorKind::AddrNotAvailable).contains("--listen 0.0.0.0:6443"));
+        assert!(bind_error(ErrorKind::PermissionDenied).contains("above 1023"));
+        assert_eq!(bind_error(ErrorKind::Other), "cannot listen on 127.0.0.1:6443");
+    }
+
+    #[test]
+    fn a_full_disk_is_reported_with_its_place_and_the_space_that_is_needed() {
+        let full = server::Error::Store(store::Error::Full);
+        let remedy = space_remedy(&full, Path::new("/data"), Some(3 << 20)).unwrap();
+        assert!(remedy.contains("disk of /data: a plane needs 64 MiB"), "{remedy}");
+        assert!(remedy.contains("and 3 MiB are free"), "{remedy}");
+        let quota = server::Error::Store(store::Error::Io {
+            doing: "open",
+            path: "/data/store/LOCK".into(),
+            source: Arc::new(ErrorKind::QuotaExceeded.into()),
+        });
+        assert!(space_remedy(&quota, Path::new("/data"), Some(u64::MAX)).is_some());
+    }
+
+    #[test]
+    fn other_errors_of_a_disk_with_space_have_no_remedy() {
+        let closed = server::Error::Store(store::Error::Closed);
+        assert_eq!(space_remedy(&closed, Path::new("/data"), Some(NEEDED)), None);
+        assert_eq!(space_remedy(&closed, Path::new("/data"), None), None);
+    }
+}
