@@ -45,6 +45,24 @@ pub fn of_kind(api_version: &str, kind: &str) -> Option<&'static Type> {
     Some(&TYPES[at]).filter(|ty| ty.is_kind)
 }
 
+/// Kinds that are read in versions that are not served, and have the same fields there.
+const ALIASES: [(&str, &str); 1] = [("policy/v1beta1", "policy/v1.Eviction")];
+
+/// Whether an object of the type's kind may say that it is of another version.
+pub fn is_alias(api_version: &str, ty: &Type) -> bool {
+    ALIASES.contains(&(api_version, ty.name()))
+}
+
+/// Reads an RFC 3339 time and returns it in UTC, to the second; `None` is Go's zero time. The error
+/// is that of Go's `time.Parse`.
+pub fn parse_time(text: &str) -> Result<Option<String>, String> {
+    Ok(match time::rewrite(text, time::Precision::Seconds)? {
+        time::Written::AsItStands => Some(text.to_owned()),
+        time::Written::Null => None,
+        time::Written::Anew(written) => Some(written),
+    })
+}
+
 /// Every type, by package and name.
 pub fn all() -> &'static [Type] {
     &TYPES

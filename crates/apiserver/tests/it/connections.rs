@@ -54,6 +54,73 @@ async fn a_log_needs_a_container_and_a_node() {
 }
 
 #[tokio::test]
+async fn the_options_of_a_log_are_validated() {
+    let plane = plane().await;
+    let invalid = |name: &str, why: &str| format!("PodLogOptions \"{name}\" is invalid: {why}");
+    for (query, why) in [
+        ("tailLines=-1", "tailLines: Invalid value: -1: must be greater than or equal to 0"),
+        ("limitBytes=0", "limitBytes: Invalid value: 0: must be greater than 0"),
+        ("sinceSeconds=-1", "sinceSeconds: Invalid value: -1: must be greater than 0"),
+        (
+            "sinceSeconds=1&sinceTime=2024-01-01T00:00:00Z",
+            "[]: Forbidden: at most one of `sinceTime` or `sinceSeconds` may be specified",
+        ),
+        ("stream=Stdout", "stream: Forbidden: may not be specified"),
+    ] {
+        check(&plane, &format!("{PODS}/one/log?{query}"), 422, &invalid("one", why)).await;
+        // Whether the pod exists is a later question.
+        check(&plane, &format!("{PODS}/none/log?{query}"), 422, &invalid("none", why)).await;
+    }
+    for (query, why) in [
+        ("tailLines=x", "strconv.ParseInt: parsing \"x\": invalid syntax"),
+        ("limitBytes=", "strconv.ParseInt: parsing \"\": invalid syntax"),
+        (
+            "sinceTime=yesterday",
+            "parsing time \"yesterday\" as \"2006-01-02T15:04:05Z07:00\": cannot parse \"yesterday\" as \"2006\"",
+        ),
+    ] {
+        check(&plane, &format!("{PODS}/one/log?{query}"), 400, why).await;
+    }
+    let query = "tailLines=0&follow=true&timestamps=false&limitBytes=10";
+    check(&plane, &format!("{PODS}/one/log?{query}"), 204, "").await;
+    let refused = "Get \"https://10.1.2.3:10250/containerLogs/default/placed/a?follow=true&limitBytes=10&tailLines=0\": dial tcp 10.1.2.3:10250: this server does not connect to nodes";
+    check(&plane, &format!("{PODS}/placed/log?{query}"), 500, refused).await;
+}
+
+#[tokio::test]
+async fn the_options_of_a_stream_are_those_of_its_kind() {
+    let plane = plane().await;
+    let no_host = "pod one does not have a host assigned";
+    for stream in ["exec?ports=x", "attach?ports=x", "portforward?ports=80,443&tailLines=x"] {
+        check(&plane, &format!("{PODS}/one/{stream}"), 400, no_host).await;
+    }
+    for (ports, why) in [
+        ("ports=80,x", "parsing \"x\": invalid syntax"),
+        ("ports=70000", "parsing \"70000\": value out of range"),
+        ("ports=%2B80", "parsing \"+80\": invalid syntax"),
+    ] {
+        let why = format!("cannot convert to []int32: strconv.ParseUint: {why}");
+        check(&plane, &format!("{PODS}/one/portforward?{ports}"), 400, &why).await;
+    }
+    for stream in ["exec", "attach", "portforward", "proxy"] {
+        let path = format!("{PODS}/one/{stream}?dryRun=All");
+        check(&plane, &path, 400, "dryRun is not supported").await;
+    }
+}
+
+#[tokio::test]
+async fn an_eviction_does_not_remove_what_cannot_be_read() {
+    let plane = plane().await;
+    let option = "ignoreStoreReadErrorWithClusterBreakingPotential";
+    let body = json!({"metadata": {"name": "one"}, "deleteOptions": {option: true}});
+    let (code, status) = plane.post(&format!("{PODS}/one/eviction"), &body).await;
+    let why = format!(
+        "Eviction.policy \"one\" is invalid: deleteOptions.{option}: Invalid value: true: can not be set for pod eviction, try after removing the option"
+    );
+    assert_eq!((code, status["message"].as_str()), (422, Some(why.as_str())));
+}
+
+#[tokio::test]
 async fn a_stream_needs_a_node_and_an_upgrade() {
     let plane = plane().await;
     for stream in ["exec?command=sh", "attach"] {
