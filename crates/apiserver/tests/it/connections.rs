@@ -1,7 +1,9 @@
 //! Logs, exec and the like, which lead to a node that this server does not connect to: the answers
 //! are those of kube-apiserver up to the connection.
 
+use crate::client::JSON;
 use crate::plane::Plane;
+use http::Method;
 use machinery::{Value, json};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
@@ -118,6 +120,45 @@ async fn an_eviction_does_not_remove_what_cannot_be_read() {
         "Eviction.policy \"one\" is invalid: deleteOptions.{option}: Invalid value: true: can not be set for pod eviction, try after removing the option"
     );
     assert_eq!((code, status["message"].as_str()), (422, Some(why.as_str())));
+}
+
+#[tokio::test]
+async fn what_is_posted_to_a_subresource_is_of_its_kind() {
+    let plane = plane().await;
+    for (subresource, kind, package) in
+        [("eviction", "Eviction", "policy"), ("binding", "Binding", "core")]
+    {
+        let path = format!("{PODS}/one/{subresource}");
+        let post = async |body: &str| {
+            let reply = plane.send(Method::POST, &path, JSON, body.to_owned()).await;
+            (reply.code, reply.value()["message"].as_str().unwrap().to_owned())
+        };
+        assert_eq!(
+            post(r#"{"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "one"}}"#).await,
+            (
+                400,
+                format!(
+                    "Pod in version \"v1\" cannot be handled as a {kind}: converting (v1.Pod) to ({package}.{kind}): unknown conversion"
+                )
+            )
+        );
+        let (code, message) = post("[]").await;
+        assert_eq!(code, 400);
+        let unrecognized = format!(
+            "the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; json parse error: json: cannot unmarshal array"
+        );
+        assert!(message.starts_with(&unrecognized), "{message}");
+    }
+    let older = json!({"apiVersion": "policy/v1beta1", "kind": "Eviction",
+        "metadata": {"name": "one"}});
+    assert_eq!(plane.post(&format!("{PODS}/one/eviction?dryRun=All"), &older).await.0, 201);
+    let strict = format!("{PODS}/one/binding?fieldValidation=Strict");
+    let body = r#"{"z": 1, "metadata": {"name": "one", "q": 1, "name": "one"}, "a": 1}"#;
+    let reply = plane.send(Method::POST, &strict, JSON, body).await;
+    assert_eq!(
+        reply.value()["message"],
+        r#"Binding in version "v1" cannot be handled as a Binding: strict decoding error: unknown field "z", unknown field "metadata.q", duplicate field "metadata.name", unknown field "a""#
+    );
 }
 
 #[tokio::test]
