@@ -28,7 +28,7 @@ pub use normalize::{Error, normalize};
 pub use ordered::Ordered;
 pub(crate) use ordered::OrderedMap;
 
-use generated::{BY_NAME, DECLARED, FIELDS, KEYS, PACKAGES, TEXT, TYPES};
+use generated::{BY_NAME, DECLARED, ENUMS, FIELDS, KEYS, PACKAGES, TEXT, TYPES};
 
 /// The type of a name such as `core/v1.Pod`: the Go package without its prefix, and the Go type.
 pub fn find(name: &str) -> Option<&'static Type> {
@@ -176,6 +176,7 @@ pub struct Field {
     default: Text,
     merge_key: Text,
     keys: Span,
+    enums: Span,
     /// What one value is.
     pub item: Item,
     /// How many values there are.
@@ -219,6 +220,11 @@ impl Field {
     /// The default that the schema declares, as JSON.
     pub fn default(&self) -> Option<&'static str> {
         Some(self.default.get()).filter(|default| !default.is_empty())
+    }
+
+    /// The values that the API declares for it; none if it declares no enumeration.
+    pub fn enums(&self) -> impl ExactSizeIterator<Item = &'static str> {
+        ENUMS[self.enums.range()].iter().map(|value| value.get())
     }
 
     /// The type of its values, if they are messages.
