@@ -36,8 +36,7 @@ pub(crate) fn object(cx: &Cx, bytes: &[u8], validation: FieldValidation) -> Resu
     let Decoded { value, literals, format, .. } = decoded;
     let mut object = typed(cx, value, bytes)?;
     let cannot = |why: String| unfit(kind, version, kind, &why);
-    let unknown =
-        fit(&cx.served, cx.version, &mut object, &literals).map_err(|it| cannot(it.of_text))?;
+    let unknown = fit_sent(cx, &mut object, &literals).map_err(|it| cannot(it.of_text))?;
     let complaints = match ty {
         Some(_) => strict_errors(bytes, format, repeated, unknown),
         // Upstream: a custom resource is read without a type, and judged by its schema afterwards.
@@ -201,26 +200,47 @@ pub(crate) fn shape(
     Ok(unknown)
 }
 
+/// Makes an object of a request fit the shape of its version, as [`fit`] does, and notes what was sent
+/// empty.
+pub(crate) fn fit_sent(
+    cx: &Cx,
+    object: &mut Object,
+    literals: &Literals,
+) -> Result<Vec<String>, Unfit> {
+    let on_empty = &mut |path, value| cx.note_empty(path, value);
+    fit_noting(&cx.served, cx.version, object, literals, on_empty)
+}
+
 /// Makes an object fit the shape of one version: drops unknown fields and returns complaints about
 /// them, or fails, in Go's words, where a value has the wrong type. `literals` are its numbers as
 /// they were sent.
-pub(crate) fn fit(
+fn fit(
     served: &Served,
     version: usize,
     object: &mut Object,
     literals: &Literals,
+) -> Result<Vec<String>, Unfit> {
+    fit_noting(served, version, object, literals, &mut |_, _| {})
+}
+
+fn fit_noting(
+    served: &Served,
+    version: usize,
+    object: &mut Object,
+    literals: &Literals,
+    on_empty: &mut dyn FnMut(String, Value),
 ) -> Result<Vec<String>, Unfit> {
     let mut unknown = Vec::new();
     match &served.version(version).shape {
         Shape::Typed(ty) => {
             let resets = resets_managed_fields(object);
             let mut value = Value::Object(std::mem::take(object.map_mut()));
-            types::normalize(ty, &mut value, &mut |path| unknown.push(unknown_field(&path)))
-                .map_err(|error| {
-                    let of_values = error.from_values().to_owned();
-                    let of_text = error.with_literal(|path| literals.at(path)).to_string();
-                    Unfit { of_text, of_values }
-                })?;
+            let on_unknown = &mut |path: String| unknown.push(unknown_field(&path));
+            types::normalize_noting(ty, &mut value, on_unknown, on_empty).map_err(|error| {
+                let of_values = error.from_values().to_owned();
+                let of_text = error.with_literal(|path| literals.at(path)).to_string();
+                Unfit { of_text, of_values }
+            })?;
             *object = Object::from_value(value).unwrap_or_default();
             if resets {
                 object.set_meta("managedFields", Value::Array(Vec::new()));

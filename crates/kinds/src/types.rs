@@ -24,7 +24,7 @@ pub mod normalize;
 mod ordered;
 mod time;
 
-pub use normalize::{Error, normalize};
+pub use normalize::{Error, normalize, normalize_noting};
 pub use ordered::Ordered;
 pub(crate) use ordered::OrderedMap;
 

@@ -112,7 +112,7 @@ fn validate(cx: &Cx, object: &Object) -> Result<(), Status> {
     validation::metadata(resource, object, &mut faults);
     validation::create(cx, object, &mut faults);
     if !faults.is_empty() {
-        return Err(Status::invalid(&resource.group_kind(), object.name(), &faults));
+        return Err(cx.invalid(object.name(), faults));
     }
     for warning in (resource.behavior.warnings)(object) {
         cx.warn(warning);

@@ -144,7 +144,7 @@ async fn renew(
     validation::changed_metadata(resource, &new, &old, &mut faults);
     validation::update(cx, &new, &old, request.part, &mut faults);
     if !faults.is_empty() {
-        return Err(Status::invalid(&resource.group_kind(), old.name(), &faults));
+        return Err(cx.invalid(old.name(), faults));
     }
     if matches!(request.part, Part::Main) {
         let warnings = match resource.behavior.update_warnings {
