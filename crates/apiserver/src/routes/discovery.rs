@@ -13,7 +13,7 @@ use crate::request::Query;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use http::request::Parts as Head;
-use http::Response;
+use http::{HeaderMap, Response};
 use machinery::{GroupVersion, Status, Value, json};
 use std::borrow::Cow;
 
@@ -24,6 +24,11 @@ const VERBS: &[&str] =
 /// The same for custom resources, in Kubernetes' order.
 const CUSTOM_VERBS: &[&str] =
     &["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
+
+/// Whether a request for `/api` or `/apis` is for the aggregated form.
+pub(crate) fn is_aggregated(headers: &HeaderMap) -> bool {
+    aggregated::wanted(headers).is_some()
+}
 
 /// Something below a resource, as discovery tells of it.
 pub(super) struct Below {
