@@ -20,6 +20,9 @@
 //! Fields are in the order in which Go declares them, which is the order of JSON; the generated
 //! messages have them by tag.
 //!
+//! `enums.txt` lists the values of enumerations by the names of their Go types; fields find theirs by
+//! `go=`.
+//!
 //! A type may be in two files and then has the fields of both: `initializers.txt` is written by hand
 //! and has what Kubernetes had up to 1.13.
 
@@ -34,8 +37,12 @@ use std::{
     path::Path,
 };
 
+#[path = "build/enums.rs"]
+mod enums;
 #[path = "build/prose.rs"]
 mod prose;
+
+use enums::Enums;
 
 fn main() {
     println!("cargo::rerun-if-changed=types");
@@ -44,8 +51,11 @@ fn main() {
     let folder = Path::new(&env::var("CARGO_MANIFEST_DIR").expect("set by Cargo")).join("types");
     for entry in fs::read_dir(folder).expect("the table is there") {
         let path = entry.expect("a readable folder").path();
-        if path.file_name().is_some_and(|name| name != "emit.txt") {
-            table.read(&fs::read_to_string(&path).expect("a readable table"));
+        let text = fs::read_to_string(&path).expect("a readable table");
+        match path.file_name().and_then(|name| name.to_str()) {
+            Some("emit.txt") => {}
+            Some("enums.txt") => table.enums = Enums::parse(&text),
+            _ => table.read(&text),
         }
     }
     for ty in table.types.values_mut() {
@@ -69,6 +79,7 @@ struct Table {
     packages: BTreeMap<String, (String, String)>,
     /// By package and name, which is the order of the generated types.
     types: BTreeMap<(String, String), Type>,
+    enums: Enums,
 }
 
 #[derive(Default)]
@@ -213,11 +224,11 @@ impl<'a> Generated<'a> {
             keys: Vec::new(),
         };
         for name in ["apiVersion", "kind"] {
-            generated.field(&Field::parse("", &format!("0 {name} string o")));
+            generated.field("", &Field::parse("", &format!("0 {name} string o")));
         }
         for (key, ty) in &table.types {
             generated.first.insert(key, generated.field_count);
-            ty.fields.iter().for_each(|field| generated.field(field));
+            ty.fields.iter().for_each(|field| generated.field(&key.0, field));
         }
         for (name, (version, prefix)) in &table.packages {
             let (name, version, prefix) =
@@ -242,8 +253,10 @@ impl<'a> Generated<'a> {
         format!("Text({at},{})", text.len())
     }
 
-    fn field(&mut self, field: &Field) {
+    fn field(&mut self, package: &str, field: &Field) {
         self.field_count += 1;
+        let (first_value, values) =
+            self.table.enums.span(package, field.attribute("go").unwrap_or_default());
         let json = self.intern(field.json.trim_matches('-'));
         let go = self.intern(field.attribute("go").unwrap_or_default());
         let default = self.intern(field.attribute("default").unwrap_or_default());
@@ -274,8 +287,8 @@ impl<'a> Generated<'a> {
             self.fields,
             "Field{{json:{json},go:{go},default:{default},merge_key:{merge_key},item:{item},\
              container:Container::{},tag:{},emit:Emit::{emit},list:ListType::{list},\
-             keys:Span({first_key},{}),required:{},atomic:{},merge:{},retain_keys:{},inline:{},\
-             discriminator:{}}},",
+             keys:Span({first_key},{}),enums:Span({first_value},{values}),required:{},atomic:{},\
+             merge:{},retain_keys:{},inline:{},discriminator:{}}},",
             field.container,
             field.tag,
             self.keys.len() - first_key,
@@ -344,7 +357,10 @@ impl<'a> Generated<'a> {
         }
     }
 
-    fn render(&self) -> String {
+    fn render(&mut self) -> String {
+        let table = self.table;
+        let values: Vec<String> =
+            table.enums.values.iter().map(|value| self.intern(value)).collect();
         format!(
             "pub(super) static TEXT: &str = {:?};\n\
              pub(super) static PACKAGES: [Package; {}] = [\n{}];\n\
@@ -352,7 +368,8 @@ impl<'a> Generated<'a> {
              pub(super) static FIELDS: [Field; {}] = [\n{}];\n\
              pub(super) static BY_NAME: [u16; {}] = {:?};\n\
              pub(super) static DECLARED: [u8; {}] = {:?};\n\
-             pub(super) static KEYS: [Text; {}] = [{}];\n",
+             pub(super) static KEYS: [Text; {}] = [{}];\n\
+             pub(super) static ENUMS: [Text; {}] = [{}];\n",
             self.text,
             self.table.packages.len(),
             self.packages,
@@ -366,6 +383,8 @@ impl<'a> Generated<'a> {
             self.places_declared,
             self.keys.len(),
             self.keys.join(","),
+            values.len(),
+            values.join(","),
         )
     }
 }

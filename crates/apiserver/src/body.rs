@@ -46,12 +46,19 @@ impl Body {
 
     /// Keeps `held` until the body is sent, if it is made while it is sent.
     pub(crate) fn holding(self, held: impl Send + 'static) -> Self {
-        let Self::Made(Pieces { mut pieces, estimate }) = self else { return self };
-        let next = move || {
-            let _held = &held;
-            pieces.next()
-        };
-        Self::made(estimate, std::iter::from_fn(next))
+        match self {
+            Self::Chunks(_) => self,
+            Self::Made(Pieces { mut pieces, estimate }) => {
+                let next = move || {
+                    let _held = &held;
+                    pieces.next()
+                };
+                Self::made(estimate, std::iter::from_fn(next))
+            }
+            Self::Stream(stream) => Self::stream(stream.inspect(move |_| {
+                let _held = &held;
+            })),
+        }
     }
 
     /// Nothing.

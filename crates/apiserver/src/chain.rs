@@ -13,7 +13,7 @@ use crate::compression;
 use crate::context::Parts;
 use crate::headers;
 use crate::impersonation::impersonate;
-use crate::metrics::RequestLabels;
+use crate::metrics::{Counted, RequestLabels};
 use crate::mux;
 use crate::negotiation::{self, Accepted};
 use crate::pending_writes::{FinishWrites, PendingWrites};
@@ -101,10 +101,16 @@ async fn observed(
     let compress = peer.remote && compression::accepts_gzip(request.headers());
     request.extensions_mut().insert(Deadline(started + deadline));
     let (reads, writes) = (info.verb.reads(), PendingWrites::default());
+    let in_flight = &plane.metrics.in_flight;
+    let executing = match reads {
+        _ if info.runs_long() => None,
+        true => Some(in_flight.read()),
+        false => Some(in_flight.write()),
+    };
     request.extensions_mut().insert(writes.clone());
     // In a place of its own: what is passed on by value is copied at every step.
     let work = Box::pin(handle(Arc::clone(&plane), peer, request, info, query));
-    let counting = (Arc::clone(&plane), labels, started, deadline);
+    let counting = Counting { plane: Arc::clone(&plane), labels, started, deadline, executing };
     let response = if reads {
         counted(counting, work).await
     } else {
@@ -116,15 +122,24 @@ async fn observed(
     if compress { compression::compress(response) } else { response }
 }
 
-/// The answer to a request that began at `started`, and its count.
-async fn counted(
-    (plane, labels, started, deadline): (Arc<Plane>, RequestLabels, Instant, Duration),
-    work: impl Future<Output = Response<Body>>,
-) -> Response<Body> {
+/// What a request is counted with.
+struct Counting {
+    plane: Arc<Plane>,
+    labels: RequestLabels,
+    started: Instant,
+    deadline: Duration,
+    executing: Option<Counted>,
+}
+
+/// The answer to a request, and its count.
+async fn counted(counting: Counting, work: impl Future<Output = Response<Body>>) -> Response<Body> {
+    let Counting { plane, labels, started, deadline, executing } = counting;
     let response = guarded(deadline, work).await.unwrap_or_else(|response| {
         tracing::error!(?labels, "a request panicked");
         response
     });
+    drop(executing);
+    let response = response.map(|body| plane.metrics.observe_body(&labels, body));
     plane.metrics.observe(labels, response.status().as_u16(), started.elapsed());
     response
 }

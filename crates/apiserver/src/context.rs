@@ -12,7 +12,7 @@ use crate::warnings::Warnings;
 use crate::watch_cache::Entry;
 use kinds::Resource;
 use kinds::resource::Version;
-use machinery::{GroupResource, Status};
+use machinery::{Faults, GroupResource, Status, Value};
 use std::sync::{Arc, Mutex};
 use tokio::time::Instant;
 
@@ -50,7 +50,12 @@ pub(crate) struct Cx {
     pub version: usize,
     /// What the client should be told besides the answer.
     warnings: Mutex<Warnings>,
+    /// Path and value of each list and map that was sent without elements.
+    sent_empty: Mutex<Vec<(String, Value)>>,
 }
+
+/// The number of empty lists and maps that errors can show.
+const MAX_SENT_EMPTY: usize = 100;
 
 /// What [`Cx::new`] is made from.
 pub(crate) struct Parts {
@@ -110,6 +115,7 @@ impl Cx {
             served,
             version,
             warnings,
+            sent_empty: Mutex::default(),
         }
     }
 
@@ -161,6 +167,24 @@ impl Cx {
     /// Whether the client wants to see, or have at once, what somebody still has to work on.
     pub(crate) fn includes_uninitialized(&self) -> bool {
         self.query.flag("includeUninitialized")
+    }
+
+    /// Remembers a list or a map that was sent without elements.
+    pub(crate) fn note_empty(&self, path: String, value: Value) {
+        let mut sent = self.sent_empty.lock().expect("nothing panics while it takes notes");
+        if sent.len() < MAX_SENT_EMPTY {
+            sent.push((path, value));
+        }
+    }
+
+    /// The answer to an object that is not valid. Where it was sent without elements, a list or a map
+    /// is shown as such, though it counts as absent.
+    pub(crate) fn invalid(&self, name: &str, mut faults: Faults) -> Status {
+        let sent = self.sent_empty.lock().expect("nothing panics while it takes notes");
+        for (path, value) in sent.iter() {
+            faults.show_instead_of_null(path, value);
+        }
+        Status::invalid(&self.resource().group_kind(), name, &faults)
     }
 
     /// Tells the client something besides the answer, once.

@@ -13,7 +13,7 @@ use crate::conversion;
 use crate::options::FieldValidation;
 use kinds::resource::Shape;
 use kinds::types::{self, Type};
-use machinery::codec::{self, Decoded, Literals};
+use machinery::codec::{self, Decoded, Format, Literals};
 use machinery::{Map, Object, Status, Value};
 use media::unrecognized;
 
@@ -32,16 +32,17 @@ pub(crate) fn object(cx: &Cx, bytes: &[u8], validation: FieldValidation) -> Resu
     };
     let decoded =
         read(&cx.content_type, bytes, ty).map_err(|error| error.status(kind, version, bytes))?;
-    let mut repeated = repeated(&decoded, validation);
-    let Decoded { value, literals, .. } = decoded;
+    let repeated = repeated(&decoded, validation);
+    let Decoded { value, literals, format, .. } = decoded;
     let mut object = typed(cx, value, bytes)?;
     let cannot = |why: String| unfit(kind, version, kind, &why);
-    let unknown =
-        fit(&cx.served, cx.version, &mut object, &literals).map_err(|it| cannot(it.of_text))?;
-    if ty.is_some() {
-        forget_below(&mut repeated, &unknown);
-    }
-    judge(cx, validation, repeated.into_iter().chain(unknown)).map_err(cannot)?;
+    let unknown = fit_sent(cx, &mut object, &literals).map_err(|it| cannot(it.of_text))?;
+    let complaints = match ty {
+        Some(_) => strict_errors(bytes, format, repeated, unknown),
+        // Upstream: a custom resource is read without a type, and judged by its schema afterwards.
+        None => [repeated, unknown].concat(),
+    };
+    judge(cx, validation, complaints).map_err(cannot)?;
     Ok(working(cx, object))
 }
 
@@ -55,8 +56,8 @@ pub(crate) fn other(
     let (kind, version) = (ty.short_name(), ty.package().version());
     let decoded = read(&cx.content_type, bytes, Some(ty))
         .map_err(|error| error.status(kind, version, bytes))?;
-    let mut repeated = repeated(&decoded, validation);
-    let Decoded { value, literals, .. } = decoded;
+    let repeated = repeated(&decoded, validation);
+    let Decoded { value, literals, format, .. } = decoded;
     let mut object = whole(value).map_err(|why| unrecognized(kind, &why, bytes))?;
     if let Some(why) = foreign(cx, ty, &object) {
         let found = object.gvk();
@@ -69,34 +70,61 @@ pub(crate) fn other(
     let mut unknown = Vec::new();
     let mut value = Value::Object(std::mem::take(object.map_mut()));
     fit_type(ty, &mut value, &literals, &mut unknown).map_err(cannot)?;
-    forget_below(&mut repeated, &unknown);
-    judge(cx, validation, repeated.into_iter().chain(unknown)).map_err(cannot)?;
+    let complaints = strict_errors(bytes, format, repeated, unknown);
+    judge(cx, validation, complaints).map_err(cannot)?;
     Ok(Object::from_value(value).unwrap_or_default())
 }
 
 /// Complaints about repeated keys, for [`judge`].
-pub(crate) fn repeated(decoded: &Decoded, validation: FieldValidation) -> Vec<String> {
+fn repeated(decoded: &Decoded, validation: FieldValidation) -> Vec<String> {
     match validation {
         FieldValidation::Strict => decoded.strict_errors(),
         _ => decoded.duplicates.clone(),
     }
 }
 
-/// Drops complaints about keys of JSON that are repeated in unknown fields: a reader that knows the
-/// type skips those.
-fn forget_below(repeated: &mut Vec<String>, unknown: &[String]) {
-    let path = |complaint: &'_ str, words: &str| {
-        Some(complaint.strip_prefix(words)?.strip_suffix('"')?.to_owned())
-    };
-    let unknown: Vec<String> =
-        unknown.iter().filter_map(|it| path(it, "unknown field \"")).collect();
-    repeated.retain(|it| {
-        let Some(repeated) = path(it, "duplicate field \"") else { return true };
-        !unknown.iter().any(|unknown| {
-            let rest = repeated.strip_prefix(unknown.as_str());
+/// The complaints about a body of a built-in type, in upstream's order: those about JSON in the order
+/// of the document; of YAML, which is converted to JSON with sorted keys, repeated keys come first.
+fn strict_errors(
+    bytes: &[u8],
+    format: Format,
+    mut repeated: Vec<String>,
+    mut unknown: Vec<String>,
+) -> Vec<String> {
+    repeated.retain(|complaint| {
+        // A reader that knows the type skips what is in unknown fields.
+        let Some(repeated) = duplicate_field(complaint) else { return true };
+        !unknown.iter().filter_map(|it| unknown_path(it)).any(|unknown| {
+            let rest = repeated.strip_prefix(unknown);
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
         })
     });
+    repeated.append(&mut unknown);
+    let mut complaints = repeated;
+    if format == Format::Json && complaints.len() > 1 {
+        let paths: Vec<String> = complaints
+            .iter()
+            .filter_map(|it| unknown_path(it).or_else(|| duplicate_field(it)))
+            .map(ToOwned::to_owned)
+            .collect();
+        let places = codec::json::occurrences(bytes, paths.iter().map(String::as_str));
+        let place = |complaint: &String| {
+            let first = unknown_path(complaint).and_then(|it| Some(places.get(it)?.0));
+            first.or_else(|| duplicate_field(complaint).and_then(|it| places.get(it)?.1))
+        };
+        complaints.sort_by_cached_key(place);
+    }
+    complaints
+}
+
+/// The path in a complaint about an unknown field.
+fn unknown_path(complaint: &str) -> Option<&str> {
+    complaint.strip_prefix("unknown field \"")?.strip_suffix('"')
+}
+
+/// The path in a complaint about a repeated key of JSON.
+fn duplicate_field(complaint: &str) -> Option<&str> {
+    complaint.strip_prefix("duplicate field \"")?.strip_suffix('"')
 }
 
 /// Warns of or refuses `complaints`, as the client wants it; the first hundred will do.
@@ -172,26 +200,47 @@ pub(crate) fn shape(
     Ok(unknown)
 }
 
+/// Makes an object of a request fit the shape of its version, as [`fit`] does, and notes what was sent
+/// empty.
+pub(crate) fn fit_sent(
+    cx: &Cx,
+    object: &mut Object,
+    literals: &Literals,
+) -> Result<Vec<String>, Unfit> {
+    let on_empty = &mut |path, value| cx.note_empty(path, value);
+    fit_noting(&cx.served, cx.version, object, literals, on_empty)
+}
+
 /// Makes an object fit the shape of one version: drops unknown fields and returns complaints about
 /// them, or fails, in Go's words, where a value has the wrong type. `literals` are its numbers as
 /// they were sent.
-pub(crate) fn fit(
+fn fit(
     served: &Served,
     version: usize,
     object: &mut Object,
     literals: &Literals,
+) -> Result<Vec<String>, Unfit> {
+    fit_noting(served, version, object, literals, &mut |_, _| {})
+}
+
+fn fit_noting(
+    served: &Served,
+    version: usize,
+    object: &mut Object,
+    literals: &Literals,
+    on_empty: &mut dyn FnMut(String, Value),
 ) -> Result<Vec<String>, Unfit> {
     let mut unknown = Vec::new();
     match &served.version(version).shape {
         Shape::Typed(ty) => {
             let resets = resets_managed_fields(object);
             let mut value = Value::Object(std::mem::take(object.map_mut()));
-            types::normalize(ty, &mut value, &mut |path| unknown.push(unknown_field(&path)))
-                .map_err(|error| {
-                    let of_values = error.from_values().to_owned();
-                    let of_text = error.with_literal(|path| literals.at(path)).to_string();
-                    Unfit { of_text, of_values }
-                })?;
+            let on_unknown = &mut |path: String| unknown.push(unknown_field(&path));
+            types::normalize_noting(ty, &mut value, on_unknown, on_empty).map_err(|error| {
+                let of_values = error.from_values().to_owned();
+                let of_text = error.with_literal(|path| literals.at(path)).to_string();
+                Unfit { of_text, of_values }
+            })?;
             *object = Object::from_value(value).unwrap_or_default();
             if resets {
                 object.set_meta("managedFields", Value::Array(Vec::new()));

@@ -2,8 +2,10 @@
 //! Kubernetes checks it.
 
 use crate::request::Query;
+use machinery::field_path::quote;
 use machinery::{Faults, GroupKind, Object, Path, Status, Value};
 use std::num::{IntErrorKind, ParseIntError};
+use std::str::FromStr;
 
 /// What to do about fields that the kind does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -230,23 +232,36 @@ fn propagation(
 
 /// A number in a query; the complaint is Go's.
 pub(crate) fn parse_i64(text: &str) -> Result<i64, Status> {
-    text.parse().map_err(|error| {
-        let text = machinery::field_path::quote(text);
-        Status::bad_request(format!("strconv.ParseInt: parsing {text}: {}", complaint(&error)))
-    })
+    parse_int(text).map_err(Status::bad_request)
+}
+
+/// Upstream: Go's `strconv.ParseInt`, also its error.
+pub(crate) fn parse_int(text: &str) -> Result<i64, String> {
+    text.parse().map_err(|error| unparsed("ParseInt", text, complaint(&error)))
 }
 
 /// A resourceVersion; the complaint is Go's.
 pub(crate) fn parse_revision(text: &str) -> Result<u64, String> {
-    text.parse().map_err(|error| {
-        let text = machinery::field_path::quote(text);
-        format!("strconv.ParseUint: parsing {text}: {}", complaint(&error))
-    })
+    parse_uint(text)
 }
+
+/// Upstream: Go's `strconv.ParseUint`, also its error. Unlike Rust it refuses a sign.
+pub(crate) fn parse_uint<T: FromStr<Err = ParseIntError>>(text: &str) -> Result<T, String> {
+    if text.starts_with('+') {
+        return Err(unparsed("ParseUint", text, INVALID_SYNTAX));
+    }
+    text.parse().map_err(|error| unparsed("ParseUint", text, complaint(&error)))
+}
+
+fn unparsed(function: &str, text: &str, complaint: &str) -> String {
+    format!("strconv.{function}: parsing {}: {complaint}", quote(text))
+}
+
+const INVALID_SYNTAX: &str = "invalid syntax";
 
 fn complaint(error: &ParseIntError) -> &'static str {
     match error.kind() {
         IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
-        _ => "invalid syntax",
+        _ => INVALID_SYNTAX,
     }
 }

@@ -213,6 +213,8 @@ pub struct Behavior {
     pub unknown_label: fn(&str) -> String,
     /// What there is below an object besides `/status` and `/scale`.
     pub subresources: &'static [Subresource],
+    /// The storage version that discovery announces, where kube-apiserver's is not ours.
+    pub storage_version: Option<&'static str>,
     /// For kinds that are not stored: what their creation asks.
     pub question: Option<Question>,
 }
@@ -343,6 +345,7 @@ impl Behavior {
         dependents: Dependents::Collected,
         unknown_label: |label| format!("field label not supported: {label}"),
         subresources: &[],
+        storage_version: None,
         question: None,
     };
 }

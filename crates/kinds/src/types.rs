@@ -24,11 +24,11 @@ pub mod normalize;
 mod ordered;
 mod time;
 
-pub use normalize::{Error, normalize};
+pub use normalize::{Error, normalize, normalize_noting};
 pub use ordered::Ordered;
 pub(crate) use ordered::OrderedMap;
 
-use generated::{BY_NAME, DECLARED, FIELDS, KEYS, PACKAGES, TEXT, TYPES};
+use generated::{BY_NAME, DECLARED, ENUMS, FIELDS, KEYS, PACKAGES, TEXT, TYPES};
 
 /// The type of a name such as `core/v1.Pod`: the Go package without its prefix, and the Go type.
 pub fn find(name: &str) -> Option<&'static Type> {
@@ -43,6 +43,24 @@ pub fn of_kind(api_version: &str, kind: &str) -> Option<&'static Type> {
     let key = |ty: &Type| (ty.package().name(), ty.short_name());
     let at = TYPES.binary_search_by(|ty| key(ty).cmp(&(package.name(), kind))).ok()?;
     Some(&TYPES[at]).filter(|ty| ty.is_kind)
+}
+
+/// Kinds that are read in versions that are not served, and have the same fields there.
+const ALIASES: [(&str, &str); 1] = [("policy/v1beta1", "policy/v1.Eviction")];
+
+/// Whether an object of the type's kind may say that it is of another version.
+pub fn is_alias(api_version: &str, ty: &Type) -> bool {
+    ALIASES.contains(&(api_version, ty.name()))
+}
+
+/// Reads an RFC 3339 time and returns it in UTC, to the second; `None` is Go's zero time. The error
+/// is that of Go's `time.Parse`.
+pub fn parse_time(text: &str) -> Result<Option<String>, String> {
+    Ok(match time::rewrite(text, time::Precision::Seconds)? {
+        time::Written::AsItStands => Some(text.to_owned()),
+        time::Written::Null => None,
+        time::Written::Anew(written) => Some(written),
+    })
 }
 
 /// Every type, by package and name.
@@ -158,6 +176,7 @@ pub struct Field {
     default: Text,
     merge_key: Text,
     keys: Span,
+    enums: Span,
     /// What one value is.
     pub item: Item,
     /// How many values there are.
@@ -201,6 +220,11 @@ impl Field {
     /// The default that the schema declares, as JSON.
     pub fn default(&self) -> Option<&'static str> {
         Some(self.default.get()).filter(|default| !default.is_empty())
+    }
+
+    /// The values that the API declares for it; none if it declares no enumeration.
+    pub fn enums(&self) -> impl ExactSizeIterator<Item = &'static str> {
+        ENUMS[self.enums.range()].iter().map(|value| value.get())
     }
 
     /// The type of its values, if they are messages.

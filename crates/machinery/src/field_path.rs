@@ -302,6 +302,15 @@ impl Faults {
         }
     }
 
+    /// Shows `value` where the fault of a field shows null.
+    pub fn show_instead_of_null(&mut self, field: &str, value: &Value) {
+        for error in self.list.iter_mut().chain(&mut self.declared) {
+            if error.field == field && error.value == Some(Value::Null) {
+                error.value = Some(value.clone());
+            }
+        }
+    }
+
     /// The faults themselves.
     pub fn into_inner(mut self) -> Vec<FieldError> {
         self.list.append(&mut self.declared);

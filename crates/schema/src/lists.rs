@@ -78,7 +78,15 @@ fn check_keys(keys: &[Box<str>], items: &[Value], path: &Path<'_>, faults: &mut 
 fn identity(item: &Value) -> String {
     match item {
         Value::Array(_) | Value::Object(_) => codec::json::to_text(item),
-        scalar => scalar.to_string(),
+        scalar => scalar_identity(scalar),
+    }
+}
+
+/// A text that two scalars share if Go's `==` holds between them: the two zeros of floats are equal.
+pub(crate) fn scalar_identity(scalar: &Value) -> String {
+    match scalar.as_f64() {
+        Some(0.0) if scalar.is_f64() => "0.0".to_owned(),
+        _ => scalar.to_string(),
     }
 }
 
@@ -135,6 +143,24 @@ mod tests {
         assert_eq!(scalars(json!([1.0, 1.0])), ["l[1]: Duplicate value: 1"]);
         let lists = set(json!({"type": "array", "items": {"type": "number"}}));
         assert_eq!(lists(json!([[1], [1.0]])), ["l[1]: Duplicate value: [1]"]);
+    }
+
+    #[test]
+    fn the_two_zeros_of_floats_are_one_scalar() {
+        let set = |items: Value, list: Value| {
+            let schema = json!({"properties": {"l": {"type": "array", "items": items,
+                "x-kubernetes-list-type": "set"}}});
+            complaints(&schema, &json!({"l": list}))
+        };
+        let number = json!({"type": "number"});
+        assert_eq!(set(number.clone(), json!([0.0, -0.0])), ["l[1]: Duplicate value: -0"]);
+        assert!(set(number, json!([0, 0.0])).is_empty());
+        let map = json!({"properties": {"l": {"type": "array", "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": ["p"], "items": {"type": "object"}}}});
+        assert_eq!(
+            complaints(&map, &json!({"l": [{"p": -0.0}, {"p": 0.0}]})),
+            [r#"l[1]: Duplicate value: {"p":0}"#]
+        );
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! Fields correspond by name, items of a list that is a map by their keys. Items of other lists do
 //! not correspond: such a list changed or did not change as a whole.
 
+use crate::lists;
 use crate::structural::{List, Node};
 use crate::validate::Data;
 use machinery::Value;
@@ -20,28 +21,39 @@ impl<'a> OldItems<'a> {
         let (List::Map(keys), Data::List(items)) = (&node.list, old) else { return None };
         let mut by_key = HashMap::with_capacity(items.len());
         for item in items {
-            by_key.entry(key_of(keys, item)).or_insert(item);
+            if let Some(key) = key_of(keys, item) {
+                by_key.entry(key).or_insert(item);
+            }
         }
         Some(Self { keys, by_key })
     }
 
     /// The item with the same keys as `item`; if there are several, the first.
     pub(crate) fn get(&self, item: &Value) -> Option<&'a Value> {
-        self.by_key.get(&key_of(self.keys, item)).copied()
+        self.by_key.get(&key_of(self.keys, item)?).copied()
     }
 }
 
-/// An item's keys in one text, the same for the same keys.
-fn key_of(keys: &[Box<str>], item: &Value) -> String {
+/// An item's keys in one text, the same for the same keys. An item that lacks a key, or has one that
+/// is no scalar, corresponds to none.
+///
+/// Upstream: `apiserver/pkg/cel/common/maplist.go`.
+fn key_of(keys: &[Box<str>], item: &Value) -> Option<String> {
     let mut text = String::new();
     for key in keys {
-        if let Some(value) = item.get(&**key) {
-            text += &value.to_string();
+        match (item.get(&**key)?, keys.len()) {
+            (Value::Null | Value::Array(_) | Value::Object(_), _) => return None,
+            (scalar, 1) => text += &lists::scalar_identity(scalar),
+            // Upstream: several keys become text, of floats with six digits.
+            (Value::Number(number), _) if number.is_f64() => {
+                text += &format!("{:.6}", number.as_f64().unwrap_or_default());
+            }
+            (scalar, _) => text += &scalar.to_string(),
         }
         // JSON has no such character outside of strings, nor unescaped in them.
         text.push('\n');
     }
-    text
+    Some(text)
 }
 
 /// Whether a value is as it was. Fields that the schema does not know never correspond, as

@@ -1,6 +1,7 @@
 //! The rules of one certificate, and the search for a chain from a certificate to a root.
 
 use crate::extensions::check_critical;
+use crate::key;
 use crate::roots::Roots;
 use rustls::client::verify_server_cert_signed_by_trust_anchor;
 use rustls::crypto::CryptoProvider;
@@ -148,8 +149,13 @@ impl Search<'_> {
         let Some(child) = path.last().copied() else { return Err(refusal) };
         for root in self.roots.signers(child.parsed.issuer().as_raw(), self.now) {
             let Some(root) = Link::read(root) else { continue };
-            if !self.is_issuer(&root, path, signatures) {
-                continue;
+            match self.is_issuer(&root, path, signatures) {
+                Ok(true) => {}
+                Ok(false) => continue,
+                Err(unsupported) => {
+                    refusal = unsupported.into();
+                    continue;
+                }
             }
             signatures.set(signatures.get() + path.len());
             match self.check_path(path, &root) {
@@ -162,8 +168,16 @@ impl Search<'_> {
         }
         for candidate in candidates {
             let is_used = path.iter().any(|link| link.der == candidate.der);
-            if is_used || !self.is_issuer(candidate, path, signatures) {
+            if is_used {
                 continue;
+            }
+            match self.is_issuer(candidate, path, signatures) {
+                Ok(true) => {}
+                Ok(false) => continue,
+                Err(unsupported) => {
+                    refusal = unsupported.into();
+                    continue;
+                }
             }
             path.push(candidate);
             let result = self.climb(path, candidates, signatures);
@@ -177,9 +191,15 @@ impl Search<'_> {
         Err(refusal)
     }
 
-    /// Whether `issuer` has signed the last certificate of `path`, and was allowed to.
-    fn is_issuer(&self, issuer: &Link<'_>, path: &[&Link<'_>], signatures: &Cell<usize>) -> bool {
-        let Some((child, below)) = path.split_last() else { return false };
+    /// Whether `issuer` has signed the last certificate of `path`, and was allowed to. Fails if its
+    /// key is one that cannot be asked.
+    fn is_issuer(
+        &self,
+        issuer: &Link<'_>,
+        path: &[&Link<'_>],
+        signatures: &Cell<usize>,
+    ) -> Result<bool, CertificateError> {
+        let Some((child, below)) = path.split_last() else { return Ok(false) };
         let longest = issuer.parsed.basic_constraints().ok().flatten();
         let longest = longest.and_then(|it| it.value.path_len_constraint);
         let is_allowed = child.parsed.issuer().as_raw() == issuer.parsed.subject().as_raw()
@@ -188,10 +208,11 @@ impl Search<'_> {
             && longest.is_none_or(|it| below.len() <= usize::try_from(it).unwrap_or(usize::MAX))
             && signatures.get() < MAX_SIGNATURES;
         if !is_allowed {
-            return false;
+            return Ok(false);
         }
+        key::check(&issuer.parsed, self.provider)?;
         signatures.set(signatures.get() + 1);
-        self.is_signed(child.der, issuer.parsed.public_key().raw)
+        Ok(self.is_signed(child.der, issuer.parsed.public_key().raw))
     }
 
     fn is_signed(&self, certificate: &[u8], key: &[u8]) -> bool {
@@ -276,7 +297,7 @@ impl<'a> Signed<'a> {
 }
 
 /// The algorithm of a public key, and the key.
-fn key_parts(info: &[u8]) -> Option<(&[u8], &[u8])> {
+pub(crate) fn key_parts(info: &[u8]) -> Option<(&[u8], &[u8])> {
     let info = Element::read(info)?;
     let algorithm = Element::read(info.content)?;
     let key = Element::read(algorithm.rest)?;

@@ -23,7 +23,7 @@
 //!
 //! These are refused, which Go accepts:
 //!
-//! - RSA keys of less than 2048 bits;
+//! - RSA keys of less than 2048 bits, and keys on the curve P-521 ([`UnsupportedKey`]);
 //! - an authority's certificate as end entity below an issuer with constraints on names;
 //! - the usage `anyExtendedKeyUsage`, unless the end entity is an authority or in the bundle;
 //! - critical policy constraints, and other critical policies in a chain that rustls verifies,
@@ -32,11 +32,13 @@
 mod chain;
 mod client_verifier;
 mod extensions;
+mod key;
 mod name;
 mod roots;
 mod server_verifier;
 
 pub use client_verifier::ClientVerifier;
+pub use key::UnsupportedKey;
 pub use name::NameMismatch;
 pub use roots::Roots;
 pub use server_verifier::ServerVerifier;

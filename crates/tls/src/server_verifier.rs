@@ -1,7 +1,7 @@
 //! [`ServerVerifier`]: whether a server is the one that was called.
 
 use crate::chain::{self, Search, Usage};
-use crate::{NameMismatch, Roots, name};
+use crate::{NameMismatch, Roots, key, name};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
@@ -40,6 +40,7 @@ impl ServerCertVerifier for ServerVerifier {
         }
         let (roots, provider) = (&self.roots, &self.provider);
         Search { roots, intermediates, now, usage: Usage::Server, provider }.verify(end_entity)?;
+        key::check(&leaf, &self.provider)?;
         Ok(ServerCertVerified::assertion())
     }
 
@@ -64,7 +65,13 @@ impl ServerCertVerifier for ServerVerifier {
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
+        let mut schemes = self.provider.signature_verification_algorithms.supported_schemes();
+        // A server that has only such a key would otherwise end the handshake without a reason. It is
+        // refused when it shows its certificate.
+        if !schemes.contains(&SignatureScheme::ECDSA_NISTP521_SHA512) {
+            schemes.push(SignatureScheme::ECDSA_NISTP521_SHA512);
+        }
+        schemes
     }
 }
 

@@ -15,6 +15,7 @@ use rcgen::{
 use rustls::RootCertStore;
 use rustls::client::danger::ServerCertVerifier;
 use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
@@ -344,4 +345,65 @@ fn name_constraints_that_cannot_be_checked_are_refused() {
         let end = signed(leaf(NAME), &root);
         check("a constraint on directories", &[&root], &[&end], Some("UnknownIssuer"));
     }
+}
+
+/// Self-signed certificates of `a.svc` with keys that *ring* does not have, valid up to 2040, and one
+/// with a usual key that the first of them has signed.
+const P521: &str = "\
+-----BEGIN CERTIFICATE-----
+MIIB/jCCAV+gAwIBAgIUEzSQWUtKI4Aw8c2DxOUgTYjJ+CswCgYIKoZIzj0EAwQw
+EDEOMAwGA1UEAwwFYS5zdmMwHhcNMjYxMTE2MDgxNTA1WhcNNDAwNzI1MDgxNTA1
+WjAQMQ4wDAYDVQQDDAVhLnN2YzCBmzAQBgcqhkjOPQIBBgUrgQQAIwOBhgAEAGAi
+rXTxYjMcsvZqFXsFR4J3kT7o1blSVt6+GvSJmFHkolH0pEhcCFjT/enjGSFS+sWv
+GD2hzKFUxiECBVArTyeRAT4srPXt1GLaIzrvFLWPySadDkOZuaalt40Mghf0Vm/A
+YW0G4V7YZX2uY71eu1s7DObcp0tGlbgxj+frfmg+Ivqdo1QwUjAQBgNVHREECTAH
+ggVhLnN2YzAPBgNVHRMBAf8EBTADAQH/MA4GA1UdDwEB/wQEAwIChDAdBgNVHQ4E
+FgQUcuOdkRWoR8eXZSVeE363OkfWOY4wCgYIKoZIzj0EAwQDgYwAMIGIAkIAk8Qf
+BmaBwBtsV74itvVJgs6l2YUUUXFvAvRXqw5pmqDWidAe/Y8likkPI5oYEB/jBtcD
+/cwM6XbjIO/e0qS85XACQgCCru+HRu/E9dL4+tVCUQ/1X9dRRA/fpk0FwGM27WAh
+KEsqcJcy+MTtIBYuH+w2Hk+6Y3tIGMAn8OcWCUmVZxykWA==
+-----END CERTIFICATE-----";
+const RSA_1024: &str = "\
+-----BEGIN CERTIFICATE-----
+MIIB/TCCAWagAwIBAgIUZohwdHaUtM5dGkzyxt/vUoXGWi0wDQYJKoZIhvcNAQEL
+BQAwEDEOMAwGA1UEAwwFYS5zdmMwHhcNMjYxMTE2MDgxNTA1WhcNNDAwNzI1MDgx
+NTA1WjAQMQ4wDAYDVQQDDAVhLnN2YzCBnzANBgkqhkiG9w0BAQEFAAOBjQAwgYkC
+gYEA1STH0uui2zfvKWngNJ5yg9mk67mvp/aHdO+kHYM5nEWWnS3YSh2OksnL3NWp
+Em+f9GZn5fKguVjfMmd3XERLapyD2X7D8byDnFq6vlGGUfV3HFqGSSFn52F4gcUB
+N0jonnPoObibw6A+m0Q8xMT3n2K/Jn4cuye1QJaw8QDBoNMCAwEAAaNUMFIwEAYD
+VR0RBAkwB4IFYS5zdmMwDwYDVR0TAQH/BAUwAwEB/zAOBgNVHQ8BAf8EBAMCAoQw
+HQYDVR0OBBYEFNWopyOLJMHxWiY0/zUpaJkah2gOMA0GCSqGSIb3DQEBCwUAA4GB
+ALlMkfTLaT56YFr+plWdFLJrRqmUUgr+CiGAJn2LxiwRxo3t2QYfPxdBQpVO3zg9
+JXR3LWcwe/0vjQqR4eefNheUjCnvwwOcFnQxjtUFKI7JX92jSu3n0hfXtQ3Ea6Tp
+fiK+afoEwwxBLG7GTyAI0ANI4fuNbaNCd7aeUWVVFYpH
+-----END CERTIFICATE-----";
+const BELOW_P521: &str = "\
+-----BEGIN CERTIFICATE-----
+MIIBuTCCARugAwIBAgIUM+DH9sfLptmL21HbCzoEs+4ipLUwCgYIKoZIzj0EAwQw
+EDEOMAwGA1UEAwwFYS5zdmMwHhcNMjYxMTE2MDgxNTA1WhcNNDAwNzI1MDgxNTA1
+WjAPMQ0wCwYDVQQDDARsZWFmMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEkkrV
+BbXTSjhJ2VZUCLuMXk6CdgIzMuPgjateUBSHKNUxHEsILtxcHi22eYa6QQpRZLVV
+J3qtKJLehfvK/FFYjaNUMFIwEAYDVR0RBAkwB4IFYS5zdmMwHQYDVR0OBBYEFMI8
+V1MiUBjC9CsQB/uKnN/ucjcBMB8GA1UdIwQYMBaAFHLjnZEVqEfHl2UlXhN+tzpH
+1jmOMAoGCCqGSM49BAMEA4GLADCBhwJBfIkEyZNMWwF9d1TH02CH3FvEP/QCOUou
+uKUkGaMsaAJLS7xVm5/tMirANhX4u83tKI0MT1ObKQgdnh59AbGohUoCQgGdaTCw
+tQmgVVCpd2X7l7kQNls861YCaIYc53GtOh7WUl3HZQ6AAv4ODOnVDzxf1+BepBVu
+jsucVTF2IYp4yGksIg==
+-----END CERTIFICATE-----";
+
+#[test]
+fn a_key_that_is_not_supported_is_named() {
+    let der = |pem: &str| CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
+    let decide = |root: &str, shown: &str| {
+        let verifier = ServerVerifier::new(
+            Roots::from_pem(root.as_bytes()),
+            Arc::new(ring::default_provider()),
+        );
+        let name = ServerName::try_from(NAME).unwrap();
+        decision(verifier.verify_server_cert(&der(shown), &[], &name, &[], now()))
+    };
+    let why = |key: &str| Err(format!("this server cannot verify signatures of {key} keys"));
+    assert_eq!(decide(P521, P521), why("ECDSA P-521"));
+    assert_eq!(decide(P521, BELOW_P521), why("ECDSA P-521"));
+    assert_eq!(decide(RSA_1024, RSA_1024), why("RSA 1024-bit"));
 }

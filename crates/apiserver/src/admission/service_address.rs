@@ -3,11 +3,17 @@
 //! What is taken is read off the services that are stored, and what is claimed by requests under
 //! way is remembered until they are done, so two services never get the same one. Nothing has to
 //! be repaired after a crash: the services themselves are the record.
+//!
+//! A dry run is shown an address and ports, but is not given any ([`Allocations::rehearse`]).
+
+mod dry_run;
 
 use crate::context::Cx;
+use dry_run::DryRunPorts;
 use kinds::core::service::allocation as service;
+use machinery::field_path::quote;
 use machinery::{Faults, GroupKind, Object, Status};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex};
 use store::Revision;
@@ -69,8 +75,7 @@ impl Allocations {
         object: &mut Object,
         old: Option<&Object>,
     ) -> Result<Claim, Status> {
-        let mut claim =
-            Claim { claimed: Arc::clone(&self.claimed), addresses: Vec::new(), ports: Vec::new() };
+        let mut claim = self.empty_claim();
         if !Self::is_service(cx) {
             return Ok(claim);
         }
@@ -78,7 +83,7 @@ impl Allocations {
         let had = old.map(Taken::of).unwrap_or_default();
         let mut claimed = self.claimed.lock().expect("nothing panics while it claims");
         if service::wants_cluster_ip(object) {
-            let address = self.free_address(&taken, &mut claimed)?;
+            let address = self.free_address(object.name(), &taken, &mut claimed)?;
             service::set_cluster_ip(object, &address);
         }
         self.check(object, &taken, &claimed, &had)?;
@@ -92,10 +97,10 @@ impl Allocations {
             claim.ports.push(*port);
         }
         let wanted = service::node_ports_wanted(object);
-        let mut shared = service::shared_node_ports(object);
+        let mut shared = SharedPorts::of(object, old);
         for (index, number) in wanted {
-            let port = match shared.get(&number) {
-                Some(port) => *port,
+            let port = match shared.get(number) {
+                Some(port) => port,
                 None => free_port(cx, &taken, &claimed)?,
             };
             shared.insert(number, port);
@@ -113,7 +118,71 @@ impl Allocations {
         Ok(claim)
     }
 
-    fn free_address(&self, taken: &Taken, claimed: &mut Claimed) -> Result<String, Status> {
+    fn empty_claim(&self) -> Claim {
+        Claim { claimed: Arc::clone(&self.claimed), addresses: Vec::new(), ports: Vec::new() }
+    }
+
+    /// Sets what a new or changed service would get, without looking for what is free: the address
+    /// is that of the network, and node ports follow the last one. Claims nothing.
+    ///
+    /// Upstream: `ipallocator.go` and `portallocator/operation.go`, with `dryRun`. An address that
+    /// is taken and a node port outside of the range pass there as well.
+    pub(crate) fn rehearse(
+        &self,
+        cx: &Cx,
+        object: &mut Object,
+        old: Option<&Object>,
+    ) -> Result<Claim, Status> {
+        if !Self::is_service(cx) {
+            return Ok(self.empty_claim());
+        }
+        let had = old.map(Taken::of).unwrap_or_default();
+        let mut faults = Faults::new();
+        let is_new = |address: &&String| !had.addresses.contains(*address);
+        for address in service::cluster_ips(object).iter().filter(is_new) {
+            if self.is_outside(address) {
+                let range = format!("{}/{}", Ipv4Addr::from(self.network), self.bits());
+                let why = format!(
+                    "the provided IP ({address}) is not in the valid range. The range of valid IPs is {range}"
+                );
+                service::refuse_cluster_ip(object, address, &why, &mut faults);
+            }
+        }
+        if service::wants_cluster_ip(object) {
+            service::set_cluster_ip(object, &Ipv4Addr::from(self.network).to_string());
+        }
+        let mut taken = taken(cx, old).ports;
+        let claimed = self.claimed.lock().expect("nothing panics while it claims");
+        taken.extend(&claimed.ports);
+        drop(claimed);
+        let mut ports = DryRunPorts { taken, had: had.ports, given: vec![] };
+        ports.give_node_ports(object, SharedPorts::of(object, old), &mut faults);
+        if !faults.is_empty() {
+            return Err(Status::invalid(&GroupKind::new("", "Service"), object.name(), &faults));
+        }
+        ports.give_health_check_port(object)?;
+        Ok(self.empty_claim())
+    }
+
+    /// Whether an IPv4 address is not one of the network's hosts: neither the address of the network
+    /// nor that of all its members is in the range.
+    fn is_outside(&self, address: &str) -> bool {
+        address.parse::<Ipv4Addr>().is_ok_and(|it| {
+            let offset = u32::from(it).wrapping_sub(self.network);
+            !(1..self.size - 1).contains(&offset)
+        })
+    }
+
+    fn bits(&self) -> u32 {
+        32 - self.size.trailing_zeros()
+    }
+
+    fn free_address(
+        &self,
+        name: &str,
+        taken: &Taken,
+        claimed: &mut Claimed,
+    ) -> Result<String, Status> {
         // The first is the server's own, the last is the network's broadcast address.
         for step in 0..self.size - 3 {
             let offset = 2 + (claimed.cursor + step) % (self.size - 3);
@@ -123,7 +192,9 @@ impl Allocations {
                 return Ok(address);
             }
         }
-        Err(Status::internal("failed to allocate a serviceIP: range is full"))
+        let name = quote(name);
+        let why = format!("failed to allocate a serviceIP for Service {name}: range is full");
+        Err(Status::internal(why))
     }
 
     /// Refuses what was asked for by name and is not to be had.
@@ -137,10 +208,7 @@ impl Allocations {
         let mut faults = Faults::new();
         let is_new = |address: &&String| !had.addresses.contains(*address);
         for address in service::cluster_ips(object).iter().filter(is_new) {
-            let Ok(parsed) = address.parse::<Ipv4Addr>() else { continue };
-            // Neither the address of the network nor that of all its members is in the range.
-            let offset = u32::from(parsed).wrapping_sub(self.network);
-            if !(1..self.size - 1).contains(&offset) {
+            if self.is_outside(address) {
                 let why = "the provided network does not match the current range";
                 service::refuse_cluster_ip(object, address, why, &mut faults);
             } else if taken.addresses.contains(address) || claimed.addresses.contains(address) {
@@ -157,8 +225,7 @@ impl Allocations {
             }
             let is_claimed = claimed.ports.contains(&port) && !had.ports.contains(&port);
             if is_claimed || taken.ports.contains(&port) {
-                let why = "provided port is already allocated";
-                service::refuse_node_port(object, i64::from(port), why, &mut faults);
+                service::refuse_node_port(object, i64::from(port), ALLOCATED, &mut faults);
             }
         }
         if !faults.is_empty() {
@@ -182,13 +249,39 @@ fn check_health_port(
     let why = if !service::NODE_PORTS.contains(&number) {
         service::outside_of_range()
     } else if taken.ports.contains(&number) || claimed.ports.contains(&number) {
-        "provided port is already allocated".to_owned()
+        ALLOCATED.to_owned()
     } else {
         return Ok(());
     };
-    Err(Status::internal(format!(
-        "failed to allocate requested HealthCheck NodePort {port}: {why}"
-    )))
+    Err(refused_health_port(port, &why))
+}
+
+/// The error for a port that somebody else has.
+const ALLOCATED: &str = "provided port is already allocated";
+
+fn refused_health_port(port: i64, why: &str) -> Status {
+    let why = format!("failed to allocate requested HealthCheck NodePort {port}: {why}");
+    Status::internal(why)
+}
+
+/// The node ports of a new service by the number of its port: TCP and UDP share one. Those of a
+/// changed service do not. Upstream: `alloc.go`, `initNodePorts` and `updateNodePorts`.
+struct SharedPorts(Option<HashMap<i64, u16>>);
+
+impl SharedPorts {
+    fn of(object: &Object, old: Option<&Object>) -> Self {
+        Self(old.is_none().then(|| service::shared_node_ports(object)))
+    }
+
+    fn get(&self, number: i64) -> Option<u16> {
+        self.0.as_ref()?.get(&number).copied()
+    }
+
+    fn insert(&mut self, number: i64, port: u16) {
+        if let Some(shared) = &mut self.0 {
+            shared.insert(number, port);
+        }
+    }
 }
 
 impl Claim {

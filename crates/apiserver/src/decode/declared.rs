@@ -133,6 +133,7 @@ pub(crate) fn foreign(cx: &Cx, wanted: &'static Type, object: &Object) -> Option
     let found = object.api_version();
     let is_ours = found.is_empty()
         || found == wanted_version
+        || types::is_alias(found, wanted)
         || wanted_kind == resource.kind
             && resource.versions.iter().any(|version| resource.api_version(version) == found);
     if is_ours && (kind.is_empty() || kind == wanted_kind) {

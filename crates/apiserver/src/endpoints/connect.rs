@@ -7,13 +7,14 @@ use super::subresource::kind_of;
 use crate::admission::{self, Attempt, Operation};
 use crate::body::Body;
 use crate::context::Cx;
-use crate::options::parse_i64;
+use crate::options::{parse_int, parse_uint};
 use http::{Response, StatusCode};
 use kinds::core::node::kubelet;
 use kinds::core::pod::container_name;
+use kinds::core::pod::log_options::LogOptions;
 use kinds::resource::Subresource;
 use machinery::field_path::quote;
-use machinery::{GroupVersionKind, Map, Object, Status, Value, json};
+use machinery::{GroupKind, GroupVersionKind, Map, Object, Status, Value, json};
 use std::net::IpAddr;
 
 /// Fails in the way that says most about why, if the connection would be allowed.
@@ -21,6 +22,9 @@ pub(crate) async fn connect(cx: &Cx, subresource: &Subresource) -> Result<Respon
     cx.catch_up().await?;
     // Reading a log is no connection.
     if subresource.kind != cx.resource().kind {
+        if cx.query.get("dryRun").is_some() {
+            return Err(Status::bad_request("dryRun is not supported"));
+        }
         let kind = kind_of(cx, subresource);
         let mut options = options(cx, &kind)?;
         let attempt = Attempt::below(cx, Operation::Connect, kind, false);
@@ -29,31 +33,46 @@ pub(crate) async fn connect(cx: &Cx, subresource: &Subresource) -> Result<Respon
     outcome(cx, subresource.name)
 }
 
-/// What is asked for, as an object of the kind that the subresource has for it.
+/// The query as an object of the kind that the subresource has for its options. Parameters of other
+/// kinds are ignored.
 fn options(cx: &Cx, kind: &GroupVersionKind) -> Result<Object, Status> {
     let mut options = Map::new();
-    for flag in ["stdin", "stdout", "stderr", "tty"] {
-        if cx.query.flag(flag) {
-            options.insert(flag.to_owned(), true.into());
+    let mut set = |field: &str, value: Value| options.insert(field.to_owned(), value);
+    match kind.kind.as_str() {
+        "PodExecOptions" | "PodAttachOptions" => {
+            for flag in ["stdin", "stdout", "stderr", "tty"] {
+                if cx.query.flag(flag) {
+                    set(flag, true.into());
+                }
+            }
+            let container = cx.query.text("container");
+            if !container.is_empty() {
+                set("container", container.into());
+            }
+            let command: Vec<&str> = cx.query.all("command").collect();
+            if kind.kind == "PodExecOptions" && !command.is_empty() {
+                set("command", json!(command));
+            }
         }
-    }
-    let mut texts = vec![("container", cx.query.text("container").to_owned())];
-    if kind.kind.ends_with("ProxyOptions") {
-        texts.push(("path", format!("/{}", cx.target.rest)));
-    }
-    for (field, text) in texts.into_iter().filter(|(_, text)| !text.is_empty()) {
-        options.insert(field.to_owned(), text.into());
-    }
-    let command: Vec<&str> = cx.query.all("command").collect();
-    let ports = cx.query.all("ports").map(parse_i64).collect::<Result<Vec<_>, _>>()?;
-    for (field, list) in [("command", json!(command)), ("ports", json!(ports))] {
-        if list.as_array().is_some_and(|it| !it.is_empty()) {
-            options.insert(field.to_owned(), list);
+        "PodPortForwardOptions" => {
+            let listed = cx.query.all("ports").flat_map(|it| it.split(','));
+            let ports = listed.map(parse_port).collect::<Result<Vec<_>, _>>()?;
+            if !ports.is_empty() {
+                set("ports", json!(ports));
+            }
+        }
+        _ => {
+            set("path", format!("/{}", cx.target.rest).into());
         }
     }
     let mut options = Object::new(options);
     options.set_type(&kind.group_version().to_string(), &kind.kind);
     Ok(options)
+}
+
+/// Upstream: `meta/v1/conversion.go`, `Convert_Slice_string_To_Slice_int32`.
+fn parse_port(text: &str) -> Result<u16, Status> {
+    parse_uint(text).map_err(|why| Status::bad_request(format!("cannot convert to []int32: {why}")))
 }
 
 /// The answer to a connection that is allowed.
@@ -74,6 +93,13 @@ fn not_dialed(address: &str) -> String {
 
 /// Upstream: `registry/core/pod/strategy.go`, `LogLocation`.
 fn log(cx: &Cx) -> Result<Response<Body>, Status> {
+    let options =
+        LogOptions::parse(|it| cx.query.get(it), parse_int).map_err(Status::bad_request)?;
+    let faults = options.validate();
+    if !faults.is_empty() {
+        let what = GroupKind::new("", "PodLogOptions");
+        return Err(Status::invalid(&what, &cx.target.name, &faults));
+    }
     let pod = cx.found()?.object();
     let container = container_name::choose(&pod, cx.query.text("container"));
     let container = container.map_err(Status::bad_request)?;
@@ -85,7 +111,11 @@ fn log(cx: &Cx) -> Result<Response<Body>, Status> {
         return Ok(response);
     }
     let address = kubelet(cx, node)?;
-    let path = format!("containerLogs/{}/{}/{container}", pod.namespace(), pod.name());
+    let mut path = format!("containerLogs/{}/{}/{container}", pod.namespace(), pod.name());
+    let query = options.kubelet_query(|it| cx.query.flag(it));
+    if !query.is_empty() {
+        path = format!("{path}?{query}");
+    }
     let why = not_dialed(&address);
     Err(Status::unclassified(format!("Get \"https://{address}/{path}\": {why}")))
 }

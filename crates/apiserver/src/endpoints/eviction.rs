@@ -9,7 +9,7 @@ use crate::registry;
 use http::Response;
 use kinds::policy::eviction;
 use kinds::resource::Subresource;
-use machinery::{Object, Status};
+use machinery::{Faults, GroupKind, Object, Path, Status, Value};
 
 /// Deletes the pod with the options that the body carries, if its budget allows.
 pub(crate) async fn evict(
@@ -22,6 +22,7 @@ pub(crate) async fn evict(
     if body.name() != cx.target.name {
         return Err(Status::bad_request("name in URL does not match name in Eviction object"));
     }
+    refuse_unreadable(&body)?;
     let dry_run = options(cx, &body)?.dry_run;
     super::subresource::admit(cx, &mut body, subresource, dry_run).await?;
     let options = options(cx, &body)?;
@@ -33,6 +34,18 @@ pub(crate) async fn evict(
     }
     registry::delete(cx, cx.namespace(), &cx.target.name, &options).await?;
     Ok(answer::success(cx, 201, None))
+}
+
+/// Refuses an option that deletes what cannot be read. Upstream: `registry/core/pod/storage/eviction.go`.
+fn refuse_unreadable(eviction: &Object) -> Result<(), Status> {
+    const OPTION: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
+    if eviction.get(&["deleteOptions", OPTION]) != Some(&Value::Bool(true)) {
+        return Ok(());
+    }
+    let mut faults = Faults::new();
+    let detail = "can not be set for pod eviction, try after removing the option";
+    faults.invalid(&Path::root("deleteOptions").child(OPTION), true, detail);
+    Err(Status::invalid(&GroupKind::new("policy", "Eviction"), eviction.name(), &faults))
 }
 
 /// With what the pod is to be deleted.

@@ -75,12 +75,11 @@ fn patched(cx: &Cx, wanted: &Wanted, old: &Object, part: Part) -> Result<Object,
         Misdeclared::Unfit(why) => does_not_fit(why),
         Misdeclared::Refused(status) => status,
     })?;
-    let unknown = decode::fit(&cx.served, cx.version, &mut object, &wanted.patch.literals)
-        .map_err(|unfit| {
-            // Upstream: this patch changes values, from which the object is made anew.
-            let is_of_values = wanted.patch.form == Form::Strategic;
-            does_not_fit(if is_of_values { unfit.of_values } else { unfit.of_text })
-        })?;
+    let unknown = decode::fit_sent(cx, &mut object, &wanted.patch.literals).map_err(|unfit| {
+        // Upstream: this patch changes values, from which the object is made anew.
+        let is_of_values = wanted.patch.form == Form::Strategic;
+        does_not_fit(if is_of_values { unfit.of_values } else { unfit.of_text })
+    })?;
     let complaints = complaints.into_iter().chain(unknown);
     decode::judge(cx, wanted.validation, complaints).map_err(does_not_fit)?;
     check_name(cx, &object)?;

@@ -107,26 +107,9 @@ pub(super) fn posted(
     subresource: &Subresource,
     validation: FieldValidation,
 ) -> Result<Object, Status> {
-    let (kind, version) = (subresource.kind, cx.version().name.as_str());
     let api_version = kind_of(cx, subresource).group_version().to_string();
-    let ty = types::of_kind(&api_version, kind);
-    let mut decoded = decode::read(&cx.content_type, bytes, ty)
-        .map_err(|error| error.status(kind, version, bytes))?;
-    let mut value = std::mem::take(&mut decoded.value);
-    let found = value["kind"].as_str().unwrap_or_default();
-    if !value.is_object() {
-        return Err(Status::bad_request(format!("the body must be a {kind}")));
-    }
-    if !found.is_empty() && found != kind {
-        return Err(Status::bad_request(format!("the body must be a {kind}, not a {found}")));
-    }
-    let mut unknown = decode::repeated(&decoded, validation);
-    if let Some(ty) = ty {
-        decode::fit_type(ty, &mut value, &decoded.literals, &mut unknown)
-            .and_then(|()| decode::judge(cx, validation, unknown))
-            .map_err(|why| decode::unfit(kind, version, kind, &why))?;
-    }
-    let object = Object::from_value(value).unwrap_or_default();
+    let ty = types::of_kind(&api_version, subresource.kind).ok_or_else(Status::no_such_resource)?;
+    let object = decode::other(cx, bytes, ty, validation)?;
     super::create::check_namespace(cx, &object)?;
     Ok(object)
 }

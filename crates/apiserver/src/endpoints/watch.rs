@@ -13,6 +13,7 @@ use crate::body::Body;
 use crate::catalog::Served;
 use crate::context::Cx;
 use crate::conversion::{self, Sight};
+use crate::metrics::Count;
 use crate::negotiation::not_a_stream;
 use crate::options::parse_i64;
 use crate::plane::Plane;
@@ -70,6 +71,8 @@ struct Watcher {
     served: Arc<Served>,
     selection: Selection,
     encoder: Encoder,
+    /// Counts the events.
+    sent: Count,
     /// What is sent before anything else.
     initial: VecDeque<Arc<Entry>>,
     /// Everything up to here has been sent.
@@ -142,6 +145,7 @@ impl Watcher {
         let alarm_at = next_alarm(Duration::ZERO, timeout, bookmarks);
         Ok(Self {
             encoder: Encoder::new(&cx)?,
+            sent: cx.plane.metrics.watch_events(&cx.target),
             begun: cx.plane.clock.moment(),
             timeout,
             alarm: alarm(&cx.plane.clock, alarm_at),
@@ -196,6 +200,7 @@ impl Watcher {
                         continue;
                     }
                     if self.bookmark_due.take().is_some() {
+                        self.sent.inc();
                         return Step::Send(self.encoder.bookmark(&self.cx, self.cursor, false));
                     }
                     return Step::Wait;
@@ -248,6 +253,7 @@ impl Watcher {
                 break;
             }
         }
+        self.sent.add(events.len() as u64);
         joined(events)
     }
 
@@ -294,10 +300,12 @@ impl Watcher {
                 && let Some(entry) = self.initial.pop_front()
             {
                 self.encoder.added(&self.cx, &entry, &mut out);
+                self.sent.inc();
             }
             return Some(out.into());
         }
         if self.bookmark_due.take_if(|it| *it == Bookmark::AfterInitial).is_some() {
+            self.sent.inc();
             return Some(self.encoder.bookmark(&self.cx, self.cursor, true));
         }
         None

@@ -14,7 +14,12 @@ pub(crate) struct Count(Arc<AtomicU64>);
 impl Count {
     /// One more.
     pub(crate) fn inc(&self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
+        self.add(1);
+    }
+
+    /// Several more.
+    pub(crate) fn add(&self, count: u64) {
+        self.0.fetch_add(count, Ordering::Relaxed);
     }
 }
 

@@ -8,6 +8,7 @@ use crate::catalog::Catalog;
 use crate::headers;
 use crate::mux;
 use crate::request::{Query, RequestInfo, Target, Verb};
+use crate::routes::discovery;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Method};
 use prometheus_client::encoding::EncodeLabelSet;
@@ -25,8 +26,7 @@ pub(crate) struct RequestLabels {
     version: String,
 }
 
-/// Upstream: only these of the other paths are counted under their own names.
-const HEALTH: [&str; 3] = ["/healthz", "/livez", "/readyz"];
+const APISERVER: &str = "apiserver";
 
 /// Upstream: `validConnectRequests`.
 const CONNECT: [&str; 5] = ["log", "exec", "portforward", "attach", "proxy"];
@@ -42,17 +42,17 @@ impl RequestLabels {
     ) -> Self {
         let labels = Self { dry_run: dry_run(query), ..Self::default() };
         let Some(target) = info.target.as_ref().filter(|it| is_served(catalog, it)) else {
-            let health = HEALTH.into_iter().find(|it| *it == info.path);
+            let (component, subresource) = of_path(&info.path, sent);
             return Self {
-                component: if health.is_some() { "" } else { "apiserver" },
-                subresource: health.unwrap_or_default().to_owned(),
+                component,
+                subresource: subresource.to_owned(),
                 verb: verb(method, sent, info.verb, "", ""),
                 ..labels
             };
         };
         let scope = scope(info.verb, target);
         Self {
-            component: "apiserver",
+            component: APISERVER,
             group: target.group.clone(),
             resource: target.resource.clone(),
             scope,
@@ -61,6 +61,26 @@ impl RequestLabels {
             version: target.version.clone(),
             ..labels
         }
+    }
+
+    /// Whether the size of the answer counts. Upstream: endpoints/metrics `MonitorRequest`.
+    pub(super) fn is_read(&self) -> bool {
+        matches!(self.verb, "GET" | "LIST")
+    }
+}
+
+/// Component and subresource of a path that is not one of a resource. Upstream counts no others than
+/// those with a name; the rest has none here.
+fn of_path(path: &str, sent: &HeaderMap) -> (&'static str, &'static str) {
+    match path {
+        "/healthz" => ("", "/healthz"),
+        "/livez" => ("", "/livez"),
+        "/readyz" => ("", "/readyz"),
+        "/openapi/v3" => ("", "openapi/v3"),
+        "/api" if discovery::is_aggregated(sent) => (APISERVER, "api"),
+        "/apis" if discovery::is_aggregated(sent) => (APISERVER, "apis"),
+        _ if path.starts_with("/openapi/v3/") => ("", "openapi/v3/"),
+        _ => (APISERVER, ""),
     }
 }
 
@@ -132,6 +152,25 @@ mod tests {
         let scope = scope(info.verb, target);
         let verb = verb(method, &headers, info.verb, scope, &target.subresource);
         assert_eq!(format!("{verb} {scope} {}", dry_run(&query)), expect, "{method} {url}");
+    }
+
+    #[test]
+    fn paths_without_a_resource_are_counted_by_what_they_are() {
+        let plain = HeaderMap::new();
+        let mut aggregated = HeaderMap::new();
+        let media = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+        aggregated.insert(http::header::ACCEPT, media.parse().unwrap());
+        for (path, sent, expect) in [
+            ("/livez", &plain, ("", "/livez")),
+            ("/openapi/v3", &plain, ("", "openapi/v3")),
+            ("/openapi/v3/apis/apps/v1", &plain, ("", "openapi/v3/")),
+            ("/apis", &aggregated, ("apiserver", "apis")),
+            ("/api", &aggregated, ("apiserver", "api")),
+            ("/apis", &plain, ("apiserver", "")),
+            ("/made-up", &plain, ("apiserver", "")),
+        ] {
+            assert_eq!(of_path(path, sent), expect, "{path}");
+        }
     }
 
     #[test]

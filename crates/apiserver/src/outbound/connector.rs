@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tls::{NameMismatch, Roots, ServerVerifier};
+use tls::{Roots, ServerVerifier};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
@@ -226,10 +226,8 @@ fn of_certificate(why: &CertificateError) -> String {
             "certificate specifies an incompatible key usage".to_owned()
         }
         CertificateError::UnhandledCriticalExtension => "unhandled critical extension".to_owned(),
-        CertificateError::Other(other) => match other.0.downcast_ref::<NameMismatch>() {
-            Some(mismatch) => mismatch.to_string(),
-            None => other.to_string(),
-        },
+        // Those of our verifier: a name that does not match, a key that is not supported.
+        CertificateError::Other(other) => other.0.to_string(),
         other => other.to_string(),
     }
 }

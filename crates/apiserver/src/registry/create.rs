@@ -26,7 +26,11 @@ pub(crate) async fn create(cx: &Cx, mut sent: Object, dry_run: bool) -> Result<O
         // Some kinds make labels of the name, so it must be there by now.
         prepare(cx, &mut object);
         // What is wrong with the object itself is told before what could not be had for it.
-        let claim = cx.plane.allocations.claim(cx, &mut object, None);
+        let claim = if dry_run {
+            cx.plane.allocations.rehearse(cx, &mut object, None)
+        } else {
+            cx.plane.allocations.claim(cx, &mut object, None)
+        };
         validate(cx, &object)?;
         let claim = claim?;
         let attempt_to_create = Attempt::create(cx, &object, dry_run);
@@ -108,7 +112,7 @@ fn validate(cx: &Cx, object: &Object) -> Result<(), Status> {
     validation::metadata(resource, object, &mut faults);
     validation::create(cx, object, &mut faults);
     if !faults.is_empty() {
-        return Err(Status::invalid(&resource.group_kind(), object.name(), &faults));
+        return Err(cx.invalid(object.name(), faults));
     }
     for warning in (resource.behavior.warnings)(object) {
         cx.warn(warning);

@@ -135,12 +135,16 @@ async fn renew(
     let attempt = Attempt::update(cx, &old, request.dry_run);
     admission::mutate(&attempt, &mut new).await?;
     prepare(cx, &mut new, &old, request.part);
-    let claim = cx.plane.allocations.claim(cx, &mut new, Some(&old));
+    let claim = if request.dry_run {
+        cx.plane.allocations.rehearse(cx, &mut new, Some(&old))
+    } else {
+        cx.plane.allocations.claim(cx, &mut new, Some(&old))
+    };
     let mut faults = Faults::new();
     validation::changed_metadata(resource, &new, &old, &mut faults);
     validation::update(cx, &new, &old, request.part, &mut faults);
     if !faults.is_empty() {
-        return Err(Status::invalid(&resource.group_kind(), old.name(), &faults));
+        return Err(cx.invalid(old.name(), faults));
     }
     if matches!(request.part, Part::Main) {
         let warnings = match resource.behavior.update_warnings {

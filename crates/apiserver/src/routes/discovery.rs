@@ -12,9 +12,9 @@ use crate::plane::Plane;
 use crate::request::Query;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use http::Response;
 use http::request::Parts as Head;
-use machinery::{GroupVersion, GroupVersionKind, Status, Value, json};
+use http::{HeaderMap, Response};
+use machinery::{GroupVersion, Status, Value, json};
 use std::borrow::Cow;
 
 /// What a built-in resource can do; discovery sorts them.
@@ -27,6 +27,11 @@ const CUSTOM_VERBS: &[&str] =
 
 /// The same while they are deleted with their definition.
 const TERMINATING_VERBS: &[&str] = &["delete", "deletecollection", "get", "list", "watch"];
+
+/// Whether a request for `/api` or `/apis` is for the aggregated form.
+pub(crate) fn is_aggregated(headers: &HeaderMap) -> bool {
+    aggregated::wanted(headers).is_some()
+}
 
 /// Something below a resource, as discovery tells of it.
 pub(super) struct Below {
@@ -175,8 +180,8 @@ fn resource_list(catalog: &Catalog, group: &str, version: &str) -> Vec<Value> {
             "name": resource.plural, "singularName": resource.singular,
             "namespaced": resource.namespaced, "kind": resource.kind, "verbs": verbs(served),
         });
-        if resource.behavior.question.is_none() {
-            row["storageVersionHash"] = storage_hash(served).into();
+        if let Some(hash) = storage_hash(served) {
+            row["storageVersionHash"] = hash.into();
         }
         if !resource.short_names.is_empty() {
             row["shortNames"] = json!(resource.short_names);
@@ -240,11 +245,19 @@ pub(super) fn below(served: &Served, version: usize) -> Vec<Below> {
     all
 }
 
-/// Changes when the version that is stored does, so that clients know when to migrate.
-fn storage_hash(served: &Served) -> String {
+/// Changes when the storage version does, so that clients know when to migrate. A kind that is not
+/// stored has none.
+///
+/// Upstream: `endpoints/discovery/storageversionhash.go`; a custom resource whose storage version is
+/// not served has none either (`customresource_discovery_controller.go`).
+fn storage_hash(served: &Served) -> Option<String> {
     let resource = &served.resource;
-    let hub = GroupVersionKind::new(&resource.group, &resource.hub().name, &resource.kind);
-    let text = format!("{}/{}/{}", hub.group, hub.version, hub.kind);
+    let is_hidden = resource.custom && !resource.hub().served;
+    if resource.behavior.question.is_some() || is_hidden {
+        return None;
+    }
+    let version = resource.behavior.storage_version.unwrap_or(&resource.hub().name);
+    let text = format!("{}/{version}/{}", resource.group, resource.kind);
     let digest = ring::digest::digest(&ring::digest::SHA256, text.as_bytes());
-    BASE64_STANDARD.encode(&digest.as_ref()[..8])
+    Some(BASE64_STANDARD.encode(&digest.as_ref()[..8]))
 }

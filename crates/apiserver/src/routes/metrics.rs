@@ -7,6 +7,6 @@ use http::Response;
 
 /// Answers with everything that is counted.
 pub(crate) fn metrics(plane: &Plane) -> Response<Body> {
-    let text = plane.metrics.encode();
+    let text = plane.metrics.encode(&plane.catalog.load());
     answer::bytes(200, "text/plain; version=0.0.4; charset=utf-8", text)
 }

@@ -26,10 +26,14 @@ fn service(name: &str) -> Value {
 async fn an_address_and_a_port_stay_claimed_while_their_write_is_pending() {
     let (plane, disk) = start().await;
     post_and_disconnect(&plane, &disk, SERVICES, &service("a")).await;
-    let (code, status) = plane.post(&format!("{SERVICES}?dryRun=All"), &service("b")).await;
+    let (code, status) = plane.post(SERVICES, &service("b")).await;
     assert_eq!(code, 422, "{status}");
     let message = status["message"].as_str().unwrap();
     assert!(message.contains("provided IP is already allocated"), "{message}");
+    assert!(message.contains("provided port is already allocated"), "{message}");
+    let (code, status) = plane.post(&format!("{SERVICES}?dryRun=All"), &service("b")).await;
+    assert_eq!(code, 422, "{status}");
+    let message = status["message"].as_str().unwrap();
     assert!(message.contains("provided port is already allocated"), "{message}");
 
     disk.resume();

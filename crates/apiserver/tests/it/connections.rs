@@ -1,7 +1,9 @@
 //! Logs, exec and the like, which lead to a node that this server does not connect to: the answers
 //! are those of kube-apiserver up to the connection.
 
+use crate::client::JSON;
 use crate::plane::Plane;
+use http::Method;
 use machinery::{Value, json};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
@@ -51,6 +53,112 @@ async fn a_log_needs_a_container_and_a_node() {
     check(&plane, &format!("{PODS}/bare/log"), 500, no_address).await;
     let refused = "Get \"https://10.1.2.3:10250/containerLogs/default/placed/a\": dial tcp 10.1.2.3:10250: this server does not connect to nodes";
     check(&plane, &format!("{PODS}/placed/log"), 500, refused).await;
+}
+
+#[tokio::test]
+async fn the_options_of_a_log_are_validated() {
+    let plane = plane().await;
+    let invalid = |name: &str, why: &str| format!("PodLogOptions \"{name}\" is invalid: {why}");
+    for (query, why) in [
+        ("tailLines=-1", "tailLines: Invalid value: -1: must be greater than or equal to 0"),
+        ("limitBytes=0", "limitBytes: Invalid value: 0: must be greater than 0"),
+        ("sinceSeconds=-1", "sinceSeconds: Invalid value: -1: must be greater than 0"),
+        (
+            "sinceSeconds=1&sinceTime=2024-01-01T00:00:00Z",
+            "[]: Forbidden: at most one of `sinceTime` or `sinceSeconds` may be specified",
+        ),
+        ("stream=Stdout", "stream: Forbidden: may not be specified"),
+    ] {
+        check(&plane, &format!("{PODS}/one/log?{query}"), 422, &invalid("one", why)).await;
+        // Whether the pod exists is a later question.
+        check(&plane, &format!("{PODS}/none/log?{query}"), 422, &invalid("none", why)).await;
+    }
+    for (query, why) in [
+        ("tailLines=x", "strconv.ParseInt: parsing \"x\": invalid syntax"),
+        ("limitBytes=", "strconv.ParseInt: parsing \"\": invalid syntax"),
+        (
+            "sinceTime=yesterday",
+            "parsing time \"yesterday\" as \"2006-01-02T15:04:05Z07:00\": cannot parse \"yesterday\" as \"2006\"",
+        ),
+    ] {
+        check(&plane, &format!("{PODS}/one/log?{query}"), 400, why).await;
+    }
+    let query = "tailLines=0&follow=true&timestamps=false&limitBytes=10";
+    check(&plane, &format!("{PODS}/one/log?{query}"), 204, "").await;
+    let refused = "Get \"https://10.1.2.3:10250/containerLogs/default/placed/a?follow=true&limitBytes=10&tailLines=0\": dial tcp 10.1.2.3:10250: this server does not connect to nodes";
+    check(&plane, &format!("{PODS}/placed/log?{query}"), 500, refused).await;
+}
+
+#[tokio::test]
+async fn the_options_of_a_stream_are_those_of_its_kind() {
+    let plane = plane().await;
+    let no_host = "pod one does not have a host assigned";
+    for stream in ["exec?ports=x", "attach?ports=x", "portforward?ports=80,443&tailLines=x"] {
+        check(&plane, &format!("{PODS}/one/{stream}"), 400, no_host).await;
+    }
+    for (ports, why) in [
+        ("ports=80,x", "parsing \"x\": invalid syntax"),
+        ("ports=70000", "parsing \"70000\": value out of range"),
+        ("ports=%2B80", "parsing \"+80\": invalid syntax"),
+    ] {
+        let why = format!("cannot convert to []int32: strconv.ParseUint: {why}");
+        check(&plane, &format!("{PODS}/one/portforward?{ports}"), 400, &why).await;
+    }
+    for stream in ["exec", "attach", "portforward", "proxy"] {
+        let path = format!("{PODS}/one/{stream}?dryRun=All");
+        check(&plane, &path, 400, "dryRun is not supported").await;
+    }
+}
+
+#[tokio::test]
+async fn an_eviction_does_not_remove_what_cannot_be_read() {
+    let plane = plane().await;
+    let option = "ignoreStoreReadErrorWithClusterBreakingPotential";
+    let body = json!({"metadata": {"name": "one"}, "deleteOptions": {option: true}});
+    let (code, status) = plane.post(&format!("{PODS}/one/eviction"), &body).await;
+    let why = format!(
+        "Eviction.policy \"one\" is invalid: deleteOptions.{option}: Invalid value: true: can not be set for pod eviction, try after removing the option"
+    );
+    assert_eq!((code, status["message"].as_str()), (422, Some(why.as_str())));
+}
+
+#[tokio::test]
+async fn what_is_posted_to_a_subresource_is_of_its_kind() {
+    let plane = plane().await;
+    for (subresource, kind, package) in
+        [("eviction", "Eviction", "policy"), ("binding", "Binding", "core")]
+    {
+        let path = format!("{PODS}/one/{subresource}");
+        let post = async |body: &str| {
+            let reply = plane.send(Method::POST, &path, JSON, body.to_owned()).await;
+            (reply.code, reply.value()["message"].as_str().unwrap().to_owned())
+        };
+        assert_eq!(
+            post(r#"{"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "one"}}"#).await,
+            (
+                400,
+                format!(
+                    "Pod in version \"v1\" cannot be handled as a {kind}: converting (v1.Pod) to ({package}.{kind}): unknown conversion"
+                )
+            )
+        );
+        let (code, message) = post("[]").await;
+        assert_eq!(code, 400);
+        let unrecognized = format!(
+            "the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; json parse error: json: cannot unmarshal array"
+        );
+        assert!(message.starts_with(&unrecognized), "{message}");
+    }
+    let older = json!({"apiVersion": "policy/v1beta1", "kind": "Eviction",
+        "metadata": {"name": "one"}});
+    assert_eq!(plane.post(&format!("{PODS}/one/eviction?dryRun=All"), &older).await.0, 201);
+    let strict = format!("{PODS}/one/binding?fieldValidation=Strict");
+    let body = r#"{"z": 1, "metadata": {"name": "one", "q": 1, "name": "one"}, "a": 1}"#;
+    let reply = plane.send(Method::POST, &strict, JSON, body).await;
+    assert_eq!(
+        reply.value()["message"],
+        r#"Binding in version "v1" cannot be handled as a Binding: strict decoding error: unknown field "z", unknown field "metadata.q", duplicate field "metadata.name", unknown field "a""#
+    );
 }
 
 #[tokio::test]

@@ -265,3 +265,31 @@ async fn an_older_definition_is_served_and_shown_in_both_versions() {
     assert_eq!(shown["spec"]["additionalPrinterColumns"], old["spec"]["additionalPrinterColumns"]);
     assert_eq!(plane.post(THINGS, &thing("a", &json!({"size": "large"}))).await.0, 422);
 }
+
+#[tokio::test]
+async fn discovery_announces_the_storage_version_that_clients_migrate_to() {
+    let plane = Plane::start().await;
+    let hash = async |path: &str, name: &str| {
+        let list = plane.read(path).await;
+        let resources = list["resources"].as_array().unwrap();
+        let found = resources.iter().find(|it| it["name"] == name).unwrap();
+        found["storageVersionHash"].clone()
+    };
+    // Upstream's answers for kinds of its own.
+    for (path, name, expect) in [
+        ("/apis/apiextensions.k8s.io/v1", "customresourcedefinitions", "jfWCUB31mvA="),
+        ("/apis/autoscaling/v1", "horizontalpodautoscalers", "qwQve8ut294="),
+        ("/apis/autoscaling/v2", "horizontalpodautoscalers", "qwQve8ut294="),
+        ("/apis/events.k8s.io/v1", "events", "r2yiGXH7wu8="),
+    ] {
+        assert_eq!(hash(path, name).await, expect, "{path}");
+    }
+    let mut definition = things(&anything());
+    let mut stored = definition["spec"]["versions"][0].clone();
+    stored["name"] = "v2".into();
+    stored["served"] = false.into();
+    definition["spec"]["versions"][0]["storage"] = false.into();
+    definition["spec"]["versions"].as_array_mut().unwrap().push(stored);
+    plane.define(&definition).await;
+    assert_eq!(hash("/apis/example.com/v1", "things").await, Value::Null, "v2 is not served");
+}

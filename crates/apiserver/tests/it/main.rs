@@ -36,6 +36,7 @@ mod conversion;
 mod tables;
 mod field_order;
 mod connections;
+mod metrics;
 mod services;
 mod scale;
 mod policies;

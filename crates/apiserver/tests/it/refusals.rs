@@ -199,3 +199,34 @@ async fn all_that_is_wrong_with_the_options_of_a_patch_is_told_at_once() {
     let (_, status) = plane.patch(&format!("{MAPS}/a?fieldManager=a%00b"), MERGE, &json!({})).await;
     assert!(message(&status).ends_with("invalid character U+0000 (at position 1)"), "{status}");
 }
+
+#[tokio::test]
+async fn an_error_shows_a_map_that_was_sent_without_elements() {
+    let plane = Plane::start().await;
+    let deployments = "/apis/apps/v1/namespaces/default/deployments";
+    let deployment = |metadata: Value| {
+        json!({"metadata": {"name": "d"}, "spec": {"selector": {"matchLabels": {"a": "b"}},
+            "template": {"metadata": metadata,
+                "spec": {"containers": [{"name": "c", "image": "i"}]}}}})
+    };
+    let volume = |capacity: Value| {
+        json!({"metadata": {"name": "v"}, "spec": {"capacity": capacity,
+            "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/x"}}})
+    };
+    let volumes = "/api/v1/persistentvolumes";
+    for (path, object, why) in [
+        (deployments, deployment(json!({"labels": {}})), "labels: Invalid value: {}: "),
+        (deployments, deployment(json!({})), "labels: Invalid value: null: "),
+        (volumes, volume(json!({})), "capacity: Unsupported value: {}: "),
+        (volumes, volume(Value::Null), "capacity: Unsupported value: null: "),
+    ] {
+        let (code, status) = plane.post(path, &object).await;
+        assert_eq!(code, 422);
+        assert!(message(&status).contains(why), "{why}: {status}");
+    }
+    plane.create(deployments, &deployment(json!({"labels": {"a": "b"}}))).await;
+    let none = json!([{"op": "replace", "path": "/spec/template/metadata/labels", "value": {}}]);
+    let (code, status) = plane.patch(&format!("{deployments}/d"), JSON_PATCH, &none).await;
+    assert_eq!(code, 422);
+    assert!(message(&status).contains("labels: Invalid value: {}: "), "{status}");
+}

@@ -116,6 +116,34 @@ async fn a_field_that_comes_twice_counts_the_last_time_and_is_told() {
 }
 
 #[tokio::test]
+async fn strict_errors_about_a_built_in_kind_follow_the_document() {
+    let plane = plane().await;
+    let refusal = async |path: &str, media: &str, body: &str| {
+        let path = format!("{path}?dryRun=All&fieldValidation=Strict");
+        let reply = plane.send(Method::POST, &path, media, body.to_owned()).await;
+        let message = reply.value()["message"].as_str().unwrap().to_owned();
+        message.split_once("strict decoding error: ").unwrap().1.to_owned()
+    };
+    let json = r#"{"zeta": 1, "metadata": {"name": "a", "odd": {"x": 1, "x": 2}, "name": "b"},
+        "alpha": 1, "data": {"k": "1", "k": "2"}, "beta": 1, "immutable": true, "immutable": true}"#;
+    assert_eq!(
+        refusal(MAPS, JSON, json).await,
+        r#"unknown field "zeta", unknown field "metadata.odd", duplicate field "metadata.name", unknown field "alpha", duplicate field "data.k", unknown field "beta", duplicate field "immutable""#
+    );
+    let yaml = "zeta: 1\nmetadata: {name: a, odd: 1}\ndata: {k: v, k: w}\nalpha: 1\n";
+    assert_eq!(
+        refusal(MAPS, "application/yaml", yaml).await,
+        "yaml: unmarshal errors:\n  line 3: key \"k\" already set in map, unknown field \"alpha\", unknown field \"metadata.odd\", unknown field \"zeta\""
+    );
+    let custom = r#"{"apiVersion": "example.com/v1", "kind": "Thing", "zeta": 1, "alpha": 1,
+        "metadata": {"name": "a", "odd": 1}, "spec": {"odd": 1, "color": "red", "color": "red"}}"#;
+    assert_eq!(
+        refusal(THINGS, JSON, custom).await,
+        r#"duplicate field "spec.color", unknown field "metadata.odd", unknown field "alpha", unknown field "spec.odd", unknown field "zeta""#
+    );
+}
+
+#[tokio::test]
 async fn a_value_of_the_wrong_type_is_refused_in_the_words_of_go() {
     let plane = plane().await;
     let (code, status) =

@@ -137,6 +137,52 @@ async fn a_dry_run_and_a_refusal_keep_nothing() {
 }
 
 #[tokio::test]
+async fn a_dry_run_is_shown_an_address_and_ports_that_nobody_can_have() {
+    let plane = Plane::start().await;
+    let taken = json!({"type": "NodePort", "clusterIP": "10.0.0.9",
+        "ports": [{"port": 80, "nodePort": 30009}]});
+    plane.create(SERVICES, &service("first", &taken)).await;
+    let path = format!("{SERVICES}?dryRun=All");
+    let ports = |shown: &Value| {
+        let ports = shown["spec"]["ports"].as_array().unwrap().iter();
+        ports.map(|it| it["nodePort"].as_i64().unwrap()).collect::<Vec<_>>()
+    };
+    let several = json!({"type": "LoadBalancer", "externalTrafficPolicy": "Local", "ports": [
+        {"name": "a", "port": 80}, {"name": "b", "port": 81},
+        {"name": "c", "port": 80, "protocol": "UDP"}, {"name": "d", "port": 82, "nodePort": 80}]});
+    let shown = plane.create(&path, &service("dry", &several)).await;
+    assert_eq!(
+        (text(&shown, "clusterIP"), ports(&shown)),
+        ("10.0.0.0", vec![32769, 32770, 32769, 80])
+    );
+    assert_eq!(shown["spec"]["healthCheckNodePort"], 32771);
+    // Whether an address is taken is found out when it is taken.
+    let same = plane.create(&path, &service("dry", &json!({"clusterIP": "10.0.0.9"}))).await;
+    assert_eq!(text(&same, "clusterIP"), "10.0.0.9");
+    for (spec, why) in [
+        (
+            json!({"clusterIP": "10.9.0.1"}),
+            "spec.clusterIPs: Invalid value: [\"10.9.0.1\"]: failed to allocate IP 10.9.0.1: the provided IP (10.9.0.1) is not in the valid range. The range of valid IPs is 10.0.0.0/24",
+        ),
+        (
+            json!({"type": "NodePort", "ports": [{"port": 80, "nodePort": 30009}]}),
+            "spec.ports[0].nodePort: Invalid value: 30009: provided port is already allocated",
+        ),
+    ] {
+        let (code, status) = plane.post(&path, &service("dry", &spec)).await;
+        let why = format!("Service \"dry\" is invalid: {why}");
+        assert_eq!((code, status["message"].as_str()), (422, Some(why.as_str())));
+    }
+    let first = format!("{SERVICES}/first?dryRun=All");
+    let patch = json!({"spec": {"ports": [{"name": "a", "port": 80, "nodePort": 30009},
+        {"name": "b", "port": 81}, {"name": "c", "port": 81, "protocol": "UDP"}]}});
+    assert_eq!(ports(&plane.merge(&first, &patch).await), [30009, 32769, 32770]);
+    // TCP and UDP share a node port only from the beginning.
+    let changed = ports(&plane.merge(&format!("{SERVICES}/first"), &patch).await);
+    assert_ne!(changed[1], changed[2]);
+}
+
+#[tokio::test]
 async fn a_service_keeps_what_it_has_and_gets_what_it_comes_to_want() {
     let plane = Plane::start().await;
     let path = format!("{SERVICES}/a");

@@ -52,6 +52,8 @@ pub(super) static BEHAVIOR: Behavior = Behavior {
     deletion: Some(&OwnDeletion { begin: begin_deletion, held: |_| false }),
     convert: Some(v1beta1::convert),
     warnings,
+    // Upstream stores definitions in the oldest version that it can read.
+    storage_version: Some("v1beta1"),
     ..Behavior::PLAIN
 };
 

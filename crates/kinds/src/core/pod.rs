@@ -27,6 +27,7 @@ mod ephemeral;
 mod resize;
 mod binding;
 pub mod container_name;
+pub mod log_options;
 mod warnings;
 
 pub use defaults::spec_defaults;

@@ -13,7 +13,10 @@ pub(super) fn of(owner: &'static Type, field: &Field, description: Option<&str>)
     if let Some(default) = default(field) {
         own.insert("default".to_owned(), default);
     }
-    let item = item(owner, field.item);
+    let mut item = item(owner, field.item);
+    if field.enums().len() > 0 {
+        item.insert("enum".to_owned(), field.enums().collect());
+    }
     match field.container {
         Container::List => {
             own.insert("type".to_owned(), "array".into());

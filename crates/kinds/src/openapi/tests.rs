@@ -96,7 +96,8 @@ fn a_reference_with_something_to_add_is_wrapped() {
 
 #[test]
 fn defaults_are_the_declared_ones_or_those_of_go() {
-    check("core/v1.ContainerPort", "protocol", &json!({"type": "string", "default": "TCP"}));
+    let protocol = json!({"type": "string", "default": "TCP", "enum": ["SCTP", "TCP", "UDP"]});
+    check("core/v1.ContainerPort", "protocol", &protocol);
     let number = json!({"type": "integer", "format": "int32", "default": 0});
     check("core/v1.ContainerPort", "containerPort", &number);
     check("core/v1.ContainerPort", "hostPort", &json!({"type": "integer", "format": "int32"}));
@@ -171,4 +172,21 @@ fn type_fields_of_embedded_resources_have_texts_of_their_own() {
             "kind is a string value representing the type of this object. In CamelCase. More info: {conventions}#types-kinds"
         )
     );
+}
+
+#[test]
+fn enumerations_list_their_values() {
+    let policy = json!({"type": "string", "enum": ["Always", "IfNotPresent", "Never"]});
+    check("core/v1.Container", "imagePullPolicy", &policy);
+    // In a list they are those of its items, and the type may be that of another package.
+    let items =
+        schema_of("networking/v1.NetworkPolicy", "io.k8s.api.networking.v1.NetworkPolicySpec");
+    assert_eq!(items["properties"]["policyTypes"]["items"]["enum"], json!(["Egress", "Ingress"]));
+    check(
+        "networking/v1.NetworkPolicyPort",
+        "protocol",
+        &json!({"type": "string", "enum": ["SCTP", "TCP", "UDP"]}),
+    );
+    // Any condition will do.
+    check("core/v1.PodCondition", "type", &json!({"type": "string", "default": ""}));
 }

@@ -32,7 +32,18 @@ pub fn normalize(
     value: &mut Value,
     on_unknown: &mut dyn FnMut(String),
 ) -> Result<(), Error> {
-    let mut walk = Walk { on_unknown, unchecked: 0, told: 0 };
+    normalize_noting(ty, value, on_unknown, &mut |_, _| {})
+}
+
+/// The same. `on_empty` gets the path and the value of each list and map that was sent without
+/// elements: it is dropped, but errors show it.
+pub fn normalize_noting(
+    ty: &'static Type,
+    value: &mut Value,
+    on_unknown: &mut dyn FnMut(String),
+    on_empty: &mut dyn FnMut(String, Value),
+) -> Result<(), Error> {
+    let mut walk = Walk { on_unknown, on_empty, unchecked: 0, told: 0 };
     match value {
         Value::Object(object) => walk.object(ty, object, None),
         other => Err(wrong_type(&named(other), None, &go::of_type(ty))),
@@ -135,6 +146,7 @@ const TOLD_MAX: usize = 1 << 20;
 
 struct Walk<'a> {
     on_unknown: &'a mut dyn FnMut(String),
+    on_empty: &'a mut dyn FnMut(String, Value),
     /// How many schemas-or-something we are in. Go decodes these by functions of their own, which
     /// drop unknown fields without a word.
     unchecked: usize,
@@ -186,6 +198,16 @@ impl Walk<'_> {
         (self.on_unknown)(path);
     }
 
+    fn empty(&mut self, value: &Value, place: &Place<'_>) {
+        if self.told > TOLD_MAX {
+            return;
+        }
+        let mut path = String::new();
+        place.write(&mut path);
+        self.told += path.len();
+        (self.on_empty)(path, value.clone());
+    }
+
     /// Answers whether the field is written at all.
     fn field(
         &mut self,
@@ -217,6 +239,9 @@ impl Walk<'_> {
                 let words = format!("cannot restore {wanted} from {}", values::kind(other));
                 return Err(Error { from_values: Some(words), ..error });
             }
+        }
+        if field.container != Container::One && is_empty(value) {
+            self.empty(value, &place);
         }
         if field.emit == Emit::Null && value.as_array().is_some_and(Vec::is_empty) {
             // Storage keeps no difference between no list and one of nothing.

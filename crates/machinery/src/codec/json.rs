@@ -9,9 +9,11 @@
 //! depth of 10,000; we stop at [`DEPTH_MAX`], because what is read is later compared, written and
 //! dropped by functions that do use the thread's stack.
 
+mod occurrences;
 mod scalar;
 mod writer;
 
+pub use occurrences::occurrences;
 pub use writer::{to_text, write, write_pretty};
 
 use super::{DecodeError, Decoded, Literals};

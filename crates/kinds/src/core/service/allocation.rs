@@ -54,6 +54,13 @@ pub fn node_ports_wanted(service: &Object) -> Vec<(usize, i64)> {
     ports.map(|(index, port)| (index, number(port, "port"))).collect()
 }
 
+/// The node port that each of the service's ports has or asks for, 0 for none.
+pub fn node_ports_by_index(service: &Object) -> Vec<(usize, u16)> {
+    let ports = list(spec_of(service), "ports").iter().enumerate();
+    let node_port = |port| u16::try_from(number(port, "nodePort")).unwrap_or(0);
+    ports.map(|(index, port)| (index, node_port(port))).collect()
+}
+
 /// The node ports that the service's ports have, by the number of the port. A port without one shares
 /// that of another with the same number: 53 for TCP and UDP is one port to people.
 pub fn shared_node_ports(service: &Object) -> HashMap<i64, u16> {

@@ -1,0 +1,31 @@
+//! Prometheus' text format, for families that are read off the server rather than counted.
+
+use std::fmt::{Display, Write};
+
+/// The type of a family.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Kind {
+    Counter,
+    Gauge,
+}
+
+/// Appends a family that has one value.
+pub(super) fn value(text: &mut String, kind: Kind, name: &str, help: &str, value: impl Display) {
+    head(text, kind, name, help);
+    let _ = writeln!(text, "{name} {value}");
+}
+
+/// Appends the lines before the samples of a family.
+pub(super) fn head(text: &mut String, kind: Kind, name: &str, help: &str) {
+    let kind = match kind {
+        Kind::Counter => "counter",
+        Kind::Gauge => "gauge",
+    };
+    let _ = writeln!(text, "# HELP {name} {help}.\n# TYPE {name} {kind}");
+}
+
+/// Appends a sample. The values of labels are words without quotes or backslashes.
+pub(super) fn sample(text: &mut String, name: &str, labels: &[(&str, &str)], value: impl Display) {
+    let labels: Vec<String> = labels.iter().map(|(name, it)| format!("{name}=\"{it}\"")).collect();
+    let _ = writeln!(text, "{name}{{{}}} {value}", labels.join(","));
+}

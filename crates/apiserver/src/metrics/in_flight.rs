@@ -1,0 +1,71 @@
+//! What is being answered now: requests, and streams that stay open.
+
+use super::RequestLabels;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+/// See the [module documentation](self).
+pub(crate) struct InFlight {
+    reads: Gauge,
+    writes: Gauge,
+    streams: Family<RequestLabels, Gauge>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct KindLabel {
+    request_kind: &'static str,
+}
+
+/// Counts for as long as it lives.
+#[derive(Debug)]
+pub(crate) struct Counted(Gauge);
+
+impl Counted {
+    fn by(gauge: &Gauge) -> Self {
+        gauge.inc();
+        Self(gauge.clone())
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+impl InFlight {
+    pub(super) fn new(registry: &mut Registry) -> Self {
+        let requests = Family::<KindLabel, Gauge>::default();
+        let of = |request_kind| requests.get_or_create_owned(&KindLabel { request_kind });
+        let (reads, writes) = (of("readOnly"), of("mutating"));
+        registry.register(
+            "apiserver_current_inflight_requests",
+            "Requests that are being answered, without those that run long",
+            requests,
+        );
+        let streams = Family::<RequestLabels, Gauge>::default();
+        registry.register(
+            "apiserver_longrunning_requests",
+            "Streams that are open, by verb, group, version, resource, subresource, scope and component",
+            streams.clone(),
+        );
+        Self { reads, writes, streams }
+    }
+
+    /// Counts a request that only reads.
+    pub(crate) fn read(&self) -> Counted {
+        Counted::by(&self.reads)
+    }
+
+    /// Counts a request that may write.
+    pub(crate) fn write(&self) -> Counted {
+        Counted::by(&self.writes)
+    }
+
+    /// Counts an open stream.
+    pub(crate) fn stream(&self, labels: &RequestLabels) -> Counted {
+        Counted::by(&self.streams.get_or_create(labels))
+    }
+}

@@ -1,0 +1,47 @@
+//! Measures answers while they are sent.
+
+use crate::body::Body;
+use bytes::Bytes;
+use prometheus_client::metrics::histogram::Histogram;
+
+/// Adds the size of a body to `sizes`: of one that is made while it is sent, when all of it is sent
+/// or its client is gone.
+#[allow(clippy::cast_precision_loss, reason = "an answer has less than 2^53 bytes")]
+pub(super) fn observe(body: Body, sizes: Histogram) -> Body {
+    match body {
+        Body::Chunks(chunks) => {
+            sizes.observe(chunks.iter().map(Bytes::len).sum::<usize>() as f64);
+            Body::Chunks(chunks)
+        }
+        Body::Made(mut pieces) => {
+            let mut measure = Measure { sizes, bytes: 0 };
+            let estimate = pieces.estimate;
+            let next = move || {
+                let piece = pieces.next();
+                measure.add(piece.as_ref().map_or(0, Bytes::len));
+                piece
+            };
+            Body::made(estimate, std::iter::from_fn(next))
+        }
+        stream @ Body::Stream(_) => stream,
+    }
+}
+
+/// The bytes of a body so far.
+struct Measure {
+    sizes: Histogram,
+    bytes: usize,
+}
+
+impl Measure {
+    fn add(&mut self, bytes: usize) {
+        self.bytes += bytes;
+    }
+}
+
+impl Drop for Measure {
+    #[allow(clippy::cast_precision_loss, reason = "an answer has less than 2^53 bytes")]
+    fn drop(&mut self) {
+        self.sizes.observe(self.bytes as f64);
+    }
+}
