@@ -19,6 +19,10 @@ use repeats::Repeats;
 /// Memory that one compiled expression may take; large counted repetitions need some.
 const SIZE_LIMIT: usize = 4 << 20;
 
+/// The longest expression that is parsed: a parser takes up 400 bytes for each byte of it. What is
+/// longer would not fit into [`SIZE_LIMIT`] once it is compiled, unless it is one large class.
+const LENGTH_LIMIT: usize = 64 << 10;
+
 /// Memory that each of an expression's caches may take; every thread that matches has some. An
 /// expression that needs more is matched without them.
 const CACHE_LIMIT: usize = 256 << 10;
@@ -43,6 +47,9 @@ pub enum Error {
     /// Fine by Go's rules, but more than this server compiles.
     #[error("error parsing regexp: expression too large: it needs more than {0} bytes")]
     Large(usize),
+    /// Longer than what this server compiles.
+    #[error("error parsing regexp: expression too large: it has more than {LENGTH_LIMIT} bytes")]
+    Long,
 }
 
 /// Compiles an expression of Go's.
@@ -75,6 +82,9 @@ fn built(translated: &str, limit: usize) -> Result<Regex, Error> {
 
 /// Rewrites an expression of Go's for the `regex` crate.
 pub fn translate(expression: &str) -> Result<String, Error> {
+    if expression.len() > LENGTH_LIMIT {
+        return Err(Error::Long);
+    }
     let mut translator = Translator { whole: expression, rest: expression, ..Default::default() };
     while !translator.rest.is_empty() {
         translator.step()?;
@@ -341,6 +351,13 @@ mod tests {
 
     fn complaint(expression: &str) -> String {
         translate(expression).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn an_expression_that_would_take_much_memory_to_parse_is_refused() {
+        let longest = ".".repeat(LENGTH_LIMIT);
+        assert!(translate(&longest).is_ok());
+        assert_eq!(compile(&format!("{longest}.")).unwrap_err(), Error::Long);
     }
 
     #[test]
