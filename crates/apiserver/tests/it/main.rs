@@ -19,6 +19,7 @@ mod crud;
 mod concurrency;
 mod lists;
 mod watch;
+mod unread_watches;
 mod real_clock;
 mod faulty_store;
 mod store_faults;
