@@ -10,7 +10,9 @@ use crate::audit;
 use crate::authentication::User;
 use crate::body::Body;
 use crate::compression;
+use crate::connection::Connection;
 use crate::context::Parts;
+use crate::flow_control::{self, STREAM};
 use crate::headers;
 use crate::impersonation::impersonate;
 use crate::metrics::RequestLabels;
@@ -38,8 +40,8 @@ pub(crate) struct Peer {
     pub user: Option<Arc<User>>,
     /// Whether there is a network between us.
     pub remote: bool,
-    /// Whether there is at least a socket.
-    pub wired: bool,
+    /// The connection, if there is at least a socket.
+    pub connection: Option<Arc<Connection>>,
 }
 
 /// By when a request must be answered; it travels with the request.
@@ -53,7 +55,7 @@ pub(crate) async fn serve(
     peer: Peer,
     request: Request<RequestBody>,
 ) -> Response<Body> {
-    let id = peer.wired.then(|| audit::id(&plane, request.headers()));
+    let id = peer.connection.is_some().then(|| audit::id(&plane, request.headers()));
     let mut response = observed(plane, peer, request).await;
     if let Some(id) = id {
         response.headers_mut().entry(audit::ID).or_insert(id);
@@ -68,7 +70,7 @@ async fn observed(
     mut request: Request<RequestBody>,
 ) -> Response<Body> {
     let started = Instant::now();
-    if peer.wired
+    if peer.connection.is_some()
         && let Some(why) = headers::host_error(request.version(), request.headers())
     {
         return answer::text(400, why);
@@ -183,6 +185,9 @@ async fn stages(
     errors_as: Accepted,
 ) -> Result<Response<Body>, Status> {
     let user = plane.authenticate(peer.user.as_deref(), &head.headers)?;
+    let connection = peer.connection.as_ref();
+    let account = connection.and_then(|it| it.authenticated(&plane.flow, &user)).cloned();
+    let _stream = account.as_ref().map(|it| it.charge(STREAM));
     let user = match impersonate(user, &head.headers, &info) {
         Ok(user) => user,
         Err(status) => return Ok(answer::refusal(&status, errors_as)),
@@ -190,12 +195,15 @@ async fn stages(
     if let Err(status) = plane.authorizers.authorize(&user, &info) {
         return Ok(answer::refusal(&status, errors_as));
     }
+    if !flow_control::is_probe(&info) {
+        flow_control::check_room(account.as_deref(), 0)?;
+    }
     // Before the seat, so that nobody has one who does not send what they announced.
     let mut memory = None;
     let body = if info.verb.reads() || info.target.is_none() {
         Bytes::new()
     } else {
-        if peer.wired {
+        if peer.connection.is_some() {
             memory = Some(plane.flow.body_memory(&user)?);
         }
         body::read(body, memory.as_mut()).await?
@@ -218,6 +226,7 @@ async fn stages(
         deadline: head.extensions.get().map_or_else(Instant::now, |Deadline(it)| *it),
         writes: head.extensions.get().cloned().unwrap_or_default(),
         seat: seat.handle(),
+        account,
     };
     mux::resource(parts, head, body).await
 }

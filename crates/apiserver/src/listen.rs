@@ -1,15 +1,18 @@
 //! The door to the outside: TCP, TLS, HTTP/1.1 and HTTP/2.
 
 mod corked;
+mod sent_body;
 mod turns;
 
 use crate::authentication::x509;
+use crate::body::Body;
 use crate::certificates::Certified;
 use crate::chain::Peer;
 use crate::config::Timeouts;
+use crate::connection::Connection;
 use crate::door::Door;
 use crate::plane::Plane;
-use http::Request;
+use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -19,6 +22,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
+use sent_body::SentBody;
 use socket2::{SockRef, TcpKeepalive};
 use std::convert::Infallible;
 use std::io;
@@ -134,13 +138,15 @@ async fn connection(plane: Arc<Plane>, stream: TcpStream, tls: TlsAcceptor, drai
             return;
         }
     };
-    let peer = Peer { user, remote, wired: true };
-    let door = Door::for_peer(plane, peer);
+    let state = Arc::new(Connection::default());
+    let peer = Peer { user, remote, connection: Some(Arc::clone(&state)) };
+    let door = Door::for_peer(Arc::clone(&plane), peer);
     let begun = Arc::new(Notify::new());
     let begins = Arc::clone(&begun);
     let service = service_fn(move |request: Request<Incoming>| {
         begins.notify_one();
-        aside(door.clone().call(request))
+        let answer = door.clone().call(request);
+        aside(accounted(answer, Arc::clone(&plane), Arc::clone(&state)))
     });
     let turns = Turns::new(stream, |transport, streams| {
         let connection = protocols(streams, timeouts)
@@ -183,12 +189,37 @@ fn protocols(streams: Streams, timeouts: Timeouts) -> Builder<Streams> {
     builder
 }
 
+/// Why a request gets no answer.
+#[derive(Debug, thiserror::Error)]
+enum Unanswered {
+    /// Not expected: panics are answered.
+    #[error("the work on a request ended early")]
+    Ended(#[source] JoinError),
+    /// The stream is reset: the client has to read what it has asked for before.
+    #[error("too many answers of this user are not read")]
+    Overdrawn,
+}
+
+/// An answer, counted for the user of its connection until it is read.
+async fn accounted(
+    answer: impl Future<Output = Result<Response<Body>, Infallible>>,
+    plane: Arc<Plane>,
+    connection: Arc<Connection>,
+) -> Result<Response<SentBody>, Unanswered> {
+    let Ok(response) = answer.await;
+    let account = connection.account(&plane.flow);
+    if account.as_ref().is_some_and(|it| it.is_overdrawn()) {
+        return Err(Unanswered::Overdrawn);
+    }
+    Ok(response.map(|body| SentBody::new(body, account)))
+}
+
 /// Does the work in a task of its own, so that it does not keep the other streams of its connection
 /// waiting. When nobody waits for the answer any more, it ends at its next await.
 #[allow(clippy::disallowed_methods, reason = "it is joined by its stream, or ends with it")]
 async fn aside<T: Send + 'static>(
-    work: impl Future<Output = Result<T, Infallible>> + Send + 'static,
-) -> Result<T, JoinError> {
+    work: impl Future<Output = Result<T, Unanswered>> + Send + 'static,
+) -> Result<T, Unanswered> {
     struct Ends<T>(JoinHandle<T>);
     impl<T> Drop for Ends<T> {
         fn drop(&mut self) {
@@ -196,7 +227,7 @@ async fn aside<T: Send + 'static>(
         }
     }
     let mut task = Ends(tokio::spawn(work));
-    (&mut task.0).await.map(|Ok(answer)| answer)
+    (&mut task.0).await.map_err(Unanswered::Ended)?
 }
 
 /// Ends when nothing has begun in time, and never if something has. The HTTP library's own timer

@@ -2,7 +2,8 @@
 //!
 //! A watcher is a cursor: it has sent everything up to a revision and asks the cache for what came
 //! after. It holds no queue, so one that does not read costs its place and the piece that is to be
-//! sent next; when it reads again and the log has moved on, it is told to list again (410).
+//! sent next; when it reads again and the log has moved on, it is told to list again (410). If the
+//! user has too many answers that are not read, it ends with 429.
 
 mod converting;
 mod event;
@@ -349,11 +350,11 @@ impl Stream for Watcher {
         }
         loop {
             if let Some(bytes) = ready!(self.poll_converted(cx)) {
-                return Poll::Ready(Some(bytes));
+                return Poll::Ready(Some(self.within_limits(bytes)));
             }
             let elapsed = self.elapsed();
             match self.step(elapsed) {
-                Step::Send(bytes) => return Poll::Ready(Some(bytes)),
+                Step::Send(bytes) => return Poll::Ready(Some(self.within_limits(bytes))),
                 Step::SendPart(bytes) => return Poll::Ready(Some(bytes)),
                 Step::End => return Poll::Ready(None),
                 Step::Wait => ready!(self.poll_wait(cx, elapsed)),

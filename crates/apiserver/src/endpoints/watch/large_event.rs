@@ -5,7 +5,8 @@
 //! finds the next one in the log. A change that the log has forgotten meanwhile cannot be sent to
 //! its end.
 
-use super::{Step, Watcher};
+use super::{Step, Watcher, event};
+use crate::flow_control::{STREAM, check_room};
 use crate::watch_cache::{Change, EncodingKey};
 use bytes::Bytes;
 use std::sync::{Arc, Weak};
@@ -50,5 +51,19 @@ impl Watcher {
             self.large_event = Some(event);
         }
         Some(if is_begun { Step::SendPart(part) } else { Step::Send(part) })
+    }
+
+    /// The first part of an event or events, or an error that ends the watch, if the user has too
+    /// many answers that are not read. Small events are covered by what a stream counts.
+    pub(super) fn within_limits(&mut self, bytes: Bytes) -> Bytes {
+        if bytes.len() < STREAM / 2 {
+            return bytes;
+        }
+        let Err(status) = check_room(self.cx.account.as_deref(), bytes.len()) else {
+            return bytes;
+        };
+        self.ended = true;
+        self.large_event = None;
+        event::error(&self.cx, &status)
     }
 }
