@@ -1,6 +1,7 @@
 //! The door to the outside: TCP, TLS, HTTP/1.1 and HTTP/2.
 
 mod corked;
+mod progress;
 mod sent_body;
 mod turns;
 
@@ -18,6 +19,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use progress::Progress;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
@@ -26,14 +28,15 @@ use sent_body::SentBody;
 use socket2::{SockRef, TcpKeepalive};
 use std::convert::Infallible;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio::task::{JoinError, JoinHandle};
+use tokio::time::MissedTickBehavior;
 use tokio_rustls::TlsAcceptor;
 use tower_service::Service;
-use turns::{Streams, Turns};
+use turns::{Checker, Streams, Turns};
 
 /// How long requests under way may take when the server stops.
 const DRAIN: Duration = Duration::from_secs(10);
@@ -98,15 +101,24 @@ pub(crate) async fn serve(plane: Arc<Plane>, listener: TcpListener, tls: TlsAcce
     let stop = plane.tasks.shutdown();
     tokio::pin!(stop);
     let draining = GracefulShutdown::new();
+    let checkers = Arc::<Checkers>::default();
+    let mut checks = tokio::time::interval(progress::interval(plane.timeouts.answer));
+    checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
+            _ = checks.tick() => {
+                checkers.check();
+                continue;
+            }
             () = &mut stop => break,
         };
         match accepted {
             Ok((stream, _)) => {
+                let checkers = Arc::clone(&checkers);
+                let draining = draining.watcher();
                 let connection =
-                    connection(Arc::clone(&plane), stream, tls.clone(), draining.watcher());
+                    connection(Arc::clone(&plane), stream, tls.clone(), draining, checkers);
                 plane.tasks.spawn("connection", connection);
             }
             // Out of file descriptors, most likely: let some connections end first.
@@ -120,7 +132,28 @@ pub(crate) async fn serve(plane: Arc<Plane>, listener: TcpListener, tls: TlsAcce
     let _ = tokio::time::timeout(DRAIN, draining.shutdown()).await;
 }
 
-async fn connection(plane: Arc<Plane>, stream: TcpStream, tls: TlsAcceptor, draining: Watcher) {
+/// Lets all connections check whether their clients read.
+#[derive(Default)]
+struct Checkers(Mutex<Vec<Checker>>);
+
+impl Checkers {
+    fn add(&self, checker: Checker) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(checker);
+    }
+
+    /// Lets those check that have not ended.
+    fn check(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(Checker::check);
+    }
+}
+
+async fn connection(
+    plane: Arc<Plane>,
+    stream: TcpStream,
+    tls: TlsAcceptor,
+    draining: Watcher,
+    checkers: Arc<Checkers>,
+) {
     let timeouts = plane.timeouts;
     let _ = stream.set_nodelay(true);
     notice_its_end(&stream);
@@ -143,20 +176,25 @@ async fn connection(plane: Arc<Plane>, stream: TcpStream, tls: TlsAcceptor, drai
     let door = Door::for_peer(Arc::clone(&plane), peer);
     let begun = Arc::new(Notify::new());
     let begins = Arc::clone(&begun);
-    let service = service_fn(move |request: Request<Incoming>| {
-        begins.notify_one();
-        let answer = door.clone().call(request);
-        aside(accounted(answer, Arc::clone(&plane), Arc::clone(&state)))
-    });
     let turns = Turns::new(stream, |transport, streams| {
+        let begun = streams.clone();
+        let service = service_fn(move |request: Request<Incoming>| {
+            begins.notify_one();
+            let progress = begun.begin();
+            let answer = door.clone().call(request);
+            aside(accounted(answer, Arc::clone(&plane), Arc::clone(&state), progress))
+        });
         let connection = protocols(streams, timeouts)
             .serve_connection_with_upgrades(TokioIo::new(transport), service)
             .into_owned();
         draining.watch(connection)
     });
+    checkers.add(turns.checker());
     tokio::select! {
-        ended = turns => if let Err(error) = ended {
-            tracing::debug!(%error, "a connection ended early");
+        ended = turns => match ended {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::debug!(%error, "a connection ended early"),
+            Err(stalled) => tracing::debug!(%stalled, "a connection was closed"),
         },
         () = silence(&begun, timeouts.head) => tracing::debug!("a connection was never used"),
     }
@@ -205,13 +243,14 @@ async fn accounted(
     answer: impl Future<Output = Result<Response<Body>, Infallible>>,
     plane: Arc<Plane>,
     connection: Arc<Connection>,
+    progress: Arc<Progress>,
 ) -> Result<Response<SentBody>, Unanswered> {
     let Ok(response) = answer.await;
     let account = connection.account(&plane.flow);
     if account.as_ref().is_some_and(|it| it.is_overdrawn()) {
         return Err(Unanswered::Overdrawn);
     }
-    Ok(response.map(|body| SentBody::new(body, account)))
+    Ok(response.map(|body| SentBody::new(body, account, progress)))
 }
 
 /// Does the work in a task of its own, so that it does not keep the other streams of its connection

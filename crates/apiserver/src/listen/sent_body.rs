@@ -1,6 +1,7 @@
 //! [`SentBody`]: the body of an answer on its way to a client, whose memory is counted until it was
-//! sent.
+//! sent, and whose [`Progress`] is noted.
 
+use super::progress::Progress;
 use crate::body::Body;
 use crate::flow_control::{AnswerAccount, Charge, STREAM};
 use bytes::Bytes;
@@ -20,13 +21,21 @@ pub(super) struct SentBody {
     rest: Bytes,
     /// Counts the pieces; None if they are not limited, or need not be counted.
     account: Option<Arc<AnswerAccount>>,
+    progress: Arc<Progress>,
     _stream: Option<Charge>,
 }
 
 impl SentBody {
     /// A body that `account` counts. Bytes that are there already count from now on, others as soon
     /// as they are made.
-    pub(super) fn new(mut body: Body, account: Option<Arc<AnswerAccount>>) -> Self {
+    pub(super) fn new(
+        mut body: Body,
+        account: Option<Arc<AnswerAccount>>,
+        progress: Arc<Progress>,
+    ) -> Self {
+        if matches!(body, Body::Stream(_)) {
+            progress.set_stream();
+        }
         let stream = account.as_ref().map(|it| it.charge(STREAM));
         if let (Some(account), Body::Chunks(chunks)) = (&account, &mut body) {
             for chunk in chunks {
@@ -35,7 +44,7 @@ impl SentBody {
         }
         let counts_pieces = matches!(body, Body::Made(_) | Body::Stream(_));
         let account = account.filter(|_| counts_pieces);
-        Self { body, rest: Bytes::new(), account, _stream: stream }
+        Self { body, rest: Bytes::new(), account, progress, _stream: stream }
     }
 
     /// The next part of what is to be sent.
@@ -55,6 +64,12 @@ impl SentBody {
     }
 }
 
+impl Drop for SentBody {
+    fn drop(&mut self) {
+        self.progress.take();
+    }
+}
+
 impl http_body::Body for SentBody {
     type Data = Bytes;
     type Error = Infallible;
@@ -63,7 +78,12 @@ impl http_body::Body for SentBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        self.poll_part(cx).map(|part| part.map(|it| Ok(Frame::data(it))))
+        self.progress.take();
+        let part = ready!(self.poll_part(cx));
+        if part.is_some() {
+            self.progress.hand_out();
+        }
+        Poll::Ready(part.map(|it| Ok(Frame::data(it))))
     }
 
     fn is_end_stream(&self) -> bool {
