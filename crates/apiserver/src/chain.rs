@@ -12,7 +12,7 @@ use crate::body::Body;
 use crate::compression;
 use crate::connection::Connection;
 use crate::context::Parts;
-use crate::flow_control::{self, STREAM};
+use crate::flow_control::{self, AnswerAccount, STREAM};
 use crate::headers;
 use crate::impersonation::impersonate;
 use crate::metrics::RequestLabels;
@@ -185,8 +185,7 @@ async fn stages(
     errors_as: Accepted,
 ) -> Result<Response<Body>, Status> {
     let user = plane.authenticate(peer.user.as_deref(), &head.headers)?;
-    let connection = peer.connection.as_ref();
-    let account = connection.and_then(|it| it.authenticated(&plane.flow, &user)).cloned();
+    let account = account(&plane, &peer, &user, &info)?;
     let _stream = account.as_ref().map(|it| it.charge(STREAM));
     let user = match impersonate(user, &head.headers, &info) {
         Ok(user) => user,
@@ -229,6 +228,22 @@ async fn stages(
         account,
     };
     mux::resource(parts, head, body).await
+}
+
+/// The account of what a user does not read. Probes are answered even if the user has too many
+/// connections.
+fn account(
+    plane: &Plane,
+    peer: &Peer,
+    user: &User,
+    info: &RequestInfo,
+) -> Result<Option<Arc<AnswerAccount>>, Status> {
+    let Some(connection) = &peer.connection else { return Ok(None) };
+    match connection.authenticated(&plane.flow, user) {
+        Ok(account) => Ok(account.cloned()),
+        Err(_) if flow_control::is_probe(info) => Ok(None),
+        Err(status) => Err(status),
+    }
 }
 
 #[cfg(test)]

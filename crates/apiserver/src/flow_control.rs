@@ -18,7 +18,7 @@
 mod answer_accounts;
 mod shares;
 
-pub(crate) use answer_accounts::{AnswerAccount, Charge, STREAM};
+pub(crate) use answer_accounts::{AnswerAccount, Charge, ConnectionCharge, STREAM};
 
 use crate::authentication::{MASTERS, User, service_account};
 use crate::request::{RequestInfo, Verb};
@@ -197,6 +197,14 @@ fn too_many() -> Status {
 /// Refuses an answer of about this many bytes if its user has not read enough of those before it.
 pub(crate) fn check_room(account: Option<&AnswerAccount>, bytes: usize) -> Result<(), Status> {
     if account.is_none_or(|it| it.has_room(bytes)) { Ok(()) } else { Err(too_many()) }
+}
+
+/// Counts one more connection of a user, who may have `most` of them.
+pub(crate) fn charge_connection(
+    account: &Arc<AnswerAccount>,
+    most: usize,
+) -> Result<ConnectionCharge, Status> {
+    ConnectionCharge::new(account, most).ok_or_else(too_many)
 }
 
 /// Upstream: the flow schema `probes` is exempt.

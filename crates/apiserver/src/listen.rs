@@ -10,7 +10,7 @@ use crate::body::Body;
 use crate::certificates::Certified;
 use crate::chain::Peer;
 use crate::config::Timeouts;
-use crate::connection::Connection;
+use crate::connection::{Connection, Connections};
 use crate::door::Door;
 use crate::plane::Plane;
 use http::{Request, Response};
@@ -43,6 +43,10 @@ const DRAIN: Duration = Duration::from_secs(10);
 
 /// Upstream: 100 streams on one connection.
 const STREAMS: u32 = 100;
+
+/// The longest head of a request over HTTP/1.1: the longest path, and as much for its headers. Memory
+/// is taken as it arrives.
+const MAX_HEAD: usize = 128 << 10;
 
 /// The longest TLS record. Each is encrypted in memory of its own: blocks of this size come back
 /// from the allocator while the processor still has them in its cache, those of a full record (16
@@ -101,6 +105,7 @@ pub(crate) async fn serve(plane: Arc<Plane>, listener: TcpListener, tls: TlsAcce
     let stop = plane.tasks.shutdown();
     tokio::pin!(stop);
     let draining = GracefulShutdown::new();
+    let connections = Arc::<Connections>::default();
     let checkers = Arc::<Checkers>::default();
     let mut checks = tokio::time::interval(progress::interval(plane.timeouts.answer));
     checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -117,9 +122,17 @@ pub(crate) async fn serve(plane: Arc<Plane>, listener: TcpListener, tls: TlsAcce
             Ok((stream, _)) => {
                 let checkers = Arc::clone(&checkers);
                 let draining = draining.watcher();
-                let connection =
-                    connection(Arc::clone(&plane), stream, tls.clone(), draining, checkers);
-                plane.tasks.spawn("connection", connection);
+                let state = connections.open();
+                let (plane_of, tls) = (Arc::clone(&plane), tls.clone());
+                plane.tasks.spawn("connection", async move {
+                    let gives_way = Arc::clone(&state);
+                    tokio::select! {
+                        () = connection(plane_of, stream, tls, draining, checkers, state) => {}
+                        () = gives_way.gives_way() => {
+                            tracing::debug!("a connection without a user gave way to another");
+                        }
+                    }
+                });
             }
             // Out of file descriptors, most likely: let some connections end first.
             Err(error) => {
@@ -153,6 +166,7 @@ async fn connection(
     tls: TlsAcceptor,
     draining: Watcher,
     checkers: Arc<Checkers>,
+    state: Arc<Connection>,
 ) {
     let timeouts = plane.timeouts;
     let _ = stream.set_nodelay(true);
@@ -171,7 +185,6 @@ async fn connection(
             return;
         }
     };
-    let state = Arc::new(Connection::default());
     let peer = Peer { user, remote, connection: Some(Arc::clone(&state)) };
     let door = Door::for_peer(Arc::clone(&plane), peer);
     let begun = Arc::new(Notify::new());
@@ -214,7 +227,11 @@ fn notice_its_end(stream: &TcpStream) {
 /// HTTP/1.1 and HTTP/2, as we speak them.
 fn protocols(streams: Streams, timeouts: Timeouts) -> Builder<Streams> {
     let mut builder = Builder::new(streams);
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(timeouts.head);
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(timeouts.head)
+        .max_buf_size(MAX_HEAD);
     builder
         .http2()
         .timer(TokioTimer::new())

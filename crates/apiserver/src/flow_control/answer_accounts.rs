@@ -58,6 +58,7 @@ impl AnswerAccounts {
         let account = Arc::new(AnswerAccount {
             user: user.to_owned(),
             unread: AtomicUsize::new(0),
+            connections: AtomicUsize::new(0),
             limit: self.limit,
             total: Arc::clone(&self.total),
             accounts: Arc::clone(&self.accounts),
@@ -73,6 +74,7 @@ impl AnswerAccounts {
 pub(crate) struct AnswerAccount {
     user: String,
     unread: AtomicUsize,
+    connections: AtomicUsize,
     limit: usize,
     total: Arc<AtomicUsize>,
     accounts: Arc<Accounts>,
@@ -104,6 +106,29 @@ impl AnswerAccount {
         self.unread.fetch_add(bytes, Ordering::Relaxed);
         self.total.fetch_add(bytes, Ordering::Relaxed);
         Charge { account: Arc::clone(self), bytes }
+    }
+}
+
+/// A connection that counts for a user until this is dropped.
+#[derive(Debug)]
+pub(crate) struct ConnectionCharge(Arc<AnswerAccount>);
+
+impl ConnectionCharge {
+    /// One more connection of a user; None if there are `most` already.
+    pub(super) fn new(account: &Arc<AnswerAccount>, most: usize) -> Option<Self> {
+        let charge = Self(Arc::clone(account));
+        (account.connections.fetch_add(1, Ordering::Relaxed) < most).then_some(charge)
+    }
+
+    /// The account of the user.
+    pub(crate) fn account(&self) -> &Arc<AnswerAccount> {
+        &self.0
+    }
+}
+
+impl Drop for ConnectionCharge {
+    fn drop(&mut self) {
+        self.0.connections.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
