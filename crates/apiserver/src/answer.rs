@@ -138,6 +138,7 @@ pub(crate) async fn entry(
         return Err(one_as_list(cx.resource()));
     }
     let entry = &*conversion::entry(cx, entry).await?;
+    cx.check_room(entry.len())?;
     if cx.accepted == Accepted::JSON {
         if entry.len() >= LARGE
             && let Some(head) = head(&cx.served, cx.version, entry)

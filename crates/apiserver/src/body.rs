@@ -13,6 +13,9 @@ use std::task::{Context, Poll};
 pub enum Body {
     /// Bytes, sent one after the other.
     Chunks(VecDeque<Bytes>),
+    /// Bytes that are in memory whether or not they are sent, such as a document that all clients
+    /// are answered with.
+    Shared(Bytes),
     /// Bytes that are made piece by piece when the client takes them, so that an answer that is not
     /// read takes up little memory.
     Made(Pieces),
@@ -47,7 +50,7 @@ impl Body {
     /// Keeps `held` until the body is sent, if it is made while it is sent.
     pub(crate) fn holding(self, held: impl Send + 'static) -> Self {
         match self {
-            Self::Chunks(_) => self,
+            Self::Chunks(_) | Self::Shared(_) => self,
             Self::Made(Pieces { mut pieces, estimate }) => {
                 let next = move || {
                     let _held = &held;
@@ -89,6 +92,8 @@ impl http_body::Body for Body {
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         match &mut *self {
             Self::Chunks(chunks) => Poll::Ready(chunks.pop_front().map(|it| Ok(Frame::data(it)))),
+            Self::Shared(bytes) if bytes.is_empty() => Poll::Ready(None),
+            Self::Shared(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
             Self::Made(pieces) => Poll::Ready(pieces.next().map(|it| Ok(Frame::data(it)))),
             Self::Stream(stream) => {
                 stream.poll_next_unpin(cx).map(|next| next.map(|it| Ok(Frame::data(it))))
@@ -97,7 +102,11 @@ impl http_body::Body for Body {
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self, Self::Chunks(chunks) if chunks.is_empty())
+        match self {
+            Self::Chunks(chunks) => chunks.is_empty(),
+            Self::Shared(bytes) => bytes.is_empty(),
+            Self::Made(_) | Self::Stream(_) => false,
+        }
     }
 
     fn size_hint(&self) -> SizeHint {
@@ -105,6 +114,7 @@ impl http_body::Body for Body {
             Self::Chunks(chunks) => {
                 SizeHint::with_exact(chunks.iter().map(|it| it.len() as u64).sum())
             }
+            Self::Shared(bytes) => SizeHint::with_exact(bytes.len() as u64),
             Self::Made(_) | Self::Stream(_) => SizeHint::default(),
         }
     }
@@ -114,6 +124,7 @@ impl std::fmt::Debug for Body {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Chunks(chunks) => write!(f, "Chunks({})", chunks.len()),
+            Self::Shared(bytes) => write!(f, "Shared({})", bytes.len()),
             Self::Made(pieces) => write!(f, "Made({})", pieces.estimate),
             Self::Stream(_) => f.write_str("Stream"),
         }

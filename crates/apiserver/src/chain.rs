@@ -10,7 +10,9 @@ use crate::audit;
 use crate::authentication::User;
 use crate::body::Body;
 use crate::compression;
+use crate::connection::Connection;
 use crate::context::Parts;
+use crate::flow_control::{self, AnswerAccount, STREAM};
 use crate::headers;
 use crate::impersonation::impersonate;
 use crate::metrics::{Counted, RequestLabels};
@@ -38,8 +40,8 @@ pub(crate) struct Peer {
     pub user: Option<Arc<User>>,
     /// Whether there is a network between us.
     pub remote: bool,
-    /// Whether there is at least a socket.
-    pub wired: bool,
+    /// The connection, if there is at least a socket.
+    pub connection: Option<Arc<Connection>>,
 }
 
 /// By when a request must be answered; it travels with the request.
@@ -58,7 +60,7 @@ pub(crate) async fn serve(
     peer: Peer,
     request: Request<RequestBody>,
 ) -> Response<Body> {
-    let id = peer.wired.then(|| audit::id(&plane, request.headers()));
+    let id = peer.connection.is_some().then(|| audit::id(&plane, request.headers()));
     let mut response = observed(plane, peer, request).await;
     if let Some(id) = id {
         response.headers_mut().entry(audit::ID).or_insert(id);
@@ -73,7 +75,7 @@ async fn observed(
     mut request: Request<RequestBody>,
 ) -> Response<Body> {
     let started = Instant::now();
-    if peer.wired
+    if peer.connection.is_some()
         && let Some(why) = headers::host_error(request.version(), request.headers())
     {
         return answer::text(400, why);
@@ -203,6 +205,8 @@ async fn stages(
     errors_as: Accepted,
 ) -> Result<Response<Body>, Status> {
     let user = plane.authenticate(peer.user.as_deref(), &head.headers)?;
+    let account = account(&plane, &peer, &user, &info)?;
+    let _stream = account.as_ref().map(|it| it.charge(STREAM));
     let user = match impersonate(user, &head.headers, &info) {
         Ok(user) => user,
         Err(status) => return Ok(answer::refusal(&status, errors_as)),
@@ -210,12 +214,15 @@ async fn stages(
     if let Err(status) = plane.authorizers.authorize(&user, &info) {
         return Ok(answer::refusal(&status, errors_as));
     }
+    if !flow_control::is_probe(&info) {
+        flow_control::check_room(account.as_deref(), 0)?;
+    }
     // Before the seat, so that nobody has one who does not send what they announced.
     let mut memory = None;
     let body = if info.verb.reads() || info.target.is_none() {
         Bytes::new()
     } else {
-        if peer.wired {
+        if peer.connection.is_some() {
             memory = Some(plane.flow.body_memory(&user)?);
         }
         body::read(body, memory.as_mut()).await?
@@ -238,8 +245,25 @@ async fn stages(
         deadline: deadline_of(&head).unwrap_or_else(Instant::now),
         writes: head.extensions.get().cloned().unwrap_or_default(),
         seat: seat.handle(),
+        account,
     };
     mux::resource(parts, head, body).await
+}
+
+/// The account of what a user does not read. Probes are answered even if the user has too many
+/// connections.
+fn account(
+    plane: &Plane,
+    peer: &Peer,
+    user: &User,
+    info: &RequestInfo,
+) -> Result<Option<Arc<AnswerAccount>>, Status> {
+    let Some(connection) = &peer.connection else { return Ok(None) };
+    match connection.authenticated(&plane.flow, user) {
+        Ok(account) => Ok(account.cloned()),
+        Err(_) if flow_control::is_probe(info) => Ok(None),
+        Err(status) => Err(status),
+    }
 }
 
 #[cfg(test)]

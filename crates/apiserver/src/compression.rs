@@ -33,6 +33,7 @@ pub(crate) fn accepts_gzip(headers: &HeaderMap) -> bool {
 pub(crate) fn compress(mut response: Response<Body>) -> Response<Body> {
     let length = match response.body() {
         Body::Chunks(chunks) => chunks.iter().map(Bytes::len).sum(),
+        Body::Shared(bytes) => bytes.len(),
         Body::Made(pieces) => pieces.estimate,
         Body::Stream(_) => 0,
     };
@@ -45,6 +46,7 @@ pub(crate) fn compress(mut response: Response<Body>) -> Response<Body> {
     headers.remove(CONTENT_LENGTH);
     response.map(|body| match body {
         Body::Chunks(chunks) => Body::made(length, Packer::new(chunks.into_iter())),
+        Body::Shared(bytes) => Body::made(length, Packer::new(std::iter::once(bytes))),
         Body::Made(pieces) => Body::made(length, Packer::new(pieces)),
         stream @ Body::Stream(_) => stream,
     })

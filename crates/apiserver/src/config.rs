@@ -26,6 +26,9 @@ pub struct Timeouts {
     pub head: Duration,
     /// To send the rest of it and get the answer, unless that is a watch.
     pub request: Duration,
+    /// To take the next part of an answer, the last of which may have been sent just in time. A
+    /// watch may take five times as long.
+    pub answer: Duration,
 }
 
 impl Default for Timeouts {
@@ -34,6 +37,7 @@ impl Default for Timeouts {
             handshake: Duration::from_secs(10),
             head: Duration::from_secs(30),
             request: Duration::from_mins(1),
+            answer: Duration::from_mins(1),
         }
     }
 }

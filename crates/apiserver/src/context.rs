@@ -3,7 +3,7 @@
 use crate::authentication::User;
 use crate::catalog::Served;
 use crate::errors;
-use crate::flow_control::SeatHandle;
+use crate::flow_control::{self, AnswerAccount, SeatHandle};
 use crate::negotiation::Accepted;
 use crate::pending_writes::PendingWrites;
 use crate::plane::Plane;
@@ -44,6 +44,8 @@ pub(crate) struct Cx {
     pub writes: PendingWrites,
     /// The seat that it has, to be lent while it waits for somebody else.
     pub seat: SeatHandle,
+    /// Counts the answers of the client's connections; None if they are not limited.
+    pub account: Option<Arc<AnswerAccount>>,
     /// The resource that the path names.
     pub served: Arc<Served>,
     /// The index of the version that the path names.
@@ -71,6 +73,7 @@ pub(crate) struct Parts {
     pub deadline: Instant,
     pub writes: PendingWrites,
     pub seat: SeatHandle,
+    pub account: Option<Arc<AnswerAccount>>,
 }
 
 impl Cx {
@@ -94,6 +97,7 @@ impl Cx {
             deadline,
             writes,
             seat,
+            account,
         } = parts;
         let mut warnings = Warnings::default();
         served.version(version).deprecation.iter().for_each(|it| warnings.add(it.clone()));
@@ -112,6 +116,7 @@ impl Cx {
             deadline,
             writes,
             seat,
+            account,
             served,
             version,
             warnings,
@@ -148,6 +153,15 @@ impl Cx {
     pub(crate) async fn catch_up(&self) -> Result<(), Status> {
         let caught_up = self.plane.cache.catch_up().await;
         caught_up.map_err(|error| errors::of_store(&self.what(), &self.target.name, &error))
+    }
+
+    /// Refuses a read whose answer has about this many bytes, if the client has not read enough of
+    /// the answers before it. The answer to a write has to be made.
+    pub(crate) fn check_room(&self, bytes: usize) -> Result<(), Status> {
+        if !self.verb.reads() {
+            return Ok(());
+        }
+        flow_control::check_room(self.account.as_deref(), bytes)
     }
 
     /// The named object as it is now.

@@ -23,7 +23,7 @@ pub struct Door {
 impl Door {
     /// For somebody in this process.
     pub(crate) fn new(plane: Arc<Plane>, user: User) -> Self {
-        Self { plane, peer: Peer { user: Some(Arc::new(user)), remote: false, wired: false } }
+        Self { plane, peer: Peer { user: Some(Arc::new(user)), ..Peer::default() } }
     }
 
     /// For somebody at the other end of a connection.

@@ -4,7 +4,8 @@
 //! authorized, or does not send the body, has none. Reads and writes have seats of their own, since
 //! a flood of the one should not stop the other. Watches take a seat only while they begin. When
 //! there is none, the answer is 429 with `Retry-After`, at once: a queue would only make everybody
-//! late. The memory of bodies that arrive is limited as well, with the same answer.
+//! late. The memory of bodies that arrive is limited as well, with the same answer, and so is the
+//! memory of answers that clients do not read ([`answer_accounts`]).
 //!
 //! Users share seats and memory fairly ([`shares`]), so that no user can make another wait. As in
 //! Kubernetes, `system:masters` and probes of health are exempt: they need no seat, and the bodies
@@ -14,10 +15,14 @@
 //! ask this server something before it can answer, and one that hangs must not stop everybody.
 //! Only so many can wait like that; the others wait on their seats.
 
+mod answer_accounts;
 mod shares;
+
+pub(crate) use answer_accounts::{AnswerAccount, Charge, ConnectionCharge, STREAM};
 
 use crate::authentication::{MASTERS, User, service_account};
 use crate::request::{RequestInfo, Verb};
+use answer_accounts::AnswerAccounts;
 use machinery::Status;
 use shares::{Share, Shares};
 use std::borrow::Cow;
@@ -37,8 +42,12 @@ const MAX_EXEMPT_BODIES: usize = 512 << 20;
 /// meanwhile stays in memory until its list is read.
 const MAX_LISTS: usize = 128 << 20;
 
-/// The bytes of answers that had to be made before they are sent and are not read yet.
+/// The bytes of lists that had to be made before they are sent and are not read yet.
 const MAX_ANSWERS: usize = 64 << 20;
+
+/// The bytes of all answers on connections that are not read yet, but for those of masters. One user
+/// fills half of it.
+const MAX_UNREAD: usize = 64 << 20;
 
 /// See the [module documentation](self).
 #[derive(Debug)]
@@ -49,6 +58,7 @@ pub(crate) struct FlowControl {
     exempt_bodies: Arc<Shares>,
     answers: Arc<Shares>,
     lists: Arc<Shares>,
+    unread: AnswerAccounts,
     waiting: Arc<Semaphore>,
 }
 
@@ -107,6 +117,7 @@ impl FlowControl {
             exempt_bodies: Shares::new(MAX_EXEMPT_BODIES),
             answers: Shares::new(MAX_ANSWERS),
             lists: Shares::new(MAX_LISTS),
+            unread: AnswerAccounts::new(MAX_UNREAD),
             waiting: Arc::new(Semaphore::new(MAX_WAITING)),
         }
     }
@@ -119,6 +130,11 @@ impl FlowControl {
         let seats = if info.verb.reads() { &self.reads } else { &self.writes };
         let share = seats.take(&flow(user), 1).ok_or_else(too_many)?;
         Ok(Seat(Some(Arc::new(share))))
+    }
+
+    /// The account of a user's answers; None for masters, whose answers are not limited.
+    pub(crate) fn answer_account(&self, user: &User) -> Option<Arc<AnswerAccount>> {
+        (!user.is_in(MASTERS)).then(|| self.unread.of(&flow(user)))
     }
 
     /// The memory for a body that this user sends.
@@ -178,8 +194,21 @@ fn too_many() -> Status {
     Status::too_many_requests("too many requests, please try again later.", 1)
 }
 
+/// Refuses an answer of about this many bytes if its user has not read enough of those before it.
+pub(crate) fn check_room(account: Option<&AnswerAccount>, bytes: usize) -> Result<(), Status> {
+    if account.is_none_or(|it| it.has_room(bytes)) { Ok(()) } else { Err(too_many()) }
+}
+
+/// Counts one more connection of a user, who may have `most` of them.
+pub(crate) fn charge_connection(
+    account: &Arc<AnswerAccount>,
+    most: usize,
+) -> Result<ConnectionCharge, Status> {
+    ConnectionCharge::new(account, most).ok_or_else(too_many)
+}
+
 /// Upstream: the flow schema `probes` is exempt.
-fn is_probe(info: &RequestInfo) -> bool {
+pub(crate) fn is_probe(info: &RequestInfo) -> bool {
     info.verb == Verb::Get && matches!(info.path.as_str(), "/healthz" | "/livez" | "/readyz")
 }
 

@@ -4,6 +4,7 @@ pub mod server;
 pub mod config;
 pub mod certificates;
 pub mod listen;
+mod connection;
 pub mod door;
 pub mod body;
 mod pending_writes;

@@ -1,41 +1,52 @@
 //! The door to the outside: TCP, TLS, HTTP/1.1 and HTTP/2.
 
 mod corked;
+mod progress;
+mod sent_body;
 mod turns;
 
 use crate::authentication::x509;
+use crate::body::Body;
 use crate::certificates::Certified;
 use crate::chain::Peer;
 use crate::config::Timeouts;
+use crate::connection::{Connection, Connections};
 use crate::door::Door;
 use crate::plane::Plane;
-use http::Request;
+use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use progress::Progress;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
+use sent_body::SentBody;
 use socket2::{SockRef, TcpKeepalive};
 use std::convert::Infallible;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio::task::{JoinError, JoinHandle};
+use tokio::time::MissedTickBehavior;
 use tokio_rustls::TlsAcceptor;
 use tower_service::Service;
-use turns::{Streams, Turns};
+use turns::{Checker, Streams, Turns};
 
 /// How long requests under way may take when the server stops.
 const DRAIN: Duration = Duration::from_secs(10);
 
 /// Upstream: 100 streams on one connection.
 const STREAMS: u32 = 100;
+
+/// The longest head of a request over HTTP/1.1: the longest path, and as much for its headers. Memory
+/// is taken as it arrives.
+const MAX_HEAD: usize = 128 << 10;
 
 /// The longest TLS record. Each is encrypted in memory of its own: blocks of this size come back
 /// from the allocator while the processor still has them in its cache, those of a full record (16
@@ -96,16 +107,34 @@ pub(crate) async fn serve(plane: Arc<Plane>, listener: TcpListener, tls: TlsAcce
     let stop = plane.tasks.shutdown();
     tokio::pin!(stop);
     let draining = GracefulShutdown::new();
+    let connections = Arc::<Connections>::default();
+    let checkers = Arc::<Checkers>::default();
+    let mut checks = tokio::time::interval(progress::interval(plane.timeouts.answer));
+    checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
+            _ = checks.tick() => {
+                checkers.check();
+                continue;
+            }
             () = &mut stop => break,
         };
         match accepted {
             Ok((stream, _)) => {
-                let connection =
-                    connection(Arc::clone(&plane), stream, tls.clone(), draining.watcher());
-                plane.tasks.spawn("connection", connection);
+                let checkers = Arc::clone(&checkers);
+                let draining = draining.watcher();
+                let state = connections.open();
+                let (plane_of, tls) = (Arc::clone(&plane), tls.clone());
+                plane.tasks.spawn("connection", async move {
+                    let gives_way = Arc::clone(&state);
+                    tokio::select! {
+                        () = connection(plane_of, stream, tls, draining, checkers, state) => {}
+                        () = gives_way.gives_way() => {
+                            tracing::debug!("a connection without a user gave way to another");
+                        }
+                    }
+                });
             }
             // Out of file descriptors, most likely: let some connections end first.
             Err(error) => {
@@ -118,7 +147,29 @@ pub(crate) async fn serve(plane: Arc<Plane>, listener: TcpListener, tls: TlsAcce
     let _ = tokio::time::timeout(DRAIN, draining.shutdown()).await;
 }
 
-async fn connection(plane: Arc<Plane>, stream: TcpStream, tls: TlsAcceptor, draining: Watcher) {
+/// Lets all connections check whether their clients read.
+#[derive(Default)]
+struct Checkers(Mutex<Vec<Checker>>);
+
+impl Checkers {
+    fn add(&self, checker: Checker) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(checker);
+    }
+
+    /// Lets those check that have not ended.
+    fn check(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(Checker::check);
+    }
+}
+
+async fn connection(
+    plane: Arc<Plane>,
+    stream: TcpStream,
+    tls: TlsAcceptor,
+    draining: Watcher,
+    checkers: Arc<Checkers>,
+    state: Arc<Connection>,
+) {
     let timeouts = plane.timeouts;
     let _ = stream.set_nodelay(true);
     notice_its_end(&stream);
@@ -136,23 +187,29 @@ async fn connection(plane: Arc<Plane>, stream: TcpStream, tls: TlsAcceptor, drai
             return;
         }
     };
-    let peer = Peer { user, remote, wired: true };
-    let door = Door::for_peer(plane, peer);
+    let peer = Peer { user, remote, connection: Some(Arc::clone(&state)) };
+    let door = Door::for_peer(Arc::clone(&plane), peer);
     let begun = Arc::new(Notify::new());
     let begins = Arc::clone(&begun);
-    let service = service_fn(move |request: Request<Incoming>| {
-        begins.notify_one();
-        aside(door.clone().call(request))
-    });
     let turns = Turns::new(stream, |transport, streams| {
+        let begun = streams.clone();
+        let service = service_fn(move |request: Request<Incoming>| {
+            begins.notify_one();
+            let progress = begun.begin();
+            let answer = door.clone().call(request);
+            aside(accounted(answer, Arc::clone(&plane), Arc::clone(&state), progress))
+        });
         let connection = protocols(streams, timeouts)
             .serve_connection_with_upgrades(TokioIo::new(transport), service)
             .into_owned();
         draining.watch(connection)
     });
+    checkers.add(turns.checker());
     tokio::select! {
-        ended = turns => if let Err(error) = ended {
-            tracing::debug!(%error, "a connection ended early");
+        ended = turns => match ended {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::debug!(%error, "a connection ended early"),
+            Err(stalled) => tracing::debug!(%stalled, "a connection was closed"),
         },
         () = silence(&begun, timeouts.head) => tracing::debug!("a connection was never used"),
     }
@@ -172,7 +229,11 @@ fn notice_its_end(stream: &TcpStream) {
 /// HTTP/1.1 and HTTP/2, as we speak them.
 fn protocols(streams: Streams, timeouts: Timeouts) -> Builder<Streams> {
     let mut builder = Builder::new(streams);
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(timeouts.head);
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(timeouts.head)
+        .max_buf_size(MAX_HEAD);
     builder
         .http2()
         .timer(TokioTimer::new())
@@ -185,12 +246,38 @@ fn protocols(streams: Streams, timeouts: Timeouts) -> Builder<Streams> {
     builder
 }
 
+/// Why a request gets no answer.
+#[derive(Debug, thiserror::Error)]
+enum Unanswered {
+    /// Not expected: panics are answered.
+    #[error("the work on a request ended early")]
+    Ended(#[source] JoinError),
+    /// The stream is reset: the client has to read what it has asked for before.
+    #[error("too many answers of this user are not read")]
+    Overdrawn,
+}
+
+/// An answer, counted for the user of its connection until it is read.
+async fn accounted(
+    answer: impl Future<Output = Result<Response<Body>, Infallible>>,
+    plane: Arc<Plane>,
+    connection: Arc<Connection>,
+    progress: Arc<Progress>,
+) -> Result<Response<SentBody>, Unanswered> {
+    let Ok(response) = answer.await;
+    let account = connection.account(&plane.flow);
+    if account.as_ref().is_some_and(|it| it.is_overdrawn()) {
+        return Err(Unanswered::Overdrawn);
+    }
+    Ok(response.map(|body| SentBody::new(body, account, progress)))
+}
+
 /// Does the work in a task of its own, so that it does not keep the other streams of its connection
 /// waiting. When nobody waits for the answer any more, it ends at its next await.
 #[allow(clippy::disallowed_methods, reason = "it is joined by its stream, or ends with it")]
 async fn aside<T: Send + 'static>(
-    work: impl Future<Output = Result<T, Infallible>> + Send + 'static,
-) -> Result<T, JoinError> {
+    work: impl Future<Output = Result<T, Unanswered>> + Send + 'static,
+) -> Result<T, Unanswered> {
     struct Ends<T>(JoinHandle<T>);
     impl<T> Drop for Ends<T> {
         fn drop(&mut self) {
@@ -198,7 +285,7 @@ async fn aside<T: Send + 'static>(
         }
     }
     let mut task = Ends(tokio::spawn(work));
-    (&mut task.0).await.map(|Ok(answer)| answer)
+    (&mut task.0).await.map_err(Unanswered::Ended)?
 }
 
 /// Ends when nothing has begun in time, and never if something has. The HTTP library's own timer

@@ -21,7 +21,7 @@ mod snapshot;
 mod subscription;
 mod sync;
 
-pub(crate) use change_log::Change;
+pub(crate) use change_log::{Change, EncodingKey};
 pub(crate) use entry::{Entry, Head};
 pub(crate) use label_mask::LabelMask;
 pub(crate) use resource_cache::ResourceCache;

@@ -56,6 +56,7 @@ fn about_pod(cx: &Cx, name: &str) -> Option<Cx> {
         deadline: cx.deadline,
         writes: cx.writes.clone(),
         seat: cx.seat.clone(),
+        account: cx.account.clone(),
     };
     Some(Cx::new(parts, cx.accepted, Arc::clone(served), version))
 }

@@ -1,10 +1,14 @@
 //! WATCH: the changes of a collection, as they happen, until the client or the time-out ends it.
 //!
 //! A watcher is a cursor: it has sent everything up to a revision and asks the cache for what came
-//! after. It holds no queue, so one that does not read costs nothing but its place; when it reads
-//! again and the log has moved on, it is told to list again (410).
+//! after. It holds no queue, so one that does not read costs its place and the piece that is to be
+//! sent next; when it reads again and the log has moved on, it is told to list again (410). If the
+//! user has too many answers that are not read, it ends with 429.
 
+mod converting;
 mod event;
+mod initial;
+mod large_event;
 mod start;
 
 use super::selection::Selection;
@@ -12,20 +16,21 @@ use crate::answer;
 use crate::body::Body;
 use crate::catalog::Served;
 use crate::context::Cx;
-use crate::conversion::{self, Sight};
+use crate::conversion::Sight;
 use crate::metrics::Count;
 use crate::negotiation::not_a_stream;
 use crate::options::parse_i64;
 use crate::plane::Plane;
-use crate::watch_cache::{Change, Entry, Subscription};
+use crate::watch_cache::{Change, Subscription};
 use bytes::Bytes;
 use event::Encoder;
 use futures_util::stream::Stream;
 use http::Response;
+use initial::{Forgotten, Initial};
 use keel::{Clock, Moment};
-use machinery::{Reason, Status};
+use large_event::LargeEvent;
+use machinery::Status;
 use start::Start;
-use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
@@ -74,10 +79,12 @@ struct Watcher {
     /// Counts the events.
     sent: Count,
     /// What is sent before anything else.
-    initial: VecDeque<Arc<Entry>>,
+    initial: Initial,
     /// Everything up to here has been sent.
     cursor: Revision,
     changed: Subscription,
+    /// An event of which a part was sent.
+    large_event: Option<LargeEvent>,
     /// What somebody else is asked about before it can be told.
     converting: Option<(Vec<Arc<Change>>, Converting)>,
     bookmarks: bool,
@@ -112,6 +119,8 @@ enum Bookmark {
 /// What a watcher does next.
 enum Step {
     Send(Bytes),
+    /// Goes on with an event that was begun.
+    SendPart(Bytes),
     Wait,
     Convert,
     End,
@@ -136,10 +145,11 @@ impl Watcher {
         let applied = cx.plane.cache.applied();
         let (initial, cursor) = if start.initial {
             let snapshot = cx.served.cache.snapshot();
-            (selection.selected(&cx, &snapshot).await?.into(), snapshot.revision.max(applied))
+            let selected = selection.selected(&cx, &snapshot).await?;
+            (Initial::new(&cx, selected)?, snapshot.revision.max(applied))
         } else {
             // Who wants nothing of the past and names no revision begins now.
-            (VecDeque::new(), if start.revision == 0 { applied } else { start.revision })
+            (Initial::empty(), if start.revision == 0 { applied } else { start.revision })
         };
         let stop = cx.plane.tasks.shutdown();
         let alarm_at = next_alarm(Duration::ZERO, timeout, bookmarks);
@@ -162,6 +172,7 @@ impl Watcher {
             initial,
             cursor,
             changed,
+            large_event: None,
             converting: None,
             bookmarks,
             ended: false,
@@ -175,22 +186,23 @@ impl Watcher {
 
     /// What is to be done next.
     fn step(&mut self, elapsed: Duration) -> Step {
+        // An event that was begun is sent to its end.
+        if let Some(step) = self.next_part() {
+            return step;
+        }
         // A watch with always something to tell ends as well.
         if self.ended || elapsed >= self.timeout || self.plane.tasks.is_stopping() {
             return Step::End;
         }
-        if let Some(bytes) = self.initial_events() {
-            return Step::Send(bytes);
+        match self.initial_events() {
+            Ok(Some(bytes)) => return Step::Send(bytes),
+            Ok(None) => {}
+            Err(Forgotten) => return self.expire(self.plane.cache.applied()),
         }
         loop {
             self.changed.mark_seen();
             match self.served.cache.after(self.cursor, BATCH) {
-                Err(too_old) => {
-                    self.ended = true;
-                    let message =
-                        format!("too old resource version: {} ({})", self.cursor, too_old.floor);
-                    return Step::Send(event::error(&self.cx, &Status::expired(message)));
-                }
+                Err(too_old) => return self.expire(too_old.floor),
                 // The definition has gone or changed: what comes is not what was asked for.
                 Ok(changes) if changes.is_empty() && self.served.is_retired() => {
                     return Step::End;
@@ -216,9 +228,19 @@ impl Watcher {
                     if let Some(bytes) = told {
                         return Step::Send(bytes);
                     }
+                    if let Some(step) = self.next_part() {
+                        return step;
+                    }
                 }
             }
         }
+    }
+
+    /// Ends the watch, since what comes next is known only from `floor` on.
+    fn expire(&mut self, floor: Revision) -> Step {
+        self.ended = true;
+        let message = format!("too old resource version: {} ({floor})", self.cursor);
+        Step::Send(event::error(&self.cx, &Status::expired(message)))
     }
 
     /// Takes the cursor to where the cache is, unless something has come that is to be told first.
@@ -239,12 +261,24 @@ impl Watcher {
         let mut size = 0;
         self.caught_up = changes.len() < BATCH;
         for (index, change) in changes.iter().enumerate() {
-            self.cursor = change.revision;
             let sight = match sights.get(index) {
                 Some((old, new)) => (old.as_ref(), new.as_ref()),
                 None => (change.old.as_ref(), change.new.as_ref()),
             };
-            if let Some(event) = self.encoder.change(&self.cx, &self.selection, change, sight) {
+            let event = self.encoder.change(&self.cx, &self.selection, change, sight);
+            if let Some((event, Some(key))) = &event
+                && event.len() >= answer::LARGE
+            {
+                self.caught_up = false;
+                // What comes before it is sent first.
+                if events.is_empty() {
+                    self.cursor = change.revision;
+                    self.large_event = Some(LargeEvent::new(change, *key));
+                }
+                break;
+            }
+            self.cursor = change.revision;
+            if let Some((event, _)) = event {
                 size += event.len();
                 events.push(event);
             }
@@ -257,58 +291,22 @@ impl Watcher {
         joined(events)
     }
 
-    /// Begins to ask what `changes` look like.
-    fn convert(&self, changes: Vec<Arc<Change>>) -> (Vec<Arc<Change>>, Converting) {
-        let cx = Arc::clone(&self.cx);
-        let prefix = self.selection.prefix.clone();
-        let inside = self.selection.looks_inside();
-        let asked = changes.clone();
-        let asking = async move { conversion::changes(&cx, &prefix, inside, &asked).await };
-        (changes, Box::pin(asking))
-    }
-
-    /// What came of asking, if there is something to tell.
-    fn poll_converted(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        let Some((changes, mut asking)) = self.converting.take() else { return Poll::Ready(None) };
-        match asking.as_mut().poll(cx) {
-            Poll::Ready(Ok(sights)) => {
-                let told = self.events(&changes, &sights);
-                self.caught_up = false;
-                Poll::Ready(told)
-            }
-            Poll::Ready(Err(status)) => {
-                self.ended = true;
-                // Upstream: a watch says what a request says, with a reason.
-                let status = Status::new(500, Reason::InternalError, status.message);
-                Poll::Ready(Some(event::error(&self.cx, &status)))
-            }
-            Poll::Pending if self.stop.as_mut().poll(cx).is_ready() => {
-                self.ended = true;
-                Poll::Ready(None)
-            }
-            Poll::Pending => {
-                self.converting = Some((changes, asking));
-                Poll::Pending
-            }
-        }
-    }
-
-    fn initial_events(&mut self) -> Option<Bytes> {
+    fn initial_events(&mut self) -> Result<Option<Bytes>, Forgotten> {
         if !self.initial.is_empty() {
             let mut out = Vec::new();
             while out.len() < CHUNK
-                && let Some(entry) = self.initial.pop_front()
+                && let Some(entry) = self.initial.pop()
             {
-                self.encoder.added(&self.cx, &entry, &mut out);
+                self.encoder.added(&self.cx, &*entry?, &mut out);
                 self.sent.inc();
             }
-            return Some(out.into());
+            return Ok(Some(out.into()));
         }
         if self.bookmark_due.take_if(|it| *it == Bookmark::AfterInitial).is_some() {
             self.sent.inc();
-            return Some(self.encoder.bookmark(&self.cx, self.cursor, true));
+            return Ok(Some(self.encoder.bookmark(&self.cx, self.cursor, true)));
         }
-        None
+        Ok(None)
     }
 
     /// Whether `alarm` and `stop` will wake whoever asks now.
@@ -360,11 +358,12 @@ impl Stream for Watcher {
         }
         loop {
             if let Some(bytes) = ready!(self.poll_converted(cx)) {
-                return Poll::Ready(Some(bytes));
+                return Poll::Ready(Some(self.within_limits(bytes)));
             }
             let elapsed = self.elapsed();
             match self.step(elapsed) {
-                Step::Send(bytes) => return Poll::Ready(Some(bytes)),
+                Step::Send(bytes) => return Poll::Ready(Some(self.within_limits(bytes))),
+                Step::SendPart(bytes) => return Poll::Ready(Some(bytes)),
                 Step::End => return Poll::Ready(None),
                 Step::Wait => ready!(self.poll_wait(cx, elapsed)),
                 Step::Convert => {}

@@ -40,6 +40,10 @@ struct Gathered<T> {
     waiting: Vec<u8>,
     /// How much of `waiting` has left already.
     sent: usize,
+    /// How much `inner` has taken in all.
+    taken: u64,
+    /// `inner` did not take what was to be written past `waiting`.
+    is_blocked: bool,
     /// Something has been given to `inner` since it was last flushed.
     unflushed: bool,
     /// Whether somebody sends what waits.
@@ -48,7 +52,15 @@ struct Gathered<T> {
 
 /// A transport, and what sends.
 pub(super) fn corked<T>(inner: T) -> (Corked<T>, Cork<T>) {
-    let gathered = Gathered { inner, waiting: Vec::new(), sent: 0, unflushed: false, corked: true };
+    let gathered = Gathered {
+        inner,
+        waiting: Vec::new(),
+        sent: 0,
+        taken: 0,
+        is_blocked: false,
+        unflushed: false,
+        corked: true,
+    };
     let shared = Arc::new(Mutex::new(gathered));
     (Corked(Arc::clone(&shared)), Cork(shared))
 }
@@ -62,6 +74,13 @@ impl<T: AsyncWrite + Unpin> Cork<T> {
     /// A transport that is broken will say so to the connection, when that next reads or writes.
     pub(super) fn send(&self, cx: &mut Context<'_>) {
         let _ = lock(&self.0).poll_send(cx);
+    }
+
+    /// How much the peer has taken in all, if something waits that it has not taken.
+    pub(super) fn stalled_at(&self) -> Option<u64> {
+        let transport = lock(&self.0);
+        let waits = !transport.waiting.is_empty() || transport.unflushed || transport.is_blocked;
+        waits.then_some(transport.taken)
     }
 }
 
@@ -78,7 +97,10 @@ impl<T: AsyncWrite + Unpin> Gathered<T> {
             let rest = &self.waiting[self.sent..];
             match ready!(Pin::new(&mut self.inner).poll_write(cx, rest))? {
                 0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                written => self.sent += written,
+                written => {
+                    self.sent += written;
+                    self.taken += written as u64;
+                }
             }
             self.unflushed = true;
         }
@@ -111,7 +133,11 @@ impl<T: AsyncWrite + Unpin> Gathered<T> {
             && large.len() >= LIMIT
         {
             self.unflushed = true;
-            return Pin::new(&mut self.inner).poll_write(cx, large);
+            let polled = Pin::new(&mut self.inner).poll_write(cx, large);
+            self.is_blocked = polled.is_pending();
+            let written = ready!(polled)?;
+            self.taken += written as u64;
+            return Poll::Ready(Ok(written));
         }
         let mut taken = 0;
         for slice in slices {

@@ -13,6 +13,10 @@ pub(super) fn observe(body: Body, sizes: Histogram) -> Body {
             sizes.observe(chunks.iter().map(Bytes::len).sum::<usize>() as f64);
             Body::Chunks(chunks)
         }
+        Body::Shared(bytes) => {
+            sizes.observe(bytes.len() as f64);
+            Body::Shared(bytes)
+        }
         Body::Made(mut pieces) => {
             let mut measure = Measure { sizes, bytes: 0 };
             let estimate = pieces.estimate;

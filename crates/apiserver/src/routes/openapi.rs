@@ -150,7 +150,7 @@ fn packed(
     let etag = format!("\"{hash}\"");
     let mut response = unless_known(headers, &etag, content_type, || {
         let document = make();
-        if gzip { document.gzip.into() } else { document.unpack().into() }
+        Body::Shared(if gzip { document.gzip } else { document.unpack() })
     });
     if gzip && response.status() == StatusCode::OK {
         set(&mut response, CONTENT_ENCODING, HeaderValue::from_static("gzip"));

@@ -92,6 +92,13 @@ impl Change {
         bytes.clone()
     }
 
+    /// The bytes of this change in one form, if they were made.
+    pub(crate) fn encoding(&self, key: EncodingKey) -> Option<Bytes> {
+        let encodings = self.encodings();
+        let (_, form) = encodings.forms.iter().find(|(it, _)| *it == key)?;
+        form.get().cloned()
+    }
+
     /// Where the bytes of one form are, once they are made.
     fn form(&self, key: EncodingKey) -> Arc<OnceLock<Bytes>> {
         let mut encodings = self.encodings();

@@ -21,6 +21,7 @@ mod lists;
 mod continue_tokens;
 mod selectable_fields;
 mod watch;
+mod unread_watches;
 mod real_clock;
 mod faulty_store;
 mod store_faults;

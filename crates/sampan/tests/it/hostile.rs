@@ -9,6 +9,7 @@ mod queries;
 mod identities;
 mod three_identities;
 mod connections;
+mod half_open;
 mod slow_clients;
 mod http2;
 mod unread_answers;

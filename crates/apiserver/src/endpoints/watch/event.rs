@@ -8,7 +8,7 @@ use crate::endpoints::selection::Selection;
 use crate::negotiation::{Form, Media};
 use crate::protobuf;
 use crate::table;
-use crate::watch_cache::{Change, Entry};
+use crate::watch_cache::{Change, EncodingKey, Entry};
 use bytes::Bytes;
 use kinds::resource::Shape;
 use kinds::types::{self, Ordered};
@@ -39,14 +39,15 @@ impl Encoder {
     }
 
     /// What a change means to a watcher: something came into view, changed, or went out of it.
-    /// `old` and `new` are the object before and after it, in the version of the request.
+    /// `old` and `new` are the object before and after it, in the version of the request. With the
+    /// event comes the key under which the change has it for all watchers, if it has.
     pub(super) fn change(
         &mut self,
         cx: &Cx,
         selection: &Selection,
         change: &Change,
         (old, new): (Option<&Arc<Entry>>, Option<&Arc<Entry>>),
-    ) -> Option<Bytes> {
+    ) -> Option<(Bytes, Option<EncodingKey>)> {
         let sees = |entry: &&Arc<Entry>| selection.sees(cx, entry);
         let (kind, entry) = match (old.filter(sees), new.filter(sees)) {
             (None, None) => return None,
@@ -56,15 +57,17 @@ impl Encoder {
             (Some(old), None) => ("DELETED", old),
         };
         if let Some((edition, version, form)) = self.shared {
-            return Some(change.encoded((kind, edition, version, form), || {
+            let key = (kind, edition, version, form);
+            let event = change.encoded(key, || {
                 let mut out = Vec::with_capacity(entry.len() + 96);
                 write_shared(cx, kind, entry, change.revision, &mut out);
                 out
-            }));
+            });
+            return Some((event, Some(key)));
         }
         let mut out = Vec::new();
         self.write(cx, kind, entry, change.revision, &mut out);
-        Some(out.into())
+        Some((out.into(), None))
     }
 
     /// An object that was there before the watch.

@@ -99,7 +99,7 @@ fn respond((etag, bytes): &Tagged, version: &str, headers: &HeaderMap) -> Respon
     let mut response = if same {
         answer::bytes(304, &content_type, Body::empty())
     } else if version == "v2" {
-        answer::bytes(200, &content_type, bytes.clone())
+        answer::bytes(200, &content_type, Body::Shared(bytes.clone()))
     } else {
         let text = String::from_utf8_lossy(bytes)
             .replace("apidiscovery.k8s.io/v2", "apidiscovery.k8s.io/v2beta1");

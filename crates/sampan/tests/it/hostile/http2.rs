@@ -1,13 +1,14 @@
 //! HTTP/2 frame by frame, as no honest client would send them.
 
 use super::{COLLECTION, Siege};
-use crate::http::{Connection, Credentials};
+use crate::http::{Client, Connection, Credentials};
 use machinery::json;
 use rustls::ClientConfig;
 use std::io::{self, Read, Write};
 
+pub(super) const DATA: u8 = 0;
 pub(super) const HEADERS: u8 = 1;
-const RST_STREAM: u8 = 3;
+pub(super) const RST_STREAM: u8 = 3;
 pub(super) const SETTINGS: u8 = 4;
 const PING: u8 = 6;
 const GOAWAY: u8 = 7;
@@ -51,6 +52,11 @@ impl Rude {
             tls.alpn_protocols = vec![b"h2".to_vec()];
             tls
         });
+        Self::begin(&client, settings)
+    }
+
+    /// The same with a client that offers HTTP/2.
+    pub(super) fn begin(client: &Client, settings: &[u8]) -> Self {
         let mut hello = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
         hello.extend(frame(SETTINGS, 0, 0, settings));
         let mut rude = Self(client.connect().unwrap());
@@ -109,6 +115,7 @@ pub(super) fn get(path: &str) -> Vec<u8> {
 /// Names of headers, by their place in HPACK's static table.
 pub(super) const ACCEPT: u8 = 19;
 pub(super) const AUTHORIZATION: u8 = 23;
+pub(super) const CONTENT_TYPE: u8 = 31;
 
 /// The header block of a GET (`:method` is 2) or a POST (3) with these headers as well; path and
 /// values have less than 127 bytes.
@@ -120,6 +127,15 @@ pub(super) fn request(method: u8, path: &str, headers: &[(u8, &str)]) -> Vec<u8>
         block.extend([0x0f, name - 15, u8::try_from(value.len()).unwrap()]);
         block.extend(value.as_bytes());
     }
+    block
+}
+
+/// The header block of a PATCH with these headers as well.
+pub(super) fn patch(path: &str, headers: &[(u8, &str)]) -> Vec<u8> {
+    // `:method` is no literal of the static table.
+    let mut block = vec![0x02, 5];
+    block.extend(b"PATCH");
+    block.extend(&request(2, path, headers)[1..]);
     block
 }
 
@@ -228,6 +244,9 @@ fn frames_that_break_the_rules_end_the_connection() {
 
 /// Settings by which the client takes nothing in: every stream's window is shut.
 pub(super) const SHUT: [u8; 6] = [0, 4, 0, 0, 0, 0];
+
+/// The same, but for one byte: that is enough for the server to begin.
+pub(super) const ONE_BYTE: [u8; 6] = [0, 4, 0, 0, 0, 1];
 
 #[test]
 fn answers_that_nobody_takes_do_not_pile_up() {

@@ -1,8 +1,10 @@
 //! Clients that take their time, against a server in this process that has little patience.
 
+use super::http2::{END_HEADERS, END_STREAM, HEADERS, RST_STREAM, Rude, SHUT, frame, get};
 use super::{COLLECTION, JSON, assert_refused};
 use crate::http::{Client, Connection, Credentials, read_answer};
 use apiserver::{Config, Server, Timeouts};
+use machinery::json;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
@@ -28,7 +30,12 @@ impl Impatient {
         let runtime = Runtime::new().unwrap();
         let config = Config {
             listen: Some("127.0.0.1:0".parse().unwrap()),
-            timeouts: Timeouts { handshake: PATIENCE, head: PATIENCE, request: PATIENCE },
+            timeouts: Timeouts {
+                handshake: PATIENCE,
+                head: PATIENCE,
+                request: PATIENCE,
+                answer: PATIENCE,
+            },
             ..Config::default()
         };
         let server = runtime.block_on(Server::start(config)).unwrap();
@@ -142,5 +149,52 @@ fn a_watch_is_not_hurried() {
     let mut events = impatient.client("http/1.1").watch(&path).unwrap();
     assert_eq!(events.next().unwrap(), None);
     assert!(since.elapsed() > 2 * PATIENCE, "it ended after {:?}", since.elapsed());
+    impatient.survived();
+}
+
+#[test]
+fn an_answer_that_is_not_read_is_reset_and_its_connection_goes_on() {
+    let impatient = Impatient::start();
+    let object = json!({"metadata": {"name": "a"}, "data": {"k": "x".repeat(100_000)}});
+    let (code, _) = impatient.client("http/1.1").send("POST", COLLECTION, Some(&object)).unwrap();
+    assert_eq!(code, 201);
+    let mut rude = Rude::begin(&impatient.client("h2"), &SHUT);
+    for (stream, path) in [(1, format!("{COLLECTION}/a")), (3, COLLECTION.to_owned())] {
+        rude.send(&frame(HEADERS, END_STREAM | END_HEADERS, stream, &get(&path))).unwrap();
+        for kind in [HEADERS, RST_STREAM] {
+            let found = loop {
+                let frame = rude.read().unwrap();
+                if frame.stream == stream {
+                    break frame;
+                }
+            };
+            assert_eq!(found.kind, kind, "{path}");
+        }
+    }
+    drop(rude);
+    impatient.survived();
+}
+
+#[test]
+fn a_connection_whose_answer_is_not_read_is_closed() {
+    const COUNT: usize = 20;
+    const SIZE: usize = 1_000_000;
+    let impatient = Impatient::start();
+    let mut client = impatient.client("http/1.1");
+    for name in 0..COUNT {
+        let data = json!({"k": "x".repeat(SIZE)});
+        let object = json!({"metadata": {"name": format!("a{name}")}, "data": data});
+        assert_eq!(client.send("POST", COLLECTION, Some(&object)).unwrap().0, 201);
+    }
+    let request = format!("GET {COLLECTION} HTTP/1.1\r\nhost: x\r\n\r\n");
+    let mut connection = open(&impatient.client("http/1.1"), request.as_bytes());
+    connection.read_exact(&mut [0; 10]).unwrap();
+    let since = Instant::now();
+    while since.elapsed() < 10 * PATIENCE {
+        assert_eq!(client.send("GET", "/readyz", None).unwrap().0, 200);
+    }
+    let mut rest = Vec::new();
+    let _ = connection.read_to_end(&mut rest);
+    assert!(rest.len() < COUNT * SIZE, "it was sent all the same");
     impatient.survived();
 }

@@ -1,10 +1,12 @@
 //! Clients that ask for much and read nothing.
 
 use super::http2::{
-    ACCEPT, AUTHORIZATION, END_HEADERS, END_STREAM, HEADERS, Rude, SHUT, frame, request, streams,
+    ACCEPT, AUTHORIZATION, CONTENT_TYPE, DATA, END_HEADERS, END_STREAM, HEADERS, ONE_BYTE,
+    RST_STREAM, Rude, SHUT, frame, patch, request, streams,
 };
-use super::{COLLECTION, GROWTH_MAX, Siege, resident};
-use machinery::json;
+use super::{COLLECTION, GROWTH_MAX, JSON, Siege, YAML, resident};
+use crate::plane::Plane;
+use machinery::{Value, json};
 
 /// Asks so many times on one connection and waits for the heads of the answers, all successes; the
 /// bodies stay with the server.
@@ -26,8 +28,13 @@ fn ask(mut rude: Rude, block: &[u8], count: u32) -> Rude {
 
 #[track_caller]
 fn assert_small(siege: &Siege, what: &str) {
+    assert_grown_by_less(siege, GROWTH_MAX, what);
+}
+
+#[track_caller]
+fn assert_grown_by_less(siege: &Siege, growth: u64, what: &str) {
     let during = resident(&siege.plane);
-    assert!(during < siege.before + GROWTH_MAX, "{what}: from {} to {during} KiB", siege.before);
+    assert!(during < siege.before + growth, "{what}: from {} to {during} KiB", siege.before);
 }
 
 #[test]
@@ -71,6 +78,125 @@ fn a_list_that_many_do_not_read_is_not_made() {
     let block = request(2, &path, &[(ACCEPT, form)]);
     attackers.push(ask(Rude::connect(&siege, &SHUT), &block, 100));
     assert_small(&siege, form);
+    drop(attackers);
+    siege.survived();
+}
+
+/// Sends requests on one connection and waits until each is answered or reset; returns how many
+/// were answered with a success.
+fn ask_and_be_refused(rude: &mut Rude, requests: &[Vec<u8>]) -> usize {
+    rude.send(&requests.concat()).unwrap();
+    let (mut settled, mut succeeded) = (0, 0);
+    while settled < requests.len() {
+        let frame = rude.read().unwrap();
+        match frame.kind {
+            HEADERS => {
+                settled += 1;
+                succeeded += usize::from(frame.payload[0] == 0x88);
+            }
+            RST_STREAM => settled += 1,
+            _ => {}
+        }
+    }
+    succeeded
+}
+
+/// A plane on which so many users, `w0` and so on, may do everything in the default namespace.
+fn begin_with_writers(count: usize) -> Siege {
+    let (mut tokens, mut policies) = (String::new(), String::new());
+    for number in 0..count {
+        tokens.push_str(&format!("w{number},w{number},{number}\n"));
+        let user = format!("w{number}");
+        let policy = json!({
+            "apiVersion": "abac.authorization.kubernetes.io/v1beta1", "kind": "Policy",
+            "spec": {"user": user, "namespace": "default", "resource": "*", "apiGroup": "*"},
+        });
+        policies.push_str(&format!("{policy}\n"));
+    }
+    Siege::of(Plane::with_tokens_and_policies(&tokens, &policies))
+}
+
+fn large(name: &str, step: usize) -> Value {
+    json!({"metadata": {"name": name}, "data": {"k": "x".repeat(1_000_000), "s": step.to_string()}})
+}
+
+/// The number of writes after which the log and the store remember as much as they ever do.
+const HISTORY: usize = 100;
+
+/// Writes a large object until the plane has as much history as it ever has, which counts as what
+/// it had before.
+fn fill_history(siege: &mut Siege, name: &str) {
+    for step in 0..HISTORY {
+        siege.accepted("PUT", &format!("{COLLECTION}/{name}"), &large(name, step));
+    }
+    siege.before = resident(&siege.plane);
+}
+
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+const TABLE: &str = "application/json;as=Table;g=meta.k8s.io;v=v1";
+
+/// What is asked for, and in which form.
+const FORMS: [(&str, &str); 9] = [
+    ("?watch=1", JSON),
+    ("?watch=1", PROTOBUF),
+    ("?watch=1&includeObject=Object", TABLE),
+    ("/large", JSON),
+    ("/large?pretty=1", JSON),
+    ("/large", YAML),
+    ("/large", PROTOBUF),
+    ("/large?includeObject=Object", TABLE),
+    ("", YAML),
+];
+
+#[test]
+fn a_large_object_that_many_do_not_read_takes_a_bounded_amount_of_memory_in_every_form() {
+    for window in [SHUT, ONE_BYTE] {
+        let mut siege = begin_with_writers(FORMS.len() + 1);
+        siege.accepted("POST", COLLECTION, &large("large", 0));
+        let mut attackers = Vec::new();
+        for (user, (query, form)) in FORMS.into_iter().enumerate() {
+            let bearer = format!("Bearer w{user}");
+            let headers = [(AUTHORIZATION, bearer.as_str()), (ACCEPT, form)];
+            let block = request(2, &format!("{COLLECTION}{query}"), &headers);
+            let requests: Vec<Vec<u8>> = streams(100)
+                .map(|it| frame(HEADERS, END_STREAM | END_HEADERS, it, &block))
+                .collect();
+            for _ in 0..3 {
+                let mut rude = Rude::connect_as_stranger(&siege, &window);
+                ask_and_be_refused(&mut rude, &requests);
+                attackers.push(rude);
+            }
+            assert_small(&siege, &format!("{query} {form}"));
+        }
+        drop(attackers);
+        siege.survived();
+    }
+}
+
+#[test]
+fn the_answers_to_writes_that_many_do_not_read_take_a_bounded_amount_of_memory() {
+    let mut siege = begin_with_writers(1);
+    siege.accepted("POST", COLLECTION, &large("large", 0));
+    fill_history(&mut siege, "large");
+    let merge = "application/merge-patch+json";
+    let headers = [(AUTHORIZATION, "Bearer w0"), (ACCEPT, YAML), (CONTENT_TYPE, merge)];
+    let block = patch(&format!("{COLLECTION}/large"), &headers);
+    let mut attackers = Vec::new();
+    let mut succeeded = 0;
+    for connection in 0..2 {
+        let mut rude = Rude::connect_as_stranger(&siege, &ONE_BYTE);
+        let requests: Vec<Vec<u8>> = streams(100)
+            .map(|it| {
+                let body = json!({"data": {"s": format!("{connection}.{it}")}}).to_string();
+                let head = frame(HEADERS, END_HEADERS, it, &block);
+                [head, frame(DATA, END_STREAM, it, body.as_bytes())].concat()
+            })
+            .collect();
+        succeeded += ask_and_be_refused(&mut rude, &requests);
+        attackers.push(rude);
+        assert_grown_by_less(&siege, 100 << 10, "writes");
+    }
+    assert!(succeeded > 10, "{succeeded} were answered");
     drop(attackers);
     siege.survived();
 }

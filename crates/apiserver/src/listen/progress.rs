@@ -1,0 +1,118 @@
+//! [`Progress`]: whether a client takes the answer that it is sent.
+//!
+//! The body of an answer is asked for its next part once the part before has been taken. So an
+//! answer is stalled if a part was handed out and nobody asks for another one. That is looked at
+//! in regular checks, which compare two observations, so that an answer under way costs two
+//! additions and no look at a clock:
+//!
+//! ```text
+//! count   0 ── part handed out ──▶ 1 ── next part asked for ──▶ 2 ── …
+//!         odd, and the same as in the checks before: stalled
+//! ```
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+/// An answer is ended after this many checks without progress.
+const CHECKS: u32 = 4;
+
+/// The same for a watch. What it missed meanwhile is compacted by then, at the default time-out.
+const WATCH_CHECKS: u32 = 5 * CHECKS;
+
+/// The time between two checks, if answers may be stalled for `timeout`.
+pub(super) fn interval(timeout: Duration) -> Duration {
+    (timeout / CHECKS).max(Duration::from_millis(1))
+}
+
+/// See the [module documentation](self).
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    count: AtomicU64,
+    is_stream: AtomicBool,
+}
+
+impl Progress {
+    /// The answer goes on for as long as the client likes: a watch.
+    pub(super) fn set_stream(&self) {
+        self.is_stream.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the answer is a watch, or another one without an end.
+    pub(super) fn is_stream(&self) -> bool {
+        self.is_stream.load(Ordering::Relaxed)
+    }
+
+    /// A part was handed out.
+    pub(super) fn hand_out(&self) {
+        let count = self.count.load(Ordering::Relaxed);
+        self.count.store((count + 1) | 1, Ordering::Relaxed);
+    }
+
+    /// Whatever was handed out has been taken.
+    pub(super) fn take(&self) {
+        let count = self.count.load(Ordering::Relaxed);
+        self.count.store((count + 1) & !1, Ordering::Relaxed);
+    }
+
+    /// What to compare with the observation of another check; None if nothing was handed out that
+    /// is not taken.
+    pub(super) fn observe(&self) -> Option<u64> {
+        let count = self.count.load(Ordering::Relaxed);
+        (count % 2 == 1).then_some(count)
+    }
+}
+
+/// Compares the observations of one thing that may be stalled.
+#[derive(Debug, Default)]
+pub(super) struct Checks {
+    last: Option<u64>,
+    stalled: u32,
+}
+
+impl Checks {
+    /// Whether there has been no progress for too long. `observed` is None if nothing waits, and
+    /// otherwise changes with every progress.
+    pub(super) fn is_overdue(&mut self, observed: Option<u64>, is_stream: bool) -> bool {
+        if observed.is_none() || observed != self.last {
+            self.last = observed;
+            self.stalled = 0;
+            return false;
+        }
+        self.stalled += 1;
+        self.stalled >= if is_stream { WATCH_CHECKS } else { CHECKS }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The number of checks until the answer is overdue.
+    fn checks_until_overdue(progress: &Progress) -> u32 {
+        let mut checks = Checks::default();
+        (1..1000).find(|_| checks.is_overdue(progress.observe(), progress.is_stream())).unwrap()
+    }
+
+    #[test]
+    fn a_part_that_is_not_taken_is_overdue_after_some_checks() {
+        let progress = Progress::default();
+        progress.hand_out();
+        assert_eq!(checks_until_overdue(&progress), CHECKS + 1);
+        progress.set_stream();
+        assert_eq!(checks_until_overdue(&progress), WATCH_CHECKS + 1);
+    }
+
+    #[test]
+    fn an_answer_is_not_overdue_while_its_parts_are_taken() {
+        let progress = Progress::default();
+        let mut checks = Checks::default();
+        for _ in 0..10 * CHECKS {
+            progress.hand_out();
+            assert!(!checks.is_overdue(progress.observe(), false));
+            progress.take();
+        }
+        for _ in 0..10 * CHECKS {
+            assert!(!checks.is_overdue(progress.observe(), false), "nothing was handed out");
+        }
+    }
+}

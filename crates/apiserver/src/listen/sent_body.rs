@@ -1,0 +1,99 @@
+//! [`SentBody`]: the body of an answer on its way to a client, whose memory is counted until it was
+//! sent, and whose [`Progress`] is noted.
+
+use super::progress::Progress;
+use crate::body::Body;
+use crate::flow_control::{AnswerAccount, Charge, STREAM};
+use bytes::Bytes;
+use http_body::{Body as _, Frame, SizeHint};
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+/// Larger pieces are handed out in parts of this size.
+const PART: usize = 64 << 10;
+
+/// See the [module documentation](self).
+pub(super) struct SentBody {
+    body: Body,
+    /// The rest of a piece that was handed out in part.
+    rest: Bytes,
+    /// Counts the pieces; None if they are not limited, or need not be counted.
+    account: Option<Arc<AnswerAccount>>,
+    progress: Arc<Progress>,
+    _stream: Option<Charge>,
+}
+
+impl SentBody {
+    /// A body that `account` counts. Bytes that are there already count from now on, others as soon
+    /// as they are made.
+    pub(super) fn new(
+        mut body: Body,
+        account: Option<Arc<AnswerAccount>>,
+        progress: Arc<Progress>,
+    ) -> Self {
+        if matches!(body, Body::Stream(_)) {
+            progress.set_stream();
+        }
+        let stream = account.as_ref().map(|it| it.charge(STREAM));
+        if let (Some(account), Body::Chunks(chunks)) = (&account, &mut body) {
+            for chunk in chunks {
+                *chunk = account.hold(std::mem::take(chunk));
+            }
+        }
+        let counts_pieces = matches!(body, Body::Made(_) | Body::Stream(_));
+        let account = account.filter(|_| counts_pieces);
+        Self { body, rest: Bytes::new(), account, progress, _stream: stream }
+    }
+
+    /// The next part of what is to be sent.
+    fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        if self.rest.is_empty() {
+            let Some(Ok(frame)) = ready!(Pin::new(&mut self.body).poll_frame(cx)) else {
+                return Poll::Ready(None);
+            };
+            let Ok(piece) = frame.into_data() else { return Poll::Ready(None) };
+            self.rest = match &self.account {
+                Some(account) => account.hold(piece),
+                None => piece,
+            };
+        }
+        let length = self.rest.len().min(PART);
+        Poll::Ready(Some(self.rest.split_to(length)))
+    }
+}
+
+impl Drop for SentBody {
+    fn drop(&mut self) {
+        self.progress.take();
+    }
+}
+
+impl http_body::Body for SentBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.progress.take();
+        let part = ready!(self.poll_part(cx));
+        if part.is_some() {
+            self.progress.hand_out();
+        }
+        Poll::Ready(part.map(|it| Ok(Frame::data(it))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.rest.is_empty() && self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self.body.size_hint().exact() {
+            Some(length) => SizeHint::with_exact(length + self.rest.len() as u64),
+            None => SizeHint::default(),
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Watches that are not read: what they keep in memory is bounded by the log.
+
+use crate::client::JSON;
+use crate::plane::{Plane, THINGS, anything, thing, things};
+use crate::watch::forget;
+use http_body_util::BodyExt;
+use machinery::json;
+
+/// A plane with the objects `a`, which fills the first piece of a watch, and `b`.
+async fn plane() -> Plane {
+    let plane = Plane::start().await;
+    plane.define(&things(&anything())).await;
+    plane.create(THINGS, &thing("a", &json!({"bulk": "x".repeat(70_000)}))).await;
+    plane.create(THINGS, &thing("b", &json!({"turn": 0}))).await;
+    plane
+}
+
+#[tokio::test]
+async fn a_watch_that_is_not_read_does_not_keep_objects_that_were_replaced() {
+    let plane = plane().await;
+    let mut watch = plane.watch(&format!("{THINGS}?watch=1")).await;
+    assert_eq!(watch.brief().await, "ADDED a");
+    plane.merge(&format!("{THINGS}/b"), &json!({"spec": {"turn": 1}})).await;
+    forget(&plane).await;
+    let status = watch.expect("ERROR").await;
+    assert_eq!((&status["code"], &status["reason"]), (&json!(410), &json!("Expired")));
+    assert_eq!(watch.next().await, None);
+}
+
+#[tokio::test]
+async fn a_watch_that_is_read_late_begins_with_the_objects_of_its_beginning() {
+    let plane = plane().await;
+    let mut watch = plane.watch(&format!("{THINGS}?watch=1")).await;
+    assert_eq!(watch.brief().await, "ADDED a");
+    plane.merge(&format!("{THINGS}/b"), &json!({"spec": {"turn": 1}})).await;
+    assert_eq!(watch.expect("ADDED").await["spec"]["turn"], 0);
+    assert_eq!(watch.expect("MODIFIED").await["spec"]["turn"], 1);
+}
+
+#[tokio::test]
+async fn a_large_event_comes_whole_and_in_its_place() {
+    let plane = plane().await;
+    let list = plane.read(THINGS).await;
+    let revision = list["metadata"]["resourceVersion"].as_str().unwrap();
+    let mut watch = plane.watch(&format!("{THINGS}?watch=1&resourceVersion={revision}")).await;
+    let bulk = "y".repeat(300_000);
+    plane.merge(&format!("{THINGS}/b"), &json!({"spec": {"turn": 1}})).await;
+    plane.merge(&format!("{THINGS}/b"), &json!({"spec": {"turn": 2, "bulk": bulk}})).await;
+    plane.merge(&format!("{THINGS}/b"), &json!({"spec": {"turn": 3, "bulk": null}})).await;
+    for turn in 1..=3 {
+        let object = watch.expect("MODIFIED").await;
+        assert_eq!(object["spec"]["turn"], turn);
+        assert_eq!(object["spec"]["bulk"] == bulk.as_str(), turn == 2);
+    }
+}
+
+#[tokio::test]
+async fn a_large_event_that_the_log_forgets_while_it_is_read_ends_the_watch() {
+    let plane = plane().await;
+    let list = plane.read(THINGS).await;
+    let revision = list["metadata"]["resourceVersion"].as_str().unwrap();
+    let path = format!("{THINGS}?watch=1&resourceVersion={revision}");
+    let mut body = plane.begin(&path, JSON).await.into_body();
+    let bulk = "y".repeat(300_000);
+    plane.merge(&format!("{THINGS}/b"), &json!({"spec": {"bulk": bulk}})).await;
+    let first = body.frame().await.unwrap().unwrap().into_data().unwrap();
+    assert!(first.len() < bulk.len(), "a part of it");
+    forget(&plane).await;
+    let rest = body.collect().await.unwrap().to_bytes();
+    assert!(rest.is_empty(), "{} bytes came after it", rest.len());
+}
