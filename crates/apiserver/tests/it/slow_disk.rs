@@ -25,7 +25,7 @@ pub(crate) struct SlowDisk(Arc<Hardware>);
 #[derive(Debug, Default)]
 struct Hardware {
     /// One for each [`Part`].
-    files: [InMemoryBackend; 4],
+    files: [InMemoryBackend; 3],
     gate: Mutex<Gate>,
     changed: Condvar,
     /// The number of fsyncs that have waited or wait.
@@ -102,12 +102,15 @@ impl Disk for SlowDisk {
             Part::Base => 0,
             Part::EvenLog => 1,
             Part::OddLog => 2,
-            Part::Reserve => 3,
         };
         Ok(Box::new(SlowFile { hardware: Arc::clone(&self.0), file }))
     }
 
     fn make_logs(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn resize_reserve(&self, _size: u64) -> io::Result<()> {
         Ok(())
     }
 
