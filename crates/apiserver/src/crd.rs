@@ -18,7 +18,7 @@ mod lookup;
 mod made;
 mod registrar;
 mod rewrite;
-mod status_writes;
+mod steps;
 
 pub(crate) use creations::{Creation, Creations};
 pub(crate) use lookup::{catch_up, find};

@@ -189,7 +189,7 @@ async fn bind(address: SocketAddr) -> Result<TcpListener, Error> {
 async fn close(tasks: &Tasks, store: &Arc<dyn Store>, store_tasks: &Tasks) -> Result<(), Unclean> {
     let stopped = tasks.stop(PATIENCE).await;
     if let Err(error) = store.close().await {
-        tracing::error!(%error, "cannot close the store");
+        tracing::error!(error = error.with_causes(), "cannot close the store");
     }
     stopped.and(store_tasks.stop(PATIENCE).await)
 }

@@ -11,6 +11,7 @@ use crate::{
 };
 
 pub(crate) mod equality;
+mod fingerprint;
 mod json;
 pub(crate) mod list;
 pub(crate) mod map;

@@ -2,8 +2,8 @@
 
 use super::made::{DefinitionState, Made, apply_schemas};
 use super::rewrite::Rewrite;
-use super::status_writes::StatusWrites;
-use super::{Creations, cleanup};
+use super::steps::{Outcome, Steps};
+use super::{Creations, DEFINITIONS, cleanup};
 use crate::catalog::{Catalog, Served};
 use crate::conversion::Conversion;
 use crate::own_client::OwnClient;
@@ -12,10 +12,9 @@ use crate::watch_cache::{Entry, Snapshot, Subscription, raise};
 use kinds::apiextensions;
 use machinery::Object;
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 use store::Revision;
-use tokio::sync::Notify;
 
 /// How long to wait before a definition is looked at again whose objects are not all gone, or
 /// whose status could not be written.
@@ -27,7 +26,7 @@ pub(super) struct Registrar {
     client: OwnClient,
     definitions: Arc<Served>,
     /// Where built-in kinds are stored: a definition must not touch what is there.
-    builtin_prefixes: HashSet<String>,
+    builtin_prefixes: Arc<HashSet<String>>,
     changed: Subscription,
     /// The definitions as they were read, by key.
     parsed: BTreeMap<Arc<str>, Parsed>,
@@ -40,13 +39,8 @@ pub(super) struct Registrar {
     /// What is made of definitions while their status is being written, by name. It is served once
     /// the status is stored, without the time that a large schema takes.
     prepared: HashMap<String, Made>,
-    /// The writes of statuses that are under way.
-    status_writes: StatusWrites,
-    /// The ends of definitions under way, by uid, and whether they are through. Each is a task of
-    /// its own: whoever converts the objects may take his time.
-    ending: HashMap<String, Arc<OnceLock<bool>>>,
-    /// One of them is through.
-    ended: Arc<Notify>,
+    /// What is done for definitions in the background.
+    steps: Steps,
 }
 
 #[derive(Clone)]
@@ -65,23 +59,22 @@ impl Registrar {
             .expect("definitions are a built-in kind");
         let definitions = Arc::clone(definitions);
         let builtin = catalog.served().iter().filter(|it| !it.resource.custom);
-        let builtin_prefixes = builtin.map(|it| it.resource.prefix.clone()).collect();
+        let builtin_prefixes: HashSet<_> = builtin.map(|it| it.resource.prefix.clone()).collect();
         drop(catalog);
         let changed = definitions.cache.subscribe();
         let client = OwnClient::new(&plane);
+        let steps = Steps::new(&plane.clock);
         Self {
             plane,
             client,
             definitions,
-            builtin_prefixes,
+            builtin_prefixes: Arc::new(builtin_prefixes),
             changed,
             parsed: BTreeMap::new(),
             made: HashMap::new(),
             unservable: HashMap::new(),
             prepared: HashMap::new(),
-            status_writes: StatusWrites::default(),
-            ending: HashMap::new(),
-            ended: Arc::default(),
+            steps,
         }
     }
 
@@ -103,8 +96,7 @@ impl Registrar {
             tokio::select! {
                 () = self.changed.changed() => {}
                 () = pause => {}
-                () = self.ended.notified() => {}
-                () = self.status_writes.finished() => {}
+                () = self.steps.finished() => {}
                 () = &mut stop => return,
             }
         }
@@ -283,24 +275,37 @@ impl Registrar {
     /// Serves what can be served, and brings each definition a step further; whether one of them needs
     /// another look.
     async fn settle(&mut self) -> bool {
-        // Before the refresh, which sees the statuses that these writes have stored.
-        let mut unfinished = !self.status_writes.take_finished();
+        // Before the refresh, which sees the statuses that these steps have stored.
+        let mut unfinished = self.steps.take_finished();
         self.refresh_offloaded().await;
-        self.prepared.retain(|name, _| self.status_writes.is_pending(name));
-        let objects: Vec<Parsed> = self.parsed.values().cloned().collect();
-        self.ending.retain(|uid, _| objects.iter().any(|it| it.object.uid() == uid));
+        let mut objects: Vec<Parsed> = self.parsed.values().cloned().collect();
+        let uids: HashSet<&str> = objects.iter().map(|it| it.object.uid()).collect();
+        unfinished |= self.steps.retain(|uid| uids.contains(uid));
+        self.forget_prepared(&objects);
+        // A definition whose webhook hangs again and again must not take the place of others.
+        objects.sort_by_key(|it| self.steps.has_failed(&it.object));
         for Parsed { object: definition, settled, .. } in &objects {
-            if definition.deletion_timestamp().is_some() {
-                unfinished |= !self.clean_up(definition).await;
-            } else if !*settled && !self.status_writes.is_pending(definition.name()) {
-                // The end of any write wakes this task again.
-                if self.status_writes.is_full() {
-                    break;
-                }
+            let is_ending = definition.deletion_timestamp().is_some();
+            if (*settled && !is_ending) || !self.steps.may_start(definition) {
+                continue;
+            }
+            if is_ending {
+                self.clean_up(definition);
+            } else {
                 self.write_status(definition, &objects).await;
             }
         }
         unfinished
+    }
+
+    /// Forgets what was prepared for definitions whose status is not being written.
+    fn forget_prepared(&mut self, objects: &[Parsed]) {
+        if self.prepared.is_empty() {
+            return;
+        }
+        let running = objects.iter().filter(|it| self.steps.is_running(&it.object));
+        let running: HashSet<&str> = running.map(|it| it.object.name()).collect();
+        self.prepared.retain(|name, _| running.contains(name.as_str()));
     }
 
     /// Begins to write the status that a definition should have, if it does not have it. The names
@@ -308,45 +313,49 @@ impl Registrar {
     async fn write_status(&mut self, definition: &Arc<Object>, all: &[Parsed]) {
         let others = all.iter().filter(|it| it.object.name() != definition.name());
         let others: Vec<&Object> =
-            others.map(|it| self.status_writes.pending(&it.object).unwrap_or(&it.object)).collect();
+            others.map(|it| self.steps.updated(&it.object).unwrap_or(&it.object)).collect();
         let now = self.plane.now();
         let Some(status) = apiextensions::next_status(definition, &others, &now) else { return };
         let mut updated = Object::clone(definition);
         updated.map_mut().insert("status".to_owned(), status);
         let plane = Arc::clone(&self.plane);
         plane.offload.run(None, async { self.prepare(&updated) }).await;
-        self.status_writes.start(&self.plane, &self.client, updated);
+        let (client, updated) = (self.client.clone(), Arc::new(updated));
+        let written = Arc::clone(&updated);
+        let step = async move { update_status(&plane, &client, &written).await };
+        self.steps.start(&self.plane, definition, Some(updated), step);
     }
 
-    /// Brings the end of a definition a step further; whether nothing is left to be done for now.
-    async fn clean_up(&mut self, definition: &Arc<Object>) -> bool {
-        let Some(made) = self.made.get(definition.name()) else {
-            let builtin = &self.builtin_prefixes;
-            return cleanup::release_unserved(&self.plane, &self.client, builtin, definition).await;
-        };
-        if let Some(ending) = self.ending.get(definition.uid()) {
-            let Some(done) = ending.get().copied() else { return true };
-            self.ending.remove(definition.uid());
-            return done;
-        }
+    /// Begins to bring the end of a definition a step further.
+    fn clean_up(&mut self, definition: &Arc<Object>) {
         let (plane, client) = (Arc::clone(&self.plane), self.client.clone());
-        let (served, ended) = (Arc::clone(&made.served), Arc::clone(&self.ended));
-        let creations = Arc::clone(&made.creations);
-        let ending = Arc::<OnceLock<bool>>::default();
-        self.ending.insert(definition.uid().to_owned(), Arc::clone(&ending));
-        let definition = Arc::clone(definition);
-        self.plane.tasks.spawn("end-of-definition", async move {
-            let stop = plane.tasks.shutdown();
-            let cleaning = cleanup::clean_up(&plane, &client, &served, &creations, &definition);
-            let done = tokio::select! {
-                done = cleaning => done,
-                () = stop => false,
+        let builtin = Arc::clone(&self.builtin_prefixes);
+        let made = self.made.get(definition.name());
+        let made = made.map(|it| (Arc::clone(&it.served), Arc::clone(&it.creations)));
+        let ending = Arc::clone(definition);
+        let step = async move {
+            let is_done = match &made {
+                Some((served, creations)) => {
+                    cleanup::clean_up(&plane, &client, served, creations, &ending).await
+                }
+                None => cleanup::release_unserved(&plane, &client, &builtin, &ending).await,
             };
-            // Nobody else sets it.
-            let _ = ending.set(done);
-            ended.notify_one();
-        });
-        true
+            if is_done { Outcome::Done } else { Outcome::Again }
+        };
+        self.steps.start(&self.plane, definition, None, step);
+    }
+}
+
+/// Writes the status of a definition, and waits until the watch cache has it.
+async fn update_status(plane: &Plane, client: &OwnClient, updated: &Object) -> Outcome {
+    let path = format!("{DEFINITIONS}/{}/status", updated.name());
+    match client.update(&path, &updated.clone().into_value()).await.code {
+        404 => Outcome::Done,
+        // The definition is not as it was, and its status is decided again.
+        409 => Outcome::Again,
+        400.. => Outcome::Failed,
+        _ if plane.cache.catch_up().await.is_ok() => Outcome::Done,
+        _ => Outcome::Failed,
     }
 }
 

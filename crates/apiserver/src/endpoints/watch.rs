@@ -274,6 +274,7 @@ impl Watcher {
                 if events.is_empty() {
                     self.cursor = change.revision;
                     self.large_event = Some(LargeEvent::new(change, *key));
+                    self.sent.inc();
                 }
                 break;
             }

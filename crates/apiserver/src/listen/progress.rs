@@ -32,6 +32,12 @@ pub(super) struct Progress {
 }
 
 impl Progress {
+    /// Of the answer with this number on its connection. No two answers with different numbers are
+    /// observed alike.
+    pub(super) fn new(number: u32) -> Self {
+        Self { count: AtomicU64::new(u64::from(number) << 32), ..Self::default() }
+    }
+
     /// The answer goes on for as long as the client likes: a watch.
     pub(super) fn set_stream(&self) {
         self.is_stream.store(true, Ordering::Relaxed);
@@ -100,6 +106,16 @@ mod tests {
         assert_eq!(checks_until_overdue(&progress), CHECKS + 1);
         progress.set_stream();
         assert_eq!(checks_until_overdue(&progress), WATCH_CHECKS + 1);
+    }
+
+    #[test]
+    fn an_answer_is_not_taken_for_the_one_before_it() {
+        let mut checks = Checks::default();
+        for number in 0..10 * CHECKS {
+            let progress = Progress::new(number);
+            progress.hand_out();
+            assert!(!checks.is_overdue(progress.observe(), false));
+        }
     }
 
     #[test]

@@ -55,13 +55,17 @@ struct Begun {
     streams: Vec<CheckedStream>,
     /// That of the request that came last. Over HTTP/2 its stream begins right after it.
     progress: Option<Arc<Progress>>,
+    /// The number of requests so far.
+    requests: u32,
 }
 
 impl Streams {
     /// A request has come, whose answer has this progress.
     pub(super) fn begin(&self) -> Arc<Progress> {
-        let progress = Arc::<Progress>::default();
-        self.lock().progress = Some(Arc::clone(&progress));
+        let mut begun = self.lock();
+        begun.requests = begun.requests.wrapping_add(1);
+        let progress = Arc::new(Progress::new(begun.requests));
+        begun.progress = Some(Arc::clone(&progress));
         progress
     }
 

@@ -25,7 +25,10 @@ pub(super) async fn compact_periodically(cache: Arc<WatchCache>, clock: Clock) {
         match cache.compact(revision).await {
             Ok(()) => {}
             Err(Error::Closed) => return,
-            Err(error) => tracing::warn!(%error, "the store's history cannot be compacted"),
+            Err(error) => tracing::warn!(
+                error = error.with_causes(),
+                "the store's history cannot be compacted"
+            ),
         }
     }
 }

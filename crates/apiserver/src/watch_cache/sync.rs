@@ -40,7 +40,10 @@ pub(super) async fn follow(cache: Arc<WatchCache>, mut events: Watch, clock: Clo
             Ok(batch) => cache.apply(&batch),
             Err(Error::Closed) => return,
             Err(error) => {
-                tracing::warn!(%error, "the watch cache missed events and lists afresh");
+                tracing::warn!(
+                    error = error.with_causes(),
+                    "the watch cache missed events and lists afresh"
+                );
                 cache.set_sync_state(SyncState::Relisting);
                 let Ok(watch) = relist(&cache, &clock).await else { return };
                 events = watch;
@@ -60,7 +63,10 @@ pub(super) async fn relist(cache: &WatchCache, clock: &Clock) -> Result<Watch, E
             Ok(watch) => return Ok(watch),
             Err(Error::Closed) => return Err(Error::Closed),
             Err(error) => {
-                tracing::warn!(%error, "the watch cache cannot list the store; trying again");
+                tracing::warn!(
+                    error = error.with_causes(),
+                    "the watch cache cannot list the store; trying again"
+                );
                 clock.sleep(backoff.next_delay()).await;
             }
         }

@@ -184,6 +184,37 @@ async fn a_status_write_that_hangs_delays_no_other_definition() {
     plane.until(THE_DEFINITION, |_, it| is_established(it)).await;
 }
 
+#[tokio::test]
+async fn the_end_of_a_definition_that_hangs_delays_no_other_definition() {
+    let plane = Plane::start().await;
+    plane.define(&things(&anything())).await;
+    let named = |plural: &str, kind: &str| {
+        let mut definition = things(&anything());
+        definition["metadata"]["name"] = format!("{plural}.example.com").into();
+        definition["spec"]["names"] = json!({"plural": plural, "kind": kind});
+        definition
+    };
+    // It is never established, since its kind is taken.
+    plane.create(DEFINITIONS, &named("rivals", "Thing")).await;
+    let rivals = format!("{DEFINITIONS}/rivals.example.com");
+    plane.until(&rivals, |_, it| it["status"]["conditions"].is_array()).await;
+    let gate = Arc::new(Semaphore::new(0));
+    let server = gated(&gate).await;
+    let mut status = about("apiextensions.k8s.io", "customresourcedefinitions/status", "UPDATE");
+    let only = "object.metadata.name == 'rivals.example.com'";
+    status["matchConditions"] = json!([{"name": "only", "expression": only}]);
+    validating(&plane, "c", &[server.hook("a.b.c", &status)]).await;
+    plane.delete(&rivals).await;
+    until_asked(&server).await;
+
+    plane.create(DEFINITIONS, &named("zithers", "Zither")).await;
+    let zithers = format!("{DEFINITIONS}/zithers.example.com");
+    plane.until(&zithers, |_, it| is_established(it)).await;
+    assert_eq!(plane.get(&rivals).await.0, 200);
+    gate.add_permits(100);
+    plane.until(&rivals, |code, _| code == 404).await;
+}
+
 /// The condition `Terminating`, without its time.
 fn terminating(definition: &Value) -> Value {
     let conditions = definition["status"]["conditions"].as_array().cloned().unwrap_or_default();

@@ -62,7 +62,10 @@ async fn a_watch_is_counted_while_it_is_open_and_so_are_its_events() {
     watch.expect("ADDED").await;
     plane.merge(&format!("{SECRETS}/a"), &json!({"metadata": {"labels": {"k": "v"}}})).await;
     watch.expect("MODIFIED").await;
-    assert_eq!((open().await, events().await), (vec![1], vec![2]));
+    let large = json!({"metadata": {"annotations": {"a": "x".repeat(100_000)}}});
+    plane.merge(&format!("{SECRETS}/a"), &large).await;
+    watch.expect("MODIFIED").await;
+    assert_eq!((open().await, events().await), (vec![1], vec![3]));
     drop(watch);
     assert_eq!(open().await, [0]);
 }

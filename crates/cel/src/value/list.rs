@@ -7,6 +7,7 @@ use serde_json::Value as Json;
 use super::{
     Value,
     equality::{equal, equal_within},
+    fingerprint::Fingerprints,
     json::view,
 };
 use crate::{
@@ -65,7 +66,7 @@ impl<'a> List<'a> {
         self.iter().collect()
     }
 
-    fn kind(&self) -> &'a ListKind {
+    pub(super) fn kind(&self) -> &'a ListKind {
         match self {
             Self::Values(_) => &ListKind::Atomic,
             Self::Sum { kind, .. } | Self::Json { kind, .. } => kind,
@@ -79,15 +80,15 @@ impl<'a> List<'a> {
             return self.appended(other);
         }
         let mut values = self.values()?;
+        let mut index = Index::new(kind, &values);
         for value in other.iter() {
             let value = value?;
-            let same = |own: &Value<'a>| match kind {
-                ListKind::Map(keys) => same_keys(keys, own, &value),
-                _ => equal(own, &value),
-            };
-            match values.iter_mut().find(|own| same(own)) {
-                Some(own) => *own = value,
-                None => values.push(value),
+            match index.find(&values, &value, equal) {
+                Some(position) => values[position] = value,
+                None => {
+                    index.add(&value, values.len());
+                    values.push(value);
+                }
             }
         }
         Ok(Self::Sum { values: Arc::new(values), kind })
@@ -113,13 +114,20 @@ impl<'a> List<'a> {
             return false;
         }
         let both = || self.values().ok().zip(other.values().ok());
-        match self.kind() {
+        let kind = self.kind();
+        let holds = |index: &Index<'_>, values: &[Value<'a>], value: &Value<'a>| {
+            let position = index.find(values, value, equal);
+            position.is_some_and(|it| equal(&values[it], value))
+        };
+        match kind {
             ListKind::Set => both().is_some_and(|(own, others)| {
-                own.iter().all(|a| others.iter().any(|b| equal(a, b)))
-                    && others.iter().all(|b| own.iter().any(|a| equal(a, b)))
+                let (own_index, index) = (Index::new(kind, &own), Index::new(kind, &others));
+                own.iter().all(|it| holds(&index, &others, it))
+                    && others.iter().all(|it| holds(&own_index, &own, it))
             }),
-            ListKind::Map(keys) => both().is_some_and(|(own, others)| {
-                others.iter().all(|b| own.iter().any(|a| same_keys(keys, a, b) && equal(a, b)))
+            ListKind::Map(_) => both().is_some_and(|(own, others)| {
+                let index = Index::new(kind, &own);
+                others.iter().all(|it| holds(&index, &own, it))
             }),
             ListKind::Atomic => self.iter().zip(other.iter()).all(|pair| match pair {
                 (Ok(a), Ok(b)) => equal(&a, &b),
@@ -129,14 +137,56 @@ impl<'a> List<'a> {
     }
 }
 
-/// Whether two elements of a list of maps are the same element.
-fn same_keys(keys: &[String], a: &Value<'_>, b: &Value<'_>) -> bool {
-    let (Value::Map(a), Value::Map(b)) = (a, b) else {
-        return false;
+/// Finds the elements of a set or a list of keyed elements.
+struct Index<'k> {
+    kind: &'k ListKind,
+    fingerprints: Fingerprints,
+}
+
+impl<'k> Index<'k> {
+    fn new(kind: &'k ListKind, values: &[Value<'_>]) -> Self {
+        let mut index = Self { kind, fingerprints: Fingerprints::default() };
+        for (position, value) in values.iter().enumerate() {
+            index.add(value, position);
+        }
+        index
+    }
+
+    fn add(&mut self, value: &Value<'_>, position: usize) {
+        match self.kind {
+            ListKind::Map(keys) => {
+                if let Some(keys) = keys_of(keys, value) {
+                    self.fingerprints.add(&keys, position);
+                }
+            }
+            _ => self.fingerprints.add(value, position),
+        }
+    }
+
+    /// The position of the first element of `values` that is the same as `value`: it has the same
+    /// keys, or, in a set, is equal.
+    fn find<'a>(
+        &self,
+        values: &[Value<'a>],
+        value: &Value<'a>,
+        equal: impl Fn(&Value<'a>, &Value<'a>) -> bool,
+    ) -> Option<usize> {
+        let ListKind::Map(keys) = self.kind else {
+            let candidates = self.fingerprints.candidates(value).iter();
+            return candidates.copied().find(|it| equal(&values[*it], value));
+        };
+        let wanted = keys_of(keys, value)?;
+        let same = |it: &usize| keys_of(keys, &values[*it]).is_some_and(|it| equal(&it, &wanted));
+        self.fingerprints.candidates(&wanted).iter().copied().find(same)
+    }
+}
+
+/// The keys of an element of a list of maps, as one value; none if it has no keys that can be read.
+fn keys_of<'a>(keys: &[String], element: &Value<'a>) -> Option<Value<'a>> {
+    let Value::Map(map) = element else { return None };
+    let value = |key: &String| match map.raw(key) {
+        Some(value) => value.ok(),
+        None => Some(Value::Optional(None)),
     };
-    keys.iter().all(|key| match (a.raw(key), b.raw(key)) {
-        (Some(Ok(a)), Some(Ok(b))) => equal(&a, &b),
-        (None, None) => true,
-        _ => false,
-    })
+    keys.iter().map(value).collect::<Option<Vec<_>>>().map(Value::list)
 }

@@ -187,7 +187,8 @@ impl<'a> Map<'a> {
         if let (Self::Object { entries, object }, Self::Object { entries: others, .. }) =
             (self, other)
         {
-            let declared = |name: &str| object.fields().any(|(_, field)| field.name == name);
+            let field = |name: &str| escaping::escape(name).and_then(|it| object.field(&it));
+            let declared = |name: &str| field(name).is_some_and(|it| it.name == name);
             let same = |(name, value): (&String, &Json)| {
                 declared(name) || others.get(name).is_none_or(|other| other == value)
             };

@@ -44,6 +44,35 @@ async fn lists_with_keys_and_sets() {
 }
 
 #[tokio::test]
+async fn rules_that_compare_long_lists() {
+    let set = json!({"type": "array", "x-kubernetes-list-type": "set", "maxItems": 10_000,
+        "items": {"type": "integer"}});
+    let keyed = json!({"type": "array", "x-kubernetes-list-type": "map", "maxItems": 10_000,
+        "x-kubernetes-list-map-keys": ["k"], "items": {"type": "object", "required": ["k"],
+        "properties": {"k": {"type": "integer"}}}});
+    let set_rules = ["self.a == self.b", "self.a + self.b == self.a"];
+    // The elements of two lists of objects have different types.
+    let keyed_rules = ["self.a + self.a == self.a", "self.b == self.b"];
+    let number = |it: usize| json!(it);
+    let element = |it: usize| json!({"k": it});
+    for (kind, rules, item) in
+        [(set, set_rules, number as fn(usize) -> Value), (keyed, keyed_rules, element)]
+    {
+        let plane = Plane::start().await;
+        let mut schema = spec(&json!({"a": kind, "b": kind}));
+        schema["properties"]["spec"]["x-kubernetes-validations"] =
+            rules.iter().map(|it| json!({"rule": it})).collect();
+        plane.define(&things(&schema)).await;
+        check(&plane, 201, 2000, |n| {
+            let forward: Value = (0..n).map(item).collect();
+            let backward: Value = (0..n).rev().map(item).collect();
+            Ask::post(THINGS, &thing("a", &json!({"a": forward, "b": backward})))
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
 async fn many_choices_and_many_required_fields() {
     let choices: Value = (0..8000).map(|it| Value::from(format!("c{it}"))).collect();
     let strings = json!({"list": {"type": "array", "items": {"type": "string", "enum": choices}}});
