@@ -6,7 +6,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use regex::Regex;
+use crate::go_regexp::Matcher;
 
 use crate::{
     cost::runtime,
@@ -38,7 +38,7 @@ pub(crate) struct Evaluator<'a, 'b> {
     /// The variables of the comprehensions that are under way; the planner numbered them.
     locals: Vec<Local<'a>>,
     /// Patterns that are no constants, as they were compiled.
-    patterns: BTreeMap<String, Regex>,
+    patterns: BTreeMap<String, Matcher>,
     spent: u64,
     limit: u64,
 }
@@ -214,7 +214,7 @@ impl<'a, 'b> Evaluator<'a, 'b> {
 
     /// The pattern of a call that is no constant. To compile one takes far longer than cel-go's
     /// costs of matching say.
-    fn pattern(&mut self, args: &[Value<'_>]) -> Result<Regex, EvalError> {
+    fn pattern(&mut self, args: &[Value<'_>]) -> Result<Matcher, EvalError> {
         let pattern =
             args.get(1).and_then(Value::as_str).ok_or_else(EvalError::no_such_overload)?;
         if let Some(known) = self.patterns.get(pattern) {

@@ -10,9 +10,11 @@
 //! [               is refused:  missing closing ]: `[`
 //! ```
 
+mod alphabet;
 mod class;
 mod repeats;
 
+use alphabet::AlphabetRegex;
 use regex::{Regex, RegexBuilder};
 use repeats::Repeats;
 
@@ -27,8 +29,14 @@ const LENGTH_LIMIT: usize = 64 << 10;
 /// expression that needs more is matched without them.
 const CACHE_LIMIT: usize = 256 << 10;
 
+/// An expression that takes up more is matched over an alphabet if it has one.
+const BYTES_LIMIT: usize = 128 << 10;
+
 /// The steps in which the memory of an expression is measured.
-const STEPS: [usize; 5] = [4 << 10, 16 << 10, 128 << 10, 1 << 20, SIZE_LIMIT];
+const STEPS: [usize; 3] = [4 << 10, 16 << 10, BYTES_LIMIT];
+
+/// The further steps for an expression that has no alphabet.
+const LARGE_STEPS: [usize; 2] = [1 << 20, SIZE_LIMIT];
 
 /// Why an expression does not compile.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -52,19 +60,83 @@ pub enum Error {
     Long,
 }
 
+/// A compiled expression.
+#[derive(Debug, Clone)]
+pub struct Matcher(Automaton);
+
+#[derive(Debug, Clone)]
+enum Automaton {
+    /// Over the bytes of a text.
+    Bytes(Regex),
+    /// Over the kinds of its characters: smaller, but slower.
+    Alphabet(Box<AlphabetRegex>),
+}
+
+impl Matcher {
+    /// Whether a part of the text matches.
+    pub fn is_match(&self, text: &str) -> bool {
+        match &self.0 {
+            Automaton::Bytes(regex) => regex.is_match(text),
+            Automaton::Alphabet(regex) => regex.is_match(text),
+        }
+    }
+
+    /// The first parts of the text that match, at most `limit` of them.
+    pub(crate) fn find<'t>(&self, text: &'t str, limit: usize) -> Vec<&'t str> {
+        match &self.0 {
+            Automaton::Bytes(regex) => {
+                regex.find_iter(text).take(limit).map(|it| it.as_str()).collect()
+            }
+            Automaton::Alphabet(regex) => regex.find(text, limit),
+        }
+    }
+}
+
+/// Compiles an expression of Go's that takes up at most `limit` bytes.
+pub(crate) fn compile_within(expression: &str, limit: usize) -> Result<Matcher, Error> {
+    let translated = translate(expression)?;
+    let bytes = |limit| Ok(Matcher(Automaton::Bytes(built(&translated, limit)?)));
+    match bytes(limit.min(BYTES_LIMIT)) {
+        Err(Error::Large(_)) => {}
+        compiled => return compiled,
+    }
+    match AlphabetRegex::compile(&translated, limit, CACHE_LIMIT) {
+        Some(regex) => Ok(Matcher(Automaton::Alphabet(Box::new(regex)))),
+        None => bytes(limit),
+    }
+}
+
 /// Compiles an expression of Go's.
-pub fn compile(expression: &str) -> Result<Regex, Error> {
-    built(&translate(expression)?, SIZE_LIMIT)
+pub fn compile(expression: &str) -> Result<Matcher, Error> {
+    Ok(measured(expression)?.0)
 }
 
 /// The memory that an expression takes up when it is compiled, in bytes or so, with what threads
 /// keep to match it. Fails if it does not compile.
 pub fn memory(expression: &str) -> Result<usize, Error> {
+    Ok(measured(expression)?.1)
+}
+
+/// A compiled expression, and its memory.
+fn measured(expression: &str) -> Result<(Matcher, usize), Error> {
     let translated = translate(expression)?;
-    // A compilation ends as soon as the limit is reached, so that small limits cost little.
-    for limit in STEPS {
-        match built(&translated, limit) {
-            Ok(_) => return Ok(2 * limit),
+    match in_steps(&translated, &STEPS) {
+        Err(Error::Large(_)) => {}
+        measured => return measured,
+    }
+    if let Some(regex) = AlphabetRegex::compile(&translated, SIZE_LIMIT, CACHE_LIMIT) {
+        let memory = regex.memory() + CACHE_LIMIT;
+        return Ok((Matcher(Automaton::Alphabet(Box::new(regex))), memory));
+    }
+    in_steps(&translated, &LARGE_STEPS)
+}
+
+/// Compiles with the first limit that suffices: a compilation ends as soon as its limit is reached,
+/// so that small limits cost little.
+fn in_steps(translated: &str, limits: &[usize]) -> Result<(Matcher, usize), Error> {
+    for limit in limits {
+        match built(translated, *limit) {
+            Ok(regex) => return Ok((Matcher(Automaton::Bytes(regex)), 2 * limit)),
             Err(Error::Large(_)) => {}
             Err(error) => return Err(error),
         }
@@ -75,7 +147,7 @@ pub fn memory(expression: &str) -> Result<usize, Error> {
 fn built(translated: &str, limit: usize) -> Result<Regex, Error> {
     let built = RegexBuilder::new(translated).size_limit(limit).dfa_size_limit(CACHE_LIMIT).build();
     built.map_err(|error| match error {
-        regex::Error::CompiledTooBig(_) => Error::Large(SIZE_LIMIT),
+        regex::Error::CompiledTooBig(limit) => Error::Large(limit),
         error => Error::Unsupported(error.to_string()),
     })
 }

@@ -14,7 +14,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use regex::Regex;
+use crate::go_regexp::Matcher;
 
 use crate::{
     error::EvalError,
@@ -101,7 +101,7 @@ pub(crate) type Outcome<'a> = Result<Value<'a>, EvalError>;
 pub(crate) type Plain = for<'a> fn(&mut [Value<'a>]) -> Outcome<'a>;
 
 /// The second argument is the pattern, already compiled.
-pub(crate) type WithRegex = for<'a> fn(&mut [Value<'a>], &Regex) -> Outcome<'a>;
+pub(crate) type WithRegex = for<'a> fn(&mut [Value<'a>], &Matcher) -> Outcome<'a>;
 
 /// How an overload is computed.
 #[derive(Debug, Clone, Copy)]

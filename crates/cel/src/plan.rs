@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use regex::Regex;
+use crate::go_regexp::Matcher;
 
 use crate::{
     ast::{ACCUMULATOR, Expr, Kind, Literal},
@@ -58,7 +58,7 @@ pub(crate) struct Call {
     pub(crate) overloads: Vec<Arc<Overload>>,
     pub(crate) args: Vec<Node>,
     /// The pattern, if it is a constant.
-    pub(crate) regex: Option<Regex>,
+    pub(crate) regex: Option<Matcher>,
     /// Whether the first argument may be consumed: `@result + [x]`.
     pub(crate) grows: bool,
 }

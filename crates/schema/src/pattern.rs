@@ -6,8 +6,7 @@
 //! definition is stored.
 
 use crate::structural::Node;
-use cel::go_regexp;
-use regex::Regex;
+use cel::go_regexp::{self, Matcher};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
@@ -16,7 +15,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 pub(crate) struct Pattern {
     /// As its author wrote it.
     pub(crate) source: Box<str>,
-    compiled: OnceLock<Option<Regex>>,
+    compiled: OnceLock<Option<Matcher>>,
     /// The memory that it takes up once it is compiled, measured when a caller asks.
     memory: OnceLock<usize>,
 }
@@ -28,8 +27,8 @@ impl Pattern {
 
     /// None for an expression that does not compile.
     pub(crate) fn matches(&self, text: &str) -> Option<bool> {
-        let regex = self.compiled.get_or_init(|| go_regexp::compile(&self.source).ok());
-        regex.as_ref().map(|it| it.is_match(text))
+        let compiled = self.compiled.get_or_init(|| go_regexp::compile(&self.source).ok());
+        compiled.as_ref().map(|it| it.is_match(text))
     }
 
     /// The memory that it takes up once it is compiled, in bytes or so.

@@ -1,6 +1,6 @@
 //! The language's own functions on strings and collections: `size`, `contains`, `matches` …
 
-use regex::Regex;
+use crate::go_regexp::Matcher;
 
 use super::{Library, Outcome, Run, no_such_overload};
 use crate::value::Value;
@@ -50,7 +50,7 @@ fn with_text<'a>(args: &mut [Value<'a>], test: fn(&str, &str) -> bool) -> Outcom
     }
 }
 
-fn matches<'a>(args: &mut [Value<'a>], regex: &Regex) -> Outcome<'a> {
+fn matches<'a>(args: &mut [Value<'a>], regex: &Matcher) -> Outcome<'a> {
     match args {
         [Value::String(text), _] => Ok(Value::Bool(regex.is_match(text))),
         _ => no_such_overload(),

@@ -20,7 +20,8 @@ const SCHEMA_LIMIT: u64 = 100_000_000;
 const NAMED: usize = 4;
 const NAMED_FROM: u64 = SCHEMA_LIMIT / 100;
 
-const NO_ROOM: &str = "the patterns and rules of the schema up to here need more memory than the schema of a definition may take up";
+/// The limit is [`MEMORY_MAX`].
+const NO_ROOM: &str = "the patterns and rules of the schema up to here need more memory than the schema of a definition may take up, which is 32 MiB";
 
 const REASONS: [&str; 4] =
     ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
@@ -70,7 +71,8 @@ impl Findings {
                 }
             }
             Err(error @ go_regexp::Error::Large(_)) => {
-                let detail = format!("must be a valid regular expression, but isn't: {error}");
+                let detail =
+                    format!("must be a regular expression that this server can compile: {error}");
                 self.schema.invalid(path, pattern, &detail);
             }
             // Told of elsewhere.

@@ -158,7 +158,7 @@ fn with_a_status_the_root_says_nothing_about_it() {
 fn the_patterns_of_a_schema_take_up_a_bounded_memory() {
     // Each of them needs some megabytes once it is compiled.
     let pattern =
-        |n: usize| json!({"type": "string", "pattern": format!("[\\p{{L}}]{{1,60}}x{n}")});
+        |n: usize| json!({"type": "string", "pattern": format!("\\b[\\p{{L}}]{{1,60}}x{n}")});
     let properties: machinery::Map<String, Value> =
         (0..200).map(|n| (format!("p{n:03}"), pattern(n))).collect();
     let found = of_properties(&Value::Object(properties.clone()));
@@ -172,18 +172,41 @@ fn the_patterns_of_a_schema_take_up_a_bounded_memory() {
 
 #[test]
 fn a_pattern_that_is_too_large_by_itself_is_told_with_its_place() {
-    let found = of_properties(&json!({"a": {"type": "string", "pattern": "[\\p{L}]{1,900}x"}}));
+    let found = of_properties(&json!({"a": {"type": "string", "pattern": "\\b[\\p{L}]{1,900}x"}}));
     assert_eq!(
         found,
         [
-            r#"s.properties[a].pattern: Invalid value: "[\\p{L}]{1,900}x": must be a valid regular expression, but isn't: error parsing regexp: expression too large: it needs more than 4194304 bytes"#
+            r#"s.properties[a].pattern: Invalid value: "\\b[\\p{L}]{1,900}x": must be a regular expression that this server can compile: error parsing regexp: expression too large: it needs more than 4194304 bytes"#
         ]
     );
 }
 
 #[test]
+fn long_texts_of_unicode_classes_are_no_large_patterns() {
+    let patterns = [
+        r"^[\p{L}\p{Z}\p{N}_.:/=+\-@]{1,128}$",
+        r"^([\p{L}\p{Z}\p{N}_.:/=+\-@]{0,256})$",
+        r"^\P{C}{1,1000}$",
+        r"^[\p{L}\p{M}\p{S}\p{N}\p{P}]{1,512}$",
+    ];
+    let mut properties = machinery::Map::new();
+    for (n, pattern) in patterns.iter().enumerate() {
+        properties.insert(format!("p{n}"), json!({"type": "string", "pattern": pattern}));
+        let rule = format!("self.matches('{}')", pattern.replace('\\', r"\\"));
+        let rules = json!([{ "rule": rule }]);
+        let matched = json!({"type": "string", "maxLength": 9, "x-kubernetes-validations": rules});
+        properties.insert(format!("m{n}"), matched);
+    }
+    for n in 30..94 {
+        let pattern = format!(r"^[\p{{L}}\p{{N}}_.-]{{1,{n}}}$");
+        properties.insert(format!("q{n}"), json!({"type": "string", "pattern": pattern}));
+    }
+    assert_eq!(of_properties(&Value::Object(properties)), Vec::<String>::new());
+}
+
+#[test]
 fn the_patterns_of_rules_count_as_well() {
-    let rule = |n: usize| json!({"rule": format!("self.matches('[\\\\p{{L}}]{{1,10}}x{n}')")});
+    let rule = |n: usize| json!({"rule": format!("self.matches('\\\\b[\\\\p{{L}}]{{1,10}}x{n}')")});
     let rules: Value = (0..100).map(rule).collect();
     let found = of_properties(&json!({"a": {"type": "string", "maxLength": 10,
         "x-kubernetes-validations": rules}}));
