@@ -336,9 +336,7 @@ impl Catalog {
         found.sort_by(|(a, _), (b, _)| a.resource.plural.cmp(&b.resource.plural));
         found
     }
-}
 
-impl Catalog {
     /// The custom resources in a version that definitions add to a built-in group, by name.
     pub(crate) fn unserved(&self, group: &str, version: &str) -> Vec<(&Arc<Served>, usize)> {
         let in_version = |it: &'_ Arc<Served>| {

@@ -83,12 +83,11 @@ impl<'a> List<'a> {
         let mut index = Index::new(kind, &values);
         for value in other.iter() {
             let value = value?;
-            match index.find(&values, &value, equal) {
-                Some(position) => values[position] = value,
-                None => {
-                    index.add(&value, values.len());
-                    values.push(value);
-                }
+            if let Some(position) = index.find(&values, &value, equal) {
+                values[position] = value;
+            } else {
+                index.add(&value, values.len());
+                values.push(value);
             }
         }
         Ok(Self::Sum { values: Arc::new(values), kind })

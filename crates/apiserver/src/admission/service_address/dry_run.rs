@@ -40,12 +40,10 @@ impl DryRunPorts {
             service::set_health_check_port(object, port);
             return Ok(());
         }
-        match service::health_check_port(object) {
-            Some(port) if !self.accept(u16::try_from(port).unwrap_or(0)) => {
-                Err(refused_health_port(port, ALLOCATED))
-            }
-            _ => Ok(()),
-        }
+        let Some(port) = service::health_check_port(object) else { return Ok(()) };
+        // Validation refuses a number that is no port.
+        let Ok(number) = u16::try_from(port) else { return Ok(()) };
+        if self.accept(number) { Ok(()) } else { Err(refused_health_port(port, ALLOCATED)) }
     }
 
     /// Whether the service can have a port that it asks for.
