@@ -203,12 +203,16 @@ impl Group {
     }
 }
 
+/// The place of each resource of a group's version in the list, and the index of the version.
+type ByPlural = HashMap<String, (usize, usize)>;
+
 /// See the [module documentation](self).
 #[derive(Default)]
 pub(crate) struct Catalog {
     /// In the order in which they are listed.
     served: Vec<Arc<Served>>,
-    index: HashMap<String, HashMap<String, (usize, usize)>>,
+    /// By group, version and plural.
+    index: HashMap<String, HashMap<String, ByPlural>>,
     groups: Vec<Group>,
     /// The custom resources in built-in groups, which are not served.
     unserved: Vec<Arc<Served>>,
@@ -240,7 +244,9 @@ impl Catalog {
                 catalog.note(group, &details.name, it.resource.custom);
                 catalog
                     .index
-                    .entry(gv_key(group, &details.name))
+                    .entry(group.to_owned())
+                    .or_default()
+                    .entry(details.name.clone())
                     .or_default()
                     .insert(it.resource.plural.clone(), (position, version));
             }
@@ -295,7 +301,7 @@ impl Catalog {
         version: &str,
         plural: &str,
     ) -> Option<(&Arc<Served>, usize)> {
-        let (position, version) = *self.index.get(&gv_key(group, version))?.get(plural)?;
+        let (position, version) = *self.index.get(group)?.get(version)?.get(plural)?;
         Some((&self.served[position], version))
     }
 
@@ -328,7 +334,8 @@ impl Catalog {
     pub(crate) fn resources(&self, group: &str, version: &str) -> Vec<(&Arc<Served>, usize)> {
         let mut found: Vec<_> = self
             .index
-            .get(&gv_key(group, version))
+            .get(group)
+            .and_then(|it| it.get(version))
             .into_iter()
             .flat_map(HashMap::values)
             .map(|(position, version)| (&self.served[*position], *version))
@@ -348,10 +355,6 @@ impl Catalog {
         found.sort_by(|(a, _), (b, _)| a.resource.plural.cmp(&b.resource.plural));
         found
     }
-}
-
-fn gv_key(group: &str, version: &str) -> String {
-    format!("{group}/{version}")
 }
 
 #[cfg(test)]
