@@ -42,7 +42,7 @@ pub(crate) const ROOT: &str = "/registry/";
 
 /// When the histories of all resources together keep more bytes alive than this, the largest one
 /// is cut down.
-const MAX_HISTORY_BYTES: usize = 128 << 20;
+const MAX_HISTORY_BYTES: usize = 64 << 20;
 
 /// See the [module documentation](self).
 pub(crate) struct WatchCache {

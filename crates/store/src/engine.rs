@@ -46,7 +46,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             history_events: 100_000,
-            history_bytes: 128 << 20,
+            history_bytes: 64 << 20,
             log_bytes: 8 << 20,
             reserve_bytes: 24 << 20,
         }
