@@ -52,10 +52,9 @@ struct Open {
 }
 
 impl Base {
-    /// Makes an empty base, and the files of the log, on an empty disk.
+    /// Makes an empty base on a disk that has none.
     pub(super) fn create(disk: &dyn Disk) -> Result<(), Error> {
         let path = disk.path(Part::Base);
-        disk.make_logs().map_err(|error| translate_io(&path, error))?;
         let open = Open::new(disk, &path)?;
         open.attempt(&path, |database| {
             let transaction = database.begin_write()?;
@@ -75,13 +74,19 @@ impl Base {
         let opened = catch_unwind(AssertUnwindSafe(|| {
             let length = sync(&*disk).map_err(|error| translate_io(&path, error))?;
             if length == 0 {
+                disk.make_logs().map_err(|error| translate_io(&path, error))?;
                 Self::create(&*disk)?;
             }
             let mut open = Open::new(&*disk, &path)?;
             open.verify(&path)?;
             let (mut loader, used) = open.load(&path, bounds)?;
             if loader.meta().format == FORMAT_WITHOUT_LOG {
-                disk.make_logs().map_err(|error| translate_io(&path, error))?;
+                disk.make_logs().map_err(|error| match error.kind() {
+                    io::ErrorKind::InvalidData => {
+                        damaged(&path, &format!("it is from before there was a log, but {error}"))
+                    }
+                    _ => translate_io(&path, error),
+                })?;
                 loader.set_meta(open.attempt(&path, add_log)?);
             }
             Ok((open, loader, used, length))

@@ -18,7 +18,7 @@ use rustix::{
 
 use super::{
     base::Base,
-    disk::{Disk, Part, extend},
+    disk::{Disk, Part, damaged, extend},
 };
 use crate::Error;
 
@@ -69,6 +69,12 @@ impl Directory {
         if exists {
             return Ok(disk);
         }
+        // The log is written only once the database has its name: an empty log is that of a first
+        // start that was interrupted, and in any other the database was lost.
+        disk.make_logs().map_err(|error| match error.kind() {
+            io::ErrorKind::InvalidData => damaged(&path, &format!("it is missing, but {error}")),
+            _ => io_error("create the log beside", &path)(error),
+        })?;
         let new = FileDisk { database: UNFINISHED, ..disk };
         let unfinished = new.path(Part::Base);
         open_private(OpenOptions::new().create(true).truncate(true), &unfinished)
@@ -113,7 +119,12 @@ impl Disk for FileDisk {
 
     fn make_logs(&self) -> io::Result<()> {
         for part in [Part::EvenLog, Part::OddLog] {
-            open_private(OpenOptions::new().create(true).truncate(true), &self.path(part))?;
+            let path = self.path(part);
+            let file = open_private(OpenOptions::new().create(true), &path)?;
+            if file.metadata()?.len() > 0 {
+                let detail = format!("{} holds writes", path.display());
+                return Err(io::Error::new(io::ErrorKind::InvalidData, detail));
+            }
         }
         self.directory.sync()
     }

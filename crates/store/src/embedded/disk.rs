@@ -32,7 +32,8 @@ pub trait Disk: Send + Sync {
     /// earlier call returned is dropped by then.
     fn open(&self, part: Part) -> io::Result<Box<dyn StorageBackend>>;
 
-    /// Makes the files of the log, empty, so that they are still there after a crash.
+    /// Makes the files of the log, empty, so that they are still there after a crash. Files that
+    /// hold writes are left alone, and the error is `InvalidData`.
     fn make_logs(&self) -> io::Result<()>;
 
     /// Gives the reserve this many bytes of the disk, which nothing else can use until it is made
