@@ -12,7 +12,7 @@ use std::{
 use keel::{create_private_directory, open_private};
 use redb::{StorageBackend, backends::FileBackend};
 use rustix::{
-    fs::{FallocateFlags, fallocate},
+    fs::{FallocateFlags, fallocate, statvfs},
     io::Errno,
 };
 
@@ -142,6 +142,15 @@ impl Disk for FileDisk {
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => write_zeros(file, size),
             allocated => Ok(allocated?),
         }
+    }
+
+    fn reserve_room(&self) -> io::Result<u64> {
+        let reserved = match fs::metadata(self.directory.path.join(RESERVE)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
+            found => found?.len(),
+        };
+        let system = statvfs(&self.directory.path)?;
+        Ok(system.f_bavail.saturating_mul(system.f_frsize).saturating_add(reserved))
     }
 
     fn path(&self, part: Part) -> PathBuf {

@@ -40,6 +40,9 @@ pub trait Disk: Send + Sync {
     /// smaller. If there is no room for all of it, it may have any size afterwards.
     fn resize_reserve(&self, size: u64) -> io::Result<()>;
 
+    /// The number of bytes that the reserve could have: those that are free, and those it has.
+    fn reserve_room(&self) -> io::Result<u64>;
+
     /// Names a file in errors.
     fn path(&self, part: Part) -> PathBuf;
 }
