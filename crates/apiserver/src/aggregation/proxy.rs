@@ -3,7 +3,7 @@
 use super::Remote;
 use crate::answer;
 use crate::authentication::{User, protocols_without_token};
-use crate::body::Body;
+use crate::body::{Body, Truncated};
 use crate::chain;
 use crate::outbound::Destination;
 use crate::plane::Plane;
@@ -144,16 +144,20 @@ fn remove_those_of_one_connection(headers: &mut HeaderMap) {
 fn returned(response: Response<Incoming>) -> Response<Body> {
     let (mut head, body) = response.into_parts();
     remove_those_of_one_connection(&mut head.headers);
-    let body = stream::unfold(body, |mut body| async move {
+    let body = stream::unfold(Some(body), |body| async move {
+        let mut body = body?;
         loop {
-            // A body that breaks off ends here as well; its length tells the client.
-            let frame = body.frame().await?.ok()?;
-            if let Ok(data) = frame.into_data() {
-                return Some((data, body));
+            match body.frame().await? {
+                Ok(frame) => {
+                    if let Ok(data) = frame.into_data() {
+                        return Some((Ok(data), Some(body)));
+                    }
+                }
+                Err(_) => return Some((Err(Truncated), None)),
             }
         }
     });
-    let mut answer = Response::new(Body::stream(body));
+    let mut answer = Response::new(Body::try_stream(body));
     *answer.status_mut() = head.status;
     *answer.headers_mut() = head.headers;
     answer
