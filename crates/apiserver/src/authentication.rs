@@ -5,6 +5,8 @@ pub mod service_account;
 pub mod token;
 pub mod x509;
 
+pub(crate) use bearer::protocols_without_token;
+
 use http::HeaderMap;
 use machinery::{Status, Value, json};
 use service_account::{ISSUER, Lookup, TokenError, TokenSigner};

@@ -5,7 +5,6 @@ use bytes::Bytes;
 use futures_util::stream::{Stream, StreamExt};
 use http_body::{Frame, SizeHint};
 use std::collections::VecDeque;
-use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -20,8 +19,14 @@ pub enum Body {
     /// read takes up little memory.
     Made(Pieces),
     /// Bytes as they come; the end of the stream is the end of the answer.
-    Stream(Pin<Box<dyn Stream<Item = Bytes> + Send>>),
+    Stream(Pin<Box<dyn Stream<Item = Result<Bytes, Truncated>> + Send>>),
 }
+
+/// Do not end the answer: the client must see that the rest is missing. Over HTTP/1.1 the connection
+/// is closed within the body, and over HTTP/2 the stream is reset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the answer of another server broke off")]
+pub struct Truncated;
 
 /// The pieces of an answer, each made when it is wanted.
 pub struct Pieces {
@@ -58,7 +63,7 @@ impl Body {
                 };
                 Self::made(estimate, std::iter::from_fn(next))
             }
-            Self::Stream(stream) => Self::stream(stream.inspect(move |_| {
+            Self::Stream(stream) => Self::try_stream(stream.inspect(move |_| {
                 let _held = &held;
             })),
         }
@@ -71,6 +76,13 @@ impl Body {
 
     /// A body that is made while it is sent.
     pub fn stream(stream: impl Stream<Item = Bytes> + Send + 'static) -> Self {
+        Self::try_stream(stream.map(Ok))
+    }
+
+    /// A body that is made while it is sent, and may break off.
+    pub(crate) fn try_stream(
+        stream: impl Stream<Item = Result<Bytes, Truncated>> + Send + 'static,
+    ) -> Self {
         Self::Stream(Box::pin(stream))
     }
 }
@@ -84,19 +96,19 @@ impl<T: Into<Bytes>> From<T> for Body {
 
 impl http_body::Body for Body {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = Truncated;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, Truncated>>> {
         match &mut *self {
             Self::Chunks(chunks) => Poll::Ready(chunks.pop_front().map(|it| Ok(Frame::data(it)))),
             Self::Shared(bytes) if bytes.is_empty() => Poll::Ready(None),
             Self::Shared(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
             Self::Made(pieces) => Poll::Ready(pieces.next().map(|it| Ok(Frame::data(it)))),
             Self::Stream(stream) => {
-                stream.poll_next_unpin(cx).map(|next| next.map(|it| Ok(Frame::data(it))))
+                stream.poll_next_unpin(cx).map(|next| next.map(|it| it.map(Frame::data)))
             }
         }
     }

@@ -107,7 +107,10 @@ impl OwnClient {
         let code = response.status().as_u16();
         let body = match response.into_body().collect().await {
             Ok(body) => body.to_bytes(),
-            Err(never) => match never {},
+            Err(truncated) => {
+                tracing::warn!(path, error = %truncated, "our own request failed");
+                return Answer { code: 502, object: Object::default() };
+            }
         };
         let object = codec::json::decode(&body).ok().and_then(|it| Object::from_value(it.value));
         let answer = Answer { code, object: object.unwrap_or_default() };

@@ -51,8 +51,15 @@ pub enum Error {
     #[error("the store is closed")]
     Closed,
     /// Delete something, or free space on the disk, and try again: nothing was written.
-    #[error("no space is left on the disk: only deletions are possible until there is some")]
+    #[error(
+        "no space is left on the disk: all writes but deletions are refused until there is some"
+    )]
     Full,
+    /// Free space on the disk, and try again: nothing was deleted.
+    #[error(
+        "no space is left on the disk, and none is in reserve for deletions: free some on the disk"
+    )]
+    FullForDeletions,
     /// Restart the process once the disk is well. Reads go on, but writes are refused: after a
     /// failed write or fsync nobody knows what the disk holds until it is read again.
     #[error("the disk failed; writes are refused until a restart")]

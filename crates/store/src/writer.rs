@@ -45,6 +45,11 @@ impl Request {
     fn is_put(&self) -> bool {
         matches!(self, Self::Put { .. })
     }
+
+    /// The error if not even the reserve has room for it.
+    fn full(&self) -> Error {
+        if self.is_put() { Error::Full } else { Error::FullForDeletions }
+    }
 }
 
 /// What came of each request of a batch.
@@ -109,6 +114,7 @@ impl Writer {
         match looked.and_then(|()| self.commit_or_make_room(requests)) {
             Ok(outcomes) => outcomes,
             // Those that failed for reasons of their own may have seen a write that never was.
+            Err(Error::Full) => requests.iter().map(|request| Err(request.full())).collect(),
             Err(error) => vec![Err(error); requests.len()],
         }
     }
@@ -279,7 +285,7 @@ impl Writer {
             tracing::error!(
                 path,
                 needed,
-                "no space is left on the disk: only deletions are possible"
+                "no space is left on the disk: all writes but deletions are refused until there is"
             );
         }
         self.with_journal(Journal::release_reserve)?;
@@ -290,7 +296,7 @@ impl Writer {
     fn reserve(&mut self) -> Result<(String, String), Error> {
         self.with_journal(|journal| {
             let (path, bytes) = journal.reserve();
-            Ok((path.display().to_string(), format!("{} MiB", bytes >> 20)))
+            Ok((path.display().to_string(), format!("{} MiB", bytes.div_ceil(1 << 20))))
         })
     }
 
@@ -308,7 +314,7 @@ impl Writer {
         }
         if self.with_journal(Journal::restore_reserve)? {
             self.is_full = false;
-            tracing::warn!("there is space on the disk again: everything is possible");
+            tracing::warn!("there is space on the disk again: all writes are accepted");
             return Ok(());
         }
         self.with_journal(Journal::release_reserve)?;
@@ -336,7 +342,12 @@ impl Writer {
         }
         if !self.with_journal(Journal::restore_reserve)? {
             let (path, needed) = self.reserve()?;
-            tracing::warn!(path, needed, "the disk is almost full");
+            tracing::warn!(
+                path,
+                needed,
+                "the disk is almost full: there is no room for the reserve, without which objects \
+                 cannot be deleted once the disk is full"
+            );
         }
         // At the start other work waits for the disk.
         if is_first {

@@ -2,16 +2,17 @@
 
 use super::Remote;
 use crate::answer;
-use crate::authentication::User;
-use crate::body::Body;
+use crate::authentication::{User, protocols_without_token};
+use crate::body::{Body, Truncated};
 use crate::chain;
 use crate::outbound::Destination;
 use crate::plane::Plane;
 use bytes::Bytes;
 use futures_util::stream;
 use http::header::{
-    AUTHORIZATION, CONNECTION, CONTENT_LENGTH, HOST, HeaderName, HeaderValue, LOCATION, TE,
-    TRAILER, TRANSFER_ENCODING, UPGRADE,
+    AUTHORIZATION, CONNECTION, CONTENT_LENGTH, HOST, HeaderName, HeaderValue, LOCATION,
+    PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, SEC_WEBSOCKET_PROTOCOL, TE, TRAILER,
+    TRANSFER_ENCODING, UPGRADE,
 };
 use http::request::Parts as Head;
 use http::{HeaderMap, Request, Response};
@@ -19,9 +20,24 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-/// Headers that concern one connection, or that say who we are to believe.
-const NOT_PASSED_ON: [HeaderName; 8] =
-    [AUTHORIZATION, CONNECTION, CONTENT_LENGTH, HOST, TE, TRAILER, TRANSFER_ENCODING, UPGRADE];
+/// Headers of a request that are not passed on besides those of [`OF_ONE_CONNECTION`]. Subprotocols
+/// are passed on without a token among them.
+const NOT_PASSED_ON: [HeaderName; 4] =
+    [AUTHORIZATION, CONTENT_LENGTH, HOST, SEC_WEBSOCKET_PROTOCOL];
+
+/// Headers that concern one connection, besides those that `Connection` names.
+// Upstream: hopHeaders of Go's httputil.ReverseProxy.
+const OF_ONE_CONNECTION: [HeaderName; 9] = [
+    CONNECTION,
+    HeaderName::from_static("keep-alive"),
+    PROXY_AUTHENTICATE,
+    PROXY_AUTHORIZATION,
+    HeaderName::from_static("proxy-connection"),
+    TE,
+    TRAILER,
+    TRANSFER_ENCODING,
+    UPGRADE,
+];
 
 /// The answer in the place of a redirect.
 const REDIRECTED: &str = "the backend attempted to redirect this request, which is not permitted";
@@ -87,6 +103,10 @@ pub(super) fn headers(sent: &HeaderMap, user: &User) -> Option<HeaderMap> {
             headers.append(name.clone(), value.clone());
         }
     }
+    remove_those_of_one_connection(&mut headers);
+    if let Some(protocols) = protocols_without_token(sent) {
+        headers.insert(SEC_WEBSOCKET_PROTOCOL, protocols);
+    }
     let mut add = |name: String, value: &str| {
         let name = HeaderName::from_bytes(name.as_bytes()).ok()?;
         // As bytes: text that is not ASCII is sent in UTF-8.
@@ -109,22 +129,35 @@ pub(super) fn headers(sent: &HeaderMap, user: &User) -> Option<HeaderMap> {
     Some(headers)
 }
 
+fn remove_those_of_one_connection(headers: &mut HeaderMap) {
+    let values: Vec<HeaderValue> = headers.get_all(CONNECTION).iter().cloned().collect();
+    let named = values.iter().flat_map(|it| it.as_bytes().split(|it| *it == b','));
+    for name in named.filter_map(|it| HeaderName::from_bytes(it.trim_ascii()).ok()) {
+        headers.remove(name);
+    }
+    for name in &OF_ONE_CONNECTION {
+        headers.remove(name);
+    }
+}
+
 /// The answer, whose body goes on while it comes.
 fn returned(response: Response<Incoming>) -> Response<Body> {
     let (mut head, body) = response.into_parts();
-    for name in [CONNECTION, TRANSFER_ENCODING, TE, TRAILER, UPGRADE] {
-        head.headers.remove(name);
-    }
-    let body = stream::unfold(body, |mut body| async move {
+    remove_those_of_one_connection(&mut head.headers);
+    let body = stream::unfold(Some(body), |body| async move {
+        let mut body = body?;
         loop {
-            // A body that breaks off ends here as well; its length tells the client.
-            let frame = body.frame().await?.ok()?;
-            if let Ok(data) = frame.into_data() {
-                return Some((data, body));
+            match body.frame().await? {
+                Ok(frame) => {
+                    if let Ok(data) = frame.into_data() {
+                        return Some((Ok(data), Some(body)));
+                    }
+                }
+                Err(_) => return Some((Err(Truncated), None)),
             }
         }
     });
-    let mut answer = Response::new(Body::stream(body));
+    let mut answer = Response::new(Body::try_stream(body));
     *answer.status_mut() = head.status;
     *answer.headers_mut() = head.headers;
     answer
@@ -154,6 +187,36 @@ mod tests {
         assert!(!headers.contains_key("authorization"));
         assert!(!headers.contains_key("impersonate-user"));
         assert!(!headers.contains_key("x-remote-extra-scopes"));
+    }
+
+    /// What is passed on of a header that was sent in these lines.
+    fn passed(name: &'static str, lines: &[&'static str]) -> Vec<String> {
+        let mut sent = HeaderMap::new();
+        sent.insert("connection", HeaderValue::from_static("upgrade, X-Hop"));
+        for line in lines {
+            sent.append(name, HeaderValue::from_static(line));
+        }
+        let passed = headers(&sent, &User::authenticated("alice", "", Vec::new())).unwrap();
+        passed.get_all(name).iter().map(|it| it.to_str().unwrap().to_owned()).collect()
+    }
+
+    #[test]
+    fn a_token_in_a_subprotocol_is_not_passed_on() {
+        let check = |lines: &[&'static str], expected: &[&str]| {
+            assert_eq!(passed("sec-websocket-protocol", lines), expected);
+        };
+        check(&["v4.channel.k8s.io,v5"], &["v4.channel.k8s.io,v5"]);
+        check(&["base64url.bearer.authorization.k8s.io.dA, v4,v5"], &["v4,v5"]);
+        check(&["v4, base64url.bearer.authorization.k8s.io.dA", "v5"], &["v4,v5"]);
+        check(&["base64url.bearer.authorization.k8s.io.dA"], &[]);
+    }
+
+    #[test]
+    fn headers_of_one_connection_are_not_passed_on() {
+        for name in ["proxy-authorization", "proxy-connection", "keep-alive", "x-hop"] {
+            assert_eq!(passed(name, &["secret"]), [""; 0], "{name}");
+        }
+        assert_eq!(passed("x-other", &["a", "b"]), ["a", "b"]);
     }
 
     #[test]

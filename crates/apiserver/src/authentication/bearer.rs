@@ -3,8 +3,8 @@
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-use http::HeaderMap;
 use http::header::{AUTHORIZATION, CONNECTION, SEC_WEBSOCKET_PROTOCOL, UPGRADE};
+use http::{HeaderMap, HeaderValue};
 use machinery::Status;
 use std::borrow::Cow;
 
@@ -57,6 +57,19 @@ pub(super) fn websocket_protocol(headers: &HeaderMap) -> Result<Option<Cow<'_, s
     }
 }
 
+/// The subprotocols of a request without those that are a token; None if there are no others.
+///
+/// Upstream: authentication/request/websocket, which removes the token once it has read it.
+pub(crate) fn protocols_without_token(headers: &HeaderMap) -> Option<HeaderValue> {
+    let mut kept: Vec<&[u8]> = Vec::new();
+    for value in headers.get_all(SEC_WEBSOCKET_PROTOCOL) {
+        let protocols = value.as_bytes().split(|it| *it == b',').map(<[u8]>::trim_ascii);
+        kept.extend(protocols.filter(|it| !it.starts_with(PROTOCOL.as_bytes())));
+    }
+    let joined = kept.join(&b","[..]);
+    HeaderValue::from_bytes(&joined).ok().filter(|it| !it.is_empty())
+}
+
 fn is_websocket(headers: &HeaderMap) -> bool {
     let is = |value: &str, word: &str| value.trim().eq_ignore_ascii_case(word);
     let connection = crate::headers::first(headers, CONNECTION);
@@ -67,7 +80,6 @@ fn is_websocket(headers: &HeaderMap) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http::HeaderValue;
 
     fn bearer(values: &[&[u8]]) -> Result<Option<String>, u16> {
         let mut headers = HeaderMap::new();

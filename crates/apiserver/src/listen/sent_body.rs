@@ -2,11 +2,10 @@
 //! sent, and whose [`Progress`] is noted.
 
 use super::progress::Progress;
-use crate::body::Body;
+use crate::body::{Body, Truncated};
 use crate::flow_control::{AnswerAccount, Charge, STREAM};
 use bytes::Bytes;
 use http_body::{Body as _, Frame, SizeHint};
-use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -48,10 +47,12 @@ impl SentBody {
     }
 
     /// The next part of what is to be sent.
-    fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+    fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Truncated>>> {
         if self.rest.is_empty() {
-            let Some(Ok(frame)) = ready!(Pin::new(&mut self.body).poll_frame(cx)) else {
-                return Poll::Ready(None);
+            let frame = match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
+                Some(Ok(frame)) => frame,
+                Some(Err(truncated)) => return Poll::Ready(Some(Err(truncated))),
+                None => return Poll::Ready(None),
             };
             let Ok(piece) = frame.into_data() else { return Poll::Ready(None) };
             self.rest = match &self.account {
@@ -60,7 +61,7 @@ impl SentBody {
             };
         }
         let length = self.rest.len().min(PART);
-        Poll::Ready(Some(self.rest.split_to(length)))
+        Poll::Ready(Some(Ok(self.rest.split_to(length))))
     }
 }
 
@@ -72,18 +73,18 @@ impl Drop for SentBody {
 
 impl http_body::Body for SentBody {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = Truncated;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, Truncated>>> {
         self.progress.take();
         let part = ready!(self.poll_part(cx));
-        if part.is_some() {
+        if matches!(part, Some(Ok(_))) {
             self.progress.hand_out();
         }
-        Poll::Ready(part.map(|it| Ok(Frame::data(it))))
+        Poll::Ready(part.map(|it| it.map(Frame::data)))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -95,5 +96,52 @@ impl http_body::Body for SentBody {
             Some(length) => SizeHint::with_exact(length + self.rest.len() as u64),
             None => SizeHint::default(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::stream::{self, StreamExt};
+    use http::{Request, Response};
+    use http_body_util::{BodyExt, Empty};
+    use hyper::client::conn::http1;
+    use hyper::service::service_fn;
+    use hyper_util::rt::{TokioExecutor, TokioIo};
+    use hyper_util::server::conn::auto::Builder;
+    use std::convert::Infallible;
+    use tokio::sync::Notify;
+
+    #[tokio::test]
+    async fn an_answer_that_breaks_off_is_broken_on_the_wire() {
+        let (client, server) = tokio::io::duplex(1 << 16);
+        let breaks = Arc::new(Notify::new());
+        let breaking = Arc::clone(&breaks);
+        let service = service_fn(move |_| {
+            let breaks = Arc::clone(&breaking);
+            let broken = async move {
+                breaks.notified().await;
+                Err(Truncated)
+            };
+            let first = stream::iter([Ok(Bytes::from_static(b"{"))]);
+            let body = Body::try_stream(first.chain(stream::once(broken)));
+            let sent = SentBody::new(body, None, Arc::default());
+            async move { Ok::<_, Infallible>(Response::new(sent)) }
+        });
+        let builder = Builder::new(TokioExecutor::new());
+        let serving = builder.serve_connection(TokioIo::new(server), service);
+        let asking = async {
+            let (mut sender, connection) = http1::handshake(TokioIo::new(client)).await.unwrap();
+            let request = Request::new(Empty::<Bytes>::new());
+            let answered = async {
+                let mut body = sender.send_request(request).await.unwrap().into_body();
+                assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "{");
+                breaks.notify_one();
+                body.collect().await
+            };
+            tokio::join!(answered, connection).0
+        };
+        let (_, answer) = tokio::join!(serving, asking);
+        assert!(answer.is_err(), "the answer seems complete");
     }
 }

@@ -1,11 +1,12 @@
 //! Versions of groups that another server answers for.
 
-use crate::client::MERGE;
-use crate::https::{Https, json_answer};
+use crate::client::{JSON, MERGE};
+use crate::https::{Breaks, Https, json_answer};
 use crate::plane::Plane;
 use apiserver::authentication::User;
 use bytes::Bytes;
 use http::{Request, Response};
+use http_body_util::BodyExt;
 use machinery::{Value, json};
 
 const SERVICES: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
@@ -73,8 +74,17 @@ fn available(service: &Value) -> (&str, &str) {
 
 /// A plane with a weather server registered with it.
 async fn registered() -> (Plane, Https) {
+    registered_as(weather).await
+}
+
+/// A plane with a server registered with it that answers for weather reports.
+async fn registered_as<F, R>(answer: F) -> (Plane, Https)
+where
+    F: Fn(Request<Bytes>) -> R + Send + Sync + 'static,
+    R: Future<Output = Response<Bytes>> + Send + 'static,
+{
     let plane = Plane::start().await;
-    let server = Https::start("weather.default.svc", weather).await;
+    let server = Https::start("weather.default.svc", answer).await;
     plane.create("/api/v1/namespaces/default/services", &Https::service("weather")).await;
     plane.create(SERVICES, &api_service(&server)).await;
     let path = format!("{SERVICES}/v1.weather.example");
@@ -99,6 +109,32 @@ async fn requests_reach_the_registered_server_in_the_name_of_their_user() {
         "body": "{\"rain\":true}",
     });
     assert_eq!(seen, expected);
+}
+
+#[tokio::test]
+async fn an_answer_that_breaks_off_does_not_look_complete() {
+    let breaks = Breaks::default();
+    let breaking = breaks.clone();
+    let (plane, _server) = registered_as(move |request| {
+        let breaks = breaking.clone();
+        async move {
+            let is_broken = request.uri().path().ends_with("/reports");
+            let mut answer = weather(request).await;
+            if is_broken {
+                answer.extensions_mut().insert(breaks);
+            }
+            answer
+        }
+    })
+    .await;
+    let answer = plane.begin("/apis/weather.example/v1/reports", JSON).await;
+    assert_eq!(answer.status(), 418);
+    let mut body = answer.into_body();
+    let piece = body.frame().await.unwrap().unwrap().into_data().unwrap();
+    assert!(piece.ends_with(b"}"), "{piece:?}");
+    breaks.0.notify_one();
+    let broken = body.collect().await.unwrap_err();
+    assert_eq!(broken.to_string(), "the answer of another server broke off");
 }
 
 #[tokio::test]

@@ -2,13 +2,13 @@
 
 use apiserver::Door;
 use apiserver::authentication::User;
+use apiserver::body::Truncated;
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, WARNING};
 use http::{HeaderName, HeaderValue, Method, Request};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use machinery::Value;
-use std::convert::Infallible;
 use std::time::Duration;
 use tower_service::Service;
 
@@ -110,7 +110,7 @@ impl Client {
         path: &str,
         content_type: &[u8],
         body: Bytes,
-    ) -> http::Response<UnsyncBoxBody<Bytes, Infallible>> {
+    ) -> http::Response<UnsyncBoxBody<Bytes, Truncated>> {
         let mut request = Request::builder().method(method).uri(path);
         let headers = request.headers_mut().unwrap();
         headers.clone_from(&self.headers);
@@ -139,7 +139,7 @@ impl Client {
         &self,
         path: &str,
         accept: &str,
-    ) -> http::Response<UnsyncBoxBody<Bytes, Infallible>> {
+    ) -> http::Response<UnsyncBoxBody<Bytes, Truncated>> {
         let client = self.clone().with(ACCEPT.as_str(), accept);
         client.call(Method::GET, path, JSON.as_bytes(), Bytes::new()).await
     }
@@ -217,7 +217,7 @@ impl Client {
 
 /// A watch under way.
 pub(crate) struct Watch {
-    body: UnsyncBoxBody<Bytes, Infallible>,
+    body: UnsyncBoxBody<Bytes, Truncated>,
     /// What has come and is not a whole line yet.
     bytes: Vec<u8>,
 }

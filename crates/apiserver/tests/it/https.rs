@@ -2,9 +2,11 @@
 
 use apiserver::certificates::Authority;
 use bytes::Bytes;
+use futures_util::stream::{self, StreamExt};
 use http::{Request, Response};
-use http_body_util::{BodyExt, Full};
-use hyper::body::Incoming;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::body::{Frame, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto::Builder;
@@ -14,9 +16,11 @@ use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::convert::Infallible;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::net::TcpListener;
+use tokio::sync::Notify;
 use tokio_rustls::TlsAcceptor;
 
 /// See the [module documentation](self). It ends with the test.
@@ -109,13 +113,31 @@ where
                     let (head, body) = request.into_parts();
                     let body = body.collect().await.unwrap_or_default().to_bytes();
                     let response = answer(Request::from_parts(head, body)).await;
-                    Ok::<_, Infallible>(response.map(Full::new))
+                    let breaks = response.extensions().get::<Breaks>().cloned();
+                    Ok::<_, Infallible>(response.map(|body| sent(body, breaks)))
                 }
             });
             let builder = Builder::new(TokioExecutor::new());
             let _ = builder.serve_connection(TokioIo::new(stream), service).await;
         });
     }
+}
+
+/// As an extension of an answer: its connection breaks after its body, once this is notified.
+#[derive(Clone, Default)]
+pub(crate) struct Breaks(pub(crate) Arc<Notify>);
+
+/// The frames of an answer's body.
+fn sent(body: Bytes, breaks: Option<Breaks>) -> UnsyncBoxBody<Bytes, io::Error> {
+    let Some(Breaks(now)) = breaks else {
+        return Full::new(body).map_err(|never| match never {}).boxed_unsync();
+    };
+    let broken = async move {
+        now.notified().await;
+        Err(io::ErrorKind::ConnectionReset.into())
+    };
+    let whole = stream::iter([Ok(Frame::data(body))]);
+    StreamBody::new(whole.chain(stream::once(broken))).boxed_unsync()
 }
 
 /// An answer in JSON.

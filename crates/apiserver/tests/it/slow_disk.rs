@@ -114,6 +114,10 @@ impl Disk for SlowDisk {
         Ok(())
     }
 
+    fn reserve_room(&self) -> io::Result<u64> {
+        Ok(u64::MAX)
+    }
+
     fn path(&self, part: Part) -> PathBuf {
         PathBuf::from(format!("slow {part:?}"))
     }

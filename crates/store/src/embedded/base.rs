@@ -51,12 +51,19 @@ struct Open {
     recovered: bool,
 }
 
+/// When the file is opened, for the log.
+#[derive(Clone, Copy)]
+enum Occasion {
+    Start,
+    /// The plane is running, and a fold found no space.
+    AfterFull,
+}
+
 impl Base {
-    /// Makes an empty base, and the files of the log, on an empty disk.
+    /// Makes an empty base on a disk that has none.
     pub(super) fn create(disk: &dyn Disk) -> Result<(), Error> {
         let path = disk.path(Part::Base);
-        disk.make_logs().map_err(|error| translate_io(&path, error))?;
-        let open = Open::new(disk, &path)?;
+        let open = Open::new(disk, &path, Occasion::Start)?;
         open.attempt(&path, |database| {
             let transaction = database.begin_write()?;
             transaction.open_table(LOG)?;
@@ -75,13 +82,19 @@ impl Base {
         let opened = catch_unwind(AssertUnwindSafe(|| {
             let length = sync(&*disk).map_err(|error| translate_io(&path, error))?;
             if length == 0 {
+                disk.make_logs().map_err(|error| translate_io(&path, error))?;
                 Self::create(&*disk)?;
             }
-            let mut open = Open::new(&*disk, &path)?;
+            let mut open = Open::new(&*disk, &path, Occasion::Start)?;
             open.verify(&path)?;
             let (mut loader, used) = open.load(&path, bounds)?;
             if loader.meta().format == FORMAT_WITHOUT_LOG {
-                disk.make_logs().map_err(|error| translate_io(&path, error))?;
+                disk.make_logs().map_err(|error| match error.kind() {
+                    io::ErrorKind::InvalidData => {
+                        damaged(&path, &format!("it is from before there was a log, but {error}"))
+                    }
+                    _ => translate_io(&path, error),
+                })?;
                 loader.set_meta(open.attempt(&path, add_log)?);
             }
             Ok((open, loader, used, length))
@@ -97,7 +110,7 @@ impl Base {
         // After a failure the handle stays out: redb does not write through it any more.
         let open = match self.open.take() {
             Some(open) => open,
-            None => Open::new(&*self.disk, &self.path)?,
+            None => Open::new(&*self.disk, &self.path, Occasion::AfterFull)?,
         };
         // Also of frames that only raised the floor, so that their segment counts as folded.
         if fold.segment > 0 || !fold.is_empty() {
@@ -208,7 +221,7 @@ fn stored_meta(summary: &impl ReadableTable<(), &'static [u8]>) -> Result<Meta, 
 }
 
 impl Open {
-    fn new(disk: &dyn Disk, path: &Path) -> Result<Self, Error> {
+    fn new(disk: &dyn Disk, path: &Path, occasion: Occasion) -> Result<Self, Error> {
         let backend = disk.open(Part::Base).map_err(|error| translate_io(path, error))?;
         let health = Health::default();
         let (shown, recovering) = (path.to_owned(), Arc::new(AtomicBool::new(false)));
@@ -216,8 +229,13 @@ impl Open {
         let database = Builder::new()
             .set_cache_size(CACHE)
             .set_repair_callback(move |_| {
-                if !recovers.swap(true, Ordering::Relaxed) {
-                    tracing::warn!(path = %shown.display(), "not closed cleanly; recovering");
+                if recovers.swap(true, Ordering::Relaxed) {
+                    return;
+                }
+                let path = shown.display();
+                match occasion {
+                    Occasion::Start => tracing::warn!(%path, "not closed cleanly; recovering"),
+                    Occasion::AfterFull => tracing::debug!(%path, "undoing a fold without space"),
                 }
             })
             .create_with_backend(Guarded::new(backend, health.clone()));

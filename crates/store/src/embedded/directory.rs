@@ -12,13 +12,13 @@ use std::{
 use keel::{create_private_directory, open_private};
 use redb::{StorageBackend, backends::FileBackend};
 use rustix::{
-    fs::{FallocateFlags, fallocate},
+    fs::{FallocateFlags, fallocate, statvfs},
     io::Errno,
 };
 
 use super::{
     base::Base,
-    disk::{Disk, Part, extend},
+    disk::{Disk, Part, damaged, extend},
 };
 use crate::Error;
 
@@ -69,6 +69,12 @@ impl Directory {
         if exists {
             return Ok(disk);
         }
+        // The log is written only once the database has its name: an empty log is that of a first
+        // start that was interrupted, and in any other the database was lost.
+        disk.make_logs().map_err(|error| match error.kind() {
+            io::ErrorKind::InvalidData => damaged(&path, &format!("it is missing, but {error}")),
+            _ => io_error("create the log beside", &path)(error),
+        })?;
         let new = FileDisk { database: UNFINISHED, ..disk };
         let unfinished = new.path(Part::Base);
         open_private(OpenOptions::new().create(true).truncate(true), &unfinished)
@@ -113,7 +119,12 @@ impl Disk for FileDisk {
 
     fn make_logs(&self) -> io::Result<()> {
         for part in [Part::EvenLog, Part::OddLog] {
-            open_private(OpenOptions::new().create(true).truncate(true), &self.path(part))?;
+            let path = self.path(part);
+            let file = open_private(OpenOptions::new().create(true), &path)?;
+            if file.metadata()?.len() > 0 {
+                let detail = format!("{} holds writes", path.display());
+                return Err(io::Error::new(io::ErrorKind::InvalidData, detail));
+            }
         }
         self.directory.sync()
     }
@@ -131,6 +142,15 @@ impl Disk for FileDisk {
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => write_zeros(file, size),
             allocated => Ok(allocated?),
         }
+    }
+
+    fn reserve_room(&self) -> io::Result<u64> {
+        let reserved = match fs::metadata(self.directory.path.join(RESERVE)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
+            found => found?.len(),
+        };
+        let system = statvfs(&self.directory.path)?;
+        Ok(system.f_bavail.saturating_mul(system.f_frsize).saturating_add(reserved))
     }
 
     fn path(&self, part: Part) -> PathBuf {

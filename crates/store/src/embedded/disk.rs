@@ -32,12 +32,16 @@ pub trait Disk: Send + Sync {
     /// earlier call returned is dropped by then.
     fn open(&self, part: Part) -> io::Result<Box<dyn StorageBackend>>;
 
-    /// Makes the files of the log, empty, so that they are still there after a crash.
+    /// Makes the files of the log, empty, so that they are still there after a crash. Files that
+    /// hold writes are left alone, and the error is `InvalidData`.
     fn make_logs(&self) -> io::Result<()>;
 
     /// Gives the reserve this many bytes of the disk, which nothing else can use until it is made
     /// smaller. If there is no room for all of it, it may have any size afterwards.
     fn resize_reserve(&self, size: u64) -> io::Result<()>;
+
+    /// The number of bytes that the reserve could have: those that are free, and those it has.
+    fn reserve_room(&self) -> io::Result<u64>;
 
     /// Names a file in errors.
     fn path(&self, part: Part) -> PathBuf;

@@ -17,7 +17,7 @@ use keel::Tasks;
 
 use super::{
     base::Base,
-    disk::{Disk, Part},
+    disk::{Disk, Part, translate_io},
     fold::{Fold, Folder, Threshold},
     frame::{self, Place},
     load::Loaded,
@@ -44,8 +44,8 @@ pub(super) struct Log {
     // These two before the folder, which drops the lock on the directory.
     files: Files,
     reserve: Reserve,
-    /// How many bytes make a segment full.
-    limit: u64,
+    /// How many bytes make a segment full on a disk with enough space; see [`limit`](Self::limit).
+    most: u64,
     salt: u64,
     /// What is being written; `None` until the first batch.
     segment: Option<Segment>,
@@ -81,7 +81,8 @@ impl Log {
         let odd = LogFile::open(&*disk, Part::OddLog)?;
         let files = Files { even, odd };
         let path = disk.path(Part::Base);
-        let reserve = Reserve::new(disk, options.reserve_bytes);
+        let reserve = Reserve::new(disk, options.reserve_bytes)
+            .map_err(|error| translate_io(&path, error))?;
         let replayed = replay(&mut loader, |segment| files.of(segment))?;
         let meta = loader.meta();
         let mut loaded = loader.finish();
@@ -96,7 +97,7 @@ impl Log {
         let mut log = Self {
             files,
             reserve,
-            limit: options.log_bytes,
+            most: options.log_bytes,
             salt: meta.salt,
             segment: None,
             floor: replayed.floor,
@@ -112,10 +113,15 @@ impl Log {
         Ok((log, loaded))
     }
 
+    /// How many bytes make a segment full.
+    fn limit(&self) -> u64 {
+        self.reserve.log_limit(self.most)
+    }
+
     /// Makes a batch durable in the log.
     fn write(&mut self, batch: &Batch<'_>) -> Result<(), Error> {
         let mut segment = match self.segment.take() {
-            Some(segment) if segment.end < self.limit => segment,
+            Some(segment) if segment.end < self.limit() => segment,
             full => self.next_segment(full)?,
         };
         frame::encode(&mut self.buffer, self.salt, segment.next, batch.floor, batch.events);
@@ -136,7 +142,7 @@ impl Log {
         // After a start there is nothing to compare it with: all that was there is folded by now.
         let before = last.as_ref().map_or(0, |last| last.next.index);
         let next = Place { segment: number, index: 0, before };
-        let segment = match self.files.of(number).begin(next, self.limit) {
+        let segment = match self.files.of(number).begin(next, self.limit()) {
             Ok(segment) => segment,
             Err(error) => {
                 self.segment = last;
@@ -195,7 +201,7 @@ impl Journal for Log {
             return Ok(());
         }
         let threshold = match shrink {
-            Shrink::IfMuch => Threshold { bytes: MUCH * self.limit, and_used: true },
+            Shrink::IfMuch => Threshold { bytes: MUCH * self.limit(), and_used: true },
             Shrink::IfAny => Threshold { bytes: ANY, and_used: false },
         };
         // After a start, garbage waits for the first segment.

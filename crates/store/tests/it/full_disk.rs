@@ -138,6 +138,34 @@ async fn deletions_succeed_on_a_full_file_system_and_make_room() {
 }
 
 #[tokio::test]
+async fn deletions_make_room_on_a_disk_that_is_too_small_for_a_whole_reserve() {
+    for capacity in [6, 12, 20] {
+        let (disk, tasks) = (SimulatedDisk::new(), Tasks::new());
+        let clock = Clock::manual(Timestamp::from_seconds(0));
+        disk.set_faults(Faults { capacity: Some(capacity << 20), ..Faults::default() });
+        let store = Embedded::open_on(disk.plug(), Options::default(), &clock, &tasks).unwrap();
+        let left = fill_delete_and_fill(&store, &clock).await;
+        store.close().await.unwrap();
+
+        let store = Embedded::open_on(disk.plug(), Options::default(), &clock, &tasks).unwrap();
+        assert_eq!(keys(&store).await, left);
+        store.close().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn deletions_make_room_on_a_file_system_that_is_too_small_for_a_whole_reserve() {
+    let Some(disk) = SmallDisk::mount("12m") else { return };
+    let (clock, tasks) = (Clock::manual(Timestamp::from_seconds(0)), Tasks::new());
+    let store = open(disk.path(), Options::default(), &clock, &tasks);
+    let left = fill_delete_and_fill(&store, &clock).await;
+    store.close().await.unwrap();
+    let store = open(disk.path(), Options::default(), &clock, &tasks);
+    assert_eq!(keys(&store).await, left);
+    store.close().await.unwrap();
+}
+
+#[tokio::test]
 async fn space_that_others_have_freed_is_used_without_a_restart() {
     let Some(disk) = SmallDisk::mount("24m") else { return };
     let (clock, tasks) = (Clock::manual(Timestamp::from_seconds(0)), Tasks::new());

@@ -12,5 +12,6 @@ mod full_disk;
 mod reserve;
 mod damage;
 mod damaged_log;
+mod missing_database;
 mod older_format;
 mod real_clock;

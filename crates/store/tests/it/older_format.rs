@@ -27,7 +27,9 @@ fn turn_back(directory: &Path) {
         table.insert((), &summary[..]).unwrap();
     }
     transaction.commit().unwrap();
-    drop(database);
+}
+
+fn remove_logs(directory: &Path) {
     fs::remove_file(directory.join("log.even")).unwrap();
     fs::remove_file(directory.join("log.odd")).unwrap();
 }
@@ -41,6 +43,7 @@ async fn a_store_of_the_first_format_keeps_all_and_takes_writes() {
     }
     store.close().await.unwrap();
     turn_back(directory.path());
+    remove_logs(directory.path());
 
     for written in 4..7 {
         let store = open(directory.path(), &tasks).unwrap();
@@ -61,4 +64,20 @@ async fn a_missing_log_is_noticed() {
         panic!("it was opened without its log");
     };
     assert_eq!(path, log);
+}
+
+#[tokio::test]
+async fn a_database_of_the_first_format_beside_a_log_with_writes_is_refused() {
+    let (directory, tasks) = (TempDir::new().unwrap(), Tasks::new());
+    let store = open(directory.path(), &tasks).unwrap();
+    store.put("/a", "1".into(), Expect::Any, None).await.unwrap();
+    store.close().await.unwrap();
+    turn_back(directory.path());
+    let log = directory.path().join("log.odd");
+    let before = fs::read(&log).unwrap();
+    let Err(Error::Damaged { detail, .. }) = open(directory.path(), &tasks) else {
+        panic!("the log of a newer database was discarded");
+    };
+    assert!(detail.contains("log.odd holds writes"), "{detail}");
+    assert_eq!(fs::read(&log).unwrap(), before);
 }

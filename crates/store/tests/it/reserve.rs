@@ -4,7 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use keel::{Clock, Tasks, Timestamp};
-use store::{Embedded, Engine, Error, Expect, Options, Store};
+use store::{Embedded, Engine, Error, Expect, Options, Store, embedded::Part};
 
 use crate::simulated_disk::{Faults, SimulatedDisk};
 
@@ -117,6 +117,23 @@ async fn a_reserve_that_found_no_room_at_the_start_is_made_once_there_is_some() 
     world.disk.set_faults(Faults::default());
     world.put_each_second(&store, "/b").await.unwrap();
     assert_eq!(world.disk.reserve(), Some(RESERVE));
+    store.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_deletion_without_a_reserve_is_not_said_to_be_possible() {
+    let world = World::new();
+    let store = world.open_with_reserve().await;
+    store.close().await.unwrap();
+    world.disk.remove_reserve();
+    world.disk.set_content(Part::EvenLog, &[]);
+    world.fill();
+
+    let store = world.open();
+    let refused = put(&store, "/b", 100).await.unwrap_err().to_string();
+    assert!(refused.contains("all writes but deletions are refused"), "{refused}");
+    let refused = store.delete("/a", Expect::Any).await.unwrap_err().to_string();
+    assert!(refused.contains("none is in reserve for deletions"), "{refused}");
     store.close().await.unwrap();
 }
 

@@ -310,6 +310,13 @@ impl Disk for SimulatedDisk {
         Ok(())
     }
 
+    fn reserve_room(&self) -> io::Result<u64> {
+        let hardware = self.hardware();
+        let Some(capacity) = hardware.faults.capacity else { return Ok(u64::MAX) };
+        let free = capacity.saturating_sub(hardware.size());
+        Ok(u64::try_from(free + hardware.reserve.unwrap_or(0)).unwrap())
+    }
+
     fn path(&self, part: Part) -> PathBuf {
         PathBuf::from(format!("simulated {part:?}"))
     }
