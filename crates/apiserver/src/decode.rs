@@ -2,9 +2,11 @@
 //! made to fit its type, defaults set.
 
 mod declared;
+mod list_objects;
 mod media;
 
 pub(crate) use declared::{Misdeclared, canonicalize, foreign, patched as declared_by_patch};
+pub(crate) use list_objects::{check as check_list_objects, check_object as check_applied};
 pub(crate) use media::{read, unfit, unsupported};
 
 use crate::catalog::Served;

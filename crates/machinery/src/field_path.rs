@@ -171,6 +171,11 @@ pub struct FieldError {
 }
 
 impl FieldError {
+    /// A value whose text is longer than this is cut off. Upstream shows it in full.
+    pub const VALUE_TEXT_MAX: usize = 64 << 10;
+    /// The length in bytes of what remains of a value that is cut off.
+    const VALUE_TEXT_CUT: usize = 4 << 10;
+
     /// The memory that it takes up, in bytes or so.
     pub fn weight(&self) -> usize {
         fn of(value: &Value) -> usize {
@@ -189,11 +194,7 @@ impl FieldError {
         let mut text = self.kind.words().to_owned();
         if let Some(value) = self.value.as_ref().filter(|_| self.kind.shows_value()) {
             text += ": ";
-            match value {
-                Value::String(s) => text += &quote(s),
-                Value::Number(number) if number.is_f64() => text += &go_value::plain(value),
-                other => text += &codec::json::to_text(other),
-            }
+            text += &shown_value(value);
         }
         if !self.detail.is_empty() {
             text += ": ";
@@ -201,6 +202,21 @@ impl FieldError {
         }
         text
     }
+}
+
+/// The text of a value in a message, cut off if it is very long.
+fn shown_value(value: &Value) -> String {
+    let mut text = match value {
+        Value::String(text) => quote(text),
+        Value::Number(number) if number.is_f64() => go_value::plain(value),
+        other => codec::json::to_text(other),
+    };
+    if text.len() > FieldError::VALUE_TEXT_MAX {
+        let more = text.len() - FieldError::VALUE_TEXT_CUT;
+        text.truncate(text.floor_char_boundary(FieldError::VALUE_TEXT_CUT));
+        text += &format!("... ({more} more bytes)");
+    }
+    text
 }
 
 impl fmt::Display for FieldError {
@@ -459,6 +475,20 @@ mod tests {
         }
         assert!(faults.is_full());
         assert_eq!(faults.len(), Faults::TEXT_MAX >> 16);
+    }
+
+    #[test]
+    fn the_text_of_a_very_long_value_is_cut_off() {
+        let shown = |length: usize| {
+            let mut faults = Faults::new();
+            faults.invalid(&Path::root("a"), "x".repeat(length), "must be short");
+            faults[0].body()
+        };
+        let whole = shown(FieldError::VALUE_TEXT_MAX - 2);
+        assert!(whole.ends_with("xxx\": must be short"), "{}", whole.len());
+        let cut = shown(1 << 20);
+        assert!(cut.ends_with("xxx... (1044482 more bytes): must be short"), "{cut}");
+        assert!(cut.len() < 5000);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Reads a body in whichever media type it came, and says in Kubernetes' words why it cannot.
 
+use super::list_objects;
 use kinds::protobuf::{self, Envelope};
 use kinds::types::Type;
 use machinery::codec::{self, Decoded};
@@ -17,6 +18,8 @@ pub(crate) enum Unreadable {
     Unrecognized(String),
     /// It is known to be what it should be, but broken.
     Broken(protobuf::Error),
+    /// Its lists have more than [`LIST_OBJECTS_MAX`](list_objects::LIST_OBJECTS_MAX) objects.
+    TooManyObjects,
 }
 
 impl Unreadable {
@@ -26,6 +29,7 @@ impl Unreadable {
             Self::Media(accepted) => unsupported(accepted),
             Self::Unrecognized(why) => Status::bad_request(why),
             Self::Broken(why) => Status::bad_request(why.to_string()),
+            Self::TooManyObjects => list_objects::too_many(),
         }
     }
 
@@ -35,6 +39,7 @@ impl Unreadable {
             Self::Media(accepted) => unsupported(accepted),
             Self::Unrecognized(why) => unrecognized(kind, why, bytes),
             Self::Broken(why) => unfit(kind, version, kind, &why.to_string()),
+            Self::TooManyObjects => list_objects::too_many(),
         }
     }
 }
@@ -50,7 +55,7 @@ pub(crate) fn read(
     if parts.any(|parameter| !parameter.is_empty() && !parameter.contains('=')) {
         return Err(Unreadable::Media(&MEDIA));
     }
-    match (media.as_str(), ty) {
+    let decoded = match (media.as_str(), ty) {
         ("" | "application/json", _) => codec::json::decode_exact(bytes).map_err(|error| {
             let why = format!("couldn't get version/kind; json parse error: {error}");
             Unreadable::Unrecognized(why)
@@ -60,7 +65,11 @@ pub(crate) fn read(
         }
         (protobuf::MEDIA_TYPE, Some(ty)) => message(ty, bytes),
         _ => Err(Unreadable::Media(&MEDIA)),
+    }?;
+    if list_objects::exceed_limit(&decoded.value) {
+        return Err(Unreadable::TooManyObjects);
     }
+    Ok(decoded)
 }
 
 fn message(ty: &'static Type, bytes: &[u8]) -> Result<Decoded, Unreadable> {

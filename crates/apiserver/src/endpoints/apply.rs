@@ -92,6 +92,7 @@ impl Configuration {
             };
             Status::bad_request(format!("{prefix}: {error}"))
         })?;
+        decode::check_list_objects(&decoded.value)?;
         let mut object = match decoded.value {
             Value::Object(config) => Object::new(config),
             Value::Null => Object::default(),
@@ -121,6 +122,7 @@ impl Configuration {
 
 /// Makes the outcome fit its type, and brings it to the version that verbs work in.
 fn fitted(cx: &Cx, config: &Object, mut object: Object) -> Result<Object, Status> {
+    decode::check_applied(&object)?;
     decode::shape_applied(&cx.served, cx.version, config, &mut object)
         .map_err(Status::unclassified)?;
     check_name(cx, &object)?;

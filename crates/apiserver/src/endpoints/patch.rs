@@ -63,6 +63,7 @@ fn media(cx: &Cx) -> &str {
 fn patched(cx: &Cx, wanted: &Wanted, old: &Object, part: Part) -> Result<Object, Status> {
     let mut value = conversion::requested(cx, old.clone()).into_value();
     let complaints = wanted.patch.apply(cx, wanted.validation, &mut value)?;
+    decode::check_list_objects(&value)?;
     // What is shown in the message if the result does not fit its type.
     let text = value.clone();
     let does_not_fit = |why: String| does_not_fit(&cx.version().shape, &wanted.patch, &text, &why);

@@ -2,7 +2,10 @@
 
 use super::persistent_volume::{CLASS_ANNOTATION, access_modes, class, or_unset, phase};
 use super::pod::validate_claim_spec;
-use super::{go_struct, unified_diff::unified_diff};
+use super::{
+    go_struct,
+    unified_diff::{DiffBudget, unified_diff},
+};
 use crate::columns::{AGE, NAME, age, column, wide};
 use crate::fields::{at, default_text, default_value, entries, list, part, same, text, top};
 use crate::quantities::{amount, is_fractional};
@@ -240,7 +243,7 @@ fn validate_update(new: &Object, old: &Object, faults: &mut Faults) {
     let munged = munged(new, old);
     if !same(&munged, before) {
         let lines = |spec| go_struct::lines("PersistentVolumeClaimSpec", spec);
-        let difference = unified_diff(&lines(before), &lines(&munged));
+        let difference = unified_diff(&lines(before), &lines(&munged), &mut DiffBudget::default());
         let message = format!(
             "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims\n{difference}"
         );

@@ -1,5 +1,8 @@
 //! The difference between two texts as `diff -u` shows it, found the way Python's difflib (and its
 //! Go port, whose output is part of an error message) finds it.
+//!
+//! That search takes quadratic time, so its steps are limited by a [`DiffBudget`]. A difference that
+//! is not found within the budget, or whose text is very long, is replaced by a note.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -26,12 +29,46 @@ struct Step {
     right: Range<usize>,
 }
 
+/// A difference with a longer text than this is not shown.
+const TEXT_MAX: usize = 64 << 10;
+
+/// Stands for a difference that is not shown. Upstream has no limit.
+const NOT_SHOWN: &str = "(the difference is too large to be shown)\n";
+
+/// The steps that the differences of one request may take, all together.
+#[derive(Debug)]
+pub(crate) struct DiffBudget {
+    steps: usize,
+}
+
+impl Default for DiffBudget {
+    /// Enough for dozens of changes in the largest objects that can be stored.
+    fn default() -> Self {
+        Self { steps: 4_000_000 }
+    }
+}
+
+impl DiffBudget {
+    /// None if fewer than `steps` are left.
+    fn spend(&mut self, steps: usize) -> Option<()> {
+        let left = self.steps.checked_sub(steps);
+        self.steps = left.unwrap_or_default();
+        left.map(|_| ())
+    }
+}
+
 /// The hunks of the difference, each with its header; empty if the texts are the same.
-pub(crate) fn unified_diff(left: &str, right: &str) -> String {
+pub(crate) fn unified_diff(left: &str, right: &str, budget: &mut DiffBudget) -> String {
+    let shown = find_difference(left, right, budget).filter(|text| text.len() <= TEXT_MAX);
+    shown.unwrap_or_else(|| NOT_SHOWN.to_owned())
+}
+
+/// The text of the difference; None if the budget does not suffice.
+fn find_difference(left: &str, right: &str, budget: &mut DiffBudget) -> Option<String> {
     let left: Vec<&str> = left.split('\n').collect();
     let right: Vec<&str> = right.split('\n').collect();
     let mut out = String::new();
-    for hunk in hunks(steps(&left, &right)) {
+    for hunk in hunks(steps(&left, &right, budget)?) {
         let (Some(first), Some(last)) = (hunk.first(), hunk.last()) else { continue };
         out += &format!(
             "@@ -{} +{} @@\n",
@@ -47,7 +84,7 @@ pub(crate) fn unified_diff(left: &str, right: &str) -> String {
             }
         }
     }
-    out
+    Some(out)
 }
 
 fn write_lines(out: &mut String, mark: char, lines: &[&str]) {
@@ -98,10 +135,10 @@ fn hunks(mut steps: Vec<Step>) -> Vec<Vec<Step>> {
     hunks
 }
 
-fn steps(left: &[&str], right: &[&str]) -> Vec<Step> {
+fn steps(left: &[&str], right: &[&str], budget: &mut DiffBudget) -> Option<Vec<Step>> {
     let mut steps = Vec::new();
     let (mut i, mut j) = (0, 0);
-    for found in matches(left, right) {
+    for found in matches(left, right, budget)? {
         if i < found.left || j < found.right {
             steps.push(Step { equal: false, left: i..found.left, right: j..found.right });
         }
@@ -110,16 +147,16 @@ fn steps(left: &[&str], right: &[&str]) -> Vec<Step> {
             steps.push(Step { equal: true, left: found.left..i, right: found.right..j });
         }
     }
-    steps
+    Some(steps)
 }
 
 /// All matches in order, neighbours joined, with one of no length at the end.
-fn matches(left: &[&str], right: &[&str]) -> Vec<Match> {
+fn matches(left: &[&str], right: &[&str], budget: &mut DiffBudget) -> Option<Vec<Match>> {
     let places = places_of(right);
     let mut waiting = vec![(0..left.len(), 0..right.len())];
     let mut found = Vec::new();
     while let Some((l, r)) = waiting.pop() {
-        let best = longest_match(left, right, &places, l.clone(), r.clone());
+        let best = longest_match(left, right, &places, (l.clone(), r.clone()), budget)?;
         if best.length == 0 {
             continue;
         }
@@ -146,7 +183,7 @@ fn matches(left: &[&str], right: &[&str]) -> Vec<Match> {
         }
     }
     joined.push(Match { left: left.len(), right: right.len(), length: 0 });
-    joined
+    Some(joined)
 }
 
 /// Where each line of the right text is, without those that are too common to tell anything.
@@ -166,15 +203,17 @@ fn longest_match(
     left: &[&str],
     right: &[&str],
     places: &HashMap<&str, Vec<usize>>,
-    l: Range<usize>,
-    r: Range<usize>,
-) -> Match {
+    (l, r): (Range<usize>, Range<usize>),
+    budget: &mut DiffBudget,
+) -> Option<Match> {
     let mut best = Match { left: l.start, right: r.start, length: 0 };
     // How long the run is that ends at each line of the right text and the previous left line.
     let mut runs: HashMap<usize, usize> = HashMap::new();
     for i in l.clone() {
         let mut next = HashMap::new();
-        for &j in places.get(left[i]).into_iter().flatten() {
+        let found = places.get(left[i]).map_or(&[][..], Vec::as_slice);
+        budget.spend(1 + found.len())?;
+        for &j in found {
             if j < r.start {
                 continue;
             }
@@ -202,12 +241,39 @@ fn longest_match(
     {
         best.length += 1;
     }
-    best
+    Some(best)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn unified_diff(left: &str, right: &str) -> String {
+        super::unified_diff(left, right, &mut DiffBudget::default())
+    }
+
+    #[test]
+    fn a_difference_that_takes_too_many_steps_is_not_shown() {
+        let left: Vec<String> = (0..60_000).map(|n| (n / 3).to_string()).collect();
+        let right: Vec<String> = left.iter().rev().cloned().collect();
+        assert_eq!(unified_diff(&left.join("\n"), &right.join("\n")), NOT_SHOWN);
+    }
+
+    #[test]
+    fn a_difference_with_a_very_long_text_is_not_shown() {
+        assert_eq!(unified_diff("a", &"b".repeat(TEXT_MAX)), NOT_SHOWN);
+    }
+
+    #[test]
+    fn changes_of_a_long_text_are_shown() {
+        let left: Vec<String> = (0..60_000).map(|n| n.to_string()).collect();
+        let mut right = left.clone();
+        for n in 0..20 {
+            right[3000 * n] = format!("new {n}");
+        }
+        let shown = unified_diff(&left.join("\n"), &right.join("\n"));
+        assert_eq!(shown.matches("@@\n").count(), 20);
+    }
 
     #[test]
     fn texts_that_are_the_same_do_not_differ() {

@@ -51,6 +51,7 @@ pub(in super::super) fn parse(cx: &Cx, body: &[u8]) -> Result<Patch, Status> {
     };
     let Decoded { mut value, duplicates, literals, .. } =
         codec::json::decode_exact(body).map_err(|_| Status::bad_request("invalid JSON patch"))?;
+    decode::check_list_objects(&value)?;
     // Upstream: only this one is merged as values; the others change the text of an object, so that
     // numbers stay as they were written.
     if form == Form::Strategic {

@@ -1,8 +1,9 @@
 //! Built-in kinds with long lists.
 
-use super::{Ask, check};
+use super::{Ask, check, sizes};
 use crate::client::JSON;
 use crate::plane::Plane;
+use http::Method;
 use machinery::{Map, Value, json};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
@@ -97,6 +98,26 @@ async fn pods_with_long_lists_of_other_things() {
 }
 
 #[tokio::test]
+async fn a_forbidden_update_of_many_variables() {
+    const SIZE: usize = 1500;
+    let plane = Plane::start().await;
+    let pod_of = |n: usize, value: &str| {
+        let env = items(n, |it| json!({"name": format!("E{it}"), "value": format!("{value}{it}")}));
+        let mut pod = pod(&json!({"containers": [{"name": "c", "image": "i", "env": env}]}));
+        pod["metadata"]["name"] = format!("a{n}").into();
+        pod
+    };
+    for n in sizes(SIZE) {
+        plane.create(PODS, &pod_of(n, "v")).await;
+    }
+    check(&plane, 422, SIZE, |n| {
+        let path = format!("{PODS}/a{n}?dryRun=All");
+        Ask::new(Method::PUT, path, JSON, pod_of(n, "w").to_string())
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn services_with_many_ports_and_addresses() {
     let plane = Plane::start().await;
     check(&plane, 201, 2000, |n| {
@@ -161,7 +182,7 @@ async fn an_answer_with_very_many_errors_is_cut_off() {
 
     let object = json!({"metadata": {"name": "a"}, "data": data(120_000)}).to_string();
     assert!(object.len() < 3 << 20);
-    let reply = plane.send(http::Method::POST, maps, JSON, object).await;
+    let reply = plane.send(Method::POST, maps, JSON, object).await;
     assert_eq!(reply.code, 422);
     assert!(reply.bytes.len() < 5 << 20, "{} bytes", reply.bytes.len());
     let message = reply.value()["message"].as_str().unwrap().to_owned();

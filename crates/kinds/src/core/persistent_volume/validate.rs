@@ -1,7 +1,10 @@
 //! What is wrong with a persistent volume.
 
 use super::super::pod::{validate_access_modes, validate_kind, validate_node_selector};
-use super::super::{disks, go_struct, unified_diff::unified_diff};
+use super::super::{
+    disks, go_struct,
+    unified_diff::{DiffBudget, unified_diff},
+};
 use crate::fields::{at, entries, part, same, text, texts, top};
 use crate::quantities::amount;
 use crate::rules::{
@@ -221,7 +224,7 @@ pub(super) fn validate_update(new: &Object, old: &Object, faults: &mut Faults) {
     let (source, stored) = (source_of(spec, before), source_of(before, &Value::Null));
     if !same(&source, &stored) {
         let lines = |source| go_struct::lines("PersistentVolumeSource", source);
-        let difference = unified_diff(&lines(&stored), &lines(&source));
+        let difference = unified_diff(&lines(&stored), &lines(&source), &mut DiffBudget::default());
         let message =
             format!("spec.persistentvolumesource is immutable after creation\n{difference}");
         faults.forbidden(&SPEC.child("persistentvolumesource"), &message);

@@ -1,10 +1,14 @@
 //! `/ephemeralcontainers`: containers that are added to a running pod to look at it.
 
-use super::super::{go_struct, unified_diff::unified_diff};
+use super::super::{
+    go_struct,
+    unified_diff::{DiffBudget, unified_diff},
+};
 use super::{annotations, service_account, spec};
 use crate::fields::{keep, list, same, text, top};
 use machinery::field_path::quote;
 use machinery::{Faults, Map, Object, Path, Value};
+use std::collections::HashMap;
 
 /// Leaves nothing of an update but the ephemeral containers.
 pub(super) fn prepare(new: &mut Object, old: &Object) {
@@ -41,11 +45,14 @@ pub(super) fn validate(new: &Object, old: &Object, faults: &mut Faults) {
     annotations::validate_change(faults, top(new, "metadata"), top(old, "metadata"));
     let root = Path::root("spec");
     let path = root.child("ephemeralContainers");
-    let containers = list(top(new, "spec"), "ephemeralContainers");
+    let mut by_name = HashMap::new();
+    for container in list(top(new, "spec"), "ephemeralContainers") {
+        by_name.entry(text(container, "name")).or_insert(container);
+    }
+    let mut budget = DiffBudget::default();
     for before in list(top(old, "spec"), "ephemeralContainers") {
         let name = text(before, "name");
-        let found = containers.iter().find(|container| text(container, "name") == name);
-        match found {
+        match by_name.get(name) {
             None => {
                 let name = quote(name);
                 let message = format!("existing ephemeral containers {name} may not be removed\n");
@@ -53,7 +60,7 @@ pub(super) fn validate(new: &Object, old: &Object, faults: &mut Faults) {
             }
             Some(after) if !same(after, before) => {
                 let shown = |container: &Value| go_struct::lines("EphemeralContainer", container);
-                let difference = unified_diff(&shown(before), &shown(after));
+                let difference = unified_diff(&shown(before), &shown(after), &mut budget);
                 let name = quote(name);
                 let message = format!(
                     "existing ephemeral containers {name} may not be changed\n{difference}"

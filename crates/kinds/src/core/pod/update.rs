@@ -1,6 +1,9 @@
 //! What may change of a pod: little, since its containers are running.
 
-use super::super::{go_struct, unified_diff::unified_diff};
+use super::super::{
+    go_struct,
+    unified_diff::{DiffBudget, unified_diff},
+};
 use super::containers::untrimmed_image;
 use super::{annotations, scheduling, spec};
 use crate::fields::{at, default_value, entries, integer, list, part, same, text, top};
@@ -40,8 +43,11 @@ pub(super) fn validate_update(new: &Object, old: &Object, faults: &mut Faults) {
     }
     let munged = Value::Object(munged);
     if !same(&munged, old) {
-        let difference =
-            unified_diff(&go_struct::lines("PodSpec", old), &go_struct::lines("PodSpec", &munged));
+        let difference = unified_diff(
+            &go_struct::lines("PodSpec", old),
+            &go_struct::lines("PodSpec", &munged),
+            &mut DiffBudget::default(),
+        );
         let message =
             format!("pod updates may not change fields other than {UPDATABLE}\n{difference}");
         faults.forbidden(&SPEC, &message);
