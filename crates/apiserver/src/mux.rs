@@ -23,6 +23,7 @@ use http::request::Parts as Head;
 use kinds::resource::{Action, Scale, Subresource};
 use machinery::field_path::quote;
 use machinery::{Status, names};
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Below these, a slash at the end leads elsewhere.
@@ -168,7 +169,13 @@ async fn dispatch(cx: Cx, body: &[u8]) -> Result<Response<Body>, Status> {
     if cx.verb == Verb::Watch {
         audit::record(&cx, 200);
         let (warnings, errors_as) = (cx.take_warnings(), cx.errors_as);
-        let answered = Box::pin(watch::watch(cx)).await;
+        let answered = if computes_for_long(&cx, body) {
+            let plane = Arc::clone(&cx.plane);
+            let flow = flow_control::flow_of_large(&cx.user).map(Cow::into_owned);
+            plane.offload.run(flow.as_deref(), Box::pin(watch::watch(cx))).await
+        } else {
+            Box::pin(watch::watch(cx)).await
+        };
         let response = answered.unwrap_or_else(|status| answer::failure(&status, errors_as));
         return Ok(answer::with_warnings(response, warnings));
     }
@@ -196,8 +203,11 @@ const SMALL: usize = 32 << 10;
 /// And so do lists of this many bytes, even if each object is decoded.
 const SMALL_LIST: usize = 256 << 10;
 
-/// A selector of this many bytes is quickly held against an object.
+/// A selector of this many bytes is quickly compared with an object.
 const SHORT: usize = 256;
+
+/// And one of this many bytes is quickly parsed.
+const QUICKLY_PARSED: usize = 4 << 10;
 
 /// Whether a request needs so much of a processor that it would hold up others. What is shown as it
 /// is stored is only copied.
@@ -208,19 +218,19 @@ fn computes_for_long(cx: &Cx, body: &[u8]) -> bool {
         return true;
     }
     match cx.verb {
-        Verb::List => {
+        Verb::List | Verb::Watch | Verb::DeleteCollection => {
             let selectors =
                 cx.query.text("labelSelector").len() + cx.query.text("fieldSelector").len();
-            (cx.accepted != Accepted::JSON || selectors > SHORT)
-                && is_large(&cx.served.cache.snapshot())
+            // A watch encodes objects later.
+            let encodes = cx.accepted != Accepted::JSON && cx.verb != Verb::Watch;
+            selectors > QUICKLY_PARSED
+                || (encodes || selectors > SHORT) && is_large(&cx.served.cache.snapshot())
         }
         Verb::Get if cx.accepted == Accepted::JSON => false,
         Verb::Get | Verb::Update | Verb::Patch | Verb::Delete => {
             cx.served.cache.get(&cx.key()).is_some_and(|it| it.len() > SMALL)
         }
-        Verb::Watch | Verb::Create | Verb::DeleteCollection | Verb::Initialize | Verb::Other => {
-            false
-        }
+        Verb::Create | Verb::Initialize | Verb::Other => false,
     }
 }
 

@@ -4,7 +4,7 @@ pub(super) mod encoding;
 
 use super::get::not_older_than;
 use super::page::Token;
-use super::selection::Selection;
+use super::selection::{Pace, Selection};
 use crate::body::Body;
 use crate::context::Cx;
 use crate::conversion;
@@ -189,26 +189,32 @@ async fn select(cx: &Cx, selection: &Selection, view: &View, limit: usize) -> Re
     if selection.looks_inside() && !cx.served.conversion.copies() {
         let under = view.snapshot.under(&selection.prefix, start);
         let converted = conversion::entries(cx, under.cloned().collect()).await?;
-        return Ok(page(cx, selection, view, converted.iter(), limit));
+        return Ok(page(cx, selection, view, converted.iter(), limit).await);
     }
     let under = view.snapshot.labeled(&selection.prefix, start, selection.label_mask);
-    let mut page = page(cx, selection, view, under, limit);
+    let mut page = page(cx, selection, view, under, limit).await;
     page.entries = conversion::entries(cx, page.entries).await?;
     Ok(page)
 }
 
 /// The first of `entries` that are selected.
-fn page<'a>(
+async fn page<'a>(
     cx: &Cx,
     selection: &Selection,
     view: &View,
-    entries: impl Iterator<Item = &'a Arc<Entry>>,
+    mut entries: impl Iterator<Item = &'a Arc<Entry>> + Send,
     limit: usize,
 ) -> Page {
     let mut page = Page { entries: Vec::new(), next: None, remaining: None };
     let all = selection.is_all_of(&view.snapshot);
-    let mut entries = entries.filter(|entry| all || selection.matches(cx, entry));
+    let mut pace = Pace::default();
     for entry in entries.by_ref() {
+        if pace.is_due(selection) {
+            tokio::task::yield_now().await;
+        }
+        if !all && !selection.matches(cx, entry) {
+            continue;
+        }
         if limit > 0 && page.entries.len() == limit {
             page.next = Some(entry.key[selection.prefix.len()..].to_owned());
             break;

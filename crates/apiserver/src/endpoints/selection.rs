@@ -1,9 +1,12 @@
 //! Which objects a list or a watch is about: namespace, name, labels and fields, and whether they
 //! are there for everybody yet.
 
+mod label_matcher;
+
 use crate::context::Cx;
 use crate::conversion;
 use crate::watch_cache::{Entry, LabelMask, Snapshot};
+use label_matcher::LabelMatcher;
 use machinery::field_path::quote;
 use machinery::selector::{FieldSelector, LabelSelector};
 use machinery::{Object, Status};
@@ -18,20 +21,46 @@ pub(crate) struct Selection {
     pub key: Option<String>,
     /// What the selected objects' labels have in common.
     pub label_mask: LabelMask,
-    labels: LabelSelector,
-    fields: Vec<Wanted>,
+    labels: LabelMatcher,
+    fields: Box<[Wanted]>,
     /// Objects that somebody still has to work on are selected as well.
     uninitialized: bool,
     /// The keys of all of the resource's objects begin with the prefix.
     everywhere: bool,
 }
 
-struct Wanted {
-    field: Field,
-    value: String,
-    equal: bool,
+/// A selection with more requirements than this takes long enough for an object to be counted.
+const COSTLY: usize = 64;
+
+/// The number of requirements that are compared before other tasks have their turn: a few
+/// milliseconds.
+const SLICE: usize = 8192;
+
+/// Counts the requirements that a request compares with objects one after the other, so that it
+/// gives way now and then. Its deadline can pass only then.
+#[derive(Default)]
+pub(crate) struct Pace(usize);
+
+impl Pace {
+    /// Another object is compared with a selection. Returns whether others have their turn first.
+    pub(crate) fn is_due(&mut self, selection: &Selection) -> bool {
+        self.0 += selection.cost();
+        let is_due = self.0 > SLICE;
+        if is_due {
+            self.0 = 0;
+        }
+        is_due
+    }
 }
 
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Wanted {
+    field: Field,
+    equal: bool,
+    value: Box<str>,
+}
+
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Field {
     Name,
     Namespace,
@@ -49,15 +78,15 @@ impl Selection {
         let mut fields = Vec::new();
         for wanted in selector.requirements() {
             let field = field(cx, &wanted.field)?;
-            fields.push(Wanted { field, value: wanted.value.clone(), equal: wanted.equal });
+            fields.push(Wanted { field, value: wanted.value.as_str().into(), equal: wanted.equal });
         }
         let label_mask = LabelMask::wanted(&labels);
         let mut selection = Self {
             prefix: prefix(cx),
             key: None,
             label_mask,
-            labels,
-            fields,
+            labels: LabelMatcher::new(&labels),
+            fields: distinct(fields),
             uninitialized: cx.includes_uninitialized(),
             everywhere: cx.namespace().is_empty(),
         };
@@ -68,7 +97,7 @@ impl Selection {
     /// One object by its name, from the path or from a field selector.
     fn only_key(&self, cx: &Cx) -> Result<Option<String>, Status> {
         let named = self.fields.iter().find_map(|it| match it.field {
-            Field::Name if it.equal => Some(it.value.as_str()),
+            Field::Name if it.equal => Some(&*it.value),
             _ => None,
         });
         let name = match (cx.target.name.as_str(), named) {
@@ -106,13 +135,40 @@ impl Selection {
     ) -> Result<Vec<Arc<Entry>>, Status> {
         if cx.served.conversion.copies() || !self.looks_inside() {
             let under = snapshot.labeled(&self.prefix, None, self.label_mask);
-            let selected = under.filter(|entry| self.matches(cx, entry)).cloned().collect();
-            return conversion::entries(cx, selected).await;
+            return conversion::entries(cx, self.filter(cx, under).await).await;
         }
         let under = snapshot.under(&self.prefix, None);
-        let mut all = conversion::entries(cx, under.cloned().collect()).await?;
-        all.retain(|entry| self.matches(cx, entry));
-        Ok(all)
+        let all = conversion::entries(cx, under.cloned().collect()).await?;
+        Ok(self.filter(cx, all.iter()).await)
+    }
+
+    /// Those of `entries` that are selected; their keys are known to begin with the prefix.
+    async fn filter(
+        &self,
+        cx: &Cx,
+        entries: impl Iterator<Item = &Arc<Entry>> + Send,
+    ) -> Vec<Arc<Entry>> {
+        let mut pace = Pace::default();
+        let mut selected = Vec::new();
+        for entry in entries {
+            if pace.is_due(self) {
+                tokio::task::yield_now().await;
+            }
+            if self.matches(cx, entry) {
+                selected.push(Arc::clone(entry));
+            }
+        }
+        selected
+    }
+
+    /// The number of requirements that an object is compared with.
+    fn cost(&self) -> usize {
+        self.labels.len() + self.fields.len()
+    }
+
+    /// Whether the comparison with one object takes long if it is made by many watches.
+    pub(crate) fn is_costly(&self) -> bool {
+        self.cost() > COSTLY
     }
 
     /// Whether an object of the resource is selected.
@@ -128,7 +184,7 @@ impl Selection {
         if self.key.as_ref().is_some_and(|it| **it != *entry.key) {
             return false;
         }
-        if !self.labels.is_empty() && !self.labels.matches(|key| entry.label(key)) {
+        if !self.labels.is_empty() && !self.labels.matches(entry) {
             return false;
         }
         self.fields.iter().all(|wanted| {
@@ -137,22 +193,29 @@ impl Selection {
                 Field::Namespace => Cow::Borrowed(entry.namespace()),
                 Field::Other(index) => entry.field(&cx.version().selectable, index),
             };
-            (found == wanted.value) == wanted.equal
+            (*found == *wanted.value) == wanted.equal
         })
     }
 
     /// Whether an object that is not stored is selected, which can be so by its metadata only.
     pub(crate) fn matches_unstored(&self, object: &Object) -> bool {
-        self.labels.matches(|key| object.label(key))
+        self.labels.matches_by_key(|key| object.label(key))
             && self.fields.iter().all(|wanted| {
                 let found = match wanted.field {
                     Field::Name => object.name(),
                     Field::Namespace => object.namespace(),
                     Field::Other(_) => "",
                 };
-                (found == wanted.value) == wanted.equal
+                (*found == *wanted.value) == wanted.equal
             })
     }
+}
+
+/// Sorted, without repetition.
+fn distinct(mut fields: Vec<Wanted>) -> Box<[Wanted]> {
+    fields.sort_unstable();
+    fields.dedup();
+    fields.into()
 }
 
 fn prefix(cx: &Cx) -> String {

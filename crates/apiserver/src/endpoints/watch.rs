@@ -21,7 +21,7 @@ use crate::metrics::Count;
 use crate::negotiation::not_a_stream;
 use crate::options::parse_i64;
 use crate::plane::Plane;
-use crate::watch_cache::{Change, Subscription};
+use crate::watch_cache::{Change, Entry, Subscription};
 use bytes::Bytes;
 use event::Encoder;
 use futures_util::stream::Stream;
@@ -74,7 +74,7 @@ struct Watcher {
     /// As in `cx`, where a thousand watchers would have to fetch them from a thousand places.
     plane: Arc<Plane>,
     served: Arc<Served>,
-    selection: Selection,
+    selection: Arc<Selection>,
     encoder: Encoder,
     /// Counts the events.
     sent: Count,
@@ -168,7 +168,7 @@ impl Watcher {
             plane: Arc::clone(&cx.plane),
             served: Arc::clone(&cx.served),
             cx: Arc::new(cx),
-            selection,
+            selection: Arc::new(selection),
             initial,
             cursor,
             changed,
@@ -217,7 +217,7 @@ impl Watcher {
                     }
                     return Step::Wait;
                 }
-                Ok(changes) if !self.served.conversion.copies() => {
+                Ok(changes) if !self.served.conversion.copies() || self.selection.is_costly() => {
                     self.converting = Some(self.convert(changes));
                     return Step::Convert;
                 }
@@ -261,11 +261,16 @@ impl Watcher {
         let mut size = 0;
         self.caught_up = changes.len() < BATCH;
         for (index, change) in changes.iter().enumerate() {
-            let sight = match sights.get(index) {
+            let (mut old, mut new) = match sights.get(index) {
                 Some((old, new)) => (old.as_ref(), new.as_ref()),
                 None => (change.old.as_ref(), change.new.as_ref()),
             };
-            let event = self.encoder.change(&self.cx, &self.selection, change, sight);
+            // The sights of a costly selection are only those that it selects.
+            if !self.selection.is_costly() {
+                let sees = |entry: &&Arc<Entry>| self.selection.sees(&self.cx, entry);
+                (old, new) = (old.filter(sees), new.filter(sees));
+            }
+            let event = self.encoder.change(&self.cx, change, (old, new));
             if let Some((event, Some(key))) = &event
                 && event.len() >= answer::LARGE
             {

@@ -44,11 +44,15 @@ pub(crate) struct Entry {
     prefix_len: u16,
     /// Whether somebody still has to work on it before others may see it.
     pub uninitialized: bool,
-    /// `key=value` lines: one place in memory to look at, for a selector that looks at many.
+    /// `key=value` lines, sorted by key: one place in memory to look at, for a selector that looks
+    /// at many.
     labels: Box<str>,
     /// The values of selectable fields, once a request has asked for them.
     fields: FieldCache,
 }
+
+/// Labels up to this length are read one after the other, longer ones are searched.
+const SCANNED: usize = 512;
 
 /// How the beginning of an object is written.
 #[derive(Debug, Clone, Copy)]
@@ -123,7 +127,20 @@ impl Entry {
 
     /// A label's value.
     pub(crate) fn label(&self, key: &str) -> Option<&str> {
+        if self.labels.len() > SCANNED {
+            return layout::find_label(&self.labels, key);
+        }
         self.labels.split_terminator('\n').find_map(|it| it.strip_prefix(key)?.strip_prefix('='))
+    }
+
+    /// All labels, sorted by key.
+    pub(crate) fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.labels.split_terminator('\n').filter_map(|line| line.split_once('='))
+    }
+
+    /// The length of all labels together.
+    pub(crate) fn label_bytes(&self) -> usize {
+        self.labels.len()
     }
 
     /// Which labels it may have.

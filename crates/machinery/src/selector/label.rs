@@ -25,7 +25,7 @@ pub struct LabelSelector {
 }
 
 /// One condition on one label.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LabelRequirement {
     /// The label's key.
     pub key: String,
@@ -36,7 +36,7 @@ pub struct LabelRequirement {
 }
 
 /// How a label's value is compared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Operator {
     /// `=`
     Equals,
@@ -164,24 +164,34 @@ impl LabelRequirement {
 
     /// Whether a label with this value, or its absence, will do.
     pub fn matches(&self, value: Option<&str>) -> bool {
-        let listed = |value: &str| self.values.iter().any(|known| known == value);
-        let compared = |order: std::cmp::Ordering| {
-            let numbers =
-                value.and_then(integer).zip(self.values.first().and_then(|known| integer(known)));
-            numbers.is_some_and(|(found, wanted)| found.cmp(&wanted) == order)
-        };
-        match self.operator {
-            Operator::In | Operator::Equals | Operator::DoubleEquals => value.is_some_and(listed),
-            Operator::NotIn | Operator::NotEquals => !value.is_some_and(listed),
-            Operator::Exists => value.is_some(),
-            Operator::DoesNotExist => value.is_none(),
-            Operator::GreaterThan => compared(std::cmp::Ordering::Greater),
-            Operator::LessThan => compared(std::cmp::Ordering::Less),
-        }
+        let is_listed = |value: &str| self.values.iter().any(|known| known == value);
+        self.operator.holds(value, is_listed, self.values.first().map(String::as_str))
     }
 }
 
 impl Operator {
+    /// Whether a label with this value, or its absence, meets a requirement. `is_listed` says
+    /// whether a value is one of those of the requirement, of which `first` is the first.
+    pub fn holds(
+        self,
+        value: Option<&str>,
+        is_listed: impl Fn(&str) -> bool,
+        first: Option<&str>,
+    ) -> bool {
+        let compared = |order: std::cmp::Ordering| {
+            let numbers = value.and_then(integer).zip(first.and_then(integer));
+            numbers.is_some_and(|(found, wanted)| found.cmp(&wanted) == order)
+        };
+        match self {
+            Self::In | Self::Equals | Self::DoubleEquals => value.is_some_and(is_listed),
+            Self::NotIn | Self::NotEquals => !value.is_some_and(is_listed),
+            Self::Exists => value.is_some(),
+            Self::DoesNotExist => value.is_none(),
+            Self::GreaterThan => compared(std::cmp::Ordering::Greater),
+            Self::LessThan => compared(std::cmp::Ordering::Less),
+        }
+    }
+
     fn is_numeric(self) -> bool {
         matches!(self, Self::GreaterThan | Self::LessThan)
     }

@@ -1,21 +1,57 @@
-//! Changes of kinds that others convert: a watcher waits for them before it sends events.
+//! Changes of kinds that others convert, and changes that take long to compare with a selection: a
+//! watcher waits for them before it sends events.
 
 use super::{Converting, Watcher, event};
-use crate::conversion;
-use crate::watch_cache::Change;
+use crate::context::Cx;
+use crate::conversion::{self, Sight};
+use crate::endpoints::selection::{Pace, Selection};
+use crate::flow_control;
+use crate::watch_cache::{Change, Entry};
 use bytes::Bytes;
 use machinery::{Reason, Status};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+/// The number of changes that are compared with a costly selection at once. Those that do not fit
+/// into what is sent next are compared again.
+const COSTLY_BATCH: usize = 8;
+
+/// The sights without the objects that are not selected.
+async fn selected(cx: &Cx, selection: &Selection, mut sights: Vec<Sight>) -> Vec<Sight> {
+    let mut pace = Pace::default();
+    for (old, new) in &mut sights {
+        for sight in [old, new] {
+            if pace.is_due(selection) {
+                tokio::task::yield_now().await;
+            }
+            sight.take_if(|entry: &mut Arc<Entry>| !selection.sees(cx, entry));
+        }
+    }
+    sights
+}
+
 impl Watcher {
-    /// Begins to ask what `changes` look like.
-    pub(super) fn convert(&self, changes: Vec<Arc<Change>>) -> (Vec<Arc<Change>>, Converting) {
+    /// Begins to ask what the first of `changes` look like.
+    pub(super) fn convert(&self, mut changes: Vec<Arc<Change>>) -> (Vec<Arc<Change>>, Converting) {
         let cx = Arc::clone(&self.cx);
-        let prefix = self.selection.prefix.clone();
-        let inside = self.selection.looks_inside();
+        let selection = Arc::clone(&self.selection);
+        if selection.is_costly() {
+            changes.truncate(COSTLY_BATCH);
+        }
         let asked = changes.clone();
-        let asking = async move { conversion::changes(&cx, &prefix, inside, &asked).await };
+        let asking = async move {
+            let sights = if cx.served.conversion.copies() {
+                asked.iter().map(|it| (it.old.clone(), it.new.clone())).collect()
+            } else {
+                let inside = selection.looks_inside();
+                conversion::changes(&cx, &selection.prefix, inside, &asked).await?
+            };
+            if !selection.is_costly() {
+                return Ok(sights);
+            }
+            let flow = flow_control::flow_of_large(&cx.user);
+            Ok(cx.plane.offload.run(flow.as_deref(), selected(&cx, &selection, sights)).await)
+        };
         (changes, Box::pin(asking))
     }
 

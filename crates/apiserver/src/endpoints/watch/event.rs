@@ -4,7 +4,6 @@
 use crate::answer;
 use crate::context::Cx;
 use crate::conversion;
-use crate::endpoints::selection::Selection;
 use crate::negotiation::{Form, Media};
 use crate::protobuf;
 use crate::table;
@@ -39,17 +38,15 @@ impl Encoder {
     }
 
     /// What a change means to a watcher: something came into view, changed, or went out of it.
-    /// `old` and `new` are the object before and after it, in the version of the request. With the
-    /// event comes the key under which the change has it for all watchers, if it has.
+    /// `old` and `new` are the object before and after it, in the version of the request, as far as
+    /// it is selected. With the event comes the key under which the change has it for all watchers, if it has.
     pub(super) fn change(
         &mut self,
         cx: &Cx,
-        selection: &Selection,
         change: &Change,
         (old, new): (Option<&Arc<Entry>>, Option<&Arc<Entry>>),
     ) -> Option<(Bytes, Option<EncodingKey>)> {
-        let sees = |entry: &&Arc<Entry>| selection.sees(cx, entry);
-        let (kind, entry) = match (old.filter(sees), new.filter(sees)) {
+        let (kind, entry) = match (old, new) {
             (None, None) => return None,
             (None, Some(new)) => ("ADDED", new),
             (Some(_), Some(new)) => ("MODIFIED", new),

@@ -7,6 +7,7 @@
 use machinery::Object;
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
+use std::cmp::Ordering;
 use std::fmt;
 use std::ops::Range;
 
@@ -45,7 +46,7 @@ impl Layout {
 /// What is kept at hand of an object's metadata.
 #[derive(Debug, Default)]
 pub(super) struct Metadata {
-    /// `key=value` lines.
+    /// `key=value` lines, sorted by key.
     pub(super) labels: String,
     pub(super) uninitialized: bool,
 }
@@ -149,15 +150,48 @@ pub(super) fn reorder(bytes: &[u8]) -> (bytes::Bytes, (Layout, Metadata)) {
     (bytes, found)
 }
 
-/// `key=value` lines of those labels that are text.
+/// `key=value` lines of those labels that are text, sorted by key.
 fn labels(value: &RawValue) -> String {
     let mut lines = String::new();
+    let (mut last, mut is_sorted) = ("", true);
     members(value.get().as_bytes(), |key, value| {
         if let Ok(text) = serde_json::from_str::<String>(value.get()) {
+            is_sorted &= last < key;
+            last = key;
             lines.extend([key, "=", &*text, "\n"]);
         }
     });
-    lines
+    if is_sorted {
+        return lines;
+    }
+    let mut sorted: Vec<&str> = lines.split_inclusive('\n').collect();
+    sorted.sort_by_key(|line| key_of(line));
+    sorted.dedup_by_key(|line| key_of(line));
+    sorted.concat()
+}
+
+fn key_of(line: &str) -> &str {
+    line.split_once('=').map_or(line, |(key, _)| key)
+}
+
+/// The value of a label in `key=value` lines that are sorted by key.
+pub(super) fn find_label<'a>(lines: &'a str, key: &str) -> Option<&'a str> {
+    let bytes = lines.as_bytes();
+    // Both are where lines begin.
+    let (mut low, mut high) = (0, bytes.len());
+    while low < high {
+        let middle = low.midpoint(high);
+        let before = bytes[low..middle].iter().rposition(|byte| *byte == b'\n');
+        let start = before.map_or(low, |at| low + at + 1);
+        let length = bytes[start..].iter().position(|byte| *byte == b'\n')?;
+        let (found, value) = lines[start..start + length].split_once('=')?;
+        match found.cmp(key) {
+            Ordering::Equal => return Some(value),
+            Ordering::Less => low = start + length + 1,
+            Ordering::Greater => high = start,
+        }
+    }
+    None
 }
 
 /// Calls `each` with every member of the object that `json` begins with; None if it does not. Keys
@@ -217,5 +251,32 @@ impl<'de> Deserialize<'de> for Key<'de> {
             }
         }
         deserializer.deserialize_str(KeyVisitor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_label_among_many_is_found_whatever_their_order_is() {
+        for step in [1, 7] {
+            let members = (0..100).map(|it| format!(r#""k-{0}":"v{0}""#, it * step % 100));
+            let text = format!("{{{}}}", members.collect::<Vec<_>>().join(","));
+            let lines = labels(serde_json::from_str(&text).unwrap());
+            assert!(lines.lines().map(key_of).is_sorted());
+            for index in 0..100 {
+                let key = format!("k-{index}");
+                assert_eq!(find_label(&lines, &key), Some(format!("v{index}").as_str()));
+                assert_eq!(find_label(&lines, &format!("{key}.")), None);
+            }
+            assert_eq!(["", "k-", "z"].map(|key| find_label(&lines, key)), [None; 3]);
+        }
+    }
+
+    #[test]
+    fn the_first_of_two_labels_with_one_key_counts() {
+        let lines = labels(serde_json::from_str(r#"{"b":"1","a":"2","b":"3"}"#).unwrap());
+        assert_eq!(lines, "a=2\nb=1\n");
     }
 }

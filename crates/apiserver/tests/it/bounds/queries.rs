@@ -2,9 +2,10 @@
 
 use super::{Ask, check};
 use crate::client::JSON;
-use crate::plane::{MAPS, Plane, labeled};
+use crate::plane::{MAPS, Plane, labeled, map};
 use apiserver::authentication::User;
 use http::Method;
+use machinery::{Map, Value, json};
 use std::fmt::Write;
 
 fn get(path: String) -> Ask {
@@ -32,6 +33,63 @@ async fn selectors_with_many_requirements() {
     })
     .await;
     check(&plane, 200, 2000, |n| get(format!("{MAPS}?{}", many(n, "pN=v&")))).await;
+}
+
+/// A plane with an object for each size in which [`check`] sends a shape: the object `mN` has eight
+/// times `N` labels.
+async fn plane_with_labels(size: usize) -> Plane {
+    let plane = Plane::start().await;
+    for n in super::sizes(size) {
+        let labels: Map<String, Value> =
+            (0..8 * n).map(|it| (format!("a{it}"), "".into())).collect();
+        plane.create(MAPS, &json!({"metadata": {"name": format!("m{n}"), "labels": labels}})).await;
+    }
+    plane
+}
+
+/// A selector of `n` requirements that the object `mN` meets.
+fn selecting(n: usize) -> String {
+    let absent: String = (0..n).map(|it| format!(",!z{it}")).collect();
+    format!("fieldSelector=metadata.name%3Dm{n}&labelSelector=a0{absent}")
+}
+
+#[tokio::test]
+async fn selectors_with_many_requirements_of_an_object_with_many_labels() {
+    let plane = plane_with_labels(1000).await;
+    check(&plane, 200, 1000, |n| get(format!("{MAPS}?{}", selecting(n)))).await;
+    check(&plane, 200, 1000, |n| {
+        let path = format!("{MAPS}?dryRun=All&{}", selecting(n));
+        Ask::new(Method::DELETE, path, JSON, String::new())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn watches_with_many_requirements_of_an_object_with_many_labels() {
+    let plane = plane_with_labels(1000).await;
+    let mut spent = Vec::new();
+    for n in super::sizes(1000) {
+        let before = super::processor_time();
+        let mut watch = plane.watch(&format!("{MAPS}?watch=1&{}", selecting(n))).await;
+        assert_eq!(watch.brief().await, format!("ADDED m{n}"));
+        plane.merge(&format!("{MAPS}/m{n}"), &json!({"data": {"k": "v"}})).await;
+        assert_eq!(watch.brief().await, format!("MODIFIED m{n}"));
+        plane.merge(&format!("{MAPS}/m{n}"), &json!({"metadata": {"labels": {"a0": null}}})).await;
+        assert_eq!(watch.brief().await, format!("DELETED m{n}"));
+        spent.push(super::processor_time().saturating_sub(before));
+    }
+    assert!(spent[2] <= spent[1] * super::FACTOR + super::TICKS, "{spent:?}");
+}
+
+#[tokio::test]
+async fn a_list_with_many_requirements_of_many_objects_ends_at_its_deadline() {
+    let plane = Plane::start().await;
+    for n in 0..1000 {
+        plane.create(MAPS, &map(&format!("m{n}"), &json!({}))).await;
+    }
+    let names: String = (0..2000).map(|it| format!("metadata.name!%3D{it},")).collect();
+    let (code, answer) = plane.get(&format!("{MAPS}?timeout=1ms&fieldSelector={names}")).await;
+    assert_eq!(code, 504, "{answer}");
 }
 
 #[tokio::test]
