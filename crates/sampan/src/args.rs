@@ -6,6 +6,7 @@ use crate::commands::up::UpArgs;
 use clap::{Parser, Subcommand};
 use std::str::FromStr;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
 const EXAMPLES: &str = "Examples:
   sampan up                          a control plane on this machine, kept in its data directory
@@ -20,10 +21,24 @@ pub(crate) struct Args {
     /// What to log, as in `info` or `apiserver=debug`; the environment's `RUST_LOG` has the same
     /// form.
     // Not the parser that clap would choose, which prints what it does not understand, and goes on.
-    #[arg(long, global = true, value_name = "FILTER", value_parser = EnvFilter::from_str)]
+    #[arg(long, global = true, value_name = "FILTER", value_parser = parse_filter)]
     pub log: Option<EnvFilter>,
     #[command(subcommand)]
     pub command: Command,
+}
+
+/// A filter whose parts without `=` are levels. The filter's own parser takes any other word for the
+/// name of a target, and then logs nothing.
+fn parse_filter(text: &str) -> Result<EnvFilter, String> {
+    let is_level = |it: &str| it.parse::<LevelFilter>().is_ok();
+    let mut parts = text.split(',').map(str::trim).filter(|it| !it.is_empty());
+    if let Some(part) = parts.find(|it| !it.contains(['=', '[']) && !is_level(it)) {
+        return Err(format!(
+            "{part:?} is not a level: use one of \"off\", \"error\", \"warn\", \"info\", \
+             \"debug\", \"trace\", or {part}=trace for all that a target logs"
+        ));
+    }
+    EnvFilter::from_str(text).map_err(|error| error.to_string())
 }
 
 /// What there is to do.

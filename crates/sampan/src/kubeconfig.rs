@@ -59,8 +59,20 @@ pub(crate) enum Error {
         /// Of the file.
         path: PathBuf,
     },
-    /// Check that the file is there and its permissions.
-    #[error("cannot read {path}")]
+    /// Name a file that can be read.
+    #[error(
+        "cannot read the kubeconfig {path}: check that it is a file that you may read, or name \
+         another one with --kubeconfig"
+    )]
+    ReadConfig {
+        /// Of the file.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+    /// Check that the file that a kubeconfig names is there, and its permissions.
+    #[error("cannot read {path}, which the kubeconfig names")]
     Read {
         /// Of the file.
         path: PathBuf,
@@ -87,7 +99,7 @@ pub(crate) enum Error {
         source: DecodeError,
     },
     /// Correct the file, or use another.
-    #[error("{path} is not a kubeconfig: {what}")]
+    #[error("{path} is not a kubeconfig: {what}; correct it, or name another with --kubeconfig")]
     Malformed {
         /// Of the file.
         path: PathBuf,
@@ -152,7 +164,7 @@ fn choose_path(variable: Option<&OsStr>, home: Option<PathBuf>) -> Result<PathBu
 pub(crate) fn resolve(path: &Path, context: Option<&str>) -> Result<Access, Error> {
     let bytes = fs::read(path).map_err(|source| match source.kind() {
         io::ErrorKind::NotFound => Error::Absent { path: path.to_owned() },
-        _ => Error::Read { path: path.to_owned(), source },
+        _ => Error::ReadConfig { path: path.to_owned(), source },
     })?;
     let file = File { path, document: parse(path, &bytes)? };
     let name = context

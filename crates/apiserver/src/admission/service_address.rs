@@ -44,7 +44,7 @@ pub(crate) struct Claim {
 
 /// A service network that cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[error("{0:?} is not an IPv4 network such as 10.0.0.0/24")]
+#[error("{0:?} is not an IPv4 network from /8 to /30, such as 10.0.0.0/24")]
 pub struct BadCidr(String);
 
 impl Allocations {

@@ -144,12 +144,13 @@ fn config(args: &UpArgs) -> Result<Config> {
         })
     };
     let tokens = match &args.token_auth_file {
-        Some(path) => TokenFile::read(path)?,
+        Some(path) => TokenFile::read(path).map_err(start_error::explain_token_file)?,
         None => TokenFile::default(),
     };
     let mut authorizers: Vec<Arc<dyn Authorizer>> = Vec::new();
     if let Some(path) = &args.authorization_policy_file {
-        authorizers.push(Arc::new(PolicyFile::read(path)?));
+        let policies = PolicyFile::read(path).map_err(start_error::explain_policy_file)?;
+        authorizers.push(Arc::new(policies));
     }
     Ok(Config {
         listen: Some(args.listen.address),

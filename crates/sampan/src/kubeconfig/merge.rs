@@ -1,7 +1,7 @@
 //! [`merge_into`]: one more cluster in a kubeconfig, with everything else in it left as it was.
 //!
-//! The file is replaced whole, by a rename, so that no reader ever sees half of it; only its owner
-//! can read it, since it holds keys. A file that cannot be understood is left alone, and so is one
+//! The file is replaced whole, by a rename, so that no reader ever sees half of it; its owner stays
+//! its owner, and nobody else can read it, since it holds keys. A file that cannot be understood is left alone, and so is one
 //! in which entries of these names belong to another cluster than a plane.
 
 use super::{Error, malformed, parse, text};
@@ -40,6 +40,9 @@ pub(crate) struct Merged {
     /// Whether the context of the entry is the current one.
     pub is_current: bool,
 }
+
+/// The names of unfinished files begin with this.
+const UNFINISHED: &str = ".sampan-kubeconfig-";
 
 /// The number of symbolic links that are followed, which is also Linux' limit.
 const MAX_LINKS: usize = 40;
@@ -81,11 +84,14 @@ fn rewrite<T>(
     if target == path {
         create_private(&directory).map_err(&failed)?;
     }
-    let _lock = lock(&directory);
+    let lock = lock(&directory);
+    if lock.is_some() {
+        remove_unfinished(&directory);
+    }
     let mut document = match fs::read(&target) {
         Ok(bytes) => parse(path, &bytes)?,
         Err(error) if error.kind() == io::ErrorKind::NotFound => Map::new(),
-        Err(source) => return Err(Error::Read { path: path.to_owned(), source }),
+        Err(source) => return Err(Error::ReadConfig { path: path.to_owned(), source }),
     };
     let changed = change(&mut document)?;
     let text = yaml::encode(&Value::Object(document));
@@ -115,12 +121,48 @@ fn follow_links(path: &Path) -> io::Result<PathBuf> {
 /// Puts the whole text in the place of the file, or fails and leaves the file as it was.
 fn replace(directory: &Path, target: &Path, text: &str) -> io::Result<()> {
     // Readable by its owner only, from its beginning: that is how temporary files are made.
-    let mut file = tempfile::Builder::new().prefix(".kubeconfig-").tempfile_in(directory)?;
+    let mut file = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(directory)?;
     file.write_all(text.as_bytes())?;
+    keep_owner(target, file.as_file())?;
     file.as_file().sync_all()?;
     file.persist(target)?;
     // The name of the file survives a crash, as its content does.
     keel::sync_directory(target)
+}
+
+/// Gives the new file the owner of the one that it replaces: a plane that root starts with the home
+/// directory of another user must not take that user's kubeconfig away.
+#[cfg(unix)]
+fn keep_owner(target: &Path, file: &fs::File) -> io::Result<()> {
+    use std::os::unix::fs::{MetadataExt, fchown};
+    let Ok(old) = fs::metadata(target) else { return Ok(()) };
+    let new = file.metadata()?;
+    if old.uid() != new.uid() {
+        fchown(file, Some(old.uid()), None)?;
+    }
+    if old.gid() != new.gid() {
+        // Only root may choose a group of which it is no member; the group cannot read the file.
+        let _ = fchown(file, None, Some(old.gid()));
+    }
+    Ok(())
+}
+
+#[cfg(not(unix))]
+fn keep_owner(_target: &Path, _file: &fs::File) -> io::Result<()> {
+    Ok(())
+}
+
+/// Removes what a process that was killed has left behind, as it holds a key. Only under the lock:
+/// otherwise the file may be one that another process is about to rename.
+fn remove_unfinished(directory: &Path) {
+    let Ok(entries) = fs::read_dir(directory) else { return };
+    for entry in entries.flatten() {
+        let is_unfinished = entry.file_name().to_string_lossy().starts_with(UNFINISHED);
+        if is_unfinished && entry.file_type().is_ok_and(|it| it.is_file()) {
+            // What cannot be removed is no reason not to start.
+            let _ = fs::remove_file(entry.path());
+        }
+    }
 }
 
 /// Two of us that start together must not undo each other's entry. The directory is what is

@@ -173,6 +173,32 @@ fn a_merge_leaves_everything_else_as_it_was() {
 }
 
 #[test]
+fn a_merge_leaves_the_file_to_its_owner() {
+    use std::os::unix::fs::{MetadataExt, chown};
+    let home = Home::with(SHARED);
+    if chown(home.config(), Some(12345), Some(12346)).is_err() {
+        eprintln!("SKIPPED: only root may change the owner of a file");
+        return;
+    }
+    merge_into(&home.config(), &entry()).unwrap();
+    let metadata = fs::metadata(home.config()).unwrap();
+    assert_eq!((metadata.uid(), metadata.gid()), (12345, 12346));
+    assert_eq!(mode(&home.config()), 0o600);
+}
+
+#[test]
+fn what_a_killed_process_left_unfinished_is_removed() {
+    let home = Home::with(SHARED);
+    let directory = home.config().parent().unwrap().to_owned();
+    let unfinished = directory.join(".sampan-kubeconfig-a1B2c3");
+    fs::write(&unfinished, "a key").unwrap();
+    let other = directory.join(".kubeconfig-backup");
+    fs::write(&other, "of the user").unwrap();
+    merge_into(&home.config(), &entry()).unwrap();
+    assert!(!unfinished.exists() && other.exists());
+}
+
+#[test]
 fn a_second_merge_renews_our_entries_and_keeps_the_chosen_namespace() {
     let home = Home::with(SHARED);
     merge_into(&home.config(), &entry()).unwrap();

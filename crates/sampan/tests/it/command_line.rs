@@ -172,6 +172,37 @@ fn a_data_directory_that_cannot_be_used_comes_with_the_flag_for_another() {
 }
 
 #[test]
+fn a_word_that_is_no_level_is_refused_as_a_log_filter() {
+    let error = error_of(&["--log", "verbose", "up", "--in-memory", "--listen", "127.0.0.1:0"]);
+    assert!(error.contains("\"verbose\" is not a level: use one of"), "{error}");
+}
+
+#[test]
+fn a_file_system_that_cannot_be_written_is_not_reported_as_full() {
+    let error = error_of(&["up", "--listen", "127.0.0.1:0", "--data-dir", "/proc/sampan"]);
+    assert!(error.starts_with("error: objects cannot be kept in /proc/sampan"), "{error}");
+    assert!(!error.contains("space"), "{error}");
+}
+
+#[test]
+fn a_file_or_network_that_cannot_be_used_comes_with_what_to_do() {
+    let directory = tempfile::tempdir().unwrap();
+    let text = directory.path().join("text");
+    std::fs::write(&text, "hello\n").unwrap();
+    let (directory, text) = (directory.path().to_str().unwrap(), text.to_str().unwrap());
+    for (flag, value, remedy) in [
+        ("--kubeconfig", directory, "name another one with --kubeconfig"),
+        ("--kubeconfig", text, "correct it, or name another with --kubeconfig"),
+        ("--token-auth-file", "/no/file", "can be read with --token-auth-file"),
+        ("--authorization-policy-file", "/no/file", "read with --authorization-policy-file"),
+        ("--service-cidr", "10.0.0.0/32", "from /8 to /30"),
+    ] {
+        let error = error_of(&["up", "--in-memory", "--listen", "127.0.0.1:0", flag, value]);
+        assert!(error.contains(remedy), "{flag} {value}: {error}");
+    }
+}
+
+#[test]
 fn help_lists_only_flags_that_have_an_effect_and_has_examples() {
     for command in [vec![], vec!["up"], vec!["bench"], vec!["completion"]] {
         let output = sampan(&[command.as_slice(), &["--help"]].concat());

@@ -1,5 +1,7 @@
 //! [`explain`]: why a plane did not start, with what to do about it on this command line.
 
+use apiserver::authentication::token;
+use apiserver::authorization::abac;
 use apiserver::server;
 use rustix::fs::statvfs;
 use std::error::Error as _;
@@ -7,10 +9,6 @@ use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
-
-/// The disk space that a plane needs before its first object, in bytes: the reserve for deletions
-/// takes 24 MiB, the two files of the log up to 20 MiB, and the database some more.
-const NEEDED: u64 = 64 << 20;
 
 const MEBIBYTE: u64 = 1 << 20;
 
@@ -43,6 +41,25 @@ pub(super) fn explain(error: server::Error, data_dir: Option<&Path>) -> anyhow::
     }
 }
 
+/// Adds what to do to the error of a token file that cannot be read.
+pub(super) fn explain_token_file(error: token::Error) -> anyhow::Error {
+    match error {
+        token::Error::Read { .. } => {
+            anyhow::Error::new(error).context("name a file that can be read with --token-auth-file")
+        }
+        token::Error::Line { .. } => error.into(),
+    }
+}
+
+/// Adds what to do to the error of a policy file that cannot be read.
+pub(super) fn explain_policy_file(error: abac::Error) -> anyhow::Error {
+    match error {
+        abac::Error::Read { .. } => anyhow::Error::new(error)
+            .context("name a file that can be read with --authorization-policy-file"),
+        abac::Error::Line { .. } => error.into(),
+    }
+}
+
 fn bind_remedy(address: SocketAddr, kind: ErrorKind) -> Option<String> {
     let ip = address.ip();
     let other = SocketAddr::new(ip, address.port().wrapping_add(1));
@@ -65,17 +82,16 @@ fn bind_remedy(address: SocketAddr, kind: ErrorKind) -> Option<String> {
     })
 }
 
-/// What to do if the disk is full, or has so little space left that this is the likely cause.
+/// What to do if the disk is full.
 fn space_remedy(error: &server::Error, data_dir: &Path, free: Option<u64>) -> Option<String> {
-    if !is_full(error) && free.is_none_or(|it| it >= NEEDED) {
+    if !is_full(error) {
         return None;
     }
-    let free = free.map_or_else(String::new, |it| format!(", and {} MiB are free", it / MEBIBYTE));
+    let free = free.map_or_else(String::new, |it| format!(" ({} MiB are free)", it / MEBIBYTE));
     Some(format!(
-        "there is not enough space on the disk of {}: a plane needs {} MiB beside its objects{free}; \
-         free some, choose another disk with --data-dir, or use --in-memory",
+        "there is not enough space on the disk of {}{free}: free some, choose another disk with \
+         --data-dir, or use --in-memory",
         data_dir.display(),
-        NEEDED / MEBIBYTE
     ))
 }
 
@@ -120,24 +136,29 @@ mod tests {
         assert_eq!(bind_error(ErrorKind::Other), "cannot listen on 127.0.0.1:6443");
     }
 
-    #[test]
-    fn a_full_disk_is_reported_with_its_place_and_the_space_that_is_needed() {
-        let full = server::Error::Store(store::Error::Full);
-        let remedy = space_remedy(&full, Path::new("/data"), Some(3 << 20)).unwrap();
-        assert!(remedy.contains("disk of /data: a plane needs 64 MiB"), "{remedy}");
-        assert!(remedy.contains("and 3 MiB are free"), "{remedy}");
-        let quota = server::Error::Store(store::Error::Io {
+    fn io_error(kind: ErrorKind) -> server::Error {
+        server::Error::Store(store::Error::Io {
             doing: "open",
             path: "/data/store/LOCK".into(),
-            source: Arc::new(ErrorKind::QuotaExceeded.into()),
-        });
+            source: Arc::new(kind.into()),
+        })
+    }
+
+    #[test]
+    fn a_full_disk_is_reported_with_its_place_and_its_free_space() {
+        let full = server::Error::Store(store::Error::Full);
+        let remedy = space_remedy(&full, Path::new("/data"), Some(3 << 20)).unwrap();
+        assert!(remedy.contains("disk of /data (3 MiB are free): free some"), "{remedy}");
+        let quota = io_error(ErrorKind::QuotaExceeded);
         assert!(space_remedy(&quota, Path::new("/data"), Some(u64::MAX)).is_some());
     }
 
     #[test]
-    fn other_errors_of_a_disk_with_space_have_no_remedy() {
+    fn other_errors_are_not_explained_by_the_free_space() {
+        for kind in [ErrorKind::ReadOnlyFilesystem, ErrorKind::NotFound] {
+            assert_eq!(space_remedy(&io_error(kind), Path::new("/data"), Some(0)), None);
+        }
         let closed = server::Error::Store(store::Error::Closed);
-        assert_eq!(space_remedy(&closed, Path::new("/data"), Some(NEEDED)), None);
         assert_eq!(space_remedy(&closed, Path::new("/data"), None), None);
     }
 }
