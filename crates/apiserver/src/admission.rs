@@ -48,22 +48,25 @@ pub(crate) use webhook::{WebhookMetrics, Webhooks, validate_conditions};
 
 use crate::context::Cx;
 use crate::derived::Derived;
+use crate::parsed_objects::ParsedObjects;
+use kinds::core::limit_range::enforcement::Limits;
 use machinery::{Object, Status};
 use plugins::Plugin;
-use resource_quota::Ledger;
+use resource_quota::{Ledger, ParsedQuota};
 use std::sync::Arc;
 use webhook::Rounds;
 
 /// What admission keeps between requests.
 pub(crate) struct Admission {
     plugins: Plugins,
-    limit_ranges: Derived<limit_ranger::ByNamespace>,
+    limit_ranges: ParsedObjects<Limits>,
     priority_classes: Derived<priority::Classes>,
     /// The name of the class.
     storage_default: Derived<Option<String>>,
     /// The same.
     ingress_default: Derived<Option<String>>,
     initializers: Derived<Vec<initializers::Initializer>>,
+    quotas: ParsedObjects<ParsedQuota>,
     ledger: Arc<Ledger>,
 }
 
@@ -72,7 +75,7 @@ impl Admission {
     pub(crate) fn new(plugins: Plugins) -> Self {
         Self {
             plugins,
-            limit_ranges: Derived::new("", "limitranges", limit_ranger::read),
+            limit_ranges: ParsedObjects::new("", "limitranges", Limits::of),
             priority_classes: Derived::new("scheduling.k8s.io", "priorityclasses", priority::read),
             storage_default: Derived::new(
                 "storage.k8s.io",
@@ -89,6 +92,7 @@ impl Admission {
                 "initializerconfigurations",
                 initializers::read,
             ),
+            quotas: ParsedObjects::new("", "resourcequotas", ParsedQuota::of),
             ledger: Arc::default(),
         }
     }

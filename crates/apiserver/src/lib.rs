@@ -42,6 +42,7 @@ mod errors;
 mod metrics;
 mod own_client;
 mod derived;
+mod parsed_objects;
 mod outbound;
 pub mod trust_anyone;
 pub mod bootstrap;

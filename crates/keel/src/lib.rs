@@ -15,7 +15,7 @@ mod offload;
 pub use backoff::Backoff;
 pub use clock::{Clock, Moment, Timestamp};
 pub use entropy::Entropy;
-pub use offload::Offload;
+pub use offload::{Offload, blocking};
 pub use private_files::{
     create_private_directory, open_private, restrict_access, sync_directory, write_private,
 };

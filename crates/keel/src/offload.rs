@@ -91,8 +91,9 @@ async fn until_woken() {
     .await;
 }
 
-/// A runtime of one thread has no other thread to hand its tasks to.
-fn blocking<T>(work: impl FnOnce() -> T) -> T {
+/// Runs work that takes long on this thread, after the runtime has handed its other tasks to another
+/// thread. A runtime of one thread has no other thread to hand its tasks to.
+pub fn blocking<T>(work: impl FnOnce() -> T) -> T {
     match Handle::try_current().map(|it| it.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
         _ => work(),

@@ -2,23 +2,7 @@
 //! for nothing, and holds pods and claims against them.
 
 use super::{Attempt, Operation, aggregated};
-use crate::watch_cache::Snapshot;
-use kinds::core::limit_range::enforcement::Limits;
 use machinery::{Object, Status};
-use std::collections::HashMap;
-
-/// By namespace, in the order of their names.
-pub(super) type ByNamespace = HashMap<String, Vec<Limits>>;
-
-/// Reads all limit ranges.
-pub(super) fn read(ranges: &Snapshot) -> ByNamespace {
-    let mut read = ByNamespace::new();
-    for entry in ranges.entries.values() {
-        let limits = Limits::of(&entry.object_as_stored());
-        read.entry(entry.namespace().to_owned()).or_default().push(limits);
-    }
-    read
-}
 
 enum Limited {
     Pod,
@@ -42,8 +26,9 @@ fn limited(attempt: &Attempt<'_>) -> Option<Limited> {
 /// Fills in what the containers of a pod do not ask for.
 pub(super) fn mutate(attempt: &Attempt<'_>, object: &mut Object) {
     if let Some(Limited::Pod) = limited(attempt) {
-        let ranges = attempt.admission().limit_ranges.current(&attempt.cx.plane);
-        for limits in ranges.get(attempt.namespace).into_iter().flatten() {
+        let ranges =
+            attempt.admission().limit_ranges.initialized(&attempt.cx.plane, attempt.namespace);
+        for limits in ranges {
             limits.fill_in(object);
         }
     }
@@ -52,8 +37,8 @@ pub(super) fn mutate(attempt: &Attempt<'_>, object: &mut Object) {
 /// Refuses what is too small, too large or too uneven.
 pub(super) fn judge(attempt: &Attempt<'_>, object: &Object) -> Result<(), Status> {
     let Some(limited) = limited(attempt) else { return Ok(()) };
-    let ranges = attempt.admission().limit_ranges.current(&attempt.cx.plane);
-    for limits in ranges.get(attempt.namespace).into_iter().flatten() {
+    let ranges = attempt.admission().limit_ranges.initialized(&attempt.cx.plane, attempt.namespace);
+    for limits in ranges {
         let found = match limited {
             Limited::Pod => limits.complaints_about_pod(object),
             Limited::Claim => limits.complaints_about_claim(object),

@@ -14,11 +14,32 @@ use crate::catalog::Served;
 use crate::context::Cx;
 use kinds::core::resource_quota::usage::{Amounts, Measure, Quota, add, shown};
 use machinery::quantity::Quantity;
-use machinery::{Object, Status};
+use machinery::{Object, Status, Value};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use store::Revision;
 use tally::{Tally, TallyKey};
+
+/// A quota, as admission and its status need it.
+#[derive(Debug)]
+pub(super) struct ParsedQuota {
+    uid: String,
+    quota: Quota,
+    /// As stored; null if there is none.
+    status: Value,
+    is_deleted: bool,
+}
+
+impl ParsedQuota {
+    pub(super) fn of(object: &Object) -> Self {
+        Self {
+            uid: object.uid().to_owned(),
+            quota: Quota::of(object),
+            status: object.map().get("status").cloned().unwrap_or_default(),
+            is_deleted: object.deletion_timestamp().is_some(),
+        }
+    }
+}
 
 /// What is used, and what is about to be.
 #[derive(Debug, Default)]
@@ -80,24 +101,43 @@ pub(super) fn charge(attempt: &Attempt<'_>, object: &Object) -> Result<Charge, S
     if cx.namespace().is_empty() {
         return Ok(Charge::default());
     }
-    let quotas = quotas_of(cx, attempt.namespace);
     let resource = cx.resource();
     let Some(measure) = Measure::of(&resource.group, &resource.plural) else {
         return Ok(Charge::default());
     };
-    if quotas.is_empty() || !measure.may_grow(&cx.target.subresource, object, attempt.old) {
+    if !measure.may_grow(&cx.target.subresource, object, attempt.old) {
         return Ok(Charge::default());
+    }
+    let quotas = attempt.admission().quotas.of(&cx.plane, attempt.namespace);
+    // Computed before the ledger is locked, which all namespaces share. An error of one quota is
+    // returned after the checks of those before it.
+    let mut demands = Vec::new();
+    let mut failed = None;
+    for parsed in &quotas {
+        match wanted_of(attempt, &measure, &parsed.quota, object) {
+            Ok(Some(amounts)) => demands.push((parsed, amounts)),
+            Ok(None) => {}
+            Err(status) => {
+                failed = Some(status);
+                break;
+            }
+        }
+    }
+    if demands.is_empty() {
+        return failed.map_or_else(|| Ok(Charge::default()), Err);
     }
     let ledger = &attempt.admission().ledger;
     let mut state = ledger.lock();
     let mut wanted = Vec::new();
-    for (uid, quota) in &quotas {
-        if let Some(amounts) = wanted_of(attempt, &measure, quota, object)? {
-            check(attempt, &mut state, (uid, quota), &measure, object, &amounts)?;
-            wanted.push((TallyKey::new(uid, &cx.served), amounts));
-        }
+    for (parsed, amounts) in demands {
+        let ParsedQuota { uid, quota, .. } = &**parsed;
+        check(attempt, &mut state, (uid, quota), &measure, object, &amounts)?;
+        wanted.push((TallyKey::new(uid, &cx.served), amounts));
     }
-    if wanted.is_empty() || attempt.dry_run {
+    if let Some(status) = failed {
+        return Err(status);
+    }
+    if attempt.dry_run {
         return Ok(Charge::default());
     }
     let key = cx.served.key(attempt.namespace, object.name());
@@ -110,20 +150,6 @@ pub(super) fn charge(attempt: &Attempt<'_>, object: &Object) -> Result<Charge, S
         state.claims.push(Claimed { id, of, key: key.clone(), after, amounts });
     }
     Ok(Charge { taken: Some((Arc::clone(ledger), ids)) })
-}
-
-/// The quotas of a namespace, with their uids. They are read for each request: their status changes
-/// with every object that they count, so there is nothing to keep.
-fn quotas_of(cx: &Cx, namespace: &str) -> Vec<(String, Quota)> {
-    let catalog = cx.plane.catalog.load();
-    let Some(served) = catalog.resource("", "resourcequotas") else { return Vec::new() };
-    let snapshot = served.cache.snapshot();
-    if snapshot.entries.is_empty() {
-        return Vec::new();
-    }
-    let prefix = served.key(namespace, "");
-    let all = snapshot.under(&prefix, None).map(|it| it.object_as_stored());
-    all.map(|it| (it.uid().to_owned(), Quota::of(&it))).collect()
 }
 
 /// What an object would use of a quota that covers it, beyond what it uses already.

@@ -5,6 +5,7 @@
 
 mod empty_elements;
 mod metadata;
+mod neighbors;
 mod objects;
 mod patches;
 mod queries;

@@ -1,11 +1,12 @@
 //! Shows in the status of each quota what is allowed and what is used. Nothing is decided by it.
 
-use super::{State, used};
+use super::{ParsedQuota, State, used};
 use crate::own_client::OwnClient;
 use crate::plane::Plane;
-use kinds::core::resource_quota::usage::{Amounts, Measure, Quota};
+use crate::watch_cache::Entry;
+use kinds::core::resource_quota::usage::{Amounts, Measure};
 use machinery::quantity::Quantity;
-use machinery::{Map, Object, Value, json};
+use machinery::{Map, Value, json};
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -22,10 +23,13 @@ pub(crate) async fn keep_true(plane: Arc<Plane>) {
         any.mark_seen();
         all.mark_unchanged();
         let snapshot = quotas.cache.snapshot();
-        forget_others(&plane, &snapshot);
+        let mut uids = HashSet::new();
         for entry in snapshot.entries.values() {
-            show(&plane, &client, &entry.object()).await;
+            let parsed = plane.admission.quotas.get(&snapshot, entry);
+            show(&plane, &client, entry, &parsed).await;
+            uids.insert(parsed.uid.clone());
         }
+        forget_others(&plane, &uids);
         let is_over = if snapshot.entries.is_empty() {
             tokio::select! { () = any.changed() => false, () = &mut stop => true }
         } else {
@@ -38,39 +42,33 @@ pub(crate) async fn keep_true(plane: Arc<Plane>) {
 }
 
 /// Drops the tallies of quotas that are gone.
-fn forget_others(plane: &Plane, quotas: &crate::watch_cache::Snapshot) {
-    let mut state = plane.admission.ledger.lock();
-    if state.tallies.is_empty() {
-        return;
-    }
-    let uids: HashSet<String> =
-        quotas.entries.values().map(|it| it.object_as_stored().uid().to_owned()).collect();
-    state.tallies.retain(|key, _| uids.contains(&key.quota));
+fn forget_others(plane: &Plane, uids: &HashSet<String>) {
+    plane.admission.ledger.lock().tallies.retain(|key, _| uids.contains(&key.quota));
 }
 
-async fn show(plane: &Plane, client: &OwnClient, object: &Object) {
-    let quota = Quota::of(object);
-    let (hard, used) = {
-        let mut state = plane.admission.ledger.lock();
-        (written(&quota.hard), written(&stored(plane, &mut state, object, &quota)))
-    };
-    let status = json!({"hard": hard, "used": used});
-    if object.map().get("status") == Some(&status) || object.deletion_timestamp().is_some() {
+async fn show(plane: &Plane, client: &OwnClient, entry: &Entry, parsed: &ParsedQuota) {
+    if parsed.is_deleted {
         return;
     }
-    let mut new = object.clone();
-    new.map_mut().insert("status".to_owned(), status);
-    let path = format!(
-        "/api/v1/namespaces/{}/resourcequotas/{}/status",
-        object.namespace(),
-        object.name()
-    );
+    let used = {
+        let mut state = plane.admission.ledger.lock();
+        stored(plane, &mut state, entry.namespace(), parsed)
+    };
+    let status = json!({"hard": written(&parsed.quota.hard), "used": written(&used)});
+    if parsed.status == status {
+        return;
+    }
+    let mut object = entry.object();
+    object.map_mut().insert("status".to_owned(), status);
+    let (namespace, name) = (entry.namespace(), entry.name());
+    let path = format!("/api/v1/namespaces/{namespace}/resourcequotas/{name}/status");
     // Who loses a race looks again: the winner's change wakes us.
-    client.update(&path, &new.into_value()).await;
+    client.update(&path, &object.into_value()).await;
 }
 
 /// What stored objects use of everything that a quota limits.
-fn stored(plane: &Plane, state: &mut State, object: &Object, quota: &Quota) -> Amounts {
+fn stored(plane: &Plane, state: &mut State, namespace: &str, parsed: &ParsedQuota) -> Amounts {
+    let ParsedQuota { uid, quota, .. } = parsed;
     let mut all: Amounts = quota.hard.keys().map(|name| (name.clone(), Quantity::zero())).collect();
     let catalog = plane.catalog.load();
     let claims = std::mem::take(&mut state.claims);
@@ -80,7 +78,7 @@ fn stored(plane: &Plane, state: &mut State, object: &Object, quota: &Quota) -> A
         else {
             continue;
         };
-        let used = used(state, served, object.namespace(), (object.uid(), quota), &measure);
+        let used = used(state, served, namespace, (uid, quota), &measure);
         for (name, amount) in used {
             if let Some(shown) = all.get_mut(&name) {
                 *shown = amount;

@@ -1,0 +1,65 @@
+//! Requests in a namespace in which, or beside which, there are large objects that admission reads.
+
+use super::{Ask, TICKS, spent};
+use crate::plane::{MAPS, Plane, map};
+use machinery::{Map, Value, json};
+
+const PODS: &str = "/api/v1/namespaces/default/pods";
+
+/// Names of resources with a quantity each.
+fn quantities(count: usize, prefix: &str) -> Value {
+    let one = |n: usize| (format!("{prefix}{n}"), Value::from("1"));
+    Value::Object((0..count).map(one).collect::<Map<String, Value>>())
+}
+
+#[tokio::test]
+async fn changed_limit_ranges_of_another_namespace_cost_a_pod_nothing() {
+    let plane = Plane::start().await;
+    plane.create("/api/v1/namespaces", &json!({"metadata": {"name": "other"}})).await;
+    let ranges = "/api/v1/namespaces/other/limitranges";
+    let pod = Ask::post(
+        PODS,
+        &json!({"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}),
+    );
+    spent(&plane, 201, &pod).await;
+    let before = spent(&plane, 201, &pod).await;
+    for n in 0..10 {
+        let limit = json!({"type": "Container", "max": quantities(4000, "example.com/resource-")});
+        let range = json!({"metadata": {"name": format!("r{n}")}, "spec": {"limits": [limit]}});
+        plane.create(ranges, &range).await;
+    }
+    let mut measured = Vec::new();
+    for n in 0..4 {
+        let range = json!({"metadata": {"name": format!("s{n}")}, "spec": {"limits": []}});
+        plane.create(ranges, &range).await;
+        measured.push(spent(&plane, 201, &pod).await);
+    }
+    let least = measured.iter().min().unwrap();
+    assert!(*least <= before * 2 + TICKS, "{before:?} became {measured:?}");
+}
+
+#[tokio::test]
+async fn large_quotas_are_not_read_for_each_write() {
+    let plane = Plane::start().await;
+    let map = Ask::post(MAPS, &map("a", &json!({})));
+    spent(&plane, 201, &map).await;
+    let before = spent(&plane, 201, &map).await;
+    let quotas = "/api/v1/namespaces/default/resourcequotas";
+    for n in 0..20 {
+        let hard = quantities(2000, "requests.example.com/resource-");
+        let quota = json!({"metadata": {"name": format!("q{n}")}, "spec": {"hard": hard}});
+        plane.create(quotas, &quota).await;
+    }
+    for n in 0..20 {
+        // Their status is written once; a dry run changes nothing that they count.
+        while plane.get(&format!("{quotas}/q{n}")).await.1["status"]["hard"].is_null() {
+            tokio::task::yield_now().await;
+        }
+    }
+    let mut measured = Vec::new();
+    for _ in 0..4 {
+        measured.push(spent(&plane, 201, &map).await);
+    }
+    let least = measured.iter().min().unwrap();
+    assert!(*least <= before * 2 + TICKS, "{before:?} became {measured:?}");
+}
