@@ -169,6 +169,14 @@ fn empty(cx: &Cx) -> Object {
     object
 }
 
+/// One event is passed on as it is, shared with all other watchers; several are joined.
+pub(super) fn joined(mut events: Vec<Bytes>) -> Option<Bytes> {
+    match events.len() {
+        0 | 1 => events.pop(),
+        _ => Some(events.concat().into()),
+    }
+}
+
 /// The event that ends a watch which cannot go on.
 pub(super) fn error(cx: &Cx, status: &Status) -> Bytes {
     if cx.accepted.media == Media::Protobuf {
