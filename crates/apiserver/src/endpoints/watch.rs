@@ -270,13 +270,13 @@ impl Watcher {
                 Some((old, new)) => (old.as_ref(), new.as_ref()),
                 None => (change.old.as_ref(), change.new.as_ref()),
             };
-            // The sights of a costly selection are only those that it selects.
+            // A costly selection has been applied to its sights.
             if !self.selection.is_costly() {
                 let sees = |entry: &&Arc<Entry>| self.selection.sees(&self.cx, entry);
                 (old, new) = (old.filter(sees), new.filter(sees));
             }
             let event = self.encoder.change(&self.cx, change, (old, new));
-            if let Some((event, Some(key))) = &event
+            if let Some((event, key)) = &event
                 && event.len() >= answer::LARGE
             {
                 self.caught_up = false;
@@ -304,11 +304,14 @@ impl Watcher {
 
     fn initial_events(&mut self) -> Result<Option<Bytes>, Forgotten> {
         if !self.initial.is_empty() {
-            let mut out = Vec::new();
+            let (mut out, mut read) = (Vec::new(), 0);
             while out.len() < CHUNK
+                && read < initial::MAX_READ
                 && let Some(entry) = self.initial.pop()
             {
-                self.encoder.added(&self.cx, &*entry?, &mut out);
+                let entry = entry?;
+                read += entry.len();
+                self.encoder.added(&self.cx, &entry, &mut out);
                 self.sent.inc();
             }
             return Ok(Some(out.into()));
