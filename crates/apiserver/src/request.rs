@@ -200,6 +200,13 @@ impl Query {
         Self(pairs.flat_map(|it| form_urlencoded::parse(it.as_bytes()).into_owned()).collect())
     }
 
+    /// The bytes that it takes on the heap.
+    pub(crate) fn heap_size(&self) -> usize {
+        let texts: usize =
+            self.0.iter().map(|(key, value)| key.capacity() + value.capacity()).sum();
+        texts + self.0.capacity() * size_of::<(String, String)>()
+    }
+
     /// The first value of a parameter.
     pub fn get(&self, key: &str) -> Option<&str> {
         self.0.iter().find(|(it, _)| it == key).map(|(_, value)| value.as_str())

@@ -166,6 +166,12 @@ impl Selection {
         self.labels.len() + self.fields.len()
     }
 
+    /// The bytes that it takes on the heap.
+    pub(crate) fn heap_size(&self) -> usize {
+        let values: usize = self.fields.iter().map(|it| it.value.len()).sum();
+        self.labels.heap_size() + size_of_val(&*self.fields) + values
+    }
+
     /// Whether the comparison with one object takes long if it is made by many watches.
     pub(crate) fn is_costly(&self) -> bool {
         self.cost() > COSTLY

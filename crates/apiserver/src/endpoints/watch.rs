@@ -17,6 +17,7 @@ use crate::body::Body;
 use crate::catalog::Served;
 use crate::context::Cx;
 use crate::conversion::Sight;
+use crate::flow_control::Charge;
 use crate::metrics::Count;
 use crate::negotiation::not_a_stream;
 use crate::options::parse_i64;
@@ -75,6 +76,8 @@ struct Watcher {
     plane: Arc<Plane>,
     served: Arc<Served>,
     selection: Arc<Selection>,
+    /// The memory of a long query and its selectors.
+    _charge: Option<Charge>,
     encoder: Encoder,
     /// Counts the events.
     sent: Count,
@@ -134,6 +137,7 @@ type Converting = Pin<Box<dyn Future<Output = Result<Vec<Sight>, Status>> + Send
 
 impl Watcher {
     async fn new(cx: Cx, selection: Selection, start: &Start) -> Result<Self, Status> {
+        let charge = start::charge(&cx, &selection)?;
         let timeout = match cx.query.get("timeoutSeconds").map_or(Ok(0), parse_i64)? {
             0 => DEFAULT_TIMEOUT + cx.plane.entropy.below(DEFAULT_TIMEOUT),
             // It is over before it has begun.
@@ -169,6 +173,7 @@ impl Watcher {
             served: Arc::clone(&cx.served),
             cx: Arc::new(cx),
             selection: Arc::new(selection),
+            _charge: charge,
             initial,
             cursor,
             changed,
@@ -265,13 +270,13 @@ impl Watcher {
                 Some((old, new)) => (old.as_ref(), new.as_ref()),
                 None => (change.old.as_ref(), change.new.as_ref()),
             };
-            // The sights of a costly selection are only those that it selects.
+            // A costly selection has been applied to its sights.
             if !self.selection.is_costly() {
                 let sees = |entry: &&Arc<Entry>| self.selection.sees(&self.cx, entry);
                 (old, new) = (old.filter(sees), new.filter(sees));
             }
             let event = self.encoder.change(&self.cx, change, (old, new));
-            if let Some((event, Some(key))) = &event
+            if let Some((event, key)) = &event
                 && event.len() >= answer::LARGE
             {
                 self.caught_up = false;
@@ -294,16 +299,19 @@ impl Watcher {
             }
         }
         self.sent.add(events.len() as u64);
-        joined(events)
+        event::joined(events)
     }
 
     fn initial_events(&mut self) -> Result<Option<Bytes>, Forgotten> {
         if !self.initial.is_empty() {
-            let mut out = Vec::new();
+            let (mut out, mut read) = (Vec::new(), 0);
             while out.len() < CHUNK
+                && read < initial::MAX_READ
                 && let Some(entry) = self.initial.pop()
             {
-                self.encoder.added(&self.cx, &*entry?, &mut out);
+                let entry = entry?;
+                read += entry.len();
+                self.encoder.added(&self.cx, &entry, &mut out);
                 self.sent.inc();
             }
             return Ok(Some(out.into()));
@@ -386,12 +394,4 @@ fn next_alarm(elapsed: Duration, timeout: Duration, bookmarks: bool) -> Duration
 
 fn alarm(clock: &Clock, after: Duration) -> Wait {
     Box::pin(clock.sleep(after))
-}
-
-/// One event is passed on as it is, shared with all other watchers; several are joined.
-fn joined(mut events: Vec<Bytes>) -> Option<Bytes> {
-    match events.len() {
-        0 | 1 => events.pop(),
-        _ => Some(events.concat().into()),
-    }
 }

@@ -1,7 +1,8 @@
 //! Watches: what is told, in which order, from where on and until when.
 
-use crate::client::{TABLE, Watch};
+use crate::client::{JSON, TABLE, Watch};
 use crate::plane::{MAPS, Plane, START, THINGS, anything, labeled, map, thing, things};
+use http_body_util::BodyExt;
 use keel::Timestamp;
 use machinery::{Value, json};
 use std::future::poll_fn;
@@ -42,6 +43,47 @@ async fn a_watch_resumes_without_a_gap_or_a_repetition() {
         }
     }
     assert_eq!(seen, written[..written.len() - 1]);
+}
+
+#[tokio::test]
+async fn watchers_of_the_same_form_share_the_encoding_of_an_event() {
+    let plane = Plane::start().await;
+    let created = plane.create(MAPS, &map("a", &json!({"n": "0"}))).await;
+    let from = format!("{MAPS}?watch=1&resourceVersion={}", revision(&created));
+    let partial = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+    let forms = [
+        ("", JSON),
+        ("&pretty=1", JSON),
+        ("", partial),
+        ("", TABLE),
+        ("&includeObject=None", TABLE),
+        ("&includeObject=Object", TABLE),
+        ("", "application/vnd.kubernetes.protobuf;stream=watch"),
+    ];
+    let mut watches = Vec::new();
+    for (query, accept) in forms {
+        let path = format!("{from}{query}");
+        let pair = [plane.begin(&path, accept).await, plane.begin(&path, accept).await];
+        watches.push(pair.map(http::Response::into_body));
+    }
+    // The first event of a Table has columns, the second has none.
+    for turn in ["1", "2"] {
+        plane.merge(&format!("{MAPS}/a"), &json!({"data": {"n": turn}})).await;
+        let mut events = Vec::new();
+        for ([one, other], (query, accept)) in watches.iter_mut().zip(forms) {
+            let one = one.frame().await.unwrap().unwrap().into_data().unwrap();
+            let other = other.frame().await.unwrap().unwrap().into_data().unwrap();
+            assert_eq!(one, other);
+            assert_eq!(one.as_ptr(), other.as_ptr(), "{accept} {query} is encoded twice");
+            let text = String::from_utf8_lossy(&one).into_owned();
+            let has_columns = text.contains("\"columnDefinitions\":[");
+            assert_eq!(has_columns, accept == TABLE && turn == "1", "{text}");
+            events.push(text);
+        }
+        assert_eq!(events[0], events[1], "events are never indented");
+        events.dedup();
+        assert_eq!(events.len(), forms.len() - 1);
+    }
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@ mod floods;
 mod nesting;
 mod paths;
 mod queries;
+mod long_queries;
 mod identities;
 mod three_identities;
 mod connections;

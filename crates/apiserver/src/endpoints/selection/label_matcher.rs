@@ -74,6 +74,11 @@ impl LabelMatcher {
         self.requirements.len()
     }
 
+    /// The bytes that it takes on the heap.
+    pub(super) fn heap_size(&self) -> usize {
+        self.text.len() + size_of_val(&*self.ends) + size_of_val(&*self.requirements)
+    }
+
     /// Whether a stored object is selected.
     pub(super) fn matches(&self, entry: &Entry) -> bool {
         if self.len() <= FEW || entry.label_bytes() > self.len() * LABEL_BYTES {

@@ -19,8 +19,8 @@ use store::Revision;
 
 /// Writes events in the version and the form that were asked for.
 pub(super) struct Encoder {
-    /// What all watchers share who want the same as this one; None if it has events of its own.
-    shared: Option<Shared>,
+    /// What all watchers have in common that share their events with this one.
+    shared: Shared,
     /// A Table names its columns once in a watch.
     columns_sent: bool,
 }
@@ -39,13 +39,13 @@ impl Encoder {
 
     /// What a change means to a watcher: something came into view, changed, or went out of it.
     /// `old` and `new` are the object before and after it, in the version of the request, as far as
-    /// it is selected. With the event comes the key under which the change has it for all watchers, if it has.
+    /// it is selected. With the event comes the key under which the change has it for all watchers.
     pub(super) fn change(
         &mut self,
         cx: &Cx,
         change: &Change,
         (old, new): (Option<&Arc<Entry>>, Option<&Arc<Entry>>),
-    ) -> Option<(Bytes, Option<EncodingKey>)> {
+    ) -> Option<(Bytes, EncodingKey)> {
         let (kind, entry) = match (old, new) {
             (None, None) => return None,
             (None, Some(new)) => ("ADDED", new),
@@ -53,27 +53,26 @@ impl Encoder {
             // Upstream: what is shown is the last state that was seen, with the time of its end.
             (Some(old), None) => ("DELETED", old),
         };
-        if let Some((edition, version, form)) = self.shared {
-            let key = (kind, edition, version, form);
-            let event = change.encoded(key, || {
-                let mut out = Vec::with_capacity(entry.len() + 96);
-                write_shared(cx, kind, entry, change.revision, &mut out);
-                out
-            });
-            return Some((event, Some(key)));
-        }
-        let mut out = Vec::new();
-        self.write(cx, kind, entry, change.revision, &mut out);
-        Some((out.into(), None))
+        let (edition, version, form) = self.shared;
+        let with_columns = self.sends_columns(cx);
+        let key = (kind, edition, version, form + u8::from(with_columns));
+        let event = change.encoded(key, || {
+            let mut out = Vec::new();
+            write(cx, kind, entry, change.revision, with_columns, &mut out);
+            out
+        });
+        Some((event, key))
     }
 
     /// An object that was there before the watch.
     pub(super) fn added(&mut self, cx: &Cx, entry: &Entry, out: &mut Vec<u8>) {
-        if self.shared.is_some() {
-            write_shared(cx, "ADDED", entry, entry.revision, out);
-        } else {
-            self.write(cx, "ADDED", entry, entry.revision, out);
-        }
+        let with_columns = self.sends_columns(cx);
+        write(cx, "ADDED", entry, entry.revision, with_columns, out);
+    }
+
+    /// Whether the next event names the columns of a Table.
+    fn sends_columns(&mut self, cx: &Cx) -> bool {
+        cx.accepted.form == Form::Table && !std::mem::replace(&mut self.columns_sent, true)
     }
 
     /// How far the watch is.
@@ -89,55 +88,69 @@ impl Encoder {
             return frame("BOOKMARK", &protobuf::object(cx, object.as_bytes()));
         }
         let mut out = Vec::new();
-        self.write_object(cx, "BOOKMARK", object, &mut out);
+        let with_columns = self.sends_columns(cx);
+        write_object(cx, "BOOKMARK", object, with_columns, &mut out);
         out.into()
     }
-
-    /// Appends an event with an object in the form that was asked for.
-    fn write_object(&mut self, cx: &Cx, kind: &str, object: Object, out: &mut Vec<u8>) {
-        match cx.accepted.form {
-            Form::Whole => {
-                let value = object.into_value();
-                line(kind, &answer::ordered(cx, &value), out);
-            }
-            Form::Partial | Form::PartialList => {
-                line(kind, &Ordered::document(&answer::partial(object)), out);
-            }
-            Form::Table => {
-                let first = !std::mem::replace(&mut self.columns_sent, true);
-                match table::event(cx, object, first) {
-                    Ok(table) => line(kind, &table, out),
-                    Err(status) => line(kind, &Ordered::document(&status.to_value()), out),
-                }
-            }
-        }
-    }
-
-    fn write(&mut self, cx: &Cx, kind: &str, entry: &Entry, revision: Revision, out: &mut Vec<u8>) {
-        let mut object = conversion::requested(cx, entry.object());
-        object.set_meta("resourceVersion", revision.to_string());
-        self.write_object(cx, kind, object, out);
-    }
 }
 
-fn shared(cx: &Cx) -> Option<Shared> {
-    let form = match (cx.accepted.media, cx.accepted.form, cx.accepted.pretty) {
-        (Media::Protobuf, Form::Whole, _) => 1,
-        (Media::Protobuf, _, _) => 2,
-        (_, Form::Whole, false) => 0,
-        _ => return None,
+/// Upstream: events are never indented, so that `pretty` makes no other form. That of a Table with
+/// columns has the next number.
+fn shared(cx: &Cx) -> Shared {
+    let form = match (cx.accepted.media, cx.accepted.form) {
+        (Media::Protobuf, Form::Whole) => 1,
+        (Media::Protobuf, _) => 2,
+        (_, Form::Whole) => 0,
+        (_, Form::Partial | Form::PartialList) => 3,
+        (_, Form::Table) => match cx.query.text("includeObject") {
+            "Object" => 4,
+            "None" => 6,
+            _ => 8,
+        },
     };
-    Some((cx.served.edition, cx.version, form))
+    (cx.served.edition, cx.version, form)
 }
 
-fn write_shared(cx: &Cx, kind: &str, entry: &Entry, revision: Revision, out: &mut Vec<u8>) {
+/// Appends an event with a stored object in the form that was asked for.
+fn write(
+    cx: &Cx,
+    kind: &str,
+    entry: &Entry,
+    revision: Revision,
+    with_columns: bool,
+    out: &mut Vec<u8>,
+) {
     if cx.accepted.media == Media::Protobuf {
         protobuf::event(kind, &protobuf::entry(cx, entry, revision), out);
         return;
     }
-    begin(kind, out);
-    answer::write_entry(&cx.served, cx.version, entry, revision, out);
-    out.extend_from_slice(b"}\n");
+    if cx.accepted.form == Form::Whole {
+        out.reserve(entry.len() + 96);
+        begin(kind, out);
+        answer::write_entry(&cx.served, cx.version, entry, revision, out);
+        out.extend_from_slice(b"}\n");
+        return;
+    }
+    let mut object = conversion::requested(cx, entry.object());
+    object.set_meta("resourceVersion", revision.to_string());
+    write_object(cx, kind, object, with_columns, out);
+}
+
+/// Appends an event with an object in the form that was asked for.
+fn write_object(cx: &Cx, kind: &str, object: Object, with_columns: bool, out: &mut Vec<u8>) {
+    match cx.accepted.form {
+        Form::Whole => {
+            let value = object.into_value();
+            line(kind, &answer::ordered(cx, &value), out);
+        }
+        Form::Partial | Form::PartialList => {
+            line(kind, &Ordered::document(&answer::partial(object)), out);
+        }
+        Form::Table => match table::event(cx, object, with_columns) {
+            Ok(table) => line(kind, &table, out),
+            Err(status) => line(kind, &Ordered::document(&status.to_value()), out),
+        },
+    }
 }
 
 fn frame(kind: &str, object: &[u8]) -> Bytes {
@@ -167,6 +180,14 @@ fn empty(cx: &Cx) -> Object {
     }
     object.set_type(&cx.resource().api_version(cx.version()), &cx.resource().kind);
     object
+}
+
+/// One event is passed on as it is, shared with all other watchers; several are joined.
+pub(super) fn joined(mut events: Vec<Bytes>) -> Option<Bytes> {
+    match events.len() {
+        0 | 1 => events.pop(),
+        _ => Some(events.concat().into()),
+    }
 }
 
 /// The event that ends a watch which cannot go on.

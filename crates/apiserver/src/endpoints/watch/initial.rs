@@ -12,6 +12,10 @@ use machinery::Status;
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
+/// The bytes of objects that are read for one piece of the answer: as Tables they may be much
+/// shorter.
+pub(super) const MAX_READ: usize = 256 << 10;
+
 /// See the [module documentation](self).
 pub(super) enum Initial {
     /// As they are in the cache.

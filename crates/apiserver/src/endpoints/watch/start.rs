@@ -2,9 +2,27 @@
 
 use crate::context::Cx;
 use crate::endpoints::list::refuse_list_options;
+use crate::endpoints::selection::Selection;
+use crate::flow_control::{Charge, check_room};
 use crate::options::parse_revision;
 use machinery::{Faults, Path, Status};
 use store::Revision;
+
+/// A watch keeps this many bytes of its request without a charge: [`STREAM`] covers them.
+///
+/// [`STREAM`]: crate::flow_control::STREAM
+const UNCHARGED: usize = 2 << 10;
+
+/// Charges the user for what a watch keeps of its request: the query, and the selectors that are in
+/// it. Fails if the user has no room for it.
+pub(super) fn charge(cx: &Cx, selection: &Selection) -> Result<Option<Charge>, Status> {
+    let bytes = cx.query.heap_size() + cx.user_agent.len() + selection.heap_size();
+    if bytes <= UNCHARGED {
+        return Ok(None);
+    }
+    check_room(cx.account.as_deref(), bytes)?;
+    Ok(cx.account.as_ref().map(|account| account.charge(bytes)))
+}
 
 /// Where a watch begins.
 pub(super) struct Start {

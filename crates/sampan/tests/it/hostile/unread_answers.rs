@@ -102,7 +102,7 @@ fn ask_and_be_refused(rude: &mut Rude, requests: &[Vec<u8>]) -> usize {
 }
 
 /// A plane on which so many users, `w0` and so on, may do everything in the default namespace.
-fn begin_with_writers(count: usize) -> Siege {
+pub(super) fn begin_with_writers(count: usize) -> Siege {
     let (mut tokens, mut policies) = (String::new(), String::new());
     for number in 0..count {
         tokens.push_str(&format!("w{number},w{number},{number}\n"));
