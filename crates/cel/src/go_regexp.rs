@@ -108,35 +108,29 @@ pub(crate) fn compile_within(expression: &str, limit: usize) -> Result<Matcher, 
 
 /// Compiles an expression of Go's.
 pub fn compile(expression: &str) -> Result<Matcher, Error> {
-    Ok(measured(expression)?.0)
+    compile_within(expression, SIZE_LIMIT)
 }
 
 /// The memory that an expression takes up when it is compiled, in bytes or so, with what threads
 /// keep to match it. Fails if it does not compile.
 pub fn memory(expression: &str) -> Result<usize, Error> {
-    Ok(measured(expression)?.1)
-}
-
-/// A compiled expression, and its memory.
-fn measured(expression: &str) -> Result<(Matcher, usize), Error> {
     let translated = translate(expression)?;
     match in_steps(&translated, &STEPS) {
         Err(Error::Large(_)) => {}
         measured => return measured,
     }
-    if let Some(regex) = AlphabetRegex::compile(&translated, SIZE_LIMIT, CACHE_LIMIT) {
-        let memory = regex.memory() + CACHE_LIMIT;
-        return Ok((Matcher(Automaton::Alphabet(Box::new(regex))), memory));
+    match AlphabetRegex::compile(&translated, SIZE_LIMIT, CACHE_LIMIT) {
+        Some(regex) => Ok(regex.memory() + CACHE_LIMIT),
+        None => in_steps(&translated, &LARGE_STEPS),
     }
-    in_steps(&translated, &LARGE_STEPS)
 }
 
-/// Compiles with the first limit that suffices: a compilation ends as soon as its limit is reached,
+/// The memory by the first limit that suffices: a compilation ends as soon as its limit is reached,
 /// so that small limits cost little.
-fn in_steps(translated: &str, limits: &[usize]) -> Result<(Matcher, usize), Error> {
+fn in_steps(translated: &str, limits: &[usize]) -> Result<usize, Error> {
     for limit in limits {
         match built(translated, *limit) {
-            Ok(regex) => return Ok((Matcher(Automaton::Bytes(regex)), 2 * limit)),
+            Ok(_) => return Ok(2 * limit),
             Err(Error::Large(_)) => {}
             Err(error) => return Err(error),
         }

@@ -11,6 +11,14 @@ use tokio::sync::Semaphore;
 const THE_DEFINITION: &str =
     "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/things.example.com";
 
+/// A definition of any object, with these names.
+fn named(plural: &str, kind: &str) -> Value {
+    let mut definition = things(&anything());
+    definition["metadata"]["name"] = format!("{plural}.example.com").into();
+    definition["spec"]["names"] = json!({"plural": plural, "kind": kind});
+    definition
+}
+
 /// A webhook that admits everything, but not before `gate` is opened.
 async fn gated(gate: &Arc<Semaphore>) -> WebhookServer {
     let gate = Arc::clone(gate);
@@ -162,12 +170,6 @@ async fn a_status_write_that_hangs_delays_no_other_definition() {
     plane.create(DEFINITIONS, &things(&anything())).await;
     until_asked(&server).await;
 
-    let named = |plural: &str, kind: &str| {
-        let mut definition = things(&anything());
-        definition["metadata"]["name"] = format!("{plural}.example.com").into();
-        definition["spec"]["names"] = json!({"plural": plural, "kind": kind});
-        definition
-    };
     plane.create(DEFINITIONS, &named("zithers", "Zither")).await;
     let zithers = format!("{DEFINITIONS}/zithers.example.com");
     plane.until(&zithers, |_, it| is_established(it)).await;
@@ -188,12 +190,6 @@ async fn a_status_write_that_hangs_delays_no_other_definition() {
 async fn the_end_of_a_definition_that_hangs_delays_no_other_definition() {
     let plane = Plane::start().await;
     plane.define(&things(&anything())).await;
-    let named = |plural: &str, kind: &str| {
-        let mut definition = things(&anything());
-        definition["metadata"]["name"] = format!("{plural}.example.com").into();
-        definition["spec"]["names"] = json!({"plural": plural, "kind": kind});
-        definition
-    };
     // It is never established, since its kind is taken.
     plane.create(DEFINITIONS, &named("rivals", "Thing")).await;
     let rivals = format!("{DEFINITIONS}/rivals.example.com");
