@@ -1,6 +1,7 @@
 //! The door to the outside: TCP, TLS, HTTP/1.1 and HTTP/2.
 
 mod corked;
+mod plain_http;
 mod progress;
 mod sent_body;
 mod turns;
@@ -27,7 +28,6 @@ use rustls::{RootCertStore, ServerConfig};
 use sent_body::SentBody;
 use socket2::{SockRef, TcpKeepalive};
 use std::convert::Infallible;
-use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
@@ -35,6 +35,7 @@ use tokio::sync::Notify;
 use tokio::task::{JoinError, JoinHandle};
 use tokio::time::MissedTickBehavior;
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 use tower_service::Service;
 use turns::{Checker, Streams, Turns};
 
@@ -174,11 +175,11 @@ async fn connection(
     let _ = stream.set_nodelay(true);
     notice_its_end(&stream);
     let remote = stream.peer_addr().is_ok_and(|it| !it.ip().is_loopback());
-    let stream = match tokio::time::timeout(timeouts.handshake, tls.accept(stream)).await {
-        Ok(Ok(stream)) => stream,
-        Ok(Err(error)) => return quiet(&error),
-        Err(_) => return,
+    let Ok(handshake) = tokio::time::timeout(timeouts.handshake, handshake(stream, tls)).await
+    else {
+        return;
     };
+    let Some(stream) = handshake else { return };
     let peer = stream.get_ref().1.peer_certificates().and_then(|it| it.first());
     let user = match peer.map_or(Ok(None), |it| x509::user(it)) {
         Ok(user) => user.map(Arc::new),
@@ -213,6 +214,15 @@ async fn connection(
         },
         () = silence(&begun, timeouts.head) => tracing::debug!("a connection was never used"),
     }
+}
+
+/// The TLS stream of a client that speaks TLS. Port scanners and health probes are no news.
+async fn handshake(mut stream: TcpStream, tls: TlsAcceptor) -> Option<TlsStream<TcpStream>> {
+    if plain_http::refused(&mut stream).await {
+        return None;
+    }
+    let accepted = tls.accept(stream).await;
+    accepted.inspect_err(|error| tracing::debug!(%error, "a TLS handshake failed")).ok()
 }
 
 /// A machine that loses its power or its network does not say so, and a watch over HTTP/1.1 would
@@ -294,11 +304,6 @@ async fn silence(begun: &Notify, patience: Duration) {
     if tokio::time::timeout(patience, begun.notified()).await.is_ok() {
         std::future::pending::<()>().await;
     }
-}
-
-/// Port scanners and health probes are no news.
-fn quiet(error: &io::Error) {
-    tracing::debug!(%error, "a TLS handshake failed");
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use crate::http::Credentials;
 use crate::plane::{self, Plane};
 use rustls::ClientConnection;
 use rustls::pki_types::ServerName;
+use std::io::{Read, Write};
 use std::net::{TcpStream, UdpSocket};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -323,4 +324,16 @@ fn a_plane_on_all_addresses_is_known_by_those_of_the_machine_and_by_its_host_nam
     assert_eq!(plane.process.wait().unwrap().code(), Some(0));
     let elsewhere = Plane::listening_on("localhost:0");
     assert!(is_known_as(&elsewhere, "localhost") && !is_known_as(&elsewhere, "192.0.2.77"));
+}
+
+#[test]
+fn a_client_that_speaks_http_without_tls_is_told_so() {
+    let plane = Plane::listening_on("127.0.0.1:0");
+    let mut stream = TcpStream::connect(plane.url.strip_prefix("https://").unwrap()).unwrap();
+    stream.write_all(b"GET /version HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.0 400 Bad Request\r\n"), "{answer}");
+    let text = "\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
+    assert!(answer.ends_with(text), "{answer}");
 }
