@@ -212,8 +212,10 @@ const QUICKLY_PARSED: usize = 4 << 10;
 /// Whether a request needs so much of a processor that it would hold up others. What is shown as it
 /// is stored is only copied.
 fn computes_for_long(cx: &Cx, body: &[u8]) -> bool {
-    // A short definition may have patterns that are slow to compile.
-    let is_definition = cx.resource().group == "apiextensions.k8s.io" && !cx.verb.reads();
+    // A short definition may have patterns that are slow to compile. Its status has none.
+    let is_definition = cx.resource().group == "apiextensions.k8s.io"
+        && !cx.verb.reads()
+        && cx.target.subresource.is_empty();
     if body.len() > SMALL || is_definition {
         return true;
     }

@@ -37,17 +37,17 @@ pub(super) async fn announce(
     announced: &Snapshot,
     moment: Moment,
 ) {
-    let mut wanted: BTreeMap<String, Value> = BTreeMap::new();
+    let mut wanted: BTreeMap<String, Wanted<'_>> = BTreeMap::new();
     for group in catalog.groups().iter().filter(|it| it.name != super::GROUP) {
-        for version in &group.versions {
-            wanted.insert(format!("{version}.{}", group.name), object(group, version));
-        }
+        let served = group.versions.iter().map(|version| (version, group.custom));
         // What definitions add to a built-in group is announced as if the group were theirs.
-        let custom = Group::new(&group.name, true);
-        for version in &group.unserved {
-            wanted.insert(format!("{version}.{}", group.name), object(&custom, version));
+        let unserved = group.unserved.iter().map(|version| (version, true));
+        for (version, custom) in served.chain(unserved) {
+            let name = format!("{version}.{}", group.name);
+            wanted.insert(name, Wanted { group, version, custom });
         }
     }
+    let is_due = |it: &Wanted<'_>| it.custom || moment == Moment::Start;
     let (mut changed, mut obsolete) = (Vec::new(), Vec::new());
     for entry in announced.entries.values() {
         let wanted = wanted.remove(entry.name());
@@ -56,15 +56,15 @@ pub(super) async fn announce(
             continue;
         }
         match wanted {
-            Some(wanted) if moment == Moment::Start || label(&wanted) == ALWAYS => {
-                changed.extend(corrected(entry.object(), &wanted));
+            Some(wanted) if is_due(&wanted) => {
+                changed.extend(corrected(entry.object(), &wanted.object()));
             }
             Some(_) => {}
             None => obsolete.push(format!("{SERVICES}/{}", entry.name())),
         }
     }
-    let is_due = |it: &&Value| moment == Moment::Start || label(it) == ALWAYS;
-    join_all(wanted.values().filter(is_due).map(|it| client.create(SERVICES, it))).await;
+    let missing: Vec<Value> = wanted.values().filter(|it| is_due(it)).map(Wanted::object).collect();
+    join_all(missing.iter().map(|it| client.create(SERVICES, it))).await;
     join_all(changed.into_iter().map(|object| async move {
         let path = format!("{SERVICES}/{}", object.name());
         client.update(&path, &object.into_value()).await
@@ -73,8 +73,21 @@ pub(super) async fn announce(
     join_all(obsolete.iter().map(|it| client.delete(it))).await;
 }
 
-fn label(object: &Value) -> &str {
-    object["metadata"]["labels"][MANAGED].as_str().unwrap_or_default()
+/// A version to announce.
+struct Wanted<'a> {
+    group: &'a Group,
+    version: &'a str,
+    /// Whether definitions have added it.
+    custom: bool,
+}
+
+impl Wanted<'_> {
+    fn object(&self) -> Value {
+        if self.custom && !self.group.custom {
+            return object(&Group::new(&self.group.name, true), self.version);
+        }
+        object(self.group, self.version)
+    }
 }
 
 /// The stored object with the wanted spec, if it has another.

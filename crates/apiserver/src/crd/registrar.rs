@@ -9,12 +9,13 @@ use crate::conversion::Conversion;
 use crate::own_client::OwnClient;
 use crate::plane::Plane;
 use crate::watch_cache::{Entry, Snapshot, Subscription, raise};
+use imbl::ordmap::DiffItem;
+use keel::blocking;
 use kinds::apiextensions;
 use machinery::Object;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
-use store::Revision;
 
 /// How long to wait before a definition is looked at again whose objects are not all gone, or
 /// whose status could not be written.
@@ -28,7 +29,9 @@ pub(super) struct Registrar {
     /// Where built-in kinds are stored: a definition must not touch what is there.
     builtin_prefixes: Arc<HashSet<String>>,
     changed: Subscription,
-    /// The definitions as they were read, by key.
+    /// The definitions of the last refresh.
+    seen: Arc<Snapshot>,
+    /// The same, read, by key.
     parsed: BTreeMap<Arc<str>, Parsed>,
     /// What was made of each definition, so that it is not made again as long as nothing that
     /// matters has changed.
@@ -45,10 +48,26 @@ pub(super) struct Registrar {
 
 #[derive(Clone)]
 struct Parsed {
-    revision: Revision,
     object: Arc<Object>,
     /// Its status is what it should be, whatever other definitions there are.
     settled: bool,
+}
+
+impl Parsed {
+    fn is_ending(&self) -> bool {
+        self.object.deletion_timestamp().is_some()
+    }
+}
+
+/// What a refresh changes.
+#[derive(Default)]
+struct Replaced {
+    /// Whether there is anything to publish.
+    changed: bool,
+    /// What is not served any more: its watches end.
+    retired: Vec<Arc<Served>>,
+    /// What no definition takes the place of.
+    gone: Vec<Arc<Served>>,
 }
 
 impl Registrar {
@@ -70,6 +89,7 @@ impl Registrar {
             definitions,
             builtin_prefixes: Arc::new(builtin_prefixes),
             changed,
+            seen: Arc::default(),
             parsed: BTreeMap::new(),
             made: HashMap::new(),
             unservable: HashMap::new(),
@@ -102,91 +122,95 @@ impl Registrar {
         }
     }
 
-    /// The definitions of a snapshot; only those that have changed are read anew.
-    fn objects(&mut self, snapshot: &Snapshot) -> Vec<Parsed> {
-        let before = std::mem::take(&mut self.parsed);
-        for (key, entry) in &snapshot.entries {
-            let parsed = match before.get(key) {
-                Some(parsed) if parsed.revision == entry.revision => parsed.clone(),
-                _ => self.parse(entry),
-            };
-            self.parsed.insert(Arc::clone(key), parsed);
-        }
-        self.parsed.values().cloned().collect()
-    }
-
-    fn parse(&self, entry: &Entry) -> Parsed {
-        let object = Arc::new(entry.object());
-        // Who has got all the names it wants keeps them, whoever else comes.
-        let settled = apiextensions::next_status(&object, &[], &self.plane.now()).is_none();
-        Parsed { revision: entry.revision, object, settled }
-    }
-
-    /// Puts a new catalog in place if the definitions ask for one.
+    /// Brings the catalog in step with the stored definitions.
     pub(super) fn refresh(&mut self) {
         let snapshot = self.definitions.cache.snapshot().initialized();
-        self.refresh_to(&snapshot);
-        // Only now, so that who reads the revision finds all of it in the catalog.
+        let before = std::mem::replace(&mut self.seen, Arc::clone(&snapshot));
+        let mut replaced = Replaced::default();
+        for difference in before.entries.diff(&snapshot.entries) {
+            match difference {
+                DiffItem::Add(key, entry) | DiffItem::Update { new: (key, entry), .. } => {
+                    let parsed = self.parse(entry);
+                    let definition = Arc::clone(&parsed.object);
+                    let former = self.parsed.insert(Arc::clone(key), parsed);
+                    if let Some(former) = former.filter(|it| it.object.uid() != definition.uid()) {
+                        self.steps.forget(former.object.uid());
+                    }
+                    self.serve(&definition, &mut replaced);
+                }
+                DiffItem::Remove(key, _) => {
+                    if let Some(former) = self.parsed.remove(key) {
+                        self.steps.forget(former.object.uid());
+                        self.withdraw(former.object.name(), &mut replaced);
+                    }
+                }
+            }
+        }
+        if replaced.changed {
+            self.publish();
+            replaced.retired.into_iter().for_each(|it| it.retire());
+            for it in replaced.gone {
+                self.plane.cache.remove(&it.resource.prefix);
+            }
+        }
+        // Only now, so that whoever reads the revision finds all of it in the catalog.
         let revision = snapshot.revision;
         self.plane.definitions_served.send_if_modified(|served| raise(served, revision));
     }
 
-    fn refresh_to(&mut self, snapshot: &Snapshot) {
-        let mut made = HashMap::new();
-        let mut unservable = HashMap::new();
-        let mut retired = Vec::new();
-        let mut changed = false;
-        let objects = self.objects(snapshot);
-        let definitions = objects.iter().map(|it| &it.object);
-        for definition in definitions.filter(|it| apiextensions::is_established(it)) {
-            let name = definition.name().to_owned();
-            if let Some(it) = self.take_prepared(definition) {
-                made.insert(name, it);
-                changed = true;
-                continue;
-            }
-            let known = self.unservable.remove(&name).filter(|it| it.fits(definition));
-            if let Some(state) = known {
-                unservable.insert(name, state);
-                continue;
-            }
-            let mut former = Vec::new();
-            let before = self.made.remove(&name);
-            changed |= before.as_ref().is_some_and(|it| !it.state.fits(definition));
-            let creations = before.as_ref().filter(|it| it.state.has_uid_of(definition));
-            let creations = creations.map(|it| Arc::clone(&it.creations)).unwrap_or_default();
-            let replaced = before.as_ref().map(|it| Arc::clone(&it.served));
-            match before {
-                Some(it) if it.state.fits(definition) => {
-                    made.insert(name, it);
-                    continue;
-                }
-                // Watches go on, and end with what takes its place.
-                Some(it) if it.state.has_spec_of(definition) => former.extend(it.all()),
-                before => retired.extend(before.into_iter().flat_map(Made::all)),
-            }
-            if let Some(it) = self.make(definition, creations, replaced.as_deref()) {
-                made.insert(name, Made { former, ..it });
-                changed = true;
-            } else {
-                retired.extend(former);
-                unservable.insert(name, DefinitionState::of(definition));
-            }
+    fn parse(&self, entry: &Entry) -> Parsed {
+        let object = Arc::new(entry.object());
+        // A definition that has all the names it wants keeps them, whatever others there are.
+        let settled = apiextensions::next_status(&object, &[], &self.plane.now()).is_none();
+        Parsed { object, settled }
+    }
+
+    /// Makes what a new or changed definition needs to be served, unless that is there.
+    fn serve(&mut self, definition: &Object, replaced: &mut Replaced) {
+        let name = definition.name();
+        if !apiextensions::is_established(definition) {
+            return self.withdraw(name, replaced);
         }
-        changed |= !self.made.is_empty();
-        let gone: Vec<Arc<Served>> = self.made.values().map(|it| Arc::clone(&it.served)).collect();
-        retired.extend(self.made.drain().flat_map(|(_, it)| it.all()));
-        self.made = made;
-        self.unservable = unservable;
-        if !changed {
+        if let Some(made) = self.take_prepared(definition) {
+            self.unservable.remove(name);
+            self.made.insert(name.to_owned(), made);
+            replaced.changed = true;
             return;
         }
-        self.publish();
-        for it in retired {
-            it.retire();
+        let is_known = self.unservable.get(name).is_some_and(|it| it.fits(definition))
+            || self.made.get(name).is_some_and(|it| it.state.fits(definition));
+        if is_known {
+            return;
         }
-        for it in gone {
-            self.plane.cache.remove(&it.resource.prefix);
+        self.unservable.remove(name);
+        let before = self.made.remove(name);
+        replaced.changed |= before.is_some();
+        let creations = before.as_ref().filter(|it| it.state.has_uid_of(definition));
+        let creations = creations.map(|it| Arc::clone(&it.creations)).unwrap_or_default();
+        let served = before.as_ref().map(|it| Arc::clone(&it.served));
+        let mut former = Vec::new();
+        match before {
+            // Watches go on, and end with what takes its place.
+            Some(it) if it.state.has_spec_of(definition) => former.extend(it.all()),
+            before => replaced.retired.extend(before.into_iter().flat_map(Made::all)),
+        }
+        // A large schema takes a second to compile, and many objects take as long to be rewritten.
+        if let Some(made) = blocking(|| self.make(definition, creations, served.as_deref())) {
+            self.made.insert(name.to_owned(), Made { former, ..made });
+            replaced.changed = true;
+        } else {
+            replaced.retired.extend(former);
+            self.unservable.insert(name.to_owned(), DefinitionState::of(definition));
+        }
+    }
+
+    /// Takes a definition out of what is served.
+    fn withdraw(&mut self, name: &str, replaced: &mut Replaced) {
+        self.unservable.remove(name);
+        if let Some(made) = self.made.remove(name) {
+            replaced.changed = true;
+            replaced.gone.push(Arc::clone(&made.served));
+            replaced.retired.extend(made.all());
         }
     }
 
@@ -265,55 +289,46 @@ impl Registrar {
         Some(Made { state, creations, served, former: Vec::new() })
     }
 
-    /// The same off the runtime's own threads: a large schema takes a second to compile, and many
-    /// objects take as long to be rewritten.
-    async fn refresh_offloaded(&mut self) {
-        let plane = Arc::clone(&self.plane);
-        plane.offload.run(None, async { self.refresh() }).await;
-    }
-
     /// Serves what can be served, and brings each definition a step further; whether one of them needs
     /// another look.
     async fn settle(&mut self) -> bool {
         // Before the refresh, which sees the statuses that these steps have stored.
-        let mut unfinished = self.steps.take_finished();
-        self.refresh_offloaded().await;
-        let mut objects: Vec<Parsed> = self.parsed.values().cloned().collect();
-        let uids: HashSet<&str> = objects.iter().map(|it| it.object.uid()).collect();
-        unfinished |= self.steps.retain(|uid| uids.contains(uid));
-        self.forget_prepared(&objects);
+        let unfinished = self.steps.take_finished();
+        self.refresh();
+        self.forget_prepared();
+        let unsettled = self.parsed.values().filter(|it| !it.settled || it.is_ending());
+        let mut unsettled: Vec<Parsed> = unsettled.cloned().collect();
         // A definition whose webhook hangs again and again must not take the place of others.
-        objects.sort_by_key(|it| self.steps.has_failed(&it.object));
-        for Parsed { object: definition, settled, .. } in &objects {
-            let is_ending = definition.deletion_timestamp().is_some();
-            if (*settled && !is_ending) || !self.steps.may_start(definition) {
+        unsettled.sort_by_key(|it| self.steps.has_failed(&it.object));
+        for parsed in &unsettled {
+            let definition = &parsed.object;
+            if !self.steps.may_start(definition) {
                 continue;
             }
-            if is_ending {
+            if parsed.is_ending() {
                 self.clean_up(definition);
             } else {
-                self.write_status(definition, &objects).await;
+                self.write_status(definition).await;
             }
         }
-        unfinished
+        unfinished || self.steps.have_failed()
     }
 
     /// Forgets what was prepared for definitions whose status is not being written.
-    fn forget_prepared(&mut self, objects: &[Parsed]) {
-        if self.prepared.is_empty() {
-            return;
-        }
-        let running = objects.iter().filter(|it| self.steps.is_running(&it.object));
-        let running: HashSet<&str> = running.map(|it| it.object.name()).collect();
-        self.prepared.retain(|name, _| running.contains(name.as_str()));
+    fn forget_prepared(&mut self) {
+        let Self { prepared, definitions, parsed, steps, .. } = self;
+        prepared.retain(|name, _| {
+            let found = parsed.get(definitions.key("", name).as_str());
+            found.is_some_and(|it| steps.is_running(&it.object))
+        });
     }
 
     /// Begins to write the status that a definition should have, if it does not have it. The names
     /// that other definitions get by writes under way are taken.
-    async fn write_status(&mut self, definition: &Arc<Object>, all: &[Parsed]) {
-        let others = all.iter().filter(|it| it.object.name() != definition.name());
-        let others: Vec<&Object> =
-            others.map(|it| self.steps.updated(&it.object).unwrap_or(&it.object)).collect();
+    async fn write_status(&mut self, definition: &Arc<Object>) {
+        let others = self.parsed.values().map(|it| &*it.object);
+        let others = others.filter(|it| it.name() != definition.name());
+        let others: Vec<&Object> = others.map(|it| self.steps.updated(it).unwrap_or(it)).collect();
         let now = self.plane.now();
         let Some(status) = apiextensions::next_status(definition, &others, &now) else { return };
         let mut updated = Object::clone(definition);

@@ -49,6 +49,8 @@ struct Step {
     /// The definition as the step leaves it, if that is known.
     updated: Option<Arc<Object>>,
     outcome: Arc<OnceLock<Outcome>>,
+    /// The definition does not exist any more.
+    is_forgotten: bool,
 }
 
 struct Failures {
@@ -102,7 +104,8 @@ impl Steps {
     ) {
         let outcome = Arc::<OnceLock<Outcome>>::default();
         let begun_at = definition.resource_version().to_owned();
-        let running = Step { begun_at, updated, outcome: Arc::clone(&outcome) };
+        let running =
+            Step { begun_at, updated, outcome: Arc::clone(&outcome), is_forgotten: false };
         self.running.insert(definition.uid().to_owned(), running);
         let finish = Finish { outcome, finished: Arc::clone(&self.finished) };
         let stop = plane.tasks.shutdown();
@@ -125,6 +128,9 @@ impl Steps {
         let mut is_unfinished = false;
         running.retain(|uid, step| {
             let Some(outcome) = step.outcome.get() else { return true };
+            if step.is_forgotten {
+                return false;
+            }
             is_unfinished |= *outcome != Outcome::Done;
             if *outcome == Outcome::Failed {
                 let [first, longest] = PAUSES;
@@ -141,11 +147,18 @@ impl Steps {
         is_unfinished
     }
 
-    /// Forgets definitions that do not exist any more; whether steps of others failed.
-    pub(super) fn retain(&mut self, exists: impl Fn(&str) -> bool) -> bool {
-        self.failures.retain(|uid, _| exists(uid));
-        self.done.retain(|uid, _| exists(uid));
+    /// Whether steps wait to be repeated.
+    pub(super) fn have_failed(&self) -> bool {
         !self.failures.is_empty()
+    }
+
+    /// Forgets a definition that does not exist any more.
+    pub(super) fn forget(&mut self, uid: &str) {
+        self.failures.remove(uid);
+        self.done.remove(uid);
+        if let Some(step) = self.running.get_mut(uid) {
+            step.is_forgotten = true;
+        }
     }
 }
 

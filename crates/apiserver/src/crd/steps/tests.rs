@@ -72,6 +72,19 @@ async fn a_step_that_is_done_is_repeated_once_its_definition_changes() {
 }
 
 #[tokio::test]
+async fn a_step_of_a_definition_that_is_gone_is_not_repeated() {
+    let (server, mut steps) = start().await;
+    let gone = definition(1, "1");
+    run(&mut steps, server.plane(), &gone, Outcome::Failed).await;
+    assert!(steps.have_failed());
+    steps.start(server.plane(), &gone, None, async { Outcome::Failed });
+    steps.forget(gone.uid());
+    steps.finished().await;
+    assert!(!steps.take_finished() && !steps.have_failed());
+    server.stop().await.unwrap();
+}
+
+#[tokio::test]
 async fn a_step_that_panics_has_failed() {
     let (server, mut steps) = start().await;
     let panicking = definition(1, "1");
