@@ -45,6 +45,10 @@ pub fn amplify(bytes: &mut Unstructured<'_>, value: &mut Value) -> Result<()> {
         match place {
             Value::Array(list) if !list.is_empty() => {
                 let at = bytes.int_in_range(0..=list.len() - 1)?;
+                if list[at].is_object() && bytes.ratio(1, 4)? {
+                    add_empty_objects(list, count << 2);
+                    return Ok(());
+                }
                 if is_leaf(&list[at]) || bytes.arbitrary()? {
                     let size = list[at].to_string().len() + 8;
                     let count = count.min(SIZE_MAX / 2 / size);
@@ -67,6 +71,15 @@ pub fn amplify(bytes: &mut Unstructured<'_>, value: &mut Value) -> Result<()> {
             _ => return Ok(()),
         }
     }
+}
+
+/// Adds empty objects, the elements that take up the most memory for their size in the body. Their
+/// number is limited, not what each of them takes, so the bounds are those of the largest body.
+fn add_empty_objects(list: &mut Vec<Value>, count: usize) {
+    const SIZE: usize = "{},".len();
+    note_size(SIZE_MAX);
+    let count = count.min((SIZE_MAX - (64 << 10)) / SIZE);
+    list.extend((0..count).map(|_| Value::Object(Map::new())));
 }
 
 fn repeat_entry(map: &mut Map<String, Value>, key: &str, count: usize, is_numbered: bool) {
