@@ -10,7 +10,7 @@
 //! Upstream: pkg/auth/authorizer/abac.
 
 use super::{Attributes, Authorizer, Decision, Rules};
-use crate::authentication::User;
+use crate::authentication::{AUTHENTICATED, User};
 use crate::request::Verb;
 use machinery::json;
 use serde::Deserialize;
@@ -97,7 +97,8 @@ struct Document {
     spec: Policy,
 }
 
-/// An empty field matches only what is empty, `*` matches everything.
+/// An empty field matches only what is empty; `*` matches everything, and as a user or a group all
+/// that are authenticated.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 struct Policy {
@@ -129,7 +130,7 @@ impl PolicyFile {
             if document.api_version != API_VERSION || document.kind != "Policy" {
                 return Err(LineError::Kind { line });
             }
-            policies.push(document.spec);
+            policies.push(document.spec.normalized());
         }
         Ok(Self(policies))
     }
@@ -161,6 +162,16 @@ impl Authorizer for PolicyFile {
 }
 
 impl Policy {
+    /// In this version, any user or any group means all users that are authenticated.
+    /// Upstream: pkg/apis/abac/v1beta1/conversion.go
+    fn normalized(mut self) -> Self {
+        if self.user == "*" || self.group == "*" {
+            self.user.clear();
+            AUTHENTICATED.clone_into(&mut self.group);
+        }
+        self
+    }
+
     fn allows(&self, attributes: &Attributes<'_>) -> bool {
         let reads = matches!(attributes.verb, Verb::Get | Verb::List | Verb::Watch);
         if !self.is_about(attributes.user) || (self.readonly && !reads) {
@@ -178,8 +189,8 @@ impl Policy {
 
     /// A policy that names neither a user nor a group is about nobody.
     fn is_about(&self, user: &User) -> bool {
-        let is_user = self.user.is_empty() || is_match(&self.user, &user.name);
-        let is_group = self.group.is_empty() || self.group == "*" || user.is_in(&self.group);
+        let is_user = self.user.is_empty() || self.user == user.name;
+        let is_group = self.group.is_empty() || user.is_in(&self.group);
         (!self.user.is_empty() || !self.group.is_empty()) && is_user && is_group
     }
 
@@ -239,10 +250,23 @@ mod tests {
     #[test]
     fn a_path_is_matched_whole_or_by_its_beginning() {
         let anonymous = User::anonymous();
-        let below = r#"{"user":"*","nonResourcePath":"/debug/*"}"#;
+        let below = r#"{"group":"system:unauthenticated","nonResourcePath":"/debug/*"}"#;
         assert!(allows(below, &anonymous, &Method::GET, "/debug/pprof"));
         assert!(!allows(below, &anonymous, &Method::GET, "/metrics"));
         assert!(!allows(r#"{"nonResourcePath":"*"}"#, &anonymous, &Method::GET, "/metrics"));
+    }
+
+    #[test]
+    fn a_policy_for_everybody_is_not_for_anonymous_users() {
+        let alice = User::authenticated("alice", "", vec![]);
+        for who in [r#""user":"*""#, r#""group":"*""#, r#""user":"bob","group":"*""#] {
+            let spec = format!(r#"{{{who},"namespace":"*","resource":"*","apiGroup":"*"}}"#);
+            assert!(allows(&spec, &alice, &Method::POST, "/api/v1/nodes"), "{who}");
+            assert!(!allows(&spec, &User::anonymous(), &Method::GET, "/api/v1/nodes"), "{who}");
+            let spec = format!(r#"{{{who},"nonResourcePath":"*"}}"#);
+            assert!(allows(&spec, &alice, &Method::GET, "/metrics"), "{who}");
+            assert!(!allows(&spec, &User::anonymous(), &Method::GET, "/metrics"), "{who}");
+        }
     }
 
     #[test]
