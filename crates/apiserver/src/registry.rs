@@ -11,7 +11,7 @@ pub(crate) use create::create;
 pub(crate) use delete::{Deleted, delete, delete_unadmitted};
 pub(crate) use initialization::Patience;
 pub(crate) use outcome::Outcome;
-pub(crate) use update::{Change, Changing, Part, UpdateRequest, update};
+pub(crate) use update::{Change, Changing, Part, UpdateRequest, check_uid, update};
 
 use crate::context::Cx;
 use machinery::{Object, Status, Value};

@@ -60,7 +60,7 @@ async fn create(
 ) -> Result<Response<Body>, Status> {
     let applied = ownership::apply(cx, None, &config.object, force).await?;
     config.judge(cx)?;
-    let object = fitted(cx, &config.object, applied)?;
+    let mut object = fitted(cx, &config.object, applied)?;
     if !object.uid().is_empty() {
         let uid = object.uid();
         let why = format!(
@@ -68,6 +68,8 @@ async fn create(
         );
         return Err(Status::conflict(&cx.what(), object.name(), &why));
     }
+    // Upstream: a patch may have a resourceVersion, and a creation does not look at it.
+    object.remove_meta("resourceVersion");
     let _creation = super::create::begin_creation(cx, &object)?;
     let outcome = super::create::admitted(cx, object, dry_run).await?;
     shown(cx, 201, outcome).await

@@ -13,14 +13,23 @@ use machinery::{Object, Status};
 /// Stores a new object and answers with it, in the version in which it was sent.
 pub(crate) async fn create(cx: &Cx, body: &[u8]) -> Result<Response<Body>, Status> {
     let options = WriteOptions::parse(&cx.query, "CreateOptions")?;
-    let mut object = decode::object(cx, body, options.field_validation)?;
+    let object = decode::object(cx, body, options.field_validation)?;
     check_namespace(cx, &object)?;
+    create_decoded(cx, object, options.dry_run).await
+}
+
+/// Stores a new object, whatever verb sent it, and answers with it.
+pub(super) async fn create_decoded(
+    cx: &Cx,
+    mut object: Object,
+    dry_run: bool,
+) -> Result<Response<Body>, Status> {
     let _creation = begin_creation(cx, &object)?;
     for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
         object.remove_meta(field);
     }
     ownership::track(cx, None, &mut object).await;
-    let outcome = admitted(cx, object, options.dry_run).await?;
+    let outcome = admitted(cx, object, dry_run).await?;
     shown(cx, 201, outcome).await
 }
 

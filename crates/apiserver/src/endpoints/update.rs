@@ -1,6 +1,6 @@
 //! PUT of an object, or of its status.
 
-use super::create::{check_namespace, shown};
+use super::create::{check_namespace, create_decoded, shown};
 use crate::body::Body;
 use crate::context::Cx;
 use crate::decode;
@@ -12,12 +12,18 @@ use machinery::{Object, Status};
 /// Replaces the named object and answers with it.
 pub(crate) async fn update(cx: &Cx, body: &[u8], part: Part) -> Result<Response<Body>, Status> {
     let options = WriteOptions::parse(&cx.query, "UpdateOptions")?;
-    let object = decode::object(cx, body, options.field_validation)?;
+    let mut object = decode::object(cx, body, options.field_validation)?;
     check_namespace(cx, &object)?;
     check_name(cx, &object)?;
     if matches!(part, Part::Main) && cx.resource().behavior.create_on_update && is_missing(cx).await
     {
-        return super::create::create(cx, body).await;
+        registry::check_uid(cx, &object, None, options.dry_run)?;
+        // Upstream: an update may have a resourceVersion, and a creation does not look at it.
+        object.remove_meta("resourceVersion");
+        return create_decoded(cx, object, options.dry_run).await;
+    }
+    if !cx.namespace().is_empty() {
+        object.set_meta("namespace", cx.namespace());
     }
     let transform = |_: &Object| Ok(object.clone());
     let request = UpdateRequest {

@@ -163,7 +163,7 @@ async fn renew(
 
 /// Fails if the writer insists on a resourceVersion or a uid that is not the current one.
 fn check_preconditions(cx: &Cx, new: &Object, old: &Object, dry_run: bool) -> Result<(), Status> {
-    check_uid(cx, new, old, dry_run)?;
+    check_uid(cx, new, Some(old), dry_run)?;
     let resource = cx.resource();
     let asked = new.resource_version();
     let revision = match asked {
@@ -183,21 +183,26 @@ fn check_preconditions(cx: &Cx, new: &Object, old: &Object, dry_run: bool) -> Re
     Ok(())
 }
 
-/// Who sends a whole object means the one with its uid. A patch that changes the uid is told later
-/// that it cannot be changed.
-fn check_uid(cx: &Cx, new: &Object, old: &Object, dry_run: bool) -> Result<(), Status> {
-    if cx.verb != Verb::Update || new.uid().is_empty() || new.uid() == old.uid() {
+/// Fails if a whole object is sent with a uid that is not the one of the stored object, or if there
+/// is no stored object. A patch that changes the uid fails later, as the uid cannot be changed.
+pub(crate) fn check_uid(
+    cx: &Cx,
+    sent: &Object,
+    stored: Option<&Object>,
+    dry_run: bool,
+) -> Result<(), Status> {
+    let found = stored.map_or("", Object::uid);
+    if cx.verb != Verb::Update || sent.uid().is_empty() || sent.uid() == found {
         return Ok(());
     }
     let key = cx.key();
-    // Upstream: what only plays at storing does not know where.
+    // Upstream: the key of a dry run has no prefix.
     let shown = if dry_run { key.trim_start_matches("/registry") } else { &key };
     let why = format!(
-        "StorageError: invalid object, Code: 4, Key: {shown}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {}, UID in object meta: {}",
-        new.uid(),
-        old.uid(),
+        "StorageError: invalid object, Code: 4, Key: {shown}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {}, UID in object meta: {found}",
+        sent.uid(),
     );
-    Err(Status::conflict(&cx.what(), old.name(), &why))
+    Err(Status::conflict(&cx.what(), &cx.target.name, &why))
 }
 
 /// Takes from the old object what the client may not change or has left out.

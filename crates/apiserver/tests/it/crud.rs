@@ -7,6 +7,7 @@ use machinery::{Value, json};
 
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
+const APPLY: &str = "application/apply-patch+yaml";
 const EVENTS: &str = "/api/v1/namespaces/default/events";
 
 fn deployment(name: &str) -> Value {
@@ -100,6 +101,39 @@ async fn an_update_creates_what_is_missing_if_the_kind_allows_it() {
     let (code, created) = plane.put(&path, &lease).await;
     assert_eq!((code, &created["spec"]["holderIdentity"]), (201, &json!("me")));
     assert_eq!(plane.put(&path, &created).await.0, 200);
+}
+
+#[tokio::test]
+async fn an_update_does_not_create_an_object_that_was_meant_to_be_there() {
+    let plane = Plane::start().await;
+    let path = format!("{LEASES}/a");
+    let lease = plane.create(LEASES, &json!({"metadata": {"name": "a"}})).await;
+    plane.delete(&path).await;
+    for query in ["", "?dryRun=All"] {
+        let (code, status) = plane.put(&format!("{path}{query}"), &lease).await;
+        assert_eq!((code, &status["reason"]), (409, &json!("Conflict")), "{query}");
+        let uid = lease["metadata"]["uid"].as_str().unwrap();
+        let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: ");
+        assert!(status["message"].as_str().unwrap().ends_with(&why), "{status}");
+    }
+    assert_eq!(plane.get(&path).await.0, 404);
+}
+
+#[tokio::test]
+async fn an_update_or_an_apply_that_creates_does_not_look_at_the_resource_version() {
+    let plane = Plane::start().await;
+    let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"name": "a", "resourceVersion": "5"}});
+    let path = format!("{LEASES}/a");
+    let (code, created) = plane.put(&path, &lease).await;
+    assert_eq!(code, 201, "{created}");
+    assert_ne!(created["metadata"]["resourceVersion"], "5");
+    plane.delete(&path).await;
+    let (code, applied) = plane.patch(&format!("{path}?fieldManager=me"), APPLY, &lease).await;
+    assert_eq!(code, 201, "{applied}");
+    let (code, status) = plane.post(LEASES, &lease).await;
+    let why = "resourceVersion should not be set on objects to be created";
+    assert_eq!((code, &status["message"]), (500, &json!(why)));
 }
 
 #[tokio::test]

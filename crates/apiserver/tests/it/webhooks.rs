@@ -50,6 +50,17 @@ async fn a_webhook_says_yes_or_no() {
 }
 
 #[tokio::test]
+async fn a_mutating_webhook_sees_the_namespace_of_an_object_that_is_put_without_one() {
+    let plane = Plane::start().await;
+    plane.create(MAPS, &map("a", &json!({}))).await;
+    let server = allowing().await;
+    mutating(&plane, "c", &[server.hook("a.b.c", &json!({}))]).await;
+    assert_eq!(plane.put(&format!("{MAPS}/a"), &map("a", &json!({"k": "1"}))).await.0, 200);
+    let request = &server.asked()[0].1["request"];
+    assert_eq!(request["object"]["metadata"]["namespace"], "default");
+}
+
+#[tokio::test]
 async fn a_webhook_is_shown_the_request_and_the_object_before_and_after() {
     let plane = Plane::start().await;
     let server = allowing().await;
