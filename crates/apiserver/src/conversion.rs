@@ -229,6 +229,14 @@ pub(crate) async fn entry(cx: &Cx, entry: &Arc<Entry>) -> Result<Arc<Entry>, Sta
     Ok(converted.pop().expect("there are as many as there were"))
 }
 
+/// Forgets what a stored object was converted to for the version of the request, so that it is
+/// converted again: the webhook may have been replaced by a newer one.
+pub(crate) fn forget(cx: &Cx, entry: &Entry) {
+    if needs_conversion(&cx.served, cx.version, entry) {
+        cx.served.conversion.kept.remove(cx.version, entry);
+    }
+}
+
 fn needs_conversion(served: &Served, version: usize, entry: &Entry) -> bool {
     !served.conversion.copies() && entry.api_version() != served.api_version(version).as_bytes()
 }

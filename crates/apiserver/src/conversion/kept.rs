@@ -33,6 +33,12 @@ struct Pair {
     converted: Arc<Entry>,
 }
 
+impl Pair {
+    fn size(&self) -> usize {
+        self.stored.len() + self.converted.len()
+    }
+}
+
 impl Kept {
     /// A stored object in `version`, if somebody has converted it.
     pub(super) fn get(&self, version: usize, stored: &Entry) -> Option<Arc<Entry>> {
@@ -52,6 +58,16 @@ impl Kept {
         self.lock().insert(key, Pair { stored, converted });
     }
 
+    /// Forgets a stored object in `version`.
+    pub(super) fn remove(&self, version: usize, stored: &Entry) {
+        let key = (version, Arc::clone(&stored.key), stored.revision);
+        let mut halves = self.lock();
+        halves.old.remove(&key);
+        if let Some(removed) = halves.young.remove(&key) {
+            halves.bytes = halves.bytes.saturating_sub(removed.size());
+        }
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, Halves> {
         self.0.lock().expect("nothing panics while it looks for what was converted")
     }
@@ -59,7 +75,7 @@ impl Kept {
 
 impl Halves {
     fn insert(&mut self, key: Key, pair: Pair) {
-        let size = pair.stored.len() + pair.converted.len();
+        let size = pair.size();
         self.bytes += size;
         if self.bytes > HALF {
             self.old = std::mem::take(&mut self.young);

@@ -1,9 +1,9 @@
 //! GET of one object.
 
-use crate::answer;
 use crate::body::Body;
 use crate::context::Cx;
 use crate::options::parse_revision;
+use crate::{answer, conversion};
 use http::Response;
 use machinery::Status;
 
@@ -15,6 +15,9 @@ pub(crate) async fn get(cx: &Cx) -> Result<Response<Body>, Status> {
     }
     wait_for_revision(cx).await?;
     let entry = cx.found()?;
+    if cx.query.text("resourceVersion").is_empty() {
+        conversion::forget(cx, &entry);
+    }
     answer::entry(cx, 200, &entry).await
 }
 
