@@ -44,9 +44,24 @@ pub(crate) struct Change {
     encodings: Mutex<Encodings>,
 }
 
-/// What distinguishes one encoding of a change from another: the event, the edition of the kind and
-/// its version, the form.
-pub(crate) type EncodingKey = (&'static str, Revision, usize, u8);
+/// What distinguishes one encoding of a change from another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct EncodingKey {
+    /// `ADDED`, for example.
+    pub event: &'static str,
+    /// The edition of the kind.
+    pub edition: Revision,
+    /// The index of the version.
+    pub version: usize,
+    /// The number of the form.
+    pub form: u8,
+    /// When the ages in a Table are those that it shows, in seconds since 1970; 0 for other forms.
+    pub second: i64,
+}
+
+/// The encodings of one form that are kept for different seconds. A watcher that takes longer than
+/// that to read a large one lists again.
+const MAX_SECONDS: usize = 4;
 
 /// A change as it is sent, encoded once for each form in which it is watched, and shared by all
 /// watchers of that form.
@@ -64,6 +79,20 @@ impl Encodings {
         if let Some(ledger) = &self.ledger {
             ledger.add(bytes);
             self.counted += bytes;
+        }
+    }
+
+    /// Makes room for the encoding of another second.
+    fn remove_oldest_second(&mut self, key: EncodingKey) {
+        let is_same = |it: &EncodingKey| EncodingKey { second: key.second, ..*it } == key;
+        if self.forms.iter().filter(|(it, _)| is_same(it)).count() < MAX_SECONDS {
+            return;
+        }
+        let Some(oldest) = self.forms.iter().position(|(it, _)| is_same(it)) else { return };
+        let (_, removed) = self.forms.remove(oldest);
+        if let (Some(ledger), Some(bytes)) = (&self.ledger, removed.get()) {
+            ledger.subtract(bytes.len());
+            self.counted -= bytes.len();
         }
     }
 }
@@ -105,6 +134,7 @@ impl Change {
         if let Some((_, form)) = encodings.forms.iter().find(|(it, _)| *it == key) {
             return Arc::clone(form);
         }
+        encodings.remove_oldest_second(key);
         let form = Arc::default();
         encodings.forms.push((key, Arc::clone(&form)));
         form

@@ -55,7 +55,12 @@ impl Encoder {
         };
         let (edition, version, form) = self.shared;
         let with_columns = self.sends_columns(cx);
-        let key = (kind, edition, version, form + u8::from(with_columns));
+        let second = match cx.accepted.form {
+            Form::Table => cx.plane.clock.now().seconds(),
+            Form::Whole | Form::Partial | Form::PartialList => 0,
+        };
+        let form = form + u8::from(with_columns);
+        let key = EncodingKey { event: kind, edition, version, form, second };
         let event = change.encoded(key, || {
             let mut out = Vec::new();
             write(cx, kind, entry, change.revision, with_columns, &mut out);

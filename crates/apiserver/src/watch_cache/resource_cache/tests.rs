@@ -1,7 +1,7 @@
 //! Tests of one resource's cache: snapshots, log, and what they keep alive.
 
 use super::*;
-use crate::watch_cache::change_log::{MAX_BYTES, MAX_CHANGES};
+use crate::watch_cache::change_log::{EncodingKey, MAX_BYTES, MAX_CHANGES};
 use crate::watch_cache::pinned::MAX_PINNED_BYTES;
 use std::sync::atomic::Ordering;
 
@@ -116,19 +116,40 @@ fn deleted_objects_count_until_they_are_forgotten() {
     assert_eq!(total.load(Ordering::Relaxed), 0);
 }
 
+fn encoding(form: u8, second: i64) -> EncodingKey {
+    EncodingKey { event: "MODIFIED", edition: 1, version: 0, form, second }
+}
+
+#[test]
+fn encodings_of_a_few_seconds_are_kept() {
+    let cache = fed("+a ~a");
+    let before = cache.history_bytes();
+    let change = Arc::clone(&cache.after(1, 1).unwrap()[0]);
+    change.encoded(encoding(0, 0), || vec![0; MEGABYTE]);
+    for second in 1..100 {
+        change.encoded(encoding(1, second), || vec![0; MEGABYTE]);
+    }
+    assert_eq!(cache.history_bytes(), before + 5 * MEGABYTE);
+    change.encoded(encoding(0, 0), || unreachable!("it is another form"));
+    change.encoded(encoding(1, 99), || unreachable!("it is new"));
+    assert!(change.encoding(encoding(1, 1)).is_none());
+    cache.compact(Revision::MAX);
+    assert_eq!(cache.history_bytes(), 0);
+}
+
 #[test]
 fn encoded_events_count_as_long_as_their_change_is_in_the_log() {
     let cache = fed("+a ~a");
     let before = cache.history_bytes();
     let change = Arc::clone(&cache.after(1, 1).unwrap()[0]);
     for form in 0..2 {
-        change.encoded(("MODIFIED", 1, 0, form), || vec![0; MEGABYTE]);
-        change.encoded(("MODIFIED", 1, 0, form), || unreachable!("it is kept"));
+        change.encoded(encoding(form, 0), || vec![0; MEGABYTE]);
+        change.encoded(encoding(form, 0), || unreachable!("it is kept"));
     }
     assert_eq!(cache.history_bytes(), before + 2 * MEGABYTE);
     cache.compact(Revision::MAX);
     assert_eq!(cache.history_bytes(), 0);
-    change.encoded(("MODIFIED", 1, 0, 2), || vec![0; MEGABYTE]);
+    change.encoded(encoding(2, 0), || vec![0; MEGABYTE]);
     assert_eq!(cache.history_bytes(), 0, "the log keeps it no more");
 }
 
@@ -188,7 +209,7 @@ fn a_retired_cache_refuses_events() {
 fn an_encoder_that_panics_harms_nobody_else() {
     let cache = fed("+a ~a");
     let change = Arc::clone(&cache.after(1, 1).unwrap()[0]);
-    let key = ("MODIFIED", 1, 0, 0);
+    let key = encoding(0, 0);
     let encode = || change.encoded(key, || panic!("it cannot be encoded"));
     assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(encode)).is_err());
     assert_eq!(*change.encoded(key, || vec![7]), [7]);
