@@ -52,6 +52,8 @@ pub struct Config {
     pub serving_names: Vec<String>,
     /// Where objects are kept.
     pub store: StoreConfig,
+    /// How many bytes all stored objects may have together: they are in memory.
+    pub quota_bytes: usize,
     /// Static tokens.
     pub tokens: TokenFile,
     /// Decide what users may do, after the default rules.
@@ -82,6 +84,7 @@ impl Default for Config {
             listen: None,
             serving_names: Vec::new(),
             store: StoreConfig::Memory,
+            quota_bytes: store::Options::default().quota_bytes,
             tokens: TokenFile::default(),
             authorizers: Vec::new(),
             service_cidr: "10.0.0.0/24".to_owned(),

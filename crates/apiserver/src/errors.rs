@@ -12,6 +12,8 @@ pub(crate) fn of_store(what: &GroupResource, name: &str, error: &Error) -> Statu
             Status::expired(format!("too old resource version: {asked} ({oldest})"))
         }
         Error::Future { asked, current } => Status::revision_too_large(*asked, *current),
+        // The store logs when that begins and when it ends.
+        Error::OverQuota { .. } => Status::internal(error.to_string()),
         Error::Closed => Status::unavailable("the server is shutting down"),
         other => {
             tracing::error!(error = %chain(other), %what, name, "the store failed");

@@ -22,6 +22,7 @@ use arc_swap::ArcSwap;
 use keel::{Offload, Tasks, Unclean};
 use schema::PatternPool;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -194,18 +195,27 @@ async fn close(tasks: &Tasks, store: &Arc<dyn Store>, store_tasks: &Tasks) -> Re
     stopped.and(store_tasks.stop(PATIENCE).await)
 }
 
+/// The directory of the store, within that of all data.
+const STORE: &str = "store";
+
 /// What signs for a plane.
 struct Keys {
     authority: Authority,
     signer: TokenSigner,
 }
 
+/// The process of the plane that has the data in `directory` open, if there is one.
+pub fn data_holder(directory: &Path) -> Option<String> {
+    Embedded::holder(&directory.join(STORE))
+}
+
 fn open_store(config: &Config, tasks: &Tasks) -> Result<Arc<dyn Store>, Error> {
-    let (options, clock) = (Options::default(), &config.clock);
+    let options = Options { quota_bytes: config.quota_bytes, ..Options::default() };
+    let clock = &config.clock;
     Ok(match &config.store {
         StoreConfig::Memory => Memory::open(options, clock, tasks),
         StoreConfig::Embedded(directory) => {
-            Embedded::open(&directory.join("store"), options, clock, tasks)?
+            Embedded::open(&directory.join(STORE), options, clock, tasks)?
         }
     })
 }

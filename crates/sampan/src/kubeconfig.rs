@@ -5,6 +5,7 @@
 //! of the same name.
 
 mod merge;
+mod running;
 
 #[cfg(test)]
 mod tests;
@@ -118,6 +119,19 @@ pub(crate) enum Error {
         what: &'static str,
         /// The name of the entry.
         name: String,
+    },
+    /// Name another file.
+    #[error(
+        "the context {name:?} in {path} is that of a plane that is running at {server}: name another \
+         file for this plane, as in --kubeconfig ./kubeconfig"
+    )]
+    Running {
+        /// Of the file.
+        path: PathBuf,
+        /// The name of the context.
+        name: String,
+        /// The URL of the plane.
+        server: String,
     },
     /// Name a context.
     #[error("{path} has no current context: name one with --context")]

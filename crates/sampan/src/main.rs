@@ -3,6 +3,7 @@
 mod args;
 mod commands;
 mod kubeconfig;
+mod memory_limit;
 mod open_files;
 mod output;
 mod stop_signals;

@@ -44,6 +44,11 @@ use log::Log;
 pub struct Embedded;
 
 impl Embedded {
+    /// The process that has the store in `directory` open, if there is one.
+    pub fn holder(directory: &Path) -> Option<String> {
+        directory::holder(directory)
+    }
+
     /// Opens the store in `directory`, which is made if it does not exist and belongs to this
     /// store alone until it is closed. It is closed when `tasks` stop: give it tasks that stop
     /// after those of its users. Must be called within a runtime, which runs the sweeper.
@@ -70,7 +75,8 @@ impl Embedded {
         let revision = loaded.revision;
         let shared = Arc::new(Shared::new(loaded.records, revision, loaded.history));
         let journal = Some(Box::new(log) as _);
-        let writer = Writer::new(Arc::clone(&shared), journal, clock.clone(), revision);
+        let quota = options.quota_bytes;
+        let writer = Writer::new(Arc::clone(&shared), journal, clock.clone(), revision, quota);
         Engine::threaded(shared, writer, clock, tasks).map_err(|error| Error::Io {
             doing: "start the commit thread for",
             path,

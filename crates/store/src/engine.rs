@@ -40,6 +40,8 @@ pub struct Options {
     /// How many bytes of the disk a durable store keeps in reserve, for deletions when the disk is
     /// full. It should have room for all that the log holds.
     pub reserve_bytes: u64,
+    /// How many bytes all records may have together.
+    pub quota_bytes: usize,
 }
 
 impl Default for Options {
@@ -49,6 +51,7 @@ impl Default for Options {
             history_bytes: 64 << 20,
             log_bytes: 8 << 20,
             reserve_bytes: 24 << 20,
+            quota_bytes: 8 << 30,
         }
     }
 }

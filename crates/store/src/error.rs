@@ -55,6 +55,14 @@ pub enum Error {
         "no space is left on the disk: all writes but deletions are refused until there is some"
     )]
     Full,
+    /// Delete something, or raise the limit, and try again: nothing was written.
+    #[error(
+        "the objects take up {limit} bytes, which is the limit: what adds to them is refused until something is deleted"
+    )]
+    OverQuota {
+        /// The most bytes that all records may have together.
+        limit: usize,
+    },
     /// Free space on the disk, and try again: nothing was deleted.
     #[error(
         "no space is left on the disk, and none is in reserve for deletions: free some on the disk"

@@ -30,6 +30,7 @@ mod history;
 mod shared;
 mod watch;
 mod journal;
+mod quota;
 mod writer;
 mod engine;
 mod expiry;

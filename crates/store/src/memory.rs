@@ -20,7 +20,8 @@ impl Memory {
     pub fn open(options: Options, clock: &Clock, tasks: &Tasks) -> Arc<Engine> {
         let history = History::new(0, options.bounds());
         let shared = Arc::new(Shared::new(Records::new(), 0, history));
-        let writer = Writer::new(Arc::clone(&shared), None, clock.clone(), 0);
+        let quota = options.quota_bytes;
+        let writer = Writer::new(Arc::clone(&shared), None, clock.clone(), 0, quota);
         Engine::inline(shared, writer, clock, tasks)
     }
 }

@@ -25,6 +25,7 @@ use keel::{Clock, Moment};
 use crate::{
     Error, Event, Expect, Record, Revision,
     journal::{Batch, Journal, Shrink},
+    quota::Quota,
     shared::{Records, Shared},
 };
 
@@ -74,6 +75,7 @@ pub(crate) struct Writer {
     is_full: bool,
     /// The time of the last search for room; `None` as long as the disk was never full.
     searched: Option<Moment>,
+    quota: Quota,
 }
 
 /// The state as the requests of a batch leave it, before anybody else sees it.
@@ -81,6 +83,8 @@ struct Stage {
     records: Records,
     events: Vec<Event>,
     last: Revision,
+    /// The bytes of all records.
+    used: usize,
 }
 
 impl Writer {
@@ -90,8 +94,11 @@ impl Writer {
         journal: Option<Box<dyn Journal>>,
         clock: Clock,
         last: Revision,
+        quota_bytes: usize,
     ) -> Self {
+        let records = shared.read().map(|it| it.records.clone()).unwrap_or_default();
         Self {
+            quota: Quota::new(quota_bytes, &records),
             shared,
             journal,
             clock,
@@ -135,14 +142,18 @@ impl Writer {
             return Err(failure.clone());
         }
         let records = self.shared.read()?.records.clone();
-        let mut stage =
-            Stage { records, events: Vec::with_capacity(requests.len()), last: self.last };
-        let outcomes = requests.iter().map(|request| self.stage(&mut stage, request)).collect();
+        let events = Vec::with_capacity(requests.len());
+        let mut stage = Stage { records, events, last: self.last, used: self.quota.used() };
+        let outcomes: Outcomes =
+            requests.iter().map(|request| self.stage(&mut stage, request)).collect();
+        let was_refused = outcomes.iter().any(|it| matches!(it, Err(Error::OverQuota { .. })));
         if stage.events.is_empty() {
+            self.quota.set_used(stage.used, was_refused);
             return Ok(outcomes);
         }
         self.last = stage.last;
         self.append(&stage.events)?;
+        self.quota.set_used(stage.used, was_refused);
         let forgotten = self.shared.publish(stage.records, stage.events);
         self.collect(&forgotten);
         Ok(outcomes)
@@ -166,6 +177,7 @@ impl Writer {
         let key = Arc::clone(old.as_ref().map_or(key, |old| &old.key));
         let new = match request {
             Request::Delete { .. } => {
+                stage.used = self.quota.replaced(stage.used, old.as_deref(), None)?;
                 stage.records.remove(&key);
                 None
             }
@@ -180,6 +192,7 @@ impl Writer {
                     modified: revision,
                     expires: ttl.map(|ttl| self.clock.now() + ttl),
                 });
+                stage.used = self.quota.replaced(stage.used, old.as_deref(), Some(&record))?;
                 stage.records.insert(Arc::clone(&key), Arc::clone(&record));
                 Some(record)
             }

@@ -51,7 +51,7 @@ pub(crate) async fn ask(
         }
         Question::SelfAccess => access(&cx.plane.authorizers, &object, &cx.user, "")?,
         Question::Binding => return binding::bind(cx, object, options.dry_run).await,
-        Question::Components => return components::answer(cx).await,
+        Question::Components => unreachable!("it is answered above, as it has no body"),
         Question::SelfRules => {
             let namespace = object.str_at(&["spec", "namespace"]).to_owned();
             if namespace.is_empty() {

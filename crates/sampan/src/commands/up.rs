@@ -4,6 +4,7 @@ mod listen_address;
 mod start_error;
 
 use crate::kubeconfig::{self, Entry, Merged};
+use crate::memory_limit;
 use crate::output::{note, say};
 use crate::stop_signals::StopSignals;
 use anyhow::{Context, Result, bail};
@@ -19,7 +20,8 @@ use tokio::time::Instant;
 
 const EXAMPLES: &str = "Examples:
   sampan up                                   keeps its objects in the data directory
-  sampan up --in-memory --listen 127.0.0.1:0  for a test: forgets everything, on a free port
+  sampan up --in-memory --listen 127.0.0.1:0 --kubeconfig ./kubeconfig
+                                              for a test: forgets everything, on a free port
   sampan up --listen 0.0.0.0:6443             reachable from other machines as well
   sampan up --data-dir ./plane --kubeconfig ./kubeconfig
   kubectl --kubeconfig ./kubeconfig get namespaces";
@@ -56,6 +58,10 @@ pub(crate) struct UpArgs {
     /// Which operators to run beside it (none is served yet)
     #[arg(long, value_name = "OPERATOR", value_delimiter = ',', hide = true)]
     with: Vec<String>,
+    /// How many bytes all objects may have together; at the limit, objects can only be changed and
+    /// deleted [default: half of the memory that the program may use]
+    #[arg(long, value_name = "BYTES")]
+    quota_backend_bytes: Option<usize>,
     /// Bearer tokens, one `token,user,uid,"group1,group2"` a line
     #[arg(long, value_name = "FILE")]
     token_auth_file: Option<PathBuf>,
@@ -156,6 +162,7 @@ fn config(args: &UpArgs) -> Result<Config> {
         listen: Some(args.listen.address),
         serving_names: args.listen.serving_names(),
         store,
+        quota_bytes: args.quota_backend_bytes.unwrap_or_else(|| memory_limit::bytes() / 2),
         tokens,
         authorizers,
         service_cidr: args.service_cidr.clone(),

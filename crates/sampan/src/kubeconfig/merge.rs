@@ -1,9 +1,11 @@
 //! [`merge_into`]: one more cluster in a kubeconfig, with everything else in it left as it was.
 //!
 //! The file is replaced whole, by a rename, so that no reader ever sees half of it; its owner stays
-//! its owner, and nobody else can read it, since it holds keys. A file that cannot be understood is left alone, and so is one
-//! in which entries of these names belong to another cluster than a plane.
+//! its owner, and nobody else can read it, since it holds keys. A file that cannot be understood is
+//! left alone, and so is one in which entries of these names belong to another cluster than a plane,
+//! or to another plane that is running.
 
+use super::running::is_running;
 use super::{Error, malformed, parse, text};
 use apiserver::certificates::is_made_by_a_plane;
 use base64::prelude::{BASE64_STANDARD, Engine};
@@ -57,16 +59,6 @@ pub(crate) fn merge_into(path: &Path, entry: &Entry) -> Result<Merged, Error> {
         }
         let is_current = text(document, "current-context") == Some(&entry.context);
         Ok(Merged { before, is_current })
-    })
-}
-
-/// As [`merge_into`], and makes its context the current one.
-#[allow(dead_code, reason = "for commands that are asked to switch to what they made")]
-pub(crate) fn merge_and_switch(path: &Path, entry: &Entry) -> Result<Merged, Error> {
-    rewrite(path, |document| {
-        let before = put(path, document, entry)?;
-        document.insert("current-context".to_owned(), json!(entry.context));
-        Ok(Merged { before, is_current: true })
     })
 }
 
@@ -187,11 +179,22 @@ fn put(
     document: &mut Map<String, Value>,
     entry: &Entry,
 ) -> Result<Option<String>, Error> {
-    document.entry("apiVersion").or_insert(json!("v1"));
-    document.entry("kind").or_insert(json!("Config"));
+    for (field, expected) in [("apiVersion", "v1"), ("kind", "Config")] {
+        let found = document.entry(field).or_insert(json!(expected));
+        if *found != *expected {
+            return Err(malformed(path, format!("its {field} is {found}, not {expected}")));
+        }
+    }
     let cluster = named(path, document, "clusters", "cluster", &entry.cluster)?;
     check_owner(path, "cluster", &entry.cluster, cluster, "certificate-authority-data")?;
     let before = cluster["server"].as_str().map(str::to_owned);
+    if let Some(server) = before.as_deref().filter(|it| *it != entry.server)
+        && let Some(authority) = certificate(cluster, "certificate-authority-data")
+        && is_running(server, authority.as_bytes())
+    {
+        let (name, server) = (entry.context.clone(), server.to_owned());
+        return Err(Error::Running { path: path.to_owned(), name, server });
+    }
     *cluster = json!({
         "server": entry.server,
         "certificate-authority-data": BASE64_STANDARD.encode(&entry.certificate_authority),
@@ -224,12 +227,16 @@ fn check_owner(
     if entry.as_object().is_none_or(Map::is_empty) {
         return Ok(());
     }
-    let certificate = entry[field].as_str().and_then(|it| BASE64_STANDARD.decode(it).ok());
-    let certificate = certificate.and_then(|it| String::from_utf8(it).ok());
-    if certificate.is_some_and(|it| is_made_by_a_plane(&it)) {
+    if certificate(entry, field).is_some_and(|it| is_made_by_a_plane(&it)) {
         return Ok(());
     }
     Err(Error::Taken { path: path.to_owned(), what, name: name.to_owned() })
+}
+
+/// The certificate in a field, in PEM.
+fn certificate(entry: &Value, field: &str) -> Option<String> {
+    let decoded = BASE64_STANDARD.decode(entry[field].as_str()?).ok()?;
+    String::from_utf8(decoded).ok()
 }
 
 /// What the entry of this name in a list says of its `what`; both are made where missing.

@@ -1,6 +1,5 @@
 //! What kubeconfigs are read and written.
 
-use super::merge::merge_and_switch;
 use super::*;
 use apiserver::certificates::Authority;
 use keel::Clock;
@@ -220,7 +219,9 @@ fn the_current_context_changes_on_request_only() {
     let home = Home::with(SHARED);
     assert!(!merge_into(&home.config(), &entry()).unwrap().is_current);
     assert_eq!(home.document()["current-context"], "work");
-    merge_and_switch(&home.config(), &entry()).unwrap();
+    let switched = fs::read_to_string(home.config()).unwrap();
+    let switched = switched.replace("current-context: work", "current-context: sampan");
+    fs::write(home.config(), switched).unwrap();
     assert!(merge_into(&home.config(), &entry()).unwrap().is_current);
     assert_eq!(home.document()["current-context"], "sampan");
 }
@@ -236,7 +237,8 @@ fn an_empty_file_or_empty_lists_are_filled() {
 
 #[test]
 fn a_file_that_does_not_parse_is_refused_and_left_alone() {
-    for text in ["clusters: [", "- a", "clusters: {}", "users: [1]"] {
+    let others = ["kind: Pod", "apiVersion: apps/v1", "kind: Config\napiVersion: [v1]"];
+    for text in ["clusters: [", "- a", "clusters: {}", "users: [1]"].into_iter().chain(others) {
         let home = Home::with(text);
         let error = merge_into(&home.config(), &entry()).unwrap_err().to_string();
         assert!(error.contains("config is not"), "{error}");

@@ -1,7 +1,8 @@
 //! What a person meets at the command line: starting, stopping, and what goes wrong.
 
-use crate::http::Credentials;
+use crate::http::{Client, Credentials};
 use crate::plane::{self, Plane};
+use machinery::json;
 use rustls::ClientConnection;
 use rustls::pki_types::ServerName;
 use std::io::{Read, Write};
@@ -121,7 +122,55 @@ fn a_data_directory_that_is_in_use_is_refused() {
         other.to_str().unwrap(),
     ]);
     assert!(error.contains("data") && error.contains("in use"), "{error}");
-    assert!(error.contains("--data-dir") && error.contains("--in-memory"), "{error}");
+    assert!(error.contains("--data-dir") && error.contains("--kubeconfig"), "{error}");
+}
+
+#[test]
+fn a_second_start_on_the_same_port_and_data_names_the_plane_that_is_running() {
+    let directory = tempfile::tempdir().unwrap();
+    let plane = Plane::embedded(directory.path());
+    let listen = plane.url.strip_prefix("https://").unwrap();
+    let data = directory.path().join("data");
+    let error = error_of(&["up", "--listen", listen, "--data-dir", data.to_str().unwrap()]);
+    let expect = format!("already (process {})", plane.process.id());
+    assert!(error.contains(&expect) && error.contains("--kubeconfig"), "{error}");
+}
+
+#[test]
+fn the_context_of_a_plane_that_is_running_is_left_to_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let first = Plane::embedded(directory.path());
+    let text = std::fs::read_to_string(&first.kubeconfig).unwrap();
+    let file = first.kubeconfig.to_str().unwrap().to_owned();
+    let second = ["up", "--in-memory", "--listen", "127.0.0.1:0", "--kubeconfig", &file];
+    let error = error_of(&second);
+    let expect = format!("is that of a plane that is running at {}", first.url);
+    assert!(error.contains(&expect) && error.contains("--kubeconfig ./"), "{error}");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), text);
+    first.kill();
+    let third = Plane::embedded(directory.path());
+    assert!(std::fs::read_to_string(&file).unwrap().contains(&third.url));
+}
+
+#[test]
+fn objects_are_refused_beyond_the_limit_until_some_are_deleted() {
+    let directory = tempfile::tempdir().unwrap();
+    let plane = Plane::with_arguments(directory.path(), &["--quota-backend-bytes", "3000000"]);
+    let mut client = plane.client();
+    let maps = "/api/v1/namespaces/default/configmaps";
+    let create = |client: &mut Client, name: &str| {
+        let data = json!({"k": "x".repeat(900_000)});
+        let map = json!({"metadata": {"name": name}, "data": data});
+        client.send("POST", maps, Some(&map)).unwrap()
+    };
+    for name in ["a", "b", "c"] {
+        assert_eq!(create(&mut client, name).0, 201);
+    }
+    let (code, status) = create(&mut client, "d");
+    let message = status["message"].as_str().unwrap();
+    assert!(code == 500 && message.contains("3000000 bytes, which is the limit"), "{status}");
+    assert_eq!(client.send("DELETE", &format!("{maps}/a"), None).unwrap().0, 200);
+    assert_eq!(create(&mut client, "d").0, 201);
 }
 
 #[test]

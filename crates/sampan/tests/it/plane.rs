@@ -83,6 +83,11 @@ impl Plane {
         plane
     }
 
+    /// In memory, with further arguments.
+    pub(crate) fn with_arguments(directory: &Path, arguments: &[&str]) -> Self {
+        Self::start(directory, &[&["--in-memory"], arguments].concat())
+    }
+
     /// With its data below `directory`.
     pub(crate) fn embedded(directory: &Path) -> Self {
         let data = directory.join("data");

@@ -31,6 +31,20 @@ const ODD_LOG: &str = "log.odd";
 const RESERVE: &str = "reserve";
 const LOCK: &str = "LOCK";
 
+/// The process that has the store in a directory open, if there is one.
+pub(super) fn holder(path: &Path) -> Option<String> {
+    let mut lock = File::open(path.join(LOCK)).ok()?;
+    matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)).then(|| named(&mut lock))
+}
+
+/// What the process that has locked a file says of itself in it.
+fn named(lock: &mut File) -> String {
+    let mut holder = String::new();
+    let _ = lock.read_to_string(&mut holder);
+    let known = holder.trim();
+    if known.is_empty() { "another process".to_owned() } else { known.to_owned() }
+}
+
 /// A directory that is ours for as long as this lives.
 pub(super) struct Directory {
     path: PathBuf,
@@ -48,11 +62,7 @@ impl Directory {
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                let mut holder = String::new();
-                let _ = lock.read_to_string(&mut holder);
-                let known = holder.trim().to_owned();
-                let holder = if known.is_empty() { "another process".to_owned() } else { known };
-                return Err(Error::Locked { path: path.to_owned(), holder });
+                return Err(Error::Locked { path: path.to_owned(), holder: named(&mut lock) });
             }
             Err(TryLockError::Error(error)) => return Err(io_error("lock", &lock_path)(error)),
         }

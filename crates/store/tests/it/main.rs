@@ -14,4 +14,5 @@ mod damage;
 mod damaged_log;
 mod missing_database;
 mod older_format;
+mod quota;
 mod real_clock;

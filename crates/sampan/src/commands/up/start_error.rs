@@ -12,17 +12,21 @@ use std::sync::Arc;
 
 const MEBIBYTE: u64 = 1 << 20;
 
+/// For a second plane beside the one that is running.
+const ANOTHER_PLACE: &str = "--data-dir ./plane --kubeconfig ./kubeconfig";
+
 /// Adds the remedy to an error, if there is one. `data_dir` is where the plane keeps its data, if it
 /// does.
 pub(super) fn explain(error: server::Error, data_dir: Option<&Path>) -> anyhow::Error {
     let space = data_dir.and_then(|it| space_remedy(&error, it, free_space(it)));
     let remedy = match &error {
-        server::Error::Bind { address, source } => bind_remedy(*address, source.kind()),
-        server::Error::Store(store::Error::Locked { .. }) => Some(
-            "another plane is running on the same data: stop it, choose another directory with \
-             --data-dir, or use --in-memory"
-                .to_owned(),
-        ),
+        server::Error::Bind { address, source } => {
+            bind_remedy(*address, source.kind(), data_dir.and_then(server::data_holder))
+        }
+        server::Error::Store(store::Error::Locked { .. }) => Some(format!(
+            "another plane is running on the same data: use that one, stop it, or give this one \
+             another place, as in {ANOTHER_PLACE}"
+        )),
         server::Error::ServiceCidr(_) => {
             Some("choose another network, as in --service-cidr 10.0.0.0/24".to_owned())
         }
@@ -60,10 +64,15 @@ pub(super) fn explain_policy_file(error: abac::Error) -> anyhow::Error {
     }
 }
 
-fn bind_remedy(address: SocketAddr, kind: ErrorKind) -> Option<String> {
+/// `holder` is the process of another plane that has the same data, if there is one.
+fn bind_remedy(address: SocketAddr, kind: ErrorKind, holder: Option<String>) -> Option<String> {
     let ip = address.ip();
     let other = SocketAddr::new(ip, address.port().wrapping_add(1));
     Some(match kind {
+        ErrorKind::AddrInUse if let Some(holder) = holder => format!(
+            "a plane is running on the same data already ({holder}): use that one, stop it, or give \
+             this one another place, as in --listen {other} {ANOTHER_PLACE}"
+        ),
         ErrorKind::AddrInUse => format!(
             "{address} is in use by another program: stop it, or listen elsewhere, as in \
              --listen {other} (port 0 picks a free one)"
@@ -126,6 +135,15 @@ mod tests {
     fn bind_error(kind: ErrorKind) -> String {
         let address = "127.0.0.1:6443".parse().unwrap();
         explain(server::Error::Bind { address, source: kind.into() }, None).to_string()
+    }
+
+    #[test]
+    fn a_port_that_a_plane_on_the_same_data_has_is_explained_by_that_plane() {
+        let address = "127.0.0.1:6443".parse().unwrap();
+        let holder = Some("process 7".to_owned());
+        let remedy = bind_remedy(address, ErrorKind::AddrInUse, holder).unwrap();
+        assert!(remedy.starts_with("a plane is running on the same data already (process 7)"));
+        assert!(remedy.contains("--listen 127.0.0.1:6444 --data-dir"), "{remedy}");
     }
 
     #[test]

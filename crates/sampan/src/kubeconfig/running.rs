@@ -1,0 +1,49 @@
+//! [`is_running`]: whether the server that a kubeconfig names answers.
+
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore};
+use std::io;
+use std::net::{TcpStream, ToSocketAddrs};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A plane on this machine answers within milliseconds.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Whether there is a server at a URL whose certificate was signed by an authority, in PEM. Another
+/// program that has taken the port of a server that has ended does not count.
+pub(super) fn is_running(url: &str, authority: &[u8]) -> bool {
+    handshake(url, authority).is_ok()
+}
+
+fn handshake(url: &str, authority: &[u8]) -> io::Result<()> {
+    let address = url.strip_prefix("https://").unwrap_or(url).trim_end_matches('/');
+    let (host, _) = address.rsplit_once(':').unwrap_or((address, ""));
+    let host = host.trim_matches(['[', ']']).to_owned();
+    let name = ServerName::try_from(host).map_err(io::Error::other)?;
+    let mut tls = ClientConnection::new(config(authority)?, name).map_err(io::Error::other)?;
+    let address = address.to_socket_addrs()?.next().ok_or(io::ErrorKind::NotFound)?;
+    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    while tls.is_handshaking() {
+        tls.complete_io(&mut stream)?;
+    }
+    Ok(())
+}
+
+fn config(authority: &[u8]) -> io::Result<Arc<ClientConfig>> {
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(authority) {
+        let certificate = certificate.map_err(io::Error::other)?;
+        roots.add(certificate).map_err(io::Error::other)?;
+    }
+    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(io::Error::other)?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(Arc::new(config))
+}
