@@ -175,11 +175,12 @@ async fn connection(
     let _ = stream.set_nodelay(true);
     notice_its_end(&stream);
     let remote = stream.peer_addr().is_ok_and(|it| !it.ip().is_loopback());
-    let Ok(handshake) = tokio::time::timeout(timeouts.handshake, handshake(stream, tls)).await
-    else {
+    // In a place of its own, which is given back: a connection stays for long, and has all that is
+    // kept across an await.
+    let handshake = Box::pin(handshake(stream, tls));
+    let Ok(Some(stream)) = tokio::time::timeout(timeouts.handshake, handshake).await else {
         return;
     };
-    let Some(stream) = handshake else { return };
     let peer = stream.get_ref().1.peer_certificates().and_then(|it| it.first());
     let user = match peer.map_or(Ok(None), |it| x509::user(it)) {
         Ok(user) => user.map(Arc::new),
@@ -217,12 +218,17 @@ async fn connection(
 }
 
 /// The TLS stream of a client that speaks TLS. Port scanners and health probes are no news.
-async fn handshake(mut stream: TcpStream, tls: TlsAcceptor) -> Option<TlsStream<TcpStream>> {
+async fn handshake(mut stream: TcpStream, tls: TlsAcceptor) -> Option<Box<TlsStream<TcpStream>>> {
     if plain_http::refused(&mut stream).await {
         return None;
     }
-    let accepted = tls.accept(stream).await;
-    accepted.inspect_err(|error| tracing::debug!(%error, "a TLS handshake failed")).ok()
+    match tls.accept(stream).await {
+        Ok(stream) => Some(Box::new(stream)),
+        Err(error) => {
+            tracing::debug!(%error, "a TLS handshake failed");
+            None
+        }
+    }
 }
 
 /// A machine that loses its power or its network does not say so, and a watch over HTTP/1.1 would

@@ -81,24 +81,15 @@ impl Clock {
     ///
     /// Once polled, the future stays registered: it wakes its task when the time is over, even if
     /// it is not polled in between.
-    pub fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send + use<> {
-        enum Sleep {
-            System(tokio::time::Sleep),
-            Manual(ManualSleep),
-        }
-        let sleep = match &self.0 {
-            Source::System => Sleep::System(tokio::time::sleep(duration)),
+    pub fn sleep(&self, duration: Duration) -> Sleep {
+        Sleep(match &self.0 {
+            Source::System => Sleeping::System(Box::pin(tokio::time::sleep(duration))),
             Source::Manual(hand) => {
                 let deadline = Deadline::Passed(lock(hand).passed.saturating_add(duration));
-                Sleep::Manual(ManualSleep { hand: Arc::clone(hand), deadline, place: None })
+                let hand = Arc::clone(hand);
+                Sleeping::Manual(Box::new(ManualSleep { hand, deadline, place: None }))
             }
-        };
-        async move {
-            match sleep {
-                Sleep::System(sleep) => sleep.await,
-                Sleep::Manual(sleep) => sleep.await,
-            }
-        }
+        })
     }
 
     /// Waits until the clock shows `deadline` or later.
@@ -220,6 +211,32 @@ impl fmt::Debug for Clock {
 
 fn lock(hand: &Mutex<Hand>) -> MutexGuard<'_, Hand> {
     hand.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The future of [`Clock::sleep`]. It is small, since each watcher has one for as long as it lives.
+#[must_use = "a sleep does nothing unless it is awaited"]
+pub struct Sleep(Sleeping);
+
+enum Sleeping {
+    System(Pin<Box<tokio::time::Sleep>>),
+    Manual(Box<ManualSleep>),
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        match &mut self.get_mut().0 {
+            Sleeping::System(sleep) => sleep.as_mut().poll(context),
+            Sleeping::Manual(sleep) => Pin::new(sleep).poll(context),
+        }
+    }
+}
+
+impl fmt::Debug for Sleep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sleep").finish_non_exhaustive()
+    }
 }
 
 /// Registers its waker with the clock while it waits, and takes it away when dropped.

@@ -13,7 +13,7 @@ mod private_files;
 mod offload;
 
 pub use backoff::Backoff;
-pub use clock::{Clock, Moment, Timestamp};
+pub use clock::{Clock, Moment, Sleep, Timestamp};
 pub use entropy::Entropy;
 pub use offload::{Offload, blocking};
 pub use private_files::{

@@ -28,7 +28,7 @@ use event::Encoder;
 use futures_util::stream::Stream;
 use http::Response;
 use initial::{Forgotten, Initial};
-use keel::{Clock, Moment};
+use keel::{Moment, Sleep};
 use large_event::LargeEvent;
 use machinery::Status;
 use start::Start;
@@ -96,12 +96,12 @@ struct Watcher {
     begun: Moment,
     timeout: Duration,
     /// Goes off when a bookmark is due, or the end.
-    alarm: Wait,
+    alarm: Sleep,
     alarm_at: Duration,
     /// It is time for a bookmark, which is sent once everything before it is.
     bookmark_due: Option<Bookmark>,
     /// Ends when the server does.
-    stop: Wait,
+    stop: Pin<Box<dyn Future<Output = ()> + Send>>,
     /// Whom `alarm` and `stop` will wake.
     asked: Option<Waker>,
     /// All that there was has just been sent, and no alarm was due: no need to look again.
@@ -128,9 +128,6 @@ enum Step {
     Convert,
     End,
 }
-
-/// Something that is waited for, again and again.
-type Wait = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// What changes look like in the version of the request.
 type Converting = Pin<Box<dyn Future<Output = Result<Vec<Sight>, Status>> + Send>>;
@@ -162,7 +159,7 @@ impl Watcher {
             sent: cx.plane.metrics.watch_events(&cx.target),
             begun: cx.plane.clock.moment(),
             timeout,
-            alarm: alarm(&cx.plane.clock, alarm_at),
+            alarm: cx.plane.clock.sleep(alarm_at),
             alarm_at,
             asked: None,
             caught_up: false,
@@ -342,7 +339,7 @@ impl Watcher {
             self.ended = true;
             return Poll::Ready(());
         }
-        if self.alarm.as_mut().poll(cx).is_pending() {
+        if Pin::new(&mut self.alarm).poll(cx).is_pending() {
             self.asked = Some(cx.waker().clone());
             return Poll::Pending;
         }
@@ -353,7 +350,7 @@ impl Watcher {
             return Poll::Ready(());
         }
         self.alarm_at = next_alarm(elapsed, self.timeout, self.bookmarks);
-        self.alarm = alarm(&self.plane.clock, self.alarm_at.saturating_sub(elapsed));
+        self.alarm = self.plane.clock.sleep(self.alarm_at.saturating_sub(elapsed));
         self.bookmark_due = self.bookmarks.then_some(Bookmark::Regular);
         Poll::Ready(())
     }
@@ -390,8 +387,4 @@ impl Stream for Watcher {
 fn next_alarm(elapsed: Duration, timeout: Duration, bookmarks: bool) -> Duration {
     let last = timeout.saturating_sub(BOOKMARK_BEFORE_END);
     if bookmarks && elapsed < last { last.min(elapsed + BOOKMARK_EVERY) } else { timeout }
-}
-
-fn alarm(clock: &Clock, after: Duration) -> Wait {
-    Box::pin(clock.sleep(after))
 }
