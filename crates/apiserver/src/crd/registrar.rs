@@ -316,10 +316,14 @@ impl Registrar {
 
     /// Forgets what was prepared for definitions whose status is not being written.
     fn forget_prepared(&mut self) {
-        let Self { prepared, definitions, parsed, steps, .. } = self;
-        prepared.retain(|name, _| {
+        let Self { prepared, definitions, parsed, steps, made, plane, .. } = self;
+        prepared.retain(|name, unused| {
             let found = parsed.get(definitions.key("", name).as_str());
-            found.is_some_and(|it| steps.is_running(&it.object))
+            let is_used = found.is_some_and(|it| steps.is_running(&it.object));
+            if !is_used && !made.contains_key(name) {
+                plane.cache.remove(&unused.served.resource.prefix);
+            }
+            is_used
         });
     }
 

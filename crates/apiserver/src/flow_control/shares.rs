@@ -20,7 +20,7 @@ pub(super) struct Shares {
 }
 
 /// Invariant: `all` is the sum of `by_user`, which has no zeros. It exceeds the total only through
-/// [`Share::resume`].
+/// [`Share::resume`] and [`Shares::take_or_first`].
 #[derive(Debug, Default)]
 struct Taken {
     all: usize,

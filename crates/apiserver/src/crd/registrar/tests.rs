@@ -1,10 +1,11 @@
 //! Tests of the registrar in a running server.
 
+use super::Registrar;
 use crate::config::Config;
 use crate::plane::Plane;
 use crate::server::Server;
 use keel::{Clock, Entropy, Timestamp};
-use machinery::{Value, json};
+use machinery::{Object, Value, json};
 use std::sync::Arc;
 use store::Expect;
 
@@ -40,5 +41,44 @@ async fn a_definition_that_cannot_be_served_leaves_the_catalog_alone() {
     store_unservable(plane, &json!({})).await;
     store_unservable(plane, &json!({"a": "b"})).await;
     assert!(Arc::ptr_eq(&before, &plane.catalog.load_full()));
+    server.stop().await.unwrap();
+}
+
+/// A definition that is established, with this generation and in this group.
+fn established(generation: i64) -> Object {
+    let names = json!({"plural": "things", "singular": "thing", "kind": "Thing",
+        "listKind": "ThingList"});
+    let schema = json!({"openAPIV3Schema": {"type": "object"}});
+    Object::from_value(json!({
+        "metadata": {"name": "things.example.com", "uid": "u", "generation": generation},
+        "spec": {"group": "example.com", "names": names, "scope": "Namespaced",
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema}]},
+        "status": {"acceptedNames": names, "conditions": [{"type": "Established", "status": "True"}]},
+    }))
+    .unwrap()
+}
+
+#[tokio::test]
+async fn what_was_prepared_is_served_only_if_the_definition_is_still_the_same() {
+    let server = Server::start(Config::default()).await.unwrap();
+    let plane = Arc::clone(server.plane());
+    let mut registrar = Registrar::new(Arc::clone(&plane));
+    registrar.prepare(&established(1));
+    assert!(registrar.take_prepared(&established(2)).is_none());
+    registrar.prepare(&established(1));
+    assert!(registrar.take_prepared(&established(1)).is_some());
+    server.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_was_prepared_for_a_definition_that_is_gone_leaves_no_cache() {
+    let server = Server::start(Config::default()).await.unwrap();
+    let plane = Arc::clone(server.plane());
+    let mut registrar = Registrar::new(Arc::clone(&plane));
+    registrar.prepare(&established(1));
+    let cache = plane.cache.of_prefix("/registry/example.com/things");
+    registrar.forget_prepared();
+    assert!(registrar.prepared.is_empty());
+    assert!(!Arc::ptr_eq(&cache, &plane.cache.of_prefix("/registry/example.com/things")));
     server.stop().await.unwrap();
 }
