@@ -38,8 +38,9 @@ const MAX_BODIES: usize = 128 << 20;
 /// The same for `system:masters`.
 const MAX_EXEMPT_BODIES: usize = 512 << 20;
 
-/// The bytes of the objects in lists that are being sent. An object that is changed or deleted
-/// meanwhile stays in memory until its list is read.
+/// The bytes of the objects in lists that are being sent, beside the first list of each user, which
+/// is always sent. An object that is changed or deleted meanwhile stays in memory until its list is
+/// read.
 const MAX_LISTS: usize = 128 << 20;
 
 /// The bytes of lists that had to be made before they are sent and are not read yet.

@@ -74,9 +74,23 @@ pub(crate) fn table<'a>(
     Ok(around(cx, metadata, rows))
 }
 
+/// A Table of one object of another kind than the resource has, such as its scale.
+pub(crate) fn table_with(
+    cx: &Cx,
+    columns: &'static Columns,
+    object: Object,
+) -> Result<Table<'static>, Status> {
+    let metadata = json!({"resourceVersion": object.resource_version()});
+    let row = RowWriter::new(cx)?.row_with(columns, object);
+    Ok(with_columns(columns, &metadata, vec![row]))
+}
+
 /// The Table around these rows.
 pub(crate) fn around<'a>(cx: &'a Cx, metadata: &Value, rows: Vec<Row>) -> Table<'a> {
-    let columns = &cx.version().columns;
+    with_columns(&cx.version().columns, metadata, rows)
+}
+
+fn with_columns<'a>(columns: &'a Columns, metadata: &Value, rows: Vec<Row>) -> Table<'a> {
     // Upstream: Tables that show times and no ages come from somewhere else, where no list is made
     // until there is something to put into it.
     let rows = if rows.is_empty() && shows_times(columns) { None } else { Some(rows) };
@@ -131,7 +145,11 @@ impl RowWriter {
 
     /// The row of an object in the asked-for version.
     pub(crate) fn row(&self, object: Object) -> Row {
-        let cells = cells(&self.served.version(self.version).columns, &object, self.now);
+        self.row_with(&self.served.version(self.version).columns, object)
+    }
+
+    fn row_with(&self, columns: &Columns, object: Object) -> Row {
+        let cells = cells(columns, &object, self.now);
         let object = match self.include {
             Include::Metadata => crate::answer::partial(object),
             Include::Object => object.into_value(),

@@ -11,7 +11,9 @@ use crate::negotiation::Form;
 use crate::options::WriteOptions;
 use crate::ownership;
 use crate::registry::{self, Part, UpdateRequest};
+use crate::table;
 use http::Response;
+use kinds::autoscaling::SCALE_COLUMNS;
 use kinds::resource::Scale;
 use kinds::types::{self, Type};
 use machinery::patch::apply::{Force, keep_times_of_no_change};
@@ -161,6 +163,10 @@ fn shown(cx: &Cx, scale: &Scale, object: &Object) -> Result<Response<Body>, Stat
         return Ok(answer::document(200, cx.accepted, &value));
     }
     let object = Object::from_value(value).unwrap_or_default();
+    if cx.accepted.form == Form::Table && !cx.resource().custom {
+        let table = table::table_with(cx, &SCALE_COLUMNS, object)?;
+        return Ok(answer::serialized(200, cx.accepted, &table));
+    }
     Ok(answer::document(200, cx.accepted, &answer::partial(object)))
 }
 

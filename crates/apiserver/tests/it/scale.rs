@@ -1,6 +1,6 @@
 //! `/scale`: how many replicas an object wants, and who says so.
 
-use crate::client::{Client, MERGE};
+use crate::client::{Client, MERGE, TABLE};
 use crate::plane::{Plane, THINGS, thing, things};
 use http::Method;
 use machinery::{Value, json};
@@ -38,6 +38,18 @@ async fn owners(client: &Client, path: &str) -> Vec<String> {
     let line =
         |it: &Value| ["manager", "operation", "subresource"].map(|key| text(it, key)).join(" ");
     owning.map(|it| line(it).trim_end().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn a_scale_as_a_table_shows_how_many_are_wanted_and_observed() {
+    let plane = Plane::start().await;
+    plane.create(DEPLOYMENTS, &deployment("a")).await;
+    let table = plane.get_as(&format!("{DEPLOYMENTS}/a/scale"), TABLE).await.value();
+    let columns = table["columnDefinitions"].as_array().unwrap();
+    let names: Vec<&str> = columns.iter().map(|it| it["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["Name", "Desired", "Available", "Age"]);
+    assert_eq!(table["rows"][0]["cells"], json!(["a", 1, 0, "0s"]));
+    assert_eq!(table["rows"][0]["object"]["kind"], "PartialObjectMetadata");
 }
 
 /// A thing with replicas, in a plane in which things have a scale.

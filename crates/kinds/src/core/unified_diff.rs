@@ -150,7 +150,7 @@ fn steps(left: &[&str], right: &[&str], budget: &mut DiffBudget) -> Option<Vec<S
     Some(steps)
 }
 
-/// All matches in order, neighbours joined, with one of no length at the end.
+/// All matches in order, neighbors joined, with one of no length at the end.
 fn matches(left: &[&str], right: &[&str], budget: &mut DiffBudget) -> Option<Vec<Match>> {
     let places = places_of(right);
     let mut waiting = vec![(0..left.len(), 0..right.len())];
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_line_is_shown_with_its_neighbours() {
+    fn a_changed_line_is_shown_with_its_neighbors() {
         let left = "1\n2\n3\n4\n5\n6\n7\n8\n9";
         assert_eq!(
             unified_diff(left, &left.replace('5', "x")),
