@@ -42,7 +42,11 @@ fn oracle() -> Result<PathBuf> {
     let path = std::env::var_os("SAMPAN_ORACLE")
         .map_or_else(|| root().join("../shared/oracle"), PathBuf::from);
     if !path.join("oracle.py").exists() {
-        bail!("there are no recorded cases in {}: set SAMPAN_ORACLE", path.display());
+        bail!(
+            "there are no recorded conversations in {}: they are not part of this repository; set \
+             SAMPAN_ORACLE to their folder",
+            path.display()
+        );
     }
     Ok(path)
 }

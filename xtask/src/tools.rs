@@ -1,5 +1,7 @@
 //! The clients that tests drive: found on the machine, or fetched by Debian's package manager.
 
+#![allow(clippy::print_stderr, reason = "it says what the tests do without")]
+
 use crate::command::{find, is_there, root, run};
 use anyhow::{Context, Result, bail};
 use std::fs;
@@ -19,7 +21,10 @@ pub(crate) fn kubectls() -> Result<Vec<PathBuf>> {
                     "the tests need kubectl: install it, or Debian's package kubernetes-client",
                 ));
             }
-            Err(error) => bail!("{error:#}\nthe tests need Debian's package kubernetes-client too"),
+            Err(error) => {
+                eprintln!("note: the tests use only the kubectl of this machine: {error:#}");
+                return Ok(found);
+            }
         }
     }
     found.push(old);

@@ -109,6 +109,7 @@ fn heed_environment(config: &mut Config, proxy: &str, no_proxy: &str) -> Result<
 pub fn connect(mut config: Config, clock: &Clock) -> Result<Client, ConfigError> {
     let unusable = |error| ConfigError::Unusable(Box::new(error));
     let transport = Transport::new(&config).map_err(unusable)?;
+    tracing::info!(url = %config.cluster_url, "the API server of this client");
     let Some(path) = config.auth_info.token_file.take() else {
         return with_layers(&config, transport).map_err(unusable);
     };

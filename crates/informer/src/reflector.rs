@@ -417,7 +417,13 @@ impl Reflector {
         tracing::debug!(error = %describe(error), version = ?position.version, "list or watch failed");
         self.informer.report.send_modify(|report| {
             report.failures += 1;
-            report.trouble = Some(describe(error));
+            report.trouble = Some(match error.status() {
+                Some(status) if status.code == 404 => format!(
+                    "{}; apply the CRD of the resource if it has one",
+                    describe(error).trim_end()
+                ),
+                _ => describe(error),
+            });
         });
         let delay = position.backoff.next_delay();
         position.fall_back(error);

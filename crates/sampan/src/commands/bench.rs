@@ -40,7 +40,7 @@ use workload::Workload;
 
 const EXAMPLES: &str = "Examples:
   sampan bench                                       everything, on the current context's server
-  sampan bench --pid $(pgrep -x sampan)              with the server's CPU time and memory
+  sampan bench --pid $(pgrep -xo sampan)             with the server's CPU time and memory
   sampan bench --operations create,get --concurrency 16 --resources configmaps
   sampan bench --operations watch --watchers 1000    one change to each of 1,000 watchers
   sampan bench --context kind-test --seconds 3 -o json > kind.json
@@ -269,7 +269,11 @@ async fn measure_all(args: &BenchArgs, session: &Session<'_>, report: &mut Repor
 async fn remove(stage: &Stage<'_>) -> Result<()> {
     stage.remove().await?;
     if !stage.is_gone().await {
-        note(&format!("namespace {} is still being deleted by the server", stage.namespace));
+        note(&format!(
+            "namespace {} is empty and stays Terminating until the server's namespace controller \
+             removes it, if it runs one",
+            stage.namespace
+        ));
     }
     Ok(())
 }
