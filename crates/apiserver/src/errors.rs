@@ -3,6 +3,10 @@
 use machinery::{GroupResource, Status};
 use store::Error;
 
+/// What [`Error::Full`] means for deletions that are writes.
+const FULL: &str = "Objects with finalizers and running pods are only marked as deleted, which is a \
+    write: delete others first, or pods with a grace period of 0";
+
 /// What a failed operation on `name` means to its client.
 pub(crate) fn of_store(what: &GroupResource, name: &str, error: &Error) -> Status {
     match error {
@@ -12,8 +16,9 @@ pub(crate) fn of_store(what: &GroupResource, name: &str, error: &Error) -> Statu
             Status::expired(format!("too old resource version: {asked} ({oldest})"))
         }
         Error::Future { asked, current } => Status::revision_too_large(*asked, *current),
-        // The store logs when that begins and when it ends.
+        // The store logs when this begins and when it ends.
         Error::OverQuota { .. } => Status::internal(error.to_string()),
+        Error::Full => Status::internal(format!("{error}. {FULL}")),
         Error::Closed => Status::unavailable("the server is shutting down"),
         other => {
             tracing::error!(error = %chain(other), %what, name, "the store failed");
