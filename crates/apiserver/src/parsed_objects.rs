@@ -84,6 +84,14 @@ impl<T> ParsedObjects<T> {
         if entry.len() > LARGE { blocking(parse) } else { parse() }
     }
 
+    /// Takes what was parsed of an object at revision `from` for that of revision `to`, between
+    /// which only something has changed that `parse` does not look at.
+    pub(crate) fn carry_over(&self, key: &str, from: Revision, to: Revision) {
+        if let Some(parsed) = self.lock().by_key.get_mut(key).filter(|it| it.revision == from) {
+            parsed.revision = to;
+        }
+    }
+
     fn matching(
         &self,
         plane: &Plane,
