@@ -3,15 +3,17 @@
 //!
 //! Invariants:
 //! - an object is parsed once for each of its revisions, also if several requests need it at once,
-//!   unless it is large and there is no room for it;
+//!   unless it is large and there is no room for it, or a newer revision has been parsed;
 //! - the objects of other namespaces are not read;
-//! - what is parsed of large objects is limited, all of them together, by the size of their sources.
+//! - what is parsed of large objects is limited, all of them together, by the size of their sources;
+//! - what is kept of objects that have changed or are gone is no more than what is kept of others.
 
 use crate::plane::Plane;
 use crate::watch_cache::{Entry, ResourceCache, Snapshot};
 use keel::blocking;
 use machinery::Object;
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use store::Revision;
 
@@ -47,7 +49,8 @@ struct Kept<T> {
 }
 
 struct Parsed<T> {
-    revision: Revision,
+    /// The revisions of the object of which this is the parsed form.
+    revisions: RangeInclusive<Revision>,
     /// The size of the source.
     size: usize,
     /// Empty until the first request that needs it has parsed the object.
@@ -84,6 +87,14 @@ impl<T> ParsedObjects<T> {
         if entry.len() > LARGE { blocking(parse) } else { parse() }
     }
 
+    /// Takes what was parsed of an object at revision `from` for that of revision `to`, between
+    /// which only something has changed that `parse` does not look at.
+    pub(crate) fn carry_over(&self, key: &str, from: Revision, to: Revision) {
+        if let Some(parsed) = self.lock().by_key.get_mut(key).filter(|it| it.is_last(from)) {
+            parsed.revisions = *parsed.revisions.start()..=to;
+        }
+    }
+
     fn matching(
         &self,
         plane: &Plane,
@@ -94,10 +105,19 @@ impl<T> ParsedObjects<T> {
         if source.cache.is_empty() {
             return Vec::new();
         }
-        let snapshot = source.cache.snapshot();
         let prefix = format!("{}{namespace}/", source.prefix);
-        let entries = snapshot.under(&prefix, None).filter(|entry| matches(entry));
-        entries.map(|entry| self.get(&snapshot, entry)).collect()
+        self.under(&source.cache.snapshot(), &prefix, matches)
+    }
+
+    /// The objects of `snapshot` whose keys begin with `prefix`.
+    fn under(
+        &self,
+        snapshot: &Snapshot,
+        prefix: &str,
+        matches: impl Fn(&Entry) -> bool,
+    ) -> Vec<Arc<T>> {
+        let entries = snapshot.under(prefix, None).filter(|entry| matches(entry));
+        entries.map(|entry| self.get(snapshot, entry)).collect()
     }
 
     fn source(&self, plane: &Plane) -> &Source {
@@ -113,19 +133,29 @@ impl<T> ParsedObjects<T> {
     }
 }
 
+impl<T> Parsed<T> {
+    fn is_last(&self, revision: Revision) -> bool {
+        *self.revisions.end() == revision
+    }
+}
+
 impl<T> Kept<T> {
     /// Where the parsed form of an entry is, or belongs.
     fn slot(&mut self, snapshot: &Snapshot, entry: &Entry) -> Arc<OnceLock<Arc<T>>> {
-        if let Some(found) = self.by_key.get(&entry.key)
-            && found.revision == entry.revision
-        {
-            return Arc::clone(&found.value);
+        match self.by_key.get(&entry.key) {
+            Some(found) if found.revisions.contains(&entry.revision) => {
+                return Arc::clone(&found.value);
+            }
+            // The snapshot is older than that of another request.
+            Some(found) if *found.revisions.start() > entry.revision => return Arc::default(),
+            Some(_) | None => {}
         }
         let (value, size) = (Arc::default(), entry.len());
-        let parsed = Parsed { revision: entry.revision, size, value: Arc::clone(&value) };
+        let revisions = entry.revision..=entry.revision;
+        let parsed = Parsed { revisions, size, value: Arc::clone(&value) };
         self.remove(&entry.key);
         let is_large = size > LARGE;
-        if self.added > self.by_key.len() || is_large && !self.has_room(size) {
+        if self.added > snapshot.entries.len() || is_large && !self.has_room(size) {
             self.remove_outdated(snapshot);
         }
         if is_large {
@@ -149,13 +179,19 @@ impl<T> Kept<T> {
         }
     }
 
-    /// Removes what was parsed of objects that have changed or are gone.
+    /// Removes what was parsed of objects that have changed or are gone. What is newer than the
+    /// snapshot stays.
     fn remove_outdated(&mut self, snapshot: &Snapshot) {
         self.by_key.retain(|key, parsed| {
-            snapshot.entries.get(key).is_some_and(|entry| entry.revision == parsed.revision)
+            let entry = snapshot.entries.get(key);
+            *parsed.revisions.end() > snapshot.revision
+                || entry.is_some_and(|entry| parsed.revisions.contains(&entry.revision))
         });
         let large = self.by_key.values().map(|it| it.size).filter(|size| *size > LARGE);
         self.large_bytes = large.sum();
         self.added = 0;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,21 +12,20 @@ mod tally;
 use super::Attempt;
 use crate::catalog::Served;
 use crate::context::Cx;
+use crate::watch_cache::Snapshot;
 use kinds::core::resource_quota::usage::{Amounts, Measure, Quota, add, shown};
 use machinery::quantity::Quantity;
-use machinery::{Object, Status, Value};
+use machinery::{Object, Status};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use store::Revision;
 use tally::{Tally, TallyKey};
 
-/// A quota, as admission and its status need it.
+/// A quota, as admission and its status need it. It does not depend on the status that is stored.
 #[derive(Debug)]
 pub(super) struct ParsedQuota {
     uid: String,
     quota: Quota,
-    /// As stored; null if there is none.
-    status: Value,
     is_deleted: bool,
 }
 
@@ -35,7 +34,6 @@ impl ParsedQuota {
         Self {
             uid: object.uid().to_owned(),
             quota: Quota::of(object),
-            status: object.map().get("status").cloned().unwrap_or_default(),
             is_deleted: object.deletion_timestamp().is_some(),
         }
     }
@@ -130,9 +128,8 @@ pub(super) fn charge(attempt: &Attempt<'_>, object: &Object) -> Result<Charge, S
     let mut state = ledger.lock();
     let mut wanted = Vec::new();
     for (parsed, amounts) in demands {
-        let ParsedQuota { uid, quota, .. } = &**parsed;
-        check(attempt, &mut state, (uid, quota), &measure, object, &amounts)?;
-        wanted.push((TallyKey::new(uid, &cx.served), amounts));
+        check(attempt, &mut state, parsed, &measure, object, &amounts)?;
+        wanted.push((TallyKey::new(&parsed.uid, &cx.served), amounts));
     }
     if let Some(status) = failed {
         return Err(status);
@@ -189,12 +186,13 @@ fn wanted_of(
 fn check(
     attempt: &Attempt<'_>,
     state: &mut State,
-    (uid, quota): (&str, &Quota),
+    parsed: &ParsedQuota,
     measure: &Measure,
     object: &Object,
     wanted: &Amounts,
 ) -> Result<(), Status> {
-    let used = used(state, &attempt.cx.served, attempt.namespace, (uid, quota), measure);
+    let quota = &parsed.quota;
+    let used = used(state, &attempt.cx.served, attempt.namespace, parsed, measure);
     let zero = Quantity::zero();
     let used_of = |name: &str| used.get(name).unwrap_or(&zero);
     let is_exceeded =
@@ -221,14 +219,13 @@ fn used(
     state: &mut State,
     served: &Served,
     namespace: &str,
-    (uid, quota): (&str, &Quota),
+    parsed: &ParsedQuota,
     measure: &Measure,
 ) -> Amounts {
-    let key = TallyKey::new(uid, served);
     let snapshot = served.cache.snapshot();
-    let tally = state.tallies.entry(key.clone()).or_default();
-    tally.catch_up(served, &snapshot, namespace, quota, measure);
-    let mut used = tally.used.clone();
+    let mut used =
+        stored(&mut state.tallies, served, &snapshot, namespace, parsed, measure).clone();
+    let key = TallyKey::new(&parsed.uid, served);
     for claim in state.claims.iter().filter(|it| it.of == key) {
         let is_stored =
             snapshot.entries.get(claim.key.as_str()).is_some_and(|it| it.revision > claim.after);
@@ -237,4 +234,18 @@ fn used(
         }
     }
     used
+}
+
+/// What the stored objects of a resource use of a quota.
+fn stored<'a>(
+    tallies: &'a mut HashMap<TallyKey, Tally>,
+    served: &Served,
+    snapshot: &Snapshot,
+    namespace: &str,
+    parsed: &ParsedQuota,
+    measure: &Measure,
+) -> &'a Amounts {
+    let tally = tallies.entry(TallyKey::new(&parsed.uid, served)).or_default();
+    tally.catch_up(served, snapshot, namespace, &parsed.quota, measure);
+    &tally.used
 }

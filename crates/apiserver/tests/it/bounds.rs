@@ -10,6 +10,7 @@ mod objects;
 mod patches;
 mod queries;
 mod schemas;
+mod services;
 
 use crate::client::{Client, JSON};
 use crate::plane::Plane;

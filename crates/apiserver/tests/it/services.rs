@@ -66,6 +66,30 @@ async fn of_many_who_ask_for_the_same_one_gets_it() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_request_that_ends_while_others_read_the_services_keeps_its_address_and_port() {
+    const ROUNDS: usize = 4;
+    let plane =
+        Plane::start_with(Config { service_cidr: "10.0.0.0/16".to_owned(), ..Plane::config(1) })
+            .await;
+    for index in 0..300 {
+        plane.create(SERVICES, &service(&format!("s{index}"), &json!({}))).await;
+    }
+    for round in 0..ROUNDS {
+        let address = format!("10.0.200.{}", round + 1);
+        let spec = json!({"type": "NodePort", "clusterIP": address,
+            "ports": [{"port": 80, "nodePort": 31000 + round}]});
+        let mut creators = JoinSet::new();
+        for index in 0..16 {
+            let (client, sent) = (plane.clone(), service(&format!("same-{round}-{index}"), &spec));
+            creators.spawn(async move { client.post(SERVICES, &sent).await.0 });
+        }
+        let codes = creators.join_all().await;
+        let created = codes.iter().filter(|code| **code == 201).count();
+        assert_eq!(created, 1, "round {round}: {codes:?}");
+    }
+}
+
 #[tokio::test]
 async fn what_is_taken_or_foreign_is_refused() {
     let plane = Plane::start().await;
@@ -245,4 +269,50 @@ async fn a_port_for_health_checks_outside_of_the_range_is_refused() {
         );
         assert_eq!((code, answer["message"].as_str()), (500, Some(why.as_str())));
     }
+}
+
+#[tokio::test]
+async fn the_first_port_that_cannot_be_had_is_told() {
+    const RANGE: &str =
+        "provided port is not in the valid range. The range of valid ports is 30000-32767";
+    const ALLOCATED: &str = "provided port is already allocated";
+    let plane = Plane::start().await;
+    let node_ports = |ports: Value| json!({"type": "NodePort", "ports": ports});
+    for (spec, why) in [
+        // The answers are those of kube-apiserver.
+        (
+            node_ports(json!([{"name": "a", "port": 80, "nodePort": 30555},
+                {"name": "b", "port": 81, "nodePort": 30555, "protocol": "UDP"}])),
+            format!("spec.ports[1].nodePort: Invalid value: 30555: {ALLOCATED}"),
+        ),
+        (
+            node_ports(json!([{"name": "a", "port": 80, "nodePort": 80},
+                {"name": "b", "port": 81, "nodePort": 81}])),
+            format!("spec.ports[0].nodePort: Invalid value: 80: {RANGE}"),
+        ),
+        (
+            node_ports(json!([{"name": "a", "port": 80},
+                {"name": "b", "port": 80, "nodePort": 81, "protocol": "UDP"}])),
+            format!("spec.ports[0].nodePort: Invalid value: 81: {RANGE}"),
+        ),
+        (
+            json!({"type": "NodePort", "clusterIP": "192.168.77.1",
+                "ports": [{"port": 80, "nodePort": 80}]}),
+            "spec.clusterIPs: Invalid value: [\"192.168.77.1\"]: failed to allocate IP 192.168.77.1: the provided network does not match the current range".to_owned(),
+        ),
+    ] {
+        let (code, answer) = plane.post(SERVICES, &service("a", &spec)).await;
+        let why = format!("Service \"a\" is invalid: {why}");
+        assert_eq!((code, answer["message"].as_str()), (422, Some(why.as_str())));
+    }
+    let same = json!({"type": "LoadBalancer", "externalTrafficPolicy": "Local",
+        "healthCheckNodePort": 30556, "ports": [{"port": 80, "nodePort": 30556}]});
+    let (code, answer) = plane.post(SERVICES, &service("a", &same)).await;
+    let why = format!(
+        "Internal error occurred: failed to allocate requested HealthCheck NodePort 30556: {ALLOCATED}"
+    );
+    assert_eq!((code, answer["message"].as_str()), (500, Some(why.as_str())));
+    let both = node_ports(json!([{"name": "a", "port": 80, "nodePort": 30555},
+        {"name": "b", "port": 80, "nodePort": 30555, "protocol": "UDP"}]));
+    plane.create(SERVICES, &service("a", &both)).await;
 }

@@ -13,8 +13,7 @@ mod update;
 mod warnings;
 
 pub use allocation::{
-    cluster_ips, node_ports, node_ports_wanted, set_cluster_ip, set_node_port, shared_node_ports,
-    wants_cluster_ip,
+    cluster_ips, node_ports, set_cluster_ip, set_node_port, shared_node_ports, wants_cluster_ip,
 };
 pub use prepare::keep_allocated;
 

@@ -1,39 +1,55 @@
 //! Shows in the status of each quota what is allowed and what is used. Nothing is decided by it.
+//!
+//! Each change of an object may change what is used of a quota. What stored objects use is compared
+//! with what the status showed last, and only if that differs, or the quota itself has changed, a
+//! status is made and written. A status that is too large to be stored, which repeats all names of
+//! the quota twice, is not tried again until it can have become smaller.
 
-use super::{ParsedQuota, State, used};
+use super::{ParsedQuota, stored};
+use crate::catalog::{Catalog, Served};
 use crate::own_client::OwnClient;
 use crate::plane::Plane;
-use crate::watch_cache::Entry;
-use kinds::core::resource_quota::usage::{Amounts, Measure};
-use machinery::quantity::Quantity;
+use crate::watch_cache::{Entry, Snapshot};
+use keel::{Clock, Moment};
+use kinds::core::resource_quota::usage::Measure;
 use machinery::{Map, Value, json};
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
+use store::Revision;
+
+/// The pause after a status could not be written for the first time, and the longest one.
+const PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_mins(1)];
 
 /// Keeps the status of all quotas true until the plane stops.
 pub(crate) async fn keep_true(plane: Arc<Plane>) {
     let catalog = plane.catalog.load_full();
     let Some(quotas) = catalog.resource("", "resourcequotas") else { return };
-    let client = OwnClient::new(&plane);
     let (mut any, mut all) = (quotas.cache.subscribe(), plane.cache.follow());
+    let clock = plane.clock.clone();
     let stop = plane.tasks.shutdown();
     tokio::pin!(stop);
+    let mut writer = StatusWriter::new(plane);
     loop {
         // Where there are no quotas, nobody needs to hear of every change.
         any.mark_seen();
         all.mark_unchanged();
         let snapshot = quotas.cache.snapshot();
-        let mut uids = HashSet::new();
-        for entry in snapshot.entries.values() {
-            let parsed = plane.admission.quotas.get(&snapshot, entry);
-            show(&plane, &client, entry, &parsed).await;
-            uids.insert(parsed.uid.clone());
-        }
-        forget_others(&plane, &uids);
+        writer.show_all(&snapshot).await;
+        let retry = async {
+            match writer.pause() {
+                Some(pause) => clock.sleep(pause).await,
+                None => std::future::pending().await,
+            }
+        };
         let is_over = if snapshot.entries.is_empty() {
             tokio::select! { () = any.changed() => false, () = &mut stop => true }
         } else {
-            tokio::select! { changed = all.changed() => changed.is_err(), () = &mut stop => true }
+            tokio::select! {
+                changed = all.changed() => changed.is_err(),
+                () = retry => false,
+                () = &mut stop => true,
+            }
         };
         if is_over {
             return;
@@ -41,55 +57,235 @@ pub(crate) async fn keep_true(plane: Arc<Plane>) {
     }
 }
 
-/// Drops the tallies of quotas that are gone.
-fn forget_others(plane: &Plane, uids: &HashSet<String>) {
-    plane.admission.ledger.lock().tallies.retain(|key, _| uids.contains(&key.quota));
+/// Writes the statuses of quotas.
+struct StatusWriter {
+    plane: Arc<Plane>,
+    client: OwnClient,
+    /// By the keys of the quotas.
+    quotas: HashMap<Arc<str>, ShownQuota>,
 }
 
-async fn show(plane: &Plane, client: &OwnClient, entry: &Entry, parsed: &ParsedQuota) {
-    if parsed.is_deleted {
-        return;
-    }
-    let used = {
-        let mut state = plane.admission.ledger.lock();
-        stored(plane, &mut state, entry.namespace(), parsed)
-    };
-    let status = json!({"hard": written(&parsed.quota.hard), "used": written(&used)});
-    if parsed.status == status {
-        return;
-    }
-    let mut object = entry.object();
-    object.map_mut().insert("status".to_owned(), status);
-    let (namespace, name) = (entry.namespace(), entry.name());
-    let path = format!("/api/v1/namespaces/{namespace}/resourcequotas/{name}/status");
-    // Who loses a race looks again: the winner's change wakes us.
-    client.update(&path, &object.into_value()).await;
+/// A quota, and what was last done for its status.
+struct ShownQuota {
+    /// The revision of the quota, as it was read or as the last write of its status has left it.
+    revision: Revision,
+    parsed: Arc<ParsedQuota>,
+    catalog: Arc<Catalog>,
+    /// The resources of `catalog` whose objects the quota is about.
+    measured: Vec<(Arc<Served>, Measure)>,
+    last: LastWrite,
 }
 
-/// What stored objects use of everything that a quota limits.
-fn stored(plane: &Plane, state: &mut State, namespace: &str, parsed: &ParsedQuota) -> Amounts {
-    let ParsedQuota { uid, quota, .. } = parsed;
-    let mut all: Amounts = quota.hard.keys().map(|name| (name.clone(), Quantity::zero())).collect();
-    let catalog = plane.catalog.load();
-    let claims = std::mem::take(&mut state.claims);
-    for (group, plural) in quota.resources() {
-        let (Some(served), Some(measure)) =
-            (catalog.resource(&group, &plural), Measure::of(&group, &plural))
-        else {
-            continue;
-        };
-        let used = used(state, served, namespace, (uid, quota), &measure);
-        for (name, amount) in used {
-            if let Some(shown) = all.get_mut(&name) {
-                *shown = amount;
+/// What objects use of a quota, as text, without what they do not use.
+type Used = BTreeMap<String, String>;
+
+enum LastWrite {
+    /// Nothing was tried, or what was tried met another change.
+    None,
+    /// The stored status shows this.
+    Shown(Used),
+    /// The status that shows this is too large.
+    TooLarge(Used),
+    /// It is to be repeated after a pause.
+    Failed { at: Moment, pause: Duration },
+}
+
+impl StatusWriter {
+    fn new(plane: Arc<Plane>) -> Self {
+        Self { client: OwnClient::new(&plane), plane, quotas: HashMap::new() }
+    }
+
+    async fn show_all(&mut self, snapshot: &Snapshot) {
+        let catalog = self.plane.catalog.load_full();
+        self.quotas.retain(|key, _| snapshot.entries.contains_key(key));
+        for entry in snapshot.entries.values() {
+            self.show(snapshot, entry, &catalog).await;
+        }
+        // Drops the tallies of quotas that are gone.
+        let uids: HashSet<&str> = self.quotas.values().map(|it| it.parsed.uid.as_str()).collect();
+        let mut state = self.plane.admission.ledger.lock();
+        state.tallies.retain(|key, _| uids.contains(key.quota.as_str()));
+    }
+
+    /// How long to wait until a failed write is repeated.
+    fn pause(&self) -> Option<Duration> {
+        self.quotas.values().filter_map(|it| it.last.pause(&self.plane.clock)).min()
+    }
+
+    async fn show(&mut self, snapshot: &Snapshot, entry: &Entry, catalog: &Arc<Catalog>) {
+        let Self { plane, client, quotas } = self;
+        let read = || ShownQuota::read(plane, snapshot, entry, catalog);
+        let quota = quotas.entry(Arc::clone(&entry.key)).or_insert_with(read);
+        if quota.revision > entry.revision {
+            // The last write of its status is yet to be seen.
+            return;
+        }
+        if quota.revision < entry.revision {
+            *quota = read();
+        }
+        if quota.parsed.is_deleted {
+            return;
+        }
+        quota.resolve(catalog);
+        let used = quota.used(plane, entry.namespace());
+        if !quota.last.is_due(&used, &plane.clock) {
+            return;
+        }
+        let status = quota.status(&used);
+        let mut object = entry.object();
+        if object.map().get("status") == Some(&status) {
+            quota.last = LastWrite::Shown(used);
+            return;
+        }
+        object.map_mut().insert("status".to_owned(), status);
+        let (namespace, name) = (entry.namespace(), entry.name());
+        let path = format!("/api/v1/namespaces/{namespace}/resourcequotas/{name}/status");
+        let answer = client.update(&path, &object.into_value()).await;
+        quota.last = match answer.code {
+            200 => {
+                let revision = answer.object.resource_version().parse().unwrap_or(entry.revision);
+                plane.admission.quotas.carry_over(&entry.key, entry.revision, revision);
+                quota.revision = revision;
+                LastWrite::Shown(used)
             }
+            413 => LastWrite::TooLarge(used),
+            // Another change was faster. It is seen next.
+            404 | 409 => LastWrite::None,
+            _ => quota.last.failed(&plane.clock),
+        };
+    }
+}
+
+impl ShownQuota {
+    fn read(plane: &Plane, snapshot: &Snapshot, entry: &Entry, catalog: &Arc<Catalog>) -> Self {
+        let parsed = plane.admission.quotas.get(snapshot, entry);
+        let measured = measured(&parsed, catalog);
+        let catalog = Arc::clone(catalog);
+        Self { revision: entry.revision, parsed, catalog, measured, last: LastWrite::None }
+    }
+
+    /// Finds the resources anew if others are served now.
+    fn resolve(&mut self, catalog: &Arc<Catalog>) {
+        if !Arc::ptr_eq(&self.catalog, catalog) {
+            self.measured = measured(&self.parsed, catalog);
+            self.catalog = Arc::clone(catalog);
         }
     }
-    state.claims = claims;
-    all
+
+    /// What stored objects use of everything that the quota limits.
+    fn used(&self, plane: &Plane, namespace: &str) -> Used {
+        let mut amounts = Vec::new();
+        {
+            let mut state = plane.admission.ledger.lock();
+            for (served, measure) in &self.measured {
+                let snapshot = served.cache.snapshot();
+                let tally = &mut state.tallies;
+                amounts.push(
+                    stored(tally, served, &snapshot, namespace, &self.parsed, measure).clone(),
+                );
+            }
+        }
+        let limited = |name: &String| self.parsed.quota.hard.contains_key(name);
+        let amounts = amounts.into_iter().flatten().filter(|(name, _)| limited(name));
+        amounts.map(|(name, amount)| (name, amount.to_string())).collect()
+    }
+
+    fn status(&self, used: &Used) -> Value {
+        let hard = &self.parsed.quota.hard;
+        let limits = hard.iter().map(|(name, it)| (name.clone(), it.to_string().into()));
+        let used_of = |name: &String| used.get(name).map_or("0", String::as_str);
+        let amounts = hard.keys().map(|name| (name.clone(), used_of(name).into()));
+        let (hard, used): (Map<String, Value>, Map<String, Value>) =
+            (limits.collect(), amounts.collect());
+        json!({"hard": hard, "used": used})
+    }
 }
 
-fn written(amounts: &Amounts) -> Value {
-    let written = amounts.iter().map(|(name, it)| (name.clone(), it.to_string().into()));
-    Value::Object(written.collect::<Map<String, Value>>())
+/// The resources that are served and whose objects a quota is about.
+fn measured(parsed: &ParsedQuota, catalog: &Catalog) -> Vec<(Arc<Served>, Measure)> {
+    let resources = parsed.quota.resources().into_iter();
+    let measured = resources.filter_map(|(group, plural)| {
+        let served = catalog.resource(&group, &plural)?;
+        Some((Arc::clone(served), Measure::of(&group, &plural)?))
+    });
+    measured.collect()
+}
+
+impl LastWrite {
+    /// Whether a status that shows `used` is to be made.
+    fn is_due(&self, used: &Used, clock: &Clock) -> bool {
+        match self {
+            Self::None => true,
+            Self::Shown(shown) => shown != used,
+            Self::TooLarge(refused) => digits(used) < digits(refused),
+            Self::Failed { at, pause } => clock.passed_since(at) >= *pause,
+        }
+    }
+
+    /// What follows a failure.
+    fn failed(&self, clock: &Clock) -> Self {
+        let [first, longest] = PAUSES;
+        let pause = match self {
+            Self::Failed { pause, .. } => longest.min(2 * *pause),
+            Self::None | Self::Shown(_) | Self::TooLarge(_) => first,
+        };
+        Self::Failed { at: clock.moment(), pause }
+    }
+
+    /// How much of the pause after a failure is left.
+    fn pause(&self, clock: &Clock) -> Option<Duration> {
+        match self {
+            Self::Failed { at, pause } => Some(pause.saturating_sub(clock.passed_since(at))),
+            Self::None | Self::Shown(_) | Self::TooLarge(_) => None,
+        }
+    }
+}
+
+/// How much longer a status is than one that shows no use at all.
+fn digits(used: &Used) -> usize {
+    used.values().map(|amount| amount.len().saturating_sub(1)).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use keel::Timestamp;
+
+    fn used(amount: &str) -> Used {
+        Used::from([("pods".to_owned(), amount.to_owned())])
+    }
+
+    #[test]
+    fn a_status_that_is_too_large_is_tried_again_when_it_has_become_shorter() {
+        let clock = Clock::manual(Timestamp::from_seconds(0));
+        let refused = LastWrite::TooLarge(used("10"));
+        let is_due = |amount: &str| refused.is_due(&used(amount), &clock);
+        assert_eq!(["10", "11", "100", "9"].map(is_due), [false, false, false, true]);
+        assert!(refused.is_due(&Used::new(), &clock));
+    }
+
+    #[test]
+    fn a_status_is_written_when_what_is_used_has_changed() {
+        let clock = Clock::manual(Timestamp::from_seconds(0));
+        let shown = LastWrite::Shown(used("10"));
+        assert!(!shown.is_due(&used("10"), &clock));
+        assert!(shown.is_due(&used("11"), &clock));
+        assert_eq!(shown.pause(&clock), None);
+    }
+
+    #[test]
+    fn a_failed_write_is_repeated_after_a_pause_that_doubles() {
+        let clock = Clock::manual(Timestamp::from_seconds(0));
+        let mut last = LastWrite::None;
+        for pause in [200, 400, 800] {
+            last = last.failed(&clock);
+            assert_eq!(last.pause(&clock), Some(Duration::from_millis(pause)));
+            clock.advance(Duration::from_millis(pause - 1));
+            assert!(!last.is_due(&used("1"), &clock));
+            clock.advance(Duration::from_millis(1));
+            assert!(last.is_due(&used("1"), &clock));
+        }
+        let longest = (0..20).fold(last, |last, _| last.failed(&clock));
+        assert_eq!(longest.pause(&clock), Some(PAUSES[1]));
+    }
 }

@@ -106,3 +106,58 @@ async fn the_status_shows_what_is_used() {
     plane.merge(&path, &json!({"spec": {"hard": {"pods": "1", "requests.cpu": null}}})).await;
     plane.until(&path, |_, quota| quota["status"]["hard"] == json!({"pods": "1"})).await;
 }
+
+/// The number of statuses of quotas that were refused because they are too large.
+async fn refused_statuses(plane: &Plane) -> u64 {
+    let metrics = plane.get_as("/metrics", "text/plain").await;
+    let is_counted = |line: &&str| {
+        line.starts_with("apiserver_request_total{")
+            && [r#"code="413""#, r#"resource="resourcequotas""#, r#"subresource="status""#]
+                .iter()
+                .all(|label| line.contains(label))
+    };
+    let counts = metrics.text().lines().filter(is_counted);
+    counts.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
+}
+
+#[tokio::test]
+async fn a_status_that_is_too_large_is_not_tried_again_at_every_change() {
+    const LARGE: usize = 2;
+    let plane = Plane::start().await;
+    for namespace in ["team", "witness"] {
+        plane.create("/api/v1/namespaces", &json!({"metadata": {"name": namespace}})).await;
+    }
+    let (maps, quotas) =
+        ("/api/v1/namespaces/witness/configmaps", "/api/v1/namespaces/witness/resourcequotas");
+    let witness =
+        json!({"metadata": {"name": "q"}, "spec": {"hard": {"count/configmaps": "1000"}}});
+    plane.create(quotas, &witness).await;
+    // Quotas are looked at in the order of their keys, so the others come before this one.
+    let shows = |count: usize| {
+        move |_: u16, quota: &Value| {
+            quota["status"]["used"]["count/configmaps"] == count.to_string().as_str()
+        }
+    };
+    let path = format!("{quotas}/q");
+    for n in 0..LARGE {
+        let name = |it: usize| {
+            (format!("requests.example.com/a-resource-with-a-long-name-{it:06}"), json!("1000"))
+        };
+        let hard: machinery::Map<String, Value> = (0..6500).map(name).collect();
+        let quota = json!({"metadata": {"name": format!("q{n}")}, "spec": {"hard": hard}});
+        plane.create("/api/v1/namespaces/team/resourcequotas", &quota).await;
+    }
+    plane.create(maps, &map("first", &json!({}))).await;
+    plane.until(&path, shows(1)).await;
+    for n in 0..5 {
+        plane.create(maps, &map(&format!("m{n}"), &json!({}))).await;
+        plane.until(&path, shows(n + 2)).await;
+    }
+    assert_eq!(refused_statuses(&plane).await, LARGE as u64);
+    // A quota that changes is tried again, and shown if it fits.
+    let hard = json!({"spec": {"hard": null}});
+    let small = "/api/v1/namespaces/team/resourcequotas/q0";
+    plane.merge(small, &hard).await;
+    plane.merge(small, &json!({"spec": {"hard": {"pods": "1"}}})).await;
+    plane.until(small, |_, quota| quota["status"]["used"] == json!({"pods": "0"})).await;
+}

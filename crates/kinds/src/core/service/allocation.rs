@@ -1,9 +1,11 @@
 //! What is handed out to services: what one wants, what it has, and where it is written down.
 
 use super::{ip_families, is_headless, kind, needs_health_check, spec_of};
+use crate::address;
 use crate::fields::{boolean, list, list_mut, number, text, texts};
 use machinery::{Faults, Map, Object, Path, Value};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::net::{IpAddr, Ipv4Addr};
 
 /// The ports that nodes keep for services.
 pub const NODE_PORTS: std::ops::RangeInclusive<u16> = 30_000..=32_767;
@@ -34,6 +36,48 @@ pub fn cluster_ips(service: &Object) -> Vec<String> {
     texts(spec, "clusterIPs").map(str::to_owned).collect()
 }
 
+/// The same, without those that cannot be one of the cluster's.
+pub fn held_cluster_ips(service: &Object) -> Vec<Ipv4Addr> {
+    let parse = |text: &str| match address::parse(text) {
+        Some(IpAddr::V4(address)) => Some(address),
+        Some(IpAddr::V6(_)) | None => None,
+    };
+    cluster_ips(service).iter().filter_map(|text| parse(text)).collect()
+}
+
+/// The addresses that a service asks for and does not hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ClusterIpRequest {
+    /// None.
+    Nothing,
+    /// A free one.
+    Any,
+    /// These, of which there are at most two.
+    Named(Vec<String>),
+}
+
+/// The addresses that a service asks for and that `old` does not hold. Their number and form are
+/// validated first; the errors are those of the service's validation.
+///
+/// Upstream: `alloc.go` `initIPFamilyFields`, which comes before anything is allocated.
+pub fn cluster_ip_request(
+    service: &Object,
+    old: Option<&Object>,
+) -> Result<ClusterIpRequest, Faults> {
+    if wants_cluster_ip(service) {
+        return Ok(ClusterIpRequest::Any);
+    }
+    let held: HashSet<String> = old.map(cluster_ips).into_iter().flatten().collect();
+    let mut named = cluster_ips(service);
+    named.retain(|address| !held.contains(address));
+    if named.is_empty() {
+        return Ok(ClusterIpRequest::Nothing);
+    }
+    let mut faults = Faults::new();
+    ip_families::validate(service, old, &mut faults);
+    if faults.is_empty() { Ok(ClusterIpRequest::Named(named)) } else { Err(faults) }
+}
+
 /// Writes down the address that the service was given.
 pub fn set_cluster_ip(service: &mut Object, address: &str) {
     let spec = service.map_at(&["spec"]);
@@ -41,35 +85,28 @@ pub fn set_cluster_ip(service: &mut Object, address: &str) {
     spec.insert("clusterIPs".to_owned(), vec![address].into());
 }
 
-/// The indices and numbers of the ports that are to get a node port that they do not have yet.
-pub fn node_ports_wanted(service: &Object) -> Vec<(usize, i64)> {
+/// Whether ports without a node port are to get one.
+pub fn wants_node_ports(service: &Object) -> bool {
     let spec = spec_of(service);
-    let wanted = match kind(spec) {
+    match kind(spec) {
         "NodePort" => true,
         "LoadBalancer" => boolean(spec, "allocateLoadBalancerNodePorts").unwrap_or(true),
         _ => false,
-    };
-    let without = |(_, port): &(usize, &Value)| wanted && number(port, "nodePort") == 0;
-    let ports = list(spec, "ports").iter().enumerate().filter(without);
-    ports.map(|(index, port)| (index, number(port, "port"))).collect()
+    }
 }
 
-/// The node port that each of the service's ports has or asks for, 0 for none.
-pub fn node_ports_by_index(service: &Object) -> Vec<(usize, u16)> {
-    let ports = list(spec_of(service), "ports").iter().enumerate();
-    let node_port = |port| u16::try_from(number(port, "nodePort")).unwrap_or(0);
-    ports.map(|(index, port)| (index, node_port(port))).collect()
+/// The number and the node port of each of the service's ports, as sent; 0 for none.
+pub fn service_ports(service: &Object) -> impl Iterator<Item = (i64, i64)> {
+    let ports = list(spec_of(service), "ports").iter();
+    ports.map(|port| (number(port, "port"), number(port, "nodePort")))
 }
 
-/// The node ports that the service's ports have, by the number of the port. A port without one shares
-/// that of another with the same number: 53 for TCP and UDP is one port to people.
-pub fn shared_node_ports(service: &Object) -> HashMap<i64, u16> {
+/// The first node port that is asked for with each number of a port. A port without one shares that
+/// of another with the same number: 53 for TCP and UDP is one port to people.
+pub fn shared_node_ports(service: &Object) -> HashMap<i64, i64> {
     let mut shared = HashMap::new();
-    for port in list(spec_of(service), "ports") {
-        let node_port = u16::try_from(number(port, "nodePort")).unwrap_or(0);
-        if node_port != 0 {
-            shared.entry(number(port, "port")).or_insert(node_port);
-        }
+    for (number, node_port) in service_ports(service).filter(|(_, node_port)| *node_port != 0) {
+        shared.entry(number).or_insert(node_port);
     }
     shared
 }
@@ -97,9 +134,8 @@ pub fn set_health_check_port(service: &mut Object, port: u16) {
 /// All node ports that the service has or asks for, that for health checks among them; each once.
 pub fn node_ports(service: &Object) -> Vec<u16> {
     let spec = spec_of(service);
-    let mut ports: Vec<u16> = list(spec, "ports")
-        .iter()
-        .map(|port| number(port, "nodePort"))
+    let mut ports: Vec<u16> = service_ports(service)
+        .map(|(_, node_port)| node_port)
         .chain([number(spec, "healthCheckNodePort")])
         .filter_map(|port| u16::try_from(port).ok().filter(|port| *port != 0))
         .collect();
@@ -117,26 +153,11 @@ pub fn refuse_cluster_ip(service: &Object, address: &str, why: &str, faults: &mu
     faults.invalid(&path.child("clusterIPs"), machinery::json!(asked), &message);
 }
 
-/// Why a node port that the service asked for cannot be handed out.
-pub fn refuse_node_port(service: &Object, node_port: i64, why: &str, faults: &mut Faults) {
+/// Why the node port of the port at `index` cannot be handed out.
+pub fn refuse_node_port(index: usize, node_port: i64, why: &str, faults: &mut Faults) {
     let spec = Path::root("spec");
     let path = spec.child("ports");
-    let ports = list(spec_of(service), "ports");
-    let index = ports.iter().position(|port| number(port, "nodePort") == node_port).unwrap_or(0);
     faults.invalid(&path.index(index).child("nodePort"), node_port, why);
-}
-
-/// Refuses the first node port that is outside of what nodes keep for services, unless the stored
-/// service has it already.
-pub fn check_node_port_range(service: &Object, stored: &[u16], faults: &mut Faults) {
-    let outside =
-        list(spec_of(service), "ports").iter().map(|port| number(port, "nodePort")).find(|port| {
-            let number = u16::try_from(*port).unwrap_or(0);
-            *port != 0 && !NODE_PORTS.contains(&number) && !stored.contains(&number)
-        });
-    if let Some(port) = outside {
-        refuse_node_port(service, port, &outside_of_range(), faults);
-    }
 }
 
 /// What is said of a port that nodes do not keep for services.
@@ -178,24 +199,34 @@ mod tests {
         let mut it = service(
             json!({"type": "NodePort", "ports": [{"port": 80}, {"port": 81, "nodePort": 30081}]}),
         );
-        assert_eq!(node_ports_wanted(&it), [(0, 80)]);
+        assert_eq!(service_ports(&it).collect::<Vec<_>>(), [(80, 0), (81, 30081)]);
+        assert_eq!(shared_node_ports(&it), HashMap::from([(81, 30081)]));
         set_node_port(&mut it, 0, 30080);
         set_cluster_ip(&mut it, "10.0.0.5");
         assert_eq!(node_ports(&it), [30080, 30081]);
         assert_eq!(cluster_ips(&it), ["10.0.0.5"]);
-        assert!(!wants_cluster_ip(&it) && node_ports_wanted(&it).is_empty());
+        assert!(!wants_cluster_ip(&it));
     }
 
     #[test]
-    fn a_port_outside_of_the_range_is_refused() {
-        let mut faults = Faults::new();
-        let it = service(json!({"ports": [{"port": 80, "nodePort": 80}]}));
-        check_node_port_range(&it, &[], &mut faults);
-        assert_eq!(
-            lines(&faults),
-            [
-                "spec.ports[0].nodePort: Invalid value: 80: provided port is not in the valid range. The range of valid ports is 30000-32767"
-            ]
-        );
+    fn too_many_addresses_are_refused_before_one_is_looked_for() {
+        let addresses: Vec<String> = (0..300).map(|n| format!("10.0.{}.{}", n / 250, n)).collect();
+        let it = service(json!({"type": "ClusterIP", "clusterIP": "10.0.0.0",
+            "clusterIPs": addresses}));
+        let faults = cluster_ip_request(&it, None).unwrap_err();
+        assert!(lines(&faults).iter().any(|it| it.ends_with("may only hold up to 2 values")));
+    }
+
+    #[test]
+    fn addresses_that_a_service_holds_are_not_asked_for() {
+        let spec = |address: &str| {
+            json!({"type": "ClusterIP", "clusterIP": address, "clusterIPs": [address],
+                "ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack"})
+        };
+        let (it, other) = (service(spec("10.0.0.5")), service(spec("10.0.0.6")));
+        let named = ClusterIpRequest::Named(vec!["10.0.0.5".to_owned()]);
+        assert_eq!(cluster_ip_request(&it, None).unwrap(), named);
+        assert_eq!(cluster_ip_request(&it, Some(&other)).unwrap(), named);
+        assert_eq!(cluster_ip_request(&it, Some(&it)).unwrap(), ClusterIpRequest::Nothing);
     }
 }

@@ -1,0 +1,267 @@
+//! [`PortRequests`]: the node ports that a service asks for and does not hold, found before
+//! anything is locked.
+//!
+//! ```text
+//! spec.ports of a new service       requests           gets
+//! 80/TCP                            Any                the first free port
+//! 80/UDP                            (shares it)        the same
+//! 81/TCP  nodePort: 30081           Named 30081
+//! ```
+
+use kinds::core::service::allocation as service;
+use machinery::{Faults, GroupKind, Object, Status};
+use std::collections::{HashMap, HashSet};
+
+/// See the [module documentation](self).
+#[derive(Debug, Default)]
+pub(super) struct PortRequests {
+    /// In the order of `spec.ports`.
+    pub requests: Vec<PortRequest>,
+    /// The port for health checks, which comes after all others.
+    pub health: Option<HealthRequest>,
+    /// Refuses the service if nothing in `requests` does.
+    pub refusal: Option<PortRefusal>,
+    /// All ports that are asked for by number.
+    pub named: HashSet<u16>,
+    /// Which node port the ports of the service get, by their index.
+    assignments: Vec<(usize, Source)>,
+}
+
+/// One node port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PortRequest {
+    /// A free one.
+    Any,
+    /// The one that the port at `index` names.
+    Named { index: usize, port: u16 },
+}
+
+/// The port for health checks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum HealthRequest {
+    /// A free one.
+    Any,
+    /// This one.
+    Named(u16),
+}
+
+/// Why a node port cannot be had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PortRefusal {
+    /// Another service, or another port of this one, has it.
+    InUse { index: usize, port: u16 },
+    /// Nodes do not keep it for services.
+    OutsideRange { index: usize, port: i64 },
+    /// All ports are in use.
+    Exhausted,
+    /// The port for health checks is in use.
+    HealthInUse(u16),
+    /// Nodes do not keep the port for health checks for services.
+    HealthOutsideRange(i64),
+}
+
+/// Whether ports must be in the range that nodes keep for services.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PortRange {
+    Checked,
+    Unchecked,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Source {
+    Named(u16),
+    /// The request for any port with this number, counted from 0.
+    Any(usize),
+}
+
+impl PortRequests {
+    /// The requests of a new service, or of a changed one. They end at the first that cannot be
+    /// met whatever is free, so no more are made than there are ports in the checked range.
+    pub(super) fn of(object: &Object, old: Option<&Object>, range: PortRange) -> Self {
+        let mut requests = Self::default();
+        let held = HeldPorts::of(old);
+        let added = match old {
+            None => requests.add_new(object, range),
+            Some(_) => requests.add_changed(object, &held, range),
+        };
+        if let Err(refusal) = added.and_then(|()| requests.add_health(object, &held, range)) {
+            requests.refusal = Some(refusal);
+        }
+        requests
+    }
+
+    /// Whether the service asks for nothing.
+    pub(super) fn is_empty(&self) -> bool {
+        self.requests.is_empty() && self.health.is_none() && self.refusal.is_none()
+    }
+
+    /// Writes the node ports of the service down; `any` are those of the requests for any port.
+    pub(super) fn assign(&self, object: &mut Object, any: &[u16]) {
+        for (index, source) in &self.assignments {
+            let port = match source {
+                Source::Named(port) => Some(*port),
+                Source::Any(number) => any.get(*number).copied(),
+            };
+            if let Some(port) = port {
+                service::set_node_port(object, *index, port);
+            }
+        }
+    }
+
+    /// Ports with the same number share a node port. Upstream: `alloc.go` `initNodePorts`.
+    fn add_new(&mut self, object: &Object, range: PortRange) -> Result<(), PortRefusal> {
+        let shared = service::shared_node_ports(object);
+        let wants = service::wants_node_ports(object);
+        let mut sources: HashMap<i64, Source> = HashMap::new();
+        let mut count = 0;
+        for (index, (number, asked)) in service::service_ports(object).enumerate() {
+            if asked == 0 && !wants {
+                continue;
+            }
+            let source = match sources.get(&number) {
+                Some(Source::Named(port)) if i64::from(*port) == asked => continue,
+                Some(source) if asked == 0 => Some(*source),
+                Some(_) => self.add_named(index, asked, range)?,
+                None => match shared.get(&number).copied() {
+                    Some(named) => self.add_named(index, named, range)?,
+                    None => Some(self.add_any(&mut count, range)?),
+                },
+            };
+            let Some(source) = source else { continue };
+            sources.entry(number).or_insert(source);
+            if asked == 0 {
+                self.assignments.push((index, source));
+            }
+        }
+        Ok(())
+    }
+
+    /// Each port has a node port of its own. Upstream: `alloc.go` `updateNodePorts`.
+    fn add_changed(
+        &mut self,
+        object: &Object,
+        held: &HeldPorts,
+        range: PortRange,
+    ) -> Result<(), PortRefusal> {
+        let wants = service::wants_node_ports(object);
+        let mut count = 0;
+        for (index, (_, asked)) in service::service_ports(object).enumerate() {
+            let port = u16::try_from(asked).unwrap_or(0);
+            if asked == 0 && wants {
+                let source = self.add_any(&mut count, range)?;
+                self.assignments.push((index, source));
+            } else if port != 0 && held.health == Some(port) {
+                return Err(PortRefusal::InUse { index, port });
+            } else if asked != 0 && !held.ports.contains(&port) && !self.named.contains(&port) {
+                self.add_named(index, asked, range)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn add_any(&mut self, count: &mut usize, range: PortRange) -> Result<Source, PortRefusal> {
+        if range == PortRange::Checked && *count == service::NODE_PORTS.len() {
+            return Err(PortRefusal::Exhausted);
+        }
+        self.requests.push(PortRequest::Any);
+        *count += 1;
+        Ok(Source::Any(*count - 1))
+    }
+
+    /// None for a number that is no port, which only an unchecked range lets pass.
+    fn add_named(
+        &mut self,
+        index: usize,
+        asked: i64,
+        range: PortRange,
+    ) -> Result<Option<Source>, PortRefusal> {
+        let port = u16::try_from(asked).ok();
+        let is_inside = port.is_some_and(|port| service::NODE_PORTS.contains(&port));
+        if range == PortRange::Checked && !is_inside {
+            return Err(PortRefusal::OutsideRange { index, port: asked });
+        }
+        let Some(port) = port else { return Ok(None) };
+        if !self.named.insert(port) {
+            return Err(PortRefusal::InUse { index, port });
+        }
+        self.requests.push(PortRequest::Named { index, port });
+        Ok(Some(Source::Named(port)))
+    }
+
+    /// Upstream: `alloc.go` `allocHealthCheckNodePort`
+    fn add_health(
+        &mut self,
+        object: &Object,
+        held: &HeldPorts,
+        range: PortRange,
+    ) -> Result<(), PortRefusal> {
+        if service::wants_health_check_port(object) {
+            self.health = Some(HealthRequest::Any);
+            return Ok(());
+        }
+        let Some(asked) = service::health_check_port(object) else { return Ok(()) };
+        let port = u16::try_from(asked).ok();
+        if port.is_some() && port == held.health {
+            return Ok(());
+        }
+        let is_inside = port.is_some_and(|port| service::NODE_PORTS.contains(&port));
+        if range == PortRange::Checked && !is_inside {
+            return Err(PortRefusal::HealthOutsideRange(asked));
+        }
+        // Validation refuses a number that is no port.
+        let Some(port) = port else { return Ok(()) };
+        if held.ports.contains(&port) || !self.named.insert(port) {
+            return Err(PortRefusal::HealthInUse(port));
+        }
+        self.health = Some(HealthRequest::Named(port));
+        Ok(())
+    }
+}
+
+impl PortRefusal {
+    /// Upstream: a port for health checks that cannot be had is no fault of a field.
+    pub(super) fn status(self, object: &Object) -> Status {
+        let (index, port, why) = match self {
+            Self::Exhausted => {
+                return Status::internal("failed to allocate a nodePort: range is full");
+            }
+            Self::HealthInUse(port) => return refused_health_port(i64::from(port), ALLOCATED),
+            Self::HealthOutsideRange(port) => {
+                return refused_health_port(port, &service::outside_of_range());
+            }
+            Self::InUse { index, port } => (index, i64::from(port), ALLOCATED.to_owned()),
+            Self::OutsideRange { index, port } => (index, port, service::outside_of_range()),
+        };
+        let mut faults = Faults::new();
+        service::refuse_node_port(index, port, &why, &mut faults);
+        invalid(object, &faults)
+    }
+}
+
+/// The refusal of a service.
+pub(super) fn invalid(object: &Object, faults: &Faults) -> Status {
+    Status::invalid(&GroupKind::new("", "Service"), object.name(), faults)
+}
+
+const ALLOCATED: &str = "provided port is already allocated";
+
+fn refused_health_port(port: i64, why: &str) -> Status {
+    let why = format!("failed to allocate requested HealthCheck NodePort {port}: {why}");
+    Status::internal(why)
+}
+
+/// The node ports that the stored service has.
+#[derive(Debug, Default)]
+struct HeldPorts {
+    ports: HashSet<u16>,
+    health: Option<u16>,
+}
+
+impl HeldPorts {
+    fn of(old: Option<&Object>) -> Self {
+        let Some(old) = old else { return Self::default() };
+        let ports = service::service_ports(old).filter_map(|(_, port)| u16::try_from(port).ok());
+        let health = service::health_check_port(old).and_then(|port| u16::try_from(port).ok());
+        Self { ports: ports.filter(|port| *port != 0).collect(), health }
+    }
+}

@@ -1,0 +1,72 @@
+//! Services that ask for many addresses and node ports.
+
+use super::{Ask, check};
+use crate::client::JSON;
+use crate::plane::Plane;
+use http::Method;
+use machinery::{Value, json};
+
+const SERVICES: &str = "/api/v1/namespaces/default/services";
+
+/// A dry run and a real creation of a service.
+fn asks(spec: &Value) -> [Ask; 2] {
+    let service = json!({"metadata": {"name": "a"}, "spec": spec});
+    let real = Ask::new(Method::POST, SERVICES.to_owned(), JSON, service.to_string());
+    [Ask::post(SERVICES, &service), real]
+}
+
+/// Measures a dry run and a real creation of services; `codes` are what is answered to these.
+async fn check_both(codes: [u16; 2], size: usize, spec: impl Fn(usize) -> Value) {
+    let plane = Plane::start().await;
+    let taken = json!({"type": "NodePort", "clusterIP": "10.0.0.9",
+        "ports": [{"port": 80, "nodePort": 30009}]});
+    plane.create(SERVICES, &json!({"metadata": {"name": "first"}, "spec": taken})).await;
+    for (index, code) in codes.into_iter().enumerate() {
+        check(&plane, code, size, |n| {
+            let [dry_run, real] = asks(&spec(n));
+            if index == 0 { dry_run } else { real }
+        })
+        .await;
+    }
+}
+
+fn ports(count: usize, one: impl Fn(usize) -> Value) -> Value {
+    (0..count).map(one).collect()
+}
+
+#[tokio::test]
+async fn services_with_many_addresses_of_their_own() {
+    for family in ["10.1", "10.0"] {
+        check_both([422, 422], 2000, |n| {
+            let address = |it: usize| format!("{family}.{}.{}", it / 250, it % 250);
+            let addresses: Value = (0..n).map(address).collect();
+            json!({"ports": [{"port": 80}], "clusterIP": address(0), "clusterIPs": addresses})
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn services_that_want_many_node_ports() {
+    // The ports are handed out before the affinity is refused.
+    check_both([422, 422], 1600, |n| {
+        let ports = ports(n, |it| json!({"name": format!("p{it}"), "port": it + 1}));
+        json!({"type": "LoadBalancer", "externalTrafficPolicy": "Local", "ports": ports,
+            "sessionAffinity": "Odd"})
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn services_that_name_many_node_ports() {
+    // Those in the range, one of which is in use, and those outside of it, which a dry run accepts.
+    for (codes, first, count) in [([422, 422], 30_000, 2_700), ([201, 422], 1, 29_000)] {
+        check_both(codes, 1600, |n| {
+            let port = |it: usize| {
+                json!({"name": format!("p{it}"), "port": it + 1, "nodePort": first + it % count})
+            };
+            json!({"type": "NodePort", "ports": ports(n, port)})
+        })
+        .await;
+    }
+}
