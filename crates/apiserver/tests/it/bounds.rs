@@ -8,6 +8,7 @@ mod metadata;
 mod neighbors;
 mod objects;
 mod patches;
+mod products;
 mod queries;
 mod schemas;
 
