@@ -11,6 +11,7 @@ mod patches;
 mod products;
 mod queries;
 mod schemas;
+mod updates;
 
 use crate::client::{Client, JSON};
 use crate::plane::Plane;

@@ -105,7 +105,7 @@ fn validate(object: &Object, faults: &mut Faults) {
 
 fn validate_address(faults: &mut Faults, path: &Path<'_>, address: &Value) {
     let ip = text(address, "ip");
-    address::ip(faults, &path.child("ip"), ip, &[]);
+    address::ip(faults, &path.child("ip"), ip, &address::Stored::new());
     let host = text(address, "hostname");
     if !host.is_empty() {
         dns_label(faults, &path.child("hostname"), host);

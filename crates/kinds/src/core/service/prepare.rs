@@ -129,7 +129,8 @@ fn drop_dependent(new: &mut Object, old: &Object) {
 fn drop_node_ports(spec: &mut Map<String, Value>, before: &Value, after: &Value) {
     let is_exposed = |spec| matches!(kind(spec), "NodePort" | "LoadBalancer");
     let of = |spec| list(spec, "ports").iter().map(|port| number(port, "nodePort"));
-    let is_new = |node_port: i64| node_port != 0 && !of(before).any(|old| old == node_port);
+    let known: HashSet<i64> = of(before).collect();
+    let is_new = |node_port: i64| node_port != 0 && !known.contains(&node_port);
     if is_exposed(before) && !is_exposed(after) && !of(after).any(is_new) {
         for port in maps_mut(spec, "ports") {
             port.remove("nodePort");
