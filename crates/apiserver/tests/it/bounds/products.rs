@@ -62,32 +62,6 @@ async fn violations_of_a_limit_range_by_very_many_containers_are_not_all_told() 
 }
 
 #[tokio::test]
-async fn a_label_is_not_copied_to_very_many_constraints() {
-    let plane = Plane::start().await;
-    let constraint = json!({"maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway", "topologyKey": "k",
-        "matchLabelKeys": ["v"], "labelSelector": {}});
-    let mut pod = pod("a", 1);
-    pod["metadata"]["labels"] = json!({"v": "x".repeat(50_000)});
-    pod["spec"]["topologySpreadConstraints"] = items(500, |_| constraint.clone());
-    refusal(&plane, 422, PODS, &pod).await;
-}
-
-#[tokio::test]
-async fn a_schema_is_not_copied_to_very_many_versions() {
-    let plane = Plane::start().await;
-    let schema = json!({"type": "object", "description": "x".repeat(50_000)});
-    let version = |n: usize| json!({"name": format!("v{n}"), "served": true, "storage": n == 0});
-    let definition = json!({"metadata": {"name": "tests.example.com"}, "spec": {
-        "group": "example.com", "names": {"kind": "Test", "plural": "tests"}, "scope": "Cluster",
-        "preserveUnknownFields": false, "validation": {"openAPIV3Schema": schema},
-        "versions": items(1000, version)}});
-    let path = "/apis/apiextensions.k8s.io/v1beta1/customresourcedefinitions";
-    let reply = plane.send(Method::POST, path, JSON, definition.to_string()).await;
-    assert!((400..500).contains(&reply.code), "{}", reply.code);
-    assert!(reply.bytes.len() < 4 << 20, "{} bytes", reply.bytes.len());
-}
-
-#[tokio::test]
 async fn versions_that_are_shown_in_an_error() {
     let plane = Plane::start().await;
     let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
