@@ -13,15 +13,15 @@ use std::collections::HashMap;
 const WARNINGS_MAX: usize = 1000;
 
 /// A port of a container.
-struct Port<'a> {
+struct PortDefinition<'a> {
     place: String,
     host_ip: &'a str,
     host_port: i64,
 }
 
-impl Port<'_> {
+impl PortDefinition<'_> {
     /// How this port conflicts with another one of the same number and protocol.
-    fn conflict(&self, other: &Port<'_>) -> Option<&'static str> {
+    fn conflict(&self, other: &PortDefinition<'_>) -> Option<&'static str> {
         if self.host_ip == other.host_ip && self.host_port == other.host_port {
             Some("duplicate")
         } else if self.host_port == 0 || other.host_port == 0 {
@@ -39,14 +39,14 @@ impl Port<'_> {
 /// The ports of one number and protocol. Indexes are in ascending order.
 #[derive(Default)]
 struct Group<'a> {
-    ports: Vec<Port<'a>>,
+    ports: Vec<PortDefinition<'a>>,
     by_host_port: HashMap<i64, Vec<usize>>,
     by_host: HashMap<(i64, &'a str), Vec<usize>>,
 }
 
 impl<'a> Group<'a> {
     /// The first ports with which `port` conflicts.
-    fn conflicting(&self, port: &Port<'a>) -> Vec<&Port<'a>> {
+    fn conflicting(&self, port: &PortDefinition<'a>) -> Vec<&PortDefinition<'a>> {
         if port.host_port == 0 {
             return self.ports.iter().take(WARNINGS_MAX).collect();
         }
@@ -64,7 +64,7 @@ impl<'a> Group<'a> {
         indexes.into_iter().map(|index| &self.ports[index]).collect()
     }
 
-    fn add(&mut self, port: Port<'a>) {
+    fn add(&mut self, port: PortDefinition<'a>) {
         let index = self.ports.len();
         self.by_host_port.entry(port.host_port).or_default().push(index);
         self.by_host.entry((port.host_port, port.host_ip)).or_default().push(index);
@@ -95,7 +95,7 @@ pub(super) fn warn(out: &mut Vec<String>, path: &Path<'_>, spec: &Value) {
                     continue;
                 }
                 let (host_ip, host_port) = (text(value, "hostIP"), number(value, "hostPort"));
-                let port = Port { place, host_ip, host_port };
+                let port = PortDefinition { place, host_ip, host_port };
                 let key = (number(value, "containerPort"), text(value, "protocol"));
                 let group = groups.entry(key).or_default();
                 for other in group.conflicting(&port).into_iter().take(left) {
