@@ -4,6 +4,7 @@
 use crate::bounds::{SIZE_MAX, note_size};
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
 use machinery::{Map, Value};
+use std::ops::Range;
 
 /// Stands for the number of the repetition.
 const NUMBER: char = '#';
@@ -39,6 +40,27 @@ pub fn amplify(bytes: &mut Unstructured<'_>, value: &mut Value) -> Result<()> {
     }
     let count = 1_usize << bytes.int_in_range(1..=18)?;
     let is_numbered: bool = bytes.arbitrary()?;
+    repeat(bytes, value, 0..count, is_numbered)
+}
+
+/// Two copies of a value, in which the same element or entry is repeated with different numbers.
+pub fn amplify_two(bytes: &mut Unstructured<'_>, value: Value) -> Result<(Value, Value)> {
+    let count = 1_usize << bytes.int_in_range(1..=18)?;
+    let (mut old, mut new) = (value.clone(), value);
+    // Both copies read the same bytes, and so find the same place.
+    let rest = bytes.peek_bytes(bytes.len()).unwrap_or_default();
+    repeat(&mut Unstructured::new(rest), &mut old, 0..count, true)?;
+    repeat(&mut Unstructured::new(rest), &mut new, count..2 * count, true)?;
+    Ok((old, new))
+}
+
+/// Repeats an element or an entry that `bytes` choose, once for each number.
+fn repeat(
+    bytes: &mut Unstructured<'_>,
+    value: &mut Value,
+    numbers: Range<usize>,
+    is_numbered: bool,
+) -> Result<()> {
     let mut place = value;
     loop {
         let is_leaf = |it: &Value| !it.is_array() && !it.is_object();
@@ -46,15 +68,15 @@ pub fn amplify(bytes: &mut Unstructured<'_>, value: &mut Value) -> Result<()> {
             Value::Array(list) if !list.is_empty() => {
                 let at = bytes.int_in_range(0..=list.len() - 1)?;
                 if list[at].is_object() && bytes.ratio(1, 4)? {
-                    add_empty_objects(list, count << 2);
+                    add_empty_objects(list, numbers.len() << 2);
                     return Ok(());
                 }
                 if is_leaf(&list[at]) || bytes.arbitrary()? {
                     let size = list[at].to_string().len() + 8;
-                    let count = count.min(SIZE_MAX / 2 / size);
-                    note_size(count * size);
+                    let numbers = numbers.take(SIZE_MAX / 2 / size);
+                    note_size(numbers.len() * size);
                     let one = list[at].clone();
-                    list.extend((0..count).map(|number| numbered(&one, number, is_numbered)));
+                    list.extend(numbers.map(|number| numbered(&one, number, is_numbered)));
                     return Ok(());
                 }
                 place = &mut list[at];
@@ -63,7 +85,7 @@ pub fn amplify(bytes: &mut Unstructured<'_>, value: &mut Value) -> Result<()> {
                 let at = bytes.int_in_range(0..=map.len() - 1)?;
                 let key = map.keys().nth(at).cloned().unwrap_or_default();
                 if is_leaf(&map[&key]) || bytes.arbitrary()? {
-                    repeat_entry(map, &key, count, is_numbered);
+                    repeat_entry(map, &key, numbers, is_numbered);
                     return Ok(());
                 }
                 place = &mut map[&key];
@@ -82,12 +104,12 @@ fn add_empty_objects(list: &mut Vec<Value>, count: usize) {
     list.extend((0..count).map(|_| Value::Object(Map::new())));
 }
 
-fn repeat_entry(map: &mut Map<String, Value>, key: &str, count: usize, is_numbered: bool) {
+fn repeat_entry(map: &mut Map<String, Value>, key: &str, numbers: Range<usize>, is_numbered: bool) {
     let size = key.len() + map[key].to_string().len() + 12;
-    let count = count.min(SIZE_MAX / 2 / size);
-    note_size(count * size);
+    let numbers = numbers.take(SIZE_MAX / 2 / size);
+    note_size(numbers.len() * size);
     let one = map[key].clone();
-    for number in 0..count {
+    for number in numbers {
         map.insert(format!("{key}{number}"), numbered(&one, number, is_numbered));
     }
 }

@@ -1,6 +1,6 @@
 //! Objects of built-in kinds, field by field as their types have them.
 
-use crate::amplify::amplify;
+use crate::amplify::{amplify, amplify_two};
 use kinds::Resource;
 use kinds::resource::Shape;
 use kinds::types::{Container, Type};
@@ -44,6 +44,21 @@ pub fn created(bytes: &mut Unstructured<'_>, all: &[Resource]) -> Result<(String
     value["apiVersion"] = api_version.as_str().into();
     value["kind"] = resource.kind.as_str().into();
     Ok((format!("/{root}/{api_version}/{namespace}{}", resource.plural), value))
+}
+
+/// A kind, and two objects of it that differ in one list or map at least.
+pub fn updated<'a>(
+    bytes: &mut Unstructured<'_>,
+    all: &'a [Resource],
+) -> Result<(&'a Resource, Value, Value)> {
+    let resource = bytes.choose(all)?;
+    let Shape::Typed(ty) = &resource.versions[resource.storage].shape else {
+        return Ok((resource, Value::Null, Value::Null));
+    };
+    let mut value = Value::Object(message(bytes, ty, 0)?);
+    value["metadata"]["name"] = json!("a");
+    let (old, new) = amplify_two(bytes, value)?;
+    Ok((resource, old, new))
 }
 
 fn message(

@@ -113,7 +113,7 @@ type Judge = fn(&Attempt<'_>, &Object) -> Result<(), Status>;
 /// The plugins that change objects, in Kubernetes' order.
 const MUTATING: &[(Plugin, Mutate)] = &[
     (Plugin::NamespaceLifecycle, Try(namespace_lifecycle::mutate)),
-    (Plugin::LimitRanger, Fill(limit_ranger::mutate)),
+    (Plugin::LimitRanger, Try(limit_ranger::mutate)),
     (Plugin::ServiceAccount, Try(service_account::mutate)),
     (Plugin::TaintNodesByCondition, Fill(node_taints::mutate)),
     (Plugin::AlwaysPullImages, Fill(always_pull_images::mutate)),

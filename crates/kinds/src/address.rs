@@ -3,6 +3,7 @@
 
 use machinery::field_path::quote;
 use machinery::{Faults, Path};
+use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Reads an address as Go's parser of old does: zeros before the digits of an octet are skipped.
@@ -29,9 +30,12 @@ pub(crate) fn is_dual_stack(addresses: &[&str]) -> bool {
         && addresses.iter().any(|address| parse(address).is_some_and(|it| it.is_ipv4()))
 }
 
+/// The addresses or ranges that the stored object has in a field; none if the object is new.
+pub(crate) type Stored<'a> = HashSet<&'a str>;
+
 /// Must be an address, unless the stored object has it already.
-pub(crate) fn ip(faults: &mut Faults, path: &Path<'_>, value: &str, stored: &[&str]) {
-    if stored.contains(&value) {
+pub(crate) fn ip(faults: &mut Faults, path: &Path<'_>, value: &str, stored: &Stored<'_>) {
+    if stored.contains(value) {
         return;
     }
     if parse(value).is_none() {
@@ -135,8 +139,8 @@ fn is_mapped(value: &str) -> bool {
 }
 
 /// Must be a range of addresses, unless the stored object has it already.
-pub(crate) fn cidr(faults: &mut Faults, path: &Path<'_>, value: &str, stored: &[&str]) {
-    if stored.contains(&value) {
+pub(crate) fn cidr(faults: &mut Faults, path: &Path<'_>, value: &str, stored: &Stored<'_>) {
+    if stored.contains(value) {
         return;
     }
     let message = match Range::parse(value) {
@@ -154,7 +158,7 @@ pub(crate) fn cidr(faults: &mut Faults, path: &Path<'_>, value: &str, stored: &[
 /// The complaints about an address that has to be in the one form that Kubernetes writes.
 pub(crate) fn canonical_ip(value: &str) -> Vec<String> {
     let mut faults = Faults::new();
-    ip(&mut faults, &Path::EMPTY, value, &[]);
+    ip(&mut faults, &Path::EMPTY, value, &Stored::new());
     let found: Vec<String> = faults.into_inner().into_iter().map(|fault| fault.detail).collect();
     match parse(value).map(|address| address.to_string()) {
         Some(canonical) if found.is_empty() && canonical != value => {
@@ -167,7 +171,7 @@ pub(crate) fn canonical_ip(value: &str) -> Vec<String> {
 /// Must be a range of addresses in the one form that Kubernetes writes.
 pub(crate) fn canonical_cidr(faults: &mut Faults, path: &Path<'_>, value: &str) {
     let before = faults.len();
-    cidr(faults, path, value, &[]);
+    cidr(faults, path, value, &Stored::new());
     let canonical = Range::parse(value).map(Range::canonical);
     if let Some(canonical) = canonical.filter(|it| it != value && faults.len() == before) {
         faults.invalid(path, value, &format!("must be in canonical form ({})", quote(&canonical)));
@@ -230,9 +234,9 @@ pub(crate) fn cidr_warnings(path: &Path<'_>, value: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn check(rule: fn(&mut Faults, &Path<'_>, &str, &[&str]), value: &str, expected: &str) {
+    fn check(rule: fn(&mut Faults, &Path<'_>, &str, &Stored<'_>), value: &str, expected: &str) {
         let mut faults = Faults::new();
-        rule(&mut faults, &Path::root("f"), value, &[]);
+        rule(&mut faults, &Path::root("f"), value, &Stored::new());
         let found: Vec<String> = faults.iter().map(|fault| fault.detail.clone()).collect();
         assert_eq!(found.join("; "), expected, "{value}");
     }
@@ -261,7 +265,7 @@ mod tests {
     #[test]
     fn what_is_stored_already_is_not_judged_again() {
         let mut faults = Faults::new();
-        ip(&mut faults, &Path::root("f"), "010.0.0.1", &["010.0.0.1"]);
+        ip(&mut faults, &Path::root("f"), "010.0.0.1", &Stored::from(["010.0.0.1"]));
         assert!(faults.is_empty());
     }
 

@@ -10,6 +10,7 @@ use crate::request::{RequestInfo, Verb};
 use crate::watch_cache::Snapshot;
 use machinery::meta::initializers::is_uninitialized;
 use machinery::{Object, Status, Value, json};
+use std::collections::HashSet;
 
 /// Who works on new objects.
 pub(super) struct Initializer {
@@ -92,15 +93,14 @@ fn name_initializers(attempt: &Attempt<'_>, object: &mut Object) {
     }
     let (resource, version) = (cx.resource(), cx.version());
     let group = resource.group_of(version);
-    let mut pending: Vec<Value> = Vec::new();
+    let (mut pending, mut names): (Vec<Value>, HashSet<&str>) = Default::default();
     for initializer in initializers.iter() {
-        let named = json!({"name": initializer.name});
         let mut rules = initializer.rules.iter();
         // Two configurations may name the same one, who then comes at the first place.
         if rules.any(|it| it.matches(group, &version.name, &resource.plural))
-            && !pending.contains(&named)
+            && names.insert(&initializer.name)
         {
-            pending.push(named);
+            pending.push(json!({"name": initializer.name}));
         }
     }
     if !pending.is_empty() {

@@ -2,7 +2,9 @@
 //! for nothing, and holds pods and claims against them.
 
 use super::{Attempt, Operation, aggregated};
+use kinds::core::limit_range::enforcement::{self, Limits, Refusal};
 use machinery::{Object, Status};
+use std::sync::Arc;
 
 enum Limited {
     Pod,
@@ -24,28 +26,28 @@ fn limited(attempt: &Attempt<'_>) -> Option<Limited> {
 }
 
 /// Fills in what the containers of a pod do not ask for.
-pub(super) fn mutate(attempt: &Attempt<'_>, object: &mut Object) {
-    if let Some(Limited::Pod) = limited(attempt) {
-        let ranges =
-            attempt.admission().limit_ranges.initialized(&attempt.cx.plane, attempt.namespace);
-        for limits in ranges {
-            limits.fill_in(object);
-        }
-    }
+pub(super) fn mutate(attempt: &Attempt<'_>, object: &mut Object) -> Result<(), Status> {
+    let Some(Limited::Pod) = limited(attempt) else { return Ok(()) };
+    enforcement::fill_in(&ranges(attempt), object)
+        .map_err(|error| Status::too_large(&error.to_string()))
 }
 
 /// Refuses what is too small, too large or too uneven.
 pub(super) fn judge(attempt: &Attempt<'_>, object: &Object) -> Result<(), Status> {
     let Some(limited) = limited(attempt) else { return Ok(()) };
-    let ranges = attempt.admission().limit_ranges.initialized(&attempt.cx.plane, attempt.namespace);
-    for limits in ranges {
-        let found = match limited {
-            Limited::Pod => limits.complaints_about_pod(object),
-            Limited::Claim => limits.complaints_about_claim(object),
-        };
-        if !found.is_empty() {
-            return Err(attempt.forbidden(object, &aggregated(found)));
-        }
-    }
-    Ok(())
+    let ranges = ranges(attempt);
+    let outcome = match limited {
+        Limited::Pod => enforcement::validate_pod(&ranges, object),
+        Limited::Claim => enforcement::validate_claim(&ranges, object),
+    };
+    outcome.map_err(|refusal| match refusal {
+        Refusal::Violations(found) => attempt.forbidden(object, &aggregated(found)),
+        Refusal::TooLarge => Status::too_large(
+            "the object has too many resources to be compared with the limit ranges of the namespace",
+        ),
+    })
+}
+
+fn ranges(attempt: &Attempt<'_>) -> Vec<Arc<Limits>> {
+    attempt.admission().limit_ranges.initialized(&attempt.cx.plane, attempt.namespace)
 }

@@ -8,9 +8,11 @@ mod metadata;
 mod neighbors;
 mod objects;
 mod patches;
+mod products;
 mod queries;
 mod schemas;
 mod services;
+mod updates;
 
 use crate::client::{Client, JSON};
 use crate::plane::Plane;

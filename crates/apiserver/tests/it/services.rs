@@ -1,5 +1,6 @@
 //! Services: addresses and node ports are handed out once.
 
+use crate::client::MERGE;
 use crate::plane::Plane;
 use apiserver::Config;
 use futures_util::future::join_all;
@@ -235,6 +236,25 @@ async fn a_headless_service_has_no_address() {
     );
     let other = plane.create(SERVICES, &service("b", &json!({"clusterIP": "None"}))).await;
     assert_eq!(text(&other, "clusterIP"), "None");
+}
+
+#[tokio::test]
+async fn a_service_that_becomes_a_name_for_another_host_keeps_nothing_of_the_cluster() {
+    let plane = Plane::start().await;
+    let to_name = json!({"spec": {"type": "ExternalName", "externalName": "x.y"}});
+    let mut to_name_without_address = to_name.clone();
+    to_name_without_address["spec"]["clusterIP"] = "".into();
+    for (name, patch) in [("a", to_name), ("b", to_name_without_address)] {
+        plane.create(SERVICES, &service(name, &json!({}))).await;
+        let (code, patched) = plane.patch(&format!("{SERVICES}/{name}"), MERGE, &patch).await;
+        assert_eq!(code, 200, "{patched}");
+        let port = json!({"port": 80, "protocol": "TCP", "targetPort": 80});
+        assert_eq!(
+            patched["spec"],
+            json!({"type": "ExternalName", "externalName": "x.y", "sessionAffinity": "None",
+                "ports": [port]})
+        );
+    }
 }
 
 #[tokio::test]

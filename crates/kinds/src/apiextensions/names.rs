@@ -107,7 +107,7 @@ fn deal(asked: &Value, had: &Value, taken: &Taken<'_>) -> (Map<String, Value>, O
         ("kind", &taken.kinds, "KindConflict"),
         ("listKind", &taken.kinds, "ListKindConflict"),
     ] {
-        let own: Vec<&str> = all_names(had, key).collect();
+        let own: BTreeSet<&str> = all_names(had, key).collect();
         let clashes: Vec<String> = all_names(asked, key)
             .filter(|name| !own.contains(name) && used.contains(name))
             .map(|name| format!("\"{name}\" is already in use"))

@@ -4,7 +4,7 @@ use super::validate::{Case, Strictness};
 use crate::fields::{at, flag, list, part, text};
 use machinery::{Faults, Path, Value};
 use schema::Demand;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 /// The most fields that selectors may name.
 const SELECTABLE_MAX: usize = 8;
@@ -13,9 +13,25 @@ fn schema_of(version: &Value) -> Option<&Value> {
     part(at(version, &["schema"]), "openAPIV3Schema")
 }
 
-/// The version of the same name in the stored definition.
-fn old_version<'a>(version: &Value, old_spec: Option<&'a Value>) -> Option<&'a Value> {
-    list(old_spec?, "versions").iter().find(|it| text(it, "name") == text(version, "name"))
+/// The schemas of a stored definition.
+#[derive(Debug)]
+pub(super) struct StoredSchemas<'a> {
+    /// None for a version without a schema. If several versions have the same name, the first counts.
+    by_version: HashMap<&'a str, Option<&'a Value>>,
+    /// Whether every version has one.
+    is_complete: bool,
+}
+
+impl<'a> StoredSchemas<'a> {
+    /// The schemas in a spec.
+    pub(super) fn of(spec: &'a Value) -> Self {
+        let versions = list(spec, "versions");
+        let by_version = versions.iter().rev().map(|it| (text(it, "name"), schema_of(it)));
+        Self {
+            by_version: by_version.collect(),
+            is_complete: versions.iter().all(|it| schema_of(it).is_some()),
+        }
+    }
 }
 
 /// A version has a schema, unless it needs none.
@@ -26,8 +42,7 @@ pub(super) fn require(case: Case<'_>, version: &Value, path: &Path<'_>, faults: 
     let path = path.child("schema");
     let path = path.child("openAPIV3Schema");
     // Definitions that had none are not held to the rule.
-    let had_none =
-        case.old.is_some_and(|old| list(old, "versions").iter().any(|it| schema_of(it).is_none()));
+    let had_none = case.old.is_some_and(|old| !old.is_complete);
     if case.strictness == Strictness::Full && !had_none {
         faults.required(&path, "");
     } else if !flag(case.spec, "preserveUnknownFields") && flag(version, "served") {
@@ -48,7 +63,7 @@ pub(super) fn require_for_defaults(spec: &Value, faults: &mut Faults) {
 /// Judges the schema of a version that is at `path`. One that has not changed was judged before.
 pub(super) fn validate(case: Case<'_>, version: &Value, path: &Path<'_>, faults: &mut Faults) {
     let Some(schema) = schema_of(version) else { return };
-    let old = old_version(version, case.old).and_then(schema_of);
+    let old = case.old.and_then(|old| *old.by_version.get(text(version, "name"))?);
     if old == Some(schema) {
         return;
     }

@@ -18,6 +18,10 @@ const SHARED: [(&str, &str); 4] = [
     ("selectableFields", "selectableFields"),
 ];
 
+/// The parts that are handed down to versions may have this many bytes, all copies together: a
+/// definition with more is too large to be stored, and is refused for that.
+const HANDED_DOWN_MAX: usize = 3 << 19;
+
 /// Converts a definition; versions are named by their `apiVersion`.
 pub(super) fn convert(object: &mut Object, from: &str, to: &str) {
     match (from, to) {
@@ -40,9 +44,15 @@ fn to_v1(spec: &mut Map<String, Value>) {
     if let Some(name) = version.filter(|it| versions.is_empty() && *it != "") {
         versions.push(json!({"name": name, "served": true, "storage": true}));
     }
+    let mut left = HANDED_DOWN_MAX;
     for (top, in_version) in SHARED {
         let Some(shared) = spec.remove(top).filter(|it| !it.is_null()) else { continue };
+        let size = shared.to_string().len();
         for version in maps_mut(spec, "versions") {
+            if left == 0 {
+                break;
+            }
+            left = left.saturating_sub(size);
             version.insert(in_version.to_owned(), shared.clone());
         }
     }
@@ -128,6 +138,15 @@ mod tests {
                 "preserveUnknownFields": true, "names": {"kind": "Network", "plural": "networks"},
                 "versions": [{"name": "v1", "served": true, "storage": true}]})
         );
+    }
+
+    #[test]
+    fn a_large_schema_is_not_copied_to_very_many_versions() {
+        let versions: Value = (0..1000).map(|n| json!({"name": format!("v{n}")})).collect();
+        let schema = json!({"openAPIV3Schema": {"description": "x".repeat(10_000)}});
+        let spec = json!({"versions": versions, "validation": schema});
+        let size = converted(&spec, V1BETA1, V1).to_string().len();
+        assert!((HANDED_DOWN_MAX..HANDED_DOWN_MAX + 100_000).contains(&size), "{size}");
     }
 
     #[test]

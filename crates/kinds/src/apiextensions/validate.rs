@@ -5,6 +5,7 @@
 //! stay as it is.
 
 use super::conditions::is_established;
+use super::schemas::StoredSchemas;
 use super::{approval, conversion, versions};
 use crate::fields::{at, flag, list, text, texts, top};
 use crate::rules::{IMMUTABLE, one_of};
@@ -15,8 +16,8 @@ use std::collections::HashSet;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Case<'a> {
     pub(super) spec: &'a Value,
-    /// The spec that is stored.
-    pub(super) old: Option<&'a Value>,
+    /// The schemas that are stored.
+    pub(super) old: Option<&'a StoredSchemas<'a>>,
     pub(super) strictness: Strictness,
 }
 
@@ -41,7 +42,8 @@ pub fn validate_in(new: &Object, old: Option<&Object>, version: &str, faults: &m
     }
     validate_group(text(spec, "group"), &path.child("group"), faults);
     one_of(faults, &path.child("scope"), text(spec, "scope"), &["Cluster", "Namespaced"]);
-    let case = Case { spec, old: old.map(|it| top(it, "spec")), strictness };
+    let stored = old.map(|it| StoredSchemas::of(top(it, "spec")));
+    let case = Case { spec, old: stored.as_ref(), strictness };
     versions::validate(case, faults);
     let spec_names = at(spec, &["names"]);
     for key in ["plural", "singular", "kind", "listKind"] {

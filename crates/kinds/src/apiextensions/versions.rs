@@ -79,11 +79,13 @@ fn agree_on(versions: &[Value], key: &str) -> bool {
 /// Complains about all versions at once, showing them as the fields of Go structs.
 fn complain_of_all(spec: &Value, detail: &str, path: &Path<'_>, faults: &mut Faults) {
     let versions = list(spec, "versions");
+    let differing: Vec<&str> =
+        LIFTED.iter().map(|(key, _)| *key).filter(|key| !agree_on(versions, key)).collect();
     let shown: Vec<String> = versions
         .iter()
         .map(|version| {
             let own = |key: &str| match part(version, key) {
-                Some(value) if !agree_on(versions, key) => value.to_string(),
+                Some(value) if differing.contains(&key) => value.to_string(),
                 _ => "null".to_owned(),
             };
             format!(

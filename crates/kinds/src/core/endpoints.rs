@@ -2,7 +2,7 @@
 //! slices of them.
 
 use crate::address;
-use crate::columns::{AGE, NAME, age, column, first_of};
+use crate::columns::{AGE, NAME, age, column};
 use crate::fields::{default_text, list, maps_mut, number, part, same, text, top};
 use crate::resource::{Behavior, Column, Columns, Now, Resource, Version};
 use crate::rules::{dns_label, dns_subdomain, one_of, port, qualified_name};
@@ -48,23 +48,28 @@ fn subsets(object: &Object) -> &[Value] {
     top(object, "subsets").as_array().map_or(&[], Vec::as_slice)
 }
 
+const SHOWN: usize = 3;
+
 fn cells(object: &Object, now: &Now) -> Vec<Value> {
-    let mut shown: Vec<String> = Vec::new();
+    // Each address is shown with each port: what is not shown is counted, not made.
+    let (mut shown, mut count) = (Vec::new(), 0_usize);
     for subset in subsets(object) {
-        let addresses = || list(subset, "addresses").iter().map(|address| text(address, "ip"));
-        if list(subset, "ports").is_empty() {
-            shown.extend(addresses().map(str::to_owned));
+        let (addresses, ports) = (list(subset, "addresses"), list(subset, "ports"));
+        count = count.saturating_add(addresses.len().saturating_mul(ports.len().max(1)));
+        let left = SHOWN - shown.len();
+        if ports.is_empty() {
+            shown.extend(addresses.iter().take(left).map(|it| text(it, "ip").to_owned()));
         }
-        for port in list(subset, "ports") {
-            let port = number(port, "port");
-            shown.extend(addresses().map(|ip| {
-                if ip.contains(':') { format!("[{ip}]:{port}") } else { format!("{ip}:{port}") }
-            }));
-        }
+        let pairs = ports.iter().flat_map(|port| addresses.iter().map(move |it| (it, port)));
+        shown.extend(pairs.take(left).map(|(address, port)| {
+            let (ip, port) = (text(address, "ip"), number(port, "port"));
+            if ip.contains(':') { format!("[{ip}]:{port}") } else { format!("{ip}:{port}") }
+        }));
     }
-    let shown = match subsets(object) {
-        [] => "<none>".to_owned(),
-        _ => first_of(&shown, 3, ","),
+    let shown = match (subsets(object), count.saturating_sub(SHOWN)) {
+        ([], _) => "<none>".to_owned(),
+        (_, 0) => shown.join(","),
+        (_, more) => format!("{} + {more} more...", shown.join(",")),
     };
     vec![object.name().into(), shown.into(), age(object, now)]
 }
@@ -100,7 +105,7 @@ fn validate(object: &Object, faults: &mut Faults) {
 
 fn validate_address(faults: &mut Faults, path: &Path<'_>, address: &Value) {
     let ip = text(address, "ip");
-    address::ip(faults, &path.child("ip"), ip, &[]);
+    address::ip(faults, &path.child("ip"), ip, &address::Stored::new());
     let host = text(address, "hostname");
     if !host.is_empty() {
         dns_label(faults, &path.child("hostname"), host);

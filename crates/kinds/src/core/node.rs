@@ -193,7 +193,7 @@ fn validate_ranges(object: &Object, faults: &mut Faults) {
     let spec = Path::root("spec");
     let path = spec.child("podCIDRs");
     for (index, range) in ranges.iter().enumerate() {
-        address::cidr(faults, &path.index(index), range, &[]);
+        address::cidr(faults, &path.index(index), range, &address::Stored::new());
     }
     if ranges.len() > 2 || (ranges.len() == 2 && !address::are_dual_stack_ranges(&ranges)) {
         let message = "may specify no more than one CIDR for each IP family";

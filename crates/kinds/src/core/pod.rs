@@ -20,6 +20,7 @@ pub mod security_standards;
 mod scheduling;
 mod network;
 mod overlaps;
+mod ports;
 mod annotations;
 mod update;
 mod status;

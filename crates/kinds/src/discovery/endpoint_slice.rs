@@ -199,7 +199,7 @@ fn validate_address(faults: &mut Faults, path: &Path<'_>, index: usize, value: &
     let before = faults.len();
     let item = path.index(index);
     match kind {
-        "IPv4" => address::ip(faults, &item, value, &[]),
+        "IPv4" => address::ip(faults, &item, value, &address::Stored::new()),
         "IPv6" => complaints(faults, &item, value, address::canonical_ip(value)),
         "FQDN" => return validate_domain(faults, &item, value),
         _ => return,

@@ -1,7 +1,7 @@
 //! `NetworkPolicy`: which pods may talk to which.
 
 use super::GROUP;
-use crate::address;
+use crate::address::{self, Stored};
 use crate::columns::{AGE, NAME, age, column, selector};
 use crate::fields::{at, default_value, integer, list, maps_mut, part, text, texts, top};
 use crate::resource::{Behavior, Column, Columns, Now, Resource};
@@ -20,7 +20,7 @@ pub fn resource() -> Resource {
 
 static BEHAVIOR: Behavior = Behavior {
     defaults,
-    validate: |object, faults| validate(object, &[], faults),
+    validate: |object, faults| validate(object, &Stored::new(), faults),
     validate_update: |new, old, faults| validate(new, &ranges(old), faults),
     generation: true,
     warnings,
@@ -76,17 +76,17 @@ fn each_peer<'a>(policy: &'a Object, mut visit: impl FnMut(&Path<'_>, &'a Value)
 }
 
 /// Every range of addresses that a policy names.
-fn ranges(policy: &Object) -> Vec<&str> {
-    let mut found = Vec::new();
+fn ranges(policy: &Object) -> Stored<'_> {
+    let mut found = Stored::new();
     each_peer(policy, |_, peer| {
         let block = at(peer, &["ipBlock"]);
-        found.push(text(block, "cidr"));
+        found.insert(text(block, "cidr"));
         found.extend(texts(block, "except"));
     });
     found
 }
 
-fn validate(policy: &Object, stored: &[&str], faults: &mut Faults) {
+fn validate(policy: &Object, stored: &Stored<'_>, faults: &mut Faults) {
     let spec = top(policy, "spec");
     let path = Path::root("spec");
     label_selector(faults, &path.child("podSelector"), at(spec, &["podSelector"]));
@@ -144,7 +144,7 @@ fn validate_port(faults: &mut Faults, path: &Path<'_>, value: &Value) {
     }
 }
 
-fn validate_peer(faults: &mut Faults, path: &Path<'_>, peer: &Value, stored: &[&str]) {
+fn validate_peer(faults: &mut Faults, path: &Path<'_>, peer: &Value, stored: &Stored<'_>) {
     let mut count = 0;
     for key in ["podSelector", "namespaceSelector"] {
         if let Some(selector) = part(peer, key) {
@@ -164,7 +164,7 @@ fn validate_peer(faults: &mut Faults, path: &Path<'_>, peer: &Value, stored: &[&
     }
 }
 
-fn validate_block(faults: &mut Faults, path: &Path<'_>, block: &Value, stored: &[&str]) {
+fn validate_block(faults: &mut Faults, path: &Path<'_>, block: &Value, stored: &Stored<'_>) {
     let range = text(block, "cidr");
     if range.is_empty() {
         return faults.required(&path.child("cidr"), "");

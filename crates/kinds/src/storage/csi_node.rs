@@ -8,7 +8,7 @@ use crate::resource::{Behavior, Column, Columns, Now, Resource};
 use crate::rules::{at_least_zero, immutable_struct, qualified_name, required};
 use crate::table;
 use machinery::{Faults, Object, Path, Value};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 /// The row of `CSINode`.
 pub fn resource() -> Resource {
@@ -85,9 +85,12 @@ fn validate_update(new: &Object, old: &Object, faults: &mut Faults) {
         driver.as_object_mut().map(|driver| driver.remove("allocatable"));
         driver
     };
+    let mut by_name: HashMap<&str, Vec<&Value>> = HashMap::new();
+    for driver in drivers(new) {
+        by_name.entry(text(driver, "name")).or_default().push(driver);
+    }
     for driver in drivers(old) {
-        let name = text(driver, "name");
-        for now in drivers(new).iter().filter(|it| text(it, "name") == name) {
+        for now in by_name.get(text(driver, "name")).into_iter().flatten() {
             let (now, before) = (lasting(now), lasting(driver));
             immutable_struct(faults, &path.child("drivers"), "CSINodeDriver", &now, &before);
         }

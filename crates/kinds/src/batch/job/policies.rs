@@ -21,12 +21,21 @@ pub(super) fn validate_failure_policy(faults: &mut Faults, path: &Path<'_>, spec
     if rules.len() > MAX_RULES {
         faults.too_many(&path, rules.len(), MAX_RULES);
     }
+    let pod = at(spec, &["template", "spec"]);
+    let containers = list(pod, "containers").iter().chain(list(pod, "initContainers"));
+    let containers: HashSet<&str> = containers.map(|it| text(it, "name")).collect();
     for (index, rule) in rules.iter().enumerate() {
-        validate_failure_rule(faults, &path.index(index), rule, spec);
+        validate_failure_rule(faults, &path.index(index), rule, spec, &containers);
     }
 }
 
-fn validate_failure_rule(faults: &mut Faults, path: &Path<'_>, rule: &Value, spec: &Value) {
+fn validate_failure_rule(
+    faults: &mut Faults,
+    path: &Path<'_>,
+    rule: &Value,
+    spec: &Value,
+    containers: &HashSet<&str>,
+) {
     let action = text(rule, "action");
     if action == "FailIndex" {
         if part(spec, "backoffLimitPerIndex").is_none() {
@@ -38,7 +47,7 @@ fn validate_failure_rule(faults: &mut Faults, path: &Path<'_>, rule: &Value, spe
     }
     let (codes, patterns) = (part(rule, "onExitCodes"), list(rule, "onPodConditions"));
     if let Some(codes) = codes {
-        validate_exit_codes(faults, &path.child("onExitCodes"), codes, spec);
+        validate_exit_codes(faults, &path.child("onExitCodes"), codes, containers);
     }
     validate_patterns(faults, &path.child("onPodConditions"), patterns);
     let problem = match (codes.is_some(), patterns.is_empty()) {
@@ -71,13 +80,16 @@ fn validate_patterns(faults: &mut Faults, path: &Path<'_>, patterns: &[Value]) {
     }
 }
 
-fn validate_exit_codes(faults: &mut Faults, path: &Path<'_>, codes: &Value, spec: &Value) {
+fn validate_exit_codes(
+    faults: &mut Faults,
+    path: &Path<'_>,
+    codes: &Value,
+    containers: &HashSet<&str>,
+) {
     let operator = text(codes, "operator");
     one_of(faults, &path.child("operator"), operator, &["In", "NotIn"]);
-    let pod = at(spec, &["template", "spec"]);
-    let mut containers = list(pod, "containers").iter().chain(list(pod, "initContainers"));
     if let Some(name) = part(codes, "containerName").and_then(Value::as_str)
-        && !containers.any(|container| text(container, "name") == name)
+        && !containers.contains(name)
     {
         let message = "must be one of the container or initContainer names in the pod template";
         faults.invalid(&path.child("containerName"), name, message);

@@ -5,6 +5,7 @@ use crate::columns::{AGE, NAME, age, column, condition, or_none, since, wide};
 use crate::fields::{at, boolean, flag, list, number, part, text, top};
 use crate::resource::{Column, Now};
 use machinery::{Object, Value};
+use std::collections::{HashMap, HashSet};
 
 pub(super) const COLUMNS: &[Column] = &[
     NAME,
@@ -57,8 +58,12 @@ fn readiness_gates(spec: &Value, status: &Value) -> String {
     if gates.is_empty() {
         return "<none>".to_owned();
     }
-    let open = gates.iter().filter(|gate| condition(status, text(gate, "conditionType")) == "True");
-    format!("{}/{}", open.count(), gates.len())
+    let mut conditions: HashMap<&str, &str> = HashMap::new();
+    for condition in list(status, "conditions") {
+        conditions.entry(text(condition, "type")).or_insert(text(condition, "status"));
+    }
+    let is_open = |gate: &&Value| conditions.get(text(gate, "conditionType")) == Some(&"True");
+    format!("{}/{}", gates.iter().filter(is_open).count(), gates.len())
 }
 
 /// What the containers' states come to.
@@ -87,9 +92,11 @@ impl<'a> Summary<'a> {
         if list(status, "conditions").iter().any(is_gated) {
             "SchedulingGated".clone_into(&mut summary.reason);
         }
-        let is_initializing = summary.count_init_containers(spec, status);
+        let sidecars = list(spec, "initContainers").iter().filter(|it| is_sidecar(it));
+        let sidecars: HashSet<&str> = sidecars.map(|it| text(it, "name")).collect();
+        let is_initializing = summary.count_init_containers(spec, status, &sidecars);
         if !is_initializing || condition(status, "Initialized") == "True" {
-            summary.count_containers(spec, status);
+            summary.count_containers(status, &sidecars);
         }
         if pod.deletion_timestamp().is_some() {
             if text(status, "reason") == "NodeLost" {
@@ -109,7 +116,12 @@ impl<'a> Summary<'a> {
     }
 
     /// Looks at the containers that run before the others until one is found that is not done.
-    fn count_init_containers(&mut self, spec: &Value, status: &'a Value) -> bool {
+    fn count_init_containers(
+        &mut self,
+        spec: &Value,
+        status: &'a Value,
+        sidecars: &HashSet<&str>,
+    ) -> bool {
         for (index, container) in list(status, "initContainerStatuses").iter().enumerate() {
             self.restarted(container);
             let state = at(container, &["state"]);
@@ -117,7 +129,8 @@ impl<'a> Summary<'a> {
             if terminated.is_some_and(|it| number(it, "exitCode") == 0) {
                 continue;
             }
-            if is_sidecar_status(spec, container) && boolean(container, "started") == Some(true) {
+            let is_sidecar = sidecars.contains(text(container, "name"));
+            if is_sidecar && boolean(container, "started") == Some(true) {
                 self.ready += usize::from(flag(container, "ready"));
                 continue;
             }
@@ -134,10 +147,10 @@ impl<'a> Summary<'a> {
         false
     }
 
-    fn count_containers(&mut self, spec: &Value, status: &'a Value) {
+    fn count_containers(&mut self, status: &'a Value, sidecars: &HashSet<&str>) {
         (self.restarts, self.last_restart) = (0, "");
         for container in list(status, "initContainerStatuses") {
-            if is_sidecar_status(spec, container) {
+            if sidecars.contains(text(container, "name")) {
                 self.restarted(container);
             }
         }
@@ -177,12 +190,6 @@ fn end_of(terminated: &Value) -> String {
         ("", signal) => format!("Signal:{signal}"),
         (reason, _) => reason.to_owned(),
     }
-}
-
-fn is_sidecar_status(spec: &Value, status: &Value) -> bool {
-    list(spec, "initContainers")
-        .iter()
-        .any(|container| text(container, "name") == text(status, "name") && is_sidecar(container))
 }
 
 fn first_of<'a>(first: &'a str, second: &'a str) -> &'a str {

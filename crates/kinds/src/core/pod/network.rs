@@ -1,6 +1,6 @@
 //! What a pod is called, and how it finds others.
 
-use crate::address;
+use crate::address::{self, Stored};
 use crate::fields::{boolean, flag, list, number, part, text, texts};
 use crate::rules::{complaints, dns_label, dns_subdomain, one_of};
 use machinery::{Faults, Path, Value, json, names};
@@ -26,7 +26,7 @@ pub(super) fn validate_network(faults: &mut Faults, path: &Path<'_>, spec: &Valu
     let aliases = path.child("hostAliases");
     for (index, alias) in list(spec, "hostAliases").iter().enumerate() {
         let path = aliases.index(index);
-        address::ip(faults, &path.child("ip"), text(alias, "ip"), &[]);
+        address::ip(faults, &path.child("ip"), text(alias, "ip"), &Stored::new());
         let names = path.child("hostnames");
         for (index, name) in texts(alias, "hostnames").enumerate() {
             dns_subdomain(faults, &names.index(index), name);
@@ -53,7 +53,7 @@ fn validate_dns_config(faults: &mut Faults, path: &Path<'_>, spec: &Value) {
         faults.invalid(&servers_path, json!(servers), &message);
     }
     for (index, server) in servers.iter().enumerate() {
-        address::ip(faults, &servers_path.index(index), server, &[]);
+        address::ip(faults, &servers_path.index(index), server, &Stored::new());
     }
     let searches: Vec<&str> = texts(config, "searches").collect();
     let searches_path = path.child("searches");

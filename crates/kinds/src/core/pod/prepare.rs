@@ -1,14 +1,12 @@
 //! What the server makes of a pod before it is judged: what only the server knows, and nothing that
 //! a user may not set.
 
-use super::quality;
+use super::{quality, totals};
 use crate::fields::{
-    at, default_number, default_text, default_value, entries, integer, keep, list, list_mut,
-    map_mut, maps_mut, number, part, text, top,
+    at, default_number, default_text, default_value, integer, keep, list, list_mut, map_mut,
+    maps_mut, number, part, text, top,
 };
-use crate::quantities::amount;
 use crate::resource::keep_all_but_status;
-use machinery::quantity::Quantity;
 use machinery::{Map, Object, Value, json};
 use std::collections::BTreeMap;
 
@@ -28,7 +26,7 @@ pub(super) fn prepare_create(pod: &mut Object) {
         }]);
     }
     merge_label_keys(pod);
-    default_pod_requests(pod.map_at(&["spec"]));
+    default_pod_requests(pod);
     status["qosClass"] = quality::class_of(top(pod, "spec")).into();
     pod.map_mut().insert("status".to_owned(), status);
 }
@@ -92,36 +90,51 @@ fn keep_observed_generations(status: &mut Map<String, Value>, old_status: &Value
     }
 }
 
+/// The requirements that are made of label keys may have this many bytes: a pod with more is too large
+/// to be stored, and is refused for that.
+const MERGED_MAX: usize = 3 << 19;
+
+/// The JSON of a requirement without its key and its value.
+const REQUIREMENT: &str = r#"{"key":"","operator":"In","values":[""]},"#;
+
+/// A label with a longer value is invalid, and so is its pod: the value is not copied.
+const LABEL_VALUE_MAX: usize = 63;
+
 /// Turns the keys in `matchLabelKeys` into requirements with the pod's own values, so that the
 /// scheduler need only look at selectors.
 fn merge_label_keys(pod: &mut Object) {
     let labels = at(top(pod, "metadata"), &["labels"]).clone();
     let spec = pod.map_at(&["spec"]);
+    let mut left = MERGED_MAX;
     for constraint in maps_mut(spec, "topologySpreadConstraints") {
-        merge_keys_of(constraint, &labels);
+        merge_keys_of(constraint, &labels, &mut left);
     }
     let Some(affinity) = map_mut(spec, "affinity") else { return };
     for part in ["podAffinity", "podAntiAffinity"] {
         let Some(affinity) = map_mut(affinity, part) else { continue };
         for term in maps_mut(affinity, "requiredDuringSchedulingIgnoredDuringExecution") {
-            merge_keys_of(term, &labels);
+            merge_keys_of(term, &labels, &mut left);
         }
         for weighted in maps_mut(affinity, "preferredDuringSchedulingIgnoredDuringExecution") {
             if let Some(term) = map_mut(weighted, "podAffinityTerm") {
-                merge_keys_of(term, &labels);
+                merge_keys_of(term, &labels, &mut left);
             }
         }
     }
 }
 
-fn merge_keys_of(term: &mut Map<String, Value>, labels: &Value) {
+/// Adds requirements to the selector of a term until they have taken the bytes that are `left`.
+fn merge_keys_of(term: &mut Map<String, Value>, labels: &Value, left: &mut usize) {
     let mut requirements = Vec::new();
     for (field, operator) in [("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")] {
         let keys = term.get(field).and_then(Value::as_array).into_iter().flatten();
         for key in keys.filter_map(Value::as_str) {
-            if let Some(value) = labels.get(key) {
-                requirements.push(json!({"key": key, "operator": operator, "values": [value]}));
-            }
+            let value = labels.get(key).and_then(Value::as_str);
+            let Some(value) = value.filter(|it| it.len() <= LABEL_VALUE_MAX && *left > 0) else {
+                continue;
+            };
+            *left = left.saturating_sub(REQUIREMENT.len() + key.len() + value.len());
+            requirements.push(json!({"key": key, "operator": operator, "values": [value]}));
         }
     }
     if let Some(selector) = map_mut(term, "labelSelector").filter(|_| !requirements.is_empty()) {
@@ -130,60 +143,26 @@ fn merge_keys_of(term: &mut Map<String, Value>, labels: &Value) {
 }
 
 /// A pod with limits for the whole asks for what its containers ask for, or for its limits.
-fn default_pod_requests(spec: &mut Map<String, Value>) {
-    let whole = Value::Object(spec.clone());
-    let limits = at(&whole, &["resources", "limits"]);
+fn default_pod_requests(pod: &mut Object) {
+    let spec = top(pod, "spec");
+    let limits = at(spec, &["resources", "limits"]);
     if limits.as_object().is_none_or(Map::is_empty) {
         return;
     }
     let mut requests =
-        at(&whole, &["resources", "requests"]).as_object().cloned().unwrap_or_default();
-    for (name, total) in total_requests(&whole) {
-        if matches!(name.as_str(), "cpu" | "memory") {
+        at(spec, &["resources", "requests"]).as_object().cloned().unwrap_or_default();
+    let total = totals::sum_of_containers(spec, "requests");
+    for name in ["cpu", "memory"] {
+        if let Some(total) = total.get(name) {
             requests.entry(name).or_insert_with(|| total.to_string().into());
         }
     }
     for (name, limit) in limits.as_object().into_iter().flatten() {
         requests.entry(name.clone()).or_insert_with(|| limit.clone());
     }
-    if let Some(resources) = map_mut(spec, "resources") {
+    if let Some(resources) = map_mut(pod.map_at(&["spec"]), "resources") {
         resources.insert("requests".to_owned(), requests.into());
     }
-}
-
-/// What all containers of a pod need at the same time: the sum of those that run side by side, or
-/// the most demanding moment of its initialization.
-pub(super) fn total_requests(spec: &Value) -> BTreeMap<String, Quantity> {
-    let add = |total: &mut BTreeMap<String, Quantity>, container: &Value| {
-        for (name, value) in entries(at(container, &["resources"]), "requests") {
-            let sum = total.entry(name.to_owned()).or_insert_with(Quantity::zero);
-            *sum = sum.add(&amount(value));
-        }
-    };
-    let mut total = BTreeMap::new();
-    for container in list(spec, "containers") {
-        add(&mut total, container);
-    }
-    let mut sidecars = BTreeMap::new();
-    let mut peaks: Vec<BTreeMap<String, Quantity>> = Vec::new();
-    for container in list(spec, "initContainers") {
-        if text(container, "restartPolicy") == "Always" {
-            add(&mut total, container);
-            add(&mut sidecars, container);
-            peaks.push(sidecars.clone());
-        } else {
-            let mut peak = sidecars.clone();
-            add(&mut peak, container);
-            peaks.push(peak);
-        }
-    }
-    for (name, peak) in peaks.into_iter().flatten() {
-        match total.get(&name) {
-            Some(known) if *known >= peak => {}
-            _ => drop(total.insert(name, peak)),
-        }
-    }
-    total
 }
 
 /// Seconds between the beginning of a pod's deletion and its end, unless the user says otherwise:
@@ -237,6 +216,21 @@ mod tests {
             top(&pod, "spec")["topologySpreadConstraints"][0]["labelSelector"],
             json!({"matchExpressions": [{"key": "v", "operator": "In", "values": ["1"]}]})
         );
+    }
+
+    #[test]
+    fn requirements_are_merged_until_the_pod_is_too_large() {
+        let keys: Value = (0..100_000).map(|_| "v".into()).collect::<Vec<Value>>().into();
+        let constraint = json!({"matchLabelKeys": keys, "labelSelector": {}});
+        let merged = |value: &str| {
+            let mut pod = object(json!({"metadata": {"labels": {"v": value}},
+                "spec": {"topologySpreadConstraints": [constraint]}}));
+            prepare_create(&mut pod);
+            let selector = &top(&pod, "spec")["topologySpreadConstraints"][0]["labelSelector"];
+            selector.to_string().len()
+        };
+        assert!((MERGED_MAX..MERGED_MAX + 100).contains(&merged("1")), "{}", merged("1"));
+        assert_eq!(merged(&"x".repeat(64)), 2, "the label is invalid");
     }
 
     #[test]

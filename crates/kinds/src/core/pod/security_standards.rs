@@ -22,7 +22,7 @@ use super::CONTAINERS;
 use crate::fields::{at, list, text, top};
 use machinery::field_path::quote;
 use machinery::{Object, Value};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 /// Why a pod does not meet a level.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -267,11 +267,13 @@ pub fn is_significant(new: &Object, old: &Object) -> bool {
         new.len() != old.len()
             || new.iter().zip(old).any(|(new, old)| text(new, "image") != text(old, "image"))
     };
-    let is_new = |container: &Value| {
-        let mut before = list(old, "ephemeralContainers").iter();
-        let before = before.find(|it| text(it, "name") == text(container, "name"));
-        before.is_none_or(|it| text(it, "image") != text(container, "image"))
-    };
+    let before: HashMap<&str, &str> = list(old, "ephemeralContainers")
+        .iter()
+        .rev()
+        .map(|it| (text(it, "name"), text(it, "image")))
+        .collect();
+    let is_new =
+        |container: &Value| before.get(text(container, "name")) != Some(&text(container, "image"));
     differ("containers")
         || differ("initContainers")
         || list(new, "ephemeralContainers").iter().any(is_new)

@@ -55,12 +55,18 @@ pub fn inject_service_account(pod: &mut Object, account: &Object, suffix: &str) 
     }
 }
 
+/// A volume with a longer name is invalid, and so is its pod: the name is not copied.
+const VOLUME_NAME_MAX: usize = 63;
+
 fn mount_token(pod: &mut Object, suffix: &str) {
     let existing = list(top(pod, "spec"), "volumes")
         .iter()
         .map(|volume| text(volume, "name"))
         .find(|name| name.starts_with(VOLUME_PREFIX))
         .map(str::to_owned);
+    if existing.as_ref().is_some_and(|name| name.len() > VOLUME_NAME_MAX) {
+        return;
+    }
     let name = existing.clone().unwrap_or_else(|| format!("{VOLUME_PREFIX}{suffix}"));
     let spec = pod.map_at(&["spec"]);
     let mut is_needed = false;
@@ -235,6 +241,16 @@ mod tests {
             json!([{"name": "kube-api-access-abcde", "readOnly": true, "mountPath": MOUNT_PATH}])
         );
         assert_eq!(spec["containers"][1]["volumeMounts"][0]["name"], "own");
+    }
+
+    #[test]
+    fn the_name_of_an_invalid_volume_is_not_copied() {
+        let name = format!("{VOLUME_PREFIX}{}", "x".repeat(100));
+        let mut pod = pod(
+            json!({"containers": [{"name": "c"}], "volumes": [{"name": name, "emptyDir": {}}]}),
+        );
+        inject_service_account(&mut pod, &object(json!({})), "abcde");
+        assert_eq!(top(&pod, "spec")["containers"], json!([{"name": "c"}]));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::containers::{
     validate_init_containers,
 };
 use super::volumes::validate_volumes;
-use super::{annotations, each_container, network, prepare, scheduling, security};
+use super::{annotations, each_container, network, scheduling, security, totals};
 use crate::fields::{at, boolean, entries, flag, integer, list, part, text, top};
 use crate::quantities::{self, amount};
 use crate::rules::{at_least_zero, dns_label, dns_subdomain, in_range, labels, one_of};
@@ -202,7 +202,7 @@ fn validate_resources(faults: &mut Faults, path: &Path<'_>, spec: &Value) {
     }
     quantities::validate_pod(faults, path, resources);
     let requests = path.child("requests");
-    for (name, total) in prepare::total_requests(spec) {
+    for (name, total) in totals::sum_of_containers(spec, "requests") {
         let Some(own) = part(at(resources, &["requests"]), &name).map(amount) else { continue };
         if total > own {
             let message =

@@ -2,11 +2,12 @@
 
 use super::super::go_struct;
 use super::annotations;
-use crate::address;
+use crate::address::{self, Stored};
 use crate::fields::{at, list, number, part, text, top};
 use crate::rules::{complaints, immutable, qualified_name};
 use machinery::field_path::FaultKind;
 use machinery::{Faults, Object, Path, Value, names};
+use std::collections::HashMap;
 
 static STATUS: Path<'static> = Path::root("status");
 
@@ -58,23 +59,28 @@ fn validate_nomination(faults: &mut Faults, new: &Value, old: &Value, spec: &Val
     }
 }
 
+/// The first element of each name.
+fn by_name(elements: &[Value]) -> HashMap<&str, &Value> {
+    elements.iter().rev().map(|element| (text(element, "name"), element)).collect()
+}
+
 /// What has ended and is not to be started again has ended.
 fn validate_states(faults: &mut Faults, field: &str, new: &Value, old: &Value, spec: &Value) {
     let path = STATUS.child(field);
+    let statuses = by_name(list(new, field));
+    let containers = by_name(match field {
+        "containerStatuses" => list(spec, "containers"),
+        "initContainerStatuses" => list(spec, "initContainers"),
+        _ => &[],
+    });
     for (index, before) in list(old, field).iter().enumerate() {
         let Some(end) = part(at(before, &["state"]), "terminated") else { continue };
         let name = text(before, "name");
-        let runs_again = list(new, field)
-            .iter()
-            .find(|after| text(after, "name") == name)
+        let runs_again = statuses
+            .get(name)
             .is_some_and(|after| part(at(after, &["state"]), "terminated").is_none());
-        let containers = match field {
-            "containerStatuses" => list(spec, "containers"),
-            "initContainerStatuses" => list(spec, "initContainers"),
-            _ => &[],
-        };
-        let container = containers.iter().find(|container| text(container, "name") == name);
-        let may = container
+        let may = containers
+            .get(name)
             .is_some_and(|container| may_restart(container, spec, number(end, "exitCode")));
         if runs_again && !may {
             let message = "may not be transitioned to non-terminated state";
@@ -111,7 +117,7 @@ fn applies(rule: &Value, exit_code: i64) -> bool {
 /// One address of each protocol at most, the first of which is that of the older field.
 fn validate_addresses(faults: &mut Faults, new: &Value, old: &Value, field: &str, single: &str) {
     let of = |status| list(status, field).iter().map(|it| text(it, "ip")).collect::<Vec<&str>>();
-    let (addresses, stored) = (of(new), of(old));
+    let (addresses, stored) = (of(new), Stored::from_iter(of(old)));
     let path = STATUS.child(field);
     for (index, address) in addresses.iter().enumerate() {
         address::ip(faults, &path.index(index), address, &stored);

@@ -36,8 +36,11 @@ fn at_least(to: &mut Amounts, other: &Amounts) {
     }
 }
 
-/// What the containers of a pod and the pod itself ask for; `part` is `requests` or `limits`.
-pub(crate) fn of_containers(spec: &Value, part: &str) -> Amounts {
+/// What the containers of a pod ask for at the same time; `part` is `requests` or `limits`.
+///
+/// The time that this takes grows with the number of amounts: a container changes the amounts of its
+/// own resources only, since `greatest` is never less than `sidecars`.
+pub(super) fn sum_of_containers(spec: &Value, part: &str) -> Amounts {
     let of = |container| amounts(at(container, &["resources"]), part);
     let mut total = Amounts::new();
     for container in list(spec, "containers") {
@@ -49,13 +52,25 @@ pub(crate) fn of_containers(spec: &Value, part: &str) -> Amounts {
         if is_sidecar(container) {
             add(&mut total, &own);
             add(&mut sidecars, &own);
-            at_least(&mut greatest, &sidecars);
+            for (name, amount) in &mut own {
+                amount.clone_from(&sidecars[name]);
+            }
         } else {
-            add(&mut own, &sidecars);
-            at_least(&mut greatest, &own);
+            for (name, amount) in &mut own {
+                if let Some(beside) = sidecars.get(name) {
+                    *amount = amount.add(beside);
+                }
+            }
         }
+        at_least(&mut greatest, &own);
     }
     at_least(&mut total, &greatest);
+    total
+}
+
+/// What the containers of a pod and the pod itself ask for; `part` is `requests` or `limits`.
+pub(crate) fn of_containers(spec: &Value, part: &str) -> Amounts {
+    let mut total = sum_of_containers(spec, part);
     for (name, amount) in amounts(at(spec, &["resources"]), part) {
         if matches!(name.as_str(), "cpu" | "memory") || is_huge_pages(&name) {
             total.insert(name, amount);
@@ -110,6 +125,17 @@ mod tests {
         let spec = json!({"containers": [container("1")],
             "initContainers": [sidecar, container("1200m")]});
         assert_eq!(shown(&requests(&spec)), "cpu=1700m");
+    }
+
+    #[test]
+    fn resources_of_init_containers_are_summed_by_name() {
+        let container = |name: &str, policy: &str, amount: &str| json!({"restartPolicy": policy, "resources": {"requests": {name: amount}}});
+        let spec = json!({"initContainers": [
+            container("a.b/x", "Always", "1"), container("a.b/y", "", "5"),
+            container("a.b/x", "", "3"), container("a.b/x", "Always", "1"),
+            container("a.b/y", "Always", "2"), container("a.b/y", "", "4"),
+        ]});
+        assert_eq!(shown(&requests(&spec)), "a.b/x=4,a.b/y=6");
     }
 
     #[test]

@@ -1,12 +1,12 @@
 //! What a pod's author is told although the pod is accepted.
 
-use super::{each_container, overlaps};
+use super::{each_container, overlaps, ports};
 use crate::address;
-use crate::fields::{annotation, at, entries, integer, list, number, part, text, texts, top};
+use crate::fields::{annotation, at, entries, integer, list, part, text, texts, top};
 use crate::quantities::{amount, is_fractional};
 use machinery::field_path::quote;
 use machinery::{Object, Path, Value, names};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 
 /// Labels of nodes that were renamed or given up.
 const OLD_NODE_LABELS: &[(&str, &str)] = &[
@@ -108,7 +108,7 @@ pub(crate) fn template_warnings(
         warn_of_fraction(out, &path.child("overhead").key(name), at(spec, &["overhead", name]));
     }
     each_container(spec, &path, |container, path| warn_of_container(out, path, container));
-    warn_of_ports(out, &path, spec);
+    ports::warn(out, &path, spec);
     if integer(spec, "terminationGracePeriodSeconds").is_some_and(|it| it < 0) {
         out.push(format!(
             "{}: must be >= 0; negative values are invalid and will be treated as 1",
@@ -242,54 +242,6 @@ fn warn_of_container(out: &mut Vec<String>, path: &Path<'_>, container: &Value) 
             ));
         }
         seen.insert(name);
-    }
-}
-
-fn warn_of_ports(out: &mut Vec<String>, path: &Path<'_>, spec: &Value) {
-    let mut ports: BTreeMap<(i64, &str), Vec<(String, &Value)>> = BTreeMap::new();
-    let mut names: BTreeMap<&str, String> = BTreeMap::new();
-    let mut of_names = Vec::new();
-    for part in super::CONTAINERS {
-        let path = path.child(part);
-        for (index, container) in list(spec, part).iter().enumerate() {
-            let path = path.index(index);
-            let path = path.child("ports");
-            for (index, port) in list(container, "ports").iter().enumerate() {
-                let place = path.index(index).to_string();
-                let key = (number(port, "containerPort"), text(port, "protocol"));
-                let others = ports.entry(key).or_default();
-                for (other_place, other) in others.iter() {
-                    if let Some(what) = conflict(port, other) {
-                        out.push(format!("{place}: {what} port definition with {other_place}"));
-                    }
-                }
-                others.push((place.clone(), port));
-                let name = text(port, "name");
-                match names.get(name) {
-                    _ if name.is_empty() => {}
-                    None => drop(names.insert(name, place)),
-                    Some(other) => of_names.push(format!(
-                        "{place}: duplicate port name {} with {other}, services and probes that select ports by name will use {other}",
-                        quote(name)
-                    )),
-                }
-            }
-        }
-    }
-    out.extend(of_names);
-}
-
-fn conflict(port: &Value, other: &Value) -> Option<&'static str> {
-    let of = |port| (text(port, "hostIP"), number(port, "hostPort"));
-    let ((address, number), (other_address, other_number)) = (of(port), of(other));
-    if address == other_address && number == other_number {
-        Some("duplicate")
-    } else if number == 0 || other_number == 0 {
-        Some("overlapping")
-    } else if number == other_number && address.is_empty() != other_address.is_empty() {
-        Some("dangerously ambiguous")
-    } else {
-        None
     }
 }
 

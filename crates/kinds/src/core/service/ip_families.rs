@@ -2,7 +2,7 @@
 //! without a selector may name IPv6 all the same, since its addresses are its author's business.
 
 use super::{kind, spec_of};
-use crate::address;
+use crate::address::{self, Stored};
 use crate::fields::{entries, list, list_mut, text, texts};
 use machinery::{Faults, Map, Object, Path, Value, json};
 use std::collections::HashSet;
@@ -168,7 +168,7 @@ pub(super) fn validate_related_fields(service: &Object, old: Option<&Object>, fa
         _ => {}
     }
     validate_families(spec, faults);
-    let stored: Vec<&str> =
+    let stored: Stored<'_> =
         old.map(|old| texts(spec_of(old), "clusterIPs").collect()).unwrap_or_default();
     if validate_addresses(&addresses, &stored, faults) {
         validate_pairs(spec, &addresses, faults);
@@ -195,7 +195,7 @@ fn validate_families(spec: &Value, faults: &mut Faults) {
 }
 
 /// False if an address is so wrong that they cannot be compared.
-fn validate_addresses(addresses: &[&str], stored: &[&str], faults: &mut Faults) -> bool {
+fn validate_addresses(addresses: &[&str], stored: &Stored<'_>, faults: &mut Faults) -> bool {
     let path = SPEC.child("clusterIPs");
     let before = faults.len();
     for (index, address) in addresses.iter().enumerate() {

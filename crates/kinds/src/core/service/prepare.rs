@@ -17,6 +17,7 @@ pub(super) fn prepare_create(service: &mut Object) {
         service.map_at(&["spec"]).insert("clusterIPs".to_owned(), json!([address]));
     }
     ip_families::fill(service, None);
+    drop_internal_policy(service);
 }
 
 pub(super) fn prepare_update(new: &mut Object, old: &Object) {
@@ -25,6 +26,19 @@ pub(super) fn prepare_update(new: &mut Object, old: &Object) {
     ip_families::fill(new, Some(old));
     keep(new, old, "status");
     drop_dependent(new, old);
+    drop_internal_policy(new);
+}
+
+/// A service that is another name for a host has no traffic inside of the cluster, whatever its author
+/// says. An unsupported policy stays, and is refused.
+///
+/// Upstream: storage.go defaultOnReadInternalTrafficPolicy, which removes it from what is read.
+fn drop_internal_policy(service: &mut Object) {
+    let spec = spec_of(service);
+    let policy = text(spec, "internalTrafficPolicy");
+    if kind(spec) == "ExternalName" && matches!(policy, "Cluster" | "Local") {
+        service.map_at(&["spec"]).remove("internalTrafficPolicy");
+    }
 }
 
 fn has_address(spec: &Value) -> bool {
@@ -129,7 +143,8 @@ fn drop_dependent(new: &mut Object, old: &Object) {
 fn drop_node_ports(spec: &mut Map<String, Value>, before: &Value, after: &Value) {
     let is_exposed = |spec| matches!(kind(spec), "NodePort" | "LoadBalancer");
     let of = |spec| list(spec, "ports").iter().map(|port| number(port, "nodePort"));
-    let is_new = |node_port: i64| node_port != 0 && !of(before).any(|old| old == node_port);
+    let known: HashSet<i64> = of(before).collect();
+    let is_new = |node_port: i64| node_port != 0 && !known.contains(&node_port);
     if is_exposed(before) && !is_exposed(after) && !of(after).any(is_new) {
         for port in maps_mut(spec, "ports") {
             port.remove("nodePort");
@@ -179,6 +194,17 @@ mod tests {
     }
 
     #[test]
+    fn a_name_for_another_host_has_no_internal_policy() {
+        let policy = |policy: &str| {
+            let spec = json!({"type": "ExternalName", "internalTrafficPolicy": policy});
+            created(&BEHAVIOR, json!({"spec": spec}))["spec"]["internalTrafficPolicy"].clone()
+        };
+        assert_eq!(policy("Cluster"), Value::Null);
+        assert_eq!(policy("Local"), Value::Null);
+        assert_eq!(policy("Odd"), "Odd", "it is refused");
+    }
+
+    #[test]
     fn what_was_handed_out_is_kept() {
         let new = updated(json!({"type": "NodePort", "ports": [{"port": 80}]}), stored("NodePort"));
         assert_eq!(new, stored("NodePort"));
@@ -189,9 +215,14 @@ mod tests {
         let mut manifest = stored("NodePort");
         manifest["type"] = "ExternalName".into();
         let new = updated(manifest, stored("NodePort"));
-        for field in
-            ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "externalTrafficPolicy"]
-        {
+        for field in [
+            "clusterIP",
+            "clusterIPs",
+            "ipFamilies",
+            "ipFamilyPolicy",
+            "externalTrafficPolicy",
+            "internalTrafficPolicy",
+        ] {
             assert_eq!(new.get(field), None, "{field}");
         }
         assert_eq!(new["ports"][0].get("nodePort"), None);

@@ -2,7 +2,7 @@
 
 use super::validate::{validate_class, validate_service};
 use super::{ip_families, is_headless, kind, needs_health_check, spec_of};
-use crate::address;
+use crate::address::{self, Stored};
 use crate::fields::{at, list, number, part, text, texts, top};
 use crate::rules::{complaints, supported_only};
 use machinery::{Faults, Object, Path, Value, json, names};
@@ -102,13 +102,13 @@ pub(super) fn validate_status(new: &Object, old: &Object, faults: &mut Faults) {
         }
         return;
     }
-    let stored: Vec<&str> = ingresses(old).iter().map(|ingress| text(ingress, "ip")).collect();
+    let stored: Stored<'_> = ingresses(old).iter().map(|ingress| text(ingress, "ip")).collect();
     for (index, ingress) in ingresses(new).iter().enumerate() {
         validate_ingress(faults, &path.index(index), ingress, &stored);
     }
 }
 
-fn validate_ingress(faults: &mut Faults, path: &Path<'_>, ingress: &Value, stored: &[&str]) {
+fn validate_ingress(faults: &mut Faults, path: &Path<'_>, ingress: &Value, stored: &Stored<'_>) {
     let address = text(ingress, "ip");
     if !address.is_empty() {
         address::ip(faults, &path.child("ip"), address, stored);

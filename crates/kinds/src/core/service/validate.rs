@@ -2,7 +2,7 @@
 
 use super::super::go_struct;
 use super::{ip_families, is_external, is_headless, kind, needs_health_check, spec_of};
-use crate::address;
+use crate::address::{self, Stored};
 use crate::fields::{annotation, at, integer, list, number, part, text, texts, top};
 use crate::rules::{
     dns_label, dns_subdomain, labels, one_of, port, port_or_name, qualified_name, supported_only,
@@ -164,7 +164,7 @@ fn validate_affinity(spec: &Value, faults: &mut Faults) {
 }
 
 fn validate_external_ips(spec: &Value, old: Option<&Object>, faults: &mut Faults) {
-    let stored: Vec<&str> =
+    let stored: Stored<'_> =
         old.map(|old| texts(spec_of(old), "externalIPs").collect()).unwrap_or_default();
     let path = SPEC.child("externalIPs");
     for (index, address) in texts(spec, "externalIPs").enumerate() {
@@ -186,7 +186,7 @@ fn validate_source_ranges(service: &Object, old: Option<&Object>, faults: &mut F
         if kind(spec) != "LoadBalancer" {
             faults.forbidden(&path, ONLY_BALANCERS);
         }
-        let stored: Vec<&str> = old.map(|old| ranges(spec_of(old)).collect()).unwrap_or_default();
+        let stored: Stored<'_> = old.map(|old| ranges(spec_of(old)).collect()).unwrap_or_default();
         for (index, range) in ranges(spec).enumerate() {
             address::cidr(faults, &path.index(index), range, &stored);
         }
@@ -200,7 +200,7 @@ fn validate_source_ranges(service: &Object, old: Option<&Object>, faults: &mut F
         let is_stored = old.is_some_and(|old| old.annotation(ANNOTATION) == Some(value));
         if !is_stored && !value.trim().is_empty() {
             for range in value.split(',') {
-                address::cidr(faults, &path, range.trim(), &[]);
+                address::cidr(faults, &path, range.trim(), &Stored::new());
             }
         }
     }

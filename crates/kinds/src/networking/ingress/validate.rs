@@ -1,7 +1,7 @@
 //! What is wrong with an ingress.
 
 use super::CLASS_ANNOTATION;
-use crate::address;
+use crate::address::{self, Stored};
 use crate::fields::{at, list, number, part, text, texts, top};
 use crate::rules::{complaints, dns_subdomain, port, required_segment, supported_only};
 use machinery::{Faults, Object, Path, Value, names};
@@ -177,7 +177,7 @@ fn validate_service(faults: &mut Faults, backend: &Path<'_>, service: &Value) {
 /// Judges a change of `/status`.
 pub(super) fn validate_status(new: &Object, old: &Object, faults: &mut Faults) {
     let points = |object| list(at(top(object, "status"), &["loadBalancer"]), "ingress");
-    let stored: Vec<&str> = points(old).iter().map(|point| text(point, "ip")).collect();
+    let stored: Stored<'_> = points(old).iter().map(|point| text(point, "ip")).collect();
     let path = Path::root("status");
     let path = path.child("loadBalancer");
     let path = path.child("ingress");

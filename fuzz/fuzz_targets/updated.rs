@@ -1,0 +1,59 @@
+//! Updates of built-in kinds that replace the entries of a long list by others: each function of the
+//! kind, without a server, so that the objects need not be valid.
+
+#![no_main]
+
+use fuzz::objects;
+use kinds::Resource;
+use kinds::resource::{Action, Columns, Now};
+use libfuzzer_sys::{Corpus, arbitrary::Unstructured, fuzz_target};
+use machinery::{Faults, Object};
+use std::sync::LazyLock;
+
+static KINDS: LazyLock<Vec<Resource>> = LazyLock::new(kinds::table::builtin);
+
+fuzz_target!(|bytes: &[u8]| -> Corpus { fuzz::bounded(bytes, run) });
+
+fn run(bytes: &[u8]) -> Corpus {
+    let Ok((resource, old, new)) = objects::updated(&mut Unstructured::new(bytes), &KINDS) else {
+        return Corpus::Reject;
+    };
+    let (Some(mut old), Some(mut new)) = (Object::from_value(old), Object::from_value(new)) else {
+        return Corpus::Reject;
+    };
+    let behavior = resource.behavior;
+    (behavior.defaults)(&mut old);
+    (behavior.prepare_create)(&mut old);
+    (behavior.defaults)(&mut new);
+    validate(resource, &new, &old);
+    (behavior.warnings)(&new);
+    if let Some(warnings) = behavior.update_warnings {
+        warnings(&new, &old);
+    }
+    for version in &resource.versions {
+        if let Columns::Fixed(_, cells) = &version.columns {
+            cells(&new, &Now { unix_seconds: 0 });
+        }
+    }
+    Corpus::Keep
+}
+
+/// Prepares and validates an update of the object, of its status and of what is below it.
+fn validate(resource: &Resource, new: &Object, old: &Object) {
+    let behavior = resource.behavior;
+    let mut changed = new.clone();
+    (behavior.prepare_update)(&mut changed, old);
+    match behavior.validate_in {
+        Some(validate) => validate(&changed, Some(old), "v1", &mut Faults::new()),
+        None => (behavior.validate_update)(&changed, old, &mut Faults::new()),
+    }
+    let mut changed = new.clone();
+    (behavior.prepare_status)(&mut changed, old);
+    (behavior.validate_status)(&changed, old, &mut Faults::new());
+    for subresource in behavior.subresources {
+        let Action::Replace { prepare, validate, .. } = &subresource.action else { continue };
+        let mut changed = new.clone();
+        prepare(&mut changed, old);
+        validate(&changed, old, &mut Faults::new());
+    }
+}
