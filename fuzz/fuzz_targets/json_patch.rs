@@ -20,6 +20,7 @@ fn run(bytes: &[u8]) -> Corpus {
     };
     let mut doc = before.clone();
     match json::apply(&mut doc, patch.to_string().as_bytes()) {
+        Ok(()) if !fuzz::is_small() => {}
         Ok(()) => {
             codec::json::decode(doc.to_string().as_bytes()).expect("what is patched is readable");
         }

@@ -48,6 +48,12 @@ pub(crate) fn note_size(bytes: usize) {
     SIZE.set(SIZE.get() + bytes);
 }
 
+/// Whether the input is small enough for checks that keep several copies of it, which would count as
+/// memory of the code under test.
+pub fn is_small() -> bool {
+    SIZE.get() < SIZE_MAX / 8
+}
+
 /// What this thread has had of the processor.
 fn processor_time() -> Duration {
     #[repr(C)]

@@ -8,5 +8,5 @@ pub mod objects;
 pub mod server;
 pub mod values;
 
-pub use bounds::bounded;
+pub use bounds::{bounded, is_small};
 pub use values::{SCHEMA_WORDS, object, value};
