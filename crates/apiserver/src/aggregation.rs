@@ -6,6 +6,7 @@
 //! meanwhile  ─▶ follower.rs: is it there? what does it serve? is each local version announced?
 //! ```
 
+mod documents;
 mod follower;
 mod local;
 mod proxy;
