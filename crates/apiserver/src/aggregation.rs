@@ -9,9 +9,11 @@
 mod documents;
 mod follower;
 mod local;
+mod openapi;
 mod proxy;
 mod remote;
 
+pub(crate) use openapi::{OpenApiPart, Pieces};
 pub(crate) use proxy::forward;
 pub(crate) use remote::Remote;
 
@@ -23,7 +25,8 @@ use arc_swap::ArcSwap;
 use follower::Follower;
 use local::Moment;
 use machinery::Value;
-use std::collections::BTreeMap;
+use openapi::{LeftOut, MAX_PARTS, OpenApiV2};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The group of `APIService`.
@@ -51,8 +54,8 @@ pub(crate) struct Told {
     pub resources: Value,
     /// Where its document of `OpenAPI` version 3 is, if it has one.
     pub openapi_v3: Option<String>,
-    /// Its document of `OpenAPI` version 2, or null.
-    pub openapi_v2: Arc<Value>,
+    /// Its document of `OpenAPI` version 2.
+    pub openapi_v2: OpenApiV2,
 }
 
 impl Aggregation {
@@ -82,8 +85,52 @@ impl Aggregation {
 
     /// What the server of a version last said of itself.
     pub(crate) fn told(&self, remote: &Remote) -> Option<Arc<Told>> {
-        self.told.load().get(&(remote.group.clone(), remote.version.clone())).cloned()
+        self.told.load().get(&key(remote)).cloned()
     }
+
+    /// What the `OpenAPI` documents of version 2 of all servers add to ours, in the order of the
+    /// remotes.
+    pub(crate) fn openapi_parts(&self, plane: &Plane) -> Vec<Arc<OpenApiPart>> {
+        let told = self.told.load();
+        let remotes = self.remotes(plane);
+        let parts = remotes.iter().filter_map(|it| told.get(&key(it))?.openapi_v2.part());
+        parts.cloned().collect()
+    }
+
+    /// Replaces what the server of a version said of itself. A document for which there is no room
+    /// beside those of the other servers is left out. Called by one task only.
+    fn store_told(&self, remote: &Remote, mut new: Told) {
+        let mut told = BTreeMap::clone(&self.told.load());
+        let before = told.remove(&key(remote));
+        let parts = told.values().filter_map(|it| it.openapi_v2.part());
+        let taken: usize = parts.map(|it| it.len()).sum();
+        if new.openapi_v2.part().is_some_and(|it| it.len() > MAX_PARTS - taken) {
+            new.openapi_v2 = OpenApiV2::LeftOut(LeftOut::NoRoom);
+        }
+        if let OpenApiV2::LeftOut(why) = &new.openapi_v2
+            && before.is_none_or(|it| it.openapi_v2 != new.openapi_v2)
+        {
+            let name = &remote.name;
+            tracing::warn!(name, %why, "the OpenAPI document of an aggregated server is left out");
+        }
+        told.insert(key(remote), Arc::new(new));
+        self.told.store(Arc::new(told));
+    }
+
+    /// Forgets all servers but these.
+    fn retain_told(&self, remotes: &[Arc<Remote>]) {
+        let keys: BTreeSet<_> = remotes.iter().map(|it| key(it)).collect();
+        let told = self.told.load();
+        if told.keys().any(|it| !keys.contains(it)) {
+            let kept = told.iter().filter(|(it, _)| keys.contains(*it));
+            let kept = kept.map(|(key, it)| (key.clone(), Arc::clone(it))).collect();
+            self.told.store(Arc::new(kept));
+        }
+    }
+}
+
+fn key(remote: &Remote) -> (String, String) {
+    (remote.group.clone(), remote.version.clone())
 }
 
 /// Announces what this server serves itself, when it starts.

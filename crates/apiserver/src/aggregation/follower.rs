@@ -1,23 +1,26 @@
 //! [`Follower`]: asks aggregated servers whether they are there and what they serve, writes down
 //! what it found in the status of their `APIService`, and announces what this server serves.
 
+use super::documents::DOWNLOADS;
 use super::local::Moment;
 use super::proxy::{destination, headers};
 use super::remote::condition;
-use super::{GROUP, Remote, SERVICES, Told};
+use super::{GROUP, Remote, SERVICES};
 use crate::authentication::{MASTERS, User};
+use crate::outbound;
 use crate::outbound::service::Nowhere;
 use crate::own_client::OwnClient;
 use crate::plane::Plane;
 use crate::watch_cache::Subscription;
 use bytes::Bytes;
 use futures_util::future::{join_all, select_all};
+use http::header::{ACCEPT, HeaderValue};
 use http::{HeaderMap, Request};
 use http_body_util::Full;
 use machinery::{Object, Value, json};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
 /// How often a server that says nothing new is asked.
@@ -26,13 +29,26 @@ const EVERY: Duration = Duration::from_secs(30);
 /// How long it may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// More than this of a document is not read.
-const MAX_DOCUMENT: usize = 32 << 20;
+/// The size up to which the answer to a check is read.
+const MAX_ANSWER: usize = 1 << 20;
 
 /// See the [module documentation](self).
 pub(super) struct Follower {
-    plane: Arc<Plane>,
+    pub(super) plane: Arc<Plane>,
     client: OwnClient,
+    /// A permit for each OpenAPI document that is being read.
+    pub(super) downloads: Semaphore,
+}
+
+/// The reason why a request of the follower has no answer.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Unanswered {
+    #[error(transparent)]
+    Nowhere(#[from] Nowhere),
+    #[error(transparent)]
+    Request(#[from] http::Error),
+    #[error(transparent)]
+    Outbound(#[from] outbound::Error),
 }
 
 /// Whether a server is there, as its condition says it.
@@ -44,7 +60,7 @@ struct Verdict {
 
 impl Follower {
     pub(super) fn new(plane: Arc<Plane>) -> Self {
-        Self { client: OwnClient::new(&plane), plane }
+        Self { client: OwnClient::new(&plane), plane, downloads: Semaphore::new(DOWNLOADS) }
     }
 
     /// Goes on until the plane stops.
@@ -95,26 +111,21 @@ impl Follower {
 
     /// Asks all of them at once: one that hangs does not hold up the others.
     async fn look_at(&self, remotes: &[Arc<Remote>]) {
-        let told = join_all(remotes.iter().map(|remote| async {
+        self.plane.aggregation.retain_told(remotes);
+        join_all(remotes.iter().map(|remote| async {
             let deadline = Instant::now() + PATIENCE;
             let verdict = match timeout_at(deadline, self.check(remote, deadline)).await {
                 Ok(verdict) => verdict,
                 Err(_) => failing(&self.address(remote), "context deadline exceeded"),
             };
             self.write_down(remote, &verdict).await;
-            let before = self.plane.aggregation.told(remote);
-            let told = if verdict.available {
-                let deadline = Instant::now() + PATIENCE;
-                timeout_at(deadline, self.ask(remote, deadline)).await.ok().map(Arc::new)
-            } else {
-                None
-            };
-            let key = (remote.group.clone(), remote.version.clone());
-            told.or(before).map(|it| (key, it))
+            if verdict.available {
+                let before = self.plane.aggregation.told(remote);
+                let told = self.ask(remote, before.as_deref()).await;
+                self.plane.aggregation.store_told(remote, told);
+            }
         }))
         .await;
-        let told: BTreeMap<_, _> = told.into_iter().flatten().collect();
-        self.plane.aggregation.told.store(Arc::new(told));
     }
 
     async fn check(&self, remote: &Remote, deadline: Instant) -> Verdict {
@@ -137,7 +148,9 @@ impl Follower {
             }
             Ok(_) => {}
         }
-        match self.get(remote, &remote.path(), "application/json", deadline).await {
+        let answer =
+            self.get(remote, &remote.path(), "application/json", MAX_ANSWER, deadline).await;
+        match answer {
             Ok((200..=299, _)) => Verdict {
                 available: true,
                 reason: "Passed",
@@ -162,26 +175,23 @@ impl Follower {
         format!("https://{address}{}", remote.path())
     }
 
+    /// The code and the body, of at most `limit` bytes, of the answer to a request for a path.
     pub(super) async fn get(
         &self,
         remote: &Remote,
         path: &str,
-        accept: &str,
+        accept: &'static str,
+        limit: usize,
         deadline: Instant,
-    ) -> Result<(u16, Bytes), String> {
-        let to = destination(&self.plane, remote).map_err(|it| it.to_string())?;
+    ) -> Result<(u16, Bytes), Unanswered> {
+        let to = destination(&self.plane, remote)?;
         let user = User::authenticated("system:kube-aggregator", "", vec![MASTERS.to_owned()]);
-        let request = Request::get(format!("{}{path}", remote.service.origin()))
-            .body(Full::new(Bytes::new()))
-            .map_err(|it| it.to_string())?;
-        let (mut head, body) = request.into_parts();
-        head.headers = headers(&HeaderMap::new(), &user).expect("our own name is plain text");
-        if let Ok(accept) = accept.parse() {
-            head.headers.insert(http::header::ACCEPT, accept);
-        }
-        let request = Request::from_parts(head, body);
-        let answer = self.plane.outbound.call(&to, request, MAX_DOCUMENT, deadline).await;
-        let answer = answer.map_err(|it| it.to_string())?;
+        let mut request = Request::get(format!("{}{path}", remote.service.origin()))
+            .body(Full::new(Bytes::new()))?;
+        *request.headers_mut() =
+            headers(&HeaderMap::new(), &user).expect("our own name is plain text");
+        request.headers_mut().insert(ACCEPT, HeaderValue::from_static(accept));
+        let answer = self.plane.outbound.call(&to, request, limit, deadline).await?;
         Ok((answer.status().as_u16(), answer.into_body()))
     }
 

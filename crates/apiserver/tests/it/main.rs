@@ -11,6 +11,7 @@ mod client;
 mod parameters;
 mod plane;
 mod https;
+mod log;
 mod mute_proxy;
 mod webhook_server;
 mod conversion_server;
