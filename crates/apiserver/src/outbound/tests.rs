@@ -20,6 +20,8 @@ use tokio_rustls::TlsAcceptor;
 /// What happens at a [`server`].
 #[derive(Default)]
 struct Visits {
+    /// Whether the server says nothing after the handshake.
+    is_silent: bool,
     connections: AtomicUsize,
     /// Requests for `/mute` have arrived.
     mute: Notify,
@@ -52,6 +54,9 @@ async fn server(visits: &Arc<Visits>) -> (SocketAddr, Trust) {
             connections.spawn("connection", async move {
                 let Ok(stream) = tls.accept(stream).await else { return };
                 visits.connections.fetch_add(1, Ordering::SeqCst);
+                if visits.is_silent {
+                    std::future::pending::<()>().await;
+                }
                 let service = service_fn(|request: Request<Incoming>| {
                     let visits = Arc::clone(&visits);
                     async move {
@@ -135,4 +140,27 @@ async fn a_request_that_ends_before_its_deadline_leaves_the_connection_to_others
 #[tokio::test]
 async fn a_request_that_ends_at_its_deadline_takes_the_connection_with_it() {
     assert_eq!(connections_after_silence(MUTE_AFTER, MUTE_AFTER).await, 2);
+}
+
+#[tokio::test]
+async fn after_silence_behind_a_handshake_the_next_request_goes_to_the_next_address() {
+    let silent = Arc::new(Visits { is_silent: true, ..Visits::default() });
+    let answering = Arc::default();
+    let (mut addresses, mut authorities) = (Vec::new(), String::new());
+    for visits in [&silent, &answering, &silent] {
+        let (address, Trust::Authorities(authority)) = server(visits).await else {
+            panic!("the server is trusted by its authority");
+        };
+        addresses.push(address.to_string());
+        authorities.push_str(&authority);
+    }
+    let (server_name, trust) = ("localhost".to_owned(), Trust::Authorities(authorities.into()));
+    let to = Destination { server_name, addresses, trust, identity: None };
+    let outbound = Outbound::default();
+    let within = MUTE_AFTER * 2;
+    let lost = timeout(within, request(&outbound, &to, "/", within)).await;
+    assert!(lost.is_err(), "the first address is silent");
+    let next = timeout(within, call(&outbound, &to)).await;
+    assert_eq!(next.ok(), Some(200), "it went to a silent address");
+    assert_eq!(answering.connections.load(Ordering::SeqCst), 1);
 }
