@@ -4,14 +4,17 @@
 //! APIService ─▶ remote.rs: which group and version, whose service
 //! request    ─▶ proxy.rs: handed on, with the user's name, and answered with what comes back
 //! meanwhile  ─▶ follower.rs: is it there? what does it serve? is each local version announced?
+//!               schedule.rs: when each server is asked again
 //! ```
 
+mod availability;
 mod documents;
 mod follower;
 mod local;
 mod openapi;
 mod proxy;
 mod remote;
+mod schedule;
 
 pub(crate) use openapi::{OpenApiPart, Pieces};
 pub(crate) use proxy::forward;

@@ -4,38 +4,34 @@
 use super::documents::DOWNLOADS;
 use super::local::Moment;
 use super::proxy::{destination, headers};
-use super::remote::condition;
-use super::{GROUP, Remote, SERVICES};
+use super::schedule::{Due, Outcome, Schedule};
+use super::{GROUP, Remote};
 use crate::authentication::{MASTERS, User};
+use crate::catalog::Catalog;
 use crate::outbound;
 use crate::outbound::service::Nowhere;
 use crate::own_client::OwnClient;
 use crate::plane::Plane;
-use crate::watch_cache::Subscription;
+use crate::watch_cache::{Snapshot, Subscription};
 use bytes::Bytes;
-use futures_util::future::{join_all, select_all};
+use futures_util::future::select_all;
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use http::header::{ACCEPT, HeaderValue};
 use http::{HeaderMap, Request};
 use http_body_util::Full;
-use machinery::{Object, Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
-/// How often a server that says nothing new is asked.
-const EVERY: Duration = Duration::from_secs(30);
-
-/// How long it may take to answer.
-const PATIENCE: Duration = Duration::from_secs(5);
-
-/// The size up to which the answer to a check is read.
-const MAX_ANSWER: usize = 1 << 20;
+/// Where the addresses of services come from.
+const BACKENDS: [(&str, &str); 3] =
+    [("", "services"), ("", "endpoints"), ("discovery.k8s.io", "endpointslices")];
 
 /// See the [module documentation](self).
 pub(super) struct Follower {
     pub(super) plane: Arc<Plane>,
-    client: OwnClient,
+    pub(super) client: OwnClient,
     /// A permit for each OpenAPI document that is being read.
     pub(super) downloads: Semaphore,
 }
@@ -51,12 +47,8 @@ pub(super) enum Unanswered {
     Outbound(#[from] outbound::Error),
 }
 
-/// Whether a server is there, as its condition says it.
-struct Verdict {
-    available: bool,
-    reason: &'static str,
-    message: String,
-}
+/// The state that was last announced.
+type Announced = (Arc<Catalog>, Arc<Snapshot>);
 
 impl Follower {
     pub(super) fn new(plane: Arc<Plane>) -> Self {
@@ -65,114 +57,78 @@ impl Follower {
 
     /// Goes on until the plane stops.
     pub(super) async fn run(self) {
-        let stop = self.plane.tasks.shutdown();
+        let plane = &self.plane;
+        let stop = plane.tasks.shutdown();
         tokio::pin!(stop);
-        let mut catalog_changed = self.plane.catalog_changed.subscribe();
+        let mut catalog_changed = plane.catalog_changed.subscribe();
+        let mut registrations = self.subscribe(&[(GROUP, "apiservices")]);
+        let mut backends = self.subscribe(&BACKENDS);
+        let mut schedule = Schedule::new(plane.clock.clone(), plane.entropy.clone());
+        // Each server is asked by itself: one that hangs does not hold up the others.
+        let mut checks = FuturesUnordered::new();
+        let mut announced = None;
         loop {
             catalog_changed.borrow_and_update();
-            let remotes = self.plane.aggregation.remotes(&self.plane);
-            let changed = self.subscribe(!remotes.is_empty());
-            let _ = self.plane.cache.catch_up().await;
-            super::announce_at(&self.plane, &self.client, Moment::Change).await;
-            let remotes = self.plane.aggregation.remotes(&self.plane);
-            self.look_at(&remotes).await;
+            registrations.iter_mut().chain(&mut backends).for_each(Subscription::mark_seen);
+            let _ = plane.cache.catch_up().await;
+            self.announce(&mut announced).await;
+            let remotes = plane.aggregation.remotes(plane);
+            plane.aggregation.retain_told(&remotes);
+            let (due, next) = begin(plane, &mut schedule, &remotes);
+            checks.extend(due.into_iter().map(|it| self.check_and_ask(it)));
             let pause = async {
-                if remotes.is_empty() {
-                    std::future::pending::<()>().await;
-                } else {
-                    self.plane.clock.sleep(EVERY).await;
+                match next {
+                    Some(next) => plane.clock.sleep(next).await,
+                    None => std::future::pending().await,
                 }
             };
-            let something = select_all(changed.iter().map(|it| Box::pin(it.changed())));
             tokio::select! {
-                _ = something => {}
-                _ = catalog_changed.changed() => {}
-                () = pause => {}
+                biased;
                 () = &mut stop => return,
+                // Before the changes that the checks have made.
+                Some((remote, outcome)) = checks.next() => schedule.finish(&remote, outcome),
+                () = any_changed(&registrations) => {}
+                // Addresses matter only if there is somebody to look for.
+                () = any_changed(&backends), if !remotes.is_empty() => {}
+                _ = catalog_changed.changed() => {}
+                // What could not be announced is tried again.
+                () = pause => announced = None,
             }
         }
     }
 
-    /// Wakes up when something may be otherwise. Services and their endpoints matter only if there
-    /// is somebody to look for.
-    fn subscribe(&self, any: bool) -> Vec<Subscription> {
+    fn subscribe(&self, resources: &[(&str, &str)]) -> Vec<Subscription> {
         let catalog = self.plane.catalog.load();
-        let mut of = vec![(GROUP, "apiservices")];
-        if any {
-            of.extend([
-                ("", "services"),
-                ("", "endpoints"),
-                ("discovery.k8s.io", "endpointslices"),
-            ]);
-        }
-        let found = of.iter().filter_map(|(group, plural)| catalog.resource(group, plural));
+        let found = resources.iter().filter_map(|(group, plural)| catalog.resource(group, plural));
         found.map(|it| it.cache.subscribe()).collect()
     }
 
-    /// Asks all of them at once: one that hangs does not hold up the others.
-    async fn look_at(&self, remotes: &[Arc<Remote>]) {
-        self.plane.aggregation.retain_told(remotes);
-        join_all(remotes.iter().map(|remote| async {
-            let deadline = Instant::now() + PATIENCE;
-            let verdict = match timeout_at(deadline, self.check(remote, deadline)).await {
-                Ok(verdict) => verdict,
-                Err(_) => failing(&self.address(remote), "context deadline exceeded"),
-            };
-            self.write_down(remote, &verdict).await;
-            if verdict.available {
-                let before = self.plane.aggregation.told(remote);
-                let told = self.ask(remote, before.as_deref()).await;
-                self.plane.aggregation.store_told(remote, told);
-            }
-        }))
-        .await;
+    /// Announces what this server serves, unless neither that nor an `APIService` has changed.
+    async fn announce(&self, announced: &mut Option<Announced>) {
+        let catalog = self.plane.catalog.load_full();
+        let services = catalog.resource(GROUP, "apiservices").expect("the kind is built in");
+        if let Some((last, snapshot)) = announced
+            && Arc::ptr_eq(last, &catalog)
+            && services.cache.is_now(snapshot)
+        {
+            return;
+        }
+        let snapshot = services.cache.snapshot();
+        super::announce_at(&self.plane, &self.client, Moment::Change).await;
+        *announced = Some((Arc::clone(&catalog), snapshot));
     }
 
-    async fn check(&self, remote: &Remote, deadline: Instant) -> Verdict {
-        let (name, namespace) = (&remote.service.name, &remote.service.namespace);
-        let bad = |reason, message| Verdict { available: false, reason, message };
-        match destination(&self.plane, remote) {
-            Err(Nowhere::MissingService(_)) => {
-                let message = format!("service/{name} in {namespace:?} is not present");
-                return bad("ServiceNotFound", message);
-            }
-            Err(Nowhere::ClosedPort { port, .. }) => {
-                let message =
-                    format!("service/{name} in {namespace:?} is not listening on port {port}");
-                return bad("ServicePortError", message);
-            }
-            Err(Nowhere::Deserted(_)) => {
-                let message =
-                    format!("endpoints for service/{name} in {namespace:?} have no addresses");
-                return bad("MissingEndpoints", message);
-            }
-            Ok(_) => {}
+    /// Checks whether a server is available, and reads what it serves.
+    async fn check_and_ask(&self, remote: Arc<Remote>) -> (Arc<Remote>, Outcome) {
+        let verdict = self.availability(&remote).await;
+        let is_written = self.write_condition(&remote, &verdict).await;
+        if verdict.available {
+            let before = self.plane.aggregation.told(&remote);
+            let told = self.ask(&remote, before.as_deref()).await;
+            self.plane.aggregation.store_told(&remote, told);
         }
-        let answer =
-            self.get(remote, &remote.path(), "application/json", MAX_ANSWER, deadline).await;
-        match answer {
-            Ok((200..=299, _)) => Verdict {
-                available: true,
-                reason: "Passed",
-                message: "all checks passed".to_owned(),
-            },
-            Ok((code, _)) => {
-                let address = self.address(remote);
-                let why = format!("bad status from {address}: {code}");
-                failing(&address, &why)
-            }
-            Err(why) => {
-                let address = self.address(remote);
-                failing(&address, &format!("Get {address:?}: {why}"))
-            }
-        }
-    }
-
-    /// Where the check goes, for messages.
-    fn address(&self, remote: &Remote) -> String {
-        let found = destination(&self.plane, remote).ok();
-        let address = found.and_then(|it| it.addresses.first().cloned()).unwrap_or_default();
-        format!("https://{address}{}", remote.path())
+        let is_failed = verdict.is_failed() || !is_written;
+        (remote, if is_failed { Outcome::Failed } else { Outcome::Settled })
     }
 
     /// The code and the body, of at most `limit` bytes, of the answer to a request for a path.
@@ -194,51 +150,26 @@ impl Follower {
         let answer = self.plane.outbound.call(&to, request, limit, deadline).await?;
         Ok((answer.status().as_u16(), answer.into_body()))
     }
-
-    /// Writes the condition if it is not the one that is there.
-    async fn write_down(&self, remote: &Remote, verdict: &Verdict) {
-        let status = if verdict.available { "True" } else { "False" };
-        let path = format!("{SERVICES}/{}", remote.name);
-        let answer = self.client.get(&path).await;
-        if answer.code != 200 {
-            return;
-        }
-        let mut object = answer.object;
-        let mut since = self.plane.now();
-        if let Some(found) = condition(&object) {
-            if found["status"] == status {
-                since = found["lastTransitionTime"].as_str().unwrap_or(&since).to_owned();
-            }
-            if found["status"] == status
-                && found["reason"] == verdict.reason
-                && found["message"] == verdict.message.as_str()
-            {
-                return;
-            }
-        }
-        set(
-            &mut object,
-            json!({
-                "type": "Available", "status": status, "lastTransitionTime": since,
-                "reason": verdict.reason, "message": verdict.message,
-            }),
-        );
-        self.client.update(&format!("{path}/status"), &object.into_value()).await;
-    }
 }
 
-fn failing(address: &str, why: &str) -> Verdict {
-    Verdict {
-        available: false,
-        reason: "FailedDiscoveryCheck",
-        message: format!("failing or missing response from {address}: {why}"),
+/// Begins the checks that are due, and tells after how long the next one is.
+fn begin(
+    plane: &Plane,
+    schedule: &mut Schedule,
+    remotes: &[Arc<Remote>],
+) -> (Vec<Arc<Remote>>, Option<Duration>) {
+    schedule.retain(remotes);
+    let (mut due, mut next) = (Vec::new(), None);
+    for remote in remotes {
+        match schedule.begin(remote, destination(plane, remote)) {
+            Due::Now => due.push(Arc::clone(remote)),
+            Due::In(delay) => next = Some(next.map_or(delay, |it: Duration| it.min(delay))),
+            Due::UnderWay => {}
+        }
     }
+    (due, next)
 }
 
-fn set(object: &mut Object, condition: Value) {
-    let status = object.map_at(&["status"]);
-    let conditions = status.entry("conditions").or_insert_with(|| json!([]));
-    let Some(conditions) = conditions.as_array_mut() else { return };
-    conditions.retain(|it| it["type"] != condition["type"]);
-    conditions.push(condition);
+async fn any_changed(subscriptions: &[Subscription]) {
+    select_all(subscriptions.iter().map(|it| Box::pin(it.changed()))).await;
 }

@@ -49,6 +49,7 @@ mod admission_plugins;
 mod security;
 mod unreadable;
 mod aggregation;
+mod aggregation_checks;
 mod webhooks;
 mod webhook_failures;
 mod outbound;
