@@ -20,17 +20,19 @@ pub(crate) use openapi::{OpenApiPart, Pieces};
 pub(crate) use proxy::forward;
 pub(crate) use remote::Remote;
 
+use crate::catalog::Catalog;
 use crate::derived::Derived;
 use crate::outbound::Identity;
 use crate::own_client::OwnClient;
 use crate::plane::Plane;
 use arc_swap::ArcSwap;
+use bytes::Bytes;
 use follower::Follower;
 use local::Moment;
 use machinery::Value;
 use openapi::{LeftOut, MAX_PARTS, OpenApiV2};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// The group of `APIService`.
 const GROUP: &str = "apiregistration.k8s.io";
@@ -46,8 +48,23 @@ pub(crate) struct Aggregation {
     remotes: Derived<Vec<Arc<Remote>>>,
     /// What each of them last said that it serves, by group and version.
     told: ArcSwap<BTreeMap<(String, String), Arc<Told>>>,
+    /// The latest aggregated discovery document, as it was last asked for. Locked while it is made,
+    /// so that it is made once.
+    discovery: Mutex<Option<Discovery>>,
     /// Our certificate as the one who hands requests on.
     identity: Identity,
+}
+
+type Remotes = Arc<Vec<Arc<Remote>>>;
+
+type AllTold = Arc<BTreeMap<(String, String), Arc<Told>>>;
+
+/// A discovery document with its entity tag, and what it was made of.
+struct Discovery {
+    catalog: Weak<Catalog>,
+    remotes: Remotes,
+    told: AllTold,
+    document: (String, Bytes),
 }
 
 /// What an aggregated server says of itself.
@@ -71,12 +88,13 @@ impl Aggregation {
         Self {
             remotes: Derived::new(GROUP, "apiservices", make),
             told: ArcSwap::default(),
+            discovery: Mutex::default(),
             identity,
         }
     }
 
     /// Every version that is not ours.
-    pub(crate) fn remotes(&self, plane: &Plane) -> Arc<Vec<Arc<Remote>>> {
+    pub(crate) fn remotes(&self, plane: &Plane) -> Remotes {
         self.remotes.current(plane)
     }
 
@@ -89,6 +107,29 @@ impl Aggregation {
     /// What the server of a version last said of itself.
     pub(crate) fn told(&self, remote: &Remote) -> Option<Arc<Told>> {
         self.told.load().get(&key(remote)).cloned()
+    }
+
+    /// The aggregated discovery document and its entity tag, made anew if something of which it
+    /// consists has changed.
+    pub(crate) fn discovery(
+        &self,
+        plane: &Plane,
+        catalog: &Arc<Catalog>,
+        make: impl FnOnce() -> (String, Bytes),
+    ) -> (String, Bytes) {
+        let mut discovery = self.discovery.lock().unwrap_or_else(PoisonError::into_inner);
+        let (remotes, told) = (self.remotes(plane), self.told.load_full());
+        if let Some(found) = &*discovery
+            && found.catalog.as_ptr() == Arc::as_ptr(catalog)
+            && Arc::ptr_eq(&found.remotes, &remotes)
+            && Arc::ptr_eq(&found.told, &told)
+        {
+            return found.document.clone();
+        }
+        let document = make();
+        let catalog = Arc::downgrade(catalog);
+        *discovery = Some(Discovery { catalog, remotes, told, document: document.clone() });
+        document
     }
 
     /// What the `OpenAPI` documents of version 2 of all servers add to ours, in the order of the
@@ -111,10 +152,13 @@ impl Aggregation {
             new.openapi_v2 = OpenApiV2::LeftOut(LeftOut::NoRoom);
         }
         if let OpenApiV2::LeftOut(why) = &new.openapi_v2
-            && before.is_none_or(|it| it.openapi_v2 != new.openapi_v2)
+            && before.as_ref().is_none_or(|it| it.openapi_v2 != new.openapi_v2)
         {
             let name = &remote.name;
             tracing::warn!(name, %why, "the OpenAPI document of an aggregated server is left out");
+        }
+        if before.is_some_and(|it| *it == new) {
+            return;
         }
         told.insert(key(remote), Arc::new(new));
         self.told.store(Arc::new(told));

@@ -114,3 +114,19 @@ async fn a_changed_document_has_another_tag_and_a_known_one_is_not_sent() {
     let known = client.with("if-none-match", tag).send(Method::GET, EVERYTHING, JSON, "").await;
     assert_eq!((known.code, known.bytes.len()), (304, 0));
 }
+
+#[tokio::test]
+async fn discovery_with_aggregated_groups_is_made_once() {
+    const AGGREGATED: &str =
+        "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
+    let plane = Plane::start().await;
+    let _server = register(&plane, "small.example", 1).await;
+    plane.until(EVERYTHING, |_, it| has_paths_of(it, "small.example")).await;
+    let first = plane.get_as("/apis", AGGREGATED).await;
+    assert!(first.text().contains("small.example"));
+    let again = plane.get_as("/apis", AGGREGATED).await;
+    assert_eq!(again.bytes.as_ptr(), first.bytes.as_ptr(), "the document was made again");
+    let _other = register(&plane, "other.example", 1).await;
+    let has_other = |_, it: &Value| it.to_string().contains("other.example");
+    plane.clone().with("accept", AGGREGATED).until("/apis", has_other).await;
+}
