@@ -227,7 +227,9 @@ impl Outbound {
     /// way goes on.
     fn forget(&self, to: &Destination, turn: Option<Turn>) {
         if let Some(kept) = self.lock().get_mut(to) {
-            turn.into_iter().for_each(|it| kept.connector.skip_address(it));
+            if let Some(turn) = turn {
+                kept.connector.skip_address(turn);
+            }
             kept.pool = pool(kept.connector.clone());
         }
     }

@@ -64,7 +64,9 @@ pub(super) fn everything(plane: &Plane, catalog: &Catalog, headers: &HeaderMap) 
 fn hash(ours: &str, parts: &[Arc<OpenApiPart>]) -> String {
     let mut context = Context::new(&SHA512);
     context.update(ours.as_bytes());
-    parts.iter().for_each(|it| context.update(it.digest()));
+    for part in parts {
+        context.update(part.digest());
+    }
     hexadecimal(context)
 }
 
@@ -73,11 +75,16 @@ fn additions<'a>(ours: &Pieces<'_>, parts: &'a [Arc<OpenApiPart>]) -> Pieces<'a>
     let mut added = Pieces::default();
     for part in parts {
         let pieces = part.pieces();
-        let paths = pieces.paths.into_iter().filter(|(it, _)| !ours.paths.contains_key(it));
-        paths.for_each(|(name, it)| _ = added.paths.entry(name).or_insert(it));
-        let definitions = pieces.definitions.into_iter();
-        let definitions = definitions.filter(|(it, _)| !ours.definitions.contains_key(it));
-        definitions.for_each(|(name, it)| _ = added.definitions.entry(name).or_insert(it));
+        for (name, piece) in pieces.paths {
+            if !ours.paths.contains_key(&name) {
+                added.paths.entry(name).or_insert(piece);
+            }
+        }
+        for (name, piece) in pieces.definitions {
+            if !ours.definitions.contains_key(&name) {
+                added.definitions.entry(name).or_insert(piece);
+            }
+        }
     }
     added
 }
