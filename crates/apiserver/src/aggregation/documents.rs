@@ -140,7 +140,7 @@ impl Follower {
         };
         Some(match self.plane.offload.run(None, part).await {
             Ok(part) => OpenApiV2::Part(part),
-            Err(error) => OpenApiV2::LeftOut(LeftOut::Malformed(error.to_string())),
+            Err(why) => OpenApiV2::LeftOut(why),
         })
     }
 

@@ -15,6 +15,9 @@ use std::sync::Arc;
 /// The size up to which the document of one server is read. All of Kubernetes has 2.3 MiB.
 pub(super) const MAX_DOCUMENT: usize = 4 << 20;
 
+/// The size of one path or definition. Each is decoded when the document is written as protobuf.
+const MAX_PIECE: usize = 512 << 10;
+
 /// The size of the parts of all servers together.
 pub(super) const MAX_PARTS: usize = 16 << 20;
 
@@ -48,6 +51,8 @@ impl OpenApiV2 {
 pub(crate) enum LeftOut {
     #[error("the document has more than {MAX_DOCUMENT} bytes")]
     TooLarge,
+    #[error("a path or definition in the document has more than {MAX_PIECE} bytes")]
+    PieceTooLarge,
     #[error("the documents of all aggregated servers have more than {MAX_PARTS} bytes")]
     NoRoom,
     #[error("the document is not one of OpenAPI version 2: {0}")]
@@ -77,8 +82,9 @@ pub(crate) struct Pieces<'a> {
 impl OpenApiPart {
     /// Takes the paths below `path`, and the definitions that they need.
     // Upstream: aggregator.go FilterSpecByPathsWithoutSideEffects
-    pub(crate) fn from_document(document: &[u8], path: &str) -> Result<Self, serde_json::Error> {
-        let mut pieces: Pieces<'_> = serde_json::from_slice(document)?;
+    pub(crate) fn from_document(document: &[u8], path: &str) -> Result<Self, LeftOut> {
+        let malformed = |error: serde_json::Error| LeftOut::Malformed(error.to_string());
+        let mut pieces: Pieces<'_> = serde_json::from_slice(document).map_err(malformed)?;
         let is_below = |it: &str| {
             it.strip_prefix(path).is_some_and(|it| matches!(it.as_bytes(), [] | [b'/', ..]))
         };
@@ -86,14 +92,18 @@ impl OpenApiPart {
         let mut unread: Vec<&RawValue> = pieces.paths.values().copied().collect();
         let mut definitions = BTreeMap::new();
         while let Some(piece) = unread.pop() {
-            for name in references(piece)? {
+            if piece.get().len() > MAX_PIECE {
+                return Err(LeftOut::PieceTooLarge);
+            }
+            for name in references(piece).map_err(malformed)? {
                 if let Some((name, definition)) = pieces.definitions.remove_entry(&name) {
                     unread.push(definition);
                     definitions.insert(name, definition);
                 }
             }
         }
-        let text = serde_json::to_string(&Pieces { paths: pieces.paths, definitions })?;
+        let pieces = Pieces { paths: pieces.paths, definitions };
+        let text = serde_json::to_string(&pieces).map_err(malformed)?;
         Ok(Self { text, digest: sha256(document) })
     }
 
@@ -242,6 +252,14 @@ mod tests {
     fn a_document_that_is_nested_too_deeply_is_refused() {
         let deep = format!("{}{}", "[".repeat(1000), "]".repeat(1000));
         let document = format!(r#"{{"paths": {{"/apis/g/v1": {deep}}}}}"#);
-        OpenApiPart::from_document(document.as_bytes(), "/apis/g/v1").unwrap_err();
+        let refused = OpenApiPart::from_document(document.as_bytes(), "/apis/g/v1");
+        assert!(matches!(refused, Err(LeftOut::Malformed(_))), "{refused:?}");
+    }
+
+    #[test]
+    fn a_document_with_one_huge_path_is_refused() {
+        let document = json!({"paths": {"/apis/g/v1": "a".repeat(MAX_PIECE)}}).to_string();
+        let refused = OpenApiPart::from_document(document.as_bytes(), "/apis/g/v1");
+        assert_eq!(refused, Err(LeftOut::PieceTooLarge));
     }
 }

@@ -19,12 +19,18 @@ fn path_of(group: &str) -> String {
     format!("/apis/{group}/v1/things")
 }
 
-/// An OpenAPI document of a group, of at least `size` bytes.
+/// An OpenAPI document of a group, with about `size` bytes more than it needs.
 fn document(group: &str, size: usize) -> Value {
-    json!({"swagger": "2.0", "paths": {path_of(group): {"description": "a".repeat(size)}}})
+    const DESCRIPTION: usize = 64 << 10;
+    let path = path_of(group);
+    let mut paths = json!({&path: {"description": "a".repeat(size % DESCRIPTION)}});
+    for index in 0..size / DESCRIPTION {
+        paths[format!("{path}/{index}")] = json!({"description": "a".repeat(DESCRIPTION)});
+    }
+    json!({"swagger": "2.0", "paths": paths})
 }
 
-/// Registers a server of `group` whose OpenAPI document has at least `size` bytes.
+/// Registers a server of `group` whose OpenAPI document has about `size` bytes.
 async fn register(plane: &Plane, group: &'static str, size: usize) -> Https {
     let name = group.split('.').next().unwrap();
     let answer = move |request: Request<Bytes>| {
@@ -67,7 +73,7 @@ async fn documents_for_which_all_together_leave_no_room_are_left_out() {
     let plane = Plane::start().await;
     let mut servers = Vec::new();
     for group in GROUPS {
-        servers.push(register(&plane, group, (4 << 20) - 500).await);
+        servers.push(register(&plane, group, (4 << 20) - 8000).await);
         plane.until(EVERYTHING, |_, it| has_paths_of(it, group)).await;
     }
     servers.push(register(&plane, "e.example", 1 << 20).await);
