@@ -4,26 +4,35 @@
 //! APIService ─▶ remote.rs: which group and version, whose service
 //! request    ─▶ proxy.rs: handed on, with the user's name, and answered with what comes back
 //! meanwhile  ─▶ follower.rs: is it there? what does it serve? is each local version announced?
+//!               schedule.rs: when each server is asked again
 //! ```
 
+mod availability;
+mod documents;
 mod follower;
 mod local;
+mod openapi;
 mod proxy;
 mod remote;
+mod schedule;
 
+pub(crate) use openapi::{OpenApiPart, Pieces};
 pub(crate) use proxy::forward;
 pub(crate) use remote::Remote;
 
+use crate::catalog::Catalog;
 use crate::derived::Derived;
 use crate::outbound::Identity;
 use crate::own_client::OwnClient;
 use crate::plane::Plane;
 use arc_swap::ArcSwap;
+use bytes::Bytes;
 use follower::Follower;
 use local::Moment;
 use machinery::Value;
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use openapi::{LeftOut, MAX_PARTS, OpenApiV2};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// The group of `APIService`.
 const GROUP: &str = "apiregistration.k8s.io";
@@ -39,8 +48,23 @@ pub(crate) struct Aggregation {
     remotes: Derived<Vec<Arc<Remote>>>,
     /// What each of them last said that it serves, by group and version.
     told: ArcSwap<BTreeMap<(String, String), Arc<Told>>>,
+    /// The latest aggregated discovery document, as it was last asked for. Locked while it is made,
+    /// so that it is made once.
+    discovery: Mutex<Option<Discovery>>,
     /// Our certificate as the one who hands requests on.
     identity: Identity,
+}
+
+type Remotes = Arc<Vec<Arc<Remote>>>;
+
+type AllTold = Arc<BTreeMap<(String, String), Arc<Told>>>;
+
+/// A discovery document with its entity tag, and what it was made of.
+struct Discovery {
+    catalog: Weak<Catalog>,
+    remotes: Remotes,
+    told: AllTold,
+    document: (String, Bytes),
 }
 
 /// What an aggregated server says of itself.
@@ -50,8 +74,8 @@ pub(crate) struct Told {
     pub resources: Value,
     /// Where its document of `OpenAPI` version 3 is, if it has one.
     pub openapi_v3: Option<String>,
-    /// Its document of `OpenAPI` version 2, or null.
-    pub openapi_v2: Arc<Value>,
+    /// Its document of `OpenAPI` version 2.
+    pub openapi_v2: OpenApiV2,
 }
 
 impl Aggregation {
@@ -64,12 +88,13 @@ impl Aggregation {
         Self {
             remotes: Derived::new(GROUP, "apiservices", make),
             told: ArcSwap::default(),
+            discovery: Mutex::default(),
             identity,
         }
     }
 
     /// Every version that is not ours.
-    pub(crate) fn remotes(&self, plane: &Plane) -> Arc<Vec<Arc<Remote>>> {
+    pub(crate) fn remotes(&self, plane: &Plane) -> Remotes {
         self.remotes.current(plane)
     }
 
@@ -81,8 +106,78 @@ impl Aggregation {
 
     /// What the server of a version last said of itself.
     pub(crate) fn told(&self, remote: &Remote) -> Option<Arc<Told>> {
-        self.told.load().get(&(remote.group.clone(), remote.version.clone())).cloned()
+        self.told.load().get(&key(remote)).cloned()
     }
+
+    /// The aggregated discovery document and its entity tag, made anew if something of which it
+    /// consists has changed.
+    pub(crate) fn discovery(
+        &self,
+        plane: &Plane,
+        catalog: &Arc<Catalog>,
+        make: impl FnOnce() -> (String, Bytes),
+    ) -> (String, Bytes) {
+        let mut discovery = self.discovery.lock().unwrap_or_else(PoisonError::into_inner);
+        let (remotes, told) = (self.remotes(plane), self.told.load_full());
+        if let Some(found) = &*discovery
+            && found.catalog.as_ptr() == Arc::as_ptr(catalog)
+            && Arc::ptr_eq(&found.remotes, &remotes)
+            && Arc::ptr_eq(&found.told, &told)
+        {
+            return found.document.clone();
+        }
+        let document = make();
+        let catalog = Arc::downgrade(catalog);
+        *discovery = Some(Discovery { catalog, remotes, told, document: document.clone() });
+        document
+    }
+
+    /// What the `OpenAPI` documents of version 2 of all servers add to ours, in the order of the
+    /// remotes.
+    pub(crate) fn openapi_parts(&self, plane: &Plane) -> Vec<Arc<OpenApiPart>> {
+        let told = self.told.load();
+        let remotes = self.remotes(plane);
+        let parts = remotes.iter().filter_map(|it| told.get(&key(it))?.openapi_v2.part());
+        parts.cloned().collect()
+    }
+
+    /// Replaces what the server of a version said of itself. A document for which there is no room
+    /// beside those of the other servers is left out. Called by one task only.
+    fn store_told(&self, remote: &Remote, mut new: Told) {
+        let mut told = BTreeMap::clone(&self.told.load());
+        let before = told.remove(&key(remote));
+        let parts = told.values().filter_map(|it| it.openapi_v2.part());
+        let taken: usize = parts.map(|it| it.len()).sum();
+        if new.openapi_v2.part().is_some_and(|it| it.len() > MAX_PARTS - taken) {
+            new.openapi_v2 = OpenApiV2::LeftOut(LeftOut::NoRoom);
+        }
+        if let OpenApiV2::LeftOut(why) = &new.openapi_v2
+            && before.as_ref().is_none_or(|it| it.openapi_v2 != new.openapi_v2)
+        {
+            let name = &remote.name;
+            tracing::warn!(name, %why, "the OpenAPI document of an aggregated server is left out");
+        }
+        if before.is_some_and(|it| *it == new) {
+            return;
+        }
+        told.insert(key(remote), Arc::new(new));
+        self.told.store(Arc::new(told));
+    }
+
+    /// Forgets all servers but these.
+    fn retain_told(&self, remotes: &[Arc<Remote>]) {
+        let keys: BTreeSet<_> = remotes.iter().map(|it| key(it)).collect();
+        let told = self.told.load();
+        if told.keys().any(|it| !keys.contains(it)) {
+            let kept = told.iter().filter(|(it, _)| keys.contains(*it));
+            let kept = kept.map(|(key, it)| (key.clone(), Arc::clone(it))).collect();
+            self.told.store(Arc::new(kept));
+        }
+    }
+}
+
+fn key(remote: &Remote) -> (String, String) {
+    (remote.group.clone(), remote.version.clone())
 }
 
 /// Announces what this server serves itself, when it starts.

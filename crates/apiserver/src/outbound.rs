@@ -17,11 +17,12 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 pub(crate) use client_config::ClientConfig;
-use connector::Connector;
-use http::{Request, Response};
+use connector::{Connector, Turn};
+use http::{Extensions, Request, Response};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::{CaptureConnection, capture_connection};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -128,6 +129,8 @@ struct Waiting<'a> {
     to: &'a Destination,
     since: Instant,
     deadline: Option<Instant>,
+    /// The connection of the request, once it has one.
+    connection: CaptureConnection,
     answered: bool,
 }
 
@@ -137,12 +140,14 @@ impl Outbound {
     pub(crate) async fn call(
         &self,
         to: &Destination,
-        request: Request<Full<Bytes>>,
+        mut request: Request<Full<Bytes>>,
         limit: usize,
         deadline: Instant,
     ) -> Result<Response<Bytes>, Error> {
-        let (head, body) = self.open(to, request, Some(deadline)).await?.into_parts();
-        let mut waiting = self.wait_for(to, Some(deadline));
+        let connection = capture_connection(&mut request);
+        let response = self.send(to, request, connection.clone(), Some(deadline)).await?;
+        let (head, body) = response.into_parts();
+        let mut waiting = self.wait_for(to, connection, Some(deadline));
         let body = Limited::new(body, limit).collect().await;
         waiting.answered = true;
         let body = body.map_err(|error| {
@@ -160,16 +165,27 @@ impl Outbound {
     pub(crate) async fn open(
         &self,
         to: &Destination,
+        mut request: Request<Full<Bytes>>,
+        deadline: Option<Instant>,
+    ) -> Result<Response<Incoming>, Error> {
+        let connection = capture_connection(&mut request);
+        self.send(to, request, connection, deadline).await
+    }
+
+    async fn send(
+        &self,
+        to: &Destination,
         request: Request<Full<Bytes>>,
+        connection: CaptureConnection,
         deadline: Option<Instant>,
     ) -> Result<Response<Incoming>, Error> {
         let pool = self.pool(to)?;
-        let mut waiting = self.wait_for(to, deadline);
+        let mut waiting = self.wait_for(to, connection, deadline);
         let response = pool.request(request).await;
         waiting.answered = true;
         response.map_err(|error| {
             if !error.is_connect() {
-                self.forget(to);
+                self.forget(to, waiting.turn());
             }
             let mut cause: &dyn std::error::Error = &error;
             while let Some(deeper) = cause.source() {
@@ -197,14 +213,23 @@ impl Outbound {
         Ok(pool)
     }
 
-    fn wait_for<'a>(&'a self, to: &'a Destination, deadline: Option<Instant>) -> Waiting<'a> {
-        Waiting { outbound: self, to, since: Instant::now(), deadline, answered: false }
+    fn wait_for<'a>(
+        &'a self,
+        to: &'a Destination,
+        connection: CaptureConnection,
+        deadline: Option<Instant>,
+    ) -> Waiting<'a> {
+        let since = Instant::now();
+        Waiting { outbound: self, to, since, deadline, connection, answered: false }
     }
 
-    /// Makes new connections from now on, to the next address. What is under way goes on.
-    fn forget(&self, to: &Destination) {
+    /// Makes new connections from now on, to the address behind that of a connection. What is under
+    /// way goes on.
+    fn forget(&self, to: &Destination, turn: Option<Turn>) {
         if let Some(kept) = self.lock().get_mut(to) {
-            kept.connector.skip_address();
+            if let Some(turn) = turn {
+                kept.connector.skip_address(turn);
+            }
             kept.pool = pool(kept.connector.clone());
         }
     }
@@ -214,12 +239,21 @@ impl Outbound {
     }
 }
 
+impl Waiting<'_> {
+    /// The address of the connection. Without one, the next connection begins elsewhere already.
+    fn turn(&self) -> Option<Turn> {
+        let mut extras = Extensions::new();
+        self.connection.connection_metadata().as_ref()?.get_extras(&mut extras);
+        extras.get().copied()
+    }
+}
+
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         let Some(deadline) = self.deadline else { return };
         let now = Instant::now();
         if !self.answered && now >= deadline && now - self.since >= MUTE_AFTER {
-            self.outbound.forget(self.to);
+            self.outbound.forget(self.to, self.turn());
         }
     }
 }

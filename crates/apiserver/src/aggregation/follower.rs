@@ -1,352 +1,175 @@
 //! [`Follower`]: asks aggregated servers whether they are there and what they serve, writes down
 //! what it found in the status of their `APIService`, and announces what this server serves.
 
+use super::documents::DOWNLOADS;
 use super::local::Moment;
 use super::proxy::{destination, headers};
-use super::remote::condition;
-use super::{GROUP, Remote, SERVICES, Told};
+use super::schedule::{Due, Outcome, Schedule};
+use super::{GROUP, Remote};
 use crate::authentication::{MASTERS, User};
+use crate::catalog::Catalog;
+use crate::outbound;
 use crate::outbound::service::Nowhere;
 use crate::own_client::OwnClient;
 use crate::plane::Plane;
-use crate::watch_cache::Subscription;
+use crate::watch_cache::{Snapshot, Subscription};
 use bytes::Bytes;
-use futures_util::future::{join_all, select_all};
+use futures_util::future::select_all;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use http::header::{ACCEPT, HeaderValue};
 use http::{HeaderMap, Request};
 use http_body_util::Full;
-use machinery::{Object, Value, codec, json};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::{Instant, timeout_at};
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
 
-/// How often a server that says nothing new is asked.
-const EVERY: Duration = Duration::from_secs(30);
-
-/// How long it may take to answer.
-const PATIENCE: Duration = Duration::from_secs(5);
-
-/// More than this of a document is not read.
-const MAX_DOCUMENT: usize = 32 << 20;
+/// Where the addresses of services come from.
+const BACKENDS: [(&str, &str); 3] =
+    [("", "services"), ("", "endpoints"), ("discovery.k8s.io", "endpointslices")];
 
 /// See the [module documentation](self).
 pub(super) struct Follower {
-    plane: Arc<Plane>,
-    client: OwnClient,
+    pub(super) plane: Arc<Plane>,
+    pub(super) client: OwnClient,
+    /// A permit for each OpenAPI document that is being read.
+    pub(super) downloads: Semaphore,
 }
 
-/// Whether a server is there, as its condition says it.
-struct Verdict {
-    available: bool,
-    reason: &'static str,
-    message: String,
+/// The reason why a request of the follower has no answer.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Unanswered {
+    #[error(transparent)]
+    Nowhere(#[from] Nowhere),
+    #[error(transparent)]
+    Request(#[from] http::Error),
+    #[error(transparent)]
+    Outbound(#[from] outbound::Error),
 }
+
+/// The state that was last announced.
+type Announced = (Arc<Catalog>, Arc<Snapshot>);
 
 impl Follower {
     pub(super) fn new(plane: Arc<Plane>) -> Self {
-        Self { client: OwnClient::new(&plane), plane }
+        Self { client: OwnClient::new(&plane), plane, downloads: Semaphore::new(DOWNLOADS) }
     }
 
     /// Goes on until the plane stops.
     pub(super) async fn run(self) {
-        let stop = self.plane.tasks.shutdown();
+        let plane = &self.plane;
+        let stop = plane.tasks.shutdown();
         tokio::pin!(stop);
-        let mut catalog_changed = self.plane.catalog_changed.subscribe();
+        let mut catalog_changed = plane.catalog_changed.subscribe();
+        let mut registrations = self.subscribe(&[(GROUP, "apiservices")]);
+        let mut backends = self.subscribe(&BACKENDS);
+        let mut schedule = Schedule::new(plane.clock.clone(), plane.entropy.clone());
+        // Each server is asked by itself: one that hangs does not hold up the others.
+        let mut checks = FuturesUnordered::new();
+        let mut announced = None;
         loop {
             catalog_changed.borrow_and_update();
-            let remotes = self.plane.aggregation.remotes(&self.plane);
-            let changed = self.subscribe(!remotes.is_empty());
-            let _ = self.plane.cache.catch_up().await;
-            super::announce_at(&self.plane, &self.client, Moment::Change).await;
-            let remotes = self.plane.aggregation.remotes(&self.plane);
-            self.look_at(&remotes).await;
+            registrations.iter_mut().chain(&mut backends).for_each(Subscription::mark_seen);
+            let _ = plane.cache.catch_up().await;
+            self.announce(&mut announced).await;
+            let remotes = plane.aggregation.remotes(plane);
+            plane.aggregation.retain_told(&remotes);
+            let (due, next) = begin(plane, &mut schedule, &remotes);
+            checks.extend(due.into_iter().map(|it| self.check_and_ask(it)));
             let pause = async {
-                if remotes.is_empty() {
-                    std::future::pending::<()>().await;
-                } else {
-                    self.plane.clock.sleep(EVERY).await;
+                match next {
+                    Some(next) => plane.clock.sleep(next).await,
+                    None => std::future::pending().await,
                 }
             };
-            let something = select_all(changed.iter().map(|it| Box::pin(it.changed())));
             tokio::select! {
-                _ = something => {}
-                _ = catalog_changed.changed() => {}
-                () = pause => {}
+                biased;
                 () = &mut stop => return,
+                // Before the changes that the checks have made.
+                Some((remote, outcome)) = checks.next() => schedule.finish(&remote, outcome),
+                () = any_changed(&registrations) => {}
+                // Addresses matter only if there is somebody to look for.
+                () = any_changed(&backends), if !remotes.is_empty() => {}
+                _ = catalog_changed.changed() => {}
+                // What could not be announced is tried again.
+                () = pause => announced = None,
             }
         }
     }
 
-    /// Wakes up when something may be otherwise. Services and their endpoints matter only if there
-    /// is somebody to look for.
-    fn subscribe(&self, any: bool) -> Vec<Subscription> {
+    fn subscribe(&self, resources: &[(&str, &str)]) -> Vec<Subscription> {
         let catalog = self.plane.catalog.load();
-        let mut of = vec![(GROUP, "apiservices")];
-        if any {
-            of.extend([
-                ("", "services"),
-                ("", "endpoints"),
-                ("discovery.k8s.io", "endpointslices"),
-            ]);
-        }
-        let found = of.iter().filter_map(|(group, plural)| catalog.resource(group, plural));
+        let found = resources.iter().filter_map(|(group, plural)| catalog.resource(group, plural));
         found.map(|it| it.cache.subscribe()).collect()
     }
 
-    /// Asks all of them at once: one that hangs does not hold up the others.
-    async fn look_at(&self, remotes: &[Arc<Remote>]) {
-        let told = join_all(remotes.iter().map(|remote| async {
-            let deadline = Instant::now() + PATIENCE;
-            let verdict = match timeout_at(deadline, self.check(remote, deadline)).await {
-                Ok(verdict) => verdict,
-                Err(_) => failing(&self.address(remote), "context deadline exceeded"),
-            };
-            self.write_down(remote, &verdict).await;
-            let before = self.plane.aggregation.told(remote);
-            let told = if verdict.available {
-                let deadline = Instant::now() + PATIENCE;
-                timeout_at(deadline, self.ask(remote, deadline)).await.ok().map(Arc::new)
-            } else {
-                None
-            };
-            let key = (remote.group.clone(), remote.version.clone());
-            told.or(before).map(|it| (key, it))
-        }))
-        .await;
-        let told: BTreeMap<_, _> = told.into_iter().flatten().collect();
-        self.plane.aggregation.told.store(Arc::new(told));
-    }
-
-    async fn check(&self, remote: &Remote, deadline: Instant) -> Verdict {
-        let (name, namespace) = (&remote.service.name, &remote.service.namespace);
-        let bad = |reason, message| Verdict { available: false, reason, message };
-        match destination(&self.plane, remote) {
-            Err(Nowhere::MissingService(_)) => {
-                let message = format!("service/{name} in {namespace:?} is not present");
-                return bad("ServiceNotFound", message);
-            }
-            Err(Nowhere::ClosedPort { port, .. }) => {
-                let message =
-                    format!("service/{name} in {namespace:?} is not listening on port {port}");
-                return bad("ServicePortError", message);
-            }
-            Err(Nowhere::Deserted(_)) => {
-                let message =
-                    format!("endpoints for service/{name} in {namespace:?} have no addresses");
-                return bad("MissingEndpoints", message);
-            }
-            Ok(_) => {}
-        }
-        match self.get(remote, &remote.path(), "application/json", deadline).await {
-            Ok((200..=299, _)) => Verdict {
-                available: true,
-                reason: "Passed",
-                message: "all checks passed".to_owned(),
-            },
-            Ok((code, _)) => {
-                let address = self.address(remote);
-                let why = format!("bad status from {address}: {code}");
-                failing(&address, &why)
-            }
-            Err(why) => {
-                let address = self.address(remote);
-                failing(&address, &format!("Get {address:?}: {why}"))
-            }
-        }
-    }
-
-    /// Where the check goes, for messages.
-    fn address(&self, remote: &Remote) -> String {
-        let found = destination(&self.plane, remote).ok();
-        let address = found.and_then(|it| it.addresses.first().cloned()).unwrap_or_default();
-        format!("https://{address}{}", remote.path())
-    }
-
-    /// What the server says of itself.
-    async fn ask(&self, remote: &Remote, deadline: Instant) -> Told {
-        let (resources, index, v2) = tokio::join!(
-            self.resources(remote, deadline),
-            self.document(remote, "/openapi/v3", "application/json", deadline),
-            self.document(remote, "/openapi/v2", "application/json", deadline),
-        );
-        let place = remote.path().trim_start_matches('/').to_owned();
-        let openapi_v3 = index["paths"][&place]["serverRelativeURL"].as_str().map(str::to_owned);
-        Told { resources, openapi_v3, openapi_v2: Arc::new(v2) }
-    }
-
-    async fn resources(&self, remote: &Remote, deadline: Instant) -> Value {
-        const AGGREGATED: &str =
-            "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
-        let all = self.document(remote, "/apis", AGGREGATED, deadline).await;
-        let group = all["items"].as_array().into_iter().flatten();
-        let mut group = group.filter(|it| it["metadata"]["name"] == remote.group.as_str());
-        let versions = group.next().and_then(|it| it["versions"].as_array());
-        let version =
-            versions.and_then(|it| it.iter().find(|it| it["version"] == remote.version.as_str()));
-        if let Some(version) = version {
-            return version["resources"].clone();
-        }
-        let plain = self.document(remote, &remote.path(), "application/json", deadline).await;
-        aggregated(&plain, remote)
-    }
-
-    async fn document(
-        &self,
-        remote: &Remote,
-        path: &str,
-        accept: &str,
-        deadline: Instant,
-    ) -> Value {
-        let Ok((200, body)) = self.get(remote, path, accept, deadline).await else {
-            return Value::Null;
-        };
-        codec::json::decode(&body).map_or(Value::Null, |it| it.value)
-    }
-
-    async fn get(
-        &self,
-        remote: &Remote,
-        path: &str,
-        accept: &str,
-        deadline: Instant,
-    ) -> Result<(u16, Bytes), String> {
-        let to = destination(&self.plane, remote).map_err(|it| it.to_string())?;
-        let user = User::authenticated("system:kube-aggregator", "", vec![MASTERS.to_owned()]);
-        let request = Request::get(format!("{}{path}", remote.service.origin()))
-            .body(Full::new(Bytes::new()))
-            .map_err(|it| it.to_string())?;
-        let (mut head, body) = request.into_parts();
-        head.headers = headers(&HeaderMap::new(), &user).expect("our own name is plain text");
-        if let Ok(accept) = accept.parse() {
-            head.headers.insert(http::header::ACCEPT, accept);
-        }
-        let request = Request::from_parts(head, body);
-        let answer = self.plane.outbound.call(&to, request, MAX_DOCUMENT, deadline).await;
-        let answer = answer.map_err(|it| it.to_string())?;
-        Ok((answer.status().as_u16(), answer.into_body()))
-    }
-
-    /// Writes the condition if it is not the one that is there.
-    async fn write_down(&self, remote: &Remote, verdict: &Verdict) {
-        let status = if verdict.available { "True" } else { "False" };
-        let path = format!("{SERVICES}/{}", remote.name);
-        let answer = self.client.get(&path).await;
-        if answer.code != 200 {
+    /// Announces what this server serves, unless neither that nor an `APIService` has changed.
+    async fn announce(&self, announced: &mut Option<Announced>) {
+        let catalog = self.plane.catalog.load_full();
+        let services = catalog.resource(GROUP, "apiservices").expect("the kind is built in");
+        if let Some((last, snapshot)) = announced
+            && Arc::ptr_eq(last, &catalog)
+            && services.cache.is_now(snapshot)
+        {
             return;
         }
-        let mut object = answer.object;
-        let mut since = self.plane.now();
-        if let Some(found) = condition(&object) {
-            if found["status"] == status {
-                since = found["lastTransitionTime"].as_str().unwrap_or(&since).to_owned();
-            }
-            if found["status"] == status
-                && found["reason"] == verdict.reason
-                && found["message"] == verdict.message.as_str()
-            {
-                return;
-            }
+        let snapshot = services.cache.snapshot();
+        super::announce_at(&self.plane, &self.client, Moment::Change).await;
+        *announced = Some((Arc::clone(&catalog), snapshot));
+    }
+
+    /// Checks whether a server is available, and reads what it serves.
+    async fn check_and_ask(&self, remote: Arc<Remote>) -> (Arc<Remote>, Outcome) {
+        let verdict = self.availability(&remote).await;
+        let is_written = self.write_condition(&remote, &verdict).await;
+        if verdict.available {
+            let before = self.plane.aggregation.told(&remote);
+            let told = self.ask(&remote, before.as_deref()).await;
+            self.plane.aggregation.store_told(&remote, told);
         }
-        set(
-            &mut object,
-            json!({
-                "type": "Available", "status": status, "lastTransitionTime": since,
-                "reason": verdict.reason, "message": verdict.message,
-            }),
-        );
-        self.client.update(&format!("{path}/status"), &object.into_value()).await;
+        let is_failed = verdict.is_failed() || !is_written;
+        (remote, if is_failed { Outcome::Failed } else { Outcome::Settled })
+    }
+
+    /// The code and the body, of at most `limit` bytes, of the answer to a request for a path.
+    pub(super) async fn get(
+        &self,
+        remote: &Remote,
+        path: &str,
+        accept: &'static str,
+        limit: usize,
+        deadline: Instant,
+    ) -> Result<(u16, Bytes), Unanswered> {
+        let to = destination(&self.plane, remote)?;
+        let user = User::authenticated("system:kube-aggregator", "", vec![MASTERS.to_owned()]);
+        let mut request = Request::get(format!("{}{path}", remote.service.origin()))
+            .body(Full::new(Bytes::new()))?;
+        *request.headers_mut() =
+            headers(&HeaderMap::new(), &user).expect("our own name is plain text");
+        request.headers_mut().insert(ACCEPT, HeaderValue::from_static(accept));
+        let answer = self.plane.outbound.call(&to, request, limit, deadline).await?;
+        Ok((answer.status().as_u16(), answer.into_body()))
     }
 }
 
-fn failing(address: &str, why: &str) -> Verdict {
-    Verdict {
-        available: false,
-        reason: "FailedDiscoveryCheck",
-        message: format!("failing or missing response from {address}: {why}"),
-    }
-}
-
-fn set(object: &mut Object, condition: Value) {
-    let status = object.map_at(&["status"]);
-    let conditions = status.entry("conditions").or_insert_with(|| json!([]));
-    let Some(conditions) = conditions.as_array_mut() else { return };
-    conditions.retain(|it| it["type"] != condition["type"]);
-    conditions.push(condition);
-}
-
-/// The plain list of a version's resources in the form that the aggregated document has.
-fn aggregated(plain: &Value, remote: &Remote) -> Value {
-    let kind = |it: &Value| {
-        let text = |field: &str, own: &str| match it[field].as_str() {
-            Some(text) if !text.is_empty() => text.to_owned(),
-            _ => own.to_owned(),
-        };
-        json!({
-            "group": text("group", &remote.group), "version": text("version", &remote.version),
-            "kind": it["kind"],
-        })
-    };
-    let all: Vec<&Value> = plain["resources"].as_array().into_iter().flatten().collect();
-    let name = |it: &Value| it["name"].as_str().unwrap_or_default().to_owned();
-    let rows = all.iter().filter(|it| !name(it).contains('/')).map(|it| {
-        let mut row = json!({
-            "resource": it["name"], "responseKind": kind(it), "verbs": it["verbs"],
-            "scope": if it["namespaced"] == true { "Namespaced" } else { "Cluster" },
-            "singularResource": it["singularName"],
-        });
-        for field in ["shortNames", "categories"] {
-            if it[field].is_array() {
-                row[field] = it[field].clone();
-            }
+/// Begins the checks that are due, and tells after how long the next one is.
+fn begin(
+    plane: &Plane,
+    schedule: &mut Schedule,
+    remotes: &[Arc<Remote>],
+) -> (Vec<Arc<Remote>>, Option<Duration>) {
+    schedule.retain(remotes);
+    let (mut due, mut next) = (Vec::new(), None);
+    for remote in remotes {
+        match schedule.begin(remote, destination(plane, remote)) {
+            Due::Now => due.push(Arc::clone(remote)),
+            Due::In(delay) => next = Some(next.map_or(delay, |it: Duration| it.min(delay))),
+            Due::UnderWay => {}
         }
-        let prefix = format!("{}/", name(it));
-        let below: Vec<Value> = all
-            .iter()
-            .filter_map(|it| {
-                let subresource = name(it).strip_prefix(&prefix)?.to_owned();
-                Some(json!({
-                    "subresource": subresource, "responseKind": kind(it), "verbs": it["verbs"],
-                }))
-            })
-            .collect();
-        if !below.is_empty() {
-            row["subresources"] = below.into();
-        }
-        row
-    });
-    rows.collect()
+    }
+    (due, next)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use machinery::Object;
-
-    fn remote() -> Remote {
-        let object = json!({"metadata": {"name": "v1.m.example"}, "spec": {
-            "group": "m.example", "version": "v1", "service": {"namespace": "a", "name": "b"},
-            "insecureSkipTLSVerify": true,
-        }});
-        Remote::from_object(&Object::from_value(object).unwrap()).unwrap()
-    }
-
-    #[test]
-    fn a_plain_list_of_resources_becomes_a_part_of_the_aggregated_document() {
-        let plain = json!({"resources": [
-            {"name": "pods", "singularName": "pod", "namespaced": true, "kind": "PodMetrics",
-                "verbs": ["get", "list"], "shortNames": ["pm"]},
-            {"name": "pods/scale", "namespaced": true, "kind": "Scale", "group": "autoscaling",
-                "version": "v1", "verbs": ["get"]},
-        ]});
-        let expected = json!([{
-            "resource": "pods", "singularResource": "pod", "scope": "Namespaced",
-            "responseKind": {"group": "m.example", "version": "v1", "kind": "PodMetrics"},
-            "verbs": ["get", "list"], "shortNames": ["pm"],
-            "subresources": [{
-                "subresource": "scale", "verbs": ["get"],
-                "responseKind": {"group": "autoscaling", "version": "v1", "kind": "Scale"},
-            }],
-        }]);
-        assert_eq!(aggregated(&plain, &remote()), expected);
-    }
+async fn any_changed(subscriptions: &[Subscription]) {
+    select_all(subscriptions.iter().map(|it| Box::pin(it.changed()))).await;
 }

@@ -9,6 +9,8 @@ use machinery::{Object, Value};
 pub(crate) struct Remote {
     /// Of the `APIService`.
     pub name: String,
+    /// Of the `APIService`.
+    pub uid: String,
     /// Which it serves.
     pub group: String,
     /// Which it serves.
@@ -42,6 +44,7 @@ impl Remote {
         service.path = String::new();
         Some(Self {
             name: object.name().to_owned(),
+            uid: object.uid().to_owned(),
             group: text("group"),
             version: text("version"),
             service,
@@ -50,6 +53,13 @@ impl Remote {
             version_priority: spec["versionPriority"].as_i64().unwrap_or_default(),
             available: condition(object).is_some_and(|it| it["status"] == "True"),
         })
+    }
+
+    /// Whether both lead to the same server for the same version, whatever their status says.
+    pub(super) fn is_same_registration(&self, other: &Self) -> bool {
+        self.uid == other.uid
+            && (&self.group, &self.version) == (&other.group, &other.version)
+            && (&self.service, &self.trust) == (&other.service, &other.trust)
     }
 
     /// `/apis/<group>/<version>`, or `/api/v1`.

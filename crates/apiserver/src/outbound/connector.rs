@@ -46,18 +46,13 @@ pub(crate) struct Connector {
     name: ServerName<'static>,
     addresses: Vec<String>,
     tls: TlsConnector,
-    /// The address to begin with, shared by all clones.
-    turn: Arc<Turn>,
+    /// The [`Turn`] to begin with, shared by all clones.
+    first: Arc<AtomicUsize>,
 }
 
-/// Which address is next. The numbers count on, and stand for the address of the rest.
-#[derive(Debug, Default)]
-struct Turn {
-    /// The address to begin with.
-    first: AtomicUsize,
-    /// The address of the last connection.
-    connected: AtomicUsize,
-}
+/// The address of a connection. The numbers count on, and stand for the address of the rest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Turn(usize);
 
 /// How long connecting to an address may take, handshake included, if there is another one to try.
 pub(super) const NEXT_ADDRESS_AFTER: Duration = Duration::from_secs(2);
@@ -76,18 +71,15 @@ impl Connector {
             name,
             addresses: to.addresses.clone(),
             tls: TlsConnector::from(Arc::new(config)),
-            turn: Arc::default(),
+            first: Arc::default(),
         })
     }
 
-    /// Begins behind the address of the last connection from now on, if that is where it would
-    /// begin.
-    pub(super) fn skip_address(&self) {
-        let connected = self.turn.connected.load(Ordering::Relaxed);
-        let next = connected.wrapping_add(1);
+    /// Begins behind the address of a connection from now on, if that is where it would begin.
+    pub(super) fn skip_address(&self, Turn(turn): Turn) {
         let order = Ordering::Relaxed;
-        // Another connection has begun elsewhere already.
-        let _ = self.turn.first.compare_exchange(connected, next, order, order);
+        // Another connection may have begun elsewhere already.
+        let _ = self.first.compare_exchange(turn, turn.wrapping_add(1), order, order);
     }
 
     /// Connects to the first address that completes a handshake.
@@ -98,20 +90,19 @@ impl Connector {
         } else {
             resolve(&self.addresses).await?
         };
-        let first = self.turn.first.load(Ordering::Relaxed);
+        let first = self.first.load(Ordering::Relaxed);
         let mut last = told("dial tcp: no address to dial");
         for attempt in 0..addresses.len() {
             let at = first.wrapping_add(attempt);
             let address = addresses[at % addresses.len()];
             // If this is given up while it waits, the next connection begins behind it.
-            self.turn.first.store(at.wrapping_add(1), Ordering::Relaxed);
+            self.first.store(at.wrapping_add(1), Ordering::Relaxed);
             let is_last = attempt + 1 == addresses.len();
             let limit = if is_last { GIVE_UP_AFTER } else { NEXT_ADDRESS_AFTER };
             match timeout(limit, self.connect_to(address)).await {
                 Ok(Ok(stream)) => {
-                    self.turn.first.store(at, Ordering::Relaxed);
-                    self.turn.connected.store(at, Ordering::Relaxed);
-                    return Ok(stream);
+                    self.first.store(at, Ordering::Relaxed);
+                    return Ok(Stream { stream, turn: Turn(at) });
                 }
                 Ok(Err(error)) => last = error,
                 Err(_) => last = told(&format!("dial tcp {address}: i/o timeout")),
@@ -120,13 +111,13 @@ impl Connector {
         Err(last)
     }
 
-    async fn connect_to(&self, address: SocketAddr) -> io::Result<Stream> {
+    async fn connect_to(&self, address: SocketAddr) -> io::Result<TlsTransport> {
         let tcp = TcpStream::connect(address)
             .await
             .map_err(|error| told(&format!("dial tcp {address}: connect: {}", of_dial(&error))))?;
         let _ = tcp.set_nodelay(true);
         let handshake = self.tls.connect(self.name.clone(), tcp).await;
-        Ok(Stream(TokioIo::new(handshake.map_err(|error| told(&of_tls(&error)))?)))
+        Ok(TokioIo::new(handshake.map_err(|error| told(&of_tls(&error)))?))
     }
 }
 
@@ -262,13 +253,18 @@ fn system_roots() -> Roots {
     Roots::new(rustls_native_certs::load_native_certs().certs)
 }
 
-/// A connection that tells the pool whether it speaks HTTP/2.
-pub(crate) struct Stream(TokioIo<TlsStream<TcpStream>>);
+type TlsTransport = TokioIo<TlsStream<TcpStream>>;
+
+/// A connection that tells the pool whether it speaks HTTP/2, and requests which address it has.
+pub(crate) struct Stream {
+    stream: TlsTransport,
+    turn: Turn,
+}
 
 impl Connection for Stream {
     fn connected(&self) -> Connected {
-        let connected = Connected::new();
-        if self.0.inner().get_ref().1.alpn_protocol() == Some(b"h2") {
+        let connected = Connected::new().extra(self.turn);
+        if self.stream.inner().get_ref().1.alpn_protocol() == Some(b"h2") {
             connected.negotiated_h2()
         } else {
             connected
@@ -282,7 +278,7 @@ impl Read for Stream {
         cx: &mut Context<'_>,
         buffer: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_read(cx, buffer)
+        Pin::new(&mut self.stream).poll_read(cx, buffer)
     }
 }
 
@@ -292,14 +288,14 @@ impl Write for Stream {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write(cx, bytes)
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_flush(cx)
+        Pin::new(&mut self.stream).poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_shutdown(cx)
+        Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }

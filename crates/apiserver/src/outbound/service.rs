@@ -83,12 +83,11 @@ impl ServiceReference {
         };
         let slices = found("discovery.k8s.io", "endpointslices");
         let snapshot = slices.cache.snapshot();
-        let label = ["metadata", "labels", "kubernetes.io/service-name"];
+        let label = "kubernetes.io/service-name";
         let mut addresses: Vec<String> = snapshot
             .under(&slices.key(&self.namespace, ""), None)
-            .map(|it| it.object_as_stored())
-            .filter(|it| it.str_at(&label) == self.name)
-            .flat_map(|slice| of_slice(&slice, port))
+            .filter(|it| it.label(label) == Some(&*self.name))
+            .flat_map(|slice| of_slice(&slice.object_as_stored(), port))
             .collect();
         if addresses.is_empty() {
             let endpoints = found("", "endpoints");

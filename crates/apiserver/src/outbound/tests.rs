@@ -3,6 +3,7 @@
 use super::*;
 use crate::certificates::Authority;
 use hyper::service::service_fn;
+use hyper_util::client::legacy::connect::Connection;
 use hyper_util::rt::TokioIo;
 use hyper_util::server::conn::auto::Builder;
 use keel::{Clock, Tasks};
@@ -16,10 +17,13 @@ use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
+use tower_service::Service;
 
 /// What happens at a [`server`].
 #[derive(Default)]
 struct Visits {
+    /// Whether the server says nothing after the handshake.
+    is_silent: bool,
     connections: AtomicUsize,
     /// Requests for `/mute` have arrived.
     mute: Notify,
@@ -52,6 +56,9 @@ async fn server(visits: &Arc<Visits>) -> (SocketAddr, Trust) {
             connections.spawn("connection", async move {
                 let Ok(stream) = tls.accept(stream).await else { return };
                 visits.connections.fetch_add(1, Ordering::SeqCst);
+                if visits.is_silent {
+                    std::future::pending::<()>().await;
+                }
                 let service = service_fn(|request: Request<Incoming>| {
                     let visits = Arc::clone(&visits);
                     async move {
@@ -135,4 +142,58 @@ async fn a_request_that_ends_before_its_deadline_leaves_the_connection_to_others
 #[tokio::test]
 async fn a_request_that_ends_at_its_deadline_takes_the_connection_with_it() {
     assert_eq!(connections_after_silence(MUTE_AFTER, MUTE_AFTER).await, 2);
+}
+
+/// The addresses of these servers, in this order.
+async fn destination(servers: &[&Arc<Visits>]) -> Destination {
+    let (mut addresses, mut authorities) = (Vec::new(), String::new());
+    for visits in servers {
+        let (address, Trust::Authorities(authority)) = server(visits).await else {
+            panic!("the server is trusted by its authority");
+        };
+        addresses.push(address.to_string());
+        authorities.push_str(&authority);
+    }
+    let (server_name, trust) = ("localhost".to_owned(), Trust::Authorities(authorities.into()));
+    Destination { server_name, addresses, trust, identity: None }
+}
+
+#[tokio::test]
+async fn after_silence_behind_a_handshake_the_next_request_goes_to_the_next_address() {
+    let silent = Arc::new(Visits { is_silent: true, ..Visits::default() });
+    let answering = Arc::default();
+    let to = destination(&[&silent, &answering, &silent]).await;
+    let outbound = Outbound::default();
+    let within = MUTE_AFTER * 2;
+    let lost = timeout(within, request(&outbound, &to, "/", within)).await;
+    assert!(lost.is_err(), "the first address is silent");
+    let next = timeout(within, call(&outbound, &to)).await;
+    assert_eq!(next.ok(), Some(200), "it went to a silent address");
+    assert_eq!(answering.connections.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn silence_on_one_connection_does_not_lead_away_from_the_address_of_another() {
+    let (first, second) = (Arc::default(), Arc::default());
+    let to = destination(&[&first, &second]).await;
+    let mut connector = Connector::new(&to).unwrap();
+    // The second connection begins while the first one is being made, and ends after it.
+    let uri = || http::Uri::from_static("https://localhost");
+    let mut late = connector.call(uri());
+    tokio::select! {
+        biased;
+        _ = &mut late => panic!("a connection takes more than one poll"),
+        () = std::future::ready(()) => {}
+    }
+    let other = connector.call(uri()).await.unwrap();
+    let late = late.await.unwrap();
+    assert_ne!(turn(&late), turn(&other));
+    connector.skip_address(turn(&other));
+    assert_eq!(turn(&connector.call(uri()).await.unwrap()), turn(&late));
+}
+
+fn turn(stream: &connector::Stream) -> Turn {
+    let mut extras = Extensions::new();
+    stream.connected().get_extras(&mut extras);
+    *extras.get().unwrap()
 }

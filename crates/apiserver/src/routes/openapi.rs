@@ -117,14 +117,19 @@ fn placed(
 
 /// `/openapi/v2`
 fn everything(catalog: &Catalog, headers: &HeaderMap) -> Response<Body> {
-    let forms =
-        [(JSON, Form::Json), (PROTOBUF, Form::Protobuf), (PROTOBUF_DEPRECATED, Form::Protobuf)];
-    let Some(form) = accepted(headers, &forms) else {
+    let Some((form, content_type)) = accepted_of_version_2(headers) else {
         return nothing(StatusCode::NOT_ACCEPTABLE);
     };
     let kept = &catalog.documents.openapi;
-    let content_type = if form == Form::Json { JSON } else { PROTOBUF };
     packed(headers, &kept.hash_of_all(catalog), content_type, || kept.version_2(catalog, form))
+}
+
+/// The form of version 2 that the client likes best, and its media type.
+fn accepted_of_version_2(headers: &HeaderMap) -> Option<(Form, &'static str)> {
+    let forms =
+        [(JSON, Form::Json), (PROTOBUF, Form::Protobuf), (PROTOBUF_DEPRECATED, Form::Protobuf)];
+    let form = accepted(headers, &forms)?;
+    Some((form, if form == Form::Json { JSON } else { PROTOBUF }))
 }
 
 /// The form that the client likes best of those that there are.

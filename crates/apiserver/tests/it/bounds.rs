@@ -3,6 +3,7 @@
 //! A shape is measured at one size and at four times that size, in time of this thread's processor,
 //! which is where the plane of a test runs. What is quadratic takes sixteen times as long.
 
+mod aggregated_documents;
 mod empty_elements;
 mod metadata;
 mod neighbors;

@@ -141,8 +141,13 @@ impl Siege {
 
 /// The memory that a plane uses, in KiB.
 fn resident(plane: &Plane) -> u64 {
+    memory(plane, "VmRSS:")
+}
+
+/// A line about memory of what the kernel says of a plane's process, in KiB.
+fn memory(plane: &Plane, name: &str) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", plane.process.id())).unwrap();
-    let line = status.lines().find_map(|it| it.strip_prefix("VmRSS:")).unwrap();
+    let line = status.lines().find_map(|it| it.strip_prefix(name)).unwrap();
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 

@@ -1,4 +1,5 @@
-//! The aggregated form of discovery: one document for all groups, made once for each catalog.
+//! The aggregated form of discovery: one document for all groups, made once for each catalog
+//! and each change of what aggregated servers say.
 
 use super::{below, verbs};
 use crate::answer;
@@ -50,10 +51,12 @@ pub(super) fn core(plane: &Plane, version: &'static str, headers: &HeaderMap) ->
 pub(super) fn groups(plane: &Plane, version: &'static str, headers: &HeaderMap) -> Response<Body> {
     let catalog = plane.catalog.load();
     if !plane.aggregation.remotes(plane).is_empty() {
-        let groups = super::with_remotes(plane, &catalog);
-        let groups = groups.iter().filter(|it| !it.name.is_empty());
-        let items = groups.map(|it| with_remotes(plane, describe(&catalog, it)));
-        return respond(&document(items), version, headers);
+        let made = plane.aggregation.discovery(plane, &catalog, || {
+            let groups = super::with_remotes(plane, &catalog);
+            let groups = groups.iter().filter(|it| !it.name.is_empty());
+            document(groups.map(|it| with_remotes(plane, describe(&catalog, it))))
+        });
+        return respond(&made, version, headers);
     }
     let kept = catalog.documents.aggregated.get_or_init(|| {
         let groups = catalog.groups().iter().filter(|it| !it.name.is_empty());

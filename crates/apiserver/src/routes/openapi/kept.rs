@@ -33,8 +33,9 @@ pub(crate) struct Kept {
     /// By place and form; the whole of version 2 is at "". Never locked while a document is made:
     /// of two who ask at once, both may make it, and one is thrown away.
     documents: Mutex<HashMap<(String, Form), Packed>>,
-    /// The latest documents with what aggregated servers add, as they were last asked for.
-    merged: Mutex<HashMap<Form, (String, Packed)>>,
+    /// The latest documents of version 2 with what aggregated servers add, as they were last asked
+    /// for, and their hash. Locked while a document is made, so that one is made at a time.
+    merged: Mutex<(String, HashMap<Form, Packed>)>,
 }
 
 /// How a document is written.
@@ -114,18 +115,14 @@ impl Kept {
         })
     }
 
-    /// A document that was made for one who asks, shared with all who get the same; `tag` is a
-    /// digest of it.
-    pub(super) fn share(&self, form: Form, tag: &str, document: &[u8]) -> Packed {
+    /// The document of everything with what aggregated servers add. It is made for the first who
+    /// asks after `hash` has changed, and shared by all others.
+    pub(super) fn merged(&self, form: Form, hash: &str, make: impl FnOnce() -> Vec<u8>) -> Packed {
         let mut merged = self.merged.lock().unwrap_or_else(PoisonError::into_inner);
-        match merged.get(&form) {
-            Some((known, packed)) if known == tag => packed.clone(),
-            _ => {
-                let packed = Packed::pack(document);
-                merged.insert(form, (tag.to_owned(), packed.clone()));
-                packed
-            }
+        if merged.0 != hash {
+            *merged = (hash.to_owned(), HashMap::new());
         }
+        merged.1.entry(form).or_insert_with(|| Packed::pack(&make())).clone()
     }
 
     fn get(&self, place: &str, form: Form, make: impl FnOnce() -> Vec<u8>) -> Packed {
@@ -213,6 +210,6 @@ fn hash(catalog: &Catalog, group: &str, version: &str) -> String {
     hexadecimal(context)
 }
 
-fn hexadecimal(context: Context) -> String {
+pub(super) fn hexadecimal(context: Context) -> String {
     context.finish().as_ref().iter().fold(String::new(), |text, byte| format!("{text}{byte:02X}"))
 }

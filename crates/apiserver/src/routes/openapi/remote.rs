@@ -1,17 +1,20 @@
-//! The documents that tell of everything, with what others serve in them. They are made for each
-//! who asks: aggregated servers change without telling.
+//! The documents that tell of everything, with what others serve in them. The document of version 2
+//! is made once for each change of its parts.
 
-use super::{
-    Form, JSON, PROTOBUF, PROTOBUF_DEPRECATED, VARY, accepted, nothing, packed, set, unless_known,
-};
+use super::kept::hexadecimal;
+use super::{Form, VARY, accepted_of_version_2, nothing, packed, set, unless_known};
+use crate::aggregation::{OpenApiPart, Pieces};
 use crate::body::Body;
 use crate::catalog::Catalog;
 use crate::plane::Plane;
 use http::header::HeaderValue;
 use http::{HeaderMap, Response, StatusCode};
 use machinery::{Value, json};
-use ring::digest::{SHA512, digest};
+use ring::digest::{Context, SHA512};
 use schema::openapi::gnostic;
+use serde_json::value::RawValue;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// `/openapi/v3`
 pub(super) fn index(plane: &Plane, catalog: &Catalog, headers: &HeaderMap) -> Response<Body> {
@@ -34,62 +37,145 @@ pub(super) fn index(plane: &Plane, catalog: &Catalog, headers: &HeaderMap) -> Re
 
 /// `/openapi/v2`
 pub(super) fn everything(plane: &Plane, catalog: &Catalog, headers: &HeaderMap) -> Response<Body> {
-    let forms =
-        [(JSON, Form::Json), (PROTOBUF, Form::Protobuf), (PROTOBUF_DEPRECATED, Form::Protobuf)];
-    let Some(form) = accepted(headers, &forms) else {
+    let parts = plane.aggregation.openapi_parts(plane);
+    if parts.is_empty() {
+        return super::everything(catalog, headers);
+    }
+    let Some((form, content_type)) = accepted_of_version_2(headers) else {
         return nothing(StatusCode::NOT_ACCEPTABLE);
     };
-    let ours = catalog.documents.openapi.version_2(catalog, Form::Json).unpack();
-    let mut document: Value = serde_json::from_slice(&ours).expect("it was written here");
-    for remote in plane.aggregation.remotes(plane).iter() {
-        if let Some(told) = plane.aggregation.told(remote) {
-            let path = format!("/apis/{}/{}", remote.group, remote.version);
-            merge(&mut document, &told.openapi_v2, &path);
-        }
-    }
-    let (content_type, bytes) = match form {
-        Form::Json => (JSON, document.to_string().into_bytes()),
-        Form::Protobuf => (PROTOBUF, gnostic::encode(&document)),
-    };
-    let etag = tag(&bytes);
     let kept = &catalog.documents.openapi;
-    packed(headers, etag.trim_matches('"'), content_type, || kept.share(form, &etag, &bytes))
+    let hash = hash(&kept.hash_of_all(catalog), &parts);
+    packed(headers, &hash, content_type, || {
+        kept.merged(form, &hash, || {
+            let ours = kept.version_2(catalog, Form::Json).unpack();
+            match form {
+                Form::Json => merged_json(&ours, &parts),
+                Form::Protobuf => {
+                    let protobuf = kept.version_2(catalog, Form::Protobuf).unpack();
+                    merged_protobuf(&protobuf, &ours, &parts)
+                }
+            }
+        })
+    })
 }
 
-/// Adds the paths below `path`, and the definitions that we have not.
-fn merge(document: &mut Value, theirs: &Value, path: &str) {
-    let is_below =
-        |it: &str| it.strip_prefix(path).is_some_and(|it| matches!(it.as_bytes(), [] | [b'/', ..]));
-    for part in ["paths", "definitions"] {
-        let Some(ours) = document[part].as_object_mut() else { continue };
-        for (name, value) in theirs[part].as_object().into_iter().flatten() {
-            if !ours.contains_key(name) && (part == "definitions" || is_below(name)) {
-                ours.insert(name.clone(), value.clone());
+/// The hash of a merged document. It is known before the document is made.
+fn hash(ours: &str, parts: &[Arc<OpenApiPart>]) -> String {
+    let mut context = Context::new(&SHA512);
+    context.update(ours.as_bytes());
+    for part in parts {
+        context.update(part.digest());
+    }
+    hexadecimal(context)
+}
+
+/// What the parts have and our document has not. Of two parts with the same piece, the first counts.
+fn additions<'a>(ours: &Pieces<'_>, parts: &'a [Arc<OpenApiPart>]) -> Pieces<'a> {
+    let mut added = Pieces::default();
+    for part in parts {
+        let pieces = part.pieces();
+        for (name, piece) in pieces.paths {
+            if !ours.paths.contains_key(&name) {
+                added.paths.entry(name).or_insert(piece);
+            }
+        }
+        for (name, piece) in pieces.definitions {
+            if !ours.definitions.contains_key(&name) {
+                added.definitions.entry(name).or_insert(piece);
             }
         }
     }
+    added
+}
+
+/// Our document in JSON with what the parts add.
+fn merged_json(ours: &[u8], parts: &[Arc<OpenApiPart>]) -> Vec<u8> {
+    const OURS: &str = "it was written here";
+    let mut pieces: Pieces<'_> = serde_json::from_slice(ours).expect(OURS);
+    let added = additions(&pieces, parts);
+    pieces.paths.extend(added.paths);
+    pieces.definitions.extend(added.definitions);
+    let raw = |it| serde_json::value::to_raw_value(it).expect("text is written to memory");
+    let (paths, definitions) = (raw(&pieces.paths), raw(&pieces.definitions));
+    let mut document: BTreeMap<String, &RawValue> = serde_json::from_slice(ours).expect(OURS);
+    document.insert("paths".to_owned(), &paths);
+    document.insert("definitions".to_owned(), &definitions);
+    serde_json::to_vec(&document).expect(OURS)
+}
+
+/// Our document in protobuf with what the parts add. Protobuf merges a message that follows another:
+/// their lists of paths and definitions become one. One piece at a time is decoded.
+fn merged_protobuf(protobuf: &[u8], ours: &[u8], parts: &[Arc<OpenApiPart>]) -> Vec<u8> {
+    let ours: Pieces<'_> = serde_json::from_slice(ours).expect("it was written here");
+    let added = additions(&ours, parts);
+    let mut document = protobuf.to_vec();
+    for (field, pieces) in [("paths", added.paths), ("definitions", added.definitions)] {
+        for (name, piece) in pieces {
+            let piece: Value =
+                serde_json::from_str(piece.get()).expect("its depth was checked when it was read");
+            document.extend(gnostic::encode(&json!({field: {name: piece}})));
+        }
+    }
+    document
 }
 
 fn tag(bytes: &[u8]) -> String {
-    let digest = digest(&SHA512, bytes);
-    let text = digest.as_ref().iter().fold(String::new(), |text, it| format!("{text}{it:02X}"));
-    format!("\"{text}\"")
+    let mut context = Context::new(&SHA512);
+    context.update(bytes);
+    format!("\"{}\"", hexadecimal(context))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn part(document: &Value) -> Arc<OpenApiPart> {
+        let document = document.to_string();
+        Arc::new(OpenApiPart::from_document(document.as_bytes(), "/apis/g/v1").unwrap())
+    }
+
+    fn parts() -> [Arc<OpenApiPart>; 2] {
+        let refer = |name: &str| json!({"$ref": format!("#/definitions/{name}")});
+        let first = json!({
+            "paths": {"/apis/g/v1/x": [refer("A"), refer("B")]},
+            "definitions": {"A": {"type": "theirs"}, "B": {"type": "first"}},
+        });
+        let second = json!({
+            "paths": {"/apis/g/v1/y": {"get": refer("B")}, "/apis/g/v1/ours": refer("B")},
+            "definitions": {"B": {"type": "second"}},
+        });
+        [part(&first), part(&second)]
+    }
+
+    fn ours() -> Value {
+        json!({"info": {"title": "a"}, "paths": {"/apis/g/v1/ours": {}}, "definitions": {"A": {}}})
+    }
+
     #[test]
     fn others_add_their_own_paths_and_never_change_ours() {
-        let mut ours = json!({"paths": {"/api": 1}, "definitions": {"A": 1}});
-        let theirs = json!({
-            "paths": {"/api": 2, "/apis/g/v1/x": 2, "/apis/g/v10": 2},
-            "definitions": {"A": 2, "B": 2},
-        });
-        merge(&mut ours, &theirs, "/apis/g/v1");
-        let expected =
-            json!({"paths": {"/api": 1, "/apis/g/v1/x": 2}, "definitions": {"A": 1, "B": 2}});
-        assert_eq!(ours, expected);
+        let merged = merged_json(ours().to_string().as_bytes(), &parts());
+        let merged: Value = serde_json::from_slice(&merged).unwrap();
+        assert_eq!(merged["info"], ours()["info"]);
+        let paths: Vec<_> = merged["paths"].as_object().unwrap().keys().collect();
+        assert_eq!(paths, ["/apis/g/v1/ours", "/apis/g/v1/x", "/apis/g/v1/y"]);
+        assert_eq!(merged["paths"]["/apis/g/v1/ours"], json!({}));
+        assert_eq!(merged["definitions"], json!({"A": {}, "B": {"type": "first"}}));
+    }
+
+    #[test]
+    fn protobuf_has_what_others_add_behind_what_is_ours() {
+        let protobuf = gnostic::encode(&ours());
+        let merged = merged_protobuf(&protobuf, ours().to_string().as_bytes(), &parts());
+        let added = merged.strip_prefix(&*protobuf).unwrap();
+        let definition = gnostic::encode(&json!({"definitions": {"B": {"type": "first"}}}));
+        assert!(added.ends_with(&definition));
+    }
+
+    #[test]
+    fn a_hash_changes_with_each_part() {
+        let [first, second] = parts();
+        assert_ne!(hash("a", &[Arc::clone(&first)]), hash("a", &[second]));
+        assert_ne!(hash("a", &[Arc::clone(&first)]), hash("b", &[first]));
     }
 }

@@ -1,6 +1,6 @@
 //! Servers that ours must ask, and that misbehave: webhooks and aggregated servers.
 
-use super::{COLLECTION, JSON, Siege, refusal};
+use super::{COLLECTION, JSON, Siege, memory, refusal};
 use crate::https::{Https, json_answer};
 use bytes::Bytes;
 use http::{Request, Response};
@@ -192,5 +192,58 @@ fn an_aggregated_server_that_hangs_is_waited_for_by_nobody_else() {
     }
     let message = refusal(&stuck.join().unwrap(), 504, "Timeout");
     assert!(message.contains("request did not complete"), "{message}");
+    siege.survived();
+}
+
+/// The memory, in KiB, that a plane may use while it makes a document of what others sent.
+const PEAK_MAX: u64 = 250 << 10;
+
+/// An OpenAPI document of about `size` bytes, whose definitions consist of very many small values.
+fn document_of_trifles(group: &str, size: usize) -> String {
+    const DEFINITION: usize = 256 << 10;
+    let trifles = "{},".repeat(DEFINITION / 3);
+    let names: Vec<String> = (0..size / DEFINITION).map(|it| format!("{group}.{it}")).collect();
+    let refer = |name: &String| json!({"$ref": format!("#/definitions/{name}")});
+    let references: Vec<Value> = names.iter().map(refer).collect();
+    let paths = json!({format!("/apis/{group}/v1/things"): {"parameters": references}});
+    let definition = |name: &String| format!(r#""{name}": {{"enum": [{trifles}{{}}]}}"#);
+    let definitions: Vec<String> = names.iter().map(definition).collect();
+    format!(r#"{{"paths": {paths}, "definitions": {{{}}}}}"#, definitions.join(","))
+}
+
+#[test]
+fn large_documents_of_aggregated_servers_take_little_memory() {
+    const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+    let mut siege = Siege::begin();
+    let runtime = Runtime::new().unwrap();
+    let mut servers = Vec::new();
+    for (group, size) in [("huge.example.dev", 28 << 20), ("full.example.dev", 3 << 20)] {
+        let name = group.split('.').next().unwrap();
+        let document = Bytes::from(document_of_trifles(group, size));
+        let answer = move |request: Request<Bytes>| {
+            let answer = match request.uri().path() {
+                "/openapi/v2" => Response::new(document.clone()),
+                path if path.ends_with("/v1") => json_answer(200, &json!({"resources": []})),
+                _ => json_answer(404, &json!({})),
+            };
+            std::future::ready(answer)
+        };
+        let server = runtime.block_on(Https::start(&format!("{name}.default.svc"), answer));
+        siege.accepted("POST", "/api/v1/namespaces/default/services", &Https::service(name));
+        let spec = json!({"group": group, "version": "v1", "groupPriorityMinimum": 2000,
+            "versionPriority": 10, "caBundle": server.bundle(),
+            "service": server.reference(name)});
+        let name = format!("v1.{group}");
+        siege.accepted("POST", APIS, &json!({"metadata": {"name": name}, "spec": spec}));
+        servers.push(server);
+    }
+    siege.until("/openapi/v2", |it| it["definitions"].get("full.example.dev.0").is_some());
+    for accept in [JSON, PROTOBUF] {
+        let headers = [("accept", accept)];
+        let answer = siege.client.exchange("GET", "/openapi/v2", &headers, b"").unwrap();
+        assert_eq!(answer.code, 200);
+    }
+    let peak = memory(&siege.plane, "VmHWM:");
+    assert!(peak < PEAK_MAX, "{peak} KiB");
     siege.survived();
 }

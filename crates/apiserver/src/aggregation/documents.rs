@@ -1,0 +1,252 @@
+//! What an aggregated server says of itself: its part of discovery, and its OpenAPI documents.
+
+use super::follower::{Follower, Unanswered};
+use super::openapi::{LeftOut, MAX_DOCUMENT, OpenApiPart, OpenApiV2};
+use super::{Remote, Told};
+use crate::outbound;
+use bytes::Bytes;
+use machinery::{Value, codec, json};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
+
+const JSON: &str = "application/json";
+
+/// How long one document may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The size up to which the discovery of all groups of a server is read, or the index of its OpenAPI
+/// documents.
+const MAX_INDEX: usize = 1 << 20;
+
+/// The size up to which the resources of one version are read.
+const MAX_RESOURCES: usize = 256 << 10;
+
+/// The number of OpenAPI documents that are in memory at the same time while they are read.
+pub(super) const DOWNLOADS: usize = 4;
+
+/// What is left of reading a document.
+enum Reading {
+    Document(Bytes),
+    /// The server does not have it.
+    Absent,
+    /// It is larger than the limit.
+    TooLarge,
+    /// It may exist.
+    Unknown,
+}
+
+/// The aggregated discovery document, as far as it is read.
+#[derive(Deserialize)]
+struct Groups<'a> {
+    #[serde(borrow)]
+    items: Option<Vec<Group<'a>>>,
+}
+
+#[derive(Deserialize)]
+struct Group<'a> {
+    metadata: Metadata,
+    #[serde(borrow)]
+    versions: Option<Vec<Version<'a>>>,
+}
+
+#[derive(Deserialize)]
+struct Metadata {
+    #[serde(default)]
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct Version<'a> {
+    version: String,
+    #[serde(borrow)]
+    resources: Option<&'a RawValue>,
+}
+
+/// The index of the OpenAPI documents of version 3.
+#[derive(Deserialize)]
+struct Index {
+    paths: BTreeMap<String, Place>,
+}
+
+#[derive(Deserialize)]
+struct Place {
+    #[serde(rename = "serverRelativeURL")]
+    address: String,
+}
+
+impl Follower {
+    /// What the server says of itself. What cannot be read stays as it was `before`.
+    pub(super) async fn ask(&self, remote: &Remote, before: Option<&Told>) -> Told {
+        let (resources, openapi_v3, openapi_v2) = tokio::join!(
+            self.resources(remote),
+            self.openapi_v3(remote),
+            self.openapi_v2(remote, before.map(|it| &it.openapi_v2)),
+        );
+        let before = || before.cloned().unwrap_or_default();
+        Told {
+            resources: resources.unwrap_or_else(|| before().resources),
+            openapi_v3: openapi_v3.unwrap_or_else(|| before().openapi_v3),
+            openapi_v2: openapi_v2.unwrap_or_else(|| before().openapi_v2),
+        }
+    }
+
+    async fn resources(&self, remote: &Remote) -> Option<Value> {
+        const AGGREGATED: &str =
+            "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
+        let groups = self.read(remote, "/apis", AGGREGATED, MAX_INDEX).await;
+        if let Reading::Document(groups) = &groups
+            && let Some(resources) = resources_of(groups, remote)
+        {
+            return Some(resources);
+        }
+        match self.read(remote, &remote.path(), JSON, MAX_RESOURCES).await {
+            Reading::Document(plain) => {
+                codec::json::decode(&plain).ok().map(|it| aggregated(&it.value, remote))
+            }
+            Reading::Absent | Reading::TooLarge => Some(Value::Null),
+            Reading::Unknown => None,
+        }
+    }
+
+    async fn openapi_v3(&self, remote: &Remote) -> Option<Option<String>> {
+        match self.read(remote, "/openapi/v3", JSON, MAX_INDEX).await {
+            Reading::Document(index) => {
+                let place = remote.path().trim_start_matches('/').to_owned();
+                let index: Option<Index> = serde_json::from_slice(&index).ok();
+                Some(index.and_then(|mut it| it.paths.remove(&place)).map(|it| it.address))
+            }
+            Reading::Absent | Reading::TooLarge => Some(None),
+            Reading::Unknown => None,
+        }
+    }
+
+    async fn openapi_v2(&self, remote: &Remote, before: Option<&OpenApiV2>) -> Option<OpenApiV2> {
+        let _permit = self.downloads.acquire().await.expect("the semaphore is never closed");
+        let document = match self.read(remote, "/openapi/v2", JSON, MAX_DOCUMENT).await {
+            Reading::Document(document) => document,
+            Reading::Absent => return Some(OpenApiV2::Absent),
+            Reading::TooLarge => return Some(OpenApiV2::LeftOut(LeftOut::TooLarge)),
+            Reading::Unknown => return None,
+        };
+        let part = async {
+            match before {
+                Some(OpenApiV2::Part(part)) if part.is_made_of(&document) => Ok(Arc::clone(part)),
+                _ => OpenApiPart::from_document(&document, &remote.path()).map(Arc::new),
+            }
+        };
+        Some(match self.plane.offload.run(None, part).await {
+            Ok(part) => OpenApiV2::Part(part),
+            Err(why) => OpenApiV2::LeftOut(why),
+        })
+    }
+
+    async fn read(
+        &self,
+        remote: &Remote,
+        path: &str,
+        accept: &'static str,
+        limit: usize,
+    ) -> Reading {
+        let deadline = Instant::now() + PATIENCE;
+        match timeout_at(deadline, self.get(remote, path, accept, limit, deadline)).await {
+            Ok(Ok((200, body))) => Reading::Document(body),
+            Ok(Ok((404 | 406, _))) => Reading::Absent,
+            Ok(Err(Unanswered::Outbound(outbound::Error::TooLarge(_)))) => Reading::TooLarge,
+            Ok(_) | Err(_) => Reading::Unknown,
+        }
+    }
+}
+
+/// The resources of the version in the aggregated discovery document of its server.
+fn resources_of(groups: &[u8], remote: &Remote) -> Option<Value> {
+    let groups: Groups<'_> = serde_json::from_slice(groups).ok()?;
+    let group = groups.items?.into_iter().find(|it| it.metadata.name == remote.group)?;
+    let version = group.versions?.into_iter().find(|it| it.version == remote.version)?;
+    let resources = version.resources.map_or("null", RawValue::get);
+    if resources.len() > MAX_RESOURCES {
+        return None;
+    }
+    codec::json::decode(resources.as_bytes()).ok().map(|it| it.value)
+}
+
+/// The plain list of a version's resources in the form that the aggregated document has.
+fn aggregated(plain: &Value, remote: &Remote) -> Value {
+    let kind = |it: &Value| {
+        let text = |field: &str, own: &str| match it[field].as_str() {
+            Some(text) if !text.is_empty() => text.to_owned(),
+            _ => own.to_owned(),
+        };
+        json!({
+            "group": text("group", &remote.group), "version": text("version", &remote.version),
+            "kind": it["kind"],
+        })
+    };
+    let all = || plain["resources"].as_array().into_iter().flatten();
+    let mut below: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
+    for it in all() {
+        if let Some((resource, subresource)) = name(it).split_once('/') {
+            below.entry(resource).or_default().push(json!({
+                "subresource": subresource, "responseKind": kind(it), "verbs": it["verbs"],
+            }));
+        }
+    }
+    let rows = all().filter(|it| !name(it).contains('/')).map(|it| {
+        let mut row = json!({
+            "resource": it["name"], "responseKind": kind(it), "verbs": it["verbs"],
+            "scope": if it["namespaced"] == true { "Namespaced" } else { "Cluster" },
+            "singularResource": it["singularName"],
+        });
+        for field in ["shortNames", "categories"] {
+            if it[field].is_array() {
+                row[field] = it[field].clone();
+            }
+        }
+        if let Some(below) = below.remove(name(it)) {
+            row["subresources"] = below.into();
+        }
+        row
+    });
+    rows.collect()
+}
+
+fn name(resource: &Value) -> &str {
+    resource["name"].as_str().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use machinery::Object;
+
+    fn remote() -> Remote {
+        let object = json!({"metadata": {"name": "v1.m.example"}, "spec": {
+            "group": "m.example", "version": "v1", "service": {"namespace": "a", "name": "b"},
+            "insecureSkipTLSVerify": true,
+        }});
+        Remote::from_object(&Object::from_value(object).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_plain_list_of_resources_becomes_a_part_of_the_aggregated_document() {
+        let plain = json!({"resources": [
+            {"name": "pods", "singularName": "pod", "namespaced": true, "kind": "PodMetrics",
+                "verbs": ["get", "list"], "shortNames": ["pm"]},
+            {"name": "pods/scale", "namespaced": true, "kind": "Scale", "group": "autoscaling",
+                "version": "v1", "verbs": ["get"]},
+        ]});
+        let expected = json!([{
+            "resource": "pods", "singularResource": "pod", "scope": "Namespaced",
+            "responseKind": {"group": "m.example", "version": "v1", "kind": "PodMetrics"},
+            "verbs": ["get", "list"], "shortNames": ["pm"],
+            "subresources": [{
+                "subresource": "scale", "verbs": ["get"],
+                "responseKind": {"group": "autoscaling", "version": "v1", "kind": "Scale"},
+            }],
+        }]);
+        assert_eq!(aggregated(&plain, &remote()), expected);
+    }
+}

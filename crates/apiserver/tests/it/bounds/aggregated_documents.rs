@@ -1,0 +1,138 @@
+//! The OpenAPI documents of aggregated servers as parts of ours: what they may cost.
+
+use super::processor_time;
+use crate::client::JSON;
+use crate::https::{Https, json_answer};
+use crate::log::Log;
+use crate::plane::Plane;
+use bytes::Bytes;
+use http::{Method, Request};
+use machinery::{Value, json};
+
+const SERVICES: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
+
+/// Where the whole document of version 2 is.
+const EVERYTHING: &str = "/openapi/v2";
+
+/// A path that the server of `group` answers for.
+fn path_of(group: &str) -> String {
+    format!("/apis/{group}/v1/things")
+}
+
+/// An OpenAPI document of a group, with about `size` bytes more than it needs.
+fn document(group: &str, size: usize) -> Value {
+    const DESCRIPTION: usize = 64 << 10;
+    let path = path_of(group);
+    let mut paths = json!({&path: {"description": "a".repeat(size % DESCRIPTION)}});
+    for index in 0..size / DESCRIPTION {
+        paths[format!("{path}/{index}")] = json!({"description": "a".repeat(DESCRIPTION)});
+    }
+    json!({"swagger": "2.0", "paths": paths})
+}
+
+/// Registers a server of `group` whose OpenAPI document has about `size` bytes.
+async fn register(plane: &Plane, group: &'static str, size: usize) -> Https {
+    let name = group.split('.').next().unwrap();
+    let answer = move |request: Request<Bytes>| {
+        let answer = match request.uri().path() {
+            "/openapi/v2" => json_answer(200, &document(group, size)),
+            path if path.ends_with("/v1") => json_answer(200, &json!({"resources": []})),
+            _ => json_answer(404, &json!({})),
+        };
+        std::future::ready(answer)
+    };
+    let server = Https::start(&format!("{name}.default.svc"), answer).await;
+    plane.create("/api/v1/namespaces/default/services", &Https::service(name)).await;
+    let spec = json!({"group": group, "version": "v1", "groupPriorityMinimum": 2000,
+        "versionPriority": 10, "caBundle": server.bundle(), "service": server.reference(name)});
+    let object = json!({"metadata": {"name": format!("v1.{group}")}, "spec": spec});
+    plane.create(SERVICES, &object).await;
+    server
+}
+
+fn has_paths_of(everything: &Value, group: &str) -> bool {
+    everything["paths"].get(path_of(group)).is_some()
+}
+
+#[tokio::test]
+async fn a_document_over_the_bound_is_left_out_with_a_warning() {
+    let log = Log::start();
+    let plane = Plane::start().await;
+    let _large = register(&plane, "large.example", 4 << 20).await;
+    log.until(&["v1.large.example", "the document has more than 4194304 bytes"]).await;
+    let _small = register(&plane, "small.example", 1).await;
+    let everything = plane.until(EVERYTHING, |_, it| has_paths_of(it, "small.example")).await;
+    assert!(!has_paths_of(&everything, "large.example"));
+    assert!(everything["definitions"]["io.k8s.api.core.v1.Pod"].is_object());
+}
+
+#[tokio::test]
+async fn documents_for_which_all_together_leave_no_room_are_left_out() {
+    const GROUPS: [&str; 4] = ["a.example", "b.example", "c.example", "d.example"];
+    let log = Log::start();
+    let plane = Plane::start().await;
+    let mut servers = Vec::new();
+    for group in GROUPS {
+        servers.push(register(&plane, group, (4 << 20) - 8000).await);
+        plane.until(EVERYTHING, |_, it| has_paths_of(it, group)).await;
+    }
+    servers.push(register(&plane, "e.example", 1 << 20).await);
+    log.until(&["v1.e.example", "the documents of all aggregated servers have more than"]).await;
+    let everything = plane.read(EVERYTHING).await;
+    assert!(GROUPS.iter().all(|it| has_paths_of(&everything, it)));
+    assert!(!has_paths_of(&everything, "e.example"));
+}
+
+#[tokio::test]
+async fn a_merged_document_is_made_once() {
+    let plane = Plane::start().await;
+    let client = plane.clone().with("accept-encoding", "gzip");
+    let get = || client.send(Method::GET, EVERYTHING, JSON, "");
+    let ours = get().await;
+    let _server = register(&plane, "small.example", 1).await;
+    let (merged, first) = loop {
+        let before = processor_time();
+        let merged = get().await;
+        if merged.headers["etag"] != ours.headers["etag"] {
+            break (merged, processor_time().saturating_sub(before));
+        }
+        tokio::task::yield_now().await;
+    };
+    let before = processor_time();
+    for _ in 0..10 {
+        let again = get().await;
+        assert_eq!(again.bytes.as_ptr(), merged.bytes.as_ptr(), "the document was copied");
+    }
+    let later = processor_time().saturating_sub(before);
+    assert!(later < first, "{later:?} for ten requests, {first:?} for the first");
+}
+
+#[tokio::test]
+async fn a_changed_document_has_another_tag_and_a_known_one_is_not_sent() {
+    let plane = Plane::start().await;
+    let client = plane.clone().with("accept-encoding", "gzip");
+    let ours = client.send(Method::GET, EVERYTHING, JSON, "").await;
+    let _server = register(&plane, "small.example", 1).await;
+    plane.until(EVERYTHING, |_, it| has_paths_of(it, "small.example")).await;
+    let merged = client.send(Method::GET, EVERYTHING, JSON, "").await;
+    assert_ne!(ours.headers["etag"], merged.headers["etag"]);
+    let tag = merged.headers["etag"].to_str().unwrap();
+    let known = client.with("if-none-match", tag).send(Method::GET, EVERYTHING, JSON, "").await;
+    assert_eq!((known.code, known.bytes.len()), (304, 0));
+}
+
+#[tokio::test]
+async fn discovery_with_aggregated_groups_is_made_once() {
+    const AGGREGATED: &str =
+        "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
+    let plane = Plane::start().await;
+    let _server = register(&plane, "small.example", 1).await;
+    plane.until(EVERYTHING, |_, it| has_paths_of(it, "small.example")).await;
+    let first = plane.get_as("/apis", AGGREGATED).await;
+    assert!(first.text().contains("small.example"));
+    let again = plane.get_as("/apis", AGGREGATED).await;
+    assert_eq!(again.bytes.as_ptr(), first.bytes.as_ptr(), "the document was made again");
+    let _other = register(&plane, "other.example", 1).await;
+    let has_other = |_, it: &Value| it.to_string().contains("other.example");
+    plane.clone().with("accept", AGGREGATED).until("/apis", has_other).await;
+}
