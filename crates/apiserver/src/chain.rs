@@ -95,7 +95,7 @@ async fn observed(
     let deadline = match deadline(&query, &info, plane.timeouts.request) {
         Ok(deadline) => deadline,
         Err(why) => {
-            plane.metrics.observe(labels, 400, started.elapsed());
+            plane.metrics.observe(&labels, 400, started.elapsed());
             let accepted = negotiation::for_errors(request.headers(), &query);
             return answer::failure(&Status::bad_request(why), accepted);
         }
@@ -141,9 +141,7 @@ async fn counted(counting: Counting, work: impl Future<Output = Response<Body>>)
         response
     });
     drop(executing);
-    let response = response.map(|body| plane.metrics.observe_body(&labels, body));
-    plane.metrics.observe(labels, response.status().as_u16(), started.elapsed());
-    response
+    plane.metrics.observe_answer(&labels, response, started.elapsed())
 }
 
 /// The answer to a request, which there is even if the work takes too long. If it panics, the

@@ -2,6 +2,7 @@
 
 mod count;
 mod request_labels;
+mod request_series;
 mod in_flight;
 mod response_sizes;
 mod exposition;
@@ -17,19 +18,18 @@ use crate::body::Body;
 use crate::catalog::Catalog;
 use crate::conversion::ConversionMetrics;
 use crate::request::Target;
+use http::Response;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::{encode_eof, encode_registry};
 use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
+use request_series::Requests;
 use std::time::Duration;
 
 /// The registry of one plane.
 pub(crate) struct Metrics {
     registry: Registry,
-    requests: Family<AnsweredLabels, Count>,
-    durations: Family<RequestLabels, Histogram>,
-    sizes: Family<RequestLabels, Histogram>,
+    requests: Requests,
     watch_events: Family<WatchLabels, Count>,
     /// What is being answered now.
     pub in_flight: InFlight,
@@ -37,14 +37,6 @@ pub(crate) struct Metrics {
     pub webhooks: WebhookMetrics,
     /// Of those who convert.
     pub conversion: ConversionMetrics,
-}
-
-/// The labels of an answered request.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct AnsweredLabels {
-    code: u16,
-    #[prometheus(flatten)]
-    request: RequestLabels,
 }
 
 /// The labels of an event that was sent to a watcher.
@@ -55,37 +47,11 @@ struct WatchLabels {
     version: String,
 }
 
-/// Upstream: endpoints/metrics; those below 5 ms are ours.
-const SECONDS: [f64; 27] = [
-    0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0,
-    3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0,
-];
-
 impl Metrics {
     /// All at zero.
     pub(crate) fn new() -> Self {
         let mut registry = Registry::default();
-        let requests = Family::<AnsweredLabels, Count>::default();
-        let durations =
-            Family::<RequestLabels, Histogram>::new_with_constructor(|| Histogram::new(SECONDS));
-        registry.register(
-            "apiserver_request_total",
-            "Requests by verb, dry run, group, version, resource, subresource, scope, component and code",
-            requests.clone(),
-        );
-        registry.register(
-            "apiserver_request_duration_seconds",
-            "Time from the request to the head of its answer",
-            durations.clone(),
-        );
-        let sizes = Family::<RequestLabels, Histogram>::new_with_constructor(|| {
-            Histogram::new(exponential_buckets(1000.0, 10.0, 7))
-        });
-        registry.register(
-            "apiserver_response_sizes",
-            "Bytes of the answers to reads, before compression",
-            sizes.clone(),
-        );
+        let requests = Requests::new(&mut registry);
         let watch_events = Family::<WatchLabels, Count>::default();
         registry.register(
             "apiserver_watch_events_total",
@@ -95,7 +61,7 @@ impl Metrics {
         let in_flight = InFlight::new(&mut registry);
         let webhooks = WebhookMetrics::new(&mut registry);
         let conversion = ConversionMetrics::new(&mut registry);
-        Self { registry, requests, durations, sizes, watch_events, in_flight, webhooks, conversion }
+        Self { registry, requests, watch_events, in_flight, webhooks, conversion }
     }
 
     /// The count of events that are sent to watchers of a resource.
@@ -107,21 +73,26 @@ impl Metrics {
         })
     }
 
-    /// Counts the bytes of an answer while they are sent, and a stream while it is open.
-    pub(crate) fn observe_body(&self, request: &RequestLabels, body: Body) -> Body {
-        match body {
-            Body::Stream(_) => body.holding(self.in_flight.stream(request)),
-            body if request.is_read() => {
-                response_sizes::observe(body, self.sizes.get_or_create_owned(request))
-            }
-            body => body,
-        }
+    /// Counts an answered request, the bytes of its answer while they are sent, and a stream while it
+    /// is open.
+    pub(crate) fn observe_answer(
+        &self,
+        request: &RequestLabels,
+        response: Response<Body>,
+        took: Duration,
+    ) -> Response<Body> {
+        let series = self.requests.series(request);
+        series.observe(request, response.status().as_u16(), took);
+        response.map(|body| match (body, &series.size) {
+            (body @ Body::Stream(_), _) => body.holding(self.in_flight.stream(request)),
+            (body, Some(sizes)) => response_sizes::observe(body, sizes.clone()),
+            (body, None) => body,
+        })
     }
 
-    /// Counts an answered request.
-    pub(crate) fn observe(&self, request: RequestLabels, code: u16, took: Duration) {
-        self.durations.get_or_create(&request).observe(took.as_secs_f64());
-        self.requests.get_or_create(&AnsweredLabels { code, request }).inc();
+    /// Counts a request that was refused before it was handled.
+    pub(crate) fn observe(&self, request: &RequestLabels, code: u16, took: Duration) {
+        self.requests.series(request).observe(request, code, took);
     }
 
     /// In Prometheus' text format, with what is read off the server at this moment.
