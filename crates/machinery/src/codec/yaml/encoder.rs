@@ -9,6 +9,10 @@ use std::cmp::Ordering;
 const WIDTH: usize = 80;
 const INDENT: usize = 2;
 
+/// A key with more bytes than this is marked with a question mark. Upstream: as in Go's library; a
+/// reader need not look for the colon of other keys beyond 1024 characters.
+const MAX_SIMPLE_KEY: usize = 128;
+
 /// The whole document, with its last newline.
 pub fn encode(value: &Value) -> String {
     let mut encoder = Encoder { out: String::new() };
@@ -33,6 +37,10 @@ impl Encoder {
             if index > 0 {
                 self.spaces(indent);
             }
+            if key.len() > MAX_SIMPLE_KEY {
+                self.complex_entry(key, value, indent);
+                continue;
+            }
             self.text(key, None);
             self.out.push(':');
             match value {
@@ -52,6 +60,19 @@ impl Encoder {
                     self.scalar(scalar, indent);
                 }
             }
+        }
+    }
+
+    /// An entry whose key is marked as such, since readers find a colon only near its beginning.
+    fn complex_entry(&mut self, key: &str, value: &Value, indent: usize) {
+        self.out += "? ";
+        self.scalar(&Value::String(key.to_owned()), indent);
+        self.spaces(indent);
+        self.out += ": ";
+        match value {
+            Value::Object(map) if !map.is_empty() => self.mapping(map, indent + INDENT),
+            Value::Array(list) if !list.is_empty() => self.sequence(list, indent + INDENT),
+            scalar => self.scalar(scalar, indent),
         }
     }
 

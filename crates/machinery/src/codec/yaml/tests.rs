@@ -184,6 +184,24 @@ fn any_value() -> impl Strategy<Value = Value> {
     })
 }
 
+#[test]
+fn long_keys_are_read_as_they_were_written() {
+    let long = "k".repeat(129);
+    let written = encode(&json!({"a": {&long: "v", "b": 1}}));
+    assert_eq!(written, format!("a:\n  b: 1\n  ? {long}\n  : v\n"));
+    let spaced = "J? ".repeat(500);
+    for key in [&long, &spaced, &format!("{spaced}\n{spaced}"), &"é\"\u{7}".repeat(300)] {
+        for value in
+            [json!(1), json!("x\ny"), json!({"b": [1, {"c": 2}]}), json!([[1], 2]), json!([])]
+        {
+            let document = json!({"m": [{"a": 1, key: value.clone(), "z": 2}], key: value});
+            let written = encode(&document);
+            let read = decode(written.as_bytes()).unwrap_or_else(|it| panic!("{it}: {written}"));
+            assert_eq!(read.value, document, "{written}");
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(crate::seeded::config())]
 
@@ -193,7 +211,7 @@ proptest! {
         prop_assert_eq!(decode(encoded.as_bytes()).map(|it| it.value), Ok(value), "{}", encoded);
     }
 
-    #[test]
+#[test]
     fn nothing_panics(text in ".*", likely in r#"([a&*!:<{}\[\],'"|>%@`#~0. -]|\n|\t|--- ){0,30}"#) {
         let _ = decode(text.as_bytes());
         let _ = decode(likely.as_bytes());
