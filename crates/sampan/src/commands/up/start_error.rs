@@ -30,6 +30,15 @@ pub(super) fn explain(error: server::Error, data_dir: Option<&Path>) -> anyhow::
         server::Error::ServiceCidr(_) => {
             Some("choose another network, as in --service-cidr 10.0.0.0/24".to_owned())
         }
+        server::Error::Certificates(_) | server::Error::Tokens(_)
+            if has_cause(&error, |it| it == ErrorKind::PermissionDenied) =>
+        {
+            let directory = data_dir.map_or_else(String::new, |it| it.display().to_string());
+            Some(format!(
+                "the files in {directory}/pki cannot be used: check that they belong to you, or \
+                 choose another directory with --data-dir"
+            ))
+        }
         server::Error::Store(store::Error::Io { .. }) => space.or_else(|| {
             let directory = data_dir?.display();
             Some(format!(
@@ -106,14 +115,17 @@ fn space_remedy(error: &server::Error, data_dir: &Path, free: Option<u64>) -> Op
 
 /// Whether the error or one of its causes is a full disk.
 fn is_full(error: &server::Error) -> bool {
-    if matches!(error, server::Error::Store(store::Error::Full)) {
-        return true;
-    }
+    matches!(error, server::Error::Store(store::Error::Full))
+        || has_cause(error, |it| matches!(it, ErrorKind::StorageFull | ErrorKind::QuotaExceeded))
+}
+
+/// Whether the operating system caused the error with an error of this kind.
+fn has_cause(error: &server::Error, is_meant: impl Fn(ErrorKind) -> bool) -> bool {
     let mut cause = error.source();
     while let Some(found) = cause {
         let shared = || found.downcast_ref::<Arc<io::Error>>().map(|it| &**it);
         let kind = found.downcast_ref::<io::Error>().or_else(shared).map(io::Error::kind);
-        if matches!(kind, Some(ErrorKind::StorageFull | ErrorKind::QuotaExceeded)) {
+        if kind.is_some_and(&is_meant) {
             return true;
         }
         cause = found.source();
