@@ -30,7 +30,7 @@ async fn an_address_and_a_port_stay_claimed_while_their_write_is_pending() {
     assert_eq!(code, 422, "{status}");
     let message = status["message"].as_str().unwrap();
     assert!(message.contains("provided IP is already allocated"), "{message}");
-    // The first refusal is told, so the port is asked for by itself.
+    // Only the first refusal is reported, so a second request asks for the port.
     let mut only_port = service("b");
     only_port["spec"]["clusterIP"] = "".into();
     let (code, status) = plane.post(SERVICES, &only_port).await;

@@ -382,7 +382,7 @@ fn a_plane_on_all_addresses_is_known_by_those_of_the_machine_and_by_its_host_nam
 }
 
 #[test]
-fn a_client_that_speaks_http_without_tls_is_told_so() {
+fn plain_http_on_the_tls_port_is_answered_with_the_reason() {
     let plane = Plane::listening_on("127.0.0.1:0");
     let mut stream = TcpStream::connect(plane.url.strip_prefix("https://").unwrap()).unwrap();
     stream.write_all(b"GET /version HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();

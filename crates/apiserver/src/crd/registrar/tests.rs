@@ -44,7 +44,7 @@ async fn a_definition_that_cannot_be_served_leaves_the_catalog_alone() {
     server.stop().await.unwrap();
 }
 
-/// A definition that is established, with this generation and in this group.
+/// An established definition with this generation.
 fn established(generation: i64) -> Object {
     let names = json!({"plural": "things", "singular": "thing", "kind": "Thing",
         "listKind": "ThingList"});

@@ -1,4 +1,4 @@
-//! Ports of containers that conflict with one another, of which a pod's author is told.
+//! Warnings about ports of containers that conflict with one another.
 //!
 //! Ports of the same number and protocol are found by the address and the port of the host, so that
 //! only conflicting ports are compared. The number of warnings is limited: as many ports as a pod has
@@ -9,7 +9,7 @@ use machinery::field_path::quote;
 use machinery::{Path, Value};
 use std::collections::HashMap;
 
-/// More warnings of conflicts than this are not made: a client is told of a few kilobytes of them.
+/// The most warnings about conflicts. A client receives only the first few kilobytes of them.
 const WARNINGS_MAX: usize = 1000;
 
 /// A port of a container.
