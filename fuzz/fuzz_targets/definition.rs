@@ -4,7 +4,7 @@
 
 use fuzz::SCHEMA_WORDS;
 use libfuzzer_sys::{Corpus, arbitrary::Unstructured, fuzz_target};
-use machinery::{Faults, Path, Value};
+use machinery::{ErrorList, Path, Value};
 use schema::{Demand, Structural, check_definition_schema, check_root_with_status};
 
 fuzz_target!(|bytes: &[u8]| -> Corpus { fuzz::bounded(bytes, run) });
@@ -16,10 +16,10 @@ fn run(bytes: &[u8]) -> Corpus {
     let source = Value::Object(source);
     let path = Path::root("openAPIV3Schema");
     for demand in [Demand::Structural, Demand::Loose] {
-        let mut faults = Faults::new();
-        check_definition_schema(&source, demand, &path, &mut faults);
-        check_root_with_status(&source, &path, &mut faults);
-        if faults.is_empty() && demand == Demand::Structural {
+        let mut errors = ErrorList::new();
+        check_definition_schema(&source, demand, &path, &mut errors);
+        check_root_with_status(&source, &path, &mut errors);
+        if errors.is_empty() && demand == Demand::Structural {
             let structural = Structural::compile(&source);
             let Ok(mut object) = fuzz::object(&mut bytes, &SCHEMA_WORDS) else { continue };
             structural.prune(&mut object, &mut Vec::new());
@@ -28,8 +28,8 @@ fn run(bytes: &[u8]) -> Corpus {
             structural.prune(&mut object, &mut Vec::new());
             structural.default(&mut object);
             assert_eq!(object, once, "{source}");
-            structural.validate(&object, Some(&once), &mut faults);
-            structural.validate_rules(&object, Some(&once), &mut faults);
+            structural.validate(&object, Some(&once), &mut errors);
+            structural.validate_rules(&object, Some(&once), &mut errors);
         }
     }
     Corpus::Keep

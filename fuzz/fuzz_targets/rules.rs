@@ -4,7 +4,7 @@
 
 use fuzz::SCHEMA_WORDS;
 use libfuzzer_sys::{Corpus, arbitrary::Unstructured, fuzz_target};
-use machinery::{Faults, json};
+use machinery::{ErrorList, json};
 use schema::Structural;
 
 /// About every item of a list, about the list, and about the object.
@@ -37,9 +37,9 @@ fn run(bytes: &[u8]) -> Corpus {
         "b": list(json!({"type": "integer"})),
         "spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
     }}));
-    let mut faults = Faults::new();
-    schema.validate(&object, Some(&old), &mut faults);
-    schema.validate_rules(&object, Some(&old), &mut faults);
-    let _ = faults.summary();
+    let mut errors = ErrorList::new();
+    schema.validate(&object, Some(&old), &mut errors);
+    schema.validate_rules(&object, Some(&old), &mut errors);
+    let _ = errors.summary();
     Corpus::Keep
 }

@@ -4,7 +4,7 @@
 
 use fuzz::SCHEMA_WORDS;
 use libfuzzer_sys::{Corpus, arbitrary::Unstructured, fuzz_target};
-use machinery::{Faults, Value};
+use machinery::{ErrorList, Value};
 use schema::Structural;
 
 fuzz_target!(|bytes: &[u8]| -> Corpus { fuzz::bounded(bytes, run) });
@@ -27,10 +27,10 @@ fn run(bytes: &[u8]) -> Corpus {
     structural.default(&mut object);
     structural.prune(&mut object, &mut unknown);
     assert!(object.len() <= once.len());
-    let mut faults = Faults::new();
-    structural.validate(&object, None, &mut faults);
-    structural.validate(&object, Some(&old), &mut faults);
-    structural.validate_status(&object, &old, &mut faults);
-    let _ = faults.summary();
+    let mut errors = ErrorList::new();
+    structural.validate(&object, None, &mut errors);
+    structural.validate(&object, Some(&old), &mut errors);
+    structural.validate_status(&object, &old, &mut errors);
+    let _ = errors.summary();
     Corpus::Keep
 }

@@ -7,7 +7,7 @@ use fuzz::objects;
 use kinds::Resource;
 use kinds::resource::{Action, Columns, Now};
 use libfuzzer_sys::{Corpus, arbitrary::Unstructured, fuzz_target};
-use machinery::{Faults, Object};
+use machinery::{ErrorList, Object};
 use std::sync::LazyLock;
 
 static KINDS: LazyLock<Vec<Resource>> = LazyLock::new(kinds::table::builtin);
@@ -44,16 +44,16 @@ fn validate(resource: &Resource, new: &Object, old: &Object) {
     let mut changed = new.clone();
     (behavior.prepare_update)(&mut changed, old);
     match behavior.validate_in {
-        Some(validate) => validate(&changed, Some(old), "v1", &mut Faults::new()),
-        None => (behavior.validate_update)(&changed, old, &mut Faults::new()),
+        Some(validate) => validate(&changed, Some(old), "v1", &mut ErrorList::new()),
+        None => (behavior.validate_update)(&changed, old, &mut ErrorList::new()),
     }
     let mut changed = new.clone();
     (behavior.prepare_status)(&mut changed, old);
-    (behavior.validate_status)(&changed, old, &mut Faults::new());
+    (behavior.validate_status)(&changed, old, &mut ErrorList::new());
     for subresource in behavior.subresources {
         let Action::Replace { prepare, validate, .. } = &subresource.action else { continue };
         let mut changed = new.clone();
         prepare(&mut changed, old);
-        validate(&changed, old, &mut Faults::new());
+        validate(&changed, old, &mut ErrorList::new());
     }
 }

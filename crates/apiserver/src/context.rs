@@ -12,7 +12,7 @@ use crate::warnings::Warnings;
 use crate::watch_cache::Entry;
 use kinds::Resource;
 use kinds::resource::Version;
-use machinery::{Faults, GroupResource, Status, Value};
+use machinery::{ErrorList, GroupResource, Status, Value};
 use std::sync::{Arc, Mutex};
 use tokio::time::Instant;
 
@@ -193,12 +193,12 @@ impl Cx {
 
     /// The answer to an object that is not valid. Where it was sent without elements, a list or a map
     /// is shown as such, though it counts as absent.
-    pub(crate) fn invalid(&self, name: &str, mut faults: Faults) -> Status {
+    pub(crate) fn invalid(&self, name: &str, mut errors: ErrorList) -> Status {
         let sent = self.sent_empty.lock().expect("nothing panics while it takes notes");
         for (path, value) in sent.iter() {
-            faults.show_instead_of_null(path, value);
+            errors.show_instead_of_null(path, value);
         }
-        Status::invalid(&self.resource().group_kind(), name, &faults)
+        Status::invalid(&self.resource().group_kind(), name, &errors)
     }
 
     /// Tells the client something besides the answer, once.

@@ -3,7 +3,7 @@
 
 use crate::request::Query;
 use machinery::field_path::quote;
-use machinery::{Faults, GroupKind, Object, Path, Status, Value};
+use machinery::{ErrorList, GroupKind, Object, Path, Status, Value};
 use std::num::{IntErrorKind, ParseIntError};
 use std::str::FromStr;
 
@@ -30,72 +30,72 @@ pub(crate) struct WriteOptions {
 impl WriteOptions {
     /// Of a patch that is not an apply.
     pub(crate) fn parse_patch(query: &Query) -> Result<Self, Status> {
-        let mut faults = Faults::new();
+        let mut errors = ErrorList::new();
         if query.get("force").is_some() {
-            faults.forbidden(&Path::root("force"), "may not be specified for non-apply patch");
+            errors.forbidden(&Path::root("force"), "may not be specified for non-apply patch");
         }
-        Self::judged(query, "PatchOptions", faults)
+        Self::judged(query, "PatchOptions", errors)
     }
 
     /// Of an apply, whose manager must have a name.
     pub(crate) fn parse_apply(query: &Query) -> Result<Self, Status> {
-        let mut faults = Faults::new();
+        let mut errors = ErrorList::new();
         if query.text("fieldManager").is_empty() {
-            faults.required(&Path::root("fieldManager"), "is required for apply patch");
+            errors.required(&Path::root("fieldManager"), "is required for apply patch");
         }
-        Self::judged(query, "PatchOptions", faults)
+        Self::judged(query, "PatchOptions", errors)
     }
 
     /// `kind` is the name of the options in messages: `CreateOptions`.
     pub(crate) fn parse(query: &Query, kind: &str) -> Result<Self, Status> {
-        Self::judged(query, kind, Faults::new())
+        Self::judged(query, kind, ErrorList::new())
     }
 
-    /// The options, unless there are `faults` already or they have some.
-    fn judged(query: &Query, kind: &str, mut faults: Faults) -> Result<Self, Status> {
-        field_manager(query.text("fieldManager"), &mut faults);
+    /// The options, unless there are `errors` already or they have some.
+    fn judged(query: &Query, kind: &str, mut errors: ErrorList) -> Result<Self, Status> {
+        field_manager(query.text("fieldManager"), &mut errors);
         let asked: Vec<&str> = query.all("dryRun").collect();
-        let dry_run = dry_run(&asked, &mut faults);
+        let dry_run = dry_run(&asked, &mut errors);
         let field_validation = match query.text("fieldValidation") {
             "" | "Warn" => FieldValidation::Warn,
             "Ignore" => FieldValidation::Ignore,
             "Strict" => FieldValidation::Strict,
             other => {
                 let path = Path::root("fieldValidation");
-                faults.not_supported(&path, other, &["", "Ignore", "Strict", "Warn"]);
+                errors.not_supported(&path, other, &["", "Ignore", "Strict", "Warn"]);
                 FieldValidation::Warn
             }
         };
-        refuse(kind, &faults)?;
+        refuse(kind, &errors)?;
         Ok(Self { dry_run, field_validation })
     }
 }
 
-fn field_manager(name: &str, faults: &mut Faults) {
+fn field_manager(name: &str, errors: &mut ErrorList) {
     let path = Path::root("fieldManager");
     if name.len() > 128 {
-        faults.too_long(&path, 128);
+        errors.too_long(&path, 128);
     }
     let is_printable = |c: char| c == ' ' || !c.is_control() && !c.is_whitespace();
     for (index, c) in name.char_indices().filter(|(_, c)| !is_printable(*c)) {
         let detail = format!("invalid character U+{:04X} (at position {index})", c as u32);
-        faults.invalid(&path, name, &detail);
+        errors.invalid(&path, name, &detail);
     }
 }
 
-fn dry_run(asked: &[&str], faults: &mut Faults) -> bool {
+fn dry_run(asked: &[&str], errors: &mut ErrorList) -> bool {
     if asked.iter().any(|it| *it != "All") {
         let value: Vec<Value> = asked.iter().map(|it| Value::from(*it)).collect();
-        faults.not_supported(&Path::root("dryRun"), value, &["All"]);
+        errors.not_supported(&Path::root("dryRun"), value, &["All"]);
     }
     !asked.is_empty()
 }
 
-fn refuse(kind: &str, faults: &Faults) -> Result<(), Status> {
-    if faults.is_empty() {
+fn refuse(kind: &str, errors: &ErrorList) -> Result<(), Status> {
+    if errors.is_empty() {
         return Ok(());
     }
-    Err(Status::invalid(&GroupKind::new("meta.k8s.io", kind), "", faults))
+    Err(Status::invalid(&GroupKind::new("meta.k8s.io", kind), "", errors))
 }
 
 /// What becomes of an object's dependents.
@@ -129,7 +129,7 @@ pub(crate) struct DeleteOptions {
 impl DeleteOptions {
     /// From the query, which counts only if there is no body.
     pub(crate) fn from_query(query: &Query) -> Result<Self, Status> {
-        let mut faults = Faults::new();
+        let mut errors = ErrorList::new();
         let asked: Vec<&str> = query.all("dryRun").collect();
         let text = |key| query.get(key).filter(|it| !it.is_empty()).map(ToOwned::to_owned);
         let (uid, resource_version) = (text("uid"), text("resourceVersion"));
@@ -139,9 +139,9 @@ impl DeleteOptions {
             propagation: propagation(
                 query.get("propagationPolicy"),
                 query.get("orphanDependents").map(|_| query.flag("orphanDependents")),
-                &mut faults,
+                &mut errors,
             ),
-            dry_run: dry_run(&asked, &mut faults),
+            dry_run: dry_run(&asked, &mut errors),
             only_if_unreadable,
             uid,
             resource_version,
@@ -153,15 +153,15 @@ impl DeleteOptions {
                 ("gracePeriodSeconds", options.grace_period.is_some()),
                 ("preconditions", options.uid.is_some() || options.resource_version.is_some()),
             ];
-            alone(others, &mut faults);
+            alone(others, &mut errors);
         }
-        refuse("DeleteOptions", &faults)?;
+        refuse("DeleteOptions", &errors)?;
         Ok(options)
     }
 
     /// From a body.
     pub(crate) fn from_body(body: &Object) -> Result<Self, Status> {
-        let mut faults = Faults::new();
+        let mut errors = ErrorList::new();
         let listed = body.get(&["dryRun"]).and_then(Value::as_array);
         let asked: Vec<&str> = listed.into_iter().flatten().filter_map(Value::as_str).collect();
         let text = |path: &[&str]| body.get(path).and_then(Value::as_str).map(ToOwned::to_owned);
@@ -169,8 +169,8 @@ impl DeleteOptions {
         let policy = text(&["propagationPolicy"]);
         let options = Self {
             grace_period: body.get(&["gracePeriodSeconds"]).and_then(Value::as_i64),
-            propagation: propagation(policy.as_deref(), flag("orphanDependents"), &mut faults),
-            dry_run: dry_run(&asked, &mut faults),
+            propagation: propagation(policy.as_deref(), flag("orphanDependents"), &mut errors),
+            dry_run: dry_run(&asked, &mut errors),
             uid: text(&["preconditions", "uid"]),
             resource_version: text(&["preconditions", "resourceVersion"]),
             only_if_unreadable: flag(ONLY_IF_UNREADABLE).unwrap_or(false),
@@ -178,21 +178,21 @@ impl DeleteOptions {
         if options.only_if_unreadable {
             let others =
                 ["propagationPolicy", "orphanDependents", "gracePeriodSeconds", "preconditions"];
-            alone(others.map(|it| (it, body.get(&[it]).is_some())), &mut faults);
+            alone(others.map(|it| (it, body.get(&[it]).is_some())), &mut errors);
         }
-        refuse("DeleteOptions", &faults)?;
+        refuse("DeleteOptions", &errors)?;
         Ok(options)
     }
 
     /// What is deleted by the dozen must be readable.
     pub(crate) fn judged_for_collection(self) -> Result<Self, Status> {
-        let mut faults = Faults::new();
+        let mut errors = ErrorList::new();
         if self.only_if_unreadable {
             let detail =
                 "is not allowed with DELETECOLLECTION, try again after removing the option";
-            faults.invalid(&Path::root(ONLY_IF_UNREADABLE), true, detail);
+            errors.invalid(&Path::root(ONLY_IF_UNREADABLE), true, detail);
         }
-        refuse("DeleteOptions", &faults)?;
+        refuse("DeleteOptions", &errors)?;
         Ok(self)
     }
 }
@@ -200,22 +200,22 @@ impl DeleteOptions {
 const ONLY_IF_UNREADABLE: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
 
 /// What cannot be read can only be removed, without more ado.
-fn alone(others: [(&str, bool); 4], faults: &mut Faults) {
+fn alone(others: [(&str, bool); 4], errors: &mut ErrorList) {
     for (other, _) in others.iter().filter(|(_, is_set)| *is_set) {
         let detail = format!("cannot be set together with .{other}");
-        faults.invalid(&Path::root(ONLY_IF_UNREADABLE), true, &detail);
+        errors.invalid(&Path::root(ONLY_IF_UNREADABLE), true, &detail);
     }
 }
 
 fn propagation(
     policy: Option<&str>,
     orphan: Option<bool>,
-    faults: &mut Faults,
+    errors: &mut ErrorList,
 ) -> Option<Propagation> {
     let path = Path::root("propagationPolicy");
     if let (Some(policy), Some(_)) = (policy, orphan) {
         let detail = "orphanDependents and deletionPropagation cannot be both set";
-        faults.invalid(&path, policy, detail);
+        errors.invalid(&path, policy, detail);
     }
     match (policy, orphan) {
         (Some("Background"), _) | (None, Some(false)) => Some(Propagation::Background),
@@ -224,7 +224,7 @@ fn propagation(
         (None, None) => None,
         (Some(other), _) => {
             let known = ["Foreground", "Background", "Orphan", "nil"];
-            faults.not_supported(&path, other, &known);
+            errors.not_supported(&path, other, &known);
             None
         }
     }

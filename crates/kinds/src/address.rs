@@ -2,7 +2,7 @@
 //! forms it warns about.
 
 use machinery::field_path::quote;
-use machinery::{Faults, Path};
+use machinery::{ErrorList, Path};
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -34,43 +34,43 @@ pub(crate) fn is_dual_stack(addresses: &[&str]) -> bool {
 pub(crate) type Stored<'a> = HashSet<&'a str>;
 
 /// Must be an address, unless the stored object has it already.
-pub(crate) fn ip(faults: &mut Faults, path: &Path<'_>, value: &str, stored: &Stored<'_>) {
+pub(crate) fn ip(errors: &mut ErrorList, path: &Path<'_>, value: &str, stored: &Stored<'_>) {
     if stored.contains(value) {
         return;
     }
     if parse(value).is_none() {
         let message = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
-        faults.invalid(path, value, message);
+        errors.invalid(path, value, message);
         return;
     }
     match value.parse::<IpAddr>() {
-        Err(_) => faults.invalid(path, value, "must not have leading 0s"),
+        Err(_) => errors.invalid(path, value, "must not have leading 0s"),
         Ok(IpAddr::V6(address)) if address.to_ipv4_mapped().is_some() => {
-            faults.invalid(path, value, "must not be an IPv4-mapped IPv6 address");
+            errors.invalid(path, value, "must not be an IPv4-mapped IPv6 address");
         }
         Ok(_) => {}
     }
 }
 
 /// Must be an address to which traffic may be sent.
-pub(crate) fn endpoint_ip(faults: &mut Faults, path: &Path<'_>, value: &str) {
+pub(crate) fn endpoint_ip(errors: &mut ErrorList, path: &Path<'_>, value: &str) {
     let Some(address) = parse(value) else {
-        return faults.invalid(path, value, "must be a valid IP address");
+        return errors.invalid(path, value, "must be a valid IP address");
     };
     if address.is_unspecified() {
-        faults.invalid(path, value, &format!("may not be unspecified ({value})"));
+        errors.invalid(path, value, &format!("may not be unspecified ({value})"));
     }
     if address.is_loopback() {
         let message = "may not be in the loopback range (127.0.0.0/8, ::1/128)";
-        faults.invalid(path, value, message);
+        errors.invalid(path, value, message);
     }
     if is_link_local(address) {
         let message = "may not be in the link-local range (169.254.0.0/16, fe80::/10)";
-        faults.invalid(path, value, message);
+        errors.invalid(path, value, message);
     }
     if is_link_local_multicast(address) {
         let message = "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)";
-        faults.invalid(path, value, message);
+        errors.invalid(path, value, message);
     }
 }
 
@@ -139,7 +139,7 @@ fn is_mapped(value: &str) -> bool {
 }
 
 /// Must be a range of addresses, unless the stored object has it already.
-pub(crate) fn cidr(faults: &mut Faults, path: &Path<'_>, value: &str, stored: &Stored<'_>) {
+pub(crate) fn cidr(errors: &mut ErrorList, path: &Path<'_>, value: &str, stored: &Stored<'_>) {
     if stored.contains(value) {
         return;
     }
@@ -152,14 +152,14 @@ pub(crate) fn cidr(faults: &mut Faults, path: &Path<'_>, value: &str, stored: &S
         }
         Some(_) => return,
     };
-    faults.invalid(path, value, message);
+    errors.invalid(path, value, message);
 }
 
 /// The complaints about an address that has to be in the one form that Kubernetes writes.
 pub(crate) fn canonical_ip(value: &str) -> Vec<String> {
-    let mut faults = Faults::new();
-    ip(&mut faults, &Path::EMPTY, value, &Stored::new());
-    let found: Vec<String> = faults.into_inner().into_iter().map(|fault| fault.detail).collect();
+    let mut errors = ErrorList::new();
+    ip(&mut errors, &Path::EMPTY, value, &Stored::new());
+    let found: Vec<String> = errors.into_inner().into_iter().map(|fault| fault.detail).collect();
     match parse(value).map(|address| address.to_string()) {
         Some(canonical) if found.is_empty() && canonical != value => {
             vec![format!("must be in canonical form ({})", quote(&canonical))]
@@ -169,12 +169,12 @@ pub(crate) fn canonical_ip(value: &str) -> Vec<String> {
 }
 
 /// Must be a range of addresses in the one form that Kubernetes writes.
-pub(crate) fn canonical_cidr(faults: &mut Faults, path: &Path<'_>, value: &str) {
-    let before = faults.len();
-    cidr(faults, path, value, &Stored::new());
+pub(crate) fn canonical_cidr(errors: &mut ErrorList, path: &Path<'_>, value: &str) {
+    let before = errors.len();
+    cidr(errors, path, value, &Stored::new());
     let canonical = Range::parse(value).map(Range::canonical);
-    if let Some(canonical) = canonical.filter(|it| it != value && faults.len() == before) {
-        faults.invalid(path, value, &format!("must be in canonical form ({})", quote(&canonical)));
+    if let Some(canonical) = canonical.filter(|it| it != value && errors.len() == before) {
+        errors.invalid(path, value, &format!("must be in canonical form ({})", quote(&canonical)));
     }
 }
 
@@ -234,10 +234,10 @@ pub(crate) fn cidr_warnings(path: &Path<'_>, value: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn check(rule: fn(&mut Faults, &Path<'_>, &str, &Stored<'_>), value: &str, expected: &str) {
-        let mut faults = Faults::new();
-        rule(&mut faults, &Path::root("f"), value, &Stored::new());
-        let found: Vec<String> = faults.iter().map(|fault| fault.detail.clone()).collect();
+    fn check(rule: fn(&mut ErrorList, &Path<'_>, &str, &Stored<'_>), value: &str, expected: &str) {
+        let mut errors = ErrorList::new();
+        rule(&mut errors, &Path::root("f"), value, &Stored::new());
+        let found: Vec<String> = errors.iter().map(|fault| fault.detail.clone()).collect();
         assert_eq!(found.join("; "), expected, "{value}");
     }
 
@@ -264,9 +264,9 @@ mod tests {
 
     #[test]
     fn what_is_stored_already_is_not_judged_again() {
-        let mut faults = Faults::new();
-        ip(&mut faults, &Path::root("f"), "010.0.0.1", &Stored::from(["010.0.0.1"]));
-        assert!(faults.is_empty());
+        let mut errors = ErrorList::new();
+        ip(&mut errors, &Path::root("f"), "010.0.0.1", &Stored::from(["010.0.0.1"]));
+        assert!(errors.is_empty());
     }
 
     #[test]

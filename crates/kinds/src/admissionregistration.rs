@@ -13,17 +13,17 @@ pub(crate) mod webhook;
 
 use crate::resource::{Behavior, Resource, Version};
 use crate::table;
-use machinery::{Faults, Object, Path};
+use machinery::{ErrorList, Object, Path};
 
 /// Names that end like this belong to configurations that come with the server.
 const RESERVED: &str = ".static.k8s.io";
 
-fn refuse_reserved_name(object: &Object, faults: &mut Faults) {
+fn refuse_reserved_name(object: &Object, errors: &mut ErrorList) {
     if object.name().ends_with(RESERVED) {
         let detail = format!(
             "names ending with \"{RESERVED}\" are reserved for static manifest-based configurations and cannot be managed via the API"
         );
-        faults.invalid(&Path::root("metadata").child("name"), object.name(), &detail);
+        errors.invalid(&Path::root("metadata").child("name"), object.name(), &detail);
     }
 }
 

@@ -4,7 +4,7 @@ use crate::fields::{entries, list, text};
 use crate::rules::{complaints, dns_label};
 use machinery::field_path::FaultKind;
 use machinery::quantity::Quantity;
-use machinery::{Faults, Path, Value, names};
+use machinery::{ErrorList, Path, Value, names};
 use std::collections::{BTreeSet, HashSet};
 
 /// The amount that a JSON value stands for; nothing, if it stands for none.
@@ -71,112 +71,112 @@ const MEASURED: &[&str] = &[
 ];
 
 /// Must not be negative, and whole for what is counted.
-pub(crate) fn validate_amount(faults: &mut Faults, path: &Path<'_>, name: &str, value: &Value) {
+pub(crate) fn validate_amount(errors: &mut ErrorList, path: &Path<'_>, name: &str, value: &Value) {
     let amount = amount(value);
     if amount.is_negative() {
-        faults.invalid(path, amount.to_string(), "must be greater than or equal to 0");
+        errors.invalid(path, amount.to_string(), "must be greater than or equal to 0");
     }
     if (WHOLE.contains(&name) || is_extended(name)) && is_fractional(&amount) {
-        faults.invalid(path, amount.to_string(), "must be an integer");
+        errors.invalid(path, amount.to_string(), "must be an integer");
     }
 }
 
 /// Must be the name of a resource that the API knows, or have a domain.
-pub(crate) fn resource_name(faults: &mut Faults, path: &Path<'_>, name: &str) -> bool {
+pub(crate) fn resource_name(errors: &mut ErrorList, path: &Path<'_>, name: &str) -> bool {
     let messages = names::qualified_name(name);
     if !messages.is_empty() {
-        complaints(faults, path, name, messages);
+        complaints(errors, path, name, messages);
         return false;
     }
     let is_standard = WHOLE.contains(&name)
         || MEASURED.contains(&name)
         || is_huge_pages(name.strip_prefix("requests.").unwrap_or(name));
     if !name.contains('/') && !is_standard {
-        faults.invalid(path, name, "must be a standard resource type or fully qualified");
+        errors.invalid(path, name, "must be a standard resource type or fully qualified");
         return false;
     }
     true
 }
 
 /// Must be something that a container can ask for.
-pub(crate) fn container_resource_name(faults: &mut Faults, path: &Path<'_>, name: &str) {
-    resource_name(faults, path, name);
+pub(crate) fn container_resource_name(errors: &mut ErrorList, path: &Path<'_>, name: &str) {
+    resource_name(errors, path, name);
     if !name.contains('/') {
         if !matches!(name, "cpu" | "memory" | "ephemeral-storage") && !is_huge_pages(name) {
-            faults.invalid(path, name, "must be a standard resource for containers");
+            errors.invalid(path, name, "must be a standard resource for containers");
         }
     } else if !is_native(name) && !is_extended(name) {
-        faults.invalid(path, name, "doesn't follow extended resource name standard");
+        errors.invalid(path, name, "doesn't follow extended resource name standard");
     }
 }
 
 /// Must be something that a pod as a whole can ask for.
-fn pod_resource_name(faults: &mut Faults, path: &Path<'_>, name: &str) {
+fn pod_resource_name(errors: &mut ErrorList, path: &Path<'_>, name: &str) {
     let is_supported = matches!(name, "cpu" | "memory") || is_huge_pages(name);
-    if resource_name(faults, path, name) && !is_supported {
-        faults.not_supported(path, name, &["cpu", "hugepages-", "memory"]);
+    if resource_name(errors, path, name) && !is_supported {
+        errors.not_supported(path, name, &["cpu", "hugepages-", "memory"]);
     }
 }
 
 /// Judges what a container asks for; `claims` are the names of the pod's resource claims.
 pub(crate) fn validate_container(
-    faults: &mut Faults,
+    errors: &mut ErrorList,
     path: &Path<'_>,
     requirements: &Value,
     claims: &BTreeSet<&str>,
 ) {
-    validate_requirements(faults, path, requirements, container_resource_name);
-    validate_claims(faults, &path.child("claims"), requirements, claims);
+    validate_requirements(errors, path, requirements, container_resource_name);
+    validate_claims(errors, &path.child("claims"), requirements, claims);
 }
 
 /// Judges what a pod as a whole asks for.
-pub(crate) fn validate_pod(faults: &mut Faults, path: &Path<'_>, requirements: &Value) {
+pub(crate) fn validate_pod(errors: &mut ErrorList, path: &Path<'_>, requirements: &Value) {
     if requirements.get("claims").is_some() {
         let message = "claims may not be set for Resources at pod-level";
-        faults.forbidden(&path.child("claims"), message);
+        errors.forbidden(&path.child("claims"), message);
     }
-    validate_requirements(faults, path, requirements, pod_resource_name);
+    validate_requirements(errors, path, requirements, pod_resource_name);
 }
 
 fn validate_requirements(
-    faults: &mut Faults,
+    errors: &mut ErrorList,
     path: &Path<'_>,
     requirements: &Value,
-    name_rule: fn(&mut Faults, &Path<'_>, &str),
+    name_rule: fn(&mut ErrorList, &Path<'_>, &str),
 ) {
     for part in ["limits", "requests"] {
         let path = path.child(part);
         for (name, value) in entries(requirements, part) {
             let path = path.key(name);
-            name_rule(faults, &path, name);
-            validate_amount(faults, &path, name, value);
-            whole_pages(faults, &path, name, value);
+            name_rule(errors, &path, name);
+            validate_amount(errors, &path, name, value);
+            whole_pages(errors, &path, name, value);
         }
     }
     for (name, request) in entries(requirements, "requests") {
         let limit = requirements.get("limits").and_then(|limits| limits.get(name));
-        request_within_limit(faults, path, name, request, limit);
+        request_within_limit(errors, path, name, request, limit);
     }
     let all = || entries(requirements, "limits").chain(entries(requirements, "requests"));
     let has_pages = all().any(|(name, _)| is_huge_pages(name));
     if has_pages && !all().any(|(name, _)| matches!(name, "cpu" | "memory")) {
-        faults.forbidden(path, "HugePages require cpu or memory");
+        errors.forbidden(path, "HugePages require cpu or memory");
     }
 }
 
-fn whole_pages(faults: &mut Faults, path: &Path<'_>, name: &str, value: &Value) {
+fn whole_pages(errors: &mut ErrorList, path: &Path<'_>, name: &str, value: &Value) {
     let Some(size) = name.strip_prefix("hugepages-") else { return };
     let size = Quantity::parse(size).unwrap_or_else(|_| Quantity::zero());
     let amount = amount(value);
     let fits = !is_fractional(&size) && size.value() > 0 && amount.value() % size.value() == 0;
     if !fits {
         let message = format!("{amount} is not positive integer multiple of {name}");
-        faults.invalid(path, amount.to_string(), &message);
+        errors.invalid(path, amount.to_string(), &message);
     }
 }
 
 fn request_within_limit(
-    faults: &mut Faults,
+    errors: &mut ErrorList,
     path: &Path<'_>,
     name: &str,
     request: &Value,
@@ -186,23 +186,23 @@ fn request_within_limit(
     let Some(limit) = limit.map(amount) else {
         if !may_be_overcommitted(name) {
             let message = "Limit must be set for non overcommitable resources";
-            faults.required(&path.child("limits"), message);
+            errors.required(&path.child("limits"), message);
         }
         return;
     };
     let requests = path.child("requests");
     if request != limit && !may_be_overcommitted(name) {
         let message = format!("must be equal to {name} limit of {limit}");
-        faults.invalid(&requests, request.to_string(), &message);
+        errors.invalid(&requests, request.to_string(), &message);
     } else if request > limit {
         let message = format!("must be less than or equal to {name} limit of {limit}");
-        faults.invalid(&requests, request.to_string(), &message);
+        errors.invalid(&requests, request.to_string(), &message);
     }
 }
 
 /// Must refer to claims of the pod, each at most once.
 fn validate_claims(
-    faults: &mut Faults,
+    errors: &mut ErrorList,
     path: &Path<'_>,
     requirements: &Value,
     claims: &BTreeSet<&str>,
@@ -212,25 +212,25 @@ fn validate_claims(
         let path = path.index(index);
         let (name, request) = (text(claim, "name"), text(claim, "request"));
         if name.is_empty() {
-            faults.required(&path, "");
+            errors.required(&path, "");
             continue;
         }
         let key = if request.is_empty() { name.to_owned() } else { format!("{name}/{request}") };
         let whole_claim = seen.contains(name);
         let part_of_it = request.is_empty() && in_part.contains(name);
         if whole_claim || part_of_it {
-            faults.duplicate(&path, name);
+            errors.duplicate(&path, name);
         } else if seen.contains(&key) {
-            faults.duplicate(&path, key.as_str());
+            errors.duplicate(&path, key.as_str());
         }
         if !request.is_empty() && !whole_claim {
-            dns_label(faults, &path.child("request"), request);
+            dns_label(errors, &path.child("request"), request);
         }
         if !request.is_empty() {
             in_part.insert(name);
         }
         seen.insert(key);
-        if faults.is_full() {
+        if errors.is_full() {
             return;
         }
         if !claims.contains(name) {
@@ -241,7 +241,7 @@ fn validate_claims(
                 format!(": {}", known.join(", "))
             };
             let detail = format!("must be one of the names in pod.spec.resourceClaims{rest}");
-            faults.add(FaultKind::NotFound, &path, Some(name.into()), &detail);
+            errors.add(FaultKind::NotFound, &path, Some(name.into()), &detail);
         }
     }
 }
@@ -253,9 +253,9 @@ mod tests {
     use machinery::json;
 
     fn check(requirements: Value, expected: &[&str]) {
-        let mut faults = Faults::new();
-        validate_container(&mut faults, &Path::root("r"), &requirements, &BTreeSet::from(["gpu"]));
-        assert_eq!(lines(&faults), expected);
+        let mut errors = ErrorList::new();
+        validate_container(&mut errors, &Path::root("r"), &requirements, &BTreeSet::from(["gpu"]));
+        assert_eq!(lines(&errors), expected);
     }
 
     #[test]

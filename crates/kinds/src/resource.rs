@@ -6,7 +6,7 @@
 
 use crate::types::{self, OrderedMap, Type};
 use machinery::codec::json;
-use machinery::{Faults, GroupKind, GroupResource, GroupVersion, Object, Value};
+use machinery::{ErrorList, GroupKind, GroupResource, GroupVersion, Object, Value};
 use schema::Structural;
 use std::sync::Arc;
 
@@ -161,7 +161,7 @@ pub struct Selectable {
 }
 
 /// Finds what is wrong with an object that was `old` before: (new, old, the request's `apiVersion`).
-pub type ValidateIn = fn(&Object, Option<&Object>, &str, &mut Faults);
+pub type ValidateIn = fn(&Object, Option<&Object>, &str, &mut ErrorList);
 
 /// What a kind does differently: functions of their arguments, all on the hub version.
 #[derive(Debug)]
@@ -176,12 +176,12 @@ pub struct Behavior {
     /// The same for an update of `/status`.
     pub prepare_status: fn(&mut Object, &Object),
     /// Finds what is wrong with a new object; metadata is checked elsewhere.
-    pub validate: fn(&Object, &mut Faults),
+    pub validate: fn(&Object, &mut ErrorList),
     /// Finds what is wrong with a change. It judges the new object as a whole too, unless the kind
     /// does not re-check unchanged parts.
-    pub validate_update: fn(&Object, &Object, &mut Faults),
+    pub validate_update: fn(&Object, &Object, &mut ErrorList),
     /// The same for a change of `/status`.
-    pub validate_status: fn(&Object, &Object, &mut Faults),
+    pub validate_status: fn(&Object, &Object, &mut ErrorList),
     /// For kinds whose rules depend on the version in which an object was sent: takes the place of
     /// `validate` and `validate_update`.
     pub validate_in: Option<ValidateIn>,
@@ -288,7 +288,7 @@ pub enum Action {
         /// Takes from the old object what may not be changed here.
         prepare: fn(&mut Object, &Object),
         /// Finds what is wrong with the change.
-        validate: fn(&Object, &Object, &mut Faults),
+        validate: fn(&Object, &Object, &mut ErrorList),
         /// What can be done with it.
         verbs: &'static [&'static str],
     },

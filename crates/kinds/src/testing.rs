@@ -1,7 +1,7 @@
 //! What the tests of every kind have in common: run one function of its behavior, show the result.
 
 use crate::resource::Behavior;
-use machinery::{Faults, Object, Value};
+use machinery::{ErrorList, Object, Value};
 
 /// An object of this JSON.
 pub(crate) fn object(value: Value) -> Object {
@@ -26,12 +26,12 @@ pub(crate) fn created(behavior: &Behavior, value: Value) -> Value {
 /// Why a new object is refused, after defaults.
 pub(crate) fn refusals(behavior: &Behavior, value: Value) -> Vec<String> {
     let object = object(created(behavior, value));
-    let mut faults = Faults::new();
+    let mut errors = ErrorList::new();
     match behavior.validate_in {
-        Some(validate) => validate(&object, None, "v1", &mut faults),
-        None => (behavior.validate)(&object, &mut faults),
+        Some(validate) => validate(&object, None, "v1", &mut errors),
+        None => (behavior.validate)(&object, &mut errors),
     }
-    lines(&faults)
+    lines(&errors)
 }
 
 /// Why a change is refused; both objects are given defaults.
@@ -39,15 +39,15 @@ pub(crate) fn refusals_of_update(behavior: &Behavior, new: Value, old: Value) ->
     let old = object(created(behavior, old));
     let mut new = object(defaulted(behavior, new));
     (behavior.prepare_update)(&mut new, &old);
-    let mut faults = Faults::new();
+    let mut errors = ErrorList::new();
     match behavior.validate_in {
-        Some(validate) => validate(&new, Some(&old), "v1", &mut faults),
-        None => (behavior.validate_update)(&new, &old, &mut faults),
+        Some(validate) => validate(&new, Some(&old), "v1", &mut errors),
+        None => (behavior.validate_update)(&new, &old, &mut errors),
     }
-    lines(&faults)
+    lines(&errors)
 }
 
 /// Each fault as a line.
-pub(crate) fn lines(faults: &Faults) -> Vec<String> {
-    faults.iter().map(ToString::to_string).collect()
+pub(crate) fn lines(errors: &ErrorList) -> Vec<String> {
+    errors.iter().map(ToString::to_string).collect()
 }

@@ -15,7 +15,7 @@ use crate::fields::{at, list, map_mut, part, same, text, top};
 use crate::resource::Scale;
 use crate::rules::{IMMUTABLE, label_selector};
 use machinery::selector::LabelSelector;
-use machinery::{Faults, Map, Object, Path, Value, names};
+use machinery::{ErrorList, Map, Object, Path, Value, names};
 
 /// Where the wishes of every such kind are.
 pub(crate) static SPEC: Path<'static> = Path::root("spec");
@@ -52,33 +52,33 @@ pub(crate) fn template_labels(spec: &Value) -> &Value {
 }
 
 /// Judges a selector that must be there and must not be empty; `word` is the kind in the message.
-pub(crate) fn validate_selector(faults: &mut Faults, spec: &Value, word: &str) {
+pub(crate) fn validate_selector(errors: &mut ErrorList, spec: &Value, word: &str) {
     let path = SPEC.child("selector");
-    let Some(selector) = part(spec, "selector") else { return faults.required(&path, "") };
-    label_selector(faults, &path, selector);
-    refuse_empty_selector(faults, selector, word);
+    let Some(selector) = part(spec, "selector") else { return errors.required(&path, "") };
+    label_selector(errors, &path, selector);
+    refuse_empty_selector(errors, selector, word);
 }
 
 /// A selector without requirements would select every pod.
-pub(crate) fn refuse_empty_selector(faults: &mut Faults, selector: &Value, word: &str) {
+pub(crate) fn refuse_empty_selector(errors: &mut ErrorList, selector: &Value, word: &str) {
     let has_labels = at(selector, &["matchLabels"]).as_object().is_some_and(|map| !map.is_empty());
     if !has_labels && list(selector, "matchExpressions").is_empty() {
         let message = format!("empty selector is invalid for {word}");
-        invalid_selector(faults, selector, &message);
+        invalid_selector(errors, selector, &message);
     }
 }
 
 /// What a selector selects is decided once.
-pub(crate) fn validate_same_selector(faults: &mut Faults, new: &Object, old: &Object) {
+pub(crate) fn validate_same_selector(errors: &mut ErrorList, new: &Object, old: &Object) {
     let selector = |object| at(top(object, "spec"), &["selector"]);
     if !same(selector(new), selector(old)) {
-        invalid_selector(faults, selector(new), IMMUTABLE);
+        invalid_selector(errors, selector(new), IMMUTABLE);
     }
 }
 
 /// The complaint about a selector as a whole, which it shows.
-pub(crate) fn invalid_selector(faults: &mut Faults, selector: &Value, message: &str) {
-    go_struct::invalid(faults, &SPEC.child("selector"), "LabelSelector", selector, message);
+pub(crate) fn invalid_selector(errors: &mut ErrorList, selector: &Value, message: &str) {
+    go_struct::invalid(errors, &SPEC.child("selector"), "LabelSelector", selector, message);
 }
 
 /// What a spec's selector selects, unless it is malformed.
@@ -88,40 +88,45 @@ pub(crate) fn selector_of(spec: &Value) -> Option<LabelSelector> {
 
 /// The pods that the template at `path` makes must be those that the selector selects.
 pub(crate) fn validate_match(
-    faults: &mut Faults,
+    errors: &mut ErrorList,
     path: &Path<'_>,
     selector: &LabelSelector,
     labels: &Value,
 ) {
     if !selector.matches(|key| labels.get(key).and_then(Value::as_str)) {
-        refuse_labels(faults, path, labels);
+        refuse_labels(errors, path, labels);
     }
 }
 
 /// The labels of a template are not those that are selected.
-pub(crate) fn refuse_labels(faults: &mut Faults, path: &Path<'_>, labels: &Value) {
+pub(crate) fn refuse_labels(errors: &mut ErrorList, path: &Path<'_>, labels: &Value) {
     let path = path.child("metadata");
     let message = "`selector` does not match template `labels`";
-    faults.invalid(&path.child("labels"), labels.clone(), message);
+    errors.invalid(&path.child("labels"), labels.clone(), message);
 }
 
 /// Judges a template for pods that run for ever; `kind` is the kind in the message.
-pub(crate) fn validate_pods(faults: &mut Faults, path: &Path<'_>, template: &Value, kind: &str) {
-    validate_template(faults, path, template);
-    validate_endless(faults, path, template, kind);
+pub(crate) fn validate_pods(errors: &mut ErrorList, path: &Path<'_>, template: &Value, kind: &str) {
+    validate_template(errors, path, template);
+    validate_endless(errors, path, template, kind);
 }
 
 /// The pods of most kinds are started again and again, without a deadline.
-pub(crate) fn validate_endless(faults: &mut Faults, path: &Path<'_>, template: &Value, kind: &str) {
+pub(crate) fn validate_endless(
+    errors: &mut ErrorList,
+    path: &Path<'_>,
+    template: &Value,
+    kind: &str,
+) {
     let path = path.child("spec");
     let spec = at(template, &["spec"]);
     let policy = text(spec, "restartPolicy");
     if policy != "Always" {
-        faults.not_supported(&path.child("restartPolicy"), policy, &["Always"]);
+        errors.not_supported(&path.child("restartPolicy"), policy, &["Always"]);
     }
     if part(spec, "activeDeadlineSeconds").is_some() {
         let message = format!("activeDeadlineSeconds in {kind} is not Supported");
-        faults.forbidden(&path.child("activeDeadlineSeconds"), &message);
+        errors.forbidden(&path.child("activeDeadlineSeconds"), &message);
     }
 }
 
@@ -169,12 +174,12 @@ mod tests {
 
     #[test]
     fn no_selector_at_all_matches_no_template() {
-        let mut faults = Faults::new();
+        let mut errors = ErrorList::new();
         let spec = json!({"template": {"metadata": {"labels": {"a": "b"}}}});
         let selector = selector_of(&spec).unwrap();
-        validate_match(&mut faults, &SPEC.child("template"), &selector, template_labels(&spec));
+        validate_match(&mut errors, &SPEC.child("template"), &selector, template_labels(&spec));
         assert_eq!(
-            lines(&faults),
+            lines(&errors),
             [
                 r#"spec.template.metadata.labels: Invalid value: {"a":"b"}: `selector` does not match template `labels`"#
             ]
@@ -183,11 +188,11 @@ mod tests {
 
     #[test]
     fn a_selector_selects_something() {
-        let mut faults = Faults::new();
-        validate_selector(&mut faults, &json!({"selector": {}}), "deployment");
-        validate_selector(&mut faults, &json!({}), "deployment");
+        let mut errors = ErrorList::new();
+        validate_selector(&mut errors, &json!({"selector": {}}), "deployment");
+        validate_selector(&mut errors, &json!({}), "deployment");
         assert_eq!(
-            lines(&faults),
+            lines(&errors),
             [
                 "spec.selector: Invalid value: {}: empty selector is invalid for deployment",
                 "spec.selector: Required value",

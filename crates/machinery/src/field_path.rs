@@ -1,15 +1,15 @@
 //! Where in an object something is wrong ([`Path`]), what is wrong ([`FieldError`]), and the list
-//! that validation fills ([`Faults`]).
+//! that validation fills ([`ErrorList`]).
 //!
 //! A [`Path`] lives on the stack and is only written out when there is a fault to report:
 //!
 //! ```
-//! use machinery::{Faults, Path, json};
-//! let mut faults = Faults::new();
+//! use machinery::{ErrorList, Path, json};
+//! let mut errors = ErrorList::new();
 //! let spec = Path::root("spec");
-//! faults.invalid(&spec.child("ports").index(0), json!(99999), "must be between 1 and 65535");
+//! errors.invalid(&spec.child("ports").index(0), json!(99999), "must be between 1 and 65535");
 //! assert_eq!(
-//!     faults[0].to_string(),
+//!     errors[0].to_string(),
 //!     "spec.ports[0]: Invalid value: 99999: must be between 1 and 65535"
 //! );
 //! ```
@@ -227,11 +227,11 @@ impl fmt::Display for FieldError {
 
 impl std::error::Error for FieldError {}
 
-/// The faults found so far. Validation adds to it and goes on; it does not stop at the first, but
-/// what it finds after [`Faults::TEXT_MAX`] is not told: each fault quotes its place and its value,
+/// The errors found so far. Validation adds to it and goes on; it does not stop at the first, but
+/// what it finds after [`ErrorList::TEXT_MAX`] is not told: each fault quotes its place and its value,
 /// and a long one of those may be quoted a hundred thousand times.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Faults {
+pub struct ErrorList {
     list: Vec<FieldError>,
     /// Told after the list, see [`declared`](Self::declared).
     declared: Vec<FieldError>,
@@ -241,9 +241,9 @@ pub struct Faults {
     weight: usize,
 }
 
-impl Faults {
-    /// All faults together take up this many bytes or so, and one more fault. Upstream has no bound;
-    /// several thousand faults fit into this one, and the answer, which has each of them twice, into
+impl ErrorList {
+    /// All errors together take up this many bytes or so, and one more fault. Upstream has no bound;
+    /// several thousand errors fit into this one, and the answer, which has each of them twice, into
     /// a few mebibytes.
     pub const TEXT_MAX: usize = 1 << 20;
 
@@ -257,13 +257,13 @@ impl Faults {
         self.repeated = true;
     }
 
-    /// The faults that are told: each once, unless it is told as often as it was found.
+    /// The errors that are told: each once, unless it is told as often as it was found.
     pub fn told(&self) -> impl Iterator<Item = &FieldError> {
         let mut seen = HashSet::with_capacity(self.len());
         self.iter().filter(move |it| self.repeated || seen.insert(it.to_string()))
     }
 
-    /// All faults, in the order in which they are told.
+    /// All errors, in the order in which they are told.
     pub fn iter(&self) -> impl Iterator<Item = &FieldError> {
         self.list.iter().chain(&self.declared)
     }
@@ -283,7 +283,7 @@ impl Faults {
         self.iter().any(|it| it == error)
     }
 
-    /// Whether further faults are not told any more.
+    /// Whether further errors are not told any more.
     pub fn is_full(&self) -> bool {
         self.weight >= Self::TEXT_MAX
     }
@@ -298,11 +298,11 @@ impl Faults {
 
     /// Adds what `rules` find after everything else, whatever is found later: Kubernetes tells last
     /// of the rules that it declares with a field instead of writing them as code.
-    pub fn declared(&mut self, rules: impl FnOnce(&mut Faults)) {
+    pub fn declared(&mut self, rules: impl FnOnce(&mut ErrorList)) {
         if self.is_full() {
             return;
         }
-        let mut found = Faults::new();
+        let mut found = ErrorList::new();
         rules(&mut found);
         self.weight += found.weight;
         self.declared.append(&mut found.list);
@@ -310,7 +310,7 @@ impl Faults {
     }
 
     /// Adds all of another list.
-    pub fn extend(&mut self, mut other: Faults) {
+    pub fn extend(&mut self, mut other: ErrorList) {
         if !self.is_full() {
             self.weight += other.weight;
             self.list.append(&mut other.list);
@@ -327,7 +327,7 @@ impl Faults {
         }
     }
 
-    /// The faults themselves.
+    /// The errors themselves.
     pub fn into_inner(mut self) -> Vec<FieldError> {
         self.list.append(&mut self.declared);
         self.list
@@ -389,7 +389,7 @@ impl Faults {
         self.add(FaultKind::TooMany, path, Some(actual.into()), &detail);
     }
 
-    /// All faults in one line, repeated ones once: a single one as it is, several in brackets. A
+    /// All errors in one line, repeated ones once: a single one as it is, several in brackets. A
     /// list that is full says so.
     pub fn summary(&self) -> String {
         let mut seen = HashSet::with_capacity(self.len());
@@ -413,7 +413,7 @@ impl Faults {
     }
 }
 
-impl Index<usize> for Faults {
+impl Index<usize> for ErrorList {
     type Output = FieldError;
 
     fn index(&self, index: usize) -> &FieldError {
@@ -442,11 +442,11 @@ mod tests {
 
     #[test]
     fn ten_thousand_faults_are_summed_up_each_once() {
-        let mut faults = Faults::new();
+        let mut errors = ErrorList::new();
         for index in 0..10_000 {
-            faults.required(&Path::root("a").index(index / 2), "");
+            errors.required(&Path::root("a").index(index / 2), "");
         }
-        let summary = faults.summary();
+        let summary = errors.summary();
         assert!(summary.starts_with("[a[0]: Required value, a[1]: Required value, "), "{summary}");
         assert_eq!(summary.matches("Required").count(), 5_000);
         assert!(summary.ends_with("a[4999]: Required value]"), "{summary}");
@@ -454,12 +454,12 @@ mod tests {
 
     #[test]
     fn more_faults_than_there_is_room_for_are_cut_off() {
-        let mut faults = Faults::new();
+        let mut errors = ErrorList::new();
         for index in 0..100_000 {
-            faults.required(&Path::root("a").index(index), "");
+            errors.required(&Path::root("a").index(index), "");
         }
-        let summary = faults.summary();
-        assert!(summary.len() < Faults::TEXT_MAX, "{}", summary.len());
+        let summary = errors.summary();
+        assert!(summary.len() < ErrorList::TEXT_MAX, "{}", summary.len());
         assert!(
             summary.ends_with("] (there are too many errors to show all of them)"),
             "{summary}"
@@ -468,21 +468,21 @@ mod tests {
 
     #[test]
     fn a_long_value_is_not_quoted_without_end() {
-        let mut faults = Faults::new();
+        let mut errors = ErrorList::new();
         let long = "x".repeat(1 << 16);
         for _ in 0..100_000 {
-            faults.invalid(&Path::root(&long), 1, "");
+            errors.invalid(&Path::root(&long), 1, "");
         }
-        assert!(faults.is_full());
-        assert_eq!(faults.len(), Faults::TEXT_MAX >> 16);
+        assert!(errors.is_full());
+        assert_eq!(errors.len(), ErrorList::TEXT_MAX >> 16);
     }
 
     #[test]
     fn the_text_of_a_very_long_value_is_cut_off() {
         let shown = |length: usize| {
-            let mut faults = Faults::new();
-            faults.invalid(&Path::root("a"), "x".repeat(length), "must be short");
-            faults[0].body()
+            let mut errors = ErrorList::new();
+            errors.invalid(&Path::root("a"), "x".repeat(length), "must be short");
+            errors[0].body()
         };
         let whole = shown(FieldError::VALUE_TEXT_MAX - 2);
         assert!(whole.ends_with("xxx\": must be short"), "{}", whole.len());
@@ -493,14 +493,14 @@ mod tests {
 
     #[test]
     fn declared_rules_are_told_last() {
-        let mut faults = Faults::new();
-        faults.declared(|faults| faults.required(&Path::root("a"), ""));
-        faults.required(&Path::root("b"), "");
-        let mut others = Faults::new();
-        others.declared(|faults| faults.required(&Path::root("c"), ""));
+        let mut errors = ErrorList::new();
+        errors.declared(|errors| errors.required(&Path::root("a"), ""));
+        errors.required(&Path::root("b"), "");
+        let mut others = ErrorList::new();
+        others.declared(|errors| errors.required(&Path::root("c"), ""));
         others.required(&Path::root("d"), "");
-        faults.extend(others);
-        let fields: Vec<&str> = faults.iter().map(|it| it.field.as_str()).collect();
+        errors.extend(others);
+        let fields: Vec<&str> = errors.iter().map(|it| it.field.as_str()).collect();
         assert_eq!(fields, ["b", "d", "a", "c"]);
     }
 
@@ -513,13 +513,13 @@ mod tests {
 
     #[test]
     fn values_are_shown_as_json_and_strings_as_go_quotes_them() {
-        let mut faults = Faults::new();
-        faults.invalid(&Path::root("a"), "x\"y", "no");
-        faults.invalid(&Path::root("b"), json!({"x": 1}), "no");
-        faults.required(&Path::root("c"), "");
-        faults.not_supported(&Path::root("d"), "Galaxy", &["Cluster", "Namespaced"]);
+        let mut errors = ErrorList::new();
+        errors.invalid(&Path::root("a"), "x\"y", "no");
+        errors.invalid(&Path::root("b"), json!({"x": 1}), "no");
+        errors.required(&Path::root("c"), "");
+        errors.not_supported(&Path::root("d"), "Galaxy", &["Cluster", "Namespaced"]);
         assert_eq!(
-            faults.summary(),
+            errors.summary(),
             r#"[a: Invalid value: "x\"y": no, b: Invalid value: {"x":1}: no, c: Required value, d: Unsupported value: "Galaxy": supported values: "Cluster", "Namespaced"]"#
         );
     }

@@ -22,7 +22,7 @@ pub mod timestamp;
 #[cfg(test)]
 mod seeded;
 
-pub use field_path::{Faults, FieldError, Path};
+pub use field_path::{ErrorList, FieldError, Path};
 pub use gvk::{GroupKind, GroupResource, GroupVersion, GroupVersionKind};
 pub use object::Object;
 pub use serde_json::{Map, Value, json};

@@ -6,7 +6,7 @@ pub mod initializers;
 
 use crate::field_path::{FaultKind, quote};
 use crate::names::{self, NameRule};
-use crate::{Faults, GroupVersion, Map, Object, Path, Value, json, timestamp};
+use crate::{ErrorList, GroupVersion, Map, Object, Path, Value, json, timestamp};
 use std::collections::BTreeSet;
 
 const METADATA: Path<'static> = Path::root("metadata");
@@ -20,91 +20,91 @@ pub fn validate_object_meta(
     object: &Object,
     namespaced: bool,
     validate_name: NameRule,
-    faults: &mut Faults,
+    errors: &mut ErrorList,
 ) {
     let generate_name = object.meta_text("generateName");
     if !generate_name.is_empty() {
-        complain(faults, "generateName", generate_name, validate_name(&as_prefix(generate_name)));
+        complain(errors, "generateName", generate_name, validate_name(&as_prefix(generate_name)));
     }
     match object.name() {
-        "" => faults.required(&METADATA.child("name"), "name or generateName is required"),
-        name => complain(faults, "name", name, validate_name(name)),
+        "" => errors.required(&METADATA.child("name"), "name or generateName is required"),
+        name => complain(errors, "name", name, validate_name(name)),
     }
     match (object.namespace(), namespaced) {
-        ("", true) => faults.required(&METADATA.child("namespace"), ""),
+        ("", true) => errors.required(&METADATA.child("namespace"), ""),
         ("", false) => {}
-        (name, true) => complain(faults, "namespace", name, names::namespace_name(name)),
+        (name, true) => complain(errors, "namespace", name, names::namespace_name(name)),
         (_, false) => {
-            faults.forbidden(&METADATA.child("namespace"), "not allowed on this type");
+            errors.forbidden(&METADATA.child("namespace"), "not allowed on this type");
         }
     }
-    validate_generation(object, faults);
-    validate_shared_parts(object, faults);
-    validate_finalizers(object, faults);
-    initializers::validate(object, faults);
+    validate_generation(object, errors);
+    validate_shared_parts(object, errors);
+    validate_finalizers(object, errors);
+    initializers::validate(object, errors);
 }
 
 /// Judges the metadata of a changed object against what is stored. The new object carries the
 /// `resourceVersion` that it replaces.
-pub fn validate_object_meta_update(new: &Object, old: &Object, faults: &mut Faults) {
+pub fn validate_object_meta_update(new: &Object, old: &Object, errors: &mut ErrorList) {
     if old.deletion_timestamp().is_some() {
-        validate_no_new_finalizers(new, old, faults);
+        validate_no_new_finalizers(new, old, errors);
     }
     if new.resource_version().is_empty() {
         let path = METADATA.child("resourceVersion");
-        faults.invalid(&path, "", "must be specified for an update");
+        errors.invalid(&path, "", "must be specified for an update");
     }
-    validate_generation(new, faults);
+    validate_generation(new, errors);
     if new.generation() < old.generation() {
         let path = METADATA.child("generation");
-        faults.invalid(&path, new.generation(), "must not be decremented");
+        errors.invalid(&path, new.generation(), "must not be decremented");
     }
     for key in ["name", "namespace", "uid"] {
         if new.meta_text(key) != old.meta_text(key) {
-            faults.invalid(&METADATA.child(key), new.meta_text(key), IMMUTABLE);
+            errors.invalid(&METADATA.child(key), new.meta_text(key), IMMUTABLE);
         }
     }
     for key in ["creationTimestamp", "deletionTimestamp"] {
         if !same_time(meta_value(new, key), meta_value(old, key)) {
-            faults.invalid(&METADATA.child(key), meta_value(new, key).clone(), IMMUTABLE);
+            errors.invalid(&METADATA.child(key), meta_value(new, key).clone(), IMMUTABLE);
         }
     }
     let key = "deletionGracePeriodSeconds";
     if meta_value(new, key) != meta_value(old, key) {
-        faults.invalid(&METADATA.child(key), meta_value(new, key).clone(), IMMUTABLE);
+        errors.invalid(&METADATA.child(key), meta_value(new, key).clone(), IMMUTABLE);
     }
-    validate_shared_parts(new, faults);
-    initializers::validate_update(new, old, faults);
+    validate_shared_parts(new, errors);
+    initializers::validate_update(new, old, errors);
 }
 
 /// The finalizers that need no domain.
 pub const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
 
 /// The further rule for the finalizers of built-in kinds: a domain, or one of the well-known names.
-pub fn validate_builtin_finalizers(object: &Object, faults: &mut Faults) {
+pub fn validate_builtin_finalizers(object: &Object, errors: &mut ErrorList) {
     let path = METADATA.child("finalizers");
     for (index, finalizer) in object.finalizers().enumerate() {
-        validate_builtin_finalizer(finalizer, &path.index(index), faults);
+        validate_builtin_finalizer(finalizer, &path.index(index), errors);
     }
 }
 
 /// One finalizer by the rule for built-in kinds; also for `spec.finalizers` of a Namespace.
-pub fn validate_builtin_finalizer(finalizer: &str, path: &Path<'_>, faults: &mut Faults) {
+pub fn validate_builtin_finalizer(finalizer: &str, path: &Path<'_>, errors: &mut ErrorList) {
     if !finalizer.contains('/') && !STANDARD_FINALIZERS.contains(&finalizer) {
         let detail = "name is neither a standard finalizer name nor is it fully qualified";
-        faults.invalid(path, finalizer, detail);
+        errors.invalid(path, finalizer, detail);
     }
 }
 
 /// Judges a map of labels: keys and values.
-pub fn validate_labels(labels: &Map<String, Value>, path: &Path<'_>, faults: &mut Faults) {
+pub fn validate_labels(labels: &Map<String, Value>, path: &Path<'_>, errors: &mut ErrorList) {
     for (key, value) in labels {
         for complaint in names::qualified_name(key) {
-            faults.invalid(path, key.as_str(), &complaint);
+            errors.invalid(path, key.as_str(), &complaint);
         }
         let value = value.as_str().unwrap_or_default();
         for complaint in names::label_value(value) {
-            faults.invalid(path, value, &complaint);
+            errors.invalid(path, value, &complaint);
         }
     }
 }
@@ -113,57 +113,57 @@ pub fn validate_labels(labels: &Map<String, Value>, path: &Path<'_>, faults: &mu
 pub fn validate_annotations(
     annotations: &Map<String, Value>,
     path: &Path<'_>,
-    faults: &mut Faults,
+    errors: &mut ErrorList,
 ) {
     let mut size = 0;
     for (key, value) in annotations {
         size += key.len() + value.as_str().map_or(0, str::len);
         for complaint in names::qualified_name(&key.to_lowercase()) {
-            faults.invalid(path, key.as_str(), &complaint);
+            errors.invalid(path, key.as_str(), &complaint);
         }
     }
     if size > ANNOTATIONS_MAX {
-        faults.too_long(path, ANNOTATIONS_MAX);
+        errors.too_long(path, ANNOTATIONS_MAX);
     }
 }
 
 /// Judges the name under which a client changes fields.
-pub fn validate_field_manager(manager: &str, path: &Path<'_>, faults: &mut Faults) {
+pub fn validate_field_manager(manager: &str, path: &Path<'_>, errors: &mut ErrorList) {
     if manager.len() > MANAGER_MAX {
-        faults.too_long(path, MANAGER_MAX);
+        errors.too_long(path, MANAGER_MAX);
     }
     for (index, c) in manager.char_indices().filter(|(_, c)| c.is_control()) {
         let detail = format!("invalid character U+{:04X} (at position {index})", c as u32);
-        faults.invalid(path, manager, &detail);
+        errors.invalid(path, manager, &detail);
     }
 }
 
-fn validate_shared_parts(object: &Object, faults: &mut Faults) {
+fn validate_shared_parts(object: &Object, errors: &mut ErrorList) {
     if let Some(labels) = meta_value(object, "labels").as_object() {
-        validate_labels(labels, &METADATA.child("labels"), faults);
+        validate_labels(labels, &METADATA.child("labels"), errors);
     }
     if let Some(annotations) = meta_value(object, "annotations").as_object() {
-        validate_annotations(annotations, &METADATA.child("annotations"), faults);
+        validate_annotations(annotations, &METADATA.child("annotations"), errors);
     }
-    validate_owner_references(list(object, "ownerReferences"), faults);
-    validate_managed_fields(list(object, "managedFields"), faults);
+    validate_owner_references(list(object, "ownerReferences"), errors);
+    validate_managed_fields(list(object, "managedFields"), errors);
 }
 
-fn validate_generation(object: &Object, faults: &mut Faults) {
+fn validate_generation(object: &Object, errors: &mut ErrorList) {
     if object.generation() < 0 {
         let path = METADATA.child("generation");
-        faults.invalid(&path, object.generation(), "must be greater than or equal to 0");
+        errors.invalid(&path, object.generation(), "must be greater than or equal to 0");
     }
 }
 
-fn validate_owner_references(references: &[Value], faults: &mut Faults) {
+fn validate_owner_references(references: &[Value], errors: &mut ErrorList) {
     let path = METADATA.child("ownerReferences");
     let mut first_controller: Option<String> = None;
     let mut shown: Option<String> = None;
     for (index, reference) in references.iter().enumerate() {
-        validate_owner_reference(reference, &path.index(index), faults);
+        validate_owner_reference(reference, &path.index(index), errors);
         // Each further controller is told with all references.
-        if reference["controller"] != true || faults.is_full() {
+        if reference["controller"] != true || errors.is_full() {
             continue;
         }
         let name = format!("{}/{}", text(reference, "kind"), text(reference, "name"));
@@ -177,11 +177,11 @@ fn validate_owner_references(references: &[Value], faults: &mut Faults) {
         let detail = format!(
             "[{shown}]: Only one reference can have Controller set to true. Found \"true\" in references for {first} and {name}"
         );
-        faults.add(FaultKind::Invalid, &path, None, &detail);
+        errors.add(FaultKind::Invalid, &path, None, &detail);
     }
 }
 
-fn validate_owner_reference(reference: &Value, path: &Path<'_>, faults: &mut Faults) {
+fn validate_owner_reference(reference: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let api_version = text(reference, "apiVersion");
     let parsed = api_version
         .parse::<GroupVersion>()
@@ -189,11 +189,11 @@ fn validate_owner_reference(reference: &Value, path: &Path<'_>, faults: &mut Fau
         .filter(|parsed: &GroupVersion| !parsed.version.is_empty());
     if !api_version.is_empty() && parsed.is_none() {
         let detail = "must be <group>/<version> or <version>";
-        faults.invalid(&path.child("apiVersion"), api_version, detail);
+        errors.invalid(&path.child("apiVersion"), api_version, detail);
     }
     for key in ["apiVersion", "kind", "name", "uid"] {
         if text(reference, key).is_empty() {
-            faults.required(&path.child(key), "must not be empty");
+            errors.required(&path.child(key), "must not be empty");
         }
     }
     // Events come and go by the thousand; nothing may depend on one.
@@ -202,7 +202,7 @@ fn validate_owner_reference(reference: &Value, path: &Path<'_>, faults: &mut Fau
             "{}: /v1, Kind=Event is disallowed from being an owner",
             show_owner_reference(reference)
         );
-        faults.add(FaultKind::Invalid, path, None, &detail);
+        errors.add(FaultKind::Invalid, path, None, &detail);
     }
 }
 
@@ -222,22 +222,22 @@ fn show_owner_reference(reference: &Value) -> String {
     format!("{{{}}}", fields.join(","))
 }
 
-fn validate_finalizers(object: &Object, faults: &mut Faults) {
+fn validate_finalizers(object: &Object, errors: &mut ErrorList) {
     let path = METADATA.child("finalizers");
     for finalizer in object.finalizers() {
         for complaint in names::qualified_name(finalizer) {
-            faults.invalid(&path, finalizer, &complaint);
+            errors.invalid(&path, finalizer, &complaint);
         }
     }
     let has = |name| object.finalizers().any(|finalizer| finalizer == name);
     if has("orphan") && has("foregroundDeletion") {
         let finalizers: Vec<&str> = object.finalizers().collect();
         let detail = "finalizer orphan and foregroundDeletion cannot be both set";
-        faults.invalid(&path, finalizers, detail);
+        errors.invalid(&path, finalizers, detail);
     }
 }
 
-fn validate_no_new_finalizers(new: &Object, old: &Object, faults: &mut Faults) {
+fn validate_no_new_finalizers(new: &Object, old: &Object, errors: &mut ErrorList) {
     let old: BTreeSet<&str> = old.finalizers().collect();
     let new: BTreeSet<&str> = new.finalizers().collect();
     let added: Vec<String> = new.difference(&old).map(|finalizer| quote(finalizer)).collect();
@@ -246,33 +246,33 @@ fn validate_no_new_finalizers(new: &Object, old: &Object, faults: &mut Faults) {
             "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
             added.join(", ")
         );
-        faults.forbidden(&METADATA.child("finalizers"), &detail);
+        errors.forbidden(&METADATA.child("finalizers"), &detail);
     }
 }
 
-fn validate_managed_fields(entries: &[Value], faults: &mut Faults) {
+fn validate_managed_fields(entries: &[Value], errors: &mut ErrorList) {
     let path = METADATA.child("managedFields");
     for (index, entry) in entries.iter().enumerate() {
         let path = path.index(index);
         match text(entry, "operation") {
-            "" => faults.required(&path.child("operation"), "must not be empty"),
+            "" => errors.required(&path.child("operation"), "must not be empty"),
             "Apply" | "Update" => {}
-            other => faults.not_supported(&path.child("operation"), other, &["Apply", "Update"]),
+            other => errors.not_supported(&path.child("operation"), other, &["Apply", "Update"]),
         }
         let fields_type = text(entry, "fieldsType");
         if !matches!(fields_type, "" | "FieldsV1") {
-            faults.invalid(&path.child("fieldsType"), fields_type, "must be `FieldsV1`");
+            errors.invalid(&path.child("fieldsType"), fields_type, "must be `FieldsV1`");
         }
-        validate_field_manager(text(entry, "manager"), &path.child("manager"), faults);
+        validate_field_manager(text(entry, "manager"), &path.child("manager"), errors);
         if text(entry, "subresource").len() > SUBRESOURCE_MAX {
-            faults.too_long(&path.child("subresource"), SUBRESOURCE_MAX);
+            errors.too_long(&path.child("subresource"), SUBRESOURCE_MAX);
         }
     }
 }
 
-fn complain(faults: &mut Faults, key: &str, value: &str, complaints: Vec<String>) {
+fn complain(errors: &mut ErrorList, key: &str, value: &str, complaints: Vec<String>) {
     for complaint in complaints {
-        faults.invalid(&METADATA.child(key), value, &complaint);
+        errors.invalid(&METADATA.child(key), value, &complaint);
     }
 }
 

@@ -3,7 +3,7 @@
 //! Every constructor below is one way in which Kubernetes refuses a request; its wording is part
 //! of the protocol, since people and scripts read it.
 
-use crate::field_path::{Faults, quote};
+use crate::field_path::{ErrorList, quote};
 use crate::{GroupKind, GroupResource, Map, Value, json};
 use std::fmt;
 
@@ -193,14 +193,14 @@ impl Status {
         Self::conflict(what, name, STALE)
     }
 
-    /// Well formed, but with these faults.
-    pub fn invalid(what: &GroupKind, name: &str, faults: &Faults) -> Self {
-        let causes = faults.told().map(|fault| Cause {
+    /// Well formed, but with these errors.
+    pub fn invalid(what: &GroupKind, name: &str, errors: &ErrorList) -> Self {
+        let causes = errors.told().map(|fault| Cause {
             reason: fault.kind.reason().to_owned(),
             message: fault.body(),
             field: fault.field.clone(),
         });
-        let message = format!("{what} {} is invalid: {}", quote(name), faults.summary());
+        let message = format!("{what} {} is invalid: {}", quote(name), errors.summary());
         let mut status = Self::new(422, Reason::Invalid, message);
         status.details = Some(Box::new(Details {
             name: name.to_owned(),
@@ -406,19 +406,19 @@ mod tests {
 
     #[test]
     fn a_fault_that_was_found_twice_is_one_cause() {
-        let mut faults = Faults::new();
+        let mut errors = ErrorList::new();
         for field in ["a", "b", "a"] {
-            faults.required(&Path::root(field), "");
+            errors.required(&Path::root(field), "");
         }
-        let status = Status::invalid(&GroupKind::new("", "Pod"), "p", &faults);
+        let status = Status::invalid(&GroupKind::new("", "Pod"), "p", &errors);
         assert_eq!(status.details.map(|it| it.causes.len()), Some(2));
     }
 
     #[test]
     fn every_fault_becomes_a_cause() {
-        let mut faults = Faults::new();
-        faults.required(&Path::root("metadata").child("name"), "name or generateName is required");
-        let status = Status::invalid(&GroupKind::new("", "ConfigMap"), "", &faults);
+        let mut errors = ErrorList::new();
+        errors.required(&Path::root("metadata").child("name"), "name or generateName is required");
+        let status = Status::invalid(&GroupKind::new("", "ConfigMap"), "", &errors);
         assert_eq!(
             status.message,
             r#"ConfigMap "" is invalid: metadata.name: Required value: name or generateName is required"#

@@ -18,13 +18,13 @@
 //!     height: i32,
 //! }
 //!
-//! let faults = definition::check(&Gate::crd()).unwrap_err().to_string();
-//! assert!(faults.contains("undefined field 'hight'"), "{faults}");
+//! let errors = definition::check(&Gate::crd()).unwrap_err().to_string();
+//! assert!(errors.contains("undefined field 'hight'"), "{errors}");
 //! # Ok::<(), definition::Unsound>(())
 //! ```
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use machinery::{Faults, Path};
+use machinery::{ErrorList, Path};
 use schema::Demand;
 
 /// What a server would complain about, each with the field in front.
@@ -35,7 +35,7 @@ pub struct Unsound(pub Vec<String>);
 /// Judges the schema of each version: that it is structural, that defaults fit, that lists have
 /// keys where they say so, that rules compile and do not cost too much.
 pub fn check(definition: &CustomResourceDefinition) -> Result<(), Unsound> {
-    let mut faults = Faults::new();
+    let mut errors = ErrorList::new();
     let spec = Path::root("spec");
     let versions = spec.child("versions");
     for (index, version) in definition.spec.versions.iter().enumerate() {
@@ -44,14 +44,14 @@ pub fn check(definition: &CustomResourceDefinition) -> Result<(), Unsound> {
         let path = path.child("openAPIV3Schema");
         let wanted = version.schema.as_ref().and_then(|it| it.open_api_v3_schema.as_ref());
         let Some(wanted) = wanted.and_then(|it| serde_json::to_value(it).ok()) else {
-            faults.required(&path, "schemas are required");
+            errors.required(&path, "schemas are required");
             continue;
         };
-        schema::check_definition_schema(&wanted, Demand::Structural, &path, &mut faults);
+        schema::check_definition_schema(&wanted, Demand::Structural, &path, &mut errors);
         if version.subresources.as_ref().is_some_and(|it| it.status.is_some()) {
-            schema::check_root_with_status(&wanted, &path, &mut faults);
+            schema::check_root_with_status(&wanted, &path, &mut errors);
         }
     }
-    let faults: Vec<String> = faults.into_inner().iter().map(ToString::to_string).collect();
-    if faults.is_empty() { Ok(()) } else { Err(Unsound(faults)) }
+    let errors: Vec<String> = errors.into_inner().iter().map(ToString::to_string).collect();
+    if errors.is_empty() { Ok(()) } else { Err(Unsound(errors)) }
 }

@@ -13,7 +13,7 @@ mod rules;
 
 use crate::source::Source;
 use crate::structural::Node;
-use machinery::{Faults, Path, Value};
+use machinery::{ErrorList, Path, Value};
 
 /// What is asked of a schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,17 +29,17 @@ pub fn check_definition_schema(
     schema: &Value,
     demand: Demand,
     path: &Path<'_>,
-    faults: &mut Faults,
+    errors: &mut ErrorList,
 ) {
     let Some(source) = Source::of(schema) else { return };
     if source.flag("nullable") {
-        faults.forbidden(&path.child("nullable"), "nullable cannot be true at the root");
+        errors.forbidden(&path.child("nullable"), "nullable cannot be true at the root");
     }
     // A schema that is not even readable as a structural one gets its complaints from the keywords.
     let mut sound = None;
     if demand == Demand::Structural && !source.any(&has_unsupported_keywords) {
         let node = Node::compile(source);
-        let mut found = Faults::new();
+        let mut found = ErrorList::new();
         structure::check(source, path, &mut found);
         if found.is_empty() {
             defaults::check(source, &node, path, &mut found);
@@ -47,9 +47,9 @@ pub fn check_definition_schema(
         if found.is_empty() {
             sound = Some(node);
         }
-        faults.extend(found);
+        errors.extend(found);
     }
-    keywords::check(source, sound.as_ref(), path, faults);
+    keywords::check(source, sound.as_ref(), path, errors);
 }
 
 fn has_unsupported_keywords(source: Source<'_>) -> bool {
@@ -87,12 +87,12 @@ const AT_ROOT_WITH_STATUS: [(&str, &str); 22] = [
 
 /// The further rules for the root of a schema with a status subresource: updates of `/status` are
 /// judged by `properties.status` alone, so nothing else may speak about it.
-pub fn check_root_with_status(schema: &Value, path: &Path<'_>, faults: &mut Faults) {
+pub fn check_root_with_status(schema: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let Some(source) = Source::of(schema) else { return };
     let kind = source.text("type");
     if !kind.is_empty() && kind != "object" {
         let detail = r#"only "object" is allowed as the type at the root of the schema if the status subresource is enabled"#;
-        faults.invalid(&path.child("type"), kind, detail);
+        errors.invalid(&path.child("type"), kind, detail);
         return;
     }
     let is_allowed = |keyword: &str| AT_ROOT_WITH_STATUS.iter().any(|(it, _)| *it == keyword);
@@ -101,7 +101,7 @@ pub fn check_root_with_status(schema: &Value, path: &Path<'_>, faults: &mut Faul
         let detail = format!(
             "only [{names}] fields are allowed at the root of the schema if the status subresource is enabled"
         );
-        faults.invalid(path, schema.clone(), &detail);
+        errors.invalid(path, schema.clone(), &detail);
     }
 }
 

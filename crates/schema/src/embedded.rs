@@ -6,7 +6,7 @@
 use crate::paths::Paths;
 use crate::structural::{Marks, Node, Structural};
 use machinery::field_path::FaultKind;
-use machinery::{Faults, FieldError, GroupVersion, Map, Object, Path, Value, meta, names};
+use machinery::{ErrorList, FieldError, GroupVersion, Map, Object, Path, Value, meta, names};
 
 /// The fields of `metadata`, and of the lists of objects in it.
 const METADATA: [&str; 15] = [
@@ -187,54 +187,54 @@ fn keep(value: &mut Value, fields: &[&str], path: &Path<'_>, unknown: &mut Paths
 }
 
 /// Finds what is wrong with the type and the metadata of all resources below the root.
-pub(crate) fn validate_below(node: &Node, object: &Map<String, Value>, faults: &mut Faults) {
-    validate_fields(node, object, &Path::EMPTY, faults);
+pub(crate) fn validate_below(node: &Node, object: &Map<String, Value>, errors: &mut ErrorList) {
+    validate_fields(node, object, &Path::EMPTY, errors);
 }
 
 /// The same for a value that may be a resource itself.
-pub(crate) fn validate(node: &Node, value: &Value, path: &Path<'_>, faults: &mut Faults) {
+pub(crate) fn validate(node: &Node, value: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     if !node.marks.has(Marks::EMBEDDED_BELOW) {
         return;
     }
     match value {
         Value::Object(map) => {
             if node.is_embedded() {
-                validate_resource(map, path, faults);
+                validate_resource(map, path, errors);
             }
-            validate_fields(node, map, path, faults);
+            validate_fields(node, map, path, errors);
         }
         Value::Array(items) => {
             let Some(item_node) = &node.items else { return };
             for (index, item) in items.iter().enumerate() {
-                validate(item_node, item, &path.index(index), faults);
+                validate(item_node, item, &path.index(index), errors);
             }
         }
         _ => {}
     }
 }
 
-fn validate_fields(node: &Node, map: &Map<String, Value>, path: &Path<'_>, faults: &mut Faults) {
+fn validate_fields(node: &Node, map: &Map<String, Value>, path: &Path<'_>, errors: &mut ErrorList) {
     for (key, value) in map {
         if let Some(field) = node.property(key) {
-            validate(field, value, &path.child(key), faults);
+            validate(field, value, &path.child(key), errors);
         } else if let Some(field) = node.field(key) {
-            validate(field, value, &path.key(key), faults);
+            validate(field, value, &path.key(key), errors);
         }
     }
 }
 
-fn validate_resource(map: &Map<String, Value>, path: &Path<'_>, faults: &mut Faults) {
-    validate_type_field(map, "apiVersion", path, faults, |text| {
+fn validate_resource(map: &Map<String, Value>, path: &Path<'_>, errors: &mut ErrorList) {
+    validate_type_field(map, "apiVersion", path, errors, |text| {
         text.parse::<GroupVersion>().err().map(|error| error.to_string())
     });
-    validate_type_field(map, "kind", path, faults, |text| {
+    validate_type_field(map, "kind", path, errors, |text| {
         let complaints = names::dns1035_label(&text.to_lowercase());
         (!complaints.is_empty()).then(|| {
             format!("may have mixed case, but should otherwise match: {}", complaints.join(","))
         })
     });
     if let Some(metadata) = map.get("metadata") {
-        validate_metadata(metadata, path, faults);
+        validate_metadata(metadata, path, errors);
     }
 }
 
@@ -242,27 +242,27 @@ fn validate_type_field(
     map: &Map<String, Value>,
     key: &str,
     path: &Path<'_>,
-    faults: &mut Faults,
+    errors: &mut ErrorList,
     complaint: impl Fn(&str) -> Option<String>,
 ) {
     let path = path.child(key);
     match map.get(key) {
-        None => faults.required(&path, ""),
+        None => errors.required(&path, ""),
         Some(Value::String(text)) if text.is_empty() => {
-            faults.invalid(&path, "", "must not be empty");
+            errors.invalid(&path, "", "must not be empty");
         }
         Some(Value::String(text)) => {
             if let Some(complaint) = complaint(text) {
-                faults.invalid(&path, text.as_str(), &complaint);
+                errors.invalid(&path, text.as_str(), &complaint);
             }
         }
-        Some(other) => faults.invalid(&path, other.clone(), "must be a string"),
+        Some(other) => errors.invalid(&path, other.clone(), "must be a string"),
     }
 }
 
-fn validate_metadata(metadata: &Value, path: &Path<'_>, faults: &mut Faults) {
+fn validate_metadata(metadata: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let Value::Object(map) = metadata else {
-        faults.invalid(&path.child("metadata"), metadata.clone(), "must be an object");
+        errors.invalid(&path.child("metadata"), metadata.clone(), "must be an object");
         return;
     };
     let mut resource = Object::default();
@@ -272,13 +272,13 @@ fn validate_metadata(metadata: &Value, path: &Path<'_>, faults: &mut Faults) {
         resource.set_meta("name", "template");
     }
     let namespaced = !resource.namespace().is_empty();
-    let mut found = Faults::new();
+    let mut found = ErrorList::new();
     meta::validate_object_meta(&resource, namespaced, names::path_segment, &mut found);
     let prefix = path.to_string();
     for mut fault in found.into_inner() {
         if !prefix.is_empty() {
             fault.field = format!("{prefix}.{}", fault.field);
         }
-        faults.push(fault);
+        errors.push(fault);
     }
 }

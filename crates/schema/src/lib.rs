@@ -5,7 +5,7 @@
 //! validated by the compiled tree, which holds no prose and is shared by all requests:
 //!
 //! ```
-//! use machinery::{Faults, json};
+//! use machinery::{ErrorList, json};
 //! use schema::Structural;
 //! let schema = Structural::compile(&json!({
 //!     "type": "object",
@@ -13,13 +13,13 @@
 //!         "size": {"type": "integer", "minimum": 1, "default": 0}}}},
 //! }));
 //! let mut object = json!({"spec": {"sise": 2}}).as_object().unwrap().clone();
-//! let (mut unknown, mut faults) = (Vec::new(), Faults::new());
+//! let (mut unknown, mut errors) = (Vec::new(), ErrorList::new());
 //! schema.prune(&mut object, &mut unknown);
 //! schema.default(&mut object);
-//! schema.validate(&object, None, &mut faults);
+//! schema.validate(&object, None, &mut errors);
 //! assert_eq!(unknown, ["spec.sise"]);
 //! assert_eq!(
-//!     faults[0].to_string(),
+//!     errors[0].to_string(),
 //!     "spec.size: Invalid value: 0: spec.size in body should be greater than or equal to 1"
 //! );
 //! ```

@@ -1,53 +1,53 @@
 //! Lists that are sets or maps have no duplicates.
 
 use crate::structural::{List, Marks, Node};
-use machinery::{Faults, Map, Path, Value, codec, json};
+use machinery::{ErrorList, Map, Path, Value, codec, json};
 use std::collections::HashMap;
 
 /// Finds duplicates in the lists of an object.
-pub(crate) fn validate(node: &Node, object: &Map<String, Value>, faults: &mut Faults) {
-    check_fields(node, object, &Path::EMPTY, faults);
+pub(crate) fn validate(node: &Node, object: &Map<String, Value>, errors: &mut ErrorList) {
+    check_fields(node, object, &Path::EMPTY, errors);
 }
 
-fn check_fields(node: &Node, map: &Map<String, Value>, path: &Path<'_>, faults: &mut Faults) {
+fn check_fields(node: &Node, map: &Map<String, Value>, path: &Path<'_>, errors: &mut ErrorList) {
     for (key, value) in map {
         if let Some(field) = node.property(key) {
-            check_value(field, value, &path.child(key), faults);
+            check_value(field, value, &path.child(key), errors);
         } else if let Some(field) = node.field(key) {
-            check_value(field, value, &path.key(key), faults);
+            check_value(field, value, &path.key(key), errors);
         }
     }
 }
 
-fn check_value(node: &Node, value: &Value, path: &Path<'_>, faults: &mut Faults) {
+fn check_value(node: &Node, value: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     if !node.marks.has(Marks::KEYED_LISTS_BELOW) {
         return;
     }
     match value {
-        Value::Object(map) => check_fields(node, map, path, faults),
-        Value::Array(items) => check_items(node, items, path, faults),
+        Value::Object(map) => check_fields(node, map, path, errors),
+        Value::Array(items) => check_items(node, items, path, errors),
         _ => {}
     }
 }
 
-fn check_items(node: &Node, items: &[Value], path: &Path<'_>, faults: &mut Faults) {
+fn check_items(node: &Node, items: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
     match &node.list {
         List::Atomic => {}
-        List::Set => report_duplicates(items, identity, path, faults),
-        List::Map(keys) => check_keys(keys, items, path, faults),
+        List::Set => report_duplicates(items, identity, path, errors),
+        List::Map(keys) => check_keys(keys, items, path, errors),
     }
     if let Some(item_node) = &node.items {
         for (index, item) in items.iter().enumerate() {
-            check_value(item_node, item, &path.index(index), faults);
+            check_value(item_node, item, &path.index(index), errors);
         }
     }
 }
 
-fn check_keys(keys: &[Box<str>], items: &[Value], path: &Path<'_>, faults: &mut Faults) {
+fn check_keys(keys: &[Box<str>], items: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
     let odd = items.iter().position(|item| !item.is_object() && !item.is_null());
     if let Some(index) = odd {
         let detail = "must be an object for an array of list-type map";
-        faults.invalid(&path.index(index), items[index].clone(), detail);
+        errors.invalid(&path.index(index), items[index].clone(), detail);
         return;
     }
     if items.len() < 2 {
@@ -67,9 +67,9 @@ fn check_keys(keys: &[Box<str>], items: &[Value], path: &Path<'_>, faults: &mut 
         // Upstream: one key is compared as what it is, several as the JSON that they make.
         [key] => {
             let identity = |it: &Value| it.get(&**key).map_or_else(String::new, identity);
-            report_duplicates(&found, identity, path, faults);
+            report_duplicates(&found, identity, path, errors);
         }
-        _ => report_duplicates(&found, codec::json::to_text, path, faults),
+        _ => report_duplicates(&found, codec::json::to_text, path, errors),
     }
 }
 
@@ -95,7 +95,7 @@ fn report_duplicates(
     items: &[Value],
     identity: impl Fn(&Value) -> String,
     path: &Path<'_>,
-    faults: &mut Faults,
+    errors: &mut ErrorList,
 ) {
     if items.len() < 2 {
         return;
@@ -105,7 +105,7 @@ fn report_duplicates(
         let times = seen.entry(identity(item)).or_default();
         *times += 1;
         if *times == 2 {
-            faults.duplicate(&path.index(index), item.clone());
+            errors.duplicate(&path.index(index), item.clone());
         }
     }
 }
@@ -116,9 +116,9 @@ mod tests {
     use crate::Structural;
 
     fn complaints(schema: &Value, object: &Value) -> Vec<String> {
-        let mut faults = Faults::new();
-        validate(&Structural::compile(schema).root, object.as_object().unwrap(), &mut faults);
-        faults.iter().map(ToString::to_string).collect()
+        let mut errors = ErrorList::new();
+        validate(&Structural::compile(schema).root, object.as_object().unwrap(), &mut errors);
+        errors.iter().map(ToString::to_string).collect()
     }
 
     #[test]

@@ -63,7 +63,7 @@ mod tests {
         let unused = memory(&schema(&rules));
         assert!(unused > 0);
         let used = schema(&rules);
-        used.validate_rules(&machinery::Map::new(), None, &mut machinery::Faults::new());
+        used.validate_rules(&machinery::Map::new(), None, &mut machinery::ErrorList::new());
         assert_eq!(memory(&used), unused);
     }
 }

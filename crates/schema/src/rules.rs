@@ -5,7 +5,7 @@
 //! ([`Validator`]); from then on each object is only evaluated ([`evaluate`]).
 //!
 //! ```
-//! use machinery::{Faults, json};
+//! use machinery::{ErrorList, json};
 //! use schema::Structural;
 //! let schema = Structural::compile(&json!({"type": "object", "properties": {"spec": {
 //!     "type": "object",
@@ -13,9 +13,9 @@
 //!     "x-kubernetes-validations": [{"rule": "self.min <= self.max"}],
 //! }}}));
 //! let object = json!({"spec": {"min": 2, "max": 1}}).as_object().unwrap().clone();
-//! let mut faults = Faults::new();
-//! schema.validate_rules(&object, None, &mut faults);
-//! assert_eq!(faults[0].to_string(), "spec: Invalid value: failed rule: self.min <= self.max");
+//! let mut errors = ErrorList::new();
+//! schema.validate_rules(&object, None, &mut errors);
+//! assert_eq!(errors[0].to_string(), "spec: Invalid value: failed rule: self.min <= self.max");
 //! ```
 
 mod compile;
@@ -33,7 +33,7 @@ use crate::field;
 use crate::source::Source;
 use crate::structural::{Marks, Structural};
 use machinery::field_path::FaultKind;
-use machinery::{Faults, FieldError, Map, Value};
+use machinery::{ErrorList, FieldError, Map, Value};
 
 /// The keyword.
 pub(crate) const KEYWORD: &str = "x-kubernetes-validations";
@@ -88,19 +88,19 @@ impl Rule {
 impl Structural {
     /// Finds the rules that `new` breaks, and returns as warnings the complaints about what is as it
     /// was in `old`. Rules are not tried on an object that is not even of the declared types, so
-    /// `faults` has to hold what else is wrong with it.
+    /// `errors` has to hold what else is wrong with it.
     pub fn validate_rules(
         &self,
         new: &Map<String, Value>,
         old: Option<&Map<String, Value>>,
-        faults: &mut Faults,
+        errors: &mut ErrorList,
     ) -> Vec<String> {
         if !self.root.marks.has(Marks::RULES_BELOW) {
             return Vec::new();
         }
-        if faults.iter().any(|fault| keeps_rules_from_running(fault.kind)) {
+        if errors.iter().any(|fault| keeps_rules_from_running(fault.kind)) {
             let detail = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
-            faults.push(FieldError {
+            errors.push(FieldError {
                 kind: FaultKind::Invalid,
                 field: "<nil>".to_owned(),
                 value: Some(Value::Null),
@@ -110,7 +110,7 @@ impl Structural {
         }
         let build = || Validator::of(&self.root, true);
         match self.validator.get_or_init(build) {
-            Some(validator) => evaluate::check_object(validator, &self.root, new, old, faults),
+            Some(validator) => evaluate::check_object(validator, &self.root, new, old, errors),
             None => Vec::new(),
         }
     }

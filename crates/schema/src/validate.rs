@@ -18,23 +18,23 @@ use crate::{embedded, lists, ratchet};
 pub(crate) use data::Data;
 use found::Found;
 use machinery::field_path::{FaultKind, quote};
-use machinery::{Faults, FieldError, Map, Path, Value};
+use machinery::{ErrorList, FieldError, Map, Path, Value};
 use std::cell::Cell;
 use std::collections::HashSet;
 
 impl Structural {
-    /// Finds what is wrong with `new`; faults in what is as it was in `old` are forgiven.
+    /// Finds what is wrong with `new`; errors in what is as it was in `old` are forgiven.
     pub fn validate(
         &self,
         new: &Map<String, Value>,
         old: Option<&Map<String, Value>>,
-        faults: &mut Faults,
+        errors: &mut ErrorList,
     ) {
-        validate_data(&self.root, Data::Object(new), old.map(Data::Object), &Path::EMPTY, faults);
+        validate_data(&self.root, Data::Object(new), old.map(Data::Object), &Path::EMPTY, errors);
         if self.root.marks.has(Marks::EMBEDDED_BELOW) {
-            embedded::validate_below(&self.root, new, faults);
+            embedded::validate_below(&self.root, new, errors);
         }
-        self.validate_lists(new, old, faults);
+        self.validate_lists(new, old, errors);
     }
 
     /// The same for an update of `/status`: the rest of the object is not looked at again.
@@ -42,31 +42,31 @@ impl Structural {
         &self,
         new: &Map<String, Value>,
         old: &Map<String, Value>,
-        faults: &mut Faults,
+        errors: &mut ErrorList,
     ) {
         if let (Some(node), Some(status)) = (self.root.property("status"), new.get("status")) {
             let old = old.get("status").map(Data::from);
-            validate_data(node, status.into(), old, &Path::root("status"), faults);
+            validate_data(node, status.into(), old, &Path::root("status"), errors);
         }
-        self.validate_lists(new, Some(old), faults);
+        self.validate_lists(new, Some(old), errors);
     }
 
     fn validate_lists(
         &self,
         new: &Map<String, Value>,
         old: Option<&Map<String, Value>>,
-        faults: &mut Faults,
+        errors: &mut ErrorList,
     ) {
         if !self.root.marks.has(Marks::KEYED_LISTS_BELOW) {
             return;
         }
         let was_faulty = old.is_some_and(|old| {
-            let mut faults = Faults::new();
-            lists::validate(&self.root, old, &mut faults);
-            !faults.is_empty()
+            let mut errors = ErrorList::new();
+            lists::validate(&self.root, old, &mut errors);
+            !errors.is_empty()
         });
         if !was_faulty {
-            lists::validate(&self.root, new, faults);
+            lists::validate(&self.root, new, errors);
         }
     }
 }
@@ -77,7 +77,7 @@ pub(crate) fn validate_data(
     new: Data<'_>,
     old: Option<Data<'_>>,
     at: &Path<'_>,
-    faults: &mut Faults,
+    errors: &mut ErrorList,
 ) {
     let mut found = Found::default();
     let steps = Cell::new(0);
@@ -87,7 +87,7 @@ pub(crate) fn validate_data(
         found.add(|| walk.unplaced(format!("validation needs more than {STEPS_MAX} steps")));
     }
     for fault in found.into_list() {
-        faults.push(fault);
+        errors.push(fault);
     }
 }
 
@@ -304,7 +304,7 @@ impl Walk<'_> {
     }
 }
 
-/// Faults in upstream's words.
+/// ErrorList in upstream's words.
 impl Walk<'_> {
     fn fault(
         self,

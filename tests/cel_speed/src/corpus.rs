@@ -1,7 +1,7 @@
 //! Definitions and their example objects, and where which rule meets which value.
 
 use machinery::codec::yaml;
-use machinery::{Faults, Map, Value};
+use machinery::{ErrorList, Map, Value};
 use schema::Structural;
 use std::collections::BTreeSet;
 use std::fs;
@@ -55,9 +55,9 @@ fn whole(schema: &Value, objects: impl Iterator<Item = Value>) -> Vec<Map<String
         let Value::Object(mut object) = object else { continue };
         structural.prune(&mut object, &mut Vec::new());
         structural.default(&mut object);
-        let mut faults = Faults::new();
-        structural.validate_rules(&object, None, &mut faults);
-        if faults.is_empty() {
+        let mut errors = ErrorList::new();
+        structural.validate_rules(&object, None, &mut errors);
+        if errors.is_empty() {
             kept.push(object);
         }
     }

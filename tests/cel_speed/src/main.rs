@@ -9,7 +9,7 @@ mod corpus;
 mod public;
 
 use corpus::{Case, Site};
-use machinery::{Faults, Map, Value};
+use machinery::{ErrorList, Map, Value};
 use public::Public;
 use schema::Structural;
 use std::path::Path;
@@ -63,9 +63,9 @@ fn ours(cases: &[Case]) -> f64 {
     let round = || {
         for (schema, objects) in &compiled {
             for object in *objects {
-                let mut faults = Faults::new();
-                schema.validate_rules(object, None, &mut faults);
-                assert!(faults.is_empty(), "{faults:?}");
+                let mut errors = ErrorList::new();
+                schema.validate_rules(object, None, &mut errors);
+                assert!(errors.is_empty(), "{errors:?}");
             }
         }
     };

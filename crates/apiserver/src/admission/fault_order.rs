@@ -1,8 +1,8 @@
 //! [`merge`]: what is wrong with expressions is found apart from the rest, and told where
-//! kube-apiserver tells it: in its place among the faults of the same configuration.
+//! kube-apiserver tells it: in its place among the errors of the same configuration.
 
 use machinery::field_path::FaultKind;
-use machinery::{Faults, FieldError};
+use machinery::{ErrorList, FieldError};
 
 /// In which order fields are judged, by the field that they are in; what is not listed comes first.
 const ORDER: &[(&str, &[&str])] = &[
@@ -28,19 +28,19 @@ const ORDER: &[(&str, &[&str])] = &[
     ("auditAnnotations", &["key", "valueExpression"]),
 ];
 
-/// Puts each of `found` before the first of `faults` that comes after it.
-pub(super) fn merge(faults: &mut Faults, found: Faults) {
+/// Puts each of `found` before the first of `errors` that comes after it.
+pub(super) fn merge(errors: &mut ErrorList, found: ErrorList) {
     if found.is_empty() {
         return;
     }
-    let mut merged = std::mem::take(faults).into_inner();
+    let mut merged = std::mem::take(errors).into_inner();
     for error in found.into_inner() {
         let own = rank(&error);
         let place = merged.iter().position(|it| rank(it) > own).unwrap_or(merged.len());
         merged.insert(place, error);
     }
     for error in merged {
-        faults.push(error);
+        errors.push(error);
     }
 }
 
@@ -74,18 +74,18 @@ mod tests {
     use super::*;
     use machinery::Path;
 
-    fn faults(fields: &[&'static str]) -> Faults {
-        let mut faults = Faults::new();
+    fn errors(fields: &[&'static str]) -> ErrorList {
+        let mut errors = ErrorList::new();
         for field in fields {
-            faults.required(&Path::root(field), "");
+            errors.required(&Path::root(field), "");
         }
-        faults
+        errors
     }
 
     /// The fields in the order in which they are told.
     fn merged(rest: &[&'static str], expressions: &[&'static str]) -> Vec<String> {
-        let mut all = faults(rest);
-        merge(&mut all, faults(expressions));
+        let mut all = errors(rest);
+        merge(&mut all, errors(expressions));
         all.into_inner().into_iter().map(|it| it.field).collect()
     }
 

@@ -6,7 +6,7 @@ use crate::watch_cache::Entry;
 use kinds::core::pod::security_standards::{
     Level, LevelVersion, Policy, evaluate, is_significant, template,
 };
-use machinery::{Faults, Object, Status, Value};
+use machinery::{ErrorList, Object, Status, Value};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
@@ -70,20 +70,20 @@ fn policy_of(attempt: &Attempt<'_>) -> Option<Policy> {
     let catalog = attempt.cx.plane.catalog.load();
     let namespaces = catalog.resource("", "namespaces")?;
     let namespace = namespaces.cache.get(&namespaces.key("", attempt.namespace))?;
-    let policy = Policy::of(|key| namespace.label(key), &mut Faults::new());
+    let policy = Policy::of(|key| namespace.label(key), &mut ErrorList::new());
     Some(policy).filter(|it| !it.is_open())
 }
 
 /// Judges the labels of a namespace, and warns of the pods in it that would not be let in any more.
 fn judge_namespace(attempt: &Attempt<'_>, namespace: &Object) -> Result<(), Status> {
-    let mut faults = Faults::new();
-    let new = Policy::of(|key| namespace.label(key), &mut faults);
-    let mut before = Faults::new();
+    let mut errors = ErrorList::new();
+    let new = Policy::of(|key| namespace.label(key), &mut errors);
+    let mut before = ErrorList::new();
     let old = attempt.old.map(|old| Policy::of(|key| old.label(key), &mut before));
-    let is_old_fault = old.is_some() && faults.summary() == before.summary();
-    if !faults.is_empty() && !is_old_fault {
+    let is_old_fault = old.is_some() && errors.summary() == before.summary();
+    if !errors.is_empty() && !is_old_fault {
         let kind = attempt.cx.resource().group_kind();
-        return Err(Status::invalid(&kind, namespace.name(), &faults));
+        return Err(Status::invalid(&kind, namespace.name(), &errors));
     }
     let (Operation::Update, Some(old)) = (attempt.operation, old) else { return Ok(()) };
     let (new, old) = (new.enforce, old.enforce);

@@ -23,7 +23,7 @@ use crate::context::Cx;
 use crate::watch_cache::ResourceCache;
 use dry_run::DryRunPorts;
 use kinds::core::service::allocation::{self as service, ClusterIpRequest};
-use machinery::{Faults, Object, Status};
+use machinery::{ErrorList, Object, Status};
 use requests::{PortRange, PortRequests, invalid};
 use state::{AddressRequest, Granted, Network, Services, State};
 use std::collections::HashSet;
@@ -172,7 +172,7 @@ impl Allocations {
         outside: impl Fn(&str) -> String,
     ) -> Result<AddressRequest, Status> {
         let request = service::cluster_ip_request(object, old);
-        let named = match request.map_err(|faults| invalid(object, &faults))? {
+        let named = match request.map_err(|errors| invalid(object, &errors))? {
             ClusterIpRequest::Nothing => return Ok(AddressRequest::Nothing),
             ClusterIpRequest::Any => return Ok(AddressRequest::Any),
             ClusterIpRequest::Named(named) => named,
@@ -181,9 +181,9 @@ impl Allocations {
         for text in &named {
             let address = text.parse().ok().filter(|it| self.network.contains(*it));
             let Some(address) = address else {
-                let mut faults = Faults::new();
-                service::refuse_cluster_ip(object, text, &outside(text), &mut faults);
-                return Err(invalid(object, &faults));
+                let mut errors = ErrorList::new();
+                service::refuse_cluster_ip(object, text, &outside(text), &mut errors);
+                return Err(invalid(object, &errors));
             };
             addresses.push(address);
         }

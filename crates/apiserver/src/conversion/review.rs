@@ -3,7 +3,7 @@
 //! Upstream: `apiextensions-apiserver/pkg/apiserver/conversion/webhook_converter.go`.
 
 use machinery::nested::type_name;
-use machinery::{Faults, GroupVersionKind, Map, Object, Path, Value, codec, meta};
+use machinery::{ErrorList, GroupVersionKind, Map, Object, Path, Value, codec, meta};
 
 /// The kinds of reviews.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -206,14 +206,14 @@ fn check_texts(
     if before == Some(after) {
         return Ok(());
     }
-    let mut faults = Faults::new();
+    let mut errors = ErrorList::new();
     let root = Path::root("metadata");
     if field == "labels" {
-        meta::validate_labels(after, &root.child("labels"), &mut faults);
+        meta::validate_labels(after, &root.child("labels"), &mut errors);
     } else {
-        meta::validate_annotations(after, &root.child("annotation"), &mut faults);
+        meta::validate_annotations(after, &root.child("annotation"), &mut errors);
     }
-    if faults.is_empty() { Ok(()) } else { Err(faults.summary()) }
+    if errors.is_empty() { Ok(()) } else { Err(errors.summary()) }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use crate::registry::Part;
 use kinds::resource::Shape;
 use kinds::types::{self, Type};
 use machinery::nested::accessor_error;
-use machinery::{Faults, GroupVersion, Object, Path, Status, Value, codec};
+use machinery::{ErrorList, GroupVersion, Object, Path, Status, Value, codec};
 
 /// An object that is not what it should be.
 pub(crate) enum Misdeclared {
@@ -157,14 +157,14 @@ pub(crate) fn foreign(cx: &Cx, wanted: &'static Type, object: &Object) -> Option
 fn another(cx: &Cx, object: &Object) -> Status {
     let (resource, gvk) = (cx.resource(), object.gvk());
     let expected = resource.api_version(cx.version());
-    let mut faults = Faults::new();
+    let mut errors = ErrorList::new();
     if object.kind() != resource.kind {
         let detail = format!("must be {}", resource.kind);
-        faults.invalid(&Path::root("kind"), object.kind(), &detail);
+        errors.invalid(&Path::root("kind"), object.kind(), &detail);
     }
     if object.api_version() != expected {
         let detail = format!("must be {expected}");
-        faults.invalid(&Path::root("apiVersion"), object.api_version(), &detail);
+        errors.invalid(&Path::root("apiVersion"), object.api_version(), &detail);
     }
-    Status::invalid(&gvk.group_kind(), object.name(), &faults)
+    Status::invalid(&gvk.group_kind(), object.name(), &errors)
 }

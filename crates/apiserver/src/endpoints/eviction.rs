@@ -9,7 +9,7 @@ use crate::registry;
 use http::Response;
 use kinds::policy::eviction;
 use kinds::resource::Subresource;
-use machinery::{Faults, GroupKind, Object, Path, Status, Value};
+use machinery::{ErrorList, GroupKind, Object, Path, Status, Value};
 
 /// Deletes the pod with the options that the body carries, if its budget allows.
 pub(crate) async fn evict(
@@ -42,10 +42,10 @@ fn refuse_unreadable(eviction: &Object) -> Result<(), Status> {
     if eviction.get(&["deleteOptions", OPTION]) != Some(&Value::Bool(true)) {
         return Ok(());
     }
-    let mut faults = Faults::new();
+    let mut errors = ErrorList::new();
     let detail = "can not be set for pod eviction, try after removing the option";
-    faults.invalid(&Path::root("deleteOptions").child(OPTION), true, detail);
-    Err(Status::invalid(&GroupKind::new("policy", "Eviction"), eviction.name(), &faults))
+    errors.invalid(&Path::root("deleteOptions").child(OPTION), true, detail);
+    Err(Status::invalid(&GroupKind::new("policy", "Eviction"), eviction.name(), &errors))
 }
 
 /// With what the pod is to be deleted.

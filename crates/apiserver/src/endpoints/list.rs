@@ -12,7 +12,7 @@ use crate::negotiation::Form;
 use crate::options::{parse_i64, parse_revision};
 use crate::watch_cache::{Entry, Snapshot};
 use http::Response;
-use machinery::{Faults, GroupKind, Path, Status, Value, json};
+use machinery::{ErrorList, GroupKind, Path, Status, Value, json};
 use std::sync::Arc;
 
 /// Answers with the selected objects.
@@ -133,39 +133,39 @@ const TOO_OLD: &str = "The provided continue parameter is too old to display a c
 /// Upstream: apis/meta/internalversion/validation, for lists.
 fn validate_options(cx: &Cx, version: &str) -> Result<(), Status> {
     let matching = cx.query.text("resourceVersionMatch");
-    let mut faults = Faults::new();
+    let mut errors = ErrorList::new();
     let path = Path::root("resourceVersionMatch");
     if !matching.is_empty() {
         if version.is_empty() {
-            faults.forbidden(
+            errors.forbidden(
                 &path,
                 "resourceVersionMatch is forbidden unless resourceVersion is provided",
             );
         }
         if !cx.query.text("continue").is_empty() {
-            faults.forbidden(&path, "resourceVersionMatch is forbidden when continue is provided");
+            errors.forbidden(&path, "resourceVersionMatch is forbidden when continue is provided");
         }
         if !matches!(matching, "Exact" | "NotOlderThan") {
-            faults.not_supported(&path, matching, &["Exact", "NotOlderThan", ""]);
+            errors.not_supported(&path, matching, &["Exact", "NotOlderThan", ""]);
         }
         if matching == "Exact" && version == "0" {
             let detail = "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"";
-            faults.forbidden(&path, detail);
+            errors.forbidden(&path, detail);
         }
     }
     if cx.query.get("sendInitialEvents").is_some() {
         let detail = "sendInitialEvents is forbidden for list";
-        faults.forbidden(&Path::root("sendInitialEvents"), detail);
+        errors.forbidden(&Path::root("sendInitialEvents"), detail);
     }
-    refuse_list_options(&faults)
+    refuse_list_options(&errors)
 }
 
 /// The refusal of options that do not go together.
-pub(super) fn refuse_list_options(faults: &Faults) -> Result<(), Status> {
-    if faults.is_empty() {
+pub(super) fn refuse_list_options(errors: &ErrorList) -> Result<(), Status> {
+    if errors.is_empty() {
         return Ok(());
     }
-    Err(Status::invalid(&GroupKind::new("meta.k8s.io", "ListOptions"), "", faults))
+    Err(Status::invalid(&GroupKind::new("meta.k8s.io", "ListOptions"), "", errors))
 }
 
 struct Page {

@@ -17,7 +17,7 @@ use http::Response;
 use kinds::resource::Shape;
 use kinds::strategic::GoValue;
 use kinds::types::{self, Type};
-use machinery::{Faults, GroupKind, Object, Path, Status, Value};
+use machinery::{ErrorList, GroupKind, Object, Path, Status, Value};
 use sent::{Form, Patch};
 
 /// A patch, and how strictly it is judged.
@@ -116,7 +116,7 @@ fn does_not_fit(shape: &Shape, patch: &Patch, result: &Value, why: &str) -> Stat
         (_, Shape::Structural(_)) => result.to_string(),
         (_, Shape::Typed(ty)) => quoted::as_go_writes(ty, result, &patch.taken_apart()),
     };
-    let mut faults = Faults::new();
-    faults.invalid(&Path::root("patch"), shown, why);
-    Status::invalid(&GroupKind::default(), "", &faults)
+    let mut errors = ErrorList::new();
+    errors.invalid(&Path::root("patch"), shown, why);
+    Status::invalid(&GroupKind::default(), "", &errors)
 }

@@ -14,7 +14,7 @@ use crate::request::{RequestInfo, Target, Verb};
 use http::Response;
 use kinds::resource::Question;
 use machinery::field_path::quote;
-use machinery::{Faults, GroupKind, Object, Path, Status, Value, json};
+use machinery::{ErrorList, GroupKind, Object, Path, Status, Value, json};
 use std::collections::BTreeMap;
 
 /// Answers the question that the body is.
@@ -133,39 +133,39 @@ fn access(
     user: &User,
     bound: &str,
 ) -> Result<Value, Status> {
-    let mut faults = Faults::new();
+    let mut errors = ErrorList::new();
     let spec = Path::root("spec");
     let resource = review.get(&["spec", "resourceAttributes"]).filter(|it| it.is_object());
     let path = review.get(&["spec", "nonResourceAttributes"]).filter(|it| it.is_object());
     if resource.is_some() == path.is_some() {
         let detail = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
-        faults.invalid(&spec, as_go_shows(path), detail);
+        errors.invalid(&spec, as_go_shows(path), detail);
     }
     if user.name.is_empty() && user.groups.is_empty() {
         let detail = "at least one of user or group must be specified";
-        faults.invalid(&spec.child("user"), "", detail);
+        errors.invalid(&spec.child("user"), "", detail);
     }
     let metadata = review.metadata().into_iter().flatten();
     if metadata.map(|(key, _)| key).any(|key| key != "managedFields" && key != "namespace") {
         let exception = if bound.is_empty() { "" } else { " except for namespace" };
         let metadata = review.metadata().cloned().unwrap_or_default();
-        faults.invalid(&Path::root("metadata"), metadata, &format!("must be empty{exception}"));
+        errors.invalid(&Path::root("metadata"), metadata, &format!("must be empty{exception}"));
     }
     if !bound.is_empty() {
         let found = review.str_at(&["spec", "resourceAttributes", "namespace"]);
         let place = spec.child("resourceAttributes");
         if resource.is_some() && found != bound {
-            faults.invalid(&place.child("namespace"), found, "must match metadata.namespace");
+            errors.invalid(&place.child("namespace"), found, "must match metadata.namespace");
         }
         if path.is_some() {
             let detail = "disallowed on this kind of request";
-            faults.invalid(&spec.child("nonResourceAttributes"), as_go_shows(path), detail);
+            errors.invalid(&spec.child("nonResourceAttributes"), as_go_shows(path), detail);
         }
     }
-    if !faults.is_empty() {
+    if !errors.is_empty() {
         // Upstream: the kind is not named.
         let group = GroupKind::new("authorization.k8s.io", "");
-        return Err(Status::invalid(&group, "", &faults));
+        return Err(Status::invalid(&group, "", &errors));
     }
     let text = |from: Option<&Value>, key: &str| {
         from.and_then(|it| it.get(key)).and_then(Value::as_str).unwrap_or_default().to_owned()

@@ -18,7 +18,7 @@ use kinds::resource::Scale;
 use kinds::types::{self, Type};
 use machinery::patch::apply::{Force, keep_times_of_no_change};
 use machinery::selector::LabelSelector;
-use machinery::{Faults, GroupKind, Object, Path, Status, Value, json};
+use machinery::{ErrorList, GroupKind, Object, Path, Status, Value, json};
 
 /// What stands for the replicas of an object that does not say how many it wants. Upstream: the
 /// smallest number, which is looked for afterwards.
@@ -217,10 +217,10 @@ fn selector_text(is_custom: bool, selector: &Value) -> Result<String, Status> {
 }
 
 fn negative(cx: &Cx, replicas: i64) -> Status {
-    let mut faults = Faults::new();
+    let mut errors = ErrorList::new();
     let spec = Path::root("spec");
-    faults.invalid(&spec.child("replicas"), replicas, "must be greater than or equal to 0");
-    Status::invalid(&GroupKind::new("autoscaling", "Scale"), &cx.target.name, &faults)
+    errors.invalid(&spec.child("replicas"), replicas, "must be greater than or equal to 0");
+    Status::invalid(&GroupKind::new("autoscaling", "Scale"), &cx.target.name, &errors)
 }
 
 #[cfg(test)]

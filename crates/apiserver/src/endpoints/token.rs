@@ -11,7 +11,7 @@ use http::Response;
 use kinds::resource::Subresource;
 use machinery::field_path::quote;
 use machinery::{
-    Faults, GroupKind, GroupResource, GroupVersion, Object, Path, Status, Value, json, timestamp,
+    ErrorList, GroupKind, GroupResource, GroupVersion, Object, Path, Status, Value, json, timestamp,
 };
 
 /// How long a token lives if nobody says.
@@ -79,11 +79,11 @@ fn check_name(cx: &Cx, request: &Object) -> Result<(), Status> {
     if request.name().is_empty() || request.name() == cx.target.name {
         return Ok(());
     }
-    let mut faults = Faults::new();
+    let mut errors = ErrorList::new();
     let path = Path::root("metadata");
     let detail = "must match the service account name if specified";
-    faults.invalid(&path.child("name"), request.name(), detail);
-    Err(Status::invalid(&kind(), &cx.target.name, &faults))
+    errors.invalid(&path.child("name"), request.name(), detail);
+    Err(Status::invalid(&kind(), &cx.target.name, &errors))
 }
 
 /// Fails if the request is for an account that had the name before.
@@ -203,15 +203,15 @@ fn validated(request: &Object) -> Result<i64, Status> {
     let seconds = asked.unwrap_or(HOUR);
     let spec = Path::root("spec");
     let path = spec.child("expirationSeconds");
-    let mut faults = Faults::new();
+    let mut errors = ErrorList::new();
     if seconds < SHORTEST {
-        faults.invalid(&path, seconds, "may not specify a duration less than 10 minutes");
+        errors.invalid(&path, seconds, "may not specify a duration less than 10 minutes");
     }
     if seconds > LONGEST {
-        faults.invalid(&path, seconds, "may not specify a duration larger than 2^32 seconds");
+        errors.invalid(&path, seconds, "may not specify a duration larger than 2^32 seconds");
     }
-    if faults.is_empty() {
+    if errors.is_empty() {
         return Ok(seconds);
     }
-    Err(Status::invalid(&kind(), "", &faults))
+    Err(Status::invalid(&kind(), "", &errors))
 }

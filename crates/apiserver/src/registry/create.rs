@@ -6,7 +6,7 @@ use crate::context::Cx;
 use crate::watch_cache::Entry;
 use crate::{conversion, errors, validation};
 use machinery::meta::initializers;
-use machinery::{Faults, Object, Status};
+use machinery::{ErrorList, Object, Status};
 use std::sync::Arc;
 use std::time::Duration;
 use store::{Error, Expect};
@@ -108,11 +108,11 @@ fn prepare(cx: &Cx, object: &mut Object) {
 
 fn validate(cx: &Cx, object: &Object) -> Result<(), Status> {
     let resource = cx.resource();
-    let mut faults = Faults::new();
-    validation::metadata(resource, object, &mut faults);
-    validation::create(cx, object, &mut faults);
-    if !faults.is_empty() {
-        return Err(cx.invalid(object.name(), faults));
+    let mut errors = ErrorList::new();
+    validation::metadata(resource, object, &mut errors);
+    validation::create(cx, object, &mut errors);
+    if !errors.is_empty() {
+        return Err(cx.invalid(object.name(), errors));
     }
     for warning in (resource.behavior.warnings)(object) {
         cx.warn(warning);

@@ -8,7 +8,7 @@ use crate::request::Verb;
 use crate::watch_cache::Entry;
 use crate::{conversion, errors, ownership, validation};
 use machinery::meta::initializers;
-use machinery::{Faults, GroupKind, Object, Path, Status};
+use machinery::{ErrorList, GroupKind, Object, Path, Status};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ pub(crate) enum Part {
     /// The status alone.
     Status,
     /// What a subresource with rules of its own leaves of the change.
-    Own(fn(&mut Object, &Object), fn(&Object, &Object, &mut Faults)),
+    Own(fn(&mut Object, &Object), fn(&Object, &Object, &mut ErrorList)),
     /// What the server itself did with something that was posted; it does not count as a change of
     /// what the user wants.
     Posted,
@@ -140,11 +140,11 @@ async fn renew(
     } else {
         cx.plane.allocations.claim(cx, &mut new, Some(&old))
     };
-    let mut faults = Faults::new();
-    validation::changed_metadata(resource, &new, &old, &mut faults);
-    validation::update(cx, &new, &old, request.part, &mut faults);
-    if !faults.is_empty() {
-        return Err(cx.invalid(old.name(), faults));
+    let mut errors = ErrorList::new();
+    validation::changed_metadata(resource, &new, &old, &mut errors);
+    validation::update(cx, &new, &old, request.part, &mut errors);
+    if !errors.is_empty() {
+        return Err(cx.invalid(old.name(), errors));
     }
     if matches!(request.part, Part::Main) {
         let warnings = match resource.behavior.update_warnings {
@@ -171,11 +171,11 @@ fn check_preconditions(cx: &Cx, new: &Object, old: &Object, dry_run: bool) -> Re
         text => parse_revision(text).map_err(Status::unclassified)?,
     };
     if revision == 0 && !resource.behavior.unconditional_update {
-        let mut faults = Faults::new();
+        let mut errors = ErrorList::new();
         let path = Path::root("metadata");
-        faults.invalid(&path.child("resourceVersion"), 0, "must be specified for an update");
+        errors.invalid(&path.child("resourceVersion"), 0, "must be specified for an update");
         let kind = GroupKind::new(&resource.group, &resource.plural);
-        return Err(Status::invalid(&kind, old.name(), &faults));
+        return Err(Status::invalid(&kind, old.name(), &errors));
     }
     if revision != 0 && asked != old.resource_version() {
         return Err(Status::modified(&cx.what(), old.name()));

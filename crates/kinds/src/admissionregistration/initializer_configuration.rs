@@ -8,7 +8,7 @@ use crate::fields::{list, text, texts, top};
 use crate::resource::{Behavior, Columns, Resource, Version};
 use crate::rules::complaints;
 use crate::table;
-use machinery::{Faults, Object, Path, Value, names};
+use machinery::{ErrorList, Object, Path, Value, names};
 use std::collections::HashSet;
 
 /// The row of `InitializerConfiguration`.
@@ -21,13 +21,13 @@ pub fn resource() -> Resource {
 
 static BEHAVIOR: Behavior = Behavior {
     validate,
-    validate_update: |new, _, faults| validate(new, faults),
+    validate_update: |new, _, errors| validate(new, errors),
     generation: true,
     unconditional_update: false,
     ..Behavior::PLAIN
 };
 
-fn validate(object: &Object, faults: &mut Faults) {
+fn validate(object: &Object, errors: &mut ErrorList) {
     let path = Path::root("initializers");
     let mut seen: HashSet<&str> = HashSet::new();
     let initializers = top(object, "initializers").as_array().into_iter().flatten();
@@ -35,25 +35,25 @@ fn validate(object: &Object, faults: &mut Faults) {
         let path = path.index(index);
         let name = text(initializer, "name");
         match name {
-            "" => faults.required(&path.child("name"), ""),
-            name if seen.contains(&name) => faults.duplicate(&path.child("name"), name),
-            _ => complaints(faults, &path.child("name"), name, names::fully_qualified_name(name)),
+            "" => errors.required(&path.child("name"), ""),
+            name if seen.contains(&name) => errors.duplicate(&path.child("name"), name),
+            _ => complaints(errors, &path.child("name"), name, names::fully_qualified_name(name)),
         }
         seen.insert(name);
         let rules = path.child("rules");
         for (index, rule) in list(initializer, "rules").iter().enumerate() {
             let path = rules.index(index);
-            validate_targets(faults, &path, rule);
-            whole_objects_only(faults, &path.child("resources"), rule);
+            validate_targets(errors, &path, rule);
+            whole_objects_only(errors, &path.child("resources"), rule);
         }
     }
 }
 
 /// A part of an object is never new by itself.
-fn whole_objects_only(faults: &mut Faults, path: &Path<'_>, rule: &Value) {
+fn whole_objects_only(errors: &mut ErrorList, path: &Path<'_>, rule: &Value) {
     for (index, resource) in texts(rule, "resources").enumerate().filter(|(_, it)| it.contains('/'))
     {
-        faults.invalid(&path.index(index), resource, "must not specify subresources");
+        errors.invalid(&path.index(index), resource, "must not specify subresources");
     }
 }
 

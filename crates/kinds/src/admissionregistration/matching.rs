@@ -2,7 +2,7 @@
 
 use crate::fields::{at, default_value, list, map_mut, maps_mut, part, text, texts};
 use crate::rules::{complaints, label_selector, qualified_name, supported_only};
-use machinery::{Faults, Map, Path, Value, json, names};
+use machinery::{ErrorList, Map, Path, Value, json, names};
 use std::collections::HashSet;
 
 const OPERATIONS: &[&str] = &["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
@@ -29,24 +29,24 @@ pub(super) fn default_resources(spec: &mut Map<String, Value>, key: &str) {
 }
 
 /// Judges the policy and the two selectors.
-pub(super) fn validate_match_policy(faults: &mut Faults, path: &Path<'_>, matching: &Value) {
+pub(super) fn validate_match_policy(errors: &mut ErrorList, path: &Path<'_>, matching: &Value) {
     if part(matching, "matchPolicy").is_some() {
         let policies = &["Equivalent", "Exact"];
-        supported_only(faults, &path.child("matchPolicy"), text(matching, "matchPolicy"), policies);
+        supported_only(errors, &path.child("matchPolicy"), text(matching, "matchPolicy"), policies);
     }
 }
 
 /// Judges which namespaces and objects are selected.
-pub(super) fn validate_selectors(faults: &mut Faults, path: &Path<'_>, matching: &Value) {
+pub(super) fn validate_selectors(errors: &mut ErrorList, path: &Path<'_>, matching: &Value) {
     for selector in ["namespaceSelector", "objectSelector"] {
-        label_selector(faults, &path.child(selector), at(matching, &[selector]));
+        label_selector(errors, &path.child(selector), at(matching, &[selector]));
     }
 }
 
 /// Judges what a policy or a binding says that it is about.
-pub(super) fn validate_resources(faults: &mut Faults, path: &Path<'_>, resources: &Value) {
-    validate_match_policy(faults, path, resources);
-    validate_selectors(faults, path, resources);
+pub(super) fn validate_resources(errors: &mut ErrorList, path: &Path<'_>, resources: &Value) {
+    validate_match_policy(errors, path, resources);
+    validate_selectors(errors, path, resources);
     for part in ["resourceRules", "excludeResourceRules"] {
         let path = path.child(part);
         for (index, rule) in list(resources, part).iter().enumerate() {
@@ -55,66 +55,66 @@ pub(super) fn validate_resources(faults: &mut Faults, path: &Path<'_>, resources
             let mut seen: HashSet<&str> = HashSet::new();
             for (index, name) in texts(rule, "resourceNames").enumerate() {
                 let path = names_path.index(index);
-                complaints(faults, &path, name, names::path_segment(name));
+                complaints(errors, &path, name, names::path_segment(name));
                 if seen.contains(&name) {
-                    faults.duplicate(&path, name);
+                    errors.duplicate(&path, name);
                 }
                 seen.insert(name);
             }
-            validate_rule(faults, &path, rule);
+            validate_rule(errors, &path, rule);
         }
     }
 }
 
 /// Judges which operations on which resources a rule is about.
-pub(super) fn validate_rule(faults: &mut Faults, path: &Path<'_>, rule: &Value) {
-    several(faults, path, rule, "operations", "operations");
+pub(super) fn validate_rule(errors: &mut ErrorList, path: &Path<'_>, rule: &Value) {
+    several(errors, path, rule, "operations", "operations");
     let operations = path.child("operations");
     for (index, operation) in texts(rule, "operations").enumerate() {
-        supported_only(faults, &operations.index(index), operation, OPERATIONS);
+        supported_only(errors, &operations.index(index), operation, OPERATIONS);
     }
-    validate_targets(faults, path, rule);
+    validate_targets(errors, path, rule);
     if part(rule, "scope").is_some() {
         let scopes = &["*", "Cluster", "Namespaced"];
-        supported_only(faults, &path.child("scope"), text(rule, "scope"), scopes);
+        supported_only(errors, &path.child("scope"), text(rule, "scope"), scopes);
     }
 }
 
 /// Judges which resources a rule is about.
-pub(super) fn validate_targets(faults: &mut Faults, path: &Path<'_>, rule: &Value) {
-    several(faults, path, rule, "apiGroups", "API groups");
-    several(faults, path, rule, "apiVersions", "API versions");
+pub(super) fn validate_targets(errors: &mut ErrorList, path: &Path<'_>, rule: &Value) {
+    several(errors, path, rule, "apiGroups", "API groups");
+    several(errors, path, rule, "apiVersions", "API versions");
     let versions = path.child("apiVersions");
     for (index, _) in texts(rule, "apiVersions").enumerate().filter(|(_, it)| it.is_empty()) {
-        faults.required(&versions.index(index), "");
+        errors.required(&versions.index(index), "");
     }
-    validate_resource_names(faults, &path.child("resources"), rule);
+    validate_resource_names(errors, &path.child("resources"), rule);
 }
 
 /// There must be one, and `*` must stand alone.
-fn several(faults: &mut Faults, path: &Path<'_>, rule: &Value, key: &str, words: &str) {
+fn several(errors: &mut ErrorList, path: &Path<'_>, rule: &Value, key: &str, words: &str) {
     let path = path.child(key);
     let items: Vec<&str> = texts(rule, key).collect();
     if items.is_empty() {
-        faults.required(&path, "");
+        errors.required(&path, "");
     }
     if items.len() > 1 && items.contains(&"*") {
         let message = format!("if '*' is present, must not specify other {words}");
-        faults.invalid(&path, json!(items), &message);
+        errors.invalid(&path, json!(items), &message);
     }
 }
 
-fn validate_resource_names(faults: &mut Faults, path: &Path<'_>, rule: &Value) {
+fn validate_resource_names(errors: &mut ErrorList, path: &Path<'_>, rule: &Value) {
     let resources: Vec<&str> = texts(rule, "resources").collect();
     if resources.is_empty() {
-        faults.required(path, "");
+        errors.required(path, "");
     }
     let (mut all_below, mut below_all) = (HashSet::new(), HashSet::new());
     let mut last_is_plain = false;
     for (index, name) in resources.iter().enumerate() {
         let path = path.index(index);
         if name.is_empty() {
-            faults.required(&path, "");
+            errors.required(&path, "");
             continue;
         }
         let Some((resource, sub)) = name.split_once('/') else {
@@ -123,11 +123,11 @@ fn validate_resource_names(faults: &mut Faults, path: &Path<'_>, rule: &Value) {
         };
         if all_below.contains(&resource) {
             let message = format!("if '{resource}/*' is present, must not specify {name}");
-            faults.invalid(&path, *name, &message);
+            errors.invalid(&path, *name, &message);
         }
         if below_all.contains(&sub) {
             let message = format!("if '*/{sub}' is present, must not specify {name}");
-            faults.invalid(&path, *name, &message);
+            errors.invalid(&path, *name, &message);
         }
         if sub == "*" {
             all_below.insert(resource);
@@ -138,34 +138,34 @@ fn validate_resource_names(faults: &mut Faults, path: &Path<'_>, rule: &Value) {
     }
     if resources.len() > 1 && resources.contains(&"*/*") {
         let message = "if '*/*' is present, must not specify other resources";
-        faults.invalid(path, json!(resources), message);
+        errors.invalid(path, json!(resources), message);
     }
     if resources.contains(&"*") && last_is_plain {
         let message = "if '*' is present, must not specify other resources without subresources";
-        faults.invalid(path, json!(resources), message);
+        errors.invalid(path, json!(resources), message);
     }
 }
 
 /// Judges the conditions under which a webhook or a policy is asked. Their expressions are judged
 /// where they are compiled.
-pub(super) fn validate_conditions(faults: &mut Faults, path: &Path<'_>, conditions: &[Value]) {
+pub(super) fn validate_conditions(errors: &mut ErrorList, path: &Path<'_>, conditions: &[Value]) {
     if conditions.len() > MAX_CONDITIONS {
-        faults.too_many(path, conditions.len(), MAX_CONDITIONS);
+        errors.too_many(path, conditions.len(), MAX_CONDITIONS);
     }
     let mut seen: HashSet<&str> = HashSet::new();
     for (index, condition) in conditions.iter().enumerate() {
         let path = path.index(index);
         if text(condition, "expression").trim().is_empty() {
-            faults.required(&path.child("expression"), "");
+            errors.required(&path.child("expression"), "");
         }
         let (path, name) = (path.child("name"), text(condition, "name"));
         if name.is_empty() {
-            faults.required(&path, "");
+            errors.required(&path, "");
             continue;
         }
-        qualified_name(faults, &path, name);
+        qualified_name(errors, &path, name);
         if seen.contains(&name) {
-            faults.duplicate(&path, name);
+            errors.duplicate(&path, name);
         }
         seen.insert(name);
     }
@@ -177,9 +177,9 @@ mod tests {
     use crate::testing::lines;
 
     fn check(rule: Value, expected: &[&str]) {
-        let mut faults = Faults::new();
-        validate_rule(&mut faults, &Path::root("r"), &rule);
-        assert_eq!(lines(&faults), expected);
+        let mut errors = ErrorList::new();
+        validate_rule(&mut errors, &Path::root("r"), &rule);
+        assert_eq!(lines(&errors), expected);
     }
 
     fn of(resources: &[&str]) -> Value {

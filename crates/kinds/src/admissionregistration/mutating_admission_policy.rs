@@ -7,7 +7,7 @@ use crate::fields::{default_value, list, part, text, top};
 use crate::resource::{Behavior, Column, Columns, Resource};
 use crate::rules::{one_of, required};
 use crate::table;
-use machinery::{Faults, Object, Path, Value};
+use machinery::{ErrorList, Object, Path, Value};
 
 /// The row of `MutatingAdmissionPolicy`.
 pub fn resource() -> Resource {
@@ -19,11 +19,11 @@ pub fn resource() -> Resource {
 
 static BEHAVIOR: Behavior = Behavior {
     defaults,
-    validate: |object, faults| {
-        validate(object, None, faults);
-        super::refuse_reserved_name(object, faults);
+    validate: |object, errors| {
+        validate(object, None, errors);
+        super::refuse_reserved_name(object, errors);
     },
-    validate_update: |new, old, faults| validate(new, Some(old), faults),
+    validate_update: |new, old, errors| validate(new, Some(old), errors),
     generation: true,
     unconditional_update: false,
     ..Behavior::PLAIN
@@ -45,43 +45,43 @@ fn defaults(object: &mut Object) {
     default_resources(spec, "matchConstraints");
 }
 
-fn validate(new: &Object, old: Option<&Object>, faults: &mut Faults) {
+fn validate(new: &Object, old: Option<&Object>, errors: &mut ErrorList) {
     let constraints =
-        |faults: &mut Faults, spec: &Value| no_deletion(faults, "matchConstraints", spec);
-    validate_policy(new, old, faults, constraints);
+        |errors: &mut ErrorList, spec: &Value| no_deletion(errors, "matchConstraints", spec);
+    validate_policy(new, old, errors, constraints);
     let spec = top(new, "spec");
     let path = SPEC.child("mutations");
     if list(spec, "mutations").is_empty() {
-        faults.required(&path, "mutations must contain at least one item");
+        errors.required(&path, "mutations must contain at least one item");
     }
     for (index, mutation) in list(spec, "mutations").iter().enumerate() {
-        validate_mutation(faults, &path.index(index), mutation);
+        validate_mutation(errors, &path.index(index), mutation);
     }
     let policies = &["IfNeeded", "Never"];
     let policy = text(spec, "reinvocationPolicy");
-    one_of(faults, &SPEC.child("reinvocationPolicy"), policy, policies);
+    one_of(errors, &SPEC.child("reinvocationPolicy"), policy, policies);
 }
 
-fn validate_mutation(faults: &mut Faults, path: &Path<'_>, mutation: &Value) {
+fn validate_mutation(errors: &mut ErrorList, path: &Path<'_>, mutation: &Value) {
     let kind = text(mutation, "patchType");
     let (wanted, other) = match kind {
         "JSONPatch" => ("jsonPatch", "applyConfiguration"),
         "ApplyConfiguration" => ("applyConfiguration", "jsonPatch"),
         kind => {
             let kinds = &["ApplyConfiguration", "JSONPatch"];
-            return one_of(faults, &path.child("patchType"), kind, kinds);
+            return one_of(errors, &path.child("patchType"), kind, kinds);
         }
     };
     if let Some(patch) = part(mutation, wanted) {
         let expression = text(patch, "expression").trim();
-        required(faults, &path.child(wanted).child("expression"), expression);
+        required(errors, &path.child(wanted).child("expression"), expression);
     } else {
         let message = format!("must be specified when patchType is {kind}");
-        faults.required(&path.child(wanted), &message);
+        errors.required(&path.child(wanted), &message);
     }
     if part(mutation, other).is_some() {
         let message = format!("must not be specified when patchType is {kind}");
-        faults.invalid(&path.child(other), format!("{{{other}}}"), &message);
+        errors.invalid(&path.child(other), format!("{{{other}}}"), &message);
     }
 }
 

@@ -7,7 +7,7 @@ use crate::fields::{text, top};
 use crate::resource::{Behavior, Columns, Resource};
 use crate::rules::required_subdomain;
 use crate::table;
-use machinery::{Faults, Object};
+use machinery::{ErrorList, Object};
 
 /// The row of `MutatingAdmissionPolicyBinding`.
 pub fn resource() -> Resource {
@@ -19,21 +19,21 @@ pub fn resource() -> Resource {
 
 static BEHAVIOR: Behavior = Behavior {
     defaults: |object| default_resources(object.map_at(&["spec"]), "matchResources"),
-    validate: |object, faults| {
-        validate(object, faults);
-        super::refuse_reserved_name(object, faults);
+    validate: |object, errors| {
+        validate(object, errors);
+        super::refuse_reserved_name(object, errors);
     },
-    validate_update: |new, _, faults| validate(new, faults),
+    validate_update: |new, _, errors| validate(new, errors),
     generation: true,
     unconditional_update: false,
     ..Behavior::PLAIN
 };
 
-fn validate(object: &Object, faults: &mut Faults) {
+fn validate(object: &Object, errors: &mut ErrorList) {
     let spec = top(object, "spec");
-    required_subdomain(faults, &SPEC.child("policyName"), text(spec, "policyName"));
-    validate_binding(object, faults);
-    no_deletion(faults, "matchResources", spec);
+    required_subdomain(errors, &SPEC.child("policyName"), text(spec, "policyName"));
+    validate_binding(object, errors);
+    no_deletion(errors, "matchResources", spec);
 }
 
 #[cfg(test)]

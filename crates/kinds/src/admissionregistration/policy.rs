@@ -6,7 +6,7 @@ use crate::columns::{age, selector};
 use crate::fields::{at, list, part, text, texts, top};
 use crate::resource::Now;
 use crate::rules::{complaints, label_selector, required, supported_only};
-use machinery::{Faults, Object, Path, Value, names};
+use machinery::{ErrorList, Object, Path, Value, names};
 use schema::is_identifier;
 
 pub(super) static SPEC: Path<'static> = Path::root("spec");
@@ -16,24 +16,24 @@ pub(super) static SPEC: Path<'static> = Path::root("spec");
 pub(super) fn validate_policy(
     new: &Object,
     old: Option<&Object>,
-    faults: &mut Faults,
-    constraints: fn(&mut Faults, &Value),
+    errors: &mut ErrorList,
+    constraints: fn(&mut ErrorList, &Value),
 ) {
     let spec = top(new, "spec");
     let policy = text(spec, "failurePolicy");
-    supported_only(faults, &SPEC.child("failurePolicy"), policy, &["Fail", "Ignore"]);
+    supported_only(errors, &SPEC.child("failurePolicy"), policy, &["Fail", "Ignore"]);
     if let Some(kind) = part(spec, "paramKind") {
-        validate_param_kind(faults, &SPEC.child("paramKind"), kind);
+        validate_param_kind(errors, &SPEC.child("paramKind"), kind);
     }
     let path = SPEC.child("matchConstraints");
     match part(spec, "matchConstraints") {
-        None => faults.required(&path, ""),
+        None => errors.required(&path, ""),
         Some(resources) => {
-            matching::validate_resources(faults, &path, resources);
+            matching::validate_resources(errors, &path, resources);
             if list(resources, "resourceRules").is_empty() {
-                faults.required(&path.child("resourceRules"), "");
+                errors.required(&path.child("resourceRules"), "");
             }
-            constraints(faults, spec);
+            constraints(errors, spec);
         }
     }
     let are_same = old.is_some_and(|old| {
@@ -42,99 +42,99 @@ pub(super) fn validate_policy(
     });
     if !are_same {
         let conditions = list(spec, "matchConditions");
-        matching::validate_conditions(faults, &SPEC.child("matchConditions"), conditions);
+        matching::validate_conditions(errors, &SPEC.child("matchConditions"), conditions);
     }
     let path = SPEC.child("variables");
     for (index, variable) in list(spec, "variables").iter().enumerate() {
         let path = path.index(index);
         let name = text(variable, "name");
         if name.trim().is_empty() {
-            faults.required(&path.child("name"), "name is not specified");
+            errors.required(&path.child("name"), "name is not specified");
         } else if !is_identifier(name) {
-            faults.invalid(&path.child("name"), name, "must be a valid CEL identifier");
+            errors.invalid(&path.child("name"), name, "must be a valid CEL identifier");
         }
         if text(variable, "expression").trim().is_empty() {
-            faults.required(&path.child("expression"), "expression is not specified");
+            errors.required(&path.child("expression"), "expression is not specified");
         }
     }
 }
 
-fn validate_param_kind(faults: &mut Faults, path: &Path<'_>, kind: &Value) {
+fn validate_param_kind(errors: &mut ErrorList, path: &Path<'_>, kind: &Value) {
     let api_version = text(kind, "apiVersion");
     let version_path = path.child("apiVersion");
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     if api_version.is_empty() {
-        faults.required(&version_path, "");
+        errors.required(&version_path, "");
     } else if version.contains('/') {
         let message = format!("unexpected GroupVersion string: {api_version}");
-        faults.invalid(&version_path, api_version, &message);
+        errors.invalid(&version_path, api_version, &message);
     } else {
         let found = names::dns1123_subdomain(group);
         if !group.is_empty() && !found.is_empty() {
-            faults.invalid(&version_path, group, &found.join(","));
+            errors.invalid(&version_path, group, &found.join(","));
         }
         let found = names::dns1035_label(version);
         if version.is_empty() {
-            faults.invalid(&version_path, api_version, "version must be specified");
+            errors.invalid(&version_path, api_version, "version must be specified");
         } else if !found.is_empty() {
-            faults.invalid(&version_path, version, &found.join(","));
+            errors.invalid(&version_path, version, &found.join(","));
         }
     }
     let name = text(kind, "kind");
-    required(faults, &path.child("kind"), name);
+    required(errors, &path.child("kind"), name);
     let found = names::dns1035_label(&name.to_lowercase());
     if !name.is_empty() && !found.is_empty() {
         let message =
             format!("may have mixed case, but should otherwise match: {}", found.join(","));
-        faults.invalid(&path.child("kind"), name, &message);
+        errors.invalid(&path.child("kind"), name, &message);
     }
 }
 
 /// Judges what both kinds of bindings say besides the name of their policy.
-pub(super) fn validate_binding(object: &Object, faults: &mut Faults) {
+pub(super) fn validate_binding(object: &Object, errors: &mut ErrorList) {
     let spec = top(object, "spec");
     if let Some(reference) = part(spec, "paramRef") {
-        validate_param_ref(faults, &SPEC.child("paramRef"), reference);
+        validate_param_ref(errors, &SPEC.child("paramRef"), reference);
     }
     if let Some(resources) = part(spec, "matchResources") {
-        matching::validate_resources(faults, &SPEC.child("matchResources"), resources);
+        matching::validate_resources(errors, &SPEC.child("matchResources"), resources);
     }
 }
 
-fn validate_param_ref(faults: &mut Faults, path: &Path<'_>, reference: &Value) {
+fn validate_param_ref(errors: &mut ErrorList, path: &Path<'_>, reference: &Value) {
     const ONE: &str = "name and selector are mutually exclusive";
     let name = text(reference, "name");
     let selector = part(reference, "selector");
-    complaints(faults, &path.child("name"), name, names::path_segment(name));
+    complaints(errors, &path.child("name"), name, names::path_segment(name));
     match (name, selector) {
-        ("", None) => faults.required(path, "one of name or selector must be specified"),
+        ("", None) => errors.required(path, "one of name or selector must be specified"),
         (_, None) => {}
         (name, Some(selector)) => {
             if !name.is_empty() {
-                faults.forbidden(&path.child("name"), ONE);
+                errors.forbidden(&path.child("name"), ONE);
             }
-            label_selector(faults, &path.child("selector"), selector);
+            label_selector(errors, &path.child("selector"), selector);
             if !name.is_empty() {
-                faults.forbidden(&path.child("selector"), ONE);
+                errors.forbidden(&path.child("selector"), ONE);
             }
         }
     }
     let action = text(reference, "parameterNotFoundAction");
     let path = path.child("parameterNotFoundAction");
-    required(faults, &path, action);
+    required(errors, &path, action);
     if !action.is_empty() {
-        supported_only(faults, &path, action, &["Deny", "Allow"]);
+        supported_only(errors, &path, action, &["Deny", "Allow"]);
     }
 }
 
 /// Mutation is for what is written; nothing is left to change of what is deleted.
-pub(super) fn no_deletion(faults: &mut Faults, key: &str, spec: &Value) {
+pub(super) fn no_deletion(errors: &mut ErrorList, key: &str, spec: &Value) {
     let path = SPEC.child(key);
     let path = path.child("resourceRules");
     for rule in list(at(spec, &[key]), "resourceRules") {
         for operation in texts(rule, "operations") {
             let operations = &["*", "CONNECT", "CREATE", "UPDATE"];
-            supported_only(faults, &path.child("operations"), operation, operations);
+            supported_only(errors, &path.child("operations"), operation, operations);
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::fields::{at, default_value, list, part, text, top};
 use crate::resource::{Behavior, Column, Columns, Resource, Version, drop_status, keep_status};
 use crate::rules::{qualified_name, supported_only};
 use crate::table;
-use machinery::{Faults, Object, Path, Value};
+use machinery::{ErrorList, Object, Path, Value};
 use std::collections::HashSet;
 
 /// The row of `ValidatingAdmissionPolicy`.
@@ -22,11 +22,11 @@ static BEHAVIOR: Behavior = Behavior {
     defaults,
     prepare_create: drop_status,
     prepare_update: keep_status,
-    validate: |object, faults| {
-        validate(object, None, faults);
-        super::refuse_reserved_name(object, faults);
+    validate: |object, errors| {
+        validate(object, None, errors);
+        super::refuse_reserved_name(object, errors);
     },
-    validate_update: |new, old, faults| validate(new, Some(old), faults),
+    validate_update: |new, old, errors| validate(new, Some(old), errors),
     generation: true,
     unconditional_update: false,
     ..Behavior::PLAIN
@@ -54,23 +54,23 @@ fn defaults(object: &mut Object) {
     default_resources(spec, "matchConstraints");
 }
 
-fn validate(new: &Object, old: Option<&Object>, faults: &mut Faults) {
-    validate_policy(new, old, faults, |_, _| {});
+fn validate(new: &Object, old: Option<&Object>, errors: &mut ErrorList) {
+    validate_policy(new, old, errors, |_, _| {});
     let spec = top(new, "spec");
     let (validations, annotations) = (list(spec, "validations"), list(spec, "auditAnnotations"));
     if validations.is_empty() && annotations.is_empty() {
         let message = "validations or auditAnnotations must contain at least one item";
-        faults.required(&SPEC.child("validations"), message);
-        faults.required(&SPEC.child("auditAnnotations"), message);
+        errors.required(&SPEC.child("validations"), message);
+        errors.required(&SPEC.child("auditAnnotations"), message);
     }
     let path = SPEC.child("validations");
     for (index, validation) in validations.iter().enumerate() {
-        validate_one(faults, &path.index(index), validation);
+        validate_one(errors, &path.index(index), validation);
     }
     let path = SPEC.child("auditAnnotations");
     if annotations.len() > MAX_ANNOTATIONS {
         let message = format!("must not have more than {MAX_ANNOTATIONS} auditAnnotations");
-        faults.invalid(&path, at(spec, &["auditAnnotations"]).clone(), &message);
+        errors.invalid(&path, at(spec, &["auditAnnotations"]).clone(), &message);
     }
     let mut seen: HashSet<&str> = HashSet::new();
     for (index, annotation) in annotations.iter().enumerate() {
@@ -79,43 +79,43 @@ fn validate(new: &Object, old: Option<&Object>, faults: &mut Faults) {
         match new.name() {
             "" => {
                 let message = "requires metadata.name be non-empty";
-                faults.invalid(&path.child("key"), key, message);
+                errors.invalid(&path.child("key"), key, message);
             }
             // The key stands in the audit log after the name of the policy.
-            name => qualified_name(faults, &path.child("key"), &format!("{name}/{key}")),
+            name => qualified_name(errors, &path.child("key"), &format!("{name}/{key}")),
         }
         let expression = text(annotation, "valueExpression").trim();
         let expression_path = path.child("valueExpression");
         if expression.is_empty() {
-            faults.required(&expression_path, "valueExpression is not specified");
+            errors.required(&expression_path, "valueExpression is not specified");
         } else if expression.len() > MAX_EXPRESSION {
             let message = format!("must not exceed {MAX_EXPRESSION} bytes in length");
-            faults.required(&expression_path, &message);
+            errors.required(&expression_path, &message);
         }
         if seen.contains(&key) {
-            faults.duplicate(&path.child("key"), key);
+            errors.duplicate(&path.child("key"), key);
         }
         seen.insert(key);
     }
 }
 
-fn validate_one(faults: &mut Faults, path: &Path<'_>, validation: &Value) {
+fn validate_one(errors: &mut ErrorList, path: &Path<'_>, validation: &Value) {
     if text(validation, "expression").trim().is_empty() {
-        faults.required(&path.child("expression"), "expression is not specified");
+        errors.required(&path.child("expression"), "expression is not specified");
     }
     for key in ["messageExpression", "message"] {
         let value = text(validation, key);
         if !value.is_empty() && value.trim().is_empty() {
-            faults.invalid(&path.child(key), value, "must be non-empty if specified");
+            errors.invalid(&path.child(key), value, "must be non-empty if specified");
         }
     }
     let message = text(validation, "message");
     if message.trim().contains(['\n', '\r']) {
-        faults.invalid(&path.child("message"), message, "must not contain line breaks");
+        errors.invalid(&path.child("message"), message, "must not contain line breaks");
     }
     if part(validation, "reason").is_some() {
         let reasons = &["Forbidden", "Invalid", "RequestEntityTooLarge"];
-        supported_only(faults, &path.child("reason"), text(validation, "reason"), reasons);
+        supported_only(errors, &path.child("reason"), text(validation, "reason"), reasons);
     }
 }
 

@@ -7,7 +7,7 @@ use crate::fields::{at, text, texts, top};
 use crate::resource::{Behavior, Column, Columns, Resource};
 use crate::rules::{dns_subdomain, required, supported_only, unique};
 use crate::table;
-use machinery::{Faults, Object};
+use machinery::{ErrorList, Object};
 
 /// The row of `ValidatingAdmissionPolicyBinding`.
 pub fn resource() -> Resource {
@@ -19,11 +19,11 @@ pub fn resource() -> Resource {
 
 static BEHAVIOR: Behavior = Behavior {
     defaults: |object| default_resources(object.map_at(&["spec"]), "matchResources"),
-    validate: |object, faults| {
-        validate(object, faults);
-        super::refuse_reserved_name(object, faults);
+    validate: |object, errors| {
+        validate(object, errors);
+        super::refuse_reserved_name(object, errors);
     },
-    validate_update: |new, _, faults| validate(new, faults),
+    validate_update: |new, _, errors| validate(new, errors),
     generation: true,
     unconditional_update: false,
     ..Behavior::PLAIN
@@ -39,27 +39,27 @@ pub(super) const COLUMNS: &[Column] = &[
     AGE,
 ];
 
-fn validate(object: &Object, faults: &mut Faults) {
+fn validate(object: &Object, errors: &mut ErrorList) {
     let spec = top(object, "spec");
     let policy = text(spec, "policyName");
     if !policy.is_empty() {
-        dns_subdomain(faults, &SPEC.child("policyName"), policy);
+        dns_subdomain(errors, &SPEC.child("policyName"), policy);
     }
-    validate_binding(object, faults);
+    validate_binding(object, errors);
     let path = SPEC.child("validationActions");
     let actions: Vec<&str> = texts(spec, "validationActions").collect();
     for (index, action) in actions.iter().enumerate() {
-        supported_only(faults, &path.index(index), action, &["Audit", "Deny", "Warn"]);
+        supported_only(errors, &path.index(index), action, &["Audit", "Deny", "Warn"]);
     }
-    unique(faults, &path, actions.iter().copied());
+    unique(errors, &path, actions.iter().copied());
     if actions.contains(&"Deny") && actions.contains(&"Warn") {
         let message = "must not contain both Deny and Warn (repeating the same validation failure information in the API response and headers serves no purpose)";
-        faults.invalid(&path, at(spec, &["validationActions"]).clone(), message);
+        errors.invalid(&path, at(spec, &["validationActions"]).clone(), message);
     }
-    faults.declared(|faults| {
-        required(faults, &SPEC.child("policyName"), policy);
+    errors.declared(|errors| {
+        required(errors, &SPEC.child("policyName"), policy);
         if actions.is_empty() {
-            faults.required(&path, "");
+            errors.required(&path, "");
         }
     });
 }

@@ -21,11 +21,11 @@ pub fn resource() -> Resource {
 
 static BEHAVIOR: Behavior = Behavior {
     defaults,
-    validate: |object, faults| {
-        validate(object, None, faults);
-        super::refuse_reserved_name(object, faults);
+    validate: |object, errors| {
+        validate(object, None, errors);
+        super::refuse_reserved_name(object, errors);
     },
-    validate_update: |new, old, faults| validate(new, Some(old), faults),
+    validate_update: |new, old, errors| validate(new, Some(old), errors),
     generation: true,
     unconditional_update: false,
     warnings,

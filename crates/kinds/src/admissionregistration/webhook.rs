@@ -5,7 +5,7 @@ use crate::columns::age;
 use crate::fields::{at, default_value, integer, list, map_mut, maps_mut, part, text, texts, top};
 use crate::resource::Now;
 use crate::rules::{complaints, range_message, supported_only};
-use machinery::{Faults, Object, Path, Value, json, names};
+use machinery::{ErrorList, Object, Path, Value, json, names};
 use std::collections::HashSet;
 
 /// The versions of `AdmissionReview` that the server speaks.
@@ -103,42 +103,42 @@ fn speaks_ours(hook: &Value) -> bool {
 }
 
 /// Judges all webhooks of a configuration that was `old` before.
-pub(super) fn validate(new: &Object, old: Option<&Object>, faults: &mut Faults) {
+pub(super) fn validate(new: &Object, old: Option<&Object>, errors: &mut ErrorList) {
     let strictness = Strictness::after(old);
     let path = Path::root("webhooks");
     let mut seen: HashSet<&str> = HashSet::new();
     for (index, hook) in webhooks(new).iter().enumerate() {
         let path = path.index(index);
-        validate_hook(faults, &path, hook, &strictness);
+        validate_hook(errors, &path, hook, &strictness);
         let before = old.and_then(|old| webhooks(old).get(index));
         let are_same = before.is_some_and(|it| it["matchConditions"] == hook["matchConditions"]);
         if !are_same {
             let conditions = list(hook, "matchConditions");
-            matching::validate_conditions(faults, &path.child("matchConditions"), conditions);
+            matching::validate_conditions(errors, &path.child("matchConditions"), conditions);
         }
-        validate_versions(faults, &path.child("admissionReviewVersions"), hook, &strictness);
+        validate_versions(errors, &path.child("admissionReviewVersions"), hook, &strictness);
         let name = text(hook, "name");
         if strictness.unique_names && !name.is_empty() && seen.contains(&name) {
-            faults.duplicate(&path.child("name"), name);
+            errors.duplicate(&path.child("name"), name);
         }
         seen.insert(name);
     }
 }
 
-fn validate_hook(faults: &mut Faults, path: &Path<'_>, hook: &Value, strictness: &Strictness) {
+fn validate_hook(errors: &mut ErrorList, path: &Path<'_>, hook: &Value, strictness: &Strictness) {
     match text(hook, "name") {
-        "" => faults.required(&path.child("name"), ""),
-        name => complaints(faults, &path.child("name"), name, names::fully_qualified_name(name)),
+        "" => errors.required(&path.child("name"), ""),
+        name => complaints(errors, &path.child("name"), name, names::fully_qualified_name(name)),
     }
     let rules = path.child("rules");
     for (index, rule) in list(hook, "rules").iter().enumerate() {
-        matching::validate_rule(faults, &rules.index(index), rule);
+        matching::validate_rule(errors, &rules.index(index), rule);
     }
     if part(hook, "failurePolicy").is_some() {
         let policies = &["Fail", "Ignore"];
-        supported_only(faults, &path.child("failurePolicy"), text(hook, "failurePolicy"), policies);
+        supported_only(errors, &path.child("failurePolicy"), text(hook, "failurePolicy"), policies);
     }
-    matching::validate_match_policy(faults, path, hook);
+    matching::validate_match_policy(errors, path, hook);
     let allowed: &[&str] = if strictness.side_effects {
         &["None", "NoneOnDryRun"]
     } else {
@@ -148,36 +148,36 @@ fn validate_hook(faults: &mut Faults, path: &Path<'_>, hook: &Value, strictness:
     match part(hook, "sideEffects").and_then(Value::as_str) {
         None => {
             let message = format!("must specify one of {}", allowed.join(", "));
-            faults.required(&path_of_effects, &message);
+            errors.required(&path_of_effects, &message);
         }
-        Some(effects) => supported_only(faults, &path_of_effects, effects, allowed),
+        Some(effects) => supported_only(errors, &path_of_effects, effects, allowed),
     }
     if let Some(seconds) = integer(hook, "timeoutSeconds").filter(|it| !(1..=30).contains(it)) {
         let message = "the timeout value must be between 1 and 30 seconds";
-        faults.invalid(&path.child("timeoutSeconds"), seconds, message);
+        errors.invalid(&path.child("timeoutSeconds"), seconds, message);
     }
-    matching::validate_selectors(faults, path, hook);
+    matching::validate_selectors(errors, path, hook);
     if part(hook, "reinvocationPolicy").is_some() {
         let policies = &["IfNeeded", "Never"];
         let policy = text(hook, "reinvocationPolicy");
-        supported_only(faults, &path.child("reinvocationPolicy"), policy, policies);
+        supported_only(errors, &path.child("reinvocationPolicy"), policy, policies);
     }
-    validate_client(faults, &path.child("clientConfig"), at(hook, &["clientConfig"]));
+    validate_client(errors, &path.child("clientConfig"), at(hook, &["clientConfig"]));
 }
 
 /// Judges where a webhook is: at a URL or behind a service.
-pub(crate) fn validate_client(faults: &mut Faults, path: &Path<'_>, config: &Value) {
+pub(crate) fn validate_client(errors: &mut ErrorList, path: &Path<'_>, config: &Value) {
     match (part(config, "url"), part(config, "service")) {
         (Some(url), None) => {
-            validate_url(faults, &path.child("url"), url.as_str().unwrap_or_default());
+            validate_url(errors, &path.child("url"), url.as_str().unwrap_or_default());
         }
-        (None, Some(service)) => validate_service(faults, &path.child("service"), service),
-        _ => faults.required(path, "exactly one of url or service is required"),
+        (None, Some(service)) => validate_service(errors, &path.child("service"), service),
+        _ => errors.required(path, "exactly one of url or service is required"),
     }
 }
 
 /// `https://host/path`, and nothing else.
-fn validate_url(faults: &mut Faults, path: &Path<'_>, url: &str) {
+fn validate_url(errors: &mut ErrorList, path: &Path<'_>, url: &str) {
     const FORM: &str = "; desired format: https://host[/path]";
     let (rest, fragment) = url.split_once('#').unwrap_or((url, ""));
     let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
@@ -186,79 +186,84 @@ fn validate_url(faults: &mut Faults, path: &Path<'_>, url: &str) {
     let authority = authority.split('/').next().unwrap_or_default();
     let (user, host) = authority.rsplit_once('@').unwrap_or(("", authority));
     if scheme != "https" {
-        faults.invalid(path, scheme, &format!("'https' is the only allowed URL scheme{FORM}"));
+        errors.invalid(path, scheme, &format!("'https' is the only allowed URL scheme{FORM}"));
     }
     if host.is_empty() {
-        faults.invalid(path, host, &format!("host must be specified{FORM}"));
+        errors.invalid(path, host, &format!("host must be specified{FORM}"));
     }
     if !user.is_empty() {
-        faults.invalid(path, user, "user information is not permitted in the URL");
+        errors.invalid(path, user, "user information is not permitted in the URL");
     }
     if !fragment.is_empty() {
-        faults.invalid(path, fragment, "fragments are not permitted in the URL");
+        errors.invalid(path, fragment, "fragments are not permitted in the URL");
     }
     if !query.is_empty() {
-        faults.invalid(path, query, "query parameters are not permitted in the URL");
+        errors.invalid(path, query, "query parameters are not permitted in the URL");
     }
 }
 
-fn validate_service(faults: &mut Faults, path: &Path<'_>, service: &Value) {
+fn validate_service(errors: &mut ErrorList, path: &Path<'_>, service: &Value) {
     // Upstream has the two in each other's place, as the order of the complaints shows.
     for field in ["namespace", "name"] {
         if text(service, field).is_empty() {
             let shown = if field == "name" { "namespace" } else { "name" };
-            faults.required(&path.child(shown), "");
+            errors.required(&path.child(shown), "");
         }
     }
     let port = integer(service, "port").unwrap_or(0);
     if !(1..=65535).contains(&port) {
         let message = format!("port is not valid: {}", range_message(1, 65535));
-        faults.invalid(&path.child("port"), port, &message);
+        errors.invalid(&path.child("port"), port, &message);
     }
     if let Some(value) = part(service, "path").and_then(Value::as_str) {
-        validate_path(faults, &path.child("path"), value);
+        validate_path(errors, &path.child("path"), value);
     }
 }
 
-fn validate_path(faults: &mut Faults, path: &Path<'_>, value: &str) {
+fn validate_path(errors: &mut ErrorList, path: &Path<'_>, value: &str) {
     match value {
         "" | "/" => return,
-        "//" => return faults.invalid(path, value, "segment[0] may not be empty"),
+        "//" => return errors.invalid(path, value, "segment[0] may not be empty"),
         _ => {}
     }
     if !value.starts_with('/') {
-        faults.invalid(path, value, "must start with a '/'");
+        errors.invalid(path, value, "must start with a '/'");
     }
     let rest = value.get(1..).unwrap_or_default();
     let rest = rest.strip_suffix('/').unwrap_or(rest);
     for (index, segment) in rest.split('/').enumerate() {
         if segment.is_empty() {
-            faults.invalid(path, value, &format!("segment[{index}] may not be empty"));
+            errors.invalid(path, value, &format!("segment[{index}] may not be empty"));
             continue;
         }
         for complaint in names::dns1123_subdomain(segment) {
-            faults.invalid(path, value, &format!("segment[{index}]: {complaint}"));
+            errors.invalid(path, value, &format!("segment[{index}]: {complaint}"));
         }
     }
 }
 
-fn validate_versions(faults: &mut Faults, path: &Path<'_>, hook: &Value, strictness: &Strictness) {
+fn validate_versions(
+    errors: &mut ErrorList,
+    path: &Path<'_>,
+    hook: &Value,
+    strictness: &Strictness,
+) {
     let versions: Vec<&str> = texts(hook, "admissionReviewVersions").collect();
     if versions.is_empty() {
         let message = format!("must specify one of {}", REVIEWS.join(", "));
-        return faults.required(path, &message);
+        return errors.required(path, &message);
     }
     let mut seen = HashSet::new();
     for (index, version) in versions.iter().enumerate() {
         if !seen.insert(version) {
-            faults.invalid(&path.index(index), *version, "duplicate version");
+            errors.invalid(&path.index(index), *version, "duplicate version");
             continue;
         }
-        complaints(faults, &path.index(index), version, names::dns1035_label(version));
+        complaints(errors, &path.index(index), version, names::dns1035_label(version));
     }
     if strictness.versions && !speaks_ours(hook) {
         let message = format!("must include at least one of {}", REVIEWS.join(", "));
-        faults.invalid(path, json!(versions), &message);
+        errors.invalid(path, json!(versions), &message);
     }
 }
 
@@ -273,9 +278,9 @@ mod tests {
         for (key, value) in changes.as_object().into_iter().flatten() {
             hook[key] = value.clone();
         }
-        let mut faults = Faults::new();
-        validate(&object(json!({"webhooks": [hook]})), None, &mut faults);
-        assert_eq!(lines(&faults), expected);
+        let mut errors = ErrorList::new();
+        validate(&object(json!({"webhooks": [hook]})), None, &mut errors);
+        assert_eq!(lines(&errors), expected);
     }
 
     #[test]
@@ -319,8 +324,8 @@ mod tests {
     fn names_differ() {
         let hook = json!({"name": "a.b.c", "sideEffects": "None", "admissionReviewVersions": ["v1"],
             "clientConfig": {"service": {"name": "s", "namespace": "n", "port": 443}}});
-        let mut faults = Faults::new();
-        validate(&object(json!({"webhooks": [hook, hook]})), None, &mut faults);
-        assert_eq!(lines(&faults), [r#"webhooks[1].name: Duplicate value: "a.b.c""#]);
+        let mut errors = ErrorList::new();
+        validate(&object(json!({"webhooks": [hook, hook]})), None, &mut errors);
+        assert_eq!(lines(&errors), [r#"webhooks[1].name: Duplicate value: "a.b.c""#]);
     }
 }

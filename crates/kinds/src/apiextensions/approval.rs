@@ -2,7 +2,7 @@
 
 use super::conditions::Condition;
 use machinery::field_path::quote;
-use machinery::{Faults, Object, Path};
+use machinery::{ErrorList, Object, Path};
 
 /// Says who approved of a kind in one of Kubernetes' own groups.
 const ANNOTATION: &str = "api-approved.kubernetes.io";
@@ -87,7 +87,7 @@ impl Verdict {
 }
 
 /// Finds an approval that is missing or malformed, unless the definition was let through before.
-pub(super) fn validate(new: &Object, old: Option<&Object>, faults: &mut Faults) {
+pub(super) fn validate(new: &Object, old: Option<&Object>, errors: &mut ErrorList) {
     let approval = Approval::of(new);
     if !needs_approval(new) || old.is_some_and(|old| Approval::of(old) == approval) {
         return;
@@ -98,7 +98,7 @@ pub(super) fn validate(new: &Object, old: Option<&Object>, faults: &mut Faults) 
     let annotation = new.annotation(ANNOTATION).unwrap_or_default();
     match approval {
         Approval::Approved | Approval::Bypassed => {}
-        Approval::Missing => faults.required(&path, &approval.message(annotation)),
-        Approval::Malformed => faults.invalid(&path, annotation, &approval.message(annotation)),
+        Approval::Missing => errors.required(&path, &approval.message(annotation)),
+        Approval::Malformed => errors.invalid(&path, annotation, &approval.message(annotation)),
     }
 }

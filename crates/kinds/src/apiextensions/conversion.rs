@@ -6,18 +6,18 @@ use crate::fields::{at, flag, part, text, texts, top};
 use crate::rules::one_of;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use machinery::{Faults, Object, Path, Value, names};
+use machinery::{ErrorList, Object, Path, Value, names};
 use std::collections::HashSet;
 
 /// Finds what is wrong with how objects are converted between versions. The places are named as in
 /// upstream's inner type, which has no `webhook` level. What was stored before is not held to rules
 /// that it never obeyed.
-pub(super) fn validate(spec: &Value, old: Option<&Object>, faults: &mut Faults) {
+pub(super) fn validate(spec: &Value, old: Option<&Object>, errors: &mut ErrorList) {
     let Some(conversion) = part(spec, "conversion") else { return };
     let root = Path::root("spec");
     let path = root.child("conversion");
     let strategy = text(conversion, "strategy");
-    one_of(faults, &path.child("strategy"), strategy, &["None", "Webhook"]);
+    one_of(errors, &path.child("strategy"), strategy, &["None", "Webhook"]);
     let config_path = path.child("webhookClientConfig");
     let reviews_path = path.child("conversionReviewVersions");
     let config = part(at(conversion, &["webhook"]), "clientConfig");
@@ -26,25 +26,25 @@ pub(super) fn validate(spec: &Value, old: Option<&Object>, faults: &mut Faults) 
     if strategy != "Webhook" {
         let detail = "should not be set when strategy is not set to Webhook";
         if config.is_some() {
-            faults.forbidden(&config_path, detail);
+            errors.forbidden(&config_path, detail);
         }
         if !reviews.is_empty() {
-            faults.forbidden(&reviews_path, detail);
+            errors.forbidden(&reviews_path, detail);
         }
         return;
     }
     if flag(spec, "preserveUnknownFields") {
         let detail = "must be None if spec.preserveUnknownFields is true";
-        faults.invalid(&path.child("strategy"), strategy, detail);
+        errors.invalid(&path.child("strategy"), strategy, detail);
     }
     match config {
-        None => faults.required(&config_path, "required when strategy is set to Webhook"),
+        None => errors.required(&config_path, "required when strategy is set to Webhook"),
         Some(config) => {
-            validate_client(faults, &config_path, config);
+            validate_client(errors, &config_path, config);
             let bundle = text(config, "caBundle");
             if !is_bundle(bundle) && !may_have_odd_bundle(old) {
                 let detail = "unable to load root certificates: unable to parse bytes as PEM block";
-                faults.invalid(&config_path.child("caBundle"), bundle, detail);
+                errors.invalid(&config_path.child("caBundle"), bundle, detail);
             }
         }
     }
@@ -53,7 +53,7 @@ pub(super) fn validate(spec: &Value, old: Option<&Object>, faults: &mut Faults) 
         let reviews: Vec<&str> = texts(before, "conversionReviewVersions").collect();
         reviews.is_empty() || speaks_ours(&reviews)
     });
-    validate_reviews(&reviews, known_before, &reviews_path, faults);
+    validate_reviews(&reviews, known_before, &reviews_path, errors);
 }
 
 fn webhook_of(definition: &Object) -> &Value {
@@ -86,23 +86,23 @@ fn speaks_ours(reviews: &[&str]) -> bool {
     reviews.iter().any(|it| matches!(*it, "v1" | "v1beta1"))
 }
 
-fn validate_reviews(reviews: &[&str], must_know: bool, path: &Path<'_>, faults: &mut Faults) {
+fn validate_reviews(reviews: &[&str], must_know: bool, path: &Path<'_>, errors: &mut ErrorList) {
     if reviews.is_empty() {
-        faults.required(path, "");
+        errors.required(path, "");
         return;
     }
     let mut seen = HashSet::new();
     for (index, version) in reviews.iter().enumerate() {
         let path = path.index(index);
         if !seen.insert(version) {
-            faults.invalid(&path, *version, "duplicate version");
+            errors.invalid(&path, *version, "duplicate version");
             continue;
         }
         for complaint in names::dns1035_label(version) {
-            faults.invalid(&path, *version, &complaint);
+            errors.invalid(&path, *version, &complaint);
         }
     }
     if must_know && !speaks_ours(reviews) {
-        faults.invalid(path, reviews.to_vec(), "must include at least one of v1, v1beta1");
+        errors.invalid(path, reviews.to_vec(), "must include at least one of v1, v1beta1");
     }
 }

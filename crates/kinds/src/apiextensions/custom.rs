@@ -7,7 +7,7 @@ use machinery::field_path::quote;
 use machinery::gvk::version_priority;
 use machinery::json_path::JsonPath;
 use machinery::nested::{nested_integer, nested_text};
-use machinery::{Faults, Object, Path, Value, meta, names};
+use machinery::{ErrorList, Object, Path, Value, meta, names};
 use schema::{PatternPool, Structural};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -228,33 +228,33 @@ fn prepare_status(new: &mut Object, old: &Object) {
 }
 
 /// Finds what is wrong with the number of replicas that `/scale` shows as wanted.
-pub fn validate_scale_spec(scale: &Scale, object: &Object, faults: &mut Faults) {
-    validate_replicas(&scale.spec_replicas, object, faults);
+pub fn validate_scale_spec(scale: &Scale, object: &Object, errors: &mut ErrorList) {
+    validate_replicas(&scale.spec_replicas, object, errors);
 }
 
 /// Finds what is wrong with what `/scale` shows as its status.
-pub fn validate_scale_status(scale: &Scale, object: &Object, faults: &mut Faults) {
-    validate_replicas(&scale.status_replicas, object, faults);
+pub fn validate_scale_status(scale: &Scale, object: &Object, errors: &mut ErrorList) {
+    validate_replicas(&scale.status_replicas, object, errors);
     if let Some(path) = &scale.label_selector
         && let Err(why) = nested_text(object.map(), path)
     {
-        faults.invalid(&Path::root(&format!(".{}", path.join("."))), "", &why);
+        errors.invalid(&Path::root(&format!(".{}", path.join("."))), "", &why);
     }
 }
 
-fn validate_replicas(path: &[String], object: &Object, faults: &mut Faults) {
+fn validate_replicas(path: &[String], object: &Object, errors: &mut ErrorList) {
     let shown = format!(".{}", path.join("."));
     let at = Path::root(&shown);
     match nested_integer(object.map(), path) {
         Ok(Some(count)) if count < 0 => {
-            faults.invalid(&at, count, "should be a non-negative integer");
+            errors.invalid(&at, count, "should be a non-negative integer");
         }
         Ok(Some(count)) if count > i64::from(i32::MAX) => {
             let detail = format!("should be less than or equal to {}", i32::MAX);
-            faults.invalid(&at, count, &detail);
+            errors.invalid(&at, count, &detail);
         }
         Ok(_) => {}
-        Err(why) => faults.invalid(&at, 0, &why),
+        Err(why) => errors.invalid(&at, 0, &why),
     }
 }
 

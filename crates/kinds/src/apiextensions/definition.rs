@@ -45,7 +45,7 @@ pub(super) static BEHAVIOR: Behavior = Behavior {
     prepare_create,
     prepare_update,
     validate_in: Some(validate::validate_in),
-    validate_status: |new, _, faults| validate::status(new, faults),
+    validate_status: |new, _, errors| validate::status(new, errors),
     generation: true,
     unconditional_update: false,
     returns_deleted: true,

@@ -2,7 +2,7 @@
 
 use super::validate::{Case, Strictness};
 use crate::fields::{at, flag, list, part, text};
-use machinery::{Faults, Path, Value};
+use machinery::{ErrorList, Path, Value};
 use schema::Demand;
 use std::collections::{HashMap, HashSet};
 
@@ -35,7 +35,7 @@ impl<'a> StoredSchemas<'a> {
 }
 
 /// A version has a schema, unless it needs none.
-pub(super) fn require(case: Case<'_>, version: &Value, path: &Path<'_>, faults: &mut Faults) {
+pub(super) fn require(case: Case<'_>, version: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     if schema_of(version).is_some() {
         return;
     }
@@ -44,24 +44,24 @@ pub(super) fn require(case: Case<'_>, version: &Value, path: &Path<'_>, faults: 
     // Definitions that had none are not held to the rule.
     let had_none = case.old.is_some_and(|old| !old.is_complete);
     if case.strictness == Strictness::Full && !had_none {
-        faults.required(&path, "");
+        errors.required(&path, "");
     } else if !flag(case.spec, "preserveUnknownFields") && flag(version, "served") {
-        faults.required(&path, "because otherwise all fields are pruned");
+        errors.required(&path, "because otherwise all fields are pruned");
     }
 }
 
 /// A default is of no use where unknown fields are kept, since those cannot be told from known ones.
-pub(super) fn require_for_defaults(spec: &Value, faults: &mut Faults) {
+pub(super) fn require_for_defaults(spec: &Value, errors: &mut ErrorList) {
     let mut schemas = list(spec, "versions").iter().filter_map(schema_of);
     if flag(spec, "preserveUnknownFields") && schemas.any(schema::uses_defaults) {
         let path = Path::root("spec");
         let detail = "must be false in order to use defaults in the schema";
-        faults.invalid(&path.child("preserveUnknownFields"), true, detail);
+        errors.invalid(&path.child("preserveUnknownFields"), true, detail);
     }
 }
 
 /// Judges the schema of a version that is at `path`. One that has not changed was judged before.
-pub(super) fn validate(case: Case<'_>, version: &Value, path: &Path<'_>, faults: &mut Faults) {
+pub(super) fn validate(case: Case<'_>, version: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let Some(schema) = schema_of(version) else { return };
     let old = case.old.and_then(|old| *old.by_version.get(text(version, "name"))?);
     if old == Some(schema) {
@@ -69,14 +69,14 @@ pub(super) fn validate(case: Case<'_>, version: &Value, path: &Path<'_>, faults:
     }
     let path = path.child("openAPIV3Schema");
     if has_status(version) {
-        schema::check_root_with_status(schema, &path, faults);
+        schema::check_root_with_status(schema, &path, errors);
     }
     let is_loose = case.strictness == Strictness::Lenient
         && flag(case.spec, "preserveUnknownFields")
         && !schema::uses_defaults(schema)
         && !schema::uses_extensions(schema);
     let demand = if is_loose { Demand::Loose } else { Demand::Structural };
-    schema::check_definition_schema(schema, demand, &path, faults);
+    schema::check_definition_schema(schema, demand, &path, errors);
 }
 
 fn has_status(version: &Value) -> bool {
@@ -84,14 +84,14 @@ fn has_status(version: &Value) -> bool {
 }
 
 /// Judges the fields of a version that selectors may name.
-pub(super) fn validate_selectable_fields(version: &Value, path: &Path<'_>, faults: &mut Faults) {
+pub(super) fn validate_selectable_fields(version: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let fields = list(version, "selectableFields");
     if fields.is_empty() {
         return;
     }
     let Some(schema) = schema_of(version) else {
         let detail = "may only be set when `version.schema.openAPIV3Schema` is not included";
-        faults.invalid(path, "", detail);
+        errors.invalid(path, "", detail);
         return;
     };
     let mut seen: HashSet<&str> = HashSet::new();
@@ -100,30 +100,30 @@ pub(super) fn validate_selectable_fields(version: &Value, path: &Path<'_>, fault
         let here = here.child("jsonPath");
         let json_path = text(field, "jsonPath");
         if json_path.is_empty() {
-            faults.required(&here, "");
+            errors.required(&here, "");
             continue;
         }
         let kind = match schema::field_type(schema, json_path) {
             Ok(kind) => kind,
             Err(error) => {
-                faults.invalid(&here, json_path, &format!("is an invalid path: {error}"));
+                errors.invalid(&here, json_path, &format!("is an invalid path: {error}"));
                 continue;
             }
         };
         if json_path == ".metadata" || json_path.starts_with(".metadata.") {
-            faults.invalid(&here, json_path, "must not point to fields in metadata");
+            errors.invalid(&here, json_path, "must not point to fields in metadata");
         }
         if !matches!(kind, "string" | "boolean" | "integer") {
             let detail = "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed.";
-            faults.invalid(&here, json_path, detail);
+            errors.invalid(&here, json_path, detail);
         }
         if seen.contains(&json_path) {
-            faults.duplicate(&here, json_path);
+            errors.duplicate(&here, json_path);
         } else {
             seen.insert(json_path);
         }
     }
     if seen.len() > SELECTABLE_MAX {
-        faults.too_many(path, seen.len(), SELECTABLE_MAX);
+        errors.too_many(path, seen.len(), SELECTABLE_MAX);
     }
 }

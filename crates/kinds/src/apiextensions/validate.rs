@@ -9,7 +9,7 @@ use super::schemas::StoredSchemas;
 use super::{approval, conversion, versions};
 use crate::fields::{at, flag, list, text, texts, top};
 use crate::rules::{IMMUTABLE, one_of};
-use machinery::{Faults, Object, Path, Value, names};
+use machinery::{ErrorList, Object, Path, Value, names};
 use std::collections::HashSet;
 
 /// What a definition is judged by.
@@ -32,78 +32,78 @@ pub(super) enum Strictness {
 
 /// Finds what is wrong with a definition of the hub version that was written in `version` of the
 /// API, and was `old` before.
-pub fn validate_in(new: &Object, old: Option<&Object>, version: &str, faults: &mut Faults) {
+pub fn validate_in(new: &Object, old: Option<&Object>, version: &str, errors: &mut ErrorList) {
     let strictness =
         if version.ends_with("v1beta1") { Strictness::Lenient } else { Strictness::Full };
     let spec = top(new, "spec");
     let path = Path::root("spec");
     if old.is_none() {
-        validate_name(new, faults);
+        validate_name(new, errors);
     }
-    validate_group(text(spec, "group"), &path.child("group"), faults);
-    one_of(faults, &path.child("scope"), text(spec, "scope"), &["Cluster", "Namespaced"]);
+    validate_group(text(spec, "group"), &path.child("group"), errors);
+    one_of(errors, &path.child("scope"), text(spec, "scope"), &["Cluster", "Namespaced"]);
     let stored = old.map(|it| StoredSchemas::of(top(it, "spec")));
     let case = Case { spec, old: stored.as_ref(), strictness };
-    versions::validate(case, faults);
+    versions::validate(case, errors);
     let spec_names = at(spec, &["names"]);
     for key in ["plural", "singular", "kind", "listKind"] {
         if text(spec_names, key).is_empty() {
-            faults.required(&path.child("names").child(key), "");
+            errors.required(&path.child("names").child(key), "");
         }
     }
-    validate_names(spec_names, &path.child("names"), faults);
-    versions::validate_lifted(case, faults);
-    conversion::validate(spec, old, faults);
+    validate_names(spec_names, &path.child("names"), errors);
+    versions::validate_lifted(case, errors);
+    conversion::validate(spec, old, errors);
     if let Some(old) = old {
-        validate_unchanged(new, old, faults);
+        validate_unchanged(new, old, errors);
     }
-    status(new, faults);
-    validate_stored_versions(new, faults);
+    status(new, errors);
+    validate_stored_versions(new, errors);
     if strictness == Strictness::Full {
-        approval::validate(new, old, faults);
+        approval::validate(new, old, errors);
         let was_kept = old.is_some_and(|it| flag(top(it, "spec"), "preserveUnknownFields"));
         if flag(spec, "preserveUnknownFields") && !was_kept {
             let detail = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
-            faults.invalid(&path.child("preserveUnknownFields"), true, detail);
+            errors.invalid(&path.child("preserveUnknownFields"), true, detail);
         }
     }
 }
 
 /// Finds what is wrong with a definition's status.
-pub(super) fn status(new: &Object, faults: &mut Faults) {
+pub(super) fn status(new: &Object, errors: &mut ErrorList) {
     let path = Path::root("status");
     let accepted = at(top(new, "status"), &["acceptedNames"]);
-    validate_names(accepted, &path.child("acceptedNames"), faults);
+    validate_names(accepted, &path.child("acceptedNames"), errors);
 }
 
-fn validate_name(object: &Object, faults: &mut Faults) {
+fn validate_name(object: &Object, errors: &mut ErrorList) {
     let plural = object.str_at(&["spec", "names", "plural"]);
     let group = object.str_at(&["spec", "group"]);
     if object.name() != format!("{plural}.{group}") && !object.name().is_empty() {
         let path = Path::root("metadata");
         let detail = r#"must be spec.names.plural+"."+spec.group"#;
-        faults.invalid(&path.child("name"), object.name(), detail);
+        errors.invalid(&path.child("name"), object.name(), detail);
     }
 }
 
-fn validate_group(group: &str, path: &Path<'_>, faults: &mut Faults) {
+fn validate_group(group: &str, path: &Path<'_>, errors: &mut ErrorList) {
     if group.is_empty() {
-        faults.required(path, "");
+        errors.required(path, "");
         return;
     }
     let complaints = names::dns1123_subdomain(group);
     if !complaints.is_empty() {
-        faults.invalid(path, group, &complaints.join(","));
+        errors.invalid(path, group, &complaints.join(","));
     } else if !group.contains('.') {
-        faults.invalid(path, group, "should be a domain with at least one dot");
+        errors.invalid(path, group, "should be a domain with at least one dot");
     }
 }
 
-fn validate_names(given: &Value, path: &Path<'_>, faults: &mut Faults) {
+fn validate_names(given: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let mut label = |path: &Path<'_>, name: &str| {
         let complaints = names::dns1035_label(name);
         if !complaints.is_empty() {
-            faults.invalid(path, name, &complaints.join(","));
+            errors.invalid(path, name, &complaints.join(","));
         }
     };
     for key in ["plural", "singular"] {
@@ -125,44 +125,44 @@ fn validate_names(given: &Value, path: &Path<'_>, faults: &mut Faults) {
                 "may have mixed case, but should otherwise match: {}",
                 complaints.join(",")
             );
-            faults.invalid(&path.child(key), name, &detail);
+            errors.invalid(&path.child(key), name, &detail);
         }
     }
     if !kind.is_empty() && kind == list_kind {
         let detail = "kind and listKind may not be the same";
-        faults.invalid(&path.child("listKind"), list_kind, detail);
+        errors.invalid(&path.child("listKind"), list_kind, detail);
     }
 }
 
 /// What objects are stored under cannot change.
-fn validate_unchanged(new: &Object, old: &Object, faults: &mut Faults) {
+fn validate_unchanged(new: &Object, old: &Object, errors: &mut ErrorList) {
     const ALWAYS: [&[&str]; 2] = [&["spec", "group"], &["spec", "names", "plural"]];
     const ONCE_SERVED: [&[&str]; 2] = [&["spec", "scope"], &["spec", "names", "kind"]];
     let served: &[&[&str]] = if is_established(old) { &ONCE_SERVED } else { &[] };
     for field in ALWAYS.iter().chain(served) {
         if new.str_at(field) != old.str_at(field) {
             let path = field.join(".");
-            faults.invalid(&Path::root(&path), new.str_at(field), IMMUTABLE);
+            errors.invalid(&Path::root(&path), new.str_at(field), IMMUTABLE);
         }
     }
 }
 
-fn validate_stored_versions(object: &Object, faults: &mut Faults) {
+fn validate_stored_versions(object: &Object, errors: &mut ErrorList) {
     let root = Path::root("status");
     let path = root.child("storedVersions");
     let value = at(top(object, "status"), &["storedVersions"]);
     let stored: Vec<&str> = texts(top(object, "status"), "storedVersions").collect();
     if stored.is_empty() {
-        faults.invalid(&path, value.clone(), "must have at least one stored version");
+        errors.invalid(&path, value.clone(), "must have at least one stored version");
         return;
     }
     let versions = list(top(object, "spec"), "versions");
     let known: HashSet<&str> = stored.iter().copied().collect();
     for version in versions.iter().filter(|it| flag(it, "storage")) {
         let name = text(version, "name");
-        if !known.contains(name) && !faults.is_full() {
+        if !known.contains(name) && !errors.is_full() {
             let detail = format!("must have the storage version {name}");
-            faults.invalid(&path, value.clone(), &detail);
+            errors.invalid(&path, value.clone(), &detail);
         }
     }
     let names: HashSet<&str> = versions.iter().map(|it| text(it, "name")).collect();
@@ -171,7 +171,7 @@ fn validate_stored_versions(object: &Object, faults: &mut Faults) {
             let detail = format!(
                 "missing from spec.versions; {name} was previously a storage version, and must remain in spec.versions until a storage migration ensures no data remains persisted in {name} and removes {name} from status.storedVersions"
             );
-            faults.invalid(&path.index(index), *name, &detail);
+            errors.invalid(&path.index(index), *name, &detail);
         }
     }
 }

@@ -9,7 +9,7 @@ use super::validate::Case;
 use crate::fields::{at, flag, list, part, text};
 use machinery::field_path::FaultKind;
 use machinery::json_path::JsonPath;
-use machinery::{Faults, Path, Value, names};
+use machinery::{ErrorList, Path, Value, names};
 use std::collections::HashSet;
 
 /// What upstream lifts out of versions that agree: the name in a version, and at the top.
@@ -21,53 +21,53 @@ const LIFTED: [(&str, &str); 4] = [
 ];
 
 /// Finds what is wrong with `spec.versions`, but for what all of them say alike.
-pub(super) fn validate(case: Case<'_>, faults: &mut Faults) {
+pub(super) fn validate(case: Case<'_>, errors: &mut ErrorList) {
     let versions = list(case.spec, "versions");
     let root = Path::root("spec");
     let path = root.child("versions");
     for (index, version) in versions.iter().enumerate() {
-        schemas::require(case, version, &path.index(index), faults);
+        schemas::require(case, version, &path.index(index), errors);
     }
-    schemas::require_for_defaults(case.spec, faults);
+    schemas::require_for_defaults(case.spec, errors);
     let differing: Vec<&str> =
         LIFTED.iter().map(|(key, _)| *key).filter(|key| !agree_on(versions, key)).collect();
     for (index, version) in versions.iter().enumerate() {
         let path = path.index(index);
-        validate_label(text(version, "name"), &path.child("name"), faults);
-        validate_deprecation(version, &path.child("deprecationWarning"), faults);
+        validate_label(text(version, "name"), &path.child("name"), errors);
+        validate_deprecation(version, &path.child("deprecationWarning"), errors);
         for key in &differing {
-            validate_part(key, case, version, &path.child(key), faults);
+            validate_part(key, case, version, &path.child(key), errors);
         }
     }
     let mut names = HashSet::new();
     if !versions.iter().all(|it| names.insert(text(it, "name"))) {
-        complain_of_all(case.spec, "must contain unique version names", &path, faults);
+        complain_of_all(case.spec, "must contain unique version names", &path, errors);
     }
     if versions.iter().filter(|it| flag(it, "storage")).count() != 1 {
         let detail = "must have exactly one version marked as storage version";
-        complain_of_all(case.spec, detail, &path, faults);
+        complain_of_all(case.spec, detail, &path, errors);
     }
     // Upstream: the first version is also at the top, where it is complained of again.
     let first = versions.first().map(|it| text(it, "name")).unwrap_or_default();
     if !first.is_empty() {
-        validate_label(first, &root.child("version"), faults);
+        validate_label(first, &root.child("version"), errors);
     }
 }
 
 /// Finds what is wrong with what all versions say alike: it is complained of once, at the top.
-pub(super) fn validate_lifted(case: Case<'_>, faults: &mut Faults) {
+pub(super) fn validate_lifted(case: Case<'_>, errors: &mut ErrorList) {
     let versions = list(case.spec, "versions");
     let Some(version) = versions.first() else { return };
     let root = Path::root("spec");
     for (key, top) in LIFTED.iter().filter(|(key, _)| agree_on(versions, key)) {
-        validate_part(key, case, version, &root.child(top), faults);
+        validate_part(key, case, version, &root.child(top), errors);
     }
 }
 
-fn validate_label(name: &str, path: &Path<'_>, faults: &mut Faults) {
+fn validate_label(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
     let complaints = names::dns1035_label(name);
     if !complaints.is_empty() {
-        faults.invalid(path, name, &complaints.join(","));
+        errors.invalid(path, name, &complaints.join(","));
     }
 }
 
@@ -77,7 +77,7 @@ fn agree_on(versions: &[Value], key: &str) -> bool {
 }
 
 /// Complains about all versions at once, showing them as the fields of Go structs.
-fn complain_of_all(spec: &Value, detail: &str, path: &Path<'_>, faults: &mut Faults) {
+fn complain_of_all(spec: &Value, detail: &str, path: &Path<'_>, errors: &mut ErrorList) {
     let versions = list(spec, "versions");
     let differing: Vec<&str> =
         LIFTED.iter().map(|(key, _)| *key).filter(|key| !agree_on(versions, key)).collect();
@@ -103,43 +103,49 @@ fn complain_of_all(spec: &Value, detail: &str, path: &Path<'_>, faults: &mut Fau
         })
         .collect();
     let detail = format!("[{}]: {detail}", shown.join(","));
-    faults.add(FaultKind::Invalid, path, None, &detail);
+    errors.add(FaultKind::Invalid, path, None, &detail);
 }
 
-fn validate_part(key: &str, case: Case<'_>, version: &Value, path: &Path<'_>, faults: &mut Faults) {
+fn validate_part(
+    key: &str,
+    case: Case<'_>,
+    version: &Value,
+    path: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     match key {
-        "schema" => schemas::validate(case, version, path, faults),
-        "subresources" => validate_scale(at(version, &["subresources"]), path, faults),
+        "schema" => schemas::validate(case, version, path, errors),
+        "subresources" => validate_scale(at(version, &["subresources"]), path, errors),
         "additionalPrinterColumns" => {
             for (index, column) in list(version, key).iter().enumerate() {
-                validate_column(column, &path.index(index), faults);
+                validate_column(column, &path.index(index), errors);
             }
         }
-        _ => schemas::validate_selectable_fields(version, path, faults),
+        _ => schemas::validate_selectable_fields(version, path, errors),
     }
 }
 
-fn validate_deprecation(version: &Value, path: &Path<'_>, faults: &mut Faults) {
+fn validate_deprecation(version: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let Some(warning) = part(version, "deprecationWarning").and_then(Value::as_str) else { return };
     if !flag(version, "deprecated") {
-        faults.invalid(path, warning, "can only be set for deprecated versions");
+        errors.invalid(path, warning, "can only be set for deprecated versions");
         return;
     }
     if warning.len() > 256 {
-        faults.invalid(path, warning, "must be <= 256 characters long");
+        errors.invalid(path, warning, "must be <= 256 characters long");
     }
     if warning.is_empty() {
-        faults.invalid(path, warning, "must not be an empty string");
+        errors.invalid(path, warning, "must not be an empty string");
     }
     if let Some((index, _)) = warning.char_indices().find(|(_, sign)| sign.is_control()) {
         let detail = format!(
             "must only contain printable UTF-8 characters; non-printable character found at index {index}"
         );
-        faults.invalid(path, warning, &detail);
+        errors.invalid(path, warning, &detail);
     }
 }
 
-fn validate_scale(subresources: &Value, path: &Path<'_>, faults: &mut Faults) {
+fn validate_scale(subresources: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let Some(scale) = part(subresources, "scale") else { return };
     let path = path.child("scale");
     for (key, below) in [
@@ -151,54 +157,54 @@ fn validate_scale(subresources: &Value, path: &Path<'_>, faults: &mut Faults) {
         let path = path.child(key);
         if value.is_empty() {
             if key != "labelSelectorPath" {
-                faults.required(&path, "");
+                errors.required(&path, "");
             }
             continue;
         }
         let is_below =
             |root: &&str| value.strip_prefix(*root).is_some_and(|rest| rest.starts_with('.'));
-        if has_dot(value, &path, faults) && !below.iter().any(is_below) {
+        if has_dot(value, &path, errors) && !below.iter().any(is_below) {
             let either = if below.len() > 1 { "either " } else { "" };
             let detail = format!("should be a json path under {either}{}", below.join(" or "));
-            faults.invalid(&path, value, &detail);
+            errors.invalid(&path, value, &detail);
         }
     }
 }
 
 /// Whether a path begins as paths do; complains if not.
-fn has_dot(value: &str, path: &Path<'_>, faults: &mut Faults) -> bool {
+fn has_dot(value: &str, path: &Path<'_>, errors: &mut ErrorList) -> bool {
     let has_dot = value.starts_with('.');
     if !has_dot {
-        faults.invalid(path, value, "must be a simple json path starting with .");
+        errors.invalid(path, value, "must be a simple json path starting with .");
     }
     has_dot
 }
 
-fn validate_column(column: &Value, path: &Path<'_>, faults: &mut Faults) {
+fn validate_column(column: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     const TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
     const FORMATS: [&str; 8] =
         ["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
     if text(column, "name").is_empty() {
-        faults.required(&path.child("name"), "");
+        errors.required(&path.child("name"), "");
     }
     let kind = text(column, "type");
     let detail = format!("must be one of {}", TYPES.join(","));
     if kind.is_empty() {
-        faults.required(&path.child("type"), &detail);
+        errors.required(&path.child("type"), &detail);
     } else if !TYPES.contains(&kind) {
-        faults.invalid(&path.child("type"), kind, &detail);
+        errors.invalid(&path.child("type"), kind, &detail);
     }
     let format = text(column, "format");
     if !format.is_empty() && !FORMATS.contains(&format) {
         let detail = format!("must be one of {}", FORMATS.join(","));
-        faults.invalid(&path.child("format"), format, &detail);
+        errors.invalid(&path.child("format"), format, &detail);
     }
     let json_path = text(column, "jsonPath");
     let path = path.child("JSONPath");
     if json_path.is_empty() {
-        faults.required(&path, "");
+        errors.required(&path, "");
     } else {
-        has_dot(json_path, &path, faults);
+        has_dot(json_path, &path, errors);
     }
 }
 

@@ -11,7 +11,7 @@ use crate::resource::{
 use crate::rules::{complaints, dns_subdomain, range_message, required, supported_only};
 use crate::table;
 use machinery::field_path::quote;
-use machinery::{Faults, Object, Path, Value, json, names};
+use machinery::{ErrorList, Object, Path, Value, json, names};
 
 /// The row of `APIService`.
 pub fn resource() -> Resource {
@@ -33,7 +33,7 @@ static BEHAVIOR: Behavior = Behavior {
     prepare_update: keep_status,
     prepare_status,
     validate,
-    validate_update: |new, _, faults| validate(new, faults),
+    validate_update: |new, _, errors| validate(new, errors),
     validate_status,
     validate_name: names::path_segment,
     unconditional_update: false,
@@ -92,7 +92,7 @@ fn prepare_status(new: &mut Object, old: &Object) {
     new.map_mut().insert("metadata".to_owned(), metadata.into_value());
 }
 
-fn validate(object: &Object, faults: &mut Faults) {
+fn validate(object: &Object, errors: &mut ErrorList) {
     let spec = top(object, "spec");
     let (group, version) = (text(spec, "group"), text(spec, "version"));
     let name = format!("{version}.{group}");
@@ -102,26 +102,26 @@ fn validate(object: &Object, faults: &mut Faults) {
     {
         let path = Path::root("metadata");
         let message = format!(r#"must be `spec.version+"."+spec.group`: {}"#, quote(&name));
-        faults.invalid(&path.child("name"), object.name(), &message);
+        errors.invalid(&path.child("name"), object.name(), &message);
     }
     if !group.is_empty() {
-        dns_subdomain(faults, &SPEC.child("group"), group);
+        dns_subdomain(errors, &SPEC.child("group"), group);
     } else if version != "v1" {
         let message = "only v1 may have an empty group and it better be legacy kube";
-        faults.required(&SPEC.child("group"), message);
+        errors.required(&SPEC.child("group"), message);
     }
-    complaints(faults, &SPEC.child("version"), version, names::dns1035_label(version));
+    complaints(errors, &SPEC.child("version"), version, names::dns1035_label(version));
     for (key, max) in [("groupPriorityMinimum", 20000), ("versionPriority", 1000)] {
         let value = number(spec, key);
         if value <= 0 || value > max {
             let message = format!("must be positive and less than {max}");
-            faults.invalid(&SPEC.child(key), value, &message);
+            errors.invalid(&SPEC.child(key), value, &message);
         }
     }
-    validate_service(faults, spec);
+    validate_service(errors, spec);
 }
 
-fn validate_service(faults: &mut Faults, spec: &Value) {
+fn validate_service(errors: &mut ErrorList, spec: &Value) {
     let bundle = text(spec, "caBundle");
     let is_insecure = flag(spec, "insecureSkipTLSVerify");
     let insecure = SPEC.child("insecureSkipTLSVerify");
@@ -129,35 +129,35 @@ fn validate_service(faults: &mut Faults, spec: &Value) {
         if !bundle.is_empty() {
             let shown = format!("{} bytes", bundle.trim_end_matches('=').len() * 3 / 4);
             let message = "local APIServices may not have a caBundle";
-            faults.invalid(&SPEC.child("caBundle"), shown, message);
+            errors.invalid(&SPEC.child("caBundle"), shown, message);
         }
         if is_insecure {
             let message = "local APIServices may not have insecureSkipTLSVerify";
-            faults.invalid(&insecure, true, message);
+            errors.invalid(&insecure, true, message);
         }
         return;
     };
     let path = SPEC.child("service");
-    required(faults, &path.child("namespace"), text(service, "namespace"));
-    required(faults, &path.child("name"), text(service, "name"));
+    required(errors, &path.child("namespace"), text(service, "namespace"));
+    required(errors, &path.child("name"), text(service, "name"));
     let port = number(service, "port");
     if !(1..=65535).contains(&port) {
         let message = format!("port is not valid: {}", range_message(1, 65535));
-        faults.invalid(&path.child("port"), port, &message);
+        errors.invalid(&path.child("port"), port, &message);
     }
     if is_insecure && !bundle.is_empty() {
-        faults.invalid(&insecure, true, "may not be true if caBundle is present");
+        errors.invalid(&insecure, true, "may not be true if caBundle is present");
     }
 }
 
-fn validate_status(new: &Object, _: &Object, faults: &mut Faults) {
+fn validate_status(new: &Object, _: &Object, errors: &mut ErrorList) {
     let path = Path::root("status");
     let path = path.child("conditions");
     let conditions = at(top(new, "status"), &["conditions"]).as_array();
     for (index, condition) in conditions.into_iter().flatten().enumerate() {
         let statuses = &["True", "False", "Unknown"];
         let status = text(condition, "status");
-        supported_only(faults, &path.index(index).child("status"), status, statuses);
+        supported_only(errors, &path.index(index).child("status"), status, statuses);
     }
 }
 

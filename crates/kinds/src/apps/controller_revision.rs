@@ -5,7 +5,7 @@ use crate::fields::{flag, list, text, top};
 use crate::resource::{Behavior, Column, Columns, Now, Resource};
 use crate::rules::{at_least_zero, immutable};
 use crate::table;
-use machinery::{Faults, GroupKind, GroupVersion, Object, Path, Value};
+use machinery::{ErrorList, GroupKind, GroupVersion, Object, Path, Value};
 
 /// The row of `ControllerRevision`.
 pub fn resource() -> Resource {
@@ -51,18 +51,18 @@ fn number(revision: &Object) -> i64 {
     top(revision, "revision").as_i64().unwrap_or(0)
 }
 
-fn validate(revision: &Object, faults: &mut Faults) {
-    at_least_zero(faults, &Path::root("revision"), number(revision));
+fn validate(revision: &Object, errors: &mut ErrorList) {
+    at_least_zero(errors, &Path::root("revision"), number(revision));
     match top(revision, "data") {
         Value::Object(_) => {}
-        Value::Null => faults.required(&Path::root("data"), "data is mandatory"),
-        _ => faults.required(&Path::root("data"), "data must be a valid JSON object"),
+        Value::Null => errors.required(&Path::root("data"), "data is mandatory"),
+        _ => errors.required(&Path::root("data"), "data must be a valid JSON object"),
     }
 }
 
-fn validate_update(new: &Object, old: &Object, faults: &mut Faults) {
-    at_least_zero(faults, &Path::root("revision"), number(new));
-    immutable(faults, &Path::root("data"), top(new, "data"), top(old, "data"));
+fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList) {
+    at_least_zero(errors, &Path::root("revision"), number(new));
+    immutable(errors, &Path::root("data"), top(new, "data"), top(old, "data"));
 }
 
 #[cfg(test)]

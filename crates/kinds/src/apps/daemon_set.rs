@@ -14,7 +14,7 @@ use crate::rules::{at_least_zero, at_most_all, count_or_percent, label_selector}
 use crate::table;
 use crate::workload::columns::{CONTAINERS, IMAGES, SELECTOR, containers, labels};
 use crate::workload::{self, SPEC, counters};
-use machinery::{Faults, Map, Object, Path, Value, json};
+use machinery::{ErrorList, Map, Object, Path, Value, json};
 
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
@@ -38,9 +38,9 @@ static BEHAVIOR: Behavior = Behavior {
         set_template_generation(new, template_generation(old));
     },
     validate,
-    validate_update: |new, old, faults| {
-        workload::validate_same_selector(faults, new, old);
-        validate(new, faults);
+    validate_update: |new, old, errors| {
+        workload::validate_same_selector(errors, new, old);
+        validate(new, errors);
     },
     validate_status,
     generation: true,
@@ -130,59 +130,59 @@ fn set_template_generation(set: &mut Object, generation: i64) {
     annotations.insert(TEMPLATE_GENERATION.to_owned(), generation.to_string().into());
 }
 
-fn validate(set: &Object, faults: &mut Faults) {
+fn validate(set: &Object, errors: &mut ErrorList) {
     let spec = top(set, "spec");
     let (chosen, template) = (at(spec, &["selector"]), at(spec, &["template"]));
-    label_selector(faults, &SPEC.child("selector"), chosen);
+    label_selector(errors, &SPEC.child("selector"), chosen);
     let path = SPEC.child("template");
     if let Some(selector) = workload::selector_of(spec) {
-        workload::validate_match(faults, &path, &selector, workload::template_labels(spec));
+        workload::validate_match(errors, &path, &selector, workload::template_labels(spec));
     }
     if !chosen.is_null() {
-        workload::refuse_empty_selector(faults, chosen, "daemonset");
+        workload::refuse_empty_selector(errors, chosen, "daemonset");
     }
-    workload::validate_pods(faults, &path, template, "DaemonSet");
-    at_least_zero(faults, &SPEC.child("minReadySeconds"), number(spec, "minReadySeconds"));
-    validate_strategy(faults, &SPEC.child("updateStrategy"), at(spec, &["updateStrategy"]));
+    workload::validate_pods(errors, &path, template, "DaemonSet");
+    at_least_zero(errors, &SPEC.child("minReadySeconds"), number(spec, "minReadySeconds"));
+    validate_strategy(errors, &SPEC.child("updateStrategy"), at(spec, &["updateStrategy"]));
     let limit = number(spec, "revisionHistoryLimit");
-    at_least_zero(faults, &SPEC.child("revisionHistoryLimit"), limit);
+    at_least_zero(errors, &SPEC.child("revisionHistoryLimit"), limit);
 }
 
-fn validate_strategy(faults: &mut Faults, path: &Path<'_>, strategy: &Value) {
+fn validate_strategy(errors: &mut ErrorList, path: &Path<'_>, strategy: &Value) {
     let rolling_path = path.child("rollingUpdate");
     match (text(strategy, "type"), part(strategy, "rollingUpdate")) {
         ("OnDelete", _) => {}
-        ("RollingUpdate", None) => faults.required(&rolling_path, ""),
-        ("RollingUpdate", Some(rolling)) => validate_rolling(faults, &rolling_path, rolling),
+        ("RollingUpdate", None) => errors.required(&rolling_path, ""),
+        ("RollingUpdate", Some(rolling)) => validate_rolling(errors, &rolling_path, rolling),
         _ => {
             let supported = &["RollingUpdate", "OnDelete"];
-            go_struct::not_supported(faults, path, "DaemonSetUpdateStrategy", strategy, supported);
+            go_struct::not_supported(errors, path, "DaemonSetUpdateStrategy", strategy, supported);
         }
     }
 }
 
 /// A node has one pod too many for a while, or none, but not both.
-fn validate_rolling(faults: &mut Faults, path: &Path<'_>, rolling: &Value) {
+fn validate_rolling(errors: &mut ErrorList, path: &Path<'_>, rolling: &Value) {
     let (unavailable, surge) = (at(rolling, &["maxUnavailable"]), at(rolling, &["maxSurge"]));
     let (unavailable_path, surge_path) = (path.child("maxUnavailable"), path.child("maxSurge"));
-    count_or_percent(faults, &unavailable_path, unavailable);
-    count_or_percent(faults, &surge_path, surge);
-    at_most_all(faults, &unavailable_path, unavailable);
-    at_most_all(faults, &surge_path, surge);
+    count_or_percent(errors, &unavailable_path, unavailable);
+    count_or_percent(errors, &surge_path, surge);
+    at_most_all(errors, &unavailable_path, unavailable);
+    at_most_all(errors, &surge_path, surge);
     match (rollout::is_zero(unavailable), rollout::is_zero(surge)) {
         (false, false) => {
             let message = "may not be set when maxUnavailable is non-zero";
-            faults.invalid(&surge_path, surge.clone(), message);
+            errors.invalid(&surge_path, surge.clone(), message);
         }
-        (true, true) => faults.required(&unavailable_path, "cannot be 0 when maxSurge is 0"),
+        (true, true) => errors.required(&unavailable_path, "cannot be 0 when maxSurge is 0"),
         _ => {}
     }
 }
 
-fn validate_status(new: &Object, old: &Object, faults: &mut Faults) {
+fn validate_status(new: &Object, old: &Object, errors: &mut ErrorList) {
     let status = top(new, "status");
     counters::not_negative(
-        faults,
+        errors,
         status,
         &[
             "currentNumberScheduled",
@@ -196,7 +196,7 @@ fn validate_status(new: &Object, old: &Object, faults: &mut Faults) {
             "collisionCount",
         ],
     );
-    counters::collisions_only_grow(faults, status, top(old, "status"));
+    counters::collisions_only_grow(errors, status, top(old, "status"));
 }
 
 fn update_warnings(new: &Object, old: &Object) -> Vec<String> {

@@ -14,7 +14,7 @@ use crate::table;
 use crate::workload::columns::{CONTAINERS, IMAGES, SELECTOR, containers};
 use crate::workload::{self, SPEC, counters};
 use machinery::selector::LabelSelector;
-use machinery::{Faults, Map, Object, Path, Value, json};
+use machinery::{ErrorList, Map, Object, Path, Value, json};
 
 /// The row of `Deployment`.
 pub fn resource() -> Resource {
@@ -115,61 +115,61 @@ fn prepare_status(new: &mut Object, old: &Object) {
     }
 }
 
-fn validate(deployment: &Object, faults: &mut Faults) {
+fn validate(deployment: &Object, errors: &mut ErrorList) {
     let spec = top(deployment, "spec");
-    at_least_zero(faults, &SPEC.child("replicas"), number(spec, "replicas"));
-    super::replica_set::validate_pods(faults, spec);
-    validate_strategy(faults, &SPEC.child("strategy"), at(spec, &["strategy"]));
+    at_least_zero(errors, &SPEC.child("replicas"), number(spec, "replicas"));
+    super::replica_set::validate_pods(errors, spec);
+    validate_strategy(errors, &SPEC.child("strategy"), at(spec, &["strategy"]));
     for field in ["minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"] {
-        at_least_zero(faults, &SPEC.child(field), number(spec, field));
+        at_least_zero(errors, &SPEC.child(field), number(spec, field));
     }
     let deadline = integer(spec, "progressDeadlineSeconds");
     if let Some(seconds) = deadline.filter(|it| *it <= number(spec, "minReadySeconds")) {
         let path = SPEC.child("progressDeadlineSeconds");
-        faults.invalid(&path, seconds, "must be greater than minReadySeconds");
+        errors.invalid(&path, seconds, "must be greater than minReadySeconds");
     }
 }
 
-fn validate_strategy(faults: &mut Faults, path: &Path<'_>, strategy: &Value) {
+fn validate_strategy(errors: &mut ErrorList, path: &Path<'_>, strategy: &Value) {
     let rolling_path = path.child("rollingUpdate");
     match (text(strategy, "type"), part(strategy, "rollingUpdate")) {
         ("Recreate", None) => {}
         ("Recreate", Some(_)) => {
             let message = "may not be specified when strategy `type` is 'Recreate'";
-            faults.forbidden(&rolling_path, message);
+            errors.forbidden(&rolling_path, message);
         }
         ("RollingUpdate", None) => {
-            faults.required(&rolling_path, "this should be defaulted and never be nil");
+            errors.required(&rolling_path, "this should be defaulted and never be nil");
         }
-        ("RollingUpdate", Some(rolling)) => validate_rolling(faults, &rolling_path, rolling),
+        ("RollingUpdate", Some(rolling)) => validate_rolling(errors, &rolling_path, rolling),
         _ => {
             let supported = &["Recreate", "RollingUpdate"];
-            go_struct::not_supported(faults, path, "DeploymentStrategy", strategy, supported);
+            go_struct::not_supported(errors, path, "DeploymentStrategy", strategy, supported);
         }
     }
 }
 
-fn validate_rolling(faults: &mut Faults, path: &Path<'_>, rolling: &Value) {
+fn validate_rolling(errors: &mut ErrorList, path: &Path<'_>, rolling: &Value) {
     let (unavailable, surge) = (at(rolling, &["maxUnavailable"]), at(rolling, &["maxSurge"]));
     let unavailable_path = path.child("maxUnavailable");
-    count_or_percent(faults, &unavailable_path, unavailable);
-    count_or_percent(faults, &path.child("maxSurge"), surge);
+    count_or_percent(errors, &unavailable_path, unavailable);
+    count_or_percent(errors, &path.child("maxSurge"), surge);
     if rollout::is_zero(unavailable) && rollout::is_zero(surge) {
         let message = "may not be 0 when `maxSurge` is 0";
-        faults.invalid(&unavailable_path, unavailable.clone(), message);
+        errors.invalid(&unavailable_path, unavailable.clone(), message);
     }
-    at_most_all(faults, &unavailable_path, unavailable);
+    at_most_all(errors, &unavailable_path, unavailable);
 }
 
-fn validate_update(new: &Object, old: &Object, faults: &mut Faults) {
-    validate(new, faults);
-    workload::validate_same_selector(faults, new, old);
+fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList) {
+    validate(new, errors);
+    workload::validate_same_selector(errors, new, old);
 }
 
-fn validate_status(new: &Object, old: &Object, faults: &mut Faults) {
+fn validate_status(new: &Object, old: &Object, errors: &mut ErrorList) {
     let status = top(new, "status");
     counters::not_negative(
-        faults,
+        errors,
         status,
         &[
             "observedGeneration",
@@ -183,9 +183,9 @@ fn validate_status(new: &Object, old: &Object, faults: &mut Faults) {
         ],
     );
     let parts = &["updatedReplicas", "readyReplicas", "availableReplicas"];
-    counters::at_most_replicas(faults, status, parts);
-    counters::available_are_ready(faults, status, "cannot be greater than readyReplicas");
-    counters::collisions_only_grow(faults, status, top(old, "status"));
+    counters::at_most_replicas(errors, status, parts);
+    counters::available_are_ready(errors, status, "cannot be greater than readyReplicas");
+    counters::collisions_only_grow(errors, status, top(old, "status"));
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use crate::rules::at_least_zero;
 use crate::table;
 use crate::workload::columns::{CONTAINERS, IMAGES, SELECTOR, containers};
 use crate::workload::{self, SPEC, counters};
-use machinery::{Faults, Object, Value, json};
+use machinery::{ErrorList, Object, Value, json};
 
 /// The row of `ReplicaSet`.
 pub fn resource() -> Resource {
@@ -28,11 +28,11 @@ static BEHAVIOR: Behavior = Behavior {
     prepare_create: |set| workload::reset_status(set, json!({"replicas": 0})),
     prepare_update: keep_status,
     validate,
-    validate_update: |new, old, faults| {
-        validate(new, faults);
-        workload::validate_same_selector(faults, new, old);
+    validate_update: |new, old, errors| {
+        validate(new, errors);
+        workload::validate_same_selector(errors, new, old);
     },
-    validate_status: |new, _, faults| validate_counters(faults, top(new, "status")),
+    validate_status: |new, _, errors| validate_counters(errors, top(new, "status")),
     generation: true,
     warnings: workload::warnings,
     update_warnings: Some(workload::update_warnings),
@@ -83,31 +83,31 @@ fn defaults(set: &mut Object) {
     workload::template_defaults(spec);
 }
 
-fn validate(set: &Object, faults: &mut Faults) {
+fn validate(set: &Object, errors: &mut ErrorList) {
     let spec = top(set, "spec");
     for field in ["replicas", "minReadySeconds"] {
-        at_least_zero(faults, &SPEC.child(field), number(spec, field));
+        at_least_zero(errors, &SPEC.child(field), number(spec, field));
     }
-    validate_pods(faults, spec);
+    validate_pods(errors, spec);
 }
 
 /// Judges the selector and the template of a replica set, or of a deployment, which makes them.
-pub(super) fn validate_pods(faults: &mut Faults, spec: &Value) {
-    workload::validate_selector(faults, spec, "deployment");
+pub(super) fn validate_pods(errors: &mut ErrorList, spec: &Value) {
+    workload::validate_selector(errors, spec, "deployment");
     let Some(selector) = workload::selector_of(spec) else {
         let message = "invalid label selector";
-        return workload::invalid_selector(faults, at(spec, &["selector"]), message);
+        return workload::invalid_selector(errors, at(spec, &["selector"]), message);
     };
     let path = SPEC.child("template");
     // An empty selector, which is a fault of its own, matches everything.
-    workload::validate_match(faults, &path, &selector, workload::template_labels(spec));
-    workload::validate_pods(faults, &path, at(spec, &["template"]), "ReplicaSet");
+    workload::validate_match(errors, &path, &selector, workload::template_labels(spec));
+    workload::validate_pods(errors, &path, at(spec, &["template"]), "ReplicaSet");
 }
 
 /// Judges the counters of everything that is a number of pods.
-pub(crate) fn validate_counters(faults: &mut Faults, status: &Value) {
+pub(crate) fn validate_counters(errors: &mut ErrorList, status: &Value) {
     counters::not_negative(
-        faults,
+        errors,
         status,
         &[
             "replicas",
@@ -119,8 +119,8 @@ pub(crate) fn validate_counters(faults: &mut Faults, status: &Value) {
         ],
     );
     let parts = &["fullyLabeledReplicas", "readyReplicas", "availableReplicas"];
-    counters::at_most_replicas(faults, status, parts);
-    counters::available_are_ready(faults, status, "cannot be greater than readyReplicas");
+    counters::at_most_replicas(errors, status, parts);
+    counters::available_are_ready(errors, status, "cannot be greater than readyReplicas");
 }
 
 #[cfg(test)]
@@ -176,11 +176,11 @@ mod tests {
 
     #[test]
     fn who_is_available_is_ready() {
-        let mut faults = Faults::new();
+        let mut errors = ErrorList::new();
         let status = json!({"replicas": 3, "availableReplicas": 2, "readyReplicas": 1});
-        validate_counters(&mut faults, &status);
+        validate_counters(&mut errors, &status);
         assert_eq!(
-            lines(&faults),
+            lines(&errors),
             ["status.availableReplicas: Invalid value: 2: cannot be greater than readyReplicas"]
         );
     }

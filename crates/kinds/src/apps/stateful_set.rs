@@ -18,7 +18,7 @@ use crate::workload::columns::{CONTAINERS, IMAGES, containers};
 use crate::workload::{self, SPEC, counters};
 use machinery::field_path::{FaultKind, quote};
 use machinery::meta::validate_annotations;
-use machinery::{Faults, Map, Object, Path, Value, json, names};
+use machinery::{ErrorList, Map, Object, Path, Value, json, names};
 use std::collections::BTreeSet;
 
 /// The row of `StatefulSet`.
@@ -114,18 +114,18 @@ fn claim_defaults(claim: &mut Map<String, Value>) {
     }
 }
 
-fn validate(set: &Object, faults: &mut Faults) {
+fn validate(set: &Object, errors: &mut ErrorList) {
     let spec = top(set, "spec");
     let claims = SPEC.child("volumeClaimTemplates");
     for (index, claim) in list(spec, "volumeClaimTemplates").iter().enumerate() {
         let path = claims.index(index);
-        validate_claim_spec(faults, &path.child("spec"), at(claim, &["spec"]));
+        validate_claim_spec(errors, &path.child("spec"), at(claim, &["spec"]));
     }
     let service = text(spec, "serviceName");
     if !service.is_empty() {
-        dns_label(faults, &SPEC.child("serviceName"), service);
+        dns_label(errors, &SPEC.child("serviceName"), service);
     }
-    validate_spec(spec, Template::Judged, faults);
+    validate_spec(spec, Template::Judged, errors);
 }
 
 /// Whether the template for pods is judged.
@@ -137,80 +137,80 @@ enum Template {
 }
 
 /// The rules that hold for a set new or old.
-fn validate_spec(spec: &Value, template: Template, faults: &mut Faults) {
+fn validate_spec(spec: &Value, template: Template, errors: &mut ErrorList) {
     let policy = text(spec, "podManagementPolicy");
     if !matches!(policy, "OrderedReady" | "Parallel") {
         let message = "must be 'OrderedReady' or 'Parallel'";
-        faults.invalid(&SPEC.child("podManagementPolicy"), policy, message);
+        errors.invalid(&SPEC.child("podManagementPolicy"), policy, message);
     }
-    validate_strategy(faults, &SPEC.child("updateStrategy"), at(spec, &["updateStrategy"]));
+    validate_strategy(errors, &SPEC.child("updateStrategy"), at(spec, &["updateStrategy"]));
     if let Some(policy) = part(spec, "persistentVolumeClaimRetentionPolicy") {
         let path = SPEC.child("persistentVolumeClaimRetentionPolicy");
         for field in ["whenDeleted", "whenScaled"] {
-            supported_only(faults, &path.child(field), text(policy, field), &["Retain", "Delete"]);
+            supported_only(errors, &path.child(field), text(policy, field), &["Retain", "Delete"]);
         }
     }
     for field in ["replicas", "minReadySeconds"] {
-        at_least_zero(faults, &SPEC.child(field), number(spec, field));
+        at_least_zero(errors, &SPEC.child(field), number(spec, field));
     }
     let start = number(at(spec, &["ordinals"]), "start");
-    at_least_zero(faults, &SPEC.child("ordinals.start"), start);
-    workload::validate_selector(faults, spec, "statefulset");
-    validate_pods(faults, spec, template);
+    at_least_zero(errors, &SPEC.child("ordinals.start"), start);
+    workload::validate_selector(errors, spec, "statefulset");
+    validate_pods(errors, spec, template);
     workload::validate_endless(
-        faults,
+        errors,
         &SPEC.child("template"),
         at(spec, &["template"]),
         "StatefulSet",
     );
 }
 
-fn validate_strategy(faults: &mut Faults, path: &Path<'_>, strategy: &Value) {
+fn validate_strategy(errors: &mut ErrorList, path: &Path<'_>, strategy: &Value) {
     let rolling_path = path.child("rollingUpdate");
     match (text(strategy, "type"), part(strategy, "rollingUpdate")) {
-        ("", _) => faults.required(path, ""),
+        ("", _) => errors.required(path, ""),
         ("OnDelete" | "RollingUpdate", None) => {}
         ("OnDelete", Some(rolling)) => go_struct::invalid(
-            faults,
+            errors,
             &rolling_path,
             "RollingUpdateStatefulSetStrategy",
             rolling,
             "only allowed for updateStrategy 'RollingUpdate'",
         ),
-        ("RollingUpdate", Some(rolling)) => validate_rolling(faults, &rolling_path, rolling),
+        ("RollingUpdate", Some(rolling)) => validate_rolling(errors, &rolling_path, rolling),
         _ => {
             let message = "must be 'RollingUpdate' or 'OnDelete'";
-            go_struct::invalid(faults, path, "StatefulSetUpdateStrategy", strategy, message);
+            go_struct::invalid(errors, path, "StatefulSetUpdateStrategy", strategy, message);
         }
     }
 }
 
-fn validate_rolling(faults: &mut Faults, path: &Path<'_>, rolling: &Value) {
-    at_least_zero(faults, &path.child("partition"), number(rolling, "partition"));
+fn validate_rolling(errors: &mut ErrorList, path: &Path<'_>, rolling: &Value) {
+    at_least_zero(errors, &path.child("partition"), number(rolling, "partition"));
     if let Some(unavailable) = part(rolling, "maxUnavailable") {
         let path = path.child("maxUnavailable");
-        count_or_percent(faults, &path, unavailable);
+        count_or_percent(errors, &path, unavailable);
         if rollout::is_zero(unavailable) {
-            faults.invalid(&path, unavailable.clone(), "cannot be 0");
+            errors.invalid(&path, unavailable.clone(), "cannot be 0");
         }
-        at_most_all(faults, &path, unavailable);
+        at_most_all(errors, &path, unavailable);
     }
 }
 
-fn validate_pods(faults: &mut Faults, spec: &Value, judged: Template) {
+fn validate_pods(errors: &mut ErrorList, spec: &Value, judged: Template) {
     let Some(selector) = workload::selector_of(spec) else {
-        return workload::invalid_selector(faults, at(spec, &["selector"]), "");
+        return workload::invalid_selector(errors, at(spec, &["selector"]), "");
     };
     let path = SPEC.child("template");
-    workload::validate_match(faults, &path, &selector, workload::template_labels(spec));
+    workload::validate_match(errors, &path, &selector, workload::template_labels(spec));
     if judged == Template::Judged {
-        validate_template(faults, &path, &template_of_pods(spec));
+        validate_template(errors, &path, &template_of_pods(spec));
     }
-    // Upstream looks at these a second time, so that their faults are reported twice.
+    // Upstream looks at these a second time, so that their errors are reported twice.
     let metadata = at(spec, &["template", "metadata"]);
-    labels(faults, &path.child("labels"), at(metadata, &["labels"]));
+    labels(errors, &path.child("labels"), at(metadata, &["labels"]));
     if let Some(map) = at(metadata, &["annotations"]).as_object() {
-        validate_annotations(map, &path.child("annotations"), faults);
+        validate_annotations(map, &path.child("annotations"), errors);
     }
 }
 
@@ -240,44 +240,44 @@ fn template_of_pods(spec: &Value) -> Value {
     template
 }
 
-fn validate_update(new: &Object, old: &Object, faults: &mut Faults) {
-    let mut before = Faults::new();
+fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList) {
+    let mut before = ErrorList::new();
     validate_spec(top(old, "spec"), Template::Judged, &mut before);
     let template = if before.is_empty() { Template::Judged } else { Template::Tolerated };
-    validate_spec(top(new, "spec"), template, faults);
-    workload::validate_same_selector(faults, new, old);
+    validate_spec(top(new, "spec"), template, errors);
+    workload::validate_same_selector(errors, new, old);
     let (new, old) = (top(new, "spec"), top(old, "spec"));
     validate_same_claims(
-        faults,
+        errors,
         list(new, "volumeClaimTemplates"),
         list(old, "volumeClaimTemplates"),
     );
     for field in ["serviceName", "podManagementPolicy"] {
         let value = |spec| Value::from(text(spec, field));
-        immutable(faults, &SPEC.child(field), &value(new), &value(old));
+        immutable(errors, &SPEC.child(field), &value(new), &value(old));
     }
 }
 
-fn validate_same_claims(faults: &mut Faults, new: &[Value], old: &[Value]) {
+fn validate_same_claims(errors: &mut ErrorList, new: &[Value], old: &[Value]) {
     let is_same = new.len() == old.len() && new.iter().zip(old).all(|(new, old)| same(new, old));
     if !is_same {
         let claims: Vec<Value> = new.iter().map(go_struct::with_inline_metadata).collect();
         let shown = go_struct::line_of_list("PersistentVolumeClaim", &claims);
         let path = SPEC.child("volumeClaimTemplates");
-        faults.add(FaultKind::Invalid, &path, None, &format!("{shown}: {IMMUTABLE}"));
+        errors.add(FaultKind::Invalid, &path, None, &format!("{shown}: {IMMUTABLE}"));
     }
 }
 
-fn validate_status(new: &Object, old: &Object, faults: &mut Faults) {
+fn validate_status(new: &Object, old: &Object, errors: &mut ErrorList) {
     const PARTS: &[&str] =
         &["readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas"];
     let status = top(new, "status");
-    counters::not_negative(faults, status, &["replicas"]);
-    counters::not_negative(faults, status, PARTS);
-    counters::not_negative(faults, status, &["observedGeneration", "collisionCount"]);
-    counters::at_most_replicas(faults, status, PARTS);
-    counters::available_are_ready(faults, status, "cannot be greater than status.readyReplicas");
-    counters::collisions_only_grow(faults, status, top(old, "status"));
+    counters::not_negative(errors, status, &["replicas"]);
+    counters::not_negative(errors, status, PARTS);
+    counters::not_negative(errors, status, &["observedGeneration", "collisionCount"]);
+    counters::at_most_replicas(errors, status, PARTS);
+    counters::available_are_ready(errors, status, "cannot be greater than status.readyReplicas");
+    counters::collisions_only_grow(errors, status, top(old, "status"));
 }
 
 /// `below` is what stands between the claim and its resources in the place that is named.

@@ -12,7 +12,7 @@ use crate::rules::{at_least_zero, complaints, one_of};
 use crate::table;
 use crate::workload::columns::{CONTAINERS, IMAGES, SELECTOR, containers};
 use crate::workload::{self, SPEC};
-use machinery::{Faults, Object, Path, Value, json};
+use machinery::{ErrorList, Object, Path, Value, json};
 
 /// A job's name has 63 characters at most, of which the controller adds 11.
 const MAX_NAME: usize = 52;
@@ -109,67 +109,67 @@ fn defaults(cron_job: &mut Object) {
     }
 }
 
-fn validate(cron_job: &Object, faults: &mut Faults) {
-    validate_change(top(cron_job, "spec"), None, faults);
+fn validate(cron_job: &Object, errors: &mut ErrorList) {
+    validate_change(top(cron_job, "spec"), None, errors);
     if cron_job.name().len() > MAX_NAME {
         let message = format!("must be no more than {MAX_NAME} characters");
-        faults.invalid(&Path::root("metadata").child("name"), cron_job.name(), &message);
+        errors.invalid(&Path::root("metadata").child("name"), cron_job.name(), &message);
     }
 }
 
-fn validate_update(new: &Object, old: &Object, faults: &mut Faults) {
-    validate_change(top(new, "spec"), Some(top(old, "spec")), faults);
+fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList) {
+    validate_change(top(new, "spec"), Some(top(old, "spec")), errors);
 }
 
-fn validate_change(spec: &Value, old: Option<&Value>, faults: &mut Faults) {
-    validate_schedule(faults, spec, old);
+fn validate_change(spec: &Value, old: Option<&Value>, errors: &mut ErrorList) {
+    validate_schedule(errors, spec, old);
     let deadline = number(spec, "startingDeadlineSeconds");
-    at_least_zero(faults, &SPEC.child("startingDeadlineSeconds"), deadline);
+    at_least_zero(errors, &SPEC.child("startingDeadlineSeconds"), deadline);
     let zone = |spec| at(spec, &["timeZone"]);
     let zone_changes = old.is_none_or(|old| !same(zone(old), zone(spec)));
     if let Some(name) = zone(spec).as_str().filter(|_| zone_changes) {
-        complaints(faults, &SPEC.child("timeZone"), name, time_zone::complaints(name));
+        complaints(errors, &SPEC.child("timeZone"), name, time_zone::complaints(name));
     }
     let policies = &["Allow", "Forbid", "Replace"];
     let policy = text(spec, "concurrencyPolicy");
-    one_of(faults, &SPEC.child("concurrencyPolicy"), policy, policies);
-    validate_job(faults, at(spec, &["jobTemplate", "spec"]));
+    one_of(errors, &SPEC.child("concurrencyPolicy"), policy, policies);
+    validate_job(errors, at(spec, &["jobTemplate", "spec"]));
     for field in ["successfulJobsHistoryLimit", "failedJobsHistoryLimit"] {
-        at_least_zero(faults, &SPEC.child(field), number(spec, field));
+        at_least_zero(errors, &SPEC.child(field), number(spec, field));
     }
 }
 
-fn validate_schedule(faults: &mut Faults, spec: &Value, old: Option<&Value>) {
+fn validate_schedule(errors: &mut ErrorList, spec: &Value, old: Option<&Value>) {
     let path = SPEC.child("schedule");
     let schedule = text(spec, "schedule");
     if schedule.is_empty() {
-        return faults.declared(|faults| faults.required(&path, ""));
+        return errors.declared(|errors| errors.required(&path, ""));
     }
     if let Err(why) = schedule::check(schedule) {
-        faults.invalid(&path, schedule, &why);
+        errors.invalid(&path, schedule, &why);
     }
     let has_zone = |schedule: &str| schedule.contains("TZ");
     let was_zoned = old.is_some_and(|old| has_zone(text(old, "schedule")));
     if has_zone(schedule) && !was_zoned {
         let message = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead";
-        faults.invalid(&path, schedule, message);
+        errors.invalid(&path, schedule, message);
     } else if has_zone(schedule) && part(spec, "timeZone").is_some() {
         let message = "cannot use both timeZone field and TZ or CRON_TZ in schedule";
-        faults.invalid(&path, schedule, message);
+        errors.invalid(&path, schedule, message);
     }
 }
 
 /// The jobs that are made have selectors that the server makes.
-fn validate_job(faults: &mut Faults, job: &Value) {
+fn validate_job(errors: &mut ErrorList, job: &Value) {
     let path = SPEC.child("jobTemplate");
     let path = path.child("spec");
-    validate_spec(faults, &path, job);
+    validate_spec(errors, &path, job);
     if let Some(selector) = part(job, "selector") {
         let message = "`selector` will be auto-generated";
-        go_struct::invalid(faults, &path.child("selector"), "LabelSelector", selector, message);
+        go_struct::invalid(errors, &path.child("selector"), "LabelSelector", selector, message);
     }
     if flag(job, "manualSelector") {
-        faults.not_supported(&path.child("manualSelector"), true, &["nil", "false"]);
+        errors.not_supported(&path.child("manualSelector"), true, &["nil", "false"]);
     }
 }
 

@@ -11,7 +11,7 @@ use crate::resource::{
 use crate::rules::{supported_only, unique};
 use crate::table::{self, selectable};
 use machinery::field_path::quote;
-use machinery::{Faults, Object, Path, Value, json, names, timestamp};
+use machinery::{ErrorList, Object, Path, Value, json, names, timestamp};
 
 /// The row of `CertificateSigningRequest`.
 pub fn resource() -> Resource {
@@ -158,33 +158,33 @@ const USAGES: &[&str] = &[
     "timestamping",
 ];
 
-fn validate(object: &Object, faults: &mut Faults) {
+fn validate(object: &Object, errors: &mut ErrorList) {
     let spec = top(object, "spec");
     if !is_request(text(spec, "request")) {
         let message = "PEM block type must be CERTIFICATE REQUEST";
-        faults.invalid(&SPEC.child("request"), at(spec, &["request"]).clone(), message);
+        errors.invalid(&SPEC.child("request"), at(spec, &["request"]).clone(), message);
     }
     let path = SPEC.child("usages");
     if list(spec, "usages").is_empty() {
-        faults.required(&path, "");
+        errors.required(&path, "");
     }
     for (index, usage) in texts(spec, "usages").enumerate() {
-        supported_only(faults, &path.index(index), usage, USAGES);
+        supported_only(errors, &path.index(index), usage, USAGES);
     }
-    unique(faults, &path, texts(spec, "usages"));
+    unique(errors, &path, texts(spec, "usages"));
     let signer = text(spec, "signerName");
     let path = SPEC.child("signerName");
     if signer == LEGACY_SIGNER {
         let message = "the legacy signerName is not allowed via this API version";
-        faults.invalid(&path, signer, message);
+        errors.invalid(&path, signer, message);
     } else {
-        validate_signer(faults, &path, signer);
+        validate_signer(errors, &path, signer);
     }
     if let Some(seconds) = integer(spec, "expirationSeconds").filter(|it| *it < 600) {
         let message = "may not specify a duration less than 600 seconds (10 minutes)";
-        faults.invalid(&SPEC.child("expirationSeconds"), seconds, message);
+        errors.invalid(&SPEC.child("expirationSeconds"), seconds, message);
     }
-    conditions::validate(object, faults);
+    conditions::validate(object, errors);
 }
 
 /// Whether the bytes are a request in the form in which such requests are sent. Their signature is
@@ -195,36 +195,36 @@ fn is_request(base64: &str) -> bool {
 }
 
 /// A domain of two labels or more, a slash, and DNS subdomains with dots between.
-fn validate_signer(faults: &mut Faults, path: &Path<'_>, signer: &str) {
+fn validate_signer(errors: &mut ErrorList, path: &Path<'_>, signer: &str) {
     if signer.is_empty() {
-        return faults.required(path, "");
+        return errors.required(path, "");
     }
     let Some((domain, rest)) = signer.split_once('/').filter(|(_, rest)| !rest.contains('/'))
     else {
         let message =
             "must be a fully qualified domain and path of the form 'example.com/signer-name'";
-        return faults.invalid(path, signer, message);
+        return errors.invalid(path, signer, message);
     };
     if domain.len() > names::SUBDOMAIN_MAX {
-        faults.too_long(path, names::SUBDOMAIN_MAX);
+        errors.too_long(path, names::SUBDOMAIN_MAX);
     }
-    validate_labels(faults, path, domain, names::dns1123_label);
+    validate_labels(errors, path, domain, names::dns1123_label);
     if !domain.contains('.') {
         let message = "should be a domain with at least two segments separated by dots";
-        faults.invalid(path, domain, message);
+        errors.invalid(path, domain, message);
     }
-    validate_labels(faults, path, rest, names::dns1123_subdomain);
+    validate_labels(errors, path, rest, names::dns1123_subdomain);
     let longest = 2 * names::SUBDOMAIN_MAX + names::LABEL_MAX + 2;
     if signer.len() > longest {
-        faults.too_long(path, longest);
+        errors.too_long(path, longest);
     }
 }
 
 /// Complains of the first label that is wrong.
-fn validate_labels(faults: &mut Faults, path: &Path<'_>, value: &str, rule: names::NameRule) {
+fn validate_labels(errors: &mut ErrorList, path: &Path<'_>, value: &str, rule: names::NameRule) {
     let Some(label) = value.split('.').find(|label| !rule(label).is_empty()) else { return };
     for complaint in rule(label) {
-        faults.invalid(path, value, &format!("validating label {}: {complaint}", quote(label)));
+        errors.invalid(path, value, &format!("validating label {}: {complaint}", quote(label)));
     }
 }
 
@@ -275,15 +275,15 @@ mod tests {
         let mut new = old.clone();
         let approved = json!({"conditions": [{"type": "Approved", "status": "True"}]});
         new.map_mut().insert("status".to_owned(), approved);
-        let mut faults = Faults::new();
-        conditions::validate_status(&new, &old, &mut faults);
+        let mut errors = ErrorList::new();
+        conditions::validate_status(&new, &old, &mut errors);
         assert_eq!(
-            lines(&faults),
+            lines(&errors),
             [r#"status.conditions: Forbidden: updates may not add a condition of type "Approved""#]
         );
-        let mut faults = Faults::new();
-        conditions::validate_approval(&new, &old, &mut faults);
-        assert_eq!(lines(&faults), Vec::<String>::new());
+        let mut errors = ErrorList::new();
+        conditions::validate_approval(&new, &old, &mut errors);
+        assert_eq!(lines(&errors), Vec::<String>::new());
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::fields::{integer, text, top};
 use crate::resource::{Behavior, Column, Columns, Now, Resource};
 use crate::rules::{at_least_zero, qualified_name, supported_only};
 use crate::table;
-use machinery::{Faults, Object, Path, Value};
+use machinery::{ErrorList, Object, Path, Value};
 
 /// The row of `Lease`.
 pub fn resource() -> Resource {
@@ -20,7 +20,7 @@ pub fn resource() -> Resource {
 
 static BEHAVIOR: Behavior = Behavior {
     validate,
-    validate_update: |new, _, faults| validate(new, faults),
+    validate_update: |new, _, errors| validate(new, errors),
     // Two candidates that write blindly would both believe that they lead.
     unconditional_update: false,
     create_on_update: true,
@@ -38,27 +38,27 @@ fn cells(object: &Object, now: &Now) -> Vec<Value> {
     vec![object.name().into(), holder.into(), age(object, now)]
 }
 
-fn validate(object: &Object, faults: &mut Faults) {
+fn validate(object: &Object, errors: &mut ErrorList) {
     let spec = top(object, "spec");
     let path = Path::root("spec");
     if let Some(duration) = integer(spec, "leaseDurationSeconds").filter(|it| *it <= 0) {
-        faults.invalid(&path.child("leaseDurationSeconds"), duration, "must be greater than 0");
+        errors.invalid(&path.child("leaseDurationSeconds"), duration, "must be greater than 0");
     }
     if let Some(transitions) = integer(spec, "leaseTransitions") {
-        at_least_zero(faults, &path.child("leaseTransitions"), transitions);
+        at_least_zero(errors, &path.child("leaseTransitions"), transitions);
     }
     let strategy = text(spec, "strategy");
     if spec.get("strategy").is_some() {
         let path = path.child("strategy");
         if strategy.contains('/') {
-            qualified_name(faults, &path.child("strategy"), strategy);
+            qualified_name(errors, &path.child("strategy"), strategy);
         } else {
-            supported_only(faults, &path.child("strategy"), strategy, &["OldestEmulationVersion"]);
+            supported_only(errors, &path.child("strategy"), strategy, &["OldestEmulationVersion"]);
         }
     }
     if !text(spec, "preferredHolder").is_empty() && strategy.is_empty() {
         let message = "may only be specified if `strategy` is defined";
-        faults.forbidden(&path.child("preferredHolder"), message);
+        errors.forbidden(&path.child("preferredHolder"), message);
     }
 }
 

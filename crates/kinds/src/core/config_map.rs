@@ -6,7 +6,7 @@ use crate::fields::{entries, same, top};
 use crate::resource::{Behavior, Column, Columns, Now, Resource};
 use crate::rules::complaints;
 use crate::table;
-use machinery::{Faults, Object, Path, Value, names};
+use machinery::{ErrorList, Object, Path, Value, names};
 
 /// What all values of a config map or a secret may add up to, in bytes.
 pub(crate) const MAX_SIZE: usize = 1024 * 1024;
@@ -41,44 +41,44 @@ fn cells(object: &Object, now: &Now) -> Vec<Value> {
     vec![object.name().into(), (count("data") + count("binaryData")).into(), age(object, now)]
 }
 
-fn validate(object: &Object, faults: &mut Faults) {
+fn validate(object: &Object, errors: &mut ErrorList) {
     let whole = Value::Object(object.map().clone());
     let mut size = 0;
     let data = Path::root("data");
     for (key, value) in entries(&whole, "data") {
-        complaints(faults, &data.key(key), key, names::config_map_key(key));
+        complaints(errors, &data.key(key), key, names::config_map_key(key));
         if whole["binaryData"].get(key).is_some() {
-            faults.invalid(&data.key(key), key, "duplicate of key present in binaryData");
+            errors.invalid(&data.key(key), key, "duplicate of key present in binaryData");
         }
         size += value.as_str().map_or(0, str::len);
     }
     let binary_data = Path::root("binaryData");
     for (key, value) in entries(&whole, "binaryData") {
-        complaints(faults, &binary_data.key(key), key, names::config_map_key(key));
+        complaints(errors, &binary_data.key(key), key, names::config_map_key(key));
         size += decoded_length(value);
     }
     if size > MAX_SIZE {
-        faults.too_long(&Path::EMPTY, MAX_SIZE);
+        errors.too_long(&Path::EMPTY, MAX_SIZE);
     }
 }
 
-fn validate_update(new: &Object, old: &Object, faults: &mut Faults) {
-    frozen(new, old, &["data", "binaryData"], faults);
-    validate(new, faults);
+fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList) {
+    frozen(new, old, &["data", "binaryData"], errors);
+    validate(new, errors);
 }
 
 /// What was made immutable stays so, and so do these parts of it.
-pub(crate) fn frozen(new: &Object, old: &Object, parts: &[&str], faults: &mut Faults) {
+pub(crate) fn frozen(new: &Object, old: &Object, parts: &[&str], errors: &mut ErrorList) {
     let is_frozen = |object: &Object| top(object, "immutable").as_bool().unwrap_or(false);
     if !is_frozen(old) {
         return;
     }
     if !is_frozen(new) {
-        faults.forbidden(&Path::root("immutable"), FROZEN);
+        errors.forbidden(&Path::root("immutable"), FROZEN);
     }
     for part in parts {
         if !same(top(new, part), top(old, part)) {
-            faults.forbidden(&Path::root(part), FROZEN);
+            errors.forbidden(&Path::root(part), FROZEN);
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::fields::{
     at, default_text, default_value, flag, integer, list, map_mut, number, part, text,
 };
 use crate::rules::{dns_label, in_range, required, supported_only};
-use machinery::{Faults, Map, Path, Value};
+use machinery::{ErrorList, Map, Path, Value};
 
 const HOST_PORTS: &str = "must be a host:port pair or multiple pairs separated by commas";
 const MANAGED_DISK: &str = "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}";
@@ -34,74 +34,74 @@ pub(super) fn defaults(volume: &mut Map<String, Value>) {
 }
 
 /// Judges a disk of one kind; the other kinds of volumes are none of its business.
-pub(super) fn validate(faults: &mut Faults, path: &Path<'_>, kind: &str, source: &Value) {
+pub(super) fn validate(errors: &mut ErrorList, path: &Path<'_>, kind: &str, source: &Value) {
     match kind {
         "rbd" | "cephfs" => {
             if list(source, "monitors").is_empty() {
-                faults.required(&path.child("monitors"), "");
+                errors.required(&path.child("monitors"), "");
             }
             if kind == "rbd" {
-                required(faults, &path.child("image"), text(source, "image"));
+                required(errors, &path.child("image"), text(source, "image"));
             }
         }
         "iscsi" => {
-            required(faults, &path.child("targetPortal"), text(source, "targetPortal"));
+            required(errors, &path.child("targetPortal"), text(source, "targetPortal"));
             let odd = "must be valid format starting with iqn, eui, or naa";
-            validate_iscsi(faults, path, source, odd);
+            validate_iscsi(errors, path, source, odd);
         }
-        "fc" => validate_fibre_channel(faults, path, source),
-        "azureDisk" => validate_azure(faults, path, source),
-        "quobyte" => validate_quobyte(faults, path, source),
-        "storageos" => validate_storage_os(faults, path, source),
+        "fc" => validate_fibre_channel(errors, path, source),
+        "azureDisk" => validate_azure(errors, path, source),
+        "quobyte" => validate_quobyte(errors, path, source),
+        "storageos" => validate_storage_os(errors, path, source),
         _ => {}
     }
 }
 
 /// Judges a persistent volume's iSCSI disk, whose rules differ a little; `volume` is its name.
 pub(super) fn validate_persistent_iscsi(
-    faults: &mut Faults,
+    errors: &mut ErrorList,
     path: &Path<'_>,
     source: &Value,
     volume: &str,
 ) {
     let portal = text(source, "targetPortal");
-    required(faults, &path.child("targetPortal"), portal);
+    required(errors, &path.child("targetPortal"), portal);
     if part(source, "initiatorName").is_some() && volume.len() + 1 + portal.len() > 64 {
         let message = "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if iscsi.initiatorName is specified.";
-        faults.invalid(&path.child("targetportal"), portal, message);
+        errors.invalid(&path.child("targetportal"), portal, message);
     }
-    validate_iscsi(faults, path, source, ODD_NAME);
+    validate_iscsi(errors, path, source, ODD_NAME);
     if let Some(secret) = part(source, "secretRef") {
-        required(faults, &path.child("secretRef").child("name"), text(secret, "name"));
+        required(errors, &path.child("secretRef").child("name"), text(secret, "name"));
     }
 }
 
 const ODD_NAME: &str = "must be valid format";
 
 /// `unknown` is what is said of a name of no known kind.
-fn validate_iscsi(faults: &mut Faults, path: &Path<'_>, source: &Value, unknown: &str) {
+fn validate_iscsi(errors: &mut ErrorList, path: &Path<'_>, source: &Value, unknown: &str) {
     let complaint = |name: &str| match is_iscsi_name(name) {
         None => Some(unknown),
         Some(false) => Some(ODD_NAME),
         Some(true) => None,
     };
     match text(source, "iqn") {
-        "" => faults.required(&path.child("iqn"), ""),
+        "" => errors.required(&path.child("iqn"), ""),
         name => {
             if let Some(message) = complaint(name) {
-                faults.invalid(&path.child("iqn"), name, message);
+                errors.invalid(&path.child("iqn"), name, message);
             }
         }
     }
-    in_range(faults, &path.child("lun"), number(source, "lun"), 0, 255);
+    in_range(errors, &path.child("lun"), number(source, "lun"), 0, 255);
     let asks_password = flag(source, "chapAuthDiscovery") || flag(source, "chapAuthSession");
     if asks_password && part(source, "secretRef").is_none() {
-        faults.required(&path.child("secretRef"), "");
+        errors.required(&path.child("secretRef"), "");
     }
     if let Some(name) = part(source, "initiatorName").and_then(Value::as_str)
         && let Some(message) = complaint(name)
     {
-        faults.invalid(&path.child("initiatorname"), name, message);
+        errors.invalid(&path.child("initiatorname"), name, message);
     }
 }
 
@@ -136,74 +136,74 @@ fn is_qualified(rest: &str) -> bool {
     is_date && is_domain && is_own
 }
 
-fn validate_fibre_channel(faults: &mut Faults, path: &Path<'_>, source: &Value) {
+fn validate_fibre_channel(errors: &mut ErrorList, path: &Path<'_>, source: &Value) {
     let (targets, ids) = (list(source, "targetWWNs"), list(source, "wwids"));
     if targets.is_empty() && ids.is_empty() {
         let message = "must specify either targetWWNs or wwids, but not both";
-        faults.required(&path.child("targetWWNs"), message);
+        errors.required(&path.child("targetWWNs"), message);
     }
     if !targets.is_empty() && !ids.is_empty() {
         let message = "targetWWNs and wwids can not be specified simultaneously";
-        faults.invalid(&path.child("targetWWNs"), Value::from(targets.to_vec()), message);
+        errors.invalid(&path.child("targetWWNs"), Value::from(targets.to_vec()), message);
     }
     if targets.is_empty() {
         return;
     }
     match integer(source, "lun") {
-        Some(lun) => in_range(faults, &path.child("lun"), lun, 0, 255),
-        None => faults.required(&path.child("lun"), "lun is required if targetWWNs is specified"),
+        Some(lun) => in_range(errors, &path.child("lun"), lun, 0, 255),
+        None => errors.required(&path.child("lun"), "lun is required if targetWWNs is specified"),
     }
 }
 
-fn validate_azure(faults: &mut Faults, path: &Path<'_>, source: &Value) {
+fn validate_azure(errors: &mut ErrorList, path: &Path<'_>, source: &Value) {
     let uri = text(source, "diskURI");
-    required(faults, &path.child("diskName"), text(source, "diskName"));
-    required(faults, &path.child("diskURI"), uri);
+    required(errors, &path.child("diskName"), text(source, "diskName"));
+    required(errors, &path.child("diskURI"), uri);
     if let Some(mode) = part(source, "cachingMode").and_then(Value::as_str) {
         let modes = &["None", "ReadOnly", "ReadWrite"];
-        supported_only(faults, &path.child("cachingMode"), mode, modes);
+        supported_only(errors, &path.child("cachingMode"), mode, modes);
     }
     let Some(kind) = part(source, "kind").and_then(Value::as_str) else { return };
-    supported_only(faults, &path.child("kind"), kind, &["Dedicated", "Managed", "Shared"]);
+    supported_only(errors, &path.child("kind"), kind, &["Dedicated", "Managed", "Shared"]);
     let (start, form) = match kind {
         "Managed" => ("/subscriptions/", MANAGED_DISK),
         _ => ("https://", BLOB_DISK),
     };
     if !uri.starts_with(start) {
-        faults.not_supported(&path.child("diskURI"), uri, &[form]);
+        errors.not_supported(&path.child("diskURI"), uri, &[form]);
     }
 }
 
-fn validate_quobyte(faults: &mut Faults, path: &Path<'_>, source: &Value) {
+fn validate_quobyte(errors: &mut ErrorList, path: &Path<'_>, source: &Value) {
     let (registry, tenant) = (text(source, "registry"), text(source, "tenant"));
     if registry.is_empty() {
-        faults.required(&path.child("registry"), HOST_PORTS);
+        errors.required(&path.child("registry"), HOST_PORTS);
     } else if tenant.len() > 64 {
         let message = "must be a UUID and may not exceed a length of 64 characters";
-        faults.required(&path.child("tenant"), message);
+        errors.required(&path.child("tenant"), message);
     } else {
         for pair in registry.split(',').filter(|pair| pair.matches(':').count() != 1) {
             // An IPv6 address has its colons in brackets.
             if !(pair.starts_with('[') && pair.contains("]:")) {
-                faults.invalid(&path.child("registry"), registry, HOST_PORTS);
+                errors.invalid(&path.child("registry"), registry, HOST_PORTS);
             }
         }
     }
-    required(faults, &path.child("volume"), text(source, "volume"));
+    required(errors, &path.child("volume"), text(source, "volume"));
 }
 
-fn validate_storage_os(faults: &mut Faults, path: &Path<'_>, source: &Value) {
+fn validate_storage_os(errors: &mut ErrorList, path: &Path<'_>, source: &Value) {
     match text(source, "volumeName") {
-        "" => faults.required(&path.child("volumeName"), ""),
-        name => dns_label(faults, &path.child("volumeName"), name),
+        "" => errors.required(&path.child("volumeName"), ""),
+        name => dns_label(errors, &path.child("volumeName"), name),
     }
     let namespace = text(source, "volumeNamespace");
     if !namespace.is_empty() {
-        dns_label(faults, &path.child("volumeNamespace"), namespace);
+        dns_label(errors, &path.child("volumeNamespace"), namespace);
     }
     if part(source, "secretRef").is_some() {
         let name = text(at(source, &["secretRef"]), "name");
-        required(faults, &path.child("secretRef").child("name"), name);
+        required(errors, &path.child("secretRef").child("name"), name);
     }
 }
 
@@ -214,9 +214,9 @@ mod tests {
     use machinery::json;
 
     fn check(kind: &str, source: Value, expected: &[&str]) {
-        let mut faults = Faults::new();
-        validate(&mut faults, &Path::root("d"), kind, &source);
-        assert_eq!(lines(&faults), expected);
+        let mut errors = ErrorList::new();
+        validate(&mut errors, &Path::root("d"), kind, &source);
+        assert_eq!(lines(&errors), expected);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::fields::{default_text, list, maps_mut, number, part, same, text, top}
 use crate::resource::{Behavior, Column, Columns, Now, Resource, Version};
 use crate::rules::{dns_label, dns_subdomain, one_of, port, qualified_name};
 use crate::table;
-use machinery::{Faults, Object, Path, Value};
+use machinery::{ErrorList, Object, Path, Value};
 
 /// The row of `Endpoints`.
 pub fn resource() -> Resource {
@@ -26,9 +26,9 @@ pub fn resource() -> Resource {
 static BEHAVIOR: Behavior = Behavior {
     defaults,
     validate,
-    validate_update: |new, old, faults| {
+    validate_update: |new, old, errors| {
         if !same(top(new, "subsets"), top(old, "subsets")) {
-            validate(new, faults);
+            validate(new, errors);
         }
     },
     create_on_update: true,
@@ -82,51 +82,51 @@ fn defaults(object: &mut Object) {
     }
 }
 
-fn validate(object: &Object, faults: &mut Faults) {
+fn validate(object: &Object, errors: &mut ErrorList) {
     let path = Path::root("subsets");
     for (index, subset) in subsets(object).iter().enumerate() {
         let path = path.index(index);
         if ADDRESSES.iter().all(|key| list(subset, key).is_empty()) {
-            faults.required(&path, "must specify `addresses` or `notReadyAddresses`");
+            errors.required(&path, "must specify `addresses` or `notReadyAddresses`");
         }
         for key in ADDRESSES {
             let path = path.child(key);
             for (index, address) in list(subset, key).iter().enumerate() {
-                validate_address(faults, &path.index(index), address);
+                validate_address(errors, &path.index(index), address);
             }
         }
         let ports = list(subset, "ports");
         let path = path.child("ports");
         for (index, port) in ports.iter().enumerate() {
-            validate_port(faults, &path.index(index), port, ports.len() > 1);
+            validate_port(errors, &path.index(index), port, ports.len() > 1);
         }
     }
 }
 
-fn validate_address(faults: &mut Faults, path: &Path<'_>, address: &Value) {
+fn validate_address(errors: &mut ErrorList, path: &Path<'_>, address: &Value) {
     let ip = text(address, "ip");
-    address::ip(faults, &path.child("ip"), ip, &address::Stored::new());
+    address::ip(errors, &path.child("ip"), ip, &address::Stored::new());
     let host = text(address, "hostname");
     if !host.is_empty() {
-        dns_label(faults, &path.child("hostname"), host);
+        dns_label(errors, &path.child("hostname"), host);
     }
     if let Some(node) = part(address, "nodeName").and_then(Value::as_str) {
-        dns_subdomain(faults, &path.child("nodeName"), node);
+        dns_subdomain(errors, &path.child("nodeName"), node);
     }
-    address::endpoint_ip(faults, &path.child("ip"), ip);
+    address::endpoint_ip(errors, &path.child("ip"), ip);
 }
 
-fn validate_port(faults: &mut Faults, path: &Path<'_>, value: &Value, is_one_of_many: bool) {
+fn validate_port(errors: &mut ErrorList, path: &Path<'_>, value: &Value, is_one_of_many: bool) {
     let name = text(value, "name");
     if !name.is_empty() {
-        dns_label(faults, &path.child("name"), name);
+        dns_label(errors, &path.child("name"), name);
     } else if is_one_of_many {
-        faults.required(&path.child("name"), "");
+        errors.required(&path.child("name"), "");
     }
-    port(faults, &path.child("port"), number(value, "port"));
-    one_of(faults, &path.child("protocol"), text(value, "protocol"), &["SCTP", "TCP", "UDP"]);
+    port(errors, &path.child("port"), number(value, "port"));
+    one_of(errors, &path.child("protocol"), text(value, "protocol"), &["SCTP", "TCP", "UDP"]);
     if let Some(protocol) = part(value, "appProtocol").and_then(Value::as_str) {
-        qualified_name(faults, &path.child("appProtocol"), protocol);
+        qualified_name(errors, &path.child("appProtocol"), protocol);
     }
 }
 

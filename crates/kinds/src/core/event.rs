@@ -7,7 +7,7 @@ use crate::fields::{number, part, text, top};
 use crate::resource::{Behavior, Column, Columns, Dependents, Now, Resource, Version};
 use crate::rules::{complaints, immutable, immutable_struct, qualified_name};
 use crate::table::{self, selectable};
-use machinery::{Faults, Object, Path, Value, names};
+use machinery::{ErrorList, Object, Path, Value, names};
 
 /// The row of `Event`.
 pub fn resource() -> Resource {
@@ -121,21 +121,21 @@ fn reporter(object: &Object) -> String {
 }
 
 /// The newer group is stricter than the older.
-fn validate_in(new: &Object, old: Option<&Object>, version: &str, faults: &mut Faults) {
+fn validate_in(new: &Object, old: Option<&Object>, version: &str, errors: &mut ErrorList) {
     if version.starts_with("events.k8s.io") && names::path_segment(new.name()).is_empty() {
         let path = Path::root("metadata");
-        complaints(faults, &path.child("name"), new.name(), names::dns1123_subdomain(new.name()));
+        complaints(errors, &path.child("name"), new.name(), names::dns1123_subdomain(new.name()));
     }
     match old {
-        _ if !version.starts_with("events.k8s.io") => validate(new, "reportingComponent", faults),
-        None => validate_strictly(new, faults),
-        Some(old) => validate_update_strictly(new, old, faults),
+        _ if !version.starts_with("events.k8s.io") => validate(new, "reportingComponent", errors),
+        None => validate_strictly(new, errors),
+        Some(old) => validate_update_strictly(new, old, errors),
     }
 }
 
 /// The rules of the core group; `reporter` is the field that names the reporting controller, which
 /// the two groups call differently.
-fn validate(object: &Object, reporter: &str, faults: &mut Faults) {
+fn validate(object: &Object, reporter: &str, errors: &mut ErrorList) {
     let namespace = object.namespace();
     let about = object.str_at(&["involvedObject", "namespace"]);
     let is_new_style = !object.str_at(&["eventTime"]).is_empty();
@@ -147,41 +147,41 @@ fn validate(object: &Object, reporter: &str, faults: &mut Faults) {
     };
     if !agrees {
         let path = Path::root("involvedObject");
-        faults.invalid(&path.child("namespace"), about, "does not match event.namespace");
+        errors.invalid(&path.child("namespace"), about, "does not match event.namespace");
     }
     if !is_new_style {
         return;
     }
     let controller = object.str_at(&["reportingComponent"]);
-    required(faults, reporter, controller);
-    qualified_name(faults, &Path::root(reporter), controller);
+    required(errors, reporter, controller);
+    qualified_name(errors, &Path::root(reporter), controller);
     for (field, limit) in [("reportingInstance", 128), ("action", 128), ("reason", 128)] {
-        required(faults, field, object.str_at(&[field]));
-        at_most(faults, field, object.str_at(&[field]), limit);
+        required(errors, field, object.str_at(&[field]));
+        at_most(errors, field, object.str_at(&[field]), limit);
     }
-    at_most(faults, "message", object.str_at(&["message"]), 1024);
+    at_most(errors, "message", object.str_at(&["message"]), 1024);
 }
 
-fn required(faults: &mut Faults, field: &str, value: &str) {
-    crate::rules::required(faults, &Path::root(field), value);
+fn required(errors: &mut ErrorList, field: &str, value: &str) {
+    crate::rules::required(errors, &Path::root(field), value);
 }
 
-fn at_most(faults: &mut Faults, field: &str, value: &str, limit: usize) {
+fn at_most(errors: &mut ErrorList, field: &str, value: &str, limit: usize) {
     if value.len() > limit {
         let message = format!("can have at most {limit} characters");
-        faults.invalid(&Path::root(field), "", &message);
+        errors.invalid(&Path::root(field), "", &message);
     }
 }
 
 /// The stricter rules for an event that is created through `events.k8s.io`; it is given in the
 /// form of the core group.
-fn validate_strictly(object: &Object, faults: &mut Faults) {
-    validate(object, "reportingController", faults);
-    validate_series(object, faults);
-    required(faults, "eventTime", object.str_at(&["eventTime"]));
+fn validate_strictly(object: &Object, errors: &mut ErrorList) {
+    validate(object, "reportingController", errors);
+    validate_series(object, errors);
+    required(errors, "eventTime", object.str_at(&["eventTime"]));
     let kind = object.str_at(&["type"]);
     if !matches!(kind, "Normal" | "Warning") {
-        faults.invalid(&Path::root("type"), "", &format!("has invalid value: {kind}"));
+        errors.invalid(&Path::root("type"), "", &format!("has invalid value: {kind}"));
     }
     let source = part(top(object, "source"), "component").is_some()
         || part(top(object, "source"), "host").is_some();
@@ -193,16 +193,16 @@ fn validate_strictly(object: &Object, faults: &mut Faults) {
         ("source", source),
     ] {
         if is_set {
-            faults.invalid(&Path::root(field), "", "needs to be unset");
+            errors.invalid(&Path::root(field), "", "needs to be unset");
         }
     }
 }
 
 /// The stricter rules for an update through `events.k8s.io`: only the series may go on.
-fn validate_update_strictly(new: &Object, old: &Object, faults: &mut Faults) {
-    validate(new, "reportingController", faults);
+fn validate_update_strictly(new: &Object, old: &Object, errors: &mut ErrorList) {
+    validate(new, "reportingController", errors);
     if top(new, "series") != top(old, "series") {
-        validate_series(new, faults);
+        validate_series(new, errors);
     }
     for (field, shown) in [
         ("involvedObject", "involvedObject"),
@@ -222,26 +222,26 @@ fn validate_update_strictly(new: &Object, old: &Object, faults: &mut Faults) {
         let (path, value, before) = (Path::root(shown), top(new, field), top(old, field));
         match field {
             "involvedObject" | "related" => {
-                immutable_struct(faults, &path, "ObjectReference", value, before);
+                immutable_struct(errors, &path, "ObjectReference", value, before);
             }
-            "source" => immutable_struct(faults, &path, "EventSource", value, before),
+            "source" => immutable_struct(errors, &path, "EventSource", value, before),
             "count" | "firstTimestamp" | "lastTimestamp" | "eventTime" => {
-                immutable(faults, &path, value, before);
+                immutable(errors, &path, value, before);
             }
             _ => {
                 let text = |value: &Value| Value::from(value.as_str().unwrap_or_default());
-                immutable(faults, &path, &text(value), &text(before));
+                immutable(errors, &path, &text(value), &text(before));
             }
         }
     }
 }
 
-fn validate_series(object: &Object, faults: &mut Faults) {
+fn validate_series(object: &Object, errors: &mut ErrorList) {
     let Some(series) = object.get(&["series"]).filter(|series| series.is_object()) else { return };
     if number(series, "count") < 2 {
-        faults.invalid(&Path::root("series.count"), "", "should be at least 2");
+        errors.invalid(&Path::root("series.count"), "", "should be at least 2");
     }
-    required(faults, "series.lastObservedTime", text(series, "lastObservedTime"));
+    required(errors, "series.lastObservedTime", text(series, "lastObservedTime"));
 }
 
 #[cfg(test)]
@@ -282,12 +282,12 @@ mod tests {
 
     #[test]
     fn the_newer_group_refuses_what_only_the_older_has() {
-        let mut faults = Faults::new();
+        let mut errors = ErrorList::new();
         let event = object(json!({"metadata": {"namespace": "a"}, "type": "Odd", "count": 1,
             "involvedObject": {"namespace": "a"}, "series": {"count": 1}}));
-        validate_strictly(&event, &mut faults);
+        validate_strictly(&event, &mut errors);
         assert_eq!(
-            lines(&faults),
+            lines(&errors),
             [
                 r#"series.count: Invalid value: "": should be at least 2"#,
                 "series.lastObservedTime: Required value",

@@ -8,7 +8,7 @@
 //! struct; a list's or pointer's kind is followed by that of its struct, if it has one.
 
 use machinery::field_path::{FaultKind, quote};
-use machinery::{Faults, Path, Value};
+use machinery::{ErrorList, Path, Value};
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
@@ -84,18 +84,18 @@ pub(crate) fn with_inline_metadata(value: &Value) -> Value {
 
 /// The fault of a malformed struct of the type `name`, which the message shows.
 pub(crate) fn invalid(
-    faults: &mut Faults,
+    errors: &mut ErrorList,
     path: &Path<'_>,
     name: &str,
     value: &Value,
     message: &str,
 ) {
-    add(faults, FaultKind::Invalid, path, &shown(name, value), message);
+    add(errors, FaultKind::Invalid, path, &shown(name, value), message);
 }
 
 /// The fault of a struct that says something else than one of `supported`.
 pub(crate) fn not_supported(
-    faults: &mut Faults,
+    errors: &mut ErrorList,
     path: &Path<'_>,
     name: &str,
     value: &Value,
@@ -103,16 +103,16 @@ pub(crate) fn not_supported(
 ) {
     let listed: Vec<String> = supported.iter().map(|it| quote(it)).collect();
     let message = format!("supported values: {}", listed.join(", "));
-    add(faults, FaultKind::NotSupported, path, &shown(name, value), &message);
+    add(errors, FaultKind::NotSupported, path, &shown(name, value), &message);
 }
 
 fn shown(name: &str, value: &Value) -> String {
     if value.is_null() { "null".to_owned() } else { line(name, value) }
 }
 
-fn add(faults: &mut Faults, kind: FaultKind, path: &Path<'_>, shown: &str, message: &str) {
+fn add(errors: &mut ErrorList, kind: FaultKind, path: &Path<'_>, shown: &str, message: &str) {
     let separator = if message.is_empty() { "" } else { ": " };
-    faults.add(kind, path, None, &format!("{shown}{separator}{message}"));
+    errors.add(kind, path, None, &format!("{shown}{separator}{message}"));
 }
 
 struct Printer {

@@ -9,7 +9,7 @@ use crate::resource::{Behavior, Columns, Resource};
 use crate::rules::qualified_name;
 use crate::table;
 use machinery::quantity::Quantity;
-use machinery::{Faults, Map, Object, Path, Value};
+use machinery::{ErrorList, Map, Object, Path, Value};
 use std::collections::{BTreeSet, HashSet};
 
 /// The row of `LimitRange`.
@@ -25,7 +25,7 @@ static BEHAVIOR: Behavior = Behavior {
     defaults,
     prepare_create,
     validate,
-    validate_update: |new, _, faults| validate(new, faults),
+    validate_update: |new, _, errors| validate(new, errors),
     create_on_update: true,
     ..Behavior::PLAIN
 };
@@ -62,24 +62,24 @@ fn fill(limit: &mut Map<String, Value>, to: &str, from: &str) {
     }
 }
 
-fn validate(object: &Object, faults: &mut Faults) {
+fn validate(object: &Object, errors: &mut ErrorList) {
     let path = Path::root("spec");
     let path = path.child("limits");
     let mut seen: HashSet<&str> = HashSet::new();
     for (index, limit) in list(top(object, "spec"), "limits").iter().enumerate() {
         let path = path.index(index);
         let kind = text(limit, "type");
-        validate_type(faults, &path.child("type"), kind);
+        validate_type(errors, &path.child("type"), kind);
         if seen.contains(&kind) {
-            faults.duplicate(&path.child("type"), kind);
+            errors.duplicate(&path.child("type"), kind);
         }
         seen.insert(kind);
-        validate_names(faults, &path, limit, kind);
+        validate_names(errors, &path, limit, kind);
         let is_bounded = |key| at(limit, &[key, "storage"]) != &Value::Null;
         if kind == "PersistentVolumeClaim" && !is_bounded("min") && !is_bounded("max") {
             let message =
                 "either minimum or maximum storage value is required, but neither was provided";
-            faults.required(&path.child("limits"), message);
+            errors.required(&path.child("limits"), message);
         }
         let names: BTreeSet<&str> = PARTS
             .iter()
@@ -88,39 +88,39 @@ fn validate(object: &Object, faults: &mut Faults) {
             .map(|(name, _)| name)
             .collect();
         for name in names {
-            validate_order(faults, &path, limit, name, kind);
-            validate_ratio(faults, &path, limit, name);
+            validate_order(errors, &path, limit, name, kind);
+            validate_ratio(errors, &path, limit, name);
         }
     }
 }
 
 const PARTS: [&str; 5] = ["max", "min", "default", "defaultRequest", "maxLimitRequestRatio"];
 
-fn validate_type(faults: &mut Faults, path: &Path<'_>, kind: &str) {
-    let before = faults.len();
-    qualified_name(faults, path, kind);
+fn validate_type(errors: &mut ErrorList, path: &Path<'_>, kind: &str) {
+    let before = errors.len();
+    qualified_name(errors, path, kind);
     let is_known =
         kind.contains('/') || matches!(kind, "Pod" | "Container" | "PersistentVolumeClaim");
-    if faults.len() == before && !is_known {
-        faults.invalid(path, kind, "must be a standard limit type or fully qualified");
+    if errors.len() == before && !is_known {
+        errors.invalid(path, kind, "must be a standard limit type or fully qualified");
     }
 }
 
-fn validate_names(faults: &mut Faults, path: &Path<'_>, limit: &Value, kind: &str) {
+fn validate_names(errors: &mut ErrorList, path: &Path<'_>, limit: &Value, kind: &str) {
     for part in PARTS {
         let path = path.child(part);
         if kind == "Pod" && part.starts_with("default") {
             if entries(limit, part).next().is_some() {
-                faults.forbidden(&path, "may not be specified when `type` is 'Pod'");
+                errors.forbidden(&path, "may not be specified when `type` is 'Pod'");
             }
             continue;
         }
         for (name, _) in entries(limit, part) {
             let path = path.key(name);
             if matches!(kind, "Pod" | "Container") {
-                container_resource_name(faults, &path, name);
+                container_resource_name(errors, &path, name);
             } else {
-                resource_name(faults, &path, name);
+                resource_name(errors, &path, name);
             }
         }
     }
@@ -163,7 +163,7 @@ const ORDERS: &[Order] = &[
     Order { less: ("default", "default"), more: ("max", "max"), place: "default", shown: "max" },
 ];
 
-fn validate_order(faults: &mut Faults, path: &Path<'_>, limit: &Value, name: &str, kind: &str) {
+fn validate_order(errors: &mut ErrorList, path: &Path<'_>, limit: &Value, name: &str, kind: &str) {
     let find = |part: &str| {
         if kind == "Pod" && part.starts_with("default") { None } else { said(limit, part, name) }
     };
@@ -173,7 +173,7 @@ fn validate_order(faults: &mut Faults, path: &Path<'_>, limit: &Value, name: &st
             let message =
                 format!("{less_words} value {low} is greater than {more_words} value {high}");
             let shown = if shown == less { low } else { high };
-            faults.invalid(&path.child(place).key(name), shown.to_string(), &message);
+            errors.invalid(&path.child(place).key(name), shown.to_string(), &message);
         }
     }
     if let (Some(limit), Some(request)) = (find("default"), find("defaultRequest"))
@@ -182,16 +182,16 @@ fn validate_order(faults: &mut Faults, path: &Path<'_>, limit: &Value, name: &st
     {
         let message =
             format!("default value {limit} must equal to defaultRequest value {request} in {name}");
-        faults.invalid(&path.child("defaultRequest").key(name), request.to_string(), &message);
+        errors.invalid(&path.child("defaultRequest").key(name), request.to_string(), &message);
     }
 }
 
-fn validate_ratio(faults: &mut Faults, path: &Path<'_>, limit: &Value, name: &str) {
+fn validate_ratio(errors: &mut ErrorList, path: &Path<'_>, limit: &Value, name: &str) {
     let Some(ratio) = said(limit, "maxLimitRequestRatio", name) else { return };
     let path = path.child("maxLimitRequestRatio");
     let path = path.key(name);
     if ratio.milli_value() < 1000 {
-        faults.invalid(&path, ratio.to_string(), &format!("ratio {ratio} is less than 1"));
+        errors.invalid(&path, ratio.to_string(), &format!("ratio {ratio} is less than 1"));
     }
     let (Some(least), Some(most)) = (said(limit, "min", name), said(limit, "max", name)) else {
         return;
@@ -203,7 +203,7 @@ fn validate_ratio(faults: &mut Faults, path: &Path<'_>, limit: &Value, name: &st
     );
     if ratio_value > bound {
         let message = format!("ratio {ratio} is greater than max/min = {bound:.6}");
-        faults.invalid(&path, ratio.to_string(), &message);
+        errors.invalid(&path, ratio.to_string(), &message);
     }
 }
 

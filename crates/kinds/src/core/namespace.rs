@@ -12,7 +12,7 @@ use crate::resource::{
 use crate::rules::qualified_name;
 use crate::table;
 use machinery::meta::validate_builtin_finalizer;
-use machinery::{Faults, Object, Path, Value, json, names};
+use machinery::{ErrorList, Object, Path, Value, json, names};
 
 /// The finalizer in a namespace's spec that stands for its contents.
 pub const FINALIZER: &str = "kubernetes";
@@ -39,7 +39,7 @@ static BEHAVIOR: Behavior = Behavior {
     prepare_update,
     prepare_status: keep_all_but_status,
     validate,
-    validate_update: |new, _, faults| validate(new, faults),
+    validate_update: |new, _, errors| validate(new, errors),
     validate_status,
     validate_name: names::dns1123_label,
     returns_deleted: true,
@@ -112,28 +112,28 @@ pub fn is_finalized(object: &Object) -> bool {
     texts(top(object, "spec"), "finalizers").next().is_none()
 }
 
-fn validate(object: &Object, faults: &mut Faults) {
+fn validate(object: &Object, errors: &mut ErrorList) {
     let spec = Path::root("spec");
     for finalizer in texts(top(object, "spec"), "finalizers") {
-        finalizer_name(faults, &spec.child("finalizers"), finalizer);
+        finalizer_name(errors, &spec.child("finalizers"), finalizer);
     }
 }
 
 /// Judges an update of `/finalize`.
-pub fn validate_finalize(new: &Object, _: &Object, faults: &mut Faults) {
+pub fn validate_finalize(new: &Object, _: &Object, errors: &mut ErrorList) {
     let spec = Path::root("spec");
     let path = spec.child("finalizers");
     for (index, finalizer) in texts(top(new, "spec"), "finalizers").enumerate() {
-        finalizer_name(faults, &path.index(index), finalizer);
+        finalizer_name(errors, &path.index(index), finalizer);
     }
 }
 
-fn finalizer_name(faults: &mut Faults, path: &Path<'_>, name: &str) {
-    qualified_name(faults, path, name);
-    validate_builtin_finalizer(name, path, faults);
+fn finalizer_name(errors: &mut ErrorList, path: &Path<'_>, name: &str) {
+    qualified_name(errors, path, name);
+    validate_builtin_finalizer(name, path, errors);
 }
 
-fn validate_status(new: &Object, _: &Object, faults: &mut Faults) {
+fn validate_status(new: &Object, _: &Object, errors: &mut ErrorList) {
     let status = Path::root("status");
     let phase = at(top(new, "status"), &["phase"]).as_str().unwrap_or_default();
     let (expected, message) = match new.deletion_timestamp() {
@@ -141,7 +141,7 @@ fn validate_status(new: &Object, _: &Object, faults: &mut Faults) {
         Some(_) => ("Terminating", "may only be 'Terminating' if `deletionTimestamp` is not empty"),
     };
     if phase != expected {
-        faults.invalid(&status.child("Phase"), phase, message);
+        errors.invalid(&status.child("Phase"), phase, message);
     }
 }
 
@@ -185,11 +185,11 @@ mod tests {
 
     #[test]
     fn the_phase_follows_the_deletion() {
-        let mut faults = Faults::new();
+        let mut errors = ErrorList::new();
         let namespace = object(json!({"status": {"phase": "Terminating"}}));
-        validate_status(&namespace, &namespace, &mut faults);
+        validate_status(&namespace, &namespace, &mut errors);
         assert_eq!(
-            faults.summary(),
+            errors.summary(),
             r#"status.Phase: Invalid value: "Terminating": may only be 'Active' if `deletionTimestamp` is empty"#
         );
     }

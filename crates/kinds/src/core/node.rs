@@ -13,7 +13,7 @@ use crate::resource::{Action, Behavior, Column, Columns, Now, Resource, Subresou
 use crate::rules::{complaints, one_of, positive, qualified_name};
 use crate::table;
 use machinery::field_path::FaultKind;
-use machinery::{Faults, Object, Path, Value, json, names};
+use machinery::{ErrorList, Object, Path, Value, json, names};
 use std::collections::BTreeSet;
 
 /// What may be done to a pod that does not tolerate a taint.
@@ -39,9 +39,9 @@ static BEHAVIOR: Behavior = Behavior {
     prepare_create,
     prepare_update,
     validate,
-    validate_update: |new, old, faults| {
-        validate(new, faults);
-        validate_change(new, old, faults);
+    validate_update: |new, old, errors| {
+        validate(new, errors);
+        validate_change(new, old, errors);
     },
     validate_status: validate_change,
     warnings,
@@ -176,32 +176,32 @@ fn prepare_update(new: &mut Object, old: &Object) {
     }
 }
 
-fn validate(object: &Object, faults: &mut Faults) {
-    validate_taints(object, faults);
-    validate_amounts(object, faults);
+fn validate(object: &Object, errors: &mut ErrorList) {
+    validate_taints(object, errors);
+    validate_amounts(object, errors);
     let swap = at(top(object, "status"), &["nodeInfo", "swap", "capacity"]).as_i64();
     let metadata = Path::root("metadata");
     if let Some(capacity) = swap {
         let path = metadata.child("nodeSwapStatus");
-        positive(faults, &path.child("capacity"), capacity);
+        positive(errors, &path.child("capacity"), capacity);
     }
-    validate_ranges(object, faults);
+    validate_ranges(object, errors);
 }
 
-fn validate_ranges(object: &Object, faults: &mut Faults) {
+fn validate_ranges(object: &Object, errors: &mut ErrorList) {
     let ranges: Vec<&str> = texts(top(object, "spec"), "podCIDRs").collect();
     let spec = Path::root("spec");
     let path = spec.child("podCIDRs");
     for (index, range) in ranges.iter().enumerate() {
-        address::cidr(faults, &path.index(index), range, &address::Stored::new());
+        address::cidr(errors, &path.index(index), range, &address::Stored::new());
     }
     if ranges.len() > 2 || (ranges.len() == 2 && !address::are_dual_stack_ranges(&ranges)) {
         let message = "may specify no more than one CIDR for each IP family";
-        faults.invalid(&path, json!(ranges), message);
+        errors.invalid(&path, json!(ranges), message);
     }
 }
 
-fn validate_taints(object: &Object, faults: &mut Faults) {
+fn validate_taints(object: &Object, errors: &mut ErrorList) {
     // Kubernetes says `metadata` here, although taints are in the spec.
     let metadata = Path::root("metadata");
     let path = metadata.child("taints");
@@ -210,60 +210,60 @@ fn validate_taints(object: &Object, faults: &mut Faults) {
         let path = path.index(index);
         let (key, value, effect) =
             (text(taint, "key"), text(taint, "value"), text(taint, "effect"));
-        qualified_name(faults, &path.child("key"), key);
+        qualified_name(errors, &path.child("key"), key);
         let messages = names::label_value(value);
         if !messages.is_empty() {
-            complaints(faults, &path.child("value"), value, vec![messages.join(";")]);
+            complaints(errors, &path.child("value"), value, vec![messages.join(";")]);
         }
-        one_of(faults, &path.child("effect"), effect, TAINT_EFFECTS);
+        one_of(errors, &path.child("effect"), effect, TAINT_EFFECTS);
         if !seen.insert((key, effect)) {
             let taint = go_struct::line("Taint", taint);
             let detail = format!("{taint}: taints must be unique by key and effect pair");
-            faults.add(FaultKind::Duplicate, &path, None, &detail);
+            errors.add(FaultKind::Duplicate, &path, None, &detail);
         }
     }
 }
 
-fn validate_amounts(object: &Object, faults: &mut Faults) {
+fn validate_amounts(object: &Object, errors: &mut ErrorList) {
     let status = Path::root("status");
     for part in ["capacity", "allocatable"] {
         let path = status.child(part);
         for (name, amount) in entries(top(object, "status"), part) {
-            quantities::validate_amount(faults, &path.child(name), name, amount);
+            quantities::validate_amount(errors, &path.child(name), name, amount);
         }
     }
 }
 
-fn validate_change(new: &Object, old: &Object, faults: &mut Faults) {
-    validate_amounts(new, faults);
-    validate_addresses(new, faults);
+fn validate_change(new: &Object, old: &Object, errors: &mut ErrorList) {
+    validate_amounts(new, errors);
+    validate_addresses(new, errors);
     let spec = Path::root("spec");
     let ranges = |object| texts(top(object, "spec"), "podCIDRs").collect::<Vec<&str>>().join(",");
     if !ranges(old).is_empty() && ranges(old) != ranges(new) {
         let message = "node updates may not change podCIDR except from \"\" to valid";
-        faults.forbidden(&spec.child("podCIDRs"), message);
+        errors.forbidden(&spec.child("podCIDRs"), message);
     }
     let provider = |object| text(top(object, "spec"), "providerID").to_owned();
     if !provider(old).is_empty() && provider(old) != provider(new) {
         let how = if provider(new).is_empty() { "cleared" } else { "modified" };
         let message = format!("field cannot be {how} once set");
-        faults.invalid(&spec.child("providerID"), Value::Null, &message);
+        errors.invalid(&spec.child("providerID"), Value::Null, &message);
     }
-    validate_taints(new, faults);
+    validate_taints(new, errors);
     let external = |object| text(top(object, "spec"), "externalID").to_owned();
     if external(new) != external(old) {
-        faults.forbidden(&spec.child("externalID"), "may not be updated");
+        errors.forbidden(&spec.child("externalID"), "may not be updated");
     }
 }
 
-fn validate_addresses(object: &Object, faults: &mut Faults) {
+fn validate_addresses(object: &Object, errors: &mut ErrorList) {
     let status = Path::root("status");
     let path = status.child("addresses");
     let mut seen = BTreeSet::new();
     for (index, address) in list(top(object, "status"), "addresses").iter().enumerate() {
         if !seen.insert((text(address, "type"), text(address, "address"))) {
             let shown = go_struct::line("NodeAddress", address);
-            faults.add(FaultKind::Duplicate, &path.index(index), None, &shown);
+            errors.add(FaultKind::Duplicate, &path.index(index), None, &shown);
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::resource::{Behavior, Column, Columns, Now, Resource, Version};
 use crate::rules::{complaints, dns_subdomain, immutable, required};
 use crate::table;
 use machinery::field_path::quote;
-use machinery::{Faults, Object, Path, Value, json, names};
+use machinery::{ErrorList, Object, Path, Value, json, names};
 
 /// The row of `PersistentVolumeClaim`.
 pub fn resource() -> Resource {
@@ -148,38 +148,38 @@ fn match_sources(object: &mut Object) {
     }
 }
 
-fn validate(object: &Object, faults: &mut Faults) {
+fn validate(object: &Object, errors: &mut ErrorList) {
     let spec = top(object, "spec");
-    validate_claim_spec(faults, &SPEC, spec);
+    validate_claim_spec(errors, &SPEC, spec);
     for key in ["dataSource", "dataSourceRef"] {
         if let Some(source) = part(spec, key) {
-            validate_source(faults, &SPEC.child(key), source);
+            validate_source(errors, &SPEC.child(key), source);
         }
     }
     let (source, reference) = (at(spec, &["dataSource"]), at(spec, &["dataSourceRef"]));
     let differ =
         ["apiGroup", "kind", "name"].iter().any(|key| text(source, key) != text(reference, key));
     if !source.is_null() && !reference.is_null() && differ {
-        faults.invalid(&SPEC, json!({}), "must match dataSourceRef");
+        errors.invalid(&SPEC, json!({}), "must match dataSourceRef");
     }
 }
 
-fn validate_source(faults: &mut Faults, path: &Path<'_>, source: &Value) {
+fn validate_source(errors: &mut ErrorList, path: &Path<'_>, source: &Value) {
     let (kind, group) = (text(source, "kind"), text(source, "apiGroup"));
-    required(faults, &path.child("name"), text(source, "name"));
-    required(faults, &path.child("kind"), kind);
+    required(errors, &path.child("name"), text(source, "name"));
+    required(errors, &path.child("kind"), kind);
     if group.is_empty() {
         if kind != "PersistentVolumeClaim" {
             let message = "must be 'PersistentVolumeClaim' when referencing the default apiGroup";
-            faults.invalid(path, kind, message);
+            errors.invalid(path, kind, message);
         }
     } else {
-        dns_subdomain(faults, &path.child("apiGroup"), group);
+        dns_subdomain(errors, &path.child("apiGroup"), group);
     }
     let namespace = text(source, "namespace");
     if !namespace.is_empty() {
         let found = names::namespace_name(namespace);
-        complaints(faults, &path.child("namespace"), namespace, found);
+        complaints(errors, &path.child("namespace"), namespace, found);
     }
 }
 
@@ -227,8 +227,8 @@ fn munged(new: &Object, old: &Object) -> Value {
     munged
 }
 
-fn validate_update(new: &Object, old: &Object, faults: &mut Faults) {
-    validate(new, faults);
+fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList) {
+    validate(new, errors);
     let (spec, before) = (top(new, "spec"), top(old, "spec"));
     let annotation =
         |object: &Object| object.annotation(CLASS_ANNOTATION).unwrap_or_default().to_owned();
@@ -238,7 +238,7 @@ fn validate_update(new: &Object, old: &Object, faults: &mut Faults) {
     if annotation(new) != annotation(old) && !moved_to_the_field {
         let path = Path::root("metadata");
         let path = path.child("annotations");
-        faults.invalid(&path.key(CLASS_ANNOTATION), annotation(new), "field is immutable");
+        errors.invalid(&path.key(CLASS_ANNOTATION), annotation(new), "field is immutable");
     }
     let munged = munged(new, old);
     if !same(&munged, before) {
@@ -247,43 +247,43 @@ fn validate_update(new: &Object, old: &Object, faults: &mut Faults) {
         let message = format!(
             "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims\n{difference}"
         );
-        faults.forbidden(&SPEC, &message);
+        errors.forbidden(&SPEC, &message);
     }
     let (size, size_before) = (amount(storage(spec)), amount(storage(before)));
     let granted = amount(at(top(old, "status"), &["capacity", "storage"]));
     if size < size_before && size <= granted {
         let path = SPEC.child("resources");
         let path = path.child("requests");
-        faults.forbidden(&path.child("storage"), "field can not be less than status.capacity");
+        errors.forbidden(&path.child("storage"), "field can not be less than status.capacity");
     }
     let mode = |spec| at(spec, &["volumeMode"]);
-    immutable(faults, &Path::root("volumeMode"), mode(spec), mode(before));
+    immutable(errors, &Path::root("volumeMode"), mode(spec), mode(before));
     let applied = part(top(old, "status"), "currentVolumeAttributesClassName").is_some();
     let path = SPEC.child("volumeAttributesClassName");
     match part(spec, "volumeAttributesClassName").and_then(Value::as_str) {
         None if applied && part(before, "volumeAttributesClassName").is_some() => {
             let message = "update to nil is forbidden when status.currentVolumeAttributesClassName is not nil";
-            faults.forbidden(&path, message);
+            errors.forbidden(&path, message);
         }
         Some("") if applied && !text(before, "volumeAttributesClassName").is_empty() => {
             let message = "update to empty string is forbidden when status.currentVolumeAttributesClassName is not nil";
-            faults.forbidden(&path, message);
+            errors.forbidden(&path, message);
         }
         _ => {}
     }
 }
 
-fn validate_status(new: &Object, _: &Object, faults: &mut Faults) {
+fn validate_status(new: &Object, _: &Object, errors: &mut ErrorList) {
     if list(top(new, "spec"), "accessModes").is_empty() {
         let path = Path::root("Spec");
-        faults.required(&path.child("accessModes"), "");
+        errors.required(&path.child("accessModes"), "");
     }
     let path = Path::root("status");
     let path = path.child("capacity");
     for (name, value) in entries(top(new, "status"), "capacity") {
         let size = amount(value).value();
         if size < 0 {
-            faults.invalid(&path.key(name), size, "must be a valid resource quantity");
+            errors.invalid(&path.key(name), size, "must be a valid resource quantity");
         }
     }
 }

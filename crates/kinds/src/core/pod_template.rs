@@ -7,7 +7,7 @@ use crate::resource::{Behavior, Column, Columns, Now, Resource};
 use crate::table;
 use crate::workload::columns::{containers, labels};
 use crate::workload::template_defaults;
-use machinery::{Faults, Object, Path, Value};
+use machinery::{ErrorList, Object, Path, Value};
 
 /// The row of `PodTemplate`.
 pub fn resource() -> Resource {
@@ -23,7 +23,7 @@ pub fn resource() -> Resource {
 static BEHAVIOR: Behavior = Behavior {
     defaults: |template| template_defaults(template.map_mut()),
     validate,
-    validate_update: |new, _, faults| validate(new, faults),
+    validate_update: |new, _, errors| validate(new, errors),
     generation: true,
     returns_deleted: true,
     warnings,
@@ -46,8 +46,8 @@ fn cells(object: &Object, _: &Now) -> Vec<Value> {
     vec![object.name().into(), names, images, labels(at(template, &["metadata"]), "labels")]
 }
 
-fn validate(object: &Object, faults: &mut Faults) {
-    validate_template(faults, &Path::root("template"), top(object, "template"));
+fn validate(object: &Object, errors: &mut ErrorList) {
+    validate_template(errors, &Path::root("template"), top(object, "template"));
 }
 
 fn warnings(object: &Object) -> Vec<String> {

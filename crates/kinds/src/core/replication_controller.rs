@@ -7,7 +7,7 @@ use crate::rules::at_least_zero;
 use crate::table;
 use crate::workload::columns::labels;
 use crate::workload::{self, SPEC};
-use machinery::{Faults, Map, Object, Value, json, names};
+use machinery::{ErrorList, Map, Object, Value, json, names};
 
 /// The row of `ReplicationController`.
 pub fn resource() -> Resource {
@@ -31,8 +31,8 @@ static BEHAVIOR: Behavior = Behavior {
     prepare_update: keep_status,
     validate,
     validate_name: names::long_name,
-    validate_update: |new, _, faults| validate(new, faults),
-    validate_status: |new, _, faults| validate_counters(faults, top(new, "status")),
+    validate_update: |new, _, errors| validate(new, errors),
+    validate_status: |new, _, errors| validate_counters(errors, top(new, "status")),
     generation: true,
     warnings: workload::warnings,
     update_warnings: Some(workload::update_warnings),
@@ -64,23 +64,23 @@ fn default_map(map: &mut Map<String, Value>, key: &str, value: &Value) {
     }
 }
 
-fn validate(controller: &Object, faults: &mut Faults) {
+fn validate(controller: &Object, errors: &mut ErrorList) {
     let spec = top(controller, "spec");
-    at_least_zero(faults, &SPEC.child("minReadySeconds"), number(spec, "minReadySeconds"));
+    at_least_zero(errors, &SPEC.child("minReadySeconds"), number(spec, "minReadySeconds"));
     if entries(spec, "selector").next().is_none() {
-        faults.required(&SPEC.child("selector"), "");
+        errors.required(&SPEC.child("selector"), "");
     }
     match integer(spec, "replicas") {
-        Some(replicas) => at_least_zero(faults, &SPEC.child("replicas"), replicas),
-        None => faults.required(&SPEC.child("replicas"), ""),
+        Some(replicas) => at_least_zero(errors, &SPEC.child("replicas"), replicas),
+        None => errors.required(&SPEC.child("replicas"), ""),
     }
     let path = SPEC.child("template");
-    let Some(template) = part(spec, "template") else { return faults.required(&path, "") };
+    let Some(template) = part(spec, "template") else { return errors.required(&path, "") };
     let labels = workload::template_labels(spec);
     if !entries(spec, "selector").all(|(key, value)| labels.get(key) == Some(value)) {
-        workload::refuse_labels(faults, &path, labels);
+        workload::refuse_labels(errors, &path, labels);
     }
-    workload::validate_pods(faults, &path, template, "ReplicationController");
+    workload::validate_pods(errors, &path, template, "ReplicationController");
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use crate::resource::{
 };
 use crate::rules::{IMMUTABLE, invalid_struct};
 use crate::table;
-use machinery::{Faults, Object, Path, Value};
+use machinery::{ErrorList, Object, Path, Value};
 use std::collections::BTreeSet;
 
 /// The row of `ResourceQuota`.
@@ -107,24 +107,24 @@ fn is_known(name: &str) -> bool {
     KNOWN.contains(&name) || is_huge_pages(name.strip_prefix("requests.").unwrap_or(name))
 }
 
-fn validate_amounts(faults: &mut Faults, path: &Path<'_>, amounts: &Value, key: &str) {
+fn validate_amounts(errors: &mut ErrorList, path: &Path<'_>, amounts: &Value, key: &str) {
     let path = path.child(key);
     for (name, value) in entries(amounts, key) {
         let path = path.key(name);
-        resource_name(faults, &path, name);
+        resource_name(errors, &path, name);
         if !name.contains('/') && !is_known(name) {
-            faults.invalid(&path, name, "must be a standard resource for quota");
+            errors.invalid(&path, name, "must be a standard resource for quota");
         }
-        validate_amount(faults, &path, name, value);
+        validate_amount(errors, &path, name, value);
     }
 }
 
-fn validate(object: &Object, faults: &mut Faults) {
+fn validate(object: &Object, errors: &mut ErrorList) {
     let spec = top(object, "spec");
-    validate_amounts(faults, &SPEC, spec, "hard");
-    validate_scopes(faults, spec);
+    validate_amounts(errors, &SPEC, spec, "hard");
+    validate_scopes(errors, spec);
     if let Some(selector) = part(spec, "scopeSelector") {
-        validate_selector(faults, spec, selector);
+        validate_selector(errors, spec, selector);
     }
 }
 
@@ -148,85 +148,85 @@ fn are_in_conflict(scopes: &BTreeSet<&str>) -> bool {
         .any(|pair| pair.iter().all(|scope| scopes.contains(scope)))
 }
 
-fn validate_scopes(faults: &mut Faults, spec: &Value) {
+fn validate_scopes(errors: &mut ErrorList, spec: &Value) {
     let path = SPEC.child("scopes");
     let shown = at(spec, &["scopes"]);
     let beside_the_point = beside_the_point(spec);
     // Each fault quotes all scopes.
     for scope in texts(spec, "scopes") {
-        if faults.is_full() {
+        if errors.is_full() {
             return;
         }
         if !SCOPES.contains(&scope) {
-            faults.invalid(&path, shown.clone(), "unsupported scope");
+            errors.invalid(&path, shown.clone(), "unsupported scope");
         }
         if beside_the_point.contains(scope) {
-            faults.invalid(&path, shown.clone(), "unsupported scope applied to resource");
+            errors.invalid(&path, shown.clone(), "unsupported scope applied to resource");
         }
     }
     if are_in_conflict(&texts(spec, "scopes").collect()) {
-        faults.invalid(&path, shown.clone(), "conflicting scopes");
+        errors.invalid(&path, shown.clone(), "conflicting scopes");
     }
 }
 
-fn validate_selector(faults: &mut Faults, spec: &Value, selector: &Value) {
+fn validate_selector(errors: &mut ErrorList, spec: &Value, selector: &Value) {
     let path = SPEC.child("scopeSelector");
     let path = path.child("matchExpressions");
     let mut scopes = BTreeSet::new();
     let beside_the_point = beside_the_point(spec);
     for requirement in list(selector, "matchExpressions") {
-        if faults.is_full() {
+        if errors.is_full() {
             return;
         }
         let (scope, operator) = (text(requirement, "scopeName"), text(requirement, "operator"));
         if !SCOPES.contains(&scope) {
-            faults.invalid(&path.child("scopeName"), scope, "unsupported scope");
+            errors.invalid(&path.child("scopeName"), scope, "unsupported scope");
         }
         if beside_the_point.contains(scope) {
             let message = "unsupported scope applied to resource";
-            invalid_struct(faults, &path, "ScopeSelector", selector, message);
+            invalid_struct(errors, &path, "ScopeSelector", selector, message);
         }
         let has_values = matches!(scope, "PriorityClass" | "VolumeAttributesClass");
         if SCOPES.contains(&scope) && !has_values && operator != "Exists" {
             let message = "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity";
-            faults.invalid(&path.child("operator"), operator, message);
+            errors.invalid(&path.child("operator"), operator, message);
         }
         let values = list(requirement, "values");
         match operator {
-            "In" | "NotIn" if values.is_empty() => faults.required(
+            "In" | "NotIn" if values.is_empty() => errors.required(
                 &path.child("values"),
                 "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector",
             ),
-            "Exists" | "DoesNotExist" if !values.is_empty() => faults.invalid(
+            "Exists" | "DoesNotExist" if !values.is_empty() => errors.invalid(
                 &path.child("values"),
                 values.to_vec(),
                 "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector",
             ),
             "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
             other => {
-                faults.invalid(&path.child("operator"), other, "not a valid selector operator");
+                errors.invalid(&path.child("operator"), other, "not a valid selector operator");
             }
         }
         scopes.insert(scope);
     }
     if are_in_conflict(&scopes) {
-        faults.invalid(&path, at(spec, &["scopes"]).clone(), "conflicting scopes");
+        errors.invalid(&path, at(spec, &["scopes"]).clone(), "conflicting scopes");
     }
 }
 
-fn validate_update(new: &Object, old: &Object, faults: &mut Faults) {
-    validate(new, faults);
+fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList) {
+    validate(new, errors);
     let scopes = |object| texts(top(object, "spec"), "scopes").collect::<BTreeSet<&str>>();
     if scopes(new) != scopes(old) {
         let shown = at(top(new, "spec"), &["scopes"]).clone();
-        faults.invalid(&SPEC.child("scopes"), shown, IMMUTABLE);
+        errors.invalid(&SPEC.child("scopes"), shown, IMMUTABLE);
     }
 }
 
-fn validate_status(new: &Object, _: &Object, faults: &mut Faults) {
+fn validate_status(new: &Object, _: &Object, errors: &mut ErrorList) {
     let path = Path::root("status");
     for key in ["hard", "used"] {
-        validate_amounts(faults, &path, top(new, "status"), key);
+        validate_amounts(errors, &path, top(new, "status"), key);
     }
 }
 

@@ -8,7 +8,7 @@ use crate::rules::{complaints, immutable};
 use crate::table;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use machinery::{Faults, Map, Object, Path, Value, names};
+use machinery::{ErrorList, Map, Object, Path, Value, names};
 
 /// The row of `Secret`.
 pub fn resource() -> Resource {
@@ -54,19 +54,19 @@ fn defaults(object: &mut Object) {
     default_text(object.map_mut(), "type", "Opaque");
 }
 
-fn validate(object: &Object, faults: &mut Faults) {
+fn validate(object: &Object, errors: &mut ErrorList) {
     let path = Path::root("data");
     let empty = Map::new();
     let data = top(object, "data").as_object().unwrap_or(&empty);
     for key in data.keys() {
-        complaints(faults, &path.key(key), key, names::config_map_key(key));
+        complaints(errors, &path.key(key), key, names::config_map_key(key));
     }
     if data.values().map(decoded_length).sum::<usize>() > MAX_SIZE {
-        faults.too_long(&path, MAX_SIZE);
+        errors.too_long(&path, MAX_SIZE);
     }
     let mut need = |key: &str| {
         if !data.contains_key(key) {
-            faults.required(&path.key(key), "");
+            errors.required(&path.key(key), "");
         }
     };
     match object.str_at(&["type"]) {
@@ -74,11 +74,11 @@ fn validate(object: &Object, faults: &mut Faults) {
             const ACCOUNT: &str = "kubernetes.io/service-account.name";
             if object.annotation(ACCOUNT).unwrap_or_default().is_empty() {
                 let annotations = Path::root("metadata");
-                faults.required(&annotations.child("annotations").key(ACCOUNT), "");
+                errors.required(&annotations.child("annotations").key(ACCOUNT), "");
             }
         }
-        "kubernetes.io/dockercfg" => registry_config(data, ".dockercfg", faults),
-        "kubernetes.io/dockerconfigjson" => registry_config(data, ".dockerconfigjson", faults),
+        "kubernetes.io/dockercfg" => registry_config(data, ".dockercfg", errors),
+        "kubernetes.io/dockerconfigjson" => registry_config(data, ".dockerconfigjson", errors),
         "kubernetes.io/basic-auth"
             if !data.contains_key("username") && !data.contains_key("password") =>
         {
@@ -88,7 +88,7 @@ fn validate(object: &Object, faults: &mut Faults) {
         "kubernetes.io/ssh-auth"
             if data.get("ssh-privatekey").is_none_or(|key| decoded_length(key) == 0) =>
         {
-            faults.required(&path.key("ssh-privatekey"), "");
+            errors.required(&path.key("ssh-privatekey"), "");
         }
         "kubernetes.io/tls" => {
             need("tls.crt");
@@ -99,13 +99,13 @@ fn validate(object: &Object, faults: &mut Faults) {
 }
 
 /// The credentials for image registries must be there and be a JSON object.
-fn registry_config(data: &Map<String, Value>, key: &str, faults: &mut Faults) {
+fn registry_config(data: &Map<String, Value>, key: &str, errors: &mut ErrorList) {
     let path = Path::root("data");
     let Some(value) = data.get(key) else {
-        return faults.required(&path.key(key), "");
+        return errors.required(&path.key(key), "");
     };
     if let Err(message) = json_object(&decode(value)) {
-        faults.invalid(&path.key(key), "<secret contents redacted>", &message);
+        errors.invalid(&path.key(key), "<secret contents redacted>", &message);
     }
 }
 
@@ -132,10 +132,10 @@ fn json_object(bytes: &[u8]) -> Result<(), String> {
     Err(format!("json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"))
 }
 
-fn validate_update(new: &Object, old: &Object, faults: &mut Faults) {
-    immutable(faults, &Path::root("type"), top(new, "type"), top(old, "type"));
-    frozen(new, old, &["data"], faults);
-    validate(new, faults);
+fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList) {
+    immutable(errors, &Path::root("type"), top(new, "type"), top(old, "type"));
+    frozen(new, old, &["data"], errors);
+    validate(new, errors);
 }
 
 fn warnings(object: &Object) -> Vec<String> {

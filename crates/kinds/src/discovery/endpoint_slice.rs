@@ -9,7 +9,7 @@ use crate::rules::{
     supported_only,
 };
 use crate::table;
-use machinery::{Faults, Object, Path, Value, names};
+use machinery::{ErrorList, Object, Path, Value, names};
 use std::collections::HashSet;
 
 /// The row of `EndpointSlice`.
@@ -22,9 +22,9 @@ static BEHAVIOR: Behavior = Behavior {
     defaults,
     prepare_create: drop_topology,
     prepare_update,
-    validate: |object, faults| {
-        validate_own(object, faults);
-        validate_endpoints(object, faults);
+    validate: |object, errors| {
+        validate_own(object, errors);
+        validate_endpoints(object, errors);
     },
     validate_update,
     generation: true,
@@ -114,138 +114,144 @@ fn prepare_update(new: &mut Object, old: &Object) {
     }
 }
 
-fn validate_own(object: &Object, faults: &mut Faults) {
+fn validate_own(object: &Object, errors: &mut ErrorList) {
     let kinds = &["FQDN", "IPv4", "IPv6"];
-    one_of(faults, &Path::root("addressType"), object.str_at(&["addressType"]), kinds);
-    validate_ports(object, faults);
+    one_of(errors, &Path::root("addressType"), object.str_at(&["addressType"]), kinds);
+    validate_ports(object, errors);
 }
 
-fn validate_update(new: &Object, old: &Object, faults: &mut Faults) {
-    validate_own(new, faults);
+fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList) {
+    validate_own(new, errors);
     if !same(top(new, "endpoints"), top(old, "endpoints")) {
-        validate_endpoints(new, faults);
+        validate_endpoints(new, errors);
     }
     let path = Path::root("addressType");
-    declared_immutable(faults, &path, top(new, "addressType"), top(old, "addressType"));
+    declared_immutable(errors, &path, top(new, "addressType"), top(old, "addressType"));
 }
 
-fn validate_ports(object: &Object, faults: &mut Faults) {
+fn validate_ports(object: &Object, errors: &mut ErrorList) {
     let path = Path::root("ports");
     let ports = parts(object, "ports");
     if ports.len() > MAX_PORTS {
-        return faults.too_many(&path, ports.len(), MAX_PORTS);
+        return errors.too_many(&path, ports.len(), MAX_PORTS);
     }
     let mut seen: HashSet<&str> = HashSet::new();
     for (index, port) in ports.iter().enumerate() {
         let path = path.index(index);
         let name = text(port, "name");
         if !name.is_empty() {
-            dns_label(faults, &path.child("name"), name);
+            dns_label(errors, &path.child("name"), name);
         }
         if seen.contains(&name) {
-            faults.duplicate(&path.child("name"), name);
+            errors.duplicate(&path.child("name"), name);
         }
         seen.insert(name);
         let protocols = &["SCTP", "TCP", "UDP"];
-        supported_only(faults, &path.child("protocol"), text(port, "protocol"), protocols);
+        supported_only(errors, &path.child("protocol"), text(port, "protocol"), protocols);
         if let Some(protocol) = part(port, "appProtocol").and_then(Value::as_str) {
-            qualified_name(faults, &path.child("appProtocol"), protocol);
+            qualified_name(errors, &path.child("appProtocol"), protocol);
         }
     }
 }
 
-fn validate_endpoints(object: &Object, faults: &mut Faults) {
+fn validate_endpoints(object: &Object, errors: &mut ErrorList) {
     let path = Path::root("endpoints");
     let endpoints = parts(object, "endpoints");
     if endpoints.len() > MAX_ENDPOINTS {
-        return faults.too_many(&path, endpoints.len(), MAX_ENDPOINTS);
+        return errors.too_many(&path, endpoints.len(), MAX_ENDPOINTS);
     }
     let kind = object.str_at(&["addressType"]);
     for (index, endpoint) in endpoints.iter().enumerate() {
-        validate_endpoint(faults, &path.index(index), endpoint, kind);
+        validate_endpoint(errors, &path.index(index), endpoint, kind);
     }
 }
 
-fn validate_endpoint(faults: &mut Faults, path: &Path<'_>, endpoint: &Value, kind: &str) {
+fn validate_endpoint(errors: &mut ErrorList, path: &Path<'_>, endpoint: &Value, kind: &str) {
     let addresses = list(endpoint, "addresses");
     let addresses_path = path.child("addresses");
     if addresses.is_empty() {
-        faults.required(&addresses_path, "");
+        errors.required(&addresses_path, "");
     } else if addresses.len() > MAX_ADDRESSES {
-        faults.too_many(&addresses_path, addresses.len(), MAX_ADDRESSES);
+        errors.too_many(&addresses_path, addresses.len(), MAX_ADDRESSES);
     }
     for (index, address) in texts(endpoint, "addresses").enumerate() {
-        validate_address(faults, &addresses_path, index, address, kind);
+        validate_address(errors, &addresses_path, index, address, kind);
     }
     if let Some(node) = part(endpoint, "nodeName").and_then(Value::as_str) {
-        dns_subdomain(faults, &path.child("nodeName"), node);
+        dns_subdomain(errors, &path.child("nodeName"), node);
     }
-    labels(faults, &path.child("deprecatedTopology"), at(endpoint, &["deprecatedTopology"]));
+    labels(errors, &path.child("deprecatedTopology"), at(endpoint, &["deprecatedTopology"]));
     if let Some(host) = part(endpoint, "hostname").and_then(Value::as_str) {
-        dns_label(faults, &path.child("hostname"), host);
+        dns_label(errors, &path.child("hostname"), host);
     }
     let hints = at(endpoint, &["hints"]);
     let path = path.child("hints");
-    validate_hints(faults, &path.child("forZones"), list(hints, "forZones"), names::label_value);
+    validate_hints(errors, &path.child("forZones"), list(hints, "forZones"), names::label_value);
     validate_hints(
-        faults,
+        errors,
         &path.child("forNodes"),
         list(hints, "forNodes"),
         names::dns1123_subdomain,
     );
 }
 
-fn validate_address(faults: &mut Faults, path: &Path<'_>, index: usize, value: &str, kind: &str) {
-    let before = faults.len();
+fn validate_address(
+    errors: &mut ErrorList,
+    path: &Path<'_>,
+    index: usize,
+    value: &str,
+    kind: &str,
+) {
+    let before = errors.len();
     let item = path.index(index);
     match kind {
-        "IPv4" => address::ip(faults, &item, value, &address::Stored::new()),
-        "IPv6" => complaints(faults, &item, value, address::canonical_ip(value)),
-        "FQDN" => return validate_domain(faults, &item, value),
+        "IPv4" => address::ip(errors, &item, value, &address::Stored::new()),
+        "IPv6" => complaints(errors, &item, value, address::canonical_ip(value)),
+        "FQDN" => return validate_domain(errors, &item, value),
         _ => return,
     }
-    if faults.len() > before {
+    if errors.len() > before {
         return;
     }
     if address::is_ipv6(value) != (kind == "IPv6") {
-        faults.invalid(path, value, &format!("must be an {kind} address"));
+        errors.invalid(path, value, &format!("must be an {kind} address"));
     }
-    address::endpoint_ip(faults, &item, value);
+    address::endpoint_ip(errors, &item, value);
 }
 
 /// A name of two parts or more, with a dot at its end if one likes.
-fn validate_domain(faults: &mut Faults, path: &Path<'_>, name: &str) {
+fn validate_domain(errors: &mut ErrorList, path: &Path<'_>, name: &str) {
     if name.is_empty() {
-        return faults.required(path, "");
+        return errors.required(path, "");
     }
     let name = name.strip_suffix('.').unwrap_or(name);
     let found = names::dns1123_subdomain(name);
     if !found.is_empty() {
-        return faults.invalid(path, name, &found.join(","));
+        return errors.invalid(path, name, &found.join(","));
     }
     if !name.contains('.') {
         let message = "should be a domain with at least two segments separated by dots";
-        return faults.invalid(path, name, message);
+        return errors.invalid(path, name, message);
     }
     let wrong = name.split('.').find(|label| !names::dns1123_label(label).is_empty());
     if let Some(label) = wrong {
-        faults.invalid(path, label, &names::dns1123_label(label).join(","));
+        errors.invalid(path, label, &names::dns1123_label(label).join(","));
     }
 }
 
-fn validate_hints(faults: &mut Faults, path: &Path<'_>, hints: &[Value], rule: names::NameRule) {
+fn validate_hints(errors: &mut ErrorList, path: &Path<'_>, hints: &[Value], rule: names::NameRule) {
     if hints.len() > MAX_HINTS {
-        return faults.too_many(path, hints.len(), MAX_HINTS);
+        return errors.too_many(path, hints.len(), MAX_HINTS);
     }
     let mut seen: HashSet<&str> = HashSet::new();
     for (index, hint) in hints.iter().enumerate() {
         let path = path.index(index);
         let (path, name) = (path.child("name"), text(hint, "name"));
         if seen.contains(&name) {
-            faults.duplicate(&path, name);
+            errors.duplicate(&path, name);
         }
         seen.insert(name);
-        complaints(faults, &path, name, rule(name));
+        complaints(errors, &path, name, rule(name));
     }
 }
 

@@ -6,7 +6,7 @@ use crate::rules::{
 };
 use crate::storage::declared_driver_name;
 use machinery::field_path::FaultKind;
-use machinery::{Faults, Map, Path, Value, names};
+use machinery::{ErrorList, Map, Path, Value, names};
 use std::collections::HashSet;
 
 const MAX_REQUESTS: usize = 32;
@@ -39,66 +39,66 @@ fn request_defaults(request: &mut Map<String, Value>) {
 }
 
 /// Judges the spec of a claim or of a template for claims.
-pub(super) fn validate(faults: &mut Faults, path: &Path<'_>, spec: &Value) {
+pub(super) fn validate(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     let (path, devices) = (path.child("devices"), at(spec, &["devices"]));
     let requests = list(devices, "requests");
-    validate_requests(faults, &path.child("requests"), requests);
+    validate_requests(errors, &path.child("requests"), requests);
     let known = &names_of(requests);
     let constraints = path.child("constraints");
     for (index, constraint) in list(devices, "constraints").iter().enumerate() {
-        validate_constraint(faults, &constraints.index(index), constraint, known);
+        validate_constraint(errors, &constraints.index(index), constraint, known);
     }
     let settings = path.child("config");
     for (index, setting) in list(devices, "config").iter().enumerate() {
         let path = settings.index(index);
-        validate_references(faults, &path.child("requests"), setting, known);
-        validate_setting(faults, &path, setting);
+        validate_references(errors, &path.child("requests"), setting, known);
+        validate_setting(errors, &path, setting);
     }
 }
 
-fn validate_requests(faults: &mut Faults, path: &Path<'_>, requests: &[Value]) {
+fn validate_requests(errors: &mut ErrorList, path: &Path<'_>, requests: &[Value]) {
     if requests.len() > MAX_REQUESTS {
-        return faults.too_many(path, requests.len(), MAX_REQUESTS);
+        return errors.too_many(path, requests.len(), MAX_REQUESTS);
     }
     for (index, request) in requests.iter().enumerate() {
         let path = path.index(index);
-        dns_label(faults, &path.child("name"), text(request, "name"));
+        dns_label(errors, &path.child("name"), text(request, "name"));
         match (part(request, "exactly"), list(request, "firstAvailable")) {
             (None, []) => {
                 let message = "exactly one of `exactly` or `firstAvailable` is required";
-                faults.required(&path, message);
+                errors.required(&path, message);
             }
             (Some(exactly), []) => {
                 let path = path.child("exactly");
                 let class = text(exactly, "deviceClassName");
                 if class.is_empty() {
-                    faults.required(&path.child("deviceClassName"), "");
+                    errors.required(&path.child("deviceClassName"), "");
                 } else {
                     let found = names::dns1123_subdomain(class);
-                    complaints(faults, &path.child("deviceClassName"), class, found);
+                    complaints(errors, &path.child("deviceClassName"), class, found);
                 }
-                validate_request(faults, &path, exactly);
+                validate_request(errors, &path, exactly);
             }
             (None, alternatives) => {
-                validate_alternatives(faults, &path.child("firstAvailable"), alternatives);
+                validate_alternatives(errors, &path.child("firstAvailable"), alternatives);
             }
             (Some(_), _) => {
                 let message = "exactly one of `exactly` or `firstAvailable` is required, but multiple fields are set";
-                faults.invalid(&path, Value::Null, message);
+                errors.invalid(&path, Value::Null, message);
             }
         }
     }
-    each_once(faults, path, requests);
+    each_once(errors, path, requests);
 }
 
 /// No name is there twice.
-fn each_once(faults: &mut Faults, path: &Path<'_>, requests: &[Value]) {
+fn each_once(errors: &mut ErrorList, path: &Path<'_>, requests: &[Value]) {
     let mut seen = HashSet::new();
     for (index, request) in requests.iter().enumerate() {
         if !seen.insert(text(request, "name")) {
             let shown = in_order(request);
-            faults.declared(|faults| {
-                faults.add(FaultKind::Duplicate, &path.index(index), None, &shown);
+            errors.declared(|errors| {
+                errors.add(FaultKind::Duplicate, &path.index(index), None, &shown);
             });
         }
     }
@@ -139,96 +139,96 @@ fn in_order(value: &Value) -> String {
     }
 }
 
-fn validate_alternatives(faults: &mut Faults, path: &Path<'_>, alternatives: &[Value]) {
+fn validate_alternatives(errors: &mut ErrorList, path: &Path<'_>, alternatives: &[Value]) {
     if alternatives.len() > MAX_ALTERNATIVES {
-        return faults.too_many(path, alternatives.len(), MAX_ALTERNATIVES);
+        return errors.too_many(path, alternatives.len(), MAX_ALTERNATIVES);
     }
     for (index, alternative) in alternatives.iter().enumerate() {
         let path = path.index(index);
-        dns_label(faults, &path.child("name"), text(alternative, "name"));
+        dns_label(errors, &path.child("name"), text(alternative, "name"));
         let class = text(alternative, "deviceClassName");
-        faults.declared(|faults| {
+        errors.declared(|errors| {
             let path = path.child("deviceClassName");
-            required(faults, &path, class);
+            required(errors, &path, class);
             if !class.is_empty() {
-                complaints(faults, &path, class, names::long_name(class));
+                complaints(errors, &path, class, names::long_name(class));
             }
         });
-        validate_request(faults, &path, alternative);
+        validate_request(errors, &path, alternative);
     }
-    each_once(faults, path, alternatives);
+    each_once(errors, path, alternatives);
 }
 
-fn validate_request(faults: &mut Faults, path: &Path<'_>, request: &Value) {
-    validate_selectors(faults, &path.child("selectors"), list(request, "selectors"));
+fn validate_request(errors: &mut ErrorList, path: &Path<'_>, request: &Value) {
+    validate_selectors(errors, &path.child("selectors"), list(request, "selectors"));
     let (mode, count) = (text(request, "allocationMode"), number(request, "count"));
     match mode {
-        "ExactCount" => positive(faults, &path.child("count"), count),
+        "ExactCount" => positive(errors, &path.child("count"), count),
         "All" if count != 0 => {
             let message = "must not be specified when allocationMode is 'All'";
-            faults.invalid(&path.child("count"), count, message);
+            errors.invalid(&path.child("count"), count, message);
         }
-        mode => one_of(faults, &path.child("allocationMode"), mode, &["All", "ExactCount"]),
+        mode => one_of(errors, &path.child("allocationMode"), mode, &["All", "ExactCount"]),
     }
     let path = path.child("tolerations");
     for (index, toleration) in list(request, "tolerations").iter().enumerate() {
-        validate_toleration(faults, &path.index(index), toleration);
+        validate_toleration(errors, &path.index(index), toleration);
     }
 }
 
-fn validate_toleration(faults: &mut Faults, path: &Path<'_>, toleration: &Value) {
+fn validate_toleration(errors: &mut ErrorList, path: &Path<'_>, toleration: &Value) {
     let (key, value) = (text(toleration, "key"), text(toleration, "value"));
     match text(toleration, "operator") {
         "Exists" if !value.is_empty() => {
-            faults.invalid(&path.child("value"), value, "must be empty for operator `Exists`");
+            errors.invalid(&path.child("value"), value, "must be empty for operator `Exists`");
         }
-        "Equal" => complaints(faults, &path.child("value"), value, names::label_value(value)),
+        "Equal" => complaints(errors, &path.child("value"), value, names::label_value(value)),
         _ => {}
     }
-    faults.declared(|faults| {
+    errors.declared(|errors| {
         if !key.is_empty() {
-            qualified_name(faults, &path.child("key"), key);
+            qualified_name(errors, &path.child("key"), key);
         }
         let operator = text(toleration, "operator");
-        one_of(faults, &path.child("operator"), operator, &["Equal", "Exists"]);
+        one_of(errors, &path.child("operator"), operator, &["Equal", "Exists"]);
         let effect = text(toleration, "effect");
         if !effect.is_empty() {
             let effects = &["NoExecute", "NoSchedule", "None"];
-            supported_only(faults, &path.child("effect"), effect, effects);
+            supported_only(errors, &path.child("effect"), effect, effects);
         }
     });
 }
 
 /// Judges the expressions that choose devices, for being there.
-pub(super) fn validate_selectors(faults: &mut Faults, path: &Path<'_>, selectors: &[Value]) {
+pub(super) fn validate_selectors(errors: &mut ErrorList, path: &Path<'_>, selectors: &[Value]) {
     if selectors.len() > MAX_SELECTORS {
-        return faults.too_many(path, selectors.len(), MAX_SELECTORS);
+        return errors.too_many(path, selectors.len(), MAX_SELECTORS);
     }
     for (index, selector) in selectors.iter().enumerate() {
         let path = path.index(index);
         let path = path.child("cel");
         match part(selector, "cel") {
-            None => faults.required(&path, ""),
-            Some(cel) => required(faults, &path.child("expression"), text(cel, "expression")),
+            None => errors.required(&path, ""),
+            Some(cel) => required(errors, &path.child("expression"), text(cel, "expression")),
         }
     }
 }
 
 fn validate_constraint(
-    faults: &mut Faults,
+    errors: &mut ErrorList,
     path: &Path<'_>,
     constraint: &Value,
     known: &Names<'_>,
 ) {
-    validate_references(faults, &path.child("requests"), constraint, known);
+    validate_references(errors, &path.child("requests"), constraint, known);
     let attribute = ["matchAttribute", "distinctAttribute"]
         .into_iter()
         .find_map(|key| Some((key, part(constraint, key)?.as_str()?)));
     match attribute {
         Some((key, name)) => {
-            faults.declared(|faults| validate_attribute(faults, &path.child(key), name));
+            errors.declared(|errors| validate_attribute(errors, &path.child(key), name));
         }
-        None => faults.required(
+        None => errors.required(
             path,
             r#"exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set"#,
         ),
@@ -236,38 +236,38 @@ fn validate_constraint(
 }
 
 /// Must be the name of an attribute with the domain of who gave it.
-fn validate_attribute(faults: &mut Faults, path: &Path<'_>, name: &str) {
+fn validate_attribute(errors: &mut ErrorList, path: &Path<'_>, name: &str) {
     match name.split('/').collect::<Vec<_>>().as_slice() {
-        [identifier] => validate_identifier(faults, path, identifier),
+        [identifier] => validate_identifier(errors, path, identifier),
         [domain, identifier] => {
             if domain.is_empty() {
-                faults.invalid(path, "", "the domain must not be empty");
+                errors.invalid(path, "", "the domain must not be empty");
             } else {
-                complaints(faults, path, domain, names::dns1123_subdomain(&domain.to_lowercase()));
+                complaints(errors, path, domain, names::dns1123_subdomain(&domain.to_lowercase()));
             }
             if identifier.is_empty() {
-                faults.invalid(path, "", "the name must not be empty");
+                errors.invalid(path, "", "the name must not be empty");
             } else {
-                validate_identifier(faults, path, identifier);
+                validate_identifier(errors, path, identifier);
             }
         }
         _ => {}
     }
     if !name.contains('/') {
         let message = "a fully qualified name must be a domain and a name separated by a slash";
-        faults.invalid(path, name, message);
+        errors.invalid(path, name, message);
     }
 }
 
 /// Must be a name that a program in C could use.
-pub(super) fn validate_identifier(faults: &mut Faults, path: &Path<'_>, name: &str) {
+pub(super) fn validate_identifier(errors: &mut ErrorList, path: &Path<'_>, name: &str) {
     const MESSAGE: &str = "a valid C identifier must start with alphabetic character or '_', followed by a string of alphanumeric characters or '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName', regex used for validation is '[A-Za-z_][A-Za-z0-9_]*')";
     if name.len() > MAX_IDENTIFIER {
-        faults.too_long(path, MAX_IDENTIFIER);
+        errors.too_long(path, MAX_IDENTIFIER);
     }
     let starts_well = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
     if !starts_well || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
-        faults.invalid(path, name, MESSAGE);
+        errors.invalid(path, name, MESSAGE);
     }
 }
 
@@ -286,39 +286,39 @@ fn names_of(requests: &[Value]) -> Names<'_> {
 }
 
 /// Must name requests of the claim; a request's alternative is named after a slash.
-fn validate_references(faults: &mut Faults, path: &Path<'_>, owner: &Value, known: &Names<'_>) {
+fn validate_references(errors: &mut ErrorList, path: &Path<'_>, owner: &Value, known: &Names<'_>) {
     const UNKNOWN: &str = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'";
     for (index, name) in texts(owner, "requests").enumerate() {
         let path = path.index(index);
         let (request, alternative) =
             name.split_once('/').map_or((name, None), |(name, rest)| (name, Some(rest)));
         if alternative.is_some_and(|it| it.contains('/')) {
-            faults.invalid(&path, name, UNKNOWN);
+            errors.invalid(&path, name, UNKNOWN);
             continue;
         }
         for segment in name.split('/') {
-            dns_label(faults, &path, segment);
+            dns_label(errors, &path, segment);
         }
         if !known.contains(&(request, alternative)) {
-            faults.invalid(&path, name, UNKNOWN);
+            errors.invalid(&path, name, UNKNOWN);
         }
     }
-    faults.declared(|faults| unique(faults, path, texts(owner, "requests")));
+    errors.declared(|errors| unique(errors, path, texts(owner, "requests")));
 }
 
 /// Judges the settings for a driver.
-pub(super) fn validate_setting(faults: &mut Faults, path: &Path<'_>, setting: &Value) {
+pub(super) fn validate_setting(errors: &mut ErrorList, path: &Path<'_>, setting: &Value) {
     let path = path.child("opaque");
-    let Some(opaque) = part(setting, "opaque") else { return faults.required(&path, "") };
-    declared_driver_name(faults, &path.child("driver"), text(opaque, "driver"));
+    let Some(opaque) = part(setting, "opaque") else { return errors.required(&path, "") };
+    declared_driver_name(errors, &path.child("driver"), text(opaque, "driver"));
     let path = path.child("parameters");
     match at(opaque, &["parameters"]) {
-        Value::Null => faults.required(&path, ""),
+        Value::Null => errors.required(&path, ""),
         parameters if parameters.to_string().len() > MAX_PARAMETERS => {
-            faults.too_long(&path, MAX_PARAMETERS);
+            errors.too_long(&path, MAX_PARAMETERS);
         }
         Value::Object(_) => {}
-        _ => faults.invalid(&path, "<value omitted>", "must be a valid JSON object"),
+        _ => errors.invalid(&path, "<value omitted>", "must be a valid JSON object"),
     }
 }
 
@@ -329,9 +329,9 @@ mod tests {
     use machinery::json;
 
     fn check(devices: Value, expected: &[&str]) {
-        let mut faults = Faults::new();
-        validate(&mut faults, &Path::root("spec"), &json!({"devices": devices}));
-        assert_eq!(lines(&faults), expected);
+        let mut errors = ErrorList::new();
+        validate(&mut errors, &Path::root("spec"), &json!({"devices": devices}));
+        assert_eq!(lines(&errors), expected);
     }
 
     fn request(name: &str) -> Value {

@@ -7,7 +7,7 @@ use crate::fields::{list, part, top};
 use crate::resource::{Behavior, Column, Columns, Now, Resource};
 use crate::rules::qualified_name;
 use crate::table;
-use machinery::{Faults, Object, Path, Value, names};
+use machinery::{ErrorList, Object, Path, Value, names};
 
 /// The row of `DeviceClass`.
 pub fn resource() -> Resource {
@@ -20,7 +20,7 @@ pub fn resource() -> Resource {
 
 static BEHAVIOR: Behavior = Behavior {
     validate,
-    validate_update: |new, _, faults| validate(new, faults),
+    validate_update: |new, _, errors| validate(new, errors),
     validate_name: names::long_name,
     generation: true,
     returns_deleted: true,
@@ -33,20 +33,20 @@ pub(super) fn cells(object: &Object, now: &Now) -> Vec<Value> {
     vec![object.name().into(), age(object, now)]
 }
 
-fn validate(object: &Object, faults: &mut Faults) {
+fn validate(object: &Object, errors: &mut ErrorList) {
     let (path, spec) = (Path::root("spec"), top(object, "spec"));
-    validate_selectors(faults, &path.child("selectors"), list(spec, "selectors"));
+    validate_selectors(errors, &path.child("selectors"), list(spec, "selectors"));
     let settings = path.child("config");
     for (index, setting) in list(spec, "config").iter().enumerate() {
-        validate_setting(faults, &settings.index(index), setting);
+        validate_setting(errors, &settings.index(index), setting);
     }
     if let Some(name) = part(spec, "extendedResourceName").and_then(Value::as_str) {
         let path = path.child("extendedResourceName");
         if !name.contains('/') {
             let message = "a name must be a domain-prefixed path, such as 'example.com/my-prop'";
-            faults.invalid(&path, name, message);
+            errors.invalid(&path, name, message);
         }
-        qualified_name(faults, &path, name);
+        qualified_name(errors, &path, name);
     }
 }
 

@@ -8,7 +8,7 @@ use crate::resource::{
 };
 use crate::rules::declared_immutable;
 use crate::table;
-use machinery::{Faults, Object, Path, Value};
+use machinery::{ErrorList, Object, Path, Value};
 
 /// The row of `ResourceClaim`.
 pub fn resource() -> Resource {
@@ -24,16 +24,16 @@ static BEHAVIOR: Behavior = Behavior {
     prepare_create: drop_status,
     prepare_update: keep_status,
     validate,
-    validate_update: |new, old, faults| {
-        declared_immutable(faults, &Path::root("spec"), top(new, "spec"), top(old, "spec"));
+    validate_update: |new, old, errors| {
+        declared_immutable(errors, &Path::root("spec"), top(new, "spec"), top(old, "spec"));
     },
-    validate_status: |new, old, faults| {
+    validate_status: |new, old, errors| {
         let allocation = |claim| at(top(claim, "status"), &["allocation"]);
         let (new, old) = (allocation(new), allocation(old));
         if !new.is_null() && !old.is_null() && !same(new, old) {
             let path = Path::root("status");
             let message = "field cannot be modified once set";
-            faults.invalid(&path.child("allocation"), Value::Null, message);
+            errors.invalid(&path.child("allocation"), Value::Null, message);
         }
     },
     returns_deleted: true,
@@ -71,8 +71,8 @@ fn state(object: &Object) -> String {
     states.join(",")
 }
 
-fn validate(object: &Object, faults: &mut Faults) {
-    device_claim::validate(faults, &Path::root("spec"), top(object, "spec"));
+fn validate(object: &Object, errors: &mut ErrorList) {
+    device_claim::validate(errors, &Path::root("spec"), top(object, "spec"));
 }
 
 #[cfg(test)]

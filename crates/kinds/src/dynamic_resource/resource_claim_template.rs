@@ -6,7 +6,7 @@ use crate::fields::{at, map_mut, top};
 use crate::resource::{Behavior, Columns, Resource};
 use crate::rules::{immutable_struct, labels};
 use crate::table;
-use machinery::{Faults, Object, Path};
+use machinery::{ErrorList, Object, Path};
 
 /// The row of `ResourceClaimTemplate`.
 pub fn resource() -> Resource {
@@ -21,21 +21,21 @@ static BEHAVIOR: Behavior = Behavior {
         }
     },
     validate,
-    validate_update: |new, old, faults| {
+    validate_update: |new, old, errors| {
         let (path, spec, before) = (Path::root("spec"), top(new, "spec"), top(old, "spec"));
-        immutable_struct(faults, &path, "ResourceClaimTemplateSpec", spec, before);
-        validate(new, faults);
+        immutable_struct(errors, &path, "ResourceClaimTemplateSpec", spec, before);
+        validate(new, errors);
     },
     returns_deleted: true,
     ..Behavior::PLAIN
 };
 
-fn validate(object: &Object, faults: &mut Faults) {
+fn validate(object: &Object, errors: &mut ErrorList) {
     let spec = top(object, "spec");
     let path = Path::root("spec");
     let metadata = path.child("metadata");
-    labels(faults, &metadata.child("labels"), at(spec, &["metadata", "labels"]));
-    device_claim::validate(faults, &path.child("spec"), at(spec, &["spec"]));
+    labels(errors, &metadata.child("labels"), at(spec, &["metadata", "labels"]));
+    device_claim::validate(errors, &path.child("spec"), at(spec, &["spec"]));
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use crate::resource::{Behavior, Column, Columns, Now, Resource, Version};
 use crate::rules::{dns_label, dns_subdomain, immutable, positive};
 use crate::storage::validate_driver_name;
 use crate::table::{self, selectable};
-use machinery::{Faults, Object, Path, Value, names};
+use machinery::{ErrorList, Object, Path, Value, names};
 use std::collections::HashSet;
 
 /// The row of `ResourceSlice`.
@@ -25,14 +25,14 @@ pub fn resource() -> Resource {
 
 static BEHAVIOR: Behavior = Behavior {
     validate,
-    validate_update: |new, old, faults| {
-        validate_pool(new, faults);
+    validate_update: |new, old, errors| {
+        validate_pool(new, errors);
         let field = |object, path: &[&str]| at(top(object, "spec"), path).clone();
         for path in [&["pool", "name"][..], &["driver"], &["nodeName"]] {
             let place = path.iter().fold(String::from("spec"), |place, it| place + "." + it);
-            immutable(faults, &Path::root(&place), &field(new, path), &field(old, path));
+            immutable(errors, &Path::root(&place), &field(new, path), &field(old, path));
         }
-        validate_devices(new, faults);
+        validate_devices(new, errors);
     },
     unknown_label: |label| {
         format!("field label not supported for resource.k8s.io/v1, Kind=ResourceSlice: {label}")
@@ -60,71 +60,71 @@ fn cells(object: &Object, now: &Now) -> Vec<Value> {
     ]
 }
 
-fn validate(object: &Object, faults: &mut Faults) {
-    validate_pool(object, faults);
-    validate_devices(object, faults);
+fn validate(object: &Object, errors: &mut ErrorList) {
+    validate_pool(object, errors);
+    validate_devices(object, errors);
 }
 
-fn validate_pool(object: &Object, faults: &mut Faults) {
+fn validate_pool(object: &Object, errors: &mut ErrorList) {
     let spec = top(object, "spec");
-    validate_driver_name(faults, &SPEC.child("driver"), text(spec, "driver"));
+    validate_driver_name(errors, &SPEC.child("driver"), text(spec, "driver"));
     let (path, pool) = (SPEC.child("pool"), at(spec, &["pool"]));
     match text(pool, "name") {
-        "" => faults.required(&path.child("name"), ""),
+        "" => errors.required(&path.child("name"), ""),
         name => {
             if name.len() > names::SUBDOMAIN_MAX {
-                faults.too_long(&path.child("name"), names::SUBDOMAIN_MAX);
+                errors.too_long(&path.child("name"), names::SUBDOMAIN_MAX);
             }
             for part in name.split('/') {
-                dns_subdomain(faults, &path.child("name"), part);
+                dns_subdomain(errors, &path.child("name"), part);
             }
         }
     }
-    positive(faults, &path.child("resourceSliceCount"), number(pool, "resourceSliceCount"));
+    positive(errors, &path.child("resourceSliceCount"), number(pool, "resourceSliceCount"));
     if number(pool, "generation") < 0 {
         let message = "must be greater than or equal to zero";
-        faults.invalid(&path.child("generation"), number(pool, "generation"), message);
+        errors.invalid(&path.child("generation"), number(pool, "generation"), message);
     }
 }
 
-fn validate_devices(object: &Object, faults: &mut Faults) {
+fn validate_devices(object: &Object, errors: &mut ErrorList) {
     let spec = top(object, "spec");
-    validate_nodes(faults, spec);
+    validate_nodes(errors, spec);
     let path = SPEC.child("devices");
     let devices = list(spec, "devices");
     if devices.len() > MAX_DEVICES {
-        faults.too_many(&path, devices.len(), MAX_DEVICES);
+        errors.too_many(&path, devices.len(), MAX_DEVICES);
     }
     let mut seen: HashSet<&str> = HashSet::new();
     for (index, device) in devices.iter().enumerate() {
         let path = path.index(index);
         let name = text(device, "name");
-        dns_label(faults, &path.child("name"), name);
-        validate_attributes(faults, &path.child("attributes"), device);
+        dns_label(errors, &path.child("name"), name);
+        validate_attributes(errors, &path.child("attributes"), device);
         if seen.contains(&name) {
-            faults.duplicate(&path, name);
+            errors.duplicate(&path, name);
         }
         seen.insert(name);
     }
 }
 
 /// An attribute is one number, flag, text or version.
-fn validate_attributes(faults: &mut Faults, path: &Path<'_>, device: &Value) {
+fn validate_attributes(errors: &mut ErrorList, path: &Path<'_>, device: &Value) {
     const MAX_VALUE: usize = 64;
     for (name, attribute) in entries(device, "attributes") {
         let path = path.key(name);
         if ["int", "bool", "string", "version"].iter().all(|it| part(attribute, it).is_none()) {
             let message = "must specify one of: `int`, `bool`, `string`, `version`, `ints`, `bools`, `strings`, `versions`";
-            faults.invalid(&path, "", message);
+            errors.invalid(&path, "", message);
         }
         for kind in ["string", "version"] {
             let Some(value) = part(attribute, kind).and_then(Value::as_str) else { continue };
             if kind == "version" && !is_version(value) {
                 let message = "must be a string compatible with semver.org spec 2.0.0";
-                faults.invalid(&path.child(kind), value, message);
+                errors.invalid(&path.child(kind), value, message);
             }
             if value.len() > MAX_VALUE {
-                faults.too_long(&path.child(kind), MAX_VALUE);
+                errors.too_long(&path.child(kind), MAX_VALUE);
             }
         }
     }
@@ -149,18 +149,18 @@ fn is_version(text: &str) -> bool {
 }
 
 /// Devices are at one node, at some, at all, or each says for itself.
-fn validate_nodes(faults: &mut Faults, spec: &Value) {
+fn validate_nodes(errors: &mut ErrorList, spec: &Value) {
     const ONE: &str = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required";
     match part(spec, "nodeName").and_then(Value::as_str) {
         Some("") => {
             let message = "must be either unset or set to a non-empty string";
-            faults.invalid(&SPEC.child("nodeName"), "", message);
+            errors.invalid(&SPEC.child("nodeName"), "", message);
         }
-        Some(node) => dns_subdomain(faults, &SPEC.child("nodeName"), node),
+        Some(node) => dns_subdomain(errors, &SPEC.child("nodeName"), node),
         None => {}
     }
     if let Some(selector) = part(spec, "nodeSelector") {
-        validate_node_selector(faults, &SPEC.child("nodeSelector"), selector);
+        validate_node_selector(errors, &SPEC.child("nodeSelector"), selector);
     }
     let ways = [
         !text(spec, "nodeName").is_empty(),
@@ -169,9 +169,9 @@ fn validate_nodes(faults: &mut Faults, spec: &Value) {
         flag(spec, "perDeviceNodeSelection"),
     ];
     match ways.iter().filter(|it| **it).count() {
-        0 => faults.required(&SPEC, ONE),
+        0 => errors.required(&SPEC, ONE),
         1 => {}
-        _ => faults.invalid(&SPEC, Value::Null, &format!("{ONE}, but multiple fields are set")),
+        _ => errors.invalid(&SPEC, Value::Null, &format!("{ONE}, but multiple fields are set")),
     }
 }
 

@@ -8,7 +8,7 @@ use crate::resource::{
 };
 use crate::rules::{complaints, dns_subdomain, required, supported_only};
 use crate::table;
-use machinery::{Faults, Object, Path, Value, json, names};
+use machinery::{ErrorList, Object, Path, Value, json, names};
 use std::collections::HashSet;
 
 /// The row of `FlowSchema`.
@@ -28,8 +28,8 @@ static BEHAVIOR: Behavior = Behavior {
     prepare_create: drop_status,
     prepare_update: keep_status,
     validate,
-    validate_update: |new, _, faults| validate(new, faults),
-    validate_status: |new, _, faults| validate_conditions(new, faults),
+    validate_update: |new, _, errors| validate(new, errors),
+    validate_status: |new, _, errors| validate_conditions(new, errors),
     generation: true,
     ..Behavior::PLAIN
 };
@@ -78,40 +78,40 @@ fn cells(object: &Object, now: &Now) -> Vec<Value> {
     ]
 }
 
-fn validate(object: &Object, faults: &mut Faults) {
+fn validate(object: &Object, errors: &mut ErrorList) {
     let spec = top(object, "spec");
     let (path, precedence) = (SPEC.child("matchingPrecedence"), number(spec, "matchingPrecedence"));
     if precedence <= 0 {
-        faults.invalid(&path, precedence, "must be a positive value");
+        errors.invalid(&path, precedence, "must be a positive value");
     }
     if precedence > MAX_PRECEDENCE {
-        faults.invalid(&path, precedence, &format!("must not be greater than {MAX_PRECEDENCE}"));
+        errors.invalid(&path, precedence, &format!("must not be greater than {MAX_PRECEDENCE}"));
     }
     if precedence == 1 && object.name() != EXEMPT {
         let message = "only the schema named 'exempt' may have matchingPrecedence 1";
-        faults.invalid(&path, precedence, message);
+        errors.invalid(&path, precedence, message);
     }
     if let Some(method) = part(spec, "distinguisherMethod") {
         let path = SPEC.child("distinguisherMethod");
         let (kind, kinds) = (text(method, "type"), ["ByNamespace", "ByUser"]);
         if !kinds.contains(&kind) {
-            faults.not_supported(&path.child("type"), json!({"Type": kind}), &kinds);
+            errors.not_supported(&path.child("type"), json!({"Type": kind}), &kinds);
         }
     }
     let path = SPEC.child("priorityLevelConfiguration");
     match text(at(spec, &["priorityLevelConfiguration"]), "name") {
-        "" => faults.required(&path.child("name"), "must reference a priority level"),
-        name => dns_subdomain(faults, &path.child("name"), name),
+        "" => errors.required(&path.child("name"), "must reference a priority level"),
+        name => dns_subdomain(errors, &path.child("name"), name),
     }
     let path = SPEC.child("rules");
     for (index, rule) in list(spec, "rules").iter().enumerate() {
-        validate_rule(faults, &path.index(index), rule);
+        validate_rule(errors, &path.index(index), rule);
     }
-    validate_conditions(object, faults);
+    validate_conditions(object, errors);
 }
 
 /// Each condition has a type, and each type has one condition.
-pub(super) fn validate_conditions(object: &Object, faults: &mut Faults) {
+pub(super) fn validate_conditions(object: &Object, errors: &mut ErrorList) {
     let path = Path::root("status");
     let path = path.child("conditions");
     let mut seen: HashSet<&str> = HashSet::new();
@@ -119,36 +119,36 @@ pub(super) fn validate_conditions(object: &Object, faults: &mut Faults) {
         let path = path.index(index);
         let (path, kind) = (path.child("type"), text(condition, "type"));
         if seen.contains(&kind) {
-            faults.duplicate(&path, kind);
+            errors.duplicate(&path, kind);
         }
         seen.insert(kind);
-        required(faults, &path, kind);
+        required(errors, &path, kind);
     }
 }
 
-fn validate_rule(faults: &mut Faults, path: &Path<'_>, rule: &Value) {
+fn validate_rule(errors: &mut ErrorList, path: &Path<'_>, rule: &Value) {
     let subjects = path.child("subjects");
     if list(rule, "subjects").is_empty() {
-        faults.required(&subjects, "subjects must contain at least one value");
+        errors.required(&subjects, "subjects must contain at least one value");
     }
     for (index, subject) in list(rule, "subjects").iter().enumerate() {
-        validate_subject(faults, &subjects.index(index), subject);
+        validate_subject(errors, &subjects.index(index), subject);
     }
     let (resources, others) = (list(rule, "resourceRules"), list(rule, "nonResourceRules"));
     if resources.is_empty() && others.is_empty() {
         let message = "at least one of resourceRules and nonResourceRules has to be non-empty";
-        faults.required(path, message);
+        errors.required(path, message);
     }
     let rules = path.child("resourceRules");
     for (index, rule) in resources.iter().enumerate() {
-        validate_resources(faults, &rules.index(index), rule);
+        validate_resources(errors, &rules.index(index), rule);
     }
     let rules = path.child("nonResourceRules");
     for (index, rule) in others.iter().enumerate() {
         let path = rules.index(index);
-        validate_verbs(faults, &path, rule);
+        validate_verbs(errors, &path, rule);
         let items = items(
-            faults,
+            errors,
             &path,
             rule,
             "nonResourceURLs",
@@ -158,7 +158,7 @@ fn validate_rule(faults: &mut Faults, path: &Path<'_>, rule: &Value) {
         let urls = path.child("nonResourceURLs");
         for (index, url) in items.iter().enumerate().filter(|(_, it)| **it != "*") {
             if let Some(message) = bad_url(url) {
-                faults.invalid(&urls.index(index), *url, message);
+                errors.invalid(&urls.index(index), *url, message);
             }
         }
     }
@@ -168,10 +168,10 @@ fn validate_rule(faults: &mut Faults, path: &Path<'_>, rule: &Value) {
 const SUBJECTS: [(&str, &str); 3] =
     [("Group", "group"), ("ServiceAccount", "serviceAccount"), ("User", "user")];
 
-fn validate_subject(faults: &mut Faults, path: &Path<'_>, subject: &Value) {
+fn validate_subject(errors: &mut ErrorList, path: &Path<'_>, subject: &Value) {
     let kind = text(subject, "kind");
     let kinds = SUBJECTS.map(|(kind, _)| kind);
-    supported_only(faults, &path.child("kind"), kind, &kinds);
+    supported_only(errors, &path.child("kind"), kind, &kinds);
     if !kinds.contains(&kind) {
         return;
     }
@@ -180,39 +180,39 @@ fn validate_subject(faults: &mut Faults, path: &Path<'_>, subject: &Value) {
         match part(subject, field) {
             None if other == kind => {
                 let message = format!("{field} is required when subject kind is '{kind}'");
-                faults.required(&path, &message);
+                errors.required(&path, &message);
             }
-            Some(it) if other == kind => validate_named(faults, &path, kind, it),
+            Some(it) if other == kind => validate_named(errors, &path, kind, it),
             Some(_) => {
                 let message = format!("{field} is forbidden when subject kind is not '{other}'");
-                faults.forbidden(&path, &message);
+                errors.forbidden(&path, &message);
             }
             None => {}
         }
     }
 }
 
-fn validate_named(faults: &mut Faults, path: &Path<'_>, kind: &str, subject: &Value) {
+fn validate_named(errors: &mut ErrorList, path: &Path<'_>, kind: &str, subject: &Value) {
     let name = text(subject, "name");
-    required(faults, &path.child("name"), name);
+    required(errors, &path.child("name"), name);
     if kind != "ServiceAccount" {
         return;
     }
     if !name.is_empty() && name != "*" {
-        dns_subdomain(faults, &path.child("name"), name);
+        dns_subdomain(errors, &path.child("name"), name);
     }
     match text(subject, "namespace") {
         "" => {
             let message = "must specify namespace for service account";
-            faults.required(&path.child("namespace"), message);
+            errors.required(&path.child("namespace"), message);
         }
-        it => complaints(faults, &path.child("namespace"), it, names::namespace_name(it)),
+        it => complaints(errors, &path.child("namespace"), it, names::namespace_name(it)),
     }
 }
 
 /// The items of a list that must have some, in which `*` must stand alone.
 fn items<'a>(
-    faults: &mut Faults,
+    errors: &mut ErrorList,
     path: &Path<'_>,
     rule: &'a Value,
     key: &str,
@@ -222,16 +222,16 @@ fn items<'a>(
     let path = path.child(key);
     let items: Vec<&str> = texts(rule, key).collect();
     if items.is_empty() && !missing.is_empty() {
-        faults.required(&path, missing);
+        errors.required(&path, missing);
     }
     if items.len() > 1 && items.contains(&"*") {
         let message = format!("if '*' is present, must not specify other {words}");
-        faults.invalid(&path, json!(items), &message);
+        errors.invalid(&path, json!(items), &message);
     }
     items
 }
 
-fn validate_verbs(faults: &mut Faults, path: &Path<'_>, rule: &Value) {
+fn validate_verbs(errors: &mut ErrorList, path: &Path<'_>, rule: &Value) {
     const VERBS: &[&str] = &[
         "create",
         "delete",
@@ -244,24 +244,24 @@ fn validate_verbs(faults: &mut Faults, path: &Path<'_>, rule: &Value) {
         "watch",
     ];
     let verbs =
-        items(faults, path, rule, "verbs", "verbs must contain at least one value", "verbs");
+        items(errors, path, rule, "verbs", "verbs must contain at least one value", "verbs");
     if !verbs.contains(&"*") && !verbs.iter().all(|verb| VERBS.contains(verb)) {
-        faults.not_supported(&path.child("verbs"), json!(verbs), VERBS);
+        errors.not_supported(&path.child("verbs"), json!(verbs), VERBS);
     }
 }
 
-fn validate_resources(faults: &mut Faults, path: &Path<'_>, rule: &Value) {
-    validate_verbs(faults, path, rule);
+fn validate_resources(errors: &mut ErrorList, path: &Path<'_>, rule: &Value) {
+    validate_verbs(errors, path, rule);
     let missing = "resource rules must supply at least one api group";
-    items(faults, path, rule, "apiGroups", missing, "api groups");
+    items(errors, path, rule, "apiGroups", missing, "api groups");
     let missing = "resource rules must supply at least one resource";
-    items(faults, path, rule, "resources", missing, "resources");
+    items(errors, path, rule, "resources", missing, "resources");
     let missing = if flag(rule, "clusterScope") {
         ""
     } else {
         "resource rules that are not cluster scoped must supply at least one namespace"
     };
-    let namespaces = items(faults, path, rule, "namespaces", missing, "namespaces");
+    let namespaces = items(errors, path, rule, "namespaces", missing, "namespaces");
     if namespaces.contains(&"*") {
         return;
     }
@@ -270,7 +270,7 @@ fn validate_resources(faults: &mut Faults, path: &Path<'_>, rule: &Value) {
         for complaint in names::namespace_name(namespace) {
             let message =
                 format!("each member of this list must be '*' or a DNS-1123 label; {complaint}");
-            faults.invalid(&path.index(index), *namespace, &message);
+            errors.invalid(&path.index(index), *namespace, &message);
         }
     }
 }

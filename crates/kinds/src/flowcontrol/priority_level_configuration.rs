@@ -9,7 +9,7 @@ use crate::resource::{
 };
 use crate::rules::{in_range, one_of, required};
 use crate::table;
-use machinery::{Faults, Object, Path, Value};
+use machinery::{ErrorList, Object, Path, Value};
 
 /// The row of `PriorityLevelConfiguration`.
 pub fn resource() -> Resource {
@@ -27,8 +27,8 @@ static BEHAVIOR: Behavior = Behavior {
     prepare_create: drop_status,
     prepare_update: keep_status,
     validate,
-    validate_update: |new, _, faults| validate(new, faults),
-    validate_status: |new, _, faults| validate_conditions(new, faults),
+    validate_update: |new, _, errors| validate(new, errors),
+    validate_status: |new, _, errors| validate_conditions(new, errors),
     generation: true,
     ..Behavior::PLAIN
 };
@@ -102,108 +102,108 @@ fn defaults(object: &mut Object) {
     }
 }
 
-fn validate(object: &Object, faults: &mut Faults) {
+fn validate(object: &Object, errors: &mut ErrorList) {
     let spec = top(object, "spec");
     let kind = text(spec, "type");
     if (object.name() == EXEMPT) != (kind == "Exempt") {
         let message = "must be 'Exempt' if and only if `name` is 'exempt'";
-        faults.invalid(&SPEC.child("type"), kind, message);
+        errors.invalid(&SPEC.child("type"), kind, message);
     }
     let (limited, exempt) = (part(spec, "limited"), part(spec, "exempt"));
     match kind {
         "Exempt" => {
             if limited.is_some() {
-                faults.forbidden(&SPEC.child("limited"), "");
+                errors.forbidden(&SPEC.child("limited"), "");
             }
             if let Some(exempt) = exempt {
-                validate_shares(faults, &SPEC.child("exempt"), exempt);
+                validate_shares(errors, &SPEC.child("exempt"), exempt);
             }
         }
         "Limited" => {
             if exempt.is_some() {
-                faults.forbidden(&SPEC.child("exempt"), "");
+                errors.forbidden(&SPEC.child("exempt"), "");
             }
             match limited {
-                None => faults.required(&SPEC.child("limited"), ""),
-                Some(limited) => validate_limited(faults, &SPEC.child("limited"), limited),
+                None => errors.required(&SPEC.child("limited"), ""),
+                Some(limited) => validate_limited(errors, &SPEC.child("limited"), limited),
             }
         }
         kind => {
             if !kind.is_empty() {
-                one_of(faults, &SPEC.child("type"), kind, &["Exempt", "Limited"]);
+                one_of(errors, &SPEC.child("type"), kind, &["Exempt", "Limited"]);
             }
             for key in ["limited", "exempt"] {
                 if part(spec, key).is_some() {
-                    faults.forbidden(&SPEC.child(key), "");
+                    errors.forbidden(&SPEC.child(key), "");
                 }
             }
-            required(faults, &SPEC.child("type"), kind);
+            required(errors, &SPEC.child("type"), kind);
         }
     }
-    validate_conditions(object, faults);
+    validate_conditions(object, errors);
 }
 
-fn validate_shares(faults: &mut Faults, path: &Path<'_>, shares: &Value) {
+fn validate_shares(errors: &mut ErrorList, path: &Path<'_>, shares: &Value) {
     if let Some(count) = integer(shares, "nominalConcurrencyShares").filter(|it| *it < 0) {
         let message = "must be a non-negative integer";
-        faults.invalid(&path.child("nominalConcurrencyShares"), count, message);
+        errors.invalid(&path.child("nominalConcurrencyShares"), count, message);
     }
     if let Some(percent) = integer(shares, "lendablePercent") {
-        in_range(faults, &path.child("lendablePercent"), percent, 0, 100);
+        in_range(errors, &path.child("lendablePercent"), percent, 0, 100);
     }
 }
 
-fn validate_limited(faults: &mut Faults, path: &Path<'_>, limited: &Value) {
-    validate_shares(faults, path, limited);
+fn validate_limited(errors: &mut ErrorList, path: &Path<'_>, limited: &Value) {
+    validate_shares(errors, path, limited);
     if let Some(percent) = integer(limited, "borrowingLimitPercent").filter(|it| *it < 0) {
         let message = "if specified, must be a non-negative integer";
-        faults.invalid(&path.child("borrowingLimitPercent"), percent, message);
+        errors.invalid(&path.child("borrowingLimitPercent"), percent, message);
     }
     let response = at(limited, &["limitResponse"]);
     let path = path.child("limitResponse");
     let queuing = path.child("queuing");
     match (text(response, "type"), part(response, "queuing")) {
-        ("Reject", Some(_)) => faults.forbidden(&queuing, ""),
-        ("Queue", None) => faults.required(&queuing, ""),
-        ("Queue", Some(it)) => validate_queuing(faults, &queuing, it),
+        ("Reject", Some(_)) => errors.forbidden(&queuing, ""),
+        ("Queue", None) => errors.required(&queuing, ""),
+        ("Queue", Some(it)) => validate_queuing(errors, &queuing, it),
         ("Reject", None) => {}
         (kind, other) => {
             if !kind.is_empty() {
-                one_of(faults, &path.child("type"), kind, &["Queue", "Reject"]);
+                one_of(errors, &path.child("type"), kind, &["Queue", "Reject"]);
             }
             if other.is_some() {
-                faults.forbidden(&queuing, "");
+                errors.forbidden(&queuing, "");
             }
-            required(faults, &path.child("type"), kind);
+            required(errors, &path.child("type"), kind);
         }
     }
 }
 
-fn validate_queuing(faults: &mut Faults, path: &Path<'_>, queuing: &Value) {
+fn validate_queuing(errors: &mut ErrorList, path: &Path<'_>, queuing: &Value) {
     let (length, queues, hand) = (
         number(queuing, "queueLengthLimit"),
         number(queuing, "queues"),
         number(queuing, "handSize"),
     );
     if length <= 0 {
-        faults.invalid(&path.child("queueLengthLimit"), length, "must be positive");
+        errors.invalid(&path.child("queueLengthLimit"), length, "must be positive");
     }
     if queues <= 0 {
-        faults.invalid(&path.child("queues"), queues, "must be positive");
+        errors.invalid(&path.child("queues"), queues, "must be positive");
     } else if queues > MAX_QUEUES {
         let message = format!("must not be greater than {MAX_QUEUES}");
-        faults.invalid(&path.child("queues"), queues, &message);
+        errors.invalid(&path.child("queues"), queues, &message);
     }
     let path = path.child("handSize");
     if hand <= 0 {
-        faults.invalid(&path, hand, "must be positive");
+        errors.invalid(&path, hand, "must be positive");
     } else if hand > queues {
-        faults.invalid(&path, hand, &format!("should not be greater than queues ({queues})"));
+        errors.invalid(&path, hand, &format!("should not be greater than queues ({queues})"));
     } else if entropy_bits(queues, hand) > HASH_BITS {
         let message = format!(
             "required entropy bits of deckSize {queues} and handSize {hand} should not be greater than {HASH_BITS}"
         );
-        faults.invalid(&path, hand, &message);
+        errors.invalid(&path, hand, &message);
     }
 }
 

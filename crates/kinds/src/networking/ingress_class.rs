@@ -6,7 +6,7 @@ use crate::fields::{default_value, map_mut, part, text, top};
 use crate::resource::{Behavior, Column, Columns, Now, Resource};
 use crate::rules::{complaints, dns_subdomain, immutable, required_segment, supported_only};
 use crate::table;
-use machinery::{Faults, Object, Path, Value, names};
+use machinery::{ErrorList, Object, Path, Value, names};
 
 /// The row of `IngressClass`.
 pub fn resource() -> Resource {
@@ -20,10 +20,10 @@ pub fn resource() -> Resource {
 static BEHAVIOR: Behavior = Behavior {
     defaults,
     validate,
-    validate_update: |new, old, faults| {
+    validate_update: |new, old, errors| {
         let controller = |object| Value::from(text(top(object, "spec"), "controller"));
-        immutable(faults, &SPEC.child("controller"), &controller(new), &controller(old));
-        validate(new, faults);
+        immutable(errors, &SPEC.child("controller"), &controller(new), &controller(old));
+        validate(new, errors);
     },
     generation: true,
     ..Behavior::PLAIN
@@ -63,56 +63,56 @@ fn defaults(object: &mut Object) {
     }
 }
 
-fn validate(object: &Object, faults: &mut Faults) {
+fn validate(object: &Object, errors: &mut ErrorList) {
     let spec = top(object, "spec");
-    validate_controller(faults, &SPEC.child("controller"), text(spec, "controller"));
+    validate_controller(errors, &SPEC.child("controller"), text(spec, "controller"));
     if let Some(parameters) = part(spec, "parameters") {
-        validate_parameters(faults, &SPEC.child("parameters"), parameters);
+        validate_parameters(errors, &SPEC.child("parameters"), parameters);
     }
 }
 
 /// Must be a domain and a path.
-fn validate_controller(faults: &mut Faults, path: &Path<'_>, controller: &str) {
+fn validate_controller(errors: &mut ErrorList, path: &Path<'_>, controller: &str) {
     if controller.len() > MAX_CONTROLLER {
-        faults.too_long(path, MAX_CONTROLLER);
+        errors.too_long(path, MAX_CONTROLLER);
     }
     if controller.is_empty() {
-        return faults.required(path, "");
+        return errors.required(path, "");
     }
     let Some((host, rest)) =
         controller.split_once('/').filter(|(host, rest)| !host.is_empty() && !rest.is_empty())
     else {
         let message = r#"must be a domain-prefixed path (such as "acme.io/foo")"#;
-        return faults.invalid(path, controller, message);
+        return errors.invalid(path, controller, message);
     };
-    dns_subdomain(faults, path, host);
+    dns_subdomain(errors, path, host);
     if !rest.chars().all(|it| it.is_ascii_alphanumeric() || "/-._~%!$&'()*+,;=:".contains(it)) {
         let message =
             r"Invalid path (regex used for validation is '[A-Za-z0-9/\-._~%!$&'()*+,;=:]+')";
-        faults.invalid(path, rest, message);
+        errors.invalid(path, rest, message);
     }
 }
 
-fn validate_parameters(faults: &mut Faults, path: &Path<'_>, parameters: &Value) {
+fn validate_parameters(errors: &mut ErrorList, path: &Path<'_>, parameters: &Value) {
     if let Some(group) = part(parameters, "apiGroup").and_then(Value::as_str) {
-        dns_subdomain(faults, &path.child("apiGroup"), group);
+        dns_subdomain(errors, &path.child("apiGroup"), group);
     }
-    required_segment(faults, &path.child("kind"), text(parameters, "kind"));
-    required_segment(faults, &path.child("name"), text(parameters, "name"));
+    required_segment(errors, &path.child("kind"), text(parameters, "kind"));
+    required_segment(errors, &path.child("name"), text(parameters, "name"));
     let namespace = part(parameters, "namespace").and_then(Value::as_str);
     let namespace_path = path.child("namespace");
     match (text(parameters, "scope"), namespace) {
         ("Namespace", None) => {
-            faults.required(&namespace_path, "`parameters.scope` is set to 'Namespace'");
+            errors.required(&namespace_path, "`parameters.scope` is set to 'Namespace'");
         }
         ("Namespace", Some(namespace)) => {
-            complaints(faults, &namespace_path, namespace, names::namespace_name(namespace));
+            complaints(errors, &namespace_path, namespace, names::namespace_name(namespace));
         }
         ("Cluster", Some(_)) => {
-            faults.forbidden(&namespace_path, "`parameters.scope` is set to 'Cluster'");
+            errors.forbidden(&namespace_path, "`parameters.scope` is set to 'Cluster'");
         }
         (scope, _) => {
-            supported_only(faults, &path.child("scope"), scope, &["Cluster", "Namespace"]);
+            supported_only(errors, &path.child("scope"), scope, &["Cluster", "Namespace"]);
         }
     }
 }

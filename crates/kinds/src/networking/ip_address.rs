@@ -7,7 +7,7 @@ use crate::fields::{part, text, top};
 use crate::resource::{Behavior, Column, Columns, Now, Resource};
 use crate::rules::{complaints, dns_subdomain, immutable_struct, required_segment};
 use crate::table;
-use machinery::{Faults, GroupResource, Object, Path, Value, names};
+use machinery::{ErrorList, GroupResource, Object, Path, Value, names};
 
 /// The row of `IPAddress`.
 pub fn resource() -> Resource {
@@ -21,10 +21,10 @@ pub fn resource() -> Resource {
 
 static BEHAVIOR: Behavior = Behavior {
     validate,
-    validate_update: |new, old, faults| {
+    validate_update: |new, old, errors| {
         let parent = |object| top(object, "spec").get("parentRef").unwrap_or(&Value::Null);
         let path = SPEC.child("parentRef");
-        immutable_struct(faults, &path, "ParentReference", parent(new), parent(old));
+        immutable_struct(errors, &path, "ParentReference", parent(new), parent(old));
     },
     validate_name: address::canonical_ip,
     ..Behavior::PLAIN
@@ -50,18 +50,18 @@ fn cells(object: &Object, now: &Now) -> Vec<Value> {
     vec![object.name().into(), parent.into(), age(object, now)]
 }
 
-fn validate(object: &Object, faults: &mut Faults) {
+fn validate(object: &Object, errors: &mut ErrorList) {
     let path = SPEC.child("parentRef");
     let Some(parent) = part(top(object, "spec"), "parentRef") else {
-        return faults.required(&path, "");
+        return errors.required(&path, "");
     };
     let (group, namespace) = (text(parent, "group"), text(parent, "namespace"));
     if !group.is_empty() {
-        dns_subdomain(faults, &path.child("group"), group);
+        dns_subdomain(errors, &path.child("group"), group);
     }
-    required_segment(faults, &path.child("resource"), text(parent, "resource"));
-    required_segment(faults, &path.child("name"), text(parent, "name"));
-    complaints(faults, &path.child("namespace"), namespace, names::path_segment(namespace));
+    required_segment(errors, &path.child("resource"), text(parent, "resource"));
+    required_segment(errors, &path.child("name"), text(parent, "name"));
+    complaints(errors, &path.child("namespace"), namespace, names::path_segment(namespace));
 }
 
 #[cfg(test)]

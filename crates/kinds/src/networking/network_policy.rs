@@ -7,7 +7,7 @@ use crate::fields::{at, default_value, integer, list, maps_mut, part, text, text
 use crate::resource::{Behavior, Column, Columns, Now, Resource};
 use crate::rules::{complaints, label_selector, port, supported_only};
 use crate::table;
-use machinery::{Faults, Object, Path, Value, json, names};
+use machinery::{ErrorList, Object, Path, Value, json, names};
 
 /// The row of `NetworkPolicy`.
 pub fn resource() -> Resource {
@@ -20,8 +20,8 @@ pub fn resource() -> Resource {
 
 static BEHAVIOR: Behavior = Behavior {
     defaults,
-    validate: |object, faults| validate(object, &Stored::new(), faults),
-    validate_update: |new, old, faults| validate(new, &ranges(old), faults),
+    validate: |object, errors| validate(object, &Stored::new(), errors),
+    validate_update: |new, old, errors| validate(new, &ranges(old), errors),
     generation: true,
     warnings,
     ..Behavior::PLAIN
@@ -86,36 +86,36 @@ fn ranges(policy: &Object) -> Stored<'_> {
     found
 }
 
-fn validate(policy: &Object, stored: &Stored<'_>, faults: &mut Faults) {
+fn validate(policy: &Object, stored: &Stored<'_>, errors: &mut ErrorList) {
     let spec = top(policy, "spec");
     let path = Path::root("spec");
-    label_selector(faults, &path.child("podSelector"), at(spec, &["podSelector"]));
+    label_selector(errors, &path.child("podSelector"), at(spec, &["podSelector"]));
     for (direction, _) in DIRECTIONS {
         let path = path.child(direction);
         for (index, rule) in list(spec, direction).iter().enumerate() {
             let path = path.index(index);
             let path = path.child("ports");
             for (index, port) in list(rule, "ports").iter().enumerate() {
-                validate_port(faults, &path.index(index), port);
+                validate_port(errors, &path.index(index), port);
             }
         }
     }
-    each_peer(policy, |path, peer| validate_peer(faults, path, peer, stored));
+    each_peer(policy, |path, peer| validate_peer(errors, path, peer, stored));
     let path = path.child("policyTypes");
     let types = list(spec, "policyTypes");
     if types.len() > DIRECTIONS.len() {
         let message = "may not specify more than two policyTypes";
-        return faults.invalid(&path, types.to_vec(), message);
+        return errors.invalid(&path, types.to_vec(), message);
     }
     for (index, kind) in texts(spec, "policyTypes").enumerate() {
-        supported_only(faults, &path.index(index), kind, &["Ingress", "Egress"]);
+        supported_only(errors, &path.index(index), kind, &["Ingress", "Egress"]);
     }
 }
 
-fn validate_port(faults: &mut Faults, path: &Path<'_>, value: &Value) {
+fn validate_port(errors: &mut ErrorList, path: &Path<'_>, value: &Value) {
     if part(value, "protocol").is_some() {
         let protocols = &["TCP", "UDP", "SCTP"];
-        supported_only(faults, &path.child("protocol"), text(value, "protocol"), protocols);
+        supported_only(errors, &path.child("protocol"), text(value, "protocol"), protocols);
     }
     let (first, last) = (path.child("port"), path.child("endPort"));
     let end = integer(value, "endPort");
@@ -123,59 +123,59 @@ fn validate_port(faults: &mut Faults, path: &Path<'_>, value: &Value) {
         (Some(Value::String(name)), end) => {
             if let Some(end) = end {
                 let message = "may not be specified when `port` is non-numeric";
-                faults.invalid(&last, end, message);
+                errors.invalid(&last, end, message);
             }
-            complaints(faults, &first, name, names::port_name(name));
+            complaints(errors, &first, name, names::port_name(name));
         }
         (Some(begin), end) => {
             let begin = begin.as_i64().unwrap_or(0);
-            port(faults, &first, begin);
+            port(errors, &first, begin);
             if let Some(end) = end {
                 if end < begin {
-                    faults.invalid(&last, end, "must be greater than or equal to `port`");
+                    errors.invalid(&last, end, "must be greater than or equal to `port`");
                 }
-                port(faults, &last, end);
+                port(errors, &last, end);
             }
         }
         (None, Some(end)) => {
-            faults.invalid(&last, end, "may not be specified when `port` is not specified");
+            errors.invalid(&last, end, "may not be specified when `port` is not specified");
         }
         (None, None) => {}
     }
 }
 
-fn validate_peer(faults: &mut Faults, path: &Path<'_>, peer: &Value, stored: &Stored<'_>) {
+fn validate_peer(errors: &mut ErrorList, path: &Path<'_>, peer: &Value, stored: &Stored<'_>) {
     let mut count = 0;
     for key in ["podSelector", "namespaceSelector"] {
         if let Some(selector) = part(peer, key) {
             count += 1;
-            label_selector(faults, &path.child(key), selector);
+            label_selector(errors, &path.child(key), selector);
         }
     }
     match (count, part(peer, "ipBlock")) {
-        (0, None) => faults.required(path, "must specify a peer"),
+        (0, None) => errors.required(path, "must specify a peer"),
         (_, None) => {}
         (count, Some(block)) => {
-            validate_block(faults, &path.child("ipBlock"), block, stored);
+            validate_block(errors, &path.child("ipBlock"), block, stored);
             if count > 0 {
-                faults.forbidden(path, "may not specify both ipBlock and another peer");
+                errors.forbidden(path, "may not specify both ipBlock and another peer");
             }
         }
     }
 }
 
-fn validate_block(faults: &mut Faults, path: &Path<'_>, block: &Value, stored: &Stored<'_>) {
+fn validate_block(errors: &mut ErrorList, path: &Path<'_>, block: &Value, stored: &Stored<'_>) {
     let range = text(block, "cidr");
     if range.is_empty() {
-        return faults.required(&path.child("cidr"), "");
+        return errors.required(&path.child("cidr"), "");
     }
-    address::cidr(faults, &path.child("cidr"), range, stored);
+    address::cidr(errors, &path.child("cidr"), range, stored);
     let path = path.child("except");
     for (index, except) in texts(block, "except").enumerate() {
         let path = path.index(index);
-        address::cidr(faults, &path, except, stored);
+        address::cidr(errors, &path, except, stored);
         if address::is_strictly_within(except, range) == Some(false) {
-            faults.invalid(&path, except, "must be a strict subset of `cidr`");
+            errors.invalid(&path, except, "must be a strict subset of `cidr`");
         }
     }
 }

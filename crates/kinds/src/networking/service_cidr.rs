@@ -9,7 +9,7 @@ use crate::resource::{
 };
 use crate::rules::IMMUTABLE;
 use crate::table;
-use machinery::{Faults, Object, Path, Value, json};
+use machinery::{ErrorList, Object, Path, Value, json};
 
 /// The row of `ServiceCIDR`.
 pub fn resource() -> Resource {
@@ -47,41 +47,41 @@ fn cells(object: &Object, now: &Now) -> Vec<Value> {
     vec![object.name().into(), ranges(object).join(",").into(), age(object, now)]
 }
 
-fn validate(object: &Object, faults: &mut Faults) {
+fn validate(object: &Object, errors: &mut ErrorList) {
     let path = SPEC.child("cidrs");
     let ranges = ranges(object);
     if ranges.is_empty() {
-        return faults.required(&path, "at least one CIDR required");
+        return errors.required(&path, "at least one CIDR required");
     }
     if ranges.len() > 2 {
-        return faults.invalid(&path, json!({"CIDRs": ranges}), "may only hold up to 2 values");
+        return errors.invalid(&path, json!({"CIDRs": ranges}), "may only hold up to 2 values");
     }
-    let before = faults.len();
+    let before = errors.len();
     for (index, range) in ranges.iter().enumerate() {
-        address::canonical_cidr(faults, &path.index(index), range);
+        address::canonical_cidr(errors, &path.index(index), range);
     }
-    let are_known = faults.len() == before;
+    let are_known = errors.len() == before;
     if ranges.len() == 2 && are_known && !address::are_dual_stack_ranges(&ranges) {
         let message = "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64";
-        faults.invalid(&path, json!(ranges), message);
+        errors.invalid(&path, json!(ranges), message);
     }
 }
 
 /// A range stays; a second one, of the other protocol, may come.
-fn validate_update(new: &Object, old: &Object, faults: &mut Faults) {
+fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList) {
     let path = SPEC.child("cidrs");
     let (ranges, before) = (ranges(new), ranges(old));
     let grows = before.len() == 1 && ranges.len() == 2;
     if !grows && before.len() != ranges.len() {
-        return faults.invalid(&path, json!(ranges), IMMUTABLE);
+        return errors.invalid(&path, json!(ranges), IMMUTABLE);
     }
     for (index, (range, before)) in ranges.iter().zip(before).enumerate() {
         if *range != before {
-            faults.invalid(&path.index(index), *range, IMMUTABLE);
+            errors.invalid(&path.index(index), *range, IMMUTABLE);
         }
     }
     if grows {
-        validate(new, faults);
+        validate(new, errors);
     }
 }
 

@@ -9,7 +9,7 @@ use crate::resource::{Behavior, Column, Columns, Now, Resource};
 use crate::rules::{complaints, declared_immutable, labels};
 use crate::table;
 use machinery::field_path::FaultKind;
-use machinery::{Faults, Object, Path, Value, json, names};
+use machinery::{ErrorList, Object, Path, Value, json, names};
 use std::collections::{BTreeSet, HashSet};
 
 /// The row of `RuntimeClass`.
@@ -23,10 +23,10 @@ pub fn resource() -> Resource {
 
 static BEHAVIOR: Behavior = Behavior {
     validate,
-    validate_update: |new, old, faults| {
+    validate_update: |new, old, errors| {
         let handler = |object| top(object, "handler");
-        validate(new, faults);
-        declared_immutable(faults, &Path::root("handler"), handler(new), handler(old));
+        validate(new, errors);
+        declared_immutable(errors, &Path::root("handler"), handler(new), handler(old));
     },
     unconditional_update: false,
     create_on_update: true,
@@ -39,16 +39,16 @@ fn cells(object: &Object, now: &Now) -> Vec<Value> {
     vec![object.name().into(), object.str_at(&["handler"]).into(), age(object, now)]
 }
 
-fn validate(object: &Object, faults: &mut Faults) {
+fn validate(object: &Object, errors: &mut ErrorList) {
     let path = Path::root("handler");
-    faults.declared(|faults| match object.str_at(&["handler"]) {
-        "" => faults.required(&path, ""),
-        handler => complaints(faults, &path, handler, names::short_name(handler)),
+    errors.declared(|errors| match object.str_at(&["handler"]) {
+        "" => errors.required(&path, ""),
+        handler => complaints(errors, &path, handler, names::short_name(handler)),
     });
     if let Some(fixed) = part(top(object, "overhead"), "podFixed") {
         let requirements = json!({"limits": fixed});
         quantities::validate_container(
-            faults,
+            errors,
             &Path::root("overhead"),
             &requirements,
             &BTreeSet::new(),
@@ -56,15 +56,15 @@ fn validate(object: &Object, faults: &mut Faults) {
     }
     let scheduling = top(object, "scheduling");
     let path = Path::root("scheduling");
-    labels(faults, &path.child("nodeSelector"), at(scheduling, &["nodeSelector"]));
+    labels(errors, &path.child("nodeSelector"), at(scheduling, &["nodeSelector"]));
     let tolerations = crate::fields::list(scheduling, "tolerations");
     let path = path.child("tolerations");
-    validate_tolerations(faults, &path, tolerations);
+    validate_tolerations(errors, &path, tolerations);
     let mut seen = HashSet::new();
     for (index, toleration) in tolerations.iter().enumerate() {
         if !seen.insert(toleration) {
             let shown = go_struct::line("Toleration", toleration);
-            faults.add(FaultKind::Duplicate, &path.index(index), None, &shown);
+            errors.add(FaultKind::Duplicate, &path.index(index), None, &shown);
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::rules::{
 };
 use crate::table;
 use machinery::selector::LabelSelector;
-use machinery::{Faults, Object, Path, Value, names};
+use machinery::{ErrorList, Object, Path, Value, names};
 
 /// The row of `PodDisruptionBudget`.
 pub fn resource() -> Resource {
@@ -28,7 +28,7 @@ static BEHAVIOR: Behavior = Behavior {
     prepare_create: drop_status,
     prepare_update: keep_status,
     validate,
-    validate_update: |new, _, faults| validate(new, faults),
+    validate_update: |new, _, errors| validate(new, errors),
     validate_status,
     validate_name: names::path_segment,
     generation: true,
@@ -69,31 +69,31 @@ pub(super) fn selects(budget: &Object, pod: &Object) -> bool {
         .is_ok_and(|selector| selector.matches(|key| pod.label(key)))
 }
 
-fn validate(object: &Object, faults: &mut Faults) {
+fn validate(object: &Object, errors: &mut ErrorList) {
     let spec = top(object, "spec");
     let path = Path::root("spec");
     if part(spec, "minAvailable").is_some() && part(spec, "maxUnavailable").is_some() {
         let message = "minAvailable and maxUnavailable cannot be both set";
-        invalid_struct(faults, &path, "PodDisruptionBudgetSpec", spec, message);
+        invalid_struct(errors, &path, "PodDisruptionBudgetSpec", spec, message);
     }
     for bound in ["minAvailable", "maxUnavailable"] {
         if let Some(value) = part(spec, bound) {
-            count_or_percent(faults, &path.child(bound), value);
-            at_most_all(faults, &path.child(bound), value);
+            count_or_percent(errors, &path.child(bound), value);
+            at_most_all(errors, &path.child(bound), value);
         }
     }
-    label_selector(faults, &path.child("selector"), at(spec, &["selector"]));
+    label_selector(errors, &path.child("selector"), at(spec, &["selector"]));
     if part(spec, "unhealthyPodEvictionPolicy").is_some() {
         let policy = text(spec, "unhealthyPodEvictionPolicy");
         let path = path.child("unhealthyPodEvictionPolicy");
-        supported_only(faults, &path, policy, &["AlwaysAllow", "IfHealthyBudget"]);
+        supported_only(errors, &path, policy, &["AlwaysAllow", "IfHealthyBudget"]);
     }
 }
 
-fn validate_status(new: &Object, _: &Object, faults: &mut Faults) {
+fn validate_status(new: &Object, _: &Object, errors: &mut ErrorList) {
     let path = Path::root("status");
     for count in ["disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"] {
-        at_least_zero(faults, &path.child(count), number(top(new, "status"), count));
+        at_least_zero(errors, &path.child(count), number(top(new, "status"), count));
     }
 }
 

@@ -8,7 +8,7 @@ use crate::resource::{Behavior, Columns, Resource};
 use crate::rules::label_selector;
 use crate::table;
 use machinery::selector::LabelSelector;
-use machinery::{Faults, Object, Path, Value, names};
+use machinery::{ErrorList, Object, Path, Value, names};
 
 /// The row of `ClusterRole`.
 pub fn resource() -> Resource {
@@ -21,14 +21,14 @@ pub fn resource() -> Resource {
 
 static BEHAVIOR: Behavior = Behavior {
     validate,
-    validate_update: |new, _, faults| validate(new, faults),
+    validate_update: |new, _, errors| validate(new, errors),
     validate_name: names::path_segment,
     create_on_update: true,
     ..Behavior::PLAIN
 };
 
-fn validate(object: &Object, faults: &mut Faults) {
-    validate_rules(object, faults, Reach::Cluster);
+fn validate(object: &Object, errors: &mut ErrorList) {
+    validate_rules(object, errors, Reach::Cluster);
     let rule = top(object, "aggregationRule");
     if rule.is_null() {
         return;
@@ -38,12 +38,12 @@ fn validate(object: &Object, faults: &mut Faults) {
     let selectors = list(rule, "clusterRoleSelectors");
     if selectors.is_empty() {
         let message = "at least one clusterRoleSelector required if aggregationRule is non-nil";
-        faults.required(&path, message);
+        errors.required(&path, message);
     }
     for (index, selector) in selectors.iter().enumerate() {
-        label_selector(faults, &path.index(index), selector);
+        label_selector(errors, &path.index(index), selector);
         if LabelSelector::from_value(selector).is_err() {
-            faults.invalid(&path.index(index), Value::Null, "invalid label selector.");
+            errors.invalid(&path.index(index), Value::Null, "invalid label selector.");
         }
     }
 }

@@ -6,7 +6,7 @@ use super::role_binding::{cells, defaults, same_role, validate_binding};
 use crate::columns::{AGE, NAME, column, wide};
 use crate::resource::{Behavior, Column, Columns, Resource};
 use crate::table;
-use machinery::{Faults, Object, names};
+use machinery::{ErrorList, Object, names};
 
 /// The row of `ClusterRoleBinding`.
 pub fn resource() -> Resource {
@@ -20,9 +20,9 @@ pub fn resource() -> Resource {
 static BEHAVIOR: Behavior = Behavior {
     defaults,
     validate,
-    validate_update: |new, old, faults| {
-        validate(new, faults);
-        same_role(new, old, faults);
+    validate_update: |new, old, errors| {
+        validate(new, errors);
+        same_role(new, old, errors);
     },
     validate_name: names::path_segment,
     create_on_update: true,
@@ -38,8 +38,8 @@ const COLUMNS: &[Column] = &[
     wide("ServiceAccounts", "ServiceAccounts in the clusterRoleBinding"),
 ];
 
-fn validate(object: &Object, faults: &mut Faults) {
-    validate_binding(object, faults, &["ClusterRole"], Reach::Cluster);
+fn validate(object: &Object, errors: &mut ErrorList) {
+    validate_binding(object, errors, &["ClusterRole"], Reach::Cluster);
 }
 
 #[cfg(test)]

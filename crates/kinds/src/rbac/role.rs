@@ -5,7 +5,7 @@ use crate::columns::{PLAIN, plain_cells};
 use crate::fields::{list, top};
 use crate::resource::{Behavior, Columns, Resource};
 use crate::table;
-use machinery::{Faults, Object, Path, Value, names};
+use machinery::{ErrorList, Object, Path, Value, names};
 
 /// The row of `Role`.
 pub fn resource() -> Resource {
@@ -15,14 +15,14 @@ pub fn resource() -> Resource {
 
 static BEHAVIOR: Behavior = Behavior {
     validate,
-    validate_update: |new, _, faults| validate(new, faults),
+    validate_update: |new, _, errors| validate(new, errors),
     validate_name: names::path_segment,
     create_on_update: true,
     ..Behavior::PLAIN
 };
 
-fn validate(object: &Object, faults: &mut Faults) {
-    validate_rules(object, faults, Reach::Namespace);
+fn validate(object: &Object, errors: &mut ErrorList) {
+    validate_rules(object, errors, Reach::Namespace);
 }
 
 /// Where the rules of a role hold.
@@ -33,41 +33,41 @@ pub(super) enum Reach {
 }
 
 /// Judges the rules of a role.
-pub(super) fn validate_rules(role: &Object, faults: &mut Faults, reach: Reach) {
+pub(super) fn validate_rules(role: &Object, errors: &mut ErrorList, reach: Reach) {
     let path = Path::root("rules");
     for (index, rule) in top(role, "rules").as_array().into_iter().flatten().enumerate() {
-        validate_rule(faults, &path.index(index), rule, reach);
+        validate_rule(errors, &path.index(index), rule, reach);
     }
 }
 
-fn validate_rule(faults: &mut Faults, path: &Path<'_>, rule: &Value, reach: Reach) {
-    validate_reach(faults, path, rule, reach);
+fn validate_rule(errors: &mut ErrorList, path: &Path<'_>, rule: &Value, reach: Reach) {
+    validate_reach(errors, path, rule, reach);
     if list(rule, "verbs").is_empty() {
-        faults.declared(|faults| faults.required(&path.child("verbs"), ""));
+        errors.declared(|errors| errors.required(&path.child("verbs"), ""));
     }
 }
 
-fn validate_reach(faults: &mut Faults, path: &Path<'_>, rule: &Value, reach: Reach) {
+fn validate_reach(errors: &mut ErrorList, path: &Path<'_>, rule: &Value, reach: Reach) {
     let is_empty = |key| list(rule, key).is_empty();
     if !is_empty("nonResourceURLs") {
         let path = path.child("nonResourceURLs");
         let shown = || rule["nonResourceURLs"].clone();
         if reach == Reach::Namespace {
-            faults.invalid(&path, shown(), "namespaced rules cannot apply to non-resource URLs");
+            errors.invalid(&path, shown(), "namespaced rules cannot apply to non-resource URLs");
         }
         if !["apiGroups", "resources", "resourceNames"].into_iter().all(is_empty) {
             let message = "rules cannot apply to both regular resources and non-resource URLs";
-            faults.invalid(&path, shown(), message);
+            errors.invalid(&path, shown(), message);
         }
         return;
     }
     if is_empty("apiGroups") {
         let message = "resource rules must supply at least one api group";
-        faults.required(&path.child("apiGroups"), message);
+        errors.required(&path.child("apiGroups"), message);
     }
     if is_empty("resources") {
         let message = "resource rules must supply at least one resource";
-        faults.required(&path.child("resources"), message);
+        errors.required(&path.child("resources"), message);
     }
 }
 

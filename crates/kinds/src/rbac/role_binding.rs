@@ -7,7 +7,7 @@ use crate::fields::{default_text, maps_mut, text, top};
 use crate::resource::{Behavior, Column, Columns, Now, Resource};
 use crate::rules::{complaints, immutable_struct, required, supported_only};
 use crate::table;
-use machinery::{Faults, Object, Path, Value, names};
+use machinery::{ErrorList, Object, Path, Value, names};
 
 /// The row of `RoleBinding`.
 pub fn resource() -> Resource {
@@ -18,9 +18,9 @@ pub fn resource() -> Resource {
 static BEHAVIOR: Behavior = Behavior {
     defaults,
     validate,
-    validate_update: |new, old, faults| {
-        validate(new, faults);
-        same_role(new, old, faults);
+    validate_update: |new, old, errors| {
+        validate(new, errors);
+        same_role(new, old, errors);
     },
     validate_name: names::path_segment,
     create_on_update: true,
@@ -79,53 +79,58 @@ pub(super) fn defaults(object: &mut Object) {
     }
 }
 
-fn validate(object: &Object, faults: &mut Faults) {
-    validate_binding(object, faults, &["Role", "ClusterRole"], Reach::Namespace);
+fn validate(object: &Object, errors: &mut ErrorList) {
+    validate_binding(object, errors, &["Role", "ClusterRole"], Reach::Namespace);
 }
 
 /// Judges a binding to one of the kinds of roles in `roles`.
-pub(super) fn validate_binding(object: &Object, faults: &mut Faults, roles: &[&str], reach: Reach) {
+pub(super) fn validate_binding(
+    object: &Object,
+    errors: &mut ErrorList,
+    roles: &[&str],
+    reach: Reach,
+) {
     let role = top(object, "roleRef");
     let path = Path::root("roleRef");
-    supported_only(faults, &path.child("apiGroup"), text(role, "apiGroup"), &[GROUP]);
-    supported_only(faults, &path.child("kind"), text(role, "kind"), roles);
+    supported_only(errors, &path.child("apiGroup"), text(role, "apiGroup"), &[GROUP]);
+    supported_only(errors, &path.child("kind"), text(role, "kind"), roles);
     let name = text(role, "name");
     if !name.is_empty() {
-        complaints(faults, &path.child("name"), name, names::path_segment(name));
+        complaints(errors, &path.child("name"), name, names::path_segment(name));
     }
     let subjects_path = Path::root("subjects");
     for (index, subject) in subjects(object).iter().enumerate() {
-        validate_subject(faults, &subjects_path.index(index), subject, reach);
+        validate_subject(errors, &subjects_path.index(index), subject, reach);
     }
-    faults.declared(|faults| required(faults, &path.child("name"), name));
+    errors.declared(|errors| required(errors, &path.child("name"), name));
 }
 
-fn validate_subject(faults: &mut Faults, path: &Path<'_>, subject: &Value, reach: Reach) {
+fn validate_subject(errors: &mut ErrorList, path: &Path<'_>, subject: &Value, reach: Reach) {
     let (kind, name, group) =
         (text(subject, "kind"), text(subject, "name"), text(subject, "apiGroup"));
-    faults.declared(|faults| required(faults, &path.child("name"), name));
+    errors.declared(|errors| required(errors, &path.child("name"), name));
     match kind {
         "ServiceAccount" => {
             if !name.is_empty() {
-                complaints(faults, &path.child("name"), name, names::dns1123_subdomain(name));
+                complaints(errors, &path.child("name"), name, names::dns1123_subdomain(name));
             }
-            supported_only(faults, &path.child("apiGroup"), group, &[""]);
+            supported_only(errors, &path.child("apiGroup"), group, &[""]);
             if reach == Reach::Cluster {
-                required(faults, &path.child("namespace"), text(subject, "namespace"));
+                required(errors, &path.child("namespace"), text(subject, "namespace"));
             }
         }
-        "User" | "Group" => supported_only(faults, &path.child("apiGroup"), group, &[GROUP]),
+        "User" | "Group" => supported_only(errors, &path.child("apiGroup"), group, &[GROUP]),
         _ => {
-            supported_only(faults, &path.child("kind"), kind, &["ServiceAccount", "User", "Group"]);
+            supported_only(errors, &path.child("kind"), kind, &["ServiceAccount", "User", "Group"]);
         }
     }
 }
 
 /// A binding stays with its role: whoever may change its subjects must not gain other rights by it.
-pub(super) fn same_role(new: &Object, old: &Object, faults: &mut Faults) {
+pub(super) fn same_role(new: &Object, old: &Object, errors: &mut ErrorList) {
     let path = Path::root("roleRef");
-    faults.declared(|faults| {
-        immutable_struct(faults, &path, "RoleRef", top(new, "roleRef"), top(old, "roleRef"));
+    errors.declared(|errors| {
+        immutable_struct(errors, &path, "RoleRef", top(new, "roleRef"), top(old, "roleRef"));
     });
 }
 

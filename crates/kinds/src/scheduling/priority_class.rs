@@ -5,7 +5,7 @@ use crate::fields::{default_value, flag, number, part, text, top};
 use crate::resource::{Behavior, Column, Columns, Now, Resource};
 use crate::rules::{immutable, one_of};
 use crate::table;
-use machinery::{Faults, Object, Path, Value, json};
+use machinery::{ErrorList, Object, Path, Value, json};
 
 /// The row of `PriorityClass`.
 pub fn resource() -> Resource {
@@ -93,7 +93,7 @@ fn defaults(object: &mut Object) {
     default_value(object.map_mut(), "preemptionPolicy", "PreemptLowerPriority".into());
 }
 
-fn validate(object: &Object, faults: &mut Faults) {
+fn validate(object: &Object, errors: &mut ErrorList) {
     let class = whole(object);
     let value = number(&class, "value");
     if is_reserved(object.name()) {
@@ -102,16 +102,16 @@ fn validate(object: &Object, faults: &mut Faults) {
             let message = format!(
                 "priority class names with '{RESERVED}' prefix are reserved for system use only. error: {why}"
             );
-            faults.forbidden(&path.child("name"), &message);
+            errors.forbidden(&path.child("name"), &message);
         }
     } else if value > MAX_OF_USERS {
         let message = format!("maximum allowed value of a user defined priority is {MAX_OF_USERS}");
-        faults.forbidden(&Path::root("value"), &message);
+        errors.forbidden(&Path::root("value"), &message);
     }
     if part(&class, "preemptionPolicy").is_some() {
         let policies = &["PreemptLowerPriority", "Never"];
         let path = Path::root("preemptionPolicy");
-        one_of(faults, &path, text(&class, "preemptionPolicy"), policies);
+        one_of(errors, &path, text(&class, "preemptionPolicy"), policies);
     }
 }
 
@@ -128,12 +128,12 @@ fn not_of_the_system(name: &str, value: i64, is_default: bool) -> Option<String>
     }
 }
 
-fn validate_update(new: &Object, old: &Object, faults: &mut Faults) {
+fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList) {
     if number(&whole(new), "value") != number(&whole(old), "value") {
-        faults.forbidden(&Path::root("value"), "may not be changed in an update.");
+        errors.forbidden(&Path::root("value"), "may not be changed in an update.");
     }
     let policy = |object| top(object, "preemptionPolicy");
-    immutable(faults, &Path::root("preemptionPolicy"), policy(new), policy(old));
+    immutable(errors, &Path::root("preemptionPolicy"), policy(new), policy(old));
 }
 
 #[cfg(test)]

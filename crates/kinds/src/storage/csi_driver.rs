@@ -8,7 +8,7 @@ use crate::fields::{
 use crate::resource::{Behavior, Column, Columns, Now, Resource};
 use crate::rules::{immutable, supported_only};
 use crate::table;
-use machinery::{Faults, Object, Path, Value, json};
+use machinery::{ErrorList, Object, Path, Value, json};
 use std::collections::HashSet;
 
 /// The row of `CSIDriver`.
@@ -101,35 +101,35 @@ fn prepare_update(new: &mut Object, old: &Object) {
     }
 }
 
-fn validate(object: &Object, faults: &mut Faults) {
+fn validate(object: &Object, errors: &mut ErrorList) {
     let spec = top(object, "spec");
     let policies = &["File", "None", "ReadWriteOnceWithFSType"];
-    supported_only(faults, &SPEC.child("fsGroupPolicy"), text(spec, "fsGroupPolicy"), policies);
-    validate_tokens(faults, &SPEC.child("tokenRequests"), list(spec, "tokenRequests"));
+    supported_only(errors, &SPEC.child("fsGroupPolicy"), text(spec, "fsGroupPolicy"), policies);
+    validate_tokens(errors, &SPEC.child("tokenRequests"), list(spec, "tokenRequests"));
     for mode in texts(spec, "volumeLifecycleModes") {
         let modes = &["Persistent", "Ephemeral"];
-        supported_only(faults, &SPEC.child("volumeLifecycleModes"), mode, modes);
+        supported_only(errors, &SPEC.child("volumeLifecycleModes"), mode, modes);
     }
     if let Some(period) = integer(spec, "nodeAllocatableUpdatePeriodSeconds").filter(|it| *it < 10)
     {
         let path = SPEC.child("nodeAllocatableUpdatePeriodSeconds");
-        faults.invalid(&path, period, "must be greater than or equal to 10 seconds");
+        errors.invalid(&path, period, "must be greater than or equal to 10 seconds");
     }
     let in_secrets = part(spec, "serviceAccountTokenInSecrets");
     if let Some(value) = in_secrets.filter(|_| list(spec, "tokenRequests").is_empty()) {
         let path = SPEC.child("serviceAccountTokenInSecrets");
         let message = "serviceAccountTokenInSecrets is set but no tokenRequests are specified";
-        faults.invalid(&path, value.clone(), message);
+        errors.invalid(&path, value.clone(), message);
     }
 }
 
-fn validate_tokens(faults: &mut Faults, path: &Path<'_>, requests: &[Value]) {
+fn validate_tokens(errors: &mut ErrorList, path: &Path<'_>, requests: &[Value]) {
     let mut seen: HashSet<&str> = HashSet::new();
     for (index, request) in requests.iter().enumerate() {
         let path = path.index(index);
         let audience = text(request, "audience");
         if seen.contains(&audience) {
-            faults.duplicate(&path.child("audience"), audience);
+            errors.duplicate(&path.child("audience"), audience);
             continue;
         }
         seen.insert(audience);
@@ -141,18 +141,18 @@ fn validate_tokens(faults: &mut Faults, path: &Path<'_>, requests: &[Value]) {
             _ => continue,
         };
         let seconds = request["expirationSeconds"].clone();
-        faults.invalid(&path.child("expirationSeconds"), seconds, message);
+        errors.invalid(&path.child("expirationSeconds"), seconds, message);
     }
 }
 
-fn validate_update(new: &Object, old: &Object, faults: &mut Faults) {
-    validate(new, faults);
+fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList) {
+    validate(new, errors);
     // The first path is Kubernetes' own slip of the pen.
     for (field, shown) in
         [("attachRequired", "attachedRequired"), ("volumeLifecycleModes", "volumeLifecycleModes")]
     {
         let value = |object| top(object, "spec").get(field).unwrap_or(&Value::Null);
-        immutable(faults, &SPEC.child(shown), value(new), value(old));
+        immutable(errors, &SPEC.child(shown), value(new), value(old));
     }
 }
 

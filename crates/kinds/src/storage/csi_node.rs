@@ -7,7 +7,7 @@ use crate::fields::{at, integer as integer_at, list, text, texts, top};
 use crate::resource::{Behavior, Column, Columns, Now, Resource};
 use crate::rules::{at_least_zero, immutable_struct, qualified_name, required};
 use crate::table;
-use machinery::{Faults, Object, Path, Value};
+use machinery::{ErrorList, Object, Path, Value};
 use std::collections::{HashMap, HashSet};
 
 /// The row of `CSINode`.
@@ -40,45 +40,45 @@ fn cells(object: &Object, now: &Now) -> Vec<Value> {
     vec![object.name().into(), drivers(object).len().into(), age(object, now)]
 }
 
-fn validate(object: &Object, faults: &mut Faults) {
+fn validate(object: &Object, errors: &mut ErrorList) {
     let path = Path::root("spec");
     let path = path.child("drivers");
     let mut seen: HashSet<&str> = HashSet::new();
     for (index, driver) in drivers(object).iter().enumerate() {
         let path = path.index(index);
         let name = text(driver, "name");
-        validate_driver(faults, &path, driver);
+        validate_driver(errors, &path, driver);
         if seen.contains(&name) {
-            faults.duplicate(&path.child("name"), name);
+            errors.duplicate(&path.child("name"), name);
         }
         seen.insert(name);
     }
 }
 
-fn validate_driver(faults: &mut Faults, path: &Path<'_>, driver: &Value) {
-    validate_driver_name(faults, &path.child("name"), text(driver, "name"));
+fn validate_driver(errors: &mut ErrorList, path: &Path<'_>, driver: &Value) {
+    validate_driver_name(errors, &path.child("name"), text(driver, "name"));
     let (id_path, id) = (path.child("nodeID"), text(driver, "nodeID"));
-    required(faults, &id_path, id);
+    required(errors, &id_path, id);
     if id.len() > MAX_NODE_ID {
-        faults.invalid(&id_path, id, &format!("must be {MAX_NODE_ID} characters or less"));
+        errors.invalid(&id_path, id, &format!("must be {MAX_NODE_ID} characters or less"));
     }
     if let Some(count) = integer_at(at(driver, &["allocatable"]), "count") {
-        at_least_zero(faults, &path.child("allocatable").child("count"), count);
+        at_least_zero(errors, &path.child("allocatable").child("count"), count);
     }
     let mut seen: HashSet<&str> = HashSet::new();
     for key in texts(driver, "topologyKeys") {
-        required(faults, path, key);
+        required(errors, path, key);
         if seen.contains(&key) {
-            faults.duplicate(path, key);
+            errors.duplicate(path, key);
         }
         seen.insert(key);
-        qualified_name(faults, path, key);
+        qualified_name(errors, path, key);
     }
 }
 
 /// What a node said of a driver stays, but for how many volumes it takes.
-fn validate_update(new: &Object, old: &Object, faults: &mut Faults) {
-    validate(new, faults);
+fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList) {
+    validate(new, errors);
     let path = Path::root("spec");
     let lasting = |driver: &Value| {
         let mut driver = driver.clone();
@@ -92,7 +92,7 @@ fn validate_update(new: &Object, old: &Object, faults: &mut Faults) {
     for driver in drivers(old) {
         for now in by_name.get(text(driver, "name")).into_iter().flatten() {
             let (now, before) = (lasting(now), lasting(driver));
-            immutable_struct(faults, &path.child("drivers"), "CSINodeDriver", &now, &before);
+            immutable_struct(errors, &path.child("drivers"), "CSINodeDriver", &now, &before);
         }
     }
 }

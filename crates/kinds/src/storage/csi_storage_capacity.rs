@@ -8,7 +8,7 @@ use crate::resource::{Behavior, Columns, Resource};
 use crate::rules::{dns_subdomain, immutable, label_selector};
 use crate::table;
 use machinery::quantity::Quantity;
-use machinery::{Faults, Object, Path, Value};
+use machinery::{ErrorList, Object, Path, Value};
 
 /// The row of `CSIStorageCapacity`.
 pub fn resource() -> Resource {
@@ -18,24 +18,24 @@ pub fn resource() -> Resource {
 
 static BEHAVIOR: Behavior = Behavior {
     validate,
-    validate_update: |new, old, faults| {
-        validate(new, faults);
+    validate_update: |new, old, errors| {
+        validate(new, errors);
         for field in ["nodeTopology", "storageClassName"] {
-            immutable(faults, &Path::root(field), top(new, field), top(old, field));
+            immutable(errors, &Path::root(field), top(new, field), top(old, field));
         }
     },
     unconditional_update: false,
     ..Behavior::PLAIN
 };
 
-fn validate(object: &Object, faults: &mut Faults) {
-    label_selector(faults, &Path::root("nodeTopology"), top(object, "nodeTopology"));
+fn validate(object: &Object, errors: &mut ErrorList) {
+    label_selector(errors, &Path::root("nodeTopology"), top(object, "nodeTopology"));
     let class = object.str_at(&["storageClassName"]);
-    dns_subdomain(faults, &Path::root("storageClassName"), class);
+    dns_subdomain(errors, &Path::root("storageClassName"), class);
     let whole = Value::Object(object.map().clone());
     if let Some(room) = part(&whole, "capacity").map(amount).filter(Quantity::is_negative) {
         let message = "must be greater than or equal to 0";
-        faults.invalid(&Path::root("capacity"), room.to_string(), message);
+        errors.invalid(&Path::root("capacity"), room.to_string(), message);
     }
 }
 

@@ -7,7 +7,7 @@ use crate::fields::{default_value, flag, list, part, text, top};
 use crate::resource::{Behavior, Column, Columns, Now, Resource};
 use crate::rules::{declared_immutable, qualified_name, supported_only, unique};
 use crate::table;
-use machinery::{Faults, Object, Path, Value};
+use machinery::{ErrorList, Object, Path, Value};
 use std::collections::HashSet;
 
 /// The row of `StorageClass`.
@@ -70,21 +70,21 @@ fn defaults(object: &mut Object) {
     default_value(object.map_mut(), "volumeBindingMode", "Immediate".into());
 }
 
-fn validate(object: &Object, faults: &mut Faults) {
+fn validate(object: &Object, errors: &mut ErrorList) {
     let class = Value::Object(object.map().clone());
-    validate_provisioner(faults, &Path::root("provisioner"), text(&class, "provisioner"));
-    validate_parameters(faults, &class);
+    validate_provisioner(errors, &Path::root("provisioner"), text(&class, "provisioner"));
+    validate_parameters(errors, &class);
     let policy = text(&class, "reclaimPolicy");
     if !policy.is_empty() {
-        supported_only(faults, &Path::root("reclaimPolicy"), policy, &["Delete", "Retain"]);
+        supported_only(errors, &Path::root("reclaimPolicy"), policy, &["Delete", "Retain"]);
     }
     let modes = &["Immediate", "WaitForFirstConsumer"];
     let mode = text(&class, "volumeBindingMode");
-    supported_only(faults, &Path::root("volumeBindingMode"), mode, modes);
-    validate_topologies(faults, list(&class, "allowedTopologies"));
+    supported_only(errors, &Path::root("volumeBindingMode"), mode, modes);
+    validate_topologies(errors, list(&class, "allowedTopologies"));
 }
 
-fn validate_topologies(faults: &mut Faults, topologies: &[Value]) {
+fn validate_topologies(errors: &mut ErrorList, topologies: &[Value]) {
     let path = Path::root("allowedTopologies");
     let mut terms: HashSet<&Value> = HashSet::new();
     for (index, term) in topologies.iter().enumerate() {
@@ -96,28 +96,28 @@ fn validate_topologies(faults: &mut Faults, topologies: &[Value]) {
             let key = text(requirement, "key");
             let values = path.child("values");
             if list(requirement, "values").is_empty() {
-                faults.required(&values, "");
+                errors.required(&values, "");
             }
-            unique(faults, &values, crate::fields::texts(requirement, "values"));
-            qualified_name(faults, &path.child("key"), key);
+            unique(errors, &values, crate::fields::texts(requirement, "values"));
+            qualified_name(errors, &path.child("key"), key);
             if keys.contains(&key) {
-                faults.duplicate(&path.child("key"), key);
+                errors.duplicate(&path.child("key"), key);
             }
             keys.insert(key);
         }
         // Upstream: a term without requirements counts as one that was there before.
         let is_empty = list(term, "matchLabelExpressions").is_empty();
         if !terms.insert(term) || is_empty {
-            faults.duplicate(&path, "");
+            errors.duplicate(&path, "");
         }
     }
 }
 
 /// Volumes that are there already were made by what the class said then.
-fn validate_update(new: &Object, old: &Object, faults: &mut Faults) {
-    validate(new, faults);
+fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList) {
+    validate(new, errors);
     for field in ["provisioner", "parameters", "reclaimPolicy", "volumeBindingMode"] {
-        declared_immutable(faults, &Path::root(field), top(new, field), top(old, field));
+        declared_immutable(errors, &Path::root(field), top(new, field), top(old, field));
     }
 }
 

@@ -10,7 +10,7 @@ use crate::resource::{
 };
 use crate::rules::{declared_immutable, dns_subdomain, range_message};
 use crate::table;
-use machinery::{Faults, Object, Path, Value};
+use machinery::{ErrorList, Object, Path, Value};
 
 /// The row of `VolumeAttachment`.
 pub fn resource() -> Resource {
@@ -67,64 +67,64 @@ fn cells(object: &Object, now: &Now) -> Vec<Value> {
     ]
 }
 
-fn validate(object: &Object, faults: &mut Faults) {
+fn validate(object: &Object, errors: &mut ErrorList) {
     let attacher = text(top(object, "spec"), "attacher");
-    declared_driver_name(faults, &SPEC.child("attacher"), attacher);
-    validate_rest(object, faults);
+    declared_driver_name(errors, &SPEC.child("attacher"), attacher);
+    validate_rest(object, errors);
 }
 
-fn validate_rest(object: &Object, faults: &mut Faults) {
+fn validate_rest(object: &Object, errors: &mut ErrorList) {
     let spec = top(object, "spec");
-    validate_source(faults, &SPEC.child("source"), at(spec, &["source"]));
-    dns_subdomain(faults, &SPEC.child("nodeName"), text(spec, "nodeName"));
-    validate_status(faults, top(object, "status"));
+    validate_source(errors, &SPEC.child("source"), at(spec, &["source"]));
+    dns_subdomain(errors, &SPEC.child("nodeName"), text(spec, "nodeName"));
+    validate_status(errors, top(object, "status"));
 }
 
-fn validate_source(faults: &mut Faults, path: &Path<'_>, source: &Value) {
+fn validate_source(errors: &mut ErrorList, path: &Path<'_>, source: &Value) {
     const ONE: &str = "must specify exactly one of inlineVolumeSpec and persistentVolumeName";
     match (part(source, "inlineVolumeSpec"), part(source, "persistentVolumeName")) {
-        (None, None) => faults.required(path, ONE),
-        (Some(_), Some(_)) => faults.forbidden(path, ONE),
+        (None, None) => errors.required(path, ONE),
+        (Some(_), Some(_)) => errors.forbidden(path, ONE),
         (None, Some(name)) => {
             let (path, name) =
                 (path.child("persistentVolumeName"), name.as_str().unwrap_or_default());
             if name.is_empty() {
-                faults.required(&path, "must specify non empty persistentVolumeName");
+                errors.required(&path, "must specify non empty persistentVolumeName");
             }
-            dns_subdomain(faults, &path, name);
+            dns_subdomain(errors, &path, name);
         }
         (Some(inline), None) => {
-            validate_inline(faults, &path.child("inlineVolumeSpec"), inline);
+            validate_inline(errors, &path.child("inlineVolumeSpec"), inline);
         }
     }
 }
 
-fn validate_status(faults: &mut Faults, status: &Value) {
+fn validate_status(errors: &mut ErrorList, status: &Value) {
     let path = Path::root("status");
     let size: usize = entries(status, "attachmentMetadata")
         .map(|(key, value)| key.len() + value.as_str().map_or(0, str::len))
         .sum();
     if size > MAX_METADATA {
-        faults.too_long(&path.child("attachmentMetadata"), MAX_METADATA);
+        errors.too_long(&path.child("attachmentMetadata"), MAX_METADATA);
     }
     for key in ["attachError", "detachError"] {
         let Some(error) = part(status, key) else { continue };
         let path = path.child(key);
         if text(error, "message").len() > MAX_MESSAGE {
-            faults.too_long(&path.child("message"), MAX_MESSAGE);
+            errors.too_long(&path.child("message"), MAX_MESSAGE);
         }
         if let Some(code) = integer(error, "errorCode").filter(|it| *it < 0) {
             let message = range_message(0, i64::from(i32::MAX));
-            faults.invalid(&path.child("errorCode"), code, &message);
+            errors.invalid(&path.child("errorCode"), code, &message);
         }
     }
 }
 
-fn validate_update(new: &Object, old: &Object, faults: &mut Faults) {
+fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList) {
     let attacher = text(top(new, "spec"), "attacher");
-    validate_driver_name(faults, &SPEC.child("attacher"), attacher);
-    validate_rest(new, faults);
-    declared_immutable(faults, &SPEC, top(new, "spec"), top(old, "spec"));
+    validate_driver_name(errors, &SPEC.child("attacher"), attacher);
+    validate_rest(new, errors);
+    declared_immutable(errors, &SPEC, top(new, "spec"), top(old, "spec"));
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use crate::columns::{AGE, NAME, age, column};
 use crate::fields::{entries, same, text, top};
 use crate::resource::{Behavior, Column, Columns, Now, Resource};
 use crate::table;
-use machinery::{Faults, Object, Path, Value};
+use machinery::{ErrorList, Object, Path, Value};
 
 /// The row of `VolumeAttributesClass`.
 pub fn resource() -> Resource {
@@ -31,23 +31,23 @@ fn cells(object: &Object, now: &Now) -> Vec<Value> {
     vec![object.name().into(), object.str_at(&["driverName"]).into(), age(object, now)]
 }
 
-fn validate(object: &Object, faults: &mut Faults) {
+fn validate(object: &Object, errors: &mut ErrorList) {
     let class = Value::Object(object.map().clone());
-    validate_provisioner(faults, &Path::root("driverName"), text(&class, "driverName"));
-    validate_parameters(faults, &class);
+    validate_provisioner(errors, &Path::root("driverName"), text(&class, "driverName"));
+    validate_parameters(errors, &class);
     if entries(&class, "parameters").next().is_none() {
         let message = "must contain at least one key/value pair";
-        faults.required(&Path::root("parameters"), message);
+        errors.required(&Path::root("parameters"), message);
     }
 }
 
-fn validate_update(new: &Object, old: &Object, faults: &mut Faults) {
+fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList) {
     for field in ["driverName", "parameters"] {
         if !same(top(new, field), top(old, field)) {
-            faults.forbidden(&Path::root(field), &format!("updates to {field} are forbidden."));
+            errors.forbidden(&Path::root(field), &format!("updates to {field} are forbidden."));
         }
     }
-    validate(new, faults);
+    validate(new, errors);
 }
 
 #[cfg(test)]

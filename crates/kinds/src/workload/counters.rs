@@ -3,40 +3,40 @@
 
 use crate::fields::{integer, number};
 use crate::rules::at_least_zero;
-use machinery::{Faults, Path, Value};
+use machinery::{ErrorList, Path, Value};
 
 static STATUS: Path<'static> = Path::root("status");
 
 /// None of these counters may be negative.
-pub(crate) fn not_negative(faults: &mut Faults, status: &Value, fields: &[&str]) {
+pub(crate) fn not_negative(errors: &mut ErrorList, status: &Value, fields: &[&str]) {
     for field in fields {
         if let Some(count) = integer(status, field) {
-            at_least_zero(faults, &STATUS.child(field), count);
+            at_least_zero(errors, &STATUS.child(field), count);
         }
     }
 }
 
 /// None of these counters may be greater than `replicas`.
-pub(crate) fn at_most_replicas(faults: &mut Faults, status: &Value, fields: &[&str]) {
-    at_most(faults, status, fields, "replicas", "cannot be greater than status.replicas");
+pub(crate) fn at_most_replicas(errors: &mut ErrorList, status: &Value, fields: &[&str]) {
+    at_most(errors, status, fields, "replicas", "cannot be greater than status.replicas");
 }
 
 /// Who is available is ready; the messages differ by kind.
-pub(crate) fn available_are_ready(faults: &mut Faults, status: &Value, message: &str) {
-    at_most(faults, status, &["availableReplicas"], "readyReplicas", message);
+pub(crate) fn available_are_ready(errors: &mut ErrorList, status: &Value, message: &str) {
+    at_most(errors, status, &["availableReplicas"], "readyReplicas", message);
 }
 
-fn at_most(faults: &mut Faults, status: &Value, fields: &[&str], whole: &str, message: &str) {
+fn at_most(errors: &mut ErrorList, status: &Value, fields: &[&str], whole: &str, message: &str) {
     for field in fields {
         let count = number(status, field);
         if count > number(status, whole) {
-            faults.invalid(&STATUS.child(field), count, message);
+            errors.invalid(&STATUS.child(field), count, message);
         }
     }
 }
 
 /// The number of collisions of names goes into new names, and so must never come again.
-pub(crate) fn collisions_only_grow(faults: &mut Faults, new: &Value, old: &Value) {
+pub(crate) fn collisions_only_grow(errors: &mut ErrorList, new: &Value, old: &Value) {
     const FIELD: &str = "collisionCount";
     let is_less = match (integer(new, FIELD), integer(old, FIELD)) {
         (Some(new), Some(old)) => new < old,
@@ -44,7 +44,7 @@ pub(crate) fn collisions_only_grow(faults: &mut Faults, new: &Value, old: &Value
         (Some(_), None) => false,
     };
     if is_less {
-        faults.invalid(&STATUS.child(FIELD), number(new, FIELD), "cannot be decremented");
+        errors.invalid(&STATUS.child(FIELD), number(new, FIELD), "cannot be decremented");
     }
 }
 
@@ -56,12 +56,12 @@ mod tests {
 
     #[test]
     fn a_part_is_not_more_than_the_whole() {
-        let mut faults = Faults::new();
+        let mut errors = ErrorList::new();
         let status = json!({"replicas": 1, "readyReplicas": 2, "availableReplicas": -3});
-        not_negative(&mut faults, &status, &["replicas", "availableReplicas"]);
-        at_most_replicas(&mut faults, &status, &["readyReplicas", "availableReplicas"]);
+        not_negative(&mut errors, &status, &["replicas", "availableReplicas"]);
+        at_most_replicas(&mut errors, &status, &["readyReplicas", "availableReplicas"]);
         assert_eq!(
-            lines(&faults),
+            lines(&errors),
             [
                 "status.availableReplicas: Invalid value: -3: must be greater than or equal to 0",
                 "status.readyReplicas: Invalid value: 2: cannot be greater than status.replicas",
@@ -72,9 +72,9 @@ mod tests {
     #[test]
     fn collisions_are_not_forgotten() {
         let check = |new: Value, old: Value| {
-            let mut faults = Faults::new();
-            collisions_only_grow(&mut faults, &new, &old);
-            faults.len()
+            let mut errors = ErrorList::new();
+            collisions_only_grow(&mut errors, &new, &old);
+            errors.len()
         };
         assert_eq!(check(json!({"collisionCount": 2}), json!({"collisionCount": 1})), 0);
         assert_eq!(check(json!({}), json!({})), 0);

@@ -12,7 +12,7 @@
 
 use super::METADATA;
 use crate::field_path::quote;
-use crate::{Faults, Object, Reason, Status, Value, names};
+use crate::{ErrorList, Object, Reason, Status, Value, names};
 use std::collections::BTreeSet;
 
 const FIELD: &str = "initializers";
@@ -60,7 +60,7 @@ pub fn failure(object: &Object) -> Option<Status> {
 }
 
 /// Judges the list of a new object or of a changed one.
-pub(super) fn validate(object: &Object, faults: &mut Faults) {
+pub(super) fn validate(object: &Object, errors: &mut ErrorList) {
     let names = pending(object);
     let field = METADATA.child(FIELD);
     let path = field.child("pending");
@@ -69,40 +69,40 @@ pub(super) fn validate(object: &Object, faults: &mut Faults) {
         let path = path.index(index);
         let path = path.child("name");
         for complaint in names::qualified_name(name) {
-            faults.invalid(&path, *name, &complaint);
+            errors.invalid(&path, *name, &complaint);
         }
         if !seen.insert(name) {
-            faults.duplicate(&path, *name);
+            errors.duplicate(&path, *name);
         }
     }
     if let Some(result) = result(object)
         && result["status"] != "Failure"
     {
         let path = field.child("result");
-        faults.not_supported(&path.child("status"), result["status"].clone(), &["Failure"]);
+        errors.not_supported(&path.child("status"), result["status"].clone(), &["Failure"]);
     }
 }
 
 /// Judges a change: only the first of those who are waited for may go, by itself.
-pub(super) fn validate_update(new: &Object, old: &Object, faults: &mut Faults) {
+pub(super) fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList) {
     let path = METADATA.child(FIELD);
     let Some(before) = field(old) else {
         if is_uninitialized(new) {
             let detail = "field is immutable once initialization has completed";
-            faults.invalid(&path, Value::Null, detail);
+            errors.invalid(&path, Value::Null, detail);
         }
         return;
     };
     if !before["result"].is_null() && result(new) != Some(&before["result"]) {
         let path = path.child("result");
-        faults.invalid(&path, result(new).cloned().unwrap_or_default(), super::IMMUTABLE);
+        errors.invalid(&path, result(new).cloned().unwrap_or_default(), super::IMMUTABLE);
     }
     let (now, then) = (pending(new), pending(old));
     if now != then && then.get(1..) != Some(&now) {
         let first = quote(then.first().copied().unwrap_or_default());
         let detail =
             format!("pending must stay as it is or lose its first initializer, {first}, alone");
-        faults.invalid(&path, field(new).cloned().unwrap_or_default(), &detail);
+        errors.invalid(&path, field(new).cloned().unwrap_or_default(), &detail);
     }
 }
 
@@ -129,10 +129,10 @@ mod tests {
     }
 
     fn complaints(new: &Value, old: &Value) -> Vec<String> {
-        let mut faults = Faults::new();
-        validate(&object(new), &mut faults);
-        validate_update(&object(new), &object(old), &mut faults);
-        faults.iter().map(ToString::to_string).collect()
+        let mut errors = ErrorList::new();
+        validate(&object(new), &mut errors);
+        validate_update(&object(new), &object(old), &mut errors);
+        errors.iter().map(ToString::to_string).collect()
     }
 
     #[test]

@@ -8,21 +8,21 @@ fn object(metadata: &Value) -> Object {
 
 /// Everything that is wrong with a new namespaced object's metadata.
 fn check(metadata: &Value, expected: &[&str]) {
-    let mut faults = Faults::new();
-    validate_object_meta(&object(metadata), true, names::dns1123_subdomain, &mut faults);
-    assert_faults(&faults, expected);
+    let mut errors = ErrorList::new();
+    validate_object_meta(&object(metadata), true, names::dns1123_subdomain, &mut errors);
+    assert_faults(&errors, expected);
 }
 
 /// Everything that is wrong with a change from `old` to `new`.
 fn check_update(old: &Value, new: &Value, expected: &[&str]) {
-    let mut faults = Faults::new();
-    validate_object_meta_update(&object(new), &object(old), &mut faults);
-    assert_faults(&faults, expected);
+    let mut errors = ErrorList::new();
+    validate_object_meta_update(&object(new), &object(old), &mut errors);
+    assert_faults(&errors, expected);
 }
 
 /// Long explanations may be cut.
-fn assert_faults(faults: &Faults, expected: &[&str]) {
-    let found: Vec<String> = faults.iter().map(ToString::to_string).collect();
+fn assert_faults(errors: &ErrorList, expected: &[&str]) {
+    let found: Vec<String> = errors.iter().map(ToString::to_string).collect();
     let alike = found.len() == expected.len()
         && found.iter().zip(expected).all(|(found, expected)| found.starts_with(expected));
     assert!(alike, "{found:#?}");
@@ -54,10 +54,10 @@ fn a_name_and_a_namespace_are_needed() {
 
 #[test]
 fn a_cluster_wide_object_has_no_namespace() {
-    let mut faults = Faults::new();
+    let mut errors = ErrorList::new();
     let object = object(&json!({"name": "a", "namespace": "n"}));
-    validate_object_meta(&object, false, names::dns1123_label, &mut faults);
-    assert_faults(&faults, &["metadata.namespace: Forbidden: not allowed on this type"]);
+    validate_object_meta(&object, false, names::dns1123_label, &mut errors);
+    assert_faults(&errors, &["metadata.namespace: Forbidden: not allowed on this type"]);
 }
 
 #[test]
@@ -118,11 +118,11 @@ fn finalizers() {
             r#"metadata.finalizers: Invalid value: ["a b","orphan","foregroundDeletion"]: finalizer orphan and foregroundDeletion cannot be both set"#,
         ],
     );
-    let mut faults = Faults::new();
+    let mut errors = ErrorList::new();
     let object = object(&json!({"finalizers": ["nodomain", "example.com/x", "orphan"]}));
-    validate_builtin_finalizers(&object, &mut faults);
+    validate_builtin_finalizers(&object, &mut errors);
     assert_faults(
-        &faults,
+        &errors,
         &[
             r#"metadata.finalizers[0]: Invalid value: "nodomain": name is neither a standard finalizer name nor is it fully qualified"#,
         ],

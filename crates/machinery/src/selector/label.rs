@@ -12,7 +12,7 @@
 mod parser;
 
 use crate::meta::validate_labels;
-use crate::{Faults, Path, Value, field_path::quote, names};
+use crate::{ErrorList, Path, Value, field_path::quote, names};
 use std::fmt;
 
 /// See the [module documentation](self).
@@ -136,28 +136,28 @@ impl LabelRequirement {
     pub fn new(key: &str, operator: Operator, mut values: Vec<String>) -> Result<Self, String> {
         values.sort_unstable();
         values.dedup();
-        let mut faults = Faults::new();
+        let mut errors = ErrorList::new();
         let complaints = names::qualified_name(key);
         if !complaints.is_empty() {
-            faults.invalid(&Path::root("key"), key, &complaints.join("; "));
+            errors.invalid(&Path::root("key"), key, &complaints.join("; "));
         }
         let path = Path::root("values");
         if let Some(complaint) = operator.wrong_number_of_values(values.len()) {
-            faults.invalid(&path, values.clone(), complaint);
+            errors.invalid(&path, values.clone(), complaint);
         }
         for (index, value) in values.iter().enumerate() {
             let path = path.index(index);
             if operator.is_numeric() && integer(value).is_none() {
                 let detail = "for 'Gt', 'Lt' operators, the value must be an integer";
-                faults.invalid(&path, value.as_str(), detail);
+                errors.invalid(&path, value.as_str(), detail);
             }
             let complaints = names::label_value(value);
             if !complaints.is_empty() {
-                faults.invalid(&path.key(key), value.as_str(), &complaints.join("; "));
+                errors.invalid(&path.key(key), value.as_str(), &complaints.join("; "));
             }
         }
-        if !faults.is_empty() {
-            return Err(faults.summary());
+        if !errors.is_empty() {
+            return Err(errors.summary());
         }
         Ok(Self { key: key.to_owned(), operator, values })
     }
@@ -245,38 +245,38 @@ impl fmt::Display for LabelRequirement {
 }
 
 /// Judges a selector in the form that specs use.
-pub fn validate_label_selector(selector: &Value, path: &Path<'_>, faults: &mut Faults) {
+pub fn validate_label_selector(selector: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     if let Some(labels) = selector["matchLabels"].as_object() {
-        validate_labels(labels, &path.child("matchLabels"), faults);
+        validate_labels(labels, &path.child("matchLabels"), errors);
     }
     let path = path.child("matchExpressions");
     let expressions = selector["matchExpressions"].as_array().into_iter().flatten();
     for (index, expression) in expressions.enumerate() {
-        validate_expression(expression, &path.index(index), faults);
+        validate_expression(expression, &path.index(index), errors);
     }
 }
 
-fn validate_expression(expression: &Value, path: &Path<'_>, faults: &mut Faults) {
+fn validate_expression(expression: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let values = path.child("values");
     let count = expression["values"].as_array().map_or(0, Vec::len);
     match expression["operator"].as_str().unwrap_or_default() {
         "In" | "NotIn" if count == 0 => {
-            faults.required(&values, "must be specified when `operator` is 'In' or 'NotIn'");
+            errors.required(&values, "must be specified when `operator` is 'In' or 'NotIn'");
         }
-        "Exists" | "DoesNotExist" if count > 0 => faults.forbidden(
+        "Exists" | "DoesNotExist" if count > 0 => errors.forbidden(
             &values,
             "may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
         ),
         "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
-        other => faults.invalid(&path.child("operator"), other, "not a valid selector operator"),
+        other => errors.invalid(&path.child("operator"), other, "not a valid selector operator"),
     }
     let key = expression["key"].as_str().unwrap_or_default();
     for complaint in names::qualified_name(key) {
-        faults.invalid(&path.child("key"), key, &complaint);
+        errors.invalid(&path.child("key"), key, &complaint);
     }
     for (index, value) in strings(&expression["values"]).enumerate() {
         for complaint in names::label_value(value) {
-            faults.invalid(&values.index(index), value, &complaint);
+            errors.invalid(&values.index(index), value, &complaint);
         }
     }
 }

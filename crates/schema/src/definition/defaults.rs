@@ -7,12 +7,12 @@ use crate::source::Source;
 use crate::structural::Node;
 use crate::validate::validate_data;
 use cel::Budget;
-use machinery::{Faults, Path, Value};
+use machinery::{ErrorList, Path, Value};
 
 /// Finds defaults that an object could not have as values. Those below `additionalProperties` are
 /// left out, as upstream does.
-pub(super) fn check(source: Source<'_>, node: &Node, path: &Path<'_>, faults: &mut Faults) {
-    let mut walk = Walk { budget: rules::full_budget(), faults };
+pub(super) fn check(source: Source<'_>, node: &Node, path: &Path<'_>, errors: &mut ErrorList) {
+    let mut walk = Walk { budget: rules::full_budget(), errors };
     walk.check_node(source, node, Place::Resource, path);
 }
 
@@ -29,7 +29,7 @@ enum Place {
 struct Walk<'f> {
     /// What the rules of all defaults together may cost.
     budget: Budget,
-    faults: &'f mut Faults,
+    errors: &'f mut ErrorList,
 }
 
 impl Walk<'_> {
@@ -55,9 +55,9 @@ impl Walk<'_> {
 
     fn check_default(&mut self, node: &Node, default: &Value, place: Place, path: &Path<'_>) {
         if place != Place::Meta && !prune_value(node, &mut default.clone()).is_empty() {
-            self.faults.invalid(path, default.clone(), "must not have unknown fields");
+            self.errors.invalid(path, default.clone(), "must not have unknown fields");
         }
-        let mut found = Faults::new();
+        let mut found = ErrorList::new();
         embedded::validate(node, default, path, &mut found);
         if found.is_empty() {
             validate_data(node, default.into(), None, path, &mut found);
@@ -68,6 +68,6 @@ impl Walk<'_> {
         {
             rules::check_default(&validator, node, default, path, &mut self.budget, &mut found);
         }
-        self.faults.extend(found);
+        self.errors.extend(found);
     }
 }

@@ -4,7 +4,7 @@ use super::lists;
 use super::rules::{self, Findings, Scope};
 use crate::source::{COMBINATIONS, Source};
 use crate::structural::Node;
-use machinery::{Faults, Path, Value};
+use machinery::{ErrorList, Path, Value};
 
 /// Keywords of JSON schema that are not served.
 pub(super) const UNSUPPORTED: [&str; 6] =
@@ -12,12 +12,17 @@ pub(super) const UNSUPPORTED: [&str; 6] =
 
 /// Finds keywords that are not served, or not like this. Rules are compiled if the schema is sound
 /// otherwise; then `node` is what it was compiled to.
-pub(super) fn check(source: Source<'_>, node: Option<&Node>, path: &Path<'_>, faults: &mut Faults) {
+pub(super) fn check(
+    source: Source<'_>,
+    node: Option<&Node>,
+    path: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     let mut found = Findings::default();
     let scope = node.map(Scope::root);
     let cx = Context { is_root: true, scope, ..Context::default() };
     check_node(source, cx, path, &mut found);
-    found.report(path, faults);
+    found.report(path, errors);
 }
 
 /// What the schemas around this one say about it.
@@ -92,36 +97,36 @@ fn check_node(source: Source<'_>, cx: Context<'_>, path: &Path<'_>, found: &mut 
 }
 
 /// Checks the keywords of this schema, not those below.
-fn check_own(source: Source<'_>, cx: Context<'_>, path: &Path<'_>, faults: &mut Faults) {
+fn check_own(source: Source<'_>, cx: Context<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
     let kind = source.text("type");
     if !kind.is_empty() && !TYPES.contains(&kind) {
-        faults.not_supported(&path.child("type"), kind, &TYPES);
+        errors.not_supported(&path.child("type"), kind, &TYPES);
     }
     if kind == "null" {
         let detail = "type cannot be set to null, use nullable as an alternative";
-        faults.forbidden(&path.child("type"), detail);
+        errors.forbidden(&path.child("type"), detail);
     }
     if let Some(why) = cx.no_defaults.filter(|_| source.value("default").is_some()) {
-        faults.forbidden(&path.child("default"), &format!("must not be set {why}"));
+        errors.forbidden(&path.child("default"), &format!("must not be set {why}"));
     }
     for keyword in UNSUPPORTED.into_iter().filter(|it| source.value(it).is_some()) {
-        faults.forbidden(&path.child(keyword), &format!("{keyword} is not supported"));
+        errors.forbidden(&path.child(keyword), &format!("{keyword} is not supported"));
     }
     if source.value("items").is_some_and(Value::is_array) {
-        faults.forbidden(&path.child("items"), "items must be a schema object and not an array");
+        errors.forbidden(&path.child("items"), "items must be a schema object and not an array");
     }
     if cx.inside_meta && source.flag("x-kubernetes-embedded-resource") {
         let path = path.child("x-kubernetes-embedded-resource");
-        faults.forbidden(&path, "must not be used inside of resource meta");
+        errors.forbidden(&path, "must not be used inside of resource meta");
     }
     if source.flag("uniqueItems") {
         let detail =
             "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
-        faults.forbidden(&path.child("uniqueItems"), detail);
+        errors.forbidden(&path.child("uniqueItems"), detail);
     }
     let preserve = "x-kubernetes-preserve-unknown-fields";
     if source.value(preserve) == Some(&Value::Bool(false)) {
-        faults.invalid(&path.child(preserve), false, "must be true or undefined");
+        errors.invalid(&path.child(preserve), false, "must be true or undefined");
     }
 }

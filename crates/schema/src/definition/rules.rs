@@ -8,7 +8,7 @@ use crate::source::Source;
 use crate::structural::{Additional, Node};
 use cel::{DeclType, Program, go_regexp};
 use machinery::field_path::FaultKind;
-use machinery::{Faults, FieldError, Path, Value};
+use machinery::{ErrorList, FieldError, Path, Value};
 use std::collections::HashSet;
 
 /// The most that one expression may cost by estimate, and all of a schema together.
@@ -29,8 +29,8 @@ const REASONS: [&str; 4] =
 /// What was found: complaints about the schema come before those about rules.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
-    pub(super) schema: Faults,
-    rules: Faults,
+    pub(super) schema: ErrorList,
+    rules: ErrorList,
     total_cost: u64,
     /// The costliest expressions, the costliest first.
     costliest: Vec<(String, u64)>,
@@ -86,20 +86,20 @@ impl Findings {
         self.memory > MEMORY_MAX
     }
 
-    /// Adds everything to `faults`; `path` is that of the whole schema.
-    pub(super) fn report(self, path: &Path<'_>, faults: &mut Faults) {
-        faults.extend(self.schema);
-        faults.extend(self.rules);
+    /// Adds everything to `errors`; `path` is that of the whole schema.
+    pub(super) fn report(self, path: &Path<'_>, errors: &mut ErrorList) {
+        errors.extend(self.schema);
+        errors.extend(self.rules);
         if self.total_cost <= SCHEMA_LIMIT {
             return;
         }
         for (field, _) in self.costliest {
             let detail = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema";
             let detail = detail.to_owned();
-            faults.push(FieldError { kind: FaultKind::Forbidden, field, value: None, detail });
+            errors.push(FieldError { kind: FaultKind::Forbidden, field, value: None, detail });
         }
         let what = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema";
-        faults.forbidden(path, &too_costly(what, self.total_cost, SCHEMA_LIMIT));
+        errors.forbidden(path, &too_costly(what, self.total_cost, SCHEMA_LIMIT));
     }
 }
 
@@ -182,47 +182,47 @@ fn has_line_breaks(text: &str) -> bool {
 }
 
 /// Checks what can be checked without compiling.
-pub(super) fn check_texts(source: Source<'_>, path: &Path<'_>, faults: &mut Faults) {
+pub(super) fn check_texts(source: Source<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let list = path.child(KEYWORD);
     for (index, rule) in source.schemas(KEYWORD).enumerate() {
         let path = list.index(index);
         let (expression, message) = (rule.text("rule"), rule.text("message"));
         let message_path = path.child("message");
         if expression.trim().is_empty() {
-            faults.required(&path.child("rule"), "rule is not specified");
+            errors.required(&path.child("rule"), "rule is not specified");
         } else if !message.is_empty() && message.trim().is_empty() {
-            faults.invalid(&message_path, message, "must be non-empty if specified");
+            errors.invalid(&message_path, message, "must be non-empty if specified");
         } else if has_line_breaks(message.trim()) {
-            faults.invalid(&message_path, message, "must not contain line breaks");
+            errors.invalid(&message_path, message, "must not contain line breaks");
         } else if has_line_breaks(expression.trim()) && message.is_empty() {
             let detail = "message must be specified if rule contains line breaks";
-            faults.required(&message_path, detail);
+            errors.required(&message_path, detail);
         }
         let expression = rule.text("messageExpression");
         if !expression.is_empty() && expression.trim().is_empty() {
             let detail = "messageExpression must be non-empty if specified";
-            faults.required(&path.child("messageExpression"), detail);
+            errors.required(&path.child("messageExpression"), detail);
         }
         let reason = rule.text("reason");
         if rule.value("reason").is_some() && !REASONS.contains(&reason) {
-            faults.not_supported(&path.child("reason"), reason, &REASONS);
+            errors.not_supported(&path.child("reason"), reason, &REASONS);
         }
-        check_field_path(source, rule.text("fieldPath"), &path.child("fieldPath"), faults);
+        check_field_path(source, rule.text("fieldPath"), &path.child("fieldPath"), errors);
     }
 }
 
-fn check_field_path(source: Source<'_>, value: &str, path: &Path<'_>, faults: &mut Faults) {
+fn check_field_path(source: Source<'_>, value: &str, path: &Path<'_>, errors: &mut ErrorList) {
     if value.is_empty() {
         return;
     }
     if value.trim().is_empty() {
-        faults.invalid(path, value, "must be non-empty if specified");
+        errors.invalid(path, value, "must be non-empty if specified");
     }
     if has_line_breaks(value) {
-        faults.invalid(path, value, "must not contain line breaks");
+        errors.invalid(path, value, "must not contain line breaks");
     }
     if field::follow(source, value).is_err() {
-        faults.invalid(path, value, "must be a valid path");
+        errors.invalid(path, value, "must be a valid path");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::source::{COMBINATIONS, Source};
 use cel::go_regexp;
-use machinery::{Faults, Path, Value};
+use machinery::{ErrorList, Path, Value};
 
 /// Where a schema stands.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -13,69 +13,69 @@ enum Level {
 }
 
 /// Finds what keeps the schema from being structural.
-pub(super) fn check(source: Source<'_>, path: &Path<'_>, faults: &mut Faults) {
-    check_node(source, Level::Root, path, faults);
-    check_complete(source, source, path, path, faults);
+pub(super) fn check(source: Source<'_>, path: &Path<'_>, errors: &mut ErrorList) {
+    check_node(source, Level::Root, path, errors);
+    check_complete(source, source, path, path, errors);
 }
 
-fn check_node(source: Source<'_>, level: Level, path: &Path<'_>, faults: &mut Faults) {
+fn check_node(source: Source<'_>, level: Level, path: &Path<'_>, errors: &mut ErrorList) {
     let items = source.schema("items");
     if source.text("type") == "array" && items.is_none() {
-        faults.required(&path.child("items"), "must be specified");
+        errors.required(&path.child("items"), "must be specified");
     }
     if let Some(items) = items {
-        check_node(items, Level::Item, &path.child("items"), faults);
+        check_node(items, Level::Item, &path.child("items"), errors);
     }
     let properties = path.child("properties");
     for (name, property) in source.properties() {
-        check_node(property, Level::Field, &properties.key(name), faults);
+        check_node(property, Level::Field, &properties.key(name), errors);
     }
     let embedded = source.flag("x-kubernetes-embedded-resource");
     if source.value("additionalProperties").is_some() {
         let path = path.child("additionalProperties");
         if level == Level::Root {
-            faults.forbidden(&path, "must not be used at the root");
+            errors.forbidden(&path, "must not be used at the root");
         }
         if embedded {
-            faults.forbidden(&path, "must not be used if x-kubernetes-embedded-resource is set");
+            errors.forbidden(&path, "must not be used if x-kubernetes-embedded-resource is set");
         }
         if let Some(schema) = source.schema("additionalProperties") {
-            check_node(schema, Level::Field, &path, faults);
+            check_node(schema, Level::Field, &path, errors);
         }
     }
-    check_extensions(source, path, faults);
+    check_extensions(source, path, errors);
     let in_all_of = source.schemas("allOf").next().is_some_and(Source::is_int_or_string_any_of);
     let skipped = match (source.is_int_or_string_any_of(), in_all_of) {
         (true, _) => Skipped::AnyOf,
         (false, true) => Skipped::AnyOfInFirstAllOf,
         (false, false) => Skipped::Nothing,
     };
-    check_values(source, skipped, path, faults);
+    check_values(source, skipped, path, errors);
     if embedded
         && !source.flag("x-kubernetes-preserve-unknown-fields")
         && source.stated("properties").is_none()
     {
         let detail = "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields";
-        faults.required(&properties, detail);
+        errors.required(&properties, detail);
     }
-    check_type(source, level, path, faults);
+    check_type(source, level, path, errors);
     if level == Level::Root || embedded {
-        check_resource(source, level, path, faults);
+        check_resource(source, level, path, errors);
     }
 }
 
-fn check_extensions(source: Source<'_>, path: &Path<'_>, faults: &mut Faults) {
+fn check_extensions(source: Source<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     if source.flag("x-kubernetes-int-or-string") {
         for other in ["x-kubernetes-preserve-unknown-fields", "x-kubernetes-embedded-resource"] {
             if source.flag(other) {
                 let detail = "must be false if x-kubernetes-int-or-string is true";
-                faults.invalid(&path.child(other), true, detail);
+                errors.invalid(&path.child(other), true, detail);
             }
         }
     }
 }
 
-fn check_type(source: Source<'_>, level: Level, path: &Path<'_>, faults: &mut Faults) {
+fn check_type(source: Source<'_>, level: Level, path: &Path<'_>, errors: &mut ErrorList) {
     let kind = source.text("type");
     let path = path.child("type");
     let typeless = source.flag("x-kubernetes-int-or-string")
@@ -83,11 +83,11 @@ fn check_type(source: Source<'_>, level: Level, path: &Path<'_>, faults: &mut Fa
     if source.flag("x-kubernetes-embedded-resource") && kind != "object" {
         let detail = "must be object if x-kubernetes-embedded-resource is true";
         match kind {
-            "" => faults.required(&path, detail),
-            kind => faults.invalid(&path, kind, detail),
+            "" => errors.required(&path, detail),
+            kind => errors.invalid(&path, kind, detail),
         }
     } else if kind.is_empty() && !typeless {
-        faults.required(
+        errors.required(
             &path,
             match level {
                 Level::Root => "must not be empty at the root",
@@ -97,23 +97,23 @@ fn check_type(source: Source<'_>, level: Level, path: &Path<'_>, faults: &mut Fa
         );
     }
     if level == Level::Root && !kind.is_empty() && kind != "object" {
-        faults.invalid(&path, kind, "must be object at the root");
+        errors.invalid(&path, kind, "must be object at the root");
     }
 }
 
 /// Type and metadata of a resource, the outermost or an embedded one, are what they always are.
-fn check_resource(source: Source<'_>, level: Level, path: &Path<'_>, faults: &mut Faults) {
+fn check_resource(source: Source<'_>, level: Level, path: &Path<'_>, errors: &mut ErrorList) {
     let properties = path.child("properties");
     for (name, expected) in [("kind", "string"), ("apiVersion", "string"), ("metadata", "object")] {
         let Some(property) = source.property(name) else { continue };
         let here = properties.key(name);
         let kind = property.text("type");
         if kind != expected {
-            faults.invalid(&here.child("type"), kind, &format!("must be {expected}"));
+            errors.invalid(&here.child("type"), kind, &format!("must be {expected}"));
         }
         if name == "metadata" && level == Level::Root && says_too_much(property) {
             let detail = "must not specify anything other than name and generateName, but metadata is implicitly specified";
-            faults.forbidden(&here, detail);
+            errors.forbidden(&here, detail);
         }
     }
 }
@@ -138,7 +138,7 @@ enum Skipped {
     AnyOfInFirstAllOf,
 }
 
-fn check_values(source: Source<'_>, skipped: Skipped, path: &Path<'_>, faults: &mut Faults) {
+fn check_values(source: Source<'_>, skipped: Skipped, path: &Path<'_>, errors: &mut ErrorList) {
     for keyword in COMBINATIONS {
         if keyword == "anyOf" && skipped == Skipped::AnyOf {
             continue;
@@ -147,16 +147,16 @@ fn check_values(source: Source<'_>, skipped: Skipped, path: &Path<'_>, faults: &
         for (index, schema) in source.schemas(keyword).enumerate() {
             let first = index == 0 && keyword == "allOf" && skipped == Skipped::AnyOfInFirstAllOf;
             let skipped = if first { Skipped::AnyOf } else { Skipped::Nothing };
-            check_nested(schema, skipped, &list.index(index), faults);
+            check_nested(schema, skipped, &list.index(index), errors);
         }
     }
     if let Some(not) = source.schema("not") {
-        check_nested(not, Skipped::Nothing, &path.child("not"), faults);
+        check_nested(not, Skipped::Nothing, &path.child("not"), errors);
     }
     let pattern = source.text("pattern");
     if let Err(error) = go_regexp::translate(pattern) {
         let detail = format!("must be a valid regular expression, but isn't: {error}");
-        faults.invalid(&path.child("pattern"), pattern, &detail);
+        errors.invalid(&path.child("pattern"), pattern, &detail);
     }
 }
 
@@ -177,14 +177,14 @@ const STRUCTURAL_ONLY: [(&str, &str); 12] = [
 ];
 
 /// Checks a schema below a combination.
-fn check_nested(source: Source<'_>, skipped: Skipped, path: &Path<'_>, faults: &mut Faults) {
-    check_values(source, skipped, path, faults);
+fn check_nested(source: Source<'_>, skipped: Skipped, path: &Path<'_>, errors: &mut ErrorList) {
+    check_values(source, skipped, path, errors);
     if let Some(items) = source.schema("items") {
-        check_nested(items, Skipped::Nothing, &path.child("items"), faults);
+        check_nested(items, Skipped::Nothing, &path.child("items"), errors);
     }
     let properties = path.child("properties");
     for (name, property) in source.properties() {
-        check_nested(property, Skipped::Nothing, &properties.key(name), faults);
+        check_nested(property, Skipped::Nothing, &properties.key(name), errors);
     }
     for (keyword, detail) in STRUCTURAL_ONLY {
         let stated = match keyword {
@@ -195,15 +195,15 @@ fn check_nested(source: Source<'_>, skipped: Skipped, path: &Path<'_>, faults: &
             _ => source.stated(keyword),
         };
         if stated.is_some() {
-            faults.forbidden(&path.child(keyword), detail);
+            errors.forbidden(&path.child(keyword), detail);
         }
     }
     if source.stated("x-kubernetes-validations").is_some() {
         let path = path.child("x-kubernetes-validations");
-        faults.forbidden(&path, "must be empty to be structural");
+        errors.forbidden(&path, "must be empty to be structural");
     }
     if source.property("metadata").is_some() {
-        faults.forbidden(&properties.key("metadata"), "must not be specified in a nested context");
+        errors.forbidden(&properties.key("metadata"), "must not be specified in a nested context");
     }
 }
 
@@ -213,16 +213,16 @@ fn check_complete(
     structure: Source<'_>,
     values_path: &Path<'_>,
     path: &Path<'_>,
-    faults: &mut Faults,
+    errors: &mut ErrorList,
 ) {
     for keyword in COMBINATIONS {
         let list = values_path.child(keyword);
         for (index, nested) in values.schemas(keyword).enumerate() {
-            check_nested_complete(nested, structure, &list.index(index), path, faults);
+            check_nested_complete(nested, structure, &list.index(index), path, errors);
         }
     }
     if let Some(nested) = values.schema("not") {
-        check_nested_complete(nested, structure, &values_path.child("not"), path, faults);
+        check_nested_complete(nested, structure, &values_path.child("not"), path, errors);
     }
 }
 
@@ -231,14 +231,14 @@ fn check_nested_complete(
     structure: Source<'_>,
     values_path: &Path<'_>,
     path: &Path<'_>,
-    faults: &mut Faults,
+    errors: &mut ErrorList,
 ) {
-    check_complete(values, structure, values_path, path, faults);
+    check_complete(values, structure, values_path, path, errors);
     let mut pair =
         |inner: Source<'_>, outer: Option<Source<'_>>, values_path: &Path<'_>, path: &Path<'_>| {
             match outer {
-                Some(outer) => check_nested_complete(inner, outer, values_path, path, faults),
-                None => faults.required(path, &format!("because it is defined in {values_path}")),
+                Some(outer) => check_nested_complete(inner, outer, values_path, path, errors),
+                None => errors.required(path, &format!("because it is defined in {values_path}")),
             }
         };
     if let Some(items) = values.schema("items") {

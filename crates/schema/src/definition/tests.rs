@@ -5,9 +5,9 @@ use machinery::json;
 
 /// The complaints about a schema, sorted, below the path `s`.
 fn complaints(schema: &Value) -> Vec<String> {
-    let mut faults = Faults::new();
-    check_definition_schema(schema, Demand::Structural, &Path::root("s"), &mut faults);
-    let mut complaints: Vec<String> = faults.iter().map(ToString::to_string).collect();
+    let mut errors = ErrorList::new();
+    check_definition_schema(schema, Demand::Structural, &Path::root("s"), &mut errors);
+    let mut complaints: Vec<String> = errors.iter().map(ToString::to_string).collect();
     complaints.sort();
     complaints
 }
@@ -147,11 +147,11 @@ fn of_metadata_only_the_name_may_be_restricted() {
 
 #[test]
 fn with_a_status_the_root_says_nothing_about_it() {
-    let mut faults = Faults::new();
+    let mut errors = ErrorList::new();
     let schema = json!({"type": "object", "description": "x", "anyOf": [{"required": ["status"]}]});
-    check_root_with_status(&schema, &Path::root("s"), &mut faults);
-    assert_eq!(faults.len(), 1);
-    assert!(faults[0].detail.starts_with("only [Description Type Format"));
+    check_root_with_status(&schema, &Path::root("s"), &mut errors);
+    assert_eq!(errors.len(), 1);
+    assert!(errors[0].detail.starts_with("only [Description Type Format"));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crate::ratchet::OldItems;
 use crate::structural::{Node, Type};
 use cel::{Bindings, Budget, EvalError};
 use machinery::field_path::{FaultKind, quote};
-use machinery::{Faults, FieldError, Map, Path, Value};
+use machinery::{ErrorList, FieldError, Map, Path, Value};
 
 /// What all rules together may cost for one object, and one rule for one value.
 const OBJECT_BUDGET: u64 = 10_000_000;
@@ -32,12 +32,12 @@ pub(super) fn check_object(
     node: &Node,
     new: &Map<String, Value>,
     old: Option<&Map<String, Value>>,
-    faults: &mut Faults,
+    errors: &mut ErrorList,
 ) -> Vec<String> {
     let subject = Subject::Root(new);
     let old = old.map(Subject::Root);
     let ties = Ties { own: old.map(|old| Pair { node, new: subject, old }), nearest: None };
-    let mut run = Run::new(full_budget(), faults);
+    let mut run = Run::new(full_budget(), errors);
     run.check(validator, node, Instance { subject, old, ties }, &Path::EMPTY);
     run.forgiven
 }
@@ -49,17 +49,17 @@ pub(crate) fn check_default(
     default: &Value,
     path: &Path<'_>,
     budget: &mut Budget,
-    faults: &mut Faults,
+    errors: &mut ErrorList,
 ) {
     let subject = Subject::Value(default);
-    let before = (*budget, faults.len());
+    let before = (*budget, errors.len());
     for old in [Some(subject), None] {
-        let mut run = Run::new(before.0, faults);
+        let mut run = Run::new(before.0, errors);
         let instance = Instance { subject, old, ties: Ties::default() };
         run.check(validator, node, instance, path);
         let left = if run.is_over { 0 } else { run.budget.remaining };
         budget.remaining = budget.remaining.min(left);
-        if faults.len() > before.1 {
+        if errors.len() > before.1 {
             return;
         }
     }
@@ -78,14 +78,14 @@ struct Run<'f> {
     budget: Budget,
     /// The budget is spent: nothing more is tried.
     is_over: bool,
-    faults: &'f mut Faults,
+    errors: &'f mut ErrorList,
     forgiven: Vec<String>,
     compared: Compared,
 }
 
 impl<'f> Run<'f> {
-    fn new(budget: Budget, faults: &'f mut Faults) -> Self {
-        Self { budget, is_over: false, faults, forgiven: Vec::new(), compared: Compared::default() }
+    fn new(budget: Budget, errors: &'f mut ErrorList) -> Self {
+        Self { budget, is_over: false, errors, forgiven: Vec::new(), compared: Compared::default() }
     }
 
     fn check<'a>(
@@ -173,13 +173,13 @@ impl<'f> Run<'f> {
             if self.is_over {
                 return;
             }
-            if self.faults.is_full() {
+            if self.errors.is_full() {
                 self.is_over = true;
                 return;
             }
             if let Some(error) = &compiled.error {
                 let detail = format!("rule compile error: {error}");
-                self.faults.push(complaint(node, path, detail));
+                self.errors.push(complaint(node, path, detail));
             }
             if compiled.program.is_none()
                 || (compiled.uses_old_self && instance.old.is_none() && !rule.optional_old_self)
@@ -241,7 +241,7 @@ impl<'f> Run<'f> {
         if is_forgiven {
             self.forgiven.push(fault.to_string());
         } else {
-            self.faults.push(fault);
+            self.errors.push(fault);
         }
     }
 
@@ -288,12 +288,12 @@ impl<'f> Run<'f> {
             ),
             EvalError::Failed(_) => format!("{error} evaluating rule: {shown}"),
         };
-        self.faults.push(complaint(node, path, detail));
+        self.errors.push(complaint(node, path, detail));
     }
 
     fn stop(&mut self, node: &Node, path: &Path<'_>, detail: &str) {
         self.is_over = true;
-        self.faults.push(complaint(node, path, detail.to_owned()));
+        self.errors.push(complaint(node, path, detail.to_owned()));
     }
 }
 

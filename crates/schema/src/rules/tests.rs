@@ -1,7 +1,7 @@
 //! Rules on objects: one `check`, many schemas.
 
 use crate::Structural;
-use machinery::{Faults, Map, Value, json};
+use machinery::{ErrorList, Map, Value, json};
 
 /// What rules say of an object that is new, or was `old` before: complaints, then warnings.
 fn check(spec: &Value, old: Option<&Value>, new: &Value) -> Vec<String> {
@@ -15,10 +15,10 @@ fn judge(
     old: Option<&Map<String, Value>>,
     new: &Map<String, Value>,
 ) -> Vec<String> {
-    let mut faults = Faults::new();
-    let warnings = schema.validate_rules(new, old, &mut faults);
+    let mut errors = ErrorList::new();
+    let warnings = schema.validate_rules(new, old, &mut errors);
     let warnings = warnings.into_iter().map(|it| format!("warning: {it}"));
-    faults.iter().map(ToString::to_string).chain(warnings).collect()
+    errors.iter().map(ToString::to_string).chain(warnings).collect()
 }
 
 fn object(value: Value) -> Map<String, Value> {
@@ -179,14 +179,14 @@ fn an_evaluation_that_fails_names_the_rule_and_the_type() {
 fn rules_wait_for_values_of_the_right_type() {
     let schema =
         json!({"type": "object", "properties": {"spec": pair(&json!([{"rule": "false"}]))}});
-    let mut faults = Faults::new();
-    faults.required(&machinery::Path::root("x"), "");
-    Structural::compile(&schema).validate_rules(&object(json!({"spec": {}})), None, &mut faults);
+    let mut errors = ErrorList::new();
+    errors.required(&machinery::Path::root("x"), "");
+    Structural::compile(&schema).validate_rules(&object(json!({"spec": {}})), None, &mut errors);
     assert_eq!(
-        faults[1].to_string(),
+        errors[1].to_string(),
         "<nil>: Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation"
     );
-    assert_eq!(faults.len(), 2);
+    assert_eq!(errors.len(), 2);
 }
 
 /// A list of integers with a rule on the whole.

@@ -11,13 +11,13 @@ use machinery::field_path::quote;
 /// The outcome of one alternative.
 #[derive(Debug)]
 struct Outcome {
-    faults: Found,
+    errors: Found,
     passed: usize,
 }
 
 impl Outcome {
     fn holds(&self) -> bool {
-        self.faults.is_empty()
+        self.errors.is_empty()
     }
 }
 
@@ -32,9 +32,9 @@ impl Walk<'_> {
     ) -> usize {
         let outcome = |node: &Node| {
             self.spend(1);
-            let mut faults = Found::default();
-            let passed = self.apply(node, data, old, path, &mut faults);
-            Outcome { faults, passed }
+            let mut errors = Found::default();
+            let passed = self.apply(node, data, old, path, &mut errors);
+            Outcome { errors, passed }
         };
         let name = || quote(&path.to_string());
         let mut passed = 0;
@@ -114,9 +114,9 @@ fn judge(outcomes: impl Iterator<Item = Outcome>, stop: Stop) -> (usize, Option<
     (held, best)
 }
 
-/// Adds an outcome's faults, each once, and returns the checks it passed.
+/// Adds an outcome's errors, each once, and returns the checks it passed.
 fn merge(outcome: Option<Outcome>, found: &mut Found) -> usize {
     let Some(outcome) = outcome else { return 0 };
-    found.add_new(outcome.faults);
+    found.add_new(outcome.errors);
     outcome.passed
 }

@@ -1,10 +1,10 @@
-//! [`Found`]: the faults of one walk, within a bound.
+//! [`Found`]: the errors of one walk, within a bound.
 //!
 //! A fault names its place and often lists what would be right, so a long key or a long `enum` may
-//! be repeated in each of a hundred thousand faults. Once the texts take up
-//! [`Faults::TEXT_MAX`](machinery::Faults::TEXT_MAX), faults are still counted but no longer worded.
+//! be repeated in each of a hundred thousand errors. Once the texts take up
+//! [`ErrorList::TEXT_MAX`](machinery::ErrorList::TEXT_MAX), errors are still counted but no longer worded.
 
-use machinery::{Faults, FieldError};
+use machinery::{ErrorList, FieldError};
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -31,7 +31,7 @@ pub(super) struct Mark {
 impl Found {
     /// Adds a fault, which is worded only if there is room for it.
     pub(super) fn add(&mut self, fault: impl FnOnce() -> FieldError) {
-        if self.weight >= Faults::TEXT_MAX {
+        if self.weight >= ErrorList::TEXT_MAX {
             self.unworded += 1;
             return;
         }
@@ -40,11 +40,11 @@ impl Found {
         self.keep(fault, hash);
     }
 
-    /// Adds the faults of another walk, each once.
+    /// Adds the errors of another walk, each once.
     pub(super) fn add_new(&mut self, other: Self) {
         self.unworded += other.unworded;
         for (fault, hash) in other.list.into_iter().zip(other.hashes) {
-            if self.weight >= Faults::TEXT_MAX {
+            if self.weight >= ErrorList::TEXT_MAX {
                 self.unworded += 1;
             } else if !self.seen.contains_key(&hash) {
                 self.keep(fault, hash);
@@ -83,7 +83,7 @@ impl Found {
         (self.weight, self.unworded) = (mark.weight, mark.unworded);
     }
 
-    /// The faults that are worded.
+    /// The errors that are worded.
     pub(super) fn into_list(self) -> Vec<FieldError> {
         self.list
     }
@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn faults_without_room_count_but_are_not_worded() {
         let mut found = Found::default();
-        found.add(|| fault(&"x".repeat(Faults::TEXT_MAX)));
+        found.add(|| fault(&"x".repeat(ErrorList::TEXT_MAX)));
         let mark = found.mark();
         found.add(|| unreachable!("there is no room"));
         assert_ne!(found.mark(), mark);

@@ -13,10 +13,10 @@ fn complaints(spec_schema: &Value, spec: &Value) -> Vec<String> {
 }
 
 fn complaints_about(schema: &Value, new: &Value, old: Option<&Value>) -> Vec<String> {
-    let mut faults = Faults::new();
+    let mut errors = ErrorList::new();
     let old = old.map(|it| it.as_object().unwrap());
-    Structural::compile(schema).validate(new.as_object().unwrap(), old, &mut faults);
-    let mut complaints: Vec<String> = faults.iter().map(ToString::to_string).collect();
+    Structural::compile(schema).validate(new.as_object().unwrap(), old, &mut errors);
+    let mut complaints: Vec<String> = errors.iter().map(ToString::to_string).collect();
     complaints.sort();
     complaints
 }
@@ -245,11 +245,11 @@ fn duplicates_that_were_there_before_are_forgiven() {
 fn a_status_is_judged_by_its_own_schema() {
     let schema = Structural::compile(&json!({"type": "object", "required": ["spec"], "properties":
         {"status": {"type": "object", "properties": {"phase": {"type": "string"}}}}}));
-    let mut faults = Faults::new();
+    let mut errors = ErrorList::new();
     let new = json!({"status": {"phase": 3}});
-    schema.validate_status(new.as_object().unwrap(), &Map::new(), &mut faults);
+    schema.validate_status(new.as_object().unwrap(), &Map::new(), &mut errors);
     assert_eq!(
-        faults.summary(),
+        errors.summary(),
         r#"status.phase: Invalid value: "integer": phase in body must be of type string: "integer""#
     );
 }

@@ -8,7 +8,7 @@ use crate::admission::fault_order;
 use cel::{Program, Type};
 use kinds::Resource;
 use machinery::field_path::FaultKind;
-use machinery::{Faults, Object, Path, Value};
+use machinery::{ErrorList, Object, Path, Value};
 
 static SPEC: Path<'static> = Path::root("spec");
 
@@ -20,7 +20,7 @@ pub(crate) fn validate(
     resource: &Resource,
     new: &Object,
     old: Option<&Object>,
-    faults: &mut Faults,
+    errors: &mut ErrorList,
 ) {
     if resource.group != GROUP {
         return;
@@ -28,7 +28,7 @@ pub(crate) fn validate(
     let nothing = Value::Null;
     let spec = new.get(&["spec"]).unwrap_or(&nothing);
     let old = old.and_then(|it| it.get(&["spec"]));
-    let mut found = Faults::new();
+    let mut found = ErrorList::new();
     match resource.kind.as_str() {
         "ValidatingAdmissionPolicy" => {
             conditions(spec, old, &mut found);
@@ -42,7 +42,7 @@ pub(crate) fn validate(
         }
         _ => {}
     }
-    fault_order::merge(faults, found);
+    fault_order::merge(errors, found);
 }
 
 fn has_params(spec: &Value) -> bool {
@@ -50,7 +50,7 @@ fn has_params(spec: &Value) -> bool {
 }
 
 /// Conditions that did not change are left alone. They do not see variables.
-fn conditions(spec: &Value, old: Option<&Value>, faults: &mut Faults) {
+fn conditions(spec: &Value, old: Option<&Value>, errors: &mut ErrorList) {
     let are_same =
         |old: &Value| ["paramKind", "matchConditions"].into_iter().all(|key| old[key] == spec[key]);
     if old.is_some_and(are_same) {
@@ -62,13 +62,13 @@ fn conditions(spec: &Value, old: Option<&Value>, faults: &mut Faults) {
         let source = text(condition, "expression").trim();
         if !source.is_empty() {
             let compiled = compiler.program(source, Use::Authorizer, &[Type::Bool]);
-            report(faults, &path.index(index).child("expression"), source, compiled);
+            report(errors, &path.index(index).child("expression"), source, compiled);
         }
     }
 }
 
 /// Judges the variables, and returns what compiles that which may use them.
-fn variables(spec: &Value, faults: &mut Faults) -> Compiler {
+fn variables(spec: &Value, errors: &mut ErrorList) -> Compiler {
     let variables = list(spec, "variables");
     let mut compiler = match variables {
         [] if spec["mutations"].is_null() => Compiler::new(has_params(spec)),
@@ -79,13 +79,13 @@ fn variables(spec: &Value, faults: &mut Faults) -> Compiler {
         let source = text(variable, "expression");
         if !source.trim().is_empty() {
             let compiled = compiler.variable(text(variable, "name"), source).program;
-            report(faults, &path.index(index).child("expression"), source, compiled);
+            report(errors, &path.index(index).child("expression"), source, compiled);
         }
     }
     compiler
 }
 
-fn validations(spec: &Value, compiler: &Compiler, faults: &mut Faults) {
+fn validations(spec: &Value, compiler: &Compiler, errors: &mut ErrorList) {
     let path = SPEC.child("validations");
     for (index, validation) in list(spec, "validations").iter().enumerate() {
         let path = path.index(index);
@@ -96,7 +96,7 @@ fn validations(spec: &Value, compiler: &Compiler, faults: &mut Faults) {
             let source = text(validation, key);
             if !source.trim().is_empty() {
                 let compiled = compiler.program(source, may_use, &[result]);
-                report(faults, &path.child(key), source, compiled);
+                report(errors, &path.child(key), source, compiled);
             }
         }
     }
@@ -108,11 +108,11 @@ fn validations(spec: &Value, compiler: &Compiler, faults: &mut Faults) {
         }
         let results = [Type::String, Type::Null];
         let compiled = compiler.program(source.trim(), Use::Authorizer, &results);
-        report(faults, &path.index(index).child("valueExpression"), source, compiled);
+        report(errors, &path.index(index).child("valueExpression"), source, compiled);
     }
 }
 
-fn mutations(spec: &Value, compiler: &Compiler, faults: &mut Faults) {
+fn mutations(spec: &Value, compiler: &Compiler, errors: &mut ErrorList) {
     let path = SPEC.child("mutations");
     for (index, mutation) in list(spec, "mutations").iter().enumerate() {
         let (key, result) = match text(mutation, "patchType") {
@@ -124,16 +124,16 @@ fn mutations(spec: &Value, compiler: &Compiler, faults: &mut Faults) {
         if !source.is_empty() {
             let compiled = compiler.program(source, Use::Patches, &[result]);
             let path = path.index(index);
-            report(faults, &path.child(key).child("expression"), source, compiled);
+            report(errors, &path.child(key).child("expression"), source, compiled);
         }
     }
 }
 
-fn report(faults: &mut Faults, path: &Path<'_>, source: &str, compiled: Result<Program, Fault>) {
+fn report(errors: &mut ErrorList, path: &Path<'_>, source: &str, compiled: Result<Program, Fault>) {
     match compiled {
         Ok(_) => {}
-        Err(Fault::Invalid(why)) => faults.invalid(path, source, &why),
-        Err(Fault::Internal(why)) => faults.add(FaultKind::Internal, path, None, &why),
+        Err(Fault::Invalid(why)) => errors.invalid(path, source, &why),
+        Err(Fault::Internal(why)) => errors.add(FaultKind::Internal, path, None, &why),
     }
 }
 

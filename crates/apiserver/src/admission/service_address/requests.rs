@@ -9,7 +9,7 @@
 //! ```
 
 use kinds::core::service::allocation as service;
-use machinery::{Faults, GroupKind, Object, Status};
+use machinery::{ErrorList, GroupKind, Object, Status};
 use std::collections::{HashMap, HashSet};
 
 /// See the [module documentation](self).
@@ -232,15 +232,15 @@ impl PortRefusal {
             Self::InUse { index, port } => (index, i64::from(port), ALLOCATED.to_owned()),
             Self::OutsideRange { index, port } => (index, port, service::outside_of_range()),
         };
-        let mut faults = Faults::new();
-        service::refuse_node_port(index, port, &why, &mut faults);
-        invalid(object, &faults)
+        let mut errors = ErrorList::new();
+        service::refuse_node_port(index, port, &why, &mut errors);
+        invalid(object, &errors)
     }
 }
 
 /// The refusal of a service.
-pub(super) fn invalid(object: &Object, faults: &Faults) -> Status {
-    Status::invalid(&GroupKind::new("", "Service"), object.name(), faults)
+pub(super) fn invalid(object: &Object, errors: &ErrorList) -> Status {
+    Status::invalid(&GroupKind::new("", "Service"), object.name(), errors)
 }
 
 const ALLOCATED: &str = "provided port is already allocated";

@@ -7,7 +7,7 @@ use crate::watch_cache::ResourceCache;
 use keel::Entropy;
 use kinds::core::service::allocation as service;
 use machinery::field_path::quote;
-use machinery::{Faults, Object, Status};
+use machinery::{ErrorList, Object, Status};
 use std::collections::HashSet;
 use std::net::Ipv4Addr;
 
@@ -187,10 +187,10 @@ impl Refusal {
     pub(super) fn status(&self, object: &Object) -> Status {
         match self {
             Self::AddressInUse(address) => {
-                let mut faults = Faults::new();
+                let mut errors = ErrorList::new();
                 let why = "provided IP is already allocated";
-                service::refuse_cluster_ip(object, &address.to_string(), why, &mut faults);
-                invalid(object, &faults)
+                service::refuse_cluster_ip(object, &address.to_string(), why, &mut errors);
+                invalid(object, &errors)
             }
             Self::AddressesExhausted => {
                 let name = quote(object.name());

@@ -5,7 +5,7 @@ use crate::admission::policy::{Compiler, Use};
 use crate::admission::{Attempt, authorizer, fault_order};
 use cel::library::authorizer::{authorizer as authorizer_value, resource_check};
 use cel::{Bindings, Budget, Program, Type};
-use machinery::{Faults, Object, Path, Value};
+use machinery::{ErrorList, Object, Path, Value};
 use std::sync::Arc;
 
 /// What all conditions of a webhook may cost together; what upstream allows.
@@ -80,10 +80,10 @@ const OVER_BUDGET: &str =
     "validation failed due to running out of cost budget, no further validation rules will be run";
 
 /// Refuses a configuration with expressions that mean nothing.
-pub(crate) fn validate(configuration: &Object, faults: &mut Faults) {
+pub(crate) fn validate(configuration: &Object, errors: &mut ErrorList) {
     let hooks = configuration.get(&["webhooks"]).and_then(Value::as_array);
     let root = Path::root("webhooks");
-    let mut found = Faults::new();
+    let mut found = ErrorList::new();
     for (index, hook) in hooks.into_iter().flatten().enumerate() {
         let at = root.index(index);
         let path = at.child("matchConditions");
@@ -98,7 +98,7 @@ pub(crate) fn validate(configuration: &Object, faults: &mut Faults) {
             }
         }
     }
-    fault_order::merge(faults, found);
+    fault_order::merge(errors, found);
 }
 
 /// Conditions are compiled like those of policies.
@@ -113,27 +113,27 @@ mod tests {
     use super::*;
     use machinery::json;
 
-    fn faults(expression: &str) -> Vec<String> {
+    fn errors(expression: &str) -> Vec<String> {
         let hook = json!({"matchConditions": [{"name": "c", "expression": expression}]});
         let configuration = Object::from_value(json!({"webhooks": [hook]})).unwrap();
-        let mut faults = Faults::new();
-        validate(&configuration, &mut faults);
-        let status = machinery::Status::invalid(&machinery::GroupKind::default(), "", &faults);
+        let mut errors = ErrorList::new();
+        validate(&configuration, &mut errors);
+        let status = machinery::Status::invalid(&machinery::GroupKind::default(), "", &errors);
         let causes = status.details.unwrap().causes;
         causes.into_iter().map(|it| format!("{}: {}", it.field, it.message)).collect()
     }
 
     #[test]
     fn a_condition_is_a_sound_expression_that_is_true_or_false() {
-        assert!(faults("request.operation == 'CREATE' && object.metadata.name != 'x'").is_empty());
-        assert!(faults("authorizer.requestResource.check('create').allowed()").is_empty());
-        let found = faults("request.operaton == 'CREATE'");
+        assert!(errors("request.operation == 'CREATE' && object.metadata.name != 'x'").is_empty());
+        assert!(errors("authorizer.requestResource.check('create').allowed()").is_empty());
+        let found = errors("request.operaton == 'CREATE'");
         assert!(
             found[0].starts_with("webhooks[0].matchConditions[0].expression: Invalid value: ")
                 && found[0].contains("undefined field 'operaton'"),
             "{found:?}"
         );
-        let found = faults("request.name");
+        let found = errors("request.name");
         assert!(found[0].ends_with("must evaluate to bool but got string"), "{found:?}");
     }
 }

@@ -5,7 +5,7 @@ use crate::endpoints::list::refuse_list_options;
 use crate::endpoints::selection::Selection;
 use crate::flow_control::{Charge, check_room};
 use crate::options::parse_revision;
-use machinery::{Faults, Path, Status};
+use machinery::{ErrorList, Path, Status};
 use store::Revision;
 
 /// A watch keeps this many bytes of its request without a charge: [`STREAM`] covers them.
@@ -65,7 +65,7 @@ impl Start {
 pub(super) fn validate_options(cx: &Cx) -> Result<(), Status> {
     let mut matching = cx.query.text("resourceVersionMatch");
     let path = Path::root("resourceVersionMatch");
-    let mut faults = Faults::new();
+    let mut errors = ErrorList::new();
     let mut initial = cx.query.get("sendInitialEvents").is_some();
     // Upstream: who has nothing yet gets what there is, and that is a matter of these two.
     if !initial && matching.is_empty() && matches!(cx.query.text("resourceVersion"), "" | "0") {
@@ -73,18 +73,18 @@ pub(super) fn validate_options(cx: &Cx) -> Result<(), Status> {
     }
     if initial && matching != "NotOlderThan" {
         let detail = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
-        faults.forbidden(&path, detail);
+        errors.forbidden(&path, detail);
     }
     if !matching.is_empty() && !initial {
         let detail =
             "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
-        faults.forbidden(&path, detail);
+        errors.forbidden(&path, detail);
     }
     if !matches!(matching, "" | "NotOlderThan") {
-        faults.not_supported(&path, matching, &["NotOlderThan"]);
+        errors.not_supported(&path, matching, &["NotOlderThan"]);
     }
     if !matching.is_empty() && !cx.query.text("continue").is_empty() {
-        faults.forbidden(&path, "resourceVersionMatch is forbidden when continue is provided");
+        errors.forbidden(&path, "resourceVersionMatch is forbidden when continue is provided");
     }
-    refuse_list_options(&faults)
+    refuse_list_options(&errors)
 }

@@ -8,7 +8,7 @@ use super::{FACTOR, TICKS, processor_time};
 use kinds::Resource;
 use kinds::core::pod::security_standards::is_significant;
 use kinds::resource::{Action, Behavior};
-use machinery::{Faults, Object, Value, json};
+use machinery::{ErrorList, Object, Value, json};
 use std::time::Duration;
 
 /// Makes an element, by its number.
@@ -26,19 +26,19 @@ fn address(n: usize) -> String {
 fn update(behavior: &Behavior, new: &Object, old: &Object) {
     let mut changed = new.clone();
     (behavior.prepare_update)(&mut changed, old);
-    let faults = &mut Faults::new();
+    let errors = &mut ErrorList::new();
     match behavior.validate_in {
-        Some(validate) => validate(&changed, Some(old), "v1", faults),
-        None => (behavior.validate_update)(&changed, old, faults),
+        Some(validate) => validate(&changed, Some(old), "v1", errors),
+        None => (behavior.validate_update)(&changed, old, errors),
     }
     let mut changed = new.clone();
     (behavior.prepare_status)(&mut changed, old);
-    (behavior.validate_status)(&changed, old, &mut Faults::new());
+    (behavior.validate_status)(&changed, old, &mut ErrorList::new());
     for subresource in behavior.subresources {
         let Action::Replace { prepare, validate, .. } = &subresource.action else { continue };
         let mut changed = new.clone();
         prepare(&mut changed, old);
-        validate(&changed, old, &mut Faults::new());
+        validate(&changed, old, &mut ErrorList::new());
     }
     (behavior.warnings)(new);
     if let Some(warnings) = behavior.update_warnings {

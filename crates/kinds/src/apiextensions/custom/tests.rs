@@ -103,12 +103,12 @@ fn an_update_of_the_status_changes_nothing_else() {
 fn replica_counts_are_not_negative() {
     let scale =
         scale(&json!({"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.n"}));
-    let mut faults = Faults::new();
+    let mut errors = ErrorList::new();
     let widget = object(json!({"spec": {"size": -1}, "status": {"n": 3_000_000_000_i64}}));
-    validate_scale_spec(&scale, &widget, &mut faults);
-    validate_scale_status(&scale, &widget, &mut faults);
+    validate_scale_spec(&scale, &widget, &mut errors);
+    validate_scale_status(&scale, &widget, &mut errors);
     assert_eq!(
-        lines(&faults),
+        lines(&errors),
         [
             ".spec.size: Invalid value: -1: should be a non-negative integer",
             ".status.n: Invalid value: 3000000000: should be less than or equal to 2147483647",
@@ -120,12 +120,12 @@ fn replica_counts_are_not_negative() {
 fn what_scale_cannot_read_is_told_as_go_tells_it() {
     let scale = scale(&json!({"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.n",
         "labelSelectorPath": ".status.selector"}));
-    let mut faults = Faults::new();
+    let mut errors = ErrorList::new();
     let widget = object(json!({"spec": 5, "status": {"n": "x", "selector": {}}}));
-    validate_scale_spec(&scale, &widget, &mut faults);
-    validate_scale_status(&scale, &widget, &mut faults);
+    validate_scale_spec(&scale, &widget, &mut errors);
+    validate_scale_status(&scale, &widget, &mut errors);
     assert_eq!(
-        lines(&faults),
+        lines(&errors),
         [
             ".spec.size: Invalid value: 0: .spec.size accessor error: 5 is of the type int64, expected map[string]interface{}",
             ".status.n: Invalid value: 0: .status.n accessor error: x is of the type string, expected int64",

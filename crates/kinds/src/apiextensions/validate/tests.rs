@@ -228,9 +228,9 @@ fn a_conversion_webhook_is_not_trusted_by_rubbish_once_it_is_asked() {
     };
     let rubbish = trusting("cnViYmlzaA==");
     assert_eq!(refusals(&BEHAVIOR, rubbish.clone()), Vec::<String>::new());
-    let faults = faults_once_established(trusting(""), rubbish);
+    let errors = faults_once_established(trusting(""), rubbish);
     assert_eq!(
-        faults.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        errors.iter().map(ToString::to_string).collect::<Vec<_>>(),
         [
             r#"spec.conversion.webhookClientConfig.caBundle: Invalid value: "cnViYmlzaA==": unable to load root certificates: unable to parse bytes as PEM block"#
         ]
@@ -238,16 +238,16 @@ fn a_conversion_webhook_is_not_trusted_by_rubbish_once_it_is_asked() {
 }
 
 /// What is held against the change of a definition that is served.
-fn faults_once_established(old: Value, new: Value) -> Faults {
+fn faults_once_established(old: Value, new: Value) -> ErrorList {
     let mut established = object(created(&BEHAVIOR, old));
     let conditions = json!([{"type": "Established", "status": "True"}]);
     established.map_at(&["status"]).insert("conditions".to_owned(), conditions);
     let mut new = object(new);
     (BEHAVIOR.defaults)(&mut new);
     (BEHAVIOR.prepare_update)(&mut new, &established);
-    let mut faults = Faults::new();
-    validate_in(&new, Some(&established), "apiextensions.k8s.io/v1", &mut faults);
-    faults
+    let mut errors = ErrorList::new();
+    validate_in(&new, Some(&established), "apiextensions.k8s.io/v1", &mut errors);
+    errors
 }
 
 #[test]
@@ -260,9 +260,9 @@ fn groups_of_kubernetes_need_an_approval_in_v1_only() {
             r#"metadata.annotations[api-approved.kubernetes.io]: Required value: protected groups must have approval annotation "api-approved.kubernetes.io", see https://github.com/kubernetes/enhancements/pull/1111"#
         ]
     );
-    let mut faults = Faults::new();
-    validate_in(&object(created(&BEHAVIOR, definition.clone())), None, "v1beta1", &mut faults);
-    assert!(faults.is_empty(), "{}", faults.summary());
+    let mut errors = ErrorList::new();
+    validate_in(&object(created(&BEHAVIOR, definition.clone())), None, "v1beta1", &mut errors);
+    assert!(errors.is_empty(), "{}", errors.summary());
     definition["metadata"]["annotations"] =
         json!({"api-approved.kubernetes.io": "unapproved, an experiment"});
     assert_eq!(refusals(&BEHAVIOR, definition), [""; 0]);
@@ -277,11 +277,11 @@ fn the_first_example_of_the_textbooks_is_accepted_in_v1beta1() {
     let convert = BEHAVIOR.convert.unwrap();
     convert(&mut network, "apiextensions.k8s.io/v1beta1", "apiextensions.k8s.io/v1");
     let network = object(created(&BEHAVIOR, network.into_value()));
-    let mut faults = Faults::new();
-    validate_in(&network, None, "v1beta1", &mut faults);
-    assert!(faults.is_empty(), "{}", faults.summary());
-    validate_in(&network, Some(&network), "v1", &mut faults);
-    assert!(faults.is_empty(), "an update in v1 does not hold it to v1: {}", faults.summary());
+    let mut errors = ErrorList::new();
+    validate_in(&network, None, "v1beta1", &mut errors);
+    assert!(errors.is_empty(), "{}", errors.summary());
+    validate_in(&network, Some(&network), "v1", &mut errors);
+    assert!(errors.is_empty(), "an update in v1 does not hold it to v1: {}", errors.summary());
 }
 
 #[test]
@@ -296,9 +296,9 @@ fn what_objects_are_stored_under_does_not_change() {
         [r#"spec.group: Invalid value: "other.example.dev": field is immutable"#],
         "before it is established, the scope may still change"
     );
-    let faults = faults_once_established(old, new);
+    let errors = faults_once_established(old, new);
     assert_eq!(
-        faults.iter().map(|it| it.field.as_str()).collect::<Vec<_>>(),
+        errors.iter().map(|it| it.field.as_str()).collect::<Vec<_>>(),
         ["spec.group", "spec.scope"]
     );
 }

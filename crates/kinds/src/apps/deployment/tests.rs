@@ -132,11 +132,11 @@ fn a_status_changes_neither_spec_nor_labels() {
 #[test]
 fn a_status_adds_up() {
     let status = |status: Value| object(json!({"status": status}));
-    let mut faults = Faults::new();
+    let mut errors = ErrorList::new();
     let new = status(json!({"replicas": -1, "readyReplicas": 3, "collisionCount": 1}));
-    validate_status(&new, &status(json!({"collisionCount": 2})), &mut faults);
+    validate_status(&new, &status(json!({"collisionCount": 2})), &mut errors);
     assert_eq!(
-        lines(&faults),
+        lines(&errors),
         [
             "status.replicas: Invalid value: -1: must be greater than or equal to 0",
             "status.updatedReplicas: Invalid value: 0: cannot be greater than status.replicas",

@@ -156,12 +156,12 @@ fn a_template_that_was_wrong_before_is_tolerated() {
 
 #[test]
 fn a_status_adds_up() {
-    let mut faults = Faults::new();
+    let mut errors = ErrorList::new();
     let status = object(json!({"status": {"replicas": 1, "currentReplicas": 2,
         "availableReplicas": 1}}));
-    validate_status(&status, &Object::default(), &mut faults);
+    validate_status(&status, &Object::default(), &mut errors);
     assert_eq!(
-        lines(&faults),
+        lines(&errors),
         [
             "status.currentReplicas: Invalid value: 2: cannot be greater than status.replicas",
             "status.availableReplicas: Invalid value: 1: cannot be greater than status.readyReplicas",

@@ -4,7 +4,7 @@ use super::validate::{Group, validate_reference};
 use crate::fields::{at, integer, list, part, text};
 use crate::quantities::{amount, container_resource_name};
 use crate::rules::{complaints, dns_label, supported_only};
-use machinery::{Faults, Path, Value, names};
+use machinery::{ErrorList, Path, Value, names};
 
 /// The types of metrics, as the message lists them, and the field of each.
 const SOURCES: &[(&str, &str)] = &[
@@ -16,136 +16,147 @@ const SOURCES: &[(&str, &str)] = &[
 ];
 
 /// Judges all metrics; `group` is what the objects that they describe must say of theirs.
-pub(super) fn validate_metrics(faults: &mut Faults, path: &Path<'_>, spec: &Value, group: Group) {
+pub(super) fn validate_metrics(
+    errors: &mut ErrorList,
+    path: &Path<'_>,
+    spec: &Value,
+    group: Group,
+) {
     let metrics = list(spec, "metrics");
     for (index, metric) in metrics.iter().enumerate() {
-        validate_metric(faults, &path.index(index), metric, group);
+        validate_metric(errors, &path.index(index), metric, group);
     }
     let outside = |metric: &Value| matches!(text(metric, "type"), "Object" | "External");
     if integer(spec, "minReplicas") == Some(0) && !metrics.iter().any(outside) {
         // Pods that are not there have nothing to measure.
         let message = "must specify at least one Object or External metric to support scaling to zero replicas";
-        faults.forbidden(path, message);
+        errors.forbidden(path, message);
     }
 }
 
-fn validate_metric(faults: &mut Faults, path: &Path<'_>, metric: &Value, group: Group) {
+fn validate_metric(errors: &mut ErrorList, path: &Path<'_>, metric: &Value, group: Group) {
     let kind = text(metric, "type");
     if kind.is_empty() {
-        faults.required(&path.child("type"), "must specify a metric source type");
+        errors.required(&path.child("type"), "must specify a metric source type");
     }
     let kinds: Vec<&str> = SOURCES.iter().map(|(kind, _)| *kind).collect();
-    supported_only(faults, &path.child("type"), kind, &kinds);
+    supported_only(errors, &path.child("type"), kind, &kinds);
     let present: Vec<&str> = ["object", "external", "pods", "resource", "containerResource"]
         .into_iter()
         .filter(|source| part(metric, source).is_some())
         .collect();
     if let Some(first) = present.first() {
-        validate_source(faults, &path.child(first), first, &metric[*first], group);
+        validate_source(errors, &path.child(first), first, &metric[*first], group);
     }
     let expected = SOURCES.iter().find(|(it, _)| *it == kind).map(|(_, source)| *source);
     if let Some(source) = expected.filter(|source| !present.contains(source)) {
         let message = "must populate information for the given metric source";
-        faults.required(&path.child(source), message);
+        errors.required(&path.child(source), message);
     }
     if present.len() != 1 {
         for source in present.into_iter().filter(|source| Some(*source) != expected) {
             let message = "must populate the given metric source only";
-            faults.forbidden(&path.child(source), message);
+            errors.forbidden(&path.child(source), message);
         }
     }
 }
 
-fn validate_source(faults: &mut Faults, path: &Path<'_>, kind: &str, source: &Value, group: Group) {
+fn validate_source(
+    errors: &mut ErrorList,
+    path: &Path<'_>,
+    kind: &str,
+    source: &Value,
+    group: Group,
+) {
     match kind {
         "object" => {
             let described = at(source, &["describedObject"]);
-            validate_reference(faults, &path.child("describedObject"), described, group);
+            validate_reference(errors, &path.child("describedObject"), described, group);
         }
         "containerResource" => {
-            resource_name(faults, path, source);
+            resource_name(errors, path, source);
             if !text(source, "name").is_empty() {
-                container_resource_name(faults, &path.child("name"), text(source, "name"));
+                container_resource_name(errors, &path.child("name"), text(source, "name"));
             }
             match text(source, "container") {
-                "" => faults.required(&path.child("container"), "must specify a container"),
-                container => dns_label(faults, &path.child("container"), container),
+                "" => errors.required(&path.child("container"), "must specify a container"),
+                container => dns_label(errors, &path.child("container"), container),
             }
         }
-        "resource" => resource_name(faults, path, source),
+        "resource" => resource_name(errors, path, source),
         _ => {}
     }
     if matches!(kind, "object" | "external" | "pods") {
         let (path, name) = (path.child("metric"), text(at(source, &["metric"]), "name"));
         match name {
-            "" => faults.required(&path.child("name"), "must specify a metric name"),
-            name => complaints(faults, &path.child("name"), name, names::path_segment(name)),
+            "" => errors.required(&path.child("name"), "must specify a metric name"),
+            name => complaints(errors, &path.child("name"), name, names::path_segment(name)),
         }
     }
     let target = at(source, &["target"]);
     let path = path.child("target");
-    validate_target(faults, &path, target);
-    validate_choice(faults, &path, kind, target);
+    validate_target(errors, &path, target);
+    validate_choice(errors, &path, kind, target);
 }
 
-fn resource_name(faults: &mut Faults, path: &Path<'_>, source: &Value) {
+fn resource_name(errors: &mut ErrorList, path: &Path<'_>, source: &Value) {
     if text(source, "name").is_empty() {
-        faults.required(&path.child("name"), "must specify a resource name");
+        errors.required(&path.child("name"), "must specify a resource name");
     }
 }
 
-fn validate_target(faults: &mut Faults, path: &Path<'_>, target: &Value) {
+fn validate_target(errors: &mut ErrorList, path: &Path<'_>, target: &Value) {
     let kind = text(target, "type");
     if kind.is_empty() {
-        faults.required(&path.child("type"), "must specify a metric target type");
+        errors.required(&path.child("type"), "must specify a metric target type");
     }
     if !matches!(kind, "Utilization" | "Value" | "AverageValue") {
         let message = "must be either Utilization, Value, or AverageValue";
-        faults.invalid(&path.child("type"), kind, message);
+        errors.invalid(&path.child("type"), kind, message);
     }
     for key in ["value", "averageValue"] {
         let wrong = |it: &machinery::quantity::Quantity| it.is_negative() || it.is_zero();
         if let Some(amount) = part(target, key).map(amount).filter(wrong) {
-            faults.invalid(&path.child(key), amount.to_string(), "must be positive");
+            errors.invalid(&path.child(key), amount.to_string(), "must be positive");
         }
     }
     if let Some(percent) = integer(target, "averageUtilization").filter(|it| *it < 1) {
         let message = "must be greater than 0";
-        faults.invalid(&path.child("averageUtilization"), percent, message);
+        errors.invalid(&path.child("averageUtilization"), percent, message);
     }
 }
 
 /// Which of the ways to say what is wanted a metric may, must or may not use.
-fn validate_choice(faults: &mut Faults, path: &Path<'_>, kind: &str, target: &Value) {
+fn validate_choice(errors: &mut ErrorList, path: &Path<'_>, kind: &str, target: &Value) {
     let is_set = |key| part(target, key).is_some();
     let average = path.child("averageValue");
     match kind {
         "object" if !is_set("value") && !is_set("averageValue") => {
-            faults.required(&average, "must set either a target value or averageValue");
+            errors.required(&average, "must set either a target value or averageValue");
         }
         "external" => match (is_set("value"), is_set("averageValue")) {
             (false, false) => {
                 let message = "must set either a target value for metric or a per-pod target";
-                faults.required(&average, message);
+                errors.required(&average, message);
             }
             (true, true) => {
                 let message = "may not set both a target value for metric and a per-pod target";
-                faults.forbidden(&path.child("value"), message);
+                errors.forbidden(&path.child("value"), message);
             }
             _ => {}
         },
         "pods" if !is_set("averageValue") => {
-            faults.required(&average, "must specify a positive target averageValue");
+            errors.required(&average, "must specify a positive target averageValue");
         }
         "resource" | "containerResource" => {
             match (is_set("averageUtilization"), is_set("averageValue")) {
                 (false, false) => {
                     let message = "must set either a target raw value or a target utilization";
-                    faults.required(&path.child("averageUtilization"), message);
+                    errors.required(&path.child("averageUtilization"), message);
                 }
                 (true, true) => {
                     let message = "may not set both a target raw value and a target utilization";
-                    faults.forbidden(&average, message);
+                    errors.forbidden(&average, message);
                 }
                 _ => {}
             }
@@ -161,9 +172,9 @@ mod tests {
     use machinery::json;
 
     fn check(metric: Value, expected: &[&str]) {
-        let mut faults = Faults::new();
-        validate_metrics(&mut faults, &Path::root("m"), &json!({"metrics": [metric]}), Group::Any);
-        assert_eq!(lines(&faults), expected);
+        let mut errors = ErrorList::new();
+        validate_metrics(&mut errors, &Path::root("m"), &json!({"metrics": [metric]}), Group::Any);
+        assert_eq!(lines(&errors), expected);
     }
 
     #[test]
@@ -195,10 +206,10 @@ mod tests {
 
     #[test]
     fn nothing_can_be_measured_in_pods_that_are_not_there() {
-        let mut faults = Faults::new();
-        validate_metrics(&mut faults, &Path::root("m"), &json!({"minReplicas": 0}), Group::Any);
+        let mut errors = ErrorList::new();
+        validate_metrics(&mut errors, &Path::root("m"), &json!({"minReplicas": 0}), Group::Any);
         assert_eq!(
-            lines(&faults),
+            lines(&errors),
             [
                 "m: Forbidden: must specify at least one Object or External metric to support scaling to zero replicas"
             ]

@@ -5,7 +5,7 @@ use crate::fields::{at, integer, list, number, part, text, top};
 use crate::quantities::amount;
 use crate::rules::{at_least_zero, positive, required_segment, supported_only};
 use machinery::quantity::Quantity;
-use machinery::{Faults, Object, Path, Value};
+use machinery::{ErrorList, Object, Path, Value};
 
 const MAX_PERIOD_SECONDS: i64 = 1800;
 const MAX_WINDOW_SECONDS: i64 = 3600;
@@ -13,10 +13,10 @@ const MAX_WINDOW_SECONDS: i64 = 3600;
 static SPEC: Path<'static> = Path::root("spec");
 
 /// Judges an autoscaler that was `old` before.
-pub(super) fn validate(new: &Object, old: Option<&Object>, faults: &mut Faults) {
+pub(super) fn validate(new: &Object, old: Option<&Object>, errors: &mut ErrorList) {
     let spec = top(new, "spec");
     let old_spec = old.map(|old| top(old, "spec"));
-    validate_bounds(faults, spec);
+    validate_bounds(errors, spec);
     let target = at(spec, &["scaleTargetRef"]);
     let is_same = old_spec.is_some_and(|old| {
         let old = at(old, &["scaleTargetRef"]);
@@ -28,7 +28,7 @@ pub(super) fn validate(new: &Object, old: Option<&Object>, faults: &mut Faults) 
         "ReplicationController" => Group::Any,
         _ => Group::Named,
     };
-    validate_reference(faults, &SPEC.child("scaleTargetRef"), target, group);
+    validate_reference(errors, &SPEC.child("scaleTargetRef"), target, group);
     let was_odd = old_spec.is_some_and(|old| {
         list(old, "metrics").iter().any(|metric| {
             let described = at(metric, &["object", "describedObject"]);
@@ -36,27 +36,27 @@ pub(super) fn validate(new: &Object, old: Option<&Object>, faults: &mut Faults) 
         })
     });
     let group = if was_odd { Group::Whatever } else { Group::Any };
-    validate_metrics(faults, &SPEC.child("metrics"), spec, group);
+    validate_metrics(errors, &SPEC.child("metrics"), spec, group);
     for direction in ["scaleUp", "scaleDown"] {
         if let Some(rules) = part(at(spec, &["behavior"]), direction) {
-            validate_rules(faults, &SPEC.child("behavior").child(direction), rules);
+            validate_rules(errors, &SPEC.child("behavior").child(direction), rules);
         }
     }
 }
 
-fn validate_bounds(faults: &mut Faults, spec: &Value) {
+fn validate_bounds(errors: &mut ErrorList, spec: &Value) {
     let (least, most) = (integer(spec, "minReplicas"), number(spec, "maxReplicas"));
     if let Some(least) = least {
-        at_least_zero(faults, &SPEC.child("minReplicas"), least);
+        at_least_zero(errors, &SPEC.child("minReplicas"), least);
     }
     let path = SPEC.child("maxReplicas");
-    faults.declared(|faults| match most {
-        0 => faults.required(&path, ""),
-        most if most < 0 => faults.invalid(&path, most, "must be greater than or equal to 1"),
+    errors.declared(|errors| match most {
+        0 => errors.required(&path, ""),
+        most if most < 0 => errors.invalid(&path, most, "must be greater than or equal to 1"),
         _ => {}
     });
     if least.is_some_and(|least| most < least) {
-        faults.invalid(&path, most, "must be greater than or equal to `minReplicas`");
+        errors.invalid(&path, most, "must be greater than or equal to `minReplicas`");
     }
 }
 
@@ -73,16 +73,16 @@ pub(super) enum Group {
 
 /// Judges a reference to an object of any kind.
 pub(super) fn validate_reference(
-    faults: &mut Faults,
+    errors: &mut ErrorList,
     path: &Path<'_>,
     reference: &Value,
     group: Group,
 ) {
-    required_segment(faults, &path.child("kind"), text(reference, "kind"));
-    required_segment(faults, &path.child("name"), text(reference, "name"));
+    required_segment(errors, &path.child("kind"), text(reference, "kind"));
+    required_segment(errors, &path.child("name"), text(reference, "name"));
     let version = text(reference, "apiVersion");
     if let Some(message) = bad_api_version(version, group) {
-        faults.invalid(&path.child("apiVersion"), version, &message);
+        errors.invalid(&path.child("apiVersion"), version, &message);
     }
 }
 
@@ -94,47 +94,47 @@ fn bad_api_version(version: &str, group: Group) -> Option<String> {
     }
 }
 
-fn validate_rules(faults: &mut Faults, path: &Path<'_>, rules: &Value) {
+fn validate_rules(errors: &mut ErrorList, path: &Path<'_>, rules: &Value) {
     if let Some(window) = integer(rules, "stabilizationWindowSeconds") {
         let path = path.child("stabilizationWindowSeconds");
         if window < 0 {
-            faults.invalid(&path, window, "must be greater than or equal to zero");
+            errors.invalid(&path, window, "must be greater than or equal to zero");
         }
         if window > MAX_WINDOW_SECONDS {
             let message = format!("must be less than or equal to {MAX_WINDOW_SECONDS}");
-            faults.invalid(&path, window, &message);
+            errors.invalid(&path, window, &message);
         }
     }
     if part(rules, "selectPolicy").is_some() {
         let policies = &["Disabled", "Max", "Min"];
-        supported_only(faults, &path.child("selectPolicy"), text(rules, "selectPolicy"), policies);
+        supported_only(errors, &path.child("selectPolicy"), text(rules, "selectPolicy"), policies);
     }
     let policies_path = path.child("policies");
     if list(rules, "policies").is_empty() {
-        faults.required(&policies_path, "must specify at least one Policy");
+        errors.required(&policies_path, "must specify at least one Policy");
     }
     for (index, policy) in list(rules, "policies").iter().enumerate() {
         let path = policies_path.index(index);
-        supported_only(faults, &path.child("type"), text(policy, "type"), &["Percent", "Pods"]);
-        positive(faults, &path.child("value"), number(policy, "value"));
+        supported_only(errors, &path.child("type"), text(policy, "type"), &["Percent", "Pods"]);
+        positive(errors, &path.child("value"), number(policy, "value"));
         let (path, period) = (path.child("periodSeconds"), number(policy, "periodSeconds"));
-        positive(faults, &path, period);
+        positive(errors, &path, period);
         if period > MAX_PERIOD_SECONDS {
             let message = format!("must be less than or equal to {MAX_PERIOD_SECONDS}");
-            faults.invalid(&path, period, &message);
+            errors.invalid(&path, period, &message);
         }
     }
     if let Some(tolerance) = part(rules, "tolerance").map(amount).filter(Quantity::is_negative) {
         let message = "must be greater than or equal to 0";
-        faults.invalid(&path.child("tolerance"), tolerance.to_string(), message);
+        errors.invalid(&path.child("tolerance"), tolerance.to_string(), message);
     }
 }
 
 /// Judges a change of `/status`.
-pub(super) fn validate_status(new: &Object, _: &Object, faults: &mut Faults) {
+pub(super) fn validate_status(new: &Object, _: &Object, errors: &mut ErrorList) {
     let path = Path::root("status");
     for count in ["currentReplicas", "desiredReplicas"] {
-        at_least_zero(faults, &path.child(count), number(top(new, "status"), count));
+        at_least_zero(errors, &path.child(count), number(top(new, "status"), count));
     }
 }
 

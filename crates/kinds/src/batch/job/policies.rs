@@ -4,7 +4,7 @@ use super::indexes;
 use crate::fields::{at, integer, list, part, text};
 use crate::rules::{at_least_zero, qualified_name};
 use machinery::field_path::{FaultKind, quote};
-use machinery::{Faults, Path, Value};
+use machinery::{ErrorList, Path, Value};
 use std::collections::HashSet;
 
 const MAX_RULES: usize = 20;
@@ -15,22 +15,22 @@ const MAX_INDEXES: usize = 64 * 1024;
 const ACTIONS: &[&str] = &["Count", "FailIndex", "FailJob", "Ignore"];
 
 /// Judges what is to be done about failed pods.
-pub(super) fn validate_failure_policy(faults: &mut Faults, path: &Path<'_>, spec: &Value) {
+pub(super) fn validate_failure_policy(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     let rules = list(at(spec, &["podFailurePolicy"]), "rules");
     let path = path.child("rules");
     if rules.len() > MAX_RULES {
-        faults.too_many(&path, rules.len(), MAX_RULES);
+        errors.too_many(&path, rules.len(), MAX_RULES);
     }
     let pod = at(spec, &["template", "spec"]);
     let containers = list(pod, "containers").iter().chain(list(pod, "initContainers"));
     let containers: HashSet<&str> = containers.map(|it| text(it, "name")).collect();
     for (index, rule) in rules.iter().enumerate() {
-        validate_failure_rule(faults, &path.index(index), rule, spec, &containers);
+        validate_failure_rule(errors, &path.index(index), rule, spec, &containers);
     }
 }
 
 fn validate_failure_rule(
-    faults: &mut Faults,
+    errors: &mut ErrorList,
     path: &Path<'_>,
     rule: &Value,
     spec: &Value,
@@ -40,85 +40,85 @@ fn validate_failure_rule(
     if action == "FailIndex" {
         if part(spec, "backoffLimitPerIndex").is_none() {
             let message = "requires the backoffLimitPerIndex to be set";
-            faults.invalid(&path.child("action"), action, message);
+            errors.invalid(&path.child("action"), action, message);
         }
     } else {
-        one_of(faults, &path.child("action"), action, ACTIONS);
+        one_of(errors, &path.child("action"), action, ACTIONS);
     }
     let (codes, patterns) = (part(rule, "onExitCodes"), list(rule, "onPodConditions"));
     if let Some(codes) = codes {
-        validate_exit_codes(faults, &path.child("onExitCodes"), codes, containers);
+        validate_exit_codes(errors, &path.child("onExitCodes"), codes, containers);
     }
-    validate_patterns(faults, &path.child("onPodConditions"), patterns);
+    validate_patterns(errors, &path.child("onPodConditions"), patterns);
     let problem = match (codes.is_some(), patterns.is_empty()) {
         (true, false) => "specifying both OnExitCodes and OnPodConditions is not supported",
         (false, true) => "specifying one of OnExitCodes and OnPodConditions is required",
         _ => return,
     };
-    faults.add(FaultKind::Invalid, path, None, problem);
+    errors.add(FaultKind::Invalid, path, None, problem);
 }
 
 /// Must be one of `supported`, which the message also lists if there is nothing.
-fn one_of(faults: &mut Faults, path: &Path<'_>, value: &str, supported: &[&str]) {
+fn one_of(errors: &mut ErrorList, path: &Path<'_>, value: &str, supported: &[&str]) {
     if value.is_empty() {
         let listed: Vec<String> = supported.iter().map(|it| quote(it)).collect();
-        faults.required(path, &format!("valid values: [{}]", listed.join(" ")));
+        errors.required(path, &format!("valid values: [{}]", listed.join(" ")));
     } else if !supported.contains(&value) {
-        faults.not_supported(path, value, supported);
+        errors.not_supported(path, value, supported);
     }
 }
 
-fn validate_patterns(faults: &mut Faults, path: &Path<'_>, patterns: &[Value]) {
+fn validate_patterns(errors: &mut ErrorList, path: &Path<'_>, patterns: &[Value]) {
     if patterns.len() > MAX_PATTERNS {
-        faults.too_many(path, patterns.len(), MAX_PATTERNS);
+        errors.too_many(path, patterns.len(), MAX_PATTERNS);
     }
     for (index, pattern) in patterns.iter().enumerate() {
         let path = path.index(index);
-        qualified_name(faults, &path.child("type"), text(pattern, "type"));
+        qualified_name(errors, &path.child("type"), text(pattern, "type"));
         let status = text(pattern, "status");
-        one_of(faults, &path.child("status"), status, &["False", "True", "Unknown"]);
+        one_of(errors, &path.child("status"), status, &["False", "True", "Unknown"]);
     }
 }
 
 fn validate_exit_codes(
-    faults: &mut Faults,
+    errors: &mut ErrorList,
     path: &Path<'_>,
     codes: &Value,
     containers: &HashSet<&str>,
 ) {
     let operator = text(codes, "operator");
-    one_of(faults, &path.child("operator"), operator, &["In", "NotIn"]);
+    one_of(errors, &path.child("operator"), operator, &["In", "NotIn"]);
     if let Some(name) = part(codes, "containerName").and_then(Value::as_str)
         && !containers.contains(name)
     {
         let message = "must be one of the container or initContainer names in the pod template";
-        faults.invalid(&path.child("containerName"), name, message);
+        errors.invalid(&path.child("containerName"), name, message);
     }
     let values = list(codes, "values");
     let path = path.child("values");
     if values.is_empty() {
-        faults.invalid(&path, at(codes, &["values"]).clone(), "at least one value is required");
+        errors.invalid(&path, at(codes, &["values"]).clone(), "at least one value is required");
     } else if values.len() > MAX_EXIT_CODES {
-        faults.too_many(&path, values.len(), MAX_EXIT_CODES);
+        errors.too_many(&path, values.len(), MAX_EXIT_CODES);
     }
     let values: Vec<i64> = values.iter().map(|value| value.as_i64().unwrap_or(0)).collect();
     let mut seen = HashSet::new();
     for (index, value) in values.iter().enumerate() {
         if operator == "In" && *value == 0 {
-            faults.invalid(&path.index(index), 0, "must not be 0 for the In operator");
+            errors.invalid(&path.index(index), 0, "must not be 0 for the In operator");
         }
         if !seen.insert(*value) {
-            faults.duplicate(&path.index(index), *value);
+            errors.duplicate(&path.index(index), *value);
         }
     }
     if !values.is_sorted() {
-        faults.invalid(&path, values, "must be ordered");
+        errors.invalid(&path, values, "must be ordered");
     }
 }
 
 /// Judges when a job with `completions` has done enough.
 pub(super) fn validate_success_policy(
-    faults: &mut Faults,
+    errors: &mut ErrorList,
     path: &Path<'_>,
     policy: &Value,
     completions: i64,
@@ -127,49 +127,49 @@ pub(super) fn validate_success_policy(
     let path = path.child("rules");
     if rules.is_empty() {
         let message = "at least one rules must be specified when the successPolicy is specified";
-        faults.required(&path, message);
+        errors.required(&path, message);
     }
     if rules.len() > MAX_RULES {
-        faults.too_many(&path, rules.len(), MAX_RULES);
+        errors.too_many(&path, rules.len(), MAX_RULES);
     }
     for (index, rule) in rules.iter().enumerate() {
-        validate_success_rule(faults, &path.index(index), rule, completions);
+        validate_success_rule(errors, &path.index(index), rule, completions);
     }
 }
 
-fn validate_success_rule(faults: &mut Faults, path: &Path<'_>, rule: &Value, completions: i64) {
+fn validate_success_rule(errors: &mut ErrorList, path: &Path<'_>, rule: &Value, completions: i64) {
     let (count, chosen) = (integer(rule, "succeededCount"), part(rule, "succeededIndexes"));
     if count.is_none() && chosen.is_none() {
         let message = "at least one of succeededCount or succeededIndexes must be specified";
-        faults.required(path, message);
+        errors.required(path, message);
     }
     let mut total = 0;
     if let Some(chosen) = chosen.and_then(Value::as_str) {
         let path = path.child("succeededIndexes");
         if chosen.len() > MAX_INDEXES {
-            faults.too_long(&path, MAX_INDEXES);
+            errors.too_long(&path, MAX_INDEXES);
         }
         match indexes::count(chosen, completions) {
             Ok(found) => total = found,
             Err(why) => {
-                faults.invalid(&path, chosen, &format!("error parsing succeededIndexes: {why}"));
+                errors.invalid(&path, chosen, &format!("error parsing succeededIndexes: {why}"));
             }
         }
     }
     let Some(count) = count else { return };
     let path = path.child("succeededCount");
-    at_least_zero(faults, &path, count);
+    at_least_zero(errors, &path, count);
     if count > completions {
         let message = format!(
             "must be less than or equal to {completions} (the number of specified completions)"
         );
-        faults.invalid(&path, count, &message);
+        errors.invalid(&path, count, &message);
     }
     if chosen.is_some() && count > total {
         let message = format!(
             "must be less than or equal to {total} (the number of indexes in the specified succeededIndexes field)"
         );
-        faults.invalid(&path, count, &message);
+        errors.invalid(&path, count, &message);
     }
 }
 
@@ -182,16 +182,16 @@ mod tests {
     fn check_failure(rule: Value, expected: &[&str]) {
         let spec = json!({"podFailurePolicy": {"rules": [rule]},
             "template": {"spec": {"containers": [{"name": "c"}]}}});
-        let mut faults = Faults::new();
-        validate_failure_policy(&mut faults, &Path::root("p"), &spec);
-        assert_eq!(lines(&faults), expected);
+        let mut errors = ErrorList::new();
+        validate_failure_policy(&mut errors, &Path::root("p"), &spec);
+        assert_eq!(lines(&errors), expected);
     }
 
     fn check_success(rule: Value, expected: &[&str]) {
-        let mut faults = Faults::new();
+        let mut errors = ErrorList::new();
         let policy = json!({"rules": [rule]});
-        validate_success_policy(&mut faults, &Path::root("p"), &policy, 5);
-        assert_eq!(lines(&faults), expected);
+        validate_success_policy(&mut errors, &Path::root("p"), &policy, 5);
+        assert_eq!(lines(&errors), expected);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::fields::{at, default_text, flag, integer, map_mut, maps_mut, number, 
 use crate::rules::{at_least_zero, dns_subdomain, label_selector};
 use crate::workload::{self, SPEC};
 use machinery::selector::LabelSelector;
-use machinery::{Faults, Map, Object, Path, Value, names};
+use machinery::{ErrorList, Map, Object, Path, Value, names};
 
 /// More pods than this at a time would make the list of completed indexes too long.
 const MAX_INDEXED: i64 = 100_000;
@@ -32,27 +32,27 @@ pub(in crate::batch) fn spec_defaults(spec: &mut Map<String, Value>) {
 }
 
 /// Judges a new job.
-pub(super) fn validate(job: &Object, faults: &mut Faults) {
-    validate_generated_selector(faults, job);
-    validate_job_spec(faults, top(job, "spec"));
-    validate_host_names(faults, job);
+pub(super) fn validate(job: &Object, errors: &mut ErrorList) {
+    validate_generated_selector(errors, job);
+    validate_job_spec(errors, top(job, "spec"));
+    validate_host_names(errors, job);
 }
 
 /// Judges the spec of a job, selector and all.
-pub(super) fn validate_job_spec(faults: &mut Faults, spec: &Value) {
-    validate_spec(faults, &SPEC, spec);
+pub(super) fn validate_job_spec(errors: &mut ErrorList, spec: &Value) {
+    validate_spec(errors, &SPEC, spec);
     match part(spec, "selector") {
-        None => faults.required(&SPEC.child("selector"), ""),
-        Some(selector) => label_selector(faults, &SPEC.child("selector"), selector),
+        None => errors.required(&SPEC.child("selector"), ""),
+        Some(selector) => label_selector(errors, &SPEC.child("selector"), selector),
     }
     if let Some(selector) = workload::selector_of(spec) {
         let path = SPEC.child("template");
-        workload::validate_match(faults, &path, &selector, workload::template_labels(spec));
+        workload::validate_match(errors, &path, &selector, workload::template_labels(spec));
     }
 }
 
 /// The labels and the selector that the server makes must not contradict those of the author.
-fn validate_generated_selector(faults: &mut Faults, job: &Object) {
+fn validate_generated_selector(errors: &mut ErrorList, job: &Object) {
     let spec = top(job, "spec");
     if flag(spec, "manualSelector") || part(spec, "selector").is_none() {
         return;
@@ -67,22 +67,22 @@ fn validate_generated_selector(faults: &mut Faults, job: &Object) {
         [(old_uid, job.uid()), (old_name, job.name()), (uid, job.uid()), (name, job.name())];
     for (key, value) in expected {
         match labels.get(key) {
-            None => faults.required(&path.key(key), &format!("must be '{value}'")),
+            None => errors.required(&path.key(key), &format!("must be '{value}'")),
             Some(found) if found == value => {}
             Some(_) => {
-                faults.invalid(&path.key(key), labels.clone(), &format!("must be '{value}'"));
+                errors.invalid(&path.key(key), labels.clone(), &format!("must be '{value}'"));
             }
         }
     }
     let selector = at(spec, &["selector"]);
     let value_of = |key: &str| expected.iter().find(|(it, _)| *it == key).map(|(_, value)| *value);
     if LabelSelector::from_value(selector).is_ok_and(|selector| !selector.matches(value_of)) {
-        workload::invalid_selector(faults, selector, "`selector` not auto-generated");
+        workload::invalid_selector(errors, selector, "`selector` not auto-generated");
     }
 }
 
 /// The pods of an indexed job are named after the job and their index.
-pub(super) fn validate_host_names(faults: &mut Faults, job: &Object) {
+pub(super) fn validate_host_names(errors: &mut ErrorList, job: &Object) {
     let spec = top(job, "spec");
     let completions = number(spec, "completions");
     if !is_indexed(spec) || completions <= 0 {
@@ -91,12 +91,12 @@ pub(super) fn validate_host_names(faults: &mut Faults, job: &Object) {
     let longest = format!("{}-{}", job.name(), completions - 1);
     if !names::dns1123_label(&longest).is_empty() {
         let message = format!("will not able to create pod with invalid DNS label: {longest}");
-        faults.invalid(&Path::root("metadata").child("name"), job.name(), &message);
+        errors.invalid(&Path::root("metadata").child("name"), job.name(), &message);
     }
 }
 
 /// Judges the spec of a job or of a template for jobs, but for the selector.
-pub(in crate::batch) fn validate_spec(faults: &mut Faults, path: &Path<'_>, spec: &Value) {
+pub(in crate::batch) fn validate_spec(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     for field in [
         "parallelism",
         "completions",
@@ -106,27 +106,27 @@ pub(in crate::batch) fn validate_spec(faults: &mut Faults, path: &Path<'_>, spec
         "backoffLimitPerIndex",
         "maxFailedIndexes",
     ] {
-        at_least_zero(faults, &path.child(field), number(spec, field));
+        at_least_zero(errors, &path.child(field), number(spec, field));
     }
     if part(spec, "maxFailedIndexes").is_some() && part(spec, "backoffLimitPerIndex").is_none() {
         let message = "when maxFailedIndexes is specified";
-        faults.required(&path.child("backoffLimitPerIndex"), message);
+        errors.required(&path.child("backoffLimitPerIndex"), message);
     }
     if part(spec, "managedBy").is_some() {
-        validate_manager(faults, &path.child("managedBy"), text(spec, "managedBy"));
+        validate_manager(errors, &path.child("managedBy"), text(spec, "managedBy"));
     }
-    validate_completion_mode(faults, path, spec);
+    validate_completion_mode(errors, path, spec);
     if part(spec, "podFailurePolicy").is_some() {
-        policies::validate_failure_policy(faults, &path.child("podFailurePolicy"), spec);
+        policies::validate_failure_policy(errors, &path.child("podFailurePolicy"), spec);
     }
     if let Some(policy) = part(spec, "successPolicy") {
         let path = path.child("successPolicy");
         if is_indexed(spec) {
             let completions = number(spec, "completions");
-            policies::validate_success_policy(faults, &path, policy, completions);
+            policies::validate_success_policy(errors, &path, policy, completions);
         } else {
             let message = "requires indexed completion mode";
-            go_struct::invalid(faults, &path, "SuccessPolicy", policy, message);
+            go_struct::invalid(errors, &path, "SuccessPolicy", policy, message);
         }
     }
     if part(spec, "podReplacementPolicy").is_some() {
@@ -135,76 +135,76 @@ pub(in crate::batch) fn validate_spec(faults: &mut Faults, path: &Path<'_>, spec
         let supported: &[&str] =
             if has_failure_policy { &["Failed"] } else { &["Failed", "TerminatingOrFailed"] };
         if !supported.contains(&policy) {
-            faults.not_supported(&path.child("podReplacementPolicy"), policy, supported);
+            errors.not_supported(&path.child("podReplacementPolicy"), policy, supported);
         }
     }
     let path = path.child("template");
-    validate_template(faults, &path, at(spec, &["template"]));
-    validate_restart_policy(faults, &path, spec);
+    validate_template(errors, &path, at(spec, &["template"]));
+    validate_restart_policy(errors, &path, spec);
 }
 
 /// Must be a domain and a path below it.
-fn validate_manager(faults: &mut Faults, path: &Path<'_>, manager: &str) {
+fn validate_manager(errors: &mut ErrorList, path: &Path<'_>, manager: &str) {
     const PATH_BYTES: &[u8] = b"/-._~%!$&'()*+,;=:";
     if manager.is_empty() {
-        faults.required(path, "");
+        errors.required(path, "");
     } else if let Some((host, rest)) =
         manager.split_once('/').filter(|(host, rest)| !host.is_empty() && !rest.is_empty())
     {
-        dns_subdomain(faults, path, host);
+        dns_subdomain(errors, path, host);
         if !rest.bytes().all(|b| b.is_ascii_alphanumeric() || PATH_BYTES.contains(&b)) {
             let message =
                 r"Invalid path (regex used for validation is '[A-Za-z0-9/\-._~%!$&'()*+,;=:]+')";
-            faults.invalid(path, rest, message);
+            errors.invalid(path, rest, message);
         }
     } else {
         let message = "must be a domain-prefixed path (such as \"acme.io/foo\")";
-        faults.invalid(path, manager, message);
+        errors.invalid(path, manager, message);
     }
     if manager.len() > MAX_MANAGED_BY {
-        faults.too_long(path, MAX_MANAGED_BY);
+        errors.too_long(path, MAX_MANAGED_BY);
     }
 }
 
-fn validate_completion_mode(faults: &mut Faults, path: &Path<'_>, spec: &Value) {
+fn validate_completion_mode(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     let mode = text(spec, "completionMode");
     match (part(spec, "completionMode").is_some(), mode) {
-        (true, "Indexed") => return validate_indexed(faults, path, spec),
+        (true, "Indexed") => return validate_indexed(errors, path, spec),
         (false, _) | (_, "NonIndexed") => {}
         _ => {
             let supported = &["NonIndexed", "Indexed"];
-            return faults.not_supported(&path.child("completionMode"), mode, supported);
+            return errors.not_supported(&path.child("completionMode"), mode, supported);
         }
     }
     for field in ["backoffLimitPerIndex", "maxFailedIndexes"] {
         if let Some(value) = part(spec, field) {
             let message = "requires indexed completion mode";
-            faults.invalid(&path.child(field), value.clone(), message);
+            errors.invalid(&path.child(field), value.clone(), message);
         }
     }
 }
 
-fn validate_indexed(faults: &mut Faults, path: &Path<'_>, spec: &Value) {
+fn validate_indexed(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     let parallelism_path = path.child("parallelism");
     let failed_path = path.child("maxFailedIndexes");
     let (parallelism, failed) = (number(spec, "parallelism"), integer(spec, "maxFailedIndexes"));
     let completions = integer(spec, "completions");
     if completions.is_none() {
-        faults.required(&path.child("completions"), "when completion mode is Indexed");
+        errors.required(&path.child("completions"), "when completion mode is Indexed");
     }
     if parallelism > MAX_INDEXED {
         let message =
             format!("must be less than or equal to {MAX_INDEXED} when completion mode is Indexed");
-        faults.invalid(&parallelism_path, parallelism, &message);
+        errors.invalid(&parallelism_path, parallelism, &message);
     }
     if let Some(failed) = failed {
         if completions.is_some_and(|completions| failed > completions) {
             let message = "must be less than or equal to completions";
-            faults.invalid(&failed_path, failed, message);
+            errors.invalid(&failed_path, failed, message);
         }
         if failed > MAX_INDEXED {
             let message = format!("must be less than or equal to {MAX_INDEXED}");
-            faults.invalid(&failed_path, failed, &message);
+            errors.invalid(&failed_path, failed, &message);
         }
     }
     let has_many = completions.is_some_and(|completions| completions > MANY_COMPLETIONS);
@@ -216,30 +216,30 @@ fn validate_indexed(faults: &mut Faults, path: &Path<'_>, spec: &Value) {
     );
     if failed.is_none() {
         let message = format!("must be specified when completions is above {MANY_COMPLETIONS}");
-        faults.required(&failed_path, &message);
+        errors.required(&failed_path, &message);
     }
     if parallelism > MAX_WITH_MANY {
-        faults.invalid(&parallelism_path, parallelism, &message);
+        errors.invalid(&parallelism_path, parallelism, &message);
     }
     if let Some(failed) = failed.filter(|failed| *failed > MAX_WITH_MANY) {
-        faults.invalid(&failed_path, failed, &message);
+        errors.invalid(&failed_path, failed, &message);
     }
 }
 
 /// A pod that is always started again never completes.
-fn validate_restart_policy(faults: &mut Faults, template: &Path<'_>, spec: &Value) {
+fn validate_restart_policy(errors: &mut ErrorList, template: &Path<'_>, spec: &Value) {
     let path = template.child("spec");
     let path = path.child("restartPolicy");
     match text(at(spec, &["template", "spec"]), "restartPolicy") {
         // The default of pods, which the author may not have chosen.
-        "" | "Always" => faults.required(&path, r#"valid values: "OnFailure", "Never""#),
+        "" | "Always" => errors.required(&path, r#"valid values: "OnFailure", "Never""#),
         "Never" => {}
         "OnFailure" if part(spec, "podFailurePolicy").is_none() => {}
         "OnFailure" => {
             let message = r#"only "Never" is supported when podFailurePolicy is specified"#;
-            faults.invalid(&path, "OnFailure", message);
+            errors.invalid(&path, "OnFailure", message);
         }
-        other => faults.not_supported(&path, other, &["OnFailure", "Never"]),
+        other => errors.not_supported(&path, other, &["OnFailure", "Never"]),
     }
 }
 

@@ -10,7 +10,7 @@ use crate::fields::{at, flag, integer, list, number, part, same, text, texts, to
 use crate::rules::IMMUTABLE;
 use crate::workload::counters;
 use machinery::field_path::FaultKind;
-use machinery::{Faults, Object, Path, Value, timestamp};
+use machinery::{ErrorList, Object, Path, Value, timestamp};
 use std::collections::HashSet;
 
 static STATUS: Path<'static> = Path::root("status");
@@ -23,21 +23,21 @@ struct Change<'a> {
 }
 
 /// Judges a change of a job's status.
-pub(super) fn validate_status(new: &Object, old: &Object, faults: &mut Faults) {
+pub(super) fn validate_status(new: &Object, old: &Object, errors: &mut ErrorList) {
     let change =
         Change { spec: top(new, "spec"), new: top(new, "status"), old: top(old, "status") };
     let counted = &["active", "succeeded", "failed", "ready", "terminating"];
-    counters::not_negative(faults, change.new, counted);
-    validate_uncounted(faults, change.new);
-    change.validate_conditions(faults);
-    change.validate_times(faults);
-    change.validate_end(faults);
-    change.validate_indexes(faults);
-    change.validate_kept(faults);
+    counters::not_negative(errors, change.new, counted);
+    validate_uncounted(errors, change.new);
+    change.validate_conditions(errors);
+    change.validate_times(errors);
+    change.validate_end(errors);
+    change.validate_indexes(errors);
+    change.validate_kept(errors);
 }
 
 /// A pod that is not counted yet is waiting in one place.
-fn validate_uncounted(faults: &mut Faults, status: &Value) {
+fn validate_uncounted(errors: &mut ErrorList, status: &Value) {
     let uncounted = at(status, &["uncountedTerminatedPods"]);
     let path = STATUS.child("uncountedTerminatedPods");
     let mut seen = HashSet::new();
@@ -45,9 +45,9 @@ fn validate_uncounted(faults: &mut Faults, status: &Value) {
         let path = path.child(field);
         for (index, uid) in texts(uncounted, field).enumerate() {
             if uid.is_empty() {
-                faults.invalid(&path.index(index), uid, "must not be empty");
+                errors.invalid(&path.index(index), uid, "must not be empty");
             } else if seen.contains(&uid) {
-                faults.duplicate(&path.index(index), uid);
+                errors.duplicate(&path.index(index), uid);
             } else {
                 seen.insert(uid);
             }
@@ -55,8 +55,8 @@ fn validate_uncounted(faults: &mut Faults, status: &Value) {
     }
 }
 
-fn bad_conditions(faults: &mut Faults, message: &str) {
-    faults.add(FaultKind::Invalid, &STATUS.child("conditions"), None, message);
+fn bad_conditions(errors: &mut ErrorList, message: &str) {
+    errors.add(FaultKind::Invalid, &STATUS.child("conditions"), None, message);
 }
 
 impl Change<'_> {
@@ -74,40 +74,40 @@ impl Change<'_> {
         number(self.new, field) != number(self.old, field)
     }
 
-    fn validate_conditions(&self, faults: &mut Faults) {
+    fn validate_conditions(&self, errors: &mut ErrorList) {
         let holds = |condition| is_true(self.new, condition);
         let (complete, failed) = (holds("Complete"), holds("Failed"));
         let (target, met) = (holds("FailureTarget"), holds("SuccessCriteriaMet"));
         if complete && failed && (self.turns("Complete") || self.turns("Failed")) {
-            bad_conditions(faults, "cannot set Complete=True and Failed=true conditions");
+            bad_conditions(errors, "cannot set Complete=True and Failed=true conditions");
         }
         if complete && target && (self.turns("Complete") || self.turns("FailureTarget")) {
-            bad_conditions(faults, "cannot set Complete=True and FailureTarget=true conditions");
+            bad_conditions(errors, "cannot set Complete=True and FailureTarget=true conditions");
         }
         if failed && !target && (self.turns("Failed") || self.changes("failedIndexes")) {
             let message =
                 "cannot set Failed=True condition without the FailureTarget=true condition";
-            bad_conditions(faults, message);
+            bad_conditions(errors, message);
         }
         if complete && !met && (self.turns("Complete") || self.turns("SuccessCriteriaMet")) {
             let message =
                 "cannot set Complete=True condition without the SuccessCriteriaMet=true condition";
-            bad_conditions(faults, message);
+            bad_conditions(errors, message);
         }
         if met && failed {
-            bad_conditions(faults, "cannot set SuccessCriteriaMet=True and Failed=true conditions");
+            bad_conditions(errors, "cannot set SuccessCriteriaMet=True and Failed=true conditions");
         }
         if met && target {
             let message = "cannot set SuccessCriteriaMet=True and FailureTarget=true conditions";
-            bad_conditions(faults, message);
+            bad_conditions(errors, message);
         }
         if part(self.spec, "successPolicy").is_some() && !met && complete {
             let message = "cannot set Complete=True for Job with SuccessPolicy unless SuccessCriteriaMet=True";
-            bad_conditions(faults, message);
+            bad_conditions(errors, message);
         }
     }
 
-    fn validate_times(&self, faults: &mut Faults) {
+    fn validate_times(&self, errors: &mut ErrorList) {
         let path = STATUS.child("completionTime");
         let (start, end) = (part(self.new, "startTime"), part(self.new, "completionTime"));
         let is_complete = is_true(self.new, "Complete");
@@ -115,10 +115,10 @@ impl Change<'_> {
         match (end, is_complete) {
             (Some(end), false) if completion_changes => {
                 let message = "cannot set completionTime when there is no Complete=True condition";
-                faults.invalid(&path, end.clone(), message);
+                errors.invalid(&path, end.clone(), message);
             }
             (None, true) if completion_changes => {
-                faults.required(&path, "completionTime is required for Complete jobs");
+                errors.required(&path, "completionTime is required for Complete jobs");
             }
             _ => {}
         }
@@ -126,28 +126,28 @@ impl Change<'_> {
             let at = |time: &Value| timestamp::parse(time.as_str().unwrap_or_default());
             let changes = self.changes("startTime") || self.changes("completionTime");
             if changes && at(end) < at(start) {
-                faults.invalid(&path, end.clone(), "must be equal to or after `startTime`");
+                errors.invalid(&path, end.clone(), "must be equal to or after `startTime`");
             }
         }
     }
 
     /// Nothing goes on in a job that is finished.
-    fn validate_end(&self, faults: &mut Faults) {
+    fn validate_end(&self, errors: &mut ErrorList) {
         if !is_finished(self.new) {
-            return self.validate_ready(faults);
+            return self.validate_ready(errors);
         }
         let ends = !is_finished(self.old);
         let active = number(self.new, "active");
         if active > 0 && (ends || self.changes_number("active")) {
             let message = "active>0 is invalid for finished job";
-            faults.invalid(&STATUS.child("active"), active, message);
+            errors.invalid(&STATUS.child("active"), active, message);
         }
         let was_never_run =
             flag(self.spec, "suspend") && integer(self.spec, "completions") == Some(0);
         let start_changes = ends || self.changes("startTime");
         if part(self.new, "startTime").is_none() && start_changes && !was_never_run {
             let message = "startTime is required for finished job";
-            faults.required(&STATUS.child("startTime"), message);
+            errors.required(&STATUS.child("startTime"), message);
         }
         let uncounted = at(self.new, &["uncountedTerminatedPods"]);
         let has_uncounted =
@@ -155,26 +155,26 @@ impl Change<'_> {
         if has_uncounted && (ends || self.changes("uncountedTerminatedPods")) {
             let path = STATUS.child("uncountedTerminatedPods");
             let message = "must be empty for finished job";
-            go_struct::invalid(faults, &path, "UncountedTerminatedPods", uncounted, message);
+            go_struct::invalid(errors, &path, "UncountedTerminatedPods", uncounted, message);
         }
         let terminating = number(self.new, "terminating");
         if terminating > 0 && (ends || self.changes("terminating")) {
             let message = "terminating>0 is invalid for finished job";
-            faults.invalid(&STATUS.child("terminating"), terminating, message);
+            errors.invalid(&STATUS.child("terminating"), terminating, message);
         }
-        self.validate_ready(faults);
+        self.validate_ready(errors);
     }
 
-    fn validate_ready(&self, faults: &mut Faults) {
+    fn validate_ready(&self, errors: &mut ErrorList) {
         let changes = self.changes("ready") || self.changes_number("active");
         let ready = number(self.new, "ready");
         if changes && ready > number(self.new, "active") && part(self.new, "ready").is_some() {
             let message = "cannot set more ready pods than active";
-            faults.invalid(&STATUS.child("ready"), ready, message);
+            errors.invalid(&STATUS.child("ready"), ready, message);
         }
     }
 
-    fn validate_indexes(&self, faults: &mut Faults) {
+    fn validate_indexes(&self, errors: &mut ErrorList) {
         let completions = integer(self.spec, "completions");
         let has_limit = part(self.spec, "backoffLimitPerIndex").is_some();
         let completed = text(self.new, "completedIndexes");
@@ -184,11 +184,11 @@ impl Change<'_> {
             && let Err(why) = indexes::count(completed, completions)
         {
             let message = format!("error parsing completedIndexes: {why}");
-            faults.invalid(&path, completed, &message);
+            errors.invalid(&path, completed, &message);
         }
         if completed_changes && !completed.is_empty() && !is_indexed(self.spec) {
             let message = "cannot set non-empty completedIndexes when non-indexed completion mode";
-            faults.invalid(&path, completed, message);
+            errors.invalid(&path, completed, message);
         }
         let path = STATUS.child("failedIndexes");
         let failed_changes = self.changes("failedIndexes");
@@ -196,27 +196,27 @@ impl Change<'_> {
         if let Some(completions) = completions.filter(|_| failed_changes && has_limit)
             && let Err(why) = indexes::count(failed, completions)
         {
-            faults.invalid(&path, failed, &format!("error parsing failedIndexes: {why}"));
+            errors.invalid(&path, failed, &format!("error parsing failedIndexes: {why}"));
         }
         if failed_changes && !has_limit {
             let message = "cannot set non-null failedIndexes when backoffLimitPerIndex is null";
-            faults.invalid(&path, failed, message);
+            errors.invalid(&path, failed, message);
         }
         if let Some(completions) = completions.filter(|_| failed_changes || completed_changes)
             && let Some(index) = indexes::overlap(completed, failed, completions)
         {
             let message = format!("failedIndexes and completedIndexes overlap at index: {index}");
-            faults.invalid(&path, failed, &message);
+            errors.invalid(&path, failed, &message);
         }
     }
 
     /// What a status may not take back.
-    fn validate_kept(&self, faults: &mut Faults) {
+    fn validate_kept(&self, errors: &mut ErrorList) {
         let is_undone = |condition| is_true(self.old, condition) && !is_true(self.new, condition);
         for condition in ["Failed", "Complete", "FailureTarget"] {
             if is_undone(condition) {
                 let message = format!("cannot disable the terminal {condition}=True condition");
-                bad_conditions(faults, &message);
+                bad_conditions(errors, &message);
             }
         }
         // A job whose indexes all run at the same time may have been made smaller.
@@ -226,14 +226,14 @@ impl Change<'_> {
             let count = number(self.new, field);
             if count < number(self.old, field) && !may_shrink {
                 let message = format!("cannot decrease the {field} counter");
-                faults.invalid(&STATUS.child(field), count, &message);
+                errors.invalid(&STATUS.child(field), count, &message);
             }
         }
         let was_completed = part(self.old, "completionTime").is_some();
         if let Some(end) = part(self.new, "completionTime").filter(|_| was_completed)
             && self.changes("completionTime")
         {
-            faults.invalid(&STATUS.child("completionTime"), end.clone(), IMMUTABLE);
+            errors.invalid(&STATUS.child("completionTime"), end.clone(), IMMUTABLE);
         }
         let resumes = is_true(self.old, "Suspended")
             && list(self.new, "conditions").iter().any(|condition| {
@@ -244,10 +244,10 @@ impl Change<'_> {
         if had_start && self.changes("startTime") && runs {
             let message = "field is immutable for unsuspended job once set";
             let start = at(self.new, &["startTime"]).clone();
-            faults.invalid(&STATUS.child("startTime"), start, message);
+            errors.invalid(&STATUS.child("startTime"), start, message);
         }
         if is_undone("SuccessCriteriaMet") {
-            bad_conditions(faults, "cannot disable the SuccessCriteriaMet=True condition");
+            bad_conditions(errors, "cannot disable the SuccessCriteriaMet=True condition");
         }
         let meets_late = is_true(self.old, "Complete")
             && !is_true(self.old, "SuccessCriteriaMet")
@@ -255,7 +255,7 @@ impl Change<'_> {
         if meets_late {
             let message =
                 "cannot set SuccessCriteriaMet=True for Job already has Complete=true conditions";
-            bad_conditions(faults, message);
+            bad_conditions(errors, message);
         }
     }
 }
@@ -268,9 +268,9 @@ mod tests {
 
     fn check(new: Value, old: Value, expected: &[&str]) {
         let job = |status| object(json!({"spec": {"completions": 5}, "status": status}));
-        let mut faults = Faults::new();
-        validate_status(&job(new), &job(old), &mut faults);
-        assert_eq!(lines(&faults), expected);
+        let mut errors = ErrorList::new();
+        validate_status(&job(new), &job(old), &mut errors);
+        assert_eq!(lines(&errors), expected);
     }
 
     fn conditions(kinds: &[&str]) -> Value {

@@ -8,59 +8,59 @@ use crate::core::go_struct;
 use crate::fields::{at, flag, list, map_mut, maps_mut, number, part, same, top};
 use crate::rules::{IMMUTABLE, immutable};
 use crate::workload::{self, SPEC};
-use machinery::{Faults, Map, Object, Value, json};
+use machinery::{ErrorList, Map, Object, Value, json};
 
 /// Judges a change of a job.
-pub(super) fn validate_update(new: &Object, old: &Object, faults: &mut Faults) {
-    validate_job_spec(faults, top(new, "spec"));
-    validate_completions(faults, top(new, "spec"), top(old, "spec"));
-    workload::validate_same_selector(faults, new, old);
-    validate_template(faults, new, old);
+pub(super) fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList) {
+    validate_job_spec(errors, top(new, "spec"));
+    validate_completions(errors, top(new, "spec"), top(old, "spec"));
+    workload::validate_same_selector(errors, new, old);
+    validate_template(errors, new, old);
     let (new_spec, old_spec) = (top(new, "spec"), top(old, "spec"));
     let values = |field| (at(new_spec, &[field]), at(old_spec, &[field]));
     for field in ["completionMode", "backoffLimitPerIndex", "managedBy"] {
         let (new, old) = values(field);
-        immutable(faults, &SPEC.child(field), new, old);
+        immutable(errors, &SPEC.child(field), new, old);
     }
     for (field, name) in
         [("podFailurePolicy", "PodFailurePolicy"), ("successPolicy", "SuccessPolicy")]
     {
         let (new, old) = values(field);
         if !same(new, old) {
-            go_struct::invalid(faults, &SPEC.child(field), name, new, IMMUTABLE);
+            go_struct::invalid(errors, &SPEC.child(field), name, new, IMMUTABLE);
         }
     }
-    validate_host_names(faults, new);
+    validate_host_names(errors, new);
 }
 
 /// An indexed job may get more or fewer indexes, all of which run at the same time.
-fn validate_completions(faults: &mut Faults, new: &Value, old: &Value) {
+fn validate_completions(errors: &mut ErrorList, new: &Value, old: &Value) {
     let path = SPEC.child("completions");
     let (after, before) = (at(new, &["completions"]), at(old, &["completions"]));
     if !is_indexed(new) {
-        return immutable(faults, &path, after, before);
+        return immutable(errors, &path, after, before);
     }
     if !same(after, before) && !after.is_null() && after != at(new, &["parallelism"]) {
         let message = "can only be modified in tandem with spec.parallelism";
-        faults.invalid(&path, after.clone(), message);
+        errors.invalid(&path, after.clone(), message);
     }
 }
 
-fn validate_template(faults: &mut Faults, new: &Object, old: &Object) {
+fn validate_template(errors: &mut ErrorList, new: &Object, old: &Object) {
     let template = |job| at(top(job, "spec"), &["template"]);
     let (after, before) = (template(new), template(old));
     let path = SPEC.child("template");
     if !may_be_rescheduled(old) {
         if !same(after, before) {
             let shown = go_struct::with_inline_metadata(after);
-            go_struct::invalid(faults, &path, "PodTemplateSpec", &shown, IMMUTABLE);
+            go_struct::invalid(errors, &path, "PodTemplateSpec", &shown, IMMUTABLE);
         }
         return;
     }
     let pod = at(after, &["spec"]);
     let expected = with_changeable_parts_of(at(before, &["spec"]), pod);
     if !same(pod, &Value::Object(expected)) {
-        go_struct::invalid(faults, &path.child("spec"), "PodSpec", pod, IMMUTABLE);
+        go_struct::invalid(errors, &path.child("spec"), "PodSpec", pod, IMMUTABLE);
     }
 }
 

@@ -4,7 +4,7 @@
 use crate::fields::{keep, list, same, text, top};
 use crate::rules::{required, supported_only};
 use machinery::field_path::quote;
-use machinery::{Faults, Object, Path, Value};
+use machinery::{ErrorList, Object, Path, Value};
 use std::collections::HashSet;
 
 /// What was decided once: it is true, and it stays.
@@ -54,7 +54,7 @@ fn conditions_mut(object: &mut Object) -> impl Iterator<Item = &mut Value> {
 }
 
 /// Judges the conditions by themselves.
-pub(super) fn validate(object: &Object, faults: &mut Faults) {
+pub(super) fn validate(object: &Object, errors: &mut ErrorList) {
     let status = Path::root("status");
     let path = status.child("conditions");
     let mut seen: HashSet<&str> = HashSet::new();
@@ -62,66 +62,66 @@ pub(super) fn validate(object: &Object, faults: &mut Faults) {
         let kind = text(condition, "type");
         let path_of_type = path.index(index);
         let path_of_type = path_of_type.child("type");
-        required(faults, &path_of_type, kind);
+        required(errors, &path_of_type, kind);
         let statuses: &[&str] =
             if FINAL.contains(&kind) { &["True"] } else { &["False", "True", "Unknown"] };
         let item = path.index(index);
         match text(condition, "status") {
-            "" => faults.required(&item.child("status"), ""),
-            value => supported_only(faults, &item.child("status"), value, statuses),
+            "" => errors.required(&item.child("status"), ""),
+            value => supported_only(errors, &item.child("status"), value, statuses),
         }
         let other = DECISIONS.iter().find(|it| **it != kind);
         if DECISIONS.contains(&kind) && other.is_some_and(|other| seen.contains(other)) {
             let message = "Approved and Denied conditions are mutually exclusive";
-            faults.invalid(&path, kind, message);
+            errors.invalid(&path, kind, message);
         }
         if seen.contains(&kind) {
-            faults.duplicate(&path_of_type, kind);
+            errors.duplicate(&path_of_type, kind);
         }
         seen.insert(kind);
     }
 }
 
 /// Judges a change of anything but a decision and the certificate.
-pub(super) fn validate_update(new: &Object, old: &Object, faults: &mut Faults) {
-    validate_change(new, old, faults);
-    same_decisions(new, old, faults);
+pub(super) fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList) {
+    validate_change(new, old, errors);
+    same_decisions(new, old, errors);
     if certificate(new) != certificate(old) {
         let message = "updates may not set certificate content";
-        faults.forbidden(&Path::root("status").child("certificate"), message);
+        errors.forbidden(&Path::root("status").child("certificate"), message);
     }
 }
 
 /// Judges a change of `/status`: the certificate may come, once.
-pub(super) fn validate_status(new: &Object, old: &Object, faults: &mut Faults) {
-    validate_change(new, old, faults);
-    same_decisions(new, old, faults);
+pub(super) fn validate_status(new: &Object, old: &Object, errors: &mut ErrorList) {
+    validate_change(new, old, errors);
+    same_decisions(new, old, errors);
     if certificate(new) != certificate(old) && !certificate(old).is_empty() {
         let message = "updates may not modify existing certificate content";
-        faults.forbidden(&Path::root("status").child("certificate"), message);
+        errors.forbidden(&Path::root("status").child("certificate"), message);
     }
 }
 
 /// Judges a change of `/approval`.
-pub(super) fn validate_approval(new: &Object, old: &Object, faults: &mut Faults) {
-    validate_change(new, old, faults);
+pub(super) fn validate_approval(new: &Object, old: &Object, errors: &mut ErrorList) {
+    validate_change(new, old, errors);
 }
 
 fn certificate(object: &Object) -> &str {
     object.str_at(&["status", "certificate"])
 }
 
-fn validate_change(new: &Object, old: &Object, faults: &mut Faults) {
-    validate(new, faults);
+fn validate_change(new: &Object, old: &Object, errors: &mut ErrorList) {
+    validate(new, errors);
     for kind in FINAL {
         if of_type(new, kind).len() < of_type(old, kind).len() {
             let message = format!("updates may not remove a condition of type {}", quote(kind));
-            faults.forbidden(&Path::root("status").child("conditions"), &message);
+            errors.forbidden(&Path::root("status").child("conditions"), &message);
         }
     }
 }
 
-fn same_decisions(new: &Object, old: &Object, faults: &mut Faults) {
+fn same_decisions(new: &Object, old: &Object, errors: &mut ErrorList) {
     for kind in DECISIONS {
         let (now, before) = (of_type(new, kind), of_type(old, kind));
         let what = if now.len() > before.len() {
@@ -134,6 +134,6 @@ fn same_decisions(new: &Object, old: &Object, faults: &mut Faults) {
             continue;
         };
         let message = format!("updates may not {what} a condition of type {}", quote(kind));
-        faults.forbidden(&Path::root("status").child("conditions"), &message);
+        errors.forbidden(&Path::root("status").child("conditions"), &message);
     }
 }

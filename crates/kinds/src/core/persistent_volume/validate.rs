@@ -11,7 +11,7 @@ use crate::rules::{
     dns_label, dns_subdomain, immutable, invalid_struct, no_backsteps, supported_only,
 };
 use crate::storage::validate_driver_name;
-use machinery::{Faults, Object, Path, Value, json};
+use machinery::{ErrorList, Object, Path, Value, json};
 
 static SPEC: Path<'static> = Path::root("spec");
 
@@ -42,121 +42,121 @@ const SOURCES: &[&str] = &[
 ];
 
 /// Judges a volume.
-pub(super) fn validate(object: &Object, faults: &mut Faults) {
+pub(super) fn validate(object: &Object, errors: &mut ErrorList) {
     let spec = top(object, "spec");
-    validate_access(faults, &SPEC, spec);
-    validate_capacity(faults, spec);
+    validate_access(errors, &SPEC, spec);
+    validate_capacity(errors, spec);
     let policy = text(spec, "persistentVolumeReclaimPolicy");
     let path = SPEC.child("persistentVolumeReclaimPolicy");
     if !policy.is_empty() {
-        supported_only(faults, &path, policy, &["Delete", "Recycle", "Retain"]);
+        supported_only(errors, &path, policy, &["Delete", "Recycle", "Retain"]);
     }
-    validate_affinity(faults, &SPEC, spec);
-    validate_source(faults, &SPEC, spec, object.name());
+    validate_affinity(errors, &SPEC, spec);
+    validate_source(errors, &SPEC, spec, object.name());
     let host_path = text(at(spec, &["hostPath"]), "path");
     let is_root = !host_path.is_empty() && host_path.trim_end_matches('/').is_empty();
     if is_root && policy == "Recycle" {
-        faults.forbidden(&path, "may not be 'recycle' for a hostPath mount of '/'");
+        errors.forbidden(&path, "may not be 'recycle' for a hostPath mount of '/'");
     }
-    validate_classes(faults, &SPEC, spec);
+    validate_classes(errors, &SPEC, spec);
 }
 
 /// Judges the spec of a volume that is there for one attachment only.
-pub(crate) fn validate_inline(faults: &mut Faults, path: &Path<'_>, spec: &Value) {
+pub(crate) fn validate_inline(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     const HERE: &str = "in the context of inline volumes";
     let is_there = |key| part(spec, key).is_some();
     for key in ["claimRef", "capacity"].into_iter().filter(|key| is_there(key)) {
-        faults.forbidden(&path.child(key), &format!("may not be specified {HERE}"));
+        errors.forbidden(&path.child(key), &format!("may not be specified {HERE}"));
     }
     if !is_there("csi") {
-        faults.required(&path.child("csi"), &format!("has to be specified {HERE}"));
+        errors.required(&path.child("csi"), &format!("has to be specified {HERE}"));
     }
-    validate_access(faults, path, spec);
+    validate_access(errors, path, spec);
     if !matches!(text(spec, "persistentVolumeReclaimPolicy"), "" | "Retain") {
         let message = format!("may only be Retain {HERE}");
-        faults.forbidden(&path.child("persistentVolumeReclaimPolicy"), &message);
+        errors.forbidden(&path.child("persistentVolumeReclaimPolicy"), &message);
     }
-    validate_affinity(faults, path, spec);
-    validate_source(faults, path, spec, "");
+    validate_affinity(errors, path, spec);
+    validate_source(errors, path, spec, "");
     if is_there("storageClassName") {
         let message = format!("may not be specified {HERE}");
-        faults.forbidden(&path.child("storageClassName"), &message);
+        errors.forbidden(&path.child("storageClassName"), &message);
     }
 }
 
-fn validate_access(faults: &mut Faults, path: &Path<'_>, spec: &Value) {
+fn validate_access(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     if texts(spec, "accessModes").next().is_none() {
-        faults.required(&path.child("accessModes"), "");
+        errors.required(&path.child("accessModes"), "");
     }
-    validate_access_modes(faults, &path.child("accessModes"), spec);
+    validate_access_modes(errors, &path.child("accessModes"), spec);
 }
 
-fn validate_affinity(faults: &mut Faults, path: &Path<'_>, spec: &Value) {
+fn validate_affinity(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     let Some(affinity) = part(spec, "nodeAffinity") else { return };
     let path = path.child("nodeAffinity");
     match part(affinity, "required") {
-        Some(selector) => validate_node_selector(faults, &path.child("required"), selector),
-        None => faults.required(&path.child("required"), "must specify required node constraints"),
+        Some(selector) => validate_node_selector(errors, &path.child("required"), selector),
+        None => errors.required(&path.child("required"), "must specify required node constraints"),
     }
 }
 
-fn validate_capacity(faults: &mut Faults, spec: &Value) {
+fn validate_capacity(errors: &mut ErrorList, spec: &Value) {
     let path = SPEC.child("capacity");
     let names: Vec<&str> = entries(spec, "capacity").map(|(name, _)| name).collect();
     if names.is_empty() {
-        faults.required(&path, "");
+        errors.required(&path, "");
     }
     if names != ["storage"] {
         let shown = part(spec, "capacity").cloned().unwrap_or_default();
-        faults.not_supported(&path, shown, &["storage"]);
+        errors.not_supported(&path, shown, &["storage"]);
     }
     for (name, value) in entries(spec, "capacity") {
         let size = amount(value);
         if size.value() < 0 {
-            faults.invalid(&path.key(name), size.value(), "must be a valid resource quantity");
+            errors.invalid(&path.key(name), size.value(), "must be a valid resource quantity");
         }
         if size.is_negative() || size.is_zero() {
-            faults.invalid(&path.key(name), size.to_string(), "must be greater than zero");
+            errors.invalid(&path.key(name), size.to_string(), "must be greater than zero");
         }
     }
 }
 
-fn validate_source(faults: &mut Faults, path: &Path<'_>, spec: &Value, name: &str) {
+fn validate_source(errors: &mut ErrorList, path: &Path<'_>, spec: &Value, name: &str) {
     let mut is_first = true;
     for kind in SOURCES {
         let Some(source) = part(spec, kind) else { continue };
         if !std::mem::take(&mut is_first) {
-            faults.forbidden(&path.child(kind), "may not specify more than 1 volume type");
+            errors.forbidden(&path.child(kind), "may not specify more than 1 volume type");
             continue;
         }
         match *kind {
-            "csi" => validate_csi(faults, &path.child("csi"), source),
+            "csi" => validate_csi(errors, &path.child("csi"), source),
             "local" => {
                 let file = path.child("local");
                 match text(source, "path") {
-                    "" => faults.required(&file.child("path"), ""),
-                    value => no_backsteps(faults, &file.child("path"), value),
+                    "" => errors.required(&file.child("path"), ""),
+                    value => no_backsteps(errors, &file.child("path"), value),
                 }
                 if part(spec, "nodeAffinity").is_none() {
                     let message = "Local volume requires node affinity";
-                    faults.required(&path.child("nodeAffinity"), message);
+                    errors.required(&path.child("nodeAffinity"), message);
                 }
             }
             "iscsi" => {
-                disks::validate_persistent_iscsi(faults, &path.child("iscsi"), source, name);
+                disks::validate_persistent_iscsi(errors, &path.child("iscsi"), source, name);
             }
-            kind => validate_kind(faults, path, kind, source),
+            kind => validate_kind(errors, path, kind, source),
         }
     }
     if is_first {
-        faults.required(path, "must specify a volume type");
+        errors.required(path, "must specify a volume type");
     }
 }
 
-fn validate_csi(faults: &mut Faults, path: &Path<'_>, source: &Value) {
-    validate_driver_name(faults, &path.child("driver"), text(source, "driver"));
+fn validate_csi(errors: &mut ErrorList, path: &Path<'_>, source: &Value) {
+    validate_driver_name(errors, &path.child("driver"), text(source, "driver"));
     if text(source, "volumeHandle").is_empty() {
-        faults.required(&path.child("volumeHandle"), "");
+        errors.required(&path.child("volumeHandle"), "");
     }
     for key in [
         "controllerPublishSecretRef",
@@ -167,37 +167,37 @@ fn validate_csi(faults: &mut Faults, path: &Path<'_>, source: &Value) {
         let Some(secret) = part(source, key) else { continue };
         let path = path.child(key);
         match text(secret, "name") {
-            "" => faults.required(&path.child("name"), ""),
-            name => dns_subdomain(faults, &path.child("name"), name),
+            "" => errors.required(&path.child("name"), ""),
+            name => dns_subdomain(errors, &path.child("name"), name),
         }
         match text(secret, "namespace") {
-            "" => faults.required(&path.child("namespace"), ""),
-            namespace => dns_label(faults, &path.child("namespace"), namespace),
+            "" => errors.required(&path.child("namespace"), ""),
+            namespace => dns_label(errors, &path.child("namespace"), namespace),
         }
     }
 }
 
-fn validate_classes(faults: &mut Faults, root: &Path<'_>, spec: &Value) {
+fn validate_classes(errors: &mut ErrorList, root: &Path<'_>, spec: &Value) {
     let class = text(spec, "storageClassName");
     if !class.is_empty() {
-        dns_subdomain(faults, &root.child("storageClassName"), class);
+        dns_subdomain(errors, &root.child("storageClassName"), class);
     }
     if part(spec, "volumeMode").is_some() {
         let modes = &["Block", "Filesystem"];
-        supported_only(faults, &root.child("volumeMode"), text(spec, "volumeMode"), modes);
+        supported_only(errors, &root.child("volumeMode"), text(spec, "volumeMode"), modes);
     }
     let Some(class) = part(spec, "volumeAttributesClassName").and_then(Value::as_str) else {
         return;
     };
     let path = root.child("volumeAttributesClassName");
     if class.is_empty() {
-        faults.required(&path, "an empty string is disallowed");
+        errors.required(&path, "an empty string is disallowed");
     } else {
-        dns_subdomain(faults, &path, class);
+        dns_subdomain(errors, &path, class);
     }
     if part(spec, "csi").is_none() {
         let message = "has to be specified when using volumeAttributesClassName";
-        faults.required(&root.child("csi"), message);
+        errors.required(&root.child("csi"), message);
     }
 }
 
@@ -218,8 +218,8 @@ fn source_of(spec: &Value, other: &Value) -> Value {
 }
 
 /// Judges a change of a volume: where it is does not change.
-pub(super) fn validate_update(new: &Object, old: &Object, faults: &mut Faults) {
-    validate(new, faults);
+pub(super) fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList) {
+    validate(new, errors);
     let (spec, before) = (top(new, "spec"), top(old, "spec"));
     let (source, stored) = (source_of(spec, before), source_of(before, &Value::Null));
     if !same(&source, &stored) {
@@ -227,26 +227,26 @@ pub(super) fn validate_update(new: &Object, old: &Object, faults: &mut Faults) {
         let difference = unified_diff(&lines(&stored), &lines(&source), &mut DiffBudget::default());
         let message =
             format!("spec.persistentvolumesource is immutable after creation\n{difference}");
-        faults.forbidden(&SPEC.child("persistentvolumesource"), &message);
+        errors.forbidden(&SPEC.child("persistentvolumesource"), &message);
     }
     let field = |spec: &Value, key: &str| at(spec, &[key]).clone();
     let path = Path::root("volumeMode");
-    immutable(faults, &path, &field(spec, "volumeMode"), &field(before, "volumeMode"));
+    immutable(errors, &path, &field(spec, "volumeMode"), &field(before, "volumeMode"));
     if part(before, "nodeAffinity").is_some()
         && !same(&field(spec, "nodeAffinity"), &field(before, "nodeAffinity"))
     {
         let message = "field is immutable, except for updating from beta label to GA";
         let (path, value) = (Path::root("nodeAffinity"), field(spec, "nodeAffinity"));
         if value.is_null() {
-            faults.invalid(&path, value, message);
+            errors.invalid(&path, value, message);
         } else {
-            invalid_struct(faults, &path, "VolumeNodeAffinity", &value, message);
+            invalid_struct(errors, &path, "VolumeNodeAffinity", &value, message);
         }
     }
     let class = "volumeAttributesClassName";
     if part(before, class).is_some() && part(spec, class).is_none() {
         let message = "update from non-nil value to nil is forbidden";
-        faults.forbidden(&SPEC.child(class), message);
+        errors.forbidden(&SPEC.child(class), message);
     }
 }
 

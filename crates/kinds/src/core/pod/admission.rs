@@ -5,7 +5,7 @@ use super::{CONTAINERS, each_container};
 use crate::fields::{
     at, default_value, integer, list, list_mut, map_mut, maps_mut, part, text, top,
 };
-use machinery::{Faults, Object, Path, json};
+use machinery::{ErrorList, Object, Path, json};
 use std::collections::HashSet;
 
 const TOLERATED_SECONDS: i64 = 300;
@@ -107,13 +107,13 @@ pub fn pull_always(pod: &mut Object) {
 
 /// What is wrong with images that are not pulled whenever a container starts, one line each.
 pub fn not_pulled(pod: &Object) -> Vec<String> {
-    let mut faults = Faults::new();
+    let mut errors = ErrorList::new();
     let spec = top(pod, "spec");
     let path = Path::root("spec");
     each_container(spec, &path, |container, path| {
         let policy = text(container, "imagePullPolicy");
         if policy != "Always" {
-            faults.not_supported(&path.child("imagePullPolicy"), policy, &["Always"]);
+            errors.not_supported(&path.child("imagePullPolicy"), policy, &["Always"]);
         }
     });
     let path = path.child("volumes");
@@ -122,10 +122,10 @@ pub fn not_pulled(pod: &Object) -> Vec<String> {
         let policy = text(image, "pullPolicy");
         if image.is_object() && policy != "Always" {
             let path = path.index(index);
-            faults.not_supported(&path.child("image").child("pullPolicy"), policy, &["Always"]);
+            errors.not_supported(&path.child("image").child("pullPolicy"), policy, &["Always"]);
         }
     }
-    faults.iter().map(ToString::to_string).collect()
+    errors.iter().map(ToString::to_string).collect()
 }
 
 /// Why a pod is not admitted that keeps others away from more than its node.

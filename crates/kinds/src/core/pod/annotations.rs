@@ -5,7 +5,7 @@ use super::service_account::MIRROR;
 use crate::fields::{annotation, at, entries, part, text};
 use crate::rules::descending_path;
 use machinery::field_path::quote;
-use machinery::{Faults, Path, Value};
+use machinery::{ErrorList, Path, Value};
 
 const APP_ARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
 const SECCOMP_POD: &str = "seccomp.security.alpha.kubernetes.io/pod";
@@ -15,34 +15,34 @@ const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 static METADATA: Path<'static> = Path::root("metadata");
 
 /// Judges the annotations of a pod.
-pub(super) fn validate_pod(faults: &mut Faults, metadata: &Value, spec: &Value) {
-    validate(faults, &METADATA.child("annotations"), metadata, spec);
+pub(super) fn validate_pod(errors: &mut ErrorList, metadata: &Value, spec: &Value) {
+    validate(errors, &METADATA.child("annotations"), metadata, spec);
 }
 
 /// Judges the annotations of a pod or a template, which are at `path`.
-pub(super) fn validate(faults: &mut Faults, path: &Path<'_>, metadata: &Value, spec: &Value) {
+pub(super) fn validate(errors: &mut ErrorList, path: &Path<'_>, metadata: &Value, spec: &Value) {
     let is_unbound = text(spec, "nodeName").is_empty();
     if let Some(mirror) = annotation(metadata, MIRROR).filter(|_| is_unbound) {
         let message = "must set spec.nodeName if mirror pod annotation is set";
-        faults.invalid(&path.key(MIRROR), mirror, message);
+        errors.invalid(&path.key(MIRROR), mirror, message);
     }
     if let Some(cost) = annotation(metadata, DELETION_COST).filter(|cost| !is_cost(cost)) {
-        faults.invalid(&path.key(DELETION_COST), cost, "must be a 32bit integer");
+        errors.invalid(&path.key(DELETION_COST), cost, "must be a 32bit integer");
     }
     for (key, value) in entries(metadata, "annotations") {
         let value = value.as_str().unwrap_or_default();
         if key == SECCOMP_POD || key.starts_with(SECCOMP_CONTAINER) {
-            validate_seccomp(faults, &path.child(key), value);
+            validate_seccomp(errors, &path.child(key), value);
         }
         if let Some(container) = key.strip_prefix(APP_ARMOR) {
             if !has_container(spec, container) {
-                faults.invalid(&path.key(key), container, "container not found");
+                errors.invalid(&path.key(key), container, "container not found");
             }
             let is_known = matches!(value, "" | "runtime/default" | "unconfined")
                 || value.starts_with("localhost/");
             if !is_known {
                 let message = format!("invalid AppArmor profile name: {}", quote(value));
-                faults.invalid(&path.key(key), value, &message);
+                errors.invalid(&path.key(key), value, &message);
             }
         }
     }
@@ -59,18 +59,18 @@ fn has_container(spec: &Value, name: &str) -> bool {
     found
 }
 
-fn validate_seccomp(faults: &mut Faults, path: &Path<'_>, profile: &str) {
+fn validate_seccomp(errors: &mut ErrorList, path: &Path<'_>, profile: &str) {
     match profile {
         "runtime/default" | "docker/default" | "unconfined" => {}
         other => match other.strip_prefix("localhost/") {
-            Some(file) => descending_path(faults, path, file),
-            None => faults.invalid(path, other, "must be a valid seccomp profile"),
+            Some(file) => descending_path(errors, path, file),
+            None => errors.invalid(path, other, "must be a valid seccomp profile"),
         },
     }
 }
 
 /// Judges how the annotations change.
-pub(super) fn validate_change(faults: &mut Faults, new: &Value, old: &Value) {
+pub(super) fn validate_change(errors: &mut ErrorList, new: &Value, old: &Value) {
     let path = METADATA.child("annotations");
     let what = |key: &str| match key {
         MIRROR => Some("mirror pod annotation"),
@@ -80,24 +80,29 @@ pub(super) fn validate_change(faults: &mut Faults, new: &Value, old: &Value) {
     for (key, value) in entries(old, "annotations") {
         let changed = annotation(new, key) != value.as_str();
         if let Some(what) = what(key).filter(|_| changed) {
-            faults.forbidden(&path.key(key), &format!("may not remove or update {what}"));
+            errors.forbidden(&path.key(key), &format!("may not remove or update {what}"));
         }
     }
     for (key, _) in entries(new, "annotations") {
         if let Some(what) = what(key).filter(|_| annotation(old, key).is_none()) {
-            faults.forbidden(&path.key(key), &format!("may not add {what}"));
+            errors.forbidden(&path.key(key), &format!("may not add {what}"));
         }
     }
 }
 
 /// The annotations of old and the fields that replaced them must say the same.
-pub(super) fn validate_match(faults: &mut Faults, metadata: &Value, spec: &Value, path: &Path<'_>) {
+pub(super) fn validate_match(
+    errors: &mut ErrorList,
+    metadata: &Value,
+    spec: &Value,
+    path: &Path<'_>,
+) {
     let pod_context = at(spec, &["securityContext"]);
     if let (Some(profile), Some(value)) =
         (part(pod_context, "seccompProfile"), annotation(metadata, SECCOMP_POD))
     {
         let context = path.child("securityContext");
-        matches_field(faults, &context.child("seccompProfile"), "seccomp", profile, value);
+        matches_field(errors, &context.child("seccompProfile"), "seccomp", profile, value);
     }
     let is_windows = at(spec, &["os", "name"]) == "windows";
     each_container(spec, path, |container, path| {
@@ -106,17 +111,23 @@ pub(super) fn validate_match(faults: &mut Faults, metadata: &Value, spec: &Value
         let name = text(container, "name");
         let seccomp = annotation(metadata, &format!("{SECCOMP_CONTAINER}{name}"));
         if let (Some(profile), Some(value)) = (part(context, "seccompProfile"), seccomp) {
-            matches_field(faults, &path.child("seccompProfile"), "seccomp", profile, value);
+            matches_field(errors, &path.child("seccompProfile"), "seccomp", profile, value);
         }
         let profile = part(context, "appArmorProfile").or(part(pod_context, "appArmorProfile"));
         let armor = annotation(metadata, &format!("{APP_ARMOR}{name}"));
         if let (Some(profile), Some(value), false) = (profile, armor, is_windows) {
-            matches_field(faults, &path.child("appArmorProfile"), "apparmor", profile, value);
+            matches_field(errors, &path.child("appArmorProfile"), "apparmor", profile, value);
         }
     });
 }
 
-fn matches_field(faults: &mut Faults, path: &Path<'_>, what: &str, profile: &Value, value: &str) {
+fn matches_field(
+    errors: &mut ErrorList,
+    path: &Path<'_>,
+    what: &str,
+    profile: &Value,
+    value: &str,
+) {
     let same_type = match text(profile, "type") {
         "Unconfined" => value == "unconfined",
         "RuntimeDefault" => {
@@ -127,11 +138,11 @@ fn matches_field(faults: &mut Faults, path: &Path<'_>, what: &str, profile: &Val
     };
     if !same_type {
         let message = format!("{what} type in annotation and field must match");
-        faults.forbidden(&path.child("type"), &message);
+        errors.forbidden(&path.child("type"), &message);
     } else if text(profile, "type") == "Localhost"
         && value.strip_prefix("localhost/") != Some(text(profile, "localhostProfile"))
     {
         let message = format!("{what} profile in annotation and field must match");
-        faults.forbidden(&path.child("localhostProfile"), &message);
+        errors.forbidden(&path.child("localhostProfile"), &message);
     }
 }

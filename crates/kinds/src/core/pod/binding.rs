@@ -3,15 +3,15 @@
 use crate::fields::{entries, list, list_mut, text, top};
 use crate::rules::{dns_subdomain, supported_only};
 use machinery::field_path::quote;
-use machinery::{Faults, GroupResource, Object, Path, Status, json};
+use machinery::{ErrorList, GroupResource, Object, Path, Status, json};
 
 /// Binds a pod to the node that `binding` names, at the time `now` (RFC 3339).
 pub(super) fn post(pod: &mut Object, binding: &Object, now: &str) -> Result<(), Status> {
-    let mut faults = Faults::new();
-    validate(binding, &mut faults);
-    if !faults.is_empty() {
-        // Upstream: the faults of a Binding are not those of a Pod, and go out as they are.
-        return Err(Status::unclassified(faults.summary()));
+    let mut errors = ErrorList::new();
+    validate(binding, &mut errors);
+    if !errors.is_empty() {
+        // Upstream: the errors of a Binding are not those of a Pod, and go out as they are.
+        return Err(Status::unclassified(errors.summary()));
     }
     check_preconditions(pod, binding)?;
     if let Some(why) = hindrance(pod) {
@@ -30,17 +30,17 @@ pub(super) fn post(pod: &mut Object, binding: &Object, now: &str) -> Result<(), 
     Ok(())
 }
 
-fn validate(binding: &Object, faults: &mut Faults) {
+fn validate(binding: &Object, errors: &mut ErrorList) {
     let target = top(binding, "target");
     let path = Path::root("target");
     let (kind, name) = (text(target, "kind"), text(target, "name"));
     if !kind.is_empty() && kind != "Node" {
-        supported_only(faults, &path.child("kind"), kind, &["Node", "<empty>"]);
+        supported_only(errors, &path.child("kind"), kind, &["Node", "<empty>"]);
     }
     if name.is_empty() {
-        faults.required(&path.child("name"), "");
+        errors.required(&path.child("name"), "");
     } else if matches!(kind, "" | "Node") {
-        dns_subdomain(faults, &path.child("name"), name);
+        dns_subdomain(errors, &path.child("name"), name);
     }
 }
 

@@ -5,7 +5,7 @@ use super::{env, handlers, is_sidecar, security};
 use crate::fields::{integer, list, number, part, text};
 use crate::quantities;
 use crate::rules::{complaints, dns_label, one_of, port, required, supported_only};
-use machinery::{Faults, Path, Value, names};
+use machinery::{ErrorList, Path, Value, names};
 use std::collections::{BTreeSet, HashSet};
 
 const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
@@ -28,26 +28,26 @@ pub(super) struct Surroundings<'a> {
 }
 
 /// Judges `containers`.
-pub(super) fn validate_containers(faults: &mut Faults, path: &Path<'_>, pod: &Surroundings<'_>) {
+pub(super) fn validate_containers(errors: &mut ErrorList, path: &Path<'_>, pod: &Surroundings<'_>) {
     let containers = list(pod.spec, "containers");
     if containers.is_empty() {
-        return faults.required(path, "");
+        return errors.required(path, "");
     }
     let mut seen = HashSet::new();
     for (index, container) in containers.iter().enumerate() {
         let path = path.index(index);
-        validate_common(faults, &path, container, pod);
-        unique_name(faults, &path, container, &mut seen);
-        handlers::validate_lifecycle(faults, &path, container, pod.grace, pod.os);
-        handlers::validate_probes(faults, &path, container, pod.grace);
-        validate_restart_policy(faults, &path, container);
+        validate_common(errors, &path, container, pod);
+        unique_name(errors, &path, container, &mut seen);
+        handlers::validate_lifecycle(errors, &path, container, pod.grace, pod.os);
+        handlers::validate_probes(errors, &path, container, pod.grace);
+        validate_restart_policy(errors, &path, container);
     }
-    unique_host_ports(faults, path, containers);
+    unique_host_ports(errors, path, containers);
 }
 
 /// Judges `initContainers`.
 pub(super) fn validate_init_containers(
-    faults: &mut Faults,
+    errors: &mut ErrorList,
     path: &Path<'_>,
     pod: &Surroundings<'_>,
 ) {
@@ -55,27 +55,27 @@ pub(super) fn validate_init_containers(
         list(pod.spec, "containers").iter().map(|container| text(container, "name")).collect();
     for (index, container) in list(pod.spec, "initContainers").iter().enumerate() {
         let item = path.index(index);
-        validate_common(faults, &item, container, pod);
-        validate_restart_policy(faults, &item, container);
+        validate_common(errors, &item, container, pod);
+        validate_restart_policy(errors, &item, container);
         if !text(container, "name").is_empty() {
-            unique_name(faults, &item, container, &mut seen);
+            unique_name(errors, &item, container, &mut seen);
         }
         // They run one after the other, so each has the node's ports for itself.
-        unique_host_ports(faults, path, std::slice::from_ref(container));
+        unique_host_ports(errors, path, std::slice::from_ref(container));
         if is_sidecar(container) {
-            handlers::validate_lifecycle(faults, &item, container, pod.grace, pod.os);
-            handlers::validate_probes(faults, &item, container, pod.grace);
+            handlers::validate_lifecycle(errors, &item, container, pod.grace, pod.os);
+            handlers::validate_probes(errors, &item, container, pod.grace);
         } else {
-            forbid_for_init(faults, &item, container);
+            forbid_for_init(errors, &item, container);
         }
     }
 }
 
-fn forbid_for_init(faults: &mut Faults, path: &Path<'_>, container: &Value) {
+fn forbid_for_init(errors: &mut ErrorList, path: &Path<'_>, container: &Value) {
     for field in ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe"] {
         if part(container, field).is_some() {
             let message = "may not be set for init containers without restartPolicy=Always";
-            faults.forbidden(&path.child(field), message);
+            errors.forbidden(&path.child(field), message);
         }
     }
     let policies = path.child("resizePolicy");
@@ -83,14 +83,14 @@ fn forbid_for_init(faults: &mut Faults, path: &Path<'_>, container: &Value) {
         if text(policy, "restartPolicy") == "RestartContainer" {
             let message = "must not be set to 'RestartContainer' for non-sidecar initContainers";
             let policy_path = policies.index(index);
-            faults.invalid(&policy_path.child("restartPolicy"), "RestartContainer", message);
+            errors.invalid(&policy_path.child("restartPolicy"), "RestartContainer", message);
         }
     }
 }
 
 /// Judges `ephemeralContainers`.
 pub(super) fn validate_ephemeral_containers(
-    faults: &mut Faults,
+    errors: &mut ErrorList,
     path: &Path<'_>,
     pod: &Surroundings<'_>,
 ) {
@@ -103,12 +103,12 @@ pub(super) fn validate_ephemeral_containers(
     let mut seen = others.clone();
     for (index, container) in list(pod.spec, "ephemeralContainers").iter().enumerate() {
         let path = path.index(index);
-        validate_common(faults, &path, container, pod);
-        untrimmed_image(faults, &path, container);
-        unique_name(faults, &path, container, &mut seen);
+        validate_common(errors, &path, container, pod);
+        untrimmed_image(errors, &path, container);
+        unique_name(errors, &path, container, &mut seen);
         let target = text(container, "targetContainerName");
         if !target.is_empty() && !others.contains(&target) {
-            faults.not_found(&path.child("targetContainerName"), target);
+            errors.not_found(&path.child("targetContainerName"), target);
         }
         // They are there to look, not to serve.
         for field in [
@@ -124,19 +124,19 @@ pub(super) fn validate_ephemeral_containers(
             let is_set = part(container, field)
                 .is_some_and(|value| value.as_array().is_none_or(|items| !items.is_empty()));
             if is_set {
-                faults.forbidden(&path.child(field), FORBIDDEN);
+                errors.forbidden(&path.child(field), FORBIDDEN);
             }
         }
         if part(container, "resources")
             .is_some_and(|it| *it != Value::Object(machinery::Map::new()))
         {
-            faults.forbidden(&path.child("resources"), FORBIDDEN);
+            errors.forbidden(&path.child("resources"), FORBIDDEN);
         }
         let mounts = path.child("volumeMounts");
         for (index, mount) in list(container, "volumeMounts").iter().enumerate() {
             for field in ["subPath", "subPathExpr"] {
                 if !text(mount, field).is_empty() {
-                    faults.forbidden(&mounts.index(index).child(field), FORBIDDEN);
+                    errors.forbidden(&mounts.index(index).child(field), FORBIDDEN);
                 }
             }
         }
@@ -144,64 +144,64 @@ pub(super) fn validate_ephemeral_containers(
 }
 
 fn unique_name<'a>(
-    faults: &mut Faults,
+    errors: &mut ErrorList,
     path: &Path<'_>,
     container: &'a Value,
     seen: &mut HashSet<&'a str>,
 ) {
     let name = text(container, "name");
     if seen.contains(&name) {
-        faults.duplicate(&path.child("name"), name);
+        errors.duplicate(&path.child("name"), name);
     } else {
         seen.insert(name);
     }
 }
 
 /// An image in a pod, other than in a template, is exactly what the node asks the registry for.
-pub(super) fn untrimmed_image(faults: &mut Faults, path: &Path<'_>, container: &Value) {
+pub(super) fn untrimmed_image(errors: &mut ErrorList, path: &Path<'_>, container: &Value) {
     let image = text(container, "image");
     if image.trim() != image {
         let message = "must not have leading or trailing whitespace";
-        faults.invalid(&path.child("image"), image, message);
+        errors.invalid(&path.child("image"), image, message);
     }
 }
 
 /// The rules for containers of every sort.
 fn validate_common(
-    faults: &mut Faults,
+    errors: &mut ErrorList,
     path: &Path<'_>,
     container: &Value,
     pod: &Surroundings<'_>,
 ) {
     let name = text(container, "name");
-    required(faults, &path.child("name"), name);
+    required(errors, &path.child("name"), name);
     if !name.is_empty() {
-        dns_label(faults, &path.child("name"), name);
+        dns_label(errors, &path.child("name"), name);
     }
-    required(faults, &path.child("image"), text(container, "image"));
+    required(errors, &path.child("image"), text(container, "image"));
     one_of(
-        faults,
+        errors,
         &path.child("terminationMessagePolicy"),
         text(container, "terminationMessagePolicy"),
         &["File", "FallbackToLogsOnError"],
     );
-    validate_ports(faults, &path.child("ports"), container);
-    env::validate_env(faults, &path.child("env"), container);
-    env::validate_env_from(faults, &path.child("envFrom"), container);
-    validate_mounts(faults, &path.child("volumeMounts"), container, pod.volumes);
-    validate_devices(faults, &path.child("volumeDevices"), container, pod.volumes);
+    validate_ports(errors, &path.child("ports"), container);
+    env::validate_env(errors, &path.child("env"), container);
+    env::validate_env_from(errors, &path.child("envFrom"), container);
+    validate_mounts(errors, &path.child("volumeMounts"), container, pod.volumes);
+    validate_devices(errors, &path.child("volumeDevices"), container, pod.volumes);
     let policy = text(container, "imagePullPolicy");
-    one_of(faults, &path.child("imagePullPolicy"), policy, PULL_POLICIES);
+    one_of(errors, &path.child("imagePullPolicy"), policy, PULL_POLICIES);
     let resources = container.get("resources").unwrap_or(&Value::Null);
-    quantities::validate_container(faults, &path.child("resources"), resources, pod.claims);
-    validate_resize_policy(faults, &path.child("resizePolicy"), container, pod.spec);
+    quantities::validate_container(errors, &path.child("resources"), resources, pod.claims);
+    validate_resize_policy(errors, &path.child("resizePolicy"), container, pod.spec);
     if let Some(context) = part(container, "securityContext") {
         let path = path.child("securityContext");
-        security::validate_container_context(faults, &path, context, pod.host_users);
+        security::validate_container_context(errors, &path, context, pod.host_users);
     }
 }
 
-fn validate_ports(faults: &mut Faults, path: &Path<'_>, container: &Value) {
+fn validate_ports(errors: &mut ErrorList, path: &Path<'_>, container: &Value) {
     let mut seen = HashSet::new();
     for (index, entry) in list(container, "ports").iter().enumerate() {
         let path = path.index(index);
@@ -209,25 +209,25 @@ fn validate_ports(faults: &mut Faults, path: &Path<'_>, container: &Value) {
         if !name.is_empty() {
             let messages = names::port_name(name);
             if !messages.is_empty() {
-                complaints(faults, &path.child("name"), name, messages);
+                complaints(errors, &path.child("name"), name, messages);
             } else if seen.contains(&name) {
-                faults.duplicate(&path.child("name"), name);
+                errors.duplicate(&path.child("name"), name);
             } else {
                 seen.insert(name);
             }
         }
         match number(entry, "containerPort") {
-            0 => faults.required(&path.child("containerPort"), ""),
-            number => port(faults, &path.child("containerPort"), number),
+            0 => errors.required(&path.child("containerPort"), ""),
+            number => port(errors, &path.child("containerPort"), number),
         }
         if let Some(number) = integer(entry, "hostPort").filter(|number| *number != 0) {
-            port(faults, &path.child("hostPort"), number);
+            port(errors, &path.child("hostPort"), number);
         }
-        one_of(faults, &path.child("protocol"), text(entry, "protocol"), PROTOCOLS);
+        one_of(errors, &path.child("protocol"), text(entry, "protocol"), PROTOCOLS);
     }
 }
 
-fn unique_host_ports(faults: &mut Faults, path: &Path<'_>, containers: &[Value]) {
+fn unique_host_ports(errors: &mut ErrorList, path: &Path<'_>, containers: &[Value]) {
     let mut seen = HashSet::new();
     for (index, container) in containers.iter().enumerate() {
         let path = path.index(index);
@@ -239,7 +239,7 @@ fn unique_host_ports(faults: &mut Faults, path: &Path<'_>, containers: &[Value])
             }
             let key = format!("{}/{}/{number}", text(entry, "protocol"), text(entry, "hostIP"));
             if seen.contains(&key) {
-                faults.duplicate(&ports.index(index).child("hostPort"), key);
+                errors.duplicate(&ports.index(index).child("hostPort"), key);
             } else {
                 seen.insert(key);
             }
@@ -247,52 +247,57 @@ fn unique_host_ports(faults: &mut Faults, path: &Path<'_>, containers: &[Value])
     }
 }
 
-fn validate_resize_policy(faults: &mut Faults, path: &Path<'_>, container: &Value, spec: &Value) {
+fn validate_resize_policy(
+    errors: &mut ErrorList,
+    path: &Path<'_>,
+    container: &Value,
+    spec: &Value,
+) {
     let mut seen = HashSet::new();
     for (index, policy) in list(container, "resizePolicy").iter().enumerate() {
         let (resource, restart) = (text(policy, "resourceName"), text(policy, "restartPolicy"));
         if seen.contains(&resource) {
-            faults.duplicate(&path.index(index), resource);
+            errors.duplicate(&path.index(index), resource);
         }
         seen.insert(resource);
-        one_of(faults, path, resource, &["cpu", "memory"]);
-        one_of(faults, path, restart, &["NotRequired", "RestartContainer"]);
+        one_of(errors, path, resource, &["cpu", "memory"]);
+        one_of(errors, path, restart, &["NotRequired", "RestartContainer"]);
         if text(spec, "restartPolicy") == "Never" && restart != "NotRequired" {
             let message = "must be 'NotRequired' when pod `restartPolicy` is 'Never'";
-            faults.invalid(path, restart, message);
+            errors.invalid(path, restart, message);
         }
     }
 }
 
 /// Judges what a container says about its own restarts.
-fn validate_restart_policy(faults: &mut Faults, path: &Path<'_>, container: &Value) {
+fn validate_restart_policy(errors: &mut ErrorList, path: &Path<'_>, container: &Value) {
     let rules = list(container, "restartPolicyRules");
     if part(container, "restartPolicy").is_some() {
         let policy = text(container, "restartPolicy");
         let policies = &["Always", "Never", "OnFailure"];
-        supported_only(faults, &path.child("restartPolicy"), policy, policies);
+        supported_only(errors, &path.child("restartPolicy"), policy, policies);
     } else if !rules.is_empty() {
         let message = "must specify restartPolicy when restart rules are used";
-        faults.required(&path.child("restartPolicy"), message);
+        errors.required(&path.child("restartPolicy"), message);
     }
     let rules_path = path.child("restartPolicyRules");
     if rules.len() > 20 {
-        faults.too_many(&rules_path, rules.len(), 20);
+        errors.too_many(&rules_path, rules.len(), 20);
     }
     for (index, rule) in rules.iter().enumerate() {
         let path = rules_path.index(index);
         let actions = &["Restart", "RestartAllContainers"];
-        supported_only(faults, &path.child("action"), text(rule, "action"), actions);
+        supported_only(errors, &path.child("action"), text(rule, "action"), actions);
         let codes_path = path.child("exitCodes");
         let Some(codes) = part(rule, "exitCodes") else {
-            faults.required(&codes_path, "must be specified");
+            errors.required(&codes_path, "must be specified");
             continue;
         };
         let operator = text(codes, "operator");
-        supported_only(faults, &codes_path.child("operator"), operator, &["In", "NotIn"]);
+        supported_only(errors, &codes_path.child("operator"), operator, &["In", "NotIn"]);
         let values = list(codes, "values");
         if values.len() > 255 {
-            faults.too_many(&codes_path.child("values"), values.len(), 255);
+            errors.too_many(&codes_path.child("values"), values.len(), 255);
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::fields::{list, part, text};
 use crate::quantities::amount;
 use crate::rules::{complaints, dns_label, no_backsteps, qualified_name, required};
-use machinery::{Faults, Path, Value, names};
+use machinery::{ErrorList, Path, Value, names};
 
 /// What a variable may show of its pod.
 const FIELDS: [&str; 9] = [
@@ -66,64 +66,64 @@ pub(super) enum Shower {
 }
 
 /// Judges `env`.
-pub(super) fn validate_env(faults: &mut Faults, path: &Path<'_>, container: &Value) {
+pub(super) fn validate_env(errors: &mut ErrorList, path: &Path<'_>, container: &Value) {
     for (index, variable) in list(container, "env").iter().enumerate() {
         let path = path.index(index);
         let name = text(variable, "name");
         if name.is_empty() {
-            faults.required(&path.child("name"), "");
+            errors.required(&path.child("name"), "");
         } else {
-            complaints(faults, &path.child("name"), name, names::env_var_name(name));
+            complaints(errors, &path.child("name"), name, names::env_var_name(name));
         }
         if let Some(source) = part(variable, "valueFrom") {
-            validate_source(faults, &path.child("valueFrom"), source, text(variable, "value"));
+            validate_source(errors, &path.child("valueFrom"), source, text(variable, "value"));
         }
     }
 }
 
-fn validate_source(faults: &mut Faults, path: &Path<'_>, source: &Value, value: &str) {
+fn validate_source(errors: &mut ErrorList, path: &Path<'_>, source: &Value, value: &str) {
     let mut count = 0;
     if let Some(field) = part(source, "fieldRef") {
         count += 1;
-        validate_field_ref(faults, &path.child("fieldRef"), field, Shower::Variable);
+        validate_field_ref(errors, &path.child("fieldRef"), field, Shower::Variable);
     }
     if let Some(resource) = part(source, "resourceFieldRef") {
         count += 1;
-        validate_resource_ref(faults, &path.child("resourceFieldRef"), resource, Shower::Variable);
+        validate_resource_ref(errors, &path.child("resourceFieldRef"), resource, Shower::Variable);
     }
     for kind in ["configMapKeyRef", "secretKeyRef"] {
         if let Some(key) = part(source, kind) {
             count += 1;
-            validate_key_ref(faults, &path.child(kind), key);
+            validate_key_ref(errors, &path.child(kind), key);
         }
     }
     if let Some(file) = part(source, "fileKeyRef") {
         count += 1;
-        validate_file_ref(faults, &path.child("fileKeyRef"), file);
+        validate_file_ref(errors, &path.child("fileKeyRef"), file);
     }
     if count == 0 {
         let message = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`";
-        faults.invalid(path, "", message);
+        errors.invalid(path, "", message);
     } else if !value.is_empty() {
-        faults.invalid(path, "", "may not be specified when `value` is not empty");
+        errors.invalid(path, "", "may not be specified when `value` is not empty");
     } else if count > 1 {
-        faults.invalid(path, "", "may not have more than one field specified at a time");
+        errors.invalid(path, "", "may not have more than one field specified at a time");
     }
 }
 
 /// Judges a reference to a field of the pod.
 pub(super) fn validate_field_ref(
-    faults: &mut Faults,
+    errors: &mut ErrorList,
     path: &Path<'_>,
     reference: &Value,
     shower: Shower,
 ) {
     let (version, field) = (text(reference, "apiVersion"), text(reference, "fieldPath"));
     if version.is_empty() {
-        return faults.required(&path.child("apiVersion"), "");
+        return errors.required(&path.child("apiVersion"), "");
     }
     if field.is_empty() {
-        return faults.required(&path.child("fieldPath"), "");
+        return errors.required(&path.child("fieldPath"), "");
     }
     let subscript = subscript_of(field);
     let problem = match subscript {
@@ -135,19 +135,19 @@ pub(super) fn validate_field_ref(
     };
     if let Some(problem) = problem {
         let message = format!("error converting fieldPath: {problem}");
-        return faults.invalid(&path.child("fieldPath"), field, &message);
+        return errors.invalid(&path.child("fieldPath"), field, &message);
     }
     let allowed: &[&str] = match shower {
         Shower::Variable => &FIELDS,
         Shower::File => &VOLUME_FIELDS,
     };
     match subscript {
-        Some(("metadata.annotations", key)) => qualified_name(faults, path, &key.to_lowercase()),
-        Some((_, key)) => qualified_name(faults, path, key),
+        Some(("metadata.annotations", key)) => qualified_name(errors, path, &key.to_lowercase()),
+        Some((_, key)) => qualified_name(errors, path, key),
         None => {
             let field = if field == "spec.host" { "spec.nodeName" } else { field };
             if !allowed.contains(&field) {
-                faults.not_supported(&path.child("fieldPath"), field, allowed);
+                errors.not_supported(&path.child("fieldPath"), field, allowed);
             }
         }
     }
@@ -161,7 +161,7 @@ fn subscript_of(field: &str) -> Option<(&str, &str)> {
 
 /// Judges a reference to the resources of a container.
 pub(super) fn validate_resource_ref(
-    faults: &mut Faults,
+    errors: &mut ErrorList,
     path: &Path<'_>,
     reference: &Value,
     shower: Shower,
@@ -170,16 +170,16 @@ pub(super) fn validate_resource_ref(
     let has_pages =
         resource.starts_with("limits.hugepages-") || resource.starts_with("requests.hugepages-");
     if shower == Shower::File && text(reference, "containerName").is_empty() {
-        faults.required(&path.child("containerName"), "");
+        errors.required(&path.child("containerName"), "");
     } else if resource.is_empty() {
-        faults.required(&path.child("resource"), "");
+        errors.required(&path.child("resource"), "");
     } else if !RESOURCES.contains(&resource) && !has_pages {
-        faults.not_supported(&path.child("resource"), resource, &RESOURCES);
+        errors.not_supported(&path.child("resource"), resource, &RESOURCES);
     }
-    validate_divisor(faults, &path.child("divisor"), resource, reference);
+    validate_divisor(errors, &path.child("divisor"), resource, reference);
 }
 
-fn validate_divisor(faults: &mut Faults, path: &Path<'_>, resource: &str, reference: &Value) {
+fn validate_divisor(errors: &mut ErrorList, path: &Path<'_>, resource: &str, reference: &Value) {
     const BYTES: [&str; 13] =
         ["1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"];
     let divisor = amount(reference.get("divisor").unwrap_or(&Value::Null));
@@ -198,44 +198,44 @@ fn validate_divisor(faults: &mut Faults, path: &Path<'_>, resource: &str, refere
         let listed = if what == "cpu" { "1m and 1".to_owned() } else { allowed.join(", ") };
         let message =
             format!("only divisor's values {listed} are supported with the {what} resource");
-        faults.invalid(path, resource, &message);
+        errors.invalid(path, resource, &message);
     }
 }
 
 /// A key of a config map or a secret.
-fn validate_key_ref(faults: &mut Faults, path: &Path<'_>, reference: &Value) {
+fn validate_key_ref(errors: &mut ErrorList, path: &Path<'_>, reference: &Value) {
     let (name, key) = (text(reference, "name"), text(reference, "key"));
-    complaints(faults, &path.child("name"), name, names::dns1123_subdomain(name));
+    complaints(errors, &path.child("name"), name, names::dns1123_subdomain(name));
     if key.is_empty() {
-        faults.required(&path.child("key"), "");
+        errors.required(&path.child("key"), "");
     } else {
-        complaints(faults, &path.child("key"), key, names::config_map_key(key));
+        complaints(errors, &path.child("key"), key, names::config_map_key(key));
     }
 }
 
 /// A key of a file that an earlier container wrote.
-fn validate_file_ref(faults: &mut Faults, path: &Path<'_>, reference: &Value) {
+fn validate_file_ref(errors: &mut ErrorList, path: &Path<'_>, reference: &Value) {
     let key = text(reference, "key");
-    required(faults, &path.child("key"), key);
+    required(errors, &path.child("key"), key);
     if !key.is_empty() {
-        complaints(faults, &path.child("key"), key, names::env_var_name(key));
+        complaints(errors, &path.child("key"), key, names::env_var_name(key));
     }
     let volume = text(reference, "volumeName");
-    required(faults, &path.child("volumeName"), volume);
+    required(errors, &path.child("volumeName"), volume);
     if !volume.is_empty() {
-        dns_label(faults, &path.child("volumeName"), volume);
+        dns_label(errors, &path.child("volumeName"), volume);
     }
-    required(faults, &path.child("path"), text(reference, "path"));
-    no_backsteps(faults, &path.child("path"), text(reference, "path"));
+    required(errors, &path.child("path"), text(reference, "path"));
+    no_backsteps(errors, &path.child("path"), text(reference, "path"));
 }
 
 /// Judges `envFrom`.
-pub(super) fn validate_env_from(faults: &mut Faults, path: &Path<'_>, container: &Value) {
+pub(super) fn validate_env_from(errors: &mut ErrorList, path: &Path<'_>, container: &Value) {
     for (index, source) in list(container, "envFrom").iter().enumerate() {
         let item = path.index(index);
         let prefix = text(source, "prefix");
         if !prefix.is_empty() {
-            complaints(faults, &item.child("prefix"), prefix, names::env_var_name(prefix));
+            complaints(errors, &item.child("prefix"), prefix, names::env_var_name(prefix));
         }
         let mut count = 0;
         for kind in ["configMapRef", "secretRef"] {
@@ -243,15 +243,15 @@ pub(super) fn validate_env_from(faults: &mut Faults, path: &Path<'_>, container:
             count += 1;
             let (item, name) = (item.child(kind), text(reference, "name"));
             if name.is_empty() {
-                faults.required(&item.child("name"), "");
+                errors.required(&item.child("name"), "");
             } else {
-                complaints(faults, &item.child("name"), name, names::dns1123_subdomain(name));
+                complaints(errors, &item.child("name"), name, names::dns1123_subdomain(name));
             }
         }
         if count == 0 {
-            faults.invalid(path, "", "must specify one of: `configMapRef` or `secretRef`");
+            errors.invalid(path, "", "must specify one of: `configMapRef` or `secretRef`");
         } else if count > 1 {
-            faults.invalid(path, "", "may not have more than one field specified at a time");
+            errors.invalid(path, "", "may not have more than one field specified at a time");
         }
     }
 }
@@ -263,9 +263,9 @@ mod tests {
     use machinery::json;
 
     fn check(env: Value, expected: &[&str]) {
-        let mut faults = Faults::new();
-        validate_env(&mut faults, &Path::root("env"), &json!({"env": env}));
-        assert_eq!(lines(&faults), expected);
+        let mut errors = ErrorList::new();
+        validate_env(&mut errors, &Path::root("env"), &json!({"env": env}));
+        assert_eq!(lines(&errors), expected);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::super::{
 use super::{annotations, service_account, spec};
 use crate::fields::{keep, list, same, text, top};
 use machinery::field_path::quote;
-use machinery::{Faults, Map, Object, Path, Value};
+use machinery::{ErrorList, Map, Object, Path, Value};
 use std::collections::HashMap;
 
 /// Leaves nothing of an update but the ephemeral containers.
@@ -36,13 +36,13 @@ pub(super) fn keep_metadata(new: &mut Object, old: &Object) {
 }
 
 /// Judges an update: containers may be added, and are never changed or taken away.
-pub(super) fn validate(new: &Object, old: &Object, faults: &mut Faults) {
+pub(super) fn validate(new: &Object, old: &Object, errors: &mut ErrorList) {
     if service_account::is_mirror(old) {
         let message = "static pods do not support ephemeral containers";
-        return faults.forbidden(&Path::EMPTY, message);
+        return errors.forbidden(&Path::EMPTY, message);
     }
-    spec::validate_pod(new, faults);
-    annotations::validate_change(faults, top(new, "metadata"), top(old, "metadata"));
+    spec::validate_pod(new, errors);
+    annotations::validate_change(errors, top(new, "metadata"), top(old, "metadata"));
     let root = Path::root("spec");
     let path = root.child("ephemeralContainers");
     let mut by_name = HashMap::new();
@@ -56,7 +56,7 @@ pub(super) fn validate(new: &Object, old: &Object, faults: &mut Faults) {
             None => {
                 let name = quote(name);
                 let message = format!("existing ephemeral containers {name} may not be removed\n");
-                faults.forbidden(&path, &message);
+                errors.forbidden(&path, &message);
             }
             Some(after) if !same(after, before) => {
                 let shown = |container: &Value| go_struct::lines("EphemeralContainer", container);
@@ -65,7 +65,7 @@ pub(super) fn validate(new: &Object, old: &Object, faults: &mut Faults) {
                 let message = format!(
                     "existing ephemeral containers {name} may not be changed\n{difference}"
                 );
-                faults.forbidden(&path, &message);
+                errors.forbidden(&path, &message);
             }
             Some(_) => {}
         }
@@ -90,9 +90,9 @@ mod tests {
     }
 
     fn check(new: Value, old: Value, expected: &[&str]) {
-        let mut faults = Faults::new();
-        validate(&pod(&new), &pod(&old), &mut faults);
-        assert_eq!(lines(&faults), expected);
+        let mut errors = ErrorList::new();
+        validate(&pod(&new), &pod(&old), &mut errors);
+        assert_eq!(lines(&errors), expected);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::fields::{list, number, part, text};
 use crate::rules::{at_least_zero, complaints, port_or_name, required, supported_only};
-use machinery::{Faults, Path, Value};
+use machinery::{ErrorList, Path, Value};
 
 /// What a handler may be besides the three that both probes and hooks know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,7 +15,7 @@ const GRACE: &str = "terminationGracePeriodSeconds";
 
 /// Judges the three probes of a container.
 pub(super) fn validate_probes(
-    faults: &mut Faults,
+    errors: &mut ErrorList,
     path: &Path<'_>,
     container: &Value,
     grace: Option<i64>,
@@ -23,7 +23,7 @@ pub(super) fn validate_probes(
     for kind in ["livenessProbe", "readinessProbe", "startupProbe"] {
         let Some(probe) = part(container, kind) else { continue };
         let path = path.child(kind);
-        validate_handler(faults, &path, probe, grace, Caller::Probe);
+        validate_handler(errors, &path, probe, grace, Caller::Probe);
         for field in [
             "initialDelaySeconds",
             "timeoutSeconds",
@@ -31,26 +31,26 @@ pub(super) fn validate_probes(
             "successThreshold",
             "failureThreshold",
         ] {
-            at_least_zero(faults, &path.child(field), number(probe, field));
+            at_least_zero(errors, &path.child(field), number(probe, field));
         }
         let own_grace = probe.get(GRACE).and_then(Value::as_i64);
         if let Some(seconds) = own_grace.filter(|seconds| *seconds <= 0) {
-            faults.invalid(&path.child(GRACE), seconds, "must be greater than 0");
+            errors.invalid(&path.child(GRACE), seconds, "must be greater than 0");
         }
         if kind == "readinessProbe" {
             if let Some(seconds) = own_grace {
-                faults.invalid(&path.child(GRACE), seconds, "must not be set for readinessProbes");
+                errors.invalid(&path.child(GRACE), seconds, "must not be set for readinessProbes");
             }
         } else if number(probe, "successThreshold") != 1 {
             let threshold = number(probe, "successThreshold");
-            faults.invalid(&path.child("successThreshold"), threshold, "must be 1");
+            errors.invalid(&path.child("successThreshold"), threshold, "must be 1");
         }
     }
 }
 
 /// Judges the lifecycle hooks of a container, if it has any; `os` is that of the pod.
 pub(super) fn validate_lifecycle(
-    faults: &mut Faults,
+    errors: &mut ErrorList,
     path: &Path<'_>,
     container: &Value,
     grace: Option<i64>,
@@ -60,7 +60,7 @@ pub(super) fn validate_lifecycle(
     let path = path.child("lifecycle");
     for hook in ["postStart", "preStop"] {
         if let Some(handler) = part(lifecycle, hook) {
-            validate_handler(faults, &path.child(hook), handler, grace, Caller::Hook);
+            validate_handler(errors, &path.child(hook), handler, grace, Caller::Hook);
         }
     }
     if part(lifecycle, "stopSignal").is_some() {
@@ -68,13 +68,13 @@ pub(super) fn validate_lifecycle(
         let signal = text(lifecycle, "stopSignal");
         match os {
             None => {
-                faults.forbidden(&path, "may not be set for containers with empty `spec.os.name`");
+                errors.forbidden(&path, "may not be set for containers with empty `spec.os.name`");
             }
-            Some("windows") => supported_only(faults, &path, signal, &["SIGKILL", "SIGTERM"]),
+            Some("windows") => supported_only(errors, &path, signal, &["SIGKILL", "SIGTERM"]),
             Some("linux") => {
                 let signals = linux_signals();
                 let listed: Vec<&str> = signals.iter().map(String::as_str).collect();
-                supported_only(faults, &path, signal, &listed);
+                supported_only(errors, &path, signal, &listed);
             }
             Some(_) => {}
         }
@@ -95,7 +95,7 @@ fn linux_signals() -> Vec<String> {
 }
 
 fn validate_handler(
-    faults: &mut Faults,
+    errors: &mut ErrorList,
     path: &Path<'_>,
     handler: &Value,
     grace: Option<i64>,
@@ -110,47 +110,47 @@ fn validate_handler(
         let Some(action) = part(handler, kind) else { continue };
         let path = path.child(kind);
         if !std::mem::take(&mut is_first) {
-            faults.forbidden(&path, "may not specify more than 1 handler type");
+            errors.forbidden(&path, "may not specify more than 1 handler type");
             continue;
         }
         match kind {
             "exec" if list(action, "command").is_empty() => {
-                faults.required(&path.child("command"), "");
+                errors.required(&path.child("command"), "");
             }
-            "httpGet" => validate_http_get(faults, &path, action),
+            "httpGet" => validate_http_get(errors, &path, action),
             "tcpSocket" | "grpc" => {
                 let port = action.get("port").unwrap_or(&Value::Null);
-                port_or_name(faults, &path.child("port"), port);
+                port_or_name(errors, &path.child("port"), port);
             }
-            "sleep" => validate_sleep(faults, &path, number(action, "seconds"), grace),
+            "sleep" => validate_sleep(errors, &path, number(action, "seconds"), grace),
             _ => {}
         }
     }
     if is_first {
-        faults.required(path, "must specify a handler type");
+        errors.required(path, "must specify a handler type");
     }
 }
 
-fn validate_http_get(faults: &mut Faults, path: &Path<'_>, action: &Value) {
-    required(faults, &path.child("path"), text(action, "path"));
-    port_or_name(faults, &path.child("port"), action.get("port").unwrap_or(&Value::Null));
-    supported_only(faults, &path.child("scheme"), text(action, "scheme"), &["HTTP", "HTTPS"]);
+fn validate_http_get(errors: &mut ErrorList, path: &Path<'_>, action: &Value) {
+    required(errors, &path.child("path"), text(action, "path"));
+    port_or_name(errors, &path.child("port"), action.get("port").unwrap_or(&Value::Null));
+    supported_only(errors, &path.child("scheme"), text(action, "scheme"), &["HTTP", "HTTPS"]);
     for header in list(action, "httpHeaders") {
         let name = text(header, "name");
         let is_plain =
             !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
         if !is_plain {
             let message = "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name', regex used for validation is '[-A-Za-z0-9]+')";
-            complaints(faults, &path.child("httpHeaders"), name, vec![message.to_owned()]);
+            complaints(errors, &path.child("httpHeaders"), name, vec![message.to_owned()]);
         }
     }
 }
 
-fn validate_sleep(faults: &mut Faults, path: &Path<'_>, seconds: i64, grace: Option<i64>) {
+fn validate_sleep(errors: &mut ErrorList, path: &Path<'_>, seconds: i64, grace: Option<i64>) {
     if let Some(grace) = grace.filter(|grace| !(0..=*grace).contains(&seconds)) {
         let message =
             format!("must be non-negative and less than terminationGracePeriodSeconds ({grace})");
-        faults.invalid(path, seconds, &message);
+        errors.invalid(path, seconds, &message);
     }
 }
 
@@ -161,10 +161,10 @@ mod tests {
     use machinery::json;
 
     fn check(container: Value, expected: &[&str]) {
-        let mut faults = Faults::new();
-        validate_probes(&mut faults, &Path::root("c"), &container, Some(30));
-        validate_lifecycle(&mut faults, &Path::root("c"), &container, Some(30), None);
-        assert_eq!(lines(&faults), expected);
+        let mut errors = ErrorList::new();
+        validate_probes(&mut errors, &Path::root("c"), &container, Some(30));
+        validate_lifecycle(&mut errors, &Path::root("c"), &container, Some(30), None);
+        assert_eq!(lines(&errors), expected);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! Upstream: `apis/core/validation/validation.go`, `ValidatePodLogOptions`.
 
 use crate::types;
-use machinery::{Faults, Path};
+use machinery::{ErrorList, Path};
 
 /// The options of one request that have values; the boolean ones stay in the query.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -33,31 +33,31 @@ impl LogOptions {
     }
 
     /// Validates the options.
-    pub fn validate(&self) -> Faults {
-        let mut faults = Faults::new();
+    pub fn validate(&self) -> ErrorList {
+        let mut errors = ErrorList::new();
         if let Some(lines) = self.tail_lines.filter(|it| *it < 0) {
             let detail = "must be greater than or equal to 0";
-            faults.invalid(&Path::root("tailLines"), lines, detail);
+            errors.invalid(&Path::root("tailLines"), lines, detail);
         }
         let positive = "must be greater than 0";
         if let Some(bytes) = self.limit_bytes.filter(|it| *it < 1) {
-            faults.invalid(&Path::root("limitBytes"), bytes, positive);
+            errors.invalid(&Path::root("limitBytes"), bytes, positive);
         }
         match (self.since_seconds, &self.since_time) {
             (Some(_), Some(_)) => {
                 let detail = "at most one of `sinceTime` or `sinceSeconds` may be specified";
                 // Upstream: a path without a name is written as an index without a number.
-                faults.forbidden(&Path::root("[]"), detail);
+                errors.forbidden(&Path::root("[]"), detail);
             }
             (Some(seconds @ ..1), None) => {
-                faults.invalid(&Path::root("sinceSeconds"), seconds, positive);
+                errors.invalid(&Path::root("sinceSeconds"), seconds, positive);
             }
             _ => {}
         }
         if self.stream.is_some() {
-            faults.forbidden(&Path::root("stream"), "may not be specified");
+            errors.forbidden(&Path::root("stream"), "may not be specified");
         }
-        faults
+        errors
     }
 
     /// The query of the request to the kubelet, sorted by name. `flag` returns whether a boolean

@@ -2,7 +2,7 @@
 
 use crate::fields::{flag, list, part, text};
 use crate::rules::{descending_path, has_backsteps, required, supported_only};
-use machinery::{Faults, Path, Value};
+use machinery::{ErrorList, Path, Value};
 use std::collections::{HashMap, HashSet};
 
 /// A pod's volumes that are valid by themselves.
@@ -10,7 +10,7 @@ pub(super) type Volumes<'a> = HashMap<&'a str, &'a Value>;
 
 /// Judges `volumeMounts`.
 pub(super) fn validate_mounts(
-    faults: &mut Faults,
+    errors: &mut ErrorList,
     path: &Path<'_>,
     container: &Value,
     volumes: &Volumes<'_>,
@@ -22,55 +22,55 @@ pub(super) fn validate_mounts(
     for (index, mount) in list(container, "volumeMounts").iter().enumerate() {
         let item = path.index(index);
         let (name, place) = (text(mount, "name"), text(mount, "mountPath"));
-        required(faults, &item.child("name"), name);
+        required(errors, &item.child("name"), name);
         if !volumes.contains_key(name) {
-            faults.not_found(&item.child("name"), name);
+            errors.not_found(&item.child("name"), name);
         }
-        required(faults, &item.child("mountPath"), place);
+        required(errors, &item.child("mountPath"), place);
         if seen.contains(&place) {
-            faults.invalid(&item.child("mountPath"), place, "must be unique");
+            errors.invalid(&item.child("mountPath"), place, "must be unique");
         }
         seen.insert(place);
         if device_names.contains(name) {
             let message = "must not already exist in volumeDevices";
-            faults.invalid(&item.child("name"), name, message);
+            errors.invalid(&item.child("name"), name, message);
         }
         if device_paths.contains(place) {
             let message = "must not already exist as a path in volumeDevices";
-            faults.invalid(&item.child("mountPath"), place, message);
+            errors.invalid(&item.child("mountPath"), place, message);
         }
-        validate_sub_paths(faults, path, &item, mount);
-        validate_propagation(faults, path, mount, container);
+        validate_sub_paths(errors, path, &item, mount);
+        validate_propagation(errors, path, mount, container);
     }
 }
 
 /// Kubernetes reports most of these at the list, not at the item.
-fn validate_sub_paths(faults: &mut Faults, path: &Path<'_>, item: &Path<'_>, mount: &Value) {
+fn validate_sub_paths(errors: &mut ErrorList, path: &Path<'_>, item: &Path<'_>, mount: &Value) {
     let (plain, expression) = (text(mount, "subPath"), text(mount, "subPathExpr"));
     if !plain.is_empty() {
-        descending_path(faults, &path.child("subPath"), plain);
+        descending_path(errors, &path.child("subPath"), plain);
     }
     if !expression.is_empty() {
         if !plain.is_empty() {
             let message = "subPathExpr and subPath are mutually exclusive";
-            faults.invalid(&item.child("subPathExpr"), expression, message);
+            errors.invalid(&item.child("subPathExpr"), expression, message);
         }
-        descending_path(faults, &path.child("subPathExpr"), expression);
+        descending_path(errors, &path.child("subPathExpr"), expression);
     }
 }
 
-fn validate_propagation(faults: &mut Faults, path: &Path<'_>, mount: &Value, container: &Value) {
+fn validate_propagation(errors: &mut ErrorList, path: &Path<'_>, mount: &Value, container: &Value) {
     const MODES: &[&str] = &["Bidirectional", "HostToContainer", "None"];
     let mode = text(mount, "mountPropagation");
     let has_mode = part(mount, "mountPropagation").is_some();
     let propagation = path.child("mountPropagation");
     if has_mode {
-        supported_only(faults, &propagation, mode, MODES);
+        supported_only(errors, &propagation, mode, MODES);
         let context = container.get("securityContext").unwrap_or(&Value::Null);
         if mode == "Bidirectional" && !flag(context, "privileged") {
             let message =
                 "Bidirectional mount propagation is available only to privileged containers";
-            faults.forbidden(&propagation, message);
+            errors.forbidden(&propagation, message);
         }
     }
     if part(mount, "recursiveReadOnly").is_none() {
@@ -81,21 +81,21 @@ fn validate_propagation(faults: &mut Faults, path: &Path<'_>, mount: &Value, con
         "Disabled" => {}
         "Enabled" | "IfPossible" => {
             if !flag(mount, "readOnly") {
-                faults.forbidden(&recursive, "may only be specified when readOnly is true");
+                errors.forbidden(&recursive, "may only be specified when readOnly is true");
             }
             if has_mode && mode != "None" {
                 let message =
                     "may only be specified when mountPropagation is None or not specified";
-                faults.forbidden(&recursive, message);
+                errors.forbidden(&recursive, message);
             }
         }
-        other => faults.not_supported(&recursive, other, &["Disabled", "Enabled", "IfPossible"]),
+        other => errors.not_supported(&recursive, other, &["Disabled", "Enabled", "IfPossible"]),
     }
 }
 
 /// Judges `volumeDevices`.
 pub(super) fn validate_devices(
-    faults: &mut Faults,
+    errors: &mut ErrorList,
     path: &Path<'_>,
     container: &Value,
     volumes: &Volumes<'_>,
@@ -108,35 +108,35 @@ pub(super) fn validate_devices(
         let item = path.index(index);
         let (name, place) = (text(device, "name"), text(device, "devicePath"));
         let (name_path, place_path) = (item.child("name"), item.child("devicePath"));
-        required(faults, &name_path, name);
+        required(errors, &name_path, name);
         if names.contains(&name) {
-            faults.invalid(&name_path, name, "must be unique");
+            errors.invalid(&name_path, name, "must be unique");
         }
         match volumes.get(name) {
-            None => faults.not_found(&name_path, name),
+            None => errors.not_found(&name_path, name),
             Some(volume) => {
                 let is_claim = part(volume, "persistentVolumeClaim").or(part(volume, "ephemeral"));
                 if is_claim.is_none() {
                     let message = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode";
-                    faults.invalid(&name_path, name, message);
+                    errors.invalid(&name_path, name, message);
                 }
             }
         }
-        required(faults, &place_path, place);
+        required(errors, &place_path, place);
         if places.contains(&place) {
-            faults.invalid(&place_path, place, "must be unique");
+            errors.invalid(&place_path, place, "must be unique");
         }
         if has_backsteps(place) {
-            faults.invalid(&place_path, place, "can not contain backsteps ('..')");
+            errors.invalid(&place_path, place, "can not contain backsteps ('..')");
         } else {
             places.insert(place);
         }
         if mount_names.contains(name) {
-            faults.invalid(&name_path, name, "must not already exist in volumeMounts");
+            errors.invalid(&name_path, name, "must not already exist in volumeMounts");
         }
         if mount_paths.contains(place) {
             let message = "must not already exist as a path in volumeMounts";
-            faults.invalid(&place_path, place, message);
+            errors.invalid(&place_path, place, message);
         }
         if !name.is_empty() {
             names.insert(name);
@@ -151,13 +151,13 @@ mod tests {
     use machinery::json;
 
     fn check(container: Value, expected: &[&str]) {
-        let mut faults = Faults::new();
+        let mut errors = ErrorList::new();
         let volumes = json!([{"name": "v", "emptyDir": {}}]);
         let volumes: Volumes<'_> =
             volumes.as_array().into_iter().flatten().map(|it| (text(it, "name"), it)).collect();
-        validate_mounts(&mut faults, &Path::root("m"), &container, &volumes);
-        validate_devices(&mut faults, &Path::root("d"), &container, &volumes);
-        assert_eq!(lines(&faults), expected);
+        validate_mounts(&mut errors, &Path::root("m"), &container, &volumes);
+        validate_devices(&mut errors, &Path::root("d"), &container, &volumes);
+        assert_eq!(lines(&errors), expected);
     }
 
     #[test]

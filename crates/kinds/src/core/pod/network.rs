@@ -3,7 +3,7 @@
 use crate::address::{self, Stored};
 use crate::fields::{boolean, flag, list, number, part, text, texts};
 use crate::rules::{complaints, dns_label, dns_subdomain, one_of};
-use machinery::{Faults, Path, Value, json, names};
+use machinery::{ErrorList, Path, Value, json, names};
 
 /// What the resolver of a container can take.
 const MAX_NAMESERVERS: usize = 3;
@@ -13,36 +13,41 @@ const MAX_SEARCH_CHARS: usize = 2048;
 const DNS_POLICIES: &[&str] = &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
 
 /// Judges everything about names and addresses in a spec; `is_pod` is false for a template.
-pub(super) fn validate_network(faults: &mut Faults, path: &Path<'_>, spec: &Value, is_pod: bool) {
-    one_of(faults, &path.child("dnsPolicy"), text(spec, "dnsPolicy"), DNS_POLICIES);
-    validate_dns_config(faults, &path.child("dnsConfig"), spec);
-    validate_host_ports(faults, path, spec, is_pod);
-    validate_host_name(faults, path, spec);
+pub(super) fn validate_network(
+    errors: &mut ErrorList,
+    path: &Path<'_>,
+    spec: &Value,
+    is_pod: bool,
+) {
+    one_of(errors, &path.child("dnsPolicy"), text(spec, "dnsPolicy"), DNS_POLICIES);
+    validate_dns_config(errors, &path.child("dnsConfig"), spec);
+    validate_host_ports(errors, path, spec, is_pod);
+    validate_host_name(errors, path, spec);
     for field in ["hostname", "subdomain"] {
         if !text(spec, field).is_empty() {
-            dns_label(faults, &path.child(field), text(spec, field));
+            dns_label(errors, &path.child(field), text(spec, field));
         }
     }
     let aliases = path.child("hostAliases");
     for (index, alias) in list(spec, "hostAliases").iter().enumerate() {
         let path = aliases.index(index);
-        address::ip(faults, &path.child("ip"), text(alias, "ip"), &Stored::new());
+        address::ip(errors, &path.child("ip"), text(alias, "ip"), &Stored::new());
         let names = path.child("hostnames");
         for (index, name) in texts(alias, "hostnames").enumerate() {
-            dns_subdomain(faults, &names.index(index), name);
+            dns_subdomain(errors, &names.index(index), name);
         }
     }
 }
 
-fn validate_dns_config(faults: &mut Faults, path: &Path<'_>, spec: &Value) {
+fn validate_dns_config(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     let config = part(spec, "dnsConfig");
     if text(spec, "dnsPolicy") == "None" {
         let Some(config) = config else {
-            return faults.required(path, "must provide `dnsConfig` when `dnsPolicy` is None");
+            return errors.required(path, "must provide `dnsConfig` when `dnsPolicy` is None");
         };
         if list(config, "nameservers").is_empty() {
             let message = "must provide at least one DNS nameserver when `dnsPolicy` is None";
-            return faults.required(&path.child("nameservers"), message);
+            return errors.required(&path.child("nameservers"), message);
         }
     }
     let Some(config) = config else { return };
@@ -50,33 +55,33 @@ fn validate_dns_config(faults: &mut Faults, path: &Path<'_>, spec: &Value) {
     let servers_path = path.child("nameservers");
     if servers.len() > MAX_NAMESERVERS {
         let message = format!("must not have more than {MAX_NAMESERVERS} nameservers");
-        faults.invalid(&servers_path, json!(servers), &message);
+        errors.invalid(&servers_path, json!(servers), &message);
     }
     for (index, server) in servers.iter().enumerate() {
-        address::ip(faults, &servers_path.index(index), server, &Stored::new());
+        address::ip(errors, &servers_path.index(index), server, &Stored::new());
     }
     let searches: Vec<&str> = texts(config, "searches").collect();
     let searches_path = path.child("searches");
     if searches.len() > MAX_SEARCHES {
         let message = format!("must not have more than {MAX_SEARCHES} search paths");
-        faults.invalid(&searches_path, json!(searches), &message);
+        errors.invalid(&searches_path, json!(searches), &message);
     }
     if searches.join(" ").len() > MAX_SEARCH_CHARS {
         let message = format!(
             "must not have more than {MAX_SEARCH_CHARS} characters (including spaces) in the search list"
         );
-        faults.invalid(&searches_path, json!(searches), &message);
+        errors.invalid(&searches_path, json!(searches), &message);
     }
     for (index, search) in searches.iter().enumerate() {
         if *search != "." {
             let search = search.strip_suffix('.').unwrap_or(search);
-            complaints(faults, &searches_path.index(index), search, search_domain(search));
+            complaints(errors, &searches_path.index(index), search, search_domain(search));
         }
     }
     let options = path.child("options");
     for (index, option) in list(config, "options").iter().enumerate() {
         if text(option, "name").is_empty() {
-            faults.required(&options.index(index), "must not be empty");
+            errors.required(&options.index(index), "must not be empty");
         }
     }
 }
@@ -102,7 +107,7 @@ fn search_domain(domain: &str) -> Vec<String> {
 }
 
 /// On the node's network a container's port is the node's.
-fn validate_host_ports(faults: &mut Faults, path: &Path<'_>, spec: &Value, is_pod: bool) {
+fn validate_host_ports(errors: &mut ErrorList, path: &Path<'_>, spec: &Value, is_pod: bool) {
     if !flag(spec, "hostNetwork") {
         return;
     }
@@ -114,27 +119,27 @@ fn validate_host_ports(faults: &mut Faults, path: &Path<'_>, spec: &Value, is_po
             let host = number(port, "hostPort");
             if (is_pod || host != 0) && host != number(port, "containerPort") {
                 let message = "must match `containerPort` when `hostNetwork` is true";
-                faults.invalid(&ports.index(index).child("hostPort"), host, message);
+                errors.invalid(&ports.index(index).child("hostPort"), host, message);
             }
         }
     }
 }
 
-fn validate_host_name(faults: &mut Faults, path: &Path<'_>, spec: &Value) {
+fn validate_host_name(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     if part(spec, "hostnameOverride").is_none() {
         return;
     }
     let (path, name) = (path.child("hostnameOverride"), text(spec, "hostnameOverride"));
     if boolean(spec, "setHostnameAsFQDN") == Some(true) {
-        faults.forbidden(&path, "may not be specified when setHostnameAsFQDN is true");
+        errors.forbidden(&path, "may not be specified when setHostnameAsFQDN is true");
     }
     if flag(spec, "hostNetwork") {
-        faults.forbidden(&path, "may not be specified when hostNetwork is true");
+        errors.forbidden(&path, "may not be specified when hostNetwork is true");
     }
     if name.len() > 64 {
-        faults.too_long(&path, 64);
+        errors.too_long(&path, 64);
     }
-    dns_subdomain(faults, &path, name);
+    dns_subdomain(errors, &path, name);
 }
 
 #[cfg(test)]
@@ -143,9 +148,9 @@ mod tests {
     use crate::testing::lines;
 
     fn check(spec: Value, expected: &[&str]) {
-        let mut faults = Faults::new();
-        validate_network(&mut faults, &Path::root("spec"), &spec, true);
-        assert_eq!(lines(&faults), expected);
+        let mut errors = ErrorList::new();
+        validate_network(&mut errors, &Path::root("spec"), &spec, true);
+        assert_eq!(lines(&errors), expected);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::ephemeral::keep_metadata;
 use super::{is_sidecar, quality, service_account, spec};
 use crate::fields::{at, entries, keep, list, part, same, text, top};
-use machinery::{Faults, Object, Path, Value};
+use machinery::{ErrorList, Object, Path, Value};
 
 static SPEC: Path<'static> = Path::root("spec");
 const LISTS: [&str; 2] = ["containers", "initContainers"];
@@ -47,24 +47,24 @@ fn same_names(new: &Value, old: &Value, part: &str) -> bool {
 }
 
 /// Judges an update.
-pub(super) fn validate(new: &Object, old: &Object, faults: &mut Faults) {
+pub(super) fn validate(new: &Object, old: &Object, errors: &mut ErrorList) {
     let (new_spec, old_spec) = (top(new, "spec"), top(old, "spec"));
     if service_account::is_mirror(old) {
-        return faults.forbidden(&Path::EMPTY, "static pods cannot be resized");
+        return errors.forbidden(&Path::EMPTY, "static pods cannot be resized");
     }
     if at(old_spec, &["os", "name"]) == "windows" {
-        return faults.forbidden(&Path::EMPTY, "windows pods cannot be resized");
+        return errors.forbidden(&Path::EMPTY, "windows pods cannot be resized");
     }
-    let before = faults.len();
-    spec::validate_pod(new, faults);
+    let before = errors.len();
+    spec::validate_pod(new, errors);
     if quality::class_of(new_spec) != old_class(old) {
         let message = "Pod QOS Class may not change as a result of resizing";
-        faults.invalid(&SPEC, new.str_at(&["status", "qosClass"]), message);
+        errors.invalid(&SPEC, new.str_at(&["status", "qosClass"]), message);
     }
     if !can_node_resize(old) {
-        faults.forbidden(&SPEC, "Pod running on node without support for resize");
+        errors.forbidden(&SPEC, "Pod running on node without support for resize");
     }
-    if !validate_order(faults, new_spec, old_spec) {
+    if !validate_order(errors, new_spec, old_spec) {
         return;
     }
     for part in LISTS {
@@ -72,28 +72,28 @@ pub(super) fn validate(new: &Object, old: &Object, faults: &mut Faults) {
         for (index, (new, old)) in list(new_spec, part).iter().zip(list(old_spec, part)).enumerate()
         {
             let path = path.index(index);
-            validate_removal(faults, &path.child("resources"), new, old);
+            validate_removal(errors, &path.child("resources"), new, old);
             if !same(&without_amounts(new), &without_amounts(old)) {
-                forbid_other_changes(faults, &path, part);
+                forbid_other_changes(errors, &path, part);
             }
             if part == "initContainers" && !same(new, old) && !is_sidecar(new) && restarts(new) {
                 let message = "non-sidecar init containers with a resize policy of RestartContainer cannot be resized";
-                faults.forbidden(&path, message);
+                errors.forbidden(&path, message);
             }
         }
     }
-    if faults.len() == before && !same(&without_containers(new_spec), &without_containers(old_spec))
+    if errors.len() == before && !same(&without_containers(new_spec), &without_containers(old_spec))
     {
-        faults.forbidden(&SPEC, "only cpu and memory resources are mutable");
+        errors.forbidden(&SPEC, "only cpu and memory resources are mutable");
     }
 }
 
-fn forbid_other_changes(faults: &mut Faults, path: &Path<'_>, part: &str) {
+fn forbid_other_changes(errors: &mut ErrorList, path: &Path<'_>, part: &str) {
     if part == "containers" {
-        faults.forbidden(&SPEC, "only cpu and memory resources are mutable");
+        errors.forbidden(&SPEC, "only cpu and memory resources are mutable");
     } else {
         let message = "only cpu and memory resources for init or sidecar containers are mutable";
-        faults.forbidden(path, message);
+        errors.forbidden(path, message);
     }
 }
 
@@ -112,31 +112,31 @@ fn can_node_resize(pod: &Object) -> bool {
         .is_none_or(|status| part(status, "resources").is_some())
 }
 
-fn validate_order(faults: &mut Faults, new: &Value, old: &Value) -> bool {
-    let before = faults.len();
+fn validate_order(errors: &mut ErrorList, new: &Value, old: &Value) -> bool {
+    let before = errors.len();
     for part in LISTS {
         let path = SPEC.child(part);
         if list(new, part).len() != list(old, part).len() {
-            faults.forbidden(&path, &format!("{part} may not be added or removed on resize"));
+            errors.forbidden(&path, &format!("{part} may not be added or removed on resize"));
             continue;
         }
         for (index, (new, old)) in list(new, part).iter().zip(list(old, part)).enumerate() {
             if text(new, "name") != text(old, "name") {
                 let message = format!("{part} may not be renamed or reordered on resize");
-                faults.forbidden(&path.index(index).child("name"), &message);
+                errors.forbidden(&path.index(index).child("name"), &message);
             }
         }
     }
-    faults.len() == before
+    errors.len() == before
 }
 
-fn validate_removal(faults: &mut Faults, path: &Path<'_>, new: &Value, old: &Value) {
+fn validate_removal(errors: &mut ErrorList, path: &Path<'_>, new: &Value, old: &Value) {
     for field in ["requests", "limits"] {
         let is_removed = entries(at(old, &["resources"]), field)
             .any(|(name, _)| at(new, &["resources", field, name]).is_null());
         if is_removed {
             let message = format!("resource {field} cannot be removed");
-            faults.forbidden(&path.child(field), &message);
+            errors.forbidden(&path.child(field), &message);
         }
     }
 }
@@ -187,9 +187,9 @@ mod tests {
         let old = pod(old);
         let mut new = pod(new);
         prepare(&mut new, &old);
-        let mut faults = Faults::new();
-        validate(&new, &old, &mut faults);
-        assert_eq!(lines(&faults), expected);
+        let mut errors = ErrorList::new();
+        validate(&new, &old, &mut errors);
+        assert_eq!(lines(&errors), expected);
     }
 
     #[test]

@@ -5,67 +5,67 @@ use crate::fields::{at, list, number, part, text, texts};
 use crate::rules::{
     complaints, dns_subdomain, label_selector, positive, qualified_name, supported_only,
 };
-use machinery::{Faults, Path, Value, names};
+use machinery::{ErrorList, Path, Value, names};
 use std::collections::{HashMap, HashSet};
 
 /// Judges tolerations.
-pub(crate) fn validate_tolerations(faults: &mut Faults, path: &Path<'_>, tolerations: &[Value]) {
+pub(crate) fn validate_tolerations(errors: &mut ErrorList, path: &Path<'_>, tolerations: &[Value]) {
     for (index, toleration) in tolerations.iter().enumerate() {
         let path = path.index(index);
         let (key, operator) = (text(toleration, "key"), text(toleration, "operator"));
         let (value, effect) = (text(toleration, "value"), text(toleration, "effect"));
         if !key.is_empty() {
-            qualified_name(faults, &path.child("key"), key);
+            qualified_name(errors, &path.child("key"), key);
         } else if operator != "Exists" {
             let message = "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
-            faults.invalid(&path.child("operator"), operator, message);
+            errors.invalid(&path.child("operator"), operator, message);
         }
         if part(toleration, "tolerationSeconds").is_some() && effect != "NoExecute" {
             let message = "effect must be 'NoExecute' when `tolerationSeconds` is set";
-            faults.invalid(&path.child("effect"), effect, message);
+            errors.invalid(&path.child("effect"), effect, message);
         }
         match operator {
             "Equal" | "" => {
                 let messages = names::label_value(value);
                 if !messages.is_empty() {
-                    complaints(faults, &path.child("operator"), value, vec![messages.join(";")]);
+                    complaints(errors, &path.child("operator"), value, vec![messages.join(";")]);
                 }
             }
             "Exists" if value.is_empty() => {}
             "Exists" => {
                 let message = "value must be empty when `operator` is 'Exists'";
-                faults.invalid(&path.child("operator"), value, message);
+                errors.invalid(&path.child("operator"), value, message);
             }
-            "Lt" | "Gt" => faults.not_supported(
+            "Lt" | "Gt" => errors.not_supported(
                 &path.child("operator"),
                 operator,
                 &["Equal", "Exists", "Lt", "Gt"],
             ),
-            other => faults.not_supported(&path.child("operator"), other, &["Equal", "Exists"]),
+            other => errors.not_supported(&path.child("operator"), other, &["Equal", "Exists"]),
         }
         if !effect.is_empty() {
-            supported_only(faults, &path.child("effect"), effect, TAINT_EFFECTS);
+            supported_only(errors, &path.child("effect"), effect, TAINT_EFFECTS);
         }
     }
 }
 
 /// Judges `affinity`.
-pub(super) fn validate_affinity(faults: &mut Faults, path: &Path<'_>, spec: &Value) {
+pub(super) fn validate_affinity(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
     const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
     let affinity = at(spec, &["affinity"]);
     if let Some(nodes) = part(affinity, "nodeAffinity") {
         let path = path.child("nodeAffinity");
         if let Some(selector) = part(nodes, REQUIRED) {
-            validate_node_selector(faults, &path.child(REQUIRED), selector);
+            validate_node_selector(errors, &path.child(REQUIRED), selector);
         }
         let path = path.child(PREFERRED);
         for (index, term) in list(nodes, PREFERRED).iter().enumerate() {
             let path = path.index(index);
-            validate_weight(faults, &path, term);
+            validate_weight(errors, &path, term);
             let preference = at(term, &["preference"]);
             // A node without the label is as good as one with an impossible value.
-            validate_node_term(faults, &path.child("preference"), preference, Values::Any);
+            validate_node_term(errors, &path.child("preference"), preference, Values::Any);
         }
     }
     for kind in ["podAffinity", "podAntiAffinity"] {
@@ -73,22 +73,22 @@ pub(super) fn validate_affinity(faults: &mut Faults, path: &Path<'_>, spec: &Val
         let path = path.child(kind);
         let required = path.child(REQUIRED);
         for (index, term) in list(pods, REQUIRED).iter().enumerate() {
-            validate_pod_term(faults, &required.index(index), term);
+            validate_pod_term(errors, &required.index(index), term);
         }
         let preferred = path.child(PREFERRED);
         for (index, weighted) in list(pods, PREFERRED).iter().enumerate() {
             let path = preferred.index(index);
-            validate_weight(faults, &path, weighted);
+            validate_weight(errors, &path, weighted);
             let term = at(weighted, &["podAffinityTerm"]);
-            validate_pod_term(faults, &path.child("podAffinityTerm"), term);
+            validate_pod_term(errors, &path.child("podAffinityTerm"), term);
         }
     }
 }
 
-fn validate_weight(faults: &mut Faults, path: &Path<'_>, term: &Value) {
+fn validate_weight(errors: &mut ErrorList, path: &Path<'_>, term: &Value) {
     let weight = number(term, "weight");
     if !(1..=100).contains(&weight) {
-        faults.invalid(&path.child("weight"), weight, "must be in the range 1-100");
+        errors.invalid(&path.child("weight"), weight, "must be in the range 1-100");
     }
 }
 
@@ -100,30 +100,30 @@ enum Values {
 }
 
 /// Judges a selector of nodes, which must select by something.
-pub(crate) fn validate_node_selector(faults: &mut Faults, path: &Path<'_>, selector: &Value) {
+pub(crate) fn validate_node_selector(errors: &mut ErrorList, path: &Path<'_>, selector: &Value) {
     let path = path.child("nodeSelectorTerms");
     let terms = list(selector, "nodeSelectorTerms");
     if terms.is_empty() {
-        return faults.required(&path, "must have at least one node selector term");
+        return errors.required(&path, "must have at least one node selector term");
     }
     for (index, term) in terms.iter().enumerate() {
-        validate_node_term(faults, &path.index(index), term, Values::OfLabels);
+        validate_node_term(errors, &path.index(index), term, Values::OfLabels);
     }
 }
 
-fn validate_node_term(faults: &mut Faults, path: &Path<'_>, term: &Value, values: Values) {
+fn validate_node_term(errors: &mut ErrorList, path: &Path<'_>, term: &Value, values: Values) {
     let expressions = path.child("matchExpressions");
     for (index, requirement) in list(term, "matchExpressions").iter().enumerate() {
-        validate_node_requirement(faults, &expressions.index(index), requirement, values);
+        validate_node_requirement(errors, &expressions.index(index), requirement, values);
     }
     let fields = path.child("matchFields");
     for (index, requirement) in list(term, "matchFields").iter().enumerate() {
-        validate_node_field(faults, &fields.index(index), requirement);
+        validate_node_field(errors, &fields.index(index), requirement);
     }
 }
 
 fn validate_node_requirement(
-    faults: &mut Faults,
+    errors: &mut ErrorList,
     path: &Path<'_>,
     requirement: &Value,
     values: Values,
@@ -132,73 +132,73 @@ fn validate_node_requirement(
     let values_path = path.child("values");
     match text(requirement, "operator") {
         "In" | "NotIn" if count == 0 => {
-            faults.required(&values_path, "must be specified when `operator` is 'In' or 'NotIn'");
+            errors.required(&values_path, "must be specified when `operator` is 'In' or 'NotIn'");
         }
-        "Exists" | "DoesNotExist" if count > 0 => faults.forbidden(
+        "Exists" | "DoesNotExist" if count > 0 => errors.forbidden(
             &values_path,
             "may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
         ),
-        "Gt" | "Lt" if count != 1 => faults.required(
+        "Gt" | "Lt" if count != 1 => errors.required(
             &values_path,
             "must be specified single value when `operator` is 'Lt' or 'Gt'",
         ),
         "In" | "NotIn" | "Exists" | "DoesNotExist" | "Gt" | "Lt" => {}
-        other => faults.invalid(&path.child("operator"), other, "not a valid selector operator"),
+        other => errors.invalid(&path.child("operator"), other, "not a valid selector operator"),
     }
-    qualified_name(faults, &path.child("key"), text(requirement, "key"));
+    qualified_name(errors, &path.child("key"), text(requirement, "key"));
     if values == Values::OfLabels {
         for (index, value) in texts(requirement, "values").enumerate() {
-            complaints(faults, &values_path.index(index), value, names::label_value(value));
+            complaints(errors, &values_path.index(index), value, names::label_value(value));
         }
     }
 }
 
-fn validate_node_field(faults: &mut Faults, path: &Path<'_>, requirement: &Value) {
+fn validate_node_field(errors: &mut ErrorList, path: &Path<'_>, requirement: &Value) {
     let values = path.child("values");
     match text(requirement, "operator") {
         "In" | "NotIn" => {
             if list(requirement, "values").len() != 1 {
                 let message = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector";
-                faults.required(&values, message);
+                errors.required(&values, message);
             }
         }
-        other => faults.invalid(&path.child("operator"), other, "not a valid selector operator"),
+        other => errors.invalid(&path.child("operator"), other, "not a valid selector operator"),
     }
     match text(requirement, "key") {
         "metadata.name" => {
             for (index, value) in texts(requirement, "values").enumerate() {
-                dns_subdomain(faults, &values.index(index), value);
+                dns_subdomain(errors, &values.index(index), value);
             }
         }
-        other => faults.invalid(&path.child("key"), other, "not a valid field selector key"),
+        other => errors.invalid(&path.child("key"), other, "not a valid field selector key"),
     }
 }
 
-fn validate_pod_term(faults: &mut Faults, path: &Path<'_>, term: &Value) {
-    label_selector(faults, &path.child("labelSelector"), at(term, &["labelSelector"]));
-    label_selector(faults, &path.child("namespaceSelector"), at(term, &["namespaceSelector"]));
+fn validate_pod_term(errors: &mut ErrorList, path: &Path<'_>, term: &Value) {
+    label_selector(errors, &path.child("labelSelector"), at(term, &["labelSelector"]));
+    label_selector(errors, &path.child("namespaceSelector"), at(term, &["namespaceSelector"]));
     for namespace in texts(term, "namespaces") {
-        complaints(faults, &path.child("namespace"), namespace, names::namespace_name(namespace));
+        complaints(errors, &path.child("namespace"), namespace, names::namespace_name(namespace));
     }
-    validate_label_keys(faults, path, term);
+    validate_label_keys(errors, path, term);
     let key = text(term, "topologyKey");
     if key.is_empty() {
-        faults.required(&path.child("topologyKey"), "can not be empty");
+        errors.required(&path.child("topologyKey"), "can not be empty");
     }
-    qualified_name(faults, &path.child("topologyKey"), key);
+    qualified_name(errors, &path.child("topologyKey"), key);
 }
 
 /// Judges `matchLabelKeys` and `mismatchLabelKeys`, after they were merged into the selector.
-fn validate_label_keys(faults: &mut Faults, path: &Path<'_>, term: &Value) {
+fn validate_label_keys(errors: &mut ErrorList, path: &Path<'_>, term: &Value) {
     let selector = at(term, &["labelSelector"]);
     for field in ["matchLabelKeys", "mismatchLabelKeys"] {
         let path = path.child(field);
         if !selector.is_object() && !list(term, field).is_empty() {
-            faults.forbidden(&path, "must not be specified when labelSelector is not set");
+            errors.forbidden(&path, "must not be specified when labelSelector is not set");
             continue;
         }
         for (index, key) in texts(term, field).enumerate() {
-            qualified_name(faults, &path.index(index), key);
+            qualified_name(errors, &path.index(index), key);
         }
     }
     let wanted: Vec<&str> = texts(term, "matchLabelKeys").collect();
@@ -216,7 +216,7 @@ fn validate_label_keys(faults: &mut Faults, path: &Path<'_>, term: &Value) {
         let key = text(expression, "key");
         if let Some(index) = places.get(key).filter(|_| seen.contains(key)) {
             let message = "exists in both matchLabelKeys and labelSelector";
-            faults.invalid(&path.index(*index), key, message);
+            errors.invalid(&path.index(*index), key, message);
         }
         seen.insert(key);
     }
@@ -225,13 +225,13 @@ fn validate_label_keys(faults: &mut Faults, path: &Path<'_>, term: &Value) {
     for (index, key) in wanted.iter().enumerate() {
         if mismatched.contains(key) {
             let message = "exists in both matchLabelKeys and mismatchLabelKeys";
-            faults.invalid(&keys.index(index), *key, message);
+            errors.invalid(&keys.index(index), *key, message);
         }
     }
 }
 
 /// Judges `topologySpreadConstraints`.
-pub(super) fn validate_spread(faults: &mut Faults, path: &Path<'_>, spec: &Value) {
+pub(super) fn validate_spread(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     let constraints = list(spec, "topologySpreadConstraints");
     let mut left: HashMap<(&str, &str), usize> = HashMap::new();
     for it in constraints {
@@ -241,54 +241,54 @@ pub(super) fn validate_spread(faults: &mut Faults, path: &Path<'_>, spec: &Value
         let path = path.index(index);
         let (key, action) =
             (text(constraint, "topologyKey"), text(constraint, "whenUnsatisfiable"));
-        positive(faults, &path.child("maxSkew"), number(constraint, "maxSkew"));
+        positive(errors, &path.child("maxSkew"), number(constraint, "maxSkew"));
         if key.is_empty() {
-            faults.required(&path.child("topologyKey"), "can not be empty");
+            errors.required(&path.child("topologyKey"), "can not be empty");
         }
         let actions = &["DoNotSchedule", "ScheduleAnyway"];
-        supported_only(faults, &path.child("whenUnsatisfiable"), action, actions);
+        supported_only(errors, &path.child("whenUnsatisfiable"), action, actions);
         let later = left.get_mut(&(key, action)).map_or(0, |it| {
             *it -= 1;
             *it
         });
         if later > 0 {
             let path = path.child("{topologyKey, whenUnsatisfiable}");
-            faults.duplicate(&path, format!("{{{key}, {action}}}"));
+            errors.duplicate(&path, format!("{{{key}, {action}}}"));
         }
         if let Some(domains) = constraint.get("minDomains").and_then(Value::as_i64) {
-            positive(faults, &path.child("minDomains"), domains);
+            positive(errors, &path.child("minDomains"), domains);
             if action != "DoNotSchedule" {
                 let message = format!(
                     "can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}"
                 );
-                faults.invalid(&path.child("minDomains"), domains, &message);
+                errors.invalid(&path.child("minDomains"), domains, &message);
             }
         }
         for policy in ["nodeAffinityPolicy", "nodeTaintsPolicy"] {
             if part(constraint, policy).is_some() {
                 let value = text(constraint, policy);
-                supported_only(faults, &path.child(policy), value, &["Honor", "Ignore"]);
+                supported_only(errors, &path.child(policy), value, &["Honor", "Ignore"]);
             }
         }
-        validate_label_keys(faults, &path, constraint);
-        label_selector(faults, &path.child("labelSelector"), at(constraint, &["labelSelector"]));
+        validate_label_keys(errors, &path, constraint);
+        label_selector(errors, &path.child("labelSelector"), at(constraint, &["labelSelector"]));
     }
 }
 
 /// Judges `schedulingGates` and `readinessGates`.
-pub(super) fn validate_gates(faults: &mut Faults, path: &Path<'_>, spec: &Value) {
+pub(super) fn validate_gates(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     let readiness = path.child("readinessGates");
     for (index, gate) in list(spec, "readinessGates").iter().enumerate() {
         let path = readiness.index(index);
-        qualified_name(faults, &path.child("conditionType"), text(gate, "conditionType"));
+        qualified_name(errors, &path.child("conditionType"), text(gate, "conditionType"));
     }
     let scheduling = path.child("schedulingGates");
     let mut seen = HashSet::new();
     for (index, gate) in list(spec, "schedulingGates").iter().enumerate() {
         let (path, name) = (scheduling.index(index), text(gate, "name"));
-        qualified_name(faults, &path, name);
+        qualified_name(errors, &path, name);
         if seen.contains(&name) {
-            faults.duplicate(&path, name);
+            errors.duplicate(&path, name);
         }
         seen.insert(name);
     }
@@ -302,7 +302,7 @@ mod tests {
 
     #[test]
     fn tolerations_are_judged() {
-        let mut faults = Faults::new();
+        let mut errors = ErrorList::new();
         let tolerations = [
             json!({"operator": "Exists"}),
             json!({"operator": "Equal"}),
@@ -310,9 +310,9 @@ mod tests {
             json!({"key": "k", "tolerationSeconds": 1, "effect": "NoSchedule"}),
             json!({"key": "k", "operator": "Like", "effect": "Never"}),
         ];
-        validate_tolerations(&mut faults, &Path::root("t"), &tolerations);
+        validate_tolerations(&mut errors, &Path::root("t"), &tolerations);
         assert_eq!(
-            lines(&faults),
+            lines(&errors),
             [
                 r#"t[1].operator: Invalid value: "Equal": operator must be Exists when `key` is empty, which means "match all values and all keys""#,
                 r#"t[2].operator: Invalid value: "v": value must be empty when `operator` is 'Exists'"#,
@@ -325,16 +325,16 @@ mod tests {
 
     #[test]
     fn affinity_is_judged() {
-        let mut faults = Faults::new();
+        let mut errors = ErrorList::new();
         let spec = json!({"affinity": {
             "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {},
                 "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 0, "preference":
                     {"matchFields": [{"key": "x", "operator": "In", "values": ["a"]}]}}]},
             "podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone",
                 "matchLabelKeys": ["a"]}]}}});
-        validate_affinity(&mut faults, &Path::root("a"), &spec);
+        validate_affinity(&mut errors, &Path::root("a"), &spec);
         assert_eq!(
-            lines(&faults),
+            lines(&errors),
             [
                 "a.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms: Required value: must have at least one node selector term",
                 "a.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].weight: Invalid value: 0: must be in the range 1-100",
@@ -346,14 +346,14 @@ mod tests {
 
     #[test]
     fn spreading_is_judged() {
-        let mut faults = Faults::new();
+        let mut errors = ErrorList::new();
         let spec = json!({"topologySpreadConstraints": [
             {"maxSkew": 0, "topologyKey": "z", "whenUnsatisfiable": "DoNotSchedule"},
             {"maxSkew": 1, "topologyKey": "z", "whenUnsatisfiable": "DoNotSchedule"},
             {"maxSkew": 1, "topologyKey": "", "whenUnsatisfiable": "ScheduleAnyway", "minDomains": 2}]});
-        validate_spread(&mut faults, &Path::root("s"), &spec);
+        validate_spread(&mut errors, &Path::root("s"), &spec);
         assert_eq!(
-            lines(&faults),
+            lines(&errors),
             [
                 "s[0].maxSkew: Invalid value: 0: must be greater than zero",
                 r#"s[0].{topologyKey, whenUnsatisfiable}: Duplicate value: "{z, DoNotSchedule}""#,

@@ -5,56 +5,56 @@ use super::each_container;
 use crate::fields::{at, boolean, flag, integer, list, part, text, texts};
 use crate::rules::{complaints, descending_path, dns_subdomain, supported_only, unix_id};
 use machinery::field_path::FaultKind;
-use machinery::{Faults, Path, Value};
+use machinery::{ErrorList, Path, Value};
 use std::collections::HashSet;
 
 /// Judges the security context of a pod.
 pub(super) fn validate_pod_context(
-    faults: &mut Faults,
+    errors: &mut ErrorList,
     path: &Path<'_>,
     context: &Value,
     spec: &Value,
 ) {
     for field in ["fsGroup", "runAsUser", "runAsGroup"] {
         if let Some(id) = integer(context, field) {
-            unix_id(faults, &path.child(field), id);
+            unix_id(errors, &path.child(field), id);
         }
     }
     let groups = path.child("supplementalGroups");
     for (index, group) in list(context, "supplementalGroups").iter().enumerate() {
-        unix_id(faults, &groups.index(index), group.as_i64().unwrap_or(0));
+        unix_id(errors, &groups.index(index), group.as_i64().unwrap_or(0));
     }
-    validate_sysctls(faults, &path.child("sysctls"), context, spec);
+    validate_sysctls(errors, &path.child("sysctls"), context, spec);
     for (field, values) in [
         ("fsGroupChangePolicy", &["Always", "OnRootMismatch"]),
         ("supplementalGroupsPolicy", &["Merge", "Strict"]),
         ("seLinuxChangePolicy", &["MountOption", "Recursive"]),
     ] {
         if part(context, field).is_some() {
-            supported_only(faults, &path.child(field), text(context, field), values);
+            supported_only(errors, &path.child(field), text(context, field), values);
         }
     }
-    validate_profiles(faults, path, context);
+    validate_profiles(errors, path, context);
 }
 
 /// Judges the security context of a container.
 pub(super) fn validate_container_context(
-    faults: &mut Faults,
+    errors: &mut ErrorList,
     path: &Path<'_>,
     context: &Value,
     host_users: bool,
 ) {
     for field in ["runAsUser", "runAsGroup"] {
         if let Some(id) = integer(context, field) {
-            unix_id(faults, &path.child(field), id);
+            unix_id(errors, &path.child(field), id);
         }
     }
     if part(context, "procMount").is_some() {
         let mount = text(context, "procMount");
-        supported_only(faults, &path.child("procMount"), mount, &["Default", "Unmasked"]);
+        supported_only(errors, &path.child("procMount"), mount, &["Default", "Unmasked"]);
         if host_users && mount == "Unmasked" {
             let message = "`hostUsers` must be false to use `Unmasked`";
-            faults.invalid(&path.child("procMount"), mount, message);
+            errors.invalid(&path.child("procMount"), mount, message);
         }
     }
     if boolean(context, "allowPrivilegeEscalation") == Some(false) {
@@ -62,7 +62,7 @@ pub(super) fn validate_container_context(
             let message = format!("cannot set `allowPrivilegeEscalation` to false and {what}");
             let shown = go_struct::line("SecurityContext", context);
             let detail = format!("{shown}: {message}");
-            faults.add(FaultKind::Invalid, path, None, &detail);
+            errors.add(FaultKind::Invalid, path, None, &detail);
         };
         if flag(context, "privileged") {
             contradicts("`privileged` to true");
@@ -71,89 +71,89 @@ pub(super) fn validate_container_context(
             contradicts("`capabilities.Add` CAP_SYS_ADMIN");
         }
     }
-    validate_profiles(faults, path, context);
+    validate_profiles(errors, path, context);
 }
 
 /// The profiles that both contexts have.
-fn validate_profiles(faults: &mut Faults, path: &Path<'_>, context: &Value) {
+fn validate_profiles(errors: &mut ErrorList, path: &Path<'_>, context: &Value) {
     if let Some(profile) = part(context, "seccompProfile") {
-        validate_seccomp(faults, &path.child("seccompProfile"), profile);
+        validate_seccomp(errors, &path.child("seccompProfile"), profile);
     }
     if let Some(options) = part(context, "windowsOptions") {
-        validate_windows_options(faults, &path.child("windowsOptions"), options);
+        validate_windows_options(errors, &path.child("windowsOptions"), options);
     }
     if let Some(profile) = part(context, "appArmorProfile") {
-        validate_app_armor(faults, &path.child("appArmorProfile"), profile);
+        validate_app_armor(errors, &path.child("appArmorProfile"), profile);
     }
 }
 
 const PROFILE_TYPES: &[&str] = &["Localhost", "RuntimeDefault", "Unconfined"];
 
-fn validate_seccomp(faults: &mut Faults, path: &Path<'_>, profile: &Value) {
+fn validate_seccomp(errors: &mut ErrorList, path: &Path<'_>, profile: &Value) {
     let kind = text(profile, "type");
     if kind.is_empty() {
-        faults.required(&path.child("type"), "type is required when seccompProfile is set");
+        errors.required(&path.child("type"), "type is required when seccompProfile is set");
     } else {
-        supported_only(faults, &path.child("type"), kind, PROFILE_TYPES);
+        supported_only(errors, &path.child("type"), kind, PROFILE_TYPES);
     }
     let file = path.child("localhostProfile");
     match (kind, part(profile, "localhostProfile")) {
         ("Localhost", None) => {
-            faults.required(&file, "must be set when seccomp type is Localhost");
+            errors.required(&file, "must be set when seccomp type is Localhost");
         }
-        ("Localhost", Some(_)) => descending_path(faults, &file, text(profile, "localhostProfile")),
+        ("Localhost", Some(_)) => descending_path(errors, &file, text(profile, "localhostProfile")),
         (_, Some(_)) => {
             let shown = go_struct::line("SeccompProfile", profile);
             let detail = format!("{shown}: can only be set when seccomp type is Localhost");
-            faults.add(FaultKind::Invalid, &file, None, &detail);
+            errors.add(FaultKind::Invalid, &file, None, &detail);
         }
         (_, None) => {}
     }
 }
 
-fn validate_app_armor(faults: &mut Faults, path: &Path<'_>, profile: &Value) {
+fn validate_app_armor(errors: &mut ErrorList, path: &Path<'_>, profile: &Value) {
     let file = path.child("localhostProfile");
     let name = text(profile, "localhostProfile");
     let is_set = part(profile, "localhostProfile").is_some();
     match text(profile, "type") {
         "Localhost" => {
             if name.trim() != name {
-                faults.invalid(&file, name, "must not be padded with whitespace");
+                errors.invalid(&file, name, "must not be padded with whitespace");
             } else if name.is_empty() {
-                faults.required(&file, "must be set when AppArmor type is Localhost");
+                errors.required(&file, "must be set when AppArmor type is Localhost");
             }
             if name.len() > 4095 {
-                faults.too_long(&file, 4095);
+                errors.too_long(&file, 4095);
             }
         }
         "RuntimeDefault" | "Unconfined" if is_set => {
-            faults.invalid(&file, name, "can only be set when AppArmor type is Localhost");
+            errors.invalid(&file, name, "can only be set when AppArmor type is Localhost");
         }
         "RuntimeDefault" | "Unconfined" => {}
-        "" => faults.required(&path.child("type"), "type is required when appArmorProfile is set"),
-        other => faults.not_supported(&path.child("type"), other, PROFILE_TYPES),
+        "" => errors.required(&path.child("type"), "type is required when appArmorProfile is set"),
+        other => errors.not_supported(&path.child("type"), other, PROFILE_TYPES),
     }
 }
 
-fn validate_sysctls(faults: &mut Faults, path: &Path<'_>, context: &Value, spec: &Value) {
+fn validate_sysctls(errors: &mut ErrorList, path: &Path<'_>, context: &Value, spec: &Value) {
     let mut seen = HashSet::new();
     for (index, sysctl) in list(context, "sysctls").iter().enumerate() {
         let item = path.index(index);
         let (path, name) = (item.child("name"), text(sysctl, "name"));
         if name.is_empty() {
-            faults.required(&path, "");
+            errors.required(&path, "");
         } else if !is_sysctl(name) {
             let message = "must have at most 253 characters and match regex ^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$";
-            faults.invalid(&path, name, message);
+            errors.invalid(&path, name, message);
         } else if seen.contains(&name) {
-            faults.duplicate(&path, name);
+            errors.duplicate(&path, name);
         }
         seen.insert(name);
         let name_with_dots = name.replace('/', ".");
         if flag(spec, "hostNetwork") && name_with_dots.starts_with("net.") {
-            faults.invalid(&path, name, "may not be specified when 'hostNetwork' is true");
+            errors.invalid(&path, name, "may not be specified when 'hostNetwork' is true");
         } else if flag(spec, "hostIPC") && is_of_ipc(&name_with_dots) {
-            faults.invalid(&path, name, "may not be specified when 'hostIPC' is true");
+            errors.invalid(&path, name, "may not be specified when 'hostIPC' is true");
         }
     }
 }
@@ -176,21 +176,21 @@ fn is_of_ipc(name: &str) -> bool {
         || name == "kernel.sem"
 }
 
-fn validate_windows_options(faults: &mut Faults, path: &Path<'_>, options: &Value) {
+fn validate_windows_options(errors: &mut ErrorList, path: &Path<'_>, options: &Value) {
     if part(options, "gmsaCredentialSpecName").is_some() {
         let name = text(options, "gmsaCredentialSpecName");
-        dns_subdomain(faults, &path.child("gmsaCredentialSpecName"), name);
+        dns_subdomain(errors, &path.child("gmsaCredentialSpecName"), name);
     }
     let spec = text(options, "gmsaCredentialSpec");
     let spec_path = path.child("gmsaCredentialSpec");
     if part(options, "gmsaCredentialSpec").is_some() && spec.is_empty() {
-        faults.invalid(&spec_path, "", "gmsaCredentialSpec cannot be an empty string");
+        errors.invalid(&spec_path, "", "gmsaCredentialSpec cannot be an empty string");
     } else if spec.len() > 64 * 1024 {
-        faults.invalid(&spec_path, spec, "gmsaCredentialSpec size must be under 64 KiB");
+        errors.invalid(&spec_path, spec, "gmsaCredentialSpec size must be under 64 KiB");
     }
     if part(options, "runAsUserName").is_some() {
         let name = text(options, "runAsUserName");
-        complaints(faults, &path.child("runAsUserName"), name, windows_user(name));
+        complaints(errors, &path.child("runAsUserName"), name, windows_user(name));
     }
 }
 
@@ -252,33 +252,33 @@ fn is_windows_dns(domain: &str) -> bool {
 }
 
 /// Judges what a pod says in the light of its operating system.
-pub(super) fn validate_os(faults: &mut Faults, path: &Path<'_>, spec: &Value) {
+pub(super) fn validate_os(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     let Some(os) = part(spec, "os") else { return };
     match text(os, "name") {
-        "" => faults.required(&path.child("os").child("name"), ""),
+        "" => errors.required(&path.child("os").child("name"), ""),
         "linux" => forbid(
-            faults,
+            errors,
             path,
             spec,
             &["windowsOptions"],
             &["windowsOptions"],
             "windows options cannot be set for a linux pod",
         ),
-        "windows" => validate_windows(faults, path, spec),
-        other => faults.not_supported(&path.child("os"), other, &["linux", "windows"]),
+        "windows" => validate_windows(errors, path, spec),
+        other => errors.not_supported(&path.child("os"), other, &["linux", "windows"]),
     }
 }
 
-fn validate_windows(faults: &mut Faults, path: &Path<'_>, spec: &Value) {
+fn validate_windows(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     const MESSAGE: &str = "cannot be set for a windows pod";
     for field in ["hostUsers", "shareProcessNamespace"] {
         if part(spec, field).is_some() {
-            faults.forbidden(&path.child(field), MESSAGE);
+            errors.forbidden(&path.child(field), MESSAGE);
         }
     }
     for field in ["hostPID", "hostIPC"] {
         if flag(spec, field) {
-            faults.forbidden(&path.child(field), MESSAGE);
+            errors.forbidden(&path.child(field), MESSAGE);
         }
     }
     let of_pod = [
@@ -306,12 +306,12 @@ fn validate_windows(faults: &mut Faults, path: &Path<'_>, spec: &Value) {
         "runAsUser",
         "runAsGroup",
     ];
-    forbid(faults, path, spec, &of_pod, &of_container, MESSAGE);
+    forbid(errors, path, spec, &of_pod, &of_container, MESSAGE);
 }
 
 /// Forbids fields in the contexts of the pod and of its containers.
 fn forbid(
-    faults: &mut Faults,
+    errors: &mut ErrorList,
     path: &Path<'_>,
     spec: &Value,
     of_pod: &[&str],
@@ -321,7 +321,7 @@ fn forbid(
     let mut forbid_in = |path: &Path<'_>, context: &Value, fields: &[&str]| {
         for field in fields {
             if part(context, field).is_some() {
-                faults.forbidden(&path.child(field), message);
+                errors.forbidden(&path.child(field), message);
             }
         }
     };
@@ -333,7 +333,7 @@ fn forbid(
 }
 
 /// A pod whose containers run as processes of a Windows node does so wholly, on the node's network.
-pub(super) fn validate_host_processes(faults: &mut Faults, path: &Path<'_>, spec: &Value) {
+pub(super) fn validate_host_processes(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     let host_process =
         |owner: &Value| boolean(at(owner, &["securityContext", "windowsOptions"]), "hostProcess");
     let of_pod = host_process(spec);
@@ -350,7 +350,7 @@ pub(super) fn validate_host_processes(faults: &mut Faults, path: &Path<'_>, spec
             );
             let path = path.child("securityContext");
             let path = path.child("windowsOptions");
-            faults.invalid(&path.child("hostProcess"), own, &message);
+            errors.invalid(&path.child("hostProcess"), own, &message);
         }
     });
     if on_host == 0 {
@@ -358,16 +358,16 @@ pub(super) fn validate_host_processes(faults: &mut Faults, path: &Path<'_>, spec
     }
     if on_host != all {
         let message = "If pod contains any hostProcess containers then all containers must be HostProcess containers";
-        faults.invalid(path, "", message);
+        errors.invalid(path, "", message);
     }
     if !flag(spec, "hostNetwork") {
         let message = "hostNetwork must be true if pod contains any hostProcess containers";
-        faults.invalid(&path.child("hostNetwork"), false, message);
+        errors.invalid(&path.child("hostNetwork"), false, message);
     }
 }
 
 /// A pod with users of its own cannot share other namespaces with the node.
-pub(super) fn validate_host_users(faults: &mut Faults, path: &Path<'_>, spec: &Value) {
+pub(super) fn validate_host_users(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     const MESSAGE: &str = "when `hostUsers` is false";
     if boolean(spec, "hostUsers") != Some(false) {
         return;
@@ -376,12 +376,12 @@ pub(super) fn validate_host_users(faults: &mut Faults, path: &Path<'_>, spec: &V
         [("hostNetwork", "hostNetwork"), ("hostPID", "HostPID"), ("hostIPC", "HostIPC")]
     {
         if flag(spec, field) {
-            faults.forbidden(&path.child(shown), MESSAGE);
+            errors.forbidden(&path.child(shown), MESSAGE);
         }
     }
     each_container(spec, path, |container, path| {
         if !list(container, "volumeDevices").is_empty() {
-            faults.forbidden(&path.child("volumeDevices"), MESSAGE);
+            errors.forbidden(&path.child("volumeDevices"), MESSAGE);
         }
     });
 }
@@ -393,9 +393,9 @@ mod tests {
     use machinery::json;
 
     fn check(context: Value, expected: &[&str]) {
-        let mut faults = Faults::new();
-        validate_container_context(&mut faults, &Path::root("s"), &context, true);
-        assert_eq!(lines(&faults), expected);
+        let mut errors = ErrorList::new();
+        validate_container_context(&mut errors, &Path::root("s"), &context, true);
+        assert_eq!(lines(&errors), expected);
     }
 
     #[test]
@@ -413,27 +413,27 @@ mod tests {
 
     #[test]
     fn a_privileged_container_escalates_by_itself() {
-        let mut faults = Faults::new();
+        let mut errors = ErrorList::new();
         let context = json!({"privileged": true, "allowPrivilegeEscalation": false});
-        validate_container_context(&mut faults, &Path::root("s"), &context, true);
+        validate_container_context(&mut errors, &Path::root("s"), &context, true);
         assert!(
-            faults[0]
+            errors[0]
                 .body()
                 .starts_with(r#"Invalid value: {"Capabilities":null,"Privileged":true,"#)
         );
-        assert!(faults[0].body().ends_with(
+        assert!(errors[0].body().ends_with(
             "}: cannot set `allowPrivilegeEscalation` to false and `privileged` to true"
         ));
     }
 
     #[test]
     fn settings_of_the_node_are_not_the_pods() {
-        let mut faults = Faults::new();
+        let mut errors = ErrorList::new();
         let context = json!({"sysctls": [{"name": "net.core.somaxconn"}, {"name": "Bad"}]});
         let spec = json!({"hostNetwork": true});
-        validate_pod_context(&mut faults, &Path::root("s"), &context, &spec);
+        validate_pod_context(&mut errors, &Path::root("s"), &context, &spec);
         assert_eq!(
-            lines(&faults),
+            lines(&errors),
             [
                 r#"s.sysctls[0].name: Invalid value: "net.core.somaxconn": may not be specified when 'hostNetwork' is true"#,
                 r#"s.sysctls[1].name: Invalid value: "Bad": must have at most 253 characters and match regex ^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$"#,
@@ -443,12 +443,12 @@ mod tests {
 
     #[test]
     fn a_windows_pod_has_no_linux_settings() {
-        let mut faults = Faults::new();
+        let mut errors = ErrorList::new();
         let spec = json!({"os": {"name": "windows"}, "securityContext": {"runAsUser": 1},
             "containers": [{"securityContext": {"privileged": true}}]});
-        validate_os(&mut faults, &Path::root("spec"), &spec);
+        validate_os(&mut errors, &Path::root("spec"), &spec);
         assert_eq!(
-            lines(&faults),
+            lines(&errors),
             [
                 "spec.securityContext.runAsUser: Forbidden: cannot be set for a windows pod",
                 "spec.containers[0].securityContext.privileged: Forbidden: cannot be set for a windows pod",

@@ -12,64 +12,64 @@ use crate::quantities::{self, amount};
 use crate::rules::{at_least_zero, dns_label, dns_subdomain, in_range, labels, one_of};
 use machinery::field_path::{FaultKind, quote};
 use machinery::meta::validate_annotations;
-use machinery::{Faults, Object, Path, Value, json};
+use machinery::{ErrorList, Object, Path, Value, json};
 use std::collections::{BTreeSet, HashMap};
 
 static SPEC: Path<'static> = Path::root("spec");
 
 /// Judges a new pod.
-pub(super) fn validate_create(pod: &Object, faults: &mut Faults) {
-    validate_pod(pod, faults);
+pub(super) fn validate_create(pod: &Object, errors: &mut ErrorList) {
+    validate_pod(pod, errors);
     let spec = top(pod, "spec");
     if !list(spec, "ephemeralContainers").is_empty() {
-        faults.forbidden(&SPEC.child("ephemeralContainers"), "cannot be set on create");
+        errors.forbidden(&SPEC.child("ephemeralContainers"), "cannot be set on create");
     }
     if !text(spec, "nodeName").is_empty() && !list(spec, "schedulingGates").is_empty() {
         let message = "cannot be set until all schedulingGates have been cleared";
-        faults.forbidden(&SPEC.child("nodeName"), message);
+        errors.forbidden(&SPEC.child("nodeName"), message);
     }
-    annotations::validate_match(faults, top(pod, "metadata"), spec, &SPEC);
+    annotations::validate_match(errors, top(pod, "metadata"), spec, &SPEC);
 }
 
 /// The rules that a pod always keeps, new or not.
-pub(super) fn validate_pod(pod: &Object, faults: &mut Faults) {
+pub(super) fn validate_pod(pod: &Object, errors: &mut ErrorList) {
     let (metadata, spec) = (top(pod, "metadata"), top(pod, "spec"));
-    annotations::validate_pod(faults, metadata, spec);
-    validate_spec(faults, &SPEC, spec, Some(pod));
+    annotations::validate_pod(errors, metadata, spec);
+    validate_spec(errors, &SPEC, spec, Some(pod));
     if text(spec, "serviceAccountName").is_empty() {
-        forbid_tokens(faults, spec);
+        forbid_tokens(errors, spec);
     }
     if let Some(seconds) = integer(spec, "terminationGracePeriodSeconds") {
         let path = SPEC.child("terminationGracePeriodSeconds");
-        at_least_zero(faults, &path, seconds);
+        at_least_zero(errors, &path, seconds);
     }
     for part in ["containers", "initContainers"] {
         let path = SPEC.child(part);
         for (index, container) in list(spec, part).iter().enumerate() {
-            untrimmed_image(faults, &path.index(index), container);
+            untrimmed_image(errors, &path.index(index), container);
         }
     }
 }
 
 /// Judges a template for pods, `{metadata, spec}`, at `path`.
-pub fn validate_template(faults: &mut Faults, path: &Path<'_>, template: &Value) {
+pub fn validate_template(errors: &mut ErrorList, path: &Path<'_>, template: &Value) {
     let (metadata, spec) = (at(template, &["metadata"]), at(template, &["spec"]));
-    labels(faults, &path.child("labels"), at(metadata, &["labels"]));
+    labels(errors, &path.child("labels"), at(metadata, &["labels"]));
     if let Some(map) = at(metadata, &["annotations"]).as_object() {
-        validate_annotations(map, &path.child("annotations"), faults);
+        validate_annotations(map, &path.child("annotations"), errors);
     }
-    annotations::validate(faults, &path.child("annotations"), metadata, spec);
+    annotations::validate(errors, &path.child("annotations"), metadata, spec);
     let spec_path = path.child("spec");
-    validate_spec(faults, &spec_path, spec, None);
-    annotations::validate_match(faults, metadata, spec, &spec_path);
+    validate_spec(errors, &spec_path, spec, None);
+    annotations::validate_match(errors, metadata, spec, &spec_path);
     if !list(spec, "ephemeralContainers").is_empty() {
         let message = "ephemeral containers not allowed in pod template";
-        faults.forbidden(&spec_path.child("ephemeralContainers"), message);
+        errors.forbidden(&spec_path.child("ephemeralContainers"), message);
     }
 }
 
 /// A token is somebody's.
-fn forbid_tokens(faults: &mut Faults, spec: &Value) {
+fn forbid_tokens(errors: &mut ErrorList, spec: &Value) {
     let volumes = SPEC.child("volumes");
     for (index, volume) in list(spec, "volumes").iter().enumerate() {
         let path = volumes.index(index);
@@ -78,19 +78,19 @@ fn forbid_tokens(faults: &mut Faults, spec: &Value) {
         for (index, source) in list(at(volume, &["projected"]), "sources").iter().enumerate() {
             if part(source, "serviceAccountToken").is_some() {
                 let message = "must not be specified when serviceAccountName is not set";
-                faults.forbidden(&path.index(index).child("serviceAccountToken"), message);
+                errors.forbidden(&path.index(index).child("serviceAccountToken"), message);
             }
         }
     }
 }
 
-fn validate_spec(faults: &mut Faults, path: &Path<'_>, spec: &Value, pod: Option<&Object>) {
+fn validate_spec(errors: &mut ErrorList, path: &Path<'_>, spec: &Value, pod: Option<&Object>) {
     if part(spec, "terminationGracePeriodSeconds").is_none() {
-        faults.required(&path.child("terminationGracePeriodSeconds"), "");
+        errors.required(&path.child("terminationGracePeriodSeconds"), "");
     }
     let volumes =
-        validate_volumes(faults, &path.child("volumes"), spec, pod.map_or("", Object::name));
-    let claims = validate_claims(faults, &path.child("resourceClaims"), spec);
+        validate_volumes(errors, &path.child("volumes"), spec, pod.map_or("", Object::name));
+    let claims = validate_claims(errors, &path.child("resourceClaims"), spec);
     let surroundings = Surroundings {
         spec,
         volumes: &volumes,
@@ -99,57 +99,57 @@ fn validate_spec(faults: &mut Faults, path: &Path<'_>, spec: &Value, pod: Option
         os: part(spec, "os").map(|os| text(os, "name")),
         host_users: boolean(spec, "hostUsers").unwrap_or(true),
     };
-    validate_containers(faults, &path.child("containers"), &surroundings);
-    validate_init_containers(faults, &path.child("initContainers"), &surroundings);
-    validate_ephemeral_containers(faults, &path.child("ephemeralContainers"), &surroundings);
-    validate_resources(faults, &path.child("resources"), spec);
+    validate_containers(errors, &path.child("containers"), &surroundings);
+    validate_init_containers(errors, &path.child("initContainers"), &surroundings);
+    validate_ephemeral_containers(errors, &path.child("ephemeralContainers"), &surroundings);
+    validate_resources(errors, &path.child("resources"), spec);
     let restart_policies = &["Always", "OnFailure", "Never"];
-    one_of(faults, &path.child("restartPolicy"), text(spec, "restartPolicy"), restart_policies);
-    network::validate_network(faults, path, spec, pod.is_some());
+    one_of(errors, &path.child("restartPolicy"), text(spec, "restartPolicy"), restart_policies);
+    network::validate_network(errors, path, spec, pod.is_some());
     let context = at(spec, &["securityContext"]);
-    security::validate_pod_context(faults, &path.child("securityContext"), context, spec);
-    security::validate_host_processes(faults, path, spec);
-    security::validate_host_users(faults, path, spec);
-    security::validate_os(faults, path, spec);
+    security::validate_pod_context(errors, &path.child("securityContext"), context, spec);
+    security::validate_host_processes(errors, path, spec);
+    security::validate_host_users(errors, path, spec);
+    security::validate_os(errors, path, spec);
     if boolean(spec, "shareProcessNamespace") == Some(true) && flag(spec, "hostPID") {
         let message = "ShareProcessNamespace and HostPID cannot both be enabled";
-        faults.invalid(&path.child("shareProcessNamespace"), true, message);
+        errors.invalid(&path.child("shareProcessNamespace"), true, message);
     }
-    labels(faults, &path.child("nodeSelector"), at(spec, &["nodeSelector"]));
-    scheduling::validate_affinity(faults, &path.child("affinity"), spec);
-    scheduling::validate_gates(faults, path, spec);
+    labels(errors, &path.child("nodeSelector"), at(spec, &["nodeSelector"]));
+    scheduling::validate_affinity(errors, &path.child("affinity"), spec);
+    scheduling::validate_gates(errors, path, spec);
     let spread = path.child("topologySpreadConstraints");
-    scheduling::validate_spread(faults, &spread, spec);
-    scheduling::validate_tolerations(faults, &path.child("tolerations"), list(spec, "tolerations"));
-    validate_scalars(faults, path, spec);
-    validate_file_refs(faults, path, spec);
+    scheduling::validate_spread(errors, &spread, spec);
+    scheduling::validate_tolerations(errors, &path.child("tolerations"), list(spec, "tolerations"));
+    validate_scalars(errors, path, spec);
+    validate_file_refs(errors, path, spec);
 }
 
 /// The fields that stand for themselves.
-fn validate_scalars(faults: &mut Faults, path: &Path<'_>, spec: &Value) {
+fn validate_scalars(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     for field in ["serviceAccountName", "nodeName", "priorityClassName", "runtimeClassName"] {
         let name = text(spec, field);
         if !name.is_empty() {
-            dns_subdomain(faults, &path.child(field), name);
+            dns_subdomain(errors, &path.child(field), name);
         }
     }
     let (account, alias) = (text(spec, "serviceAccountName"), text(spec, "serviceAccount"));
     if alias != account {
         let message = format!("must be the same as serviceAccountName: {}", quote(account));
-        faults.invalid(&path.child("deprecatedServiceAccount"), alias, &message);
+        errors.invalid(&path.child("deprecatedServiceAccount"), alias, &message);
     }
     if let Some(seconds) = integer(spec, "activeDeadlineSeconds") {
-        in_range(faults, &path.child("activeDeadlineSeconds"), seconds, 1, i64::from(i32::MAX));
+        in_range(errors, &path.child("activeDeadlineSeconds"), seconds, 1, i64::from(i32::MAX));
     }
     if part(spec, "preemptionPolicy").is_some() {
         let policies = &["PreemptLowerPriority", "Never"];
         let policy = text(spec, "preemptionPolicy");
-        one_of(faults, &path.child("preemptionPolicy"), policy, policies);
+        one_of(errors, &path.child("preemptionPolicy"), policy, policies);
     }
     if let Some(overhead) = part(spec, "overhead") {
         let overhead = json!({"limits": overhead});
         quantities::validate_container(
-            faults,
+            errors,
             &path.child("overhead"),
             &overhead,
             &BTreeSet::new(),
@@ -158,17 +158,21 @@ fn validate_scalars(faults: &mut Faults, path: &Path<'_>, spec: &Value) {
 }
 
 /// Judges the pod's claims to resources and returns their names.
-fn validate_claims<'a>(faults: &mut Faults, path: &Path<'_>, spec: &'a Value) -> BTreeSet<&'a str> {
+fn validate_claims<'a>(
+    errors: &mut ErrorList,
+    path: &Path<'_>,
+    spec: &'a Value,
+) -> BTreeSet<&'a str> {
     let mut seen = BTreeSet::new();
     for (index, claim) in list(spec, "resourceClaims").iter().enumerate() {
         let path = path.index(index);
         let name = text(claim, "name");
         if name.is_empty() {
-            faults.required(&path.child("name"), "");
+            errors.required(&path.child("name"), "");
         } else if seen.contains(&name) {
-            faults.duplicate(&path.child("name"), name);
+            errors.duplicate(&path.child("name"), name);
         } else {
-            dns_label(faults, &path.child("name"), name);
+            dns_label(errors, &path.child("name"), name);
             seen.insert(name);
         }
         let sources = ["resourceClaimName", "resourceClaimTemplateName"];
@@ -183,11 +187,11 @@ fn validate_claims<'a>(faults: &mut Faults, path: &Path<'_>, spec: &'a Value) ->
         if !problem.is_empty() {
             let shown = go_struct::line("PodResourceClaim", claim);
             let detail = format!("{shown}: {problem}");
-            faults.add(FaultKind::Invalid, &path, None, &detail);
+            errors.add(FaultKind::Invalid, &path, None, &detail);
         }
         for source in sources {
             if part(claim, source).is_some() {
-                dns_subdomain(faults, &path.child(source), text(claim, source));
+                dns_subdomain(errors, &path.child(source), text(claim, source));
             }
         }
     }
@@ -195,19 +199,19 @@ fn validate_claims<'a>(faults: &mut Faults, path: &Path<'_>, spec: &'a Value) ->
 }
 
 /// Judges what the pod as a whole asks for, against what its containers ask for.
-fn validate_resources(faults: &mut Faults, path: &Path<'_>, spec: &Value) {
+fn validate_resources(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     let Some(resources) = part(spec, "resources") else { return };
     if at(spec, &["os", "name"]) == "windows" {
-        return faults.forbidden(path, "may not be set for a windows pod");
+        return errors.forbidden(path, "may not be set for a windows pod");
     }
-    quantities::validate_pod(faults, path, resources);
+    quantities::validate_pod(errors, path, resources);
     let requests = path.child("requests");
     for (name, total) in totals::sum_of_containers(spec, "requests") {
         let Some(own) = part(at(resources, &["requests"]), &name).map(amount) else { continue };
         if total > own {
             let message =
                 format!("must be greater than or equal to aggregate container requests of {total}");
-            faults.invalid(&requests.key(&name), own.to_string(), &message);
+            errors.invalid(&requests.key(&name), own.to_string(), &message);
         }
     }
     let containers = path.child("containers");
@@ -219,14 +223,14 @@ fn validate_resources(faults: &mut Faults, path: &Path<'_>, spec: &Value) {
                 let message = format!("must be less than or equal to pod limits of {own}");
                 let path = containers.index(index);
                 let path = path.key(name);
-                faults.invalid(&path.child("limits"), limit.to_string(), &message);
+                errors.invalid(&path.child("limits"), limit.to_string(), &message);
             }
         }
     }
 }
 
 /// A variable can only come from a file in a directory that the pod itself fills.
-fn validate_file_refs(faults: &mut Faults, path: &Path<'_>, spec: &Value) {
+fn validate_file_refs(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     let mut volumes: HashMap<&str, &Value> = HashMap::new();
     for volume in list(spec, "volumes") {
         volumes.entry(text(volume, "name")).or_insert(volume);
@@ -240,9 +244,9 @@ fn validate_file_refs(faults: &mut Faults, path: &Path<'_>, spec: &Value) {
             let path = path.child("fileKeyRef");
             let path = path.child("volumeName");
             match volumes.get(name) {
-                None => faults.not_found(&path, name),
+                None => errors.not_found(&path, name),
                 Some(volume) if part(volume, "emptyDir").is_none() => {
-                    faults.invalid(&path, name, "referenced volume must be of type emptyDir");
+                    errors.invalid(&path, name, "referenced volume must be of type emptyDir");
                 }
                 Some(_) => {}
             }
@@ -338,12 +342,12 @@ mod tests {
 
     #[test]
     fn a_template_is_judged_where_it_is() {
-        let mut faults = Faults::new();
+        let mut errors = ErrorList::new();
         let template = json!({"metadata": {"labels": {"a": "-"}}, "spec": {"restartPolicy": "Always",
             "dnsPolicy": "Default", "terminationGracePeriodSeconds": 1}});
-        validate_template(&mut faults, &Path::root("spec").child("template"), &template);
-        let fields: Vec<&str> = faults.iter().map(|fault| fault.field.as_str()).collect();
+        validate_template(&mut errors, &Path::root("spec").child("template"), &template);
+        let fields: Vec<&str> = errors.iter().map(|fault| fault.field.as_str()).collect();
         assert_eq!(fields, ["spec.template.labels", "spec.template.spec.containers"]);
-        assert_eq!(lines(&faults)[1], "spec.template.spec.containers: Required value");
+        assert_eq!(lines(&errors)[1], "spec.template.spec.containers: Required value");
     }
 }

@@ -6,56 +6,56 @@ use crate::address::{self, Stored};
 use crate::fields::{at, list, number, part, text, top};
 use crate::rules::{complaints, immutable, qualified_name};
 use machinery::field_path::FaultKind;
-use machinery::{Faults, Object, Path, Value, names};
+use machinery::{ErrorList, Object, Path, Value, names};
 use std::collections::HashMap;
 
 static STATUS: Path<'static> = Path::root("status");
 
 /// Judges a change of a pod's status.
-pub(super) fn validate_status(new: &Object, old: &Object, faults: &mut Faults) {
-    annotations::validate_change(faults, top(new, "metadata"), top(old, "metadata"));
-    annotations::validate_pod(faults, top(new, "metadata"), top(new, "spec"));
+pub(super) fn validate_status(new: &Object, old: &Object, errors: &mut ErrorList) {
+    annotations::validate_change(errors, top(new, "metadata"), top(old, "metadata"));
+    annotations::validate_pod(errors, top(new, "metadata"), top(new, "spec"));
     let (spec, new, old) = (top(old, "spec"), top(new, "status"), top(old, "status"));
-    validate_conditions(faults, new);
-    validate_nomination(faults, new, old, spec);
+    validate_conditions(errors, new);
+    validate_nomination(errors, new, old, spec);
     if number(new, "observedGeneration") < 0 {
         let path = STATUS.child("observedGeneration");
-        faults.invalid(&path, number(new, "observedGeneration"), "must be a non-negative integer");
+        errors.invalid(&path, number(new, "observedGeneration"), "must be a non-negative integer");
     }
     let (new_class, old_class) = (at(new, &["qosClass"]), at(old, &["qosClass"]));
-    immutable(faults, &STATUS.child("qosClass"), new_class, old_class);
+    immutable(errors, &STATUS.child("qosClass"), new_class, old_class);
     for field in ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"] {
-        validate_states(faults, field, new, old, spec);
+        validate_states(errors, field, new, old, spec);
     }
-    validate_addresses(faults, new, old, "podIPs", "podIP");
-    validate_addresses(faults, new, old, "hostIPs", "hostIP");
+    validate_addresses(errors, new, old, "podIPs", "podIP");
+    validate_addresses(errors, new, old, "hostIPs", "hostIP");
 }
 
-fn validate_conditions(faults: &mut Faults, status: &Value) {
+fn validate_conditions(errors: &mut ErrorList, status: &Value) {
     let path = STATUS.child("conditions");
     for (index, condition) in list(status, "conditions").iter().enumerate() {
         let path = path.index(index);
         let generation = number(condition, "observedGeneration");
         if generation < 0 {
             let message = "must be a non-negative integer";
-            faults.invalid(&path.child("observedGeneration"), generation, message);
+            errors.invalid(&path.child("observedGeneration"), generation, message);
         }
         let kind = text(condition, "type");
         if !matches!(kind, "PodScheduled" | "Ready" | "Initialized") {
-            qualified_name(faults, &path.child("Type"), kind);
+            qualified_name(errors, &path.child("Type"), kind);
         }
     }
 }
 
-fn validate_nomination(faults: &mut Faults, new: &Value, old: &Value, spec: &Value) {
+fn validate_nomination(errors: &mut ErrorList, new: &Value, old: &Value, spec: &Value) {
     let path = STATUS.child("nominatedNodeName");
     let node = text(new, "nominatedNodeName");
     if node.is_empty() || node == text(old, "nominatedNodeName") {
         return;
     }
-    complaints(faults, &path, node, names::dns1123_subdomain(node));
+    complaints(errors, &path, node, names::dns1123_subdomain(node));
     if !text(spec, "nodeName").is_empty() {
-        faults.forbidden(&path, "may not be set on pods that are already bound to a node");
+        errors.forbidden(&path, "may not be set on pods that are already bound to a node");
     }
 }
 
@@ -65,7 +65,7 @@ fn by_name(elements: &[Value]) -> HashMap<&str, &Value> {
 }
 
 /// What has ended and is not to be started again has ended.
-fn validate_states(faults: &mut Faults, field: &str, new: &Value, old: &Value, spec: &Value) {
+fn validate_states(errors: &mut ErrorList, field: &str, new: &Value, old: &Value, spec: &Value) {
     let path = STATUS.child(field);
     let statuses = by_name(list(new, field));
     let containers = by_name(match field {
@@ -84,7 +84,7 @@ fn validate_states(faults: &mut Faults, field: &str, new: &Value, old: &Value, s
             .is_some_and(|container| may_restart(container, spec, number(end, "exitCode")));
         if runs_again && !may {
             let message = "may not be transitioned to non-terminated state";
-            faults.forbidden(&path.index(index).child("state"), message);
+            errors.forbidden(&path.index(index).child("state"), message);
         }
     }
 }
@@ -115,18 +115,18 @@ fn applies(rule: &Value, exit_code: i64) -> bool {
 }
 
 /// One address of each protocol at most, the first of which is that of the older field.
-fn validate_addresses(faults: &mut Faults, new: &Value, old: &Value, field: &str, single: &str) {
+fn validate_addresses(errors: &mut ErrorList, new: &Value, old: &Value, field: &str, single: &str) {
     let of = |status| list(status, field).iter().map(|it| text(it, "ip")).collect::<Vec<&str>>();
     let (addresses, stored) = (of(new), Stored::from_iter(of(old)));
     let path = STATUS.child(field);
     for (index, address) in addresses.iter().enumerate() {
-        address::ip(faults, &path.index(index), address, &stored);
+        address::ip(errors, &path.index(index), address, &stored);
     }
     let list_type = if field == "podIPs" { "PodIP" } else { "HostIP" };
     let mut complain = |message: &str| {
         let shown = go_struct::line_of_list(list_type, list(new, field));
         let detail = format!("{shown}: {message}");
-        faults.add(FaultKind::Invalid, &path, None, &detail);
+        errors.add(FaultKind::Invalid, &path, None, &detail);
     };
     if addresses.len() > 2 || (addresses.len() == 2 && !address::is_dual_stack(&addresses)) {
         complain("may specify no more than one IP for each IP family");
@@ -137,7 +137,7 @@ fn validate_addresses(faults: &mut Faults, new: &Value, old: &Value, field: &str
         complain("podIP and podIPs must either both be set or both be unset");
     } else if !addresses.is_empty() && first != one {
         let path = path.index(0);
-        faults.invalid(&path.child("ip"), first, &format!("must be equal to `{single}`"));
+        errors.invalid(&path.child("ip"), first, &format!("must be equal to `{single}`"));
     }
 }
 
@@ -149,10 +149,10 @@ mod tests {
 
     fn check(new: Value, old: Value, expected: &[&str]) {
         let spec = json!({"restartPolicy": "OnFailure", "containers": [{"name": "c"}]});
-        let mut faults = Faults::new();
+        let mut errors = ErrorList::new();
         let pod = |status| object(json!({"spec": spec, "status": status}));
-        validate_status(&pod(new), &pod(old), &mut faults);
-        assert_eq!(lines(&faults), expected);
+        validate_status(&pod(new), &pod(old), &mut errors);
+        assert_eq!(lines(&errors), expected);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::{annotations, scheduling, spec};
 use crate::fields::{at, default_value, entries, integer, list, part, same, text, top};
 use crate::rules::{range_message, required};
 use machinery::field_path::FaultKind;
-use machinery::{Faults, Map, Object, Path, Value, json};
+use machinery::{ErrorList, Map, Object, Path, Value, json};
 use std::collections::HashSet;
 
 static SPEC: Path<'static> = Path::root("spec");
@@ -18,28 +18,28 @@ static SPEC: Path<'static> = Path::root("spec");
 const UPDATABLE: &str = "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
 /// Judges a change of a pod.
-pub(super) fn validate_update(new: &Object, old: &Object, faults: &mut Faults) {
-    spec::validate_pod(new, faults);
+pub(super) fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList) {
+    spec::validate_pod(new, errors);
     let metadata = top(new, "metadata");
-    annotations::validate_change(faults, metadata, top(old, "metadata"));
-    annotations::validate_pod(faults, metadata, top(new, "spec"));
+    annotations::validate_change(errors, metadata, top(old, "metadata"));
+    annotations::validate_pod(errors, metadata, top(new, "spec"));
     let (new, old) = (top(new, "spec"), top(old, "spec"));
     for part in ["containers", "initContainers"] {
-        if !validate_images(faults, part, new, old) {
+        if !validate_images(errors, part, new, old) {
             return;
         }
     }
-    if !validate_deadline(faults, new, old) {
+    if !validate_deadline(errors, new, old) {
         return;
     }
-    validate_tolerations(faults, new, old);
-    validate_gates(faults, new, old);
+    validate_tolerations(errors, new, old);
+    validate_gates(errors, new, old);
     if same(new, old) {
         return;
     }
     let mut munged = with_updatable_parts_of(new, old);
     if !list(old, "schedulingGates").is_empty() {
-        allow_narrowing(faults, &mut munged, old);
+        allow_narrowing(errors, &mut munged, old);
     }
     let munged = Value::Object(munged);
     if !same(&munged, old) {
@@ -50,42 +50,42 @@ pub(super) fn validate_update(new: &Object, old: &Object, faults: &mut Faults) {
         );
         let message =
             format!("pod updates may not change fields other than {UPDATABLE}\n{difference}");
-        faults.forbidden(&SPEC, &message);
+        errors.forbidden(&SPEC, &message);
     }
 }
 
 /// False if the lists differ so much that nothing else can be compared.
-fn validate_images(faults: &mut Faults, part: &str, new: &Value, old: &Value) -> bool {
+fn validate_images(errors: &mut ErrorList, part: &str, new: &Value, old: &Value) -> bool {
     let path = SPEC.child(part);
     if list(new, part).len() != list(old, part).len() {
-        faults.forbidden(&path, "pod updates may not add or remove containers");
+        errors.forbidden(&path, "pod updates may not add or remove containers");
         return false;
     }
     for (index, container) in list(new, part).iter().enumerate() {
         let path = path.index(index);
-        required(faults, &path.child("image"), text(container, "image"));
-        untrimmed_image(faults, &path, container);
+        required(errors, &path.child("image"), text(container, "image"));
+        untrimmed_image(errors, &path, container);
     }
     true
 }
 
 /// A deadline may come nearer. False if it is so wrong that Kubernetes looks no further.
-fn validate_deadline(faults: &mut Faults, new: &Value, old: &Value) -> bool {
+fn validate_deadline(errors: &mut ErrorList, new: &Value, old: &Value) -> bool {
     const FIELD: &str = "activeDeadlineSeconds";
     let path = SPEC.child(FIELD);
     let max = i64::from(i32::MAX);
     match (integer(new, FIELD), integer(old, FIELD)) {
         (Some(new), _) if !(0..=max).contains(&new) => {
-            faults.invalid(&path, new, &range_message(0, max));
+            errors.invalid(&path, new, &range_message(0, max));
             return false;
         }
         (Some(new), Some(old)) if old < new => {
-            faults.invalid(&path, new, "must be less than or equal to previous value");
+            errors.invalid(&path, new, "must be less than or equal to previous value");
             return false;
         }
         (None, Some(_)) => {
             let message = "must not update from a positive integer to nil value";
-            faults.invalid(&path, Value::Null, message);
+            errors.invalid(&path, Value::Null, message);
         }
         _ => {}
     }
@@ -93,19 +93,19 @@ fn validate_deadline(faults: &mut Faults, new: &Value, old: &Value) -> bool {
 }
 
 /// Tolerations may be added, and may last longer or shorter.
-fn validate_tolerations<'a>(faults: &mut Faults, new: &'a Value, old: &'a Value) {
+fn validate_tolerations<'a>(errors: &mut ErrorList, new: &'a Value, old: &'a Value) {
     let path = SPEC.child("tolerations");
     let lasting = |of: &'a Value| ["key", "operator", "value", "effect"].map(|it| text(of, it));
     let kept: HashSet<[&str; 4]> = list(new, "tolerations").iter().map(lasting).collect();
     if !list(old, "tolerations").iter().all(|old| kept.contains(&lasting(old))) {
         let message = "existing toleration can not be modified except its tolerationSeconds";
-        return faults.forbidden(&path, message);
+        return errors.forbidden(&path, message);
     }
-    scheduling::validate_tolerations(faults, &path, list(new, "tolerations"));
+    scheduling::validate_tolerations(errors, &path, list(new, "tolerations"));
 }
 
 /// Gates may be taken away.
-fn validate_gates(faults: &mut Faults, new: &Value, old: &Value) {
+fn validate_gates(errors: &mut ErrorList, new: &Value, old: &Value) {
     let path = SPEC.child("schedulingGates");
     let before: HashSet<&str> =
         list(old, "schedulingGates").iter().map(|it| text(it, "name")).collect();
@@ -115,7 +115,7 @@ fn validate_gates(faults: &mut Faults, new: &Value, old: &Value) {
             let path = path.index(index);
             let message =
                 format!("only deletion is allowed, but found new scheduling gate '{name}'");
-            faults.forbidden(&path.child("name"), &message);
+            errors.forbidden(&path.child("name"), &message);
         }
     }
 }
@@ -145,12 +145,12 @@ fn with_updatable_parts_of(new: &Value, old: &Value) -> Map<String, Value> {
 }
 
 /// As long as it is gated, a pod may become choosier about its node.
-fn allow_narrowing(faults: &mut Faults, munged: &mut Map<String, Value>, old: &Value) {
+fn allow_narrowing(errors: &mut ErrorList, munged: &mut Map<String, Value>, old: &Value) {
     let new = Value::Object(munged.clone());
     let kept = |(key, value): (&str, &Value)| at(&new, &["nodeSelector", key]) == value;
     if !entries(old, "nodeSelector").all(kept) {
         let message = "only additions to spec.nodeSelector are allowed (no mutations or deletions)";
-        faults.invalid(&SPEC.child("nodeSelector"), at(&new, &["nodeSelector"]).clone(), message);
+        errors.invalid(&SPEC.child("nodeSelector"), at(&new, &["nodeSelector"]).clone(), message);
     }
     match part(old, "nodeSelector") {
         Some(selector) => munged.insert("nodeSelector".to_owned(), selector.clone()),
@@ -161,7 +161,7 @@ fn allow_narrowing(faults: &mut Faults, munged: &mut Map<String, Value>, old: &V
     if same(new_nodes, old_nodes) {
         return;
     }
-    validate_node_affinity(faults, new_nodes, old_nodes);
+    validate_node_affinity(errors, new_nodes, old_nodes);
     default_value(munged, "affinity", json!({}));
     if let Some(affinity) = crate::fields::map_mut(munged, "affinity") {
         match old_nodes {
@@ -171,7 +171,7 @@ fn allow_narrowing(faults: &mut Faults, munged: &mut Map<String, Value>, old: &V
     }
 }
 
-fn validate_node_affinity(faults: &mut Faults, new: &Value, old: &Value) {
+fn validate_node_affinity(errors: &mut ErrorList, new: &Value, old: &Value) {
     const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
     let terms = |affinity| list(at(affinity, &[REQUIRED]), "nodeSelectorTerms");
     let path = SPEC.child("affinity");
@@ -181,14 +181,14 @@ fn validate_node_affinity(faults: &mut Faults, new: &Value, old: &Value) {
     if !terms(old).is_empty() && terms(old).len() != terms(new).len() {
         let message = "no additions/deletions to non-empty NodeSelectorTerms list are allowed";
         let shown = go_struct::line_of_list("NodeSelectorTerm", terms(new));
-        return faults.add(FaultKind::Invalid, &path, None, &format!("{shown}: {message}"));
+        return errors.add(FaultKind::Invalid, &path, None, &format!("{shown}: {message}"));
     }
     for (index, (new, old)) in terms(new).iter().zip(terms(old)).enumerate() {
         if !only_adds(new, old) {
             let message = "only additions are allowed (no mutations or deletions)";
             let shown = go_struct::line("NodeSelectorTerm", new);
             let detail = format!("{shown}: {message}");
-            faults.add(FaultKind::Invalid, &path.index(index), None, &detail);
+            errors.add(FaultKind::Invalid, &path.index(index), None, &detail);
         }
     }
 }

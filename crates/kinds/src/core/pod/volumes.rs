@@ -10,7 +10,7 @@ use crate::rules::{
     supported_only,
 };
 use machinery::field_path::quote;
-use machinery::{Faults, Path, Value, names};
+use machinery::{ErrorList, Path, Value, names};
 use std::collections::HashSet;
 
 /// What a volume may come from, in the order in which Kubernetes looks.
@@ -66,7 +66,7 @@ const REQUIRED: &[(&str, &[&str])] = &[
 /// Judges the volumes and returns those that are in order. `pod` is the pod's name, where there is
 /// one: claims are named after it.
 pub(super) fn validate_volumes<'a>(
-    faults: &mut Faults,
+    errors: &mut ErrorList,
     path: &Path<'_>,
     spec: &'a Value,
     pod: &str,
@@ -81,17 +81,17 @@ pub(super) fn validate_volumes<'a>(
     for (index, volume) in volumes.iter().enumerate() {
         let path = path.index(index);
         let name = text(volume, "name");
-        let before = faults.len();
-        validate_source(faults, &path, volume, pod);
+        let before = errors.len();
+        validate_source(errors, &path, volume, pod);
         if name.is_empty() {
-            faults.required(&path.child("name"), "");
+            errors.required(&path.child("name"), "");
         } else {
-            dns_label(faults, &path.child("name"), name);
+            dns_label(errors, &path.child("name"), name);
         }
         if valid.contains_key(name) {
-            faults.duplicate(&path.child("name"), name);
+            errors.duplicate(&path.child("name"), name);
         }
-        if faults.len() == before {
+        if errors.len() == before {
             valid.insert(name, volume);
         }
         if let Some(claim) = part(volume, "persistentVolumeClaim") {
@@ -99,85 +99,85 @@ pub(super) fn validate_volumes<'a>(
             if created.contains(claim) {
                 let message = "must not reference a PVC that gets created for an ephemeral volume";
                 let path = path.child("persistentVolumeClaim");
-                faults.invalid(&path.child("claimName"), claim, message);
+                errors.invalid(&path.child("claimName"), claim, message);
             }
         }
     }
     valid
 }
 
-fn validate_source(faults: &mut Faults, path: &Path<'_>, volume: &Value, pod: &str) {
+fn validate_source(errors: &mut ErrorList, path: &Path<'_>, volume: &Value, pod: &str) {
     let mut is_first = true;
     for kind in SOURCES {
         let Some(source) = part(volume, kind) else { continue };
         if std::mem::take(&mut is_first) {
-            validate_kind(faults, path, kind, source);
+            validate_kind(errors, path, kind, source);
             if *kind == "ephemeral" && !pod.is_empty() {
-                validate_claim_name(faults, path, text(volume, "name"), pod);
+                validate_claim_name(errors, path, text(volume, "name"), pod);
             }
         } else {
-            faults.forbidden(&path.child(kind), "may not specify more than 1 volume type");
+            errors.forbidden(&path.child(kind), "may not specify more than 1 volume type");
         }
     }
     if is_first {
-        faults.required(path, "must specify a volume type");
+        errors.required(path, "must specify a volume type");
     }
 }
 
-fn validate_claim_name(faults: &mut Faults, path: &Path<'_>, volume: &str, pod: &str) {
+fn validate_claim_name(errors: &mut ErrorList, path: &Path<'_>, volume: &str, pod: &str) {
     if volume.is_empty() {
         return;
     }
     let claim = format!("{pod}-{volume}");
     for message in names::dns1123_subdomain(&claim) {
         let message = format!("PVC name {}: {message}", quote(&claim));
-        faults.invalid(&path.child("name"), volume, &message);
+        errors.invalid(&path.child("name"), volume, &message);
     }
 }
 
 /// Judges the source of a volume of one kind.
-pub(crate) fn validate_kind(faults: &mut Faults, volume: &Path<'_>, kind: &str, source: &Value) {
+pub(crate) fn validate_kind(errors: &mut ErrorList, volume: &Path<'_>, kind: &str, source: &Value) {
     let path = volume.child(if kind == "gcePersistentDisk" { "persistentDisk" } else { kind });
     for field in REQUIRED.iter().filter(|(name, _)| *name == kind).flat_map(|(_, fields)| *fields) {
-        required(faults, &path.child(field), text(source, field));
+        required(errors, &path.child(field), text(source, field));
     }
     match kind {
-        "emptyDir" => validate_empty_dir(faults, &path, source),
-        "hostPath" => validate_host_path(faults, &path, source),
-        "gitRepo" => descending_path(faults, &path.child("directory"), text(source, "directory")),
-        "secret" => validate_keys(faults, &path, source, "secretName"),
-        "configMap" => validate_keys(faults, &path, source, "name"),
-        "downwardAPI" => validate_downward(faults, &path, source),
-        "projected" => validate_projected(faults, &path, source),
-        "nfs" => validate_nfs(faults, &path, source),
-        "csi" => validate_csi(faults, &path, source),
+        "emptyDir" => validate_empty_dir(errors, &path, source),
+        "hostPath" => validate_host_path(errors, &path, source),
+        "gitRepo" => descending_path(errors, &path.child("directory"), text(source, "directory")),
+        "secret" => validate_keys(errors, &path, source, "secretName"),
+        "configMap" => validate_keys(errors, &path, source, "name"),
+        "downwardAPI" => validate_downward(errors, &path, source),
+        "projected" => validate_projected(errors, &path, source),
+        "nfs" => validate_nfs(errors, &path, source),
+        "csi" => validate_csi(errors, &path, source),
         "image" => {
-            required(faults, &path.child("reference"), text(source, "reference"));
+            required(errors, &path.child("reference"), text(source, "reference"));
             let policies = &["Always", "IfNotPresent", "Never"];
-            one_of(faults, &path.child("pullPolicy"), text(source, "pullPolicy"), policies);
+            one_of(errors, &path.child("pullPolicy"), text(source, "pullPolicy"), policies);
         }
-        "ephemeral" => validate_ephemeral(faults, &path, source),
+        "ephemeral" => validate_ephemeral(errors, &path, source),
         "gcePersistentDisk" | "awsElasticBlockStore" => {
             if let Some(partition) =
                 integer(source, "partition").filter(|it| !(0..=255).contains(it))
             {
                 let message = "must be between 1 and 255, inclusive";
-                faults.invalid(&path.child("partition"), partition, message);
+                errors.invalid(&path.child("partition"), partition, message);
             }
         }
-        "flocker" => validate_flocker(faults, &path, source),
-        kind => disks::validate(faults, &path, kind, source),
+        "flocker" => validate_flocker(errors, &path, source),
+        kind => disks::validate(errors, &path, kind, source),
     }
 }
 
-fn validate_empty_dir(faults: &mut Faults, path: &Path<'_>, source: &Value) {
+fn validate_empty_dir(errors: &mut ErrorList, path: &Path<'_>, source: &Value) {
     if part(source, "sizeLimit").is_some_and(|limit| amount(limit).is_negative()) {
         let message = "SizeLimit field must be a valid resource quantity";
-        faults.forbidden(&path.child("sizeLimit"), message);
+        errors.forbidden(&path.child("sizeLimit"), message);
     }
 }
 
-fn validate_host_path(faults: &mut Faults, path: &Path<'_>, source: &Value) {
+fn validate_host_path(errors: &mut ErrorList, path: &Path<'_>, source: &Value) {
     const TYPES: &[&str] = &[
         "",
         "BlockDevice",
@@ -189,106 +189,106 @@ fn validate_host_path(faults: &mut Faults, path: &Path<'_>, source: &Value) {
         "Socket",
     ];
     if text(source, "path").is_empty() {
-        return faults.required(&path.child("path"), "");
+        return errors.required(&path.child("path"), "");
     }
-    no_backsteps(faults, &path.child("path"), text(source, "path"));
-    supported_only(faults, &path.child("type"), text(source, "type"), TYPES);
+    no_backsteps(errors, &path.child("path"), text(source, "path"));
+    supported_only(errors, &path.child("type"), text(source, "type"), TYPES);
 }
 
-fn validate_nfs(faults: &mut Faults, path: &Path<'_>, source: &Value) {
-    required(faults, &path.child("server"), text(source, "server"));
-    required(faults, &path.child("path"), text(source, "path"));
+fn validate_nfs(errors: &mut ErrorList, path: &Path<'_>, source: &Value) {
+    required(errors, &path.child("server"), text(source, "server"));
+    required(errors, &path.child("path"), text(source, "path"));
     if !text(source, "path").starts_with('/') {
-        faults.invalid(&path.child("path"), text(source, "path"), "must be an absolute path");
+        errors.invalid(&path.child("path"), text(source, "path"), "must be an absolute path");
     }
 }
 
-fn validate_csi(faults: &mut Faults, path: &Path<'_>, source: &Value) {
+fn validate_csi(errors: &mut ErrorList, path: &Path<'_>, source: &Value) {
     let driver = text(source, "driver");
     let driver_path = path.child("driver");
     if driver.is_empty() {
-        faults.required(&driver_path, "");
+        errors.required(&driver_path, "");
     } else {
         if driver.len() > 63 {
-            faults.too_long(&driver_path, 63);
+            errors.too_long(&driver_path, 63);
         }
-        complaints(faults, &driver_path, driver, names::dns1123_subdomain(&driver.to_lowercase()));
+        complaints(errors, &driver_path, driver, names::dns1123_subdomain(&driver.to_lowercase()));
     }
     if let Some(secret) = part(source, "nodePublishSecretRef") {
         let name = text(secret, "name");
         if name.is_empty() {
-            faults.required(&path.child("nodePublishSecretRef").child("name"), "");
+            errors.required(&path.child("nodePublishSecretRef").child("name"), "");
         } else {
-            complaints(faults, &path.child("name"), name, names::dns1123_subdomain(name));
+            complaints(errors, &path.child("name"), name, names::dns1123_subdomain(name));
         }
     }
 }
 
-fn validate_flocker(faults: &mut Faults, path: &Path<'_>, source: &Value) {
+fn validate_flocker(errors: &mut ErrorList, path: &Path<'_>, source: &Value) {
     let (name, id) = (text(source, "datasetName"), text(source, "datasetUUID"));
     if name.is_empty() && id.is_empty() {
-        faults.required(path, "one of datasetName and datasetUUID is required");
+        errors.required(path, "one of datasetName and datasetUUID is required");
     }
     if !name.is_empty() && !id.is_empty() {
         let message = "datasetName and datasetUUID can not be specified simultaneously";
-        faults.invalid(path, "resource", message);
+        errors.invalid(path, "resource", message);
     }
     if name.contains('/') {
-        faults.invalid(&path.child("datasetName"), name, "must not contain '/'");
+        errors.invalid(&path.child("datasetName"), name, "must not contain '/'");
     }
 }
 
 /// A claim that is made with the pod.
-fn validate_ephemeral(faults: &mut Faults, path: &Path<'_>, source: &Value) {
+fn validate_ephemeral(errors: &mut ErrorList, path: &Path<'_>, source: &Value) {
     let path = path.child("volumeClaimTemplate");
     let Some(template) = part(source, "volumeClaimTemplate") else {
-        return faults.required(&path, "");
+        return errors.required(&path, "");
     };
     let metadata = path.child("metadata");
-    labels(faults, &metadata.child("labels"), at(template, &["metadata", "labels"]));
-    validate_claim_spec(faults, &path.child("spec"), at(template, &["spec"]));
+    labels(errors, &metadata.child("labels"), at(template, &["metadata", "labels"]));
+    validate_claim_spec(errors, &path.child("spec"), at(template, &["spec"]));
 }
 
 /// Judges how the spec of a volume or of a claim says that it may be mounted.
-pub(crate) fn validate_access_modes(faults: &mut Faults, path: &Path<'_>, spec: &Value) {
+pub(crate) fn validate_access_modes(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     const MODES: &[&str] = &["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
     let modes: Vec<&str> = texts(spec, "accessModes").collect();
     for mode in &modes {
-        supported_only(faults, path, mode, MODES);
+        supported_only(errors, path, mode, MODES);
     }
     let is_exclusive = modes.contains(&"ReadWriteOncePod");
     if is_exclusive && modes.iter().any(|it| *it != "ReadWriteOncePod" && MODES.contains(it)) {
         let message = "may not use ReadWriteOncePod with other access modes";
-        faults.forbidden(path, message);
+        errors.forbidden(path, message);
     }
 }
 
 /// Judges the spec of a claim, be it made from a template or by hand.
-pub(crate) fn validate_claim_spec(faults: &mut Faults, path: &Path<'_>, spec: &Value) {
+pub(crate) fn validate_claim_spec(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     if texts(spec, "accessModes").next().is_none() {
-        faults.required(&path.child("accessModes"), "at least 1 access mode is required");
+        errors.required(&path.child("accessModes"), "at least 1 access mode is required");
     }
-    label_selector(faults, &path.child("selector"), at(spec, &["selector"]));
-    validate_access_modes(faults, &path.child("accessModes"), spec);
+    label_selector(errors, &path.child("selector"), at(spec, &["selector"]));
+    validate_access_modes(errors, &path.child("accessModes"), spec);
     let resources = path.child("resources");
     let storage_path = resources.key("storage");
     match at(spec, &["resources", "requests", "storage"]) {
-        Value::Null => faults.required(&storage_path, ""),
+        Value::Null => errors.required(&storage_path, ""),
         storage if amount(storage).is_zero() || amount(storage).is_negative() => {
             let shown = amount(storage).to_string();
-            faults.invalid(&storage_path, shown, "must be greater than zero");
+            errors.invalid(&storage_path, shown, "must be greater than zero");
         }
         _ => {}
     }
     for field in ["storageClassName", "volumeAttributesClassName"] {
         let class = text(spec, field);
         if !class.is_empty() {
-            complaints(faults, &path.child(field), class, names::dns1123_subdomain(class));
+            complaints(errors, &path.child(field), class, names::dns1123_subdomain(class));
         }
     }
     if part(spec, "volumeMode").is_some() {
         let mode = text(spec, "volumeMode");
-        supported_only(faults, &path.child("volumeMode"), mode, &["Block", "Filesystem"]);
+        supported_only(errors, &path.child("volumeMode"), mode, &["Block", "Filesystem"]);
     }
 }
 
@@ -299,9 +299,9 @@ mod tests {
     use machinery::json;
 
     fn check(volumes: Value, expected: &[&str]) {
-        let mut faults = Faults::new();
-        validate_volumes(&mut faults, &Path::root("v"), &json!({"volumes": volumes}), "pod");
-        assert_eq!(lines(&faults), expected);
+        let mut errors = ErrorList::new();
+        validate_volumes(&mut errors, &Path::root("v"), &json!({"volumes": volumes}), "pod");
+        assert_eq!(lines(&errors), expected);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::{ip_families, is_headless, kind, needs_health_check, spec_of};
 use crate::address;
 use crate::fields::{boolean, list, list_mut, number, text, texts};
-use machinery::{Faults, Map, Object, Path, Value};
+use machinery::{ErrorList, Map, Object, Path, Value};
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -18,9 +18,9 @@ pub fn wants_cluster_ip(service: &Object) -> bool {
     if kind(spec) == "ExternalName" || !has_none {
         return false;
     }
-    let mut faults = Faults::new();
-    ip_families::validate(service, None, &mut faults);
-    faults.is_empty()
+    let mut errors = ErrorList::new();
+    ip_families::validate(service, None, &mut errors);
+    errors.is_empty()
 }
 
 /// The addresses that the service has or asks for, without `None`.
@@ -63,7 +63,7 @@ pub enum ClusterIpRequest {
 pub fn cluster_ip_request(
     service: &Object,
     old: Option<&Object>,
-) -> Result<ClusterIpRequest, Faults> {
+) -> Result<ClusterIpRequest, ErrorList> {
     if wants_cluster_ip(service) {
         return Ok(ClusterIpRequest::Any);
     }
@@ -73,9 +73,9 @@ pub fn cluster_ip_request(
     if named.is_empty() {
         return Ok(ClusterIpRequest::Nothing);
     }
-    let mut faults = Faults::new();
-    ip_families::validate(service, old, &mut faults);
-    if faults.is_empty() { Ok(ClusterIpRequest::Named(named)) } else { Err(faults) }
+    let mut errors = ErrorList::new();
+    ip_families::validate(service, old, &mut errors);
+    if errors.is_empty() { Ok(ClusterIpRequest::Named(named)) } else { Err(errors) }
 }
 
 /// Writes down the address that the service was given.
@@ -146,18 +146,18 @@ pub fn node_ports(service: &Object) -> Vec<u16> {
 
 /// Why an address that the service asked for cannot be handed out; `why` is one of
 /// `provided IP is already allocated` and the like.
-pub fn refuse_cluster_ip(service: &Object, address: &str, why: &str, faults: &mut Faults) {
+pub fn refuse_cluster_ip(service: &Object, address: &str, why: &str, errors: &mut ErrorList) {
     let path = Path::root("spec");
     let asked: Vec<&str> = texts(spec_of(service), "clusterIPs").collect();
     let message = format!("failed to allocate IP {address}: {why}");
-    faults.invalid(&path.child("clusterIPs"), machinery::json!(asked), &message);
+    errors.invalid(&path.child("clusterIPs"), machinery::json!(asked), &message);
 }
 
 /// Why the node port of the port at `index` cannot be handed out.
-pub fn refuse_node_port(index: usize, node_port: i64, why: &str, faults: &mut Faults) {
+pub fn refuse_node_port(index: usize, node_port: i64, why: &str, errors: &mut ErrorList) {
     let spec = Path::root("spec");
     let path = spec.child("ports");
-    faults.invalid(&path.index(index).child("nodePort"), node_port, why);
+    errors.invalid(&path.index(index).child("nodePort"), node_port, why);
 }
 
 /// What is said of a port that nodes do not keep for services.
@@ -213,8 +213,8 @@ mod tests {
         let addresses: Vec<String> = (0..300).map(|n| format!("10.0.{}.{}", n / 250, n)).collect();
         let it = service(json!({"type": "ClusterIP", "clusterIP": "10.0.0.0",
             "clusterIPs": addresses}));
-        let faults = cluster_ip_request(&it, None).unwrap_err();
-        assert!(lines(&faults).iter().any(|it| it.ends_with("may only hold up to 2 values")));
+        let errors = cluster_ip_request(&it, None).unwrap_err();
+        assert!(lines(&errors).iter().any(|it| it.ends_with("may only hold up to 2 values")));
     }
 
     #[test]

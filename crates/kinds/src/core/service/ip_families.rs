@@ -4,7 +4,7 @@
 use super::{kind, spec_of};
 use crate::address::{self, Stored};
 use crate::fields::{entries, list, list_mut, text, texts};
-use machinery::{Faults, Map, Object, Path, Value, json};
+use machinery::{ErrorList, Map, Object, Path, Value, json};
 use std::collections::HashSet;
 
 static SPEC: Path<'static> = Path::root("spec");
@@ -35,9 +35,9 @@ pub(super) fn fill(service: &mut Object, old: Option<&Object>) {
     if let Some(old) = old {
         release_second(service, old);
     }
-    let mut faults = Faults::new();
-    validate(service, old, &mut faults);
-    if !faults.is_empty() {
+    let mut errors = ErrorList::new();
+    validate(service, old, &mut errors);
+    if !errors.is_empty() {
         return;
     }
     let spec = spec_of(service);
@@ -85,19 +85,19 @@ fn list_length(map: &Map<String, Value>, key: &str) -> usize {
 
 /// Judges what the user says of protocols and addresses. Kubernetes does so before it looks at
 /// anything else, and then looks at nothing else.
-pub(super) fn validate(service: &Object, old: Option<&Object>, faults: &mut Faults) {
+pub(super) fn validate(service: &Object, old: Option<&Object>, errors: &mut ErrorList) {
     let spec = spec_of(service);
     if kind(spec) == "ExternalName" || is_as_before(service, old) {
         return;
     }
-    let before = faults.len();
-    validate_related_fields(service, old, faults);
-    if faults.len() > before {
+    let before = errors.len();
+    validate_related_fields(service, old, errors);
+    if errors.len() > before {
         return;
     }
     let policy = text(spec, "ipFamilyPolicy");
     let path = SPEC.child("ipFamilyPolicy");
-    let mut complain = |message: &str| faults.invalid(&path, policy, message);
+    let mut complain = |message: &str| errors.invalid(&path, policy, message);
     let count = |spec, field| list(spec, field).len();
     if policy == SINGLE || policy.is_empty() {
         if count(spec, "clusterIPs") == 2 {
@@ -124,31 +124,35 @@ pub(super) fn validate(service: &Object, old: Option<&Object>, faults: &mut Faul
         if address != "None" && family_of(address) == IPV6 {
             let shown = json!(texts(spec, "clusterIPs").collect::<Vec<&str>>());
             let path = SPEC.child("clusterIPs");
-            faults.invalid(&path.index(index), shown, "IPv6 is not configured on this cluster");
+            errors.invalid(&path.index(index), shown, "IPv6 is not configured on this cluster");
         }
     }
-    if faults.len() == before && !is_free(spec) {
-        validate_cluster(spec, faults);
+    if errors.len() == before && !is_free(spec) {
+        validate_cluster(spec, errors);
     }
 }
 
 /// What a cluster with one protocol cannot do.
-fn validate_cluster(spec: &Value, faults: &mut Faults) {
+fn validate_cluster(spec: &Value, errors: &mut ErrorList) {
     let policy = text(spec, "ipFamilyPolicy");
     if policy == "RequireDualStack" {
         let message = "this cluster is not configured for dual-stack services";
-        faults.invalid(&SPEC.child("ipFamilyPolicy"), policy, message);
+        errors.invalid(&SPEC.child("ipFamilyPolicy"), policy, message);
     }
     let path = SPEC.child("ipFamilies");
     for (index, family) in texts(spec, "ipFamilies").enumerate() {
         if family != IPV4 {
-            faults.invalid(&path.index(index), family, "not configured on this cluster");
+            errors.invalid(&path.index(index), family, "not configured on this cluster");
         }
     }
 }
 
 /// The rules that hold on every cluster.
-pub(super) fn validate_related_fields(service: &Object, old: Option<&Object>, faults: &mut Faults) {
+pub(super) fn validate_related_fields(
+    service: &Object,
+    old: Option<&Object>,
+    errors: &mut ErrorList,
+) {
     let spec = spec_of(service);
     if kind(spec) == "ExternalName" {
         return;
@@ -158,73 +162,73 @@ pub(super) fn validate_related_fields(service: &Object, old: Option<&Object>, fa
     match (text(spec, "clusterIP"), addresses.first()) {
         ("", Some(_)) => {
             let message = "must be empty when `clusterIP` is not specified";
-            faults.invalid(&path, json!(addresses), message);
+            errors.invalid(&path, json!(addresses), message);
         }
         ("", None) => {}
-        (_, None) => faults.required(&path, ""),
+        (_, None) => errors.required(&path, ""),
         (single, Some(first)) if single != *first => {
-            faults.invalid(&path, json!(addresses), "first value must match `clusterIP`");
+            errors.invalid(&path, json!(addresses), "first value must match `clusterIP`");
         }
         _ => {}
     }
-    validate_families(spec, faults);
+    validate_families(spec, errors);
     let stored: Stored<'_> =
         old.map(|old| texts(spec_of(old), "clusterIPs").collect()).unwrap_or_default();
-    if validate_addresses(&addresses, &stored, faults) {
-        validate_pairs(spec, &addresses, faults);
+    if validate_addresses(&addresses, &stored, errors) {
+        validate_pairs(spec, &addresses, errors);
     }
 }
 
-fn validate_families(spec: &Value, faults: &mut Faults) {
+fn validate_families(spec: &Value, errors: &mut ErrorList) {
     let path = SPEC.child("ipFamilies");
     let mut seen = HashSet::new();
     for (index, family) in texts(spec, "ipFamilies").enumerate() {
         if !matches!(family, IPV4 | IPV6) {
-            faults.not_supported(&path.index(index), family, &[IPV4, IPV6]);
+            errors.not_supported(&path.index(index), family, &[IPV4, IPV6]);
         }
         if seen.contains(&family) {
-            faults.duplicate(&path.index(index), family);
+            errors.duplicate(&path.index(index), family);
         }
         seen.insert(family);
     }
     let policy = text(spec, "ipFamilyPolicy");
     let policies = ["PreferDualStack", "RequireDualStack", SINGLE];
     if !policy.is_empty() && !policies.contains(&policy) {
-        faults.not_supported(&SPEC.child("ipFamilyPolicy"), policy, &policies);
+        errors.not_supported(&SPEC.child("ipFamilyPolicy"), policy, &policies);
     }
 }
 
 /// False if an address is so wrong that they cannot be compared.
-fn validate_addresses(addresses: &[&str], stored: &Stored<'_>, faults: &mut Faults) -> bool {
+fn validate_addresses(addresses: &[&str], stored: &Stored<'_>, errors: &mut ErrorList) -> bool {
     let path = SPEC.child("clusterIPs");
-    let before = faults.len();
+    let before = errors.len();
     for (index, address) in addresses.iter().enumerate() {
         if index > 0 || *address != "None" {
-            address::ip(faults, &path.index(index), address, stored);
+            address::ip(errors, &path.index(index), address, stored);
         } else if addresses.len() > 1 {
             let message = "'None' must be the first and only value";
-            faults.invalid(&path, json!(addresses), message);
+            errors.invalid(&path, json!(addresses), message);
         }
     }
-    let is_readable = faults.len() == before;
+    let is_readable = errors.len() == before;
     if addresses.len() > 2 {
-        faults.invalid(&path, json!(addresses), "may only hold up to 2 values");
+        errors.invalid(&path, json!(addresses), "may only hold up to 2 values");
     }
     is_readable
 }
 
-fn validate_pairs(spec: &Value, addresses: &[&str], faults: &mut Faults) {
+fn validate_pairs(spec: &Value, addresses: &[&str], errors: &mut ErrorList) {
     let path = SPEC.child("clusterIPs");
     if addresses.len() > 1 && !address::is_dual_stack(addresses) {
         let message = "may specify no more than one IP for each IP family";
-        faults.invalid(&path, json!(addresses), message);
+        errors.invalid(&path, json!(addresses), message);
     }
     for (index, (address, family)) in addresses.iter().zip(texts(spec, "ipFamilies")).enumerate() {
         let is_known = matches!(family, IPV4 | IPV6) && *address != "None";
         if is_known && family_of(address) != family {
             let message =
                 format!("expected an {family} value as indicated by `ipFamilies[{index}]`");
-            faults.invalid(&path.index(index), *address, &message);
+            errors.invalid(&path.index(index), *address, &message);
         }
     }
 }

@@ -5,38 +5,38 @@ use super::{ip_families, is_headless, kind, needs_health_check, spec_of};
 use crate::address::{self, Stored};
 use crate::fields::{at, list, number, part, text, texts, top};
 use crate::rules::{complaints, supported_only};
-use machinery::{Faults, Object, Path, Value, json, names};
+use machinery::{ErrorList, Object, Path, Value, json, names};
 
 static SPEC: Path<'static> = Path::root("spec");
 
 /// Judges a change of a service.
-pub(super) fn validate_update(new: &Object, old: &Object, faults: &mut Faults) {
-    let before = faults.len();
-    ip_families::validate(new, Some(old), faults);
-    if faults.len() > before {
+pub(super) fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList) {
+    let before = errors.len();
+    ip_families::validate(new, Some(old), errors);
+    if errors.len() > before {
         return;
     }
     let (after, former) = (spec_of(new), spec_of(old));
     if kind(after) != "ExternalName" && kind(former) != "ExternalName" {
-        validate_addresses(after, former, faults);
-        validate_families(after, former, faults);
+        validate_addresses(after, former, errors);
+        validate_families(after, former, errors);
     }
     let class = |spec| at(spec, &["loadBalancerClass"]);
     let are_balancers = kind(after) == "LoadBalancer" && kind(former) == "LoadBalancer";
     if are_balancers && class(after) != class(former) {
         let path = SPEC.child("loadBalancerClass");
-        faults.invalid(&path, class(after).clone(), "may not change once set");
+        errors.invalid(&path, class(after).clone(), "may not change once set");
     }
-    validate_class(after, faults);
+    validate_class(after, errors);
     let check = |spec| number(spec, "healthCheckNodePort");
     if needs_health_check(after) && needs_health_check(former) && check(after) != check(former) {
-        faults.forbidden(&SPEC.child("healthCheckNodePort"), "field is immutable");
+        errors.forbidden(&SPEC.child("healthCheckNodePort"), "field is immutable");
     }
-    validate_service(new, Some(old), faults);
+    validate_service(new, Some(old), errors);
 }
 
 /// The first address stays; a second one may come and go.
-fn validate_addresses(new: &Value, old: &Value, faults: &mut Faults) {
+fn validate_addresses(new: &Value, old: &Value, errors: &mut ErrorList) {
     if is_headless(new) && is_headless(old) {
         return;
     }
@@ -46,29 +46,29 @@ fn validate_addresses(new: &Value, old: &Value, faults: &mut Faults) {
     let changed = |index: usize| addresses[index] != former[index];
     if addresses.len() == former.len() {
         for index in (0..former.len()).filter(|index| changed(*index)) {
-            faults.invalid(&path.index(index), json!(addresses), "may not change once set");
+            errors.invalid(&path.index(index), json!(addresses), "may not change once set");
         }
         return;
     }
     if addresses.is_empty() {
-        faults.invalid(&path.index(0), Value::Null, "primary clusterIP can not be unset");
+        errors.invalid(&path.index(0), Value::Null, "primary clusterIP can not be unset");
     } else if !former.is_empty() && changed(0) {
-        faults.invalid(&path.index(0), json!(addresses), "may not change once set");
+        errors.invalid(&path.index(0), json!(addresses), "may not change once set");
     }
     if former.len() > addresses.len() && addresses.len() == 1 {
-        release_second(new, "clusterIP", faults);
+        release_second(new, "clusterIP", errors);
     }
 }
 
-fn release_second(new: &Value, what: &str, faults: &mut Faults) {
+fn release_second(new: &Value, what: &str, errors: &mut ErrorList) {
     if text(new, "ipFamilyPolicy") != "SingleStack" {
         let message = format!("must be set to 'SingleStack' when releasing the secondary {what}");
         let path = SPEC.child("ipFamilyPolicy");
-        faults.invalid(&path, at(new, &["ipFamilyPolicy"]).clone(), &message);
+        errors.invalid(&path, at(new, &["ipFamilyPolicy"]).clone(), &message);
     }
 }
 
-fn validate_families(new: &Value, old: &Value, faults: &mut Faults) {
+fn validate_families(new: &Value, old: &Value, errors: &mut ErrorList) {
     if is_headless(new) || is_headless(old) {
         return;
     }
@@ -77,55 +77,55 @@ fn validate_families(new: &Value, old: &Value, faults: &mut Faults) {
     let path = path.index(0);
     if families.len() == former.len() {
         for _ in families.iter().zip(former).filter(|(new, old)| new != old) {
-            faults.invalid(&path, Value::from(families.to_vec()), "may not change once set");
+            errors.invalid(&path, Value::from(families.to_vec()), "may not change once set");
         }
         return;
     }
     if families.first().zip(former.first()).is_some_and(|(new, old)| new != old) {
         let shown = at(new, &["clusterIPs"]).clone();
-        faults.invalid(&path, shown, "may not change once set");
+        errors.invalid(&path, shown, "may not change once set");
     }
     if former.len() > families.len() && families.len() == 1 {
-        release_second(new, "ipFamily", faults);
+        release_second(new, "ipFamily", errors);
     }
 }
 
 /// Judges a change of a service's status.
-pub(super) fn validate_status(new: &Object, old: &Object, faults: &mut Faults) {
+pub(super) fn validate_status(new: &Object, old: &Object, errors: &mut ErrorList) {
     let ingresses = |service| list(at(top(service, "status"), &["loadBalancer"]), "ingress");
     let root = Path::root("status");
     let path = root.child("loadBalancer");
     let path = path.child("ingress");
     if kind(spec_of(new)) != "LoadBalancer" {
         if !ingresses(new).is_empty() {
-            faults.forbidden(&path, "may only be used when `spec.type` is 'LoadBalancer'");
+            errors.forbidden(&path, "may only be used when `spec.type` is 'LoadBalancer'");
         }
         return;
     }
     let stored: Stored<'_> = ingresses(old).iter().map(|ingress| text(ingress, "ip")).collect();
     for (index, ingress) in ingresses(new).iter().enumerate() {
-        validate_ingress(faults, &path.index(index), ingress, &stored);
+        validate_ingress(errors, &path.index(index), ingress, &stored);
     }
 }
 
-fn validate_ingress(faults: &mut Faults, path: &Path<'_>, ingress: &Value, stored: &Stored<'_>) {
+fn validate_ingress(errors: &mut ErrorList, path: &Path<'_>, ingress: &Value, stored: &Stored<'_>) {
     let address = text(ingress, "ip");
     if !address.is_empty() {
-        address::ip(faults, &path.child("ip"), address, stored);
+        address::ip(errors, &path.child("ip"), address, stored);
     }
     let mode = path.child("ipMode");
     match (part(ingress, "ipMode").is_some(), address.is_empty()) {
-        (false, false) => faults.required(&mode, "must be specified when `ip` is set"),
+        (false, false) => errors.required(&mode, "must be specified when `ip` is set"),
         (false, true) => {}
-        (true, true) => faults.forbidden(&mode, "may not be specified when `ip` is not set"),
-        (true, false) => supported_only(faults, &mode, text(ingress, "ipMode"), &["Proxy", "VIP"]),
+        (true, true) => errors.forbidden(&mode, "may not be specified when `ip` is not set"),
+        (true, false) => supported_only(errors, &mode, text(ingress, "ipMode"), &["Proxy", "VIP"]),
     }
     let host = text(ingress, "hostname");
     if !host.is_empty() {
-        complaints(faults, &path.child("hostname"), host, names::dns1123_subdomain(host));
+        complaints(errors, &path.child("hostname"), host, names::dns1123_subdomain(host));
         if address::parse(host).is_some() {
             let message = "must be a DNS name, not an IP address";
-            faults.invalid(&path.child("hostname"), host, message);
+            errors.invalid(&path.child("hostname"), host, message);
         }
     }
 }
@@ -171,10 +171,10 @@ mod tests {
     fn only_balancers_report_addresses() {
         let service = object(json!({"spec": {"type": "ClusterIP"},
             "status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}}));
-        let mut faults = Faults::new();
-        validate_status(&service, &service, &mut faults);
+        let mut errors = ErrorList::new();
+        validate_status(&service, &service, &mut errors);
         assert_eq!(
-            lines(&faults),
+            lines(&errors),
             [
                 "status.loadBalancer.ingress: Forbidden: may only be used when `spec.type` is 'LoadBalancer'"
             ]

@@ -8,7 +8,7 @@ use crate::rules::{
     dns_label, dns_subdomain, labels, one_of, port, port_or_name, qualified_name, supported_only,
 };
 use machinery::field_path::FaultKind;
-use machinery::{Faults, Object, Path, Value, json};
+use machinery::{ErrorList, Object, Path, Value, json};
 use std::collections::HashSet;
 
 static SPEC: Path<'static> = Path::root("spec");
@@ -18,35 +18,35 @@ const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
 const ONLY_BALANCERS: &str = "may only be used when `type` is 'LoadBalancer'";
 
 /// Judges a new service.
-pub(super) fn validate_create(service: &Object, faults: &mut Faults) {
-    let before = faults.len();
-    ip_families::validate(service, None, faults);
-    if faults.len() == before {
-        validate_service(service, None, faults);
+pub(super) fn validate_create(service: &Object, errors: &mut ErrorList) {
+    let before = errors.len();
+    ip_families::validate(service, None, errors);
+    if errors.len() == before {
+        validate_service(service, None, errors);
     }
 }
 
 /// The rules that a service always keeps, new or not.
-pub(super) fn validate_service(service: &Object, old: Option<&Object>, faults: &mut Faults) {
+pub(super) fn validate_service(service: &Object, old: Option<&Object>, errors: &mut ErrorList) {
     let spec = spec_of(service);
-    validate_annotations(service, faults);
+    validate_annotations(service, errors);
     if list(spec, "ports").is_empty() && !is_headless(spec) && kind(spec) != "ExternalName" {
-        faults.required(&SPEC.child("ports"), "");
+        errors.required(&SPEC.child("ports"), "");
     }
-    validate_type(spec, faults);
-    validate_ports(spec, faults);
-    labels(faults, &SPEC.child("selector"), at(spec, &["selector"]));
-    validate_affinity(spec, faults);
-    ip_families::validate_related_fields(service, old, faults);
-    validate_external_ips(spec, old, faults);
-    one_of(faults, &SPEC.child("type"), kind(spec), TYPES);
-    validate_node_ports(spec, faults);
-    validate_source_ranges(service, old, faults);
-    validate_balancer(spec, faults);
-    validate_traffic(spec, faults);
+    validate_type(spec, errors);
+    validate_ports(spec, errors);
+    labels(errors, &SPEC.child("selector"), at(spec, &["selector"]));
+    validate_affinity(spec, errors);
+    ip_families::validate_related_fields(service, old, errors);
+    validate_external_ips(spec, old, errors);
+    one_of(errors, &SPEC.child("type"), kind(spec), TYPES);
+    validate_node_ports(spec, errors);
+    validate_source_ranges(service, old, errors);
+    validate_balancer(spec, errors);
+    validate_traffic(spec, errors);
 }
 
-fn validate_annotations(service: &Object, faults: &mut Faults) {
+fn validate_annotations(service: &Object, errors: &mut ErrorList) {
     const MODE: &str = "service.kubernetes.io/topology-mode";
     const HINTS: &str = "service.kubernetes.io/topology-aware-hints";
     if let (Some(mode), Some(hints)) = (service.annotation(MODE), service.annotation(HINTS))
@@ -54,36 +54,36 @@ fn validate_annotations(service: &Object, faults: &mut Faults) {
     {
         let message = format!("must match annotations[{HINTS}] when both are specified");
         let path = Path::root("metadata");
-        faults.invalid(&path.child("annotations").key(MODE), mode, &message);
+        errors.invalid(&path.child("annotations").key(MODE), mode, &message);
     }
 }
 
-fn validate_type(spec: &Value, faults: &mut Faults) {
+fn validate_type(spec: &Value, errors: &mut ErrorList) {
     match kind(spec) {
         name @ ("LoadBalancer" | "NodePort") if is_headless(spec) => {
             let message = format!("may not be set to 'None' for {name} services");
-            faults.invalid(&SPEC.child("clusterIPs").index(0), "None", &message);
+            errors.invalid(&SPEC.child("clusterIPs").index(0), "None", &message);
         }
         "ExternalName" => {
             for field in ["clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
                 let is_set = part(spec, field)
                     .is_some_and(|value| value.as_array().is_none_or(|items| !items.is_empty()));
                 if is_set {
-                    faults
+                    errors
                         .forbidden(&SPEC.child(field), "may not be set for ExternalName services");
                 }
             }
             let name = text(spec, "externalName");
             match name.strip_suffix('.').unwrap_or(name) {
-                "" => faults.required(&SPEC.child("externalName"), ""),
-                name => dns_subdomain(faults, &SPEC.child("externalName"), name),
+                "" => errors.required(&SPEC.child("externalName"), ""),
+                name => dns_subdomain(errors, &SPEC.child("externalName"), name),
             }
         }
         _ => {}
     }
 }
 
-fn validate_ports(spec: &Value, faults: &mut Faults) {
+fn validate_ports(spec: &Value, errors: &mut ErrorList) {
     let path = SPEC.child("ports");
     let ports = list(spec, "ports");
     let mut names = HashSet::new();
@@ -91,25 +91,25 @@ fn validate_ports(spec: &Value, faults: &mut Faults) {
         let path = path.index(index);
         let name = text(entry, "name");
         if !name.is_empty() {
-            dns_label(faults, &path.child("name"), name);
+            dns_label(errors, &path.child("name"), name);
             if names.contains(&name) {
-                faults.duplicate(&path.child("name"), name);
+                errors.duplicate(&path.child("name"), name);
             }
             names.insert(name);
         } else if ports.len() > 1 {
-            faults.required(&path.child("name"), "");
+            errors.required(&path.child("name"), "");
         }
-        port(faults, &path.child("port"), number(entry, "port"));
-        one_of(faults, &path.child("protocol"), text(entry, "protocol"), PROTOCOLS);
-        port_or_name(faults, &path.child("targetPort"), at(entry, &["targetPort"]));
+        port(errors, &path.child("port"), number(entry, "port"));
+        one_of(errors, &path.child("protocol"), text(entry, "protocol"), PROTOCOLS);
+        port_or_name(errors, &path.child("targetPort"), at(entry, &["targetPort"]));
         if part(entry, "appProtocol").is_some() {
-            qualified_name(faults, &path.child("appProtocol"), text(entry, "appProtocol"));
+            qualified_name(errors, &path.child("appProtocol"), text(entry, "appProtocol"));
         }
     }
 }
 
 /// No two ports are the same, in the service or on the nodes.
-fn validate_node_ports(spec: &Value, faults: &mut Faults) {
+fn validate_node_ports(spec: &Value, errors: &mut ErrorList) {
     let path = SPEC.child("ports");
     let (mut node_ports, mut ports) = (HashSet::new(), HashSet::new());
     for (index, entry) in list(spec, "ports").iter().enumerate() {
@@ -119,10 +119,10 @@ fn validate_node_ports(spec: &Value, faults: &mut Faults) {
         if node_port != 0 {
             if kind(spec) == "ClusterIP" {
                 let message = "may not be used when `type` is 'ClusterIP'";
-                faults.forbidden(&path.child("nodePort"), message);
+                errors.forbidden(&path.child("nodePort"), message);
             }
             if node_ports.contains(&(protocol, node_port)) {
-                faults.duplicate(&path.child("nodePort"), node_port);
+                errors.duplicate(&path.child("nodePort"), node_port);
             }
             node_ports.insert((protocol, node_port));
         }
@@ -130,114 +130,114 @@ fn validate_node_ports(spec: &Value, faults: &mut Faults) {
         if ports.contains(&own) {
             let key = json!({"protocol": own.0, "port": own.1});
             let shown = go_struct::line("ServicePort", &key);
-            faults.add(FaultKind::Duplicate, &path, None, &shown);
+            errors.add(FaultKind::Duplicate, &path, None, &shown);
         }
         ports.insert(own);
     }
 }
 
-fn validate_affinity(spec: &Value, faults: &mut Faults) {
+fn validate_affinity(spec: &Value, errors: &mut ErrorList) {
     const MAX_SECONDS: i64 = 86_400;
     const MISSING: &str = "when session affinity type is ClientIP";
     let affinity = text(spec, "sessionAffinity");
-    one_of(faults, &SPEC.child("sessionAffinity"), affinity, &["ClientIP", "None"]);
+    one_of(errors, &SPEC.child("sessionAffinity"), affinity, &["ClientIP", "None"]);
     let path = SPEC.child("sessionAffinityConfig");
     let config = part(spec, "sessionAffinityConfig");
     if affinity == "None" && config.is_some() {
-        faults.forbidden(&path, "must not be set when session affinity is None");
+        errors.forbidden(&path, "must not be set when session affinity is None");
     }
     if affinity != "ClientIP" {
         return;
     }
-    let Some(config) = config else { return faults.required(&path, MISSING) };
+    let Some(config) = config else { return errors.required(&path, MISSING) };
     let path = path.child("clientIP");
-    let Some(client) = part(config, "clientIP") else { return faults.required(&path, MISSING) };
+    let Some(client) = part(config, "clientIP") else { return errors.required(&path, MISSING) };
     let path = path.child("timeoutSeconds");
     match integer(client, "timeoutSeconds") {
-        None => faults.required(&path, MISSING),
+        None => errors.required(&path, MISSING),
         Some(seconds) if !(1..=MAX_SECONDS).contains(&seconds) => {
             let message = format!("must be greater than 0 and less than {MAX_SECONDS}");
-            faults.invalid(&path, seconds, &message);
+            errors.invalid(&path, seconds, &message);
         }
         Some(_) => {}
     }
 }
 
-fn validate_external_ips(spec: &Value, old: Option<&Object>, faults: &mut Faults) {
+fn validate_external_ips(spec: &Value, old: Option<&Object>, errors: &mut ErrorList) {
     let stored: Stored<'_> =
         old.map(|old| texts(spec_of(old), "externalIPs").collect()).unwrap_or_default();
     let path = SPEC.child("externalIPs");
     for (index, address) in texts(spec, "externalIPs").enumerate() {
         let path = path.index(index);
-        let before = faults.len();
-        address::ip(faults, &path, address, &stored);
-        if faults.len() == before {
-            address::endpoint_ip(faults, &path, address);
+        let before = errors.len();
+        address::ip(errors, &path, address, &stored);
+        if errors.len() == before {
+            address::endpoint_ip(errors, &path, address);
         }
     }
 }
 
-fn validate_source_ranges(service: &Object, old: Option<&Object>, faults: &mut Faults) {
+fn validate_source_ranges(service: &Object, old: Option<&Object>, errors: &mut ErrorList) {
     const ANNOTATION: &str = "service.beta.kubernetes.io/load-balancer-source-ranges";
     let spec = spec_of(service);
     let ranges = |spec| texts(spec, "loadBalancerSourceRanges").map(str::trim);
     if ranges(spec).next().is_some() {
         let path = SPEC.child("LoadBalancerSourceRanges");
         if kind(spec) != "LoadBalancer" {
-            faults.forbidden(&path, ONLY_BALANCERS);
+            errors.forbidden(&path, ONLY_BALANCERS);
         }
         let stored: Stored<'_> = old.map(|old| ranges(spec_of(old)).collect()).unwrap_or_default();
         for (index, range) in ranges(spec).enumerate() {
-            address::cidr(faults, &path.index(index), range, &stored);
+            address::cidr(errors, &path.index(index), range, &stored);
         }
     } else if let Some(value) = annotation(top(service, "metadata"), ANNOTATION) {
         let path = Path::root("metadata");
         let path = path.child("annotations");
         let path = path.key(ANNOTATION);
         if kind(spec) != "LoadBalancer" {
-            faults.forbidden(&path, ONLY_BALANCERS);
+            errors.forbidden(&path, ONLY_BALANCERS);
         }
         let is_stored = old.is_some_and(|old| old.annotation(ANNOTATION) == Some(value));
         if !is_stored && !value.trim().is_empty() {
             for range in value.split(',') {
-                address::cidr(faults, &path, range.trim(), &Stored::new());
+                address::cidr(errors, &path, range.trim(), &Stored::new());
             }
         }
     }
 }
 
-fn validate_balancer(spec: &Value, faults: &mut Faults) {
+fn validate_balancer(spec: &Value, errors: &mut ErrorList) {
     let allocate = part(spec, "allocateLoadBalancerNodePorts");
     if kind(spec) == "LoadBalancer" {
         if allocate.is_none() {
-            faults.required(&Path::root("allocateLoadBalancerNodePorts"), "");
+            errors.required(&Path::root("allocateLoadBalancerNodePorts"), "");
         }
     } else if allocate.is_some() {
-        faults.forbidden(&SPEC.child("allocateLoadBalancerNodePorts"), ONLY_BALANCERS);
+        errors.forbidden(&SPEC.child("allocateLoadBalancerNodePorts"), ONLY_BALANCERS);
     }
-    validate_class(spec, faults);
+    validate_class(spec, errors);
 }
 
-pub(super) fn validate_class(spec: &Value, faults: &mut Faults) {
+pub(super) fn validate_class(spec: &Value, errors: &mut ErrorList) {
     let path = SPEC.child("loadBalancerClass");
     if part(spec, "loadBalancerClass").is_none() {
         return;
     }
     if kind(spec) == "LoadBalancer" {
-        qualified_name(faults, &path, text(spec, "loadBalancerClass"));
+        qualified_name(errors, &path, text(spec, "loadBalancerClass"));
     } else {
-        faults.forbidden(&path, ONLY_BALANCERS);
+        errors.forbidden(&path, ONLY_BALANCERS);
     }
 }
 
-fn validate_traffic(spec: &Value, faults: &mut Faults) {
+fn validate_traffic(spec: &Value, errors: &mut ErrorList) {
     const POLICIES: &[&str] = &["Cluster", "Local"];
     let external = text(spec, "externalTrafficPolicy");
     let path = SPEC.child("externalTrafficPolicy");
     if is_external(spec) {
-        one_of(faults, &path, external, POLICIES);
+        one_of(errors, &path, external, POLICIES);
     } else if !external.is_empty() {
-        faults.invalid(&path, external, "may only be set for externally-accessible services");
+        errors.invalid(&path, external, "may only be set for externally-accessible services");
     }
     let check = number(spec, "healthCheckNodePort");
     let path = SPEC.child("healthCheckNodePort");
@@ -245,21 +245,21 @@ fn validate_traffic(spec: &Value, faults: &mut Faults) {
         (false, 0) => {}
         (false, check) => {
             let message = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'";
-            faults.invalid(&path, check, message);
+            errors.invalid(&path, check, message);
         }
-        (true, 0) => faults.required(&path, ""),
-        (true, check) => port(faults, &path, check),
+        (true, 0) => errors.required(&path, ""),
+        (true, check) => port(errors, &path, check),
     }
     let path = SPEC.child("internalTrafficPolicy");
     if part(spec, "internalTrafficPolicy").is_some() {
-        supported_only(faults, &path, text(spec, "internalTrafficPolicy"), POLICIES);
+        supported_only(errors, &path, text(spec, "internalTrafficPolicy"), POLICIES);
     } else if matches!(kind(spec), "NodePort" | "LoadBalancer" | "ClusterIP") {
-        faults.required(&path, "");
+        errors.required(&path, "");
     }
     if part(spec, "trafficDistribution").is_some() {
         let values = &["PreferClose", "PreferSameZone", "PreferSameNode"];
         let distribution = text(spec, "trafficDistribution");
-        supported_only(faults, &SPEC.child("trafficDistribution"), distribution, values);
+        supported_only(errors, &SPEC.child("trafficDistribution"), distribution, values);
     }
 }
 

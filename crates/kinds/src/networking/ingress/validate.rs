@@ -4,26 +4,26 @@ use super::CLASS_ANNOTATION;
 use crate::address::{self, Stored};
 use crate::fields::{at, list, number, part, text, texts, top};
 use crate::rules::{complaints, dns_subdomain, port, required_segment, supported_only};
-use machinery::{Faults, Object, Path, Value, names};
+use machinery::{ErrorList, Object, Path, Value, names};
 
 static SPEC: Path<'static> = Path::root("spec");
 
 /// Judges a new ingress.
-pub(super) fn validate_create(object: &Object, faults: &mut Faults) {
-    validate(object, faults);
+pub(super) fn validate_create(object: &Object, errors: &mut ErrorList) {
+    validate(object, errors);
     let class = part(top(object, "spec"), "ingressClassName").and_then(Value::as_str);
     if let (Some(annotated), Some(class)) = (object.annotation(CLASS_ANNOTATION), class)
         && annotated != class
     {
         let path = Path::root("annotations");
         let message = "must match `ingressClassName` when both are specified";
-        faults.invalid(&path.child(CLASS_ANNOTATION), annotated, message);
+        errors.invalid(&path.child(CLASS_ANNOTATION), annotated, message);
     }
 }
 
 /// Judges a change. Names of secrets that were odd before may stay so.
-pub(super) fn validate_update(new: &Object, old: &Object, faults: &mut Faults) {
-    let mut found = Faults::new();
+pub(super) fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList) {
+    let mut found = ErrorList::new();
     validate(new, &mut found);
     let was_odd = list(top(old, "spec"), "tls").iter().any(|tls| {
         let name = text(tls, "secretName");
@@ -31,46 +31,46 @@ pub(super) fn validate_update(new: &Object, old: &Object, faults: &mut Faults) {
     });
     for fault in found.into_inner() {
         if !(was_odd && fault.field.ends_with(".secretName")) {
-            faults.push(fault);
+            errors.push(fault);
         }
     }
 }
 
-fn validate(object: &Object, faults: &mut Faults) {
+fn validate(object: &Object, errors: &mut ErrorList) {
     let spec = top(object, "spec");
     let rules = list(spec, "rules");
     let backend = part(spec, "defaultBackend");
     if rules.is_empty() && backend.is_none() {
         let message = "either `defaultBackend` or `rules` must be specified";
-        faults.invalid(&SPEC, at(spec, &["rules"]).clone(), message);
+        errors.invalid(&SPEC, at(spec, &["rules"]).clone(), message);
     }
     if let Some(backend) = backend {
-        validate_backend(faults, &SPEC.child("defaultBackend"), backend);
+        validate_backend(errors, &SPEC.child("defaultBackend"), backend);
     }
     let path = SPEC.child("rules");
     for (index, rule) in rules.iter().enumerate() {
-        validate_rule(faults, &path.index(index), rule);
+        validate_rule(errors, &path.index(index), rule);
     }
     let path = SPEC.child("tls");
     for (index, tls) in list(spec, "tls").iter().enumerate() {
         let path = path.index(index);
         let hosts = path.child("hosts");
         for (index, host) in texts(tls, "hosts").enumerate() {
-            validate_host(faults, &hosts.index(index), host);
+            validate_host(errors, &hosts.index(index), host);
         }
         let secret = text(tls, "secretName");
         if !secret.is_empty() {
-            dns_subdomain(faults, &path.child("secretName"), secret);
+            dns_subdomain(errors, &path.child("secretName"), secret);
         }
     }
     if let Some(class) = part(spec, "ingressClassName").and_then(Value::as_str) {
-        dns_subdomain(faults, &SPEC.child("ingressClassName"), class);
+        dns_subdomain(errors, &SPEC.child("ingressClassName"), class);
     }
 }
 
-fn validate_host(faults: &mut Faults, path: &Path<'_>, host: &str) {
+fn validate_host(errors: &mut ErrorList, path: &Path<'_>, host: &str) {
     let found = if host.contains('*') { wildcard(host) } else { names::dns1123_subdomain(host) };
-    complaints(faults, path, host, found);
+    complaints(errors, path, host, found);
 }
 
 /// `*.` and a DNS subdomain.
@@ -86,96 +86,96 @@ fn wildcard(host: &str) -> Vec<String> {
     found
 }
 
-fn validate_rule(faults: &mut Faults, path: &Path<'_>, rule: &Value) {
+fn validate_rule(errors: &mut ErrorList, path: &Path<'_>, rule: &Value) {
     let host = text(rule, "host");
     if !host.is_empty() {
         let path = path.child("host");
         if address::parse(host).is_some() {
-            faults.invalid(&path, host, "must be a DNS name, not an IP address");
+            errors.invalid(&path, host, "must be a DNS name, not an IP address");
         }
-        validate_host(faults, &path, host);
+        validate_host(errors, &path, host);
     }
     let Some(http) = part(rule, "http") else { return };
     let path = path.child("http");
     let path = path.child("paths");
     if list(http, "paths").is_empty() {
-        faults.required(&path, "");
+        errors.required(&path, "");
     }
     for (index, it) in list(http, "paths").iter().enumerate() {
-        validate_path(faults, &path.index(index), it);
+        validate_path(errors, &path.index(index), it);
     }
 }
 
-fn validate_path(faults: &mut Faults, path: &Path<'_>, it: &Value) {
+fn validate_path(errors: &mut ErrorList, path: &Path<'_>, it: &Value) {
     let Some(kind) = part(it, "pathType").and_then(Value::as_str) else {
-        return faults.required(&path.child("pathType"), "pathType must be specified");
+        return errors.required(&path.child("pathType"), "pathType must be specified");
     };
     let (field, value) = (path.child("path"), text(it, "path"));
     let is_relative = !value.starts_with('/');
     match kind {
         "Exact" | "Prefix" => {
             if is_relative {
-                faults.invalid(&field, value, "must be an absolute path");
+                errors.invalid(&field, value, "must be an absolute path");
             }
             for part in ["//", "/./", "/../", "%2f", "%2F"] {
                 if value.contains(part) {
-                    faults.invalid(&field, value, &format!("must not contain '{part}'"));
+                    errors.invalid(&field, value, &format!("must not contain '{part}'"));
                 }
             }
             for end in ["/..", "/."] {
                 if value.ends_with(end) {
-                    faults.invalid(&field, value, &format!("cannot end with '{end}'"));
+                    errors.invalid(&field, value, &format!("cannot end with '{end}'"));
                 }
             }
         }
         "ImplementationSpecific" if !value.is_empty() && is_relative => {
-            faults.invalid(&field, value, "must be an absolute path");
+            errors.invalid(&field, value, "must be an absolute path");
         }
         _ => {
             let kinds = &["Exact", "ImplementationSpecific", "Prefix"];
-            supported_only(faults, &path.child("pathType"), kind, kinds);
+            supported_only(errors, &path.child("pathType"), kind, kinds);
         }
     }
-    validate_backend(faults, &path.child("backend"), at(it, &["backend"]));
+    validate_backend(errors, &path.child("backend"), at(it, &["backend"]));
 }
 
-fn validate_backend(faults: &mut Faults, path: &Path<'_>, backend: &Value) {
+fn validate_backend(errors: &mut ErrorList, path: &Path<'_>, backend: &Value) {
     match (part(backend, "resource"), part(backend, "service")) {
         (Some(_), Some(_)) => {
-            faults.invalid(path, "", "cannot set both resource and service backends");
+            errors.invalid(path, "", "cannot set both resource and service backends");
         }
-        (None, None) => faults.invalid(path, "", "resource or service backend is required"),
-        (Some(resource), None) => validate_resource(faults, &path.child("resource"), resource),
-        (None, Some(service)) => validate_service(faults, path, service),
+        (None, None) => errors.invalid(path, "", "resource or service backend is required"),
+        (Some(resource), None) => validate_resource(errors, &path.child("resource"), resource),
+        (None, Some(service)) => validate_service(errors, path, service),
     }
 }
 
-fn validate_resource(faults: &mut Faults, path: &Path<'_>, resource: &Value) {
+fn validate_resource(errors: &mut ErrorList, path: &Path<'_>, resource: &Value) {
     if let Some(group) = part(resource, "apiGroup").and_then(Value::as_str) {
-        dns_subdomain(faults, &path.child("apiGroup"), group);
+        dns_subdomain(errors, &path.child("apiGroup"), group);
     }
-    required_segment(faults, &path.child("kind"), text(resource, "kind"));
-    required_segment(faults, &path.child("name"), text(resource, "name"));
+    required_segment(errors, &path.child("kind"), text(resource, "kind"));
+    required_segment(errors, &path.child("name"), text(resource, "name"));
 }
 
-fn validate_service(faults: &mut Faults, backend: &Path<'_>, service: &Value) {
+fn validate_service(errors: &mut ErrorList, backend: &Path<'_>, service: &Value) {
     let path = backend.child("service");
     match text(service, "name") {
-        "" => faults.required(&path.child("name"), ""),
-        name => complaints(faults, &path.child("name"), name, names::dns1123_label(name)),
+        "" => errors.required(&path.child("name"), ""),
+        name => complaints(errors, &path.child("name"), name, names::dns1123_label(name)),
     }
     let path = path.child("port");
     let to = at(service, &["port"]);
     match (text(to, "name"), number(to, "number")) {
-        ("", 0) => faults.required(backend, "port name or number is required"),
-        ("", number) => port(faults, &path.child("number"), number),
-        (name, 0) => complaints(faults, &path.child("name"), name, names::port_name(name)),
-        _ => faults.invalid(backend, "", "cannot set both port name & port number"),
+        ("", 0) => errors.required(backend, "port name or number is required"),
+        ("", number) => port(errors, &path.child("number"), number),
+        (name, 0) => complaints(errors, &path.child("name"), name, names::port_name(name)),
+        _ => errors.invalid(backend, "", "cannot set both port name & port number"),
     }
 }
 
 /// Judges a change of `/status`.
-pub(super) fn validate_status(new: &Object, old: &Object, faults: &mut Faults) {
+pub(super) fn validate_status(new: &Object, old: &Object, errors: &mut ErrorList) {
     let points = |object| list(at(top(object, "status"), &["loadBalancer"]), "ingress");
     let stored: Stored<'_> = points(old).iter().map(|point| text(point, "ip")).collect();
     let path = Path::root("status");
@@ -185,13 +185,13 @@ pub(super) fn validate_status(new: &Object, old: &Object, faults: &mut Faults) {
         let path = path.index(index);
         let (ip, host) = (text(point, "ip"), text(point, "hostname"));
         if !ip.is_empty() {
-            address::ip(faults, &path.child("ip"), ip, &stored);
+            address::ip(errors, &path.child("ip"), ip, &stored);
         }
         if !host.is_empty() {
             let path = path.child("hostname");
-            dns_subdomain(faults, &path, host);
+            dns_subdomain(errors, &path, host);
             if address::parse(host).is_some() {
-                faults.invalid(&path, host, "must be a DNS name, not an IP address");
+                errors.invalid(&path, host, "must be a DNS name, not an IP address");
             }
         }
     }

@@ -11,7 +11,7 @@ use super::schema::Schema;
 use super::set::Set;
 use super::validate::validate;
 use crate::go_value;
-use crate::{Faults, Map, Object, Path, Value, codec, meta};
+use crate::{ErrorList, Map, Object, Path, Value, codec, meta};
 
 /// The annotation.
 const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -55,7 +55,7 @@ pub(super) fn renew(object: &mut Object, config: &Object) {
 
 /// Whether the annotations are no longer acceptable.
 fn too_large(annotations: &Map<String, Value>) -> bool {
-    let mut faults = Faults::new();
-    meta::validate_annotations(annotations, &Path::EMPTY, &mut faults);
-    faults != Faults::new()
+    let mut errors = ErrorList::new();
+    meta::validate_annotations(annotations, &Path::EMPTY, &mut errors);
+    errors != ErrorList::new()
 }

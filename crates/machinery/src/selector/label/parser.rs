@@ -9,7 +9,7 @@
 //! `in` and `notin` are words like any other wherever an operator cannot stand.
 
 use super::{LabelRequirement, Operator};
-use crate::{Faults, Path, names};
+use crate::{ErrorList, Path, names};
 
 /// The requirements in the order in which they are written.
 pub(super) fn parse(text: &str) -> Result<Vec<LabelRequirement>, String> {
@@ -81,9 +81,9 @@ impl<'a> Parser<'a> {
         }
         let complaints = names::qualified_name(key);
         if !complaints.is_empty() {
-            let mut faults = Faults::new();
-            faults.invalid(&Path::root("<nil>"), key, &complaints.join("; "));
-            return Err(faults.summary());
+            let mut errors = ErrorList::new();
+            errors.invalid(&Path::root("<nil>"), key, &complaints.join("; "));
+            return Err(errors.summary());
         }
         if negated {
             return LabelRequirement::new(key, Operator::DoesNotExist, Vec::new());

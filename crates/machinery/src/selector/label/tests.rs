@@ -122,14 +122,14 @@ fn only_one_possible_value_is_exact() {
 
 #[test]
 fn every_fault_of_a_selector_is_found() {
-    let mut faults = Faults::new();
+    let mut errors = ErrorList::new();
     let selector = json!({"matchLabels": {"a b": "1"}, "matchExpressions": [
         {"key": "a", "operator": "In"},
         {"key": "a", "operator": "Exists", "values": ["x"]},
         {"key": "", "operator": "Like", "values": ["-"]},
     ]});
-    validate_label_selector(&selector, &Path::root("spec").child("selector"), &mut faults);
-    let fields: Vec<&str> = faults.iter().map(|it| it.field.as_str()).collect();
+    validate_label_selector(&selector, &Path::root("spec").child("selector"), &mut errors);
+    let fields: Vec<&str> = errors.iter().map(|it| it.field.as_str()).collect();
     assert_eq!(
         fields,
         [

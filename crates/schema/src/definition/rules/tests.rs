@@ -1,16 +1,16 @@
 //! Rules that kube-apiserver refused, and what it said.
 
 use crate::{Demand, check_definition_schema};
-use machinery::{Faults, Path, Value, json};
+use machinery::{ErrorList, Path, Value, json};
 
 const COSTLY: &str = "(try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, maps, and strings are declared)";
 
 /// The complaints about a schema with these properties, below the path `s`.
 fn complaints(properties: &Value) -> Vec<String> {
     let schema = json!({"type": "object", "properties": properties});
-    let mut faults = Faults::new();
-    check_definition_schema(&schema, Demand::Structural, &Path::root("s"), &mut faults);
-    faults.iter().map(ToString::to_string).collect()
+    let mut errors = ErrorList::new();
+    check_definition_schema(&schema, Demand::Structural, &Path::root("s"), &mut errors);
+    errors.iter().map(ToString::to_string).collect()
 }
 
 /// The complaints about the rules of an object with the integer `n`, below the path `r`.

@@ -1,6 +1,6 @@
 //! Which level a namespace asks for, by its labels, and in which version of Kubernetes' rules.
 
-use machinery::{Faults, Path};
+use machinery::{ErrorList, Path};
 use std::fmt;
 
 /// How much a pod may ask for; the later, the less.
@@ -103,22 +103,22 @@ pub struct Policy {
 const PREFIX: &str = "pod-security.kubernetes.io/";
 
 impl Policy {
-    /// Reads the labels of a namespace. What they say wrongly goes to `faults`, and is taken as
+    /// Reads the labels of a namespace. What they say wrongly goes to `errors`, and is taken as
     /// restricted where it is enforced, as privileged elsewhere.
-    pub fn of<'a>(label: impl Fn(&str) -> Option<&'a str>, faults: &mut Faults) -> Self {
+    pub fn of<'a>(label: impl Fn(&str) -> Option<&'a str>, errors: &mut ErrorList) -> Self {
         let mut read = |mode: &str, or_else: Level| {
             let key = format!("{PREFIX}{mode}");
             let level = label(&key).map(|text| {
                 Level::parse(text).ok_or_else(|| {
                     let why = "must be one of privileged, baseline, restricted";
-                    complain(faults, &key, text, why);
+                    complain(errors, &key, text, why);
                     or_else
                 })
             });
             let key = format!("{PREFIX}{mode}-version");
             let version = label(&key).map(|text| {
                 Version::parse(text).unwrap_or_else(|| {
-                    complain(faults, &key, text, r#"must be "latest" or "v1.x""#);
+                    complain(errors, &key, text, r#"must be "latest" or "v1.x""#);
                     Version::Latest
                 })
             });
@@ -148,7 +148,7 @@ impl Policy {
     }
 }
 
-fn complain(faults: &mut Faults, key: &str, value: &str, why: &str) {
+fn complain(errors: &mut ErrorList, key: &str, value: &str, why: &str) {
     let path = Path::root("metadata");
-    faults.invalid(&path.child("labels").key(key), value, why);
+    errors.invalid(&path.child("labels").key(key), value, why);
 }

@@ -1,7 +1,7 @@
 //! Pods against the levels, with the words in which upstream refuses them.
 
 use super::*;
-use machinery::{Faults, json};
+use machinery::{ErrorList, json};
 
 fn at_level(level: Level, version: Version, pod: Value) -> String {
     let wanted = LevelVersion { level, version };
@@ -145,13 +145,13 @@ fn root_in_a_user_namespace_is_nobody_outside() {
 
 /// The policy of labels (without their prefix), and what is wrong with them.
 fn policy(labels: &[(&str, &str)]) -> (String, Vec<String>) {
-    let mut faults = Faults::new();
+    let mut errors = ErrorList::new();
     let find = |key: &str| {
         let key = key.strip_prefix("pod-security.kubernetes.io/")?;
         labels.iter().find(|(name, _)| *name == key).map(|(_, value)| *value)
     };
-    let Policy { enforce, audit, warn } = Policy::of(find, &mut faults);
-    (format!("{enforce} {audit} {warn}"), crate::testing::lines(&faults))
+    let Policy { enforce, audit, warn } = Policy::of(find, &mut errors);
+    (format!("{enforce} {audit} {warn}"), crate::testing::lines(&errors))
 }
 
 #[test]
