@@ -1,7 +1,7 @@
 //! A server in memory, which answers one request at a time.
 
-use apiserver::authentication::User;
-use apiserver::{Config, Door, Server};
+use apiserver::auth::authentication::User;
+use apiserver::{Config, InProcessClient, Server};
 use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt, Full};
@@ -12,7 +12,7 @@ use tower_service::Service;
 /// thread's.
 pub struct OneServer {
     runtime: Runtime,
-    door: Door,
+    client: InProcessClient,
     _server: Server,
 }
 
@@ -21,8 +21,8 @@ impl OneServer {
     pub fn start() -> Self {
         let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
         let server = runtime.block_on(Server::start(Config::default())).expect("a server");
-        let door = server.door();
-        Self { runtime, door, _server: server }
+        let client = server.in_process_client();
+        Self { runtime, client, _server: server }
     }
 
     /// Sends a request as an administrator, or as somebody without rights, and returns the code.
@@ -32,10 +32,10 @@ impl OneServer {
             groups: vec!["system:authenticated".to_owned()],
             ..User::default()
         };
-        let mut door = if has_rights { self.door.clone() } else { self.door.for_user(stranger) };
+        let mut client = if has_rights { self.client.clone() } else { self.client.for_user(stranger) };
         let request = request.map(|it| Full::new(Bytes::from(it)));
         self.runtime.block_on(async move {
-            let Ok(response) = door.call(request).await;
+            let Ok(response) = client.call(request).await;
             let code = response.status().as_u16();
             // A watch has no end.
             let body = response.into_body().collect();

@@ -2,7 +2,7 @@
 //! Kubernetes' order. Mutating plugins run before validation, judging ones after it; policies, and
 //! then webhooks, stand at the end of each half, and quotas after all.
 
-mod attempt;
+mod attributes;
 mod plugins;
 mod namespace_lifecycle;
 mod limit_ranger;
@@ -31,9 +31,8 @@ mod policy;
 mod webhook;
 mod scaled;
 mod resource_quota;
-mod service_address;
 
-pub(crate) use attempt::{Attempt, Operation};
+pub(crate) use attributes::{Attributes, Operation};
 pub(crate) use namespace_lifecycle::IMMORTAL;
 pub use plugins::BadPlugins;
 pub(crate) use plugins::Plugins;
@@ -42,13 +41,11 @@ pub(crate) use policy::{
 };
 pub(crate) use resource_quota::Charge;
 pub(crate) use resource_quota::status::keep_true as keep_quotas_true;
-pub use service_address::BadCidr;
-pub(crate) use service_address::{Allocations, Claim};
 pub(crate) use webhook::{WebhookMetrics, Webhooks, validate_conditions};
 
-use crate::context::Cx;
-use crate::derived::Derived;
-use crate::parsed_objects::ParsedObjects;
+use crate::cache::derived::Derived;
+use crate::cache::parsed_objects::ParsedObjects;
+use crate::endpoints::context::RequestContext;
 use kinds::core::limit_range::enforcement::Limits;
 use machinery::{Object, Status};
 use plugins::Plugin;
@@ -101,14 +98,14 @@ impl Admission {
 /// What a plugin does to an object.
 enum Mutate {
     /// Completes it.
-    Fill(fn(&Attempt<'_>, &mut Object)),
+    Fill(fn(&Attributes<'_>, &mut Object)),
     /// Completes it, or sees that that cannot be done.
-    Try(fn(&Attempt<'_>, &mut Object) -> Result<(), Status>),
+    Try(fn(&Attributes<'_>, &mut Object) -> Result<(), Status>),
 }
 
 use Mutate::{Fill, Try};
 
-type Judge = fn(&Attempt<'_>, &Object) -> Result<(), Status>;
+type Judge = fn(&Attributes<'_>, &Object) -> Result<(), Status>;
 
 /// The plugins that change objects, in Kubernetes' order.
 const MUTATING: &[(Plugin, Mutate)] = &[
@@ -143,14 +140,14 @@ const JUDGING: &[(Plugin, Judge)] = &[
 ];
 
 /// Changes the object, or refuses it before anybody looks at it closely.
-pub(crate) async fn mutate(attempt: &Attempt<'_>, object: &mut Object) -> Result<(), Status> {
-    if attempt.follows_from_a_post() {
+pub(crate) async fn mutate(attributes: &Attributes<'_>, object: &mut Object) -> Result<(), Status> {
+    if attributes.follows_from_a_post() {
         return Ok(());
     }
-    let Some(scale) = scaled::scale(attempt) else { return change(attempt, object).await };
-    let old = attempt.old.map(|it| scaled::of(attempt, scale, it)).transpose()?;
-    let mut shown = scaled::of(attempt, scale, object)?;
-    change(&scaled::attempt(attempt, old.as_ref()), &mut shown).await?;
+    let Some(scale) = scaled::scale(attributes) else { return change(attributes, object).await };
+    let old = attributes.old.map(|it| scaled::of(attributes, scale, it)).transpose()?;
+    let mut shown = scaled::of(attributes, scale, object)?;
+    change(&scaled::attributes(attributes, old.as_ref()), &mut shown).await?;
     scaled::put_back(scale, &shown, object);
     Ok(())
 }
@@ -158,58 +155,64 @@ pub(crate) async fn mutate(attempt: &Attempt<'_>, object: &mut Object) -> Result
 /// Judges what is about to be stored, or, if `object` is None, removed. What it takes out of quotas
 /// is to be held until the object can be read.
 pub(crate) async fn judge(
-    attempt: &Attempt<'_>,
+    attributes: &Attributes<'_>,
     object: Option<&Object>,
 ) -> Result<Charge, Status> {
-    if attempt.follows_from_a_post() {
+    if attributes.follows_from_a_post() {
         return Ok(Charge::default());
     }
-    let plugins = attempt.admission().plugins;
+    let plugins = attributes.admission().plugins;
     let Some(object) = object else {
         if plugins.has(Plugin::NamespaceLifecycle) {
-            namespace_lifecycle::delete(attempt)?;
+            namespace_lifecycle::delete(attributes)?;
         }
         if plugins.has(Plugin::MutatingAdmissionWebhook) {
             // Those who change objects may also have something against the deletion of one.
-            webhook::mutate(attempt, None, &mut Rounds::default()).await?;
+            webhook::mutate(attributes, None, &mut Rounds::default()).await?;
         }
-        verdict(attempt, None).await?;
+        verdict(attributes, None).await?;
         return Ok(Charge::default());
     };
     for (_, judge) in JUDGING.iter().filter(|(plugin, _)| plugins.has(*plugin)) {
-        judge(attempt, object)?;
+        judge(attributes, object)?;
     }
-    if let Some(scale) = scaled::scale(attempt) {
-        let old = attempt.old.map(|it| scaled::of(attempt, scale, it)).transpose()?;
-        let shown = scaled::of(attempt, scale, object)?;
-        verdict(&scaled::attempt(attempt, old.as_ref()), Some(&shown)).await?;
+    if let Some(scale) = scaled::scale(attributes) {
+        let old = attributes.old.map(|it| scaled::of(attributes, scale, it)).transpose()?;
+        let shown = scaled::of(attributes, scale, object)?;
+        verdict(&scaled::attributes(attributes, old.as_ref()), Some(&shown)).await?;
     } else {
-        verdict(attempt, Some(object)).await?;
+        verdict(attributes, Some(object)).await?;
     }
     if plugins.has(Plugin::ResourceQuota) {
-        return resource_quota::charge(attempt, object);
+        return resource_quota::charge(attributes, object);
     }
     Ok(Charge::default())
 }
 
 /// Changes and judges what was sent and is not stored.
-pub(crate) async fn admit_sent(attempt: &Attempt<'_>, object: &mut Object) -> Result<(), Status> {
-    mutate_sent(attempt, object).await?;
-    judge_sent(attempt, object).await
+pub(crate) async fn admit_sent(
+    attributes: &Attributes<'_>,
+    object: &mut Object,
+) -> Result<(), Status> {
+    mutate_sent(attributes, object).await?;
+    judge_sent(attributes, object).await
 }
 
 /// Changes what was sent and is not stored.
-pub(crate) async fn mutate_sent(attempt: &Attempt<'_>, object: &mut Object) -> Result<(), Status> {
-    change(attempt, object).await
+pub(crate) async fn mutate_sent(
+    attributes: &Attributes<'_>,
+    object: &mut Object,
+) -> Result<(), Status> {
+    change(attributes, object).await
 }
 
 /// Judges what was sent and is not stored.
-pub(crate) async fn judge_sent(attempt: &Attempt<'_>, object: &Object) -> Result<(), Status> {
-    verdict(attempt, Some(object)).await
+pub(crate) async fn judge_sent(attributes: &Attributes<'_>, object: &Object) -> Result<(), Status> {
+    verdict(attributes, Some(object)).await
 }
 
 /// Whether something may be made in the namespace of the request.
-pub(crate) fn judge_namespace(cx: &Cx, object: &Object) -> Result<(), Status> {
+pub(crate) fn judge_namespace(cx: &RequestContext, object: &Object) -> Result<(), Status> {
     if cx.plane.admission.plugins.has(Plugin::NamespaceLifecycle) {
         return namespace_lifecycle::create(cx, object);
     }
@@ -217,51 +220,51 @@ pub(crate) fn judge_namespace(cx: &Cx, object: &Object) -> Result<(), Status> {
 }
 
 /// What policies and webhooks say that cannot change the object any more.
-async fn verdict(attempt: &Attempt<'_>, object: Option<&Object>) -> Result<(), Status> {
-    let plugins = attempt.admission().plugins;
+async fn verdict(attributes: &Attributes<'_>, object: Option<&Object>) -> Result<(), Status> {
+    let plugins = attributes.admission().plugins;
     if plugins.has(Plugin::ValidatingAdmissionPolicy) {
-        policy::judge(attempt, object).await?;
+        policy::judge(attributes, object).await?;
     }
     if plugins.has(Plugin::ValidatingAdmissionWebhook) {
-        webhook::judge(attempt, object).await?;
+        webhook::judge(attributes, object).await?;
     }
     Ok(())
 }
 
 /// Lets everybody change the object who may; if a policy or a webhook did, a second time, since the
 /// others have not seen what it made of the object.
-async fn change(attempt: &Attempt<'_>, object: &mut Object) -> Result<(), Status> {
+async fn change(attributes: &Attributes<'_>, object: &mut Object) -> Result<(), Status> {
     let mut policies = policy::Rounds::default();
     let mut webhooks = Rounds::default();
-    let by_policy = round(attempt, object, &mut policies, &mut webhooks).await?;
+    let by_policy = round(attributes, object, &mut policies, &mut webhooks).await?;
     if webhooks.again(object, by_policy) {
-        round(attempt, object, &mut policies, &mut webhooks).await?;
+        round(attributes, object, &mut policies, &mut webhooks).await?;
     }
     Ok(())
 }
 
 /// Tells whether a policy changed the object.
 async fn round(
-    attempt: &Attempt<'_>,
+    attributes: &Attributes<'_>,
     object: &mut Object,
     policies: &mut policy::Rounds,
     webhooks: &mut Rounds,
 ) -> Result<bool, Status> {
-    certificate_subject::note_requestor(attempt, object);
-    let plugins = attempt.admission().plugins;
+    certificate_subject::note_requestor(attributes, object);
+    let plugins = attributes.admission().plugins;
     for (_, mutate) in MUTATING.iter().filter(|(plugin, _)| plugins.has(*plugin)) {
         match mutate {
-            Fill(fill) => fill(attempt, object),
-            Try(mutate) => mutate(attempt, object)?,
+            Fill(fill) => fill(attributes, object),
+            Try(mutate) => mutate(attributes, object)?,
         }
     }
     let mut by_policy = false;
     if plugins.has(Plugin::MutatingAdmissionPolicy) {
-        by_policy = policy::mutate(attempt, object, policies).await?;
+        by_policy = policy::mutate(attributes, object, policies).await?;
     }
     if plugins.has(Plugin::MutatingAdmissionWebhook) {
         webhooks.look_again(object);
-        webhook::mutate(attempt, Some(object), webhooks).await?;
+        webhook::mutate(attributes, Some(object), webhooks).await?;
     }
     Ok(by_policy)
 }

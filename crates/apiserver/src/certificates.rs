@@ -248,7 +248,7 @@ mod tests {
         assert_eq!(first.certificate(), second.certificate());
         let client = second.client("alice", &["system:masters"], now).unwrap();
         let (_, pem) = x509_parser::pem::parse_x509_pem(client.certificate.as_bytes()).unwrap();
-        let user = crate::authentication::x509::user(&pem.contents).unwrap().unwrap();
+        let user = crate::auth::authentication::x509::user(&pem.contents).unwrap().unwrap();
         assert_eq!((user.name.as_str(), user.groups[0].as_str()), ("alice", "system:masters"));
     }
 

@@ -3,25 +3,25 @@
 //! It is one function, read from top to bottom. What must also see the answer (panics, the
 //! deadline, the count of requests) wraps it in [`serve`].
 
-pub(crate) mod body;
-
-use crate::answer;
-use crate::audit;
-use crate::authentication::User;
-use crate::body::Body;
-use crate::compression;
-use crate::connection::Connection;
-use crate::context::Parts;
-use crate::flow_control::{self, AnswerAccount, STREAM};
-use crate::headers;
-use crate::impersonation::impersonate;
+use crate::auth::audit;
+use crate::auth::authentication::User;
+use crate::auth::impersonation::impersonate;
+use crate::endpoints::answer;
+use crate::endpoints::context::Parts;
+use crate::flow_control;
+use crate::flow_control::connection::Connection;
+use crate::flow_control::{AnswerAccount, STREAM};
+use crate::http::body::Body;
+use crate::http::compression;
+use crate::http::headers;
+use crate::http::negotiation;
+use crate::http::negotiation::Accepted;
+use crate::http::request_body::{self, RequestBody};
 use crate::metrics::{Counted, RequestLabels};
 use crate::mux;
-use crate::negotiation::{self, Accepted};
-use crate::pending_writes::{FinishWrites, PendingWrites};
 use crate::plane::Plane;
+use crate::registry::pending_writes::{FinishWrites, PendingWrites};
 use crate::request::{Query, RequestInfo};
-use body::RequestBody;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use http::header::{CONTENT_TYPE, HeaderName, UPGRADE, USER_AGENT};
@@ -187,7 +187,7 @@ async fn handle(
     let (head, mut body) = request.into_parts();
     let errors_as = negotiation::for_errors(&head.headers, &query);
     let answered = stages(plane, peer, head, &mut body, info, query, errors_as).await;
-    body::discard(body).await;
+    request_body::discard(body).await;
     answered.unwrap_or_else(|status| answer::failure(&status, errors_as))
 }
 
@@ -223,7 +223,7 @@ async fn stages(
         if peer.connection.is_some() {
             memory = Some(plane.flow.body_memory(&user)?);
         }
-        body::read(body, memory.as_mut()).await?
+        request_body::read(body, memory.as_mut()).await?
     };
     let seat = plane.flow.take_seat(&user, &info)?;
     let Some(target) = info.target else {

@@ -1,7 +1,7 @@
 //! Every setting of a server, in one place.
 
-use crate::authentication::token::TokenFile;
-use crate::authorization::Authorizer;
+use crate::auth::authentication::token::TokenFile;
+use crate::auth::authorization::Authorizer;
 use keel::{Clock, Entropy};
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -1,6 +1,11 @@
 //! One file per verb, each generic over kinds; and the subresources that are not a part of their
 //! object but something of their own.
 
+pub(crate) mod context;
+pub(crate) mod decode;
+pub(crate) mod answer;
+pub(crate) mod protobuf;
+pub(crate) mod table;
 pub(crate) mod get;
 pub(crate) mod list;
 pub(crate) mod watch;

@@ -17,10 +17,11 @@
 
 mod answer_accounts;
 mod shares;
+pub(crate) mod connection;
 
 pub(crate) use answer_accounts::{AnswerAccount, Charge, ConnectionCharge, STREAM};
 
-use crate::authentication::{MASTERS, User, service_account};
+use crate::auth::authentication::{MASTERS, User, service_account};
 use crate::request::{RequestInfo, Verb};
 use answer_accounts::AnswerAccounts;
 use machinery::Status;

@@ -6,13 +6,13 @@ mod progress;
 mod sent_body;
 mod turns;
 
-use crate::authentication::x509;
-use crate::body::Body;
+use crate::auth::authentication::x509;
 use crate::certificates::Certified;
 use crate::chain::Peer;
 use crate::config::Timeouts;
-use crate::connection::{Connection, Connections};
-use crate::door::Door;
+use crate::flow_control::connection::{Connection, Connections};
+use crate::http::body::Body;
+use crate::in_process::InProcessClient;
 use crate::plane::Plane;
 use http::{Request, Response};
 use hyper::body::Incoming;
@@ -190,7 +190,7 @@ async fn connection(
         }
     };
     let peer = Peer { user, remote, connection: Some(Arc::clone(&state)) };
-    let door = Door::for_peer(Arc::clone(&plane), peer);
+    let door = InProcessClient::for_peer(Arc::clone(&plane), peer);
     let begun = Arc::new(Notify::new());
     let begins = Arc::clone(&begun);
     let turns = Turns::new(stream, |transport, streams| {

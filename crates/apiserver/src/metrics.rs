@@ -14,10 +14,10 @@ pub(crate) use in_flight::{Counted, InFlight};
 pub(crate) use request_labels::RequestLabels;
 
 use crate::admission::WebhookMetrics;
-use crate::body::Body;
-use crate::catalog::Catalog;
-use crate::conversion::ConversionMetrics;
-use crate::request::Target;
+use crate::cache::catalog::Catalog;
+use crate::cache::conversion::ConversionMetrics;
+use crate::http::body::Body;
+use crate::request::ResourcePath;
 use http::Response;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::{encode_eof, encode_registry};
@@ -65,7 +65,7 @@ impl Metrics {
     }
 
     /// The count of events that are sent to watchers of a resource.
-    pub(crate) fn watch_events(&self, target: &Target) -> Count {
+    pub(crate) fn watch_events(&self, target: &ResourcePath) -> Count {
         self.watch_events.get_or_create_owned(&WatchLabels {
             group: target.group.clone(),
             resource: target.resource.clone(),

@@ -1,22 +1,25 @@
 //! From a path to the function that answers it. Resources come from the catalog, so a definition
 //! adds routes by being there.
 
-use crate::authentication::User;
-use crate::body::Body;
-use crate::catalog::Served;
-use crate::context::{Cx, Parts};
+use crate::auth::audit;
+use crate::auth::authentication::User;
+use crate::cache::catalog::Served;
+use crate::cache::watch_cache::Snapshot;
+use crate::endpoints::answer;
+use crate::endpoints::context::{Parts, RequestContext};
 use crate::endpoints::{
     connect, create, delete, delete_collection, eviction, get, list, patch, question, scale,
     subresource, token, update, watch,
 };
-use crate::negotiation::{Accepted, Offer, negotiate};
-use crate::own_client::Instance;
+use crate::extensions::{aggregation, crd};
+use crate::http::body::Body;
+use crate::http::negotiation::{Accepted, Offer, negotiate};
+use crate::loopback::Instance;
 use crate::plane::Plane;
 use crate::registry::Part;
-use crate::request::{Query, Target, Verb};
+use crate::request::{Query, ResourcePath, Verb};
 use crate::routes::{discovery, health, metrics, openapi, version};
-use crate::watch_cache::Snapshot;
-use crate::{aggregation, answer, audit, crd, flow_control, own_client};
+use crate::{flow_control, loopback};
 use bytes::Bytes;
 use http::Response;
 use http::request::Parts as Head;
@@ -94,14 +97,14 @@ pub(crate) async fn resource(
 ) -> Result<Response<Body>, Status> {
     if let Some(Instance(served)) = head.extensions.get() {
         let version = served.resource.storage;
-        let cx = Cx::new(parts, Accepted::JSON, Arc::clone(served), version);
+        let cx = RequestContext::new(parts, Accepted::JSON, Arc::clone(served), version);
         let response = Box::pin(delete::delete_instance(&cx)).await?;
         audit::record(&cx, response.status().as_u16());
         return Ok(response);
     }
-    let Target { group, version, resource, .. } = &parts.target;
+    let ResourcePath { group, version, resource, .. } = &parts.target;
     if let Some(remote) = parts.plane.aggregation.find(&parts.plane, group, version)
-        && !own_client::is_own(&head)
+        && !loopback::is_own(&head)
     {
         let forwarded = aggregation::forward(&parts.plane, &remote, &parts.user, &head, body);
         return Ok(Box::pin(forwarded).await);
@@ -138,7 +141,7 @@ pub(crate) async fn resource(
     }
     let offer = Offer::of(&served.resource, parts.verb);
     let accepted = negotiate(&head.headers, &parts.query, offer)?;
-    let cx = Cx::new(parts, accepted, served, version);
+    let cx = RequestContext::new(parts, accepted, served, version);
     dispatch(cx, &body).await
 }
 
@@ -149,7 +152,7 @@ fn not_here(custom: bool) -> Result<Response<Body>, Status> {
 }
 
 /// Whether the path has a namespace if its resource is in one, and none if it is not.
-fn is_in_scope(served: &Served, target: &Target, verb: Verb) -> bool {
+fn is_in_scope(served: &Served, target: &ResourcePath, verb: Verb) -> bool {
     let is_everywhere = target.namespace.is_empty();
     if !served.resource.namespaced {
         return is_everywhere || is_namespace(target) && target.name == target.namespace;
@@ -159,13 +162,13 @@ fn is_in_scope(served: &Served, target: &Target, verb: Verb) -> bool {
 }
 
 /// The path of a namespace has a namespace in it, though a namespace is in none.
-fn is_namespace(target: &Target) -> bool {
+fn is_namespace(target: &ResourcePath) -> bool {
     target.group.is_empty() && target.resource == "namespaces"
 }
 
 /// Each verb has its own place in memory, so that a request takes up what its verb needs, not what
 /// the largest does.
-async fn dispatch(cx: Cx, body: &[u8]) -> Result<Response<Body>, Status> {
+async fn dispatch(cx: RequestContext, body: &[u8]) -> Result<Response<Body>, Status> {
     if cx.verb == Verb::Watch {
         audit::record(&cx, 200);
         let (warnings, errors_as) = (cx.take_warnings(), cx.errors_as);
@@ -190,7 +193,7 @@ async fn dispatch(cx: Cx, body: &[u8]) -> Result<Response<Body>, Status> {
     Ok(answer::with_warnings(response, cx.take_warnings()))
 }
 
-async fn answer(cx: &Cx, body: &[u8]) -> Result<Response<Body>, Status> {
+async fn answer(cx: &RequestContext, body: &[u8]) -> Result<Response<Body>, Status> {
     match cx.target.subresource.as_str() {
         "" => Box::pin(object_or_collection(cx, body)).await,
         name => Box::pin(below(cx, body, name)).await,
@@ -211,7 +214,7 @@ const QUICKLY_PARSED: usize = 4 << 10;
 
 /// Whether a request needs so much of a processor that it would hold up others. What is shown as it
 /// is stored is only copied.
-fn computes_for_long(cx: &Cx, body: &[u8]) -> bool {
+fn computes_for_long(cx: &RequestContext, body: &[u8]) -> bool {
     // A short definition may have patterns that are slow to compile. Its status has none.
     let is_definition = cx.resource().group == "apiextensions.k8s.io"
         && !cx.verb.reads()
@@ -245,7 +248,7 @@ fn is_large(snapshot: &Snapshot) -> bool {
     })
 }
 
-async fn object_or_collection(cx: &Cx, body: &[u8]) -> Result<Response<Body>, Status> {
+async fn object_or_collection(cx: &RequestContext, body: &[u8]) -> Result<Response<Body>, Status> {
     let named = !cx.target.name.is_empty();
     // A name that could not be one is told only to those who come to ask for it.
     if !matches!(cx.verb, Verb::Create | Verb::Update | Verb::Other) {
@@ -279,7 +282,7 @@ async fn object_or_collection(cx: &Cx, body: &[u8]) -> Result<Response<Body>, St
     }
 }
 
-fn not_allowed(cx: &Cx) -> Status {
+fn not_allowed(cx: &RequestContext) -> Status {
     if cx.resource().custom {
         return Status::method_not_supported(&cx.what(), cx.verb.as_str());
     }
@@ -321,7 +324,7 @@ pub(crate) fn has_subresource(served: &Served, version: usize, name: &str) -> bo
     find(served, version, name).is_some()
 }
 
-async fn below(cx: &Cx, body: &[u8], name: &str) -> Result<Response<Body>, Status> {
+async fn below(cx: &RequestContext, body: &[u8], name: &str) -> Result<Response<Body>, Status> {
     // Upstream: a custom resource's missing subresource is told as a missing object.
     let below = find(&cx.served, cx.version, name).ok_or_else(|| cx.not_found())?;
     refuse_odd_name(&cx.target.name)?;

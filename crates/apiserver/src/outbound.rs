@@ -10,6 +10,7 @@
 //! destination.
 
 mod client_config;
+pub mod trust_anyone;
 mod connector;
 pub(crate) mod service;
 

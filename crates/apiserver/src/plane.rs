@@ -1,17 +1,18 @@
 //! [`Plane`]: what all requests of one server share.
 
-use crate::admission::{Admission, Allocations, Policies, Webhooks};
-use crate::aggregation::Aggregation;
-use crate::authentication::service_account::{Referenced, TokenError};
-use crate::authentication::{Authenticator, User};
-use crate::authorization::Authorizers;
-use crate::catalog::Catalog;
+use crate::admission::{Admission, Policies, Webhooks};
+use crate::auth::authentication::service_account::{Referenced, TokenError};
+use crate::auth::authentication::{Authenticator, User};
+use crate::auth::authorization::Authorizers;
+use crate::cache::catalog::Catalog;
+use crate::cache::watch_cache::WatchCache;
 use crate::certificates::Authority;
 use crate::config::Timeouts;
+use crate::extensions::aggregation::Aggregation;
 use crate::flow_control::FlowControl;
 use crate::metrics::Metrics;
 use crate::outbound::Outbound;
-use crate::watch_cache::WatchCache;
+use crate::registry::service_address::Allocations;
 use arc_swap::ArcSwap;
 use http::HeaderMap;
 use keel::{Clock, Entropy, Offload, Tasks};

@@ -1,6 +1,10 @@
 //! Creates, changes and removes stored objects: what is the same for every kind, whichever verb
 //! or subresource asked for it.
 
+pub(crate) mod field_manager;
+pub(crate) mod pending_writes;
+mod validation;
+pub(crate) mod service_address;
 mod create;
 mod delete;
 mod update;
@@ -13,7 +17,7 @@ pub(crate) use initialization::Patience;
 pub(crate) use outcome::Outcome;
 pub(crate) use update::{Change, Changing, Part, UpdateRequest, check_uid, update};
 
-use crate::context::Cx;
+use crate::endpoints::context::RequestContext;
 use machinery::{Object, Status, Value};
 use std::collections::HashSet;
 
@@ -23,7 +27,7 @@ const MAX_OBJECT: usize = 3 << 19;
 
 /// The bytes that are stored of an object in the storage version: those that are served, but for
 /// the resourceVersion.
-fn stored_bytes(cx: &Cx, object: &Object) -> Vec<u8> {
+fn stored_bytes(cx: &RequestContext, object: &Object) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(2048);
     cx.resource().hub().shape.write(object, &mut bytes);
     // A million of them stay in memory: none has spare capacity.
@@ -32,7 +36,7 @@ fn stored_bytes(cx: &Cx, object: &Object) -> Vec<u8> {
 }
 
 /// The same, unless they are too many.
-fn stored_form(cx: &Cx, object: &Object) -> Result<Vec<u8>, Status> {
+fn stored_form(cx: &RequestContext, object: &Object) -> Result<Vec<u8>, Status> {
     let bytes = stored_bytes(cx, object);
     if bytes.len() > MAX_OBJECT {
         let found = bytes.len();
@@ -49,7 +53,7 @@ fn wipe_server_metadata(object: &mut Object) {
 }
 
 /// Names each owner once, and tells the client that it did not.
-fn dedup_owners(cx: &Cx, object: &mut Object) {
+fn dedup_owners(cx: &RequestContext, object: &mut Object) {
     let Some(owners) = object.get_mut(&["metadata", "ownerReferences"]) else { return };
     let Some(owners) = owners.as_array_mut() else { return };
     if owners.len() < 2 {

@@ -6,6 +6,8 @@
 //!     · subresource status
 //! ```
 
+pub(crate) mod options;
+
 use http::Method;
 use percent_encoding::percent_decode_str;
 
@@ -75,12 +77,12 @@ pub struct RequestInfo {
     /// The path, decoded.
     pub path: String,
     /// Set for paths of the API: `/api/v1/…`, `/apis/<group>/<version>/…`.
-    pub target: Option<Target>,
+    pub target: Option<ResourcePath>,
 }
 
 /// What a path of the API points at.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Target {
+pub struct ResourcePath {
     /// Empty for the core group.
     pub group: String,
     /// `v1`
@@ -126,8 +128,11 @@ impl RequestInfo {
             is_watch_path = true;
             rest = after;
         }
-        let mut target =
-            Target { group: group.to_owned(), version: version.to_owned(), ..Target::default() };
+        let mut target = ResourcePath {
+            group: group.to_owned(),
+            version: version.to_owned(),
+            ..ResourcePath::default()
+        };
         rest = match rest {
             ["namespaces", namespace, "status" | "finalize", ..] | ["namespaces", namespace] => {
                 (*namespace).clone_into(&mut target.namespace);

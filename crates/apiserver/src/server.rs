@@ -1,23 +1,28 @@
 //! [`Server`]: a plane from its start to its end.
 
-use crate::admission::{
-    self, Admission, Allocations, BadCidr, BadPlugins, Plugins, Policies, Webhooks,
-};
-use crate::aggregation::{self, Aggregation};
-use crate::authentication::service_account::{self, TokenSigner};
-use crate::authentication::{Authenticator, MASTERS, User};
-use crate::authorization::Authorizers;
-use crate::catalog::{Catalog, Served};
-use crate::certificates::{self, Authority, Certified};
+pub mod bootstrap;
+
+use crate::admission;
+use crate::admission::{Admission, BadPlugins, Plugins, Policies, Webhooks};
+use crate::auth::authentication::service_account;
+use crate::auth::authentication::service_account::TokenSigner;
+use crate::auth::authentication::{Authenticator, MASTERS, User};
+use crate::auth::authorization::Authorizers;
+use crate::cache::catalog::{Catalog, Served};
+use crate::cache::watch_cache::WatchCache;
+use crate::certificates;
+use crate::certificates::{Authority, Certified};
 use crate::config::{Config, StoreConfig};
-use crate::crd;
-use crate::door::Door;
+use crate::extensions::aggregation;
+use crate::extensions::aggregation::Aggregation;
+use crate::extensions::crd;
 use crate::flow_control::FlowControl;
+use crate::in_process::InProcessClient;
+use crate::listen;
 use crate::metrics::Metrics;
 use crate::outbound::{Identity, Outbound};
 use crate::plane::Plane;
-use crate::watch_cache::WatchCache;
-use crate::{bootstrap, listen};
+use crate::registry::service_address::{Allocations, BadCidr};
 use arc_swap::ArcSwap;
 use keel::{Offload, Tasks, Unclean};
 use schema::PatternPool;
@@ -165,9 +170,9 @@ impl Server {
     }
 
     /// The in-process door, for somebody who may do everything.
-    pub fn door(&self) -> Door {
+    pub fn in_process_client(&self) -> InProcessClient {
         let user = User::authenticated("sampan-admin", "", vec![MASTERS.to_owned()]);
-        Door::new(Arc::clone(&self.plane), user)
+        InProcessClient::new(Arc::clone(&self.plane), user)
     }
 
     /// Lets what is under way finish, then stops everything, the store last.

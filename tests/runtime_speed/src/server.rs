@@ -46,7 +46,7 @@ pub(crate) struct Lengths {
 pub(crate) async fn serve(args: &Serve) -> Result<()> {
     let listen = Some((Ipv4Addr::LOCALHOST, 0).into());
     let server = Server::start(Config { listen, ..Config::default() }).await?;
-    let client = Client::new(server.door(), widget::CACHED);
+    let client = Client::new(server.in_process_client(), widget::CACHED);
     let entropy = Entropy::seeded(1);
     prepare(&client).await?;
     create_widgets(&client, widget::CACHED, args.widgets, &entropy).await?;

@@ -1,13 +1,13 @@
 //! `LimitPodHardAntiAffinityTopology`: a pod keeps others away from its node at most.
 
-use super::Attempt;
+use super::Attributes;
 use kinds::core::pod::admission::wide_anti_affinity;
 use machinery::{Object, Status};
 
 /// Refuses a pod that keeps others away from more.
-pub(super) fn judge(attempt: &Attempt<'_>, pod: &Object) -> Result<(), Status> {
-    if !attempt.is_of("", "pods") {
+pub(super) fn judge(attributes: &Attributes<'_>, pod: &Object) -> Result<(), Status> {
+    if !attributes.is_of("", "pods") {
         return Ok(());
     }
-    wide_anti_affinity(pod).map_or(Ok(()), |why| Err(attempt.forbidden(pod, &why)))
+    wide_anti_affinity(pod).map_or(Ok(()), |why| Err(attributes.forbidden(pod, &why)))
 }

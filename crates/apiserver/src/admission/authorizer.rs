@@ -1,22 +1,23 @@
 //! What expressions ask as `authorizer`: the same judgment that the request itself went through.
 
-use super::{Attempt, matching};
-use crate::authentication::User;
-use crate::authentication::service_account::account;
-use crate::authorization::{Attributes, Authorizers};
-use crate::request::{RequestInfo, Target, Verb};
+use super::Attributes;
+use super::matching;
+use crate::auth::authentication::User;
+use crate::auth::authentication::service_account::account;
+use crate::auth::authorization::{self, Authorizers};
+use crate::request::{RequestInfo, ResourcePath, Verb};
 use cel::library::authorizer::{Authorizer, Check, Verdict};
 use std::sync::Arc;
 
 /// Whom to ask on behalf of a request, and about what if the expression does not say.
-pub(super) fn of(attempt: &Attempt<'_>) -> (Arc<dyn Authorizer>, Check) {
-    let (cx, resource) = (attempt.cx, attempt.cx.resource());
+pub(super) fn of(attributes: &Attributes<'_>) -> (Arc<dyn Authorizer>, Check) {
+    let (cx, resource) = (attributes.cx, attributes.cx.resource());
     let check = Check {
         group: resource.group_of(cx.version()).to_owned(),
         resource: resource.plural.clone(),
         subresource: cx.target.subresource.clone(),
-        namespace: matching::namespace(attempt).to_owned(),
-        name: attempt.name.clone(),
+        namespace: matching::namespace(attributes).to_owned(),
+        name: attributes.name.clone(),
         ..Check::default()
     };
     let judge = Judge { user: cx.user.clone(), authorizers: cx.plane.authorizers.clone() };
@@ -35,7 +36,7 @@ impl Authorizer for Judge {
         let account =
             check.service_account.as_ref().map(|(namespace, name)| account(namespace, name, ""));
         let user = account.as_ref().unwrap_or(&self.user);
-        let target = check.path.is_none().then(|| Target {
+        let target = check.path.is_none().then(|| ResourcePath {
             group: check.group.clone(),
             version: "*".to_owned(),
             namespace: check.namespace.clone(),
@@ -49,7 +50,7 @@ impl Authorizer for Judge {
             path: check.path.clone().unwrap_or_default(),
             target,
         };
-        let allowed = self.authorizers.allow(&Attributes::new(user, &info));
+        let allowed = self.authorizers.allow(&authorization::Attributes::new(user, &info));
         Verdict { allowed, ..Verdict::default() }
     }
 }

@@ -1,8 +1,8 @@
 //! What is known of who asks for a certificate, and `CertificateSubjectRestriction`: nobody becomes
 //! a member of `system:masters` by a certificate that they asked for.
 
-use super::{Attempt, Operation};
-use crate::authentication::MASTERS;
+use super::{Attributes, Operation};
+use crate::auth::authentication::MASTERS;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use kinds::certificates::certificate_signing_request::set_requestor;
@@ -12,32 +12,32 @@ use x509_parser::prelude::{FromDer, X509CertificationRequest};
 /// Who signs the certificates with which clients come to us.
 const SIGNER: &str = "kubernetes.io/kube-apiserver-client";
 
-fn is_new_request(attempt: &Attempt<'_>) -> bool {
-    attempt.operation == Operation::Create
-        && attempt.is_of("certificates.k8s.io", "certificatesigningrequests")
+fn is_new_request(attributes: &Attributes<'_>) -> bool {
+    attributes.operation == Operation::Create
+        && attributes.is_of("certificates.k8s.io", "certificatesigningrequests")
 }
 
 /// Notes in a new request who asks. This is no plugin, and always on.
-pub(super) fn note_requestor(attempt: &Attempt<'_>, request: &mut Object) {
-    if is_new_request(attempt) {
-        let user = &attempt.cx.user;
+pub(super) fn note_requestor(attributes: &Attributes<'_>, request: &mut Object) {
+    if is_new_request(attributes) {
+        let user = &attributes.cx.user;
         set_requestor(request, &user.name, &user.uid, &user.groups, &json!(user.extra));
     }
 }
 
 /// Judges the groups that a request asks for.
-pub(super) fn judge(attempt: &Attempt<'_>, request: &Object) -> Result<(), Status> {
-    if !is_new_request(attempt) || request.str_at(&["spec", "signerName"]) != SIGNER {
+pub(super) fn judge(attributes: &Attributes<'_>, request: &Object) -> Result<(), Status> {
+    if !is_new_request(attributes) || request.str_at(&["spec", "signerName"]) != SIGNER {
         return Ok(());
     }
     let groups = BASE64_STANDARD
         .decode(request.str_at(&["spec", "request"]))
         .ok()
         .and_then(|pem| groups_of(&pem))
-        .ok_or_else(|| attempt.forbidden(request, "failed to parse CSR"))?;
+        .ok_or_else(|| attributes.forbidden(request, "failed to parse CSR"))?;
     if groups.iter().any(|it| it == MASTERS) {
         let why = format!("use of {SIGNER} signer with {MASTERS} group is not allowed");
-        return Err(attempt.forbidden(request, &why));
+        return Err(attributes.forbidden(request, &why));
     }
     Ok(())
 }

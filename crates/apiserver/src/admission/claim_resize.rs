@@ -1,13 +1,14 @@
 //! `PersistentVolumeClaimResize`: a claim grows only when it is bound and its class allows it. (That
 //! it does not shrink is a rule of the kind.)
 
-use super::Attempt;
+use super::Attributes;
 use kinds::core::persistent_volume_claim::{class_of, grows};
 use machinery::{Object, Status, Value};
 
 /// Judges a claim that wants more.
-pub(super) fn judge(attempt: &Attempt<'_>, claim: &Object) -> Result<(), Status> {
-    let Some(old) = attempt.old.filter(|_| attempt.is_of("", "persistentvolumeclaims")) else {
+pub(super) fn judge(attributes: &Attributes<'_>, claim: &Object) -> Result<(), Status> {
+    let Some(old) = attributes.old.filter(|_| attributes.is_of("", "persistentvolumeclaims"))
+    else {
         return Ok(());
     };
     if !grows(claim, old) {
@@ -15,21 +16,21 @@ pub(super) fn judge(attempt: &Attempt<'_>, claim: &Object) -> Result<(), Status>
     }
     if old.str_at(&["status", "phase"]) != "Bound" {
         let why = "Only bound persistent volume claims can be expanded";
-        return Err(attempt.forbidden(claim, why));
+        return Err(attributes.forbidden(claim, why));
     }
-    if allows(attempt, claim, old) {
+    if allows(attributes, claim, old) {
         return Ok(());
     }
     let why = "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize";
-    Err(attempt.forbidden(claim, why))
+    Err(attributes.forbidden(claim, why))
 }
 
-fn allows(attempt: &Attempt<'_>, claim: &Object, old: &Object) -> bool {
+fn allows(attributes: &Attributes<'_>, claim: &Object, old: &Object) -> bool {
     let name = class_of(claim);
     if name.is_empty() || name != class_of(old) {
         return false;
     }
-    let catalog = attempt.cx.plane.catalog.load();
+    let catalog = attributes.cx.plane.catalog.load();
     let class = catalog
         .resource("storage.k8s.io", "storageclasses")
         .and_then(|it| it.cache.get(&it.key("", name)));

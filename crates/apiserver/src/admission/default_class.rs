@@ -1,6 +1,6 @@
 //! Which of several classes is the default: the one that is marked so.
 
-use crate::watch_cache::Snapshot;
+use crate::cache::watch_cache::Snapshot;
 use machinery::Object;
 use std::cmp::Reverse;
 

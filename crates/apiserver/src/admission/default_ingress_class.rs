@@ -1,7 +1,7 @@
 //! `DefaultIngressClass`: an ingress that names no class gets the one that is marked as the default.
 
-use super::{Attempt, Operation, default_class};
-use crate::watch_cache::Snapshot;
+use super::{Attributes, Operation, default_class};
+use crate::cache::watch_cache::Snapshot;
 use machinery::Object;
 
 /// The name of the default class, if there is one.
@@ -10,13 +10,15 @@ pub(super) fn read(classes: &Snapshot) -> Option<String> {
 }
 
 /// Names the default class in a new ingress that names none.
-pub(super) fn mutate(attempt: &Attempt<'_>, ingress: &mut Object) {
-    if attempt.operation != Operation::Create || !attempt.is_of("networking.k8s.io", "ingresses") {
+pub(super) fn mutate(attributes: &Attributes<'_>, ingress: &mut Object) {
+    if attributes.operation != Operation::Create
+        || !attributes.is_of("networking.k8s.io", "ingresses")
+    {
         return;
     }
     let has_class = ingress.annotation("kubernetes.io/ingress.class").is_some()
         || ingress.get(&["spec", "ingressClassName"]).is_some_and(|it| !it.is_null());
-    let default = attempt.admission().ingress_default.current(&attempt.cx.plane);
+    let default = attributes.admission().ingress_default.current(&attributes.cx.plane);
     if let (false, Some(name)) = (has_class, &*default) {
         ingress.map_at(&["spec"]).insert("ingressClassName".to_owned(), name.as_str().into());
     }

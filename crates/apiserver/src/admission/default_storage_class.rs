@@ -1,7 +1,7 @@
 //! `DefaultStorageClass`: a claim that names no class gets the one that is marked as the default.
 
-use super::{Attempt, Operation, default_class};
-use crate::watch_cache::Snapshot;
+use super::{Attributes, Operation, default_class};
+use crate::cache::watch_cache::Snapshot;
 use machinery::Object;
 
 /// The name of the default class, if there is one.
@@ -14,14 +14,15 @@ pub(super) fn read(classes: &Snapshot) -> Option<String> {
 }
 
 /// Names the default class in a new claim that names none.
-pub(super) fn mutate(attempt: &Attempt<'_>, claim: &mut Object) {
-    if attempt.operation != Operation::Create || !attempt.is_of("", "persistentvolumeclaims") {
+pub(super) fn mutate(attributes: &Attributes<'_>, claim: &mut Object) {
+    if attributes.operation != Operation::Create || !attributes.is_of("", "persistentvolumeclaims")
+    {
         return;
     }
     // A class that is named with "" asks for a volume without a class.
     let has_class = claim.annotation("volume.beta.kubernetes.io/storage-class").is_some()
         || claim.get(&["spec", "storageClassName"]).is_some_and(|it| !it.is_null());
-    let default = attempt.admission().storage_default.current(&attempt.cx.plane);
+    let default = attributes.admission().storage_default.current(&attributes.cx.plane);
     if let (false, Some(name)) = (has_class, &*default) {
         claim.map_at(&["spec"]).insert("storageClassName".to_owned(), name.as_str().into());
     }

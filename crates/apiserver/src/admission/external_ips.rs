@@ -1,13 +1,13 @@
 //! `DenyServiceExternalIPs`: a service claims no addresses from outside, which may be anybody's.
 
-use super::Attempt;
+use super::Attributes;
 use kinds::core::service::has_new_external_ips;
 use machinery::{Object, Status};
 
 /// Refuses a service that claims more of them than it had.
-pub(super) fn judge(attempt: &Attempt<'_>, service: &Object) -> Result<(), Status> {
-    if !attempt.is_of("", "services") || !has_new_external_ips(service, attempt.old) {
+pub(super) fn judge(attributes: &Attributes<'_>, service: &Object) -> Result<(), Status> {
+    if !attributes.is_of("", "services") || !has_new_external_ips(service, attributes.old) {
         return Ok(());
     }
-    Err(attempt.forbidden(service, "Use of external IPs is denied by admission control"))
+    Err(attributes.forbidden(service, "Use of external IPs is denied by admission control"))
 }

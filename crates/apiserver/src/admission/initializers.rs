@@ -5,9 +5,9 @@
 //! names are written into the new object, in the order of the configurations' names and then of the
 //! list; they find it by `includeUninitialized=true`, work on it, and each takes its name away.
 
-use super::{Attempt, Operation};
+use super::{Attributes, Operation};
+use crate::cache::watch_cache::Snapshot;
 use crate::request::{RequestInfo, Verb};
-use crate::watch_cache::Snapshot;
 use machinery::meta::initializers::is_uninitialized;
 use machinery::{Object, Status, Value, json};
 use std::collections::HashSet;
@@ -66,29 +66,29 @@ impl Rule {
 
 /// Notes on a new object whom it waits for, unless its creator has. Who works on an object that
 /// waits, or says whom it waits for, needs a right of his own.
-pub(super) fn mutate(attempt: &Attempt<'_>, object: &mut Object) -> Result<(), Status> {
-    if !attempt.cx.target.subresource.is_empty() {
+pub(super) fn mutate(attributes: &Attributes<'_>, object: &mut Object) -> Result<(), Status> {
+    if !attributes.cx.target.subresource.is_empty() {
         return Ok(());
     }
-    match attempt.operation {
+    match attributes.operation {
         Operation::Create if is_uninitialized(object) => {
-            permitted(attempt, object, "create with initializers denied")
+            permitted(attributes, object, "create with initializers denied")
         }
         Operation::Create => {
-            name_initializers(attempt, object);
+            name_initializers(attributes, object);
             Ok(())
         }
-        Operation::Update if attempt.old.is_some_and(is_uninitialized) => {
-            permitted(attempt, object, "update to uninitialized resource denied")
+        Operation::Update if attributes.old.is_some_and(is_uninitialized) => {
+            permitted(attributes, object, "update to uninitialized resource denied")
         }
         Operation::Update | Operation::Delete | Operation::Connect => Ok(()),
     }
 }
 
-fn name_initializers(attempt: &Attempt<'_>, object: &mut Object) {
-    let cx = attempt.cx;
-    let initializers = attempt.admission().initializers.current(&cx.plane);
-    if initializers.is_empty() || is_exempt(attempt, object) {
+fn name_initializers(attributes: &Attributes<'_>, object: &mut Object) {
+    let cx = attributes.cx;
+    let initializers = attributes.admission().initializers.current(&cx.plane);
+    if initializers.is_empty() || is_exempt(attributes, object) {
         return;
     }
     let (resource, version) = (cx.resource(), cx.version());
@@ -110,16 +110,17 @@ fn name_initializers(attempt: &Attempt<'_>, object: &mut Object) {
 
 /// Nobody could take back a configuration that waits for somebody who is not there; and a mirror pod
 /// runs already when it is created.
-fn is_exempt(attempt: &Attempt<'_>, object: &Object) -> bool {
-    attempt.is_of("admissionregistration.k8s.io", "initializerconfigurations")
-        || (attempt.is_of("", "pods") && object.annotation("kubernetes.io/config.mirror").is_some())
+fn is_exempt(attributes: &Attributes<'_>, object: &Object) -> bool {
+    attributes.is_of("admissionregistration.k8s.io", "initializerconfigurations")
+        || (attributes.is_of("", "pods")
+            && object.annotation("kubernetes.io/config.mirror").is_some())
 }
 
-fn permitted(attempt: &Attempt<'_>, object: &Object, why: &str) -> Result<(), Status> {
-    let cx = attempt.cx;
+fn permitted(attributes: &Attributes<'_>, object: &Object, why: &str) -> Result<(), Status> {
+    let cx = attributes.cx;
     let target = Some(cx.target.clone());
     let info = RequestInfo { verb: Verb::Initialize, path: String::new(), target };
-    cx.plane.authorizers.authorize(&cx.user, &info).map_err(|_| attempt.forbidden(object, why))
+    cx.plane.authorizers.authorize(&cx.user, &info).map_err(|_| attributes.forbidden(object, why))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! `LimitRanger`: gives containers what the limit ranges of their namespace have for those who ask
 //! for nothing, and holds pods and claims against them.
 
-use super::{Attempt, Operation, aggregated};
+use super::{Attributes, Operation, aggregated};
 use kinds::core::limit_range::enforcement::{self, Limits, Refusal};
 use machinery::{Object, Status};
 use std::sync::Arc;
@@ -13,41 +13,42 @@ enum Limited {
 
 /// What is limited here: what is new, a pod that changes its size, a claim that grows; not what is
 /// on its way out.
-fn limited(attempt: &Attempt<'_>) -> Option<Limited> {
-    if attempt.old.is_some_and(|it| it.deletion_timestamp().is_some()) {
+fn limited(attributes: &Attributes<'_>) -> Option<Limited> {
+    if attributes.old.is_some_and(|it| it.deletion_timestamp().is_some()) {
         return None;
     }
-    let is_new = attempt.operation == Operation::Create;
-    if attempt.is_of("", "persistentvolumeclaims") {
+    let is_new = attributes.operation == Operation::Create;
+    if attributes.is_of("", "persistentvolumeclaims") {
         return Some(Limited::Claim);
     }
-    let is_pod = (is_new && attempt.is_of("", "pods")) || attempt.is_part_of("", "pods", "resize");
+    let is_pod =
+        (is_new && attributes.is_of("", "pods")) || attributes.is_part_of("", "pods", "resize");
     is_pod.then_some(Limited::Pod)
 }
 
 /// Fills in what the containers of a pod do not ask for.
-pub(super) fn mutate(attempt: &Attempt<'_>, object: &mut Object) -> Result<(), Status> {
-    let Some(Limited::Pod) = limited(attempt) else { return Ok(()) };
-    enforcement::fill_in(&ranges(attempt), object)
+pub(super) fn mutate(attributes: &Attributes<'_>, object: &mut Object) -> Result<(), Status> {
+    let Some(Limited::Pod) = limited(attributes) else { return Ok(()) };
+    enforcement::fill_in(&ranges(attributes), object)
         .map_err(|error| Status::too_large(&error.to_string()))
 }
 
 /// Refuses what is too small, too large or too uneven.
-pub(super) fn judge(attempt: &Attempt<'_>, object: &Object) -> Result<(), Status> {
-    let Some(limited) = limited(attempt) else { return Ok(()) };
-    let ranges = ranges(attempt);
+pub(super) fn judge(attributes: &Attributes<'_>, object: &Object) -> Result<(), Status> {
+    let Some(limited) = limited(attributes) else { return Ok(()) };
+    let ranges = ranges(attributes);
     let outcome = match limited {
         Limited::Pod => enforcement::validate_pod(&ranges, object),
         Limited::Claim => enforcement::validate_claim(&ranges, object),
     };
     outcome.map_err(|refusal| match refusal {
-        Refusal::Violations(found) => attempt.forbidden(object, &aggregated(found)),
+        Refusal::Violations(found) => attributes.forbidden(object, &aggregated(found)),
         Refusal::TooLarge => Status::too_large(
             "the object has too many resources to be compared with the limit ranges of the namespace",
         ),
     })
 }
 
-fn ranges(attempt: &Attempt<'_>) -> Vec<Arc<Limits>> {
-    attempt.admission().limit_ranges.initialized(&attempt.cx.plane, attempt.namespace)
+fn ranges(attributes: &Attributes<'_>) -> Vec<Arc<Limits>> {
+    attributes.admission().limit_ranges.initialized(&attributes.cx.plane, attributes.namespace)
 }

@@ -10,7 +10,7 @@
 //! What configures admission is not itself subject to it: whoever locked themselves out could not
 //! undo it.
 
-use super::{Attempt, Operation};
+use super::{Attributes, Operation};
 use kinds::Resource;
 use kinds::resource::Version;
 use machinery::selector::LabelSelector;
@@ -106,40 +106,40 @@ impl Criteria {
     /// object, if there is one.
     pub(crate) fn matched(
         &self,
-        attempt: &Attempt<'_>,
+        attributes: &Attributes<'_>,
         object: Option<&Object>,
     ) -> Result<Option<Matched>, Status> {
-        if self.exempts(attempt.cx.resource()) {
+        if self.exempts(attributes.cx.resource()) {
             return Ok(None);
         }
         // An error counts only if everything else matches: who is not concerned is not refused.
-        let namespace = self.matches_namespace(attempt, object);
+        let namespace = self.matches_namespace(attributes, object);
         if matches!(namespace, Ok(false)) {
             return Ok(None);
         }
-        let selected = self.selects(attempt, object);
+        let selected = self.selects(attributes, object);
         if matches!(selected, Ok(false)) {
             return Ok(None);
         }
-        if self.find(&self.excluded, attempt).is_some() {
+        if self.find(&self.excluded, attributes).is_some() {
             return Ok(None);
         }
         let found = if self.rules.is_empty() && self.rules_optional {
-            Some(attempt.cx.version)
+            Some(attributes.cx.version)
         } else {
-            self.find(&self.rules, attempt)
+            self.find(&self.rules, attributes)
         };
         let Some(version) = found else { return Ok(None) };
         namespace?;
         selected?;
-        let subresource = attempt.cx.target.subresource.clone();
+        let subresource = attributes.cx.target.subresource.clone();
         Ok(Some(Matched { version, subresource }))
     }
 
     /// The version that a rule names: the one of the request if there is such a rule.
-    fn find(&self, rules: &[Rule], attempt: &Attempt<'_>) -> Option<usize> {
-        let (resource, asked) = (attempt.cx.resource(), attempt.cx.version);
-        let names = |rule: &Rule, version: &Version| rule.matches(&Asked::of(attempt, version));
+    fn find(&self, rules: &[Rule], attributes: &Attributes<'_>) -> Option<usize> {
+        let (resource, asked) = (attributes.cx.resource(), attributes.cx.version);
+        let names = |rule: &Rule, version: &Version| rule.matches(&Asked::of(attributes, version));
         if rules.iter().any(|rule| names(rule, &resource.versions[asked])) {
             return Some(asked);
         }
@@ -158,11 +158,11 @@ impl Criteria {
 
     fn matches_namespace(
         &self,
-        attempt: &Attempt<'_>,
+        attributes: &Attributes<'_>,
         object: Option<&Object>,
     ) -> Result<bool, Status> {
-        let name = namespace(attempt);
-        if name.is_empty() && attempt.cx.resource().plural != "namespaces" {
+        let name = namespace(attributes);
+        if name.is_empty() && attributes.cx.resource().plural != "namespaces" {
             return Ok(true);
         }
         let selector = self.namespaces.as_ref().map_err(Status::internal)?;
@@ -170,12 +170,12 @@ impl Criteria {
             return Ok(true);
         }
         let written = object.filter(|_| {
-            is_namespace(attempt.cx.resource()) && attempt.cx.target.subresource.is_empty()
+            is_namespace(attributes.cx.resource()) && attributes.cx.target.subresource.is_empty()
         });
         if let Some(object) = written {
             return Ok(selector.matches(|key| object.label(key)));
         }
-        let catalog = attempt.cx.plane.catalog.load();
+        let catalog = attributes.cx.plane.catalog.load();
         let found = catalog
             .resource("", "namespaces")
             .and_then(|served| served.cache.get(&served.key("", name)));
@@ -186,12 +186,16 @@ impl Criteria {
     }
 
     /// Either object will do: who takes the label away must not escape by that.
-    fn selects(&self, attempt: &Attempt<'_>, object: Option<&Object>) -> Result<bool, Status> {
+    fn selects(
+        &self,
+        attributes: &Attributes<'_>,
+        object: Option<&Object>,
+    ) -> Result<bool, Status> {
         let selector = self.objects.as_ref().map_err(Status::internal)?;
         let is_selected = |it: Option<&Object>| {
             it.is_some_and(|object| selector.matches(|key| object.label(key)))
         };
-        Ok(selector.is_empty() || is_selected(object) || is_selected(attempt.old))
+        Ok(selector.is_empty() || is_selected(object) || is_selected(attributes.old))
     }
 }
 
@@ -249,24 +253,24 @@ struct Asked<'a> {
 
 impl<'a> Asked<'a> {
     /// As if the request had been made in this version.
-    fn of(attempt: &'a Attempt<'_>, version: &'a Version) -> Self {
-        let resource = attempt.cx.resource();
+    fn of(attributes: &'a Attributes<'_>, version: &'a Version) -> Self {
+        let resource = attributes.cx.resource();
         Self {
-            operation: attempt.operation,
+            operation: attributes.operation,
             group: resource.group_of(version),
             version: &version.name,
             resource: &resource.plural,
-            subresource: &attempt.cx.target.subresource,
-            name: &attempt.name,
+            subresource: &attributes.cx.target.subresource,
+            name: &attributes.name,
             // Namespaces are not in themselves, whatever the path says.
-            cluster: is_namespace(resource) || attempt.namespace.is_empty(),
+            cluster: is_namespace(resource) || attributes.namespace.is_empty(),
         }
     }
 }
 
 /// The namespace that the request is about; that of a namespace is itself.
-pub(crate) fn namespace<'a>(attempt: &'a Attempt<'_>) -> &'a str {
-    if is_namespace(attempt.cx.resource()) { &attempt.name } else { attempt.namespace }
+pub(crate) fn namespace<'a>(attributes: &'a Attributes<'_>) -> &'a str {
+    if is_namespace(attributes.cx.resource()) { &attributes.name } else { attributes.namespace }
 }
 
 fn is_namespace(resource: &Resource) -> bool {

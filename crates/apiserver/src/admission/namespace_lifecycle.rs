@@ -1,10 +1,10 @@
 //! Nothing is created in a namespace that is not there or on its way out, and the namespaces that
 //! the server itself needs cannot be deleted.
 
-use super::{Attempt, Operation};
-use crate::catalog::Served;
-use crate::context::Cx;
-use crate::watch_cache::Entry;
+use super::{Attributes, Operation};
+use crate::cache::catalog::Served;
+use crate::cache::watch_cache::Entry;
+use crate::endpoints::context::RequestContext;
 use machinery::status::Cause;
 use machinery::{GroupResource, Object, Status};
 use std::borrow::Cow;
@@ -12,16 +12,16 @@ use std::borrow::Cow;
 /// Namespaces that are always there.
 pub(crate) const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
 
-/// Judges the namespace of an attempt to create something.
-pub(super) fn mutate(attempt: &Attempt<'_>, object: &mut Object) -> Result<(), Status> {
-    match attempt.operation {
-        Operation::Create => create(attempt.cx, object),
+/// Judges the namespace of an attributes to create something.
+pub(super) fn mutate(attributes: &Attributes<'_>, object: &mut Object) -> Result<(), Status> {
+    match attributes.operation {
+        Operation::Create => create(attributes.cx, object),
         Operation::Update | Operation::Delete | Operation::Connect => Ok(()),
     }
 }
 
 /// Judges the namespace of a new object.
-pub(super) fn create(cx: &Cx, object: &Object) -> Result<(), Status> {
+pub(super) fn create(cx: &RequestContext, object: &Object) -> Result<(), Status> {
     let namespace = cx.namespace();
     if namespace.is_empty() {
         return Ok(());
@@ -56,12 +56,12 @@ fn phase<'a>(namespaces: &Served, namespace: &'a Entry) -> Cow<'a, str> {
 }
 
 /// Judges the deletion of a namespace.
-pub(super) fn delete(attempt: &Attempt<'_>) -> Result<(), Status> {
-    let what = attempt.cx.what();
+pub(super) fn delete(attributes: &Attributes<'_>) -> Result<(), Status> {
+    let what = attributes.cx.what();
     let is_namespace = what.group.is_empty() && what.resource == "namespaces";
-    if is_namespace && IMMORTAL.contains(&attempt.name.as_str()) {
+    if is_namespace && IMMORTAL.contains(&attributes.name.as_str()) {
         let why = "this namespace may not be deleted";
-        return Err(Status::forbidden(&what, &attempt.name, why));
+        return Err(Status::forbidden(&what, &attributes.name, why));
     }
     Ok(())
 }

@@ -1,11 +1,11 @@
 //! `TaintNodesByCondition`: a new node gets no pods before it has said that it is ready.
 
-use super::{Attempt, Operation};
+use super::{Attributes, Operation};
 use machinery::Object;
 
 /// Taints a new node.
-pub(super) fn mutate(attempt: &Attempt<'_>, node: &mut Object) {
-    if attempt.operation == Operation::Create && attempt.is_of("", "nodes") {
+pub(super) fn mutate(attributes: &Attributes<'_>, node: &mut Object) {
+    if attributes.operation == Operation::Create && attributes.is_of("", "nodes") {
         kinds::core::node::taint_not_ready(node);
     }
 }

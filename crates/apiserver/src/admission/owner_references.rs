@@ -1,51 +1,52 @@
 //! `OwnerReferencesPermissionEnforcement`: who keeps an owner from being deleted must be allowed to
 //! set the owner's finalizers, and who changes the owners of an object must be allowed to delete it.
 
-use super::{Attempt, Operation};
-use crate::request::{RequestInfo, Target, Verb};
+use super::{Attributes, Operation};
+use crate::request::{RequestInfo, ResourcePath, Verb};
 use machinery::{GroupVersion, Object, Status, Value};
 use std::collections::HashSet;
 
 /// Judges new and changed references to owners.
-pub(super) fn judge(attempt: &Attempt<'_>, object: &Object) -> Result<(), Status> {
-    let (new, old) = (owners(object), attempt.old.map_or(&[][..], owners));
-    let resource = attempt.cx.resource();
+pub(super) fn judge(attributes: &Attributes<'_>, object: &Object) -> Result<(), Status> {
+    let (new, old) = (owners(object), attributes.old.map_or(&[][..], owners));
+    let resource = attributes.cx.resource();
     // What changes here is the pod's node, and nothing else can.
-    let is_binding = resource.plural == "pods" && attempt.cx.target.subresource == "binding";
+    let is_binding = resource.plural == "pods" && attributes.cx.target.subresource == "binding";
     if new == old || is_binding {
         return Ok(());
     }
-    if attempt.operation != Operation::Create {
-        let target = Target { name: object.name().to_owned(), ..attempt.cx.target.clone() };
+    if attributes.operation != Operation::Create {
+        let target =
+            ResourcePath { name: object.name().to_owned(), ..attributes.cx.target.clone() };
         let why = "cannot set an ownerRef on a resource you can't delete: , <nil>";
-        permitted(attempt, object, Verb::Delete, target, why)?;
+        permitted(attributes, object, Verb::Delete, target, why)?;
     }
     // Those that were kept from being deleted before.
     let blocked: HashSet<&str> =
         old.iter().filter(|it| blocks(it)).map(|it| text(it, "uid")).collect();
     let blocking: Vec<&Value> =
         new.iter().filter(|it| blocks(it) && !blocked.contains(text(it, "uid"))).collect();
-    let anything = Target {
+    let anything = ResourcePath {
         group: "*".to_owned(),
         version: "*".to_owned(),
         resource: "*".to_owned(),
         name: "*".to_owned(),
         subresource: "finalizers".to_owned(),
-        ..Target::default()
+        ..ResourcePath::default()
     };
     let why = "cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on: , <nil>";
-    if blocking.is_empty() || permitted(attempt, object, Verb::Update, anything, why).is_ok() {
+    if blocking.is_empty() || permitted(attributes, object, Verb::Update, anything, why).is_ok() {
         return Ok(());
     }
     for owner in blocking {
-        let target = finalizers_of(attempt, owner).ok_or_else(|| {
+        let target = finalizers_of(attributes, owner).ok_or_else(|| {
             let (version, kind) = (text(owner, "apiVersion"), text(owner, "kind"));
             let why = format!(
                 "cannot set blockOwnerDeletion in this case because cannot find RESTMapping for APIVersion {version} Kind {kind}: no matches for kind \"{kind}\" in version \"{version}\""
             );
-            attempt.forbidden(object, &why)
+            attributes.forbidden(object, &why)
         })?;
-        permitted(attempt, object, Verb::Update, target, why)?;
+        permitted(attributes, object, Verb::Update, target, why)?;
     }
     Ok(())
 }
@@ -64,35 +65,35 @@ fn blocks(owner: &Value) -> bool {
 }
 
 /// The finalizers of an owner; None if no such kind is served.
-fn finalizers_of(attempt: &Attempt<'_>, owner: &Value) -> Option<Target> {
+fn finalizers_of(attributes: &Attributes<'_>, owner: &Value) -> Option<ResourcePath> {
     let version: GroupVersion = text(owner, "apiVersion").parse().ok()?;
-    let catalog = attempt.cx.plane.catalog.load();
+    let catalog = attributes.cx.plane.catalog.load();
     let (served, _) = catalog
         .resources(&version.group, &version.version)
         .into_iter()
         .find(|(served, _)| served.resource.kind == text(owner, "kind"))?;
     // An owner that is in a namespace is in that of the object.
-    let namespace = if served.resource.namespaced { attempt.namespace } else { "" };
-    Some(Target {
+    let namespace = if served.resource.namespaced { attributes.namespace } else { "" };
+    Some(ResourcePath {
         namespace: namespace.to_owned(),
         resource: served.resource.plural.clone(),
         name: text(owner, "name").to_owned(),
         subresource: "finalizers".to_owned(),
         group: version.group,
         version: version.version,
-        ..Target::default()
+        ..ResourcePath::default()
     })
 }
 
 fn permitted(
-    attempt: &Attempt<'_>,
+    attributes: &Attributes<'_>,
     object: &Object,
     verb: Verb,
-    target: Target,
+    target: ResourcePath,
     why: &str,
 ) -> Result<(), Status> {
     let info = RequestInfo { verb, path: String::new(), target: Some(target) };
-    let cx = attempt.cx;
+    let cx = attributes.cx;
     let permitted = cx.plane.authorizers.authorize(&cx.user, &info);
-    permitted.map_err(|_| attempt.forbidden(object, why))
+    permitted.map_err(|_| attributes.forbidden(object, why))
 }

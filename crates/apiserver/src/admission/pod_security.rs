@@ -1,8 +1,8 @@
 //! `PodSecurity`: holds pods against the Pod Security Standards that the labels of their namespace
 //! ask for. What makes pods is warned about only: it is the pods that are refused.
 
-use super::{Attempt, Operation};
-use crate::watch_cache::Entry;
+use super::{Attributes, Operation};
+use crate::cache::watch_cache::Entry;
 use kinds::core::pod::security_standards::{
     Level, LevelVersion, Policy, evaluate, is_significant, template,
 };
@@ -18,19 +18,21 @@ const BESIDE_THE_SPEC: [&str; 8] =
     ["exec", "attach", "binding", "eviction", "log", "portforward", "proxy", "status"];
 
 /// Judges pods, what makes pods, and namespaces.
-pub(super) fn judge(attempt: &Attempt<'_>, object: &Object) -> Result<(), Status> {
-    let resource = attempt.cx.resource();
+pub(super) fn judge(attributes: &Attributes<'_>, object: &Object) -> Result<(), Status> {
+    let resource = attributes.cx.resource();
     if resource.custom {
         return Ok(());
     }
     match (resource.group.as_str(), resource.plural.as_str()) {
-        ("", "namespaces") if attempt.is_of("", "namespaces") => judge_namespace(attempt, object),
-        ("", "pods") => judge_pod(attempt, object),
-        (group, plural) if attempt.cx.target.subresource.is_empty() => {
+        ("", "namespaces") if attributes.is_of("", "namespaces") => {
+            judge_namespace(attributes, object)
+        }
+        ("", "pods") => judge_pod(attributes, object),
+        (group, plural) if attributes.cx.target.subresource.is_empty() => {
             match template(group, plural, object) {
                 Some((metadata, spec)) => {
-                    if let Some(policy) = policy_of(attempt) {
-                        warn(attempt, policy.warn, metadata, spec);
+                    if let Some(policy) = policy_of(attributes) {
+                        warn(attributes, policy.warn, metadata, spec);
                     }
                     Ok(())
                 }
@@ -41,64 +43,64 @@ pub(super) fn judge(attempt: &Attempt<'_>, object: &Object) -> Result<(), Status
     }
 }
 
-fn judge_pod(attempt: &Attempt<'_>, pod: &Object) -> Result<(), Status> {
-    let is_beside = BESIDE_THE_SPEC.contains(&attempt.cx.target.subresource.as_str());
-    if is_beside || attempt.old.is_some_and(|old| !is_significant(pod, old)) {
+fn judge_pod(attributes: &Attributes<'_>, pod: &Object) -> Result<(), Status> {
+    let is_beside = BESIDE_THE_SPEC.contains(&attributes.cx.target.subresource.as_str());
+    if is_beside || attributes.old.is_some_and(|old| !is_significant(pod, old)) {
         return Ok(());
     }
-    let Some(policy) = policy_of(attempt) else { return Ok(()) };
+    let Some(policy) = policy_of(attributes) else { return Ok(()) };
     let Some((metadata, spec)) = template("", "pods", pod) else { return Ok(()) };
     let violations = evaluate(policy.enforce, metadata, spec);
     if !violations.is_empty() {
         let why = format!("violates PodSecurity \"{}\": {}", policy.enforce, violations.details());
-        return Err(Status::forbidden(&attempt.cx.what(), &attempt.name, &why));
+        return Err(Status::forbidden(&attributes.cx.what(), &attributes.name, &why));
     }
-    warn(attempt, policy.warn, metadata, spec);
+    warn(attributes, policy.warn, metadata, spec);
     Ok(())
 }
 
-fn warn(attempt: &Attempt<'_>, level: LevelVersion, metadata: &Value, spec: &Value) {
+fn warn(attributes: &Attributes<'_>, level: LevelVersion, metadata: &Value, spec: &Value) {
     let violations = evaluate(level, metadata, spec);
     if !violations.is_empty() {
         let details = violations.details();
-        attempt.cx.warn(format!("would violate PodSecurity \"{level}\": {details}"));
+        attributes.cx.warn(format!("would violate PodSecurity \"{level}\": {details}"));
     }
 }
 
 /// What the namespace of the request asks for; None if that is nothing.
-fn policy_of(attempt: &Attempt<'_>) -> Option<Policy> {
-    let catalog = attempt.cx.plane.catalog.load();
+fn policy_of(attributes: &Attributes<'_>) -> Option<Policy> {
+    let catalog = attributes.cx.plane.catalog.load();
     let namespaces = catalog.resource("", "namespaces")?;
-    let namespace = namespaces.cache.get(&namespaces.key("", attempt.namespace))?;
+    let namespace = namespaces.cache.get(&namespaces.key("", attributes.namespace))?;
     let policy = Policy::of(|key| namespace.label(key), &mut ErrorList::new());
     Some(policy).filter(|it| !it.is_open())
 }
 
 /// Judges the labels of a namespace, and warns of the pods in it that would not be let in any more.
-fn judge_namespace(attempt: &Attempt<'_>, namespace: &Object) -> Result<(), Status> {
+fn judge_namespace(attributes: &Attributes<'_>, namespace: &Object) -> Result<(), Status> {
     let mut errors = ErrorList::new();
     let new = Policy::of(|key| namespace.label(key), &mut errors);
     let mut before = ErrorList::new();
-    let old = attempt.old.map(|old| Policy::of(|key| old.label(key), &mut before));
+    let old = attributes.old.map(|old| Policy::of(|key| old.label(key), &mut before));
     let is_old_fault = old.is_some() && errors.summary() == before.summary();
     if !errors.is_empty() && !is_old_fault {
-        let kind = attempt.cx.resource().group_kind();
+        let kind = attributes.cx.resource().group_kind();
         return Err(Status::invalid(&kind, namespace.name(), &errors));
     }
-    let (Operation::Update, Some(old)) = (attempt.operation, old) else { return Ok(()) };
+    let (Operation::Update, Some(old)) = (attributes.operation, old) else { return Ok(()) };
     let (new, old) = (new.enforce, old.enforce);
     let is_relaxed = new.version == old.version && new.level <= old.level;
     if new.level != Level::Privileged && !is_relaxed {
-        for warning in about_pods(attempt, namespace.name(), new) {
-            attempt.cx.warn(warning);
+        for warning in about_pods(attributes, namespace.name(), new) {
+            attributes.cx.warn(warning);
         }
     }
     Ok(())
 }
 
 /// What is to be said about the pods that are there already.
-fn about_pods(attempt: &Attempt<'_>, namespace: &str, level: LevelVersion) -> Vec<String> {
-    let catalog = attempt.cx.plane.catalog.load();
+fn about_pods(attributes: &Attributes<'_>, namespace: &str, level: LevelVersion) -> Vec<String> {
+    let catalog = attributes.cx.plane.catalog.load();
     let Some(pods) = catalog.resource("", "pods") else { return Vec::new() };
     let snapshot = pods.cache.snapshot();
     let prefix = pods.key(namespace, "");

@@ -28,8 +28,8 @@ pub(crate) use expressions::validate;
 pub(crate) use mutating::Rounds;
 pub(crate) use status::keep_true;
 
-use super::Attempt;
-use crate::derived::Derived;
+use super::Attributes;
+use crate::cache::derived::Derived;
 use definition::Bindings;
 use machinery::{Object, Reason, Status};
 use validating::Verdicts;
@@ -69,20 +69,23 @@ impl Refusal {
 }
 
 /// Judges what is about to be stored, or, if `object` is None, removed.
-pub(super) async fn judge(attempt: &Attempt<'_>, object: Option<&Object>) -> Result<(), Status> {
-    let plane = &attempt.cx.plane;
+pub(super) async fn judge(
+    attributes: &Attributes<'_>,
+    object: Option<&Object>,
+) -> Result<(), Status> {
+    let plane = &attributes.cx.plane;
     if plane.policies.validating_bindings.is_idle(plane) {
         return Ok(());
     }
     // In a box: requests that no policy sees need not have room for it.
-    Box::pin(judge_by_all(attempt, object)).await
+    Box::pin(judge_by_all(attributes, object)).await
 }
 
-async fn judge_by_all(attempt: &Attempt<'_>, object: Option<&Object>) -> Result<(), Status> {
-    let plane = &attempt.cx.plane;
+async fn judge_by_all(attributes: &Attributes<'_>, object: Option<&Object>) -> Result<(), Status> {
+    let plane = &attributes.cx.plane;
     let bindings = plane.policies.validating_bindings.current(plane);
     let policies = plane.policies.validating.current(plane);
-    let mut verdicts = Verdicts::new(attempt, object);
+    let mut verdicts = Verdicts::new(attributes, object);
     for (name, bindings) in bindings.iter() {
         // A binding may come before its policy.
         if let Some(policy) = policies.get(name) {
@@ -94,23 +97,23 @@ async fn judge_by_all(attempt: &Attempt<'_>, object: Option<&Object>) -> Result<
 
 /// Changes what is about to be stored, and tells whether there was something to change.
 pub(super) async fn mutate(
-    attempt: &Attempt<'_>,
+    attributes: &Attributes<'_>,
     object: &mut Object,
     rounds: &mut Rounds,
 ) -> Result<bool, Status> {
-    let plane = &attempt.cx.plane;
+    let plane = &attributes.cx.plane;
     if plane.policies.mutating_bindings.is_idle(plane) {
         return Ok(false);
     }
     let bindings = plane.policies.mutating_bindings.current(plane);
     let policies = plane.policies.mutating.current(plane);
-    Box::pin(mutating::round(&policies, &bindings, attempt, object, rounds)).await
+    Box::pin(mutating::round(&policies, &bindings, attributes, object, rounds)).await
 }
 
 /// The name that a refusal speaks of.
-fn refusal_name<'a>(attempt: &'a Attempt<'_>, object: Option<&'a Object>) -> &'a str {
+fn refusal_name<'a>(attributes: &'a Attributes<'_>, object: Option<&'a Object>) -> &'a str {
     let names = [
-        attempt.name.as_str(),
+        attributes.name.as_str(),
         object.map(Object::name).unwrap_or_default(),
         object.map(|it| it.meta_text("generateName")).unwrap_or_default(),
     ];

@@ -1,7 +1,7 @@
 //! `Priority`: a pod gets the priority of its class, and at most one class is the default.
 
-use super::{Attempt, Operation};
-use crate::watch_cache::Snapshot;
+use super::{Attributes, Operation};
+use crate::cache::watch_cache::Snapshot;
 use kinds::core::pod::admission as pod;
 use kinds::scheduling::priority_class::is_reserved;
 use machinery::{Object, Status, Value};
@@ -31,38 +31,38 @@ fn is_default(class: &Object) -> bool {
 }
 
 /// Gives a new pod the priority of its class; a changed one keeps what it has.
-pub(super) fn mutate(attempt: &Attempt<'_>, object: &mut Object) -> Result<(), Status> {
-    if !attempt.is_of("", "pods") {
+pub(super) fn mutate(attributes: &Attributes<'_>, object: &mut Object) -> Result<(), Status> {
+    if !attributes.is_of("", "pods") {
         return Ok(());
     }
-    if let Some(old) = attempt.old {
+    if let Some(old) = attributes.old {
         pod::keep_priority(object, old);
         return Ok(());
     }
-    let classes = attempt.admission().priority_classes.current(&attempt.cx.plane);
+    let classes = attributes.admission().priority_classes.current(&attributes.cx.plane);
     if let ("", Some(name)) = (object.str_at(&["spec", "priorityClassName"]), &classes.default) {
         let name = name.as_str().into();
         object.map_at(&["spec"]).insert("priorityClassName".to_owned(), name);
     }
     let class = classes.by_name.get(object.str_at(&["spec", "priorityClassName"]));
-    pod::assign_priority(object, class).map_err(|why| attempt.forbidden(object, &why))
+    pod::assign_priority(object, class).map_err(|why| attributes.forbidden(object, &why))
 }
 
 /// Refuses a second class for pods that name none.
-pub(super) fn judge(attempt: &Attempt<'_>, class: &Object) -> Result<(), Status> {
-    if !attempt.is_of("scheduling.k8s.io", "priorityclasses") || !is_default(class) {
+pub(super) fn judge(attributes: &Attributes<'_>, class: &Object) -> Result<(), Status> {
+    if !attributes.is_of("scheduling.k8s.io", "priorityclasses") || !is_default(class) {
         return Ok(());
     }
-    let classes = attempt.admission().priority_classes.current(&attempt.cx.plane);
+    let classes = attributes.admission().priority_classes.current(&attributes.cx.plane);
     let is_other =
-        |name: &&String| attempt.operation == Operation::Create || name.as_str() != class.name();
+        |name: &&String| attributes.operation == Operation::Create || name.as_str() != class.name();
     match classes.default.as_ref().filter(is_other) {
         None => Ok(()),
         Some(other) => {
             let why = format!(
                 "PriorityClass {other} is already marked as default. Only one default can exist"
             );
-            Err(attempt.forbidden(class, &why))
+            Err(attributes.forbidden(class, &why))
         }
     }
 }

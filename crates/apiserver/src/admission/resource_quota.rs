@@ -9,10 +9,10 @@
 pub(super) mod status;
 mod tally;
 
-use super::Attempt;
-use crate::catalog::Served;
-use crate::context::Cx;
-use crate::watch_cache::Snapshot;
+use super::Attributes;
+use crate::cache::catalog::Served;
+use crate::cache::watch_cache::Snapshot;
+use crate::endpoints::context::RequestContext;
 use kinds::core::resource_quota::usage::{Amounts, Measure, Quota, add, shown};
 use machinery::quantity::Quantity;
 use machinery::{Object, Status};
@@ -72,7 +72,7 @@ pub(crate) struct Charge {
 
 impl Charge {
     /// Gives the charge up once the stored object, which is the record from then on, can be read.
-    pub(crate) async fn settle(self, cx: &Cx, revision: Revision) {
+    pub(crate) async fn settle(self, cx: &RequestContext, revision: Revision) {
         if self.taken.is_some() {
             cx.plane.cache.reach(revision).await;
         }
@@ -94,8 +94,8 @@ impl Ledger {
 }
 
 /// Takes what an object uses out of the quotas of its namespace, or refuses it.
-pub(super) fn charge(attempt: &Attempt<'_>, object: &Object) -> Result<Charge, Status> {
-    let cx = attempt.cx;
+pub(super) fn charge(attributes: &Attributes<'_>, object: &Object) -> Result<Charge, Status> {
+    let cx = attributes.cx;
     if cx.namespace().is_empty() {
         return Ok(Charge::default());
     }
@@ -103,16 +103,16 @@ pub(super) fn charge(attempt: &Attempt<'_>, object: &Object) -> Result<Charge, S
     let Some(measure) = Measure::of(&resource.group, &resource.plural) else {
         return Ok(Charge::default());
     };
-    if !measure.may_grow(&cx.target.subresource, object, attempt.old) {
+    if !measure.may_grow(&cx.target.subresource, object, attributes.old) {
         return Ok(Charge::default());
     }
-    let quotas = attempt.admission().quotas.of(&cx.plane, attempt.namespace);
+    let quotas = attributes.admission().quotas.of(&cx.plane, attributes.namespace);
     // Computed before the ledger is locked, which all namespaces share. An error of one quota is
     // returned after the checks of those before it.
     let mut demands = Vec::new();
     let mut failed = None;
     for parsed in &quotas {
-        match wanted_of(attempt, &measure, &parsed.quota, object) {
+        match wanted_of(attributes, &measure, &parsed.quota, object) {
             Ok(Some(amounts)) => demands.push((parsed, amounts)),
             Ok(None) => {}
             Err(status) => {
@@ -124,21 +124,21 @@ pub(super) fn charge(attempt: &Attempt<'_>, object: &Object) -> Result<Charge, S
     if demands.is_empty() {
         return failed.map_or_else(|| Ok(Charge::default()), Err);
     }
-    let ledger = &attempt.admission().ledger;
+    let ledger = &attributes.admission().ledger;
     let mut state = ledger.lock();
     let mut wanted = Vec::new();
     for (parsed, amounts) in demands {
-        check(attempt, &mut state, parsed, &measure, object, &amounts)?;
+        check(attributes, &mut state, parsed, &measure, object, &amounts)?;
         wanted.push((TallyKey::new(&parsed.uid, &cx.served), amounts));
     }
     if let Some(status) = failed {
         return Err(status);
     }
-    if attempt.dry_run {
+    if attributes.dry_run {
         return Ok(Charge::default());
     }
-    let key = cx.served.key(attempt.namespace, object.name());
-    let after = attempt.old.and_then(|it| it.resource_version().parse().ok()).unwrap_or(0);
+    let key = cx.served.key(attributes.namespace, object.name());
+    let after = attributes.old.and_then(|it| it.resource_version().parse().ok()).unwrap_or(0);
     let mut ids = Vec::new();
     for (of, amounts) in wanted {
         let id = state.next_id;
@@ -151,7 +151,7 @@ pub(super) fn charge(attempt: &Attempt<'_>, object: &Object) -> Result<Charge, S
 
 /// What an object would use of a quota that covers it, beyond what it uses already.
 fn wanted_of(
-    attempt: &Attempt<'_>,
+    attributes: &Attributes<'_>,
     measure: &Measure,
     quota: &Quota,
     object: &Object,
@@ -162,16 +162,16 @@ fn wanted_of(
     }
     if let Some(why) = measure.unsaid(object, quota) {
         let why = format!("failed quota: {}: {why}", quota.name);
-        return Err(attempt.forbidden(object, &why));
+        return Err(attributes.forbidden(object, &why));
     }
     let mut wanted = measure.usage(object);
     let negative: Vec<&str> =
         wanted.iter().filter(|(_, it)| it.is_negative()).map(|(name, _)| name.as_str()).collect();
     if !negative.is_empty() {
         let why = format!("quota usage is negative for resource(s): {}", negative.join(","));
-        return Err(attempt.forbidden(object, &why));
+        return Err(attributes.forbidden(object, &why));
     }
-    if let Some(old) = attempt.old.filter(|old| measure.covered(old, quota)) {
+    if let Some(old) = attributes.old.filter(|old| measure.covered(old, quota)) {
         let before = measure.usage(old);
         for (name, amount) in &mut wanted {
             if let Some(before) = before.get(name) {
@@ -184,7 +184,7 @@ fn wanted_of(
 }
 
 fn check(
-    attempt: &Attempt<'_>,
+    attributes: &Attributes<'_>,
     state: &mut State,
     parsed: &ParsedQuota,
     measure: &Measure,
@@ -192,7 +192,7 @@ fn check(
     wanted: &Amounts,
 ) -> Result<(), Status> {
     let quota = &parsed.quota;
-    let used = used(state, &attempt.cx.served, attempt.namespace, parsed, measure);
+    let used = used(state, &attributes.cx.served, attributes.namespace, parsed, measure);
     let zero = Quantity::zero();
     let used_of = |name: &str| used.get(name).unwrap_or(&zero);
     let is_exceeded =
@@ -211,7 +211,7 @@ fn check(
         shown_of(&|name| used_of(name).clone()),
         shown_of(&|name| quota.hard[name].clone()),
     );
-    Err(attempt.forbidden(object, &why))
+    Err(attributes.forbidden(object, &why))
 }
 
 /// What the objects of a resource use of a quota, with what requests under way are about to.

@@ -1,46 +1,46 @@
 //! `RuntimeClass`: a new pod gets what its runtime class says of overhead and nodes.
 
-use super::{Attempt, Operation};
+use super::{Attributes, Operation};
 use kinds::core::pod::runtime_class;
 use machinery::{Object, Status};
 
 /// Gives a pod what its class has for it.
-pub(super) fn mutate(attempt: &Attempt<'_>, pod: &mut Object) -> Result<(), Status> {
-    match class(attempt, pod)? {
+pub(super) fn mutate(attributes: &Attributes<'_>, pod: &mut Object) -> Result<(), Status> {
+    match class(attributes, pod)? {
         None => Ok(()),
         Some(class) => {
-            runtime_class::apply(pod, &class).map_err(|why| attempt.forbidden(pod, &why))
+            runtime_class::apply(pod, &class).map_err(|why| attributes.forbidden(pod, &why))
         }
     }
 }
 
 /// Refuses an overhead that is not the one of the class.
-pub(super) fn judge(attempt: &Attempt<'_>, pod: &Object) -> Result<(), Status> {
-    if !is_new_pod(attempt) {
+pub(super) fn judge(attributes: &Attributes<'_>, pod: &Object) -> Result<(), Status> {
+    if !is_new_pod(attributes) {
         return Ok(());
     }
-    let class = class(attempt, pod)?;
+    let class = class(attributes, pod)?;
     let why = runtime_class::overhead_refusal(pod, class.as_ref());
-    why.map_or(Ok(()), |why| Err(attempt.forbidden(pod, why)))
+    why.map_or(Ok(()), |why| Err(attributes.forbidden(pod, why)))
 }
 
-fn is_new_pod(attempt: &Attempt<'_>) -> bool {
-    attempt.operation == Operation::Create && attempt.is_of("", "pods")
+fn is_new_pod(attributes: &Attributes<'_>) -> bool {
+    attributes.operation == Operation::Create && attributes.is_of("", "pods")
 }
 
 /// The class that a new pod names; it must be there.
-fn class(attempt: &Attempt<'_>, pod: &Object) -> Result<Option<Object>, Status> {
+fn class(attributes: &Attributes<'_>, pod: &Object) -> Result<Option<Object>, Status> {
     let name = runtime_class::class_of(pod);
-    if name.is_empty() || !is_new_pod(attempt) {
+    if name.is_empty() || !is_new_pod(attributes) {
         return Ok(None);
     }
-    let catalog = attempt.cx.plane.catalog.load();
+    let catalog = attributes.cx.plane.catalog.load();
     let found = catalog
         .resource("node.k8s.io", "runtimeclasses")
         .and_then(|it| it.cache.get(&it.key("", name)));
     let Some(entry) = found else {
         let why = format!("pod rejected: RuntimeClass \"{name}\" not found");
-        return Err(attempt.forbidden(pod, &why));
+        return Err(attributes.forbidden(pod, &why));
     };
     Ok(Some(entry.object_as_stored()))
 }

@@ -1,25 +1,32 @@
 //! What others are shown of a request to `/scale`: the Scale, not the object that has it.
 
-use super::Attempt;
+use super::Attributes;
 use crate::endpoints::scale;
 use kinds::resource::Scale;
 use machinery::{GroupVersionKind, Object, Status, Value};
 
 /// Where the object keeps what the request is about, if it is one to `/scale`.
-pub(super) fn scale<'a>(attempt: &Attempt<'a>) -> Option<&'a Scale> {
-    let cx = attempt.cx;
+pub(super) fn scale<'a>(attributes: &Attributes<'a>) -> Option<&'a Scale> {
+    let cx = attributes.cx;
     cx.version().scale.as_ref().filter(|_| cx.target.subresource == "scale")
 }
 
 /// The Scale of an object.
-pub(super) fn of(attempt: &Attempt<'_>, scale: &Scale, object: &Object) -> Result<Object, Status> {
-    scale::of(attempt.cx, scale, object).map(|it| Object::from_value(it).unwrap_or_default())
+pub(super) fn of(
+    attributes: &Attributes<'_>,
+    scale: &Scale,
+    object: &Object,
+) -> Result<Object, Status> {
+    scale::of(attributes.cx, scale, object).map(|it| Object::from_value(it).unwrap_or_default())
 }
 
-/// The attempt to change the Scale that was `old`.
-pub(super) fn attempt<'a>(attempt: &Attempt<'a>, old: Option<&'a Object>) -> Attempt<'a> {
+/// The attributes to change the Scale that was `old`.
+pub(super) fn attributes<'a>(
+    attributes: &Attributes<'a>,
+    old: Option<&'a Object>,
+) -> Attributes<'a> {
     let kind = GroupVersionKind::new("autoscaling", "v1", "Scale");
-    Attempt { kind: Some(kind), old, name: attempt.name.clone(), ..*attempt }
+    Attributes { kind: Some(kind), old, name: attributes.name.clone(), ..*attributes }
 }
 
 /// Brings what became of the Scale back to its object.

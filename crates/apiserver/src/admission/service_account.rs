@@ -2,44 +2,44 @@
 //!
 //! Whether the account must exist is a setting: see [`Plugins`](super::plugins::Plugins).
 
-use super::{Attempt, Operation};
+use super::{Attributes, Operation};
 use kinds::core::pod::service_account as account;
 use machinery::{GroupResource, Object, Status};
 
 /// Names the account of a new pod, and gives the pod what comes with it.
-pub(super) fn mutate(attempt: &Attempt<'_>, pod: &mut Object) -> Result<(), Status> {
-    if attempt.operation != Operation::Create || !attempt.is_of("", "pods") {
+pub(super) fn mutate(attributes: &Attributes<'_>, pod: &mut Object) -> Result<(), Status> {
+    if attributes.operation != Operation::Create || !attributes.is_of("", "pods") {
         return Ok(());
     }
     if !account::is_mirror(pod) {
         let name = account::default_account(pod).to_owned();
-        let found = find(attempt, pod, &name)?.unwrap_or_else(|| nobody(&name));
-        let suffix = attempt.cx.plane.entropy.suffix(5);
+        let found = find(attributes, pod, &name)?.unwrap_or_else(|| nobody(&name));
+        let suffix = attributes.cx.plane.entropy.suffix(5);
         account::inject_service_account(pod, &found, &suffix);
     }
-    judge(attempt, pod)
+    judge(attributes, pod)
 }
 
 /// Judges the account and the secrets of a new pod, or of the containers that are added to one.
-pub(super) fn judge(attempt: &Attempt<'_>, pod: &Object) -> Result<(), Status> {
-    let is_new = attempt.operation == Operation::Create && attempt.is_of("", "pods");
-    let is_addition = attempt.is_part_of("", "pods", "ephemeralcontainers");
+pub(super) fn judge(attributes: &Attributes<'_>, pod: &Object) -> Result<(), Status> {
+    let is_new = attributes.operation == Operation::Create && attributes.is_of("", "pods");
+    let is_addition = attributes.is_part_of("", "pods", "ephemeralcontainers");
     if !is_new && !is_addition {
         return Ok(());
     }
-    let refuse = |why: &str| Err(attempt.forbidden(pod, why));
+    let refuse = |why: &str| Err(attributes.forbidden(pod, why));
     if is_new && account::is_mirror(pod) {
         return account::mirror_refusal(pod).map_or(Ok(()), refuse);
     }
     let name = pod.str_at(&["spec", "serviceAccountName"]);
-    if name.is_empty() && !attempt.admission().plugins.strict_accounts {
+    if name.is_empty() && !attributes.admission().plugins.strict_accounts {
         return Ok(());
     }
     if name.is_empty() {
-        let place = attempt.namespace;
+        let place = attributes.namespace;
         return refuse(&format!("no service account specified for pod {place}/{}", pod.name()));
     }
-    let found = find(attempt, pod, name)?;
+    let found = find(attributes, pod, name)?;
     let Some(particular) = found.filter(account::is_particular) else { return Ok(()) };
     let why = if is_addition {
         account::ephemeral_secret_refusal(pod, &particular)
@@ -50,18 +50,18 @@ pub(super) fn judge(attempt: &Attempt<'_>, pod: &Object) -> Result<(), Status> {
 }
 
 /// The account as it is stored.
-fn find(attempt: &Attempt<'_>, pod: &Object, name: &str) -> Result<Option<Object>, Status> {
-    let namespace = attempt.namespace;
-    let catalog = attempt.cx.plane.catalog.load();
+fn find(attributes: &Attributes<'_>, pod: &Object, name: &str) -> Result<Option<Object>, Status> {
+    let namespace = attributes.namespace;
+    let catalog = attributes.cx.plane.catalog.load();
     let found = catalog
         .resource("", "serviceaccounts")
         .and_then(|it| it.cache.get(&it.key(namespace, name)))
         .map(|it| it.object_as_stored());
-    if found.is_none() && attempt.admission().plugins.strict_accounts {
+    if found.is_none() && attributes.admission().plugins.strict_accounts {
         // Upstream: the singular, which no other message uses.
         let missing = Status::not_found(&GroupResource::new("", "serviceaccount"), name).message;
         let why = format!("error looking up service account {namespace}/{name}: {missing}");
-        return Err(attempt.forbidden(pod, &why));
+        return Err(attributes.forbidden(pod, &why));
     }
     Ok(found)
 }

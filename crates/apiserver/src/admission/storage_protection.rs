@@ -1,7 +1,7 @@
 //! `StorageObjectInUseProtection`: a claim, a volume or a class of its attributes does not go while
 //! somebody uses it. A finalizer keeps it; a controller takes that away.
 
-use super::{Attempt, Operation};
+use super::{Attributes, Operation};
 use machinery::{Object, Value};
 
 const PROTECTED: [(&str, &str, &str); 3] = [
@@ -11,11 +11,11 @@ const PROTECTED: [(&str, &str, &str); 3] = [
 ];
 
 /// Adds the finalizer to a new object.
-pub(super) fn mutate(attempt: &Attempt<'_>, object: &mut Object) {
-    if attempt.operation != Operation::Create {
+pub(super) fn mutate(attributes: &Attributes<'_>, object: &mut Object) {
+    if attributes.operation != Operation::Create {
         return;
     }
-    let protected = PROTECTED.iter().find(|(group, plural, _)| attempt.is_of(group, plural));
+    let protected = PROTECTED.iter().find(|(group, plural, _)| attributes.is_of(group, plural));
     let Some((_, _, finalizer)) = protected else { return };
     if !object.finalizers().any(|it| it == *finalizer) {
         let mut all: Vec<Value> = object.finalizers().map(Value::from).collect();

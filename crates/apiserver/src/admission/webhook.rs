@@ -18,9 +18,9 @@ pub(crate) use conditions::validate as validate_conditions;
 pub(crate) use metrics::WebhookMetrics;
 pub(super) use rounds::Rounds;
 
-use super::Attempt;
-use crate::derived::Derived;
-use crate::watch_cache::Snapshot;
+use super::Attributes;
+use crate::cache::derived::Derived;
+use crate::cache::watch_cache::Snapshot;
 use call::Fault;
 use futures_util::future::join_all;
 use hook::Hook;
@@ -54,29 +54,29 @@ fn hooks(snapshot: &Snapshot) -> Vec<Hook> {
 /// Lets webhooks change the object; if there is none, since it is to be removed, they can only
 /// refuse.
 pub(super) async fn mutate(
-    attempt: &Attempt<'_>,
+    attributes: &Attributes<'_>,
     object: Option<&mut Object>,
     rounds: &mut Rounds,
 ) -> Result<(), Status> {
-    let cx = attempt.cx;
+    let cx = attributes.cx;
     let hooks = rounds.hooks(|| cx.plane.webhooks.mutating.current(&cx.plane));
     if hooks.is_empty() {
         return Ok(());
     }
     // In a box: requests that no webhook sees need not have room for it.
-    Box::pin(mutate_by(&hooks, attempt, object, rounds)).await
+    Box::pin(mutate_by(&hooks, attributes, object, rounds)).await
 }
 
 async fn mutate_by(
     hooks: &[Hook],
-    attempt: &Attempt<'_>,
+    attributes: &Attributes<'_>,
     mut object: Option<&mut Object>,
     rounds: &mut Rounds,
 ) -> Result<(), Status> {
-    let cx = attempt.cx;
+    let cx = attributes.cx;
     let mut loan = None;
     for (index, hook) in hooks.iter().enumerate() {
-        let Some(invocation) = Invocation::of(hook, attempt, object.as_deref()).await? else {
+        let Some(invocation) = Invocation::of(hook, attributes, object.as_deref()).await? else {
             continue;
         };
         if !rounds.is_due(index) {
@@ -84,11 +84,11 @@ async fn mutate_by(
         }
         loan.get_or_insert_with(|| cx.plane.flow.lend_seat(&cx.seat));
         let started = Instant::now();
-        let answered = match call::ask(hook, attempt, &invocation, Kind::Mutating).await {
-            Ok(verdict) => patch::apply(hook, attempt, invocation, verdict).await,
+        let answered = match call::ask(hook, attributes, &invocation, Kind::Mutating).await {
+            Ok(verdict) => patch::apply(hook, attributes, invocation, verdict).await,
             Err(fault) => Err(fault),
         };
-        let changed = settle(hook, attempt, Kind::Mutating, started, answered)?.flatten();
+        let changed = settle(hook, attributes, Kind::Mutating, started, answered)?.flatten();
         rounds.asked(index, hook.reinvoked, changed.is_some());
         if let Some((object, changed)) = object.as_deref_mut().zip(changed) {
             *object = changed;
@@ -98,28 +98,31 @@ async fn mutate_by(
 }
 
 /// Asks webhooks whether the object may be stored, or, if there is none, be removed.
-pub(super) async fn judge(attempt: &Attempt<'_>, object: Option<&Object>) -> Result<(), Status> {
-    let cx = attempt.cx;
+pub(super) async fn judge(
+    attributes: &Attributes<'_>,
+    object: Option<&Object>,
+) -> Result<(), Status> {
+    let cx = attributes.cx;
     let hooks = cx.plane.webhooks.validating.current(&cx.plane);
     if hooks.is_empty() {
         return Ok(());
     }
-    Box::pin(judge_by(&hooks, attempt, object)).await
+    Box::pin(judge_by(&hooks, attributes, object)).await
 }
 
 async fn judge_by(
     hooks: &[Hook],
-    attempt: &Attempt<'_>,
+    attributes: &Attributes<'_>,
     object: Option<&Object>,
 ) -> Result<(), Status> {
-    let cx = attempt.cx;
+    let cx = attributes.cx;
     let mut asked = Vec::new();
     for hook in hooks {
-        let Some(invocation) = Invocation::of(hook, attempt, object).await? else { continue };
+        let Some(invocation) = Invocation::of(hook, attributes, object).await? else { continue };
         asked.push(async move {
             let started = Instant::now();
-            let answered = call::ask(hook, attempt, &invocation, Kind::Validating).await;
-            settle(hook, attempt, Kind::Validating, started, answered).map(|_| ())
+            let answered = call::ask(hook, attributes, &invocation, Kind::Validating).await;
+            settle(hook, attributes, Kind::Validating, started, answered).map(|_| ())
         });
     }
     if asked.is_empty() {
@@ -134,13 +137,13 @@ async fn judge_by(
 /// need not.
 fn settle<T>(
     hook: &Hook,
-    attempt: &Attempt<'_>,
+    attributes: &Attributes<'_>,
     kind: Kind,
     started: Instant,
     answered: Result<T, Fault>,
 ) -> Result<Option<T>, Status> {
-    let metrics = &attempt.cx.plane.metrics.webhooks;
-    let (name, operation) = (hook.name.as_str(), attempt.operation.as_str());
+    let metrics = &attributes.cx.plane.metrics.webhooks;
+    let (name, operation) = (hook.name.as_str(), attributes.operation.as_str());
     let asked = Asked { name, kind, operation, took: started.elapsed() };
     let reject = |why: Rejection, code: u16| metrics.observe(&asked, Some(why), code);
     match answered {

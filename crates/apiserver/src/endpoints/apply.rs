@@ -2,17 +2,24 @@
 
 use super::create::{check_namespace, shown};
 use super::update::check_name;
-use crate::body::Body;
-use crate::context::Cx;
-use crate::options::{FieldValidation, WriteOptions};
-use crate::registry::{self, Change, Changing, Part, UpdateRequest};
-use crate::{conversion, decode, ownership};
+use crate::cache::conversion;
+use crate::endpoints::context::RequestContext;
+use crate::endpoints::decode;
+use crate::http::body::Body;
+use crate::registry;
+use crate::registry::field_manager;
+use crate::registry::{Change, Changing, Part, UpdateRequest};
+use crate::request::options::{FieldValidation, WriteOptions};
 use http::Response;
 use machinery::patch::apply::{Force, keep_times_of_no_change};
 use machinery::{Object, Status, Value, codec};
 
 /// Applies the configuration in the body, and answers with what came of it.
-pub(crate) async fn apply(cx: &Cx, body: &[u8], part: Part) -> Result<Response<Body>, Status> {
+pub(crate) async fn apply(
+    cx: &RequestContext,
+    body: &[u8],
+    part: Part,
+) -> Result<Response<Body>, Status> {
     let options = WriteOptions::parse_apply(&cx.query)?;
     let force = if cx.query.flag("force") { Force::Yes } else { Force::No };
     let config = Configuration::read(body, options.field_validation)?;
@@ -33,7 +40,7 @@ pub(crate) async fn apply(cx: &Cx, body: &[u8], part: Part) -> Result<Response<B
 
 /// The change that a configuration makes.
 struct Applied<'c> {
-    cx: &'c Cx,
+    cx: &'c RequestContext,
     config: &'c Configuration,
     force: Force,
 }
@@ -43,7 +50,7 @@ impl Change for Applied<'_> {
         Box::pin(async move {
             let live = conversion::requested(self.cx, old.clone());
             let config = &self.config.object;
-            let applied = ownership::apply(self.cx, Some(&live), config, self.force).await?;
+            let applied = field_manager::apply(self.cx, Some(&live), config, self.force).await?;
             self.config.judge(self.cx)?;
             let mut new = fitted(self.cx, config, applied)?;
             keep_times_of_no_change(old, &mut new);
@@ -53,12 +60,12 @@ impl Change for Applied<'_> {
 }
 
 async fn create(
-    cx: &Cx,
+    cx: &RequestContext,
     config: &Configuration,
     force: Force,
     dry_run: bool,
 ) -> Result<Response<Body>, Status> {
-    let applied = ownership::apply(cx, None, &config.object, force).await?;
+    let applied = field_manager::apply(cx, None, &config.object, force).await?;
     config.judge(cx)?;
     let mut object = fitted(cx, &config.object, applied)?;
     if !object.uid().is_empty() {
@@ -110,7 +117,7 @@ impl Configuration {
     }
 
     /// Warns of or refuses what is there twice. Upstream: after it was applied.
-    pub(super) fn judge(&self, cx: &Cx) -> Result<(), Status> {
+    pub(super) fn judge(&self, cx: &RequestContext) -> Result<(), Status> {
         if self.validation == FieldValidation::Strict && !self.duplicates.is_empty() {
             let all = self.duplicates.join("\n  ");
             return Err(Status::bad_request(format!(
@@ -123,7 +130,7 @@ impl Configuration {
 }
 
 /// Makes the outcome fit its type, and brings it to the version that verbs work in.
-fn fitted(cx: &Cx, config: &Object, mut object: Object) -> Result<Object, Status> {
+fn fitted(cx: &RequestContext, config: &Object, mut object: Object) -> Result<Object, Status> {
     decode::check_applied(&object)?;
     decode::shape_applied(&cx.served, cx.version, config, &mut object)
         .map_err(Status::unclassified)?;

@@ -2,10 +2,11 @@
 //! does what `pods/binding` does.
 
 use super::subresource;
-use crate::admission::{self, Attempt};
-use crate::body::Body;
-use crate::context::{Cx, Parts};
-use crate::request::Target;
+use crate::admission;
+use crate::admission::Attributes;
+use crate::endpoints::context::{Parts, RequestContext};
+use crate::http::body::Body;
+use crate::request::ResourcePath;
 use http::Response;
 use kinds::resource::Action;
 use machinery::{Object, Status};
@@ -13,7 +14,7 @@ use std::sync::Arc;
 
 /// Binds the pod that has the binding's name.
 pub(super) async fn bind(
-    cx: &Cx,
+    cx: &RequestContext,
     mut binding: Object,
     dry_run: bool,
 ) -> Result<Response<Body>, Status> {
@@ -22,8 +23,8 @@ pub(super) async fn bind(
     }
     // Who is to be asked may have been configured a moment ago.
     cx.catch_up().await?;
-    let attempt = Attempt::create(cx, &binding, dry_run);
-    admission::admit_sent(&attempt, &mut binding).await?;
+    let attributes = Attributes::create(cx, &binding, dry_run);
+    admission::admit_sent(&attributes, &mut binding).await?;
     let pod = about_pod(cx, binding.name()).ok_or_else(Status::no_such_resource)?;
     let subresources = pod.resource().behavior.subresources;
     let action = subresources.iter().find(|it| it.name == "binding").map(|it| &it.action);
@@ -34,10 +35,10 @@ pub(super) async fn bind(
 }
 
 /// The same request, as if it had been made for the pod.
-fn about_pod(cx: &Cx, name: &str) -> Option<Cx> {
+fn about_pod(cx: &RequestContext, name: &str) -> Option<RequestContext> {
     let catalog = cx.plane.catalog.load_full();
     let (served, version) = catalog.find("", "v1", "pods")?;
-    let target = Target {
+    let target = ResourcePath {
         resource: "pods".to_owned(),
         name: name.to_owned(),
         subresource: "binding".to_owned(),
@@ -58,5 +59,5 @@ fn about_pod(cx: &Cx, name: &str) -> Option<Cx> {
         seat: cx.seat.clone(),
         account: cx.account.clone(),
     };
-    Some(Cx::new(parts, cx.accepted, Arc::clone(served), version))
+    Some(RequestContext::new(parts, cx.accepted, Arc::clone(served), version))
 }

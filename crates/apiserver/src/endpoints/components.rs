@@ -4,12 +4,12 @@
 //! Upstream: `registry/core/componentstatus`. The two programs are asked at their usual ports.
 
 use super::selection::Selection;
-use crate::answer;
-use crate::body::Body;
-use crate::context::Cx;
-use crate::negotiation::Form;
+use crate::endpoints::answer;
+use crate::endpoints::context::RequestContext;
+use crate::endpoints::table;
+use crate::http::body::Body;
+use crate::http::negotiation::Form;
 use crate::outbound::{Destination, Error, Trust};
-use crate::table;
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::Full;
@@ -30,7 +30,7 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 const MAX_ANSWER: usize = 10 << 10;
 
 /// Answers with one component, or with all of them.
-pub(super) async fn answer(cx: &Cx) -> Result<Response<Body>, Status> {
+pub(super) async fn answer(cx: &RequestContext) -> Result<Response<Body>, Status> {
     cx.warn("v1 ComponentStatus is deprecated in v1.19+".to_owned());
     if !cx.target.name.is_empty() {
         let mut object = component(cx, &cx.target.name).await?;
@@ -52,7 +52,7 @@ pub(super) async fn answer(cx: &Cx) -> Result<Response<Body>, Status> {
     Ok(answer::document(200, cx.accepted, &list))
 }
 
-async fn component(cx: &Cx, name: &str) -> Result<Object, Status> {
+async fn component(cx: &RequestContext, name: &str) -> Result<Object, Status> {
     let port = PROBED.iter().find(|(known, _)| *known == name).map(|(_, port)| *port);
     let health = match port {
         Some(port) => probe(cx, port).await,
@@ -70,7 +70,7 @@ async fn component(cx: &Cx, name: &str) -> Result<Object, Status> {
 }
 
 /// What a component on this machine says of its health, or why it is not healthy.
-async fn probe(cx: &Cx, port: u16) -> Result<String, String> {
+async fn probe(cx: &RequestContext, port: u16) -> Result<String, String> {
     let url = format!("https://127.0.0.1:{port}/healthz");
     let failed = |why: &dyn std::fmt::Display| format!("Get \"{url}\": {why}");
     let to = Destination {

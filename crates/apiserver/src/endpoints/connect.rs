@@ -4,10 +4,11 @@
 //! which that would connect, and there those of a connection that fails.
 
 use super::subresource::kind_of;
-use crate::admission::{self, Attempt, Operation};
-use crate::body::Body;
-use crate::context::Cx;
-use crate::options::{parse_int, parse_uint};
+use crate::admission;
+use crate::admission::{Attributes, Operation};
+use crate::endpoints::context::RequestContext;
+use crate::http::body::Body;
+use crate::request::options::{parse_int, parse_uint};
 use http::{Response, StatusCode};
 use kinds::core::node::kubelet;
 use kinds::core::pod::container_name;
@@ -18,7 +19,10 @@ use machinery::{GroupKind, GroupVersionKind, Map, Object, Status, Value, json};
 use std::net::IpAddr;
 
 /// Fails in the way that says most about why, if the connection would be allowed.
-pub(crate) async fn connect(cx: &Cx, subresource: &Subresource) -> Result<Response<Body>, Status> {
+pub(crate) async fn connect(
+    cx: &RequestContext,
+    subresource: &Subresource,
+) -> Result<Response<Body>, Status> {
     cx.catch_up().await?;
     // Reading a log is no connection.
     if subresource.kind != cx.resource().kind {
@@ -27,15 +31,15 @@ pub(crate) async fn connect(cx: &Cx, subresource: &Subresource) -> Result<Respon
         }
         let kind = kind_of(cx, subresource);
         let mut options = options(cx, &kind)?;
-        let attempt = Attempt::below(cx, Operation::Connect, kind, false);
-        admission::admit_sent(&attempt, &mut options).await?;
+        let attributes = Attributes::below(cx, Operation::Connect, kind, false);
+        admission::admit_sent(&attributes, &mut options).await?;
     }
     outcome(cx, subresource.name)
 }
 
 /// The query as an object of the kind that the subresource has for its options. Parameters of other
 /// kinds are ignored.
-fn options(cx: &Cx, kind: &GroupVersionKind) -> Result<Object, Status> {
+fn options(cx: &RequestContext, kind: &GroupVersionKind) -> Result<Object, Status> {
     let mut options = Map::new();
     let mut set = |field: &str, value: Value| options.insert(field.to_owned(), value);
     match kind.kind.as_str() {
@@ -76,7 +80,7 @@ fn parse_port(text: &str) -> Result<u16, Status> {
 }
 
 /// The answer to a connection that is allowed.
-fn outcome(cx: &Cx, subresource: &str) -> Result<Response<Body>, Status> {
+fn outcome(cx: &RequestContext, subresource: &str) -> Result<Response<Body>, Status> {
     match (cx.resource().plural.as_str(), subresource) {
         ("pods", "log") => log(cx),
         ("pods", "proxy") => Err(pod_proxy(cx)),
@@ -92,7 +96,7 @@ fn not_dialed(address: &str) -> String {
 }
 
 /// Upstream: `registry/core/pod/strategy.go`, `LogLocation`.
-fn log(cx: &Cx) -> Result<Response<Body>, Status> {
+fn log(cx: &RequestContext) -> Result<Response<Body>, Status> {
     let options =
         LogOptions::parse(|it| cx.query.get(it), parse_int).map_err(Status::bad_request)?;
     let faults = options.validate();
@@ -121,7 +125,7 @@ fn log(cx: &Cx) -> Result<Response<Body>, Status> {
 }
 
 /// Upstream: `registry/core/pod/strategy.go`, `streamLocation` and `PortForwardLocation`.
-fn stream(cx: &Cx, subresource: &str) -> Status {
+fn stream(cx: &RequestContext, subresource: &str) -> Status {
     let located = || {
         let pod = cx.found()?.object();
         if subresource != "portforward" {
@@ -147,7 +151,7 @@ fn stream(cx: &Cx, subresource: &str) -> Status {
 }
 
 /// Upstream: `registry/core/pod/strategy.go`, `ResourceLocation`.
-fn pod_proxy(cx: &Cx) -> Status {
+fn pod_proxy(cx: &RequestContext) -> Status {
     let Some((name, port)) = name_and_port(&cx.target.name) else {
         return Status::bad_request(format!("invalid pod request {}", quote(&cx.target.name)));
     };
@@ -169,7 +173,7 @@ fn pod_proxy(cx: &Cx) -> Status {
 }
 
 /// Upstream: `registry/core/service/storage/storage.go`, `ResourceLocation`.
-fn service_proxy(cx: &Cx) -> Status {
+fn service_proxy(cx: &RequestContext) -> Status {
     let Some((name, port)) = name_and_port(&cx.target.name) else {
         return Status::bad_request(format!("invalid service request {}", quote(&cx.target.name)));
     };
@@ -190,7 +194,7 @@ fn service_proxy(cx: &Cx) -> Status {
 }
 
 /// Upstream: `registry/core/node/strategy.go`, `ResourceLocation`.
-fn node_proxy(cx: &Cx) -> Status {
+fn node_proxy(cx: &RequestContext) -> Status {
     let Some((name, port)) = name_and_port(&cx.target.name) else {
         return Status::bad_request(format!("invalid node request {}", quote(&cx.target.name)));
     };
@@ -235,13 +239,13 @@ fn name_and_port(text: &str) -> Option<(&str, &str)> {
 }
 
 /// The object of that name, which is a part of what the path says.
-fn named(cx: &Cx, name: &str) -> Result<Object, Status> {
+fn named(cx: &RequestContext, name: &str) -> Result<Object, Status> {
     let found = cx.served.cache.get(&cx.served.key(cx.namespace(), name));
     found.map(|it| it.object()).ok_or_else(|| Status::not_found(&cx.what(), name))
 }
 
 /// Where the kubelet of a node listens.
-fn kubelet(cx: &Cx, node: &str) -> Result<String, Status> {
+fn kubelet(cx: &RequestContext, node: &str) -> Result<String, Status> {
     let catalog = cx.plane.catalog.load();
     let nodes = catalog.resource("", "nodes");
     let found = nodes.and_then(|it| it.cache.get(&it.key("", node)));

@@ -1,17 +1,21 @@
 //! POST to a collection.
 
-use crate::admission::{self, Attempt};
-use crate::body::Body;
-use crate::context::Cx;
-use crate::crd::Creation;
-use crate::options::WriteOptions;
-use crate::registry::{self, Outcome, Patience};
-use crate::{answer, conversion, decode, ownership};
+use crate::admission;
+use crate::admission::Attributes;
+use crate::cache::conversion;
+use crate::cache::creations::Creation;
+use crate::endpoints::context::RequestContext;
+use crate::endpoints::{answer, decode};
+use crate::http::body::Body;
+use crate::registry;
+use crate::registry::field_manager;
+use crate::registry::{Outcome, Patience};
+use crate::request::options::WriteOptions;
 use http::Response;
 use machinery::{Object, Status};
 
 /// Stores a new object and answers with it, in the version in which it was sent.
-pub(crate) async fn create(cx: &Cx, body: &[u8]) -> Result<Response<Body>, Status> {
+pub(crate) async fn create(cx: &RequestContext, body: &[u8]) -> Result<Response<Body>, Status> {
     let options = WriteOptions::parse(&cx.query, "CreateOptions")?;
     let object = decode::object(cx, body, options.field_validation)?;
     check_namespace(cx, &object)?;
@@ -20,7 +24,7 @@ pub(crate) async fn create(cx: &Cx, body: &[u8]) -> Result<Response<Body>, Statu
 
 /// Stores a new object, whatever verb sent it, and answers with it.
 pub(super) async fn create_decoded(
-    cx: &Cx,
+    cx: &RequestContext,
     mut object: Object,
     dry_run: bool,
 ) -> Result<Response<Body>, Status> {
@@ -28,7 +32,7 @@ pub(super) async fn create_decoded(
     for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
         object.remove_meta(field);
     }
-    ownership::track(cx, None, &mut object).await;
+    field_manager::track(cx, None, &mut object).await;
     let outcome = admitted(cx, object, dry_run).await?;
     shown(cx, 201, outcome).await
 }
@@ -36,7 +40,7 @@ pub(super) async fn create_decoded(
 /// Stores a new object, if admission lets it in, and waits for those who have to work on it before
 /// others may see it.
 pub(super) async fn admitted(
-    cx: &Cx,
+    cx: &RequestContext,
     mut object: Object,
     dry_run: bool,
 ) -> Result<Outcome, Status> {
@@ -46,14 +50,18 @@ pub(super) async fn admitted(
     if !cx.namespace().is_empty() {
         object.set_meta("namespace", cx.namespace());
     }
-    let attempt = Attempt::create(cx, &object, dry_run);
-    admission::mutate(&attempt, &mut object).await?;
+    let attributes = Attributes::create(cx, &object, dry_run);
+    admission::mutate(&attributes, &mut object).await?;
     let outcome = registry::create(cx, object, dry_run).await?;
     patience.until_initialized(cx, outcome).await
 }
 
 /// An outcome in the version that the client asked for.
-pub(super) async fn shown(cx: &Cx, code: u16, outcome: Outcome) -> Result<Response<Body>, Status> {
+pub(super) async fn shown(
+    cx: &RequestContext,
+    code: u16,
+    outcome: Outcome,
+) -> Result<Response<Body>, Status> {
     match outcome {
         Outcome::Stored(entry) => answer::entry(cx, code, &entry).await,
         Outcome::Shown(object) => {
@@ -64,7 +72,7 @@ pub(super) async fn shown(cx: &Cx, code: u16, outcome: Outcome) -> Result<Respon
 }
 
 /// The body may leave its namespace out, but not contradict the path.
-pub(super) fn check_namespace(cx: &Cx, object: &Object) -> Result<(), Status> {
+pub(super) fn check_namespace(cx: &RequestContext, object: &Object) -> Result<(), Status> {
     let (found, expected) = (object.namespace(), cx.namespace());
     if found.is_empty() || found == expected || !cx.resource().namespaced {
         return Ok(());
@@ -76,7 +84,7 @@ pub(super) fn check_namespace(cx: &Cx, object: &Object) -> Result<(), Status> {
 
 /// Counts the creation until the returned value is dropped; refused while the resource's definition
 /// is being deleted.
-pub(super) fn begin_creation(cx: &Cx, object: &Object) -> Result<Creation, Status> {
+pub(super) fn begin_creation(cx: &RequestContext, object: &Object) -> Result<Creation, Status> {
     cx.served.begin_creation().ok_or_else(|| {
         let why = "create not allowed while custom resource definition is terminating";
         Status::forbidden(&cx.what(), object.name(), why)

@@ -1,11 +1,13 @@
 //! DELETE of one object.
 
 use super::create::shown;
-use crate::body::Body;
-use crate::context::Cx;
-use crate::options::DeleteOptions;
-use crate::registry::{self, Deleted};
-use crate::{answer, conversion, decode};
+use crate::cache::conversion;
+use crate::endpoints::context::RequestContext;
+use crate::endpoints::{answer, decode};
+use crate::http::body::Body;
+use crate::registry;
+use crate::registry::Deleted;
+use crate::request::options::DeleteOptions;
 use http::Response;
 use kinds::resource::Dependents;
 use kinds::types;
@@ -13,7 +15,7 @@ use machinery::status::Details;
 use machinery::{Object, Status, Value};
 
 /// Deletes the named object, or begins to.
-pub(crate) async fn delete(cx: &Cx, body: &[u8]) -> Result<Response<Body>, Status> {
+pub(crate) async fn delete(cx: &RequestContext, body: &[u8]) -> Result<Response<Body>, Status> {
     let options = options(cx, body)?;
     warn_of_orphans(cx, &options);
     match registry::delete(cx, cx.namespace(), &cx.target.name, &options).await? {
@@ -28,7 +30,7 @@ pub(crate) async fn delete(cx: &Cx, body: &[u8]) -> Result<Response<Body>, Statu
 }
 
 /// Deletes an object whose definition is being deleted, without asking admission.
-pub(crate) async fn delete_instance(cx: &Cx) -> Result<Response<Body>, Status> {
+pub(crate) async fn delete_instance(cx: &RequestContext) -> Result<Response<Body>, Status> {
     // Upstream: the finalizer of definitions deletes from the storage.
     let options = DeleteOptions::default();
     registry::delete_unadmitted(cx, cx.namespace(), &cx.target.name, &options).await?;
@@ -36,7 +38,7 @@ pub(crate) async fn delete_instance(cx: &Cx) -> Result<Response<Body>, Status> {
 }
 
 /// The options of a deletion, from its body or its parameters.
-pub(super) fn options(cx: &Cx, body: &[u8]) -> Result<DeleteOptions, Status> {
+pub(super) fn options(cx: &RequestContext, body: &[u8]) -> Result<DeleteOptions, Status> {
     if body.is_empty() {
         return DeleteOptions::from_query(&cx.query);
     }
@@ -66,7 +68,7 @@ pub(super) fn options(cx: &Cx, body: &[u8]) -> Result<DeleteOptions, Status> {
 }
 
 /// Who does not say what becomes of dependents may not expect that they stay.
-pub(super) fn warn_of_orphans(cx: &Cx, options: &DeleteOptions) {
+pub(super) fn warn_of_orphans(cx: &RequestContext, options: &DeleteOptions) {
     if let (None, Dependents::Orphaned(Some(warning))) =
         (options.propagation, cx.resource().behavior.dependents)
     {
@@ -74,7 +76,7 @@ pub(super) fn warn_of_orphans(cx: &Cx, options: &DeleteOptions) {
     }
 }
 
-fn details(cx: &Cx, object: &Object) -> Details {
+fn details(cx: &RequestContext, object: &Object) -> Details {
     let what = cx.what();
     Details {
         name: object.name().to_owned(),

@@ -1,14 +1,17 @@
 //! DELETE of a collection: every selected object, one after the other.
 
 use super::list;
-use crate::body::Body;
-use crate::context::Cx;
+use crate::endpoints::context::RequestContext;
+use crate::http::body::Body;
 use crate::registry;
 use http::Response;
 use machinery::{Reason, Status};
 
 /// Deletes the selected objects and answers with the list of them as they were.
-pub(crate) async fn delete_collection(cx: &Cx, body: &[u8]) -> Result<Response<Body>, Status> {
+pub(crate) async fn delete_collection(
+    cx: &RequestContext,
+    body: &[u8],
+) -> Result<Response<Body>, Status> {
     let options = super::delete::options(cx, body)?.judged_for_collection()?;
     super::delete::warn_of_orphans(cx, &options);
     let (metadata, selected) = list::asked(cx).await?;

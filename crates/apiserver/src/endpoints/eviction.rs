@@ -1,11 +1,11 @@
 //! `pods/eviction`: a deletion that asks the disruption budgets first.
 
-use crate::answer;
-use crate::body::Body;
-use crate::context::Cx;
-use crate::options::{DeleteOptions, WriteOptions};
-use crate::own_client::OwnClient;
+use crate::endpoints::answer;
+use crate::endpoints::context::RequestContext;
+use crate::http::body::Body;
+use crate::loopback::LoopbackClient;
 use crate::registry;
+use crate::request::options::{DeleteOptions, WriteOptions};
 use http::Response;
 use kinds::policy::eviction;
 use kinds::resource::Subresource;
@@ -13,7 +13,7 @@ use machinery::{ErrorList, GroupKind, Object, Path, Status, Value};
 
 /// Deletes the pod with the options that the body carries, if its budget allows.
 pub(crate) async fn evict(
-    cx: &Cx,
+    cx: &RequestContext,
     body: &[u8],
     subresource: &Subresource,
 ) -> Result<Response<Body>, Status> {
@@ -49,7 +49,7 @@ fn refuse_unreadable(eviction: &Object) -> Result<(), Status> {
 }
 
 /// With what the pod is to be deleted.
-fn options(cx: &Cx, eviction: &Object) -> Result<DeleteOptions, Status> {
+fn options(cx: &RequestContext, eviction: &Object) -> Result<DeleteOptions, Status> {
     let sent = eviction.get(&["deleteOptions"]).cloned().and_then(Object::from_value);
     let mut options = DeleteOptions::from_body(&sent.unwrap_or_default())?;
     options.dry_run |= WriteOptions::parse(&cx.query, "CreateOptions")?.dry_run;
@@ -57,7 +57,7 @@ fn options(cx: &Cx, eviction: &Object) -> Result<DeleteOptions, Status> {
 }
 
 /// Takes one disruption out of the budget that covers the pod, if there is one.
-async fn spend(cx: &Cx, pod: &Object, dry_run: bool) -> Result<(), Status> {
+async fn spend(cx: &RequestContext, pod: &Object, dry_run: bool) -> Result<(), Status> {
     let mut budgets = budgets(cx, pod);
     if budgets.len() > 1 {
         return Err(eviction::more_than_one());
@@ -73,7 +73,7 @@ async fn spend(cx: &Cx, pod: &Object, dry_run: bool) -> Result<(), Status> {
         budget.namespace(),
         budget.name()
     );
-    let answer = OwnClient::new(&cx.plane).update(&path, &budget.into_value()).await;
+    let answer = LoopbackClient::new(&cx.plane).update(&path, &budget.into_value()).await;
     match answer.code {
         200 => Ok(()),
         // Somebody else spent it first: the client is to come back and ask again.
@@ -82,7 +82,7 @@ async fn spend(cx: &Cx, pod: &Object, dry_run: bool) -> Result<(), Status> {
     }
 }
 
-fn budgets(cx: &Cx, pod: &Object) -> Vec<Object> {
+fn budgets(cx: &RequestContext, pod: &Object) -> Vec<Object> {
     let catalog = cx.plane.catalog.load();
     let Some(served) = catalog.resource("policy", "poddisruptionbudgets") else {
         return Vec::new();

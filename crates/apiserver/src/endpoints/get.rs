@@ -1,14 +1,15 @@
 //! GET of one object.
 
-use crate::body::Body;
-use crate::context::Cx;
-use crate::options::parse_revision;
-use crate::{answer, conversion};
+use crate::cache::conversion;
+use crate::endpoints::answer;
+use crate::endpoints::context::RequestContext;
+use crate::http::body::Body;
+use crate::request::options::parse_revision;
 use http::Response;
 use machinery::Status;
 
 /// Answers with the named object, as new as the client wants it.
-pub(crate) async fn get(cx: &Cx) -> Result<Response<Body>, Status> {
+pub(crate) async fn get(cx: &RequestContext) -> Result<Response<Body>, Status> {
     if cx.query.flag("export") {
         let why = "the export parameter, deprecated since v1.14, is no longer supported";
         return Err(Status::bad_request(why));
@@ -23,7 +24,7 @@ pub(crate) async fn get(cx: &Cx) -> Result<Response<Body>, Status> {
 
 /// Without a resourceVersion the answer is current; with one it is not older than that. 0 takes
 /// whatever is there, and as long as the store is in this process, that is what is new.
-pub(super) async fn wait_for_revision(cx: &Cx) -> Result<(), Status> {
+pub(super) async fn wait_for_revision(cx: &RequestContext) -> Result<(), Status> {
     match cx.query.text("resourceVersion") {
         "" | "0" => cx.catch_up().await,
         text => {
@@ -37,7 +38,7 @@ pub(super) async fn wait_for_revision(cx: &Cx) -> Result<(), Status> {
 }
 
 /// Waits a moment for a revision that is not there yet.
-pub(super) async fn not_older_than(cx: &Cx, asked: u64) -> Result<(), Status> {
+pub(super) async fn not_older_than(cx: &RequestContext, asked: u64) -> Result<(), Status> {
     /// Upstream: a reader with a revision of the future is told so after this time.
     const PATIENCE: std::time::Duration = std::time::Duration::from_secs(3);
     if cx.plane.cache.applied() >= asked {

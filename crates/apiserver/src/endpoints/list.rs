@@ -5,24 +5,24 @@ pub(super) mod encoding;
 use super::get::not_older_than;
 use super::page::Token;
 use super::selection::{Pace, Selection};
-use crate::body::Body;
-use crate::context::Cx;
-use crate::conversion;
-use crate::negotiation::Form;
-use crate::options::{parse_i64, parse_revision};
-use crate::watch_cache::{Entry, Snapshot};
+use crate::cache::conversion;
+use crate::cache::watch_cache::{Entry, Snapshot};
+use crate::endpoints::context::RequestContext;
+use crate::http::body::Body;
+use crate::http::negotiation::Form;
+use crate::request::options::{parse_i64, parse_revision};
 use http::Response;
 use machinery::{ErrorList, GroupKind, Path, Status, Value, json};
 use std::sync::Arc;
 
 /// Answers with the selected objects.
-pub(crate) async fn list(cx: &Cx) -> Result<Response<Body>, Status> {
+pub(crate) async fn list(cx: &RequestContext) -> Result<Response<Body>, Status> {
     let (metadata, entries) = asked(cx).await?;
     encoding::write(cx, &metadata, entries)
 }
 
 /// The metadata of the list that is asked for, and what is in it.
-pub(super) async fn asked(cx: &Cx) -> Result<(Value, Vec<Arc<Entry>>), Status> {
+pub(super) async fn asked(cx: &RequestContext) -> Result<(Value, Vec<Arc<Entry>>), Status> {
     let selection = Selection::parse(cx)?;
     let number = |name| cx.query.get(name).map_or(Ok(0), parse_i64);
     // A list does not wait, but what is no number is none here either.
@@ -60,7 +60,7 @@ struct View {
     count: Option<usize>,
 }
 
-async fn view(cx: &Cx, selection: &Selection, limit: usize) -> Result<View, Status> {
+async fn view(cx: &RequestContext, selection: &Selection, limit: usize) -> Result<View, Status> {
     let version = cx.query.text("resourceVersion");
     validate_options(cx, version)?;
     let token = cx.query.text("continue");
@@ -103,14 +103,14 @@ async fn view(cx: &Cx, selection: &Selection, limit: usize) -> Result<View, Stat
 
 /// What there is now. Every change up to the revision is in it: the cache publishes a revision
 /// after the changes.
-fn current(cx: &Cx, start: Option<String>) -> View {
+fn current(cx: &RequestContext, start: Option<String>) -> View {
     let applied = cx.plane.cache.applied();
     let snapshot = cx.served.cache.snapshot();
     let revision = snapshot.revision.max(applied);
     View { snapshot, revision, start, count: None }
 }
 
-fn continued(cx: &Cx, selection: &Selection, token: &Token) -> Result<View, Status> {
+fn continued(cx: &RequestContext, selection: &Selection, token: &Token) -> Result<View, Status> {
     let start = Some(format!("{}{}", selection.prefix, token.start));
     let Some(revision) = token.revision else { return Ok(current(cx, start)) };
     let applied = cx.plane.cache.applied();
@@ -131,7 +131,7 @@ fn continued(cx: &Cx, selection: &Selection, token: &Token) -> Result<View, Stat
 const TOO_OLD: &str = "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.";
 
 /// Upstream: apis/meta/internalversion/validation, for lists.
-fn validate_options(cx: &Cx, version: &str) -> Result<(), Status> {
+fn validate_options(cx: &RequestContext, version: &str) -> Result<(), Status> {
     let matching = cx.query.text("resourceVersionMatch");
     let mut errors = ErrorList::new();
     let path = Path::root("resourceVersionMatch");
@@ -177,7 +177,12 @@ struct Page {
 }
 
 /// The page that is asked for, in the version of the request.
-async fn select(cx: &Cx, selection: &Selection, view: &View, limit: usize) -> Result<Page, Status> {
+async fn select(
+    cx: &RequestContext,
+    selection: &Selection,
+    view: &View,
+    limit: usize,
+) -> Result<Page, Status> {
     if let Some(key) = &selection.key {
         let found = view.snapshot.entries.get(key.as_str()).map(|it| Arc::clone(it));
         let mut entries = conversion::entries(cx, found.into_iter().collect()).await?;
@@ -199,7 +204,7 @@ async fn select(cx: &Cx, selection: &Selection, view: &View, limit: usize) -> Re
 
 /// The first of `entries` that are selected.
 async fn page<'a>(
-    cx: &Cx,
+    cx: &RequestContext,
     selection: &Selection,
     view: &View,
     mut entries: impl Iterator<Item = &'a Arc<Entry>> + Send,

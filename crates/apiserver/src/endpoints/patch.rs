@@ -7,12 +7,14 @@ pub(super) use sent::parse;
 
 use super::create::{check_namespace, shown};
 use super::update::check_name;
-use crate::body::Body;
-use crate::context::Cx;
-use crate::decode::Misdeclared;
-use crate::options::{FieldValidation, WriteOptions};
-use crate::registry::{self, Part, UpdateRequest};
-use crate::{conversion, decode};
+use crate::cache::conversion;
+use crate::endpoints::context::RequestContext;
+use crate::endpoints::decode;
+use crate::endpoints::decode::Misdeclared;
+use crate::http::body::Body;
+use crate::registry;
+use crate::registry::{Part, UpdateRequest};
+use crate::request::options::{FieldValidation, WriteOptions};
 use http::Response;
 use kinds::resource::Shape;
 use kinds::strategic::GoValue;
@@ -32,7 +34,11 @@ const STRATEGIC: &str = "application/strategic-merge-patch+json";
 const APPLY: &str = "application/apply-patch+yaml";
 
 /// Changes the named object and answers with it.
-pub(crate) async fn patch(cx: &Cx, body: &[u8], part: Part) -> Result<Response<Body>, Status> {
+pub(crate) async fn patch(
+    cx: &RequestContext,
+    body: &[u8],
+    part: Part,
+) -> Result<Response<Body>, Status> {
     if is_apply(cx) {
         return super::apply::apply(cx, body, part).await;
     }
@@ -50,17 +56,22 @@ pub(crate) async fn patch(cx: &Cx, body: &[u8], part: Part) -> Result<Response<B
 }
 
 /// Whether the body is a configuration.
-pub(super) fn is_apply(cx: &Cx) -> bool {
+pub(super) fn is_apply(cx: &RequestContext) -> bool {
     media(cx) == APPLY
 }
 
-fn media(cx: &Cx) -> &str {
+fn media(cx: &RequestContext) -> &str {
     cx.content_type.split(';').next().unwrap_or_default().trim()
 }
 
 /// What becomes of `old`, which is in the version that verbs work in; the patch is in that of the
 /// path.
-fn patched(cx: &Cx, wanted: &Wanted, old: &Object, part: Part) -> Result<Object, Status> {
+fn patched(
+    cx: &RequestContext,
+    wanted: &Wanted,
+    old: &Object,
+    part: Part,
+) -> Result<Object, Status> {
     let mut value = conversion::requested(cx, old.clone()).into_value();
     let complaints = wanted.patch.apply(cx, wanted.validation, &mut value)?;
     decode::check_list_objects(&value)?;
@@ -90,7 +101,7 @@ fn patched(cx: &Cx, wanted: &Wanted, old: &Object, part: Part) -> Result<Object,
 
 /// A patched object that is no object of the resource, but of a built-in type.
 pub(super) fn made_of(
-    cx: &Cx,
+    cx: &RequestContext,
     ty: &'static Type,
     patch: &Patch,
     value: Value,

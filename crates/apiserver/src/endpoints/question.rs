@@ -1,16 +1,16 @@
 //! Kinds that are asked rather than stored: whose token, who am I, may they, what may I.
 
 use super::{binding, components};
-use crate::answer;
-use crate::authentication::User;
-use crate::authentication::service_account::{ISSUER, TokenError};
-use crate::authorization::{Attributes, Authorizers};
-use crate::body::Body;
-use crate::context::Cx;
-use crate::decode;
-use crate::options::WriteOptions;
-use crate::ownership;
-use crate::request::{RequestInfo, Target, Verb};
+use crate::auth::authentication::User;
+use crate::auth::authentication::service_account::{ISSUER, TokenError};
+use crate::auth::authorization::{Attributes, Authorizers};
+use crate::endpoints::answer;
+use crate::endpoints::context::RequestContext;
+use crate::endpoints::decode;
+use crate::http::body::Body;
+use crate::registry::field_manager;
+use crate::request::options::WriteOptions;
+use crate::request::{RequestInfo, ResourcePath, Verb};
 use http::Response;
 use kinds::resource::Question;
 use machinery::field_path::quote;
@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 
 /// Answers the question that the body is.
 pub(crate) async fn ask(
-    cx: &Cx,
+    cx: &RequestContext,
     body: &[u8],
     question: Question,
 ) -> Result<Response<Body>, Status> {
@@ -35,7 +35,7 @@ pub(crate) async fn ask(
     if !cx.namespace().is_empty() {
         object.set_meta("namespace", cx.namespace());
     }
-    ownership::track(cx, None, &mut object).await;
+    field_manager::track(cx, None, &mut object).await;
     // Upstream: neither policies nor webhooks see the reviews, since a cluster could not work if
     // somebody stood in their way.
     let status = match question {
@@ -67,7 +67,7 @@ pub(crate) async fn ask(
 }
 
 /// Whose token it is.
-async fn token(cx: &Cx, review: &Object) -> Result<Value, Status> {
+async fn token(cx: &RequestContext, review: &Object) -> Result<Value, Status> {
     let token = review.str_at(&["spec", "token"]);
     if token.is_empty() {
         return Err(Status::bad_request("token is required for TokenReview in authentication"));
@@ -170,7 +170,7 @@ fn access(
     let text = |from: Option<&Value>, key: &str| {
         from.and_then(|it| it.get(key)).and_then(Value::as_str).unwrap_or_default().to_owned()
     };
-    let target = resource.map(|_| Target {
+    let target = resource.map(|_| ResourcePath {
         group: text(resource, "group"),
         version: text(resource, "version"),
         namespace: text(resource, "namespace"),

@@ -2,16 +2,17 @@
 
 use super::apply::Configuration;
 use super::patch;
-use crate::answer;
-use crate::body::Body;
-use crate::context::Cx;
-use crate::conversion;
-use crate::decode;
-use crate::negotiation::Form;
-use crate::options::WriteOptions;
-use crate::ownership;
-use crate::registry::{self, Part, UpdateRequest};
-use crate::table;
+use crate::cache::conversion;
+use crate::endpoints::answer;
+use crate::endpoints::context::RequestContext;
+use crate::endpoints::decode;
+use crate::endpoints::table;
+use crate::http::body::Body;
+use crate::http::negotiation::Form;
+use crate::registry;
+use crate::registry::field_manager;
+use crate::registry::{Part, UpdateRequest};
+use crate::request::options::WriteOptions;
 use http::Response;
 use kinds::autoscaling::SCALE_COLUMNS;
 use kinds::resource::Scale;
@@ -25,7 +26,7 @@ use machinery::{ErrorList, GroupKind, Object, Path, Status, Value, json};
 const UNSTATED: i64 = -(1 << 31);
 
 /// Answers with the scale of the named object.
-pub(crate) async fn get(cx: &Cx, scale: &Scale) -> Result<Response<Body>, Status> {
+pub(crate) async fn get(cx: &RequestContext, scale: &Scale) -> Result<Response<Body>, Status> {
     let entry = cx.current().await?;
     let object = conversion::working(cx, &entry).await?;
     if is_unstated(cx, scale, &object) {
@@ -37,7 +38,11 @@ pub(crate) async fn get(cx: &Cx, scale: &Scale) -> Result<Response<Body>, Status
 }
 
 /// Replaces it.
-pub(crate) async fn update(cx: &Cx, body: &[u8], scale: &Scale) -> Result<Response<Body>, Status> {
+pub(crate) async fn update(
+    cx: &RequestContext,
+    body: &[u8],
+    scale: &Scale,
+) -> Result<Response<Body>, Status> {
     let options = WriteOptions::parse(&cx.query, "UpdateOptions")?;
     // Upstream has no words for what is wrong with the scale of a custom resource, only for the place
     // in its source where the type is not known; ours are those for built-in kinds.
@@ -46,14 +51,18 @@ pub(crate) async fn update(cx: &Cx, body: &[u8], scale: &Scale) -> Result<Respon
     super::update::check_name(cx, &sent)?;
     write(cx, scale, options.dry_run, &|old| {
         let mut new = sent.clone();
-        ownership::scale::track(cx, old, &mut new);
+        field_manager::scale::track(cx, old, &mut new);
         Ok(new)
     })
     .await
 }
 
 /// Changes it.
-pub(crate) async fn patch(cx: &Cx, body: &[u8], scale: &Scale) -> Result<Response<Body>, Status> {
+pub(crate) async fn patch(
+    cx: &RequestContext,
+    body: &[u8],
+    scale: &Scale,
+) -> Result<Response<Body>, Status> {
     if patch::is_apply(cx) {
         return apply(cx, body, scale).await;
     }
@@ -63,7 +72,7 @@ pub(crate) async fn patch(cx: &Cx, body: &[u8], scale: &Scale) -> Result<Respons
         let mut value = old.clone().into_value();
         patch.apply(cx, options.field_validation, &mut value)?;
         let mut new = of_the_path(cx, patch::made_of(cx, ty(), &patch, value)?)?;
-        ownership::scale::track(cx, old, &mut new);
+        field_manager::scale::track(cx, old, &mut new);
         Ok(new)
     })
     .await
@@ -71,12 +80,12 @@ pub(crate) async fn patch(cx: &Cx, body: &[u8], scale: &Scale) -> Result<Respons
 
 /// Applies a configuration to it. Upstream fails to do so for custom resources, whose converter does
 /// not know what a Scale is.
-async fn apply(cx: &Cx, body: &[u8], scale: &Scale) -> Result<Response<Body>, Status> {
+async fn apply(cx: &RequestContext, body: &[u8], scale: &Scale) -> Result<Response<Body>, Status> {
     let options = WriteOptions::parse_apply(&cx.query)?;
     let force = if cx.query.flag("force") { Force::Yes } else { Force::No };
     let config = Configuration::read(body, options.field_validation)?;
     write(cx, scale, options.dry_run, &|old| {
-        let new = ownership::scale::apply(cx, old, &config.object, force)?;
+        let new = field_manager::scale::apply(cx, old, &config.object, force)?;
         config.judge(cx)?;
         of_the_path(cx, new)
     })
@@ -88,7 +97,7 @@ fn ty() -> &'static Type {
 }
 
 /// A Scale that is of the object that the path names.
-fn of_the_path(cx: &Cx, scale: Object) -> Result<Object, Status> {
+fn of_the_path(cx: &RequestContext, scale: Object) -> Result<Object, Status> {
     super::update::check_name(cx, &scale)?;
     super::create::check_namespace(cx, &scale)?;
     Ok(scale)
@@ -96,7 +105,7 @@ fn of_the_path(cx: &Cx, scale: Object) -> Result<Object, Status> {
 
 /// Stores how many are `wanted`, a function of the Scale that there is. Both Scales have owners.
 async fn write(
-    cx: &Cx,
+    cx: &RequestContext,
     scale: &Scale,
     dry_run: bool,
     wanted: &(dyn Fn(&Object) -> Result<Object, Status> + Send + Sync),
@@ -121,7 +130,7 @@ async fn write(
         if !wanted.resource_version().is_empty() {
             new.set_meta("resourceVersion", wanted.resource_version());
         }
-        ownership::scale::put_back(cx, &wanted, &mut new);
+        field_manager::scale::put_back(cx, &wanted, &mut new);
         keep_times_of_no_change(old, &mut new);
         Ok(new)
     };
@@ -132,7 +141,7 @@ async fn write(
 }
 
 /// The Scale of an object, with its owners, as those who change it see it.
-fn owned(cx: &Cx, scale: &Scale, object: &Object) -> Result<Object, Status> {
+fn owned(cx: &RequestContext, scale: &Scale, object: &Object) -> Result<Object, Status> {
     let mut value = of(cx, scale, object)?;
     if is_unstated(cx, scale, object) {
         value["spec"]["replicas"] = UNSTATED.into();
@@ -140,12 +149,12 @@ fn owned(cx: &Cx, scale: &Scale, object: &Object) -> Result<Object, Status> {
     let mut owned = Object::from_value(value).unwrap_or_default();
     // A patch speaks of the resourceVersion only if its sender insists on one.
     owned.remove_meta("resourceVersion");
-    ownership::scale::show(cx, object, &mut owned);
+    field_manager::scale::show(cx, object, &mut owned);
     Ok(owned)
 }
 
 /// Whether a custom resource does not say how many it wants.
-fn is_unstated(cx: &Cx, scale: &Scale, object: &Object) -> bool {
+fn is_unstated(cx: &RequestContext, scale: &Scale, object: &Object) -> bool {
     let path: Vec<&str> = scale.spec_replicas.iter().map(String::as_str).collect();
     cx.resource().custom && !object.get(&path).is_some_and(Value::is_number)
 }
@@ -157,7 +166,7 @@ pub(crate) fn set_replicas(scale: &Scale, object: &mut Object, replicas: i64) {
     object.map_at(&parents).insert(last.clone(), replicas.into());
 }
 
-fn shown(cx: &Cx, scale: &Scale, object: &Object) -> Result<Response<Body>, Status> {
+fn shown(cx: &RequestContext, scale: &Scale, object: &Object) -> Result<Response<Body>, Status> {
     let value = of(cx, scale, object)?;
     if cx.accepted.form == Form::Whole {
         return Ok(answer::document(200, cx.accepted, &value));
@@ -171,7 +180,7 @@ fn shown(cx: &Cx, scale: &Scale, object: &Object) -> Result<Response<Body>, Stat
 }
 
 /// The Scale of an object.
-pub(crate) fn of(cx: &Cx, scale: &Scale, object: &Object) -> Result<Value, Status> {
+pub(crate) fn of(cx: &RequestContext, scale: &Scale, object: &Object) -> Result<Value, Status> {
     let at = |path: &[String]| {
         let path: Vec<&str> = path.iter().map(String::as_str).collect();
         object.get(&path).cloned()
@@ -216,7 +225,7 @@ fn selector_text(is_custom: bool, selector: &Value) -> Result<String, Status> {
     }
 }
 
-fn negative(cx: &Cx, replicas: i64) -> Status {
+fn negative(cx: &RequestContext, replicas: i64) -> Status {
     let mut errors = ErrorList::new();
     let spec = Path::root("spec");
     errors.invalid(&spec.child("replicas"), replicas, "must be greater than or equal to 0");

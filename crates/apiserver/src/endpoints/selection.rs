@@ -3,9 +3,9 @@
 
 mod label_matcher;
 
-use crate::context::Cx;
-use crate::conversion;
-use crate::watch_cache::{Entry, LabelMask, Snapshot};
+use crate::cache::conversion;
+use crate::cache::watch_cache::{Entry, LabelMask, Snapshot};
+use crate::endpoints::context::RequestContext;
 use label_matcher::LabelMatcher;
 use machinery::field_path::quote;
 use machinery::selector::{FieldSelector, LabelSelector};
@@ -70,7 +70,7 @@ enum Field {
 
 impl Selection {
     /// Reads the selectors of a request.
-    pub(crate) fn parse(cx: &Cx) -> Result<Self, Status> {
+    pub(crate) fn parse(cx: &RequestContext) -> Result<Self, Status> {
         let labels =
             LabelSelector::parse(cx.query.text("labelSelector")).map_err(Status::bad_request)?;
         let selector =
@@ -95,7 +95,7 @@ impl Selection {
     }
 
     /// One object by its name, from the path or from a field selector.
-    fn only_key(&self, cx: &Cx) -> Result<Option<String>, Status> {
+    fn only_key(&self, cx: &RequestContext) -> Result<Option<String>, Status> {
         let named = self.fields.iter().find_map(|it| match it.field {
             Field::Name if it.equal => Some(&*it.value),
             _ => None,
@@ -130,7 +130,7 @@ impl Selection {
     /// The selected objects of a snapshot, in the version of the request.
     pub(crate) async fn selected(
         &self,
-        cx: &Cx,
+        cx: &RequestContext,
         snapshot: &Snapshot,
     ) -> Result<Vec<Arc<Entry>>, Status> {
         if cx.served.conversion.copies() || !self.looks_inside() {
@@ -145,7 +145,7 @@ impl Selection {
     /// Those of `entries` that are selected; their keys are known to begin with the prefix.
     async fn filter(
         &self,
-        cx: &Cx,
+        cx: &RequestContext,
         entries: impl Iterator<Item = &Arc<Entry>> + Send,
     ) -> Vec<Arc<Entry>> {
         let mut pace = Pace::default();
@@ -178,12 +178,12 @@ impl Selection {
     }
 
     /// Whether an object of the resource is selected.
-    pub(crate) fn sees(&self, cx: &Cx, entry: &Entry) -> bool {
+    pub(crate) fn sees(&self, cx: &RequestContext, entry: &Entry) -> bool {
         (self.everywhere || entry.key.starts_with(&self.prefix)) && self.matches(cx, entry)
     }
 
     /// Whether an object is selected; its key is known to begin with the prefix.
-    pub(crate) fn matches(&self, cx: &Cx, entry: &Entry) -> bool {
+    pub(crate) fn matches(&self, cx: &RequestContext, entry: &Entry) -> bool {
         if entry.uninitialized && !self.uninitialized {
             return false;
         }
@@ -224,7 +224,7 @@ fn distinct(mut fields: Vec<Wanted>) -> Box<[Wanted]> {
     fields.into()
 }
 
-fn prefix(cx: &Cx) -> String {
+fn prefix(cx: &RequestContext) -> String {
     let prefix = &cx.resource().prefix;
     match cx.namespace() {
         "" => format!("{prefix}/"),
@@ -232,7 +232,7 @@ fn prefix(cx: &Cx) -> String {
     }
 }
 
-fn field(cx: &Cx, label: &str) -> Result<Field, Status> {
+fn field(cx: &RequestContext, label: &str) -> Result<Field, Status> {
     let (resource, selectable) = (cx.resource(), &cx.version().selectable);
     // Another name for the name is no field of their own.
     let is_plain = selectable.iter().all(|it| it.path == ["metadata", "name"]);

@@ -1,12 +1,14 @@
 //! Subresources that are posted to and change their object: the answer is a Status.
 
-use crate::admission::{self, Attempt, Operation};
-use crate::answer;
-use crate::body::Body;
-use crate::context::Cx;
-use crate::decode;
-use crate::options::{FieldValidation, WriteOptions};
-use crate::registry::{self, Part, UpdateRequest};
+use crate::admission;
+use crate::admission::{Attributes, Operation};
+use crate::endpoints::answer;
+use crate::endpoints::context::RequestContext;
+use crate::endpoints::decode;
+use crate::http::body::Body;
+use crate::registry;
+use crate::registry::{Part, UpdateRequest};
+use crate::request::options::{FieldValidation, WriteOptions};
 use http::Response;
 use kinds::resource::Subresource;
 use kinds::types;
@@ -17,7 +19,7 @@ pub(crate) type Change = fn(&mut Object, &Object, &str) -> Result<(), Status>;
 
 /// Changes the object as the kind says.
 pub(crate) async fn post(
-    cx: &Cx,
+    cx: &RequestContext,
     body: &[u8],
     subresource: &Subresource,
     change: Change,
@@ -35,7 +37,7 @@ pub(crate) async fn post(
 
 /// Changes the object by what was posted and admitted.
 pub(super) async fn apply(
-    cx: &Cx,
+    cx: &RequestContext,
     body: &Object,
     change: Change,
     dry_run: bool,
@@ -62,22 +64,22 @@ pub(super) async fn apply(
 
 /// Lets others change and judge what was posted.
 pub(super) async fn admit(
-    cx: &Cx,
+    cx: &RequestContext,
     body: &mut Object,
     subresource: &Subresource,
     dry_run: bool,
 ) -> Result<(), Status> {
-    let attempt = attempt(cx, body, subresource, dry_run).await?;
-    admission::admit_sent(&attempt, body).await
+    let attributes = attributes(cx, body, subresource, dry_run).await?;
+    admission::admit_sent(&attributes, body).await
 }
 
-/// The attempt to post something, which is told what it is and where it belongs.
-pub(super) async fn attempt<'c>(
-    cx: &'c Cx,
+/// The attributes to post something, which is told what it is and where it belongs.
+pub(super) async fn attributes<'c>(
+    cx: &'c RequestContext,
     body: &mut Object,
     subresource: &Subresource,
     dry_run: bool,
-) -> Result<Attempt<'c>, Status> {
+) -> Result<Attributes<'c>, Status> {
     // Who is to be asked may have been configured a moment ago.
     cx.catch_up().await?;
     let kind = kind_of(cx, subresource);
@@ -85,11 +87,11 @@ pub(super) async fn attempt<'c>(
     if !cx.namespace().is_empty() {
         body.set_meta("namespace", cx.namespace());
     }
-    Ok(Attempt::below(cx, Operation::Create, kind, dry_run))
+    Ok(Attributes::below(cx, Operation::Create, kind, dry_run))
 }
 
 /// The kind of what is sent to a subresource.
-pub(super) fn kind_of(cx: &Cx, subresource: &Subresource) -> GroupVersionKind {
+pub(super) fn kind_of(cx: &RequestContext, subresource: &Subresource) -> GroupVersionKind {
     let Subresource { group, version, kind, .. } = *subresource;
     match version {
         "" => {
@@ -102,7 +104,7 @@ pub(super) fn kind_of(cx: &Cx, subresource: &Subresource) -> GroupVersionKind {
 
 /// Reads a body that is to be of the subresource's kind, in the namespace of the path.
 pub(super) fn posted(
-    cx: &Cx,
+    cx: &RequestContext,
     bytes: &[u8],
     subresource: &Subresource,
     validation: FieldValidation,

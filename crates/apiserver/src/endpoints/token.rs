@@ -1,12 +1,12 @@
 //! `serviceaccounts/token`: a token for a service account, signed and not stored.
 
 use crate::admission;
-use crate::answer;
-use crate::authentication::service_account::{Claims, ISSUER, Reference};
-use crate::body::Body;
-use crate::context::Cx;
-use crate::options::WriteOptions;
-use crate::ownership;
+use crate::auth::authentication::service_account::{Claims, ISSUER, Reference};
+use crate::endpoints::answer;
+use crate::endpoints::context::RequestContext;
+use crate::http::body::Body;
+use crate::registry::field_manager;
+use crate::request::options::WriteOptions;
 use http::Response;
 use kinds::resource::Subresource;
 use machinery::field_path::quote;
@@ -29,7 +29,7 @@ const YEAR: i64 = 365 * 24 * HOUR;
 
 /// Answers with a token for the named account.
 pub(crate) async fn create(
-    cx: &Cx,
+    cx: &RequestContext,
     body: &[u8],
     subresource: &Subresource,
 ) -> Result<Response<Body>, Status> {
@@ -37,13 +37,13 @@ pub(crate) async fn create(
     let mut request = super::subresource::posted(cx, body, subresource, options.field_validation)?;
     check_name(cx, &request)?;
     let attempt =
-        super::subresource::attempt(cx, &mut request, subresource, options.dry_run).await?;
+        super::subresource::attributes(cx, &mut request, subresource, options.dry_run).await?;
     admission::judge_namespace(cx, &request)?;
     let seconds = request.map_at(&["spec"]).entry("expirationSeconds").or_insert(Value::Null);
     if seconds.is_null() {
         *seconds = HOUR.into();
     }
-    ownership::sent::track(cx, &mut request);
+    field_manager::sent::track(cx, &mut request);
     admission::mutate_sent(&attempt, &mut request).await?;
     let account = cx.found()?.object();
     check_uid(&request, &account)?;
@@ -75,7 +75,7 @@ pub(crate) async fn create(
 }
 
 /// Fails if the request is for another account than the path's.
-fn check_name(cx: &Cx, request: &Object) -> Result<(), Status> {
+fn check_name(cx: &RequestContext, request: &Object) -> Result<(), Status> {
     if request.name().is_empty() || request.name() == cx.target.name {
         return Ok(());
     }
@@ -102,7 +102,7 @@ fn check_uid(request: &Object, account: &Object) -> Result<(), Status> {
 /// Claims that name what the token is bound to, if it is.
 ///
 /// Upstream: registry/core/serviceaccount/storage/token.go.
-async fn bound(cx: &Cx, request: &Object) -> Result<Claims, Status> {
+async fn bound(cx: &RequestContext, request: &Object) -> Result<Claims, Status> {
     let mut claims = Claims::default();
     let Some(reference) = request.get(&["spec", "boundObjectRef"]).filter(|it| it.is_object())
     else {
@@ -153,14 +153,19 @@ async fn bound(cx: &Cx, request: &Object) -> Result<Claims, Status> {
 }
 
 /// The node of a pod, by name alone if it does not exist.
-fn node_of(cx: &Cx, pod: &Object) -> Option<Reference> {
+fn node_of(cx: &RequestContext, pod: &Object) -> Option<Reference> {
     let name = pod.str_at(&["spec", "nodeName"]);
     let uid = stored(cx, "nodes", "", name).map(|it| it.uid().to_owned()).unwrap_or_default();
     (!name.is_empty()).then(|| Reference { name: name.to_owned(), uid })
 }
 
 /// An object of the core group.
-fn stored(cx: &Cx, resource: &str, namespace: &str, name: &str) -> Result<Object, Status> {
+fn stored(
+    cx: &RequestContext,
+    resource: &str,
+    namespace: &str,
+    name: &str,
+) -> Result<Object, Status> {
     let catalog = cx.plane.catalog.load();
     let served = catalog.resource("", resource);
     let found = served.and_then(|it| it.cache.get(&it.key(namespace, name)));
@@ -169,7 +174,7 @@ fn stored(cx: &Cx, resource: &str, namespace: &str, name: &str) -> Result<Object
 }
 
 /// Fills in what the account and the server know.
-fn complete(cx: &Cx, request: &mut Object, account: &Object) {
+fn complete(cx: &RequestContext, request: &mut Object, account: &Object) {
     for (field, value) in [
         ("name", account.name()),
         ("namespace", account.namespace()),

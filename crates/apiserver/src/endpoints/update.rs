@@ -1,16 +1,21 @@
 //! PUT of an object, or of its status.
 
 use super::create::{check_namespace, create_decoded, shown};
-use crate::body::Body;
-use crate::context::Cx;
-use crate::decode;
-use crate::options::WriteOptions;
-use crate::registry::{self, Part, UpdateRequest};
+use crate::endpoints::context::RequestContext;
+use crate::endpoints::decode;
+use crate::http::body::Body;
+use crate::registry;
+use crate::registry::{Part, UpdateRequest};
+use crate::request::options::WriteOptions;
 use http::Response;
 use machinery::{Object, Status};
 
 /// Replaces the named object and answers with it.
-pub(crate) async fn update(cx: &Cx, body: &[u8], part: Part) -> Result<Response<Body>, Status> {
+pub(crate) async fn update(
+    cx: &RequestContext,
+    body: &[u8],
+    part: Part,
+) -> Result<Response<Body>, Status> {
     let options = WriteOptions::parse(&cx.query, "UpdateOptions")?;
     let mut object = decode::object(cx, body, options.field_validation)?;
     check_namespace(cx, &object)?;
@@ -36,12 +41,12 @@ pub(crate) async fn update(cx: &Cx, body: &[u8], part: Part) -> Result<Response<
     shown(cx, 200, outcome).await
 }
 
-async fn is_missing(cx: &Cx) -> bool {
+async fn is_missing(cx: &RequestContext) -> bool {
     cx.plane.cache.catch_up().await.is_ok() && cx.served.cache.get(&cx.key()).is_none()
 }
 
 /// The name in the body must be the name in the path.
-pub(super) fn check_name(cx: &Cx, object: &Object) -> Result<(), Status> {
+pub(super) fn check_name(cx: &RequestContext, object: &Object) -> Result<(), Status> {
     let (found, expected) = (object.name(), cx.target.name.as_str());
     if found.is_empty() {
         return Err(Status::bad_request(format!(

@@ -12,17 +12,17 @@ mod large_event;
 mod start;
 
 use super::selection::Selection;
-use crate::answer;
-use crate::body::Body;
-use crate::catalog::Served;
-use crate::context::Cx;
-use crate::conversion::Sight;
+use crate::cache::catalog::Served;
+use crate::cache::conversion::Sight;
+use crate::cache::watch_cache::{Change, Entry, Subscription};
+use crate::endpoints::answer;
+use crate::endpoints::context::RequestContext;
 use crate::flow_control::Charge;
+use crate::http::body::Body;
+use crate::http::negotiation::not_a_stream;
 use crate::metrics::Count;
-use crate::negotiation::not_a_stream;
-use crate::options::parse_i64;
 use crate::plane::Plane;
-use crate::watch_cache::{Change, Entry, Subscription};
+use crate::request::options::parse_i64;
 use bytes::Bytes;
 use event::Encoder;
 use futures_util::stream::Stream;
@@ -54,7 +54,7 @@ const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 const DEFAULT_TIMEOUT: u64 = 1800;
 
 /// Answers with a stream of events.
-pub(crate) async fn watch(cx: Cx) -> Result<Response<Body>, Status> {
+pub(crate) async fn watch(cx: RequestContext) -> Result<Response<Body>, Status> {
     start::validate_options(&cx)?;
     let selection = Selection::parse(&cx)?;
     let start = Start::parse(&cx)?;
@@ -71,7 +71,7 @@ pub(crate) async fn watch(cx: Cx) -> Result<Response<Body>, Status> {
 
 /// One watch on its way.
 struct Watcher {
-    cx: Arc<Cx>,
+    cx: Arc<RequestContext>,
     /// As in `cx`, where a thousand watchers would have to fetch them from a thousand places.
     plane: Arc<Plane>,
     served: Arc<Served>,
@@ -133,7 +133,7 @@ enum Step {
 type Converting = Pin<Box<dyn Future<Output = Result<Vec<Sight>, Status>> + Send>>;
 
 impl Watcher {
-    async fn new(cx: Cx, selection: Selection, start: &Start) -> Result<Self, Status> {
+    async fn new(cx: RequestContext, selection: Selection, start: &Start) -> Result<Self, Status> {
         let charge = start::charge(&cx, &selection)?;
         let timeout = match cx.query.get("timeoutSeconds").map_or(Ok(0), parse_i64)? {
             0 => DEFAULT_TIMEOUT + cx.plane.entropy.below(DEFAULT_TIMEOUT),

@@ -2,8 +2,8 @@
 //! sent, and whose [`Progress`] is noted.
 
 use super::progress::Progress;
-use crate::body::{Body, Truncated};
 use crate::flow_control::{AnswerAccount, Charge, STREAM};
+use crate::http::body::{Body, Truncated};
 use bytes::Bytes;
 use http_body::{Body as _, Frame, SizeHint};
 use std::pin::Pin;

@@ -1,7 +1,7 @@
 //! The numbers of stored objects, read off the watch cache for each scrape.
 
 use super::exposition::{self, Kind};
-use crate::catalog::Catalog;
+use crate::cache::catalog::Catalog;
 
 /// Appends the number of objects of each resource that is stored.
 pub(super) fn append(text: &mut String, catalog: &Catalog) {

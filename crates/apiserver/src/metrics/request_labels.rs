@@ -4,10 +4,10 @@
 //! this file lists. Names that a client makes up are never labels, however early the request is
 //! refused, since every set of labels stays in memory and in every scrape.
 
-use crate::catalog::Catalog;
-use crate::headers;
+use crate::cache::catalog::Catalog;
+use crate::http::headers;
 use crate::mux;
-use crate::request::{Query, RequestInfo, Target, Verb};
+use crate::request::{Query, RequestInfo, ResourcePath, Verb};
 use crate::routes::discovery;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Method};
@@ -84,7 +84,7 @@ fn of_path(path: &str, sent: &HeaderMap) -> (&'static str, &'static str) {
     }
 }
 
-fn is_served(catalog: &Catalog, target: &Target) -> bool {
+fn is_served(catalog: &Catalog, target: &ResourcePath) -> bool {
     let found = catalog.find(&target.group, &target.version, &target.resource);
     found.is_some_and(|(served, version)| {
         target.subresource.is_empty() || mux::has_subresource(served, version, &target.subresource)
@@ -92,7 +92,7 @@ fn is_served(catalog: &Catalog, target: &Target) -> bool {
 }
 
 /// Upstream: endpoints/metrics `CleanScope`.
-fn scope(verb: Verb, target: &Target) -> &'static str {
+fn scope(verb: Verb, target: &ResourcePath) -> &'static str {
     if !target.name.is_empty() || verb == Verb::Create {
         "resource"
     } else if !target.namespace.is_empty() {

@@ -1,6 +1,6 @@
 //! Measures answers while they are sent.
 
-use crate::body::Body;
+use crate::http::body::Body;
 use bytes::Bytes;
 use prometheus_client::metrics::histogram::Histogram;
 

@@ -1,7 +1,7 @@
 //! [`Connector`]: TCP and TLS to one destination.
 
 use super::{Destination, Identity, Trust};
-use crate::trust_anyone::TrustAnyone;
+use crate::outbound::trust_anyone::TrustAnyone;
 use http::Uri;
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::client::legacy::connect::{Connected, Connection};

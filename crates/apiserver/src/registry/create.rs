@@ -1,10 +1,13 @@
 //! The birth of an object: name, uid, time; validation; the first write.
 
 use super::{Outcome, stored_form, wipe_server_metadata};
-use crate::admission::{self, Attempt};
-use crate::context::Cx;
-use crate::watch_cache::Entry;
-use crate::{conversion, errors, validation};
+use crate::admission;
+use crate::admission::Attributes;
+use crate::cache::conversion;
+use crate::cache::watch_cache::Entry;
+use crate::endpoints::context::RequestContext;
+use crate::errors;
+use crate::registry::validation;
 use machinery::meta::initializers;
 use machinery::{ErrorList, Object, Status};
 use std::sync::Arc;
@@ -18,9 +21,13 @@ const NAME_ATTEMPTS: usize = 8;
 const MAX_PREFIX: usize = 63 - 5;
 
 /// Stores a new object, which has passed mutating admission.
-pub(crate) async fn create(cx: &Cx, mut sent: Object, dry_run: bool) -> Result<Outcome, Status> {
+pub(crate) async fn create(
+    cx: &RequestContext,
+    mut sent: Object,
+    dry_run: bool,
+) -> Result<Outcome, Status> {
     let generated = sent.name().is_empty();
-    for attempt in 1..=NAME_ATTEMPTS {
+    for attributes in 1..=NAME_ATTEMPTS {
         let mut object = if generated { named(cx, &sent) } else { std::mem::take(&mut sent) };
         let is_known = !matches!(object.resource_version(), "" | "0");
         // Some kinds make labels of the name, so it must be there by now.
@@ -33,7 +40,7 @@ pub(crate) async fn create(cx: &Cx, mut sent: Object, dry_run: bool) -> Result<O
         };
         validate(cx, &object)?;
         let claim = claim?;
-        let attempt_to_create = Attempt::create(cx, &object, dry_run);
+        let attempt_to_create = Attributes::create(cx, &object, dry_run);
         let charge = admission::judge(&attempt_to_create, Some(&object)).await?;
         // Upstream: a creator who sets a resourceVersion gets a bare 500, from the storage.
         if is_known && !dry_run {
@@ -44,7 +51,7 @@ pub(crate) async fn create(cx: &Cx, mut sent: Object, dry_run: bool) -> Result<O
         let bytes = stored_form(cx, &object)?;
         let _write = cx.writes.begin();
         match insert(cx, &object, bytes, dry_run).await {
-            Err(Error::Conflict { .. }) if generated && attempt < NAME_ATTEMPTS => {}
+            Err(Error::Conflict { .. }) if generated && attributes < NAME_ATTEMPTS => {}
             Err(Error::Conflict { found, .. }) => {
                 let deleting = found.is_some_and(|it| {
                     Entry::of(&it, cx.resource().prefix.len())
@@ -63,11 +70,11 @@ pub(crate) async fn create(cx: &Cx, mut sent: Object, dry_run: bool) -> Result<O
             Ok(None) => return Ok(Outcome::Shown(object)),
         }
     }
-    unreachable!("the last attempt returns")
+    unreachable!("the last attributes returns")
 }
 
 /// The object with a name that begins as its sender wishes, if he does.
-fn named(cx: &Cx, sent: &Object) -> Object {
+fn named(cx: &RequestContext, sent: &Object) -> Object {
     let mut object = sent.clone();
     let prefix = sent.meta_text("generateName");
     if !prefix.is_empty() {
@@ -80,7 +87,7 @@ fn named(cx: &Cx, sent: &Object) -> Object {
 }
 
 /// Sets what only the server knows, and wipes what a creator may not set.
-fn prepare(cx: &Cx, object: &mut Object) {
+fn prepare(cx: &RequestContext, object: &mut Object) {
     wipe_server_metadata(object);
     super::dedup_owners(cx, object);
     for field in ["resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds"] {
@@ -106,7 +113,7 @@ fn prepare(cx: &Cx, object: &mut Object) {
     initializers::begin(object);
 }
 
-fn validate(cx: &Cx, object: &Object) -> Result<(), Status> {
+fn validate(cx: &RequestContext, object: &Object) -> Result<(), Status> {
     let resource = cx.resource();
     let mut errors = ErrorList::new();
     validation::metadata(resource, object, &mut errors);
@@ -122,7 +129,7 @@ fn validate(cx: &Cx, object: &Object) -> Result<(), Status> {
 
 /// None for a dry run, which only looks whether the place is free.
 async fn insert(
-    cx: &Cx,
+    cx: &RequestContext,
     object: &Object,
     bytes: Vec<u8>,
     dry_run: bool,
@@ -141,7 +148,7 @@ async fn insert(
     Ok(Some(Arc::new(Entry::of(&record, resource.prefix.len()))))
 }
 
-fn exists(cx: &Cx, name: &str, generated: bool, deleting: bool) -> Status {
+fn exists(cx: &RequestContext, name: &str, generated: bool, deleting: bool) -> Status {
     if generated {
         return Status::no_unique_name(&cx.what(), name);
     }

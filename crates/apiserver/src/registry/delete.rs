@@ -11,11 +11,13 @@
 //! ```
 
 use super::{Outcome, stored_bytes};
-use crate::admission::{self, Attempt};
-use crate::context::Cx;
-use crate::options::{DeleteOptions, Propagation};
-use crate::watch_cache::Entry;
-use crate::{conversion, errors};
+use crate::admission;
+use crate::admission::Attributes;
+use crate::cache::conversion;
+use crate::cache::watch_cache::Entry;
+use crate::endpoints::context::RequestContext;
+use crate::errors;
+use crate::request::options::{DeleteOptions, Propagation};
 use kinds::resource::{Behavior, Dependents};
 use machinery::{GroupResource, Object, Status, Value, timestamp};
 use std::sync::Arc;
@@ -34,7 +36,7 @@ pub(crate) enum Deleted {
 
 /// Deletes the object with this name, if admission agrees.
 pub(crate) async fn delete(
-    cx: &Cx,
+    cx: &RequestContext,
     namespace: &str,
     name: &str,
     options: &DeleteOptions,
@@ -47,7 +49,7 @@ pub(crate) async fn delete(
 
 /// Deletes the object with this name, whatever admission says.
 pub(crate) async fn delete_unadmitted(
-    cx: &Cx,
+    cx: &RequestContext,
     namespace: &str,
     name: &str,
     options: &DeleteOptions,
@@ -62,7 +64,7 @@ enum Admission {
 }
 
 async fn remove(
-    cx: &Cx,
+    cx: &RequestContext,
     namespace: &str,
     name: &str,
     options: &DeleteOptions,
@@ -84,7 +86,7 @@ async fn remove(
         let old = conversion::working(cx, &entry).await?;
         check_preconditions(cx, &old, options)?;
         if asks == Admission::Asked {
-            admission::judge(&Attempt::delete(cx, &old, options), None).await?;
+            admission::judge(&Attributes::delete(cx, &old, options), None).await?;
         }
         let (mut new, remains) = mark(cx, &old, options);
         let outcome = if remains {
@@ -109,7 +111,7 @@ async fn remove(
 
 /// Stores the mark of an object that stays for now.
 async fn keep(
-    cx: &Cx,
+    cx: &RequestContext,
     mut new: Object,
     entry: &Arc<Entry>,
     options: &DeleteOptions,
@@ -128,7 +130,11 @@ async fn keep(
     Ok(Outcome::Stored(Arc::new(Entry::of(&record, cx.resource().prefix.len()))))
 }
 
-fn check_preconditions(cx: &Cx, old: &Object, options: &DeleteOptions) -> Result<(), Status> {
+fn check_preconditions(
+    cx: &RequestContext,
+    old: &Object,
+    options: &DeleteOptions,
+) -> Result<(), Status> {
     // Upstream: these conflicts name the kind where others name the resource.
     let what = GroupResource::new(&cx.resource().group, &cx.resource().kind);
     if let Some(uid) = options.uid.as_deref().filter(|it| *it != old.uid()) {
@@ -149,7 +155,7 @@ fn check_preconditions(cx: &Cx, old: &Object, options: &DeleteOptions) -> Result
 }
 
 /// The object with the marks of its deletion, and whether it stays for now.
-fn mark(cx: &Cx, old: &Object, options: &DeleteOptions) -> (Object, bool) {
+fn mark(cx: &RequestContext, old: &Object, options: &DeleteOptions) -> (Object, bool) {
     let behavior = cx.resource().behavior;
     let mut new = old.clone();
     let begins = old.deletion_timestamp().is_none();
@@ -191,7 +197,7 @@ fn grace_period(default: Option<fn(&Object) -> i64>, old: &Object, options: &Del
     }
 }
 
-fn stamp(cx: &Cx, new: &mut Object, old: &Object, grace: i64) {
+fn stamp(cx: &RequestContext, new: &mut Object, old: &Object, grace: i64) {
     let granted = old.metadata().and_then(|it| it.get("deletionGracePeriodSeconds"));
     let marked = old.deletion_timestamp().is_some();
     if marked && granted.and_then(Value::as_i64) == Some(grace) {

@@ -10,9 +10,9 @@
 //! Who waits follows the log of the resource, as a watcher does, and lends its seat to others.
 
 use super::Outcome;
-use crate::context::Cx;
-use crate::options::parse_i64;
-use crate::watch_cache::{Change, Entry};
+use crate::cache::watch_cache::{Change, Entry};
+use crate::endpoints::context::RequestContext;
+use crate::request::options::parse_i64;
 use keel::Timestamp;
 use machinery::Status;
 use machinery::meta::initializers;
@@ -42,7 +42,7 @@ pub(crate) struct Patience {
 
 impl Patience {
     /// As the request says.
-    pub(crate) fn of(cx: &Cx) -> Result<Self, Status> {
+    pub(crate) fn of(cx: &RequestContext) -> Result<Self, Status> {
         if cx.includes_uninitialized() {
             return Ok(Self { until: None });
         }
@@ -59,7 +59,7 @@ impl Patience {
     /// What became of a new object once everybody had worked on it.
     pub(crate) async fn until_initialized(
         self,
-        cx: &Cx,
+        cx: &RequestContext,
         outcome: Outcome,
     ) -> Result<Outcome, Status> {
         match (outcome, self.until) {
@@ -72,7 +72,11 @@ impl Patience {
     }
 }
 
-async fn wait(cx: &Cx, created: &Entry, until: Timestamp) -> Result<Arc<Entry>, Status> {
+async fn wait(
+    cx: &RequestContext,
+    created: &Entry,
+    until: Timestamp,
+) -> Result<Arc<Entry>, Status> {
     let _loan = cx.plane.flow.lend_seat(&cx.seat);
     let deadline = cx.deadline.checked_sub(TO_ANSWER).unwrap_or_else(Instant::now);
     tokio::select! {
@@ -87,7 +91,7 @@ async fn wait(cx: &Cx, created: &Entry, until: Timestamp) -> Result<Arc<Entry>, 
 }
 
 /// Reads the log until it says how the initialization ended.
-async fn follow(cx: &Cx, created: &Entry) -> Result<Arc<Entry>, Status> {
+async fn follow(cx: &RequestContext, created: &Entry) -> Result<Arc<Entry>, Status> {
     let cache = &cx.served.cache;
     let mut changed = cache.subscribe();
     let mut cursor = created.revision;
@@ -131,7 +135,7 @@ fn verdict(now: Option<&Arc<Entry>>) -> Option<Result<Arc<Entry>, Status>> {
 }
 
 /// Removes an object that nobody will ever see. Whoever waits for it has read the result in the log.
-pub(super) async fn remove_failed(cx: &Cx, record: &Record) {
+pub(super) async fn remove_failed(cx: &RequestContext, record: &Record) {
     // If somebody else was faster, it is gone, since it cannot be changed any more.
     let _ = cx.plane.store.delete(&record.key, Expect::At(record.modified)).await;
 }

@@ -1,8 +1,8 @@
 //! [`Outcome`]: what became of an object, ready to be shown.
 
-use crate::context::Cx;
-use crate::conversion;
-use crate::watch_cache::Entry;
+use crate::cache::conversion;
+use crate::cache::watch_cache::Entry;
+use crate::endpoints::context::RequestContext;
 use machinery::{Object, Status};
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ pub(crate) enum Outcome {
 
 impl Outcome {
     /// In its working form and in the version that verbs work in.
-    pub(crate) async fn object(self, cx: &Cx) -> Result<Object, Status> {
+    pub(crate) async fn object(self, cx: &RequestContext) -> Result<Object, Status> {
         match self {
             Self::Stored(entry) => conversion::working(cx, &entry).await,
             Self::Shown(object) => {

@@ -1,12 +1,16 @@
 //! The change of a stored object: read, transform, check, write if nobody was faster.
 
 use super::{Outcome, initialization, spec_differs, stored_form, wipe_server_metadata};
-use crate::admission::{self, Attempt, Charge, Claim};
-use crate::context::Cx;
-use crate::options::parse_revision;
+use crate::admission;
+use crate::admission::{Attributes, Charge};
+use crate::cache::conversion;
+use crate::cache::watch_cache::Entry;
+use crate::endpoints::context::RequestContext;
+use crate::errors;
+use crate::registry::service_address::Claim;
+use crate::registry::{field_manager, validation};
 use crate::request::Verb;
-use crate::watch_cache::Entry;
-use crate::{conversion, errors, ownership, validation};
+use crate::request::options::parse_revision;
 use machinery::meta::initializers;
 use machinery::{ErrorList, GroupKind, Object, Path, Status};
 use std::pin::Pin;
@@ -60,7 +64,10 @@ pub(crate) struct UpdateRequest<'a> {
 const ATTEMPTS: usize = 64;
 
 /// Changes the object that the request names.
-pub(crate) async fn update(cx: &Cx, request: UpdateRequest<'_>) -> Result<Outcome, Status> {
+pub(crate) async fn update(
+    cx: &RequestContext,
+    request: UpdateRequest<'_>,
+) -> Result<Outcome, Status> {
     let key = cx.key();
     let name = &cx.target.name;
     let of_store = |error: Error| errors::of_store(&cx.what(), name, &error);
@@ -115,13 +122,13 @@ pub(crate) async fn update(cx: &Cx, request: UpdateRequest<'_>) -> Result<Outcom
     Err(Status::modified(&cx.what(), name))
 }
 
-fn entry_of(cx: &Cx, record: &Record) -> Arc<Entry> {
+fn entry_of(cx: &RequestContext, record: &Record) -> Arc<Entry> {
     Arc::new(Entry::of(record, cx.resource().prefix.len()))
 }
 
 /// The new object, and what it has taken for that.
 async fn renew(
-    cx: &Cx,
+    cx: &RequestContext,
     entry: &Arc<Entry>,
     request: &UpdateRequest<'_>,
 ) -> Result<(Object, Claim, Charge), Status> {
@@ -130,10 +137,10 @@ async fn renew(
     let mut new = request.transform.of(&old).await?;
     check_preconditions(cx, &new, &old, request.dry_run)?;
     if !request.ownership_settled {
-        ownership::track(cx, Some(&old), &mut new).await;
+        field_manager::track(cx, Some(&old), &mut new).await;
     }
-    let attempt = Attempt::update(cx, &old, request.dry_run);
-    admission::mutate(&attempt, &mut new).await?;
+    let attributes = Attributes::update(cx, &old, request.dry_run);
+    admission::mutate(&attributes, &mut new).await?;
     prepare(cx, &mut new, &old, request.part);
     let claim = if request.dry_run {
         cx.plane.allocations.rehearse(cx, &mut new, Some(&old))
@@ -156,13 +163,18 @@ async fn renew(
         }
     }
     let claim = claim?;
-    let charge = admission::judge(&attempt, Some(&new)).await?;
+    let charge = admission::judge(&attributes, Some(&new)).await?;
     new.remove_meta("resourceVersion");
     Ok((new, claim, charge))
 }
 
 /// Fails if the writer insists on a resourceVersion or a uid that is not the current one.
-fn check_preconditions(cx: &Cx, new: &Object, old: &Object, dry_run: bool) -> Result<(), Status> {
+fn check_preconditions(
+    cx: &RequestContext,
+    new: &Object,
+    old: &Object,
+    dry_run: bool,
+) -> Result<(), Status> {
     check_uid(cx, new, Some(old), dry_run)?;
     let resource = cx.resource();
     let asked = new.resource_version();
@@ -186,7 +198,7 @@ fn check_preconditions(cx: &Cx, new: &Object, old: &Object, dry_run: bool) -> Re
 /// Fails if a whole object is sent with a uid that is not the one of the stored object, or if there
 /// is no stored object. A patch that changes the uid fails later, as the uid cannot be changed.
 pub(crate) fn check_uid(
-    cx: &Cx,
+    cx: &RequestContext,
     sent: &Object,
     stored: Option<&Object>,
     dry_run: bool,
@@ -206,7 +218,7 @@ pub(crate) fn check_uid(
 }
 
 /// Takes from the old object what the client may not change or has left out.
-fn prepare(cx: &Cx, new: &mut Object, old: &Object, part: Part) {
+fn prepare(cx: &RequestContext, new: &mut Object, old: &Object, part: Part) {
     wipe_server_metadata(new);
     super::dedup_owners(cx, new);
     for field in
@@ -251,7 +263,7 @@ fn keep(new: &mut Object, old: &Object, field: &str) {
 }
 
 /// Whether nothing holds back any longer an object whose deletion has begun.
-fn may_go(cx: &Cx, object: &Object) -> bool {
+fn may_go(cx: &RequestContext, object: &Object) -> bool {
     let held = cx.resource().behavior.deletion.is_some_and(|it| (it.held)(object));
     let grace = object.metadata().and_then(|it| it.get("deletionGracePeriodSeconds"));
     object.deletion_timestamp().is_some()
@@ -261,7 +273,12 @@ fn may_go(cx: &Cx, object: &Object) -> bool {
 }
 
 /// Removes an object whose last finalizer this update took away.
-async fn finish(cx: &Cx, mut new: Object, entry: &Entry, dry_run: bool) -> Result<Outcome, Error> {
+async fn finish(
+    cx: &RequestContext,
+    mut new: Object,
+    entry: &Entry,
+    dry_run: bool,
+) -> Result<Outcome, Error> {
     if !dry_run {
         cx.plane.store.delete(&entry.key, Expect::At(entry.revision)).await?;
     }

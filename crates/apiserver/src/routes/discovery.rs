@@ -3,11 +3,11 @@
 
 mod aggregated;
 
-use crate::answer;
-use crate::body::Body;
-use crate::catalog::{Catalog, Group, Served};
-use crate::headers;
-use crate::negotiation::{Offer, negotiate};
+use crate::cache::catalog::{Catalog, Group, Served};
+use crate::endpoints::answer;
+use crate::http::body::Body;
+use crate::http::headers;
+use crate::http::negotiation::{Offer, negotiate};
 use crate::plane::Plane;
 use crate::request::Query;
 use base64::Engine;

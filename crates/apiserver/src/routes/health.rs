@@ -1,10 +1,10 @@
 //! `/healthz`, `/livez`, `/readyz`: whether the server is well, as a whole or check by check.
 
-use crate::answer;
-use crate::body::Body;
+use crate::cache::watch_cache::SyncState;
+use crate::endpoints::answer;
+use crate::http::body::Body;
 use crate::plane::Plane;
 use crate::request::Query;
-use crate::watch_cache::SyncState;
 use http::Response;
 use machinery::field_path::quote;
 use std::sync::atomic::Ordering;

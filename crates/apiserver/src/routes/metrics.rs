@@ -1,7 +1,7 @@
 //! `/metrics`: the counts, in Prometheus' text format.
 
-use crate::answer;
-use crate::body::Body;
+use crate::endpoints::answer;
+use crate::http::body::Body;
 use crate::plane::Plane;
 use http::Response;
 

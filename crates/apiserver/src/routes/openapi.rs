@@ -9,10 +9,10 @@ mod document;
 mod kept;
 mod remote;
 
-use crate::answer;
-use crate::body::Body;
-use crate::catalog::Catalog;
-use crate::headers;
+use crate::cache::catalog::Catalog;
+use crate::endpoints::answer;
+use crate::http::body::Body;
+use crate::http::headers;
 use crate::plane::Plane;
 use crate::request::Query;
 use http::header::{

@@ -1,8 +1,8 @@
 //! `/version`: the level of the API that is served, and what serves it.
 
-use crate::answer;
-use crate::body::Body;
-use crate::negotiation::{Offer, negotiate};
+use crate::endpoints::answer;
+use crate::http::body::Body;
+use crate::http::negotiation::{Offer, negotiate};
 use crate::request::Query;
 use http::Response;
 use http::request::Parts as Head;

@@ -3,7 +3,7 @@
 use crate::client::{JSON, MERGE};
 use crate::https::{Breaks, Https, json_answer};
 use crate::plane::Plane;
-use apiserver::authentication::User;
+use apiserver::auth::authentication::User;
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::BodyExt;

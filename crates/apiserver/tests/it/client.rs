@@ -1,8 +1,8 @@
 //! [`Client`]: asks a plane through its in-process door, as one user.
 
-use apiserver::Door;
-use apiserver::authentication::User;
-use apiserver::body::Truncated;
+use apiserver::InProcessClient;
+use apiserver::auth::authentication::User;
+use apiserver::http::body::Truncated;
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, WARNING};
 use http::{HeaderName, HeaderValue, Method, Request};
@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// See the [module documentation](self).
 #[derive(Clone)]
 pub(crate) struct Client {
-    door: Door,
+    door: InProcessClient,
     headers: HeaderMap,
 }
 
@@ -57,7 +57,7 @@ impl Reply {
 }
 
 impl Client {
-    pub(crate) fn new(door: Door) -> Self {
+    pub(crate) fn new(door: InProcessClient) -> Self {
         Self { door, headers: HeaderMap::new() }
     }
 

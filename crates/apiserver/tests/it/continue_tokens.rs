@@ -3,8 +3,8 @@
 use crate::client::Client;
 use crate::plane::{Plane, map};
 use apiserver::Config;
-use apiserver::authentication::token::TokenFile;
-use apiserver::authorization::abac::PolicyFile;
+use apiserver::auth::authentication::token::TokenFile;
+use apiserver::auth::authorization::abac::PolicyFile;
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use machinery::{Value, json};

@@ -2,7 +2,7 @@
 
 use crate::client::{Client, JSON_PATCH, MERGE, STRATEGIC, TABLE, Watch};
 use crate::plane::{MAPS, Plane, THINGS, anything, labeled, map, thing, things};
-use apiserver::authentication::User;
+use apiserver::auth::authentication::User;
 use apiserver::{Config, StoreConfig};
 use machinery::{Value, json};
 use tokio::task::JoinSet;

@@ -36,7 +36,7 @@ impl Plane {
     pub(crate) async fn start_with(config: Config) -> Self {
         let clock = config.clock.clone();
         let server = Server::start(config).await.unwrap();
-        let client = Client::new(server.door());
+        let client = Client::new(server.in_process_client());
         Self { server, clock, client }
     }
 
@@ -44,7 +44,7 @@ impl Plane {
     pub(crate) async fn start_on(config: Config, store: Arc<dyn Store>) -> Self {
         let clock = config.clock.clone();
         let server = Server::start_on(config, store).await.unwrap();
-        let client = Client::new(server.door());
+        let client = Client::new(server.in_process_client());
         Self { server, clock, client }
     }
 
@@ -64,7 +64,7 @@ impl Plane {
 
     /// Somebody who has yet to say who they are.
     pub(crate) fn stranger(&self) -> Client {
-        Client::new(self.server.door().for_stranger())
+        Client::new(self.server.in_process_client().unauthenticated())
     }
 
     /// Somebody with a bearer token.

@@ -3,8 +3,8 @@
 use crate::client::Client;
 use crate::plane::{MAPS, Plane, map};
 use apiserver::Config;
-use apiserver::authentication::token::TokenFile;
-use apiserver::authentication::{MASTERS, User};
+use apiserver::auth::authentication::token::TokenFile;
+use apiserver::auth::authentication::{MASTERS, User};
 use machinery::{Value, json};
 
 const ACCOUNTS: &str = "/api/v1/namespaces/default/serviceaccounts";

@@ -3,7 +3,7 @@
 use crate::client::{Client, JSON, Reply};
 use crate::plane::{MAPS, Plane, map};
 use apiserver::Config;
-use apiserver::authentication::token::TokenFile;
+use apiserver::auth::authentication::token::TokenFile;
 use http::Method;
 use machinery::{Value, json};
 

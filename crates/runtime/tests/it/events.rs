@@ -38,7 +38,7 @@ fn recorder(plane: &Plane, client: Client) -> Recorder {
 
 /// A recorder whose events are refused with `code` for so many times, and how often it tried.
 fn refused(plane: &Plane, code: u16, times: u32) -> (Recorder, Arc<AtomicU32>) {
-    let faulty = Faulty::new(plane.server.door());
+    let faulty = Faulty::new(plane.server.in_process_client());
     let tries = Arc::new(AtomicU32::new(0));
     let counted = Arc::clone(&tries);
     faulty.decide(move |method, target| {

@@ -6,7 +6,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use apiserver::Door;
+use apiserver::InProcessClient;
 use bytes::Bytes;
 use futures_util::stream;
 use http::{Method, Request, Response, StatusCode};
@@ -42,14 +42,14 @@ type Judge = Box<dyn FnMut(&Method, &str) -> Fate + Send>;
 /// See the [module documentation](self). Clones share their faults.
 #[derive(Clone)]
 pub(crate) struct Faulty {
-    door: Door,
+    door: InProcessClient,
     judge: Arc<Mutex<Judge>>,
     held: Arc<Mutex<Vec<Request<Body>>>>,
 }
 
 impl Faulty {
     /// Without faults.
-    pub(crate) fn new(door: Door) -> Self {
+    pub(crate) fn new(door: InProcessClient) -> Self {
         let judge: Judge = Box::new(|_, _| Fate::Served);
         Self { door, judge: Arc::new(Mutex::new(judge)), held: Arc::default() }
     }

@@ -37,7 +37,7 @@ struct Replica {
 
 impl Replica {
     async fn start(plane: &Plane) -> Self {
-        let faulty = Faulty::new(plane.server.door());
+        let faulty = Faulty::new(plane.server.in_process_client());
         let writes = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&writes);
         faulty.decide(move |method, target| {

@@ -29,7 +29,7 @@ impl Plane {
         let entropy = Entropy::seeded(1);
         let config = Config { clock: clock.clone(), entropy: entropy.clone(), ..Config::default() };
         let server = Server::start(config).await.unwrap();
-        let client = Client::new(server.door(), "default");
+        let client = Client::new(server.in_process_client(), "default");
         Self { client, clock, entropy, tasks: Tasks::new(), server }
     }
 

@@ -44,7 +44,7 @@ impl World {
 
     pub(crate) async fn with(config: Config) -> Self {
         let server = Server::start(config).await.unwrap();
-        let client = Client::new(server.door(), "default");
+        let client = Client::new(server.in_process_client(), "default");
         let world = Self { server, client };
         world.define_things().await;
         world
@@ -91,7 +91,7 @@ impl World {
 
     /// A door of its own, with a client behind it. Faults reach all who use that client.
     pub(crate) fn faulty(&self) -> (Faulty, Client) {
-        let faulty = Faulty::new(self.server.door());
+        let faulty = Faulty::new(self.server.in_process_client());
         (faulty.clone(), Client::new(faulty, "default"))
     }
 }

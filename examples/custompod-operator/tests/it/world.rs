@@ -35,7 +35,7 @@ impl World {
         let config =
             Config { clock: Clock::system(), entropy: Entropy::seeded(seed), ..Config::default() };
         let server = Server::start(config).await.unwrap();
-        let client = Client::new(server.door(), "default");
+        let client = Client::new(server.in_process_client(), "default");
         let world = Self { server, client, operator: None };
         let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
         world.post(definitions, "application/yaml", DEFINITION).await.unwrap();
@@ -49,7 +49,7 @@ impl World {
     pub(crate) fn start_operator(&mut self) {
         let tasks = Tasks::new();
         let options = ManagerOptions { handles_signals: false, ..ManagerOptions::default() };
-        let client = Client::new(self.server.door(), "default");
+        let client = Client::new(self.server.in_process_client(), "default");
         let manager = Manager::with_tasks(client, options, &tasks);
         manager.add(controller::controller(&manager));
         let running = manager.clone();

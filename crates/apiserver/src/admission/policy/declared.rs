@@ -1,7 +1,7 @@
 //! Kinds as types for expressions, as their published schemas have them. What a schema says nothing
 //! of, such as a quantity, which may be text or a number, no expression can name.
 
-use crate::catalog::Served;
+use crate::cache::catalog::Served;
 use cel::{DeclType, Object, Shape};
 use kinds::resource;
 use kinds::types::{self, Container, Field, Item, Type};

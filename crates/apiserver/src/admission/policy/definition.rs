@@ -4,10 +4,11 @@
 use super::compiler::{Compiler, Expression, Use, Variable};
 use super::evaluation::{CONDITIONS_BUDGET, Evaluation};
 use super::params::{self, ParamKind, ParamRef};
-use crate::admission::matching::{self, Criteria, Matched};
-use crate::admission::{Attempt, authorizer, request};
-use crate::conversion;
-use crate::watch_cache::Snapshot;
+use crate::admission::matching;
+use crate::admission::matching::{Criteria, Matched};
+use crate::admission::{Attributes, authorizer, request};
+use crate::cache::conversion;
+use crate::cache::watch_cache::Snapshot;
 use cel::Type;
 use machinery::{GroupResource, Object, Status, Value};
 use std::borrow::Cow;
@@ -87,26 +88,26 @@ impl Definition {
     pub(super) async fn invocations<'a>(
         &self,
         bindings: &'a [Binding],
-        attempt: &Attempt<'_>,
+        attributes: &Attributes<'_>,
         object: Option<&Object>,
     ) -> Vec<Invocation<'a>> {
         let misconfigured = |why: String| {
             let why = format!("failed to configure policy: {why}");
             vec![Invocation::Misconfigured { binding: None, why }]
         };
-        let matched = match self.criteria.matched(attempt, object) {
+        let matched = match self.criteria.matched(attributes, object) {
             Ok(Some(matched)) => matched,
             Ok(None) => return Vec::new(),
             Err(status) => return misconfigured(status.message),
         };
-        let catalog = attempt.cx.plane.catalog.load_full();
+        let catalog = attributes.cx.plane.catalog.load_full();
         let kind = match self.params.as_ref().map(|kind| kind.find(&catalog)).transpose() {
             Ok(kind) => kind,
             Err(why) => return misconfigured(why),
         };
         let mut invocations = Vec::new();
         for binding in bindings {
-            match binding.params_for(attempt, object, kind).await {
+            match binding.params_for(attributes, object, kind).await {
                 Ok(all) => invocations.extend(all.into_iter().map(|params| Invocation::Ready {
                     binding,
                     matched: matched.clone(),
@@ -177,19 +178,19 @@ impl Binding {
     /// The parameters for a request, one of which may be none; empty if it is not about it.
     async fn params_for(
         &self,
-        attempt: &Attempt<'_>,
+        attributes: &Attributes<'_>,
         object: Option<&Object>,
         kind: Option<params::Found<'_>>,
     ) -> Result<Vec<Option<Object>>, String> {
         if let Some(criteria) = &self.criteria
-            && criteria.matched(attempt, object).map_err(|status| status.message)?.is_none()
+            && criteria.matched(attributes, object).map_err(|status| status.message)?.is_none()
         {
             return Ok(Vec::new());
         }
         match (kind, &self.params) {
             (Some(kind), Some(reference)) => {
-                let namespace = matching::namespace(attempt);
-                let found = reference.collect(&attempt.cx.plane, &kind, namespace).await?;
+                let namespace = matching::namespace(attributes);
+                let found = reference.collect(&attributes.cx.plane, &kind, namespace).await?;
                 Ok(found.into_iter().map(Some).collect())
             }
             _ => Ok(vec![None]),
@@ -226,16 +227,19 @@ pub(super) struct Seen<'a> {
 
 impl<'a> Seen<'a> {
     /// In the version that a policy is about.
-    pub(super) async fn new(attempt: &'a Attempt<'_>, matched: &Matched) -> Result<Self, Status> {
+    pub(super) async fn new(
+        attributes: &'a Attributes<'_>,
+        matched: &Matched,
+    ) -> Result<Self, Status> {
         let version = matched.version;
-        let old = match attempt.old {
-            Some(old) => Some(in_version(attempt, version, old).await?),
+        let old = match attributes.old {
+            Some(old) => Some(in_version(attributes, version, old).await?),
             None => None,
         };
         Ok(Self {
-            request: Value::Object(request::of(attempt, matched)),
+            request: Value::Object(request::of(attributes, matched)),
             old,
-            namespace: namespace_object(attempt)?,
+            namespace: namespace_object(attributes)?,
             version,
         })
     }
@@ -243,16 +247,16 @@ impl<'a> Seen<'a> {
     /// The object in that version.
     pub(super) async fn object<'o>(
         &self,
-        attempt: &Attempt<'_>,
+        attributes: &Attributes<'_>,
         object: &'o Object,
     ) -> Result<Cow<'o, Object>, Status> {
-        in_version(attempt, self.version, object).await
+        in_version(attributes, self.version, object).await
     }
 
     /// What the expressions of a policy see, `object` being in that version.
     pub(super) fn evaluation<'e>(
         &'e self,
-        attempt: &Attempt<'_>,
+        attributes: &Attributes<'_>,
         definition: &'e Definition,
         object: Option<&'e Object>,
         params: Option<&'e Object>,
@@ -264,18 +268,18 @@ impl<'a> Seen<'a> {
             request: &self.request,
             namespace: &self.namespace,
             params,
-            authorizer: Some(authorizer::of(attempt)),
+            authorizer: Some(authorizer::of(attributes)),
         }
     }
 }
 
 async fn in_version<'o>(
-    attempt: &Attempt<'_>,
+    attributes: &Attributes<'_>,
     version: usize,
     object: &'o Object,
 ) -> Result<Cow<'o, Object>, Status> {
-    let cx = attempt.cx;
-    if attempt.kind.is_some() || version == conversion::working_version(cx) {
+    let cx = attributes.cx;
+    if attributes.kind.is_some() || version == conversion::working_version(cx) {
         return Ok(Cow::Borrowed(object));
     }
     let object = object.clone();
@@ -283,12 +287,12 @@ async fn in_version<'o>(
 }
 
 /// The object's namespace as far as expressions may look at it; null if it is in none.
-fn namespace_object(attempt: &Attempt<'_>) -> Result<Value, Status> {
-    let name = attempt.namespace;
+fn namespace_object(attributes: &Attributes<'_>) -> Result<Value, Status> {
+    let name = attributes.namespace;
     if name.is_empty() {
         return Ok(Value::Null);
     }
-    let catalog = attempt.cx.plane.catalog.load();
+    let catalog = attributes.cx.plane.catalog.load();
     let found = catalog
         .resource("", "namespaces")
         .and_then(|served| served.cache.get(&served.key("", name)));

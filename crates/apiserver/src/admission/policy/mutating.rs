@@ -11,10 +11,11 @@
 use super::definition::{self, Binding, Bindings, Definition, Failure, Invocation, Seen};
 use super::patch::{Error, Mutation, Target};
 use super::{Refusal, refusal_name};
-use crate::admission::Attempt;
+use crate::admission::Attributes;
 use crate::admission::matching::Matched;
-use crate::watch_cache::Snapshot;
-use crate::{conversion, decode};
+use crate::cache::conversion;
+use crate::cache::watch_cache::Snapshot;
+use crate::endpoints::decode;
 use machinery::field_path::quote;
 use machinery::status::Cause;
 use machinery::{Object, Reason, Status, Value};
@@ -97,7 +98,7 @@ impl Turn<'_> {
 pub(super) async fn round(
     policies: &Policies,
     bindings: &Bindings,
-    attempt: &Attempt<'_>,
+    attributes: &Attributes<'_>,
     object: &mut Object,
     rounds: &mut Rounds,
 ) -> Result<bool, Status> {
@@ -107,7 +108,7 @@ pub(super) async fn round(
     for (name, bindings) in bindings {
         let Some(policy) = policies.get(name) else { continue };
         let definition = &policy.definition;
-        for invocation in definition.invocations(bindings, attempt, Some(object)).await {
+        for invocation in definition.invocations(bindings, attributes, Some(object)).await {
             match invocation {
                 Invocation::Ready { binding, matched, params } => {
                     turns.push(Turn { policy, binding, matched, params });
@@ -123,7 +124,7 @@ pub(super) async fn round(
     }
     let mut changed = false;
     for turn in &turns {
-        changed |= take(turn, attempt, object, rounds, &mut failures).await?;
+        changed |= take(turn, attributes, object, rounds, &mut failures).await?;
     }
     // Upstream: at the end of a round a change counts as one that nobody has seen yet, not even
     // those who made it.
@@ -133,7 +134,8 @@ pub(super) async fn round(
     rounds.is_second = true;
     rounds.left = (!rounds.asked.is_empty()).then(|| object.clone());
     let Some(first) = failures.first() else { return Ok(changed) };
-    let mut status = Status::forbidden(&attempt.cx.what(), refusal_name(attempt, Some(object)), "");
+    let mut status =
+        Status::forbidden(&attributes.cx.what(), refusal_name(attributes, Some(object)), "");
     status.message.clone_from(&first.message);
     status.reason = first.reason;
     let cause = |it: Refusal| Cause { message: it.message, ..Cause::default() };
@@ -145,18 +147,18 @@ pub(super) async fn round(
 /// Lets one policy change the object, if it is its turn.
 async fn take(
     turn: &Turn<'_>,
-    attempt: &Attempt<'_>,
+    attributes: &Attributes<'_>,
     object: &mut Object,
     rounds: &mut Rounds,
     failures: &mut Vec<Refusal>,
 ) -> Result<bool, Status> {
     let definition = &turn.policy.definition;
-    let seen = Seen::new(attempt, &turn.matched).await?;
+    let seen = Seen::new(attributes, &turn.matched).await?;
     let binding = Some(turn.binding);
     let mut fail = |why: &str| failures.extend(failure(definition, binding, why, Reason::Invalid));
     let params = turn.params.as_ref();
-    let shown = seen.object(attempt, object).await?;
-    match definition.holds(&seen.evaluation(attempt, definition, Some(&shown), params)) {
+    let shown = seen.object(attributes, object).await?;
+    match definition.holds(&seen.evaluation(attributes, definition, Some(&shown), params)) {
         Ok(true) => {}
         Ok(false) => return Ok(false),
         Err(why) => {
@@ -168,14 +170,14 @@ async fn take(
     if rounds.is_second && !rounds.missed_something.contains(&key) {
         return Ok(false);
     }
-    let cx = attempt.cx;
+    let cx = attributes.cx;
     let served = &cx.served;
     let mut changed = false;
     for mutation in &turn.policy.mutations {
-        let shown = seen.object(attempt, object).await?;
+        let shown = seen.object(attributes, object).await?;
         let made = {
-            let evaluation = seen.evaluation(attempt, definition, Some(&shown), params);
-            let target = match &attempt.kind {
+            let evaluation = seen.evaluation(attributes, definition, Some(&shown), params);
+            let target = match &attributes.kind {
                 Some(kind) => Target::Sent(kind),
                 None => Target::Stored(served, turn.matched.version),
             };
@@ -183,7 +185,7 @@ async fn take(
         };
         match made {
             Ok(made) => {
-                let made = if attempt.kind.is_some() {
+                let made = if attributes.kind.is_some() {
                     made
                 } else {
                     let working = conversion::working_version(cx);

@@ -1,10 +1,10 @@
 //! The parameters of a policy: objects of the kind that the policy names, found as its binding says.
 
 use super::definition::text;
-use crate::catalog::{Catalog, Served};
-use crate::conversion;
+use crate::cache::catalog::{Catalog, Served};
+use crate::cache::conversion;
+use crate::cache::watch_cache::Entry;
 use crate::plane::Plane;
-use crate::watch_cache::Entry;
 use machinery::selector::LabelSelector;
 use machinery::{Object, Value};
 use std::sync::Arc;

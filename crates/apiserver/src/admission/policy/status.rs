@@ -2,7 +2,7 @@
 //! Nothing is decided by it.
 
 use super::{GROUP, type_checking};
-use crate::own_client::OwnClient;
+use crate::loopback::LoopbackClient;
 use crate::plane::Plane;
 use machinery::{Object, Value, json};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ const POLICIES: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissio
 pub(crate) async fn keep_true(plane: Arc<Plane>) {
     let catalog = plane.catalog.load_full();
     let Some(policies) = catalog.resource(GROUP, "validatingadmissionpolicies") else { return };
-    let client = OwnClient::new(&plane);
+    let client = LoopbackClient::new(&plane);
     let mut changed = policies.cache.subscribe();
     let stop = plane.tasks.shutdown();
     tokio::pin!(stop);
@@ -47,7 +47,7 @@ pub(crate) async fn keep_true(plane: Arc<Plane>) {
 }
 
 /// Writes the status of a policy that has changed; whether that needs no other try.
-async fn show(plane: &Plane, client: &OwnClient, policy: &Object) -> bool {
+async fn show(plane: &Plane, client: &LoopbackClient, policy: &Object) -> bool {
     let observed = policy.get(&["status", "observedGeneration"]).and_then(Value::as_i64);
     if policy.generation() <= observed.unwrap_or(0) || policy.deletion_timestamp().is_some() {
         return true;

@@ -10,7 +10,7 @@ use super::compiler::Compiler;
 use super::declared;
 use super::definition::text;
 use super::params::ParamKind;
-use crate::catalog::{Catalog, Served};
+use crate::cache::catalog::{Catalog, Served};
 use cel::DeclType;
 use machinery::{Map, Object, Value, json};
 use std::collections::BTreeMap;

@@ -4,9 +4,9 @@ use super::compiler::{Expression, Use};
 use super::definition::{self, Binding, Definition, Failure, Invocation, Seen, text};
 use super::evaluation::{BUDGET, Evaluation, Exhausted, Outcome};
 use super::{Refusal, refusal_name};
-use crate::admission::Attempt;
-use crate::audit;
-use crate::watch_cache::Snapshot;
+use crate::admission::Attributes;
+use crate::auth::audit;
+use crate::cache::watch_cache::Snapshot;
 use cel::Type;
 use machinery::status::Cause;
 use machinery::{Object, Reason, Status, Value, json};
@@ -88,7 +88,7 @@ impl Policy {
 
 /// What the policies have said so far.
 pub(super) struct Verdicts<'a> {
-    attempt: &'a Attempt<'a>,
+    attributes: &'a Attributes<'a>,
     object: Option<&'a Object>,
     /// The first refusal, which the client is told.
     refusal: Option<Refusal>,
@@ -97,8 +97,8 @@ pub(super) struct Verdicts<'a> {
 
 impl<'a> Verdicts<'a> {
     /// None yet.
-    pub(super) fn new(attempt: &'a Attempt<'a>, object: Option<&'a Object>) -> Self {
-        Self { attempt, object, refusal: None, failures: Vec::new() }
+    pub(super) fn new(attributes: &'a Attributes<'a>, object: Option<&'a Object>) -> Self {
+        Self { attributes, object, refusal: None, failures: Vec::new() }
     }
 
     /// Asks one policy.
@@ -108,10 +108,10 @@ impl<'a> Verdicts<'a> {
         bindings: &[Binding],
     ) -> Result<(), Status> {
         let definition = &policy.definition;
-        let (attempt, object) = (self.attempt, self.object);
+        let (attributes, object) = (self.attributes, self.object);
         let mut seen: Option<Seen<'_>> = None;
         let mut annotations: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-        for invocation in definition.invocations(bindings, attempt, object).await {
+        for invocation in definition.invocations(bindings, attributes, object).await {
             match invocation {
                 Invocation::Misconfigured { binding, why } => {
                     if definition.failure == Failure::Fail {
@@ -122,14 +122,15 @@ impl<'a> Verdicts<'a> {
                     // A policy looks at all that it is asked about in the same version.
                     let seen = match &mut seen {
                         Some(seen) => seen,
-                        none => none.insert(Seen::new(attempt, &matched).await?),
+                        none => none.insert(Seen::new(attributes, &matched).await?),
                     };
                     let shown = match object {
-                        Some(object) => Some(seen.object(attempt, object).await?),
+                        Some(object) => Some(seen.object(attributes, object).await?),
                         None => None,
                     };
                     let shown = shown.as_deref();
-                    let evaluation = seen.evaluation(attempt, definition, shown, params.as_ref());
+                    let evaluation =
+                        seen.evaluation(attributes, definition, shown, params.as_ref());
                     let found = policy.judge(&evaluation);
                     for (index, decision) in found.decisions.into_iter().enumerate() {
                         if let Some(refusal) = decision {
@@ -154,7 +155,7 @@ impl<'a> Verdicts<'a> {
         }
         for (key, values) in annotations {
             let key = format!("{}/{key}", definition.name);
-            audit::annotate(attempt.cx, &key, &values.join(", "));
+            audit::annotate(attributes.cx, &key, &values.join(", "));
         }
         Ok(())
     }
@@ -171,7 +172,7 @@ impl<'a> Verdicts<'a> {
         for action in &binding.actions {
             match action.as_str() {
                 "Deny" => self.deny(definition, Some(binding), refusal),
-                "Warn" => self.attempt.cx.warn(format!(
+                "Warn" => self.attributes.cx.warn(format!(
                     "Validation failed for ValidatingAdmissionPolicy '{policy}' with binding '{}': {message}",
                     binding.name
                 )),
@@ -198,11 +199,11 @@ impl<'a> Verdicts<'a> {
     pub(super) fn conclude(mut self) -> Result<(), Status> {
         if !self.failures.is_empty() {
             self.failures.truncate(MAX_FAILURES);
-            audit::annotate(self.attempt.cx, FAILURES, &Value::Array(self.failures).to_string());
+            audit::annotate(self.attributes.cx, FAILURES, &Value::Array(self.failures).to_string());
         }
         let Some(refusal) = self.refusal else { return Ok(()) };
-        let name = refusal_name(self.attempt, self.object);
-        let mut status = Status::forbidden(&self.attempt.cx.what(), name, &refusal.message);
+        let name = refusal_name(self.attributes, self.object);
+        let mut status = Status::forbidden(&self.attributes.cx.what(), name, &refusal.message);
         status.reason = refusal.reason;
         status.code = match refusal.reason {
             Reason::Forbidden => 403,

@@ -6,10 +6,10 @@
 //! the quota twice, is not tried again until it can have become smaller.
 
 use super::{ParsedQuota, stored};
-use crate::catalog::{Catalog, Served};
-use crate::own_client::OwnClient;
+use crate::cache::catalog::{Catalog, Served};
+use crate::cache::watch_cache::{Entry, Snapshot};
+use crate::loopback::LoopbackClient;
 use crate::plane::Plane;
-use crate::watch_cache::{Entry, Snapshot};
 use keel::{Clock, Moment};
 use kinds::core::resource_quota::usage::Measure;
 use machinery::{Map, Value, json};
@@ -60,7 +60,7 @@ pub(crate) async fn keep_true(plane: Arc<Plane>) {
 /// Writes the statuses of quotas.
 struct StatusWriter {
     plane: Arc<Plane>,
-    client: OwnClient,
+    client: LoopbackClient,
     /// By the keys of the quotas.
     quotas: HashMap<Arc<str>, ShownQuota>,
 }
@@ -92,7 +92,7 @@ enum LastWrite {
 
 impl StatusWriter {
     fn new(plane: Arc<Plane>) -> Self {
-        Self { client: OwnClient::new(&plane), plane, quotas: HashMap::new() }
+        Self { client: LoopbackClient::new(&plane), plane, quotas: HashMap::new() }
     }
 
     async fn show_all(&mut self, snapshot: &Snapshot) {

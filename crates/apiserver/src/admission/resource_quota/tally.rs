@@ -1,8 +1,8 @@
 //! [`Tally`]: what the stored objects of one resource use of one quota, kept up by the log of their
 //! changes instead of counting them all for every request.
 
-use crate::catalog::Served;
-use crate::watch_cache::{Entry, Snapshot};
+use crate::cache::catalog::Served;
+use crate::cache::watch_cache::{Entry, Snapshot};
 use kinds::core::resource_quota::usage::{Amounts, Measure, Quota, Scope, add};
 use machinery::Object;
 use machinery::quantity::Quantity;

@@ -4,8 +4,8 @@ use super::hook::Hook;
 use super::invocation::Invocation;
 use super::metrics::Kind;
 use super::review::Verdict;
-use crate::admission::Attempt;
-use crate::context::Cx;
+use crate::admission::Attributes;
+use crate::endpoints::context::RequestContext;
 use crate::outbound;
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
@@ -68,13 +68,13 @@ impl CallError {
 /// What the webhook says, unless it says no.
 pub(super) async fn ask(
     hook: &Hook,
-    attempt: &Attempt<'_>,
+    attributes: &Attributes<'_>,
     invocation: &Invocation,
     kind: Kind,
 ) -> Result<Verdict, Fault> {
-    let cx = attempt.cx;
+    let cx = attributes.cx;
     let refused = |status| Fault::Ours(Box::new(status));
-    hook.check_dry_run(attempt.dry_run).map_err(refused)?;
+    hook.check_dry_run(attributes.dry_run).map_err(refused)?;
     let version = hook.review.ok_or(Fault::Calling(CallError::Version))?;
     let uid = cx.plane.entropy.uuid();
     let question = version.write(invocation.to_request(&uid));
@@ -92,7 +92,7 @@ pub(super) async fn ask(
     Err(Fault::Refused(Box::new(verdict.result.into_status(&hook.name))))
 }
 
-async fn post(hook: &Hook, cx: &Cx, question: Vec<u8>) -> Result<Bytes, CallError> {
+async fn post(hook: &Hook, cx: &RequestContext, question: Vec<u8>) -> Result<Bytes, CallError> {
     let now = Instant::now();
     let deadline = cx.deadline.min(now + hook.timeout);
     let timeout = deadline.saturating_duration_since(now);

@@ -2,7 +2,7 @@
 
 use super::invocation::Invocation;
 use crate::admission::policy::{Compiler, Use};
-use crate::admission::{Attempt, authorizer, fault_order};
+use crate::admission::{Attributes, authorizer, fault_order};
 use cel::library::authorizer::{authorizer as authorizer_value, resource_check};
 use cel::{Bindings, Budget, Program, Type};
 use machinery::{ErrorList, Object, Path, Value};
@@ -33,13 +33,13 @@ impl Conditions {
     /// Whether all of them hold. One that does not decides, even if others fail.
     pub(super) fn hold(
         &self,
-        attempt: &Attempt<'_>,
+        attributes: &Attributes<'_>,
         invocation: &Invocation,
     ) -> Result<bool, String> {
         if self.compiled.is_empty() {
             return Ok(true);
         }
-        let (judge, own_check) = authorizer::of(attempt);
+        let (judge, own_check) = authorizer::of(attributes);
         let bindings = Bindings::new()
             .json("object", &invocation.object)
             .json("oldObject", &invocation.old)

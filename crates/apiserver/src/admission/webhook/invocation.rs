@@ -2,7 +2,7 @@
 
 use super::hook::Hook;
 use crate::admission::matching::Matched;
-use crate::admission::{Attempt, request};
+use crate::admission::{Attributes, request};
 use machinery::{Object, Status, Value};
 
 /// See the [module documentation](self). Objects are in the version that the webhook knows.
@@ -21,19 +21,19 @@ impl Invocation {
     /// None if the request is none of the webhook's business.
     pub(super) async fn of(
         hook: &Hook,
-        attempt: &Attempt<'_>,
+        attributes: &Attributes<'_>,
         object: Option<&Object>,
     ) -> Result<Option<Self>, Status> {
-        let Some(matched) = hook.criteria.matched(attempt, object)? else { return Ok(None) };
+        let Some(matched) = hook.criteria.matched(attributes, object)? else { return Ok(None) };
         let invocation = Self {
-            request: Value::Object(request::of(attempt, &matched)),
-            object: request::shown(attempt, &matched, object).await?,
-            old: request::shown(attempt, &matched, attempt.old).await?,
+            request: Value::Object(request::of(attributes, &matched)),
+            object: request::shown(attributes, &matched, object).await?,
+            old: request::shown(attributes, &matched, attributes.old).await?,
             matched,
         };
-        let wanted = hook.conditions.hold(attempt, &invocation);
-        let wanted =
-            wanted.map_err(|why| Status::forbidden(&attempt.cx.what(), &attempt.name, &why))?;
+        let wanted = hook.conditions.hold(attributes, &invocation);
+        let wanted = wanted
+            .map_err(|why| Status::forbidden(&attributes.cx.what(), &attributes.name, &why))?;
         Ok(wanted.then_some(invocation))
     }
 

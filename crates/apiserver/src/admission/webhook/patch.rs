@@ -4,8 +4,9 @@ use super::call::{CallError, Fault};
 use super::hook::Hook;
 use super::invocation::Invocation;
 use super::review::Verdict;
-use crate::admission::Attempt;
-use crate::{conversion, decode};
+use crate::admission::Attributes;
+use crate::cache::conversion;
+use crate::endpoints::decode;
 use kinds::types;
 use machinery::patch::json::{self, PatchError};
 use machinery::{Object, Status, Value};
@@ -13,7 +14,7 @@ use machinery::{Object, Status, Value};
 /// The object, in the version that verbs work in, if the webhook has changed it.
 pub(super) async fn apply(
     hook: &Hook,
-    attempt: &Attempt<'_>,
+    attributes: &Attributes<'_>,
     invocation: Invocation,
     verdict: Verdict,
 ) -> Result<Option<Object>, Fault> {
@@ -34,7 +35,7 @@ pub(super) async fn apply(
         PatchError::Malformed(why) => Fault::Calling(CallError::Patch(why)),
         other => ours(other),
     })?;
-    fitted(attempt, invocation, value).await
+    fitted(attributes, invocation, value).await
 }
 
 fn is_empty_list(patch: &[u8]) -> bool {
@@ -48,7 +49,7 @@ fn ours(why: impl std::fmt::Display) -> Fault {
 /// Makes what came of the patch fit its type; fields that the type does not have are dropped, as
 /// they are wherever nobody asks for more.
 async fn fitted(
-    attempt: &Attempt<'_>,
+    attributes: &Attributes<'_>,
     invocation: Invocation,
     value: Value,
 ) -> Result<Option<Object>, Fault> {
@@ -66,17 +67,17 @@ async fn fitted(
             expected.kind
         )));
     }
-    let namespace = attempt.cx.namespace();
+    let namespace = attributes.cx.namespace();
     if !object.namespace().is_empty() && object.namespace() != namespace {
         return Err(Fault::Ours(Box::new(Status::bad_request(
             "the namespace of the provided object does not match the namespace sent on the request",
         ))));
     }
-    if attempt.kind.is_some() {
+    if attributes.kind.is_some() {
         normalize(&mut object).map_err(ours)?;
         return Ok((object != before).then_some(object));
     }
-    let cx = attempt.cx;
+    let cx = attributes.cx;
     decode::shape(&cx.served, invocation.matched.version, &mut object).map_err(ours)?;
     if object == before {
         return Ok(None);

@@ -9,15 +9,16 @@
 //! tail  ]}
 //! ```
 
-use crate::answer;
-use crate::body::Body;
-use crate::catalog::Served;
-use crate::context::Cx;
-use crate::conversion;
-use crate::negotiation::{Accepted, Form, Media, list_as_one};
-use crate::protobuf;
-use crate::table::{self, RowWriter};
-use crate::watch_cache::{Entry, Head};
+use crate::cache::catalog::Served;
+use crate::cache::conversion;
+use crate::cache::watch_cache::{Entry, Head};
+use crate::endpoints::answer;
+use crate::endpoints::context::RequestContext;
+use crate::endpoints::protobuf;
+use crate::endpoints::table;
+use crate::endpoints::table::RowWriter;
+use crate::http::body::Body;
+use crate::http::negotiation::{Accepted, Form, Media, list_as_one};
 use bytes::Bytes;
 use http::Response;
 use kinds::resource::Shape;
@@ -39,7 +40,7 @@ pub(crate) const MARGIN: usize = 4 << 10;
 
 /// Writes a list, whose entries are in the version of the request as far as others convert them.
 pub(in crate::endpoints) fn write(
-    cx: &Cx,
+    cx: &RequestContext,
     metadata: &Value,
     entries: Vec<Arc<Entry>>,
 ) -> Result<Response<Body>, Status> {
@@ -115,7 +116,7 @@ impl Iterator for Text {
 }
 
 /// A list whose items are copied where they need not be changed.
-fn copied(cx: &Cx, metadata: &Value, entries: Vec<Arc<Entry>>) -> Text {
+fn copied(cx: &RequestContext, metadata: &Value, entries: Vec<Arc<Entry>>) -> Text {
     let (served, version) = (Arc::clone(&cx.served), cx.version);
     let append: Append = Box::new(move |entry, out| write_item(&served, version, entry, out));
     let (head, tail) = around(cx, metadata);
@@ -132,7 +133,7 @@ fn copied(cx: &Cx, metadata: &Value, entries: Vec<Arc<Entry>>) -> Text {
 
 /// What is before the items of a list, and what is after them. A list of custom resources is sorted
 /// as these are.
-fn around(cx: &Cx, metadata: &Value) -> (Vec<u8>, Vec<u8>) {
+fn around(cx: &RequestContext, metadata: &Value) -> (Vec<u8>, Vec<u8>) {
     let (kind, api_version) = (&cx.resource().list_kind, cx.served.api_version(cx.version));
     let (mut head, mut tail) = (Vec::new(), Vec::new());
     if cx.resource().custom {
@@ -182,7 +183,7 @@ fn nameless(served: &Served, mut object: Object) -> Object {
 type AppendObject = Box<dyn Fn(Object, Style, &mut Vec<u8>) + Send>;
 
 /// A list of values in a document that is written around them.
-fn framed(cx: &Cx, metadata: &Value, entries: Vec<Arc<Entry>>) -> Result<Text, Status> {
+fn framed(cx: &RequestContext, metadata: &Value, entries: Vec<Arc<Entry>>) -> Result<Text, Status> {
     let (served, version) = (Arc::clone(&cx.served), cx.version);
     let is_empty = entries.is_empty();
     // Upstream: nothing was ever put into some empty lists.

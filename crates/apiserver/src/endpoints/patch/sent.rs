@@ -5,9 +5,9 @@
 
 use super::quoted::Apart;
 use super::{APPLY, JSON, MERGE, STRATEGIC, media};
-use crate::context::Cx;
-use crate::decode;
-use crate::options::FieldValidation;
+use crate::endpoints::context::RequestContext;
+use crate::endpoints::decode;
+use crate::request::options::FieldValidation;
 use kinds::resource::Shape;
 use kinds::strategic::{self, Error};
 use machinery::codec::{Decoded, Literals};
@@ -35,7 +35,7 @@ pub(in super::super) struct Patch {
 }
 
 /// Reads a patch; what it is for is not looked at yet.
-pub(in super::super) fn parse(cx: &Cx, body: &[u8]) -> Result<Patch, Status> {
+pub(in super::super) fn parse(cx: &RequestContext, body: &[u8]) -> Result<Patch, Status> {
     let typed = matches!(cx.version().shape, Shape::Typed(_));
     let form = match media(cx) {
         JSON => Form::Json,
@@ -81,7 +81,7 @@ impl Patch {
     /// Changes `document`; answers with complaints about the patch itself.
     pub(in super::super) fn apply(
         &self,
-        cx: &Cx,
+        cx: &RequestContext,
         validation: FieldValidation,
         document: &mut Value,
     ) -> Result<Vec<String>, Status> {
@@ -124,7 +124,7 @@ impl Patch {
         })
     }
 
-    fn merge_strategically(&self, cx: &Cx, document: &mut Value) -> Result<(), Status> {
+    fn merge_strategically(&self, cx: &RequestContext, document: &mut Value) -> Result<(), Status> {
         let Shape::Typed(ty) = &cx.version().shape else { return Err(rejected()) };
         match &self.value {
             Value::Object(_) => {}

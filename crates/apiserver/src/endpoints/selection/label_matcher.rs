@@ -12,7 +12,7 @@
 //! - requirements are sorted by key and differ from each other;
 //! - the pieces of a requirement are its key and its values, which are sorted.
 
-use crate::watch_cache::Entry;
+use crate::cache::watch_cache::Entry;
 use machinery::selector::{LabelRequirement, LabelSelector, Operator};
 use std::cmp::Ordering;
 use std::ops::Range;

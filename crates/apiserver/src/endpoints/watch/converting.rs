@@ -2,11 +2,12 @@
 //! watcher waits for them before it sends events.
 
 use super::{Converting, Watcher, event};
-use crate::context::Cx;
-use crate::conversion::{self, Sight};
+use crate::cache::conversion;
+use crate::cache::conversion::Sight;
+use crate::cache::watch_cache::{Change, Entry};
+use crate::endpoints::context::RequestContext;
 use crate::endpoints::selection::{Pace, Selection};
 use crate::flow_control;
-use crate::watch_cache::{Change, Entry};
 use bytes::Bytes;
 use machinery::{Reason, Status};
 use std::sync::Arc;
@@ -17,7 +18,11 @@ use std::task::{Context, Poll};
 const COSTLY_BATCH: usize = 8;
 
 /// The sights without the objects that are not selected.
-async fn selected(cx: &Cx, selection: &Selection, mut sights: Vec<Sight>) -> Vec<Sight> {
+async fn selected(
+    cx: &RequestContext,
+    selection: &Selection,
+    mut sights: Vec<Sight>,
+) -> Vec<Sight> {
     let mut pace = Pace::default();
     for (old, new) in &mut sights {
         for sight in [old, new] {

@@ -1,13 +1,13 @@
 //! How the events of a watch are written: `{"type":"ADDED","object":{…}}`, one a line, or in
 //! protobuf with their lengths between them.
 
-use crate::answer;
-use crate::context::Cx;
-use crate::conversion;
-use crate::negotiation::{Form, Media};
-use crate::protobuf;
-use crate::table;
-use crate::watch_cache::{Change, EncodingKey, Entry};
+use crate::cache::conversion;
+use crate::cache::watch_cache::{Change, EncodingKey, Entry};
+use crate::endpoints::answer;
+use crate::endpoints::context::RequestContext;
+use crate::endpoints::protobuf;
+use crate::endpoints::table;
+use crate::http::negotiation::{Form, Media};
 use bytes::Bytes;
 use kinds::resource::Shape;
 use kinds::types::{self, Ordered};
@@ -30,7 +30,7 @@ type Shared = (Revision, usize, u8);
 
 impl Encoder {
     /// Fails at once if events could not be written as asked.
-    pub(super) fn new(cx: &Cx) -> Result<Self, Status> {
+    pub(super) fn new(cx: &RequestContext) -> Result<Self, Status> {
         if cx.accepted.form == Form::Table {
             table::table(cx, &json!({}), Vec::new())?;
         }
@@ -42,7 +42,7 @@ impl Encoder {
     /// it is selected. With the event comes the key under which the change has it for all watchers.
     pub(super) fn change(
         &mut self,
-        cx: &Cx,
+        cx: &RequestContext,
         change: &Change,
         (old, new): (Option<&Arc<Entry>>, Option<&Arc<Entry>>),
     ) -> Option<(Bytes, EncodingKey)> {
@@ -70,18 +70,23 @@ impl Encoder {
     }
 
     /// An object that was there before the watch.
-    pub(super) fn added(&mut self, cx: &Cx, entry: &Entry, out: &mut Vec<u8>) {
+    pub(super) fn added(&mut self, cx: &RequestContext, entry: &Entry, out: &mut Vec<u8>) {
         let with_columns = self.sends_columns(cx);
         write(cx, "ADDED", entry, entry.revision, with_columns, out);
     }
 
     /// Whether the next event names the columns of a Table.
-    fn sends_columns(&mut self, cx: &Cx) -> bool {
+    fn sends_columns(&mut self, cx: &RequestContext) -> bool {
         cx.accepted.form == Form::Table && !std::mem::replace(&mut self.columns_sent, true)
     }
 
     /// How far the watch is.
-    pub(super) fn bookmark(&mut self, cx: &Cx, revision: Revision, initial_end: bool) -> Bytes {
+    pub(super) fn bookmark(
+        &mut self,
+        cx: &RequestContext,
+        revision: Revision,
+        initial_end: bool,
+    ) -> Bytes {
         let mut metadata = json!({"resourceVersion": revision.to_string()});
         if initial_end {
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
@@ -101,7 +106,7 @@ impl Encoder {
 
 /// Upstream: events are never indented, so that `pretty` makes no other form. That of a Table with
 /// columns has the next number.
-fn shared(cx: &Cx) -> Shared {
+fn shared(cx: &RequestContext) -> Shared {
     let form = match (cx.accepted.media, cx.accepted.form) {
         (Media::Protobuf, Form::Whole) => 1,
         (Media::Protobuf, _) => 2,
@@ -118,7 +123,7 @@ fn shared(cx: &Cx) -> Shared {
 
 /// Appends an event with a stored object in the form that was asked for.
 fn write(
-    cx: &Cx,
+    cx: &RequestContext,
     kind: &str,
     entry: &Entry,
     revision: Revision,
@@ -142,7 +147,13 @@ fn write(
 }
 
 /// Appends an event with an object in the form that was asked for.
-fn write_object(cx: &Cx, kind: &str, object: Object, with_columns: bool, out: &mut Vec<u8>) {
+fn write_object(
+    cx: &RequestContext,
+    kind: &str,
+    object: Object,
+    with_columns: bool,
+    out: &mut Vec<u8>,
+) {
     match cx.accepted.form {
         Form::Whole => {
             let value = object.into_value();
@@ -175,7 +186,7 @@ fn begin(kind: &str, out: &mut Vec<u8>) {
 }
 
 /// An object of which nothing is set; Go writes some fields even then.
-fn empty(cx: &Cx) -> Object {
+fn empty(cx: &RequestContext) -> Object {
     let mut object = Object::default();
     if let Shape::Typed(ty) = &cx.version().shape {
         let mut value = json!({});
@@ -196,7 +207,7 @@ pub(super) fn joined(mut events: Vec<Bytes>) -> Option<Bytes> {
 }
 
 /// The event that ends a watch which cannot go on.
-pub(super) fn error(cx: &Cx, status: &Status) -> Bytes {
+pub(super) fn error(cx: &RequestContext, status: &Status) -> Bytes {
     if cx.accepted.media == Media::Protobuf {
         return frame("ERROR", &protobuf::status(status));
     }

@@ -5,9 +5,9 @@
 //! snapshot or, once they are replaced, in its log, which counts them. An object that the log has
 //! forgotten is gone, and so is the history that the watch would go on with: it ends with 410.
 
-use crate::context::Cx;
+use crate::cache::watch_cache::Entry;
+use crate::endpoints::context::RequestContext;
 use crate::flow_control::AnswerMemory;
-use crate::watch_cache::Entry;
 use machinery::Status;
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
@@ -35,7 +35,7 @@ impl Initial {
     }
 
     /// These, in the version of the request.
-    pub(super) fn new(cx: &Cx, entries: Vec<Arc<Entry>>) -> Result<Self, Status> {
+    pub(super) fn new(cx: &RequestContext, entries: Vec<Arc<Entry>>) -> Result<Self, Status> {
         if cx.served.conversion.copies() {
             return Ok(Self::Stored(entries.iter().map(Arc::downgrade).collect()));
         }

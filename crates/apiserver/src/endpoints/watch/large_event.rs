@@ -6,8 +6,8 @@
 //! its end.
 
 use super::{Step, Watcher, event};
+use crate::cache::watch_cache::{Change, EncodingKey};
 use crate::flow_control::{STREAM, check_room};
-use crate::watch_cache::{Change, EncodingKey};
 use bytes::Bytes;
 use std::sync::{Arc, Weak};
 

@@ -1,10 +1,10 @@
 //! Where a watch begins, and what a client may not ask of it.
 
-use crate::context::Cx;
+use crate::endpoints::context::RequestContext;
 use crate::endpoints::list::refuse_list_options;
 use crate::endpoints::selection::Selection;
 use crate::flow_control::{Charge, check_room};
-use crate::options::parse_revision;
+use crate::request::options::parse_revision;
 use machinery::{ErrorList, Path, Status};
 use store::Revision;
 
@@ -15,7 +15,7 @@ const UNCHARGED: usize = 2 << 10;
 
 /// Charges the user for what a watch keeps of its request: the query, and the selectors that are in
 /// it. Fails if the user has no room for it.
-pub(super) fn charge(cx: &Cx, selection: &Selection) -> Result<Option<Charge>, Status> {
+pub(super) fn charge(cx: &RequestContext, selection: &Selection) -> Result<Option<Charge>, Status> {
     let bytes = cx.query.heap_size() + cx.user_agent.len() + selection.heap_size();
     if bytes <= UNCHARGED {
         return Ok(None);
@@ -38,7 +38,7 @@ pub(super) struct Start {
 
 impl Start {
     /// Reads it off a request.
-    pub(super) fn parse(cx: &Cx) -> Result<Self, Status> {
+    pub(super) fn parse(cx: &RequestContext) -> Result<Self, Status> {
         let text = cx.query.text("resourceVersion");
         let revision = match text {
             "" => 0,
@@ -62,7 +62,7 @@ impl Start {
 }
 
 /// Upstream: apis/meta/internalversion/validation, for watches.
-pub(super) fn validate_options(cx: &Cx) -> Result<(), Status> {
+pub(super) fn validate_options(cx: &RequestContext) -> Result<(), Status> {
     let mut matching = cx.query.text("resourceVersionMatch");
     let path = Path::root("resourceVersionMatch");
     let mut errors = ErrorList::new();

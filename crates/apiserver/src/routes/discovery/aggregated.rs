@@ -2,10 +2,10 @@
 //! and each change of what aggregated servers say.
 
 use super::{below, verbs};
-use crate::answer;
-use crate::body::Body;
-use crate::catalog::{Catalog, Group, Served};
-use crate::headers;
+use crate::cache::catalog::{Catalog, Group, Served};
+use crate::endpoints::answer;
+use crate::http::body::Body;
+use crate::http::headers;
 use crate::plane::Plane;
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;

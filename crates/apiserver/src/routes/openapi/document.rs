@@ -1,10 +1,10 @@
 //! Makes documents of what a catalog serves: built-in kinds from their types, custom ones from the
 //! schemas in their definitions, as their authors wrote them.
 
-use crate::catalog::{Catalog, Served};
+use crate::cache::catalog::{Catalog, Served};
+use crate::cache::watch_cache::Entry;
 use crate::routes::discovery;
 use crate::routes::version::MINOR;
-use crate::watch_cache::Entry;
 use kinds::Resource;
 use kinds::resource::Shape;
 use kinds::types::{self, Type};

@@ -8,9 +8,9 @@
 //! the document but of all that the document is made of, which is far quicker to read.
 
 use super::document;
-use crate::catalog::Catalog;
+use crate::cache::catalog::Catalog;
+use crate::cache::watch_cache::Head;
 use crate::routes::discovery::below;
-use crate::watch_cache::Head;
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::read::GzDecoder;

@@ -3,9 +3,9 @@
 
 use super::kept::hexadecimal;
 use super::{Form, VARY, accepted_of_version_2, nothing, packed, set, unless_known};
-use crate::aggregation::{OpenApiPart, Pieces};
-use crate::body::Body;
-use crate::catalog::Catalog;
+use crate::cache::catalog::Catalog;
+use crate::extensions::aggregation::{OpenApiPart, Pieces};
+use crate::http::body::Body;
 use crate::plane::Plane;
 use http::header::HeaderValue;
 use http::{HeaderMap, Response, StatusCode};

@@ -1,8 +1,8 @@
 //! What clients find below `/openapi`, of built-in kinds and of one custom one.
 
 use super::*;
-use crate::catalog::Served;
-use crate::watch_cache::ResourceCache;
+use crate::cache::catalog::Served;
+use crate::cache::watch_cache::ResourceCache;
 use http_body_util::BodyExt;
 use machinery::{Object, Value, json};
 use std::collections::BTreeSet;

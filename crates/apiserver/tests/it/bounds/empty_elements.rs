@@ -2,7 +2,7 @@
 
 use crate::client::{Client, JSON, JSON_PATCH, MERGE, STRATEGIC};
 use crate::plane::{MAPS, Plane};
-use apiserver::authentication::User;
+use apiserver::auth::authentication::User;
 use http::Method;
 use kinds::protobuf;
 use machinery::{Value, json};

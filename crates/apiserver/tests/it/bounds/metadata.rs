@@ -3,7 +3,7 @@
 use super::{Ask, check, plane_with, sizes};
 use crate::client::{JSON, MERGE};
 use crate::plane::{MAPS, Plane, map};
-use apiserver::authentication::User;
+use apiserver::auth::authentication::User;
 use http::Method;
 use machinery::{Map, Value, json};
 

@@ -3,7 +3,7 @@
 use super::{Ask, check};
 use crate::client::JSON;
 use crate::plane::{MAPS, Plane, labeled, map};
-use apiserver::authentication::User;
+use apiserver::auth::authentication::User;
 use http::Method;
 use machinery::{Map, Value, json};
 use std::fmt::Write;

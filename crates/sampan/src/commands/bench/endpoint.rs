@@ -2,7 +2,7 @@
 
 use crate::kubeconfig::Access;
 use anyhow::{Context, Result, bail};
-use apiserver::trust_anyone::TrustAnyone;
+use apiserver::outbound::trust_anyone::TrustAnyone;
 use http::{HeaderValue, Uri};
 use rustls::crypto::ring;
 use rustls::{ClientConfig, RootCertStore};

@@ -1,7 +1,7 @@
 //! [`explain`]: why a plane did not start, with what to do about it on this command line.
 
-use apiserver::authentication::token;
-use apiserver::authorization::abac;
+use apiserver::auth::authentication::token;
+use apiserver::auth::authorization::abac;
 use apiserver::server;
 use rustix::fs::statvfs;
 use std::error::Error as _;

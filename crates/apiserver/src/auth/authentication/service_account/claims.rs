@@ -1,0 +1,220 @@
+//! [`Claims`]: what a token of a service account says, and whether that still holds.
+//!
+//! Upstream: `pkg/serviceaccount/claims.go`.
+
+use super::{LEEWAY, USER, account};
+use crate::auth::authentication::User;
+use machinery::{GroupResource, Status, Value, json};
+
+/// See the [module documentation](self).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Claims {
+    /// The account's namespace.
+    pub namespace: String,
+    /// The account's name.
+    pub name: String,
+    /// The account's uid: a new account of the same name is somebody else.
+    pub uid: String,
+    /// For whom the token is meant.
+    pub audiences: Vec<String>,
+    /// When it was made, in seconds since 1970.
+    pub issued: i64,
+    /// When it ends.
+    pub expires: i64,
+    /// Its own name.
+    pub id: String,
+    /// The pod without which it is worth nothing.
+    pub pod: Option<Reference>,
+    /// The secret without which it is worth nothing.
+    pub secret: Option<Reference>,
+    /// The node of the pod; without a pod, the node without which it is worth nothing.
+    pub node: Option<Reference>,
+    /// When it would have ended had its life not been extended.
+    pub warn_after: Option<i64>,
+}
+
+/// An object that a token names.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Reference {
+    /// Of the object.
+    pub name: String,
+    /// Of the object; empty for a node that does not exist.
+    pub uid: String,
+}
+
+/// An object that a token names, as it is stored now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Referenced {
+    /// Of the object.
+    pub uid: String,
+    /// When it is to be gone, in seconds since 1970, if its deletion has begun.
+    pub deletion: Option<i64>,
+}
+
+/// Finds an object of the core group by resource, namespace and name.
+pub type Lookup<'a> = &'a dyn Fn(&str, &str, &str) -> Option<Referenced>;
+
+impl Claims {
+    /// The name of the user.
+    pub(super) fn subject(&self) -> String {
+        format!("{USER}{}:{}", self.namespace, self.name)
+    }
+
+    /// The claims that only Kubernetes knows.
+    pub(super) fn to_private(&self) -> Value {
+        let reference = |name: &str, uid: &str| match uid {
+            "" => json!({"name": name}),
+            uid => json!({"name": name, "uid": uid}),
+        };
+        let mut claims = json!({"namespace": self.namespace,
+            "serviceaccount": reference(&self.name, &self.uid)});
+        for (field, bound) in [("pod", &self.pod), ("secret", &self.secret), ("node", &self.node)] {
+            if let Some(bound) = bound {
+                claims[field] = reference(&bound.name, &bound.uid);
+            }
+        }
+        if let Some(time) = self.warn_after {
+            claims["warnafter"] = time.into();
+        }
+        claims
+    }
+
+    /// Reads what [`to_private`](Self::to_private) wrote.
+    pub(super) fn from_private(claims: &Value) -> Self {
+        let text = |value: &Value, key: &str| value[key].as_str().unwrap_or_default().to_owned();
+        let reference = |field: &str| {
+            let value = claims.get(field)?;
+            Some(Reference { name: text(value, "name"), uid: text(value, "uid") })
+        };
+        let account = reference("serviceaccount").unwrap_or_default();
+        Self {
+            namespace: text(claims, "namespace"),
+            name: account.name,
+            uid: account.uid,
+            pod: reference("pod"),
+            secret: reference("secret"),
+            node: reference("node"),
+            warn_after: claims["warnafter"].as_i64(),
+            ..Self::default()
+        }
+    }
+
+    /// Whether the account and what the token is bound to are still there; if not, why.
+    pub(in crate::auth::authentication) fn validate(
+        &self,
+        now: i64,
+        lookup: Lookup<'_>,
+    ) -> Result<(), String> {
+        let Self { namespace, name, uid, .. } = self;
+        let is_gone = |found: &Referenced| found.deletion.is_some_and(|it| it < now - LEEWAY);
+        let Some(account) = lookup("serviceaccounts", namespace, name) else {
+            let what = GroupResource::new("", "serviceaccounts");
+            return Err(Status::not_found(&what, name).message);
+        };
+        if account.uid != *uid {
+            let found = account.uid;
+            return Err(format!("service account UID ({found}) does not match claim ({uid})"));
+        }
+        if is_gone(&account) {
+            return Err(format!("service account {namespace}/{name} has been deleted"));
+        }
+        let node = self.node.as_ref().filter(|_| self.pod.is_none());
+        let bound = [
+            ("secrets", "secret", namespace.as_str(), self.secret.as_ref()),
+            ("pods", "pod", namespace.as_str(), self.pod.as_ref()),
+            ("nodes", "node", "", node),
+        ];
+        for (resource, kind, namespace, reference) in bound {
+            let Some(Reference { name, uid }) = reference else { continue };
+            let found =
+                lookup(resource, namespace, name).filter(|it| it.uid != *uid || !is_gone(it));
+            let Some(Referenced { uid: found, .. }) = found else {
+                return Err("service account token has been invalidated".to_owned());
+            };
+            if found != *uid {
+                return Err(format!(
+                    "{kind} UID ({found}) does not match service account {kind} ref claim ({uid})"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// The user whom the token makes its bearer.
+    pub fn user(&self) -> User {
+        let mut user = account(&self.namespace, &self.name, &self.uid);
+        let mut extra = |key: &str, value: &str| {
+            if !value.is_empty() {
+                let key = format!("authentication.kubernetes.io/{key}");
+                user.extra.insert(key, vec![value.to_owned()]);
+            }
+        };
+        extra("credential-id", &format!("JTI={}", self.id));
+        for (kind, bound) in [("pod", &self.pod), ("node", &self.node)] {
+            let Some(Reference { name, uid }) = bound else { continue };
+            extra(&format!("{kind}-name"), name);
+            extra(&format!("{kind}-uid"), uid);
+        }
+        user
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn claims() -> Claims {
+        let reference = |name: &str| Some(Reference { name: name.to_owned(), uid: "1".to_owned() });
+        Claims {
+            namespace: "ns".to_owned(),
+            name: "robot".to_owned(),
+            uid: "1".to_owned(),
+            id: "x".to_owned(),
+            pod: reference("p"),
+            node: reference("n"),
+            warn_after: Some(7),
+            ..Claims::default()
+        }
+    }
+
+    /// Validates the claims at second 1000, when these are the uid and the deletion of the pod.
+    fn check(pod: Option<(&str, Option<i64>)>, expect: Result<(), &str>) {
+        let lookup = |resource: &str, namespace: &str, name: &str| {
+            let (uid, deletion) = match (resource, namespace, name) {
+                ("serviceaccounts", "ns", "robot") => ("1", None),
+                ("pods", "ns", "p") => pod?,
+                _ => return None,
+            };
+            Some(Referenced { uid: uid.to_owned(), deletion })
+        };
+        assert_eq!(claims().validate(1000, &lookup), expect.map_err(str::to_owned));
+    }
+
+    #[test]
+    fn a_bound_token_ends_with_its_pod() {
+        check(Some(("1", None)), Ok(()));
+        check(Some(("1", Some(940))), Ok(()));
+        check(Some(("1", Some(939))), Err("service account token has been invalidated"));
+        check(None, Err("service account token has been invalidated"));
+        check(
+            Some(("2", None)),
+            Err("pod UID (2) does not match service account pod ref claim (1)"),
+        );
+    }
+
+    #[test]
+    fn the_user_of_a_bound_token_is_known_with_pod_and_node() {
+        let user = claims().user();
+        let extra =
+            |key: &str| user.extra[&format!("authentication.kubernetes.io/{key}")].join(",");
+        assert_eq!((extra("pod-name"), extra("pod-uid")), ("p".to_owned(), "1".to_owned()));
+        assert_eq!((extra("node-name"), extra("node-uid")), ("n".to_owned(), "1".to_owned()));
+    }
+
+    #[test]
+    fn private_claims_are_read_as_they_were_written() {
+        let private = claims().to_private();
+        assert_eq!(private["pod"], json!({"name": "p", "uid": "1"}));
+        assert_eq!(Claims { id: "x".to_owned(), ..Claims::from_private(&private) }, claims());
+    }
+}

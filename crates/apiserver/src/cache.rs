@@ -1,0 +1,9 @@
+//! What the server knows without asking its store: which resources it serves ([`catalog`]), their
+//! objects and recent history ([`watch_cache`]), and what is computed of them and kept.
+
+pub(crate) mod catalog;
+pub(crate) mod creations;
+pub(crate) mod watch_cache;
+pub(crate) mod conversion;
+pub(crate) mod derived;
+pub(crate) mod parsed_objects;

@@ -1,0 +1,377 @@
+//! [`Catalog`]: every resource that is served now, built-in and custom, found by path.
+//!
+//! It is never changed: when a definition comes, changes or goes, a new catalog takes its place.
+//! A request uses the one that it found when it came.
+
+use crate::cache::conversion::Conversion;
+use crate::cache::creations::{Creation, Creations};
+use crate::cache::watch_cache::ResourceCache;
+use kinds::Resource;
+use kinds::apply::CustomSchema;
+use kinds::resource::Version;
+use machinery::gvk::version_priority;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use store::Revision;
+
+/// A resource together with where its objects are.
+pub(crate) struct Served {
+    /// What is known of its kind.
+    pub resource: Arc<Resource>,
+    /// Its objects and their recent history.
+    pub cache: Arc<ResourceCache>,
+    /// The `apiVersion` of each version.
+    api_versions: Vec<String>,
+    /// Where the definition of a custom resource is, in the cache of definitions.
+    definition: Option<(Arc<ResourceCache>, String)>,
+    /// Whether the objects of a custom resource are being deleted with its definition.
+    pub terminating: bool,
+    /// The objects of a custom resource that are being created now.
+    creations: Option<Arc<Creations>>,
+    /// How each version of a custom resource merges when it is applied.
+    apply_schemas: Vec<Arc<CustomSchema>>,
+    /// How objects get from version to version.
+    pub conversion: Conversion,
+    /// Which state of its definition this is: what was made for one is not for another.
+    pub edition: Revision,
+    /// It is out of the catalog, and who still watches it should look again.
+    retired: AtomicBool,
+}
+
+impl Served {
+    /// Brings the two together.
+    pub(crate) fn new(resource: Resource, cache: Arc<ResourceCache>) -> Self {
+        let api_versions = resource.versions.iter().map(|it| resource.api_version(it)).collect();
+        let retired = AtomicBool::new(false);
+        Self {
+            conversion: Conversion::of(&resource),
+            edition: 0,
+            resource: Arc::new(resource),
+            cache,
+            api_versions,
+            definition: None,
+            terminating: false,
+            creations: None,
+            apply_schemas: Vec::new(),
+            retired,
+        }
+    }
+
+    /// With how each version merges when it is applied, in the order of the versions.
+    pub(crate) fn with_apply_schemas(mut self, schemas: Vec<Arc<CustomSchema>>) -> Self {
+        self.apply_schemas = schemas;
+        self
+    }
+
+    /// How each version merges when it is applied; empty for built-in kinds, whose types say it.
+    pub(crate) fn apply_schemas(&self) -> &[Arc<CustomSchema>] {
+        &self.apply_schemas
+    }
+
+    /// With the conversion that its definition asks for, as it was at the revision `edition`.
+    pub(crate) fn converted_by(mut self, conversion: Conversion, edition: Revision) -> Self {
+        self.conversion = conversion;
+        self.edition = edition;
+        self
+    }
+
+    /// With whether its objects are being deleted with its definition.
+    pub(crate) fn terminating(mut self, terminating: bool) -> Self {
+        self.terminating = terminating;
+        self
+    }
+
+    /// With the place of its definition, `key` in `definitions`, and the count of its objects that
+    /// are being created.
+    pub(crate) fn defined_by(
+        mut self,
+        definitions: &Arc<ResourceCache>,
+        key: String,
+        creations: Arc<Creations>,
+    ) -> Self {
+        self.definition = Some((Arc::clone(definitions), key));
+        self.creations = Some(creations);
+        self
+    }
+
+    /// The revision of its definition as it is stored now, which the catalog may not know yet: 0
+    /// for a built-in kind, None if the definition was removed.
+    pub(crate) fn defined_at(&self) -> Option<Revision> {
+        let Some((definitions, key)) = &self.definition else { return Some(0) };
+        definitions.get(key).map(|it| it.revision)
+    }
+
+    /// Begins the creation of an object; None if its definition is being deleted.
+    pub(crate) fn begin_creation(&self) -> Option<Creation> {
+        match &self.creations {
+            None => Some(Creation::default()),
+            Some(creations) => Creations::begin(creations),
+        }
+    }
+
+    /// Ends the watches that were begun with it, once they have told what there is to tell.
+    pub(crate) fn retire(&self) {
+        self.retired.store(true, Ordering::Release);
+        self.cache.wake();
+    }
+
+    /// Whether it is out of the catalog.
+    pub(crate) fn is_retired(&self) -> bool {
+        self.retired.load(Ordering::Acquire)
+    }
+
+    /// The version with this index.
+    pub(crate) fn version(&self, version: usize) -> &Version {
+        &self.resource.versions[version]
+    }
+
+    /// The `apiVersion` of objects of a version.
+    pub(crate) fn api_version(&self, version: usize) -> &str {
+        &self.api_versions[version]
+    }
+
+    /// Where an object is stored.
+    pub(crate) fn key(&self, namespace: &str, name: &str) -> String {
+        let prefix = &self.resource.prefix;
+        if namespace.is_empty() {
+            format!("{prefix}/{name}")
+        } else {
+            format!("{prefix}/{namespace}/{name}")
+        }
+    }
+}
+
+/// The built-in groups in the order in which discovery lists them, with the priority that this
+/// comes from. A client that looks for a kind by its name alone finds the one in the first of them.
+const PRIORITY: &[(&str, i64)] = &[
+    ("", 18000),
+    ("apiregistration.k8s.io", 17900),
+    ("apps", 17800),
+    ("events.k8s.io", 17750),
+    ("authentication.k8s.io", 17700),
+    ("authorization.k8s.io", 17600),
+    ("autoscaling", 17500),
+    ("batch", 17400),
+    ("certificates.k8s.io", 17300),
+    ("networking.k8s.io", 17200),
+    ("policy", 17100),
+    ("rbac.authorization.k8s.io", 17000),
+    ("storage.k8s.io", 16800),
+    ("admissionregistration.k8s.io", 16700),
+    ("apiextensions.k8s.io", 16700),
+    ("scheduling.k8s.io", 16600),
+    ("coordination.k8s.io", 16500),
+    ("node.k8s.io", 16300),
+    ("discovery.k8s.io", 16200),
+    ("resource.k8s.io", 16200),
+    ("flowcontrol.apiserver.k8s.io", 16100),
+];
+
+/// The priority of a group that definitions make.
+pub(crate) const CUSTOM_PRIORITY: i64 = 1000;
+
+/// A group and its versions, the preferred one first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Group {
+    /// Empty for the core group.
+    pub name: String,
+    /// Served ones only.
+    pub versions: Vec<String>,
+    /// The versions that definitions add to a built-in group. Upstream: discovery lists them, and
+    /// before the built-in ones, but the group has a server that knows nothing of them.
+    pub unserved: Vec<String>,
+    /// Whether it consists of custom resources.
+    pub custom: bool,
+}
+
+impl Group {
+    /// One without versions.
+    pub(crate) fn new(name: &str, custom: bool) -> Self {
+        Self { name: name.to_owned(), versions: Vec::new(), unserved: Vec::new(), custom }
+    }
+
+    /// All versions that discovery lists, the preferred one first.
+    pub(crate) fn listed(&self) -> impl Iterator<Item = &String> {
+        self.unserved.iter().chain(&self.versions)
+    }
+
+    /// Higher comes first.
+    pub(crate) fn priority(&self) -> i64 {
+        let builtin = PRIORITY.iter().find(|(name, _)| *name == self.name).map(|(_, it)| *it);
+        builtin.filter(|_| !self.custom).unwrap_or(CUSTOM_PRIORITY)
+    }
+}
+
+/// The place of each resource of a group's version in the list, and the index of the version.
+type ByPlural = HashMap<String, (usize, usize)>;
+
+/// See the [module documentation](self).
+#[derive(Default)]
+pub(crate) struct Catalog {
+    /// In the order in which they are listed.
+    served: Vec<Arc<Served>>,
+    /// By group, version and plural.
+    index: HashMap<String, HashMap<String, ByPlural>>,
+    groups: Vec<Group>,
+    /// The custom resources in built-in groups, which are not served.
+    unserved: Vec<Arc<Served>>,
+    /// Documents that are made for the first who asks and then kept.
+    pub documents: Documents,
+}
+
+/// Discovery documents as they go over the wire, by path.
+#[derive(Default)]
+pub(crate) struct Documents {
+    /// `/apis` in its aggregated form.
+    pub aggregated: OnceLock<(String, bytes::Bytes)>,
+    /// `/api` in its aggregated form.
+    pub aggregated_core: OnceLock<(String, bytes::Bytes)>,
+    /// Those of OpenAPI.
+    pub openapi: crate::routes::openapi::Kept,
+}
+
+impl Catalog {
+    /// Built-in groups come first in the order of their priority, custom ones after them by name.
+    pub(crate) fn new(served: Vec<Arc<Served>>) -> Self {
+        let mut catalog = Self::default();
+        for (position, it) in served.iter().enumerate() {
+            for (version, details) in it.resource.versions.iter().enumerate() {
+                if !details.served {
+                    continue;
+                }
+                let group = it.resource.group_of(details);
+                catalog.note(group, &details.name, it.resource.custom);
+                catalog
+                    .index
+                    .entry(group.to_owned())
+                    .or_default()
+                    .entry(details.name.clone())
+                    .or_default()
+                    .insert(it.resource.plural.clone(), (position, version));
+            }
+        }
+        for group in &mut catalog.groups {
+            group.versions.sort_by(|a, b| version_priority(a, b));
+        }
+        catalog.groups.sort_by(|a, b| {
+            let rank = |group: &Group| {
+                let priority = PRIORITY.iter().position(|(name, _)| *name == group.name);
+                (group.custom, priority.unwrap_or(PRIORITY.len()))
+            };
+            rank(a).cmp(&rank(b)).then_with(|| a.name.cmp(&b.name))
+        });
+        catalog.served = served;
+        catalog
+    }
+
+    /// With custom resources in built-in groups: discovery lists their versions, unless these are
+    /// built-in too.
+    pub(crate) fn with_unserved(mut self, unserved: Vec<Arc<Served>>) -> Self {
+        for resource in unserved.iter().map(|it| &it.resource) {
+            let Some(group) = self.groups.iter_mut().find(|it| it.name == resource.group) else {
+                continue;
+            };
+            for version in resource.versions.iter().filter(|it| it.served) {
+                if !group.listed().any(|it| *it == version.name) {
+                    group.unserved.push(version.name.clone());
+                }
+            }
+            group.unserved.sort_by(|a, b| version_priority(a, b));
+        }
+        self.unserved = unserved;
+        self
+    }
+
+    fn note(&mut self, name: &str, version: &str, custom: bool) {
+        let at = self.groups.iter().position(|it| it.name == name).unwrap_or_else(|| {
+            self.groups.push(Group::new(name, custom));
+            self.groups.len() - 1
+        });
+        let versions = &mut self.groups[at].versions;
+        if !versions.iter().any(|it| it == version) {
+            versions.push(version.to_owned());
+        }
+    }
+
+    /// The resource of a path, and the index of its version.
+    pub(crate) fn find(
+        &self,
+        group: &str,
+        version: &str,
+        plural: &str,
+    ) -> Option<(&Arc<Served>, usize)> {
+        let (position, version) = *self.index.get(group)?.get(version)?.get(plural)?;
+        Some((&self.served[position], version))
+    }
+
+    /// The resource with this name in whatever version.
+    pub(crate) fn resource(&self, group: &str, plural: &str) -> Option<&Arc<Served>> {
+        self.served.iter().find(|it| it.resource.group == group && it.resource.plural == plural)
+    }
+
+    /// All resources.
+    pub(crate) fn served(&self) -> &[Arc<Served>] {
+        &self.served
+    }
+
+    /// All groups, the core group included, in the order of discovery.
+    pub(crate) fn groups(&self) -> &[Group] {
+        &self.groups
+    }
+
+    /// A group by its name.
+    pub(crate) fn group(&self, name: &str) -> Option<&Group> {
+        self.groups.iter().find(|it| it.name == name)
+    }
+
+    /// Whether there is such a group in such a version.
+    pub(crate) fn has_version(&self, group: &str, version: &str) -> bool {
+        self.group(group).is_some_and(|it| it.versions.iter().any(|it| it == version))
+    }
+
+    /// The resources of a group's version, by name.
+    pub(crate) fn resources(&self, group: &str, version: &str) -> Vec<(&Arc<Served>, usize)> {
+        let mut found: Vec<_> = self
+            .index
+            .get(group)
+            .and_then(|it| it.get(version))
+            .into_iter()
+            .flat_map(HashMap::values)
+            .map(|(position, version)| (&self.served[*position], *version))
+            .collect();
+        found.sort_by(|(a, _), (b, _)| a.resource.plural.cmp(&b.resource.plural));
+        found
+    }
+
+    /// The custom resources in a version that definitions add to a built-in group, by name.
+    pub(crate) fn unserved(&self, group: &str, version: &str) -> Vec<(&Arc<Served>, usize)> {
+        let in_version = |it: &'_ Arc<Served>| {
+            let mut versions = it.resource.versions.iter();
+            versions.position(|it| it.served && it.name == version)
+        };
+        let of_group = self.unserved.iter().filter(|it| it.resource.group == group);
+        let mut found: Vec<_> = of_group.filter_map(|it| Some((it, in_version(it)?))).collect();
+        found.sort_by(|(a, _), (b, _)| a.resource.plural.cmp(&b.resource.plural));
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_are_listed_by_their_priority() {
+        let served = kinds::table::builtin().into_iter().map(|resource| {
+            let cache = Arc::new(ResourceCache::new(&resource.prefix, 0, &Arc::default()));
+            Arc::new(Served::new(resource, cache))
+        });
+        let catalog = Catalog::new(served.collect());
+        let groups: Vec<&str> = catalog.groups().iter().map(|it| it.name.as_str()).collect();
+        let ranked: Vec<&str> =
+            PRIORITY.iter().map(|(name, _)| *name).filter(|it| groups.contains(it)).collect();
+        assert_eq!(groups, ranked);
+        assert_eq!(groups[..3], ["", "apiregistration.k8s.io", "apps"]);
+    }
+}

@@ -1,0 +1,341 @@
+//! Objects from one of their versions to another: by name alone, by a function of the kind's, or by
+//! asking a webhook.
+//!
+//! Stored objects stay in the version in which they were written, in the store and in the cache. A
+//! verb works in one version ([`working`]): built-in kinds in their hub, custom ones in the version
+//! of the request, whose schema judges them. What is read is brought there, what is written is
+//! brought to the storage version.
+//!
+//! ```text
+//! stored in any version ── entry, working ─▶ version of the request ── to_storage ─▶ storage version
+//!                                             (webhook, batched)
+//! ```
+//!
+//! Kinds whose versions differ in name alone, and those with a function, are served by copying
+//! bytes: for them [`entries`] gives back what it was given.
+
+mod kept;
+mod metrics;
+mod review;
+mod webhook;
+
+pub(crate) use metrics::ConversionMetrics;
+
+use crate::cache::catalog::Served;
+use crate::cache::watch_cache::{Change, Entry};
+use crate::endpoints::context::RequestContext;
+use crate::plane::Plane;
+use kept::Kept;
+use kinds::Resource;
+use kinds::resource::{Shape, Version};
+use machinery::{Object, Status, Value};
+use std::sync::Arc;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+use webhook::Webhook;
+
+/// How the objects of one resource get from version to version.
+pub(crate) struct Conversion {
+    strategy: Strategy,
+    /// What was converted, for who asks next.
+    kept: Kept,
+    /// Whose turn it is to convert for all watchers, and how the last turn failed, and when.
+    turn: Mutex<Option<(Instant, Status)>>,
+}
+
+enum Strategy {
+    /// Versions differ in nothing but their names.
+    Names,
+    /// And in what their schemas drop.
+    Pruning,
+    /// As the kind says: (object, from, to).
+    Function(fn(&mut Object, &str, &str)),
+    /// As somebody else says.
+    Webhook(Webhook),
+}
+
+impl Conversion {
+    /// Of a built-in kind.
+    pub(crate) fn of(resource: &Resource) -> Self {
+        Self::by(resource.behavior.convert.map_or(Strategy::Names, Strategy::Function))
+    }
+
+    /// Of a custom one.
+    pub(crate) fn defined(definition: &Object) -> Self {
+        let conversion = definition.get(&["spec", "conversion"]).unwrap_or(&Value::Null);
+        if conversion["strategy"] == "Webhook" {
+            return Self::by(Strategy::Webhook(Webhook::of(&conversion["webhook"])));
+        }
+        let versions = definition.get(&["spec", "versions"]).and_then(Value::as_array);
+        let versions = versions.map(Vec::as_slice).unwrap_or_default();
+        let same =
+            |a: &Value, b: &Value| ["schema", "selectableFields"].iter().all(|it| a[it] == b[it]);
+        let alike = versions.windows(2).all(|pair| same(&pair[0], &pair[1]));
+        Self::by(if alike { Strategy::Names } else { Strategy::Pruning })
+    }
+
+    fn by(strategy: Strategy) -> Self {
+        Self { strategy, kept: Kept::default(), turn: Mutex::default() }
+    }
+
+    /// Whether somebody else decides what an object is in another version.
+    pub(crate) fn asks(&self) -> bool {
+        matches!(self.strategy, Strategy::Webhook(_))
+    }
+
+    /// Whether stored bytes are served as they are, but for their beginning or what a function does
+    /// with them.
+    pub(crate) fn copies(&self) -> bool {
+        matches!(self.strategy, Strategy::Names | Strategy::Function(_))
+    }
+}
+
+/// The version in which verbs work on objects.
+pub(crate) fn working_version(cx: &RequestContext) -> usize {
+    if cx.resource().custom { cx.version } else { cx.resource().storage }
+}
+
+/// An object, from whichever version it is in, in `version`, as far as nobody else must be asked.
+pub(crate) fn local(served: &Served, version: usize, mut object: Object) -> Object {
+    let resource = &served.resource;
+    let wanted = resource.api_version(&resource.versions[version]);
+    if object.api_version() != wanted {
+        if let Strategy::Function(convert) = served.conversion.strategy {
+            let from = object.api_version().to_owned();
+            convert(&mut object, &from, &wanted);
+        }
+        object.set_type(&wanted, &resource.kind);
+    }
+    object
+}
+
+/// An object that a verb works on, in the version of the request.
+pub(crate) fn requested(cx: &RequestContext, object: Object) -> Object {
+    local(&cx.served, cx.version, object)
+}
+
+/// A stored object as verbs work on it, with its resourceVersion.
+pub(crate) async fn working(cx: &RequestContext, entry: &Arc<Entry>) -> Result<Object, Status> {
+    if cx.resource().custom {
+        return Ok(self::entry(cx, entry).await?.object());
+    }
+    Ok(local(&cx.served, cx.resource().storage, entry.object()))
+}
+
+/// What is stored of an object that a verb has worked on.
+pub(crate) async fn to_storage(cx: &RequestContext, object: Object) -> Result<Object, Status> {
+    let storage = cx.resource().storage;
+    let mut object = self::object(&cx.plane, &cx.served, storage, object).await?;
+    if let Shape::Structural(schema) = &cx.resource().hub().shape {
+        // A status that was dropped may have a default.
+        schema.default(object.map_mut());
+    }
+    Ok(object)
+}
+
+/// One object in `version`.
+pub(crate) async fn object(
+    plane: &Plane,
+    served: &Served,
+    version: usize,
+    object: Object,
+) -> Result<Object, Status> {
+    let mut converted = objects(plane, served, version, vec![object]).await?;
+    Ok(converted.pop().expect("there are as many as there were"))
+}
+
+/// Several objects in `version`, converted together.
+pub(crate) async fn objects(
+    plane: &Plane,
+    served: &Served,
+    version: usize,
+    mut objects: Vec<Object>,
+) -> Result<Vec<Object>, Status> {
+    let resource = &served.resource;
+    let wanted = resource.api_version(&resource.versions[version]);
+    if let Strategy::Webhook(webhook) = &served.conversion.strategy {
+        let mut asked = Vec::new();
+        for (index, object) in objects.iter_mut().enumerate() {
+            if object.api_version() == wanted {
+                continue;
+            }
+            check_version(resource, object)?;
+            if is_empty(object) {
+                object.set_type(&wanted, &resource.kind);
+            } else {
+                asked.push((index, std::mem::take(object)));
+            }
+        }
+        let (places, asked): (Vec<usize>, Vec<Object>) = asked.into_iter().unzip();
+        let Some(from) = asked.first().map(|it| it.gvk().version) else { return Ok(objects) };
+        let (started, to) = (Instant::now(), &served.version(version).name);
+        // In a box: all other requests need not have room for it.
+        let answered = Box::pin(webhook.convert(plane, &wanted, asked)).await;
+        let definition = resource.group_resource().to_string();
+        let (succeeded, took) = (answered.is_ok(), started.elapsed());
+        plane.metrics.conversion.converted(&definition, &from, to, succeeded, took);
+        let answered = answered.map_err(Status::unclassified)?;
+        for (place, mut object) in places.into_iter().zip(answered) {
+            prune(served.version(version), &mut object);
+            objects[place] = object;
+        }
+        return Ok(objects);
+    }
+    let prunes = matches!(served.conversion.strategy, Strategy::Pruning);
+    let convert = |object: Object| {
+        let differs = object.api_version() != wanted;
+        let mut object = local(served, version, object);
+        if prunes && differs {
+            prune(served.version(version), &mut object);
+        }
+        object
+    };
+    Ok(objects.into_iter().map(convert).collect())
+}
+
+/// Drops what the version's schema does not know: a conversion need not.
+fn prune(version: &Version, object: &mut Object) {
+    if let Shape::Structural(schema) = &version.shape {
+        schema.prune(object.map_mut(), &mut Vec::new());
+    }
+}
+
+/// What was stored in a version that its definition has no more cannot be read.
+fn check_version(resource: &Resource, object: &Object) -> Result<(), Status> {
+    let found = object.api_version();
+    if resource.versions.iter().any(|it| resource.api_version(it) == found) {
+        return Ok(());
+    }
+    Err(Status::unclassified(format!(
+        "request to convert CR from an invalid group/version: {found}"
+    )))
+}
+
+/// Whether there is nothing to convert: nobody is asked about the object that is not there yet.
+fn is_empty(object: &Object) -> bool {
+    object.map().iter().all(|(key, value)| match key.as_str() {
+        "apiVersion" | "kind" => true,
+        "metadata" => value.as_object().is_some_and(machinery::Map::is_empty),
+        _ => false,
+    })
+}
+
+/// A stored object in the version of the request.
+pub(crate) async fn entry(cx: &RequestContext, entry: &Arc<Entry>) -> Result<Arc<Entry>, Status> {
+    if !needs_conversion(&cx.served, cx.version, entry) {
+        return Ok(Arc::clone(entry));
+    }
+    let mut converted = entries(cx, vec![Arc::clone(entry)]).await?;
+    Ok(converted.pop().expect("there are as many as there were"))
+}
+
+/// Forgets what a stored object was converted to for the version of the request, so that it is
+/// converted again: the webhook may have been replaced by a newer one.
+pub(crate) fn forget(cx: &RequestContext, entry: &Entry) {
+    if needs_conversion(&cx.served, cx.version, entry) {
+        cx.served.conversion.kept.remove(cx.version, entry);
+    }
+}
+
+fn needs_conversion(served: &Served, version: usize, entry: &Entry) -> bool {
+    !served.conversion.copies() && entry.api_version() != served.api_version(version).as_bytes()
+}
+
+/// Several of them.
+pub(crate) async fn entries(
+    cx: &RequestContext,
+    entries: Vec<Arc<Entry>>,
+) -> Result<Vec<Arc<Entry>>, Status> {
+    entries_in(&cx.plane, &cx.served, cx.version, entries).await
+}
+
+/// Stored objects in `version`; those that nobody has asked for before are converted together.
+pub(crate) async fn entries_in(
+    plane: &Plane,
+    served: &Served,
+    version: usize,
+    mut entries: Vec<Arc<Entry>>,
+) -> Result<Vec<Arc<Entry>>, Status> {
+    if served.conversion.copies() {
+        return Ok(entries);
+    }
+    let missing = take_kept(served, version, &mut entries);
+    if missing.is_empty() {
+        return Ok(entries);
+    }
+    let stored = missing.iter().map(|index| entries[*index].object_as_stored()).collect();
+    let converted = objects(plane, served, version, stored).await?;
+    for (index, object) in missing.into_iter().zip(converted) {
+        let entry = Arc::new(entries[index].with_object(&object));
+        let stored = std::mem::replace(&mut entries[index], Arc::clone(&entry));
+        served.conversion.kept.put(version, stored, entry);
+    }
+    Ok(entries)
+}
+
+/// Puts what was converted before in the place of what is stored; returns where there was nothing.
+fn take_kept(served: &Served, version: usize, entries: &mut [Arc<Entry>]) -> Vec<usize> {
+    let kept = &served.conversion.kept;
+    let mut missing = Vec::new();
+    for (index, entry) in entries.iter_mut().enumerate() {
+        if !needs_conversion(served, version, entry) {
+            continue;
+        }
+        match kept.get(version, entry) {
+            Some(converted) => *entry = converted,
+            None => missing.push(index),
+        }
+    }
+    missing
+}
+
+/// Before and after a change, in the version of the request.
+pub(crate) type Sight = (Option<Arc<Entry>>, Option<Arc<Entry>>);
+
+/// What a watcher sees of `changes`. Watchers that wake up together ask once: the first converts for
+/// all.
+pub(crate) async fn changes(
+    cx: &RequestContext,
+    prefix: &str,
+    looks_inside: bool,
+    changes: &[Arc<Change>],
+) -> Result<Vec<Sight>, Status> {
+    let seen = |entry: &Arc<Entry>| entry.key.starts_with(prefix);
+    // What was there before is shown only when it goes; else only a selector looks at it.
+    let old_of = |change: &Change| {
+        let looks_back = looks_inside || change.new.is_none();
+        change.old.clone().filter(|it| looks_back && seen(it))
+    };
+    let new_of = |change: &Change| change.new.clone().filter(seen);
+    let stored = changes.iter().flat_map(|it| old_of(it).into_iter().chain(new_of(it))).collect();
+    let mut converted = in_turn(cx, stored).await?.into_iter();
+    let sight = |change: &Arc<Change>| -> Sight {
+        let old = old_of(change).and_then(|_| converted.next()).or_else(|| change.old.clone());
+        let new = new_of(change).and_then(|_| converted.next()).or_else(|| change.new.clone());
+        (old, new)
+    };
+    Ok(changes.iter().map(sight).collect())
+}
+
+/// Converts after whoever is converting now, who may have done it all. Who has waited for somebody
+/// else's failure shares it: each would otherwise wait for the same webhook in turn.
+async fn in_turn(
+    cx: &RequestContext,
+    mut seen: Vec<Arc<Entry>>,
+) -> Result<Vec<Arc<Entry>>, Status> {
+    if take_kept(&cx.served, cx.version, &mut seen).is_empty() {
+        return Ok(seen);
+    }
+    let began = Instant::now();
+    let mut turn = cx.served.conversion.turn.lock().await;
+    if let Some((ended, status)) = &*turn
+        && *ended >= began
+    {
+        return Err(status.clone());
+    }
+    let converted = entries(cx, seen).await;
+    if let Err(status) = &converted {
+        *turn = Some((Instant::now(), status.clone()));
+    }
+    converted
+}

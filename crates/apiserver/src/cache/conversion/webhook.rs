@@ -1,0 +1,169 @@
+//! [`Webhook`]: somebody else who converts, asked over HTTPS.
+
+use super::metrics::Failure;
+use super::review::{self, Review};
+use crate::endpoints::decode::MAX_BODY;
+use crate::outbound::ClientConfig;
+use crate::plane::Plane;
+use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_TYPE};
+use http::{Request, Uri};
+use http_body_util::Full;
+use machinery::{Object, Value, codec};
+use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
+
+/// How long an answer may take.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// More objects than this, or more bytes, are sent in several requests, one after the other.
+const MAX_OBJECTS: usize = 1000;
+const MAX_BYTES: usize = 8 << 20;
+
+/// Nobody makes more of them than this.
+const MAX_ANSWER: usize = 64 << 20;
+
+/// See the [module documentation](self).
+pub(super) struct Webhook {
+    /// The kind of review that it understands; None if we speak none of them.
+    review: Option<Review>,
+    client: ClientConfig,
+}
+
+impl Webhook {
+    /// From `spec.conversion.webhook` of a definition.
+    pub(super) fn of(webhook: &Value) -> Self {
+        let reviews = webhook["conversionReviewVersions"].as_array();
+        let mut names = reviews.into_iter().flatten().filter_map(Value::as_str);
+        let client = ClientConfig::from_value(&webhook["clientConfig"]);
+        Self { review: names.find_map(Review::named), client }
+    }
+
+    /// The objects in the version `wanted`, in the same order. None of them is in it already. The
+    /// error is in Kubernetes' words.
+    pub(super) async fn convert(
+        &self,
+        plane: &Plane,
+        wanted: &str,
+        objects: Vec<Object>,
+    ) -> Result<Vec<Object>, String> {
+        let mut converted = Vec::with_capacity(objects.len());
+        let mut rest = objects.into_iter().map(|it| (it.to_bytes(), it)).peekable();
+        while rest.peek().is_some() {
+            let (mut chunk, mut sent, mut size) = (Vec::new(), Vec::new(), 0);
+            let fits = |(bytes, _): &(Vec<u8>, Object), size: usize, count: usize| {
+                count == 0 || (count < MAX_OBJECTS && size + bytes.len() <= MAX_BYTES)
+            };
+            while let Some((bytes, object)) = rest.next_if(|it| fits(it, size, chunk.len())) {
+                size += bytes.len();
+                sent.push(bytes);
+                chunk.push(object);
+            }
+            converted.extend(self.convert_chunk(plane, wanted, chunk, &sent).await?);
+        }
+        Ok(converted)
+    }
+
+    async fn convert_chunk(
+        &self,
+        plane: &Plane,
+        wanted: &str,
+        objects: Vec<Object>,
+        sent: &[Vec<u8>],
+    ) -> Result<Vec<Object>, String> {
+        let review = self.review.ok_or("no supported conversion review versions")?;
+        let what = objects.first().map(Object::gvk).unwrap_or_default();
+        let uid = plane.entropy.uuid();
+        let request = review.request(&uid, wanted, sent);
+        // An object that could not have been sent to us cannot be an answer either.
+        let limit = MAX_BODY.saturating_mul(objects.len()).min(MAX_ANSWER);
+        let started = Instant::now();
+        let answer = self.ask(plane, request, limit).await;
+        let asked = |failure| plane.metrics.conversion.asked(failure, started.elapsed());
+        let failed = |failure: Failure, why: String| {
+            asked(Some(failure));
+            let message = format!("conversion webhook for {what} failed: {why}");
+            tracing::warn!(wanted, message, "a conversion failed");
+            message
+        };
+        let body = answer.map_err(|why| failed(Failure::Call, why))?;
+        let answered =
+            review.answered(&uid, &body).map_err(|why| failed(Failure::Malformed, why))?;
+        let is_whole = answered.len() == objects.len();
+        let converted = review::checked(&what, wanted, objects, answered);
+        asked(match &converted {
+            Ok(_) => None,
+            Err(_) if is_whole => Some(Failure::Object),
+            Err(_) => Some(Failure::Partial),
+        });
+        converted
+    }
+
+    /// The body of the answer, or why there is none, in Go's words.
+    async fn ask(&self, plane: &Plane, body: Vec<u8>, limit: usize) -> Result<Bytes, String> {
+        let url = format!("{}?timeout={}s", self.client.url(), TIMEOUT.as_secs());
+        let failed = |why: &dyn std::fmt::Display| format!("Post \"{url}\": {why}");
+        let uri: Uri = url.parse().map_err(|why: http::uri::InvalidUri| failed(&why))?;
+        let to = self.client.destination(plane).map_err(|why| failed(&why))?;
+        let request = Request::post(uri)
+            .header(CONTENT_TYPE, "application/json")
+            .header(ACCEPT, "application/json, */*")
+            .body(Full::new(Bytes::from(body)))
+            .map_err(|why| failed(&why))?;
+        let deadline = Instant::now() + TIMEOUT;
+        let call = plane.outbound.call(&to, request, limit, deadline);
+        let Ok(answer) = timeout_at(deadline, call).await else {
+            let why = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)";
+            return Err(failed(&why));
+        };
+        let answer = answer.map_err(|why| failed(&why))?;
+        match answer.status().as_u16() {
+            200..=206 => Ok(answer.into_body()),
+            code => Err(refusal(code, answer.body())),
+        }
+    }
+}
+
+/// What client-go makes of a refusal: what a Status says, or a text of its own.
+fn refusal(code: u16, body: &[u8]) -> String {
+    let status = codec::json::decode(body).ok().and_then(|it| Object::from_value(it.value));
+    if let Some(status) = status.filter(|it| it.kind() == "Status") {
+        return status.str_at(&["message"]).to_owned();
+    }
+    match code {
+        400 => "the server rejected our request for an unknown reason".to_owned(),
+        401 => "the server has asked for the client to provide credentials".to_owned(),
+        403 => String::from_utf8_lossy(body).trim().to_owned(),
+        404 => "the server could not find the requested resource".to_owned(),
+        405 => "the server does not allow this method on the requested resource".to_owned(),
+        429 => "the server has received too many requests and has asked us to try again later".to_owned(),
+        503 => "the server is currently unable to handle the request".to_owned(),
+        504 => "the server was unable to return a response in the time allotted, but may still be processing the request".to_owned(),
+        500.. => {
+            let text = String::from_utf8_lossy(body);
+            format!(
+                "an error on the server ({:?}) has prevented the request from succeeding",
+                text.trim()
+            )
+        }
+        code => format!(
+            "the server responded with the status code {code} but did not return more information"
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_told_by_its_status_or_by_its_code() {
+        let status = br#"{"kind":"Status","apiVersion":"v1","message":"not today"}"#;
+        assert_eq!(refusal(500, status), "not today");
+        assert_eq!(refusal(404, b""), "the server could not find the requested resource");
+        assert_eq!(
+            refusal(500, b"broken\n"),
+            "an error on the server (\"broken\") has prevented the request from succeeding"
+        );
+    }
+}

@@ -1,0 +1,197 @@
+//! [`ParsedObjects`]: the parsed form of the objects of one namespaced resource, read when a request
+//! of their namespace needs it and kept until the object changes.
+//!
+//! Invariants:
+//! - an object is parsed once for each of its revisions, also if several requests need it at once,
+//!   unless it is large and there is no room for it, or a newer revision has been parsed;
+//! - the objects of other namespaces are not read;
+//! - what is parsed of large objects is limited, all of them together, by the size of their sources;
+//! - what is kept of objects that have changed or are gone is no more than what is kept of others.
+
+use crate::cache::watch_cache::{Entry, ResourceCache, Snapshot};
+use crate::plane::Plane;
+use keel::blocking;
+use machinery::Object;
+use std::collections::HashMap;
+use std::ops::RangeInclusive;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use store::Revision;
+
+/// An object with more bytes than this is large.
+const LARGE: usize = 64 << 10;
+
+/// The parsed forms of large objects are kept while their sources have no more bytes than this.
+const LARGE_BYTES_MAX: usize = 32 << 20;
+
+/// See the [module documentation](self).
+pub(crate) struct ParsedObjects<T> {
+    group: &'static str,
+    plural: &'static str,
+    parse: fn(&Object) -> T,
+    source: OnceLock<Source>,
+    /// Held for lookups only, never while an object is parsed.
+    kept: Mutex<Kept<T>>,
+}
+
+/// The objects, which are in the same place for as long as the plane lives.
+struct Source {
+    cache: Arc<ResourceCache>,
+    /// The prefix of their keys, with a slash at its end.
+    prefix: String,
+}
+
+struct Kept<T> {
+    by_key: HashMap<Arc<str>, Parsed<T>>,
+    /// The size of the large objects in `by_key`.
+    large_bytes: usize,
+    /// The number of objects added since removed objects were last looked for.
+    added: usize,
+}
+
+struct Parsed<T> {
+    /// The revisions of the object of which this is the parsed form.
+    revisions: RangeInclusive<Revision>,
+    /// The size of the source.
+    size: usize,
+    /// Empty until the first request that needs it has parsed the object.
+    value: Arc<OnceLock<Arc<T>>>,
+}
+
+impl<T> ParsedObjects<T> {
+    /// What `parse` makes of the objects of a built-in resource.
+    pub(crate) fn new(group: &'static str, plural: &'static str, parse: fn(&Object) -> T) -> Self {
+        let kept = Kept { by_key: HashMap::new(), large_bytes: 0, added: 0 };
+        Self { group, plural, parse, source: OnceLock::new(), kept: Mutex::new(kept) }
+    }
+
+    /// The objects of a namespace, in the order of their names.
+    pub(crate) fn of(&self, plane: &Plane, namespace: &str) -> Vec<Arc<T>> {
+        self.matching(plane, namespace, |_| true)
+    }
+
+    /// The objects of a namespace that have no pending initializers, in the order of their names.
+    pub(crate) fn initialized(&self, plane: &Plane, namespace: &str) -> Vec<Arc<T>> {
+        self.matching(plane, namespace, |entry| !entry.uninitialized)
+    }
+
+    /// The object of an entry of `snapshot`.
+    pub(crate) fn get(&self, snapshot: &Snapshot, entry: &Entry) -> Arc<T> {
+        let value = self.lock().slot(snapshot, entry);
+        if let Some(parsed) = value.get() {
+            return Arc::clone(parsed);
+        }
+        let parse = || {
+            let parsed = value.get_or_init(|| Arc::new((self.parse)(&entry.object_as_stored())));
+            Arc::clone(parsed)
+        };
+        if entry.len() > LARGE { blocking(parse) } else { parse() }
+    }
+
+    /// Takes what was parsed of an object at revision `from` for that of revision `to`, between
+    /// which only something has changed that `parse` does not look at.
+    pub(crate) fn carry_over(&self, key: &str, from: Revision, to: Revision) {
+        if let Some(parsed) = self.lock().by_key.get_mut(key).filter(|it| it.is_last(from)) {
+            parsed.revisions = *parsed.revisions.start()..=to;
+        }
+    }
+
+    fn matching(
+        &self,
+        plane: &Plane,
+        namespace: &str,
+        matches: impl Fn(&Entry) -> bool,
+    ) -> Vec<Arc<T>> {
+        let source = self.source(plane);
+        if source.cache.is_empty() {
+            return Vec::new();
+        }
+        let prefix = format!("{}{namespace}/", source.prefix);
+        self.under(&source.cache.snapshot(), &prefix, matches)
+    }
+
+    /// The objects of `snapshot` whose keys begin with `prefix`.
+    fn under(
+        &self,
+        snapshot: &Snapshot,
+        prefix: &str,
+        matches: impl Fn(&Entry) -> bool,
+    ) -> Vec<Arc<T>> {
+        let entries = snapshot.under(prefix, None).filter(|entry| matches(entry));
+        entries.map(|entry| self.get(snapshot, entry)).collect()
+    }
+
+    fn source(&self, plane: &Plane) -> &Source {
+        self.source.get_or_init(|| {
+            let catalog = plane.catalog.load();
+            let served = catalog.resource(self.group, self.plural).expect("the kind is built in");
+            Source { cache: Arc::clone(&served.cache), prefix: served.key("", "") }
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Kept<T>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T> Parsed<T> {
+    fn is_last(&self, revision: Revision) -> bool {
+        *self.revisions.end() == revision
+    }
+}
+
+impl<T> Kept<T> {
+    /// Where the parsed form of an entry is, or belongs.
+    fn slot(&mut self, snapshot: &Snapshot, entry: &Entry) -> Arc<OnceLock<Arc<T>>> {
+        match self.by_key.get(&entry.key) {
+            Some(found) if found.revisions.contains(&entry.revision) => {
+                return Arc::clone(&found.value);
+            }
+            // The snapshot is older than that of another request.
+            Some(found) if *found.revisions.start() > entry.revision => return Arc::default(),
+            Some(_) | None => {}
+        }
+        let (value, size) = (Arc::default(), entry.len());
+        let revisions = entry.revision..=entry.revision;
+        let parsed = Parsed { revisions, size, value: Arc::clone(&value) };
+        self.remove(&entry.key);
+        let is_large = size > LARGE;
+        if self.added > snapshot.entries.len() || is_large && !self.has_room(size) {
+            self.remove_outdated(snapshot);
+        }
+        if is_large {
+            if !self.has_room(size) {
+                return value;
+            }
+            self.large_bytes += size;
+        }
+        self.added += 1;
+        self.by_key.insert(Arc::clone(&entry.key), parsed);
+        value
+    }
+
+    fn has_room(&self, size: usize) -> bool {
+        self.large_bytes + size <= LARGE_BYTES_MAX
+    }
+
+    fn remove(&mut self, key: &str) {
+        if let Some(removed) = self.by_key.remove(key).filter(|it| it.size > LARGE) {
+            self.large_bytes -= removed.size;
+        }
+    }
+
+    /// Removes what was parsed of objects that have changed or are gone. What is newer than the
+    /// snapshot stays.
+    fn remove_outdated(&mut self, snapshot: &Snapshot) {
+        self.by_key.retain(|key, parsed| {
+            let entry = snapshot.entries.get(key);
+            *parsed.revisions.end() > snapshot.revision
+                || entry.is_some_and(|entry| parsed.revisions.contains(&entry.revision))
+        });
+        let large = self.by_key.values().map(|it| it.size).filter(|size| *size > LARGE);
+        self.large_bytes = large.sum();
+        self.added = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,331 @@
+//! Tests of one resource's cache: snapshots, log, and what they keep alive.
+
+use super::*;
+use crate::cache::watch_cache::change_log::{EncodingKey, MAX_BYTES, MAX_CHANGES};
+use crate::cache::watch_cache::pinned::MAX_PINNED_BYTES;
+use std::sync::atomic::Ordering;
+
+const PREFIX: &str = "/registry/things";
+
+fn record(name: &str, revision: Revision) -> Arc<Record> {
+    large_record(name, revision, 0)
+}
+
+fn large_record(name: &str, revision: Revision, size: usize) -> Arc<Record> {
+    let bulk = "x".repeat(size);
+    let value = format!(
+        r#"{{"apiVersion":"v1","kind":"T","metadata":{{"name":"{name}"}},"bulk":"{bulk}"}}"#
+    );
+    Arc::new(Record {
+        key: format!("{PREFIX}/{name}").into(),
+        value: value.into(),
+        created: revision,
+        modified: revision,
+        expires: None,
+    })
+}
+
+/// Applies `script` ("+a ~a -a": add, update, delete), one revision a step, from revision 1.
+fn fed(script: &str) -> ResourceCache {
+    let cache = ResourceCache::new(PREFIX, 0, &Arc::default());
+    for (revision, step) in (1..).zip(script.split_whitespace()) {
+        let (sign, name) = step.split_at(1);
+        let new = (sign != "-").then(|| record(name, revision));
+        let key: Arc<str> = format!("{PREFIX}/{name}").into();
+        let old = cache.get(&key).map(|it| record(name, it.revision));
+        cache.apply(&Event { revision, key, new, old }).unwrap();
+    }
+    cache
+}
+
+fn names(snapshot: &Snapshot) -> String {
+    let names = snapshot.entries.values().map(|it| format!("{}@{}", it.name(), it.revision));
+    names.collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn the_past_is_found_by_undoing() {
+    let cache = fed("+a +b ~a -b +c");
+    assert_eq!(names(&cache.snapshot()), "a@3 c@5");
+    assert_eq!(names(&cache.at(3).unwrap()), "a@3 b@2");
+    assert_eq!(names(&cache.at(1).unwrap()), "a@1");
+    assert_eq!(names(&cache.at(0).unwrap()), "");
+}
+
+#[test]
+fn a_watcher_gets_what_came_after_it() {
+    let cache = fed("+a +b ~a -b");
+    let seen: Vec<_> = cache.after(2, 10).unwrap().iter().map(|it| it.revision).collect();
+    assert_eq!(seen, [3, 4]);
+    assert!(cache.after(4, 10).unwrap().is_empty());
+}
+
+#[test]
+fn who_is_older_than_the_log_is_told_so() {
+    let cache = ResourceCache::new(PREFIX, 10, &Arc::default());
+    assert_eq!(cache.after(9, 1).unwrap_err(), TooOld { floor: 10 });
+    assert_eq!(cache.at(9).unwrap_err(), TooOld { floor: 10 });
+    assert!(cache.after(10, 1).is_ok());
+}
+
+#[test]
+fn a_pinned_list_outlives_the_log() {
+    let cache = fed("+a +b");
+    cache.pin(&cache.snapshot(), 2);
+    for revision in 3..(3 + MAX_CHANGES as Revision + 5) {
+        let key: Arc<str> = format!("{PREFIX}/z").into();
+        let new = Some(record("z", revision));
+        cache.apply(&Event { revision, key, new, old: None }).unwrap();
+    }
+    assert!(cache.at(3).is_err());
+    assert_eq!(names(&cache.at(2).unwrap()), "a@1 b@2");
+}
+
+const MEGABYTE: usize = 1 << 20;
+
+/// Creates and deletes `count` objects of a megabyte, from `first` on.
+fn create_and_delete(cache: &ResourceCache, first: Revision, count: u64) {
+    for revision in (first..first + 2 * count).step_by(2) {
+        let made = large_record("big", revision, MEGABYTE);
+        let key = Arc::clone(&made.key);
+        let created =
+            Event { revision, key: Arc::clone(&key), new: Some(Arc::clone(&made)), old: None };
+        cache.apply(&created).unwrap();
+        let deleted = Event { revision: revision + 1, key, new: None, old: Some(made) };
+        cache.apply(&deleted).unwrap();
+    }
+}
+
+/// The bytes of the objects that the log has.
+fn held(cache: &ResourceCache) -> usize {
+    let state = cache.lock();
+    state.log.after(0).filter_map(|change| change.old.as_ref()).map(|old| old.len()).sum()
+}
+
+#[test]
+fn deleted_objects_count_until_they_are_forgotten() {
+    let total = Arc::default();
+    let cache = ResourceCache::new(PREFIX, 0, &total);
+    create_and_delete(&cache, 1, 200);
+    assert!(held(&cache) <= MAX_BYTES && held(&cache) > MAX_BYTES / 2, "{}", held(&cache));
+    assert!((held(&cache)..=MAX_BYTES).contains(&cache.history_bytes()));
+    assert_eq!(total.load(Ordering::Relaxed), cache.history_bytes());
+    cache.compact(Revision::MAX);
+    assert_eq!((held(&cache), cache.history_bytes()), (0, 0));
+    drop(cache);
+    assert_eq!(total.load(Ordering::Relaxed), 0);
+}
+
+fn encoding(form: u8, second: i64) -> EncodingKey {
+    EncodingKey { event: "MODIFIED", edition: 1, version: 0, form, second }
+}
+
+#[test]
+fn encodings_of_a_few_seconds_are_kept() {
+    let cache = fed("+a ~a");
+    let before = cache.history_bytes();
+    let change = Arc::clone(&cache.after(1, 1).unwrap()[0]);
+    change.encoded(encoding(0, 0), || vec![0; MEGABYTE]);
+    for second in 1..100 {
+        change.encoded(encoding(1, second), || vec![0; MEGABYTE]);
+    }
+    assert_eq!(cache.history_bytes(), before + 5 * MEGABYTE);
+    change.encoded(encoding(0, 0), || unreachable!("it is another form"));
+    change.encoded(encoding(1, 99), || unreachable!("it is new"));
+    assert!(change.encoding(encoding(1, 1)).is_none());
+    cache.compact(Revision::MAX);
+    assert_eq!(cache.history_bytes(), 0);
+}
+
+#[test]
+fn encoded_events_count_as_long_as_their_change_is_in_the_log() {
+    let cache = fed("+a ~a");
+    let before = cache.history_bytes();
+    let change = Arc::clone(&cache.after(1, 1).unwrap()[0]);
+    for form in 0..2 {
+        change.encoded(encoding(form, 0), || vec![0; MEGABYTE]);
+        change.encoded(encoding(form, 0), || unreachable!("it is kept"));
+    }
+    assert_eq!(cache.history_bytes(), before + 2 * MEGABYTE);
+    cache.compact(Revision::MAX);
+    assert_eq!(cache.history_bytes(), 0);
+    change.encoded(encoding(2, 0), || vec![0; MEGABYTE]);
+    assert_eq!(cache.history_bytes(), 0, "the log keeps it no more");
+}
+
+#[test]
+fn compaction_does_not_cut_off_a_watcher_that_has_seen_everything() {
+    let cache = fed("+a ~a -a");
+    cache.compact(100);
+    assert_eq!(cache.after(2, 1).unwrap_err(), TooOld { floor: 3 });
+    assert!(cache.after(3, 1).unwrap().is_empty());
+}
+
+#[test]
+fn compaction_drops_the_pinned_lists_from_before_it() {
+    let cache = fed("+a ~a ~a");
+    cache.pin(&cache.at(1).unwrap(), 1);
+    cache.pin(&cache.at(2).unwrap(), 2);
+    cache.compact(2);
+    assert_eq!(cache.at(1).unwrap_err(), TooOld { floor: 2 });
+    assert_eq!(names(&cache.at(2).unwrap()), "a@2");
+}
+
+#[test]
+fn a_pinned_list_that_keeps_too_much_alive_is_dropped() {
+    let cache = ResourceCache::new(PREFIX, 0, &Arc::default());
+    let count = (MAX_PINNED_BYTES + MAX_BYTES) as u64 / MEGABYTE as u64 + 2;
+    for revision in 1..=count {
+        let new = Some(large_record(&format!("n{revision}"), revision, MEGABYTE));
+        let key = Arc::clone(&new.as_ref().unwrap().key);
+        cache.apply(&Event { revision, key, new, old: None }).unwrap();
+    }
+    cache.pin(&cache.snapshot(), count);
+    let delete = |index: u64| {
+        let name = format!("n{index}");
+        let key: Arc<str> = format!("{PREFIX}/{name}").into();
+        let old = Some(large_record(&name, index, MEGABYTE));
+        cache.apply(&Event { revision: count + index, key, new: None, old }).unwrap();
+    };
+    (1..=count / 2).for_each(delete);
+    assert!(cache.at(count).is_ok(), "the log counts what was deleted last");
+    (count / 2 + 1..=count).for_each(delete);
+    assert!(cache.at(count).is_err());
+    assert!(cache.history_bytes() <= MAX_BYTES);
+}
+
+#[test]
+fn a_retired_cache_refuses_events() {
+    let cache = fed("+a");
+    assert!(!cache.retire_if_empty());
+    let cache = fed("+a -a");
+    assert!(cache.retire_if_empty());
+    let new = Some(record("a", 3));
+    let event = Event { revision: 3, key: format!("{PREFIX}/a").into(), new, old: None };
+    assert_eq!(cache.apply(&event), Err(Retired));
+}
+
+#[test]
+fn an_encoder_that_panics_harms_nobody_else() {
+    let cache = fed("+a ~a");
+    let change = Arc::clone(&cache.after(1, 1).unwrap()[0]);
+    let key = encoding(0, 0);
+    let encode = || change.encoded(key, || panic!("it cannot be encoded"));
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(encode)).is_err());
+    assert_eq!(*change.encoded(key, || vec![7]), [7]);
+    cache.compact(Revision::MAX);
+    assert_eq!(cache.history_bytes(), 0);
+}
+
+/// The same object with a field more.
+fn widened(entry: &Entry) -> Entry {
+    let mut object = entry.object_as_stored();
+    object.map_mut().insert("wide".to_owned(), true.into());
+    entry.with_object(&object)
+}
+
+fn is_wide(entry: &Entry) -> bool {
+    entry.object_as_stored().get(&["wide"]).is_some()
+}
+
+#[test]
+fn objects_may_change_while_they_are_rewritten() {
+    let cache = fed("+a +b +c");
+    let change = |name: &str, is_deleted: bool| {
+        let key: Arc<str> = format!("{PREFIX}/{name}").into();
+        let revision = cache.snapshot().revision + 1;
+        let old = cache.get(&key).map(|it| record(name, it.revision));
+        let new = (!is_deleted).then(|| record(name, revision));
+        cache.apply(&Event { revision, key, new, old }).unwrap();
+    };
+    let unlocked = std::cell::Cell::new(0);
+    cache.rewrite(|entry| {
+        // Others write all the time, so that the last objects are rewritten with the lock.
+        if cache.state.try_lock().is_ok() {
+            unlocked.set(unlocked.get() + 1);
+            change("a", false);
+            change("d", false);
+            if cache.snapshot().entries.len() == 4 {
+                change("b", true);
+            }
+        }
+        Some(widened(entry))
+    });
+    assert!(unlocked.get() > MAX_UNLOCKED_REWRITES);
+    let snapshot = cache.snapshot();
+    let found: Vec<_> = snapshot.entries.values().map(|it| it.name()).collect();
+    assert_eq!(found, ["a", "c", "d"]);
+    assert!(snapshot.entries.values().all(|it| is_wide(it)));
+    let last = cache.after(snapshot.revision - 1, 9).unwrap();
+    assert_eq!(last.iter().map(|it| it.revision).collect::<Vec<_>>(), [snapshot.revision]);
+}
+
+#[test]
+fn what_is_rewritten_is_counted_as_long_as_it_is_kept() {
+    let cache = ResourceCache::new(PREFIX, 0, &Arc::default());
+    for (revision, name) in [(1, "a"), (2, "b")] {
+        let new = large_record(name, revision, MEGABYTE);
+        let key = Arc::clone(&new.key);
+        cache.apply(&Event { revision, key, new: Some(new), old: None }).unwrap();
+    }
+    // The log has the second object, the pinned list has both.
+    cache.compact(1);
+    cache.pin(&cache.snapshot(), 2);
+    let before = cache.history_bytes();
+    let old = ["a", "b"].map(|it| Arc::downgrade(&cache.get(&format!("{PREFIX}/{it}")).unwrap()));
+    cache.rewrite(|entry| Some(widened(entry)));
+    assert_eq!(old.each_ref().map(|it| it.upgrade().is_some()), [false, true]);
+    assert!(cache.history_bytes() > before + MEGABYTE);
+    assert!(cache.at(2).unwrap().entries.values().all(|it| is_wide(it)));
+    cache.compact(2);
+    assert!(old[1].upgrade().is_none());
+    assert_eq!(cache.history_bytes(), 0);
+}
+
+#[test]
+fn an_entry_that_need_not_change_stays_with_its_pinned_lists() {
+    let cache = fed("+a +b");
+    cache.pin(&cache.snapshot(), 1);
+    let before = cache.snapshot();
+    cache.rewrite(|_| None);
+    assert!(cache.is_now(&before));
+    assert!(cache.lock().pinned.get(1).is_some());
+    cache.rewrite(|entry| (entry.name() == "a").then(|| entry.without_fields()));
+    let after = cache.snapshot();
+    let stays = before.entries.iter().map(|(key, held)| after.entries.get(key) == Some(held));
+    assert_eq!(stays.collect::<Vec<_>>(), [false, true]);
+}
+
+/// Updates "a" and forgets how it was, so that only a pinned list has that.
+fn update_and_forget(cache: &ResourceCache) {
+    let revision = cache.snapshot().revision + 1;
+    let key: Arc<str> = format!("{PREFIX}/a").into();
+    let old = Some(record("a", cache.get(&key).unwrap().revision));
+    let new = Some(record("a", revision));
+    cache.apply(&Event { revision, key, new, old }).unwrap();
+    let mut state = cache.lock();
+    state.forget(revision);
+}
+
+#[test]
+fn a_list_from_before_a_rewrite_is_not_pinned() {
+    let cache = fed("+a +b");
+    let read = cache.snapshot();
+    cache.rewrite(|entry| Some(widened(entry)));
+    cache.pin(&read, 2);
+    update_and_forget(&cache);
+    assert!(cache.at(2).is_err());
+    cache.pin(&cache.snapshot(), 3);
+    update_and_forget(&cache);
+    assert_eq!(names(&cache.at(3).unwrap()), "a@3 b@2");
+}
+
+#[test]
+fn a_list_from_before_the_log_is_not_pinned() {
+    let cache = fed("+a +b");
+    let read = cache.snapshot();
+    update_and_forget(&cache);
+    cache.pin(&read, 2);
+    assert!(cache.at(2).is_err());
+    assert_eq!(cache.history_bytes(), 0);
+}

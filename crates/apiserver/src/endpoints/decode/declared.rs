@@ -1,0 +1,178 @@
+//! What an object says that it is (`apiVersion`, `kind`), held against what its path wants.
+
+use super::media::{unfit, unrecognized};
+use crate::endpoints::context::RequestContext;
+use crate::registry::Part;
+use kinds::resource::Shape;
+use kinds::types::{self, Type};
+use machinery::nested::accessor_error;
+use machinery::{ErrorList, GroupVersion, Object, Path, Status, Value, codec};
+
+/// An object that is not what it should be.
+pub(crate) enum Misdeclared {
+    /// It cannot be read at all.
+    Unfit(String),
+    /// It can, and is refused.
+    Refused(Status),
+}
+
+/// Checks what a body says of itself, and completes it. Bodies of built-in kinds need not say
+/// anything.
+pub(super) fn sent(cx: &RequestContext, object: &mut Object, bytes: &[u8]) -> Result<(), Status> {
+    let resource = cx.resource();
+    let (kind, expected) = (&resource.kind, resource.api_version(cx.version()));
+    if resource.custom {
+        if object.kind().is_empty() {
+            let text = String::from_utf8_lossy(bytes);
+            let why = format!("Object 'Kind' is missing in '{text}'");
+            return Err(unrecognized(kind, &why, bytes));
+        }
+        if let Some(why) = null_version(object) {
+            return Err(unfit(object.kind(), "", kind, &why));
+        }
+    } else if let Some(why) = foreign_here(cx, object) {
+        let version = match object.api_version() {
+            "" => cx.version().name.clone(),
+            _ => object.gvk().version,
+        };
+        let found = if object.kind().is_empty() { kind } else { object.kind() };
+        return Err(unfit(found, &version, kind, &why));
+    }
+    let found = object.api_version();
+    if found != expected && (resource.custom || !found.is_empty()) {
+        return Err(Status::bad_request(format!(
+            "the API version in the data ({found}) does not match the expected API version ({expected})",
+        )));
+    }
+    if resource.custom && object.kind() != kind {
+        return Err(another(cx, object));
+    }
+    object.set_type(&expected, kind);
+    Ok(())
+}
+
+/// Checks what a patched object says of itself: a patch cannot make one kind into another.
+pub(crate) fn patched(
+    cx: &RequestContext,
+    object: &mut Object,
+    part: Part,
+) -> Result<(), Misdeclared> {
+    let resource = cx.resource();
+    let expected = resource.api_version(cx.version());
+    readable(object).map_err(Misdeclared::Unfit)?;
+    if resource.custom {
+        if object.kind().is_empty() {
+            let text = Value::from(object.map().clone());
+            let why = format!("Object 'Kind' is missing in '{text}'");
+            return Err(Misdeclared::Unfit(why));
+        }
+        if let Some(why) = null_version(object) {
+            return Err(Misdeclared::Unfit(why));
+        }
+        if object.api_version().is_empty() {
+            let why = "Object 'apiVersion' is missing in 'object has no apiVersion field'";
+            return Err(Misdeclared::Refused(Status::internal(why)));
+        }
+        let differs = object.kind() != resource.kind || object.api_version() != expected;
+        // Of what is sent to `/status`, only the status counts.
+        if differs && !matches!(part, Part::Status) {
+            return Err(Misdeclared::Refused(another(cx, object)));
+        }
+    } else if object.api_version().is_empty() {
+        // Upstream: it is read as the type that is never sent, in which no field is known.
+        *object = Object::default();
+    } else if let Some(why) = foreign_here(cx, object) {
+        return Err(Misdeclared::Unfit(why));
+    }
+    object.set_type(&expected, &resource.kind);
+    Ok(())
+}
+
+/// Fails unless version and kind are texts, or missing.
+pub(super) fn readable(object: &Object) -> Result<(), String> {
+    for member in ["kind", "apiVersion"] {
+        match object.map().get(member) {
+            None | Some(Value::Null | Value::String(_)) => {}
+            Some(other) => {
+                let other = codec::json::kind_name(other);
+                return Err(format!(
+                    "couldn't get version/kind; json parse error: json: cannot unmarshal {other} into Go struct field .{member} of type string"
+                ));
+            }
+        }
+    }
+    match object.api_version().parse::<GroupVersion>() {
+        Err(error) if !object.api_version().is_empty() => Err(error.to_string()),
+        _ => Ok(()),
+    }
+}
+
+/// Writes the version of the core group without the slash before it: Kubernetes reads `/v1` as `v1`.
+pub(crate) fn canonicalize(object: &mut Object) {
+    if let Some(version) = object.api_version().strip_prefix('/').map(str::to_owned)
+        && !version.contains('/')
+    {
+        object.map_mut().insert("apiVersion".to_owned(), version.into());
+    }
+}
+
+/// Null is not the same as nothing: a custom resource is read without a type in mind.
+fn null_version(object: &Object) -> Option<String> {
+    let version = object.map().get("apiVersion").filter(|it| it.is_null())?;
+    Some(accessor_error(&["apiVersion".to_owned()], version, "string"))
+}
+
+/// Why an object of another kind cannot be read as one of the path's, which is built in.
+fn foreign_here(cx: &RequestContext, object: &Object) -> Option<String> {
+    match &cx.version().shape {
+        Shape::Typed(wanted) => foreign(cx, wanted, object),
+        Shape::Structural(_) => None,
+    }
+}
+
+/// Why an object cannot be read as a `wanted`, if it says that it is something else.
+pub(crate) fn foreign(
+    cx: &RequestContext,
+    wanted: &'static Type,
+    object: &Object,
+) -> Option<String> {
+    let (resource, kind) = (cx.resource(), object.kind());
+    let (wanted_kind, wanted_version) = (wanted.short_name(), wanted.package().api_version());
+    let found = object.api_version();
+    let is_ours = found.is_empty()
+        || found == wanted_version
+        || types::is_alias(found, wanted)
+        || wanted_kind == resource.kind
+            && resource.versions.iter().any(|version| resource.api_version(version) == found);
+    if is_ours && (kind.is_empty() || kind == wanted_kind) {
+        return None;
+    }
+    let version = if found.is_empty() { wanted_version } else { found };
+    let kind = if kind.is_empty() { wanted_kind } else { kind };
+    Some(match types::of_kind(version, kind) {
+        Some(ty) => {
+            let named = ty.name().rsplit('/').next().unwrap_or_default();
+            let package = wanted.name().split('/').next().unwrap_or_default();
+            format!("converting ({named}) to ({package}.{wanted_kind}): unknown conversion")
+        }
+        None => format!(
+            "no kind \"{kind}\" is registered for version \"{version}\" in scheme \"pkg/api/legacyscheme/scheme.go:30\""
+        ),
+    })
+}
+
+/// A custom resource of another kind or version is well formed but invalid.
+fn another(cx: &RequestContext, object: &Object) -> Status {
+    let (resource, gvk) = (cx.resource(), object.gvk());
+    let expected = resource.api_version(cx.version());
+    let mut errors = ErrorList::new();
+    if object.kind() != resource.kind {
+        let detail = format!("must be {}", resource.kind);
+        errors.invalid(&Path::root("kind"), object.kind(), &detail);
+    }
+    if object.api_version() != expected {
+        let detail = format!("must be {expected}");
+        errors.invalid(&Path::root("apiVersion"), object.api_version(), &detail);
+    }
+    Status::invalid(&gvk.group_kind(), object.name(), &errors)
+}

@@ -1,0 +1,178 @@
+//! Answers in protobuf: objects, lists and events, each made of the stored JSON in one pass.
+//!
+//! Unlike JSON a message says its length before it begins, so the head of a list is written last.
+
+use crate::cache::catalog::Served;
+use crate::cache::watch_cache::Entry;
+use crate::endpoints::answer;
+use crate::endpoints::context::RequestContext;
+use crate::endpoints::{CHUNK, MARGIN};
+use crate::flow_control::AnswerMemory;
+use crate::http::body::Body;
+use crate::http::negotiation::Form;
+use bytes::Bytes;
+use kinds::protobuf::{self, LIST_ITEMS, LIST_METADATA};
+use kinds::resource::Shape;
+use kinds::types::{self, Type};
+use machinery::{Status, Value};
+use std::collections::VecDeque;
+use std::iter;
+use std::sync::Arc;
+use store::Revision;
+
+/// What objects are written as: the message, and what the envelope says of it.
+struct Written<'a> {
+    ty: &'static Type,
+    api_version: String,
+    kind: &'a str,
+    list_kind: &'a str,
+}
+
+impl<'a> Written<'a> {
+    fn of(cx: &'a RequestContext) -> Self {
+        match (&cx.version().shape, cx.accepted.form) {
+            (Shape::Typed(ty), Form::Whole) => Self {
+                ty,
+                api_version: cx.resource().api_version(cx.version()),
+                kind: &cx.resource().kind,
+                list_kind: &cx.resource().list_kind,
+            },
+            _ => Self {
+                ty: known("meta/v1.PartialObjectMetadata"),
+                api_version: "meta.k8s.io/v1".to_owned(),
+                kind: "PartialObjectMetadata",
+                list_kind: "PartialObjectMetadataList",
+            },
+        }
+    }
+}
+
+fn known(name: &str) -> &'static Type {
+    types::find(name).expect("the table has the types of all metadata")
+}
+
+/// An object in its envelope; `json` is whole, whatever is written of it.
+pub(crate) fn object(cx: &RequestContext, json: &[u8]) -> Vec<u8> {
+    let Written { ty, api_version, kind, .. } = Written::of(cx);
+    let mut message = Vec::with_capacity(json.len());
+    write(&mut message, |out| protobuf::write_message(ty, json, out));
+    let mut out = Vec::with_capacity(message.len() + 64);
+    protobuf::write_envelope(&api_version, kind, message.len(), &mut out);
+    out.extend_from_slice(&message);
+    out
+}
+
+/// The same for a stored object, with `revision` as its resourceVersion.
+pub(crate) fn entry(cx: &RequestContext, entry: &Entry, revision: Revision) -> Vec<u8> {
+    let mut json = Vec::with_capacity(entry.len() + 64);
+    answer::write_entry(&cx.served, cx.version, entry, revision, &mut json);
+    object(cx, &json)
+}
+
+/// A list of about `estimate` bytes.
+///
+/// Its length is needed first, so it is made before it is sent, as long as the user has not too
+/// many such lists that are not read yet. Otherwise it is made twice: once for the length, and once
+/// while it is read.
+pub(crate) fn list(
+    cx: &RequestContext,
+    metadata: &Value,
+    entries: Vec<Arc<Entry>>,
+    estimate: usize,
+) -> Body {
+    let Written { ty, api_version, list_kind, .. } = Written::of(cx);
+    let mut begin = Vec::new();
+    let metadata = metadata.to_string();
+    let list_meta = known("meta/v1.ListMeta");
+    write(&mut begin, |out| {
+        protobuf::write_field(LIST_METADATA, list_meta, metadata.as_bytes(), out)
+    });
+    let (served, version) = (Arc::clone(&cx.served), cx.version);
+    let capacity = estimate.min(CHUNK + MARGIN);
+    let items =
+        Items { served, version, ty, entries: entries.into(), next: 0, json: Vec::new(), capacity };
+    let envelope = |length: usize| {
+        let mut head = Vec::new();
+        protobuf::write_envelope(&api_version, list_kind, begin.len() + length, &mut head);
+        head.extend_from_slice(&begin);
+        Bytes::from(head)
+    };
+    let Some(memory) = cx.plane.flow.answer_memory(&cx.user, estimate) else {
+        let length = items.clone().map(|it| it.len()).sum();
+        return Body::made(estimate, iter::once(envelope(length)).chain(items));
+    };
+    let mut chunks: VecDeque<Bytes> = items.collect();
+    chunks.push_front(envelope(chunks.iter().map(Bytes::len).sum()));
+    if estimate <= CHUNK {
+        return Body::Chunks(chunks);
+    }
+    Body::made(estimate, Accounted { chunks, _memory: memory })
+}
+
+/// Chunks whose memory is accounted for until the last of them is gone.
+struct Accounted {
+    chunks: VecDeque<Bytes>,
+    _memory: AnswerMemory,
+}
+
+impl Iterator for Accounted {
+    type Item = Bytes;
+
+    fn next(&mut self) -> Option<Bytes> {
+        self.chunks.pop_front()
+    }
+}
+
+/// The items of a list, in pieces of about [`CHUNK`] bytes.
+#[derive(Clone)]
+struct Items {
+    served: Arc<Served>,
+    version: usize,
+    ty: &'static Type,
+    entries: Arc<[Arc<Entry>]>,
+    next: usize,
+    /// The item that is written, in JSON.
+    json: Vec<u8>,
+    /// What most pieces need.
+    capacity: usize,
+}
+
+impl Iterator for Items {
+    type Item = Bytes;
+
+    fn next(&mut self) -> Option<Bytes> {
+        let Self { served, version, ty, entries, next, json, capacity } = self;
+        if *next == entries.len() {
+            return None;
+        }
+        let mut out = Vec::with_capacity(*capacity);
+        while out.len() < CHUNK
+            && let Some(entry) = entries.get(*next)
+        {
+            *next += 1;
+            json.clear();
+            answer::write_entry(served, *version, entry, entry.revision, json);
+            // A message is shorter than its JSON, most of the time.
+            out.reserve(json.len());
+            write(&mut out, |out| protobuf::write_field(LIST_ITEMS, ty, json, out));
+        }
+        Some(out.into())
+    }
+}
+
+/// Appends an event of a watch; `object` is in its envelope.
+pub(crate) fn event(kind: &str, object: &[u8], out: &mut Vec<u8>) {
+    protobuf::write_event(kind, object, out);
+}
+
+/// A failure in its envelope.
+pub(crate) fn status(status: &Status) -> Vec<u8> {
+    protobuf::encode(&status.to_value()).expect("the table has the type of all failures")
+}
+
+fn write(out: &mut Vec<u8>, into: impl FnOnce(&mut Vec<u8>) -> Result<(), serde_json::Error>) {
+    into(out).expect("stored bytes were written as JSON");
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,201 @@
+//! Aggregation: versions of groups that another server answers for, as `APIService` objects say.
+//!
+//! ```text
+//! APIService ─▶ remote.rs: which group and version, whose service
+//! request    ─▶ proxy.rs: handed on, with the user's name, and answered with what comes back
+//! meanwhile  ─▶ follower.rs: is it there? what does it serve? is each local version announced?
+//!               schedule.rs: when each server is asked again
+//! ```
+
+mod availability;
+mod documents;
+mod follower;
+mod local;
+mod openapi;
+mod proxy;
+mod remote;
+mod schedule;
+
+pub(crate) use openapi::{OpenApiPart, Pieces};
+pub(crate) use proxy::forward;
+pub(crate) use remote::Remote;
+
+use crate::cache::catalog::Catalog;
+use crate::cache::derived::Derived;
+use crate::loopback::LoopbackClient;
+use crate::outbound::Identity;
+use crate::plane::Plane;
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use follower::Follower;
+use local::Moment;
+use machinery::Value;
+use openapi::{LeftOut, MAX_PARTS, OpenApiV2};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+/// The group of `APIService`.
+const GROUP: &str = "apiregistration.k8s.io";
+
+/// Where they are.
+const SERVICES: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
+
+/// The name under which we hand requests on, which aggregated servers know to believe.
+pub(crate) const FRONT_PROXY: &str = "front-proxy-client";
+
+/// What is known of the servers that others run.
+pub(crate) struct Aggregation {
+    remotes: Derived<Vec<Arc<Remote>>>,
+    /// What each of them last said that it serves, by group and version.
+    told: ArcSwap<BTreeMap<(String, String), Arc<Told>>>,
+    /// The latest aggregated discovery document, as it was last asked for. Locked while it is made,
+    /// so that it is made once.
+    discovery: Mutex<Option<Discovery>>,
+    /// Our certificate as the one who hands requests on.
+    identity: Identity,
+}
+
+type Remotes = Arc<Vec<Arc<Remote>>>;
+
+type AllTold = Arc<BTreeMap<(String, String), Arc<Told>>>;
+
+/// A discovery document with its entity tag, and what it was made of.
+struct Discovery {
+    catalog: Weak<Catalog>,
+    remotes: Remotes,
+    told: AllTold,
+    document: (String, Bytes),
+}
+
+/// What an aggregated server says of itself.
+#[derive(Debug, Default, Clone, PartialEq)]
+pub(crate) struct Told {
+    /// Its version's part of the aggregated discovery document.
+    pub resources: Value,
+    /// Where its document of `OpenAPI` version 3 is, if it has one.
+    pub openapi_v3: Option<String>,
+    /// Its document of `OpenAPI` version 2.
+    pub openapi_v2: OpenApiV2,
+}
+
+impl Aggregation {
+    /// Nothing is known yet.
+    pub(crate) fn new(identity: Identity) -> Self {
+        let make = |snapshot: &crate::cache::watch_cache::Snapshot| {
+            let objects = snapshot.entries.values().map(|it| it.object_as_stored());
+            objects.filter_map(|it| Remote::from_object(&it)).map(Arc::new).collect()
+        };
+        Self {
+            remotes: Derived::new(GROUP, "apiservices", make),
+            told: ArcSwap::default(),
+            discovery: Mutex::default(),
+            identity,
+        }
+    }
+
+    /// Every version that is not ours.
+    pub(crate) fn remotes(&self, plane: &Plane) -> Remotes {
+        self.remotes.current(plane)
+    }
+
+    /// Who answers for a version of a group, if that is not us.
+    pub(crate) fn find(&self, plane: &Plane, group: &str, version: &str) -> Option<Arc<Remote>> {
+        let remotes = self.remotes(plane);
+        remotes.iter().find(|it| it.group == group && it.version == version).cloned()
+    }
+
+    /// What the server of a version last said of itself.
+    pub(crate) fn told(&self, remote: &Remote) -> Option<Arc<Told>> {
+        self.told.load().get(&key(remote)).cloned()
+    }
+
+    /// The aggregated discovery document and its entity tag, made anew if something of which it
+    /// consists has changed.
+    pub(crate) fn discovery(
+        &self,
+        plane: &Plane,
+        catalog: &Arc<Catalog>,
+        make: impl FnOnce() -> (String, Bytes),
+    ) -> (String, Bytes) {
+        let mut discovery = self.discovery.lock().unwrap_or_else(PoisonError::into_inner);
+        let (remotes, told) = (self.remotes(plane), self.told.load_full());
+        if let Some(found) = &*discovery
+            && found.catalog.as_ptr() == Arc::as_ptr(catalog)
+            && Arc::ptr_eq(&found.remotes, &remotes)
+            && Arc::ptr_eq(&found.told, &told)
+        {
+            return found.document.clone();
+        }
+        let document = make();
+        let catalog = Arc::downgrade(catalog);
+        *discovery = Some(Discovery { catalog, remotes, told, document: document.clone() });
+        document
+    }
+
+    /// What the `OpenAPI` documents of version 2 of all servers add to ours, in the order of the
+    /// remotes.
+    pub(crate) fn openapi_parts(&self, plane: &Plane) -> Vec<Arc<OpenApiPart>> {
+        let told = self.told.load();
+        let remotes = self.remotes(plane);
+        let parts = remotes.iter().filter_map(|it| told.get(&key(it))?.openapi_v2.part());
+        parts.cloned().collect()
+    }
+
+    /// Replaces what the server of a version said of itself. A document for which there is no room
+    /// beside those of the other servers is left out. Called by one task only.
+    fn store_told(&self, remote: &Remote, mut new: Told) {
+        let mut told = BTreeMap::clone(&self.told.load());
+        let before = told.remove(&key(remote));
+        let parts = told.values().filter_map(|it| it.openapi_v2.part());
+        let taken: usize = parts.map(|it| it.len()).sum();
+        if new.openapi_v2.part().is_some_and(|it| it.len() > MAX_PARTS - taken) {
+            new.openapi_v2 = OpenApiV2::LeftOut(LeftOut::NoRoom);
+        }
+        if let OpenApiV2::LeftOut(why) = &new.openapi_v2
+            && before.as_ref().is_none_or(|it| it.openapi_v2 != new.openapi_v2)
+        {
+            let name = &remote.name;
+            tracing::warn!(name, %why, "the OpenAPI document of an aggregated server is left out");
+        }
+        if before.is_some_and(|it| *it == new) {
+            return;
+        }
+        told.insert(key(remote), Arc::new(new));
+        self.told.store(Arc::new(told));
+    }
+
+    /// Forgets all servers but these.
+    fn retain_told(&self, remotes: &[Arc<Remote>]) {
+        let keys: BTreeSet<_> = remotes.iter().map(|it| key(it)).collect();
+        let told = self.told.load();
+        if told.keys().any(|it| !keys.contains(it)) {
+            let kept = told.iter().filter(|(it, _)| keys.contains(*it));
+            let kept = kept.map(|(key, it)| (key.clone(), Arc::clone(it))).collect();
+            self.told.store(Arc::new(kept));
+        }
+    }
+}
+
+fn key(remote: &Remote) -> (String, String) {
+    (remote.group.clone(), remote.version.clone())
+}
+
+/// Announces what this server serves itself, when it starts.
+pub(crate) async fn announce(plane: &Plane, client: &LoopbackClient) {
+    announce_at(plane, client, Moment::Start).await;
+    // Requests must not be led to where a corrected object led. A store that cannot tell its
+    // revision takes no writes either.
+    let _ = plane.cache.catch_up().await;
+}
+
+async fn announce_at(plane: &Plane, client: &LoopbackClient, moment: Moment) {
+    let catalog = plane.catalog.load_full();
+    let services = catalog.resource(GROUP, "apiservices").expect("the kind is built in");
+    local::announce(client, &catalog, &services.cache.snapshot(), moment).await;
+}
+
+/// Follows the objects that say who serves what.
+pub(crate) fn start(plane: &Arc<Plane>) {
+    let follower = Follower::new(Arc::clone(plane));
+    plane.tasks.spawn("aggregation", follower.run());
+}

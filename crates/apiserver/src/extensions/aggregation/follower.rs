@@ -1,0 +1,175 @@
+//! [`Follower`]: asks aggregated servers whether they are there and what they serve, writes down
+//! what it found in the status of their `APIService`, and announces what this server serves.
+
+use super::documents::DOWNLOADS;
+use super::local::Moment;
+use super::proxy::{destination, headers};
+use super::schedule::{Due, Outcome, Schedule};
+use super::{GROUP, Remote};
+use crate::auth::authentication::{MASTERS, User};
+use crate::cache::catalog::Catalog;
+use crate::cache::watch_cache::{Snapshot, Subscription};
+use crate::loopback::LoopbackClient;
+use crate::outbound;
+use crate::outbound::service::Nowhere;
+use crate::plane::Plane;
+use bytes::Bytes;
+use futures_util::future::select_all;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use http::header::{ACCEPT, HeaderValue};
+use http::{HeaderMap, Request};
+use http_body_util::Full;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+
+/// Where the addresses of services come from.
+const BACKENDS: [(&str, &str); 3] =
+    [("", "services"), ("", "endpoints"), ("discovery.k8s.io", "endpointslices")];
+
+/// See the [module documentation](self).
+pub(super) struct Follower {
+    pub(super) plane: Arc<Plane>,
+    pub(super) client: LoopbackClient,
+    /// A permit for each OpenAPI document that is being read.
+    pub(super) downloads: Semaphore,
+}
+
+/// The reason why a request of the follower has no answer.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Unanswered {
+    #[error(transparent)]
+    Nowhere(#[from] Nowhere),
+    #[error(transparent)]
+    Request(#[from] http::Error),
+    #[error(transparent)]
+    Outbound(#[from] outbound::Error),
+}
+
+/// The state that was last announced.
+type Announced = (Arc<Catalog>, Arc<Snapshot>);
+
+impl Follower {
+    pub(super) fn new(plane: Arc<Plane>) -> Self {
+        Self { client: LoopbackClient::new(&plane), plane, downloads: Semaphore::new(DOWNLOADS) }
+    }
+
+    /// Goes on until the plane stops.
+    pub(super) async fn run(self) {
+        let plane = &self.plane;
+        let stop = plane.tasks.shutdown();
+        tokio::pin!(stop);
+        let mut catalog_changed = plane.catalog_changed.subscribe();
+        let mut registrations = self.subscribe(&[(GROUP, "apiservices")]);
+        let mut backends = self.subscribe(&BACKENDS);
+        let mut schedule = Schedule::new(plane.clock.clone(), plane.entropy.clone());
+        // Each server is asked by itself: one that hangs does not hold up the others.
+        let mut checks = FuturesUnordered::new();
+        let mut announced = None;
+        loop {
+            catalog_changed.borrow_and_update();
+            registrations.iter_mut().chain(&mut backends).for_each(Subscription::mark_seen);
+            let _ = plane.cache.catch_up().await;
+            self.announce(&mut announced).await;
+            let remotes = plane.aggregation.remotes(plane);
+            plane.aggregation.retain_told(&remotes);
+            let (due, next) = begin(plane, &mut schedule, &remotes);
+            checks.extend(due.into_iter().map(|it| self.check_and_ask(it)));
+            let pause = async {
+                match next {
+                    Some(next) => plane.clock.sleep(next).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = &mut stop => return,
+                // Before the changes that the checks have made.
+                Some((remote, outcome)) = checks.next() => schedule.finish(&remote, outcome),
+                () = any_changed(&registrations) => {}
+                // Addresses matter only if there is somebody to look for.
+                () = any_changed(&backends), if !remotes.is_empty() => {}
+                _ = catalog_changed.changed() => {}
+                // What could not be announced is tried again.
+                () = pause => announced = None,
+            }
+        }
+    }
+
+    fn subscribe(&self, resources: &[(&str, &str)]) -> Vec<Subscription> {
+        let catalog = self.plane.catalog.load();
+        let found = resources.iter().filter_map(|(group, plural)| catalog.resource(group, plural));
+        found.map(|it| it.cache.subscribe()).collect()
+    }
+
+    /// Announces what this server serves, unless neither that nor an `APIService` has changed.
+    async fn announce(&self, announced: &mut Option<Announced>) {
+        let catalog = self.plane.catalog.load_full();
+        let services = catalog.resource(GROUP, "apiservices").expect("the kind is built in");
+        if let Some((last, snapshot)) = announced
+            && Arc::ptr_eq(last, &catalog)
+            && services.cache.is_now(snapshot)
+        {
+            return;
+        }
+        let snapshot = services.cache.snapshot();
+        super::announce_at(&self.plane, &self.client, Moment::Change).await;
+        *announced = Some((Arc::clone(&catalog), snapshot));
+    }
+
+    /// Checks whether a server is available, and reads what it serves.
+    async fn check_and_ask(&self, remote: Arc<Remote>) -> (Arc<Remote>, Outcome) {
+        let verdict = self.availability(&remote).await;
+        let is_written = self.write_condition(&remote, &verdict).await;
+        if verdict.available {
+            let before = self.plane.aggregation.told(&remote);
+            let told = self.ask(&remote, before.as_deref()).await;
+            self.plane.aggregation.store_told(&remote, told);
+        }
+        let is_failed = verdict.is_failed() || !is_written;
+        (remote, if is_failed { Outcome::Failed } else { Outcome::Settled })
+    }
+
+    /// The code and the body, of at most `limit` bytes, of the answer to a request for a path.
+    pub(super) async fn get(
+        &self,
+        remote: &Remote,
+        path: &str,
+        accept: &'static str,
+        limit: usize,
+        deadline: Instant,
+    ) -> Result<(u16, Bytes), Unanswered> {
+        let to = destination(&self.plane, remote)?;
+        let user = User::authenticated("system:kube-aggregator", "", vec![MASTERS.to_owned()]);
+        let mut request = Request::get(format!("{}{path}", remote.service.origin()))
+            .body(Full::new(Bytes::new()))?;
+        *request.headers_mut() =
+            headers(&HeaderMap::new(), &user).expect("our own name is plain text");
+        request.headers_mut().insert(ACCEPT, HeaderValue::from_static(accept));
+        let answer = self.plane.outbound.call(&to, request, limit, deadline).await?;
+        Ok((answer.status().as_u16(), answer.into_body()))
+    }
+}
+
+/// Begins the checks that are due, and tells after how long the next one is.
+fn begin(
+    plane: &Plane,
+    schedule: &mut Schedule,
+    remotes: &[Arc<Remote>],
+) -> (Vec<Arc<Remote>>, Option<Duration>) {
+    schedule.retain(remotes);
+    let (mut due, mut next) = (Vec::new(), None);
+    for remote in remotes {
+        match schedule.begin(remote, destination(plane, remote)) {
+            Due::Now => due.push(Arc::clone(remote)),
+            Due::In(delay) => next = Some(next.map_or(delay, |it: Duration| it.min(delay))),
+            Due::UnderWay => {}
+        }
+    }
+    (due, next)
+}
+
+async fn any_changed(subscriptions: &[Subscription]) {
+    select_all(subscriptions.iter().map(|it| Box::pin(it.changed()))).await;
+}

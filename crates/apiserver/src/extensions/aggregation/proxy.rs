@@ -1,0 +1,231 @@
+//! Hands a request on to an aggregated server, in the name of the user who sent it.
+
+use super::Remote;
+use crate::auth::authentication::{User, protocols_without_token};
+use crate::chain;
+use crate::endpoints::answer;
+use crate::http::body::{Body, Truncated};
+use crate::outbound::Destination;
+use crate::plane::Plane;
+use bytes::Bytes;
+use futures_util::stream;
+use http::header::{
+    AUTHORIZATION, CONNECTION, CONTENT_LENGTH, HOST, HeaderName, HeaderValue, LOCATION,
+    PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, SEC_WEBSOCKET_PROTOCOL, TE, TRAILER,
+    TRANSFER_ENCODING, UPGRADE,
+};
+use http::request::Parts as Head;
+use http::{HeaderMap, Request, Response};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+/// Headers of a request that are not passed on besides those of [`OF_ONE_CONNECTION`]. Subprotocols
+/// are passed on without a token among them.
+const NOT_PASSED_ON: [HeaderName; 4] =
+    [AUTHORIZATION, CONTENT_LENGTH, HOST, SEC_WEBSOCKET_PROTOCOL];
+
+/// Headers that concern one connection, besides those that `Connection` names.
+// Upstream: hopHeaders of Go's httputil.ReverseProxy.
+const OF_ONE_CONNECTION: [HeaderName; 9] = [
+    CONNECTION,
+    HeaderName::from_static("keep-alive"),
+    PROXY_AUTHENTICATE,
+    PROXY_AUTHORIZATION,
+    HeaderName::from_static("proxy-connection"),
+    TE,
+    TRAILER,
+    TRANSFER_ENCODING,
+    UPGRADE,
+];
+
+/// The answer in the place of a redirect.
+const REDIRECTED: &str = "the backend attempted to redirect this request, which is not permitted";
+
+/// What the key of something extra about a user may have as it is.
+const KEY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+
+/// Answers with what the aggregated server answers, as it comes.
+pub(crate) async fn forward(
+    plane: &Plane,
+    remote: &Remote,
+    user: &User,
+    head: &Head,
+    body: Bytes,
+) -> Response<Body> {
+    if !remote.available {
+        return answer::text(503, "service unavailable\n");
+    }
+    let Ok(to) = destination(plane, remote) else {
+        return answer::text(503, "service unavailable\n");
+    };
+    let path = head.uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
+    let request = Request::builder()
+        .method(head.method.clone())
+        .uri(format!("{}{path}", remote.service.origin()))
+        .body(Full::new(body));
+    let Ok(mut request) = request else { return answer::text(400, "bad address\n") };
+    let Some(headers) = headers(&head.headers, user) else {
+        return answer::text(500, "the user cannot be written as headers\n");
+    };
+    *request.headers_mut() = headers;
+    match plane.outbound.open(&to, request, chain::deadline_of(head)).await {
+        // Upstream: a client that follows would send its credentials to wherever this leads.
+        Ok(response) if is_redirect(&response) => answer::text(502, REDIRECTED),
+        Ok(response) => returned(response),
+        Err(error) => answer::text(503, &format!("error trying to reach service: {error}\n")),
+    }
+}
+
+/// Whether the client is asked to go elsewhere.
+fn is_redirect(response: &Response<Incoming>) -> bool {
+    response.status().is_redirection() && response.headers().contains_key(LOCATION)
+}
+
+/// Where a version's server is, and who we are to it.
+pub(super) fn destination(
+    plane: &Plane,
+    remote: &Remote,
+) -> Result<Destination, crate::outbound::service::Nowhere> {
+    let mut to = remote.service.destination(plane, remote.trust.clone())?;
+    to.identity = Some(plane.aggregation.identity.clone());
+    Ok(to)
+}
+
+/// The request's headers, with the user in the place of what proved them. None if something about
+/// the user cannot be a header: the other side must not decide without it.
+pub(super) fn headers(sent: &HeaderMap, user: &User) -> Option<HeaderMap> {
+    let mut headers = HeaderMap::with_capacity(sent.len() + 4);
+    for (name, value) in sent {
+        let text = name.as_str();
+        let claims_somebody = text.starts_with("x-remote-") || text.starts_with("impersonate-");
+        if !claims_somebody && !NOT_PASSED_ON.contains(name) {
+            headers.append(name.clone(), value.clone());
+        }
+    }
+    remove_those_of_one_connection(&mut headers);
+    if let Some(protocols) = protocols_without_token(sent) {
+        headers.insert(SEC_WEBSOCKET_PROTOCOL, protocols);
+    }
+    let mut add = |name: String, value: &str| {
+        let name = HeaderName::from_bytes(name.as_bytes()).ok()?;
+        // As bytes: text that is not ASCII is sent in UTF-8.
+        headers.append(name, HeaderValue::from_bytes(value.as_bytes()).ok()?);
+        Some(())
+    };
+    add("x-remote-user".to_owned(), &user.name)?;
+    if !user.uid.is_empty() {
+        add("x-remote-uid".to_owned(), &user.uid)?;
+    }
+    for group in &user.groups {
+        add("x-remote-group".to_owned(), group)?;
+    }
+    for (key, values) in &user.extra {
+        let key = utf8_percent_encode(&key.to_lowercase(), KEY).to_string();
+        for value in values {
+            add(format!("x-remote-extra-{key}"), value)?;
+        }
+    }
+    Some(headers)
+}
+
+fn remove_those_of_one_connection(headers: &mut HeaderMap) {
+    let values: Vec<HeaderValue> = headers.get_all(CONNECTION).iter().cloned().collect();
+    let named = values.iter().flat_map(|it| it.as_bytes().split(|it| *it == b','));
+    for name in named.filter_map(|it| HeaderName::from_bytes(it.trim_ascii()).ok()) {
+        headers.remove(name);
+    }
+    for name in &OF_ONE_CONNECTION {
+        headers.remove(name);
+    }
+}
+
+/// The answer, whose body goes on while it comes.
+fn returned(response: Response<Incoming>) -> Response<Body> {
+    let (mut head, body) = response.into_parts();
+    remove_those_of_one_connection(&mut head.headers);
+    let body = stream::unfold(Some(body), |body| async move {
+        let mut body = body?;
+        loop {
+            match body.frame().await? {
+                Ok(frame) => {
+                    if let Ok(data) = frame.into_data() {
+                        return Some((Ok(data), Some(body)));
+                    }
+                }
+                Err(_) => return Some((Err(Truncated), None)),
+            }
+        }
+    });
+    let mut answer = Response::new(Body::try_stream(body));
+    *answer.status_mut() = head.status;
+    *answer.headers_mut() = head.headers;
+    answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_else_can_say_who_the_user_is() {
+        let mut sent = HeaderMap::new();
+        sent.insert("authorization", HeaderValue::from_static("Bearer secret"));
+        sent.insert("x-remote-user", HeaderValue::from_static("root"));
+        sent.insert("x-remote-extra-scopes", HeaderValue::from_static("all"));
+        sent.insert("impersonate-user", HeaderValue::from_static("root"));
+        sent.insert("accept", HeaderValue::from_static("application/json"));
+        let mut user = User::authenticated("alice", "7", vec!["dev".to_owned()]);
+        user.extra.insert("Example.org/scope".to_owned(), vec!["view".to_owned()]);
+        let headers = headers(&sent, &user).unwrap();
+        assert_eq!(headers["x-remote-user"], "alice");
+        assert_eq!(headers["x-remote-uid"], "7");
+        let groups: Vec<_> = headers.get_all("x-remote-group").iter().collect();
+        assert_eq!(groups, ["dev", "system:authenticated"]);
+        assert_eq!(headers["x-remote-extra-example.org%2fscope"], "view");
+        assert_eq!(headers["accept"], "application/json");
+        assert!(!headers.contains_key("authorization"));
+        assert!(!headers.contains_key("impersonate-user"));
+        assert!(!headers.contains_key("x-remote-extra-scopes"));
+    }
+
+    /// What is passed on of a header that was sent in these lines.
+    fn passed(name: &'static str, lines: &[&'static str]) -> Vec<String> {
+        let mut sent = HeaderMap::new();
+        sent.insert("connection", HeaderValue::from_static("upgrade, X-Hop"));
+        for line in lines {
+            sent.append(name, HeaderValue::from_static(line));
+        }
+        let passed = headers(&sent, &User::authenticated("alice", "", Vec::new())).unwrap();
+        passed.get_all(name).iter().map(|it| it.to_str().unwrap().to_owned()).collect()
+    }
+
+    #[test]
+    fn a_token_in_a_subprotocol_is_not_passed_on() {
+        let check = |lines: &[&'static str], expected: &[&str]| {
+            assert_eq!(passed("sec-websocket-protocol", lines), expected);
+        };
+        check(&["v4.channel.k8s.io,v5"], &["v4.channel.k8s.io,v5"]);
+        check(&["base64url.bearer.authorization.k8s.io.dA, v4,v5"], &["v4,v5"]);
+        check(&["v4, base64url.bearer.authorization.k8s.io.dA", "v5"], &["v4,v5"]);
+        check(&["base64url.bearer.authorization.k8s.io.dA"], &[]);
+    }
+
+    #[test]
+    fn headers_of_one_connection_are_not_passed_on() {
+        for name in ["proxy-authorization", "proxy-connection", "keep-alive", "x-hop"] {
+            assert_eq!(passed(name, &["secret"]), [""; 0], "{name}");
+        }
+        assert_eq!(passed("x-other", &["a", "b"]), ["a", "b"]);
+    }
+
+    #[test]
+    fn a_user_is_passed_on_whole_or_not_at_all() {
+        let user = User::authenticated("jörg", "", vec!["entwickler·innen".to_owned()]);
+        let passed = headers(&HeaderMap::new(), &user).unwrap();
+        assert_eq!(passed["x-remote-user"].as_bytes(), "jörg".as_bytes());
+        assert_eq!(passed["x-remote-group"].as_bytes(), "entwickler·innen".as_bytes());
+        let user = User::authenticated("alice", "", vec!["two\nlines".to_owned()]);
+        assert_eq!(headers(&HeaderMap::new(), &user), None);
+    }
+}

@@ -1,0 +1,145 @@
+//! The end of a definition: its objects are deleted, and when the last is gone, so is what held the
+//! definition back.
+
+use super::DEFINITIONS;
+use crate::cache::catalog::Served;
+use crate::cache::creations::Creations;
+use crate::cache::watch_cache::ROOT;
+use crate::loopback::LoopbackClient;
+use crate::plane::Plane;
+use kinds::apiextensions::{CLEANUP_FINALIZER, Termination, is_established};
+use machinery::{Object, Value};
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// Deletes the objects that exist; whether nothing is left to be done.
+pub(super) async fn clean_up(
+    plane: &Plane,
+    client: &LoopbackClient,
+    served: &Arc<Served>,
+    creations: &Creations,
+    definition: &Object,
+) -> bool {
+    if !definition.finalizers().any(|it| it == CLEANUP_FINALIZER) {
+        return true;
+    }
+    let mut definition = definition.clone();
+    if Termination::Pending.is_in(&definition)
+        && !report(plane, client, &mut definition, Termination::InProgress).await
+    {
+        return false;
+    }
+    // An object whose creation has begun must be seen below.
+    let is_idle = creations.is_idle();
+    if plane.cache.catch_up().await.is_err() {
+        return false;
+    }
+    let failure = delete_objects(client, served).await;
+    // What was just deleted must not be counted. Those with finalizers stay for a while.
+    if !is_idle
+        || plane.cache.catch_up().await.is_err()
+        || !served.cache.snapshot().entries.is_empty()
+    {
+        let state = failure.as_deref().map_or(Termination::InProgress, Termination::Failed);
+        report(plane, client, &mut definition, state).await;
+        return false;
+    }
+    release(plane, client, definition, Termination::Completed).await
+}
+
+/// Deletes the objects that exist; why one of them cannot be deleted.
+async fn delete_objects(client: &LoopbackClient, served: &Arc<Served>) -> Option<String> {
+    let resource = &served.resource;
+    let root = format!("/apis/{}/{}", resource.group, resource.hub().name);
+    let mut failure = None;
+    for entry in served.cache.snapshot().entries.values() {
+        let path = if resource.namespaced {
+            let (namespace, plural) = (entry.namespace(), &resource.plural);
+            format!("{root}/namespaces/{namespace}/{plural}/{}", entry.name())
+        } else {
+            format!("{root}/{}/{}", resource.plural, entry.name())
+        };
+        let answer = client.delete_instance(&path, served).await;
+        // One that is gone, or changes, is looked at again.
+        if answer.code >= 400 && !matches!(answer.code, 404 | 409) {
+            failure.get_or_insert_with(|| answer.message().to_owned());
+        }
+    }
+    failure
+}
+
+/// Ends a definition that is not served, unless it has objects: these would come back with the next
+/// definition of its name. It then stays until somebody corrects it, and its objects are deleted.
+/// Returns whether nothing is left to be done for now.
+///
+/// A definition that was never established, or is that of a built-in kind, has no objects.
+pub(super) async fn release_unserved(
+    plane: &Plane,
+    client: &LoopbackClient,
+    builtin_prefixes: &HashSet<String>,
+    definition: &Object,
+) -> bool {
+    let field = |path: &[&str]| definition.get(path).and_then(Value::as_str).unwrap_or_default();
+    let (group, plural) = (field(&["spec", "group"]), field(&["spec", "names", "plural"]));
+    let prefix = format!("{ROOT}{group}/{plural}");
+    let state = if builtin_prefixes.contains(&prefix) {
+        Termination::OverlapsBuiltIn
+    } else if is_established(definition) {
+        Termination::Completed
+    } else {
+        Termination::NeverEstablished
+    };
+    if state == Termination::Completed {
+        if plane.cache.catch_up().await.is_err() {
+            return false;
+        }
+        if plane.cache.has_objects(&prefix) {
+            let name = definition.name();
+            tracing::error!(
+                name,
+                "the objects of a definition that cannot be served stay, and so does it"
+            );
+            return true;
+        }
+    }
+    release(plane, client, definition.clone(), state).await
+}
+
+/// Takes our finalizer away and says why; whether that is done.
+async fn release(
+    plane: &Plane,
+    client: &LoopbackClient,
+    mut definition: Object,
+    state: Termination<'_>,
+) -> bool {
+    let finalizers = definition.finalizers().filter(|it| *it != CLEANUP_FINALIZER);
+    let finalizers: Vec<Value> = finalizers.map(Value::from).collect();
+    definition.set_meta("finalizers", Value::Array(finalizers));
+    state.set_in(&mut definition, &plane.now());
+    let code = update_status(client, &mut definition).await;
+    code < 400 || code == 404
+}
+
+/// Has the status of a definition tell how far its end is; whether it does.
+async fn report(
+    plane: &Plane,
+    client: &LoopbackClient,
+    definition: &mut Object,
+    state: Termination<'_>,
+) -> bool {
+    if state.is_in(definition) {
+        return true;
+    }
+    state.set_in(definition, &plane.now());
+    update_status(client, definition).await < 400
+}
+
+/// Writes a definition with its status, and takes over what was stored.
+async fn update_status(client: &LoopbackClient, definition: &mut Object) -> u16 {
+    let path = format!("{DEFINITIONS}/{}/status", definition.name());
+    let answer = client.update(&path, &definition.clone().into_value()).await;
+    if answer.code < 400 {
+        *definition = answer.object;
+    }
+    answer.code
+}

@@ -1,0 +1,106 @@
+//! [`Rewrite`]: brings stored objects in line with the changed schema of their definition.
+
+use crate::cache::watch_cache::Entry;
+use kinds::Resource;
+use kinds::resource::{Selectable, Shape};
+
+/// See the [module documentation](self).
+pub(super) struct Rewrite<'a> {
+    resource: &'a Resource,
+    /// Whether the fields that selectors may name are the same as before.
+    has_same_selectable: bool,
+}
+
+impl<'a> Rewrite<'a> {
+    /// For the objects of `resource`, which takes the place of `replaced`.
+    pub(super) fn new(resource: &'a Resource, replaced: Option<&Resource>) -> Self {
+        let has_same_selectable = replaced.is_some_and(|it| selects_like(it, resource));
+        Self { resource, has_same_selectable }
+    }
+
+    /// The entry of an object with the fields and the defaults of the new schema; None if the entry
+    /// may stay. The object stays in the version in which it is stored: it is not converted until
+    /// it is read.
+    pub(super) fn apply(&self, entry: &Entry) -> Option<Entry> {
+        let mut object = entry.object_as_stored();
+        let resource = self.resource;
+        let stored =
+            resource.versions.iter().find(|it| resource.api_version(it) == object.api_version());
+        if let Some(Shape::Structural(schema)) = stored.map(|it| &it.shape) {
+            schema.prune(object.map_mut(), &mut Vec::new());
+            schema.default(object.map_mut());
+        }
+        let rewritten = entry.with_object(&object);
+        if !rewritten.is_like(entry) {
+            return Some(rewritten);
+        }
+        // The entry's own bytes, which the store has as well.
+        (!self.has_same_selectable).then(|| entry.without_fields())
+    }
+}
+
+/// Whether selectors may name the same fields in each version.
+fn selects_like(one: &Resource, other: &Resource) -> bool {
+    let fields = |resource: &'_ Resource| -> Vec<(String, Vec<Vec<String>>)> {
+        let paths = |it: &[Selectable]| it.iter().map(|it| it.path.clone()).collect();
+        resource.versions.iter().map(|it| (it.name.clone(), paths(&it.selectable))).collect()
+    };
+    fields(one) == fields(other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kinds::apiextensions;
+    use machinery::{Object, Value, json};
+    use store::Record;
+
+    /// Whether the object `{"spec":{"size":1}}` is rewritten when the schema of `spec` and the
+    /// selectable field change from `before` to `after`; with its new content.
+    fn check(before: (&Value, &str), after: (&Value, &str)) -> Option<(bool, Value)> {
+        let value = json!({"apiVersion": "a.b/v1", "kind": "T", "metadata": {"name": "x"},
+            "spec": {"size": 1}});
+        let record = Record {
+            key: "/registry/a.b/ts/x".into(),
+            value: object(value).to_bytes().into(),
+            created: 1,
+            modified: 1,
+            expires: None,
+        };
+        let entry = Entry::of(&record, "/registry/a.b/ts".len());
+        let (before, after) = (resource(before), resource(after));
+        let rewritten = Rewrite::new(&after, Some(&before)).apply(&entry)?;
+        let spec = rewritten.object().get(&["spec"]).cloned().unwrap();
+        Some((rewritten.shares_bytes(&entry), spec))
+    }
+
+    fn object(value: Value) -> Object {
+        let Value::Object(map) = value else { panic!("an object") };
+        Object::new(map)
+    }
+
+    fn resource((spec, selectable): (&Value, &str)) -> Resource {
+        let schema = json!({"type": "object", "properties": {"spec": spec}});
+        let version = json!({"name": "v1", "served": true, "storage": true,
+            "selectableFields": [{"jsonPath": selectable}], "schema": {"openAPIV3Schema": schema}});
+        let names = json!({"plural": "ts", "kind": "T"});
+        let definition = json!({"metadata": {"name": "ts.a.b"}, "spec": {"group": "a.b",
+            "scope": "Cluster", "names": names, "versions": [version]}});
+        apiextensions::resource(&object(definition)).unwrap()
+    }
+
+    #[test]
+    fn an_object_is_rewritten_only_as_far_as_its_schema_or_its_selectable_fields_change() {
+        let plain = json!({"type": "object", "properties": {"size": {"type": "integer"}}});
+        let described = json!({"type": "object", "description": "d",
+            "properties": {"size": {"type": "integer"}}});
+        let defaulted = json!({"type": "object", "properties": {"size": {"type": "integer"},
+            "color": {"type": "string", "default": "red"}}});
+        let (size, color) = (".spec.size", ".spec.color");
+        assert_eq!(check((&plain, size), (&described, size)), None);
+        let same = json!({"size": 1});
+        assert_eq!(check((&plain, size), (&plain, color)), Some((true, same)));
+        let red = json!({"color": "red", "size": 1});
+        assert_eq!(check((&plain, size), (&defaulted, size)), Some((false, red)));
+    }
+}

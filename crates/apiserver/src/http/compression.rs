@@ -1,0 +1,127 @@
+//! Large answers are compressed for clients that read gzip and are a network away.
+//!
+//! On the loopback interface there is nothing to be saved: bytes that are copied cost less than
+//! bytes that are packed and unpacked. In-process clients get what is there.
+
+use crate::http::body::Body;
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use http::Response;
+use http::header::{
+    ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, HeaderMap, HeaderValue, VARY,
+};
+use std::io::Write;
+
+/// Upstream: smaller answers are not worth it.
+const WORTH_IT: usize = 128 << 10;
+
+/// Packed bytes are sent when there are so many.
+const PIECE: usize = 16 << 10;
+
+/// Whether the client reads gzip.
+pub(crate) fn accepts_gzip(headers: &HeaderMap) -> bool {
+    headers
+        .get_all(ACCEPT_ENCODING)
+        .iter()
+        .filter_map(|it| it.to_str().ok())
+        .flat_map(|it| it.split(','))
+        .any(|it| it.split(';').next().is_some_and(|it| it.trim() == "gzip"))
+}
+
+/// Packs an answer that is large and not packed yet; piece by piece, while it is being sent.
+pub(crate) fn compress(mut response: Response<Body>) -> Response<Body> {
+    let length = match response.body() {
+        Body::Chunks(chunks) => chunks.iter().map(Bytes::len).sum(),
+        Body::Shared(bytes) => bytes.len(),
+        Body::Made(pieces) => pieces.estimate,
+        Body::Stream(_) => 0,
+    };
+    if length < WORTH_IT || response.headers().contains_key(CONTENT_ENCODING) {
+        return response;
+    }
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
+    headers.remove(CONTENT_LENGTH);
+    response.map(|body| match body {
+        Body::Chunks(chunks) => Body::made(length, Packer::new(chunks.into_iter())),
+        Body::Shared(bytes) => Body::made(length, Packer::new(std::iter::once(bytes))),
+        Body::Made(pieces) => Body::made(length, Packer::new(pieces)),
+        stream @ Body::Stream(_) => stream,
+    })
+}
+
+/// The packed form of what `chunks` makes.
+struct Packer<I> {
+    chunks: I,
+    /// None at the end.
+    encoder: Option<GzEncoder<Vec<u8>>>,
+}
+
+impl<I: Iterator<Item = Bytes>> Packer<I> {
+    fn new(chunks: I) -> Self {
+        Self { chunks, encoder: Some(GzEncoder::new(Vec::new(), Compression::fast())) }
+    }
+}
+
+impl<I: Iterator<Item = Bytes>> Iterator for Packer<I> {
+    type Item = Bytes;
+
+    fn next(&mut self) -> Option<Bytes> {
+        let encoder = self.encoder.as_mut()?;
+        for chunk in self.chunks.by_ref() {
+            encoder.write_all(&chunk).expect("memory takes every write");
+            // Some input becomes output only later; small pieces are not worth a frame.
+            if encoder.get_ref().len() >= PIECE {
+                return Some(std::mem::take(encoder.get_mut()).into());
+            }
+        }
+        let rest = self.encoder.take()?.finish().expect("memory takes every write");
+        Some(rest.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flate2::read::GzDecoder;
+    use http_body_util::BodyExt;
+    use std::io::Read;
+
+    const PATTERN: &[u8] = b"sampan ";
+
+    fn answer(length: usize) -> Response<Body> {
+        let text: Vec<u8> = PATTERN.iter().copied().cycle().take(length).collect();
+        let chunks = text.chunks(100_000).map(Bytes::copy_from_slice).collect();
+        Response::new(Body::Chunks(chunks))
+    }
+
+    #[tokio::test]
+    async fn a_large_answer_comes_out_as_it_went_in() {
+        let packed = compress(answer(1_000_000));
+        assert_eq!(packed.headers()[CONTENT_ENCODING], "gzip");
+        let bytes = packed.into_body().collect().await.unwrap().to_bytes();
+        assert!(bytes.len() < 100_000);
+        let mut text = Vec::new();
+        GzDecoder::new(&bytes[..]).read_to_end(&mut text).unwrap();
+        assert_eq!(text.len(), 1_000_000);
+        assert!(text.iter().eq(PATTERN.iter().cycle().take(1_000_000)));
+    }
+
+    #[test]
+    fn a_small_answer_is_left_alone() {
+        assert!(!compress(answer(1000)).headers().contains_key(CONTENT_ENCODING));
+    }
+
+    #[test]
+    fn only_clients_that_read_gzip_get_it() {
+        let accepts = |value: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(ACCEPT_ENCODING, value.parse().unwrap());
+            accepts_gzip(&headers)
+        };
+        assert!(accepts("gzip") && accepts("deflate, gzip;q=0.5"));
+        assert!(!accepts("deflate") && !accepts_gzip(&HeaderMap::new()));
+    }
+}

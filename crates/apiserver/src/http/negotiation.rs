@@ -1,0 +1,325 @@
+//! What the client wants to read: the media type, and the form (the object itself, a Table, or its
+//! metadata alone).
+
+use http::HeaderMap;
+use http::header::{ACCEPT, USER_AGENT};
+use kinds::{Resource, protobuf};
+use machinery::codec::media::{MediaType, parse_accept};
+use machinery::{Reason, Status};
+
+use crate::http::headers;
+use crate::request::{Query, Verb};
+
+/// A way to write objects down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Media {
+    /// `application/json`
+    Json,
+    /// `application/yaml`
+    Yaml,
+    /// `application/vnd.kubernetes.protobuf`
+    Protobuf,
+}
+
+impl Media {
+    /// All of them, in the order in which a client that does not care gets them.
+    const ALL: [Self; 3] = [Self::Json, Self::Yaml, Self::Protobuf];
+
+    /// The `Content-Type`.
+    pub(crate) fn content_type(self) -> &'static str {
+        match self {
+            Self::Json => "application/json",
+            Self::Yaml => "application/yaml",
+            Self::Protobuf => protobuf::MEDIA_TYPE,
+        }
+    }
+
+    /// The `Content-Type` of a watch; a YAML document cannot be sent piece by piece.
+    pub(crate) fn stream_type(self) -> Option<&'static str> {
+        match self {
+            Self::Json => Some("application/json"),
+            Self::Yaml => None,
+            Self::Protobuf => Some("application/vnd.kubernetes.protobuf;stream=watch"),
+        }
+    }
+}
+
+/// The shape in which objects are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// As they are.
+    Whole,
+    /// Rows of cells, for people.
+    Table,
+    /// Metadata of one object.
+    Partial,
+    /// Metadata of each object in a list.
+    PartialList,
+}
+
+/// The outcome of a negotiation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Accepted {
+    /// How it is written.
+    pub media: Media,
+    /// What is written.
+    pub form: Form,
+    /// With line breaks and indentation.
+    pub pretty: bool,
+}
+
+impl Accepted {
+    /// What errors are written in when it is not known what else could be understood.
+    pub(crate) const JSON: Self = Self { media: Media::Json, form: Form::Whole, pretty: false };
+}
+
+/// Who finds the place that a path names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Behind {
+    /// Upstream: a router that knows media types, but no wildcards of half of them and no
+    /// parameters, and has its own words.
+    Router,
+    /// Somebody who looks up what there is.
+    Lookup,
+    /// Somebody who looks up definitions. Their objects have no protobuf message, though their
+    /// metadata has.
+    Definitions,
+}
+
+/// What can be had at a place of the API.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Offer {
+    behind: Behind,
+    /// Whether the same path can be watched.
+    watched: bool,
+    /// Whether there are other forms than the whole.
+    formed: bool,
+}
+
+impl Offer {
+    /// Of a document that is no object.
+    pub(crate) const DOCUMENT: Self =
+        Self { behind: Behind::Router, watched: false, formed: false };
+
+    /// Of what is told about groups, which are not known before somebody asks.
+    pub(crate) const GROUPS: Self = Self { behind: Behind::Lookup, ..Self::DOCUMENT };
+
+    /// Of objects of a resource.
+    pub(crate) fn of(resource: &Resource, verb: Verb) -> Self {
+        let watched = matches!(verb, Verb::List | Verb::Watch);
+        let behind = if resource.custom { Behind::Definitions } else { Behind::Router };
+        Self { behind, watched, formed: true }
+    }
+}
+
+/// Finds the first thing in `Accept` that we can write.
+pub(crate) fn negotiate(
+    headers: &HeaderMap,
+    query: &Query,
+    offer: Offer,
+) -> Result<Accepted, Status> {
+    let pretty = wants_pretty(headers, query);
+    let accept = &*headers::first(headers, ACCEPT);
+    if accept.is_empty() {
+        return Ok(Accepted { pretty, ..Accepted::JSON });
+    }
+    if offer.behind == Behind::Router && !has_route(accept) {
+        return Err(no_route(offer));
+    }
+    let ranges = parse_accept(accept);
+    let found = ranges.iter().find_map(|range| {
+        Media::ALL.into_iter().find_map(|media| {
+            let form = form(range, media, offer)?;
+            Some(Accepted { media, form, pretty })
+        })
+    });
+    found.ok_or_else(|| only(&Media::ALL.map(Media::content_type)))
+}
+
+/// Whether the router finds something for the client.
+fn has_route(accept: &str) -> bool {
+    accept.split(',').any(|range| {
+        let range = range.split(';').next().unwrap_or_default().trim();
+        range == "*/*" || Media::ALL.iter().any(|media| media.content_type() == range)
+    })
+}
+
+/// How an error is written: as the first thing in `Accept` that is asked for as it is.
+pub(crate) fn for_errors(headers: &HeaderMap, query: &Query) -> Accepted {
+    negotiate(headers, query, Offer::GROUPS).unwrap_or(Accepted::JSON)
+}
+
+/// The form that a range asks for, if it means `media` and if there is such a form in it.
+fn form(range: &MediaType, media: Media, offer: Offer) -> Option<Form> {
+    let is_stream = |it: &str| it == "watch" && media.stream_type().is_some();
+    if !range.accepts(media.content_type())
+        || range.param("stream").is_some_and(|it| !it.is_empty() && !is_stream(it))
+    {
+        return None;
+    }
+    if ["as", "g", "v"].iter().all(|it| range.param(it).is_none()) {
+        return (media != Media::Protobuf || offer.behind != Behind::Definitions)
+            .then_some(Form::Whole);
+    }
+    let known = offer.formed
+        && range.param("g") == Some("meta.k8s.io")
+        && matches!(range.param("v"), Some("v1" | "v1beta1"));
+    match range.param("as").filter(|_| known)? {
+        // A cell can be of any type, which protobuf has no message for.
+        "Table" => (media != Media::Protobuf).then_some(Form::Table),
+        "PartialObjectMetadata" => Some(Form::Partial),
+        "PartialObjectMetadataList" => Some(Form::PartialList),
+        _ => None,
+    }
+}
+
+/// Upstream: people at a terminal or a browser get their JSON indented without asking.
+fn wants_pretty(headers: &HeaderMap, query: &Query) -> bool {
+    if query.get("pretty").is_some() {
+        return query.flag("pretty");
+    }
+    let agent = headers::first(headers, USER_AGENT);
+    ["curl", "Wget", "Mozilla/5.0"].iter().any(|it| agent.starts_with(it))
+}
+
+/// The router knows nothing that the client would read.
+fn no_route(offer: Offer) -> Status {
+    let mut all = Media::ALL.map(Media::content_type).to_vec();
+    if offer.watched {
+        all.extend(STREAMS);
+    }
+    let all = all.join(", ");
+    let message = format!("406: Not Acceptable\n\nAvailable representations: {all}");
+    let mut status = Status::new(406, Reason::NotAcceptable, message);
+    status.details = Some(Box::default());
+    status
+}
+
+const STREAMS: [&str; 2] =
+    ["application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch"];
+
+/// The media type that was agreed on is none that a watch can have.
+pub(crate) fn not_a_stream() -> Status {
+    only(&STREAMS)
+}
+
+fn only(media: &[&str]) -> Status {
+    let message = format!("only the following media types are accepted: {}", media.join(", "));
+    Status::new(406, Reason::NotAcceptable, message)
+}
+
+/// A list was asked for in the form of one object.
+pub(crate) fn list_as_one(resource: &Resource) -> Status {
+    let found = "PartialObjectMetadata, but the requested object is a list";
+    requested(found, resource, &resource.list_kind)
+}
+
+/// One object was asked for in the form of a list.
+pub(crate) fn one_as_list(resource: &Resource) -> Status {
+    if resource.custom {
+        return Status::unclassified("content is not a list");
+    }
+    let found = "PartialObjectMetadataList, but the requested object is not a list";
+    requested(found, resource, &resource.kind)
+}
+
+/// Upstream names the Go type of what it has; lists of custom resources share one.
+fn requested(found: &str, resource: &Resource, kind: &str) -> Status {
+    let (package, kind) = match resource.group.split('.').next() {
+        _ if resource.custom => ("unstructured", "UnstructuredList"),
+        None | Some("") => ("core", kind),
+        Some(group) => (group, kind),
+    };
+    let message = format!("you requested {found} (*{package}.{kind})");
+    Status::new(406, Reason::NotAcceptable, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BUILT_IN: Offer = Offer { behind: Behind::Router, watched: true, formed: true };
+    const CUSTOM: Offer = Offer { behind: Behind::Definitions, ..BUILT_IN };
+
+    fn asked(accept: &str, offer: Offer) -> Result<Accepted, Status> {
+        let mut headers = HeaderMap::new();
+        headers.insert(ACCEPT, accept.parse().unwrap());
+        negotiate(&headers, &Query::default(), offer)
+    }
+
+    fn check(accept: &str, offer: Offer, expect: Option<(Media, Form)>) {
+        let found = asked(accept, offer).ok().map(|it| (it.media, it.form));
+        assert_eq!(found, expect, "{accept}");
+    }
+
+    #[test]
+    fn the_first_acceptable_range_is_taken() {
+        check("*/*", BUILT_IN, Some((Media::Json, Form::Whole)));
+        check("text/csv, application/json;q=0.5", BUILT_IN, Some((Media::Json, Form::Whole)));
+        check("application/yaml", BUILT_IN, Some((Media::Yaml, Form::Whole)));
+        check("text/csv", BUILT_IN, None);
+        check("nonsense", CUSTOM, None);
+        check("", CUSTOM, Some((Media::Json, Form::Whole)));
+    }
+
+    #[test]
+    fn half_a_wildcard_is_understood_only_where_there_is_no_router() {
+        check("application/*", BUILT_IN, None);
+        check("application/*", Offer::GROUPS, Some((Media::Json, Form::Whole)));
+        check("application/*", CUSTOM, Some((Media::Json, Form::Whole)));
+    }
+
+    #[test]
+    fn custom_resources_are_not_written_in_protobuf() {
+        let either = "application/vnd.kubernetes.protobuf,application/json";
+        check(either, BUILT_IN, Some((Media::Protobuf, Form::Whole)));
+        check(either, CUSTOM, Some((Media::Json, Form::Whole)));
+        check("application/vnd.kubernetes.protobuf", CUSTOM, None);
+    }
+
+    #[test]
+    fn metadata_is_written_in_protobuf_whose_ever_it_is_and_a_table_never() {
+        let metadata = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
+        check(metadata, BUILT_IN, Some((Media::Protobuf, Form::PartialList)));
+        check(metadata, CUSTOM, Some((Media::Protobuf, Form::PartialList)));
+        let table = "application/vnd.kubernetes.protobuf;as=Table;g=meta.k8s.io;v=v1";
+        check(table, BUILT_IN, None);
+    }
+
+    #[test]
+    fn tables_are_made_in_known_versions_only() {
+        check(
+            "application/json;as=Table;g=meta.k8s.io;v=v1",
+            BUILT_IN,
+            Some((Media::Json, Form::Table)),
+        );
+        check(
+            "application/json;as=Table;g=meta.k8s.io;v=v9,application/json",
+            BUILT_IN,
+            Some((Media::Json, Form::Whole)),
+        );
+        check("application/json;as=Table;g=meta.k8s.io;v=v1", Offer::DOCUMENT, None);
+    }
+
+    #[test]
+    fn yaml_cannot_be_watched() {
+        check("application/yaml;stream=watch", BUILT_IN, None);
+        check("application/json;stream=watch", BUILT_IN, Some((Media::Json, Form::Whole)));
+    }
+
+    #[test]
+    fn who_is_refused_is_told_what_there_is() {
+        let message = |accept: &str, offer: Offer| asked(accept, offer).unwrap_err().message;
+        let three = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+        assert_eq!(
+            message("text/csv", BUILT_IN),
+            format!(
+                "406: Not Acceptable\n\nAvailable representations: {three}, {}",
+                STREAMS.join(", ")
+            )
+        );
+        let only = format!("only the following media types are accepted: {three}");
+        assert_eq!(message("application/vnd.kubernetes.protobuf", CUSTOM), only);
+        assert_eq!(message("application/json;as=Something", BUILT_IN), only);
+    }
+}

@@ -1,0 +1,178 @@
+//! [`AddressIndex`]: the addresses and node ports that stored services hold, kept up by the log of
+//! their changes instead of reading all services for every request.
+//!
+//! A service is read once for each of its revisions, by a request that needs the index, while the
+//! index is not locked:
+//!
+//! ```text
+//! lock    catch_up() = [a, b]     the log has changes of a and b: they no longer count
+//! unlock  a.read() b.read()       shared with other requests that found them
+//! lock    catch_up() = []         a and b count again: the index is that of this moment
+//! ```
+//!
+//! Invariants:
+//! - a service that the index has seen is either in `holdings` or in `unread`;
+//! - `addresses` and `ports` have the number of services in `holdings` that hold each of them.
+
+use crate::cache::watch_cache::{Change, Entry, ResourceCache, Snapshot};
+use keel::blocking;
+use kinds::core::service::allocation as service;
+use machinery::Object;
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::net::Ipv4Addr;
+use std::sync::{Arc, OnceLock};
+use store::Revision;
+
+/// Services with more bytes than this, together, are read after the thread's other tasks were
+/// handed to another thread.
+const LARGE: usize = 64 << 10;
+
+/// See the [module documentation](self).
+#[derive(Debug, Default)]
+pub(super) struct AddressIndex {
+    /// The last change that was seen; None before the first look.
+    revision: Option<Revision>,
+    /// What each service holds, by its key.
+    holdings: HashMap<Arc<str>, (Revision, Arc<Holding>)>,
+    unread: HashMap<Arc<str>, UnreadService>,
+    addresses: HashMap<Ipv4Addr, usize>,
+    ports: HashMap<u16, usize>,
+}
+
+/// What one service holds, each once.
+#[derive(Debug, Default)]
+pub(super) struct Holding {
+    addresses: Vec<Ipv4Addr>,
+    ports: Vec<u16>,
+}
+
+/// A service that has changed. Clones share what was read.
+#[derive(Debug, Clone)]
+pub(super) struct UnreadService {
+    entry: Arc<Entry>,
+    holding: Arc<OnceLock<Arc<Holding>>>,
+}
+
+/// Reads services, which must not be done while the index is locked.
+pub(super) fn read_all(services: &[UnreadService]) {
+    let read = || services.iter().for_each(UnreadService::read);
+    let size: usize = services.iter().map(|it| it.entry.len()).sum();
+    if size > LARGE { blocking(read) } else { read() }
+}
+
+impl UnreadService {
+    fn of(entry: &Arc<Entry>) -> Self {
+        Self { entry: Arc::clone(entry), holding: Arc::default() }
+    }
+
+    fn read(&self) {
+        self.holding.get_or_init(|| Arc::new(Holding::of(&self.entry.object_as_stored())));
+    }
+}
+
+impl Holding {
+    fn of(service: &Object) -> Self {
+        let mut addresses = service::held_cluster_ips(service);
+        addresses.sort_unstable();
+        addresses.dedup();
+        Self { addresses, ports: service::node_ports(service) }
+    }
+}
+
+impl AddressIndex {
+    /// Brings the index up to date, but for the services that are returned, which have to be read
+    /// first. If none are returned, the index is that of this moment.
+    pub(super) fn catch_up(&mut self, cache: &ResourceCache) -> Vec<UnreadService> {
+        match self.revision.map(|from| cache.after(from, usize::MAX)) {
+            Some(Ok(changes)) => changes.iter().for_each(|change| self.apply(change)),
+            // The log no longer has all changes.
+            Some(Err(_)) | None => self.compare(&cache.snapshot()),
+        }
+        self.count_read();
+        self.unread.values().cloned().collect()
+    }
+
+    /// Counts the services that have been read since they were returned by `catch_up`.
+    pub(super) fn count_read(&mut self) {
+        let read: Vec<UnreadService> =
+            self.unread.extract_if(|_, it| it.holding.get().is_some()).map(|(_, it)| it).collect();
+        for UnreadService { entry, holding } in read {
+            let Some(holding) = holding.get() else { continue };
+            for address in &holding.addresses {
+                *self.addresses.entry(*address).or_default() += 1;
+            }
+            for port in &holding.ports {
+                *self.ports.entry(*port).or_default() += 1;
+            }
+            let held = (entry.revision, Arc::clone(holding));
+            self.holdings.insert(Arc::clone(&entry.key), held);
+        }
+    }
+
+    /// Whether a service other than the one at `own` holds an address.
+    pub(super) fn has_address(&self, address: Ipv4Addr, own: Option<&str>) -> bool {
+        let is_own = self.holding(own).is_some_and(|it| it.addresses.contains(&address));
+        self.addresses.get(&address).is_some_and(|holders| *holders > usize::from(is_own))
+    }
+
+    /// Whether a service other than the one at `own` holds a node port.
+    pub(super) fn has_port(&self, port: u16, own: Option<&str>) -> bool {
+        // The ports of a service are sorted.
+        let is_own = self.holding(own).is_some_and(|it| it.ports.binary_search(&port).is_ok());
+        self.ports.get(&port).is_some_and(|holders| *holders > usize::from(is_own))
+    }
+
+    fn holding(&self, key: Option<&str>) -> Option<&Holding> {
+        self.holdings.get(key?).map(|(_, holding)| &**holding)
+    }
+
+    fn apply(&mut self, change: &Change) {
+        if let Some(entry) = change.new.as_ref().or(change.old.as_ref()) {
+            self.remove(&entry.key);
+        }
+        if let Some(entry) = &change.new {
+            self.unread.insert(Arc::clone(&entry.key), UnreadService::of(entry));
+        }
+        self.revision = Some(change.revision);
+    }
+
+    /// Finds what has changed up to `snapshot` without the log.
+    fn compare(&mut self, snapshot: &Snapshot) {
+        let is_current = |key: &str, revision: Revision| {
+            snapshot.entries.get(key).is_some_and(|entry| entry.revision == revision)
+        };
+        self.unread.retain(|key, it| is_current(key, it.entry.revision));
+        let outdated =
+            self.holdings.iter().filter(|(key, (revision, _))| !is_current(key, *revision));
+        let outdated: Vec<Arc<str>> = outdated.map(|(key, _)| Arc::clone(key)).collect();
+        for key in outdated {
+            self.remove(&key);
+        }
+        for (key, entry) in &snapshot.entries {
+            if !self.holdings.contains_key(key) && !self.unread.contains_key(key) {
+                self.unread.insert(Arc::clone(key), UnreadService::of(entry));
+            }
+        }
+        self.revision = Some(snapshot.revision);
+    }
+
+    fn remove(&mut self, key: &str) {
+        self.unread.remove(key);
+        let Some((_, holding)) = self.holdings.remove(key) else { return };
+        holding.addresses.iter().for_each(|it| remove_one(&mut self.addresses, it));
+        holding.ports.iter().for_each(|it| remove_one(&mut self.ports, it));
+    }
+}
+
+fn remove_one<T: Eq + Hash>(holders: &mut HashMap<T, usize>, held: &T) {
+    if let Some(count) = holders.get_mut(held) {
+        *count -= 1;
+        if *count == 0 {
+            holders.remove(held);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,204 @@
+//! [`State`]: what stored services hold and what requests under way have claimed, under one lock.
+
+use super::index::AddressIndex;
+use super::requests::{HealthRequest, PortRefusal, PortRequest, PortRequests, invalid};
+use crate::cache::watch_cache::ResourceCache;
+use crate::endpoints::context::RequestContext;
+use keel::Entropy;
+use kinds::core::service::allocation as service;
+use machinery::field_path::quote;
+use machinery::{ErrorList, Object, Status};
+use std::collections::HashSet;
+use std::net::Ipv4Addr;
+
+/// What is held, and what is about to be.
+#[derive(Debug, Default)]
+pub(super) struct State {
+    /// What stored services hold.
+    pub index: AddressIndex,
+    /// What requests under way have claimed.
+    pub addresses: HashSet<Ipv4Addr>,
+    pub ports: HashSet<u16>,
+    /// Where the last search ended, so that a released address is not handed out at once again.
+    pub cursor: u32,
+}
+
+/// The network of which services get addresses.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Network {
+    pub first: u32,
+    pub size: u32,
+}
+
+/// The services among which a request asks for something.
+pub(super) struct Services<'a> {
+    pub cache: &'a ResourceCache,
+    /// The key of the service itself, if it is stored.
+    pub own: Option<String>,
+    pub entropy: &'a Entropy,
+}
+
+/// The addresses that a request asks for.
+pub(super) enum AddressRequest {
+    Nothing,
+    Any,
+    Named(Vec<Ipv4Addr>),
+}
+
+/// What a request gets.
+pub(super) struct Granted {
+    pub addresses: Vec<Ipv4Addr>,
+    /// Those of the requests for any port, in their order.
+    pub any: Vec<u16>,
+    pub health: Option<u16>,
+    /// All of them.
+    pub ports: HashSet<u16>,
+}
+
+/// Why a request gets nothing.
+pub(super) enum Refusal {
+    AddressInUse(Ipv4Addr),
+    AddressesExhausted,
+    Port(PortRefusal),
+}
+
+impl State {
+    /// Claims all that a request asks for, or nothing.
+    pub(super) fn grant(
+        &mut self,
+        network: Network,
+        services: &Services<'_>,
+        address: &AddressRequest,
+        requests: &PortRequests,
+    ) -> Result<Granted, Refusal> {
+        let addresses = match address {
+            AddressRequest::Nothing => Vec::new(),
+            AddressRequest::Any => {
+                vec![self.free_address(network).ok_or(Refusal::AddressesExhausted)?]
+            }
+            AddressRequest::Named(named) => {
+                let own = services.own.as_deref();
+                let is_taken = |it: &&Ipv4Addr| {
+                    self.addresses.contains(it) || self.index.has_address(**it, own)
+                };
+                if let Some(taken) = named.iter().find(is_taken) {
+                    return Err(Refusal::AddressInUse(*taken));
+                }
+                named.clone()
+            }
+        };
+        if let Some(refusal) = self.port_in_use(services, requests).or(requests.refusal) {
+            return Err(Refusal::Port(refusal));
+        }
+        let mut ports = requests.named.clone();
+        let mut pick = || {
+            let port = self.free_port(services.entropy, &ports);
+            let port = port.ok_or(Refusal::Port(PortRefusal::Exhausted))?;
+            ports.insert(port);
+            Ok(port)
+        };
+        let wanted = requests.requests.iter().filter(|it| **it == PortRequest::Any);
+        let any = wanted.map(|_| pick()).collect::<Result<Vec<u16>, Refusal>>()?;
+        let wants_health = requests.health == Some(HealthRequest::Any);
+        let health = if wants_health { Some(pick()?) } else { None };
+        self.addresses.extend(&addresses);
+        self.ports.extend(&ports);
+        Ok(Granted { addresses, any, health, ports })
+    }
+
+    /// The first of the ports that are asked for by number that is in use.
+    pub(super) fn port_in_use(
+        &self,
+        services: &Services<'_>,
+        requests: &PortRequests,
+    ) -> Option<PortRefusal> {
+        let is_taken = |port: u16| {
+            self.ports.contains(&port) || self.index.has_port(port, services.own.as_deref())
+        };
+        let in_use = requests.requests.iter().find_map(|request| match *request {
+            PortRequest::Named { index, port } => {
+                is_taken(port).then_some(PortRefusal::InUse { index, port })
+            }
+            PortRequest::Any => None,
+        });
+        in_use.or_else(|| match requests.health? {
+            HealthRequest::Named(port) => is_taken(port).then_some(PortRefusal::HealthInUse(port)),
+            HealthRequest::Any => None,
+        })
+    }
+
+    fn free_address(&mut self, network: Network) -> Option<Ipv4Addr> {
+        // The first is the server's own, the last is the network's broadcast address.
+        let count = network.size - 3;
+        for step in 0..count {
+            let offset = 2 + (self.cursor + step) % count;
+            let address = network.address(offset);
+            if !self.addresses.contains(&address) && !self.index.has_address(address, None) {
+                self.cursor = offset - 1;
+                return Some(address);
+            }
+        }
+        None
+    }
+
+    fn free_port(&self, entropy: &Entropy, given: &HashSet<u16>) -> Option<u16> {
+        let first = *service::NODE_PORTS.start();
+        let range = u64::from(service::NODE_PORTS.end() - first) + 1;
+        let from = entropy.below(range);
+        let is_free = |port: &u16| {
+            !given.contains(port) && !self.ports.contains(port) && !self.index.has_port(*port, None)
+        };
+        let mut ports =
+            (0..range).map(|step| first + u16::try_from((from + step) % range).unwrap_or(0));
+        ports.find(is_free)
+    }
+}
+
+impl Network {
+    pub(super) fn address(self, offset: u32) -> Ipv4Addr {
+        Ipv4Addr::from(self.first + offset)
+    }
+
+    /// Whether an address is one of the hosts: neither the address of the network nor that of all
+    /// its members is in the range.
+    pub(super) fn contains(self, address: Ipv4Addr) -> bool {
+        (1..self.size - 1).contains(&u32::from(address).wrapping_sub(self.first))
+    }
+
+    pub(super) fn bits(self) -> u32 {
+        32 - self.size.trailing_zeros()
+    }
+}
+
+impl<'a> Services<'a> {
+    /// None if the request is not about a service.
+    pub(super) fn of(cx: &'a RequestContext, old: Option<&Object>) -> Option<Self> {
+        let resource = cx.resource();
+        let is_service = resource.group.is_empty() && resource.plural == "services";
+        is_service.then(|| Self {
+            cache: &cx.served.cache,
+            own: old.map(|it| cx.served.key(it.namespace(), it.name())),
+            entropy: &cx.plane.entropy,
+        })
+    }
+}
+
+impl Refusal {
+    pub(super) fn status(&self, object: &Object) -> Status {
+        match self {
+            Self::AddressInUse(address) => {
+                let mut errors = ErrorList::new();
+                let why = "provided IP is already allocated";
+                service::refuse_cluster_ip(object, &address.to_string(), why, &mut errors);
+                invalid(object, &errors)
+            }
+            Self::AddressesExhausted => {
+                let name = quote(object.name());
+                Status::internal(format!(
+                    "failed to allocate a serviceIP for Service {name}: range is full"
+                ))
+            }
+            Self::Port(refusal) => refusal.status(object),
+        }
+    }
+}

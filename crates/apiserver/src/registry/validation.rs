@@ -1,0 +1,207 @@
+//! What is held against an object: its schema first, then the rules of its kind.
+
+use crate::admission;
+use crate::endpoints::context::RequestContext;
+use crate::registry::Part;
+use kinds::resource::Shape;
+use kinds::{Resource, apiextensions};
+use machinery::meta::{self, initializers};
+use machinery::{ErrorList, FieldError, Object, Path, names};
+use schema::{SchemaMemory, Structural};
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// The groups whose objects may have finalizers of any name. Upstream: servers of their own serve
+/// these groups, and do not ask for a qualified name or one that Kubernetes knows.
+const ANY_FINALIZER: [&str; 2] = ["apiextensions.k8s.io", "apiregistration.k8s.io"];
+
+fn has_known_finalizers(resource: &Resource) -> bool {
+    !resource.custom && !ANY_FINALIZER.contains(&resource.group.as_str())
+}
+
+/// Judges what every object has.
+pub(crate) fn metadata(resource: &Resource, object: &Object, errors: &mut ErrorList) {
+    let name = resource.behavior.validate_name;
+    meta::validate_object_meta(object, resource.namespaced, name, errors);
+    if has_known_finalizers(resource) {
+        meta::validate_builtin_finalizers(object, errors);
+    }
+}
+
+/// Judges what every object has, after a change.
+pub(crate) fn changed_metadata(
+    resource: &Resource,
+    new: &Object,
+    old: &Object,
+    errors: &mut ErrorList,
+) {
+    // Upstream: what custom resources may be named is asked only once.
+    let name = if resource.custom { names::path_segment } else { resource.behavior.validate_name };
+    let mut of_object = ErrorList::new();
+    meta::validate_object_meta(new, resource.namespaced, name, &mut of_object);
+    errors.extend(of_object.clone());
+    let mut of_change = ErrorList::new();
+    meta::validate_object_meta_update(new, old, &mut of_change);
+    if resource.custom {
+        // Upstream: a custom resource hears everything from everybody who looks at it; only its
+        // finalizers are looked at once.
+        errors.repeat();
+        for _ in 0..2 {
+            let all = of_object.iter().filter(|it| !it.field.starts_with("metadata.finalizers"));
+            all.for_each(|fault| errors.push(fault.clone()));
+            errors.extend(of_change.clone());
+        }
+        return;
+    }
+    if has_known_finalizers(resource) {
+        meta::validate_builtin_finalizers(new, errors);
+    }
+    let known: HashSet<FieldError> = errors.iter().cloned().collect();
+    for fault in of_change.into_inner() {
+        if !known.contains(&fault) {
+            errors.push(fault);
+        }
+    }
+}
+
+/// Judges a new object, which is in the version that verbs work in.
+pub(crate) fn create(cx: &RequestContext, object: &Object, errors: &mut ErrorList) {
+    let resource = cx.resource();
+    if let Shape::Structural(schema) = &cx.version().shape {
+        schema.validate(object.map(), None, errors);
+        scale(cx, object, Part::Main, errors);
+        rules(cx, schema, object, None, errors);
+    }
+    match resource.behavior.validate_in {
+        Some(validate) => validate(object, None, &resource.api_version(cx.version()), errors),
+        None => (resource.behavior.validate)(object, errors),
+    }
+    expressions(resource, object, None, errors);
+    schema_memory(cx, object, errors);
+}
+
+/// Judges the change of an object. As long as somebody has to work on it, it is as good as new, and
+/// what cannot be changed later can be.
+pub(crate) fn update(
+    cx: &RequestContext,
+    new: &Object,
+    old: &Object,
+    part: Part,
+    errors: &mut ErrorList,
+) {
+    let resource = cx.resource();
+    if initializers::is_uninitialized(old) {
+        match part {
+            Part::Main => return create(cx, new, errors),
+            Part::Status => {
+                let detail = "must not update status when the object is uninitialized";
+                return errors.forbidden(&Path::root("status"), detail);
+            }
+            Part::Own(..) | Part::Posted => {}
+        }
+    }
+    if let Shape::Structural(schema) = &cx.version().shape {
+        match part {
+            Part::Status => schema.validate_status(new.map(), old.map(), errors),
+            Part::Main | Part::Own(..) | Part::Posted => {
+                schema.validate(new.map(), Some(old.map()), errors);
+            }
+        }
+        scale(cx, new, part, errors);
+        rules(cx, schema, new, Some(old), errors);
+    }
+    match (part, resource.behavior.validate_in) {
+        (Part::Main, Some(validate)) => {
+            validate(new, Some(old), &resource.api_version(cx.version()), errors);
+        }
+        (Part::Main, None) => (resource.behavior.validate_update)(new, old, errors),
+        (Part::Status, _) => (resource.behavior.validate_status)(new, old, errors),
+        (Part::Own(_, validate), _) => validate(new, old, errors),
+        (Part::Posted, _) => {}
+    }
+    if matches!(part, Part::Main) {
+        expressions(resource, new, Some(old), errors);
+        if new.map().get("spec") != old.map().get("spec") {
+            schema_memory(cx, new, errors);
+        }
+    }
+}
+
+/// Judges what a kind cannot: whether the expressions of policies and webhook configurations mean
+/// anything.
+fn expressions(resource: &Resource, new: &Object, old: Option<&Object>, errors: &mut ErrorList) {
+    let is_configuration = resource.group == "admissionregistration.k8s.io"
+        && resource.plural.ends_with("webhookconfigurations");
+    if is_configuration
+        && old.is_none_or(|old| old.map().get("webhooks") != new.map().get("webhooks"))
+    {
+        admission::validate_conditions(new, errors);
+    }
+    admission::validate_expressions(resource, new, old, errors);
+}
+
+/// The most memory that the patterns and rules of all definitions together may take up when they are
+/// compiled, in bytes or so.
+const SCHEMAS_MAX: usize = 1 << 30;
+
+/// Judges whether there is room for the patterns and rules of a definition besides those of all
+/// others.
+fn schema_memory(cx: &RequestContext, object: &Object, errors: &mut ErrorList) {
+    if cx.resource().group != "apiextensions.k8s.io" || !errors.is_empty() {
+        return;
+    }
+    let patterns = &cx.plane.patterns;
+    let Ok(own) = apiextensions::resource_with(object, patterns) else { return };
+    let catalog = cx.plane.catalog.load();
+    let others = catalog.served().iter().map(|it| &*it.resource);
+    let others =
+        others.filter(|it| it.custom && (&it.group, &it.plural) != (&own.group, &own.plural));
+    let mut memory = SchemaMemory::default();
+    for resource in others.chain([&own]) {
+        add_schemas(resource, &mut memory);
+    }
+    let total = memory.bytes();
+    if total > SCHEMAS_MAX {
+        let detail = format!(
+            "the patterns and rules of all definitions would need {total} bytes, limit is {SCHEMAS_MAX}"
+        );
+        errors.forbidden(&Path::root("spec").child("versions"), &detail);
+    }
+}
+
+/// Adds the schemas of a resource's versions, each once.
+fn add_schemas<'a>(resource: &'a Resource, memory: &mut SchemaMemory<'a>) {
+    let mut added: Vec<&Arc<Structural>> = Vec::new();
+    for version in &resource.versions {
+        if let Shape::Structural(schema) = &version.shape
+            && !added.iter().any(|it| Arc::ptr_eq(it, schema))
+        {
+            memory.add(schema);
+            added.push(schema);
+        }
+    }
+}
+
+/// The rules of the schema come last, since they are not tried on an object of the wrong types. They
+/// speak of the whole object, whatever part of it changes.
+fn rules(
+    cx: &RequestContext,
+    schema: &Structural,
+    new: &Object,
+    old: Option<&Object>,
+    errors: &mut ErrorList,
+) {
+    for warning in schema.validate_rules(new.map(), old.map(Object::map), errors) {
+        cx.warn(warning);
+    }
+}
+
+/// The numbers that `/scale` shows must be numbers that it can show.
+fn scale(cx: &RequestContext, object: &Object, part: Part, errors: &mut ErrorList) {
+    if let Some(scale) = &cx.version().scale {
+        if !matches!(part, Part::Status) {
+            apiextensions::custom::validate_scale_spec(scale, object, errors);
+        }
+        apiextensions::custom::validate_scale_status(scale, object, errors);
+    }
+}

@@ -1,0 +1,164 @@
+//! What every plane has from the beginning: its namespaces, the service by which pods reach it, the
+//! highest priorities, what aggregated servers need to know of it, and what it serves.
+
+mod trust;
+
+use crate::admission::IMMORTAL;
+use crate::cache::watch_cache::Subscription;
+use crate::extensions::aggregation;
+use crate::loopback::LoopbackClient;
+use crate::plane::Plane;
+use futures_util::future::try_join_all;
+use kinds::scheduling::priority_class::system_classes;
+use machinery::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Why a plane is not ready.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot create {path}: {message}")]
+pub struct Error {
+    path: String,
+    message: String,
+}
+
+/// The time between two looks at what must always exist, should a change be missed or a repair fail.
+const INTERVAL: Duration = Duration::from_secs(10);
+
+const NAMESPACES: &str = "/api/v1/namespaces";
+const SERVICES: &str = "/api/v1/namespaces/default/services";
+const SERVICE: &str = "kubernetes";
+
+/// Creates what is missing, as a client of the plane.
+pub(crate) async fn bootstrap(plane: &Arc<Plane>) -> Result<(), Error> {
+    let client = LoopbackClient::new(plane);
+    // Side by side: a store on a disk takes as long for all of them as for one.
+    try_join_all(namespaces().map(|it| ensure(&client, NAMESPACES, it, json!({})))).await?;
+    let classes =
+        system_classes().into_iter().map(|class| {
+            let name = class["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+            let client = &client;
+            async move {
+                ensure(client, "/apis/scheduling.k8s.io/v1/priorityclasses", &name, class).await
+            }
+        });
+    let service = restore_service(plane, &client);
+    let trust = sync_trust(plane, &client);
+    let announced = aggregation::announce(plane, &client);
+    let (made, ()) =
+        tokio::join!(async { tokio::try_join!(service, try_join_all(classes), trust) }, announced);
+    made.map(|_| ())
+}
+
+/// Creates what must always exist whenever somebody has deleted it, until the plane stops.
+///
+/// Upstream: the controllers systemnamespaces, kubernetesservice and clusterauthenticationtrust,
+/// which look every minute, every ten seconds, and at each change.
+pub(crate) async fn keep(plane: Arc<Plane>) {
+    let catalog = plane.catalog.load_full();
+    let builtin = |plural: &str| catalog.resource("", plural).cloned();
+    let (Some(spaces), Some(services), Some(maps)) =
+        (builtin("namespaces"), builtin("services"), builtin("configmaps"))
+    else {
+        return;
+    };
+    let client = LoopbackClient::new(&plane);
+    let mut changed = [&spaces, &services, &maps].map(|it| it.cache.subscribe());
+    let stop = plane.tasks.shutdown();
+    tokio::pin!(stop);
+    let mut trusted = None;
+    // Not restarted by changes: on a busy plane there would always be one before it is over.
+    let mut interval = Box::pin(plane.clock.sleep(INTERVAL));
+    loop {
+        changed.iter_mut().for_each(Subscription::mark_seen);
+        // The cache is asked first: most changes are about other objects.
+        for name in namespaces().filter(|it| spaces.cache.get(&spaces.key("", it)).is_none()) {
+            note(ensure(&client, NAMESPACES, name, json!({})).await);
+        }
+        if services.cache.get(&services.key("default", SERVICE)).is_none() {
+            note(ensure(&client, SERVICES, SERVICE, service(&plane)).await);
+        }
+        let found = maps.cache.get(&maps.key("kube-system", trust::NAME)).map(|it| it.revision);
+        if found.is_none() || found != trusted {
+            let synced = sync_trust(&plane, &client).await;
+            trusted = found.filter(|_| synced.is_ok());
+            note(synced);
+        }
+        let [first, second, third] = &mut changed;
+        tokio::select! {
+            () = first.changed() => {}
+            () = second.changed() => {}
+            () = third.changed() => {}
+            () = &mut interval => {
+                interval = Box::pin(plane.clock.sleep(INTERVAL));
+                // Certificates expire without a change of the map.
+                trusted = None;
+            }
+            () = &mut stop => return,
+        }
+    }
+}
+
+fn note(repaired: Result<(), Error>) {
+    if let Err(error) = repaired {
+        tracing::warn!(%error, "what every plane has is not complete");
+    }
+}
+
+fn namespaces() -> impl Iterator<Item = &'static str> {
+    IMMORTAL.into_iter().chain(["kube-node-lease"])
+}
+
+/// The service by which pods reach this server.
+fn service(plane: &Plane) -> Value {
+    json!({
+        "metadata": {"labels": {"component": "apiserver", "provider": "kubernetes"}},
+        "spec": {"clusterIP": plane.allocations.first_address(), "type": "ClusterIP",
+            "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": 6443}]},
+    })
+}
+
+/// At a start the service is also given back its type and its ports.
+async fn restore_service(plane: &Plane, client: &LoopbackClient) -> Result<(), Error> {
+    let wanted = service(plane);
+    let path = format!("{SERVICES}/{SERVICE}");
+    let found = client.get(&path).await;
+    if found.code != 200 {
+        return ensure(client, SERVICES, SERVICE, wanted).await;
+    }
+    let spec = found.object.get(&["spec"]).cloned().unwrap_or_default();
+    let fields = ["type", "ports"];
+    if fields.iter().all(|it| spec[it] == wanted["spec"][it]) {
+        return Ok(());
+    }
+    let patch = json!({"spec": {"type": wanted["spec"]["type"], "ports": wanted["spec"]["ports"]}});
+    let answer = client.merge(&path, &patch).await;
+    match answer.code {
+        200 | 404 | 409 => Ok(()),
+        _ => Err(Error { path, message: answer.message().to_owned() }),
+    }
+}
+
+async fn sync_trust(plane: &Plane, client: &LoopbackClient) -> Result<(), Error> {
+    let synced = trust::sync(plane, client).await;
+    synced.map_err(|message| Error { path: trust::NAME.to_owned(), message })
+}
+
+/// Creates an object unless it is there.
+async fn ensure(
+    client: &LoopbackClient,
+    path: &str,
+    name: &str,
+    mut object: Value,
+) -> Result<(), Error> {
+    if client.get(&format!("{path}/{name}")).await.code == 200 {
+        return Ok(());
+    }
+    object["metadata"]["name"] = name.into();
+    let answer = client.create(path, &object).await;
+    // Another server on the same store may have been faster.
+    if matches!(answer.code, 201 | 409) {
+        return Ok(());
+    }
+    Err(Error { path: path.to_owned(), message: answer.message().to_owned() })
+}
