@@ -3,6 +3,7 @@
 //! then webhooks, stand at the end of each half, and quotas after all.
 
 mod attributes;
+mod admitter;
 mod plugins;
 mod namespace_lifecycle;
 mod limit_ranger;
@@ -36,22 +37,22 @@ pub(crate) use attributes::{Attributes, Operation};
 pub(crate) use namespace_lifecycle::IMMORTAL;
 pub use plugins::BadPlugins;
 pub(crate) use plugins::Plugins;
-pub(crate) use policy::{
-    Policies, keep_true as keep_policies_checked, validate as validate_expressions,
-};
-pub(crate) use resource_quota::Charge;
+pub(crate) use policy::keep_true as keep_policies_checked;
 pub(crate) use resource_quota::status::keep_true as keep_quotas_true;
-pub(crate) use webhook::{WebhookMetrics, Webhooks, validate_conditions};
 
+use crate::auth::authorization::Authorizers;
 use crate::cache::derived::Derived;
+use crate::cache::hooks::{Reservation, Validate as ValidateHook};
 use crate::cache::parsed_objects::ParsedObjects;
-use crate::endpoints::context::RequestContext;
+use crate::registry::scope::RequestScope;
 use kinds::core::limit_range::enforcement::Limits;
 use machinery::{Object, Status};
 use plugins::Plugin;
+use policy::Policies;
+use prometheus_client::registry::Registry;
 use resource_quota::{Ledger, ParsedQuota};
 use std::sync::Arc;
-use webhook::Rounds;
+use webhook::{Rounds, WebhookMetrics, Webhooks};
 
 /// What admission keeps between requests.
 pub(crate) struct Admission {
@@ -65,11 +66,15 @@ pub(crate) struct Admission {
     initializers: Derived<Vec<initializers::Initializer>>,
     quotas: ParsedObjects<ParsedQuota>,
     ledger: Arc<Ledger>,
+    policies: Policies,
+    webhooks: Webhooks,
+    webhook_metrics: WebhookMetrics,
+    authorizers: Authorizers,
 }
 
 impl Admission {
-    /// With these plugins.
-    pub(crate) fn new(plugins: Plugins) -> Self {
+    /// With these plugins. Their metrics are registered in `registry`.
+    pub(crate) fn new(plugins: Plugins, authorizers: Authorizers, registry: &mut Registry) -> Self {
         Self {
             plugins,
             limit_ranges: ParsedObjects::new("", "limitranges", Limits::of),
@@ -91,7 +96,27 @@ impl Admission {
             ),
             quotas: ParsedObjects::new("", "resourcequotas", ParsedQuota::of),
             ledger: Arc::default(),
+            policies: Policies::default(),
+            webhooks: Webhooks::default(),
+            webhook_metrics: WebhookMetrics::new(registry),
+            authorizers,
         }
+    }
+}
+
+/// The hook that validates a resource by which admission is configured: whether its expressions
+/// compile.
+pub(crate) fn validation_hook(group: &str, plural: &str) -> Option<ValidateHook> {
+    match (group, plural) {
+        (
+            "admissionregistration.k8s.io",
+            "validatingadmissionpolicies" | "mutatingadmissionpolicies",
+        ) => Some(policy::validate_policy),
+        (
+            "admissionregistration.k8s.io",
+            "validatingwebhookconfigurations" | "mutatingwebhookconfigurations",
+        ) => Some(webhook::validate_configuration),
+        _ => None,
     }
 }
 
@@ -105,7 +130,7 @@ enum Mutate {
 
 use Mutate::{Fill, Try};
 
-type Judge = fn(&Attributes<'_>, &Object) -> Result<(), Status>;
+type Validate = fn(&Attributes<'_>, &Object) -> Result<(), Status>;
 
 /// The plugins that change objects, in Kubernetes' order.
 const MUTATING: &[(Plugin, Mutate)] = &[
@@ -125,25 +150,22 @@ const MUTATING: &[(Plugin, Mutate)] = &[
 
 /// The plugins that judge objects, in Kubernetes' order. The quotas come after all others: nothing
 /// is taken out of them for what somebody else refuses.
-const JUDGING: &[(Plugin, Judge)] = &[
-    (Plugin::LimitPodHardAntiAffinityTopology, anti_affinity::judge),
-    (Plugin::LimitRanger, limit_ranger::judge),
-    (Plugin::ServiceAccount, service_account::judge),
-    (Plugin::AlwaysPullImages, always_pull_images::judge),
-    (Plugin::PodSecurity, pod_security::judge),
-    (Plugin::Priority, priority::judge),
-    (Plugin::OwnerReferencesPermissionEnforcement, owner_references::judge),
-    (Plugin::PersistentVolumeClaimResize, claim_resize::judge),
-    (Plugin::RuntimeClass, runtime_class::judge),
-    (Plugin::CertificateSubjectRestriction, certificate_subject::judge),
-    (Plugin::DenyServiceExternalIps, external_ips::judge),
+const VALIDATING: &[(Plugin, Validate)] = &[
+    (Plugin::LimitPodHardAntiAffinityTopology, anti_affinity::validate),
+    (Plugin::LimitRanger, limit_ranger::validate),
+    (Plugin::ServiceAccount, service_account::validate),
+    (Plugin::AlwaysPullImages, always_pull_images::validate),
+    (Plugin::PodSecurity, pod_security::validate),
+    (Plugin::Priority, priority::validate),
+    (Plugin::OwnerReferencesPermissionEnforcement, owner_references::validate),
+    (Plugin::PersistentVolumeClaimResize, claim_resize::validate),
+    (Plugin::RuntimeClass, runtime_class::validate),
+    (Plugin::CertificateSubjectRestriction, certificate_subject::validate),
+    (Plugin::DenyServiceExternalIps, external_ips::validate),
 ];
 
 /// Changes the object, or refuses it before anybody looks at it closely.
 pub(crate) async fn mutate(attributes: &Attributes<'_>, object: &mut Object) -> Result<(), Status> {
-    if attributes.follows_from_a_post() {
-        return Ok(());
-    }
     let Some(scale) = scaled::scale(attributes) else { return change(attributes, object).await };
     let old = attributes.old.map(|it| scaled::of(attributes, scale, it)).transpose()?;
     let mut shown = scaled::of(attributes, scale, object)?;
@@ -154,14 +176,11 @@ pub(crate) async fn mutate(attributes: &Attributes<'_>, object: &mut Object) -> 
 
 /// Judges what is about to be stored, or, if `object` is None, removed. What it takes out of quotas
 /// is to be held until the object can be read.
-pub(crate) async fn judge(
+pub(crate) async fn validate(
     attributes: &Attributes<'_>,
     object: Option<&Object>,
-) -> Result<Charge, Status> {
-    if attributes.follows_from_a_post() {
-        return Ok(Charge::default());
-    }
-    let plugins = attributes.admission().plugins;
+) -> Result<Reservation, Status> {
+    let plugins = attributes.admission.plugins;
     let Some(object) = object else {
         if plugins.has(Plugin::NamespaceLifecycle) {
             namespace_lifecycle::delete(attributes)?;
@@ -171,10 +190,10 @@ pub(crate) async fn judge(
             webhook::mutate(attributes, None, &mut Rounds::default()).await?;
         }
         verdict(attributes, None).await?;
-        return Ok(Charge::default());
+        return Ok(Reservation::default());
     };
-    for (_, judge) in JUDGING.iter().filter(|(plugin, _)| plugins.has(*plugin)) {
-        judge(attributes, object)?;
+    for (_, validate) in VALIDATING.iter().filter(|(plugin, _)| plugins.has(*plugin)) {
+        validate(attributes, object)?;
     }
     if let Some(scale) = scaled::scale(attributes) {
         let old = attributes.old.map(|it| scaled::of(attributes, scale, it)).transpose()?;
@@ -186,7 +205,7 @@ pub(crate) async fn judge(
     if plugins.has(Plugin::ResourceQuota) {
         return resource_quota::charge(attributes, object);
     }
-    Ok(Charge::default())
+    Ok(Reservation::default())
 }
 
 /// Changes and judges what was sent and is not stored.
@@ -195,7 +214,7 @@ pub(crate) async fn admit_sent(
     object: &mut Object,
 ) -> Result<(), Status> {
     mutate_sent(attributes, object).await?;
-    judge_sent(attributes, object).await
+    validate_sent(attributes, object).await
 }
 
 /// Changes what was sent and is not stored.
@@ -207,26 +226,33 @@ pub(crate) async fn mutate_sent(
 }
 
 /// Judges what was sent and is not stored.
-pub(crate) async fn judge_sent(attributes: &Attributes<'_>, object: &Object) -> Result<(), Status> {
+pub(crate) async fn validate_sent(
+    attributes: &Attributes<'_>,
+    object: &Object,
+) -> Result<(), Status> {
     verdict(attributes, Some(object)).await
 }
 
 /// Whether something may be made in the namespace of the request.
-pub(crate) fn judge_namespace(cx: &RequestContext, object: &Object) -> Result<(), Status> {
-    if cx.plane.admission.plugins.has(Plugin::NamespaceLifecycle) {
-        return namespace_lifecycle::create(cx, object);
+pub(crate) fn validate_namespace(
+    admission: &Admission,
+    scope: &RequestScope,
+    object: &Object,
+) -> Result<(), Status> {
+    if admission.plugins.has(Plugin::NamespaceLifecycle) {
+        return namespace_lifecycle::create(scope, object);
     }
     Ok(())
 }
 
 /// What policies and webhooks say that cannot change the object any more.
 async fn verdict(attributes: &Attributes<'_>, object: Option<&Object>) -> Result<(), Status> {
-    let plugins = attributes.admission().plugins;
+    let plugins = attributes.admission.plugins;
     if plugins.has(Plugin::ValidatingAdmissionPolicy) {
-        policy::judge(attributes, object).await?;
+        policy::validate(attributes, object).await?;
     }
     if plugins.has(Plugin::ValidatingAdmissionWebhook) {
-        webhook::judge(attributes, object).await?;
+        webhook::validate(attributes, object).await?;
     }
     Ok(())
 }
@@ -251,7 +277,7 @@ async fn round(
     webhooks: &mut Rounds,
 ) -> Result<bool, Status> {
     certificate_subject::note_requestor(attributes, object);
-    let plugins = attributes.admission().plugins;
+    let plugins = attributes.admission.plugins;
     for (_, mutate) in MUTATING.iter().filter(|(plugin, _)| plugins.has(*plugin)) {
         match mutate {
             Fill(fill) => fill(attributes, object),

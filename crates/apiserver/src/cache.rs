@@ -1,9 +1,12 @@
 //! What the server knows without asking its store: which resources it serves ([`catalog`]), their
 //! objects and recent history ([`watch_cache`]), and what is computed of them and kept.
 
+pub(crate) mod storage;
 pub(crate) mod catalog;
 pub(crate) mod creations;
+pub(crate) mod hooks;
 pub(crate) mod watch_cache;
 pub(crate) mod conversion;
+mod service_resolver;
 pub(crate) mod derived;
 pub(crate) mod parsed_objects;

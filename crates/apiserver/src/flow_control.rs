@@ -21,7 +21,8 @@ pub(crate) mod connection;
 
 pub(crate) use answer_accounts::{AnswerAccount, Charge, ConnectionCharge, STREAM};
 
-use crate::auth::authentication::{MASTERS, User, service_account};
+use crate::auth::authentication::{User, service_account};
+use crate::auth::authorization::masters;
 use crate::request::{RequestInfo, Verb};
 use answer_accounts::AnswerAccounts;
 use machinery::Status;
@@ -66,18 +67,39 @@ pub(crate) struct FlowControl {
 
 /// Given back when it is dropped. An exempt request has an empty one.
 #[derive(Debug)]
-pub(crate) struct Seat(Option<Arc<Share>>);
+pub(crate) struct Seat {
+    share: Option<Arc<Share>>,
+    /// Limits the requests that wait without a seat.
+    waiting: Arc<Semaphore>,
+}
 
 impl Seat {
     /// For whoever may have to lend it.
     pub(crate) fn handle(&self) -> SeatHandle {
-        SeatHandle(self.0.as_ref().map(Arc::downgrade).unwrap_or_default())
+        let seat = self.share.as_ref().map(Arc::downgrade).unwrap_or_default();
+        SeatHandle { seat, waiting: Arc::clone(&self.waiting) }
     }
 }
 
 /// Names a seat without holding it.
 #[derive(Debug, Clone)]
-pub(crate) struct SeatHandle(Weak<Share>);
+pub(crate) struct SeatHandle {
+    seat: Weak<Share>,
+    waiting: Arc<Semaphore>,
+}
+
+impl SeatHandle {
+    /// Lends the seat of a request that waits for a webhook to other requests. None if there is
+    /// nothing to lend, or too many requests wait.
+    pub(crate) fn lend(&self) -> Option<Loan> {
+        let seat = self.seat.upgrade()?;
+        let waiting = Arc::clone(&self.waiting).try_acquire_owned().ok()?;
+        if !seat.pause() {
+            return None;
+        }
+        Some(Loan { seat, _waiting: waiting })
+    }
+}
 
 /// A seat that is lent to others until this is dropped.
 #[derive(Debug)]
@@ -126,22 +148,22 @@ impl FlowControl {
 
     /// Takes a seat, or says to come back later.
     pub(crate) fn take_seat(&self, user: &User, info: &RequestInfo) -> Result<Seat, Status> {
-        if user.is_in(MASTERS) || is_probe(info) {
-            return Ok(Seat(None));
+        if masters::contains(user) || is_probe(info) {
+            return Ok(Seat { share: None, waiting: Arc::clone(&self.waiting) });
         }
         let seats = if info.verb.reads() { &self.reads } else { &self.writes };
         let share = seats.take(&flow(user), 1).ok_or_else(too_many)?;
-        Ok(Seat(Some(Arc::new(share))))
+        Ok(Seat { share: Some(Arc::new(share)), waiting: Arc::clone(&self.waiting) })
     }
 
     /// The account of a user's answers; None for masters, whose answers are not limited.
     pub(crate) fn answer_account(&self, user: &User) -> Option<Arc<AnswerAccount>> {
-        (!user.is_in(MASTERS)).then(|| self.unread.of(&flow(user)))
+        (!masters::contains(user)).then(|| self.unread.of(&flow(user)))
     }
 
     /// The memory for a body that this user sends.
     pub(crate) fn body_memory(&self, user: &User) -> Result<BodyMemory, Status> {
-        let bodies = if user.is_in(MASTERS) { &self.exempt_bodies } else { &self.bodies };
+        let bodies = if masters::contains(user) { &self.exempt_bodies } else { &self.bodies };
         bodies.take(&flow(user), 0).map(BodyMemory).ok_or_else(too_many)
     }
 
@@ -158,22 +180,11 @@ impl FlowControl {
         user: &User,
         bytes: usize,
     ) -> Result<Option<AnswerMemory>, Status> {
-        if user.is_in(MASTERS) {
+        if masters::contains(user) {
             return Ok(None);
         }
         let share = self.lists.take_or_first(&flow(user), bytes).ok_or_else(too_many)?;
         Ok(Some(AnswerMemory { _share: share }))
-    }
-
-    /// Lends the seat of a request that waits for somebody else. None if there is nothing to lend,
-    /// or too many wait.
-    pub(crate) fn lend_seat(&self, seat: &SeatHandle) -> Option<Loan> {
-        let seat = seat.0.upgrade()?;
-        let waiting = Arc::clone(&self.waiting).try_acquire_owned().ok()?;
-        if !seat.pause() {
-            return None;
-        }
-        Some(Loan { seat, _waiting: waiting })
     }
 }
 
@@ -189,7 +200,7 @@ fn flow(user: &User) -> Cow<'_, str> {
 /// The flow in which large requests of a user wait for each other; None for masters, who wait for
 /// nobody else.
 pub(crate) fn flow_of_large(user: &User) -> Option<Cow<'_, str>> {
-    (!user.is_in(MASTERS)).then(|| flow(user))
+    (!masters::contains(user)).then(|| flow(user))
 }
 
 fn too_many() -> Status {
@@ -258,10 +269,10 @@ mod tests {
     fn a_seat_is_lent_once() {
         let flow = FlowControl::new(1, 1);
         let seat = take(&flow, &user("a"), &Method::POST).unwrap();
-        let loan = flow.lend_seat(&seat.handle()).unwrap();
-        assert!(flow.lend_seat(&seat.handle()).is_none());
+        let loan = seat.handle().lend().unwrap();
+        assert!(seat.handle().lend().is_none());
         drop(loan);
-        assert!(flow.lend_seat(&seat.handle()).is_some());
+        assert!(seat.handle().lend().is_some());
     }
 
     #[test]
@@ -277,7 +288,7 @@ mod tests {
     #[test]
     fn masters_and_probes_need_no_seat() {
         let flow = FlowControl::new(0, 0);
-        let master = User::authenticated("root", "", vec![MASTERS.to_owned()]);
+        let master = masters::member("root");
         assert!(take(&flow, &master, &Method::POST).is_ok());
         let probe = info(&Method::GET, "/readyz");
         assert!(flow.take_seat(&User::anonymous(), &probe).is_ok());
@@ -290,7 +301,7 @@ mod tests {
         let flow = FlowControl::new(1, 1);
         let (a, b) = (user("a"), user("b"));
         let waiting = take(&flow, &a, &Method::POST).unwrap();
-        let loan = flow.lend_seat(&waiting.handle()).unwrap();
+        let loan = waiting.handle().lend().unwrap();
         let guest = take(&flow, &b, &Method::POST).unwrap();
         drop(loan);
         drop(guest);

@@ -1,48 +1,46 @@
-//! The in-process door: the whole server as a [`tower_service::Service`], for clients that live in
-//! the same process. It is the same chain that a socket leads to; only the socket is missing.
+//! [`InProcessClient`]: the whole server as a [`tower_service::Service`], for clients in the same
+//! process. Its requests take the same chain as those that come through a socket.
 
 use crate::auth::authentication::User;
-use crate::chain;
-use crate::chain::Peer;
+use crate::handler::{Answering, Handler, Peer};
 use crate::http::body::Body;
 use crate::http::request_body::BodyError;
-use crate::plane::Plane;
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::BodyExt;
 use std::convert::Infallible;
-use std::pin::Pin;
+use std::fmt;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 /// See the [module documentation](self). Cheap to clone; each clone acts as the same user.
 #[derive(Clone)]
 pub struct InProcessClient {
-    plane: Arc<Plane>,
+    handler: Arc<dyn Handler>,
     peer: Peer,
 }
 
 impl InProcessClient {
-    /// For somebody in this process.
-    pub(crate) fn new(plane: Arc<Plane>, user: User) -> Self {
-        Self { plane, peer: Peer { user: Some(Arc::new(user)), ..Peer::default() } }
+    /// A client that acts as `user`.
+    pub(crate) fn new(handler: Arc<dyn Handler>, user: User) -> Self {
+        Self { handler, peer: Peer { user: Some(Arc::new(user)), ..Peer::default() } }
     }
 
-    /// For somebody at the other end of a connection.
-    pub(crate) fn for_peer(plane: Arc<Plane>, peer: Peer) -> Self {
-        Self { plane, peer }
+    /// A client at the other end of a connection.
+    pub(crate) fn for_peer(handler: Arc<dyn Handler>, peer: Peer) -> Self {
+        Self { handler, peer }
     }
 
-    /// The same door for somebody else.
+    /// A client of the same server that acts as another user.
     #[must_use]
     pub fn for_user(&self, user: User) -> Self {
-        Self::new(Arc::clone(&self.plane), user)
+        Self::new(Arc::clone(&self.handler), user)
     }
 
-    /// The same door for somebody who has yet to say who they are, by a bearer token or not at all.
+    /// A client of the same server that is anonymous unless its requests have a bearer token.
     #[must_use]
     pub fn unauthenticated(&self) -> Self {
-        Self::for_peer(Arc::clone(&self.plane), Peer::default())
+        Self::for_peer(Arc::clone(&self.handler), Peer::default())
     }
 }
 
@@ -53,21 +51,21 @@ where
 {
     type Response = Response<Body>;
     type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+    type Future = Answering;
 
     fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let request = request.map(|body| body.map_err(|it| BodyError(it.into())).boxed_unsync());
-        let answered = chain::serve(Arc::clone(&self.plane), self.peer.clone(), request);
-        Box::pin(async move { Ok(answered.await) })
+        let request =
+            request.map(|body| body.map_err(|error| BodyError(error.into())).boxed_unsync());
+        self.handler.handle(self.peer.clone(), request)
     }
 }
 
-impl std::fmt::Debug for InProcessClient {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for InProcessClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("InProcessClient").field("peer", &self.peer).finish_non_exhaustive()
     }
 }

@@ -1,4 +1,4 @@
-//! The door to the outside: TCP, TLS, HTTP/1.1 and HTTP/2.
+//! Accepts connections: TCP, TLS, HTTP/1.1 and HTTP/2.
 
 mod corked;
 mod plain_http;
@@ -8,18 +8,19 @@ mod turns;
 
 use crate::auth::authentication::x509;
 use crate::certificates::Certified;
-use crate::chain::Peer;
 use crate::config::Timeouts;
+use crate::flow_control::FlowControl;
 use crate::flow_control::connection::{Connection, Connections};
+use crate::handler::{Handler, Peer};
 use crate::http::body::Body;
 use crate::in_process::InProcessClient;
-use crate::plane::Plane;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use keel::{Clock, Tasks};
 use progress::Progress;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -103,14 +104,29 @@ pub(crate) fn tls(certified: &Certified, authorities: &str) -> Result<TlsAccepto
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
+/// What all connections of a listener share.
+#[derive(Clone)]
+pub(crate) struct Listening {
+    /// Answers the requests.
+    pub handler: Arc<dyn Handler>,
+    /// Accounts for answers that are not read.
+    pub flow: Arc<FlowControl>,
+    /// The limits of time.
+    pub timeouts: Timeouts,
+    /// The plane's clock.
+    pub clock: Clock,
+    /// The tasks of the connections.
+    pub tasks: Tasks,
+}
+
 /// Accepts connections until the plane stops, then lets those under way finish.
-pub(crate) async fn serve(plane: Arc<Plane>, listener: TcpListener, tls: TlsAcceptor) {
-    let stop = plane.tasks.shutdown();
+pub(crate) async fn serve(listening: Listening, listener: TcpListener, tls: TlsAcceptor) {
+    let stop = listening.tasks.shutdown();
     tokio::pin!(stop);
     let draining = GracefulShutdown::new();
     let connections = Arc::<Connections>::default();
     let checkers = Arc::<Checkers>::default();
-    let mut checks = tokio::time::interval(progress::interval(plane.timeouts.answer));
+    let mut checks = tokio::time::interval(progress::interval(listening.timeouts.answer));
     checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let accepted = tokio::select! {
@@ -126,11 +142,11 @@ pub(crate) async fn serve(plane: Arc<Plane>, listener: TcpListener, tls: TlsAcce
                 let checkers = Arc::clone(&checkers);
                 let draining = draining.watcher();
                 let state = connections.open();
-                let (plane_of, tls) = (Arc::clone(&plane), tls.clone());
-                plane.tasks.spawn("connection", async move {
+                let (shared, tls) = (listening.clone(), tls.clone());
+                listening.tasks.spawn("connection", async move {
                     let gives_way = Arc::clone(&state);
                     tokio::select! {
-                        () = connection(plane_of, stream, tls, draining, checkers, state) => {}
+                        () = connection(shared, stream, tls, draining, checkers, state) => {}
                         () = gives_way.gives_way() => {
                             tracing::debug!("a connection without a user gave way to another");
                         }
@@ -140,7 +156,7 @@ pub(crate) async fn serve(plane: Arc<Plane>, listener: TcpListener, tls: TlsAcce
             // Out of file descriptors, most likely: let some connections end first.
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection");
-                plane.clock.sleep(Duration::from_millis(50)).await;
+                listening.clock.sleep(Duration::from_millis(50)).await;
             }
         }
     }
@@ -164,14 +180,14 @@ impl Checkers {
 }
 
 async fn connection(
-    plane: Arc<Plane>,
+    listening: Listening,
     stream: TcpStream,
     tls: TlsAcceptor,
     draining: Watcher,
     checkers: Arc<Checkers>,
     state: Arc<Connection>,
 ) {
-    let timeouts = plane.timeouts;
+    let timeouts = listening.timeouts;
     let _ = stream.set_nodelay(true);
     notice_its_end(&stream);
     let remote = stream.peer_addr().is_ok_and(|it| !it.ip().is_loopback());
@@ -190,7 +206,8 @@ async fn connection(
         }
     };
     let peer = Peer { user, remote, connection: Some(Arc::clone(&state)) };
-    let door = InProcessClient::for_peer(Arc::clone(&plane), peer);
+    let client = InProcessClient::for_peer(Arc::clone(&listening.handler), peer);
+    let flow = Arc::clone(&listening.flow);
     let begun = Arc::new(Notify::new());
     let begins = Arc::clone(&begun);
     let turns = Turns::new(stream, |transport, streams| {
@@ -198,8 +215,8 @@ async fn connection(
         let service = service_fn(move |request: Request<Incoming>| {
             begins.notify_one();
             let progress = begun.begin();
-            let answer = door.clone().call(request);
-            aside(accounted(answer, Arc::clone(&plane), Arc::clone(&state), progress))
+            let answer = client.clone().call(request);
+            aside(accounted(answer, Arc::clone(&flow), Arc::clone(&state), progress))
         });
         let connection = protocols(streams, timeouts)
             .serve_connection_with_upgrades(TokioIo::new(transport), service)
@@ -276,12 +293,12 @@ enum Unanswered {
 /// An answer, counted for the user of its connection until it is read.
 async fn accounted(
     answer: impl Future<Output = Result<Response<Body>, Infallible>>,
-    plane: Arc<Plane>,
+    flow: Arc<FlowControl>,
     connection: Arc<Connection>,
     progress: Arc<Progress>,
 ) -> Result<Response<SentBody>, Unanswered> {
     let Ok(response) = answer.await;
-    let account = connection.account(&plane.flow);
+    let account = connection.account(&flow);
     if account.as_ref().is_some_and(|it| it.is_overdrawn()) {
         return Err(Unanswered::Overdrawn);
     }

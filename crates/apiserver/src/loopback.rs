@@ -1,35 +1,39 @@
-//! [`LoopbackClient`]: the server as its own client. What it writes for itself takes the same road as
-//! everybody's requests, through the in-process door.
+//! [`LoopbackClient`]: the server as a client of itself. What it writes for itself takes the same
+//! chain as the requests of everybody else.
 
-use crate::auth::authentication::{MASTERS, User};
+use crate::auth::authentication::User;
+use crate::auth::authorization::masters;
 use crate::cache::catalog::Served;
+use crate::handler::Handler;
 use crate::in_process::InProcessClient;
-use crate::plane::Plane;
 use bytes::Bytes;
 use http::request::Parts;
 use http::{Method, Request};
 use http_body_util::{BodyExt, Full};
 use machinery::{Object, Value, codec};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use tower_service::Service;
 
 /// See the [module documentation](self).
-#[derive(Debug, Clone)]
-pub(crate) struct LoopbackClient(InProcessClient);
-
-/// Marks the requests that the server makes for itself. An `APIService` does not lead them to
-/// another server.
-#[derive(Debug, Clone, Copy)]
-struct Own;
-
-/// Marks a request that deletes an object of a definition that is being deleted. The object is
-/// found although no version of the resource may be served, and admission is not asked.
 #[derive(Clone)]
-pub(crate) struct Instance(pub Arc<Served>);
+pub(crate) struct LoopbackClient {
+    /// Weak, since the handler has this client.
+    handler: Weak<dyn Handler>,
+    user: User,
+}
 
-/// Whether the server makes this request for itself.
-pub(crate) fn is_own(head: &Parts) -> bool {
-    head.extensions.get::<Own>().is_some()
+/// Marks the requests of this client. An `APIService` does not lead them to another server.
+#[derive(Debug, Clone, Copy)]
+struct Loopback;
+
+/// Marks a request that deletes an object whose CRD is being deleted. The object is found although
+/// no version of the resource may be served, and there is no admission.
+#[derive(Clone)]
+pub(crate) struct OfDeletedCrd(pub Arc<Served>);
+
+/// Whether the server sends this request to itself.
+pub(crate) fn is_loopback(head: &Parts) -> bool {
+    head.extensions.get::<Loopback>().is_some()
 }
 
 /// An answer: its code, and the object that it is.
@@ -48,10 +52,9 @@ impl Answer {
 }
 
 impl LoopbackClient {
-    /// For the server's own use.
-    pub(crate) fn new(plane: &Arc<Plane>) -> Self {
-        let user = User::authenticated("system:apiserver", "", vec![MASTERS.to_owned()]);
-        Self(InProcessClient::new(Arc::clone(plane), user))
+    /// A client of `handler`.
+    pub(crate) fn new(handler: Weak<dyn Handler>) -> Self {
+        Self { handler, user: masters::member("system:apiserver") }
     }
 
     /// Reads an object.
@@ -88,10 +91,10 @@ impl LoopbackClient {
         self.send(Method::DELETE, path, "application/json", String::new()).await
     }
 
-    /// Deletes an object of a definition that is being deleted.
+    /// Deletes an object whose CRD is being deleted.
     pub(crate) async fn delete_instance(&self, path: &str, served: &Arc<Served>) -> Answer {
         let mut request = request(Method::DELETE, path, "application/json", String::new());
-        request.extensions_mut().insert(Instance(Arc::clone(served)));
+        request.extensions_mut().insert(OfDeletedCrd(Arc::clone(served)));
         self.call(path, request).await
     }
 
@@ -100,10 +103,10 @@ impl LoopbackClient {
     }
 
     async fn call(&self, path: &str, request: Request<Full<Bytes>>) -> Answer {
-        let response = match self.0.clone().call(request).await {
-            Ok(response) => response,
-            Err(never) => match never {},
+        let Some(handler) = self.handler.upgrade() else {
+            return Answer { code: 503, object: Object::default() };
         };
+        let Ok(response) = InProcessClient::new(handler, self.user.clone()).call(request).await;
         let code = response.status().as_u16();
         let body = match response.into_body().collect().await {
             Ok(body) => body.to_bytes(),
@@ -127,7 +130,7 @@ fn request(method: Method, path: &str, content_type: &str, body: String) -> Requ
         .uri(path)
         .header("content-type", content_type)
         .header("user-agent", "sampan")
-        .extension(Own)
+        .extension(Loopback)
         .body(Full::from(body))
         .expect("the request is ours")
 }

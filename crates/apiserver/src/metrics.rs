@@ -5,17 +5,13 @@ mod request_labels;
 mod request_series;
 mod in_flight;
 mod response_sizes;
-mod exposition;
-mod objects;
+pub(crate) mod exposition;
 mod process;
 
 pub(crate) use count::Count;
-pub(crate) use in_flight::{Counted, InFlight};
+pub(crate) use in_flight::{InFlight, InFlightRequest};
 pub(crate) use request_labels::RequestLabels;
 
-use crate::admission::WebhookMetrics;
-use crate::cache::catalog::Catalog;
-use crate::cache::conversion::ConversionMetrics;
 use crate::http::body::Body;
 use crate::request::ResourcePath;
 use http::Response;
@@ -33,10 +29,6 @@ pub(crate) struct Metrics {
     watch_events: Family<WatchLabels, Count>,
     /// What is being answered now.
     pub in_flight: InFlight,
-    /// Of admission webhooks.
-    pub webhooks: WebhookMetrics,
-    /// Of those who convert.
-    pub conversion: ConversionMetrics,
 }
 
 /// The labels of an event that was sent to a watcher.
@@ -48,9 +40,8 @@ struct WatchLabels {
 }
 
 impl Metrics {
-    /// All at zero.
-    pub(crate) fn new() -> Self {
-        let mut registry = Registry::default();
+    /// Those of requests, beside what is in `registry` already.
+    pub(crate) fn new(mut registry: Registry) -> Self {
         let requests = Requests::new(&mut registry);
         let watch_events = Family::<WatchLabels, Count>::default();
         registry.register(
@@ -59,9 +50,7 @@ impl Metrics {
             watch_events.clone(),
         );
         let in_flight = InFlight::new(&mut registry);
-        let webhooks = WebhookMetrics::new(&mut registry);
-        let conversion = ConversionMetrics::new(&mut registry);
-        Self { registry, requests, watch_events, in_flight, webhooks, conversion }
+        Self { registry, requests, watch_events, in_flight }
     }
 
     /// The count of events that are sent to watchers of a resource.
@@ -95,11 +84,11 @@ impl Metrics {
         self.requests.series(request).observe(request, code, took);
     }
 
-    /// In Prometheus' text format, with what is read off the server at this moment.
-    pub(crate) fn encode(&self, catalog: &Catalog) -> String {
+    /// In Prometheus' text format, with what `append` adds.
+    pub(crate) fn encode(&self, append: impl FnOnce(&mut String)) -> String {
         let mut text = String::new();
         encode_registry(&mut text, &self.registry).expect("memory takes every write");
-        objects::append(&mut text, catalog);
+        append(&mut text);
         process::append(&mut text);
         encode_eof(&mut text).expect("memory takes every write");
         text

@@ -5,16 +5,16 @@ use crate::auth::audit;
 use crate::auth::authentication::User;
 use crate::cache::catalog::Served;
 use crate::cache::watch_cache::Snapshot;
-use crate::endpoints::answer;
 use crate::endpoints::context::{Parts, RequestContext};
 use crate::endpoints::{
     connect, create, delete, delete_collection, eviction, get, list, patch, question, scale,
     subresource, token, update, watch,
 };
-use crate::extensions::{aggregation, crd};
+use crate::extensions::crd;
 use crate::http::body::Body;
 use crate::http::negotiation::{Accepted, Offer, negotiate};
-use crate::loopback::Instance;
+use crate::http::response;
+use crate::loopback::OfDeletedCrd;
 use crate::plane::Plane;
 use crate::registry::Part;
 use crate::request::{Query, ResourcePath, Verb};
@@ -51,7 +51,7 @@ pub(crate) async fn path(
     };
     let is_read = matches!(head.method, http::Method::GET | http::Method::HEAD);
     if let ["" | "apis" | "openapi" | "index.html", ..] = segments {
-        crd::catch_up(plane).await;
+        crd::catch_up(&plane.storage).await;
     }
     match segments {
         // Upstream: the other documents do not look at the method.
@@ -61,7 +61,7 @@ pub(crate) async fn path(
         ["metrics"] if !is_read => Err(Status::method_not_allowed()),
         ["" | "index.html"] => Ok(discovery::paths(plane)),
         ["version"] => version::version(head, query),
-        ["healthz" | "livez" | "readyz", .., ""] => Ok(answer::page_not_found()),
+        ["healthz" | "livez" | "readyz", .., ""] => Ok(response::page_not_found()),
         [check @ ("healthz" | "livez" | "readyz"), rest @ ..] => {
             Ok(health::health(plane, check, rest, query))
         }
@@ -72,20 +72,20 @@ pub(crate) async fn path(
         // A path of a resource that is here has an empty segment.
         ["version" | "api", ..] => Err(Status::no_such_resource()),
         ["apis", group, _, ..] if !group.is_empty() => {
-            let catalog = plane.catalog.load();
+            let catalog = plane.storage.catalog.load();
             not_here(catalog.group(group).is_none_or(|it| it.custom))
         }
         ["openapi", "v3", "apis", group, version]
-            if let Some(remote) = plane.aggregation.find(plane, group, version) =>
+            if let Some(remote) = plane.aggregation.find(group, version) =>
         {
-            let forwarded = aggregation::forward(plane, &remote, user, head, Bytes::new());
+            let forwarded = plane.aggregation.forward(&remote, user, head, Bytes::new());
             Ok(Box::pin(forwarded).await)
         }
         ["openapi", rest @ ..] => {
             let made = async { openapi::openapi(plane, rest, &head.headers, query) };
-            Ok(plane.offload.run(flow_control::flow_of_large(user).as_deref(), made).await)
+            Ok(plane.storage.offload.run(flow_control::flow_of_large(user).as_deref(), made).await)
         }
-        _ => Ok(answer::page_not_found()),
+        _ => Ok(response::page_not_found()),
     }
 }
 
@@ -95,39 +95,39 @@ pub(crate) async fn resource(
     head: Head,
     body: Bytes,
 ) -> Result<Response<Body>, Status> {
-    if let Some(Instance(served)) = head.extensions.get() {
+    if let Some(OfDeletedCrd(served)) = head.extensions.get() {
         let version = served.resource.storage;
         let cx = RequestContext::new(parts, Accepted::JSON, Arc::clone(served), version);
         let response = Box::pin(delete::delete_instance(&cx)).await?;
-        audit::record(&cx, response.status().as_u16());
+        audit::record(&cx.scope.user, cx.scope.verb, &cx.scope.path, response.status().as_u16());
         return Ok(response);
     }
-    let ResourcePath { group, version, resource, .. } = &parts.target;
-    if let Some(remote) = parts.plane.aggregation.find(&parts.plane, group, version)
-        && !loopback::is_own(&head)
+    let ResourcePath { group, version, resource, .. } = &parts.scope.path;
+    if let Some(remote) = parts.plane.aggregation.find(group, version)
+        && !loopback::is_loopback(&head)
     {
-        let forwarded = aggregation::forward(&parts.plane, &remote, &parts.user, &head, body);
+        let forwarded = parts.plane.aggregation.forward(&remote, &parts.scope.user, &head, body);
         return Ok(Box::pin(forwarded).await);
     }
     if resource.is_empty() {
-        crd::catch_up(&parts.plane).await;
-        let catalog = parts.plane.catalog.load();
+        crd::catch_up(&parts.plane.storage).await;
+        let catalog = parts.plane.storage.catalog.load();
         let is_custom = catalog.group(group).is_some_and(|it| it.custom);
-        let is_read = parts.verb.reads() && head.method != http::Method::HEAD;
+        let is_read = parts.scope.verb.reads() && head.method != http::Method::HEAD;
         if !is_read && !is_custom && catalog.has_version(group, version) {
             return Err(Status::method_not_allowed());
         }
-        return discovery::resources(&parts.plane, group, version, &head, &parts.query);
+        return discovery::resources(&parts.plane, group, version, &head, &parts.scope.query);
     }
-    let (catalog, found) = crd::find(&parts.plane, &parts.target).await;
+    let (catalog, found) = crd::find(&parts.plane.storage, &parts.scope.path).await;
     let Some((served, version)) = found else {
         // Built-in groups are known to exist; a custom one exists only through its resources.
         return not_here(catalog.group(group).is_none_or(|it| it.custom));
     };
-    if !is_in_scope(&served, &parts.target, parts.verb) {
+    if !is_in_scope(&served, &parts.scope.path, parts.scope.verb) {
         return not_here(served.resource.custom);
     }
-    let subresource = parts.target.subresource.as_str();
+    let subresource = parts.scope.path.subresource.as_str();
     // Upstream: what is below a built-in resource is a route of its own.
     if !served.resource.custom
         && !subresource.is_empty()
@@ -139,8 +139,8 @@ pub(crate) async fn resource(
     if !served.resource.custom && head.method == http::Method::HEAD {
         return Err(Status::method_not_allowed());
     }
-    let offer = Offer::of(&served.resource, parts.verb);
-    let accepted = negotiate(&head.headers, &parts.query, offer)?;
+    let offer = Offer::of(&served.resource, parts.scope.verb);
+    let accepted = negotiate(&head.headers, &parts.scope.query, offer)?;
     let cx = RequestContext::new(parts, accepted, served, version);
     dispatch(cx, &body).await
 }
@@ -148,7 +148,7 @@ pub(crate) async fn resource(
 /// Upstream: who looks for a built-in resource is told in a Status, who looks for a custom one in
 /// plain text.
 fn not_here(custom: bool) -> Result<Response<Body>, Status> {
-    if custom { Ok(answer::page_not_found()) } else { Err(Status::no_such_resource()) }
+    if custom { Ok(response::page_not_found()) } else { Err(Status::no_such_resource()) }
 }
 
 /// Whether the path has a namespace if its resource is in one, and none if it is not.
@@ -169,32 +169,32 @@ fn is_namespace(target: &ResourcePath) -> bool {
 /// Each verb has its own place in memory, so that a request takes up what its verb needs, not what
 /// the largest does.
 async fn dispatch(cx: RequestContext, body: &[u8]) -> Result<Response<Body>, Status> {
-    if cx.verb == Verb::Watch {
-        audit::record(&cx, 200);
-        let (warnings, errors_as) = (cx.take_warnings(), cx.errors_as);
+    if cx.scope.verb == Verb::Watch {
+        audit::record(&cx.scope.user, cx.scope.verb, &cx.scope.path, 200);
+        let (warnings, errors_as) = (cx.scope.take_warnings(), cx.errors_as);
         let answered = if computes_for_long(&cx, body) {
             let plane = Arc::clone(&cx.plane);
-            let flow = flow_control::flow_of_large(&cx.user).map(Cow::into_owned);
-            plane.offload.run(flow.as_deref(), Box::pin(watch::watch(cx))).await
+            let flow = flow_control::flow_of_large(&cx.scope.user).map(Cow::into_owned);
+            plane.storage.offload.run(flow.as_deref(), Box::pin(watch::watch(cx))).await
         } else {
             Box::pin(watch::watch(cx)).await
         };
-        let response = answered.unwrap_or_else(|status| answer::failure(&status, errors_as));
-        return Ok(answer::with_warnings(response, warnings));
+        let response = answered.unwrap_or_else(|status| response::failure(&status, errors_as));
+        return Ok(response::with_warnings(response, warnings));
     }
     let answered = if computes_for_long(&cx, body) {
-        let flow = flow_control::flow_of_large(&cx.user);
-        cx.plane.offload.run(flow.as_deref(), answer(&cx, body)).await
+        let flow = flow_control::flow_of_large(&cx.scope.user);
+        cx.scope.storage.offload.run(flow.as_deref(), answer(&cx, body)).await
     } else {
         answer(&cx, body).await
     };
-    let response = answered.unwrap_or_else(|status| answer::failure(&status, cx.errors_as));
-    audit::record(&cx, response.status().as_u16());
-    Ok(answer::with_warnings(response, cx.take_warnings()))
+    let response = answered.unwrap_or_else(|status| response::failure(&status, cx.errors_as));
+    audit::record(&cx.scope.user, cx.scope.verb, &cx.scope.path, response.status().as_u16());
+    Ok(response::with_warnings(response, cx.scope.take_warnings()))
 }
 
 async fn answer(cx: &RequestContext, body: &[u8]) -> Result<Response<Body>, Status> {
-    match cx.target.subresource.as_str() {
+    match cx.scope.path.subresource.as_str() {
         "" => Box::pin(object_or_collection(cx, body)).await,
         name => Box::pin(below(cx, body, name)).await,
     }
@@ -216,26 +216,26 @@ const QUICKLY_PARSED: usize = 4 << 10;
 /// is stored is only copied.
 fn computes_for_long(cx: &RequestContext, body: &[u8]) -> bool {
     // A short definition may have patterns that are slow to compile. Its status has none.
-    let is_definition = cx.resource().group == "apiextensions.k8s.io"
-        && !cx.verb.reads()
-        && cx.target.subresource.is_empty();
+    let is_definition = cx.scope.resource().group == "apiextensions.k8s.io"
+        && !cx.scope.verb.reads()
+        && cx.scope.path.subresource.is_empty();
     if body.len() > SMALL || is_definition {
         return true;
     }
-    match cx.verb {
+    match cx.scope.verb {
         Verb::List | Verb::Watch | Verb::DeleteCollection => {
-            let selectors =
-                cx.query.text("labelSelector").len() + cx.query.text("fieldSelector").len();
+            let selectors = cx.scope.query.text("labelSelector").len()
+                + cx.scope.query.text("fieldSelector").len();
             // A watch encodes objects later.
-            let encodes = cx.accepted != Accepted::JSON && cx.verb != Verb::Watch;
+            let encodes = cx.accepted != Accepted::JSON && cx.scope.verb != Verb::Watch;
             selectors > QUICKLY_PARSED
-                || (encodes || selectors > SHORT) && is_large(&cx.served.cache.snapshot())
+                || (encodes || selectors > SHORT) && is_large(&cx.scope.served.cache.snapshot())
         }
         Verb::Get if cx.accepted == Accepted::JSON => false,
         Verb::Get | Verb::Update | Verb::Patch | Verb::Delete => {
-            cx.served.cache.get(&cx.key()).is_some_and(|it| it.len() > SMALL)
+            cx.scope.served.cache.get(&cx.scope.key()).is_some_and(|it| it.len() > SMALL)
         }
-        Verb::Create | Verb::Initialize | Verb::Other => false,
+        Verb::Create | Verb::Other => false,
     }
 }
 
@@ -249,33 +249,33 @@ fn is_large(snapshot: &Snapshot) -> bool {
 }
 
 async fn object_or_collection(cx: &RequestContext, body: &[u8]) -> Result<Response<Body>, Status> {
-    let named = !cx.target.name.is_empty();
+    let named = !cx.scope.path.name.is_empty();
     // A name that could not be one is told only to those who come to ask for it.
-    if !matches!(cx.verb, Verb::Create | Verb::Update | Verb::Other) {
-        refuse_odd_name(&cx.target.name)?;
+    if !matches!(cx.scope.verb, Verb::Create | Verb::Update | Verb::Other) {
+        refuse_odd_name(&cx.scope.path.name)?;
     }
-    if let Some(question) = cx.resource().behavior.question {
-        if question.verbs().contains(&cx.verb.as_str()) {
+    if let Some(question) = cx.scope.resource().behavior.question {
+        if question.verbs().contains(&cx.scope.verb.as_str()) {
             return question::ask(cx, body, question).await;
         }
         return Err(Status::method_not_allowed());
     }
-    let everywhere = cx.resource().namespaced && cx.target.namespace.is_empty();
-    match cx.verb {
+    let everywhere = cx.scope.resource().namespaced && cx.scope.path.namespace.is_empty();
+    match cx.scope.verb {
         Verb::Get => get::get(cx).await,
         Verb::List => list::list(cx).await,
         // Upstream: where no router looks at it, the name in the path means nothing.
-        Verb::Create if !everywhere && (!named || cx.resource().custom) => {
+        Verb::Create if !everywhere && (!named || cx.scope.resource().custom) => {
             create::create(cx, body).await
         }
         Verb::Update if named => update::update(cx, body, Part::Main).await,
         Verb::Patch if named => patch::patch(cx, body, Part::Main).await,
-        Verb::Update | Verb::Patch if cx.resource().custom => {
+        Verb::Update | Verb::Patch if cx.scope.resource().custom => {
             Err(Status::bad_request("name must be provided"))
         }
         Verb::Delete => delete::delete(cx, body).await,
         // Upstream: namespaces cannot be deleted by the dozen.
-        Verb::DeleteCollection if !everywhere && !is_namespace(&cx.target) => {
+        Verb::DeleteCollection if !everywhere && !is_namespace(&cx.scope.path) => {
             delete_collection::delete_collection(cx, body).await
         }
         _ => Err(not_allowed(cx)),
@@ -283,8 +283,8 @@ async fn object_or_collection(cx: &RequestContext, body: &[u8]) -> Result<Respon
 }
 
 fn not_allowed(cx: &RequestContext) -> Status {
-    if cx.resource().custom {
-        return Status::method_not_supported(&cx.what(), cx.verb.as_str());
+    if cx.scope.resource().custom {
+        return Status::method_not_supported(&cx.scope.what(), cx.scope.verb.as_str());
     }
     Status::method_not_allowed()
 }
@@ -326,9 +326,10 @@ pub(crate) fn has_subresource(served: &Served, version: usize, name: &str) -> bo
 
 async fn below(cx: &RequestContext, body: &[u8], name: &str) -> Result<Response<Body>, Status> {
     // Upstream: a custom resource's missing subresource is told as a missing object.
-    let below = find(&cx.served, cx.version, name).ok_or_else(|| cx.not_found())?;
-    refuse_odd_name(&cx.target.name)?;
-    match (below, cx.verb) {
+    let below =
+        find(&cx.scope.served, cx.scope.version, name).ok_or_else(|| cx.scope.not_found())?;
+    refuse_odd_name(&cx.scope.path.name)?;
+    match (below, cx.scope.verb) {
         (Below::Status, Verb::Get) => get::get(cx).await,
         (Below::Status, Verb::Update) => update::update(cx, body, Part::Status).await,
         (Below::Status, Verb::Patch) => patch::patch(cx, body, Part::Status).await,

@@ -1,6 +1,11 @@
 //! Creates, changes and removes stored objects: what is the same for every kind, whichever verb
 //! or subresource asked for it.
 
+pub(crate) mod scope;
+pub(crate) mod admit;
+pub(crate) mod conversion;
+pub(crate) mod shape;
+pub(crate) mod scale;
 pub(crate) mod field_manager;
 pub(crate) mod pending_writes;
 mod validation;
@@ -11,14 +16,15 @@ mod update;
 mod outcome;
 mod initialization;
 
-pub(crate) use create::create;
-pub(crate) use delete::{Deleted, delete, delete_unadmitted};
-pub(crate) use initialization::Patience;
+pub(crate) use create::{CreateRequest, create};
+pub(crate) use delete::{Deleted, delete};
+pub(crate) use initialization::InitializationWait;
 pub(crate) use outcome::Outcome;
 pub(crate) use update::{Change, Changing, Part, UpdateRequest, check_uid, update};
 
-use crate::endpoints::context::RequestContext;
+use crate::cache::hooks::Reservation;
 use machinery::{Object, Status, Value};
+use scope::RequestScope;
 use std::collections::HashSet;
 
 /// The largest object that is stored: what etcd takes, so that a store can move there. Patches could
@@ -27,17 +33,17 @@ const MAX_OBJECT: usize = 3 << 19;
 
 /// The bytes that are stored of an object in the storage version: those that are served, but for
 /// the resourceVersion.
-fn stored_bytes(cx: &RequestContext, object: &Object) -> Vec<u8> {
+fn stored_bytes(scope: &RequestScope, object: &Object) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(2048);
-    cx.resource().hub().shape.write(object, &mut bytes);
+    scope.resource().hub().shape.write(object, &mut bytes);
     // A million of them stay in memory: none has spare capacity.
     bytes.shrink_to_fit();
     bytes
 }
 
 /// The same, unless they are too many.
-fn stored_form(cx: &RequestContext, object: &Object) -> Result<Vec<u8>, Status> {
-    let bytes = stored_bytes(cx, object);
+fn stored_form(scope: &RequestScope, object: &Object) -> Result<Vec<u8>, Status> {
+    let bytes = stored_bytes(scope, object);
     if bytes.len() > MAX_OBJECT {
         let found = bytes.len();
         return Err(Status::too_large(&format!(
@@ -53,7 +59,7 @@ fn wipe_server_metadata(object: &mut Object) {
 }
 
 /// Names each owner once, and tells the client that it did not.
-fn dedup_owners(cx: &RequestContext, object: &mut Object) {
+fn dedup_owners(scope: &RequestScope, object: &mut Object) {
     let Some(owners) = object.get_mut(&["metadata", "ownerReferences"]) else { return };
     let Some(owners) = owners.as_array_mut() else { return };
     if owners.len() < 2 {
@@ -74,7 +80,7 @@ fn dedup_owners(cx: &RequestContext, object: &mut Object) {
     if !repeated.is_empty() {
         repeated.sort_unstable();
         repeated.dedup();
-        cx.warn(format!(
+        scope.warn(format!(
             ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
             repeated.join(", ")
         ));
@@ -89,4 +95,17 @@ fn spec_differs(new: &Object, old: &Object, status_apart: bool) -> bool {
         _ => true,
     };
     !new.map().iter().filter(counts).eq(old.map().iter().filter(counts))
+}
+
+/// Reserves what an object needs, if its resource has a hook for that.
+fn begin_write(
+    scope: &RequestScope,
+    object: &mut Object,
+    old: Option<&Object>,
+    dry_run: bool,
+) -> Result<Reservation, Status> {
+    match &scope.served.hooks.begin_write {
+        Some(hook) => hook.begin(object, old, dry_run),
+        None => Ok(Reservation::default()),
+    }
 }

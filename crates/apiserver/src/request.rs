@@ -23,9 +23,6 @@ pub enum Verb {
     Patch,
     Delete,
     DeleteCollection,
-    /// To work on an object that not everybody may see yet, or to say who has to: no method, but a
-    /// right of its own.
-    Initialize,
     /// A method that no API verb goes by.
     Other,
 }
@@ -42,7 +39,6 @@ impl Verb {
             Self::Patch => "patch",
             Self::Delete => "delete",
             Self::DeleteCollection => "deletecollection",
-            Self::Initialize => "initialize",
             Self::Other => "",
         }
     }
@@ -58,7 +54,6 @@ impl Verb {
             Self::Patch,
             Self::Delete,
             Self::DeleteCollection,
-            Self::Initialize,
         ];
         all.into_iter().find(|it| it.as_str() == text).unwrap_or(Self::Other)
     }
@@ -77,7 +72,7 @@ pub struct RequestInfo {
     /// The path, decoded.
     pub path: String,
     /// Set for paths of the API: `/api/v1/…`, `/apis/<group>/<version>/…`.
-    pub target: Option<ResourcePath>,
+    pub resource: Option<ResourcePath>,
 }
 
 /// What a path of the API points at.
@@ -119,7 +114,7 @@ impl RequestInfo {
             ["apis", group, version, rest @ ..] => (*group, *version, rest),
             _ => {
                 let verb = verb_of(method, false, false);
-                return Some(Self { verb, path: path.into_owned(), target: None });
+                return Some(Self { verb, path: path.into_owned(), resource: None });
             }
         };
         // Upstream: the watch verb once was a part of the path.
@@ -159,13 +154,13 @@ impl RequestInfo {
         let is_collection = target.name.is_empty();
         let watch = is_watch_path || is_collection && query.flag("watch");
         let verb = verb_of(method, is_collection, watch);
-        Some(Self { verb, path: path.into_owned(), target: Some(target) })
+        Some(Self { verb, path: path.into_owned(), resource: Some(target) })
     }
 
     /// Whether the answer may take any time: a watch, or a conversation with a container.
     pub fn runs_long(&self) -> bool {
         const SUBRESOURCES: [&str; 5] = ["attach", "exec", "proxy", "log", "portforward"];
-        let subresource = self.target.as_ref().map_or("", |it| it.subresource.as_str());
+        let subresource = self.resource.as_ref().map_or("", |it| it.subresource.as_str());
         self.verb == Verb::Watch || SUBRESOURCES.contains(&subresource)
     }
 }
@@ -241,7 +236,7 @@ mod tests {
     fn check(method: &Method, url: &str, expect: &str) {
         let (path, query) = url.split_once('?').unwrap_or((url, ""));
         let info = RequestInfo::parse(method, path, &Query::parse(Some(query))).unwrap();
-        let target = info.target.unwrap();
+        let target = info.resource.unwrap();
         let found = format!(
             "{} {}/{} {}|{}|{}|{}|{}",
             info.verb.as_str(),
@@ -283,9 +278,9 @@ mod tests {
     #[test]
     fn other_paths_have_no_target() {
         let info = RequestInfo::parse(&Method::GET, "/healthz", &Query::default()).unwrap();
-        assert_eq!(info.target, None);
+        assert_eq!(info.resource, None);
         let found = RequestInfo::parse(&Method::GET, "/api/v1//pods", &Query::default()).unwrap();
-        assert_eq!(found.target, None, "an empty segment");
+        assert_eq!(found.resource, None, "an empty segment");
         assert!(RequestInfo::parse(&Method::GET, "/api/v1/%zz", &Query::default()).is_none());
     }
 

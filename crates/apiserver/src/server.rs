@@ -2,34 +2,37 @@
 
 pub mod bootstrap;
 
-use crate::admission;
-use crate::admission::{Admission, BadPlugins, Plugins, Policies, Webhooks};
-use crate::auth::authentication::service_account;
-use crate::auth::authentication::service_account::TokenSigner;
-use crate::auth::authentication::{Authenticator, MASTERS, User};
-use crate::auth::authorization::Authorizers;
+use crate::admission::{self, Admission, BadPlugins, Plugins};
+use crate::auth::authentication::Authenticator;
+use crate::auth::authentication::service_account::{self, TokenSigner};
+use crate::auth::authorization::{Authorizers, masters};
 use crate::cache::catalog::{Catalog, Served};
+use crate::cache::conversion::ConversionMetrics;
+use crate::cache::hooks::Hooks;
+use crate::cache::storage::Storage;
 use crate::cache::watch_cache::WatchCache;
-use crate::certificates;
-use crate::certificates::{Authority, Certified};
+use crate::certificates::{self, Authority, Certified};
+use crate::chain::Chain;
 use crate::config::{Config, StoreConfig};
-use crate::extensions::aggregation;
-use crate::extensions::aggregation::Aggregation;
+use crate::extensions::aggregation::{self, Aggregation};
 use crate::extensions::crd;
 use crate::flow_control::FlowControl;
+use crate::handler::Handler;
 use crate::in_process::InProcessClient;
-use crate::listen;
+use crate::listen::{self, Listening};
+use crate::loopback::LoopbackClient;
 use crate::metrics::Metrics;
 use crate::outbound::{Identity, Outbound};
 use crate::plane::Plane;
-use crate::registry::service_address::{Allocations, BadCidr};
+use crate::registry::service_address::{Allocations, BadCidr, ServiceAddresses};
 use arc_swap::ArcSwap;
-use keel::{Offload, Tasks, Unclean};
+use keel::{Entropy, Offload, Tasks, Unclean};
+use prometheus_client::registry::Registry;
 use schema::PatternPool;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use store::{Embedded, Memory, Options, Store};
 use tokio::net::TcpListener;
@@ -49,7 +52,7 @@ const NAMES: [&str; 5] = [
 
 /// A running plane.
 pub struct Server {
-    plane: Arc<Plane>,
+    chain: Arc<Chain>,
     address: Option<SocketAddr>,
     /// The store and the watch cache outlive the tasks that use them.
     store_tasks: Tasks,
@@ -105,7 +108,7 @@ impl Server {
     /// The plane itself.
     #[cfg(test)]
     pub(crate) fn plane(&self) -> &Arc<Plane> {
-        &self.plane
+        &self.chain.plane
     }
 
     async fn start_with(
@@ -131,18 +134,19 @@ impl Server {
         };
         let address = listener.as_ref().and_then(|it| it.local_addr().ok());
         let started = Box::pin(async {
-            let plane = start_plane(&config, open_keys(&config)?, parts).await?;
+            let chain = start_plane(&config, open_keys(&config)?, parts).await?;
             if let (Some(listener), Some(address)) = (listener, address) {
-                serve(&plane, &config.serving_names, listener, address)?;
+                serve(&chain, &config.serving_names, listener, address)?;
             }
-            Ok::<_, Error>(plane)
+            Ok::<_, Error>(chain)
         })
         .await;
         match started {
-            Ok(plane) => {
+            Ok(chain) => {
+                let plane = &chain.plane;
                 plane.ready.store(true, Ordering::Release);
-                aggregation::start(&plane);
-                Ok(Self { plane, address, store_tasks })
+                aggregation::start(&plane.aggregation, plane.loopback.clone());
+                Ok(Self { chain, address, store_tasks })
             }
             Err(error) => {
                 if let Err(unclean) = close(&tasks, &store, &store_tasks).await {
@@ -160,24 +164,25 @@ impl Server {
 
     /// The certificate that clients trust, in PEM.
     pub fn authority(&self) -> &str {
-        self.plane.authority.certificate()
+        self.chain.plane.authority.certificate()
     }
 
     /// A certificate for somebody who may do everything.
     pub fn admin(&self) -> Result<Certified, certificates::Error> {
-        let now = self.plane.clock.now();
-        self.plane.authority.client("sampan-admin", &[MASTERS], now)
+        let now = self.chain.plane.storage.clock.now();
+        self.chain.plane.authority.client("sampan-admin", &masters::GROUPS, now)
     }
 
-    /// The in-process door, for somebody who may do everything.
+    /// An in-process client that may do everything.
     pub fn in_process_client(&self) -> InProcessClient {
-        let user = User::authenticated("sampan-admin", "", vec![MASTERS.to_owned()]);
-        InProcessClient::new(Arc::clone(&self.plane), user)
+        let handler: Arc<dyn Handler> = Arc::<Chain>::clone(&self.chain);
+        InProcessClient::new(handler, masters::member("sampan-admin"))
     }
 
     /// Lets what is under way finish, then stops everything, the store last.
     pub async fn stop(self) -> Result<(), Unclean> {
-        close(&self.plane.tasks, &self.plane.store, &self.store_tasks).await
+        close(&self.chain.plane.storage.tasks, &self.chain.plane.storage.store, &self.store_tasks)
+            .await
     }
 }
 
@@ -246,64 +251,109 @@ struct Parts {
 }
 
 /// A plane with its objects in place, which does not listen yet.
-async fn start_plane(config: &Config, keys: Keys, parts: Parts) -> Result<Arc<Plane>, Error> {
+async fn start_plane(config: &Config, keys: Keys, parts: Parts) -> Result<Arc<Chain>, Error> {
     let Keys { authority, signer } = keys;
     let Parts { store, store_tasks, tasks, plugins, allocations } = parts;
-    let builtin = kinds::table::builtin();
-    let prefixes: Vec<String> = builtin.iter().map(|it| it.prefix.clone()).collect();
-    // Requests that are finished while the plane stops read what they have written.
-    let cache =
-        WatchCache::start(Arc::clone(&store), &prefixes, &config.clock, &store_tasks).await?;
-    let served = builtin
-        .into_iter()
-        .map(|it| {
-            let of = cache.of_prefix(&it.prefix);
-            Arc::new(Served::new(it, of))
-        })
-        .collect();
+    let mut metrics = Registry::default();
+    let cache = start_cache(config, &store, &store_tasks).await?;
+    let catalog = builtin_catalog(&cache, &allocations, &config.entropy);
+    let storage = Arc::new(Storage {
+        clock: config.clock.clone(),
+        entropy: config.entropy.clone(),
+        tasks,
+        offload: Offload::for_half_of_the_processors(),
+        store,
+        cache,
+        catalog: ArcSwap::from_pointee(catalog),
+        catalog_changed: watch::Sender::new(()),
+        crds_served: watch::Sender::new(0),
+        patterns: PatternPool::default(),
+        outbound: Outbound::default(),
+        conversion: ConversionMetrics::new(&mut metrics),
+    });
     let front_proxy = authority.client(aggregation::FRONT_PROXY, &[], config.clock.now())?;
     let front_proxy =
         Identity { certificate: front_proxy.certificate.into(), key: front_proxy.key.into() };
-    let plane = Arc::new(Plane {
-        clock: config.clock.clone(),
-        entropy: config.entropy.clone(),
-        store,
-        cache,
-        catalog: ArcSwap::from_pointee(Catalog::new(served)),
-        patterns: PatternPool::default(),
-        catalog_changed: watch::Sender::new(()),
-        definitions_served: watch::Sender::new(0),
-        authenticator: Authenticator { tokens: config.tokens.clone(), signer },
-        authorizers: Authorizers::new(&config.authorizers),
-        authority,
-        flow: FlowControl::new(config.max_reads, config.max_writes),
-        offload: Offload::for_half_of_the_processors(),
-        timeouts: config.timeouts,
-        metrics: Metrics::new(),
-        admission: Admission::new(plugins),
-        allocations,
-        policies: Policies::default(),
-        outbound: Outbound::default(),
-        aggregation: Aggregation::new(front_proxy),
-        webhooks: Webhooks::default(),
-        tasks,
-        ready: AtomicBool::new(false),
+    let authorizers = Authorizers::new(&config.authorizers);
+    let admission = Admission::new(plugins, authorizers.clone(), &mut metrics);
+    let authenticator = Authenticator { tokens: config.tokens.clone(), signer };
+    let chain = Arc::new_cyclic(|chain: &Weak<Chain>| {
+        let loopback = LoopbackClient::new(Weak::clone(chain) as Weak<dyn Handler>);
+        let plane = Plane {
+            authenticator,
+            authorizers,
+            authority,
+            flow: Arc::new(FlowControl::new(config.max_reads, config.max_writes)),
+            timeouts: config.timeouts,
+            metrics: Metrics::new(metrics),
+            admission: Arc::new(admission),
+            allocations,
+            aggregation: Arc::new(Aggregation::new(Arc::clone(&storage), front_proxy)),
+            loopback,
+            storage,
+            ready: AtomicBool::new(false),
+        };
+        Chain { plane: Arc::new(plane) }
     });
-    crd::start(&plane);
-    bootstrap::bootstrap(&plane).await?;
-    plane.tasks.spawn("system-objects", bootstrap::keep(Arc::clone(&plane)));
-    plane.tasks.spawn("quotas", admission::keep_quotas_true(Arc::clone(&plane)));
-    plane.tasks.spawn("policies", admission::keep_policies_checked(Arc::clone(&plane)));
-    Ok(plane)
+    start_tasks(&chain.plane).await?;
+    Ok(chain)
+}
+
+/// Requests that are finished while the plane stops read what they have written, so the cache stops
+/// with the store.
+async fn start_cache(
+    config: &Config,
+    store: &Arc<dyn Store>,
+    tasks: &Tasks,
+) -> Result<Arc<WatchCache>, Error> {
+    let prefixes: Vec<String> =
+        kinds::table::builtin().iter().map(|it| it.prefix.clone()).collect();
+    Ok(WatchCache::start(Arc::clone(store), &prefixes, &config.clock, tasks).await?)
+}
+
+/// The built-in resources, with their hooks.
+fn builtin_catalog(cache: &WatchCache, allocations: &Allocations, entropy: &Entropy) -> Catalog {
+    let served = kinds::table::builtin().into_iter().map(|resource| {
+        let objects = cache.of_prefix(&resource.prefix);
+        let mut hooks = Hooks {
+            validate: admission::validation_hook(&resource.group, &resource.plural),
+            ..Hooks::default()
+        };
+        if resource.group.is_empty() && resource.plural == "services" {
+            hooks.begin_write = Some(Box::new(ServiceAddresses {
+                allocations: allocations.clone(),
+                services: Arc::clone(&objects),
+                prefix: resource.prefix.clone(),
+                entropy: entropy.clone(),
+            }));
+        }
+        Arc::new(Served::new(resource, objects).with_hooks(hooks))
+    });
+    Catalog::new(served.collect())
+}
+
+/// Starts what runs beside requests, and creates what every plane has.
+async fn start_tasks(plane: &Arc<Plane>) -> Result<(), Error> {
+    let (storage, client) = (&plane.storage, &plane.loopback);
+    crd::start(storage, client.clone());
+    bootstrap::bootstrap(plane).await?;
+    let admission = Arc::clone(&plane.admission);
+    let quotas = admission::keep_quotas_true(Arc::clone(storage), admission, client.clone());
+    let policies = admission::keep_policies_checked(Arc::clone(storage), client.clone());
+    storage.tasks.spawn("system-objects", bootstrap::keep(Arc::clone(plane)));
+    storage.tasks.spawn("quotas", quotas);
+    storage.tasks.spawn("policies", policies);
+    Ok(())
 }
 
 /// Serves a plane at `address`, where it listens.
 fn serve(
-    plane: &Arc<Plane>,
+    chain: &Arc<Chain>,
     names: &[String],
     listener: TcpListener,
     address: SocketAddr,
 ) -> Result<(), Error> {
+    let plane = &chain.plane;
     let service_ip = plane.allocations.first_address().parse::<IpAddr>().ok();
     let addresses: Vec<IpAddr> = [Ipv4Addr::LOCALHOST.into(), address.ip()]
         .into_iter()
@@ -311,8 +361,15 @@ fn serve(
         .chain([Ipv6Addr::LOCALHOST.into()])
         .collect();
     let names: Vec<&str> = NAMES.into_iter().chain(names.iter().map(String::as_str)).collect();
-    let certified = plane.authority.serving(&names, &addresses, plane.clock.now())?;
+    let certified = plane.authority.serving(&names, &addresses, plane.storage.clock.now())?;
     let tls = listen::tls(&certified, plane.authority.certificate())?;
-    plane.tasks.spawn("listen", listen::serve(Arc::clone(plane), listener, tls));
+    let listening = Listening {
+        handler: Arc::<Chain>::clone(chain),
+        flow: Arc::clone(&plane.flow),
+        timeouts: plane.timeouts,
+        clock: plane.storage.clock.clone(),
+        tasks: plane.storage.tasks.clone(),
+    };
+    plane.storage.tasks.spawn("listen", listen::serve(listening, listener, tls));
     Ok(())
 }

@@ -19,7 +19,7 @@ pub(super) fn mutate(attributes: &Attributes<'_>, object: &mut Object) {
 }
 
 /// Refuses a pod that does not.
-pub(super) fn judge(attributes: &Attributes<'_>, object: &Object) -> Result<(), Status> {
+pub(super) fn validate(attributes: &Attributes<'_>, object: &Object) -> Result<(), Status> {
     if !has_new_images(attributes, object) {
         return Ok(());
     }

@@ -5,7 +5,7 @@ use kinds::core::pod::admission::wide_anti_affinity;
 use machinery::{Object, Status};
 
 /// Refuses a pod that keeps others away from more.
-pub(super) fn judge(attributes: &Attributes<'_>, pod: &Object) -> Result<(), Status> {
+pub(super) fn validate(attributes: &Attributes<'_>, pod: &Object) -> Result<(), Status> {
     if !attributes.is_of("", "pods") {
         return Ok(());
     }

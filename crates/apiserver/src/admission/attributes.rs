@@ -1,7 +1,7 @@
 //! [`Attributes`]: what somebody is about to do, as far as admission looks at it.
 
 use super::Admission;
-use crate::endpoints::context::RequestContext;
+use crate::registry::scope::RequestScope;
 use crate::request::Verb;
 use crate::request::options::DeleteOptions;
 use machinery::{GroupVersionKind, Object, Status};
@@ -33,8 +33,10 @@ impl Operation {
 
 /// See the [module documentation](self). Objects are in the version that verbs work in: that of the request for custom kinds, the hub for the others.
 pub(crate) struct Attributes<'a> {
-    /// The request.
-    pub cx: &'a RequestContext,
+    /// The configuration of admission.
+    pub admission: &'a Admission,
+    /// What the request is about.
+    pub scope: &'a RequestScope,
     /// What it does.
     pub operation: Operation,
     /// Of the object; "" where it will be generated.
@@ -53,54 +55,65 @@ pub(crate) struct Attributes<'a> {
 }
 
 impl<'a> Attributes<'a> {
-    fn new(cx: &'a RequestContext, operation: Operation, name: &str, dry_run: bool) -> Self {
-        let (name, namespace) = (name.to_owned(), cx.namespace());
-        Self { cx, operation, name, namespace, old: None, kind: None, dry_run, deletion: None }
+    fn new(
+        admission: &'a Admission,
+        scope: &'a RequestScope,
+        operation: Operation,
+        name: &str,
+        dry_run: bool,
+    ) -> Self {
+        let (name, namespace, kind, deletion) = (name.to_owned(), scope.namespace(), None, None);
+        Self { admission, scope, operation, name, namespace, old: None, kind, dry_run, deletion }
     }
 
-    /// To create `object`.
-    pub(crate) fn create(cx: &'a RequestContext, object: &Object, dry_run: bool) -> Self {
-        Self::new(cx, Operation::Create, object.name(), dry_run)
+    /// Those of the creation of an object with this name; "" if it will be generated.
+    pub(crate) fn create(
+        admission: &'a Admission,
+        scope: &'a RequestScope,
+        name: &str,
+        dry_run: bool,
+    ) -> Self {
+        Self::new(admission, scope, Operation::Create, name, dry_run)
     }
 
-    /// To change `old`.
-    pub(crate) fn update(cx: &'a RequestContext, old: &'a Object, dry_run: bool) -> Self {
-        Self { old: Some(old), ..Self::new(cx, Operation::Update, old.name(), dry_run) }
+    /// Those of a change of `old`.
+    pub(crate) fn update(
+        admission: &'a Admission,
+        scope: &'a RequestScope,
+        old: &'a Object,
+        dry_run: bool,
+    ) -> Self {
+        let attributes = Self::new(admission, scope, Operation::Update, old.name(), dry_run);
+        Self { old: Some(old), ..attributes }
     }
 
-    /// To delete `old`. Upstream: who deletes a whole collection names none of its objects.
+    /// Those of the deletion of `old`. Upstream: the deletion of a collection names none of its
+    /// objects.
     pub(crate) fn delete(
-        cx: &'a RequestContext,
+        admission: &'a Admission,
+        scope: &'a RequestScope,
         old: &'a Object,
         options: &'a DeleteOptions,
     ) -> Self {
-        let name = if cx.verb == Verb::DeleteCollection { "" } else { old.name() };
+        let name = if scope.verb == Verb::DeleteCollection { "" } else { old.name() };
         Self {
             namespace: old.namespace(),
             old: Some(old),
             deletion: Some(options),
-            ..Self::new(cx, Operation::Delete, name, options.dry_run)
+            ..Self::new(admission, scope, Operation::Delete, name, options.dry_run)
         }
     }
 
-    /// To send something of another kind to a subresource of the named object.
-    pub(crate) fn below(
-        cx: &'a RequestContext,
+    /// Those of an object of another kind that is sent to a subresource of the named object.
+    pub(crate) fn of_subresource(
+        admission: &'a Admission,
+        scope: &'a RequestScope,
         operation: Operation,
         kind: GroupVersionKind,
         dry_run: bool,
     ) -> Self {
-        Self { kind: Some(kind), ..Self::new(cx, operation, &cx.target.name, dry_run) }
-    }
-
-    /// Whether it is what the server itself does with something that was posted to a subresource,
-    /// and was admitted as such.
-    pub(super) fn follows_from_a_post(&self) -> bool {
-        self.operation == Operation::Update && self.cx.verb == Verb::Create
-    }
-
-    pub(super) fn admission(&self) -> &'a Admission {
-        &self.cx.plane.admission
+        let attributes = Self::new(admission, scope, operation, &scope.path.name, dry_run);
+        Self { kind: Some(kind), ..attributes }
     }
 
     /// Whether it is about an object of this resource, and not about a subresource of one.
@@ -110,16 +123,16 @@ impl<'a> Attributes<'a> {
 
     /// Whether it is about a subresource of an object of this resource.
     pub(super) fn is_part_of(&self, group: &str, plural: &str, subresource: &str) -> bool {
-        let resource = self.cx.resource();
+        let resource = self.scope.resource();
         resource.plural == plural
             && resource.group == group
-            && self.cx.target.subresource == subresource
+            && self.scope.path.subresource == subresource
     }
 
     /// It may not be, and why. An object without a name is called by what its name begins with.
     pub(super) fn forbidden(&self, object: &Object, why: &str) -> Status {
         let names = [object.name(), object.meta_text("generateName"), "Unknown"];
         let name = names.into_iter().find(|it| !it.is_empty()).unwrap_or_default();
-        Status::forbidden(&self.cx.what(), name, why)
+        Status::forbidden(&self.scope.what(), name, why)
     }
 }

@@ -4,53 +4,52 @@ use super::Attributes;
 use super::matching;
 use crate::auth::authentication::User;
 use crate::auth::authentication::service_account::account;
-use crate::auth::authorization::{self, Authorizers};
-use crate::request::{RequestInfo, ResourcePath, Verb};
+use crate::auth::authorization::{self, Authorizers, ResourceAttributes};
 use cel::library::authorizer::{Authorizer, Check, Verdict};
 use std::sync::Arc;
 
 /// Whom to ask on behalf of a request, and about what if the expression does not say.
 pub(super) fn of(attributes: &Attributes<'_>) -> (Arc<dyn Authorizer>, Check) {
-    let (cx, resource) = (attributes.cx, attributes.cx.resource());
+    let (scope, resource) = (attributes.scope, attributes.scope.resource());
     let check = Check {
-        group: resource.group_of(cx.version()).to_owned(),
+        group: resource.group_of(scope.version()).to_owned(),
         resource: resource.plural.clone(),
-        subresource: cx.target.subresource.clone(),
+        subresource: scope.path.subresource.clone(),
         namespace: matching::namespace(attributes).to_owned(),
         name: attributes.name.clone(),
         ..Check::default()
     };
-    let judge = Judge { user: cx.user.clone(), authorizers: cx.plane.authorizers.clone() };
-    (Arc::new(judge), check)
+    let authorizer = UserAuthorizer {
+        user: scope.user.clone(),
+        authorizers: attributes.admission.authorizers.clone(),
+    };
+    (Arc::new(authorizer), check)
 }
 
 /// Judges for one user.
 #[derive(Debug)]
-struct Judge {
+struct UserAuthorizer {
     user: User,
     authorizers: Authorizers,
 }
 
-impl Authorizer for Judge {
+impl Authorizer for UserAuthorizer {
     fn authorize(&self, check: &Check) -> Verdict {
         let account =
             check.service_account.as_ref().map(|(namespace, name)| account(namespace, name, ""));
         let user = account.as_ref().unwrap_or(&self.user);
-        let target = check.path.is_none().then(|| ResourcePath {
-            group: check.group.clone(),
-            version: "*".to_owned(),
-            namespace: check.namespace.clone(),
-            resource: check.resource.clone(),
-            name: check.name.clone(),
-            subresource: check.subresource.clone(),
-            rest: String::new(),
+        let resource = check.path.is_none().then(|| ResourceAttributes {
+            group: &check.group,
+            version: "*",
+            resource: &check.resource,
+            subresource: &check.subresource,
+            namespace: &check.namespace,
+            name: &check.name,
         });
-        let info = RequestInfo {
-            verb: Verb::parse(&check.verb),
-            path: check.path.clone().unwrap_or_default(),
-            target,
-        };
-        let allowed = self.authorizers.allow(&authorization::Attributes::new(user, &info));
-        Verdict { allowed, ..Verdict::default() }
+        let path = check.path.as_deref().unwrap_or_default();
+        let attributes = authorization::Attributes { user, verb: &check.verb, resource, path };
+        let decision = self.authorizers.decide(&attributes);
+        let reason = decision.reason().to_owned();
+        Verdict { allowed: decision.is_allowed(), reason, ..Verdict::default() }
     }
 }

@@ -2,7 +2,7 @@
 //! a member of `system:masters` by a certificate that they asked for.
 
 use super::{Attributes, Operation};
-use crate::auth::authentication::MASTERS;
+use crate::auth::authorization::masters;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use kinds::certificates::certificate_signing_request::set_requestor;
@@ -20,13 +20,13 @@ fn is_new_request(attributes: &Attributes<'_>) -> bool {
 /// Notes in a new request who asks. This is no plugin, and always on.
 pub(super) fn note_requestor(attributes: &Attributes<'_>, request: &mut Object) {
     if is_new_request(attributes) {
-        let user = &attributes.cx.user;
+        let user = &attributes.scope.user;
         set_requestor(request, &user.name, &user.uid, &user.groups, &json!(user.extra));
     }
 }
 
 /// Judges the groups that a request asks for.
-pub(super) fn judge(attributes: &Attributes<'_>, request: &Object) -> Result<(), Status> {
+pub(super) fn validate(attributes: &Attributes<'_>, request: &Object) -> Result<(), Status> {
     if !is_new_request(attributes) || request.str_at(&["spec", "signerName"]) != SIGNER {
         return Ok(());
     }
@@ -35,8 +35,8 @@ pub(super) fn judge(attributes: &Attributes<'_>, request: &Object) -> Result<(),
         .ok()
         .and_then(|pem| groups_of(&pem))
         .ok_or_else(|| attributes.forbidden(request, "failed to parse CSR"))?;
-    if groups.iter().any(|it| it == MASTERS) {
-        let why = format!("use of {SIGNER} signer with {MASTERS} group is not allowed");
+    if let Some(group) = groups.iter().find(|it| masters::is_named(it)) {
+        let why = format!("use of {SIGNER} signer with {group} group is not allowed");
         return Err(attributes.forbidden(request, &why));
     }
     Ok(())

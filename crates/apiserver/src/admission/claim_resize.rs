@@ -6,7 +6,7 @@ use kinds::core::persistent_volume_claim::{class_of, grows};
 use machinery::{Object, Status, Value};
 
 /// Judges a claim that wants more.
-pub(super) fn judge(attributes: &Attributes<'_>, claim: &Object) -> Result<(), Status> {
+pub(super) fn validate(attributes: &Attributes<'_>, claim: &Object) -> Result<(), Status> {
     let Some(old) = attributes.old.filter(|_| attributes.is_of("", "persistentvolumeclaims"))
     else {
         return Ok(());
@@ -30,7 +30,7 @@ fn allows(attributes: &Attributes<'_>, claim: &Object, old: &Object) -> bool {
     if name.is_empty() || name != class_of(old) {
         return false;
     }
-    let catalog = attributes.cx.plane.catalog.load();
+    let catalog = attributes.scope.storage.catalog.load();
     let class = catalog
         .resource("storage.k8s.io", "storageclasses")
         .and_then(|it| it.cache.get(&it.key("", name)));

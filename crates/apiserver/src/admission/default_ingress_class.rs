@@ -18,7 +18,7 @@ pub(super) fn mutate(attributes: &Attributes<'_>, ingress: &mut Object) {
     }
     let has_class = ingress.annotation("kubernetes.io/ingress.class").is_some()
         || ingress.get(&["spec", "ingressClassName"]).is_some_and(|it| !it.is_null());
-    let default = attributes.admission().ingress_default.current(&attributes.cx.plane);
+    let default = attributes.admission.ingress_default.current(&attributes.scope.storage);
     if let (false, Some(name)) = (has_class, &*default) {
         ingress.map_at(&["spec"]).insert("ingressClassName".to_owned(), name.as_str().into());
     }

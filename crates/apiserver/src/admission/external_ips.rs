@@ -5,7 +5,7 @@ use kinds::core::service::has_new_external_ips;
 use machinery::{Object, Status};
 
 /// Refuses a service that claims more of them than it had.
-pub(super) fn judge(attributes: &Attributes<'_>, service: &Object) -> Result<(), Status> {
+pub(super) fn validate(attributes: &Attributes<'_>, service: &Object) -> Result<(), Status> {
     if !attributes.is_of("", "services") || !has_new_external_ips(service, attributes.old) {
         return Ok(());
     }

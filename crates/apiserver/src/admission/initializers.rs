@@ -6,8 +6,8 @@
 //! list; they find it by `includeUninitialized=true`, work on it, and each takes its name away.
 
 use super::{Attributes, Operation};
+use crate::auth::authorization::{self, ResourceAttributes};
 use crate::cache::watch_cache::Snapshot;
-use crate::request::{RequestInfo, Verb};
 use machinery::meta::initializers::is_uninitialized;
 use machinery::{Object, Status, Value, json};
 use std::collections::HashSet;
@@ -67,7 +67,7 @@ impl Rule {
 /// Notes on a new object whom it waits for, unless its creator has. Who works on an object that
 /// waits, or says whom it waits for, needs a right of his own.
 pub(super) fn mutate(attributes: &Attributes<'_>, object: &mut Object) -> Result<(), Status> {
-    if !attributes.cx.target.subresource.is_empty() {
+    if !attributes.scope.path.subresource.is_empty() {
         return Ok(());
     }
     match attributes.operation {
@@ -86,12 +86,12 @@ pub(super) fn mutate(attributes: &Attributes<'_>, object: &mut Object) -> Result
 }
 
 fn name_initializers(attributes: &Attributes<'_>, object: &mut Object) {
-    let cx = attributes.cx;
-    let initializers = attributes.admission().initializers.current(&cx.plane);
+    let scope = attributes.scope;
+    let initializers = attributes.admission.initializers.current(&scope.storage);
     if initializers.is_empty() || is_exempt(attributes, object) {
         return;
     }
-    let (resource, version) = (cx.resource(), cx.version());
+    let (resource, version) = (scope.resource(), scope.version());
     let group = resource.group_of(version);
     let (mut pending, mut names): (Vec<Value>, HashSet<&str>) = Default::default();
     for initializer in initializers.iter() {
@@ -117,10 +117,11 @@ fn is_exempt(attributes: &Attributes<'_>, object: &Object) -> bool {
 }
 
 fn permitted(attributes: &Attributes<'_>, object: &Object, why: &str) -> Result<(), Status> {
-    let cx = attributes.cx;
-    let target = Some(cx.target.clone());
-    let info = RequestInfo { verb: Verb::Initialize, path: String::new(), target };
-    cx.plane.authorizers.authorize(&cx.user, &info).map_err(|_| attributes.forbidden(object, why))
+    let scope = attributes.scope;
+    let resource = ResourceAttributes::from(&scope.path);
+    let initialize = authorization::Attributes::of_resource(&scope.user, "initialize", resource);
+    let permitted = attributes.admission.authorizers.check(&initialize);
+    permitted.map_err(|_| attributes.forbidden(object, why))
 }
 
 #[cfg(test)]

@@ -34,7 +34,7 @@ pub(super) fn mutate(attributes: &Attributes<'_>, object: &mut Object) -> Result
 }
 
 /// Refuses what is too small, too large or too uneven.
-pub(super) fn judge(attributes: &Attributes<'_>, object: &Object) -> Result<(), Status> {
+pub(super) fn validate(attributes: &Attributes<'_>, object: &Object) -> Result<(), Status> {
     let Some(limited) = limited(attributes) else { return Ok(()) };
     let ranges = ranges(attributes);
     let outcome = match limited {
@@ -50,5 +50,5 @@ pub(super) fn judge(attributes: &Attributes<'_>, object: &Object) -> Result<(), 
 }
 
 fn ranges(attributes: &Attributes<'_>) -> Vec<Arc<Limits>> {
-    attributes.admission().limit_ranges.initialized(&attributes.cx.plane, attributes.namespace)
+    attributes.admission.limit_ranges.initialized(&attributes.scope.storage, attributes.namespace)
 }

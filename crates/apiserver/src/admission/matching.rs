@@ -109,7 +109,7 @@ impl Criteria {
         attributes: &Attributes<'_>,
         object: Option<&Object>,
     ) -> Result<Option<Matched>, Status> {
-        if self.exempts(attributes.cx.resource()) {
+        if self.exempts(attributes.scope.resource()) {
             return Ok(None);
         }
         // An error counts only if everything else matches: who is not concerned is not refused.
@@ -125,20 +125,20 @@ impl Criteria {
             return Ok(None);
         }
         let found = if self.rules.is_empty() && self.rules_optional {
-            Some(attributes.cx.version)
+            Some(attributes.scope.version)
         } else {
             self.find(&self.rules, attributes)
         };
         let Some(version) = found else { return Ok(None) };
         namespace?;
         selected?;
-        let subresource = attributes.cx.target.subresource.clone();
+        let subresource = attributes.scope.path.subresource.clone();
         Ok(Some(Matched { version, subresource }))
     }
 
     /// The version that a rule names: the one of the request if there is such a rule.
     fn find(&self, rules: &[Rule], attributes: &Attributes<'_>) -> Option<usize> {
-        let (resource, asked) = (attributes.cx.resource(), attributes.cx.version);
+        let (resource, asked) = (attributes.scope.resource(), attributes.scope.version);
         let names = |rule: &Rule, version: &Version| rule.matches(&Asked::of(attributes, version));
         if rules.iter().any(|rule| names(rule, &resource.versions[asked])) {
             return Some(asked);
@@ -162,7 +162,7 @@ impl Criteria {
         object: Option<&Object>,
     ) -> Result<bool, Status> {
         let name = namespace(attributes);
-        if name.is_empty() && attributes.cx.resource().plural != "namespaces" {
+        if name.is_empty() && attributes.scope.resource().plural != "namespaces" {
             return Ok(true);
         }
         let selector = self.namespaces.as_ref().map_err(Status::internal)?;
@@ -170,12 +170,13 @@ impl Criteria {
             return Ok(true);
         }
         let written = object.filter(|_| {
-            is_namespace(attributes.cx.resource()) && attributes.cx.target.subresource.is_empty()
+            is_namespace(attributes.scope.resource())
+                && attributes.scope.path.subresource.is_empty()
         });
         if let Some(object) = written {
             return Ok(selector.matches(|key| object.label(key)));
         }
-        let catalog = attributes.cx.plane.catalog.load();
+        let catalog = attributes.scope.storage.catalog.load();
         let found = catalog
             .resource("", "namespaces")
             .and_then(|served| served.cache.get(&served.key("", name)));
@@ -254,13 +255,13 @@ struct Asked<'a> {
 impl<'a> Asked<'a> {
     /// As if the request had been made in this version.
     fn of(attributes: &'a Attributes<'_>, version: &'a Version) -> Self {
-        let resource = attributes.cx.resource();
+        let resource = attributes.scope.resource();
         Self {
             operation: attributes.operation,
             group: resource.group_of(version),
             version: &version.name,
             resource: &resource.plural,
-            subresource: &attributes.cx.target.subresource,
+            subresource: &attributes.scope.path.subresource,
             name: &attributes.name,
             // Namespaces are not in themselves, whatever the path says.
             cluster: is_namespace(resource) || attributes.namespace.is_empty(),
@@ -270,7 +271,7 @@ impl<'a> Asked<'a> {
 
 /// The namespace that the request is about; that of a namespace is itself.
 pub(crate) fn namespace<'a>(attributes: &'a Attributes<'_>) -> &'a str {
-    if is_namespace(attributes.cx.resource()) { &attributes.name } else { attributes.namespace }
+    if is_namespace(attributes.scope.resource()) { &attributes.name } else { attributes.namespace }
 }
 
 fn is_namespace(resource: &Resource) -> bool {

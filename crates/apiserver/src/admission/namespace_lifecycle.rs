@@ -4,7 +4,7 @@
 use super::{Attributes, Operation};
 use crate::cache::catalog::Served;
 use crate::cache::watch_cache::Entry;
-use crate::endpoints::context::RequestContext;
+use crate::registry::scope::RequestScope;
 use machinery::status::Cause;
 use machinery::{GroupResource, Object, Status};
 use std::borrow::Cow;
@@ -15,19 +15,19 @@ pub(crate) const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"]
 /// Judges the namespace of an attributes to create something.
 pub(super) fn mutate(attributes: &Attributes<'_>, object: &mut Object) -> Result<(), Status> {
     match attributes.operation {
-        Operation::Create => create(attributes.cx, object),
+        Operation::Create => create(attributes.scope, object),
         Operation::Update | Operation::Delete | Operation::Connect => Ok(()),
     }
 }
 
 /// Judges the namespace of a new object.
-pub(super) fn create(cx: &RequestContext, object: &Object) -> Result<(), Status> {
-    let namespace = cx.namespace();
+pub(super) fn create(scope: &RequestScope, object: &Object) -> Result<(), Status> {
+    let namespace = scope.namespace();
     if namespace.is_empty() {
         return Ok(());
     }
     let namespaces = GroupResource::new("", "namespaces");
-    let catalog = cx.plane.catalog.load();
+    let catalog = scope.storage.catalog.load();
     let Some(served) = catalog.resource("", "namespaces") else { return Ok(()) };
     let found = served.cache.get(&served.key("", namespace));
     let Some(found) = found.filter(|it| !it.uninitialized) else {
@@ -39,7 +39,7 @@ pub(super) fn create(cx: &RequestContext, object: &Object) -> Result<(), Status>
     let why = format!(
         "unable to create new content in namespace {namespace} because it is being terminated"
     );
-    let mut status = Status::forbidden(&cx.what(), object.name(), &why);
+    let mut status = Status::forbidden(&scope.what(), object.name(), &why);
     status.details.get_or_insert_default().causes.push(Cause {
         reason: "NamespaceTerminating".to_owned(),
         message: format!("namespace {namespace} is being terminated"),
@@ -57,7 +57,7 @@ fn phase<'a>(namespaces: &Served, namespace: &'a Entry) -> Cow<'a, str> {
 
 /// Judges the deletion of a namespace.
 pub(super) fn delete(attributes: &Attributes<'_>) -> Result<(), Status> {
-    let what = attributes.cx.what();
+    let what = attributes.scope.what();
     let is_namespace = what.group.is_empty() && what.resource == "namespaces";
     if is_namespace && IMMORTAL.contains(&attributes.name.as_str()) {
         let why = "this namespace may not be deleted";

@@ -2,24 +2,25 @@
 //! set the owner's finalizers, and who changes the owners of an object must be allowed to delete it.
 
 use super::{Attributes, Operation};
-use crate::request::{RequestInfo, ResourcePath, Verb};
+use crate::auth::authorization::{self, ResourceAttributes};
+use crate::request::{ResourcePath, Verb};
 use machinery::{GroupVersion, Object, Status, Value};
 use std::collections::HashSet;
 
 /// Judges new and changed references to owners.
-pub(super) fn judge(attributes: &Attributes<'_>, object: &Object) -> Result<(), Status> {
+pub(super) fn validate(attributes: &Attributes<'_>, object: &Object) -> Result<(), Status> {
     let (new, old) = (owners(object), attributes.old.map_or(&[][..], owners));
-    let resource = attributes.cx.resource();
+    let resource = attributes.scope.resource();
     // What changes here is the pod's node, and nothing else can.
-    let is_binding = resource.plural == "pods" && attributes.cx.target.subresource == "binding";
+    let is_binding = resource.plural == "pods" && attributes.scope.path.subresource == "binding";
     if new == old || is_binding {
         return Ok(());
     }
     if attributes.operation != Operation::Create {
         let target =
-            ResourcePath { name: object.name().to_owned(), ..attributes.cx.target.clone() };
+            ResourcePath { name: object.name().to_owned(), ..attributes.scope.path.clone() };
         let why = "cannot set an ownerRef on a resource you can't delete: , <nil>";
-        permitted(attributes, object, Verb::Delete, target, why)?;
+        permitted(attributes, object, Verb::Delete, &target, why)?;
     }
     // Those that were kept from being deleted before.
     let blocked: HashSet<&str> =
@@ -35,7 +36,7 @@ pub(super) fn judge(attributes: &Attributes<'_>, object: &Object) -> Result<(), 
         ..ResourcePath::default()
     };
     let why = "cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on: , <nil>";
-    if blocking.is_empty() || permitted(attributes, object, Verb::Update, anything, why).is_ok() {
+    if blocking.is_empty() || permitted(attributes, object, Verb::Update, &anything, why).is_ok() {
         return Ok(());
     }
     for owner in blocking {
@@ -46,7 +47,7 @@ pub(super) fn judge(attributes: &Attributes<'_>, object: &Object) -> Result<(), 
             );
             attributes.forbidden(object, &why)
         })?;
-        permitted(attributes, object, Verb::Update, target, why)?;
+        permitted(attributes, object, Verb::Update, &target, why)?;
     }
     Ok(())
 }
@@ -67,7 +68,7 @@ fn blocks(owner: &Value) -> bool {
 /// The finalizers of an owner; None if no such kind is served.
 fn finalizers_of(attributes: &Attributes<'_>, owner: &Value) -> Option<ResourcePath> {
     let version: GroupVersion = text(owner, "apiVersion").parse().ok()?;
-    let catalog = attributes.cx.plane.catalog.load();
+    let catalog = attributes.scope.storage.catalog.load();
     let (served, _) = catalog
         .resources(&version.group, &version.version)
         .into_iter()
@@ -89,11 +90,11 @@ fn permitted(
     attributes: &Attributes<'_>,
     object: &Object,
     verb: Verb,
-    target: ResourcePath,
+    path: &ResourcePath,
     why: &str,
 ) -> Result<(), Status> {
-    let info = RequestInfo { verb, path: String::new(), target: Some(target) };
-    let cx = attributes.cx;
-    let permitted = cx.plane.authorizers.authorize(&cx.user, &info);
+    let (user, resource) = (&attributes.scope.user, ResourceAttributes::from(path));
+    let wanted = authorization::Attributes::of_resource(user, verb.as_str(), resource);
+    let permitted = attributes.admission.authorizers.check(&wanted);
     permitted.map_err(|_| attributes.forbidden(object, why))
 }

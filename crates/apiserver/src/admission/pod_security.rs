@@ -18,17 +18,17 @@ const BESIDE_THE_SPEC: [&str; 8] =
     ["exec", "attach", "binding", "eviction", "log", "portforward", "proxy", "status"];
 
 /// Judges pods, what makes pods, and namespaces.
-pub(super) fn judge(attributes: &Attributes<'_>, object: &Object) -> Result<(), Status> {
-    let resource = attributes.cx.resource();
+pub(super) fn validate(attributes: &Attributes<'_>, object: &Object) -> Result<(), Status> {
+    let resource = attributes.scope.resource();
     if resource.custom {
         return Ok(());
     }
     match (resource.group.as_str(), resource.plural.as_str()) {
         ("", "namespaces") if attributes.is_of("", "namespaces") => {
-            judge_namespace(attributes, object)
+            validate_namespace(attributes, object)
         }
-        ("", "pods") => judge_pod(attributes, object),
-        (group, plural) if attributes.cx.target.subresource.is_empty() => {
+        ("", "pods") => validate_pod(attributes, object),
+        (group, plural) if attributes.scope.path.subresource.is_empty() => {
             match template(group, plural, object) {
                 Some((metadata, spec)) => {
                     if let Some(policy) = policy_of(attributes) {
@@ -43,8 +43,8 @@ pub(super) fn judge(attributes: &Attributes<'_>, object: &Object) -> Result<(), 
     }
 }
 
-fn judge_pod(attributes: &Attributes<'_>, pod: &Object) -> Result<(), Status> {
-    let is_beside = BESIDE_THE_SPEC.contains(&attributes.cx.target.subresource.as_str());
+fn validate_pod(attributes: &Attributes<'_>, pod: &Object) -> Result<(), Status> {
+    let is_beside = BESIDE_THE_SPEC.contains(&attributes.scope.path.subresource.as_str());
     if is_beside || attributes.old.is_some_and(|old| !is_significant(pod, old)) {
         return Ok(());
     }
@@ -53,7 +53,7 @@ fn judge_pod(attributes: &Attributes<'_>, pod: &Object) -> Result<(), Status> {
     let violations = evaluate(policy.enforce, metadata, spec);
     if !violations.is_empty() {
         let why = format!("violates PodSecurity \"{}\": {}", policy.enforce, violations.details());
-        return Err(Status::forbidden(&attributes.cx.what(), &attributes.name, &why));
+        return Err(Status::forbidden(&attributes.scope.what(), &attributes.name, &why));
     }
     warn(attributes, policy.warn, metadata, spec);
     Ok(())
@@ -63,13 +63,13 @@ fn warn(attributes: &Attributes<'_>, level: LevelVersion, metadata: &Value, spec
     let violations = evaluate(level, metadata, spec);
     if !violations.is_empty() {
         let details = violations.details();
-        attributes.cx.warn(format!("would violate PodSecurity \"{level}\": {details}"));
+        attributes.scope.warn(format!("would violate PodSecurity \"{level}\": {details}"));
     }
 }
 
 /// What the namespace of the request asks for; None if that is nothing.
 fn policy_of(attributes: &Attributes<'_>) -> Option<Policy> {
-    let catalog = attributes.cx.plane.catalog.load();
+    let catalog = attributes.scope.storage.catalog.load();
     let namespaces = catalog.resource("", "namespaces")?;
     let namespace = namespaces.cache.get(&namespaces.key("", attributes.namespace))?;
     let policy = Policy::of(|key| namespace.label(key), &mut ErrorList::new());
@@ -77,14 +77,14 @@ fn policy_of(attributes: &Attributes<'_>) -> Option<Policy> {
 }
 
 /// Judges the labels of a namespace, and warns of the pods in it that would not be let in any more.
-fn judge_namespace(attributes: &Attributes<'_>, namespace: &Object) -> Result<(), Status> {
+fn validate_namespace(attributes: &Attributes<'_>, namespace: &Object) -> Result<(), Status> {
     let mut errors = ErrorList::new();
     let new = Policy::of(|key| namespace.label(key), &mut errors);
     let mut before = ErrorList::new();
     let old = attributes.old.map(|old| Policy::of(|key| old.label(key), &mut before));
     let is_old_fault = old.is_some() && errors.summary() == before.summary();
     if !errors.is_empty() && !is_old_fault {
-        let kind = attributes.cx.resource().group_kind();
+        let kind = attributes.scope.resource().group_kind();
         return Err(Status::invalid(&kind, namespace.name(), &errors));
     }
     let (Operation::Update, Some(old)) = (attributes.operation, old) else { return Ok(()) };
@@ -92,7 +92,7 @@ fn judge_namespace(attributes: &Attributes<'_>, namespace: &Object) -> Result<()
     let is_relaxed = new.version == old.version && new.level <= old.level;
     if new.level != Level::Privileged && !is_relaxed {
         for warning in about_pods(attributes, namespace.name(), new) {
-            attributes.cx.warn(warning);
+            attributes.scope.warn(warning);
         }
     }
     Ok(())
@@ -100,7 +100,7 @@ fn judge_namespace(attributes: &Attributes<'_>, namespace: &Object) -> Result<()
 
 /// What is to be said about the pods that are there already.
 fn about_pods(attributes: &Attributes<'_>, namespace: &str, level: LevelVersion) -> Vec<String> {
-    let catalog = attributes.cx.plane.catalog.load();
+    let catalog = attributes.scope.storage.catalog.load();
     let Some(pods) = catalog.resource("", "pods") else { return Vec::new() };
     let snapshot = pods.cache.snapshot();
     let prefix = pods.key(namespace, "");

@@ -24,7 +24,7 @@ mod type_checking;
 mod status;
 
 pub(super) use compiler::{Compiler, Use};
-pub(crate) use expressions::validate;
+pub(crate) use expressions::validate as validate_policy;
 pub(crate) use mutating::Rounds;
 pub(crate) use status::keep_true;
 
@@ -69,22 +69,25 @@ impl Refusal {
 }
 
 /// Judges what is about to be stored, or, if `object` is None, removed.
-pub(super) async fn judge(
+pub(super) async fn validate(
     attributes: &Attributes<'_>,
     object: Option<&Object>,
 ) -> Result<(), Status> {
-    let plane = &attributes.cx.plane;
-    if plane.policies.validating_bindings.is_idle(plane) {
+    let (policies, storage) = (&attributes.admission.policies, &attributes.scope.storage);
+    if policies.validating_bindings.is_idle(storage) {
         return Ok(());
     }
     // In a box: requests that no policy sees need not have room for it.
-    Box::pin(judge_by_all(attributes, object)).await
+    Box::pin(validate_by_all(attributes, object)).await
 }
 
-async fn judge_by_all(attributes: &Attributes<'_>, object: Option<&Object>) -> Result<(), Status> {
-    let plane = &attributes.cx.plane;
-    let bindings = plane.policies.validating_bindings.current(plane);
-    let policies = plane.policies.validating.current(plane);
+async fn validate_by_all(
+    attributes: &Attributes<'_>,
+    object: Option<&Object>,
+) -> Result<(), Status> {
+    let (policies, storage) = (&attributes.admission.policies, &attributes.scope.storage);
+    let bindings = policies.validating_bindings.current(storage);
+    let policies = policies.validating.current(storage);
     let mut verdicts = Verdicts::new(attributes, object);
     for (name, bindings) in bindings.iter() {
         // A binding may come before its policy.
@@ -101,12 +104,12 @@ pub(super) async fn mutate(
     object: &mut Object,
     rounds: &mut Rounds,
 ) -> Result<bool, Status> {
-    let plane = &attributes.cx.plane;
-    if plane.policies.mutating_bindings.is_idle(plane) {
+    let (policies, storage) = (&attributes.admission.policies, &attributes.scope.storage);
+    if policies.mutating_bindings.is_idle(storage) {
         return Ok(false);
     }
-    let bindings = plane.policies.mutating_bindings.current(plane);
-    let policies = plane.policies.mutating.current(plane);
+    let bindings = policies.mutating_bindings.current(storage);
+    let policies = policies.mutating.current(storage);
     Box::pin(mutating::round(&policies, &bindings, attributes, object, rounds)).await
 }
 

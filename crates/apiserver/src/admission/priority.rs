@@ -39,7 +39,7 @@ pub(super) fn mutate(attributes: &Attributes<'_>, object: &mut Object) -> Result
         pod::keep_priority(object, old);
         return Ok(());
     }
-    let classes = attributes.admission().priority_classes.current(&attributes.cx.plane);
+    let classes = attributes.admission.priority_classes.current(&attributes.scope.storage);
     if let ("", Some(name)) = (object.str_at(&["spec", "priorityClassName"]), &classes.default) {
         let name = name.as_str().into();
         object.map_at(&["spec"]).insert("priorityClassName".to_owned(), name);
@@ -49,11 +49,11 @@ pub(super) fn mutate(attributes: &Attributes<'_>, object: &mut Object) -> Result
 }
 
 /// Refuses a second class for pods that name none.
-pub(super) fn judge(attributes: &Attributes<'_>, class: &Object) -> Result<(), Status> {
+pub(super) fn validate(attributes: &Attributes<'_>, class: &Object) -> Result<(), Status> {
     if !attributes.is_of("scheduling.k8s.io", "priorityclasses") || !is_default(class) {
         return Ok(());
     }
-    let classes = attributes.admission().priority_classes.current(&attributes.cx.plane);
+    let classes = attributes.admission.priority_classes.current(&attributes.scope.storage);
     let is_other =
         |name: &&String| attributes.operation == Operation::Create || name.as_str() != class.name();
     match classes.default.as_ref().filter(is_other) {

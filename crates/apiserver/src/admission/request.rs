@@ -3,14 +3,14 @@
 
 use super::matching::{self, Matched};
 use super::{Attributes, Operation};
-use crate::cache::conversion;
-use crate::endpoints::context::RequestContext;
+use crate::registry::conversion;
+use crate::registry::scope::RequestScope;
 use crate::request::options::{DeleteOptions, Propagation};
 use machinery::{Map, Object, Status, Value, json};
 
 /// What is asked for; `matched` says in which version the webhook or policy knows the resource.
 pub(crate) fn of(attributes: &Attributes<'_>, matched: &Matched) -> Map<String, Value> {
-    let cx = attributes.cx;
+    let scope = attributes.scope;
     let mut request = Map::new();
     // Only a review gives it one.
     request.insert("uid".to_owned(), "".into());
@@ -20,15 +20,15 @@ pub(crate) fn of(attributes: &Attributes<'_>, matched: &Matched) -> Map<String, 
         }
     };
     set("kind", kind(attributes, matched.version));
-    set("resource", resource(cx, matched.version));
+    set("resource", resource(scope, matched.version));
     set("subResource", matched.subresource.as_str().into());
-    set("requestKind", kind(attributes, cx.version));
-    set("requestResource", resource(cx, cx.version));
-    set("requestSubResource", cx.target.subresource.as_str().into());
+    set("requestKind", kind(attributes, scope.version));
+    set("requestResource", resource(scope, scope.version));
+    set("requestSubResource", scope.path.subresource.as_str().into());
     set("name", name(attributes).into());
     set("namespace", matching::namespace(attributes).into());
     set("operation", attributes.operation.as_str().into());
-    set("userInfo", cx.user.to_info());
+    set("userInfo", scope.user.to_info());
     set("dryRun", attributes.dry_run.into());
     set("options", options(attributes));
     request
@@ -38,13 +38,13 @@ fn kind(attributes: &Attributes<'_>, version: usize) -> Value {
     if let Some(kind) = &attributes.kind {
         return json!({"group": kind.group, "version": kind.version, "kind": kind.kind});
     }
-    let resource = attributes.cx.resource();
+    let resource = attributes.scope.resource();
     let version = &resource.versions[version];
     json!({"group": resource.group_of(version), "version": version.name, "kind": resource.kind})
 }
 
-fn resource(cx: &RequestContext, version: usize) -> Value {
-    let resource = cx.resource();
+fn resource(scope: &RequestScope, version: usize) -> Value {
+    let resource = scope.resource();
     let version = &resource.versions[version];
     let group = resource.group_of(version);
     json!({"group": group, "version": version.name, "resource": resource.plural})
@@ -53,7 +53,7 @@ fn resource(cx: &RequestContext, version: usize) -> Value {
 /// Upstream: the deletion of a collection names nobody, whomever it comes to.
 fn name<'a>(attributes: &'a Attributes<'_>) -> &'a str {
     match attributes.operation {
-        Operation::Delete => &attributes.cx.target.name,
+        Operation::Delete => &attributes.scope.path.name,
         _ => &attributes.name,
     }
 }
@@ -70,7 +70,7 @@ fn options(attributes: &Attributes<'_>) -> Value {
     };
     let mut options = json!({"kind": kind, "apiVersion": "meta.k8s.io/v1"});
     for field in ["fieldManager", "fieldValidation"] {
-        let text = attributes.cx.query.text(field);
+        let text = attributes.scope.query.text(field);
         if !text.is_empty() {
             options[field] = text.into();
         }
@@ -116,7 +116,7 @@ pub(crate) async fn shown(
     if attributes.kind.is_some() {
         return Ok(object.into_value());
     }
-    let cx = attributes.cx;
-    let shown = conversion::object(&cx.plane, &cx.served, matched.version, object).await?;
+    let scope = attributes.scope;
+    let shown = conversion::object(scope, matched.version, object).await?;
     Ok(shown.into_value())
 }

@@ -11,8 +11,8 @@ mod tally;
 
 use super::Attributes;
 use crate::cache::catalog::Served;
+use crate::cache::hooks::Reservation;
 use crate::cache::watch_cache::Snapshot;
-use crate::endpoints::context::RequestContext;
 use kinds::core::resource_quota::usage::{Amounts, Measure, Quota, add, shown};
 use machinery::quantity::Quantity;
 use machinery::{Object, Status};
@@ -65,25 +65,15 @@ struct Claimed {
 }
 
 /// What a request has taken out of quotas; given back when it is dropped.
-#[derive(Debug, Default)]
-pub(crate) struct Charge {
-    taken: Option<(Arc<Ledger>, Vec<u64>)>,
-}
-
-impl Charge {
-    /// Gives the charge up once the stored object, which is the record from then on, can be read.
-    pub(crate) async fn settle(self, cx: &RequestContext, revision: Revision) {
-        if self.taken.is_some() {
-            cx.plane.cache.reach(revision).await;
-        }
-    }
+#[derive(Debug)]
+struct Charge {
+    ledger: Arc<Ledger>,
+    ids: Vec<u64>,
 }
 
 impl Drop for Charge {
     fn drop(&mut self) {
-        if let Some((ledger, ids)) = &self.taken {
-            ledger.lock().claims.retain(|it| !ids.contains(&it.id));
-        }
+        self.ledger.lock().claims.retain(|it| !self.ids.contains(&it.id));
     }
 }
 
@@ -94,19 +84,19 @@ impl Ledger {
 }
 
 /// Takes what an object uses out of the quotas of its namespace, or refuses it.
-pub(super) fn charge(attributes: &Attributes<'_>, object: &Object) -> Result<Charge, Status> {
-    let cx = attributes.cx;
-    if cx.namespace().is_empty() {
-        return Ok(Charge::default());
+pub(super) fn charge(attributes: &Attributes<'_>, object: &Object) -> Result<Reservation, Status> {
+    let scope = attributes.scope;
+    if scope.namespace().is_empty() {
+        return Ok(Reservation::default());
     }
-    let resource = cx.resource();
+    let resource = scope.resource();
     let Some(measure) = Measure::of(&resource.group, &resource.plural) else {
-        return Ok(Charge::default());
+        return Ok(Reservation::default());
     };
-    if !measure.may_grow(&cx.target.subresource, object, attributes.old) {
-        return Ok(Charge::default());
+    if !measure.may_grow(&scope.path.subresource, object, attributes.old) {
+        return Ok(Reservation::default());
     }
-    let quotas = attributes.admission().quotas.of(&cx.plane, attributes.namespace);
+    let quotas = attributes.admission.quotas.of(&scope.storage, attributes.namespace);
     // Computed before the ledger is locked, which all namespaces share. An error of one quota is
     // returned after the checks of those before it.
     let mut demands = Vec::new();
@@ -122,22 +112,22 @@ pub(super) fn charge(attributes: &Attributes<'_>, object: &Object) -> Result<Cha
         }
     }
     if demands.is_empty() {
-        return failed.map_or_else(|| Ok(Charge::default()), Err);
+        return failed.map_or_else(|| Ok(Reservation::default()), Err);
     }
-    let ledger = &attributes.admission().ledger;
+    let ledger = &attributes.admission.ledger;
     let mut state = ledger.lock();
     let mut wanted = Vec::new();
     for (parsed, amounts) in demands {
         check(attributes, &mut state, parsed, &measure, object, &amounts)?;
-        wanted.push((TallyKey::new(&parsed.uid, &cx.served), amounts));
+        wanted.push((TallyKey::new(&parsed.uid, &scope.served), amounts));
     }
     if let Some(status) = failed {
         return Err(status);
     }
     if attributes.dry_run {
-        return Ok(Charge::default());
+        return Ok(Reservation::default());
     }
-    let key = cx.served.key(attributes.namespace, object.name());
+    let key = scope.served.key(attributes.namespace, object.name());
     let after = attributes.old.and_then(|it| it.resource_version().parse().ok()).unwrap_or(0);
     let mut ids = Vec::new();
     for (of, amounts) in wanted {
@@ -146,7 +136,7 @@ pub(super) fn charge(attributes: &Attributes<'_>, object: &Object) -> Result<Cha
         ids.push(id);
         state.claims.push(Claimed { id, of, key: key.clone(), after, amounts });
     }
-    Ok(Charge { taken: Some((Arc::clone(ledger), ids)) })
+    Ok(Reservation::new(Charge { ledger: Arc::clone(ledger), ids }))
 }
 
 /// What an object would use of a quota that covers it, beyond what it uses already.
@@ -192,7 +182,7 @@ fn check(
     wanted: &Amounts,
 ) -> Result<(), Status> {
     let quota = &parsed.quota;
-    let used = used(state, &attributes.cx.served, attributes.namespace, parsed, measure);
+    let used = used(state, &attributes.scope.served, attributes.namespace, parsed, measure);
     let zero = Quantity::zero();
     let used_of = |name: &str| used.get(name).unwrap_or(&zero);
     let is_exceeded =

@@ -15,7 +15,7 @@ pub(super) fn mutate(attributes: &Attributes<'_>, pod: &mut Object) -> Result<()
 }
 
 /// Refuses an overhead that is not the one of the class.
-pub(super) fn judge(attributes: &Attributes<'_>, pod: &Object) -> Result<(), Status> {
+pub(super) fn validate(attributes: &Attributes<'_>, pod: &Object) -> Result<(), Status> {
     if !is_new_pod(attributes) {
         return Ok(());
     }
@@ -34,7 +34,7 @@ fn class(attributes: &Attributes<'_>, pod: &Object) -> Result<Option<Object>, St
     if name.is_empty() || !is_new_pod(attributes) {
         return Ok(None);
     }
-    let catalog = attributes.cx.plane.catalog.load();
+    let catalog = attributes.scope.storage.catalog.load();
     let found = catalog
         .resource("node.k8s.io", "runtimeclasses")
         .and_then(|it| it.cache.get(&it.key("", name)));

@@ -1,14 +1,14 @@
 //! What others are shown of a request to `/scale`: the Scale, not the object that has it.
 
 use super::Attributes;
-use crate::endpoints::scale;
+use crate::registry::scale;
 use kinds::resource::Scale;
 use machinery::{GroupVersionKind, Object, Status, Value};
 
 /// Where the object keeps what the request is about, if it is one to `/scale`.
 pub(super) fn scale<'a>(attributes: &Attributes<'a>) -> Option<&'a Scale> {
-    let cx = attributes.cx;
-    cx.version().scale.as_ref().filter(|_| cx.target.subresource == "scale")
+    let scope = attributes.scope;
+    scope.version().scale.as_ref().filter(|_| scope.path.subresource == "scale")
 }
 
 /// The Scale of an object.
@@ -17,7 +17,7 @@ pub(super) fn of(
     scale: &Scale,
     object: &Object,
 ) -> Result<Object, Status> {
-    scale::of(attributes.cx, scale, object).map(|it| Object::from_value(it).unwrap_or_default())
+    scale::of(attributes.scope, scale, object).map(|it| Object::from_value(it).unwrap_or_default())
 }
 
 /// The attributes to change the Scale that was `old`.

@@ -14,14 +14,14 @@ pub(super) fn mutate(attributes: &Attributes<'_>, pod: &mut Object) -> Result<()
     if !account::is_mirror(pod) {
         let name = account::default_account(pod).to_owned();
         let found = find(attributes, pod, &name)?.unwrap_or_else(|| nobody(&name));
-        let suffix = attributes.cx.plane.entropy.suffix(5);
+        let suffix = attributes.scope.storage.entropy.suffix(5);
         account::inject_service_account(pod, &found, &suffix);
     }
-    judge(attributes, pod)
+    validate(attributes, pod)
 }
 
 /// Judges the account and the secrets of a new pod, or of the containers that are added to one.
-pub(super) fn judge(attributes: &Attributes<'_>, pod: &Object) -> Result<(), Status> {
+pub(super) fn validate(attributes: &Attributes<'_>, pod: &Object) -> Result<(), Status> {
     let is_new = attributes.operation == Operation::Create && attributes.is_of("", "pods");
     let is_addition = attributes.is_part_of("", "pods", "ephemeralcontainers");
     if !is_new && !is_addition {
@@ -32,7 +32,7 @@ pub(super) fn judge(attributes: &Attributes<'_>, pod: &Object) -> Result<(), Sta
         return account::mirror_refusal(pod).map_or(Ok(()), refuse);
     }
     let name = pod.str_at(&["spec", "serviceAccountName"]);
-    if name.is_empty() && !attributes.admission().plugins.strict_accounts {
+    if name.is_empty() && !attributes.admission.plugins.strict_accounts {
         return Ok(());
     }
     if name.is_empty() {
@@ -52,12 +52,12 @@ pub(super) fn judge(attributes: &Attributes<'_>, pod: &Object) -> Result<(), Sta
 /// The account as it is stored.
 fn find(attributes: &Attributes<'_>, pod: &Object, name: &str) -> Result<Option<Object>, Status> {
     let namespace = attributes.namespace;
-    let catalog = attributes.cx.plane.catalog.load();
+    let catalog = attributes.scope.storage.catalog.load();
     let found = catalog
         .resource("", "serviceaccounts")
         .and_then(|it| it.cache.get(&it.key(namespace, name)))
         .map(|it| it.object_as_stored());
-    if found.is_none() && attributes.admission().plugins.strict_accounts {
+    if found.is_none() && attributes.admission.plugins.strict_accounts {
         // Upstream: the singular, which no other message uses.
         let missing = Status::not_found(&GroupResource::new("", "serviceaccount"), name).message;
         let why = format!("error looking up service account {namespace}/{name}: {missing}");

@@ -14,7 +14,7 @@ mod patch;
 mod review;
 mod rounds;
 
-pub(crate) use conditions::validate as validate_conditions;
+pub(crate) use conditions::validate as validate_configuration;
 pub(crate) use metrics::WebhookMetrics;
 pub(super) use rounds::Rounds;
 
@@ -58,8 +58,8 @@ pub(super) async fn mutate(
     object: Option<&mut Object>,
     rounds: &mut Rounds,
 ) -> Result<(), Status> {
-    let cx = attributes.cx;
-    let hooks = rounds.hooks(|| cx.plane.webhooks.mutating.current(&cx.plane));
+    let scope = attributes.scope;
+    let hooks = rounds.hooks(|| attributes.admission.webhooks.mutating.current(&scope.storage));
     if hooks.is_empty() {
         return Ok(());
     }
@@ -73,7 +73,7 @@ async fn mutate_by(
     mut object: Option<&mut Object>,
     rounds: &mut Rounds,
 ) -> Result<(), Status> {
-    let cx = attributes.cx;
+    let scope = attributes.scope;
     let mut loan = None;
     for (index, hook) in hooks.iter().enumerate() {
         let Some(invocation) = Invocation::of(hook, attributes, object.as_deref()).await? else {
@@ -82,7 +82,7 @@ async fn mutate_by(
         if !rounds.is_due(index) {
             continue;
         }
-        loan.get_or_insert_with(|| cx.plane.flow.lend_seat(&cx.seat));
+        loan.get_or_insert_with(|| scope.seat.lend());
         let started = Instant::now();
         let answered = match call::ask(hook, attributes, &invocation, Kind::Mutating).await {
             Ok(verdict) => patch::apply(hook, attributes, invocation, verdict).await,
@@ -98,24 +98,24 @@ async fn mutate_by(
 }
 
 /// Asks webhooks whether the object may be stored, or, if there is none, be removed.
-pub(super) async fn judge(
+pub(super) async fn validate(
     attributes: &Attributes<'_>,
     object: Option<&Object>,
 ) -> Result<(), Status> {
-    let cx = attributes.cx;
-    let hooks = cx.plane.webhooks.validating.current(&cx.plane);
+    let scope = attributes.scope;
+    let hooks = attributes.admission.webhooks.validating.current(&scope.storage);
     if hooks.is_empty() {
         return Ok(());
     }
-    Box::pin(judge_by(&hooks, attributes, object)).await
+    Box::pin(validate_by(&hooks, attributes, object)).await
 }
 
-async fn judge_by(
+async fn validate_by(
     hooks: &[Hook],
     attributes: &Attributes<'_>,
     object: Option<&Object>,
 ) -> Result<(), Status> {
-    let cx = attributes.cx;
+    let scope = attributes.scope;
     let mut asked = Vec::new();
     for hook in hooks {
         let Some(invocation) = Invocation::of(hook, attributes, object).await? else { continue };
@@ -128,7 +128,7 @@ async fn judge_by(
     if asked.is_empty() {
         return Ok(());
     }
-    let _loan = cx.plane.flow.lend_seat(&cx.seat);
+    let _loan = scope.seat.lend();
     // Upstream: all are heard, though the first refusal would do.
     join_all(asked).await.into_iter().collect()
 }
@@ -142,7 +142,7 @@ fn settle<T>(
     started: Instant,
     answered: Result<T, Fault>,
 ) -> Result<Option<T>, Status> {
-    let metrics = &attributes.cx.plane.metrics.webhooks;
+    let metrics = &attributes.admission.webhook_metrics;
     let (name, operation) = (hook.name.as_str(), attributes.operation.as_str());
     let asked = Asked { name, kind, operation, took: started.elapsed() };
     let reject = |why: Rejection, code: u16| metrics.observe(&asked, Some(why), code);

@@ -2,44 +2,45 @@
 //!
 //! `sampan up --log warn,audit=info` shows them; otherwise they cost next to nothing.
 
-use crate::endpoints::context::RequestContext;
-use crate::plane::Plane;
+use crate::auth::authentication::User;
+use crate::request::{ResourcePath, Verb};
 use http::header::{HeaderMap, HeaderName, HeaderValue};
+use keel::Entropy;
 
 /// The header that names a request, there and back.
 pub(crate) const ID: HeaderName = HeaderName::from_static("audit-id");
 
 /// The name of a request: what its sender calls it, or a new one.
-pub(crate) fn id(plane: &Plane, headers: &HeaderMap) -> HeaderValue {
-    let made = || HeaderValue::try_from(plane.entropy.uuid()).expect("a uid is plain text");
+pub(crate) fn id(entropy: &Entropy, headers: &HeaderMap) -> HeaderValue {
+    let made = || HeaderValue::try_from(entropy.uuid()).expect("a uid is plain text");
     headers.get(ID).filter(|it| !it.is_empty()).cloned().unwrap_or_else(made)
 }
 
 /// Notes an answered request.
-pub(crate) fn record(cx: &RequestContext, code: u16) {
+pub(crate) fn record(user: &User, verb: Verb, path: &ResourcePath, code: u16) {
     tracing::info!(
         target: "audit",
-        user = cx.user.name,
-        verb = cx.verb.as_str(),
-        group = cx.target.group,
-        version = cx.target.version,
-        resource = cx.target.resource,
-        subresource = cx.target.subresource,
-        namespace = cx.target.namespace,
-        name = cx.target.name,
+        user = user.name,
+        verb = verb.as_str(),
+        group = path.group,
+        version = path.version,
+        resource = path.resource,
+        subresource = path.subresource,
+        namespace = path.namespace,
+        name = path.name,
         code,
     );
 }
 
 /// Notes something about a request that is under way.
-pub(crate) fn annotate(cx: &RequestContext, key: &str, value: &str) {
+pub(crate) fn annotate(user: &User, verb: Verb, path: &ResourcePath, key: &str, value: &str) {
     tracing::info!(
         target: "audit",
-        user = cx.user.name,
-        verb = cx.verb.as_str(),
-        resource = cx.target.resource,
-        namespace = cx.target.namespace,
-        name = cx.target.name,
+        user = user.name,
+        verb = verb.as_str(),
+        resource = path.resource,
+        namespace = path.namespace,
+        name = path.name,
         annotation = key,
         value,
     );

@@ -14,9 +14,6 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use token::TokenFile;
 
-/// Whoever is in this group may do everything.
-pub const MASTERS: &str = "system:masters";
-
 /// The name of a user who has shown nothing.
 pub const ANONYMOUS: &str = "system:anonymous";
 

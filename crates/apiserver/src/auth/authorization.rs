@@ -1,15 +1,17 @@
 //! Decides what a user may do.
 //!
-//! The server asks one [`Authorizers`], which asks its members in turn: the first that allows or
-//! denies decides, and what nobody has an opinion on is refused. [`DefaultRules`] is always the
-//! first member: `system:masters` may do everything, everybody may read health and version, and
-//! authenticated users may read discovery and ask about themselves.
+//! The server has one [`Authorizers`], a union of [`Authorizer`]s that are asked in turn: the first
+//! that allows or denies decides, and a request on which none has an opinion is refused.
+//! [`DefaultRules`] is always the first member: `system:masters` may do everything, everybody may
+//! read health and version, and authenticated users may read discovery and ask about themselves.
 
 pub mod abac;
+pub(crate) mod masters;
 
-use crate::auth::authentication::{MASTERS, User};
+use crate::auth::authentication::User;
 use crate::request::{RequestInfo, ResourcePath, Verb};
 use machinery::{GroupResource, Status, Value, field_path::quote, json};
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -18,31 +20,90 @@ use std::sync::Arc;
 pub struct Attributes<'a> {
     /// The user, after impersonation.
     pub user: &'a User,
-    /// `get`, `list`, `create`, …
-    pub verb: Verb,
+    /// `get`, `list`, `create`, …; also verbs that no request has, such as `impersonate`.
+    pub verb: &'a str,
     /// The resource; None for any other path.
-    pub target: Option<&'a ResourcePath>,
-    /// The path, for requests that are not about a resource.
+    pub resource: Option<ResourceAttributes<'a>>,
+    /// The path of a request.
     pub path: &'a str,
+}
+
+/// The resource that [`Attributes`] are about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ResourceAttributes<'a> {
+    /// Empty for the core group.
+    pub group: &'a str,
+    /// `v1`, or `*`.
+    pub version: &'a str,
+    /// The plural, or `*`.
+    pub resource: &'a str,
+    /// `status`, or empty.
+    pub subresource: &'a str,
+    /// Empty for cluster-scoped resources and for all namespaces.
+    pub namespace: &'a str,
+    /// Empty for collections.
+    pub name: &'a str,
+}
+
+impl<'a> From<&'a ResourcePath> for ResourceAttributes<'a> {
+    fn from(path: &'a ResourcePath) -> Self {
+        Self {
+            group: &path.group,
+            version: &path.version,
+            resource: &path.resource,
+            subresource: &path.subresource,
+            namespace: &path.namespace,
+            name: &path.name,
+        }
+    }
 }
 
 impl<'a> Attributes<'a> {
     /// Those of a request.
     pub fn new(user: &'a User, info: &'a RequestInfo) -> Self {
-        let target = info.target.as_ref().filter(|it| !it.resource.is_empty());
-        Self { user, verb: info.verb, target, path: &info.path }
+        let path = info.resource.as_ref().filter(|it| !it.resource.is_empty());
+        let resource = path.map(ResourceAttributes::from);
+        let verb = match info.verb {
+            // The path of a group's version is no list.
+            Verb::List if resource.is_none() => Verb::Get,
+            verb => verb,
+        };
+        Self { user, verb: verb.as_str(), resource, path: &info.path }
+    }
+
+    /// Those of a verb on a resource, beside the request itself.
+    pub fn of_resource(user: &'a User, verb: &'a str, resource: ResourceAttributes<'a>) -> Self {
+        Self { user, verb, resource: Some(resource), path: "" }
+    }
+
+    /// Whether the verb only reads.
+    pub fn is_read(&self) -> bool {
+        matches!(self.verb, "get" | "list" | "watch")
     }
 }
 
-/// The answer of an [`Authorizer`].
+/// The answer of an [`Authorizer`], with the reason for people, or "".
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
-    /// The request is allowed; nobody else is asked.
-    Allow,
-    /// The request is refused; nobody else is asked.
-    Deny,
-    /// Others decide.
-    NoOpinion,
+    /// The request is allowed; no other authorizer is asked.
+    Allow(Cow<'static, str>),
+    /// The request is refused; no other authorizer is asked.
+    Deny(Cow<'static, str>),
+    /// The other authorizers decide.
+    NoOpinion(Cow<'static, str>),
+}
+
+impl Decision {
+    /// Whether the request is allowed.
+    pub fn is_allowed(&self) -> bool {
+        matches!(self, Self::Allow(_))
+    }
+
+    /// The reason, for people.
+    pub fn reason(&self) -> &str {
+        let (Self::Allow(reason) | Self::Deny(reason) | Self::NoOpinion(reason)) = self;
+        reason
+    }
 }
 
 /// Decides what users may do. It answers from memory: it is asked for every request.
@@ -74,18 +135,33 @@ impl Authorizers {
         Self(std::iter::once(&first).chain(others).map(Arc::clone).collect())
     }
 
-    /// Whether the user may do it.
-    pub fn allow(&self, attributes: &Attributes<'_>) -> bool {
-        let decisions = self.0.iter().map(|it| it.authorize(attributes));
-        decisions.into_iter().find(|it| *it != Decision::NoOpinion) == Some(Decision::Allow)
+    /// Asks the members in turn. Upstream: the union authorizer; the reasons of those without an
+    /// opinion are joined.
+    pub fn decide(&self, attributes: &Attributes<'_>) -> Decision {
+        let mut reasons = Vec::new();
+        for authorizer in self.0.iter() {
+            match authorizer.authorize(attributes) {
+                Decision::NoOpinion(reason) if reason.is_empty() => {}
+                Decision::NoOpinion(reason) => reasons.push(reason),
+                decided => return decided,
+            }
+        }
+        Decision::NoOpinion(reasons.join("\n").into())
+    }
+
+    /// Refuses a request that the user may not make.
+    pub fn authorize(&self, user: &User, info: &RequestInfo) -> Result<(), Status> {
+        self.check(&Attributes::new(user, info))
     }
 
     /// Refuses what the user may not do.
-    pub fn authorize(&self, user: &User, info: &RequestInfo) -> Result<(), Status> {
-        if self.allow(&Attributes::new(user, info)) {
-            return Ok(());
+    pub fn check(&self, attributes: &Attributes<'_>) -> Result<(), Status> {
+        match self.decide(attributes) {
+            Decision::Allow(_) => Ok(()),
+            Decision::Deny(reason) | Decision::NoOpinion(reason) => {
+                Err(forbidden(attributes, &reason))
+            }
         }
-        Err(forbidden(user, info, ""))
     }
 
     /// What a user may do, as the status of a `SelfSubjectRulesReview`.
@@ -104,17 +180,17 @@ pub struct DefaultRules;
 impl Authorizer for DefaultRules {
     fn authorize(&self, attributes: &Attributes<'_>) -> Decision {
         let user = attributes.user;
-        if user.is_in(MASTERS)
-            || (attributes.verb.reads() && is_public(attributes))
-            || (attributes.verb == Verb::Create && is_about_oneself(attributes))
+        if masters::contains(user)
+            || (attributes.is_read() && is_public(attributes))
+            || (attributes.verb == Verb::Create.as_str() && is_about_oneself(attributes))
         {
-            return Decision::Allow;
+            return Decision::Allow("".into());
         }
-        Decision::NoOpinion
+        Decision::NoOpinion("".into())
     }
 
     fn rules(&self, user: &User, _: &str, Rules { resources, paths }: &mut Rules) {
-        if user.is_in(MASTERS) {
+        if masters::contains(user) {
             resources.push(json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}));
             paths.push(json!({"verbs": ["*"], "nonResourceURLs": ["*"]}));
         }
@@ -130,15 +206,18 @@ impl Authorizer for DefaultRules {
     }
 }
 
-/// The refusal of a request; the right that is missing begins with `prefix`.
-pub fn forbidden(user: &User, info: &RequestInfo, prefix: &str) -> Status {
-    match info.target.as_ref().filter(|it| !it.resource.is_empty()) {
-        Some(target) => {
-            let right = format!("{prefix}{}", info.verb.as_str());
-            forbidden_resource(user, &right, target)
-        }
-        None => forbidden_path(user, info, prefix),
+/// The refusal of what a user may not do.
+///
+/// Upstream: endpoints/handlers/responsewriters `ForbiddenStatusError`
+pub fn forbidden(attributes: &Attributes<'_>, reason: &str) -> Status {
+    let mut status = match attributes.resource {
+        Some(resource) => forbidden_resource(attributes, &resource),
+        None => forbidden_path(attributes),
+    };
+    if !reason.is_empty() {
+        status.message = format!("{}: {reason}", status.message);
     }
+    status
 }
 
 /// Health and version are for everyone, discovery is for authenticated users.
@@ -147,7 +226,7 @@ fn is_public(attributes: &Attributes<'_>) -> bool {
     match first {
         "healthz" | "livez" | "readyz" | "version" => true,
         "api" | "apis" | "openapi" => {
-            attributes.user.is_in("system:authenticated") && attributes.target.is_none()
+            attributes.user.is_in("system:authenticated") && attributes.resource.is_none()
         }
         _ => false,
     }
@@ -155,10 +234,10 @@ fn is_public(attributes: &Attributes<'_>) -> bool {
 
 /// Authenticated users may ask who they are and what they may do.
 fn is_about_oneself(attributes: &Attributes<'_>) -> bool {
-    let Some(target) = attributes.target else { return false };
+    let Some(target) = attributes.resource else { return false };
     attributes.user.is_in("system:authenticated")
         && SELF.iter().any(|(group, resources)| {
-            target.group == *group && resources.contains(&target.resource.as_str())
+            target.group == *group && resources.contains(&target.resource)
         })
 }
 
@@ -174,32 +253,29 @@ const HEALTH: [&str; 5] = ["/healthz", "/livez", "/readyz", "/version", "/versio
 /// And those who have said who they are.
 const DISCOVERY: [&str; 6] = ["/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*"];
 
-fn forbidden_resource(user: &User, right: &str, target: &ResourcePath) -> Status {
-    let mut resource = target.resource.clone();
-    if !target.subresource.is_empty() {
-        resource = format!("{resource}/{}", target.subresource);
+fn forbidden_resource(attributes: &Attributes<'_>, found: &ResourceAttributes<'_>) -> Status {
+    let mut resource = found.resource.to_owned();
+    if !found.subresource.is_empty() {
+        resource = format!("{resource}/{}", found.subresource);
     }
-    let place = if target.namespace.is_empty() {
+    let place = if found.namespace.is_empty() {
         "at the cluster scope".to_owned()
     } else {
-        format!("in the namespace {}", quote(&target.namespace))
+        format!("in the namespace {}", quote(found.namespace))
     };
     let why = format!(
-        "User {} cannot {right} resource {} in API group {} {place}",
-        quote(&user.name),
+        "User {} cannot {} resource {} in API group {} {place}",
+        quote(&attributes.user.name),
+        attributes.verb,
         quote(&resource),
-        quote(&target.group),
+        quote(found.group),
     );
-    Status::forbidden(&GroupResource::new(&target.group, &target.resource), &target.name, &why)
+    Status::forbidden(&GroupResource::new(found.group, found.resource), found.name, &why)
 }
 
-fn forbidden_path(user: &User, info: &RequestInfo, prefix: &str) -> Status {
-    let verb = match info.verb {
-        Verb::List => "get",
-        verb => verb.as_str(),
-    };
-    let (name, path) = (quote(&user.name), quote(&info.path));
-    let why = format!("User {name} cannot {prefix}{verb} path {path}");
+fn forbidden_path(attributes: &Attributes<'_>) -> Status {
+    let (name, path) = (quote(&attributes.user.name), quote(attributes.path));
+    let why = format!("User {name} cannot {} path {path}", attributes.verb);
     Status::forbidden(&GroupResource::default(), "", &why)
 }
 
@@ -219,9 +295,9 @@ mod tests {
 
     impl Authorizer for NoSecrets {
         fn authorize(&self, attributes: &Attributes<'_>) -> Decision {
-            match attributes.target {
-                Some(target) if target.resource == "secrets" => Decision::Deny,
-                _ => Decision::NoOpinion,
+            match attributes.resource {
+                Some(it) if it.resource == "secrets" => Decision::Deny("secrets are secret".into()),
+                _ => Decision::NoOpinion("".into()),
             }
         }
 
@@ -256,7 +332,7 @@ mod tests {
             ask(&alice, "/apis/apps/v1/deployments").unwrap_err(),
             r#"deployments.apps is forbidden: User "alice" cannot list resource "deployments" in API group "apps" at the cluster scope"#
         );
-        let master = User::authenticated("root", "", vec![MASTERS.to_owned()]);
+        let master = masters::member("root");
         assert!(ask(&master, "/api/v1/pods").is_ok());
     }
 

@@ -1,9 +1,22 @@
-//! Acting as somebody else: the `Impersonate-*` headers, for those who may do everything.
+//! Acting as another user: the `Impersonate-*` headers, for users with the right to do so.
+//!
+//! A *mode* says which users can be impersonated and by which verbs. The modes are tried in turn, and
+//! the first that the authorizers allow counts; if none does, the refusal is that of the first mode
+//! that applies.
+//!
+//! | mode | who can be impersonated | verbs |
+//! |---|---|---|
+//! | `arbitrary-node` | a node, by its name alone | `impersonate-on:arbitrary-node:<verb>`, `impersonate:arbitrary-node` |
+//! | `serviceaccount` | a service account, by its name alone | likewise |
+//! | `user-info` | everybody else, but no member of `system:masters` | likewise |
+//! | legacy | everybody | `impersonate` |
+//!
+//! Upstream: endpoints/filters/impersonation
 
 use crate::auth::authentication::{
-    ANONYMOUS, AUTHENTICATED, MASTERS, UNAUTHENTICATED, User, service_account,
+    ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, User, service_account,
 };
-use crate::auth::authorization::forbidden;
+use crate::auth::authorization::{Attributes, Authorizers, ResourceAttributes, forbidden, masters};
 use crate::http::headers;
 use crate::request::{RequestInfo, is_well_escaped};
 use http::HeaderMap;
@@ -16,13 +29,136 @@ const GROUP: &str = "impersonate-group";
 const UID: &str = "impersonate-uid";
 const EXTRA: &str = "impersonate-extra-";
 
+/// The prefix of the names of nodes as users.
+const NODE: &str = "system:node:";
+
 /// The user as whom the request is authorized: the impersonated one, or the one who sent it.
-pub fn impersonate(user: User, headers: &HeaderMap, info: &RequestInfo) -> Result<User, Status> {
+pub fn impersonate(
+    authorizers: &Authorizers,
+    user: User,
+    headers: &HeaderMap,
+    info: &RequestInfo,
+) -> Result<User, Status> {
     let Some(wanted) = wanted(headers)? else { return Ok(user) };
-    if !user.is_in(MASTERS) {
-        return Err(forbidden(&user, info, "impersonate-on:user-info:"));
+    let mut refusal = None;
+    for mode in Mode::ALL.iter().filter(|it| it.applies(&wanted)) {
+        match mode.check(authorizers, &user, &wanted, info) {
+            Ok(()) => return Ok(completed(wanted)),
+            Err(status) => refusal = refusal.or(Some(status)),
+        }
     }
-    Ok(completed(wanted))
+    let attributes = Attributes::new(&user, info);
+    Err(refusal.unwrap_or_else(|| forbidden(&attributes, "all impersonation modes failed")))
+}
+
+/// See the [module documentation](self).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    ArbitraryNode,
+    ServiceAccount,
+    UserInfo,
+    Legacy,
+}
+
+impl Mode {
+    const ALL: [Self; 4] =
+        [Self::ArbitraryNode, Self::ServiceAccount, Self::UserInfo, Self::Legacy];
+
+    /// None for the legacy mode.
+    fn name(self) -> Option<&'static str> {
+        match self {
+            Self::ArbitraryNode => Some("arbitrary-node"),
+            Self::ServiceAccount => Some("serviceaccount"),
+            Self::UserInfo => Some("user-info"),
+            Self::Legacy => None,
+        }
+    }
+
+    fn applies(self, wanted: &User) -> bool {
+        let is_name_only =
+            wanted.uid.is_empty() && wanted.groups.is_empty() && wanted.extra.is_empty();
+        let is_account = service_account::parse_user(&wanted.name).is_some();
+        match self {
+            Self::ArbitraryNode => is_name_only && is_node(&wanted.name),
+            Self::ServiceAccount => is_name_only && is_account,
+            Self::UserInfo => !is_node(&wanted.name) && !is_account,
+            Self::Legacy => true,
+        }
+    }
+
+    /// Whether `user` may impersonate everything that is asked for, and may make the request so.
+    fn check(
+        self,
+        authorizers: &Authorizers,
+        user: &User,
+        wanted: &User,
+        info: &RequestInfo,
+    ) -> Result<(), Status> {
+        let request = Attributes::new(user, info);
+        let (verb, group) = match self.name() {
+            Some(name) => {
+                let verb = format!("impersonate-on:{name}:{}", request.verb);
+                authorizers.check(&Attributes { verb: &verb, ..request })?;
+                (format!("impersonate:{name}"), "authentication.k8s.io")
+            }
+            None => ("impersonate".to_owned(), ""),
+        };
+        let check = |resource| authorizers.check(&Attributes::of_resource(user, &verb, resource));
+        check(self.user_attributes(group, &wanted.name))?;
+        let of_user = ResourceAttributes {
+            group: "authentication.k8s.io",
+            version: "v1",
+            ..ResourceAttributes::default()
+        };
+        if !wanted.uid.is_empty() {
+            check(ResourceAttributes { resource: "uids", name: &wanted.uid, ..of_user })?;
+        }
+        for name in &wanted.groups {
+            let attributes =
+                ResourceAttributes { group, version: "v1", resource: "groups", name, ..of_user };
+            if let Some(why) = self.group_error(name) {
+                let attributes = Attributes::of_resource(user, &verb, attributes);
+                return Err(forbidden(&attributes, &why));
+            }
+            check(attributes)?;
+        }
+        for (subresource, values) in &wanted.extra {
+            for name in values {
+                let resource = "userextras";
+                check(ResourceAttributes { resource, subresource, name, ..of_user })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The resource that stands for a user.
+    fn user_attributes<'a>(self, group: &'a str, user: &'a str) -> ResourceAttributes<'a> {
+        let attributes = ResourceAttributes { group, version: "v1", ..Default::default() };
+        if let Some((namespace, name)) = service_account::parse_user(user) {
+            return ResourceAttributes {
+                resource: "serviceaccounts",
+                namespace,
+                name,
+                ..attributes
+            };
+        }
+        if self == Self::ArbitraryNode {
+            let name = user.strip_prefix(NODE).unwrap_or(user);
+            return ResourceAttributes { resource: "nodes", name, ..attributes };
+        }
+        ResourceAttributes { resource: "users", name: user, ..attributes }
+    }
+
+    /// Why a group cannot be impersonated in this mode, whatever the authorizers say.
+    fn group_error(self, group: &str) -> Option<String> {
+        if self == Self::Legacy {
+            return None;
+        }
+        if group.is_empty() {
+            return Some("impersonating the empty string group is not allowed".to_owned());
+        }
+        masters::is_named(group).then(|| format!("impersonating the {group} group is not allowed"))
+    }
 }
 
 /// The user whom the headers ask for, as they are written; None if there is no name.
@@ -69,7 +205,7 @@ fn completed(mut user: User) -> User {
 }
 
 fn is_node(name: &str) -> bool {
-    name.strip_prefix("system:node:").is_some_and(|it| names::dns1123_subdomain(it).is_empty())
+    name.strip_prefix(NODE).is_some_and(|it| names::dns1123_subdomain(it).is_empty())
 }
 
 fn extra(headers: &HeaderMap) -> Result<BTreeMap<String, Vec<String>>, Status> {

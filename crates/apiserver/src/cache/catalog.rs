@@ -5,6 +5,7 @@
 
 use crate::cache::conversion::Conversion;
 use crate::cache::creations::{Creation, Creations};
+use crate::cache::hooks::Hooks;
 use crate::cache::watch_cache::ResourceCache;
 use kinds::Resource;
 use kinds::apply::CustomSchema;
@@ -33,6 +34,8 @@ pub(crate) struct Served {
     apply_schemas: Vec<Arc<CustomSchema>>,
     /// How objects get from version to version.
     pub conversion: Conversion,
+    /// What the server does for its writes beyond what its kind says.
+    pub hooks: Hooks,
     /// Which state of its definition this is: what was made for one is not for another.
     pub edition: Revision,
     /// It is out of the catalog, and who still watches it should look again.
@@ -46,6 +49,7 @@ impl Served {
         let retired = AtomicBool::new(false);
         Self {
             conversion: Conversion::of(&resource),
+            hooks: Hooks::default(),
             edition: 0,
             resource: Arc::new(resource),
             cache,
@@ -56,6 +60,12 @@ impl Served {
             apply_schemas: Vec::new(),
             retired,
         }
+    }
+
+    /// With hooks.
+    pub(crate) fn with_hooks(mut self, hooks: Hooks) -> Self {
+        self.hooks = hooks;
+        self
     }
 
     /// With how each version merges when it is applied, in the order of the versions.

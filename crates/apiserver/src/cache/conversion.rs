@@ -22,9 +22,8 @@ mod webhook;
 pub(crate) use metrics::ConversionMetrics;
 
 use crate::cache::catalog::Served;
-use crate::cache::watch_cache::{Change, Entry};
-use crate::endpoints::context::RequestContext;
-use crate::plane::Plane;
+use crate::cache::storage::Storage;
+use crate::cache::watch_cache::Entry;
 use kept::Kept;
 use kinds::Resource;
 use kinds::resource::{Shape, Version};
@@ -78,6 +77,12 @@ impl Conversion {
         Self { strategy, kept: Kept::default(), turn: Mutex::default() }
     }
 
+    /// Forgets what a stored object was converted to in `version`, so that it is converted again: the
+    /// webhook may have been replaced by a newer one.
+    pub(crate) fn forget(&self, version: usize, entry: &Entry) {
+        self.kept.remove(version, entry);
+    }
+
     /// Whether somebody else decides what an object is in another version.
     pub(crate) fn asks(&self) -> bool {
         matches!(self.strategy, Strategy::Webhook(_))
@@ -88,11 +93,6 @@ impl Conversion {
     pub(crate) fn copies(&self) -> bool {
         matches!(self.strategy, Strategy::Names | Strategy::Function(_))
     }
-}
-
-/// The version in which verbs work on objects.
-pub(crate) fn working_version(cx: &RequestContext) -> usize {
-    if cx.resource().custom { cx.version } else { cx.resource().storage }
 }
 
 /// An object, from whichever version it is in, in `version`, as far as nobody else must be asked.
@@ -109,44 +109,20 @@ pub(crate) fn local(served: &Served, version: usize, mut object: Object) -> Obje
     object
 }
 
-/// An object that a verb works on, in the version of the request.
-pub(crate) fn requested(cx: &RequestContext, object: Object) -> Object {
-    local(&cx.served, cx.version, object)
-}
-
-/// A stored object as verbs work on it, with its resourceVersion.
-pub(crate) async fn working(cx: &RequestContext, entry: &Arc<Entry>) -> Result<Object, Status> {
-    if cx.resource().custom {
-        return Ok(self::entry(cx, entry).await?.object());
-    }
-    Ok(local(&cx.served, cx.resource().storage, entry.object()))
-}
-
-/// What is stored of an object that a verb has worked on.
-pub(crate) async fn to_storage(cx: &RequestContext, object: Object) -> Result<Object, Status> {
-    let storage = cx.resource().storage;
-    let mut object = self::object(&cx.plane, &cx.served, storage, object).await?;
-    if let Shape::Structural(schema) = &cx.resource().hub().shape {
-        // A status that was dropped may have a default.
-        schema.default(object.map_mut());
-    }
-    Ok(object)
-}
-
 /// One object in `version`.
 pub(crate) async fn object(
-    plane: &Plane,
+    storage: &Storage,
     served: &Served,
     version: usize,
     object: Object,
 ) -> Result<Object, Status> {
-    let mut converted = objects(plane, served, version, vec![object]).await?;
+    let mut converted = objects(storage, served, version, vec![object]).await?;
     Ok(converted.pop().expect("there are as many as there were"))
 }
 
 /// Several objects in `version`, converted together.
 pub(crate) async fn objects(
-    plane: &Plane,
+    storage: &Storage,
     served: &Served,
     version: usize,
     mut objects: Vec<Object>,
@@ -170,10 +146,10 @@ pub(crate) async fn objects(
         let Some(from) = asked.first().map(|it| it.gvk().version) else { return Ok(objects) };
         let (started, to) = (Instant::now(), &served.version(version).name);
         // In a box: all other requests need not have room for it.
-        let answered = Box::pin(webhook.convert(plane, &wanted, asked)).await;
+        let answered = Box::pin(webhook.convert(storage, &wanted, asked)).await;
         let definition = resource.group_resource().to_string();
         let (succeeded, took) = (answered.is_ok(), started.elapsed());
-        plane.metrics.conversion.converted(&definition, &from, to, succeeded, took);
+        storage.conversion.converted(&definition, &from, to, succeeded, took);
         let answered = answered.map_err(Status::unclassified)?;
         for (place, mut object) in places.into_iter().zip(answered) {
             prune(served.version(version), &mut object);
@@ -220,38 +196,13 @@ fn is_empty(object: &Object) -> bool {
     })
 }
 
-/// A stored object in the version of the request.
-pub(crate) async fn entry(cx: &RequestContext, entry: &Arc<Entry>) -> Result<Arc<Entry>, Status> {
-    if !needs_conversion(&cx.served, cx.version, entry) {
-        return Ok(Arc::clone(entry));
-    }
-    let mut converted = entries(cx, vec![Arc::clone(entry)]).await?;
-    Ok(converted.pop().expect("there are as many as there were"))
-}
-
-/// Forgets what a stored object was converted to for the version of the request, so that it is
-/// converted again: the webhook may have been replaced by a newer one.
-pub(crate) fn forget(cx: &RequestContext, entry: &Entry) {
-    if needs_conversion(&cx.served, cx.version, entry) {
-        cx.served.conversion.kept.remove(cx.version, entry);
-    }
-}
-
-fn needs_conversion(served: &Served, version: usize, entry: &Entry) -> bool {
+pub(crate) fn needs_conversion(served: &Served, version: usize, entry: &Entry) -> bool {
     !served.conversion.copies() && entry.api_version() != served.api_version(version).as_bytes()
 }
 
-/// Several of them.
-pub(crate) async fn entries(
-    cx: &RequestContext,
-    entries: Vec<Arc<Entry>>,
-) -> Result<Vec<Arc<Entry>>, Status> {
-    entries_in(&cx.plane, &cx.served, cx.version, entries).await
-}
-
 /// Stored objects in `version`; those that nobody has asked for before are converted together.
-pub(crate) async fn entries_in(
-    plane: &Plane,
+pub(crate) async fn entries(
+    storage: &Storage,
     served: &Served,
     version: usize,
     mut entries: Vec<Arc<Entry>>,
@@ -264,7 +215,7 @@ pub(crate) async fn entries_in(
         return Ok(entries);
     }
     let stored = missing.iter().map(|index| entries[*index].object_as_stored()).collect();
-    let converted = objects(plane, served, version, stored).await?;
+    let converted = objects(storage, served, version, stored).await?;
     for (index, object) in missing.into_iter().zip(converted) {
         let entry = Arc::new(entries[index].with_object(&object));
         let stored = std::mem::replace(&mut entries[index], Arc::clone(&entry));
@@ -289,51 +240,25 @@ fn take_kept(served: &Served, version: usize, entries: &mut [Arc<Entry>]) -> Vec
     missing
 }
 
-/// Before and after a change, in the version of the request.
-pub(crate) type Sight = (Option<Arc<Entry>>, Option<Arc<Entry>>);
-
-/// What a watcher sees of `changes`. Watchers that wake up together ask once: the first converts for
-/// all.
-pub(crate) async fn changes(
-    cx: &RequestContext,
-    prefix: &str,
-    looks_inside: bool,
-    changes: &[Arc<Change>],
-) -> Result<Vec<Sight>, Status> {
-    let seen = |entry: &Arc<Entry>| entry.key.starts_with(prefix);
-    // What was there before is shown only when it goes; else only a selector looks at it.
-    let old_of = |change: &Change| {
-        let looks_back = looks_inside || change.new.is_none();
-        change.old.clone().filter(|it| looks_back && seen(it))
-    };
-    let new_of = |change: &Change| change.new.clone().filter(seen);
-    let stored = changes.iter().flat_map(|it| old_of(it).into_iter().chain(new_of(it))).collect();
-    let mut converted = in_turn(cx, stored).await?.into_iter();
-    let sight = |change: &Arc<Change>| -> Sight {
-        let old = old_of(change).and_then(|_| converted.next()).or_else(|| change.old.clone());
-        let new = new_of(change).and_then(|_| converted.next()).or_else(|| change.new.clone());
-        (old, new)
-    };
-    Ok(changes.iter().map(sight).collect())
-}
-
-/// Converts after whoever is converting now, who may have done it all. Who has waited for somebody
-/// else's failure shares it: each would otherwise wait for the same webhook in turn.
-async fn in_turn(
-    cx: &RequestContext,
+/// Converts entries one caller at a time: the first converts for all that wait, and if it fails, its
+/// failure is theirs. Each would otherwise call the same webhook in turn.
+pub(crate) async fn entries_in_turn(
+    storage: &Storage,
+    served: &Served,
+    version: usize,
     mut seen: Vec<Arc<Entry>>,
 ) -> Result<Vec<Arc<Entry>>, Status> {
-    if take_kept(&cx.served, cx.version, &mut seen).is_empty() {
+    if take_kept(served, version, &mut seen).is_empty() {
         return Ok(seen);
     }
     let began = Instant::now();
-    let mut turn = cx.served.conversion.turn.lock().await;
+    let mut turn = served.conversion.turn.lock().await;
     if let Some((ended, status)) = &*turn
         && *ended >= began
     {
         return Err(status.clone());
     }
-    let converted = entries(cx, seen).await;
+    let converted = entries(storage, served, version, seen).await;
     if let Err(status) = &converted {
         *turn = Some((Instant::now(), status.clone()));
     }

@@ -4,8 +4,8 @@
 //! It is made anew by the first request that finds the objects changed, so what was written before
 //! a request holds for it; while nothing changes, it costs a comparison of two pointers.
 
+use crate::cache::storage::Storage;
 use crate::cache::watch_cache::{ResourceCache, Snapshot};
-use crate::plane::Plane;
 use arc_swap::ArcSwapOption;
 use std::sync::{Arc, OnceLock};
 
@@ -30,9 +30,9 @@ impl<T> Derived<T> {
         Self { group, plural, make, cache: OnceLock::new(), kept: ArcSwapOption::empty() }
     }
 
-    /// As of the newest change that this plane knows of.
-    pub(crate) fn current(&self, plane: &Plane) -> Arc<T> {
-        let cache = self.cache(plane);
+    /// As of the newest change that this storage knows of.
+    pub(crate) fn current(&self, storage: &Storage) -> Arc<T> {
+        let cache = self.cache(storage);
         if let Some(kept) = &*self.kept.load()
             && cache.is_now(&kept.from)
         {
@@ -46,13 +46,13 @@ impl<T> Derived<T> {
     }
 
     /// Whether there are no objects to make anything of.
-    pub(crate) fn is_idle(&self, plane: &Plane) -> bool {
-        self.cache(plane).is_empty()
+    pub(crate) fn is_idle(&self, storage: &Storage) -> bool {
+        self.cache(storage).is_empty()
     }
 
-    fn cache(&self, plane: &Plane) -> &ResourceCache {
+    fn cache(&self, storage: &Storage) -> &ResourceCache {
         self.cache.get_or_init(|| {
-            let catalog = plane.catalog.load();
+            let catalog = storage.catalog.load();
             let served = catalog.resource(self.group, self.plural).expect("the kind is built in");
             Arc::clone(&served.cache)
         })

@@ -8,8 +8,8 @@
 //! - what is parsed of large objects is limited, all of them together, by the size of their sources;
 //! - what is kept of objects that have changed or are gone is no more than what is kept of others.
 
+use crate::cache::storage::Storage;
 use crate::cache::watch_cache::{Entry, ResourceCache, Snapshot};
-use crate::plane::Plane;
 use keel::blocking;
 use machinery::Object;
 use std::collections::HashMap;
@@ -65,13 +65,13 @@ impl<T> ParsedObjects<T> {
     }
 
     /// The objects of a namespace, in the order of their names.
-    pub(crate) fn of(&self, plane: &Plane, namespace: &str) -> Vec<Arc<T>> {
-        self.matching(plane, namespace, |_| true)
+    pub(crate) fn of(&self, storage: &Storage, namespace: &str) -> Vec<Arc<T>> {
+        self.matching(storage, namespace, |_| true)
     }
 
     /// The objects of a namespace that have no pending initializers, in the order of their names.
-    pub(crate) fn initialized(&self, plane: &Plane, namespace: &str) -> Vec<Arc<T>> {
-        self.matching(plane, namespace, |entry| !entry.uninitialized)
+    pub(crate) fn initialized(&self, storage: &Storage, namespace: &str) -> Vec<Arc<T>> {
+        self.matching(storage, namespace, |entry| !entry.uninitialized)
     }
 
     /// The object of an entry of `snapshot`.
@@ -97,11 +97,11 @@ impl<T> ParsedObjects<T> {
 
     fn matching(
         &self,
-        plane: &Plane,
+        storage: &Storage,
         namespace: &str,
         matches: impl Fn(&Entry) -> bool,
     ) -> Vec<Arc<T>> {
-        let source = self.source(plane);
+        let source = self.source(storage);
         if source.cache.is_empty() {
             return Vec::new();
         }
@@ -120,9 +120,9 @@ impl<T> ParsedObjects<T> {
         entries.map(|entry| self.get(snapshot, entry)).collect()
     }
 
-    fn source(&self, plane: &Plane) -> &Source {
+    fn source(&self, storage: &Storage) -> &Source {
         self.source.get_or_init(|| {
-            let catalog = plane.catalog.load();
+            let catalog = storage.catalog.load();
             let served = catalog.resource(self.group, self.plural).expect("the kind is built in");
             Source { cache: Arc::clone(&served.cache), prefix: served.key("", "") }
         })

@@ -2,12 +2,13 @@
 
 use super::create::{check_namespace, shown};
 use super::update::check_name;
-use crate::cache::conversion;
 use crate::endpoints::context::RequestContext;
 use crate::endpoints::decode;
 use crate::http::body::Body;
 use crate::registry;
+use crate::registry::conversion;
 use crate::registry::field_manager;
+use crate::registry::shape;
 use crate::registry::{Change, Changing, Part, UpdateRequest};
 use crate::request::options::{FieldValidation, WriteOptions};
 use http::Response;
@@ -20,21 +21,22 @@ pub(crate) async fn apply(
     body: &[u8],
     part: Part,
 ) -> Result<Response<Body>, Status> {
-    let options = WriteOptions::parse_apply(&cx.query)?;
-    let force = if cx.query.flag("force") { Force::Yes } else { Force::No };
+    let options = WriteOptions::parse_apply(&cx.scope.query)?;
+    let force = if cx.scope.query.flag("force") { Force::Yes } else { Force::No };
     let config = Configuration::read(body, options.field_validation)?;
-    cx.catch_up().await?;
-    let missing = cx.served.cache.get(&cx.key()).is_none();
-    if missing && cx.target.subresource.is_empty() {
+    cx.scope.catch_up().await?;
+    let missing = cx.scope.served.cache.get(&cx.scope.key()).is_none();
+    if missing && cx.scope.path.subresource.is_empty() {
         return create(cx, &config, force, options.dry_run).await;
     }
     let request = UpdateRequest {
         transform: &Applied { cx, config: &config, force },
         part,
+        admission: &cx.plane.admission.of_write(&cx.scope, options.dry_run),
         dry_run: options.dry_run,
-        ownership_settled: true,
+        fields_managed: true,
     };
-    let outcome = registry::update(cx, request).await?;
+    let outcome = registry::update(&cx.scope, request).await?;
     shown(cx, 200, outcome).await
 }
 
@@ -48,10 +50,11 @@ struct Applied<'c> {
 impl Change for Applied<'_> {
     fn of<'a>(&'a self, old: &'a Object) -> Changing<'a> {
         Box::pin(async move {
-            let live = conversion::requested(self.cx, old.clone());
+            let live = conversion::requested(&self.cx.scope, old.clone());
             let config = &self.config.object;
-            let applied = field_manager::apply(self.cx, Some(&live), config, self.force).await?;
-            self.config.judge(self.cx)?;
+            let applied =
+                field_manager::apply(&self.cx.scope, Some(&live), config, self.force).await?;
+            self.config.check_duplicates(self.cx)?;
             let mut new = fitted(self.cx, config, applied)?;
             keep_times_of_no_change(old, &mut new);
             Ok(new)
@@ -65,21 +68,19 @@ async fn create(
     force: Force,
     dry_run: bool,
 ) -> Result<Response<Body>, Status> {
-    let applied = field_manager::apply(cx, None, &config.object, force).await?;
-    config.judge(cx)?;
+    let applied = field_manager::apply(&cx.scope, None, &config.object, force).await?;
+    config.check_duplicates(cx)?;
     let mut object = fitted(cx, &config.object, applied)?;
     if !object.uid().is_empty() {
         let uid = object.uid();
         let why = format!(
             "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
         );
-        return Err(Status::conflict(&cx.what(), object.name(), &why));
+        return Err(Status::conflict(&cx.scope.what(), object.name(), &why));
     }
     // Upstream: a patch may have a resourceVersion, and a creation does not look at it.
     object.remove_meta("resourceVersion");
-    let _creation = super::create::begin_creation(cx, &object)?;
-    let outcome = super::create::admitted(cx, object, dry_run).await?;
-    shown(cx, 201, outcome).await
+    super::create::store(cx, object, true, dry_run).await
 }
 
 /// What is applied.
@@ -117,14 +118,14 @@ impl Configuration {
     }
 
     /// Warns of or refuses what is there twice. Upstream: after it was applied.
-    pub(super) fn judge(&self, cx: &RequestContext) -> Result<(), Status> {
+    pub(super) fn check_duplicates(&self, cx: &RequestContext) -> Result<(), Status> {
         if self.validation == FieldValidation::Strict && !self.duplicates.is_empty() {
             let all = self.duplicates.join("\n  ");
             return Err(Status::bad_request(format!(
                 "error strict decoding patch: error converting YAML to JSON: yaml: unmarshal errors:\n  {all}"
             )));
         }
-        decode::judge(cx, self.validation, self.duplicates.iter().cloned())
+        decode::report(cx, self.validation, self.duplicates.iter().cloned())
             .map_err(Status::bad_request)
     }
 }
@@ -132,9 +133,9 @@ impl Configuration {
 /// Makes the outcome fit its type, and brings it to the version that verbs work in.
 fn fitted(cx: &RequestContext, config: &Object, mut object: Object) -> Result<Object, Status> {
     decode::check_applied(&object)?;
-    decode::shape_applied(&cx.served, cx.version, config, &mut object)
+    shape::shape_applied(&cx.scope.served, cx.scope.version, config, &mut object)
         .map_err(Status::unclassified)?;
     check_name(cx, &object)?;
     check_namespace(cx, &object)?;
-    Ok(decode::working(cx, object))
+    Ok(shape::working(&cx.scope, object))
 }

@@ -4,13 +4,13 @@
 use super::subresource;
 use crate::admission;
 use crate::admission::Attributes;
-use crate::endpoints::context::{Parts, RequestContext};
+use crate::endpoints::context::RequestContext;
 use crate::http::body::Body;
+use crate::registry::scope::RequestScope;
 use crate::request::ResourcePath;
 use http::Response;
 use kinds::resource::Action;
 use machinery::{Object, Status};
-use std::sync::Arc;
 
 /// Binds the pod that has the binding's name.
 pub(super) async fn bind(
@@ -21,43 +21,27 @@ pub(super) async fn bind(
     if binding.name().is_empty() {
         return Err(Status::bad_request("Name parameter required."));
     }
-    // Who is to be asked may have been configured a moment ago.
-    cx.catch_up().await?;
-    let attributes = Attributes::create(cx, &binding, dry_run);
+    // Webhooks may have been configured a moment ago.
+    cx.scope.catch_up().await?;
+    let admission = &cx.plane.admission;
+    let attributes = Attributes::create(admission, &cx.scope, binding.name(), dry_run);
     admission::admit_sent(&attributes, &mut binding).await?;
-    let pod = about_pod(cx, binding.name()).ok_or_else(Status::no_such_resource)?;
+    let pod = scope_of_pod(&cx.scope, binding.name()).ok_or_else(Status::no_such_resource)?;
     let subresources = pod.resource().behavior.subresources;
     let action = subresources.iter().find(|it| it.name == "binding").map(|it| &it.action);
     let Some(Action::Post(change)) = action else { return Err(Status::no_such_resource()) };
-    let bound = subresource::apply(&pod, &binding, *change, dry_run).await;
-    pod.take_warnings().into_iter().for_each(|it| cx.warn(it));
-    bound
+    subresource::apply(cx, &pod, &binding, *change, dry_run).await
 }
 
-/// The same request, as if it had been made for the pod.
-fn about_pod(cx: &RequestContext, name: &str) -> Option<RequestContext> {
-    let catalog = cx.plane.catalog.load_full();
+/// The scope of a write to the pod with this name.
+fn scope_of_pod(scope: &RequestScope, name: &str) -> Option<RequestScope> {
+    let catalog = scope.storage.catalog.load_full();
     let (served, version) = catalog.find("", "v1", "pods")?;
-    let target = ResourcePath {
+    let path = ResourcePath {
         resource: "pods".to_owned(),
         name: name.to_owned(),
         subresource: "binding".to_owned(),
-        ..cx.target.clone()
+        ..scope.path.clone()
     };
-    let parts = Parts {
-        plane: Arc::clone(&cx.plane),
-        user: cx.user.clone(),
-        verb: cx.verb,
-        target,
-        query: cx.query.clone(),
-        errors_as: cx.errors_as,
-        content_type: cx.content_type.clone(),
-        user_agent: cx.user_agent.clone(),
-        upgrade: cx.upgrade,
-        deadline: cx.deadline,
-        writes: cx.writes.clone(),
-        seat: cx.seat.clone(),
-        account: cx.account.clone(),
-    };
-    Some(RequestContext::new(parts, cx.accepted, Arc::clone(served), version))
+    Some(scope.of_other(served, version, path))
 }

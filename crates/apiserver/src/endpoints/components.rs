@@ -9,6 +9,7 @@ use crate::endpoints::context::RequestContext;
 use crate::endpoints::table;
 use crate::http::body::Body;
 use crate::http::negotiation::Form;
+use crate::http::response;
 use crate::outbound::{Destination, Error, Trust};
 use bytes::Bytes;
 use http::{Request, Response};
@@ -31,9 +32,9 @@ const MAX_ANSWER: usize = 10 << 10;
 
 /// Answers with one component, or with all of them.
 pub(super) async fn answer(cx: &RequestContext) -> Result<Response<Body>, Status> {
-    cx.warn("v1 ComponentStatus is deprecated in v1.19+".to_owned());
-    if !cx.target.name.is_empty() {
-        let mut object = component(cx, &cx.target.name).await?;
+    cx.scope.warn("v1 ComponentStatus is deprecated in v1.19+".to_owned());
+    if !cx.scope.path.name.is_empty() {
+        let mut object = component(cx, &cx.scope.path.name).await?;
         object.set_type("v1", "ComponentStatus");
         return Ok(answer::object(cx, 200, object));
     }
@@ -43,13 +44,13 @@ pub(super) async fn answer(cx: &RequestContext) -> Result<Response<Body>, Status
     components.retain(|it| selection.matches_unstored(it));
     if cx.accepted.form == Form::Table {
         let table = table::table(cx, &json!({}), components)?;
-        return Ok(answer::serialized(200, cx.accepted, &table));
+        return Ok(response::serialized(200, cx.accepted, &table));
     }
     let items: Vec<Value> = components.into_iter().map(Object::into_value).collect();
     let list = json!({
         "kind": "ComponentStatusList", "apiVersion": "v1", "metadata": {}, "items": items,
     });
-    Ok(answer::document(200, cx.accepted, &list))
+    Ok(response::document(200, cx.accepted, &list))
 }
 
 async fn component(cx: &RequestContext, name: &str) -> Result<Object, Status> {
@@ -82,7 +83,7 @@ async fn probe(cx: &RequestContext, port: u16) -> Result<String, String> {
     let request = Request::get(&url).body(Full::<Bytes>::default());
     let request = request.map_err(|error| failed(&error))?;
     let deadline = Instant::now() + PROBE_TIMEOUT;
-    let call = cx.plane.outbound.call(&to, request, MAX_ANSWER, deadline);
+    let call = cx.scope.storage.outbound.call(&to, request, MAX_ANSWER, deadline);
     let answer = timeout_at(deadline, call).await;
     let answer = answer.map_err(|_| failed(&"context deadline exceeded"))?;
     let answer = answer.map_err(|error: Error| failed(&error))?;

@@ -23,15 +23,17 @@ pub(crate) async fn connect(
     cx: &RequestContext,
     subresource: &Subresource,
 ) -> Result<Response<Body>, Status> {
-    cx.catch_up().await?;
+    cx.scope.catch_up().await?;
     // Reading a log is no connection.
-    if subresource.kind != cx.resource().kind {
-        if cx.query.get("dryRun").is_some() {
+    if subresource.kind != cx.scope.resource().kind {
+        if cx.scope.query.get("dryRun").is_some() {
             return Err(Status::bad_request("dryRun is not supported"));
         }
         let kind = kind_of(cx, subresource);
         let mut options = options(cx, &kind)?;
-        let attributes = Attributes::below(cx, Operation::Connect, kind, false);
+        let admission = &cx.plane.admission;
+        let attributes =
+            Attributes::of_subresource(admission, &cx.scope, Operation::Connect, kind, false);
         admission::admit_sent(&attributes, &mut options).await?;
     }
     outcome(cx, subresource.name)
@@ -45,28 +47,28 @@ fn options(cx: &RequestContext, kind: &GroupVersionKind) -> Result<Object, Statu
     match kind.kind.as_str() {
         "PodExecOptions" | "PodAttachOptions" => {
             for flag in ["stdin", "stdout", "stderr", "tty"] {
-                if cx.query.flag(flag) {
+                if cx.scope.query.flag(flag) {
                     set(flag, true.into());
                 }
             }
-            let container = cx.query.text("container");
+            let container = cx.scope.query.text("container");
             if !container.is_empty() {
                 set("container", container.into());
             }
-            let command: Vec<&str> = cx.query.all("command").collect();
+            let command: Vec<&str> = cx.scope.query.all("command").collect();
             if kind.kind == "PodExecOptions" && !command.is_empty() {
                 set("command", json!(command));
             }
         }
         "PodPortForwardOptions" => {
-            let listed = cx.query.all("ports").flat_map(|it| it.split(','));
+            let listed = cx.scope.query.all("ports").flat_map(|it| it.split(','));
             let ports = listed.map(parse_port).collect::<Result<Vec<_>, _>>()?;
             if !ports.is_empty() {
                 set("ports", json!(ports));
             }
         }
         _ => {
-            set("path", format!("/{}", cx.target.rest).into());
+            set("path", format!("/{}", cx.scope.path.rest).into());
         }
     }
     let mut options = Object::new(options);
@@ -81,7 +83,7 @@ fn parse_port(text: &str) -> Result<u16, Status> {
 
 /// The answer to a connection that is allowed.
 fn outcome(cx: &RequestContext, subresource: &str) -> Result<Response<Body>, Status> {
-    match (cx.resource().plural.as_str(), subresource) {
+    match (cx.scope.resource().plural.as_str(), subresource) {
         ("pods", "log") => log(cx),
         ("pods", "proxy") => Err(pod_proxy(cx)),
         ("pods", _) => Err(stream(cx, subresource)),
@@ -98,14 +100,14 @@ fn not_dialed(address: &str) -> String {
 /// Upstream: `registry/core/pod/strategy.go`, `LogLocation`.
 fn log(cx: &RequestContext) -> Result<Response<Body>, Status> {
     let options =
-        LogOptions::parse(|it| cx.query.get(it), parse_int).map_err(Status::bad_request)?;
+        LogOptions::parse(|it| cx.scope.query.get(it), parse_int).map_err(Status::bad_request)?;
     let faults = options.validate();
     if !faults.is_empty() {
         let what = GroupKind::new("", "PodLogOptions");
-        return Err(Status::invalid(&what, &cx.target.name, &faults));
+        return Err(Status::invalid(&what, &cx.scope.path.name, &faults));
     }
     let pod = cx.found()?.object();
-    let container = container_name::choose(&pod, cx.query.text("container"));
+    let container = container_name::choose(&pod, cx.scope.query.text("container"));
     let container = container.map_err(Status::bad_request)?;
     let node = pod.str_at(&["spec", "nodeName"]);
     if node.is_empty() {
@@ -116,7 +118,7 @@ fn log(cx: &RequestContext) -> Result<Response<Body>, Status> {
     }
     let address = kubelet(cx, node)?;
     let mut path = format!("containerLogs/{}/{}/{container}", pod.namespace(), pod.name());
-    let query = options.kubelet_query(|it| cx.query.flag(it));
+    let query = options.kubelet_query(|it| cx.scope.query.flag(it));
     if !query.is_empty() {
         path = format!("{path}?{query}");
     }
@@ -129,7 +131,7 @@ fn stream(cx: &RequestContext, subresource: &str) -> Status {
     let located = || {
         let pod = cx.found()?.object();
         if subresource != "portforward" {
-            let container = container_name::choose(&pod, cx.query.text("container"));
+            let container = container_name::choose(&pod, cx.scope.query.text("container"));
             container.map_err(Status::bad_request)?;
         }
         match pod.str_at(&["spec", "nodeName"]) {
@@ -152,8 +154,8 @@ fn stream(cx: &RequestContext, subresource: &str) -> Status {
 
 /// Upstream: `registry/core/pod/strategy.go`, `ResourceLocation`.
 fn pod_proxy(cx: &RequestContext) -> Status {
-    let Some((name, port)) = name_and_port(&cx.target.name) else {
-        return Status::bad_request(format!("invalid pod request {}", quote(&cx.target.name)));
+    let Some((name, port)) = name_and_port(&cx.scope.path.name) else {
+        return Status::bad_request(format!("invalid pod request {}", quote(&cx.scope.path.name)));
     };
     let pod = match named(cx, name) {
         Ok(pod) => pod,
@@ -174,8 +176,11 @@ fn pod_proxy(cx: &RequestContext) -> Status {
 
 /// Upstream: `registry/core/service/storage/storage.go`, `ResourceLocation`.
 fn service_proxy(cx: &RequestContext) -> Status {
-    let Some((name, port)) = name_and_port(&cx.target.name) else {
-        return Status::bad_request(format!("invalid service request {}", quote(&cx.target.name)));
+    let Some((name, port)) = name_and_port(&cx.scope.path.name) else {
+        return Status::bad_request(format!(
+            "invalid service request {}",
+            quote(&cx.scope.path.name)
+        ));
     };
     if let Ok(number) = port.parse::<i64>() {
         let service = match named(cx, name) {
@@ -195,8 +200,8 @@ fn service_proxy(cx: &RequestContext) -> Status {
 
 /// Upstream: `registry/core/node/strategy.go`, `ResourceLocation`.
 fn node_proxy(cx: &RequestContext) -> Status {
-    let Some((name, port)) = name_and_port(&cx.target.name) else {
-        return Status::bad_request(format!("invalid node request {}", quote(&cx.target.name)));
+    let Some((name, port)) = name_and_port(&cx.scope.path.name) else {
+        return Status::bad_request(format!("invalid node request {}", quote(&cx.scope.path.name)));
     };
     match kubelet(cx, name) {
         Err(status) => status,
@@ -240,16 +245,16 @@ fn name_and_port(text: &str) -> Option<(&str, &str)> {
 
 /// The object of that name, which is a part of what the path says.
 fn named(cx: &RequestContext, name: &str) -> Result<Object, Status> {
-    let found = cx.served.cache.get(&cx.served.key(cx.namespace(), name));
-    found.map(|it| it.object()).ok_or_else(|| Status::not_found(&cx.what(), name))
+    let found = cx.scope.served.cache.get(&cx.scope.served.key(cx.scope.namespace(), name));
+    found.map(|it| it.object()).ok_or_else(|| Status::not_found(&cx.scope.what(), name))
 }
 
 /// Where the kubelet of a node listens.
 fn kubelet(cx: &RequestContext, node: &str) -> Result<String, Status> {
-    let catalog = cx.plane.catalog.load();
+    let catalog = cx.scope.storage.catalog.load();
     let nodes = catalog.resource("", "nodes");
     let found = nodes.and_then(|it| it.cache.get(&it.key("", node)));
     // Upstream: a missing node of a pod is said to be a missing pod.
-    let node = found.ok_or_else(|| Status::not_found(&cx.what(), node))?.object();
+    let node = found.ok_or_else(|| Status::not_found(&cx.scope.what(), node))?.object();
     kubelet::address(&node).map_err(Status::unclassified)
 }

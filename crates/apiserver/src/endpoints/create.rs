@@ -1,22 +1,18 @@
 //! POST to a collection.
 
-use crate::admission;
-use crate::admission::Attributes;
-use crate::cache::conversion;
+use super::answer;
+use super::context::RequestContext;
+use super::decode;
 use crate::cache::creations::Creation;
-use crate::endpoints::context::RequestContext;
-use crate::endpoints::{answer, decode};
 use crate::http::body::Body;
-use crate::registry;
-use crate::registry::field_manager;
-use crate::registry::{Outcome, Patience};
+use crate::registry::{self, CreateRequest, InitializationWait, Outcome, conversion};
 use crate::request::options::WriteOptions;
 use http::Response;
 use machinery::{Object, Status};
 
 /// Stores a new object and answers with it, in the version in which it was sent.
 pub(crate) async fn create(cx: &RequestContext, body: &[u8]) -> Result<Response<Body>, Status> {
-    let options = WriteOptions::parse(&cx.query, "CreateOptions")?;
+    let options = WriteOptions::parse(&cx.scope.query, "CreateOptions")?;
     let object = decode::object(cx, body, options.field_validation)?;
     check_namespace(cx, &object)?;
     create_decoded(cx, object, options.dry_run).await
@@ -28,32 +24,26 @@ pub(super) async fn create_decoded(
     mut object: Object,
     dry_run: bool,
 ) -> Result<Response<Body>, Status> {
-    let _creation = begin_creation(cx, &object)?;
     for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
         object.remove_meta(field);
     }
-    field_manager::track(cx, None, &mut object).await;
-    let outcome = admitted(cx, object, dry_run).await?;
-    shown(cx, 201, outcome).await
+    store(cx, object, false, dry_run).await
 }
 
-/// Stores a new object, if admission lets it in, and waits for those who have to work on it before
-/// others may see it.
-pub(super) async fn admitted(
+/// Stores a new object, waits for its initializers, and answers with it.
+pub(super) async fn store(
     cx: &RequestContext,
-    mut object: Object,
+    object: Object,
+    fields_managed: bool,
     dry_run: bool,
-) -> Result<Outcome, Status> {
-    let patience = Patience::of(cx)?;
-    // Admission looks at other objects, which may have been written a moment ago.
-    cx.catch_up().await?;
-    if !cx.namespace().is_empty() {
-        object.set_meta("namespace", cx.namespace());
-    }
-    let attributes = Attributes::create(cx, &object, dry_run);
-    admission::mutate(&attributes, &mut object).await?;
-    let outcome = registry::create(cx, object, dry_run).await?;
-    patience.until_initialized(cx, outcome).await
+) -> Result<Response<Body>, Status> {
+    let _creation = begin_creation(cx, &object)?;
+    let wait = InitializationWait::of(&cx.scope)?;
+    let admission = &cx.plane.admission.of_write(&cx.scope, dry_run);
+    let request = CreateRequest { object, admission, fields_managed, dry_run };
+    let outcome = registry::create(&cx.scope, request).await?;
+    let outcome = wait.until_initialized(&cx.scope, outcome).await?;
+    shown(cx, 201, outcome).await
 }
 
 /// An outcome in the version that the client asked for.
@@ -65,7 +55,7 @@ pub(super) async fn shown(
     match outcome {
         Outcome::Stored(entry) => answer::entry(cx, code, &entry).await,
         Outcome::Shown(object) => {
-            let object = conversion::object(&cx.plane, &cx.served, cx.version, object).await?;
+            let object = conversion::object(&cx.scope, cx.scope.version, object).await?;
             Ok(answer::object(cx, code, object))
         }
     }
@@ -73,8 +63,8 @@ pub(super) async fn shown(
 
 /// The body may leave its namespace out, but not contradict the path.
 pub(super) fn check_namespace(cx: &RequestContext, object: &Object) -> Result<(), Status> {
-    let (found, expected) = (object.namespace(), cx.namespace());
-    if found.is_empty() || found == expected || !cx.resource().namespaced {
+    let (found, expected) = (object.namespace(), cx.scope.namespace());
+    if found.is_empty() || found == expected || !cx.scope.resource().namespaced {
         return Ok(());
     }
     Err(Status::bad_request(
@@ -82,11 +72,11 @@ pub(super) fn check_namespace(cx: &RequestContext, object: &Object) -> Result<()
     ))
 }
 
-/// Counts the creation until the returned value is dropped; refused while the resource's definition
-/// is being deleted.
-pub(super) fn begin_creation(cx: &RequestContext, object: &Object) -> Result<Creation, Status> {
-    cx.served.begin_creation().ok_or_else(|| {
+/// Counts the creation until the returned value is dropped; refused while the resource's CRD is
+/// being deleted.
+fn begin_creation(cx: &RequestContext, object: &Object) -> Result<Creation, Status> {
+    cx.scope.served.begin_creation().ok_or_else(|| {
         let why = "create not allowed while custom resource definition is terminating";
-        Status::forbidden(&cx.what(), object.name(), why)
+        Status::forbidden(&cx.scope.what(), object.name(), why)
     })
 }

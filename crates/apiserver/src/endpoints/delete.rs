@@ -1,12 +1,13 @@
 //! DELETE of one object.
 
 use super::create::shown;
-use crate::cache::conversion;
 use crate::endpoints::context::RequestContext;
 use crate::endpoints::{answer, decode};
 use crate::http::body::Body;
 use crate::registry;
-use crate::registry::Deleted;
+use crate::registry::admit::AlreadyAdmitted;
+use crate::registry::conversion;
+use crate::registry::{Deleted, shape};
 use crate::request::options::DeleteOptions;
 use http::Response;
 use kinds::resource::Dependents;
@@ -18,29 +19,32 @@ use machinery::{Object, Status, Value};
 pub(crate) async fn delete(cx: &RequestContext, body: &[u8]) -> Result<Response<Body>, Status> {
     let options = options(cx, body)?;
     warn_of_orphans(cx, &options);
-    match registry::delete(cx, cx.namespace(), &cx.target.name, &options).await? {
+    let (namespace, name) = (cx.scope.namespace(), &cx.scope.path.name);
+    let admission = cx.plane.admission.of_deletion(&cx.scope, &options);
+    match registry::delete(&cx.scope, namespace, name, &options, &admission).await? {
         Deleted::Held(outcome) => shown(cx, 200, outcome).await,
         Deleted::Gone(object) => {
-            if cx.resource().behavior.returns_deleted {
-                return Ok(answer::object(cx, 200, conversion::requested(cx, object)));
+            if cx.scope.resource().behavior.returns_deleted {
+                return Ok(answer::object(cx, 200, conversion::requested(&cx.scope, object)));
             }
             Ok(answer::success(cx, 200, Some(details(cx, &object).to_value())))
         }
     }
 }
 
-/// Deletes an object whose definition is being deleted, without asking admission.
+/// Deletes an object whose CRD is being deleted, without admission.
 pub(crate) async fn delete_instance(cx: &RequestContext) -> Result<Response<Body>, Status> {
-    // Upstream: the finalizer of definitions deletes from the storage.
+    // Upstream: the finalizer of CRDs deletes from the storage.
     let options = DeleteOptions::default();
-    registry::delete_unadmitted(cx, cx.namespace(), &cx.target.name, &options).await?;
+    let (namespace, name) = (cx.scope.namespace(), &cx.scope.path.name);
+    registry::delete(&cx.scope, namespace, name, &options, &AlreadyAdmitted).await?;
     Ok(answer::success(cx, 200, None))
 }
 
 /// The options of a deletion, from its body or its parameters.
 pub(super) fn options(cx: &RequestContext, body: &[u8]) -> Result<DeleteOptions, Status> {
     if body.is_empty() {
-        return DeleteOptions::from_query(&cx.query);
+        return DeleteOptions::from_query(&cx.scope.query);
     }
     // Upstream: even those of a custom resource may be in protobuf.
     let ty = types::find("meta/v1.DeleteOptions").expect("the table has all types of meta/v1");
@@ -63,21 +67,21 @@ pub(super) fn options(cx: &RequestContext, body: &[u8]) -> Result<DeleteOptions,
     }
     // Options that cannot be read must not be passed over: one of them may be the dry run.
     let mut value = Value::Object(std::mem::take(options.map_mut()));
-    decode::fit_type(ty, &mut value, &literals, &mut Vec::new()).map_err(Status::bad_request)?;
+    shape::fit_type(ty, &mut value, &literals, &mut Vec::new()).map_err(Status::bad_request)?;
     DeleteOptions::from_body(&Object::from_value(value).unwrap_or_default())
 }
 
-/// Who does not say what becomes of dependents may not expect that they stay.
+/// Adds a warning: without a propagation policy, dependents are not guaranteed to survive.
 pub(super) fn warn_of_orphans(cx: &RequestContext, options: &DeleteOptions) {
     if let (None, Dependents::Orphaned(Some(warning))) =
-        (options.propagation, cx.resource().behavior.dependents)
+        (options.propagation, cx.scope.resource().behavior.dependents)
     {
-        cx.warn(warning.to_owned());
+        cx.scope.warn(warning.to_owned());
     }
 }
 
 fn details(cx: &RequestContext, object: &Object) -> Details {
-    let what = cx.what();
+    let what = cx.scope.what();
     Details {
         name: object.name().to_owned(),
         group: what.group,

@@ -12,15 +12,17 @@ pub(crate) async fn delete_collection(
     cx: &RequestContext,
     body: &[u8],
 ) -> Result<Response<Body>, Status> {
-    let options = super::delete::options(cx, body)?.judged_for_collection()?;
+    let options = super::delete::options(cx, body)?.checked_for_collection()?;
     super::delete::warn_of_orphans(cx, &options);
     let (metadata, selected) = list::asked(cx).await?;
+    let admission = cx.plane.admission.of_deletion(&cx.scope, &options);
     for entry in &selected {
         // A client that has disconnected does not start further deletions.
-        if cx.writes.is_abandoned() {
+        if cx.scope.writes.is_abandoned() {
             return Err(Status::timeout("the request was canceled", 0));
         }
-        match registry::delete(cx, entry.namespace(), entry.name(), &options).await {
+        let (namespace, name) = (entry.namespace(), entry.name());
+        match registry::delete(&cx.scope, namespace, name, &options, &admission).await {
             Ok(_) => {}
             // Somebody else deleted it meanwhile, which is all that was wanted.
             Err(status) if status.reason == Reason::NotFound => {}

@@ -3,8 +3,8 @@
 use crate::endpoints::answer;
 use crate::endpoints::context::RequestContext;
 use crate::http::body::Body;
-use crate::loopback::LoopbackClient;
 use crate::registry;
+use crate::registry::admit::AlreadyAdmitted;
 use crate::request::options::{DeleteOptions, WriteOptions};
 use http::Response;
 use kinds::policy::eviction;
@@ -17,9 +17,9 @@ pub(crate) async fn evict(
     body: &[u8],
     subresource: &Subresource,
 ) -> Result<Response<Body>, Status> {
-    let validation = WriteOptions::parse(&cx.query, "CreateOptions")?.field_validation;
+    let validation = WriteOptions::parse(&cx.scope.query, "CreateOptions")?.field_validation;
     let mut body = super::subresource::posted(cx, body, subresource, validation)?;
-    if body.name() != cx.target.name {
+    if body.name() != cx.scope.path.name {
         return Err(Status::bad_request("name in URL does not match name in Eviction object"));
     }
     refuse_unreadable(&body)?;
@@ -28,11 +28,13 @@ pub(crate) async fn evict(
     let options = options(cx, &body)?;
     let pod = cx.current().await?.object();
     // The deletion follows once the budget is charged, whether or not the client still waits.
-    let _write = cx.writes.begin();
+    let _write = cx.scope.writes.begin();
     if eviction::needs_budget(&pod) {
         spend(cx, &pod, options.dry_run).await?;
     }
-    registry::delete(cx, cx.namespace(), &cx.target.name, &options).await?;
+    let (namespace, name) = (cx.scope.namespace(), &cx.scope.path.name);
+    // Admitted as an Eviction.
+    registry::delete(&cx.scope, namespace, name, &options, &AlreadyAdmitted).await?;
     Ok(answer::success(cx, 201, None))
 }
 
@@ -52,7 +54,7 @@ fn refuse_unreadable(eviction: &Object) -> Result<(), Status> {
 fn options(cx: &RequestContext, eviction: &Object) -> Result<DeleteOptions, Status> {
     let sent = eviction.get(&["deleteOptions"]).cloned().and_then(Object::from_value);
     let mut options = DeleteOptions::from_body(&sent.unwrap_or_default())?;
-    options.dry_run |= WriteOptions::parse(&cx.query, "CreateOptions")?.dry_run;
+    options.dry_run |= WriteOptions::parse(&cx.scope.query, "CreateOptions")?.dry_run;
     Ok(options)
 }
 
@@ -67,13 +69,13 @@ async fn spend(cx: &RequestContext, pod: &Object, dry_run: bool) -> Result<(), S
     if dry_run {
         return Ok(());
     }
-    eviction::spend(&mut budget, pod.name(), &cx.plane.now());
+    eviction::spend(&mut budget, pod.name(), &cx.scope.storage.now());
     let path = format!(
         "/apis/policy/v1/namespaces/{}/poddisruptionbudgets/{}/status",
         budget.namespace(),
         budget.name()
     );
-    let answer = LoopbackClient::new(&cx.plane).update(&path, &budget.into_value()).await;
+    let answer = cx.plane.loopback.update(&path, &budget.into_value()).await;
     match answer.code {
         200 => Ok(()),
         // Somebody else spent it first: the client is to come back and ask again.
@@ -83,11 +85,11 @@ async fn spend(cx: &RequestContext, pod: &Object, dry_run: bool) -> Result<(), S
 }
 
 fn budgets(cx: &RequestContext, pod: &Object) -> Vec<Object> {
-    let catalog = cx.plane.catalog.load();
+    let catalog = cx.scope.storage.catalog.load();
     let Some(served) = catalog.resource("policy", "poddisruptionbudgets") else {
         return Vec::new();
     };
-    let prefix = served.key(cx.namespace(), "");
+    let prefix = served.key(cx.scope.namespace(), "");
     let snapshot = served.cache.snapshot();
     let all = snapshot.under(&prefix, None).map(|it| it.object());
     all.filter(|it| eviction::covers(it, pod)).collect()

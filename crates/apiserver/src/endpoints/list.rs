@@ -5,11 +5,11 @@ pub(super) mod encoding;
 use super::get::not_older_than;
 use super::page::Token;
 use super::selection::{Pace, Selection};
-use crate::cache::conversion;
 use crate::cache::watch_cache::{Entry, Snapshot};
 use crate::endpoints::context::RequestContext;
 use crate::http::body::Body;
 use crate::http::negotiation::Form;
+use crate::registry::conversion;
 use crate::request::options::{parse_i64, parse_revision};
 use http::Response;
 use machinery::{ErrorList, GroupKind, Path, Status, Value, json};
@@ -24,25 +24,25 @@ pub(crate) async fn list(cx: &RequestContext) -> Result<Response<Body>, Status> 
 /// The metadata of the list that is asked for, and what is in it.
 pub(super) async fn asked(cx: &RequestContext) -> Result<(Value, Vec<Arc<Entry>>), Status> {
     let selection = Selection::parse(cx)?;
-    let number = |name| cx.query.get(name).map_or(Ok(0), parse_i64);
+    let number = |name| cx.scope.query.get(name).map_or(Ok(0), parse_i64);
     // A list does not wait, but what is no number is none here either.
     number("timeoutSeconds")?;
     let mut limit = usize::try_from(number("limit")?).unwrap_or(0);
     let view = view(cx, &selection, limit).await?;
     // Upstream: who takes whatever the cache has gets all of it.
-    if cx.query.text("resourceVersion") == "0" && cx.query.text("continue").is_empty() {
+    if cx.scope.query.text("resourceVersion") == "0" && cx.scope.query.text("continue").is_empty() {
         limit = 0;
     }
     let page = select(cx, &selection, &view, limit).await?;
     let mut metadata = json!({"resourceVersion": view.revision.to_string()});
     if let Some(start) = page.next {
-        cx.served.cache.pin(&view.snapshot, view.revision);
+        cx.scope.served.cache.pin(&view.snapshot, view.revision);
         if let Some(remaining) = page.remaining {
             metadata["remainingItemCount"] = remaining.into();
         }
         let token = Token { revision: Some(view.revision), start, remaining: page.remaining };
         metadata["continue"] = token.encode(&selection.prefix).into();
-    } else if cx.resource().custom && cx.accepted.form == Form::Whole {
+    } else if cx.scope.resource().custom && cx.accepted.form == Form::Whole {
         // Upstream: lists without a Go type write the token even when it is empty.
         metadata["continue"] = "".into();
     }
@@ -61,9 +61,9 @@ struct View {
 }
 
 async fn view(cx: &RequestContext, selection: &Selection, limit: usize) -> Result<View, Status> {
-    let version = cx.query.text("resourceVersion");
+    let version = cx.scope.query.text("resourceVersion");
     validate_options(cx, version)?;
-    let token = cx.query.text("continue");
+    let token = cx.scope.query.text("continue");
     if !token.is_empty() {
         let token = Token::decode(token, &selection.prefix)?;
         if !matches!(version, "" | "0") {
@@ -83,17 +83,17 @@ async fn view(cx: &RequestContext, selection: &Selection, limit: usize) -> Resul
     };
     // Zero takes whatever is there; as long as the store is in this process, that is what is new.
     if asked == 0 {
-        cx.catch_up().await?;
+        cx.scope.catch_up().await?;
     } else {
         not_older_than(cx, asked).await?;
     }
     // Upstream: who wants pages as of a revision means just that one, unless they say otherwise.
-    let is_exact = match cx.query.text("resourceVersionMatch") {
+    let is_exact = match cx.scope.query.text("resourceVersionMatch") {
         "" => limit > 0 && asked > 0,
         matching => matching == "Exact",
     };
     if is_exact {
-        let snapshot = cx.served.cache.at(asked).map_err(|_| {
+        let snapshot = cx.scope.served.cache.at(asked).map_err(|_| {
             Status::expired("The resourceVersion for the provided list is too old.")
         })?;
         return Ok(View { snapshot, revision: asked, start: None, count: None });
@@ -104,8 +104,8 @@ async fn view(cx: &RequestContext, selection: &Selection, limit: usize) -> Resul
 /// What there is now. Every change up to the revision is in it: the cache publishes a revision
 /// after the changes.
 fn current(cx: &RequestContext, start: Option<String>) -> View {
-    let applied = cx.plane.cache.applied();
-    let snapshot = cx.served.cache.snapshot();
+    let applied = cx.scope.storage.cache.applied();
+    let snapshot = cx.scope.served.cache.snapshot();
     let revision = snapshot.revision.max(applied);
     View { snapshot, revision, start, count: None }
 }
@@ -113,11 +113,11 @@ fn current(cx: &RequestContext, start: Option<String>) -> View {
 fn continued(cx: &RequestContext, selection: &Selection, token: &Token) -> Result<View, Status> {
     let start = Some(format!("{}{}", selection.prefix, token.start));
     let Some(revision) = token.revision else { return Ok(current(cx, start)) };
-    let applied = cx.plane.cache.applied();
+    let applied = cx.scope.storage.cache.applied();
     if revision > applied {
         return Err(Status::revision_too_large(revision, applied));
     }
-    if let Ok(snapshot) = cx.served.cache.at(revision) {
+    if let Ok(snapshot) = cx.scope.served.cache.at(revision) {
         let count = token.remaining.filter(|it| *it <= snapshot.entries.len());
         return Ok(View { snapshot, revision, start, count });
     }
@@ -132,7 +132,7 @@ const TOO_OLD: &str = "The provided continue parameter is too old to display a c
 
 /// Upstream: apis/meta/internalversion/validation, for lists.
 fn validate_options(cx: &RequestContext, version: &str) -> Result<(), Status> {
-    let matching = cx.query.text("resourceVersionMatch");
+    let matching = cx.scope.query.text("resourceVersionMatch");
     let mut errors = ErrorList::new();
     let path = Path::root("resourceVersionMatch");
     if !matching.is_empty() {
@@ -142,7 +142,7 @@ fn validate_options(cx: &RequestContext, version: &str) -> Result<(), Status> {
                 "resourceVersionMatch is forbidden unless resourceVersion is provided",
             );
         }
-        if !cx.query.text("continue").is_empty() {
+        if !cx.scope.query.text("continue").is_empty() {
             errors.forbidden(&path, "resourceVersionMatch is forbidden when continue is provided");
         }
         if !matches!(matching, "Exact" | "NotOlderThan") {
@@ -153,7 +153,7 @@ fn validate_options(cx: &RequestContext, version: &str) -> Result<(), Status> {
             errors.forbidden(&path, detail);
         }
     }
-    if cx.query.get("sendInitialEvents").is_some() {
+    if cx.scope.query.get("sendInitialEvents").is_some() {
         let detail = "sendInitialEvents is forbidden for list";
         errors.forbidden(&Path::root("sendInitialEvents"), detail);
     }
@@ -185,20 +185,20 @@ async fn select(
 ) -> Result<Page, Status> {
     if let Some(key) = &selection.key {
         let found = view.snapshot.entries.get(key.as_str()).map(|it| Arc::clone(it));
-        let mut entries = conversion::entries(cx, found.into_iter().collect()).await?;
+        let mut entries = conversion::entries(&cx.scope, found.into_iter().collect()).await?;
         entries.retain(|it| selection.matches(cx, it));
         return Ok(Page { entries, next: None, remaining: None });
     }
     let start = view.start.as_deref();
     // What an object's labels are in another version is known only when it is converted.
-    if selection.looks_inside() && !cx.served.conversion.copies() {
+    if selection.looks_inside() && !cx.scope.served.conversion.copies() {
         let under = view.snapshot.under(&selection.prefix, start);
-        let converted = conversion::entries(cx, under.cloned().collect()).await?;
+        let converted = conversion::entries(&cx.scope, under.cloned().collect()).await?;
         return Ok(page(cx, selection, view, converted.iter(), limit).await);
     }
     let under = view.snapshot.labeled(&selection.prefix, start, selection.label_mask);
     let mut page = page(cx, selection, view, under, limit).await;
-    page.entries = conversion::entries(cx, page.entries).await?;
+    page.entries = conversion::entries(&cx.scope, page.entries).await?;
     Ok(page)
 }
 
@@ -227,7 +227,7 @@ async fn page<'a>(
         page.entries.push(Arc::clone(entry));
     }
     if page.next.is_some() && all {
-        let everywhere = view.start.is_none() && cx.namespace().is_empty();
+        let everywhere = view.start.is_none() && cx.scope.namespace().is_empty();
         let count = view.count.or_else(|| everywhere.then(|| view.snapshot.entries.len()));
         page.remaining = Some(match count {
             Some(count) => count.saturating_sub(page.entries.len()),

@@ -7,12 +7,13 @@ pub(super) use sent::parse;
 
 use super::create::{check_namespace, shown};
 use super::update::check_name;
-use crate::cache::conversion;
 use crate::endpoints::context::RequestContext;
 use crate::endpoints::decode;
 use crate::endpoints::decode::Misdeclared;
 use crate::http::body::Body;
 use crate::registry;
+use crate::registry::conversion;
+use crate::registry::shape;
 use crate::registry::{Part, UpdateRequest};
 use crate::request::options::{FieldValidation, WriteOptions};
 use http::Response;
@@ -42,16 +43,17 @@ pub(crate) async fn patch(
     if is_apply(cx) {
         return super::apply::apply(cx, body, part).await;
     }
-    let options = WriteOptions::parse_patch(&cx.query)?;
+    let options = WriteOptions::parse_patch(&cx.scope.query)?;
     let wanted = Wanted { patch: parse(cx, body)?, validation: options.field_validation };
     let transform = |old: &Object| patched(cx, &wanted, old, part);
     let request = UpdateRequest {
         transform: &transform,
         part,
+        admission: &cx.plane.admission.of_write(&cx.scope, options.dry_run),
         dry_run: options.dry_run,
-        ownership_settled: false,
+        fields_managed: false,
     };
-    let outcome = registry::update(cx, request).await?;
+    let outcome = registry::update(&cx.scope, request).await?;
     shown(cx, 200, outcome).await
 }
 
@@ -72,31 +74,36 @@ fn patched(
     old: &Object,
     part: Part,
 ) -> Result<Object, Status> {
-    let mut value = conversion::requested(cx, old.clone()).into_value();
+    let mut value = conversion::requested(&cx.scope, old.clone()).into_value();
     let complaints = wanted.patch.apply(cx, wanted.validation, &mut value)?;
     decode::check_list_objects(&value)?;
     // What is shown in the message if the result does not fit its type.
     let text = value.clone();
-    let does_not_fit = |why: String| does_not_fit(&cx.version().shape, &wanted.patch, &text, &why);
+    let does_not_fit =
+        |why: String| does_not_fit(&cx.scope.version().shape, &wanted.patch, &text, &why);
     let mut object = decode::whole(value).map_err(does_not_fit)?;
     if wanted.patch.form == Form::Strategic {
         // Upstream: it changes an object that has a type, which therefore is out of its reach.
-        object.set_type(&cx.resource().api_version(cx.version()), &cx.resource().kind);
+        object.set_type(
+            &cx.scope.resource().api_version(cx.scope.version()),
+            &cx.scope.resource().kind,
+        );
     }
     decode::declared_by_patch(cx, &mut object, part).map_err(|it| match it {
         Misdeclared::Unfit(why) => does_not_fit(why),
         Misdeclared::Refused(status) => status,
     })?;
-    let unknown = decode::fit_sent(cx, &mut object, &wanted.patch.literals).map_err(|unfit| {
-        // Upstream: this patch changes values, from which the object is made anew.
-        let is_of_values = wanted.patch.form == Form::Strategic;
-        does_not_fit(if is_of_values { unfit.of_values } else { unfit.of_text })
-    })?;
+    let unknown =
+        shape::fit_sent(&cx.scope, &mut object, &wanted.patch.literals).map_err(|unfit| {
+            // Upstream: this patch changes values, from which the object is made anew.
+            let is_of_values = wanted.patch.form == Form::Strategic;
+            does_not_fit(if is_of_values { unfit.of_values } else { unfit.of_text })
+        })?;
     let complaints = complaints.into_iter().chain(unknown);
-    decode::judge(cx, wanted.validation, complaints).map_err(does_not_fit)?;
+    decode::report(cx, wanted.validation, complaints).map_err(does_not_fit)?;
     check_name(cx, &object)?;
     check_namespace(cx, &object)?;
-    Ok(decode::working(cx, object))
+    Ok(shape::working(&cx.scope, object))
 }
 
 /// A patched object that is no object of the resource, but of a built-in type.

@@ -30,12 +30,12 @@ struct Written<'a> {
 
 impl<'a> Written<'a> {
     fn of(cx: &'a RequestContext) -> Self {
-        match (&cx.version().shape, cx.accepted.form) {
+        match (&cx.scope.version().shape, cx.accepted.form) {
             (Shape::Typed(ty), Form::Whole) => Self {
                 ty,
-                api_version: cx.resource().api_version(cx.version()),
-                kind: &cx.resource().kind,
-                list_kind: &cx.resource().list_kind,
+                api_version: cx.scope.resource().api_version(cx.scope.version()),
+                kind: &cx.scope.resource().kind,
+                list_kind: &cx.scope.resource().list_kind,
             },
             _ => Self {
                 ty: known("meta/v1.PartialObjectMetadata"),
@@ -65,7 +65,7 @@ pub(crate) fn object(cx: &RequestContext, json: &[u8]) -> Vec<u8> {
 /// The same for a stored object, with `revision` as its resourceVersion.
 pub(crate) fn entry(cx: &RequestContext, entry: &Entry, revision: Revision) -> Vec<u8> {
     let mut json = Vec::with_capacity(entry.len() + 64);
-    answer::write_entry(&cx.served, cx.version, entry, revision, &mut json);
+    answer::write_entry(&cx.scope.served, cx.scope.version, entry, revision, &mut json);
     object(cx, &json)
 }
 
@@ -87,7 +87,7 @@ pub(crate) fn list(
     write(&mut begin, |out| {
         protobuf::write_field(LIST_METADATA, list_meta, metadata.as_bytes(), out)
     });
-    let (served, version) = (Arc::clone(&cx.served), cx.version);
+    let (served, version) = (Arc::clone(&cx.scope.served), cx.scope.version);
     let capacity = estimate.min(CHUNK + MARGIN);
     let items =
         Items { served, version, ty, entries: entries.into(), next: 0, json: Vec::new(), capacity };
@@ -97,7 +97,7 @@ pub(crate) fn list(
         head.extend_from_slice(&begin);
         Bytes::from(head)
     };
-    let Some(memory) = cx.plane.flow.answer_memory(&cx.user, estimate) else {
+    let Some(memory) = cx.plane.flow.answer_memory(&cx.scope.user, estimate) else {
         let length = items.clone().map(|it| it.len()).sum();
         return Body::made(estimate, iter::once(envelope(length)).chain(items));
     };

@@ -3,14 +3,13 @@
 use super::{binding, components};
 use crate::auth::authentication::User;
 use crate::auth::authentication::service_account::{ISSUER, TokenError};
-use crate::auth::authorization::{Attributes, Authorizers};
+use crate::auth::authorization::{Attributes, Authorizers, Decision, ResourceAttributes};
 use crate::endpoints::answer;
 use crate::endpoints::context::RequestContext;
 use crate::endpoints::decode;
 use crate::http::body::Body;
 use crate::registry::field_manager;
 use crate::request::options::WriteOptions;
-use crate::request::{RequestInfo, ResourcePath, Verb};
 use http::Response;
 use kinds::resource::Question;
 use machinery::field_path::quote;
@@ -26,16 +25,16 @@ pub(crate) async fn ask(
     if question == Question::Components {
         return components::answer(cx).await;
     }
-    let options = WriteOptions::parse(&cx.query, "CreateOptions")?;
+    let options = WriteOptions::parse(&cx.scope.query, "CreateOptions")?;
     let mut object = decode::object(cx, body, options.field_validation)?;
     super::create::check_namespace(cx, &object)?;
     for field in ["namespace", "uid", "creationTimestamp", "deletionTimestamp", "selfLink"] {
         object.remove_meta(field);
     }
-    if !cx.namespace().is_empty() {
-        object.set_meta("namespace", cx.namespace());
+    if !cx.scope.namespace().is_empty() {
+        object.set_meta("namespace", cx.scope.namespace());
     }
-    field_manager::track(cx, None, &mut object).await;
+    field_manager::track(&cx.scope, None, &mut object).await;
     // Upstream: neither policies nor webhooks see the reviews, since a cluster could not work if
     // somebody stood in their way.
     let status = match question {
@@ -43,13 +42,13 @@ pub(crate) async fn ask(
         Question::SelfSubject => {
             // Upstream: this answer, and that of the rules, does not repeat the question.
             object.map_mut().insert("metadata".to_owned(), json!({}));
-            object.set_meta("creationTimestamp", cx.plane.now());
-            json!({"userInfo": cx.user.to_info()})
+            object.set_meta("creationTimestamp", cx.scope.storage.now());
+            json!({"userInfo": cx.scope.user.to_info()})
         }
         Question::Access | Question::LocalAccess => {
-            access(&cx.plane.authorizers, &object, &subject(&object), cx.namespace())?
+            access(&cx.plane.authorizers, &object, &subject(&object), cx.scope.namespace())?
         }
-        Question::SelfAccess => access(&cx.plane.authorizers, &object, &cx.user, "")?,
+        Question::SelfAccess => access(&cx.plane.authorizers, &object, &cx.scope.user, "")?,
         Question::Binding => return binding::bind(cx, object, options.dry_run).await,
         Question::Components => unreachable!("it is answered above, as it has no body"),
         Question::SelfRules => {
@@ -59,7 +58,7 @@ pub(crate) async fn ask(
             }
             object.map_mut().insert("metadata".to_owned(), json!({}));
             object.map_mut().insert("spec".to_owned(), json!({}));
-            cx.plane.authorizers.rules(&cx.user, &namespace)
+            cx.plane.authorizers.rules(&cx.scope.user, &namespace)
         }
     };
     object.map_mut().insert("status".to_owned(), status);
@@ -73,7 +72,7 @@ async fn token(cx: &RequestContext, review: &Object) -> Result<Value, Status> {
         return Err(Status::bad_request("token is required for TokenReview in authentication"));
     }
     // What the token is bound to may have been deleted just now.
-    cx.catch_up().await?;
+    cx.scope.catch_up().await?;
     let (user, audiences) = match cx.plane.whose_token(token) {
         Ok(found) => found,
         Err(why) => return Ok(json!({"user": {}, "error": why.to_string()})),
@@ -170,19 +169,30 @@ fn access(
     let text = |from: Option<&Value>, key: &str| {
         from.and_then(|it| it.get(key)).and_then(Value::as_str).unwrap_or_default().to_owned()
     };
-    let target = resource.map(|_| ResourcePath {
-        group: text(resource, "group"),
-        version: text(resource, "version"),
-        namespace: text(resource, "namespace"),
-        resource: text(resource, "resource"),
-        name: text(resource, "name"),
-        subresource: text(resource, "subresource"),
-        rest: String::new(),
-    });
-    let info = RequestInfo {
-        verb: Verb::parse(&text(resource.or(path), "verb")),
-        path: text(path, "path"),
-        target,
+    let (verb, path_text) = (text(resource.or(path), "verb"), text(path, "path"));
+    let fields = ["group", "version", "resource", "subresource", "namespace", "name"];
+    let [group, version, plural, subresource, namespace, name] =
+        fields.map(|it| text(resource, it));
+    let attributes = Attributes {
+        user,
+        verb: &verb,
+        resource: resource.map(|_| ResourceAttributes {
+            group: &group,
+            version: &version,
+            resource: &plural,
+            subresource: &subresource,
+            namespace: &namespace,
+            name: &name,
+        }),
+        path: &path_text,
     };
-    Ok(json!({"allowed": authorizers.allow(&Attributes::new(user, &info))}))
+    let decision = authorizers.decide(&attributes);
+    let mut status = json!({"allowed": decision.is_allowed()});
+    if matches!(decision, Decision::Deny(_)) {
+        status["denied"] = true.into();
+    }
+    if !decision.reason().is_empty() {
+        status["reason"] = decision.reason().into();
+    }
+    Ok(status)
 }

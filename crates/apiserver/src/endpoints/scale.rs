@@ -2,14 +2,15 @@
 
 use super::apply::Configuration;
 use super::patch;
-use crate::cache::conversion;
 use crate::endpoints::answer;
 use crate::endpoints::context::RequestContext;
 use crate::endpoints::decode;
 use crate::endpoints::table;
 use crate::http::body::Body;
 use crate::http::negotiation::Form;
+use crate::http::response;
 use crate::registry;
+use crate::registry::conversion;
 use crate::registry::field_manager;
 use crate::registry::{Part, UpdateRequest};
 use crate::request::options::WriteOptions;
@@ -18,8 +19,7 @@ use kinds::autoscaling::SCALE_COLUMNS;
 use kinds::resource::Scale;
 use kinds::types::{self, Type};
 use machinery::patch::apply::{Force, keep_times_of_no_change};
-use machinery::selector::LabelSelector;
-use machinery::{ErrorList, GroupKind, Object, Path, Status, Value, json};
+use machinery::{ErrorList, GroupKind, Object, Path, Status, Value};
 
 /// What stands for the replicas of an object that does not say how many it wants. Upstream: the
 /// smallest number, which is looked for afterwards.
@@ -28,7 +28,7 @@ const UNSTATED: i64 = -(1 << 31);
 /// Answers with the scale of the named object.
 pub(crate) async fn get(cx: &RequestContext, scale: &Scale) -> Result<Response<Body>, Status> {
     let entry = cx.current().await?;
-    let object = conversion::working(cx, &entry).await?;
+    let object = conversion::working(&cx.scope, &entry).await?;
     if is_unstated(cx, scale, &object) {
         let path = scale.spec_replicas.join(".");
         let why = format!("the spec replicas field \".{path}\" does not exist");
@@ -43,7 +43,7 @@ pub(crate) async fn update(
     body: &[u8],
     scale: &Scale,
 ) -> Result<Response<Body>, Status> {
-    let options = WriteOptions::parse(&cx.query, "UpdateOptions")?;
+    let options = WriteOptions::parse(&cx.scope.query, "UpdateOptions")?;
     // Upstream has no words for what is wrong with the scale of a custom resource, only for the place
     // in its source where the type is not known; ours are those for built-in kinds.
     let sent = decode::other(cx, body, ty(), options.field_validation)?;
@@ -51,7 +51,7 @@ pub(crate) async fn update(
     super::update::check_name(cx, &sent)?;
     write(cx, scale, options.dry_run, &|old| {
         let mut new = sent.clone();
-        field_manager::scale::track(cx, old, &mut new);
+        field_manager::scale::track(&cx.scope, old, &mut new);
         Ok(new)
     })
     .await
@@ -66,13 +66,13 @@ pub(crate) async fn patch(
     if patch::is_apply(cx) {
         return apply(cx, body, scale).await;
     }
-    let options = WriteOptions::parse(&cx.query, "PatchOptions")?;
+    let options = WriteOptions::parse(&cx.scope.query, "PatchOptions")?;
     let patch = patch::parse(cx, body)?;
     write(cx, scale, options.dry_run, &|old| {
         let mut value = old.clone().into_value();
         patch.apply(cx, options.field_validation, &mut value)?;
         let mut new = of_the_path(cx, patch::made_of(cx, ty(), &patch, value)?)?;
-        field_manager::scale::track(cx, old, &mut new);
+        field_manager::scale::track(&cx.scope, old, &mut new);
         Ok(new)
     })
     .await
@@ -81,12 +81,12 @@ pub(crate) async fn patch(
 /// Applies a configuration to it. Upstream fails to do so for custom resources, whose converter does
 /// not know what a Scale is.
 async fn apply(cx: &RequestContext, body: &[u8], scale: &Scale) -> Result<Response<Body>, Status> {
-    let options = WriteOptions::parse_apply(&cx.query)?;
-    let force = if cx.query.flag("force") { Force::Yes } else { Force::No };
+    let options = WriteOptions::parse_apply(&cx.scope.query)?;
+    let force = if cx.scope.query.flag("force") { Force::Yes } else { Force::No };
     let config = Configuration::read(body, options.field_validation)?;
     write(cx, scale, options.dry_run, &|old| {
-        let new = field_manager::scale::apply(cx, old, &config.object, force)?;
-        config.judge(cx)?;
+        let new = field_manager::scale::apply(&cx.scope, old, &config.object, force)?;
+        config.check_duplicates(cx)?;
         of_the_path(cx, new)
     })
     .await
@@ -114,7 +114,7 @@ async fn write(
         let wanted = wanted(&owned(cx, scale, old)?)?;
         let replicas = wanted.get(&["spec", "replicas"]).and_then(Value::as_i64).unwrap_or(0);
         // A custom resource's own schema and rules judge it.
-        if replicas < 0 && !cx.resource().custom {
+        if replicas < 0 && !cx.scope.resource().custom {
             return Err(negative(cx, replicas));
         }
         if replicas == UNSTATED {
@@ -126,136 +126,56 @@ async fn write(
         if !wanted.uid().is_empty() {
             new.set_meta("uid", wanted.uid());
         }
-        set_replicas(scale, &mut new, replicas);
+        registry::scale::set_replicas(scale, &mut new, replicas);
         if !wanted.resource_version().is_empty() {
             new.set_meta("resourceVersion", wanted.resource_version());
         }
-        field_manager::scale::put_back(cx, &wanted, &mut new);
+        field_manager::scale::put_back(&cx.scope, &wanted, &mut new);
         keep_times_of_no_change(old, &mut new);
         Ok(new)
     };
-    let request =
-        UpdateRequest { transform: &transform, part: Part::Main, dry_run, ownership_settled: true };
-    let object = registry::update(cx, request).await?.object(cx).await?;
+    let admission = &cx.plane.admission.of_write(&cx.scope, dry_run);
+    let (part, fields_managed) = (Part::Main, true);
+    let request = UpdateRequest { transform: &transform, part, admission, dry_run, fields_managed };
+    let object = registry::update(&cx.scope, request).await?.object(&cx.scope).await?;
     shown(cx, scale, &object)
 }
 
 /// The Scale of an object, with its owners, as those who change it see it.
 fn owned(cx: &RequestContext, scale: &Scale, object: &Object) -> Result<Object, Status> {
-    let mut value = of(cx, scale, object)?;
+    let mut value = registry::scale::of(&cx.scope, scale, object)?;
     if is_unstated(cx, scale, object) {
         value["spec"]["replicas"] = UNSTATED.into();
     }
     let mut owned = Object::from_value(value).unwrap_or_default();
     // A patch speaks of the resourceVersion only if its sender insists on one.
     owned.remove_meta("resourceVersion");
-    field_manager::scale::show(cx, object, &mut owned);
+    field_manager::scale::show(&cx.scope, object, &mut owned);
     Ok(owned)
 }
 
 /// Whether a custom resource does not say how many it wants.
 fn is_unstated(cx: &RequestContext, scale: &Scale, object: &Object) -> bool {
     let path: Vec<&str> = scale.spec_replicas.iter().map(String::as_str).collect();
-    cx.resource().custom && !object.get(&path).is_some_and(Value::is_number)
-}
-
-/// Makes an object wish for so many.
-pub(crate) fn set_replicas(scale: &Scale, object: &mut Object, replicas: i64) {
-    let (last, parents) = scale.spec_replicas.split_last().expect("a path has a last step");
-    let parents: Vec<&str> = parents.iter().map(String::as_str).collect();
-    object.map_at(&parents).insert(last.clone(), replicas.into());
+    cx.scope.resource().custom && !object.get(&path).is_some_and(Value::is_number)
 }
 
 fn shown(cx: &RequestContext, scale: &Scale, object: &Object) -> Result<Response<Body>, Status> {
-    let value = of(cx, scale, object)?;
+    let value = registry::scale::of(&cx.scope, scale, object)?;
     if cx.accepted.form == Form::Whole {
-        return Ok(answer::document(200, cx.accepted, &value));
+        return Ok(response::document(200, cx.accepted, &value));
     }
     let object = Object::from_value(value).unwrap_or_default();
-    if cx.accepted.form == Form::Table && !cx.resource().custom {
+    if cx.accepted.form == Form::Table && !cx.scope.resource().custom {
         let table = table::table_with(cx, &SCALE_COLUMNS, object)?;
-        return Ok(answer::serialized(200, cx.accepted, &table));
+        return Ok(response::serialized(200, cx.accepted, &table));
     }
-    Ok(answer::document(200, cx.accepted, &answer::partial(object)))
-}
-
-/// The Scale of an object.
-pub(crate) fn of(cx: &RequestContext, scale: &Scale, object: &Object) -> Result<Value, Status> {
-    let at = |path: &[String]| {
-        let path: Vec<&str> = path.iter().map(String::as_str).collect();
-        object.get(&path).cloned()
-    };
-    let spec = match at(&scale.spec_replicas) {
-        Some(Value::Number(replicas)) if replicas.as_i64() == Some(0) => json!({}),
-        Some(Value::Number(replicas)) => json!({"replicas": replicas}),
-        _ => json!({}),
-    };
-    let replicas = at(&scale.status_replicas).filter(Value::is_number).unwrap_or_else(|| 0.into());
-    let mut status = json!({"replicas": replicas});
-    let selector = scale.label_selector.as_ref().and_then(|it| at(it)).unwrap_or(Value::Null);
-    let selector = selector_text(cx.resource().custom, &selector)?;
-    if !selector.is_empty() {
-        status["selector"] = selector.into();
-    }
-    let mut metadata = json!({});
-    for field in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
-        if let Some(value) = object.metadata().and_then(|it| it.get(field)) {
-            metadata[field] = value.clone();
-        }
-    }
-    Ok(json!({
-        "kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, "spec": spec,
-        "status": status,
-    }))
-}
-
-/// A selector in the form of queries. Custom resources keep it in this form; built-in ones have an
-/// object with `matchLabels` and `matchExpressions`, or a plain map of labels.
-fn selector_text(is_custom: bool, selector: &Value) -> Result<String, Status> {
-    match selector {
-        Value::String(text) => Ok(text.clone()),
-        Value::Object(map) if !is_custom => {
-            let is_plain = map.values().all(Value::is_string);
-            let labels = json!({"matchLabels": map});
-            LabelSelector::from_value(if is_plain { &labels } else { selector })
-                .map(|selector| selector.to_string())
-                .map_err(Status::bad_request)
-        }
-        _ => Ok(String::new()),
-    }
+    Ok(response::document(200, cx.accepted, &answer::partial(object)))
 }
 
 fn negative(cx: &RequestContext, replicas: i64) -> Status {
     let mut errors = ErrorList::new();
     let spec = Path::root("spec");
     errors.invalid(&spec.child("replicas"), replicas, "must be greater than or equal to 0");
-    Status::invalid(&GroupKind::new("autoscaling", "Scale"), &cx.target.name, &errors)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn text(is_custom: bool, selector: &Value) -> String {
-        selector_text(is_custom, selector).unwrap()
-    }
-
-    #[test]
-    fn a_selector_is_shown_as_it_is_written_in_queries() {
-        assert_eq!(text(true, &json!("a=b")), "a=b");
-        assert_eq!(text(false, &json!({"a": "b", "c": "d"})), "a=b,c=d");
-        assert_eq!(
-            text(
-                false,
-                &json!({"matchLabels": {"b": "c"}, "matchExpressions": [{"key": "a", "operator": "Exists"}]})
-            ),
-            "a,b=c"
-        );
-        assert_eq!(text(false, &json!({})), "");
-    }
-
-    #[test]
-    fn custom_resources_keep_selectors_as_text() {
-        assert_eq!(text(true, &json!({"matchLabels": {"a": "b"}})), "");
-    }
+    Status::invalid(&GroupKind::new("autoscaling", "Scale"), &cx.scope.path.name, &errors)
 }

@@ -3,9 +3,9 @@
 
 mod label_matcher;
 
-use crate::cache::conversion;
 use crate::cache::watch_cache::{Entry, LabelMask, Snapshot};
 use crate::endpoints::context::RequestContext;
+use crate::registry::conversion;
 use label_matcher::LabelMatcher;
 use machinery::field_path::quote;
 use machinery::selector::{FieldSelector, LabelSelector};
@@ -71,10 +71,10 @@ enum Field {
 impl Selection {
     /// Reads the selectors of a request.
     pub(crate) fn parse(cx: &RequestContext) -> Result<Self, Status> {
-        let labels =
-            LabelSelector::parse(cx.query.text("labelSelector")).map_err(Status::bad_request)?;
-        let selector =
-            FieldSelector::parse(cx.query.text("fieldSelector")).map_err(Status::bad_request)?;
+        let labels = LabelSelector::parse(cx.scope.query.text("labelSelector"))
+            .map_err(Status::bad_request)?;
+        let selector = FieldSelector::parse(cx.scope.query.text("fieldSelector"))
+            .map_err(Status::bad_request)?;
         let mut fields = Vec::new();
         for wanted in selector.requirements() {
             let field = field(cx, &wanted.field)?;
@@ -87,8 +87,8 @@ impl Selection {
             label_mask,
             labels: LabelMatcher::new(&labels),
             fields: distinct(fields),
-            uninitialized: cx.includes_uninitialized(),
-            everywhere: cx.namespace().is_empty(),
+            uninitialized: cx.scope.includes_uninitialized(),
+            everywhere: cx.scope.namespace().is_empty(),
         };
         selection.key = selection.only_key(cx)?;
         Ok(selection)
@@ -100,7 +100,7 @@ impl Selection {
             Field::Name if it.equal => Some(&*it.value),
             _ => None,
         });
-        let name = match (cx.target.name.as_str(), named) {
+        let name = match (cx.scope.path.name.as_str(), named) {
             ("", None) => return Ok(None),
             ("", Some(name)) | (name, None) => name,
             (name, Some(named)) if name == named => name,
@@ -110,8 +110,8 @@ impl Selection {
                 )));
             }
         };
-        let across = cx.resource().namespaced && cx.namespace().is_empty();
-        Ok((!across).then(|| cx.served.key(cx.namespace(), name)))
+        let across = cx.scope.resource().namespaced && cx.scope.namespace().is_empty();
+        Ok((!across).then(|| cx.scope.served.key(cx.scope.namespace(), name)))
     }
 
     /// Whether nothing of a snapshot is left out.
@@ -133,12 +133,12 @@ impl Selection {
         cx: &RequestContext,
         snapshot: &Snapshot,
     ) -> Result<Vec<Arc<Entry>>, Status> {
-        if cx.served.conversion.copies() || !self.looks_inside() {
+        if cx.scope.served.conversion.copies() || !self.looks_inside() {
             let under = snapshot.labeled(&self.prefix, None, self.label_mask);
-            return conversion::entries(cx, self.filter(cx, under).await).await;
+            return conversion::entries(&cx.scope, self.filter(cx, under).await).await;
         }
         let under = snapshot.under(&self.prefix, None);
-        let all = conversion::entries(cx, under.cloned().collect()).await?;
+        let all = conversion::entries(&cx.scope, under.cloned().collect()).await?;
         Ok(self.filter(cx, all.iter()).await)
     }
 
@@ -197,7 +197,7 @@ impl Selection {
             let found = match wanted.field {
                 Field::Name => Cow::Borrowed(entry.name()),
                 Field::Namespace => Cow::Borrowed(entry.namespace()),
-                Field::Other(index) => entry.field(&cx.version().selectable, index),
+                Field::Other(index) => entry.field(&cx.scope.version().selectable, index),
             };
             (*found == *wanted.value) == wanted.equal
         })
@@ -225,15 +225,15 @@ fn distinct(mut fields: Vec<Wanted>) -> Box<[Wanted]> {
 }
 
 fn prefix(cx: &RequestContext) -> String {
-    let prefix = &cx.resource().prefix;
-    match cx.namespace() {
+    let prefix = &cx.scope.resource().prefix;
+    match cx.scope.namespace() {
         "" => format!("{prefix}/"),
         namespace => format!("{prefix}/{namespace}/"),
     }
 }
 
 fn field(cx: &RequestContext, label: &str) -> Result<Field, Status> {
-    let (resource, selectable) = (cx.resource(), &cx.version().selectable);
+    let (resource, selectable) = (cx.scope.resource(), &cx.scope.version().selectable);
     // Another name for the name is no field of their own.
     let is_plain = selectable.iter().all(|it| it.path == ["metadata", "name"]);
     match label {

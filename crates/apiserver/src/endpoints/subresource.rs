@@ -7,6 +7,8 @@ use crate::endpoints::context::RequestContext;
 use crate::endpoints::decode;
 use crate::http::body::Body;
 use crate::registry;
+use crate::registry::admit::AlreadyAdmitted;
+use crate::registry::scope::RequestScope;
 use crate::registry::{Part, UpdateRequest};
 use crate::request::options::{FieldValidation, WriteOptions};
 use http::Response;
@@ -24,45 +26,47 @@ pub(crate) async fn post(
     subresource: &Subresource,
     change: Change,
 ) -> Result<Response<Body>, Status> {
-    let options = WriteOptions::parse(&cx.query, "CreateOptions")?;
+    let options = WriteOptions::parse(&cx.scope.query, "CreateOptions")?;
     let mut body = posted(cx, body, subresource, options.field_validation)?;
-    if body.name() != cx.target.name {
+    if body.name() != cx.scope.path.name {
         let kind = subresource.kind;
         let why = format!("name in URL does not match name in {kind} object");
         return Err(Status::bad_request(why));
     }
     admit(cx, &mut body, subresource, options.dry_run).await?;
-    apply(cx, &body, change, options.dry_run).await
+    apply(cx, &cx.scope, &body, change, options.dry_run).await
 }
 
-/// Changes the object by what was posted and admitted.
+/// Changes the object of `scope` by what was posted and admitted.
 pub(super) async fn apply(
     cx: &RequestContext,
+    scope: &RequestScope,
     body: &Object,
     change: Change,
     dry_run: bool,
 ) -> Result<Response<Body>, Status> {
-    let now = cx.plane.now();
+    let now = scope.storage.now();
     let transform = |old: &Object| {
         let mut new = old.clone();
         change(&mut new, body, &now)?;
         Ok(new)
     };
     registry::update(
-        cx,
+        scope,
         UpdateRequest {
             transform: &transform,
             part: Part::Posted,
+            admission: &AlreadyAdmitted,
             dry_run,
-            // Upstream: what the server does with it is nobody's.
-            ownership_settled: true,
+            // Upstream: the fields that the server changes have no manager.
+            fields_managed: true,
         },
     )
     .await?;
     Ok(answer::success(cx, 201, None))
 }
 
-/// Lets others change and judge what was posted.
+/// Mutating and validating admission of what was posted.
 pub(super) async fn admit(
     cx: &RequestContext,
     body: &mut Object,
@@ -73,21 +77,22 @@ pub(super) async fn admit(
     admission::admit_sent(&attributes, body).await
 }
 
-/// The attributes to post something, which is told what it is and where it belongs.
+/// The attributes of what is posted, whose kind and namespace are set.
 pub(super) async fn attributes<'c>(
     cx: &'c RequestContext,
     body: &mut Object,
     subresource: &Subresource,
     dry_run: bool,
 ) -> Result<Attributes<'c>, Status> {
-    // Who is to be asked may have been configured a moment ago.
-    cx.catch_up().await?;
+    // Webhooks may have been configured a moment ago.
+    cx.scope.catch_up().await?;
     let kind = kind_of(cx, subresource);
     body.set_type(&kind.group_version().to_string(), &kind.kind);
-    if !cx.namespace().is_empty() {
-        body.set_meta("namespace", cx.namespace());
+    if !cx.scope.namespace().is_empty() {
+        body.set_meta("namespace", cx.scope.namespace());
     }
-    Ok(Attributes::below(cx, Operation::Create, kind, dry_run))
+    let admission = &cx.plane.admission;
+    Ok(Attributes::of_subresource(admission, &cx.scope, Operation::Create, kind, dry_run))
 }
 
 /// The kind of what is sent to a subresource.
@@ -95,8 +100,8 @@ pub(super) fn kind_of(cx: &RequestContext, subresource: &Subresource) -> GroupVe
     let Subresource { group, version, kind, .. } = *subresource;
     match version {
         "" => {
-            let version = cx.version();
-            GroupVersionKind::new(cx.resource().group_of(version), &version.name, kind)
+            let version = cx.scope.version();
+            GroupVersionKind::new(cx.scope.resource().group_of(version), &version.name, kind)
         }
         version => GroupVersionKind::new(group, version, kind),
     }

@@ -87,7 +87,7 @@ pub(crate) fn table_with(
 
 /// The Table around these rows.
 pub(crate) fn around<'a>(cx: &'a RequestContext, metadata: &Value, rows: Vec<Row>) -> Table<'a> {
-    with_columns(&cx.version().columns, metadata, rows)
+    with_columns(&cx.scope.version().columns, metadata, rows)
 }
 
 fn with_columns<'a>(columns: &'a Columns, metadata: &Value, rows: Vec<Row>) -> Table<'a> {
@@ -132,7 +132,7 @@ pub(crate) struct RowWriter {
 impl RowWriter {
     /// For the rows that a request asks for.
     pub(crate) fn new(cx: &RequestContext) -> Result<Self, Status> {
-        let include = match cx.query.text("includeObject") {
+        let include = match cx.scope.query.text("includeObject") {
             "" | "Metadata" => Include::Metadata,
             "Object" => Include::Object,
             "None" => Include::None,
@@ -143,8 +143,8 @@ impl RowWriter {
                 )));
             }
         };
-        let now = Now { unix_seconds: cx.plane.clock.now().seconds() };
-        Ok(Self { include, now, served: Arc::clone(&cx.served), version: cx.version })
+        let now = Now { unix_seconds: cx.scope.storage.clock.now().seconds() };
+        Ok(Self { include, now, served: Arc::clone(&cx.scope.served), version: cx.scope.version })
     }
 
     /// The row of an object in the asked-for version.

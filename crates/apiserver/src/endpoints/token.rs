@@ -2,9 +2,9 @@
 
 use crate::admission;
 use crate::auth::authentication::service_account::{Claims, ISSUER, Reference};
-use crate::endpoints::answer;
 use crate::endpoints::context::RequestContext;
 use crate::http::body::Body;
+use crate::http::response;
 use crate::registry::field_manager;
 use crate::request::options::WriteOptions;
 use http::Response;
@@ -33,24 +33,24 @@ pub(crate) async fn create(
     body: &[u8],
     subresource: &Subresource,
 ) -> Result<Response<Body>, Status> {
-    let options = WriteOptions::parse(&cx.query, "CreateOptions")?;
+    let options = WriteOptions::parse(&cx.scope.query, "CreateOptions")?;
     let mut request = super::subresource::posted(cx, body, subresource, options.field_validation)?;
     check_name(cx, &request)?;
     let attempt =
         super::subresource::attributes(cx, &mut request, subresource, options.dry_run).await?;
-    admission::judge_namespace(cx, &request)?;
+    admission::validate_namespace(&cx.plane.admission, &cx.scope, &request)?;
     let seconds = request.map_at(&["spec"]).entry("expirationSeconds").or_insert(Value::Null);
     if seconds.is_null() {
         *seconds = HOUR.into();
     }
-    field_manager::sent::track(cx, &mut request);
+    field_manager::sent::track(&cx.scope, &mut request);
     admission::mutate_sent(&attempt, &mut request).await?;
     let account = cx.found()?.object();
     check_uid(&request, &account)?;
     complete(cx, &mut request, &account);
     let seconds = validated(&request)?;
-    admission::judge_sent(&attempt, &request).await?;
-    let now = cx.plane.clock.now().seconds();
+    admission::validate_sent(&attempt, &request).await?;
+    let now = cx.scope.storage.clock.now().seconds();
     let mut claims = Claims {
         namespace: account.namespace().to_owned(),
         name: account.name().to_owned(),
@@ -58,7 +58,7 @@ pub(crate) async fn create(
         audiences: texts(&request),
         issued: now,
         expires: now + seconds,
-        id: cx.plane.entropy.uuid(),
+        id: cx.scope.storage.entropy.uuid(),
         ..bound(cx, &request).await?
     };
     // Upstream: pods that mount such a token may not read it again in time.
@@ -71,19 +71,19 @@ pub(crate) async fn create(
     let expires = timestamp::format_seconds(now + seconds);
     let status = json!({"token": token, "expirationTimestamp": expires});
     request.map_mut().insert("status".to_owned(), status);
-    Ok(answer::document(201, cx.accepted, &request.into_value()))
+    Ok(response::document(201, cx.accepted, &request.into_value()))
 }
 
 /// Fails if the request is for another account than the path's.
 fn check_name(cx: &RequestContext, request: &Object) -> Result<(), Status> {
-    if request.name().is_empty() || request.name() == cx.target.name {
+    if request.name().is_empty() || request.name() == cx.scope.path.name {
         return Ok(());
     }
     let mut errors = ErrorList::new();
     let path = Path::root("metadata");
     let detail = "must match the service account name if specified";
     errors.invalid(&path.child("name"), request.name(), detail);
-    Err(Status::invalid(&kind(), &cx.target.name, &errors))
+    Err(Status::invalid(&kind(), &cx.scope.path.name, &errors))
 }
 
 /// Fails if the request is for an account that had the name before.
@@ -120,13 +120,13 @@ async fn bound(cx: &RequestContext, request: &Object) -> Result<Claims, Status> 
             )));
         }
     };
-    cx.catch_up().await?;
+    cx.scope.catch_up().await?;
     let object = match kind {
-        "Pod" => stored(cx, "pods", cx.namespace(), name)?,
+        "Pod" => stored(cx, "pods", cx.scope.namespace(), name)?,
         "Node" => stored(cx, "nodes", "", name)?,
-        _ => stored(cx, "secrets", cx.namespace(), name)?,
+        _ => stored(cx, "secrets", cx.scope.namespace(), name)?,
     };
-    let account = &cx.target.name;
+    let account = &cx.scope.path.name;
     if kind == "Pod" && object.str_at(&["spec", "serviceAccountName"]) != account {
         return Err(Status::bad_request(format!(
             "cannot bind token for serviceaccount {} to pod running with different serviceaccount name.",
@@ -166,7 +166,7 @@ fn stored(
     namespace: &str,
     name: &str,
 ) -> Result<Object, Status> {
-    let catalog = cx.plane.catalog.load();
+    let catalog = cx.scope.storage.catalog.load();
     let served = catalog.resource("", resource);
     let found = served.and_then(|it| it.cache.get(&it.key(namespace, name)));
     let what = GroupResource::new("", resource);
@@ -179,7 +179,7 @@ fn complete(cx: &RequestContext, request: &mut Object, account: &Object) {
         ("name", account.name()),
         ("namespace", account.namespace()),
         ("uid", account.uid()),
-        ("creationTimestamp", &cx.plane.now()),
+        ("creationTimestamp", &cx.scope.storage.now()),
     ] {
         request.set_meta(field, value);
     }

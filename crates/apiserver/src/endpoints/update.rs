@@ -16,38 +16,42 @@ pub(crate) async fn update(
     body: &[u8],
     part: Part,
 ) -> Result<Response<Body>, Status> {
-    let options = WriteOptions::parse(&cx.query, "UpdateOptions")?;
+    let options = WriteOptions::parse(&cx.scope.query, "UpdateOptions")?;
     let mut object = decode::object(cx, body, options.field_validation)?;
     check_namespace(cx, &object)?;
     check_name(cx, &object)?;
-    if matches!(part, Part::Main) && cx.resource().behavior.create_on_update && is_missing(cx).await
+    if matches!(part, Part::Main)
+        && cx.scope.resource().behavior.create_on_update
+        && is_missing(cx).await
     {
-        registry::check_uid(cx, &object, None, options.dry_run)?;
+        registry::check_uid(&cx.scope, &object, None, options.dry_run)?;
         // Upstream: an update may have a resourceVersion, and a creation does not look at it.
         object.remove_meta("resourceVersion");
         return create_decoded(cx, object, options.dry_run).await;
     }
-    if !cx.namespace().is_empty() {
-        object.set_meta("namespace", cx.namespace());
+    if !cx.scope.namespace().is_empty() {
+        object.set_meta("namespace", cx.scope.namespace());
     }
     let transform = |_: &Object| Ok(object.clone());
     let request = UpdateRequest {
         transform: &transform,
         part,
+        admission: &cx.plane.admission.of_write(&cx.scope, options.dry_run),
         dry_run: options.dry_run,
-        ownership_settled: false,
+        fields_managed: false,
     };
-    let outcome = registry::update(cx, request).await?;
+    let outcome = registry::update(&cx.scope, request).await?;
     shown(cx, 200, outcome).await
 }
 
 async fn is_missing(cx: &RequestContext) -> bool {
-    cx.plane.cache.catch_up().await.is_ok() && cx.served.cache.get(&cx.key()).is_none()
+    cx.scope.storage.cache.catch_up().await.is_ok()
+        && cx.scope.served.cache.get(&cx.scope.key()).is_none()
 }
 
 /// The name in the body must be the name in the path.
 pub(super) fn check_name(cx: &RequestContext, object: &Object) -> Result<(), Status> {
-    let (found, expected) = (object.name(), cx.target.name.as_str());
+    let (found, expected) = (object.name(), cx.scope.path.name.as_str());
     if found.is_empty() {
         return Err(Status::bad_request(format!(
             "the name of the object ({expected} based on URL) was undeterminable: name must be provided"

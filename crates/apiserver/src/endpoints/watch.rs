@@ -13,15 +13,16 @@ mod start;
 
 use super::selection::Selection;
 use crate::cache::catalog::Served;
-use crate::cache::conversion::Sight;
 use crate::cache::watch_cache::{Change, Entry, Subscription};
 use crate::endpoints::answer;
 use crate::endpoints::context::RequestContext;
 use crate::flow_control::Charge;
 use crate::http::body::Body;
 use crate::http::negotiation::not_a_stream;
+use crate::http::response;
 use crate::metrics::Count;
 use crate::plane::Plane;
+use crate::registry::conversion::Sight;
 use crate::request::options::parse_i64;
 use bytes::Bytes;
 use event::Encoder;
@@ -60,13 +61,13 @@ pub(crate) async fn watch(cx: RequestContext) -> Result<Response<Body>, Status> 
     let start = Start::parse(&cx)?;
     let content_type = cx.accepted.media.stream_type().ok_or_else(not_a_stream)?;
     if start.consistent {
-        cx.catch_up().await?;
+        cx.scope.catch_up().await?;
     } else if start.initial && start.revision > 0 {
         super::get::not_older_than(&cx, start.revision).await?;
     }
     let watcher = Watcher::new(cx, selection, &start).await?;
     let body = Body::stream(watcher);
-    Ok(answer::bytes(200, content_type, body))
+    Ok(response::bytes(200, content_type, body))
 }
 
 /// One watch on its way.
@@ -135,31 +136,31 @@ type Converting = Pin<Box<dyn Future<Output = Result<Vec<Sight>, Status>> + Send
 impl Watcher {
     async fn new(cx: RequestContext, selection: Selection, start: &Start) -> Result<Self, Status> {
         let charge = start::charge(&cx, &selection)?;
-        let timeout = match cx.query.get("timeoutSeconds").map_or(Ok(0), parse_i64)? {
-            0 => DEFAULT_TIMEOUT + cx.plane.entropy.below(DEFAULT_TIMEOUT),
+        let timeout = match cx.scope.query.get("timeoutSeconds").map_or(Ok(0), parse_i64)? {
+            0 => DEFAULT_TIMEOUT + cx.scope.storage.entropy.below(DEFAULT_TIMEOUT),
             // It is over before it has begun.
             asked => u64::try_from(asked).unwrap_or(0),
         };
         let timeout = Duration::from_secs(timeout);
-        let bookmarks = cx.query.flag("allowWatchBookmarks");
-        let changed = cx.served.cache.subscribe();
-        let applied = cx.plane.cache.applied();
+        let bookmarks = cx.scope.query.flag("allowWatchBookmarks");
+        let changed = cx.scope.served.cache.subscribe();
+        let applied = cx.scope.storage.cache.applied();
         let (initial, cursor) = if start.initial {
-            let snapshot = cx.served.cache.snapshot();
+            let snapshot = cx.scope.served.cache.snapshot();
             let selected = selection.selected(&cx, &snapshot).await?;
             (Initial::new(&cx, selected)?, snapshot.revision.max(applied))
         } else {
             // Who wants nothing of the past and names no revision begins now.
             (Initial::empty(), if start.revision == 0 { applied } else { start.revision })
         };
-        let stop = cx.plane.tasks.shutdown();
+        let stop = cx.scope.storage.tasks.shutdown();
         let alarm_at = next_alarm(Duration::ZERO, timeout, bookmarks);
         Ok(Self {
             encoder: Encoder::new(&cx)?,
-            sent: cx.plane.metrics.watch_events(&cx.target),
-            begun: cx.plane.clock.moment(),
+            sent: cx.plane.metrics.watch_events(&cx.scope.path),
+            begun: cx.scope.storage.clock.moment(),
             timeout,
-            alarm: cx.plane.clock.sleep(alarm_at),
+            alarm: cx.scope.storage.clock.sleep(alarm_at),
             alarm_at,
             asked: None,
             caught_up: false,
@@ -167,7 +168,7 @@ impl Watcher {
                 .then_some(Bookmark::AfterInitial),
             stop: Box::pin(stop),
             plane: Arc::clone(&cx.plane),
-            served: Arc::clone(&cx.served),
+            served: Arc::clone(&cx.scope.served),
             cx: Arc::new(cx),
             selection: Arc::new(selection),
             _charge: charge,
@@ -183,7 +184,7 @@ impl Watcher {
 
     /// How long the watch has lasted.
     fn elapsed(&self) -> Duration {
-        self.plane.clock.passed_since(&self.begun)
+        self.plane.storage.clock.passed_since(&self.begun)
     }
 
     /// What is to be done next.
@@ -193,13 +194,13 @@ impl Watcher {
             return step;
         }
         // A watch with always something to tell ends as well.
-        if self.ended || elapsed >= self.timeout || self.plane.tasks.is_stopping() {
+        if self.ended || elapsed >= self.timeout || self.plane.storage.tasks.is_stopping() {
             return Step::End;
         }
         match self.initial_events() {
             Ok(Some(bytes)) => return Step::Send(bytes),
             Ok(None) => {}
-            Err(Forgotten) => return self.expire(self.plane.cache.applied()),
+            Err(Forgotten) => return self.expire(self.plane.storage.cache.applied()),
         }
         loop {
             self.changed.mark_seen();
@@ -247,7 +248,7 @@ impl Watcher {
 
     /// Takes the cursor to where the cache is, unless something has come that is to be told first.
     fn catches_up(&mut self) -> bool {
-        let applied = self.plane.cache.applied();
+        let applied = self.plane.storage.cache.applied();
         // In this order: whatever came up to there is in the log by now.
         let nothing = self.served.cache.after(self.cursor, 1).is_ok_and(|it| it.is_empty());
         if nothing {
@@ -350,7 +351,7 @@ impl Watcher {
             return Poll::Ready(());
         }
         self.alarm_at = next_alarm(elapsed, self.timeout, self.bookmarks);
-        self.alarm = self.plane.clock.sleep(self.alarm_at.saturating_sub(elapsed));
+        self.alarm = self.plane.storage.clock.sleep(self.alarm_at.saturating_sub(elapsed));
         self.bookmark_due = self.bookmarks.then_some(Bookmark::Regular);
         Poll::Ready(())
     }

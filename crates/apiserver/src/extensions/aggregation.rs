@@ -17,14 +17,13 @@ mod remote;
 mod schedule;
 
 pub(crate) use openapi::{OpenApiPart, Pieces};
-pub(crate) use proxy::forward;
 pub(crate) use remote::Remote;
 
 use crate::cache::catalog::Catalog;
 use crate::cache::derived::Derived;
+use crate::cache::storage::Storage;
 use crate::loopback::LoopbackClient;
 use crate::outbound::Identity;
-use crate::plane::Plane;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use follower::Follower;
@@ -45,6 +44,7 @@ pub(crate) const FRONT_PROXY: &str = "front-proxy-client";
 
 /// What is known of the servers that others run.
 pub(crate) struct Aggregation {
+    storage: Arc<Storage>,
     remotes: Derived<Vec<Arc<Remote>>>,
     /// What each of them last said that it serves, by group and version.
     told: ArcSwap<BTreeMap<(String, String), Arc<Told>>>,
@@ -80,12 +80,13 @@ pub(crate) struct Told {
 
 impl Aggregation {
     /// Nothing is known yet.
-    pub(crate) fn new(identity: Identity) -> Self {
+    pub(crate) fn new(storage: Arc<Storage>, identity: Identity) -> Self {
         let make = |snapshot: &crate::cache::watch_cache::Snapshot| {
             let objects = snapshot.entries.values().map(|it| it.object_as_stored());
             objects.filter_map(|it| Remote::from_object(&it)).map(Arc::new).collect()
         };
         Self {
+            storage,
             remotes: Derived::new(GROUP, "apiservices", make),
             told: ArcSwap::default(),
             discovery: Mutex::default(),
@@ -94,13 +95,13 @@ impl Aggregation {
     }
 
     /// Every version that is not ours.
-    pub(crate) fn remotes(&self, plane: &Plane) -> Remotes {
-        self.remotes.current(plane)
+    pub(crate) fn remotes(&self) -> Remotes {
+        self.remotes.current(&self.storage)
     }
 
     /// Who answers for a version of a group, if that is not us.
-    pub(crate) fn find(&self, plane: &Plane, group: &str, version: &str) -> Option<Arc<Remote>> {
-        let remotes = self.remotes(plane);
+    pub(crate) fn find(&self, group: &str, version: &str) -> Option<Arc<Remote>> {
+        let remotes = self.remotes();
         remotes.iter().find(|it| it.group == group && it.version == version).cloned()
     }
 
@@ -113,12 +114,11 @@ impl Aggregation {
     /// consists has changed.
     pub(crate) fn discovery(
         &self,
-        plane: &Plane,
         catalog: &Arc<Catalog>,
         make: impl FnOnce() -> (String, Bytes),
     ) -> (String, Bytes) {
         let mut discovery = self.discovery.lock().unwrap_or_else(PoisonError::into_inner);
-        let (remotes, told) = (self.remotes(plane), self.told.load_full());
+        let (remotes, told) = (self.remotes(), self.told.load_full());
         if let Some(found) = &*discovery
             && found.catalog.as_ptr() == Arc::as_ptr(catalog)
             && Arc::ptr_eq(&found.remotes, &remotes)
@@ -134,9 +134,9 @@ impl Aggregation {
 
     /// What the `OpenAPI` documents of version 2 of all servers add to ours, in the order of the
     /// remotes.
-    pub(crate) fn openapi_parts(&self, plane: &Plane) -> Vec<Arc<OpenApiPart>> {
+    pub(crate) fn openapi_parts(&self) -> Vec<Arc<OpenApiPart>> {
         let told = self.told.load();
-        let remotes = self.remotes(plane);
+        let remotes = self.remotes();
         let parts = remotes.iter().filter_map(|it| told.get(&key(it))?.openapi_v2.part());
         parts.cloned().collect()
     }
@@ -181,21 +181,21 @@ fn key(remote: &Remote) -> (String, String) {
 }
 
 /// Announces what this server serves itself, when it starts.
-pub(crate) async fn announce(plane: &Plane, client: &LoopbackClient) {
-    announce_at(plane, client, Moment::Start).await;
+pub(crate) async fn announce(storage: &Storage, client: &LoopbackClient) {
+    announce_at(storage, client, Moment::Start).await;
     // Requests must not be led to where a corrected object led. A store that cannot tell its
     // revision takes no writes either.
-    let _ = plane.cache.catch_up().await;
+    let _ = storage.cache.catch_up().await;
 }
 
-async fn announce_at(plane: &Plane, client: &LoopbackClient, moment: Moment) {
-    let catalog = plane.catalog.load_full();
+async fn announce_at(storage: &Storage, client: &LoopbackClient, moment: Moment) {
+    let catalog = storage.catalog.load_full();
     let services = catalog.resource(GROUP, "apiservices").expect("the kind is built in");
     local::announce(client, &catalog, &services.cache.snapshot(), moment).await;
 }
 
 /// Follows the objects that say who serves what.
-pub(crate) fn start(plane: &Arc<Plane>) {
-    let follower = Follower::new(Arc::clone(plane));
-    plane.tasks.spawn("aggregation", follower.run());
+pub(crate) fn start(aggregation: &Arc<Aggregation>, client: LoopbackClient) {
+    let follower = Follower::new(Arc::clone(aggregation), client);
+    aggregation.storage.tasks.spawn("aggregation", follower.run());
 }

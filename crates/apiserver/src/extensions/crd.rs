@@ -21,7 +21,8 @@ mod steps;
 
 pub(crate) use lookup::{catch_up, find};
 
-use crate::plane::Plane;
+use crate::cache::storage::Storage;
+use crate::loopback::LoopbackClient;
 use registrar::Registrar;
 use std::sync::Arc;
 
@@ -29,8 +30,8 @@ use std::sync::Arc;
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 /// Brings the definitions that are stored into the catalog, and follows them from then on.
-pub(crate) fn start(plane: &Arc<Plane>) {
-    let mut registrar = Registrar::new(Arc::clone(plane));
+pub(crate) fn start(storage: &Arc<Storage>, client: LoopbackClient) {
+    let mut registrar = Registrar::new(Arc::clone(storage), client);
     registrar.refresh();
-    plane.tasks.spawn("definitions", async move { registrar.run().await });
+    storage.tasks.spawn("definitions", async move { registrar.run().await });
 }

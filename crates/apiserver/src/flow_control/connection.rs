@@ -120,7 +120,7 @@ impl Drop for Connection {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::auth::authentication::MASTERS;
+    use crate::auth::authorization::masters;
     use futures_util::FutureExt;
 
     fn gives_way(connection: &Connection) -> bool {
@@ -156,7 +156,7 @@ mod tests {
         assert_eq!(open(&alice).unwrap_err(), 429);
         all.pop();
         assert!(open(&alice).is_ok());
-        let root = User::authenticated("root", "", vec![MASTERS.to_owned()]);
+        let root = masters::member("root");
         let masters: Vec<_> = (0..=MAX_PER_USER).map(|_| open(&root)).collect();
         assert!(masters.iter().all(Result::is_ok));
     }

@@ -1,13 +1,14 @@
 //! The body of a request: read up to the limit, or read and thrown away.
 
-use crate::endpoints::decode::MAX_BODY;
-use crate::flow_control::BodyMemory;
 use bytes::{Bytes, BytesMut};
 use http_body::Body as _;
 use http_body_util::BodyExt;
 use http_body_util::combinators::UnsyncBoxBody;
 use machinery::Status;
 use std::time::Duration;
+
+/// The largest body that is read.
+pub(crate) const MAX_BODY: usize = 3 << 20;
 
 /// A request's body, from a socket or from within the process.
 pub(crate) type RequestBody = UnsyncBoxBody<Bytes, BodyError>;
@@ -25,13 +26,11 @@ const DISCARD_MAX: usize = 16 << 20;
 /// And for so long.
 const DISCARD_TIME: Duration = Duration::from_secs(2);
 
-/// Reads a body up to the limit. Without `memory`, what arrives is not accounted for: it was in
-/// this process before.
+/// Reads a body up to the limit. `account` is called with the size of each piece and may refuse it.
 pub(crate) async fn read(
     body: &mut RequestBody,
-    memory: Option<&mut BodyMemory>,
+    mut account: impl FnMut(usize) -> Result<(), Status>,
 ) -> Result<Bytes, Status> {
-    let mut memory = memory;
     let mut collected = BytesMut::new();
     while let Some(frame) = body.frame().await {
         let frame =
@@ -40,9 +39,7 @@ pub(crate) async fn read(
         if collected.len() + data.len() > MAX_BODY {
             return Err(Status::too_large(&format!("limit is {MAX_BODY}")));
         }
-        if let Some(memory) = &mut memory {
-            memory.grow(data.len())?;
-        }
+        account(data.len())?;
         // Most bodies come in one piece. The pieces of others are copied: each may be a small part
         // of a large buffer, which it would keep in memory.
         if collected.is_empty() && body.is_end_stream() {

@@ -41,7 +41,7 @@ fn authority(common_name: &str) -> String {
 
 #[tokio::test]
 async fn a_request_for_a_client_certificate_names_all_authorities() {
-    let now = Timestamp::from_seconds(keel::Clock::system().now().seconds());
+    let now = Timestamp::from_seconds(Clock::system().now().seconds());
     let own = Authority::new(now).unwrap();
     let certified = own.serving(&["localhost"], &[], now).unwrap();
     let bundle = [own.certificate(), &authority("older"), &authority("newer")].concat();

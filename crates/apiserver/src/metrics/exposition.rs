@@ -4,19 +4,19 @@ use std::fmt::{Display, Write};
 
 /// The type of a family.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Counter,
     Gauge,
 }
 
 /// Appends a family that has one value.
-pub(super) fn value(text: &mut String, kind: Kind, name: &str, help: &str, value: impl Display) {
+pub(crate) fn value(text: &mut String, kind: Kind, name: &str, help: &str, value: impl Display) {
     head(text, kind, name, help);
     let _ = writeln!(text, "{name} {value}");
 }
 
 /// Appends the lines before the samples of a family.
-pub(super) fn head(text: &mut String, kind: Kind, name: &str, help: &str) {
+pub(crate) fn head(text: &mut String, kind: Kind, name: &str, help: &str) {
     let kind = match kind {
         Kind::Counter => "counter",
         Kind::Gauge => "gauge",
@@ -25,7 +25,7 @@ pub(super) fn head(text: &mut String, kind: Kind, name: &str, help: &str) {
 }
 
 /// Appends a sample. The values of labels are words without quotes or backslashes.
-pub(super) fn sample(text: &mut String, name: &str, labels: &[(&str, &str)], value: impl Display) {
+pub(crate) fn sample(text: &mut String, name: &str, labels: &[(&str, &str)], value: impl Display) {
     let labels: Vec<String> = labels.iter().map(|(name, it)| format!("{name}=\"{it}\"")).collect();
     let _ = writeln!(text, "{name}{{{}}} {value}", labels.join(","));
 }

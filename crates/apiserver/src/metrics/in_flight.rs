@@ -20,16 +20,16 @@ struct KindLabel {
 
 /// Counts for as long as it lives.
 #[derive(Debug)]
-pub(crate) struct Counted(Gauge);
+pub(crate) struct InFlightRequest(Gauge);
 
-impl Counted {
+impl InFlightRequest {
     fn by(gauge: &Gauge) -> Self {
         gauge.inc();
         Self(gauge.clone())
     }
 }
 
-impl Drop for Counted {
+impl Drop for InFlightRequest {
     fn drop(&mut self) {
         self.0.dec();
     }
@@ -55,17 +55,17 @@ impl InFlight {
     }
 
     /// Counts a request that only reads.
-    pub(crate) fn read(&self) -> Counted {
-        Counted::by(&self.reads)
+    pub(crate) fn read(&self) -> InFlightRequest {
+        InFlightRequest::by(&self.reads)
     }
 
     /// Counts a request that may write.
-    pub(crate) fn write(&self) -> Counted {
-        Counted::by(&self.writes)
+    pub(crate) fn write(&self) -> InFlightRequest {
+        InFlightRequest::by(&self.writes)
     }
 
     /// Counts an open stream.
-    pub(crate) fn stream(&self, labels: &RequestLabels) -> Counted {
-        Counted::by(&self.streams.get_or_create(labels))
+    pub(crate) fn stream(&self, labels: &RequestLabels) -> InFlightRequest {
+        InFlightRequest::by(&self.streams.get_or_create(labels))
     }
 }

@@ -1,8 +1,7 @@
 //! [`ClientConfig`]: how a webhook is reached, as configurations say it under `clientConfig`.
 
-use super::service::ServiceReference;
+use super::service::{ServiceReference, ServiceResolver};
 use super::{Destination, Trust};
-use crate::plane::Plane;
 use http::Uri;
 use machinery::Value;
 
@@ -44,7 +43,10 @@ impl ClientConfig {
     }
 
     /// Where that leads now; the complaint is for users.
-    pub(crate) fn destination(&self, plane: &Plane) -> Result<Destination, String> {
+    pub(crate) fn destination(
+        &self,
+        resolver: &dyn ServiceResolver,
+    ) -> Result<Destination, String> {
         match &self.place {
             Place::Url(url) => {
                 let uri: Uri = url.parse().map_err(|error| format!("Unparsable URL: {error}"))?;
@@ -53,9 +55,9 @@ impl ClientConfig {
                 let trust = self.trust.clone();
                 Ok(Destination { server_name, addresses: Vec::new(), trust, identity: None })
             }
-            Place::Service(service) => service
-                .destination(plane, self.trust.clone())
-                .map_err(|nowhere| nowhere.to_string()),
+            Place::Service(service) => {
+                service.destination(resolver, self.trust.clone()).map_err(|error| error.to_string())
+            }
         }
     }
 }

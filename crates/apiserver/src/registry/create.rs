@@ -1,13 +1,12 @@
 //! The birth of an object: name, uid, time; validation; the first write.
 
-use super::{Outcome, stored_form, wipe_server_metadata};
-use crate::admission;
-use crate::admission::Attributes;
-use crate::cache::conversion;
+use super::admit::Admit;
+use super::conversion;
+use super::scope::RequestScope;
+use super::validation;
+use super::{Outcome, field_manager, stored_form, wipe_server_metadata};
 use crate::cache::watch_cache::Entry;
-use crate::endpoints::context::RequestContext;
 use crate::errors;
-use crate::registry::validation;
 use machinery::meta::initializers;
 use machinery::{ErrorList, Object, Status};
 use std::sync::Arc;
@@ -20,139 +19,154 @@ const NAME_ATTEMPTS: usize = 8;
 /// The longest part of a generated name that the user chooses.
 const MAX_PREFIX: usize = 63 - 5;
 
-/// Stores a new object, which has passed mutating admission.
+/// What is to be created, and how.
+pub(crate) struct CreateRequest<'a> {
+    /// The object, in the version that verbs work in.
+    pub object: Object,
+    /// Admits the object.
+    pub admission: &'a dyn Admit,
+    /// Whether the object has its managed fields already.
+    pub fields_managed: bool,
+    /// Do everything but store.
+    pub dry_run: bool,
+}
+
+/// Stores a new object.
 pub(crate) async fn create(
-    cx: &RequestContext,
-    mut sent: Object,
-    dry_run: bool,
+    scope: &RequestScope,
+    request: CreateRequest<'_>,
 ) -> Result<Outcome, Status> {
+    let CreateRequest { object: mut sent, admission, fields_managed, dry_run } = request;
+    if !fields_managed {
+        field_manager::track(scope, None, &mut sent).await;
+    }
+    // Admission looks at other objects, which may have been written a moment ago.
+    scope.catch_up().await?;
+    if !scope.namespace().is_empty() {
+        sent.set_meta("namespace", scope.namespace());
+    }
+    admission.mutate(&mut sent, None).await?;
     let generated = sent.name().is_empty();
-    for attributes in 1..=NAME_ATTEMPTS {
-        let mut object = if generated { named(cx, &sent) } else { std::mem::take(&mut sent) };
+    for attempt in 1..=NAME_ATTEMPTS {
+        let mut object = if generated { named(scope, &sent) } else { std::mem::take(&mut sent) };
         let is_known = !matches!(object.resource_version(), "" | "0");
         // Some kinds make labels of the name, so it must be there by now.
-        prepare(cx, &mut object);
-        // What is wrong with the object itself is told before what could not be had for it.
-        let claim = if dry_run {
-            cx.plane.allocations.rehearse(cx, &mut object, None)
-        } else {
-            cx.plane.allocations.claim(cx, &mut object, None)
-        };
-        validate(cx, &object)?;
-        let claim = claim?;
-        let attempt_to_create = Attributes::create(cx, &object, dry_run);
-        let charge = admission::judge(&attempt_to_create, Some(&object)).await?;
+        prepare(scope, &mut object);
+        // Errors of the object itself come before those of what it needs.
+        let reserved = super::begin_write(scope, &mut object, None, dry_run);
+        validate(scope, &object)?;
+        let mut reserved = reserved?;
+        reserved.add(admission.validate(Some(&object), None).await?);
         // Upstream: a creator who sets a resourceVersion gets a bare 500, from the storage.
         if is_known && !dry_run {
             let why = "resourceVersion should not be set on objects to be created";
             return Err(Status::unclassified(why));
         }
-        let object = conversion::to_storage(cx, object).await?;
-        let bytes = stored_form(cx, &object)?;
-        let _write = cx.writes.begin();
-        match insert(cx, &object, bytes, dry_run).await {
-            Err(Error::Conflict { .. }) if generated && attributes < NAME_ATTEMPTS => {}
+        let object = conversion::to_storage(scope, object).await?;
+        let bytes = stored_form(scope, &object)?;
+        let _write = scope.writes.begin();
+        match insert(scope, &object, bytes, dry_run).await {
+            Err(Error::Conflict { .. }) if generated && attempt < NAME_ATTEMPTS => {}
             Err(Error::Conflict { found, .. }) => {
                 let deleting = found.is_some_and(|it| {
-                    Entry::of(&it, cx.resource().prefix.len())
+                    Entry::of(&it, scope.resource().prefix.len())
                         .object_as_stored()
                         .deletion_timestamp()
                         .is_some()
                 });
-                return Err(exists(cx, object.name(), generated, deleting));
+                return Err(exists(scope, object.name(), generated, deleting));
             }
-            Err(error) => return Err(errors::of_store(&cx.what(), object.name(), &error)),
+            Err(error) => return Err(errors::of_store(&scope.what(), object.name(), &error)),
             Ok(Some(entry)) => {
-                claim.settle(cx, entry.revision).await;
-                charge.settle(cx, entry.revision).await;
+                reserved.settle(&scope.storage.cache, entry.revision).await;
                 return Ok(Outcome::Stored(entry));
             }
             Ok(None) => return Ok(Outcome::Shown(object)),
         }
     }
-    unreachable!("the last attributes returns")
+    unreachable!("the last attempt returns")
 }
 
 /// The object with a name that begins as its sender wishes, if he does.
-fn named(cx: &RequestContext, sent: &Object) -> Object {
+fn named(scope: &RequestScope, sent: &Object) -> Object {
     let mut object = sent.clone();
     let prefix = sent.meta_text("generateName");
     if !prefix.is_empty() {
         let kept = prefix.char_indices().nth(MAX_PREFIX).map_or(prefix, |(at, _)| &prefix[..at]);
-        object.set_meta("name", format!("{kept}{}", cx.plane.entropy.suffix(5)));
+        object.set_meta("name", format!("{kept}{}", scope.storage.entropy.suffix(5)));
         // Some defaults are made of the name.
-        (cx.resource().behavior.defaults)(&mut object);
+        (scope.resource().behavior.defaults)(&mut object);
     }
     object
 }
 
 /// Sets what only the server knows, and wipes what a creator may not set.
-fn prepare(cx: &RequestContext, object: &mut Object) {
+fn prepare(scope: &RequestScope, object: &mut Object) {
     wipe_server_metadata(object);
-    super::dedup_owners(cx, object);
+    super::dedup_owners(scope, object);
     for field in ["resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds"] {
         object.remove_meta(field);
     }
-    let namespace = cx.namespace();
+    let namespace = scope.namespace();
     if namespace.is_empty() {
         object.remove_meta("namespace");
     } else {
         object.set_meta("namespace", namespace);
     }
-    object.set_meta("uid", cx.plane.entropy.uuid());
-    object.set_meta("creationTimestamp", cx.plane.now());
-    let behavior = cx.resource().behavior;
+    object.set_meta("uid", scope.storage.entropy.uuid());
+    object.set_meta("creationTimestamp", scope.storage.now());
+    let behavior = scope.resource().behavior;
     // Upstream: kinds that do not count generations keep the one that was sent.
     if behavior.generation {
         object.set_meta("generation", 1);
     }
-    if cx.resource().custom && cx.version().status {
+    if scope.resource().custom && scope.version().status {
         object.map_mut().remove("status");
     }
     (behavior.prepare_create)(object);
     initializers::begin(object);
 }
 
-fn validate(cx: &RequestContext, object: &Object) -> Result<(), Status> {
-    let resource = cx.resource();
+fn validate(scope: &RequestScope, object: &Object) -> Result<(), Status> {
+    let resource = scope.resource();
     let mut errors = ErrorList::new();
     validation::metadata(resource, object, &mut errors);
-    validation::create(cx, object, &mut errors);
+    validation::create(scope, object, &mut errors);
     if !errors.is_empty() {
-        return Err(cx.invalid(object.name(), errors));
+        return Err(scope.invalid(object.name(), errors));
     }
     for warning in (resource.behavior.warnings)(object) {
-        cx.warn(warning);
+        scope.warn(warning);
     }
     Ok(())
 }
 
 /// None for a dry run, which only looks whether the place is free.
 async fn insert(
-    cx: &RequestContext,
+    scope: &RequestScope,
     object: &Object,
     bytes: Vec<u8>,
     dry_run: bool,
 ) -> Result<Option<Arc<Entry>>, Error> {
-    let resource = cx.resource();
-    let key = cx.served.key(cx.namespace(), object.name());
+    let resource = scope.resource();
+    let key = scope.served.key(scope.namespace(), object.name());
     if dry_run {
-        cx.plane.cache.catch_up().await?;
-        return match cx.plane.store.get(&key).await? {
+        scope.storage.cache.catch_up().await?;
+        return match scope.storage.store.get(&key).await? {
             None => Ok(None),
             found => Err(Error::Conflict { key: key.into(), found }),
         };
     }
     let ttl = resource.ttl_seconds.map(Duration::from_secs);
-    let record = cx.plane.store.put(&key, bytes.into(), Expect::Absent, ttl).await?;
+    let record = scope.storage.store.put(&key, bytes.into(), Expect::Absent, ttl).await?;
     Ok(Some(Arc::new(Entry::of(&record, resource.prefix.len()))))
 }
 
-fn exists(cx: &RequestContext, name: &str, generated: bool, deleting: bool) -> Status {
+fn exists(scope: &RequestScope, name: &str, generated: bool, deleting: bool) -> Status {
     if generated {
-        return Status::no_unique_name(&cx.what(), name);
+        return Status::no_unique_name(&scope.what(), name);
     }
-    let mut status = Status::already_exists(&cx.what(), name);
+    let mut status = Status::already_exists(&scope.what(), name);
     if deleting {
         status.message = format!("object is being deleted: {}", status.message);
     }

@@ -10,12 +10,11 @@
 //!              removed
 //! ```
 
+use super::admit::Admit;
+use super::conversion;
+use super::scope::RequestScope;
 use super::{Outcome, stored_bytes};
-use crate::admission;
-use crate::admission::Attributes;
-use crate::cache::conversion;
 use crate::cache::watch_cache::Entry;
-use crate::endpoints::context::RequestContext;
 use crate::errors;
 use crate::request::options::{DeleteOptions, Propagation};
 use kinds::resource::{Behavior, Dependents};
@@ -34,75 +33,45 @@ pub(crate) enum Deleted {
     Held(Outcome),
 }
 
-/// Deletes the object with this name, if admission agrees.
+/// Deletes the object with this name, if `admission` allows it.
 pub(crate) async fn delete(
-    cx: &RequestContext,
+    scope: &RequestScope,
     namespace: &str,
     name: &str,
     options: &DeleteOptions,
+    admission: &dyn Admit,
 ) -> Result<Deleted, Status> {
-    // An eviction has been judged as such.
-    let is_eviction = !cx.target.subresource.is_empty();
-    let admission = if is_eviction { Admission::Skipped } else { Admission::Asked };
-    remove(cx, namespace, name, options, admission).await
-}
-
-/// Deletes the object with this name, whatever admission says.
-pub(crate) async fn delete_unadmitted(
-    cx: &RequestContext,
-    namespace: &str,
-    name: &str,
-    options: &DeleteOptions,
-) -> Result<Deleted, Status> {
-    remove(cx, namespace, name, options, Admission::Skipped).await
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Admission {
-    Asked,
-    Skipped,
-}
-
-async fn remove(
-    cx: &RequestContext,
-    namespace: &str,
-    name: &str,
-    options: &DeleteOptions,
-    asks: Admission,
-) -> Result<Deleted, Status> {
-    let key = cx.served.key(namespace, name);
-    let of_store = |error: Error| errors::of_store(&cx.what(), name, &error);
-    cx.plane.cache.catch_up().await.map_err(of_store)?;
-    let mut current = cx.served.cache.get(&key);
+    let key = scope.served.key(namespace, name);
+    let of_store = |error: Error| errors::of_store(&scope.what(), name, &error);
+    scope.storage.cache.catch_up().await.map_err(of_store)?;
+    let mut current = scope.served.cache.get(&key);
     loop {
-        let Some(entry) = current else { return Err(Status::not_found(&cx.what(), name)) };
+        let Some(entry) = current else { return Err(Status::not_found(&scope.what(), name)) };
         // What is in the cache has been read.
         if options.only_if_unreadable {
             let why = format!(
                 "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: unsafe deletion is not allowed because the object is decodable from storage"
             );
-            return Err(Status::conflict(&cx.what(), name, &why));
+            return Err(Status::conflict(&scope.what(), name, &why));
         }
-        let old = conversion::working(cx, &entry).await?;
-        check_preconditions(cx, &old, options)?;
-        if asks == Admission::Asked {
-            admission::judge(&Attributes::delete(cx, &old, options), None).await?;
-        }
-        let (mut new, remains) = mark(cx, &old, options);
+        let old = conversion::working(scope, &entry).await?;
+        check_preconditions(scope, &old, options)?;
+        admission.validate(None, Some(&old)).await?;
+        let (mut new, remains) = mark(scope, &old, options);
         let outcome = if remains {
             new.remove_meta("resourceVersion");
-            let new = conversion::to_storage(cx, new).await?;
-            keep(cx, new, &entry, options).await.map(Deleted::Held)
+            let new = conversion::to_storage(scope, new).await?;
+            keep(scope, new, &entry, options).await.map(Deleted::Held)
         } else if options.dry_run {
             Ok(Deleted::Gone(new))
         } else {
-            let _write = cx.writes.begin();
-            let removed = cx.plane.store.delete(&key, Expect::At(entry.revision)).await;
+            let _write = scope.writes.begin();
+            let removed = scope.storage.store.delete(&key, Expect::At(entry.revision)).await;
             removed.map(|_| Deleted::Gone(new))
         };
         match outcome {
             Err(Error::Conflict { found, .. }) => {
-                current = found.map(|it| Arc::new(Entry::of(&it, cx.resource().prefix.len())));
+                current = found.map(|it| Arc::new(Entry::of(&it, scope.resource().prefix.len())));
             }
             other => return other.map_err(of_store),
         }
@@ -111,12 +80,12 @@ async fn remove(
 
 /// Stores the mark of an object that stays for now.
 async fn keep(
-    cx: &RequestContext,
+    scope: &RequestScope,
     mut new: Object,
     entry: &Arc<Entry>,
     options: &DeleteOptions,
 ) -> Result<Outcome, Error> {
-    let bytes = stored_bytes(cx, &new);
+    let bytes = stored_bytes(scope, &new);
     if entry.holds(&bytes) {
         return Ok(Outcome::Stored(Arc::clone(entry)));
     }
@@ -125,18 +94,18 @@ async fn keep(
         return Ok(Outcome::Shown(new));
     }
     let expect = Expect::At(entry.revision);
-    let _write = cx.writes.begin();
-    let record = cx.plane.store.put(&entry.key, bytes.into(), expect, None).await?;
-    Ok(Outcome::Stored(Arc::new(Entry::of(&record, cx.resource().prefix.len()))))
+    let _write = scope.writes.begin();
+    let record = scope.storage.store.put(&entry.key, bytes.into(), expect, None).await?;
+    Ok(Outcome::Stored(Arc::new(Entry::of(&record, scope.resource().prefix.len()))))
 }
 
 fn check_preconditions(
-    cx: &RequestContext,
+    scope: &RequestScope,
     old: &Object,
     options: &DeleteOptions,
 ) -> Result<(), Status> {
     // Upstream: these conflicts name the kind where others name the resource.
-    let what = GroupResource::new(&cx.resource().group, &cx.resource().kind);
+    let what = GroupResource::new(&scope.resource().group, &scope.resource().kind);
     if let Some(uid) = options.uid.as_deref().filter(|it| *it != old.uid()) {
         let why = format!(
             "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have been deleted and then recreated",
@@ -155,14 +124,14 @@ fn check_preconditions(
 }
 
 /// The object with the marks of its deletion, and whether it stays for now.
-fn mark(cx: &RequestContext, old: &Object, options: &DeleteOptions) -> (Object, bool) {
-    let behavior = cx.resource().behavior;
+fn mark(scope: &RequestScope, old: &Object, options: &DeleteOptions) -> (Object, bool) {
+    let behavior = scope.resource().behavior;
     let mut new = old.clone();
     let begins = old.deletion_timestamp().is_none();
     if let Some(own) = behavior.deletion {
         if begins {
-            new.set_meta("deletionTimestamp", cx.plane.now());
-            (own.begin)(&mut new, &cx.plane.now());
+            new.set_meta("deletionTimestamp", scope.storage.now());
+            (own.begin)(&mut new, &scope.storage.now());
         }
         let held = (own.held)(&new) || new.finalizers().next().is_some();
         return (new, held);
@@ -174,7 +143,7 @@ fn mark(cx: &RequestContext, old: &Object, options: &DeleteOptions) -> (Object, 
     }
     let held_by_finalizer = new.finalizers().next().is_some();
     if grace > 0 || held_by_finalizer || behavior.grace_period.is_some() {
-        stamp(cx, &mut new, old, grace);
+        stamp(scope, &mut new, old, grace);
     }
     (new, grace > 0 || held_by_finalizer)
 }
@@ -197,13 +166,13 @@ fn grace_period(default: Option<fn(&Object) -> i64>, old: &Object, options: &Del
     }
 }
 
-fn stamp(cx: &RequestContext, new: &mut Object, old: &Object, grace: i64) {
+fn stamp(scope: &RequestScope, new: &mut Object, old: &Object, grace: i64) {
     let granted = old.metadata().and_then(|it| it.get("deletionGracePeriodSeconds"));
     let marked = old.deletion_timestamp().is_some();
     if marked && granted.and_then(Value::as_i64) == Some(grace) {
         return;
     }
-    let now = cx.plane.clock.now().seconds();
+    let now = scope.storage.clock.now().seconds();
     new.set_meta("deletionTimestamp", timestamp::format_seconds(now.saturating_add(grace)));
     new.set_meta("deletionGracePeriodSeconds", grace);
     if !marked && old.generation() > 0 {

@@ -3,8 +3,8 @@
 pub(crate) mod scale;
 pub(crate) mod sent;
 
-use crate::cache::conversion;
-use crate::endpoints::context::RequestContext;
+use super::conversion;
+use super::scope::RequestScope;
 use kinds::apply::{Node, ResourceVersions, filter};
 use machinery::codec::json::collapse;
 use machinery::patch::apply::{self, Error, Force, Request, Versions};
@@ -18,7 +18,7 @@ type OwnRequest<'a> = Request<'a, Node<'a>, Converted<'a>>;
 /// what an object is in it.
 struct Converted<'a> {
     versions: ResourceVersions<'a>,
-    cx: &'a RequestContext,
+    scope: &'a RequestScope,
     known: &'a [Known],
     /// What must be asked before ownership can be told.
     unknown: RefCell<Option<(Object, String)>>,
@@ -33,7 +33,7 @@ impl<'a> Versions<Node<'a>> for Converted<'a> {
     }
 
     fn convert(&self, object: &Object, api_version: &str) -> Result<Object, String> {
-        if !self.cx.served.conversion.asks() {
+        if !self.scope.served.conversion.asks() {
             return self.versions.convert(object, api_version);
         }
         let is_it = |(from, to, _): &&Known| to == api_version && from == object;
@@ -47,70 +47,64 @@ impl<'a> Versions<Node<'a>> for Converted<'a> {
 
 /// Gives `asked` what the rules of this request's kind and manager are; again, as often as there is
 /// something to be converted first.
-async fn with_request<T>(cx: &RequestContext, asked: impl Fn(&OwnRequest<'_>) -> T) -> T {
+async fn with_request<T>(scope: &RequestScope, asked: impl Fn(&OwnRequest<'_>) -> T) -> T {
     let mut known = Vec::new();
     loop {
-        let (answer, unknown) = once(cx, &known, &asked);
+        let (answer, unknown) = once(scope, &known, &asked);
         let Some((object, api_version)) = unknown else { return answer };
-        let converted = in_version(cx, object.clone(), &api_version).await;
+        let converted = in_version(scope, object.clone(), &api_version).await;
         known.push((object, api_version, converted));
     }
 }
 
 fn once<T>(
-    cx: &RequestContext,
+    scope: &RequestScope,
     known: &[Known],
     asked: impl FnOnce(&OwnRequest<'_>) -> T,
 ) -> (T, Option<(Object, String)>) {
-    let resource = cx.resource();
-    let versions = ResourceVersions { resource, schemas: cx.served.apply_schemas() };
-    let versions = Converted { versions, cx, known, unknown: RefCell::default() };
-    let api_version = resource.api_version(cx.version());
-    let manager = manager(cx);
-    let now = cx.plane.now();
+    let resource = scope.resource();
+    let versions = ResourceVersions { resource, schemas: scope.served.apply_schemas() };
+    let versions = Converted { versions, scope, known, unknown: RefCell::default() };
+    let api_version = resource.api_version(scope.version());
+    let now = scope.storage.now();
     let answer = asked(&Request {
-        schema: versions.versions.node(cx.version),
+        schema: versions.versions.node(scope.version),
         api_version: &api_version,
         kind: &resource.kind,
-        subresource: &cx.target.subresource,
-        manager: &manager,
-        filter: filter(resource, cx.version(), &cx.target.subresource),
+        subresource: &scope.path.subresource,
+        manager: &scope.field_manager,
+        filter: filter(resource, scope.version(), &scope.path.subresource),
         now: &now,
         versions: &versions,
     });
     (answer, versions.unknown.into_inner())
 }
 
-/// The name under which the client owns fields.
-fn manager(cx: &RequestContext) -> String {
-    apply::manager_name(cx.query.text("fieldManager"), &cx.user_agent)
-}
-
 async fn in_version(
-    cx: &RequestContext,
+    scope: &RequestScope,
     object: Object,
     api_version: &str,
 ) -> Result<Object, String> {
-    let resource = cx.resource();
+    let resource = scope.resource();
     let is_it = |it: &_| resource.api_version(it) == api_version;
     let Some(version) = resource.versions.iter().position(is_it) else {
         return Err(format!("request to convert CR to an invalid group/version: {api_version}"));
     };
-    let converted = conversion::object(&cx.plane, &cx.served, version, object).await;
+    let converted = conversion::object(scope, version, object).await;
     converted.map_err(|status| status.message)
 }
 
 /// Notes what a create, update or patch has changed. Both objects are in the version that verbs
 /// work in.
-pub(crate) async fn track(cx: &RequestContext, live: Option<&Object>, new: &mut Object) {
-    if !cx.resource().custom || !has_whole_floats(new) {
-        return track_values(cx, live, new).await;
+pub(crate) async fn track(scope: &RequestScope, live: Option<&Object>, new: &mut Object) {
+    if !scope.resource().custom || !has_whole_floats(new) {
+        return track_values(scope, live, new).await;
     }
     // A manager owns the same field whether it writes 1 or 1.0.
     let mut value = new.clone().into_value();
     collapse(&mut value);
     let mut collapsed = Object::from_value(value).unwrap_or_default();
-    track_values(cx, live, &mut collapsed).await;
+    track_values(scope, live, &mut collapsed).await;
     take_entries(new, &mut collapsed);
 }
 
@@ -118,20 +112,20 @@ fn has_whole_floats(object: &Object) -> bool {
     object.map().values().any(codec::json::has_whole_floats)
 }
 
-async fn track_values(cx: &RequestContext, live: Option<&Object>, new: &mut Object) {
-    if cx.version == conversion::working_version(cx) {
-        if !cx.served.conversion.asks() {
-            once(cx, &[], |request| apply::update(request, live, new));
+async fn track_values(scope: &RequestScope, live: Option<&Object>, new: &mut Object) {
+    if scope.version == conversion::working_version(scope) {
+        if !scope.served.conversion.asks() {
+            once(scope, &[], |request| apply::update(request, live, new));
             return;
         }
-        *new = with_request(cx, |request| updated(request, live, new.clone())).await;
+        *new = with_request(scope, |request| updated(request, live, new.clone())).await;
         return;
     }
     // Fields are named as the manager knows them.
-    let live = live.map(|it| conversion::requested(cx, it.clone()));
-    let sent = conversion::requested(cx, new.clone());
+    let live = live.map(|it| conversion::requested(scope, it.clone()));
+    let sent = conversion::requested(scope, new.clone());
     let update = |request: &OwnRequest<'_>| updated(request, live.as_ref(), sent.clone());
-    let mut sent = with_request(cx, update).await;
+    let mut sent = with_request(scope, update).await;
     take_entries(new, &mut sent);
 }
 
@@ -151,12 +145,12 @@ fn updated(request: &OwnRequest<'_>, live: Option<&Object>, mut new: Object) -> 
 
 /// What becomes of `live` when `config` is applied to it; all in the version of the request.
 pub(crate) async fn apply(
-    cx: &RequestContext,
+    scope: &RequestScope,
     live: Option<&Object>,
     config: &Object,
     force: Force,
 ) -> Result<Object, Status> {
-    let applied = with_request(cx, |request| apply::apply(request, live, config, force)).await;
+    let applied = with_request(scope, |request| apply::apply(request, live, config, force)).await;
     applied.map_err(refused)
 }
 

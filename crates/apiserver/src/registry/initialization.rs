@@ -1,5 +1,5 @@
 //! The time between the storing of a new object and the moment at which everybody may see it: its
-//! creator waits for those who have to work on it ([`Patience`]).
+//! creator waits for those who have to work on it ([`InitializationWait`]).
 //!
 //! ```text
 //! stored ─▶ the first takes its name away ─▶ … the last ─▶ 201 with what they made of it
@@ -10,8 +10,8 @@
 //! Who waits follows the log of the resource, as a watcher does, and lends its seat to others.
 
 use super::Outcome;
+use super::scope::RequestScope;
 use crate::cache::watch_cache::{Change, Entry};
-use crate::endpoints::context::RequestContext;
 use crate::request::options::parse_i64;
 use keel::Timestamp;
 use machinery::Status;
@@ -35,37 +35,37 @@ pub(super) const FAILURE_STAYS: Duration = Duration::from_secs(10);
 const BATCH: usize = 256;
 
 /// How long a creator waits for the initialization of his object; it begins with the request.
-pub(crate) struct Patience {
+pub(crate) struct InitializationWait {
     /// None: not at all.
     until: Option<Timestamp>,
 }
 
-impl Patience {
+impl InitializationWait {
     /// As the request says.
-    pub(crate) fn of(cx: &RequestContext) -> Result<Self, Status> {
-        if cx.includes_uninitialized() {
+    pub(crate) fn of(scope: &RequestScope) -> Result<Self, Status> {
+        if scope.includes_uninitialized() {
             return Ok(Self { until: None });
         }
-        let timeout = match cx.query.text("timeoutSeconds") {
+        let timeout = match scope.query.text("timeoutSeconds") {
             "" => DEFAULT_TIMEOUT,
             text => match u64::try_from(parse_i64(text)?) {
                 Ok(0) | Err(_) => DEFAULT_TIMEOUT,
                 Ok(seconds) => Duration::from_secs(seconds),
             },
         };
-        Ok(Self { until: Some(cx.plane.clock.now() + timeout) })
+        Ok(Self { until: Some(scope.storage.clock.now() + timeout) })
     }
 
     /// What became of a new object once everybody had worked on it.
     pub(crate) async fn until_initialized(
         self,
-        cx: &RequestContext,
+        scope: &RequestScope,
         outcome: Outcome,
     ) -> Result<Outcome, Status> {
         match (outcome, self.until) {
             (Outcome::Stored(entry), Some(until)) if entry.uninitialized => {
                 // In a box: requests that nobody works on need not have room for it.
-                Box::pin(wait(cx, &entry, until)).await.map(Outcome::Stored)
+                Box::pin(wait(scope, &entry, until)).await.map(Outcome::Stored)
             }
             (outcome, _) => Ok(outcome),
         }
@@ -73,26 +73,26 @@ impl Patience {
 }
 
 async fn wait(
-    cx: &RequestContext,
+    scope: &RequestScope,
     created: &Entry,
     until: Timestamp,
 ) -> Result<Arc<Entry>, Status> {
-    let _loan = cx.plane.flow.lend_seat(&cx.seat);
-    let deadline = cx.deadline.checked_sub(TO_ANSWER).unwrap_or_else(Instant::now);
+    let _loan = scope.seat.lend();
+    let deadline = scope.deadline.checked_sub(TO_ANSWER).unwrap_or_else(Instant::now);
     tokio::select! {
-        initialized = follow(cx, created) => return initialized,
-        () = cx.plane.clock.sleep_until(until) => {}
+        initialized = follow(scope, created) => return initialized,
+        () = scope.storage.clock.sleep_until(until) => {}
         () = tokio::time::sleep_until(deadline) => {}
-        () = cx.plane.tasks.shutdown() => {}
+        () = scope.storage.tasks.shutdown() => {}
     }
-    let (what, name) = (cx.what(), created.name());
+    let (what, name) = (scope.what(), created.name());
     let why = format!("server has timed out waiting for the initialization of {what} {name}");
     Err(Status::timeout(&why, 0))
 }
 
 /// Reads the log until it says how the initialization ended.
-async fn follow(cx: &RequestContext, created: &Entry) -> Result<Arc<Entry>, Status> {
-    let cache = &cx.served.cache;
+async fn follow(scope: &RequestScope, created: &Entry) -> Result<Arc<Entry>, Status> {
+    let cache = &scope.served.cache;
     let mut changed = cache.subscribe();
     let mut cursor = created.revision;
     loop {
@@ -135,7 +135,7 @@ fn verdict(now: Option<&Arc<Entry>>) -> Option<Result<Arc<Entry>, Status>> {
 }
 
 /// Removes an object that nobody will ever see. Whoever waits for it has read the result in the log.
-pub(super) async fn remove_failed(cx: &RequestContext, record: &Record) {
+pub(super) async fn remove_failed(scope: &RequestScope, record: &Record) {
     // If somebody else was faster, it is gone, since it cannot be changed any more.
-    let _ = cx.plane.store.delete(&record.key, Expect::At(record.modified)).await;
+    let _ = scope.storage.store.delete(&record.key, Expect::At(record.modified)).await;
 }

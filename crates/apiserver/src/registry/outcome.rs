@@ -1,8 +1,8 @@
 //! [`Outcome`]: what became of an object, ready to be shown.
 
-use crate::cache::conversion;
+use super::conversion;
+use super::scope::RequestScope;
 use crate::cache::watch_cache::Entry;
-use crate::endpoints::context::RequestContext;
 use machinery::{Object, Status};
 use std::sync::Arc;
 
@@ -16,12 +16,12 @@ pub(crate) enum Outcome {
 
 impl Outcome {
     /// In its working form and in the version that verbs work in.
-    pub(crate) async fn object(self, cx: &RequestContext) -> Result<Object, Status> {
+    pub(crate) async fn object(self, scope: &RequestScope) -> Result<Object, Status> {
         match self {
-            Self::Stored(entry) => conversion::working(cx, &entry).await,
+            Self::Stored(entry) => conversion::working(scope, &entry).await,
             Self::Shown(object) => {
-                let version = conversion::working_version(cx);
-                conversion::object(&cx.plane, &cx.served, version, object).await
+                let version = conversion::working_version(scope);
+                conversion::object(scope, version, object).await
             }
         }
     }

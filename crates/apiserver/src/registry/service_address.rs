@@ -4,7 +4,7 @@
 //! requests under way is remembered until they are done, so two services never get the same one.
 //! Nothing has to be repaired after a crash: the services themselves are the record.
 //!
-//! A dry run is shown an address and ports, but is not given any ([`Allocations::rehearse`]).
+//! A dry run is shown an address and ports, but is not given any ([`ServiceAddresses::begin`]).
 //!
 //! All requests for services share one lock. Invariants:
 //! - what is stored and what is claimed are looked at under the lock together: a claim ends when its
@@ -19,9 +19,10 @@ mod index;
 mod requests;
 mod state;
 
+use crate::cache::hooks::{BeginWrite, Reservation};
 use crate::cache::watch_cache::ResourceCache;
-use crate::endpoints::context::RequestContext;
 use dry_run::DryRunPorts;
+use keel::Entropy;
 use kinds::core::service::allocation::{self as service, ClusterIpRequest};
 use machinery::{ErrorList, Object, Status};
 use requests::{PortRange, PortRequests, invalid};
@@ -29,7 +30,6 @@ use state::{AddressRequest, Granted, Network, Services, State};
 use std::collections::HashSet;
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, MutexGuard};
-use store::Revision;
 
 /// How often services that have changed are read without the lock.
 const MAX_UNLOCKED_READS: usize = 8;
@@ -43,7 +43,7 @@ pub(crate) struct Allocations {
 
 /// What a request under way has taken; given back when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Claim {
+struct Claim {
     state: Arc<Mutex<State>>,
     addresses: Vec<Ipv4Addr>,
     ports: HashSet<u16>,
@@ -71,30 +71,18 @@ impl Allocations {
         self.network.address(1).to_string()
     }
 
-    /// Gives a new or changed service what it wants and does not have.
-    pub(crate) fn claim(
-        &self,
-        cx: &RequestContext,
-        object: &mut Object,
-        old: Option<&Object>,
-    ) -> Result<Claim, Status> {
-        match Services::of(cx, old) {
-            Some(services) => self.claim_among(&services, object, old),
-            None => Ok(self.empty_claim()),
-        }
-    }
-
-    fn claim_among(
+    /// Claims the addresses and ports that a new or changed service wants and does not have.
+    fn claim(
         &self,
         services: &Services<'_>,
         object: &mut Object,
         old: Option<&Object>,
-    ) -> Result<Claim, Status> {
+    ) -> Result<Option<Claim>, Status> {
         let outside = |_: &str| "the provided network does not match the current range".to_owned();
         let address = self.address_request(object, old, outside)?;
         let requests = PortRequests::of(object, old, PortRange::Checked);
         if matches!(address, AddressRequest::Nothing) && requests.is_empty() {
-            return Ok(self.empty_claim());
+            return Ok(None);
         }
         let granted =
             self.lock_current(services.cache).grant(self.network, services, &address, &requests);
@@ -108,11 +96,7 @@ impl Allocations {
         if let Some(port) = health {
             service::set_health_check_port(object, port);
         }
-        Ok(claim)
-    }
-
-    fn empty_claim(&self) -> Claim {
-        Claim { state: Arc::clone(&self.state), addresses: Vec::new(), ports: HashSet::new() }
+        Ok(Some(claim))
     }
 
     /// Sets what a new or changed service would get, without looking for what is free: the address
@@ -120,19 +104,7 @@ impl Allocations {
     ///
     /// Upstream: `ipallocator.go` and `portallocator/operation.go`, with `dryRun`. An address that
     /// is taken and a node port outside of the range pass there as well.
-    pub(crate) fn rehearse(
-        &self,
-        cx: &RequestContext,
-        object: &mut Object,
-        old: Option<&Object>,
-    ) -> Result<Claim, Status> {
-        if let Some(services) = Services::of(cx, old) {
-            self.rehearse_among(&services, object, old)?;
-        }
-        Ok(self.empty_claim())
-    }
-
-    fn rehearse_among(
+    fn fill_in(
         &self,
         services: &Services<'_>,
         object: &mut Object,
@@ -213,24 +185,36 @@ impl Allocations {
     }
 }
 
-impl Claim {
-    /// Gives the claim up once the stored service, which is the record from then on, can be read.
-    pub(crate) async fn settle(self, cx: &RequestContext, revision: Revision) {
-        if !self.is_empty() {
-            cx.plane.cache.reach(revision).await;
-        }
-    }
+/// The hook of the Service resource: allocates what a service needs before it is stored.
+pub(crate) struct ServiceAddresses {
+    pub allocations: Allocations,
+    /// The stored services.
+    pub services: Arc<ResourceCache>,
+    /// The prefix of their keys.
+    pub prefix: String,
+    pub entropy: Entropy,
+}
 
-    fn is_empty(&self) -> bool {
-        self.addresses.is_empty() && self.ports.is_empty()
+impl BeginWrite for ServiceAddresses {
+    fn begin(
+        &self,
+        object: &mut Object,
+        old: Option<&Object>,
+        dry_run: bool,
+    ) -> Result<Reservation, Status> {
+        let own = old.map(|it| format!("{}/{}/{}", self.prefix, it.namespace(), it.name()));
+        let services = Services { cache: &self.services, own, entropy: &self.entropy };
+        if dry_run {
+            self.allocations.fill_in(&services, object, old)?;
+            return Ok(Reservation::default());
+        }
+        let claim = self.allocations.claim(&services, object, old)?;
+        Ok(claim.map(Reservation::new).unwrap_or_default())
     }
 }
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        if self.is_empty() {
-            return;
-        }
         let mut state = self.state.lock().expect("nothing panics while it claims");
         for address in &self.addresses {
             state.addresses.remove(address);

@@ -1,13 +1,12 @@
 //! The change of a stored object: read, transform, check, write if nobody was faster.
 
+use super::admit::Admit;
+use super::conversion;
+use super::scope::RequestScope;
 use super::{Outcome, initialization, spec_differs, stored_form, wipe_server_metadata};
-use crate::admission;
-use crate::admission::{Attributes, Charge};
-use crate::cache::conversion;
+use crate::cache::hooks::Reservation;
 use crate::cache::watch_cache::Entry;
-use crate::endpoints::context::RequestContext;
 use crate::errors;
-use crate::registry::service_address::Claim;
 use crate::registry::{field_manager, validation};
 use crate::request::Verb;
 use crate::request::options::parse_revision;
@@ -56,8 +55,10 @@ pub(crate) struct UpdateRequest<'a> {
     pub part: Part,
     /// Do everything but store.
     pub dry_run: bool,
-    /// The transformation has seen to who owns what.
-    pub ownership_settled: bool,
+    /// Admits the new object.
+    pub admission: &'a dyn Admit,
+    /// Whether the transformation sets the managed fields.
+    pub fields_managed: bool,
 }
 
 /// How often a write is tried against others before the client is told of the conflict.
@@ -65,30 +66,30 @@ const ATTEMPTS: usize = 64;
 
 /// Changes the object that the request names.
 pub(crate) async fn update(
-    cx: &RequestContext,
+    scope: &RequestScope,
     request: UpdateRequest<'_>,
 ) -> Result<Outcome, Status> {
-    let key = cx.key();
-    let name = &cx.target.name;
-    let of_store = |error: Error| errors::of_store(&cx.what(), name, &error);
-    cx.plane.cache.catch_up().await.map_err(of_store)?;
-    let mut current = cx.served.cache.get(&key);
+    let key = scope.key();
+    let name = &scope.path.name;
+    let of_store = |error: Error| errors::of_store(&scope.what(), name, &error);
+    scope.storage.cache.catch_up().await.map_err(of_store)?;
+    let mut current = scope.served.cache.get(&key);
     for _ in 0..ATTEMPTS {
-        let Some(entry) = current else { return Err(cx.not_found()) };
-        let (new, claim, charge) = renew(cx, &entry, &request).await?;
-        if may_go(cx, &new) {
-            let _write = cx.writes.begin();
-            match finish(cx, new, &entry, request.dry_run).await {
+        let Some(entry) = current else { return Err(scope.not_found()) };
+        let (new, reserved) = renew(scope, &entry, &request).await?;
+        if may_go(scope, &new) {
+            let _write = scope.writes.begin();
+            match finish(scope, new, &entry, request.dry_run).await {
                 Err(Error::Conflict { found, .. }) => {
-                    current = found.map(|it| entry_of(cx, &it));
+                    current = found.map(|it| entry_of(scope, &it));
                     continue;
                 }
                 finished => return finished.map_err(of_store),
             }
         }
         let has_failed = initializers::failure(&new).is_some();
-        let new = conversion::to_storage(cx, new).await?;
-        let bytes = stored_form(cx, &new)?;
+        let new = conversion::to_storage(scope, new).await?;
+        let bytes = stored_form(scope, &new)?;
         if entry.holds(&bytes) {
             return Ok(Outcome::Stored(entry));
         }
@@ -97,61 +98,55 @@ pub(crate) async fn update(
             new.set_meta("resourceVersion", entry.revision.to_string());
             return Ok(Outcome::Shown(new));
         }
-        let ttl = match cx.resource().ttl_seconds {
+        let ttl = match scope.resource().ttl_seconds {
             _ if has_failed => Some(initialization::FAILURE_STAYS),
             seconds => seconds.map(Duration::from_secs),
         };
-        let _write = cx.writes.begin();
-        match cx.plane.store.put(&key, bytes.into(), Expect::At(entry.revision), ttl).await {
+        let _write = scope.writes.begin();
+        match scope.storage.store.put(&key, bytes.into(), Expect::At(entry.revision), ttl).await {
             Ok(record) => {
-                claim.settle(cx, record.modified).await;
-                charge.settle(cx, record.modified).await;
+                reserved.settle(&scope.storage.cache, record.modified).await;
                 if has_failed {
-                    initialization::remove_failed(cx, &record).await;
+                    initialization::remove_failed(scope, &record).await;
                 }
-                return Ok(Outcome::Stored(entry_of(cx, &record)));
+                return Ok(Outcome::Stored(entry_of(scope, &record)));
             }
             // Again, with what is there now. A writer who insists on a resourceVersion will be told
             // of the conflict then.
             Err(Error::Conflict { found, .. }) => {
-                current = found.map(|it| entry_of(cx, &it));
+                current = found.map(|it| entry_of(scope, &it));
             }
             Err(error) => return Err(of_store(error)),
         }
     }
-    Err(Status::modified(&cx.what(), name))
+    Err(Status::modified(&scope.what(), name))
 }
 
-fn entry_of(cx: &RequestContext, record: &Record) -> Arc<Entry> {
-    Arc::new(Entry::of(record, cx.resource().prefix.len()))
+fn entry_of(scope: &RequestScope, record: &Record) -> Arc<Entry> {
+    Arc::new(Entry::of(record, scope.resource().prefix.len()))
 }
 
-/// The new object, and what it has taken for that.
+/// The new object, and what it has reserved.
 async fn renew(
-    cx: &RequestContext,
+    scope: &RequestScope,
     entry: &Arc<Entry>,
     request: &UpdateRequest<'_>,
-) -> Result<(Object, Claim, Charge), Status> {
-    let resource = cx.resource();
-    let old = conversion::working(cx, entry).await?;
+) -> Result<(Object, Reservation), Status> {
+    let resource = scope.resource();
+    let old = conversion::working(scope, entry).await?;
     let mut new = request.transform.of(&old).await?;
-    check_preconditions(cx, &new, &old, request.dry_run)?;
-    if !request.ownership_settled {
-        field_manager::track(cx, Some(&old), &mut new).await;
+    check_preconditions(scope, &new, &old, request.dry_run)?;
+    if !request.fields_managed {
+        field_manager::track(scope, Some(&old), &mut new).await;
     }
-    let attributes = Attributes::update(cx, &old, request.dry_run);
-    admission::mutate(&attributes, &mut new).await?;
-    prepare(cx, &mut new, &old, request.part);
-    let claim = if request.dry_run {
-        cx.plane.allocations.rehearse(cx, &mut new, Some(&old))
-    } else {
-        cx.plane.allocations.claim(cx, &mut new, Some(&old))
-    };
+    request.admission.mutate(&mut new, Some(&old)).await?;
+    prepare(scope, &mut new, &old, request.part);
+    let reserved = super::begin_write(scope, &mut new, Some(&old), request.dry_run);
     let mut errors = ErrorList::new();
     validation::changed_metadata(resource, &new, &old, &mut errors);
-    validation::update(cx, &new, &old, request.part, &mut errors);
+    validation::update(scope, &new, &old, request.part, &mut errors);
     if !errors.is_empty() {
-        return Err(cx.invalid(old.name(), errors));
+        return Err(scope.invalid(old.name(), errors));
     }
     if matches!(request.part, Part::Main) {
         let warnings = match resource.behavior.update_warnings {
@@ -159,24 +154,24 @@ async fn renew(
             None => (resource.behavior.warnings)(&new),
         };
         for warning in warnings {
-            cx.warn(warning);
+            scope.warn(warning);
         }
     }
-    let claim = claim?;
-    let charge = admission::judge(&attributes, Some(&new)).await?;
+    let mut reserved = reserved?;
+    reserved.add(request.admission.validate(Some(&new), Some(&old)).await?);
     new.remove_meta("resourceVersion");
-    Ok((new, claim, charge))
+    Ok((new, reserved))
 }
 
 /// Fails if the writer insists on a resourceVersion or a uid that is not the current one.
 fn check_preconditions(
-    cx: &RequestContext,
+    scope: &RequestScope,
     new: &Object,
     old: &Object,
     dry_run: bool,
 ) -> Result<(), Status> {
-    check_uid(cx, new, Some(old), dry_run)?;
-    let resource = cx.resource();
+    check_uid(scope, new, Some(old), dry_run)?;
+    let resource = scope.resource();
     let asked = new.resource_version();
     let revision = match asked {
         "" => 0,
@@ -190,7 +185,7 @@ fn check_preconditions(
         return Err(Status::invalid(&kind, old.name(), &errors));
     }
     if revision != 0 && asked != old.resource_version() {
-        return Err(Status::modified(&cx.what(), old.name()));
+        return Err(Status::modified(&scope.what(), old.name()));
     }
     Ok(())
 }
@@ -198,29 +193,29 @@ fn check_preconditions(
 /// Fails if a whole object is sent with a uid that is not the one of the stored object, or if there
 /// is no stored object. A patch that changes the uid fails later, as the uid cannot be changed.
 pub(crate) fn check_uid(
-    cx: &RequestContext,
+    scope: &RequestScope,
     sent: &Object,
     stored: Option<&Object>,
     dry_run: bool,
 ) -> Result<(), Status> {
     let found = stored.map_or("", Object::uid);
-    if cx.verb != Verb::Update || sent.uid().is_empty() || sent.uid() == found {
+    if scope.verb != Verb::Update || sent.uid().is_empty() || sent.uid() == found {
         return Ok(());
     }
-    let key = cx.key();
+    let key = scope.key();
     // Upstream: the key of a dry run has no prefix.
     let shown = if dry_run { key.trim_start_matches("/registry") } else { &key };
     let why = format!(
         "StorageError: invalid object, Code: 4, Key: {shown}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {}, UID in object meta: {found}",
         sent.uid(),
     );
-    Err(Status::conflict(&cx.what(), &cx.target.name, &why))
+    Err(Status::conflict(&scope.what(), &scope.path.name, &why))
 }
 
 /// Takes from the old object what the client may not change or has left out.
-fn prepare(cx: &RequestContext, new: &mut Object, old: &Object, part: Part) {
+fn prepare(scope: &RequestScope, new: &mut Object, old: &Object, part: Part) {
     wipe_server_metadata(new);
-    super::dedup_owners(cx, new);
+    super::dedup_owners(scope, new);
     for field in
         ["uid", "resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds", "namespace"]
     {
@@ -231,8 +226,8 @@ fn prepare(cx: &RequestContext, new: &mut Object, old: &Object, part: Part) {
     keep(new, old, "creationTimestamp");
     keep(new, old, "generation");
     initializers::settle(new);
-    let resource = cx.resource();
-    let status_apart = cx.version().status;
+    let resource = scope.resource();
+    let status_apart = scope.version().status;
     match part {
         Part::Main => {
             if resource.custom && status_apart {
@@ -263,8 +258,8 @@ fn keep(new: &mut Object, old: &Object, field: &str) {
 }
 
 /// Whether nothing holds back any longer an object whose deletion has begun.
-fn may_go(cx: &RequestContext, object: &Object) -> bool {
-    let held = cx.resource().behavior.deletion.is_some_and(|it| (it.held)(object));
+fn may_go(scope: &RequestScope, object: &Object) -> bool {
+    let held = scope.resource().behavior.deletion.is_some_and(|it| (it.held)(object));
     let grace = object.metadata().and_then(|it| it.get("deletionGracePeriodSeconds"));
     object.deletion_timestamp().is_some()
         && object.finalizers().next().is_none()
@@ -274,13 +269,13 @@ fn may_go(cx: &RequestContext, object: &Object) -> bool {
 
 /// Removes an object whose last finalizer this update took away.
 async fn finish(
-    cx: &RequestContext,
+    scope: &RequestScope,
     mut new: Object,
     entry: &Entry,
     dry_run: bool,
 ) -> Result<Outcome, Error> {
     if !dry_run {
-        cx.plane.store.delete(&entry.key, Expect::At(entry.revision)).await?;
+        scope.storage.store.delete(&entry.key, Expect::At(entry.revision)).await?;
     }
     new.set_meta("resourceVersion", entry.revision.to_string());
     Ok(Outcome::Shown(new))

@@ -1,8 +1,7 @@
 //! What is held against an object: its schema first, then the rules of its kind.
 
-use crate::admission;
-use crate::endpoints::context::RequestContext;
-use crate::registry::Part;
+use super::Part;
+use super::scope::RequestScope;
 use kinds::resource::Shape;
 use kinds::{Resource, apiextensions};
 use machinery::meta::{self, initializers};
@@ -65,34 +64,34 @@ pub(crate) fn changed_metadata(
 }
 
 /// Judges a new object, which is in the version that verbs work in.
-pub(crate) fn create(cx: &RequestContext, object: &Object, errors: &mut ErrorList) {
-    let resource = cx.resource();
-    if let Shape::Structural(schema) = &cx.version().shape {
+pub(crate) fn create(scope: &RequestScope, object: &Object, errors: &mut ErrorList) {
+    let resource = scope.resource();
+    if let Shape::Structural(schema) = &scope.version().shape {
         schema.validate(object.map(), None, errors);
-        scale(cx, object, Part::Main, errors);
-        rules(cx, schema, object, None, errors);
+        scale(scope, object, Part::Main, errors);
+        rules(scope, schema, object, None, errors);
     }
     match resource.behavior.validate_in {
-        Some(validate) => validate(object, None, &resource.api_version(cx.version()), errors),
+        Some(validate) => validate(object, None, &resource.api_version(scope.version()), errors),
         None => (resource.behavior.validate)(object, errors),
     }
-    expressions(resource, object, None, errors);
-    schema_memory(cx, object, errors);
+    hook(scope, object, None, errors);
+    schema_memory(scope, object, errors);
 }
 
 /// Judges the change of an object. As long as somebody has to work on it, it is as good as new, and
 /// what cannot be changed later can be.
 pub(crate) fn update(
-    cx: &RequestContext,
+    scope: &RequestScope,
     new: &Object,
     old: &Object,
     part: Part,
     errors: &mut ErrorList,
 ) {
-    let resource = cx.resource();
+    let resource = scope.resource();
     if initializers::is_uninitialized(old) {
         match part {
-            Part::Main => return create(cx, new, errors),
+            Part::Main => return create(scope, new, errors),
             Part::Status => {
                 let detail = "must not update status when the object is uninitialized";
                 return errors.forbidden(&Path::root("status"), detail);
@@ -100,19 +99,19 @@ pub(crate) fn update(
             Part::Own(..) | Part::Posted => {}
         }
     }
-    if let Shape::Structural(schema) = &cx.version().shape {
+    if let Shape::Structural(schema) = &scope.version().shape {
         match part {
             Part::Status => schema.validate_status(new.map(), old.map(), errors),
             Part::Main | Part::Own(..) | Part::Posted => {
                 schema.validate(new.map(), Some(old.map()), errors);
             }
         }
-        scale(cx, new, part, errors);
-        rules(cx, schema, new, Some(old), errors);
+        scale(scope, new, part, errors);
+        rules(scope, schema, new, Some(old), errors);
     }
     match (part, resource.behavior.validate_in) {
         (Part::Main, Some(validate)) => {
-            validate(new, Some(old), &resource.api_version(cx.version()), errors);
+            validate(new, Some(old), &resource.api_version(scope.version()), errors);
         }
         (Part::Main, None) => (resource.behavior.validate_update)(new, old, errors),
         (Part::Status, _) => (resource.behavior.validate_status)(new, old, errors),
@@ -120,24 +119,18 @@ pub(crate) fn update(
         (Part::Posted, _) => {}
     }
     if matches!(part, Part::Main) {
-        expressions(resource, new, Some(old), errors);
+        hook(scope, new, Some(old), errors);
         if new.map().get("spec") != old.map().get("spec") {
-            schema_memory(cx, new, errors);
+            schema_memory(scope, new, errors);
         }
     }
 }
 
-/// Judges what a kind cannot: whether the expressions of policies and webhook configurations mean
-/// anything.
-fn expressions(resource: &Resource, new: &Object, old: Option<&Object>, errors: &mut ErrorList) {
-    let is_configuration = resource.group == "admissionregistration.k8s.io"
-        && resource.plural.ends_with("webhookconfigurations");
-    if is_configuration
-        && old.is_none_or(|old| old.map().get("webhooks") != new.map().get("webhooks"))
-    {
-        admission::validate_conditions(new, errors);
+/// Runs the hook of the resource, if there is one.
+fn hook(scope: &RequestScope, new: &Object, old: Option<&Object>, errors: &mut ErrorList) {
+    if let Some(validate) = scope.served.hooks.validate {
+        validate(new, old, errors);
     }
-    admission::validate_expressions(resource, new, old, errors);
 }
 
 /// The most memory that the patterns and rules of all definitions together may take up when they are
@@ -146,13 +139,13 @@ const SCHEMAS_MAX: usize = 1 << 30;
 
 /// Judges whether there is room for the patterns and rules of a definition besides those of all
 /// others.
-fn schema_memory(cx: &RequestContext, object: &Object, errors: &mut ErrorList) {
-    if cx.resource().group != "apiextensions.k8s.io" || !errors.is_empty() {
+fn schema_memory(scope: &RequestScope, object: &Object, errors: &mut ErrorList) {
+    if scope.resource().group != "apiextensions.k8s.io" || !errors.is_empty() {
         return;
     }
-    let patterns = &cx.plane.patterns;
+    let patterns = &scope.storage.patterns;
     let Ok(own) = apiextensions::resource_with(object, patterns) else { return };
-    let catalog = cx.plane.catalog.load();
+    let catalog = scope.storage.catalog.load();
     let others = catalog.served().iter().map(|it| &*it.resource);
     let others =
         others.filter(|it| it.custom && (&it.group, &it.plural) != (&own.group, &own.plural));
@@ -185,20 +178,20 @@ fn add_schemas<'a>(resource: &'a Resource, memory: &mut SchemaMemory<'a>) {
 /// The rules of the schema come last, since they are not tried on an object of the wrong types. They
 /// speak of the whole object, whatever part of it changes.
 fn rules(
-    cx: &RequestContext,
+    scope: &RequestScope,
     schema: &Structural,
     new: &Object,
     old: Option<&Object>,
     errors: &mut ErrorList,
 ) {
     for warning in schema.validate_rules(new.map(), old.map(Object::map), errors) {
-        cx.warn(warning);
+        scope.warn(warning);
     }
 }
 
 /// The numbers that `/scale` shows must be numbers that it can show.
-fn scale(cx: &RequestContext, object: &Object, part: Part, errors: &mut ErrorList) {
-    if let Some(scale) = &cx.version().scale {
+fn scale(scope: &RequestScope, object: &Object, part: Part, errors: &mut ErrorList) {
+    if let Some(scale) = &scope.version().scale {
         if !matches!(part, Part::Status) {
             apiextensions::custom::validate_scale_spec(scale, object, errors);
         }

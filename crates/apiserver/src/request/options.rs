@@ -185,7 +185,7 @@ impl DeleteOptions {
     }
 
     /// What is deleted by the dozen must be readable.
-    pub(crate) fn judged_for_collection(self) -> Result<Self, Status> {
+    pub(crate) fn checked_for_collection(self) -> Result<Self, Status> {
         let mut errors = ErrorList::new();
         if self.only_if_unreadable {
             let detail =

@@ -4,10 +4,10 @@
 mod aggregated;
 
 use crate::cache::catalog::{Catalog, Group, Served};
-use crate::endpoints::answer;
 use crate::http::body::Body;
 use crate::http::headers;
 use crate::http::negotiation::{Offer, negotiate};
+use crate::http::response;
 use crate::plane::Plane;
 use crate::request::Query;
 use base64::Engine;
@@ -45,7 +45,7 @@ pub(super) struct Below {
 
 /// `/`: the paths there are.
 pub(crate) fn paths(plane: &Plane) -> Response<Body> {
-    let catalog = plane.catalog.load();
+    let catalog = plane.storage.catalog.load();
     let mut paths = vec!["/api".to_owned(), "/api/v1".to_owned(), "/apis".to_owned()];
     for group in with_remotes(plane, &catalog).iter().filter(|it| !it.name.is_empty()) {
         paths.push(format!("/apis/{}", group.name));
@@ -54,7 +54,7 @@ pub(crate) fn paths(plane: &Plane) -> Response<Body> {
     let rest =
         ["/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"];
     paths.extend(rest.iter().map(|it| (*it).to_owned()));
-    answer::indented(&json!({"paths": paths}))
+    response::indented(&json!({"paths": paths}))
 }
 
 /// `/api`
@@ -66,7 +66,7 @@ pub(crate) fn core(plane: &Plane, head: &Head, query: &Query) -> Result<Response
         "kind": "APIVersions", "versions": ["v1"],
         "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": host(head)}],
     });
-    Ok(answer::document(200, negotiate(&head.headers, query, Offer::DOCUMENT)?, &document))
+    Ok(response::document(200, negotiate(&head.headers, query, Offer::DOCUMENT)?, &document))
 }
 
 /// The address under which the client knows us.
@@ -83,11 +83,11 @@ pub(crate) fn groups(plane: &Plane, head: &Head, query: &Query) -> Result<Respon
     if let Some(version) = aggregated::wanted(&head.headers) {
         return Ok(aggregated::groups(plane, version, &head.headers));
     }
-    let catalog = plane.catalog.load();
+    let catalog = plane.storage.catalog.load();
     let groups = with_remotes(plane, &catalog);
     let groups: Vec<Value> = groups.iter().filter(|it| !it.name.is_empty()).map(describe).collect();
     let document = json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups});
-    Ok(answer::document(200, negotiate(&head.headers, query, Offer::GROUPS)?, &document))
+    Ok(response::document(200, negotiate(&head.headers, query, Offer::GROUPS)?, &document))
 }
 
 /// `/apis/<group>`
@@ -97,20 +97,20 @@ pub(crate) fn group(
     head: &Head,
     query: &Query,
 ) -> Result<Response<Body>, Status> {
-    let catalog = plane.catalog.load();
+    let catalog = plane.storage.catalog.load();
     let groups = with_remotes(plane, &catalog);
     let Some(group) = groups.iter().find(|it| it.name == name) else {
-        return Ok(answer::page_not_found());
+        return Ok(response::page_not_found());
     };
     let mut document = describe(group);
     document["kind"] = "APIGroup".into();
     document["apiVersion"] = "v1".into();
-    Ok(answer::document(200, negotiate(&head.headers, query, Offer::GROUPS)?, &document))
+    Ok(response::document(200, negotiate(&head.headers, query, Offer::GROUPS)?, &document))
 }
 
 /// Our groups and those that others answer for, by priority.
 fn with_remotes<'a>(plane: &Plane, catalog: &'a Catalog) -> Cow<'a, [Group]> {
-    let remotes = plane.aggregation.remotes(plane);
+    let remotes = plane.aggregation.remotes();
     if remotes.is_empty() {
         return Cow::Borrowed(catalog.groups());
     }
@@ -154,11 +154,11 @@ pub(crate) fn resources(
     head: &Head,
     query: &Query,
 ) -> Result<Response<Body>, Status> {
-    let catalog = plane.catalog.load();
+    let catalog = plane.storage.catalog.load();
     if !catalog.has_version(group, version) {
         return match catalog.group(group) {
             Some(group) if !group.custom => Err(Status::no_such_resource()),
-            _ => Ok(answer::page_not_found()),
+            _ => Ok(response::page_not_found()),
         };
     }
     let mut document = json!({
@@ -169,7 +169,7 @@ pub(crate) fn resources(
     if !group.is_empty() {
         document["apiVersion"] = "v1".into();
     }
-    Ok(answer::document(200, negotiate(&head.headers, query, Offer::DOCUMENT)?, &document))
+    Ok(response::document(200, negotiate(&head.headers, query, Offer::DOCUMENT)?, &document))
 }
 
 fn resource_list(catalog: &Catalog, group: &str, version: &str) -> Vec<Value> {

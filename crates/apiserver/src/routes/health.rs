@@ -1,8 +1,8 @@
 //! `/healthz`, `/livez`, `/readyz`: whether the server is well, as a whole or check by check.
 
 use crate::cache::watch_cache::SyncState;
-use crate::endpoints::answer;
 use crate::http::body::Body;
+use crate::http::response;
 use crate::plane::Plane;
 use crate::request::Query;
 use http::Response;
@@ -22,13 +22,14 @@ const STORE: Check = ("etcd", is_store_healthy);
 /// Upstream has a second check of the store for readiness, with a timeout of its own.
 const STORE_READY: Check = ("etcd-readiness", is_store_healthy);
 /// Reads and watches are current. A cache that lists afresh is not ready, but gets there by itself.
-const CACHE_SYNCED: Check = ("watch-cache", |plane| plane.cache.sync_state() == SyncState::Synced);
+const CACHE_SYNCED: Check =
+    ("watch-cache", |plane| plane.storage.cache.sync_state() == SyncState::Synced);
 /// Only a restart helps a cache that nothing brings up to date any more.
 const CACHE_RUNNING: Check =
-    ("watch-cache", |plane| plane.cache.sync_state() != SyncState::Stopped);
+    ("watch-cache", |plane| plane.storage.cache.sync_state() != SyncState::Stopped);
 const READY: Check = ("poststarthook/bootstrap", |plane| plane.ready.load(Ordering::Acquire));
-const INFORMERS: Check = ("informer-sync", |plane| plane.cache.applied() > 0);
-const STOPPING: Check = ("shutdown", |plane| !plane.tasks.is_stopping());
+const INFORMERS: Check = ("informer-sync", |plane| plane.storage.cache.applied() > 0);
+const STOPPING: Check = ("shutdown", |plane| !plane.storage.tasks.is_stopping());
 
 /// Answers for one of the three, or for a single check of it.
 pub(crate) fn health(plane: &Plane, which: &str, rest: &[&str], query: &Query) -> Response<Body> {
@@ -40,9 +41,9 @@ pub(crate) fn health(plane: &Plane, which: &str, rest: &[&str], query: &Query) -
     let path = rest.join("/");
     if !path.is_empty() {
         return match checks.iter().find(|(name, _)| *name == path) {
-            None => answer::page_not_found(),
-            Some((_, check)) if check(plane) => answer::text(200, "ok"),
-            Some(_) => answer::plain(500, "internal server error: reason withheld\n"),
+            None => response::page_not_found(),
+            Some((_, check)) if check(plane) => response::text(200, "ok"),
+            Some(_) => response::plain(500, "internal server error: reason withheld\n"),
         };
     }
     let mut excluded: Vec<&str> = query.all("exclude").collect();
@@ -66,23 +67,23 @@ pub(crate) fn health(plane: &Plane, which: &str, rest: &[&str], query: &Query) -
             &format!("warn: some health checks cannot be excluded: no matches for {unknown}\n");
     }
     if failed {
-        return answer::plain(500, &format!("{report}{which} check failed\n"));
+        return response::plain(500, &format!("{report}{which} check failed\n"));
     }
     if query.get("verbose").is_some() {
-        return answer::plain(200, &format!("{report}{which} check passed\n"));
+        return response::plain(200, &format!("{report}{which} check passed\n"));
     }
-    answer::plain(200, "ok")
+    response::plain(200, "ok")
 }
 
 /// Whether the store accepts writes, which it does not after an I/O error until a restart, and
 /// whether its disk does not hang. The latter passes by itself, but upstream's `/livez` has this
 /// check too: it reads from etcd, whose reads wait for the disk.
 fn is_store_healthy(plane: &Plane) -> bool {
-    if let Err(error) = plane.store.check_writable() {
+    if let Err(error) = plane.storage.store.check_writable() {
         tracing::info!(error = error.with_causes(), "health check etcd failed");
         return false;
     }
-    let age = plane.store.oldest_pending();
+    let age = plane.storage.store.oldest_pending();
     if age >= STORE_TIMEOUT {
         tracing::info!(?age, "health check etcd failed: a write is not finished");
         return false;

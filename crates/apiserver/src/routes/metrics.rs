@@ -1,12 +1,15 @@
 //! `/metrics`: the counts, in Prometheus' text format.
 
-use crate::endpoints::answer;
+mod objects;
+
 use crate::http::body::Body;
+use crate::http::response;
 use crate::plane::Plane;
 use http::Response;
 
 /// Answers with everything that is counted.
 pub(crate) fn metrics(plane: &Plane) -> Response<Body> {
-    let text = plane.metrics.encode(&plane.catalog.load());
-    answer::bytes(200, "text/plain; version=0.0.4; charset=utf-8", text)
+    let catalog = plane.storage.catalog.load();
+    let text = plane.metrics.encode(|text| objects::append(text, &catalog));
+    response::bytes(200, "text/plain; version=0.0.4; charset=utf-8", text)
 }

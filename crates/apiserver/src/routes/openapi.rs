@@ -10,9 +10,9 @@ mod kept;
 mod remote;
 
 use crate::cache::catalog::Catalog;
-use crate::endpoints::answer;
 use crate::http::body::Body;
 use crate::http::headers;
+use crate::http::response;
 use crate::plane::Plane;
 use crate::request::Query;
 use http::header::{
@@ -41,8 +41,8 @@ pub(crate) fn openapi(
     headers: &HeaderMap,
     query: &Query,
 ) -> Response<Body> {
-    let catalog = plane.catalog.load();
-    let remotes = plane.aggregation.remotes(plane);
+    let catalog = plane.storage.catalog.load();
+    let remotes = plane.aggregation.remotes();
     match rest {
         ["v3"] if !remotes.is_empty() => remote::index(plane, &catalog, headers),
         ["v2"] if !remotes.is_empty() => remote::everything(plane, &catalog, headers),
@@ -60,7 +60,7 @@ fn find(catalog: &Catalog, rest: &[&str], headers: &HeaderMap, query: &Query) ->
             placed(catalog, kept::VERSION, headers, query, || kept.of_version())
         }
         ["v2"] => everything(catalog, headers),
-        _ => answer::page_not_found(),
+        _ => response::page_not_found(),
     }
 }
 
@@ -178,7 +178,7 @@ fn unless_known(
     let mut response = if known {
         nothing(StatusCode::NOT_MODIFIED)
     } else {
-        answer::bytes(200, content_type, body())
+        response::bytes(200, content_type, body())
     };
     let etag = HeaderValue::from_str(etag).expect("hexadecimal digits are a header");
     set(&mut response, ETAG, etag);
@@ -187,7 +187,7 @@ fn unless_known(
 
 /// A code that says everything.
 fn nothing(code: StatusCode) -> Response<Body> {
-    let mut response = answer::bytes(code.as_u16(), JSON, Body::empty());
+    let mut response = response::bytes(code.as_u16(), JSON, Body::empty());
     response.headers_mut().remove(CONTENT_TYPE);
     response
 }

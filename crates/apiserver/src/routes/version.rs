@@ -1,8 +1,8 @@
 //! `/version`: the level of the API that is served, and what serves it.
 
-use crate::endpoints::answer;
 use crate::http::body::Body;
 use crate::http::negotiation::{Offer, negotiate};
+use crate::http::response;
 use crate::request::Query;
 use http::Response;
 use http::request::Parts as Head;
@@ -31,7 +31,7 @@ pub(crate) fn version(head: &Head, query: &Query) -> Result<Response<Body>, Stat
         compiler: "rustc",
         platform: platform(),
     };
-    Ok(answer::indented(&info))
+    Ok(response::indented(&info))
 }
 
 /// The document, its fields in the order in which they are written.

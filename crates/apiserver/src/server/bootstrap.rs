@@ -31,20 +31,19 @@ const SERVICE: &str = "kubernetes";
 
 /// Creates what is missing, as a client of the plane.
 pub(crate) async fn bootstrap(plane: &Arc<Plane>) -> Result<(), Error> {
-    let client = LoopbackClient::new(plane);
+    let client = &plane.loopback;
     // Side by side: a store on a disk takes as long for all of them as for one.
-    try_join_all(namespaces().map(|it| ensure(&client, NAMESPACES, it, json!({})))).await?;
+    try_join_all(namespaces().map(|it| ensure(client, NAMESPACES, it, json!({})))).await?;
     let classes =
         system_classes().into_iter().map(|class| {
             let name = class["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-            let client = &client;
             async move {
                 ensure(client, "/apis/scheduling.k8s.io/v1/priorityclasses", &name, class).await
             }
         });
-    let service = restore_service(plane, &client);
-    let trust = sync_trust(plane, &client);
-    let announced = aggregation::announce(plane, &client);
+    let service = restore_service(plane, client);
+    let trust = sync_trust(plane, client);
+    let announced = aggregation::announce(&plane.storage, client);
     let (made, ()) =
         tokio::join!(async { tokio::try_join!(service, try_join_all(classes), trust) }, announced);
     made.map(|_| ())
@@ -55,32 +54,32 @@ pub(crate) async fn bootstrap(plane: &Arc<Plane>) -> Result<(), Error> {
 /// Upstream: the controllers systemnamespaces, kubernetesservice and clusterauthenticationtrust,
 /// which look every minute, every ten seconds, and at each change.
 pub(crate) async fn keep(plane: Arc<Plane>) {
-    let catalog = plane.catalog.load_full();
+    let catalog = plane.storage.catalog.load_full();
     let builtin = |plural: &str| catalog.resource("", plural).cloned();
     let (Some(spaces), Some(services), Some(maps)) =
         (builtin("namespaces"), builtin("services"), builtin("configmaps"))
     else {
         return;
     };
-    let client = LoopbackClient::new(&plane);
+    let client = &plane.loopback;
     let mut changed = [&spaces, &services, &maps].map(|it| it.cache.subscribe());
-    let stop = plane.tasks.shutdown();
+    let stop = plane.storage.tasks.shutdown();
     tokio::pin!(stop);
     let mut trusted = None;
     // Not restarted by changes: on a busy plane there would always be one before it is over.
-    let mut interval = Box::pin(plane.clock.sleep(INTERVAL));
+    let mut interval = Box::pin(plane.storage.clock.sleep(INTERVAL));
     loop {
         changed.iter_mut().for_each(Subscription::mark_seen);
         // The cache is asked first: most changes are about other objects.
         for name in namespaces().filter(|it| spaces.cache.get(&spaces.key("", it)).is_none()) {
-            note(ensure(&client, NAMESPACES, name, json!({})).await);
+            note(ensure(client, NAMESPACES, name, json!({})).await);
         }
         if services.cache.get(&services.key("default", SERVICE)).is_none() {
-            note(ensure(&client, SERVICES, SERVICE, service(&plane)).await);
+            note(ensure(client, SERVICES, SERVICE, service(&plane)).await);
         }
         let found = maps.cache.get(&maps.key("kube-system", trust::NAME)).map(|it| it.revision);
         if found.is_none() || found != trusted {
-            let synced = sync_trust(&plane, &client).await;
+            let synced = sync_trust(&plane, client).await;
             trusted = found.filter(|_| synced.is_ok());
             note(synced);
         }
@@ -90,7 +89,7 @@ pub(crate) async fn keep(plane: Arc<Plane>) {
             () = second.changed() => {}
             () = third.changed() => {}
             () = &mut interval => {
-                interval = Box::pin(plane.clock.sleep(INTERVAL));
+                interval = Box::pin(plane.storage.clock.sleep(INTERVAL));
                 // Certificates expire without a change of the map.
                 trusted = None;
             }

@@ -3,9 +3,11 @@
 use crate::client::Client;
 use crate::plane::{MAPS, Plane, map};
 use apiserver::Config;
+use apiserver::auth::authentication::User;
 use apiserver::auth::authentication::token::TokenFile;
-use apiserver::auth::authentication::{MASTERS, User};
 use machinery::{Value, json};
+
+const MASTERS: &str = "system:masters";
 
 const ACCOUNTS: &str = "/api/v1/namespaces/default/serviceaccounts";
 const WHO_AM_I: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";

@@ -7,8 +7,8 @@ use super::params::{self, ParamKind, ParamRef};
 use crate::admission::matching;
 use crate::admission::matching::{Criteria, Matched};
 use crate::admission::{Attributes, authorizer, request};
-use crate::cache::conversion;
 use crate::cache::watch_cache::Snapshot;
+use crate::registry::conversion;
 use cel::Type;
 use machinery::{GroupResource, Object, Status, Value};
 use std::borrow::Cow;
@@ -100,7 +100,7 @@ impl Definition {
             Ok(None) => return Vec::new(),
             Err(status) => return misconfigured(status.message),
         };
-        let catalog = attributes.cx.plane.catalog.load_full();
+        let catalog = attributes.scope.storage.catalog.load_full();
         let kind = match self.params.as_ref().map(|kind| kind.find(&catalog)).transpose() {
             Ok(kind) => kind,
             Err(why) => return misconfigured(why),
@@ -190,7 +190,7 @@ impl Binding {
         match (kind, &self.params) {
             (Some(kind), Some(reference)) => {
                 let namespace = matching::namespace(attributes);
-                let found = reference.collect(&attributes.cx.plane, &kind, namespace).await?;
+                let found = reference.collect(&attributes.scope.storage, &kind, namespace).await?;
                 Ok(found.into_iter().map(Some).collect())
             }
             _ => Ok(vec![None]),
@@ -278,12 +278,12 @@ async fn in_version<'o>(
     version: usize,
     object: &'o Object,
 ) -> Result<Cow<'o, Object>, Status> {
-    let cx = attributes.cx;
-    if attributes.kind.is_some() || version == conversion::working_version(cx) {
+    let scope = attributes.scope;
+    if attributes.kind.is_some() || version == conversion::working_version(scope) {
         return Ok(Cow::Borrowed(object));
     }
     let object = object.clone();
-    conversion::object(&cx.plane, &cx.served, version, object).await.map(Cow::Owned)
+    conversion::object(scope, version, object).await.map(Cow::Owned)
 }
 
 /// The object's namespace as far as expressions may look at it; null if it is in none.
@@ -292,7 +292,7 @@ fn namespace_object(attributes: &Attributes<'_>) -> Result<Value, Status> {
     if name.is_empty() {
         return Ok(Value::Null);
     }
-    let catalog = attributes.cx.plane.catalog.load();
+    let catalog = attributes.scope.storage.catalog.load();
     let found = catalog
         .resource("", "namespaces")
         .and_then(|served| served.cache.get(&served.key("", name)));

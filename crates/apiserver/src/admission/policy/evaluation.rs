@@ -156,10 +156,10 @@ impl<'a> Scope<'a> {
             .value("request", json(evaluation.request))
             .value("namespaceObject", json(evaluation.namespace))
             .value("params", view(evaluation.params));
-        if let Some((judge, check)) = &evaluation.authorizer {
-            let request = authorizer::resource_check(Arc::clone(judge), check.clone());
+        if let Some((for_user, check)) = &evaluation.authorizer {
+            let request = authorizer::resource_check(Arc::clone(for_user), check.clone());
             bindings = bindings
-                .value("authorizer", authorizer::authorizer(Arc::clone(judge)))
+                .value("authorizer", authorizer::authorizer(Arc::clone(for_user)))
                 .value("authorizer.requestResource", request);
         }
         match self.computed.scope.get() {

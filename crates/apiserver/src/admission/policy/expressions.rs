@@ -3,10 +3,9 @@
 
 use super::compiler::{Compiler, Fault, Use};
 use super::definition::text;
-use super::{GROUP, types};
+use super::types;
 use crate::admission::fault_order;
 use cel::{Program, Type};
-use kinds::Resource;
 use machinery::field_path::FaultKind;
 use machinery::{ErrorList, Object, Path, Value};
 
@@ -15,21 +14,13 @@ static SPEC: Path<'static> = Path::root("spec");
 /// The longest expression of an audit annotation that is looked at.
 const MAX_ANNOTATION: usize = 5 << 10;
 
-/// Judges the expressions of a policy; other kinds have none.
-pub(crate) fn validate(
-    resource: &Resource,
-    new: &Object,
-    old: Option<&Object>,
-    errors: &mut ErrorList,
-) {
-    if resource.group != GROUP {
-        return;
-    }
+/// Validates the expressions of a policy.
+pub(crate) fn validate(new: &Object, old: Option<&Object>, errors: &mut ErrorList) {
     let nothing = Value::Null;
     let spec = new.get(&["spec"]).unwrap_or(&nothing);
     let old = old.and_then(|it| it.get(&["spec"]));
     let mut found = ErrorList::new();
-    match resource.kind.as_str() {
+    match new.kind() {
         "ValidatingAdmissionPolicy" => {
             conditions(spec, old, &mut found);
             let compiler = variables(spec, &mut found);

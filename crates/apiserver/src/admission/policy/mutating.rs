@@ -13,9 +13,9 @@ use super::patch::{Error, Mutation, Target};
 use super::{Refusal, refusal_name};
 use crate::admission::Attributes;
 use crate::admission::matching::Matched;
-use crate::cache::conversion;
 use crate::cache::watch_cache::Snapshot;
-use crate::endpoints::decode;
+use crate::registry::conversion;
+use crate::registry::shape;
 use machinery::field_path::quote;
 use machinery::status::Cause;
 use machinery::{Object, Reason, Status, Value};
@@ -135,7 +135,7 @@ pub(super) async fn round(
     rounds.left = (!rounds.asked.is_empty()).then(|| object.clone());
     let Some(first) = failures.first() else { return Ok(changed) };
     let mut status =
-        Status::forbidden(&attributes.cx.what(), refusal_name(attributes, Some(object)), "");
+        Status::forbidden(&attributes.scope.what(), refusal_name(attributes, Some(object)), "");
     status.message.clone_from(&first.message);
     status.reason = first.reason;
     let cause = |it: Refusal| Cause { message: it.message, ..Cause::default() };
@@ -170,8 +170,8 @@ async fn take(
     if rounds.is_second && !rounds.missed_something.contains(&key) {
         return Ok(false);
     }
-    let cx = attributes.cx;
-    let served = &cx.served;
+    let scope = attributes.scope;
+    let served = &scope.served;
     let mut changed = false;
     for mutation in &turn.policy.mutations {
         let shown = seen.object(attributes, object).await?;
@@ -188,9 +188,9 @@ async fn take(
                 let made = if attributes.kind.is_some() {
                     made
                 } else {
-                    let working = conversion::working_version(cx);
-                    let made = conversion::object(&cx.plane, served, working, made).await?;
-                    decode::working(cx, made)
+                    let working = conversion::working_version(scope);
+                    let made = conversion::object(scope, working, made).await?;
+                    shape::working(scope, made)
                 };
                 changed |= made != *object;
                 *object = made;

@@ -3,8 +3,8 @@
 use super::definition::text;
 use crate::cache::catalog::{Catalog, Served};
 use crate::cache::conversion;
+use crate::cache::storage::Storage;
 use crate::cache::watch_cache::Entry;
-use crate::plane::Plane;
 use machinery::selector::LabelSelector;
 use machinery::{Object, Value};
 use std::sync::Arc;
@@ -78,7 +78,7 @@ impl ParamRef {
     /// The objects, for a request about `namespace`, in the version that the policy names.
     pub(super) async fn collect(
         &self,
-        plane: &Plane,
+        storage: &Storage,
         kind: &Found<'_>,
         namespace: &str,
     ) -> Result<Vec<Object>, String> {
@@ -110,7 +110,7 @@ impl ParamRef {
                 (all.collect::<Vec<_>>(), Some(selector))
             }
         };
-        let converted = conversion::entries_in(plane, served, kind.version, entries).await;
+        let converted = conversion::entries(storage, served, kind.version, entries).await;
         let mut entries = converted.map_err(|status| status.message)?;
         if let Some(selector) = selector {
             entries.retain(|it| selector.matches(|key| it.label(key)));

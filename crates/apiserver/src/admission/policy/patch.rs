@@ -5,7 +5,7 @@ use super::definition::text;
 use super::evaluation::{BUDGET, Evaluation};
 use super::types;
 use crate::cache::catalog::Served;
-use crate::endpoints::decode;
+use crate::registry::shape;
 use kinds::apply::ResourceVersions;
 use machinery::codec::Literals;
 use machinery::patch::apply::overlay;
@@ -78,7 +78,7 @@ impl Mutation {
                 };
                 overlay(versions.node(version), object.map_mut(), &config)
                     .map_err(|error| format!("error applying patch: {error}"))?;
-                decode::shape(served, version, &mut object)?;
+                shape::shape(served, version, &mut object)?;
                 Ok(object)
             }
             Self::Patch(expression) => {
@@ -94,7 +94,7 @@ impl Target<'_> {
     fn fit(&self, object: &mut Object) -> Result<Vec<String>, String> {
         match self {
             Self::Stored(served, version) => {
-                let unknown = decode::shape(served, *version, object)?;
+                let unknown = shape::shape(served, *version, object)?;
                 Ok(if served.resource.custom { Vec::new() } else { unknown })
             }
             Self::Sent(kind) => {
@@ -102,7 +102,7 @@ impl Target<'_> {
                 let api_version = kind.group_version().to_string();
                 if let Some(ty) = kinds::types::of_kind(&api_version, &kind.kind) {
                     let mut value = Value::Object(std::mem::take(object.map_mut()));
-                    decode::fit_type(ty, &mut value, &Literals::default(), &mut unknown)?;
+                    shape::fit_type(ty, &mut value, &Literals::default(), &mut unknown)?;
                     *object = Object::from_value(value).unwrap_or_default();
                 }
                 Ok(unknown)

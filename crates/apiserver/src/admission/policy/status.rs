@@ -2,8 +2,8 @@
 //! Nothing is decided by it.
 
 use super::{GROUP, type_checking};
+use crate::cache::storage::Storage;
 use crate::loopback::LoopbackClient;
-use crate::plane::Plane;
 use machinery::{Object, Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,24 +16,23 @@ const MANAGER: &str = "validatingadmissionpolicy-status";
 
 const POLICIES: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
 
-/// Keeps the status of all policies true until the plane stops.
-pub(crate) async fn keep_true(plane: Arc<Plane>) {
-    let catalog = plane.catalog.load_full();
+/// Keeps the status of all policies true until the storage stops.
+pub(crate) async fn keep_true(storage: Arc<Storage>, client: LoopbackClient) {
+    let catalog = storage.catalog.load_full();
     let Some(policies) = catalog.resource(GROUP, "validatingadmissionpolicies") else { return };
-    let client = LoopbackClient::new(&plane);
     let mut changed = policies.cache.subscribe();
-    let stop = plane.tasks.shutdown();
+    let stop = storage.tasks.shutdown();
     tokio::pin!(stop);
     loop {
         changed.mark_seen();
         let snapshot = policies.cache.snapshot().initialized();
         let mut unwritten = false;
         for entry in snapshot.entries.values() {
-            unwritten |= !show(&plane, &client, &entry.object()).await;
+            unwritten |= !show(&storage, &client, &entry.object()).await;
         }
         let pause = async {
             if unwritten {
-                plane.clock.sleep(AGAIN).await;
+                storage.clock.sleep(AGAIN).await;
             } else {
                 std::future::pending::<()>().await;
             }
@@ -47,13 +46,13 @@ pub(crate) async fn keep_true(plane: Arc<Plane>) {
 }
 
 /// Writes the status of a policy that has changed; whether that needs no other try.
-async fn show(plane: &Plane, client: &LoopbackClient, policy: &Object) -> bool {
+async fn show(storage: &Storage, client: &LoopbackClient, policy: &Object) -> bool {
     let observed = policy.get(&["status", "observedGeneration"]).and_then(Value::as_i64);
     if policy.generation() <= observed.unwrap_or(0) || policy.deletion_timestamp().is_some() {
         return true;
     }
-    let salt = plane.clock.now().nanos();
-    let status = type_checking::status(&plane.catalog.load(), policy, salt);
+    let salt = storage.clock.now().nanos();
+    let status = type_checking::status(&storage.catalog.load(), policy, salt);
     let config = json!({
         "apiVersion": format!("{GROUP}/v1"),
         "kind": "ValidatingAdmissionPolicy",

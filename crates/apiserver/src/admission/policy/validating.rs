@@ -7,6 +7,7 @@ use super::{Refusal, refusal_name};
 use crate::admission::Attributes;
 use crate::auth::audit;
 use crate::cache::watch_cache::Snapshot;
+use crate::registry::scope::RequestScope;
 use cel::Type;
 use machinery::status::Cause;
 use machinery::{Object, Reason, Status, Value, json};
@@ -131,7 +132,7 @@ impl<'a> Verdicts<'a> {
                     let shown = shown.as_deref();
                     let evaluation =
                         seen.evaluation(attributes, definition, shown, params.as_ref());
-                    let found = policy.judge(&evaluation);
+                    let found = policy.validate(&evaluation);
                     for (index, decision) in found.decisions.into_iter().enumerate() {
                         if let Some(refusal) = decision {
                             self.refuse(definition, binding, index, &refusal);
@@ -155,7 +156,7 @@ impl<'a> Verdicts<'a> {
         }
         for (key, values) in annotations {
             let key = format!("{}/{key}", definition.name);
-            audit::annotate(attributes.cx, &key, &values.join(", "));
+            annotate(attributes.scope, &key, &values.join(", "));
         }
         Ok(())
     }
@@ -172,7 +173,7 @@ impl<'a> Verdicts<'a> {
         for action in &binding.actions {
             match action.as_str() {
                 "Deny" => self.deny(definition, Some(binding), refusal),
-                "Warn" => self.attributes.cx.warn(format!(
+                "Warn" => self.attributes.scope.warn(format!(
                     "Validation failed for ValidatingAdmissionPolicy '{policy}' with binding '{}': {message}",
                     binding.name
                 )),
@@ -199,11 +200,11 @@ impl<'a> Verdicts<'a> {
     pub(super) fn conclude(mut self) -> Result<(), Status> {
         if !self.failures.is_empty() {
             self.failures.truncate(MAX_FAILURES);
-            audit::annotate(self.attributes.cx, FAILURES, &Value::Array(self.failures).to_string());
+            annotate(self.attributes.scope, FAILURES, &Value::Array(self.failures).to_string());
         }
         let Some(refusal) = self.refusal else { return Ok(()) };
         let name = refusal_name(self.attributes, self.object);
-        let mut status = Status::forbidden(&self.attributes.cx.what(), name, &refusal.message);
+        let mut status = Status::forbidden(&self.attributes.scope.what(), name, &refusal.message);
         status.reason = refusal.reason;
         status.code = match refusal.reason {
             Reason::Forbidden => 403,
@@ -225,7 +226,7 @@ struct Found<'p> {
 }
 
 impl Policy {
-    fn judge(&self, evaluation: &Evaluation<'_>) -> Found<'_> {
+    fn validate(&self, evaluation: &Evaluation<'_>) -> Found<'_> {
         match self.definition.holds(evaluation) {
             Ok(true) => {}
             Ok(false) => return Found { decisions: Vec::new(), annotations: Vec::new() },
@@ -327,4 +328,8 @@ fn annotation(value: &cel::Value<'_>) -> Result<Option<String>, String> {
         }
         other => Err(other.type_name().to_owned()),
     }
+}
+
+fn annotate(scope: &RequestScope, key: &str, value: &str) {
+    audit::annotate(&scope.user, scope.verb, &scope.path, key, value);
 }

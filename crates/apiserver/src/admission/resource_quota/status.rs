@@ -6,10 +6,11 @@
 //! the quota twice, is not tried again until it can have become smaller.
 
 use super::{ParsedQuota, stored};
+use crate::admission::Admission;
 use crate::cache::catalog::{Catalog, Served};
+use crate::cache::storage::Storage;
 use crate::cache::watch_cache::{Entry, Snapshot};
 use crate::loopback::LoopbackClient;
-use crate::plane::Plane;
 use keel::{Clock, Moment};
 use kinds::core::resource_quota::usage::Measure;
 use machinery::{Map, Value, json};
@@ -22,14 +23,18 @@ use store::Revision;
 const PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_mins(1)];
 
 /// Keeps the status of all quotas true until the plane stops.
-pub(crate) async fn keep_true(plane: Arc<Plane>) {
-    let catalog = plane.catalog.load_full();
+pub(crate) async fn keep_true(
+    storage: Arc<Storage>,
+    admission: Arc<Admission>,
+    client: LoopbackClient,
+) {
+    let catalog = storage.catalog.load_full();
     let Some(quotas) = catalog.resource("", "resourcequotas") else { return };
-    let (mut any, mut all) = (quotas.cache.subscribe(), plane.cache.follow());
-    let clock = plane.clock.clone();
-    let stop = plane.tasks.shutdown();
+    let (mut any, mut all) = (quotas.cache.subscribe(), storage.cache.follow());
+    let clock = storage.clock.clone();
+    let stop = storage.tasks.shutdown();
     tokio::pin!(stop);
-    let mut writer = StatusWriter::new(plane);
+    let mut writer = StatusWriter { storage, admission, client, quotas: HashMap::new() };
     loop {
         // Where there are no quotas, nobody needs to hear of every change.
         any.mark_seen();
@@ -59,7 +64,8 @@ pub(crate) async fn keep_true(plane: Arc<Plane>) {
 
 /// Writes the statuses of quotas.
 struct StatusWriter {
-    plane: Arc<Plane>,
+    storage: Arc<Storage>,
+    admission: Arc<Admission>,
     client: LoopbackClient,
     /// By the keys of the quotas.
     quotas: HashMap<Arc<str>, ShownQuota>,
@@ -91,30 +97,26 @@ enum LastWrite {
 }
 
 impl StatusWriter {
-    fn new(plane: Arc<Plane>) -> Self {
-        Self { client: LoopbackClient::new(&plane), plane, quotas: HashMap::new() }
-    }
-
     async fn show_all(&mut self, snapshot: &Snapshot) {
-        let catalog = self.plane.catalog.load_full();
+        let catalog = self.storage.catalog.load_full();
         self.quotas.retain(|key, _| snapshot.entries.contains_key(key));
         for entry in snapshot.entries.values() {
             self.show(snapshot, entry, &catalog).await;
         }
         // Drops the tallies of quotas that are gone.
         let uids: HashSet<&str> = self.quotas.values().map(|it| it.parsed.uid.as_str()).collect();
-        let mut state = self.plane.admission.ledger.lock();
+        let mut state = self.admission.ledger.lock();
         state.tallies.retain(|key, _| uids.contains(key.quota.as_str()));
     }
 
     /// How long to wait until a failed write is repeated.
     fn pause(&self) -> Option<Duration> {
-        self.quotas.values().filter_map(|it| it.last.pause(&self.plane.clock)).min()
+        self.quotas.values().filter_map(|it| it.last.pause(&self.storage.clock)).min()
     }
 
     async fn show(&mut self, snapshot: &Snapshot, entry: &Entry, catalog: &Arc<Catalog>) {
-        let Self { plane, client, quotas } = self;
-        let read = || ShownQuota::read(plane, snapshot, entry, catalog);
+        let Self { storage, admission, client, quotas } = self;
+        let read = || ShownQuota::read(admission, snapshot, entry, catalog);
         let quota = quotas.entry(Arc::clone(&entry.key)).or_insert_with(read);
         if quota.revision > entry.revision {
             // The last write of its status is yet to be seen.
@@ -127,8 +129,8 @@ impl StatusWriter {
             return;
         }
         quota.resolve(catalog);
-        let used = quota.used(plane, entry.namespace());
-        if !quota.last.is_due(&used, &plane.clock) {
+        let used = quota.used(admission, entry.namespace());
+        if !quota.last.is_due(&used, &storage.clock) {
             return;
         }
         let status = quota.status(&used);
@@ -144,21 +146,26 @@ impl StatusWriter {
         quota.last = match answer.code {
             200 => {
                 let revision = answer.object.resource_version().parse().unwrap_or(entry.revision);
-                plane.admission.quotas.carry_over(&entry.key, entry.revision, revision);
+                admission.quotas.carry_over(&entry.key, entry.revision, revision);
                 quota.revision = revision;
                 LastWrite::Shown(used)
             }
             413 => LastWrite::TooLarge(used),
             // Another change was faster. It is seen next.
             404 | 409 => LastWrite::None,
-            _ => quota.last.failed(&plane.clock),
+            _ => quota.last.failed(&storage.clock),
         };
     }
 }
 
 impl ShownQuota {
-    fn read(plane: &Plane, snapshot: &Snapshot, entry: &Entry, catalog: &Arc<Catalog>) -> Self {
-        let parsed = plane.admission.quotas.get(snapshot, entry);
+    fn read(
+        admission: &Admission,
+        snapshot: &Snapshot,
+        entry: &Entry,
+        catalog: &Arc<Catalog>,
+    ) -> Self {
+        let parsed = admission.quotas.get(snapshot, entry);
         let measured = measured(&parsed, catalog);
         let catalog = Arc::clone(catalog);
         Self { revision: entry.revision, parsed, catalog, measured, last: LastWrite::None }
@@ -173,10 +180,10 @@ impl ShownQuota {
     }
 
     /// What stored objects use of everything that the quota limits.
-    fn used(&self, plane: &Plane, namespace: &str) -> Used {
+    fn used(&self, admission: &Admission, namespace: &str) -> Used {
         let mut amounts = Vec::new();
         {
-            let mut state = plane.admission.ledger.lock();
+            let mut state = admission.ledger.lock();
             for (served, measure) in &self.measured {
                 let snapshot = served.cache.snapshot();
                 let tally = &mut state.tallies;

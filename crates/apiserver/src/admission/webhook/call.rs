@@ -5,8 +5,8 @@ use super::invocation::Invocation;
 use super::metrics::Kind;
 use super::review::Verdict;
 use crate::admission::Attributes;
-use crate::endpoints::context::RequestContext;
 use crate::outbound;
+use crate::registry::scope::RequestScope;
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
 use http::{Request, Response};
@@ -72,19 +72,19 @@ pub(super) async fn ask(
     invocation: &Invocation,
     kind: Kind,
 ) -> Result<Verdict, Fault> {
-    let cx = attributes.cx;
+    let scope = attributes.scope;
     let refused = |status| Fault::Ours(Box::new(status));
     hook.check_dry_run(attributes.dry_run).map_err(refused)?;
     let version = hook.review.ok_or(Fault::Calling(CallError::Version))?;
-    let uid = cx.plane.entropy.uuid();
+    let uid = scope.storage.entropy.uuid();
     let question = version.write(invocation.to_request(&uid));
-    let answer = post(hook, cx, question).await.map_err(Fault::Calling)?;
+    let answer = post(hook, scope, question).await.map_err(Fault::Calling)?;
     let verdict = version.read(kind, &uid, &answer).map_err(Fault::Calling)?;
     for (key, value) in &verdict.annotations {
         tracing::info!(target: "audit", webhook = hook.name, key, value, "annotation");
     }
     for warning in &verdict.warnings {
-        cx.warn(warning.clone());
+        scope.warn(warning.clone());
     }
     if verdict.allowed {
         return Ok(verdict);
@@ -92,9 +92,9 @@ pub(super) async fn ask(
     Err(Fault::Refused(Box::new(verdict.result.into_status(&hook.name))))
 }
 
-async fn post(hook: &Hook, cx: &RequestContext, question: Vec<u8>) -> Result<Bytes, CallError> {
+async fn post(hook: &Hook, scope: &RequestScope, question: Vec<u8>) -> Result<Bytes, CallError> {
     let now = Instant::now();
-    let deadline = cx.deadline.min(now + hook.timeout);
+    let deadline = scope.deadline.min(now + hook.timeout);
     let timeout = deadline.saturating_duration_since(now);
     let url = format!("{}?timeout={}s", hook.client.url(), whole_seconds(timeout));
     let failed = |why: &dyn std::fmt::Display| CallError::Failed(format!("Post {url:?}: {why}"));
@@ -104,8 +104,8 @@ async fn post(hook: &Hook, cx: &RequestContext, question: Vec<u8>) -> Result<Byt
         .header(USER_AGENT, "kube-apiserver-admission")
         .body(Full::from(question))
         .map_err(|error| failed(&error))?;
-    let destination = hook.client.destination(&cx.plane).map_err(|why| failed(&why))?;
-    let asked = cx.plane.outbound.call(&destination, request, MAX_ANSWER, deadline);
+    let destination = hook.client.destination(&*scope.storage).map_err(|why| failed(&why))?;
+    let asked = scope.storage.outbound.call(&destination, request, MAX_ANSWER, deadline);
     let answer = match timeout_at(deadline, asked).await {
         Err(_) => return Err(failed(&"context deadline exceeded")),
         Ok(Err(outbound::Error::Unusable(error))) => {

@@ -33,7 +33,7 @@ impl Invocation {
         };
         let wanted = hook.conditions.hold(attributes, &invocation);
         let wanted = wanted
-            .map_err(|why| Status::forbidden(&attributes.cx.what(), &attributes.name, &why))?;
+            .map_err(|why| Status::forbidden(&attributes.scope.what(), &attributes.name, &why))?;
         Ok(wanted.then_some(invocation))
     }
 

@@ -5,8 +5,8 @@ use super::hook::Hook;
 use super::invocation::Invocation;
 use super::review::Verdict;
 use crate::admission::Attributes;
-use crate::cache::conversion;
-use crate::endpoints::decode;
+use crate::registry::conversion;
+use crate::registry::shape;
 use kinds::types;
 use machinery::patch::json::{self, PatchError};
 use machinery::{Object, Status, Value};
@@ -67,7 +67,7 @@ async fn fitted(
             expected.kind
         )));
     }
-    let namespace = attributes.cx.namespace();
+    let namespace = attributes.scope.namespace();
     if !object.namespace().is_empty() && object.namespace() != namespace {
         return Err(Fault::Ours(Box::new(Status::bad_request(
             "the namespace of the provided object does not match the namespace sent on the request",
@@ -77,15 +77,15 @@ async fn fitted(
         normalize(&mut object).map_err(ours)?;
         return Ok((object != before).then_some(object));
     }
-    let cx = attributes.cx;
-    decode::shape(&cx.served, invocation.matched.version, &mut object).map_err(ours)?;
+    let scope = attributes.scope;
+    shape::shape(&scope.served, invocation.matched.version, &mut object).map_err(ours)?;
     if object == before {
         return Ok(None);
     }
-    let working = conversion::working_version(cx);
-    let object = conversion::object(&cx.plane, &cx.served, working, object).await;
+    let working = conversion::working_version(scope);
+    let object = conversion::object(scope, working, object).await;
     let object = object.map_err(|status| Fault::Ours(Box::new(status)))?;
-    Ok(Some(decode::working(cx, object)))
+    Ok(Some(shape::working(scope, object)))
 }
 
 /// The same for a kind that only a subresource knows.

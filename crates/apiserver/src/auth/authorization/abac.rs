@@ -11,7 +11,6 @@
 
 use super::{Attributes, Authorizer, Decision, Rules};
 use crate::auth::authentication::{AUTHENTICATED, User};
-use crate::request::Verb;
 use machinery::json;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
@@ -139,9 +138,9 @@ impl PolicyFile {
 impl Authorizer for PolicyFile {
     fn authorize(&self, attributes: &Attributes<'_>) -> Decision {
         if self.0.iter().any(|it| it.allows(attributes)) {
-            return Decision::Allow;
+            return Decision::Allow("".into());
         }
-        Decision::NoOpinion
+        Decision::NoOpinion("No policy matched.".into())
     }
 
     fn rules(&self, user: &User, namespace: &str, rules: &mut Rules) {
@@ -173,15 +172,14 @@ impl Policy {
     }
 
     fn allows(&self, attributes: &Attributes<'_>) -> bool {
-        let reads = matches!(attributes.verb, Verb::Get | Verb::List | Verb::Watch);
-        if !self.is_about(attributes.user) || (self.readonly && !reads) {
+        if !self.is_about(attributes.user) || (self.readonly && !attributes.is_read()) {
             return false;
         }
-        match attributes.target {
+        match attributes.resource {
             Some(target) => {
-                is_match(&self.namespace, &target.namespace)
-                    && is_match(&self.resource, &target.resource)
-                    && is_match(&self.api_group, &target.group)
+                is_match(&self.namespace, target.namespace)
+                    && is_match(&self.resource, target.resource)
+                    && is_match(&self.api_group, target.group)
             }
             None => self.is_path(attributes.path),
         }
@@ -218,7 +216,7 @@ mod tests {
     fn allows(spec: &str, user: &User, method: &Method, path: &str) -> bool {
         let policies = PolicyFile::parse(&policy(spec)).unwrap();
         let info = RequestInfo::parse(method, path, &Query::default()).unwrap();
-        policies.authorize(&Attributes::new(user, &info)) == Decision::Allow
+        policies.authorize(&Attributes::new(user, &info)).is_allowed()
     }
 
     #[test]

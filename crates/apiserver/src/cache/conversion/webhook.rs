@@ -2,9 +2,9 @@
 
 use super::metrics::Failure;
 use super::review::{self, Review};
-use crate::endpoints::decode::MAX_BODY;
+use crate::cache::storage::Storage;
+use crate::http::request_body::MAX_BODY;
 use crate::outbound::ClientConfig;
-use crate::plane::Plane;
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{Request, Uri};
@@ -43,7 +43,7 @@ impl Webhook {
     /// error is in Kubernetes' words.
     pub(super) async fn convert(
         &self,
-        plane: &Plane,
+        storage: &Storage,
         wanted: &str,
         objects: Vec<Object>,
     ) -> Result<Vec<Object>, String> {
@@ -59,27 +59,27 @@ impl Webhook {
                 sent.push(bytes);
                 chunk.push(object);
             }
-            converted.extend(self.convert_chunk(plane, wanted, chunk, &sent).await?);
+            converted.extend(self.convert_chunk(storage, wanted, chunk, &sent).await?);
         }
         Ok(converted)
     }
 
     async fn convert_chunk(
         &self,
-        plane: &Plane,
+        storage: &Storage,
         wanted: &str,
         objects: Vec<Object>,
         sent: &[Vec<u8>],
     ) -> Result<Vec<Object>, String> {
         let review = self.review.ok_or("no supported conversion review versions")?;
         let what = objects.first().map(Object::gvk).unwrap_or_default();
-        let uid = plane.entropy.uuid();
+        let uid = storage.entropy.uuid();
         let request = review.request(&uid, wanted, sent);
         // An object that could not have been sent to us cannot be an answer either.
         let limit = MAX_BODY.saturating_mul(objects.len()).min(MAX_ANSWER);
         let started = Instant::now();
-        let answer = self.ask(plane, request, limit).await;
-        let asked = |failure| plane.metrics.conversion.asked(failure, started.elapsed());
+        let answer = self.ask(storage, request, limit).await;
+        let asked = |failure| storage.conversion.asked(failure, started.elapsed());
         let failed = |failure: Failure, why: String| {
             asked(Some(failure));
             let message = format!("conversion webhook for {what} failed: {why}");
@@ -100,18 +100,18 @@ impl Webhook {
     }
 
     /// The body of the answer, or why there is none, in Go's words.
-    async fn ask(&self, plane: &Plane, body: Vec<u8>, limit: usize) -> Result<Bytes, String> {
+    async fn ask(&self, storage: &Storage, body: Vec<u8>, limit: usize) -> Result<Bytes, String> {
         let url = format!("{}?timeout={}s", self.client.url(), TIMEOUT.as_secs());
         let failed = |why: &dyn std::fmt::Display| format!("Post \"{url}\": {why}");
         let uri: Uri = url.parse().map_err(|why: http::uri::InvalidUri| failed(&why))?;
-        let to = self.client.destination(plane).map_err(|why| failed(&why))?;
+        let to = self.client.destination(storage).map_err(|why| failed(&why))?;
         let request = Request::post(uri)
             .header(CONTENT_TYPE, "application/json")
             .header(ACCEPT, "application/json, */*")
             .body(Full::new(Bytes::from(body)))
             .map_err(|why| failed(&why))?;
         let deadline = Instant::now() + TIMEOUT;
-        let call = plane.outbound.call(&to, request, limit, deadline);
+        let call = storage.outbound.call(&to, request, limit, deadline);
         let Ok(answer) = timeout_at(deadline, call).await else {
             let why = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)";
             return Err(failed(&why));

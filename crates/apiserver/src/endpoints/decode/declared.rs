@@ -19,8 +19,8 @@ pub(crate) enum Misdeclared {
 /// Checks what a body says of itself, and completes it. Bodies of built-in kinds need not say
 /// anything.
 pub(super) fn sent(cx: &RequestContext, object: &mut Object, bytes: &[u8]) -> Result<(), Status> {
-    let resource = cx.resource();
-    let (kind, expected) = (&resource.kind, resource.api_version(cx.version()));
+    let resource = cx.scope.resource();
+    let (kind, expected) = (&resource.kind, resource.api_version(cx.scope.version()));
     if resource.custom {
         if object.kind().is_empty() {
             let text = String::from_utf8_lossy(bytes);
@@ -32,7 +32,7 @@ pub(super) fn sent(cx: &RequestContext, object: &mut Object, bytes: &[u8]) -> Re
         }
     } else if let Some(why) = foreign_here(cx, object) {
         let version = match object.api_version() {
-            "" => cx.version().name.clone(),
+            "" => cx.scope.version().name.clone(),
             _ => object.gvk().version,
         };
         let found = if object.kind().is_empty() { kind } else { object.kind() };
@@ -57,8 +57,8 @@ pub(crate) fn patched(
     object: &mut Object,
     part: Part,
 ) -> Result<(), Misdeclared> {
-    let resource = cx.resource();
-    let expected = resource.api_version(cx.version());
+    let resource = cx.scope.resource();
+    let expected = resource.api_version(cx.scope.version());
     readable(object).map_err(Misdeclared::Unfit)?;
     if resource.custom {
         if object.kind().is_empty() {
@@ -124,7 +124,7 @@ fn null_version(object: &Object) -> Option<String> {
 
 /// Why an object of another kind cannot be read as one of the path's, which is built in.
 fn foreign_here(cx: &RequestContext, object: &Object) -> Option<String> {
-    match &cx.version().shape {
+    match &cx.scope.version().shape {
         Shape::Typed(wanted) => foreign(cx, wanted, object),
         Shape::Structural(_) => None,
     }
@@ -136,7 +136,7 @@ pub(crate) fn foreign(
     wanted: &'static Type,
     object: &Object,
 ) -> Option<String> {
-    let (resource, kind) = (cx.resource(), object.kind());
+    let (resource, kind) = (cx.scope.resource(), object.kind());
     let (wanted_kind, wanted_version) = (wanted.short_name(), wanted.package().api_version());
     let found = object.api_version();
     let is_ours = found.is_empty()
@@ -163,8 +163,8 @@ pub(crate) fn foreign(
 
 /// A custom resource of another kind or version is well formed but invalid.
 fn another(cx: &RequestContext, object: &Object) -> Status {
-    let (resource, gvk) = (cx.resource(), object.gvk());
-    let expected = resource.api_version(cx.version());
+    let (resource, gvk) = (cx.scope.resource(), object.gvk());
+    let expected = resource.api_version(cx.scope.version());
     let mut errors = ErrorList::new();
     if object.kind() != resource.kind {
         let detail = format!("must be {}", resource.kind);

@@ -10,7 +10,7 @@
 //! ```
 
 use crate::cache::catalog::Served;
-use crate::cache::conversion;
+use crate::cache::conversion::local;
 use crate::cache::watch_cache::{Entry, Head};
 use crate::endpoints::answer;
 use crate::endpoints::context::RequestContext;
@@ -19,6 +19,7 @@ use crate::endpoints::table;
 use crate::endpoints::table::RowWriter;
 use crate::http::body::Body;
 use crate::http::negotiation::{Accepted, Form, Media, list_as_one};
+use crate::http::response;
 use bytes::Bytes;
 use http::Response;
 use kinds::resource::Shape;
@@ -45,16 +46,16 @@ pub(in crate::endpoints) fn write(
     entries: Vec<Arc<Entry>>,
 ) -> Result<Response<Body>, Status> {
     if cx.accepted.form == Form::Partial {
-        return Err(list_as_one(cx.resource()));
+        return Err(list_as_one(cx.scope.resource()));
     }
     let estimate = entries.iter().map(|it| it.len() + 64).sum();
     let mut memory = None;
     if estimate > CHUNK {
-        memory = cx.plane.flow.list_memory(&cx.user, estimate)?;
+        memory = cx.plane.flow.list_memory(&cx.scope.user, estimate)?;
     }
     if cx.accepted.media == Media::Protobuf {
         let body = protobuf::list(cx, metadata, entries, estimate).holding(memory);
-        return Ok(answer::bytes(200, Media::Protobuf.content_type(), body));
+        return Ok(response::bytes(200, Media::Protobuf.content_type(), body));
     }
     let mut text = if cx.accepted == Accepted::JSON {
         copied(cx, metadata, entries)
@@ -64,7 +65,7 @@ pub(in crate::endpoints) fn write(
     text.capacity = estimate.min(CHUNK) + MARGIN;
     let body =
         if estimate > CHUNK { Body::made(estimate, text) } else { Body::Chunks(text.collect()) };
-    Ok(answer::bytes(200, cx.accepted.media.content_type(), body.holding(memory)))
+    Ok(response::bytes(200, cx.accepted.media.content_type(), body.holding(memory)))
 }
 
 /// Appends an item, or the beginning of one whose rest is shared with the cache and returned.
@@ -117,7 +118,7 @@ impl Iterator for Text {
 
 /// A list whose items are copied where they need not be changed.
 fn copied(cx: &RequestContext, metadata: &Value, entries: Vec<Arc<Entry>>) -> Text {
-    let (served, version) = (Arc::clone(&cx.served), cx.version);
+    let (served, version) = (Arc::clone(&cx.scope.served), cx.scope.version);
     let append: Append = Box::new(move |entry, out| write_item(&served, version, entry, out));
     let (head, tail) = around(cx, metadata);
     Text {
@@ -134,9 +135,10 @@ fn copied(cx: &RequestContext, metadata: &Value, entries: Vec<Arc<Entry>>) -> Te
 /// What is before the items of a list, and what is after them. A list of custom resources is sorted
 /// as these are.
 fn around(cx: &RequestContext, metadata: &Value) -> (Vec<u8>, Vec<u8>) {
-    let (kind, api_version) = (&cx.resource().list_kind, cx.served.api_version(cx.version));
+    let (kind, api_version) =
+        (&cx.scope.resource().list_kind, cx.scope.served.api_version(cx.scope.version));
     let (mut head, mut tail) = (Vec::new(), Vec::new());
-    if cx.resource().custom {
+    if cx.scope.resource().custom {
         head.extend_from_slice(format!(r#"{{"apiVersion":"{api_version}","items":["#).as_bytes());
         tail.extend_from_slice(format!(r#"],"kind":"{kind}","metadata":"#).as_bytes());
         codec::json::write(&mut tail, metadata);
@@ -156,7 +158,7 @@ fn write_item(served: &Served, version: usize, entry: &Entry, out: &mut Vec<u8>)
         Some(_) if !served.resource.custom => Head::Absent,
         Some(head) => head,
         None => {
-            let object = conversion::local(served, version, entry.object());
+            let object = local(served, version, entry.object());
             served.version(version).shape.write(&nameless(served, object), out);
             return None;
         }
@@ -184,7 +186,7 @@ type AppendObject = Box<dyn Fn(Object, Style, &mut Vec<u8>) + Send>;
 
 /// A list of values in a document that is written around them.
 fn framed(cx: &RequestContext, metadata: &Value, entries: Vec<Arc<Entry>>) -> Result<Text, Status> {
-    let (served, version) = (Arc::clone(&cx.served), cx.version);
+    let (served, version) = (Arc::clone(&cx.scope.served), cx.scope.version);
     let is_empty = entries.is_empty();
     // Upstream: nothing was ever put into some empty lists.
     let none = if is_empty { Value::Null } else { json!([]) };
@@ -197,7 +199,7 @@ fn framed(cx: &RequestContext, metadata: &Value, entries: Vec<Arc<Entry>>) -> Re
             }
             let row =
                 move |object, style: Style, out: &mut _| style.append(&writer.row(object), out);
-            ("rows", answer::encode(cx.accepted, &table), Box::new(row))
+            ("rows", response::encode(cx.accepted, &table), Box::new(row))
         }
         Form::Partial | Form::PartialList => {
             let list = json!({
@@ -207,12 +209,12 @@ fn framed(cx: &RequestContext, metadata: &Value, entries: Vec<Arc<Entry>>) -> Re
             let item = |object, style: Style, out: &mut _| {
                 style.append(&Ordered::document(&answer::partial(object)), out);
             };
-            ("items", answer::encode(cx.accepted, &Ordered::document(&list)), Box::new(item))
+            ("items", response::encode(cx.accepted, &Ordered::document(&list)), Box::new(item))
         }
         Form::Whole => {
             let list = json!({
-                "kind": cx.resource().list_kind,
-                "apiVersion": cx.resource().api_version(cx.version()),
+                "kind": cx.scope.resource().list_kind,
+                "apiVersion": cx.scope.resource().api_version(cx.scope.version()),
                 "metadata": metadata, "items": [],
             });
             let served = Arc::clone(&served);
@@ -224,13 +226,13 @@ fn framed(cx: &RequestContext, metadata: &Value, entries: Vec<Arc<Entry>>) -> Re
                 };
                 style.append(&Ordered::new(ty, &value), out);
             };
-            ("items", answer::encode(cx.accepted, &Ordered::document(&list)), Box::new(item))
+            ("items", response::encode(cx.accepted, &Ordered::document(&list)), Box::new(item))
         }
     };
     let style = Style::of(cx.accepted);
     let (head, tail) = style.split(member, document, is_empty);
     let append: Append = Box::new(move |entry, out| {
-        append(conversion::local(&served, version, entry.object()), style, out);
+        append(local(&served, version, entry.object()), style, out);
         None
     });
     let separators = style.separators();

@@ -36,7 +36,7 @@ pub(in super::super) struct Patch {
 
 /// Reads a patch; what it is for is not looked at yet.
 pub(in super::super) fn parse(cx: &RequestContext, body: &[u8]) -> Result<Patch, Status> {
-    let typed = matches!(cx.version().shape, Shape::Typed(_));
+    let typed = matches!(cx.scope.version().shape, Shape::Typed(_));
     let form = match media(cx) {
         JSON => Form::Json,
         MERGE => Form::Merge,
@@ -86,10 +86,10 @@ impl Patch {
         document: &mut Value,
     ) -> Result<Vec<String>, Status> {
         let mut complaints = self.duplicates.clone();
-        let is_judged = validation != FieldValidation::Ignore;
+        let is_checked = validation != FieldValidation::Ignore;
         match self.form {
             Form::Json => {
-                if is_judged {
+                if is_checked {
                     complaints.extend(operations(&self.value).map_err(|why| undecodable(&why))?);
                     for complaint in &mut complaints {
                         complaint.insert_str(0, "json patch ");
@@ -98,10 +98,10 @@ impl Patch {
                 self.operate(document)?;
             }
             Form::Merge => {
-                if is_judged && !matches!(self.value, Value::Object(_) | Value::Null) {
+                if is_checked && !matches!(self.value, Value::Object(_) | Value::Null) {
                     return Err(undecodable(&unfit(&self.value, "value of type", A_MAP)));
                 }
-                if let Some(number) = self.literals.too_large.as_ref().filter(|_| is_judged) {
+                if let Some(number) = self.literals.too_large.as_ref().filter(|_| is_checked) {
                     return Err(undecodable(&codec::json::too_large(number).to_string()));
                 }
                 match &self.value {
@@ -125,7 +125,7 @@ impl Patch {
     }
 
     fn merge_strategically(&self, cx: &RequestContext, document: &mut Value) -> Result<(), Status> {
-        let Shape::Typed(ty) = &cx.version().shape else { return Err(rejected()) };
+        let Shape::Typed(ty) = &cx.scope.version().shape else { return Err(rejected()) };
         match &self.value {
             Value::Object(_) => {}
             Value::Null => return Ok(()),

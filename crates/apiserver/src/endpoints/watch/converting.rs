@@ -2,12 +2,12 @@
 //! watcher waits for them before it sends events.
 
 use super::{Converting, Watcher, event};
-use crate::cache::conversion;
-use crate::cache::conversion::Sight;
 use crate::cache::watch_cache::{Change, Entry};
 use crate::endpoints::context::RequestContext;
 use crate::endpoints::selection::{Pace, Selection};
 use crate::flow_control;
+use crate::registry::conversion;
+use crate::registry::conversion::Sight;
 use bytes::Bytes;
 use machinery::{Reason, Status};
 use std::sync::Arc;
@@ -45,17 +45,22 @@ impl Watcher {
         }
         let asked = changes.clone();
         let asking = async move {
-            let sights = if cx.served.conversion.copies() {
+            let sights = if cx.scope.served.conversion.copies() {
                 asked.iter().map(|it| (it.old.clone(), it.new.clone())).collect()
             } else {
                 let inside = selection.looks_inside();
-                conversion::changes(&cx, &selection.prefix, inside, &asked).await?
+                conversion::changes(&cx.scope, &selection.prefix, inside, &asked).await?
             };
             if !selection.is_costly() {
                 return Ok(sights);
             }
-            let flow = flow_control::flow_of_large(&cx.user);
-            Ok(cx.plane.offload.run(flow.as_deref(), selected(&cx, &selection, sights)).await)
+            let flow = flow_control::flow_of_large(&cx.scope.user);
+            Ok(cx
+                .scope
+                .storage
+                .offload
+                .run(flow.as_deref(), selected(&cx, &selection, sights))
+                .await)
         };
         (changes, Box::pin(asking))
     }

@@ -1,13 +1,13 @@
 //! How the events of a watch are written: `{"type":"ADDED","object":{…}}`, one a line, or in
 //! protobuf with their lengths between them.
 
-use crate::cache::conversion;
 use crate::cache::watch_cache::{Change, EncodingKey, Entry};
 use crate::endpoints::answer;
 use crate::endpoints::context::RequestContext;
 use crate::endpoints::protobuf;
 use crate::endpoints::table;
 use crate::http::negotiation::{Form, Media};
+use crate::registry::conversion;
 use bytes::Bytes;
 use kinds::resource::Shape;
 use kinds::types::{self, Ordered};
@@ -56,7 +56,7 @@ impl Encoder {
         let (edition, version, form) = self.shared;
         let with_columns = self.sends_columns(cx);
         let second = match cx.accepted.form {
-            Form::Table => cx.plane.clock.now().seconds(),
+            Form::Table => cx.scope.storage.clock.now().seconds(),
             Form::Whole | Form::Partial | Form::PartialList => 0,
         };
         let form = form + u8::from(with_columns);
@@ -112,13 +112,13 @@ fn shared(cx: &RequestContext) -> Shared {
         (Media::Protobuf, _) => 2,
         (_, Form::Whole) => 0,
         (_, Form::Partial | Form::PartialList) => 3,
-        (_, Form::Table) => match cx.query.text("includeObject") {
+        (_, Form::Table) => match cx.scope.query.text("includeObject") {
             "Object" => 4,
             "None" => 6,
             _ => 8,
         },
     };
-    (cx.served.edition, cx.version, form)
+    (cx.scope.served.edition, cx.scope.version, form)
 }
 
 /// Appends an event with a stored object in the form that was asked for.
@@ -137,11 +137,11 @@ fn write(
     if cx.accepted.form == Form::Whole {
         out.reserve(entry.len() + 96);
         begin(kind, out);
-        answer::write_entry(&cx.served, cx.version, entry, revision, out);
+        answer::write_entry(&cx.scope.served, cx.scope.version, entry, revision, out);
         out.extend_from_slice(b"}\n");
         return;
     }
-    let mut object = conversion::requested(cx, entry.object());
+    let mut object = conversion::requested(&cx.scope, entry.object());
     object.set_meta("resourceVersion", revision.to_string());
     write_object(cx, kind, object, with_columns, out);
 }
@@ -188,13 +188,14 @@ fn begin(kind: &str, out: &mut Vec<u8>) {
 /// An object of which nothing is set; Go writes some fields even then.
 fn empty(cx: &RequestContext) -> Object {
     let mut object = Object::default();
-    if let Shape::Typed(ty) = &cx.version().shape {
+    if let Shape::Typed(ty) = &cx.scope.version().shape {
         let mut value = json!({});
         if types::normalize(ty, &mut value, &mut |_| {}).is_ok() {
             object = Object::from_value(value).unwrap_or_default();
         }
     }
-    object.set_type(&cx.resource().api_version(cx.version()), &cx.resource().kind);
+    object
+        .set_type(&cx.scope.resource().api_version(cx.scope.version()), &cx.scope.resource().kind);
     object
 }
 

@@ -36,11 +36,11 @@ impl Initial {
 
     /// These, in the version of the request.
     pub(super) fn new(cx: &RequestContext, entries: Vec<Arc<Entry>>) -> Result<Self, Status> {
-        if cx.served.conversion.copies() {
+        if cx.scope.served.conversion.copies() {
             return Ok(Self::Stored(entries.iter().map(Arc::downgrade).collect()));
         }
         let bytes = entries.iter().map(|it| it.len()).sum();
-        let memory = cx.plane.flow.list_memory(&cx.user, bytes)?;
+        let memory = cx.plane.flow.list_memory(&cx.scope.user, bytes)?;
         Ok(Self::Converted(entries.into(), memory))
     }
 

@@ -16,7 +16,7 @@ const UNCHARGED: usize = 2 << 10;
 /// Charges the user for what a watch keeps of its request: the query, and the selectors that are in
 /// it. Fails if the user has no room for it.
 pub(super) fn charge(cx: &RequestContext, selection: &Selection) -> Result<Option<Charge>, Status> {
-    let bytes = cx.query.heap_size() + cx.user_agent.len() + selection.heap_size();
+    let bytes = cx.scope.query.heap_size() + selection.heap_size();
     if bytes <= UNCHARGED {
         return Ok(None);
     }
@@ -39,7 +39,7 @@ pub(super) struct Start {
 impl Start {
     /// Reads it off a request.
     pub(super) fn parse(cx: &RequestContext) -> Result<Self, Status> {
-        let text = cx.query.text("resourceVersion");
+        let text = cx.scope.query.text("resourceVersion");
         let revision = match text {
             "" => 0,
             text => parse_revision(text).map_err(|why| {
@@ -47,11 +47,11 @@ impl Start {
                 Status::unclassified(format!("resourceVersion: Invalid value: {text}: {why}"))
             })?,
         };
-        let initial = match cx.query.get("sendInitialEvents") {
-            Some(_) => cx.query.flag("sendInitialEvents"),
+        let initial = match cx.scope.query.get("sendInitialEvents") {
+            Some(_) => cx.scope.query.flag("sendInitialEvents"),
             None => revision == 0,
         };
-        let bookmarks = cx.query.flag("allowWatchBookmarks");
+        let bookmarks = cx.scope.query.flag("allowWatchBookmarks");
         Ok(Self {
             revision,
             initial,
@@ -63,12 +63,13 @@ impl Start {
 
 /// Upstream: apis/meta/internalversion/validation, for watches.
 pub(super) fn validate_options(cx: &RequestContext) -> Result<(), Status> {
-    let mut matching = cx.query.text("resourceVersionMatch");
+    let mut matching = cx.scope.query.text("resourceVersionMatch");
     let path = Path::root("resourceVersionMatch");
     let mut errors = ErrorList::new();
-    let mut initial = cx.query.get("sendInitialEvents").is_some();
+    let mut initial = cx.scope.query.get("sendInitialEvents").is_some();
     // Upstream: who has nothing yet gets what there is, and that is a matter of these two.
-    if !initial && matching.is_empty() && matches!(cx.query.text("resourceVersion"), "" | "0") {
+    if !initial && matching.is_empty() && matches!(cx.scope.query.text("resourceVersion"), "" | "0")
+    {
         (initial, matching) = (true, "NotOlderThan");
     }
     if initial && matching != "NotOlderThan" {
@@ -83,7 +84,7 @@ pub(super) fn validate_options(cx: &RequestContext) -> Result<(), Status> {
     if !matches!(matching, "" | "NotOlderThan") {
         errors.not_supported(&path, matching, &["NotOlderThan"]);
     }
-    if !matching.is_empty() && !cx.query.text("continue").is_empty() {
+    if !matching.is_empty() && !cx.scope.query.text("continue").is_empty() {
         errors.forbidden(&path, "resourceVersionMatch is forbidden when continue is provided");
     }
     refuse_list_options(&errors)

@@ -1,10 +1,9 @@
 //! [`Verdict`]: whether an aggregated server is available, and its condition, which says so.
 
 use super::follower::Follower;
-use super::proxy::destination;
 use super::remote::condition;
 use super::{Remote, SERVICES};
-use crate::outbound::service::Nowhere;
+use crate::outbound::service::ServiceError;
 use machinery::{Object, Value, json};
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
@@ -45,17 +44,17 @@ impl Follower {
     async fn check(&self, remote: &Remote, deadline: Instant) -> Verdict {
         let (name, namespace) = (&remote.service.name, &remote.service.namespace);
         let bad = |reason, message| Verdict { available: false, reason, message };
-        match destination(&self.plane, remote) {
-            Err(Nowhere::MissingService(_)) => {
+        match self.aggregation.destination(remote) {
+            Err(ServiceError::MissingService(_)) => {
                 let message = format!("service/{name} in {namespace:?} is not present");
                 return bad("ServiceNotFound", message);
             }
-            Err(Nowhere::ClosedPort { port, .. }) => {
+            Err(ServiceError::ClosedPort { port, .. }) => {
                 let message =
                     format!("service/{name} in {namespace:?} is not listening on port {port}");
                 return bad("ServicePortError", message);
             }
-            Err(Nowhere::Deserted(_)) => {
+            Err(ServiceError::Deserted(_)) => {
                 let message =
                     format!("endpoints for service/{name} in {namespace:?} have no addresses");
                 return bad("MissingEndpoints", message);
@@ -84,7 +83,7 @@ impl Follower {
 
     /// Where the check goes, for messages.
     fn address(&self, remote: &Remote) -> String {
-        let found = destination(&self.plane, remote).ok();
+        let found = self.aggregation.destination(remote).ok();
         let address = found.and_then(|it| it.addresses.first().cloned()).unwrap_or_default();
         format!("https://{address}{}", remote.path())
     }
@@ -98,7 +97,7 @@ impl Follower {
             return answer.code == 404;
         }
         let mut object = answer.object;
-        let mut since = self.plane.now();
+        let mut since = self.aggregation.storage.now();
         if let Some(found) = condition(&object) {
             if found["status"] == status {
                 since = found["lastTransitionTime"].as_str().unwrap_or(&since).to_owned();

@@ -138,7 +138,7 @@ impl Follower {
                 _ => OpenApiPart::from_document(&document, &remote.path()).map(Arc::new),
             }
         };
-        Some(match self.plane.offload.run(None, part).await {
+        Some(match self.aggregation.storage.offload.run(None, part).await {
             Ok(part) => OpenApiV2::Part(part),
             Err(why) => OpenApiV2::LeftOut(why),
         })

@@ -3,16 +3,15 @@
 
 use super::documents::DOWNLOADS;
 use super::local::Moment;
-use super::proxy::{destination, headers};
+use super::proxy::headers;
 use super::schedule::{Due, Outcome, Schedule};
-use super::{GROUP, Remote};
-use crate::auth::authentication::{MASTERS, User};
+use super::{Aggregation, GROUP, Remote};
+use crate::auth::authorization::masters;
 use crate::cache::catalog::Catalog;
 use crate::cache::watch_cache::{Snapshot, Subscription};
 use crate::loopback::LoopbackClient;
 use crate::outbound;
-use crate::outbound::service::Nowhere;
-use crate::plane::Plane;
+use crate::outbound::service::ServiceError;
 use bytes::Bytes;
 use futures_util::future::select_all;
 use futures_util::stream::{FuturesUnordered, StreamExt};
@@ -30,7 +29,7 @@ const BACKENDS: [(&str, &str); 3] =
 
 /// See the [module documentation](self).
 pub(super) struct Follower {
-    pub(super) plane: Arc<Plane>,
+    pub(super) aggregation: Arc<Aggregation>,
     pub(super) client: LoopbackClient,
     /// A permit for each OpenAPI document that is being read.
     pub(super) downloads: Semaphore,
@@ -40,7 +39,7 @@ pub(super) struct Follower {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Unanswered {
     #[error(transparent)]
-    Nowhere(#[from] Nowhere),
+    Service(#[from] ServiceError),
     #[error(transparent)]
     Request(#[from] http::Error),
     #[error(transparent)]
@@ -51,34 +50,34 @@ pub(super) enum Unanswered {
 type Announced = (Arc<Catalog>, Arc<Snapshot>);
 
 impl Follower {
-    pub(super) fn new(plane: Arc<Plane>) -> Self {
-        Self { client: LoopbackClient::new(&plane), plane, downloads: Semaphore::new(DOWNLOADS) }
+    pub(super) fn new(aggregation: Arc<Aggregation>, client: LoopbackClient) -> Self {
+        Self { aggregation, client, downloads: Semaphore::new(DOWNLOADS) }
     }
 
     /// Goes on until the plane stops.
     pub(super) async fn run(self) {
-        let plane = &self.plane;
-        let stop = plane.tasks.shutdown();
+        let storage = &self.aggregation.storage;
+        let stop = storage.tasks.shutdown();
         tokio::pin!(stop);
-        let mut catalog_changed = plane.catalog_changed.subscribe();
+        let mut catalog_changed = storage.catalog_changed.subscribe();
         let mut registrations = self.subscribe(&[(GROUP, "apiservices")]);
         let mut backends = self.subscribe(&BACKENDS);
-        let mut schedule = Schedule::new(plane.clock.clone(), plane.entropy.clone());
+        let mut schedule = Schedule::new(storage.clock.clone(), storage.entropy.clone());
         // Each server is asked by itself: one that hangs does not hold up the others.
         let mut checks = FuturesUnordered::new();
         let mut announced = None;
         loop {
             catalog_changed.borrow_and_update();
             registrations.iter_mut().chain(&mut backends).for_each(Subscription::mark_seen);
-            let _ = plane.cache.catch_up().await;
+            let _ = storage.cache.catch_up().await;
             self.announce(&mut announced).await;
-            let remotes = plane.aggregation.remotes(plane);
-            plane.aggregation.retain_told(&remotes);
-            let (due, next) = begin(plane, &mut schedule, &remotes);
+            let remotes = self.aggregation.remotes();
+            self.aggregation.retain_told(&remotes);
+            let (due, next) = begin(&self.aggregation, &mut schedule, &remotes);
             checks.extend(due.into_iter().map(|it| self.check_and_ask(it)));
             let pause = async {
                 match next {
-                    Some(next) => plane.clock.sleep(next).await,
+                    Some(next) => storage.clock.sleep(next).await,
                     None => std::future::pending().await,
                 }
             };
@@ -98,14 +97,14 @@ impl Follower {
     }
 
     fn subscribe(&self, resources: &[(&str, &str)]) -> Vec<Subscription> {
-        let catalog = self.plane.catalog.load();
+        let catalog = self.aggregation.storage.catalog.load();
         let found = resources.iter().filter_map(|(group, plural)| catalog.resource(group, plural));
         found.map(|it| it.cache.subscribe()).collect()
     }
 
     /// Announces what this server serves, unless neither that nor an `APIService` has changed.
     async fn announce(&self, announced: &mut Option<Announced>) {
-        let catalog = self.plane.catalog.load_full();
+        let catalog = self.aggregation.storage.catalog.load_full();
         let services = catalog.resource(GROUP, "apiservices").expect("the kind is built in");
         if let Some((last, snapshot)) = announced
             && Arc::ptr_eq(last, &catalog)
@@ -114,7 +113,7 @@ impl Follower {
             return;
         }
         let snapshot = services.cache.snapshot();
-        super::announce_at(&self.plane, &self.client, Moment::Change).await;
+        super::announce_at(&self.aggregation.storage, &self.client, Moment::Change).await;
         *announced = Some((Arc::clone(&catalog), snapshot));
     }
 
@@ -123,9 +122,9 @@ impl Follower {
         let verdict = self.availability(&remote).await;
         let is_written = self.write_condition(&remote, &verdict).await;
         if verdict.available {
-            let before = self.plane.aggregation.told(&remote);
+            let before = self.aggregation.told(&remote);
             let told = self.ask(&remote, before.as_deref()).await;
-            self.plane.aggregation.store_told(&remote, told);
+            self.aggregation.store_told(&remote, told);
         }
         let is_failed = verdict.is_failed() || !is_written;
         (remote, if is_failed { Outcome::Failed } else { Outcome::Settled })
@@ -140,28 +139,28 @@ impl Follower {
         limit: usize,
         deadline: Instant,
     ) -> Result<(u16, Bytes), Unanswered> {
-        let to = destination(&self.plane, remote)?;
-        let user = User::authenticated("system:kube-aggregator", "", vec![MASTERS.to_owned()]);
+        let to = self.aggregation.destination(remote)?;
+        let user = masters::member("system:kube-aggregator");
         let mut request = Request::get(format!("{}{path}", remote.service.origin()))
             .body(Full::new(Bytes::new()))?;
         *request.headers_mut() =
             headers(&HeaderMap::new(), &user).expect("our own name is plain text");
         request.headers_mut().insert(ACCEPT, HeaderValue::from_static(accept));
-        let answer = self.plane.outbound.call(&to, request, limit, deadline).await?;
+        let answer = self.aggregation.storage.outbound.call(&to, request, limit, deadline).await?;
         Ok((answer.status().as_u16(), answer.into_body()))
     }
 }
 
 /// Begins the checks that are due, and tells after how long the next one is.
 fn begin(
-    plane: &Plane,
+    aggregation: &Aggregation,
     schedule: &mut Schedule,
     remotes: &[Arc<Remote>],
 ) -> (Vec<Arc<Remote>>, Option<Duration>) {
     schedule.retain(remotes);
     let (mut due, mut next) = (Vec::new(), None);
     for remote in remotes {
-        match schedule.begin(remote, destination(plane, remote)) {
+        match schedule.begin(remote, aggregation.destination(remote)) {
             Due::Now => due.push(Arc::clone(remote)),
             Due::In(delay) => next = Some(next.map_or(delay, |it: Duration| it.min(delay))),
             Due::UnderWay => {}

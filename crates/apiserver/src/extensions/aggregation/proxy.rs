@@ -1,12 +1,12 @@
 //! Hands a request on to an aggregated server, in the name of the user who sent it.
 
-use super::Remote;
+use super::{Aggregation, Remote};
 use crate::auth::authentication::{User, protocols_without_token};
-use crate::chain;
-use crate::endpoints::answer;
 use crate::http::body::{Body, Truncated};
+use crate::http::deadline::Deadline;
+use crate::http::response;
 use crate::outbound::Destination;
-use crate::plane::Plane;
+use crate::outbound::service::ServiceError;
 use bytes::Bytes;
 use futures_util::stream;
 use http::header::{
@@ -45,51 +45,50 @@ const REDIRECTED: &str = "the backend attempted to redirect this request, which 
 /// What the key of something extra about a user may have as it is.
 const KEY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
-/// Answers with what the aggregated server answers, as it comes.
-pub(crate) async fn forward(
-    plane: &Plane,
-    remote: &Remote,
-    user: &User,
-    head: &Head,
-    body: Bytes,
-) -> Response<Body> {
-    if !remote.available {
-        return answer::text(503, "service unavailable\n");
+impl Aggregation {
+    /// Answers with what the aggregated server answers, as it comes.
+    pub(crate) async fn forward(
+        &self,
+        remote: &Remote,
+        user: &User,
+        head: &Head,
+        body: Bytes,
+    ) -> Response<Body> {
+        if !remote.available {
+            return response::text(503, "service unavailable\n");
+        }
+        let Ok(to) = self.destination(remote) else {
+            return response::text(503, "service unavailable\n");
+        };
+        let path = head.uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
+        let request = Request::builder()
+            .method(head.method.clone())
+            .uri(format!("{}{path}", remote.service.origin()))
+            .body(Full::new(body));
+        let Ok(mut request) = request else { return response::text(400, "bad address\n") };
+        let Some(headers) = headers(&head.headers, user) else {
+            return response::text(500, "the user cannot be written as headers\n");
+        };
+        *request.headers_mut() = headers;
+        match self.storage.outbound.open(&to, request, Deadline::of(head)).await {
+            // Upstream: a client that follows would send its credentials to wherever this leads.
+            Ok(response) if is_redirect(&response) => response::text(502, REDIRECTED),
+            Ok(response) => returned(response),
+            Err(error) => response::text(503, &format!("error trying to reach service: {error}\n")),
+        }
     }
-    let Ok(to) = destination(plane, remote) else {
-        return answer::text(503, "service unavailable\n");
-    };
-    let path = head.uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
-    let request = Request::builder()
-        .method(head.method.clone())
-        .uri(format!("{}{path}", remote.service.origin()))
-        .body(Full::new(body));
-    let Ok(mut request) = request else { return answer::text(400, "bad address\n") };
-    let Some(headers) = headers(&head.headers, user) else {
-        return answer::text(500, "the user cannot be written as headers\n");
-    };
-    *request.headers_mut() = headers;
-    match plane.outbound.open(&to, request, chain::deadline_of(head)).await {
-        // Upstream: a client that follows would send its credentials to wherever this leads.
-        Ok(response) if is_redirect(&response) => answer::text(502, REDIRECTED),
-        Ok(response) => returned(response),
-        Err(error) => answer::text(503, &format!("error trying to reach service: {error}\n")),
+
+    /// Where a version's server is, and who we are to it.
+    pub(super) fn destination(&self, remote: &Remote) -> Result<Destination, ServiceError> {
+        let mut to = remote.service.destination(&*self.storage, remote.trust.clone())?;
+        to.identity = Some(self.identity.clone());
+        Ok(to)
     }
 }
 
 /// Whether the client is asked to go elsewhere.
 fn is_redirect(response: &Response<Incoming>) -> bool {
     response.status().is_redirection() && response.headers().contains_key(LOCATION)
-}
-
-/// Where a version's server is, and who we are to it.
-pub(super) fn destination(
-    plane: &Plane,
-    remote: &Remote,
-) -> Result<Destination, crate::outbound::service::Nowhere> {
-    let mut to = remote.service.destination(plane, remote.trust.clone())?;
-    to.identity = Some(plane.aggregation.identity.clone());
-    Ok(to)
 }
 
 /// The request's headers, with the user in the place of what proved them. None if something about

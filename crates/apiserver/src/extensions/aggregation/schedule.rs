@@ -10,7 +10,7 @@
 
 use super::Remote;
 use crate::outbound::Destination;
-use crate::outbound::service::Nowhere;
+use crate::outbound::service::ServiceError;
 use keel::{Backoff, Clock, Entropy, Moment};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ pub(super) enum Outcome {
 /// A server and when it was last asked.
 struct Entry {
     remote: Arc<Remote>,
-    destination: Result<Destination, Nowhere>,
+    destination: Result<Destination, ServiceError>,
     checked: Moment,
     /// From `checked` to the next time.
     delay: Duration,
@@ -72,7 +72,7 @@ impl Schedule {
     pub(super) fn begin(
         &mut self,
         remote: &Arc<Remote>,
-        destination: Result<Destination, Nowhere>,
+        destination: Result<Destination, ServiceError>,
     ) -> Due {
         let (mut failures, mut asked) = (0, None);
         if let Some(entry) = self.entries.get(&remote.name) {
@@ -193,9 +193,9 @@ mod tests {
         Arc::new(Remote::from_object(&Object::from_value(object).unwrap()).unwrap())
     }
 
-    fn destination(address: &str) -> Result<Destination, Nowhere> {
+    fn destination(address: &str) -> Result<Destination, ServiceError> {
         if address.is_empty() {
-            return Err(Nowhere::Deserted("a".to_owned()));
+            return Err(ServiceError::Deserted("a".to_owned()));
         }
         let addresses = vec![address.to_owned()];
         Ok(Destination {

@@ -4,9 +4,9 @@
 use super::DEFINITIONS;
 use crate::cache::catalog::Served;
 use crate::cache::creations::Creations;
+use crate::cache::storage::Storage;
 use crate::cache::watch_cache::ROOT;
 use crate::loopback::LoopbackClient;
-use crate::plane::Plane;
 use kinds::apiextensions::{CLEANUP_FINALIZER, Termination, is_established};
 use machinery::{Object, Value};
 use std::collections::HashSet;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// Deletes the objects that exist; whether nothing is left to be done.
 pub(super) async fn clean_up(
-    plane: &Plane,
+    storage: &Storage,
     client: &LoopbackClient,
     served: &Arc<Served>,
     creations: &Creations,
@@ -25,26 +25,26 @@ pub(super) async fn clean_up(
     }
     let mut definition = definition.clone();
     if Termination::Pending.is_in(&definition)
-        && !report(plane, client, &mut definition, Termination::InProgress).await
+        && !report(storage, client, &mut definition, Termination::InProgress).await
     {
         return false;
     }
     // An object whose creation has begun must be seen below.
     let is_idle = creations.is_idle();
-    if plane.cache.catch_up().await.is_err() {
+    if storage.cache.catch_up().await.is_err() {
         return false;
     }
     let failure = delete_objects(client, served).await;
     // What was just deleted must not be counted. Those with finalizers stay for a while.
     if !is_idle
-        || plane.cache.catch_up().await.is_err()
+        || storage.cache.catch_up().await.is_err()
         || !served.cache.snapshot().entries.is_empty()
     {
         let state = failure.as_deref().map_or(Termination::InProgress, Termination::Failed);
-        report(plane, client, &mut definition, state).await;
+        report(storage, client, &mut definition, state).await;
         return false;
     }
-    release(plane, client, definition, Termination::Completed).await
+    release(storage, client, definition, Termination::Completed).await
 }
 
 /// Deletes the objects that exist; why one of them cannot be deleted.
@@ -74,7 +74,7 @@ async fn delete_objects(client: &LoopbackClient, served: &Arc<Served>) -> Option
 ///
 /// A definition that was never established, or is that of a built-in kind, has no objects.
 pub(super) async fn release_unserved(
-    plane: &Plane,
+    storage: &Storage,
     client: &LoopbackClient,
     builtin_prefixes: &HashSet<String>,
     definition: &Object,
@@ -90,10 +90,10 @@ pub(super) async fn release_unserved(
         Termination::NeverEstablished
     };
     if state == Termination::Completed {
-        if plane.cache.catch_up().await.is_err() {
+        if storage.cache.catch_up().await.is_err() {
             return false;
         }
-        if plane.cache.has_objects(&prefix) {
+        if storage.cache.has_objects(&prefix) {
             let name = definition.name();
             tracing::error!(
                 name,
@@ -102,12 +102,12 @@ pub(super) async fn release_unserved(
             return true;
         }
     }
-    release(plane, client, definition.clone(), state).await
+    release(storage, client, definition.clone(), state).await
 }
 
 /// Takes our finalizer away and says why; whether that is done.
 async fn release(
-    plane: &Plane,
+    storage: &Storage,
     client: &LoopbackClient,
     mut definition: Object,
     state: Termination<'_>,
@@ -115,14 +115,14 @@ async fn release(
     let finalizers = definition.finalizers().filter(|it| *it != CLEANUP_FINALIZER);
     let finalizers: Vec<Value> = finalizers.map(Value::from).collect();
     definition.set_meta("finalizers", Value::Array(finalizers));
-    state.set_in(&mut definition, &plane.now());
+    state.set_in(&mut definition, &storage.now());
     let code = update_status(client, &mut definition).await;
     code < 400 || code == 404
 }
 
 /// Has the status of a definition tell how far its end is; whether it does.
 async fn report(
-    plane: &Plane,
+    storage: &Storage,
     client: &LoopbackClient,
     definition: &mut Object,
     state: Termination<'_>,
@@ -130,7 +130,7 @@ async fn report(
     if state.is_in(definition) {
         return true;
     }
-    state.set_in(definition, &plane.now());
+    state.set_in(definition, &storage.now());
     update_status(client, definition).await < 400
 }
 

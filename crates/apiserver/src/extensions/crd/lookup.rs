@@ -4,8 +4,8 @@
 //! established, changed or being deleted must find it so; its request waits for that moment.
 
 use crate::cache::catalog::{Catalog, Served};
+use crate::cache::storage::Storage;
 use crate::cache::watch_cache::ResourceCache;
-use crate::plane::Plane;
 use crate::request::ResourcePath;
 use kinds::apiextensions;
 use std::sync::Arc;
@@ -21,8 +21,11 @@ const MAX_WAIT: Duration = Duration::from_secs(5);
 pub(crate) type Found = (Arc<Served>, usize);
 
 /// The resource of a path, and the catalog in which it was looked for.
-pub(crate) async fn find(plane: &Plane, target: &ResourcePath) -> (Arc<Catalog>, Option<Found>) {
-    let catalog = plane.catalog.load_full();
+pub(crate) async fn find(
+    storage: &Storage,
+    target: &ResourcePath,
+) -> (Arc<Catalog>, Option<Found>) {
+    let catalog = storage.catalog.load_full();
     match look_up(&catalog, target) {
         Some((served, version)) if !served.resource.custom => {
             return (catalog, Some((served, version)));
@@ -31,16 +34,16 @@ pub(crate) async fn find(plane: &Plane, target: &ResourcePath) -> (Arc<Catalog>,
         _ => {}
     }
     // The revision is read before the catalog, which then has everything up to it.
-    let served_up_to = *plane.definitions_served.borrow();
-    let mut catalog = plane.catalog.load_full();
+    let served_up_to = *storage.crds_served.borrow();
+    let mut catalog = storage.catalog.load_full();
     let mut found = look_up(&catalog, target);
     let defined_at = match &found {
         Some((served, _)) => served.defined_at(),
         None => stored_at(&catalog, target),
     };
     if let Some(revision) = defined_at.filter(|it| *it > served_up_to) {
-        wait_for(plane, revision).await;
-        catalog = plane.catalog.load_full();
+        wait_for(storage, revision).await;
+        catalog = storage.catalog.load_full();
         found = look_up(&catalog, target);
     }
     found.take_if(|(served, _)| served.defined_at().is_none());
@@ -48,17 +51,17 @@ pub(crate) async fn find(plane: &Plane, target: &ResourcePath) -> (Arc<Catalog>,
 }
 
 /// Waits until the catalog has every definition that is stored now.
-pub(crate) async fn catch_up(plane: &Plane) {
-    let catalog = plane.catalog.load();
+pub(crate) async fn catch_up(storage: &Storage) {
+    let catalog = storage.catalog.load();
     let stored = definitions(&catalog).map_or(0, |it| it.cache.snapshot().revision);
     drop(catalog);
-    if stored > *plane.definitions_served.borrow() {
-        wait_for(plane, stored).await;
+    if stored > *storage.crds_served.borrow() {
+        wait_for(storage, stored).await;
     }
 }
 
-async fn wait_for(plane: &Plane, revision: Revision) {
-    let mut served = plane.definitions_served.subscribe();
+async fn wait_for(storage: &Storage, revision: Revision) {
+    let mut served = storage.crds_served.subscribe();
     let caught_up = served.wait_for(|it| *it >= revision);
     if tokio::time::timeout(MAX_WAIT, caught_up).await.is_err() {
         tracing::warn!(revision, "the catalog is behind the stored definitions");

@@ -7,9 +7,9 @@ use super::{DEFINITIONS, cleanup};
 use crate::cache::catalog::{Catalog, Served};
 use crate::cache::conversion::Conversion;
 use crate::cache::creations::Creations;
+use crate::cache::storage::Storage;
 use crate::cache::watch_cache::{Entry, Snapshot, Subscription, raise};
 use crate::loopback::LoopbackClient;
-use crate::plane::Plane;
 use imbl::ordmap::DiffItem;
 use keel::blocking;
 use kinds::apiextensions;
@@ -24,7 +24,7 @@ const AGAIN: Duration = Duration::from_millis(200);
 
 /// See the [module documentation](self).
 pub(super) struct Registrar {
-    plane: Arc<Plane>,
+    storage: Arc<Storage>,
     client: LoopbackClient,
     definitions: Arc<Served>,
     /// Where built-in kinds are stored: a definition must not touch what is there.
@@ -72,8 +72,8 @@ struct Replaced {
 }
 
 impl Registrar {
-    pub(super) fn new(plane: Arc<Plane>) -> Self {
-        let catalog = plane.catalog.load();
+    pub(super) fn new(storage: Arc<Storage>, client: LoopbackClient) -> Self {
+        let catalog = storage.catalog.load();
         let definitions = catalog
             .resource("apiextensions.k8s.io", "customresourcedefinitions")
             .expect("definitions are a built-in kind");
@@ -82,10 +82,9 @@ impl Registrar {
         let builtin_prefixes: HashSet<_> = builtin.map(|it| it.resource.prefix.clone()).collect();
         drop(catalog);
         let changed = definitions.cache.subscribe();
-        let client = LoopbackClient::new(&plane);
-        let steps = Steps::new(&plane.clock);
+        let steps = Steps::new(&storage.clock);
         Self {
-            plane,
+            storage,
             client,
             definitions,
             builtin_prefixes: Arc::new(builtin_prefixes),
@@ -101,8 +100,8 @@ impl Registrar {
 
     /// Follows the definitions until the plane stops.
     pub(super) async fn run(&mut self) {
-        let clock = self.plane.clock.clone();
-        let stop = self.plane.tasks.shutdown();
+        let clock = self.storage.clock.clone();
+        let stop = self.storage.tasks.shutdown();
         tokio::pin!(stop);
         loop {
             self.changed.mark_seen();
@@ -151,18 +150,18 @@ impl Registrar {
             self.publish();
             replaced.retired.into_iter().for_each(|it| it.retire());
             for it in replaced.gone {
-                self.plane.cache.remove(&it.resource.prefix);
+                self.storage.cache.remove(&it.resource.prefix);
             }
         }
         // Only now, so that whoever reads the revision finds all of it in the catalog.
         let revision = snapshot.revision;
-        self.plane.definitions_served.send_if_modified(|served| raise(served, revision));
+        self.storage.crds_served.send_if_modified(|served| raise(served, revision));
     }
 
     fn parse(&self, entry: &Entry) -> Parsed {
         let object = Arc::new(entry.object());
         // A definition that has all the names it wants keeps them, whatever others there are.
-        let settled = apiextensions::next_status(&object, &[], &self.plane.now()).is_none();
+        let settled = apiextensions::next_status(&object, &[], &self.storage.now()).is_none();
         Parsed { object, settled }
     }
 
@@ -218,7 +217,7 @@ impl Registrar {
     /// Puts a catalog in place that has the built-in kinds and what was made. What is in a group of
     /// built-in kinds is listed by discovery and not served.
     fn publish(&self) {
-        let current = self.plane.catalog.load();
+        let current = self.storage.catalog.load();
         let mut served: Vec<Arc<Served>> =
             current.served().iter().filter(|it| !it.resource.custom).map(Arc::clone).collect();
         let is_builtin =
@@ -227,8 +226,8 @@ impl Registrar {
         let (unserved, custom): (Vec<_>, Vec<_>) = made.partition(is_builtin);
         served.extend(custom);
         let catalog = Catalog::new(served).with_unserved(unserved);
-        self.plane.catalog.store(Arc::new(catalog));
-        self.plane.catalog_changed.send_replace(());
+        self.storage.catalog.store(Arc::new(catalog));
+        self.storage.catalog_changed.send_replace(());
     }
 
     /// Makes what a definition that is about to be established needs to be served.
@@ -257,7 +256,7 @@ impl Registrar {
         creations: Arc<Creations>,
         replaced: Option<&Served>,
     ) -> Option<Made> {
-        let resource = match apiextensions::resource_with(definition, &self.plane.patterns) {
+        let resource = match apiextensions::resource_with(definition, &self.storage.patterns) {
             Ok(resource) => resource,
             Err(error) => {
                 tracing::error!(name = definition.name(), %error, "a definition cannot be served");
@@ -269,7 +268,7 @@ impl Registrar {
             tracing::warn!(name = definition.name(), "the definition is that of a built-in kind");
             return None;
         }
-        let cache = self.plane.cache.of_prefix(&resource.prefix);
+        let cache = self.storage.cache.of_prefix(&resource.prefix);
         if definition.deletion_timestamp().is_some() {
             creations.close();
         }
@@ -317,12 +316,12 @@ impl Registrar {
 
     /// Forgets what was prepared for definitions whose status is not being written.
     fn forget_prepared(&mut self) {
-        let Self { prepared, definitions, parsed, steps, made, plane, .. } = self;
+        let Self { prepared, definitions, parsed, steps, made, storage, .. } = self;
         prepared.retain(|name, unused| {
             let found = parsed.get(definitions.key("", name).as_str());
             let is_used = found.is_some_and(|it| steps.is_running(&it.object));
             if !is_used && !made.contains_key(name) {
-                plane.cache.remove(&unused.served.resource.prefix);
+                storage.cache.remove(&unused.served.resource.prefix);
             }
             is_used
         });
@@ -334,21 +333,21 @@ impl Registrar {
         let others = self.parsed.values().map(|it| &*it.object);
         let others = others.filter(|it| it.name() != definition.name());
         let others: Vec<&Object> = others.map(|it| self.steps.updated(it).unwrap_or(it)).collect();
-        let now = self.plane.now();
+        let now = self.storage.now();
         let Some(status) = apiextensions::next_status(definition, &others, &now) else { return };
         let mut updated = Object::clone(definition);
         updated.map_mut().insert("status".to_owned(), status);
-        let plane = Arc::clone(&self.plane);
-        plane.offload.run(None, async { self.prepare(&updated) }).await;
+        let storage = Arc::clone(&self.storage);
+        storage.offload.run(None, async { self.prepare(&updated) }).await;
         let (client, updated) = (self.client.clone(), Arc::new(updated));
         let written = Arc::clone(&updated);
-        let step = async move { update_status(&plane, &client, &written).await };
-        self.steps.start(&self.plane, definition, Some(updated), step);
+        let step = async move { update_status(&storage, &client, &written).await };
+        self.steps.start(&self.storage, definition, Some(updated), step);
     }
 
     /// Begins to bring the end of a definition a step further.
     fn clean_up(&mut self, definition: &Arc<Object>) {
-        let (plane, client) = (Arc::clone(&self.plane), self.client.clone());
+        let (storage, client) = (Arc::clone(&self.storage), self.client.clone());
         let builtin = Arc::clone(&self.builtin_prefixes);
         let made = self.made.get(definition.name());
         let made = made.map(|it| (Arc::clone(&it.served), Arc::clone(&it.creations)));
@@ -356,25 +355,25 @@ impl Registrar {
         let step = async move {
             let is_done = match &made {
                 Some((served, creations)) => {
-                    cleanup::clean_up(&plane, &client, served, creations, &ending).await
+                    cleanup::clean_up(&storage, &client, served, creations, &ending).await
                 }
-                None => cleanup::release_unserved(&plane, &client, &builtin, &ending).await,
+                None => cleanup::release_unserved(&storage, &client, &builtin, &ending).await,
             };
             if is_done { Outcome::Done } else { Outcome::Again }
         };
-        self.steps.start(&self.plane, definition, None, step);
+        self.steps.start(&self.storage, definition, None, step);
     }
 }
 
 /// Writes the status of a definition, and waits until the watch cache has it.
-async fn update_status(plane: &Plane, client: &LoopbackClient, updated: &Object) -> Outcome {
+async fn update_status(storage: &Storage, client: &LoopbackClient, updated: &Object) -> Outcome {
     let path = format!("{DEFINITIONS}/{}/status", updated.name());
     match client.update(&path, &updated.clone().into_value()).await.code {
         404 => Outcome::Done,
         // The definition is not as it was, and its status is decided again.
         409 => Outcome::Again,
         400.. => Outcome::Failed,
-        _ if plane.cache.catch_up().await.is_ok() => Outcome::Done,
+        _ if storage.cache.catch_up().await.is_ok() => Outcome::Done,
         _ => Outcome::Failed,
     }
 }

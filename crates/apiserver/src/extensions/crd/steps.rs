@@ -6,7 +6,7 @@
 //! and at most [`MAX_STEPS`] run at once. A step that failed is repeated after a pause, which doubles
 //! with each failure.
 
-use crate::plane::Plane;
+use crate::cache::storage::Storage;
 use keel::{Clock, Moment};
 use machinery::Object;
 use std::collections::HashMap;
@@ -97,7 +97,7 @@ impl Steps {
     /// Starts a step. `updated` is the definition as the step leaves it, if that is known.
     pub(super) fn start(
         &mut self,
-        plane: &Plane,
+        storage: &Storage,
         definition: &Object,
         updated: Option<Arc<Object>>,
         step: impl Future<Output = Outcome> + Send + 'static,
@@ -108,8 +108,8 @@ impl Steps {
             Step { begun_at, updated, outcome: Arc::clone(&outcome), is_forgotten: false };
         self.running.insert(definition.uid().to_owned(), running);
         let finish = Finish { outcome, finished: Arc::clone(&self.finished) };
-        let stop = plane.tasks.shutdown();
-        plane.tasks.spawn("definition", async move {
+        let stop = storage.tasks.shutdown();
+        storage.tasks.spawn("definition", async move {
             tokio::select! {
                 outcome = step => finish.with(outcome),
                 () = stop => {}

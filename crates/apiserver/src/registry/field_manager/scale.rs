@@ -3,50 +3,50 @@
 
 use super::refused;
 use super::sent::{self, SentRequest};
-use crate::endpoints::context::RequestContext;
+use crate::registry::scope::RequestScope;
 use kinds::resource::Version;
 use machinery::patch::apply::scale::{Replicas, of_parent, of_scale};
 use machinery::patch::apply::{self, Force};
 use machinery::{Object, Status, Value};
 
 /// Sets the owners of a Scale, which shows the replicas of `parent`.
-pub(crate) fn show(cx: &RequestContext, parent: &Object, scale: &mut Object) {
-    set(scale, with_replicas(cx, |replicas| of_scale(parent, replicas)));
+pub(crate) fn show(scope: &RequestScope, parent: &Object, scale: &mut Object) {
+    set(scale, with_replicas(scope, |replicas| of_scale(parent, replicas)));
 }
 
 /// Sets the owners of `parent`, whose Scale has changed.
-pub(crate) fn put_back(cx: &RequestContext, scale: &Object, parent: &mut Object) {
-    let entries = with_replicas(cx, |replicas| of_parent(parent, scale, replicas));
+pub(crate) fn put_back(scope: &RequestScope, scale: &Object, parent: &mut Object) {
+    let entries = with_replicas(scope, |replicas| of_parent(parent, scale, replicas));
     set(parent, entries);
 }
 
 /// Notes what an update or patch has changed in a Scale.
-pub(crate) fn track(cx: &RequestContext, live: &Object, new: &mut Object) {
-    with_request(cx, |request| apply::update(request, Some(live), new));
+pub(crate) fn track(scope: &RequestScope, live: &Object, new: &mut Object) {
+    with_request(scope, |request| apply::update(request, Some(live), new));
 }
 
 /// What becomes of the Scale `live` when `config` is applied to it.
 pub(crate) fn apply(
-    cx: &RequestContext,
+    scope: &RequestScope,
     live: &Object,
     config: &Object,
     force: Force,
 ) -> Result<Object, Status> {
-    with_request(cx, |request| apply::apply(request, Some(live), config, force)).map_err(refused)
+    with_request(scope, |request| apply::apply(request, Some(live), config, force)).map_err(refused)
 }
 
-fn with_request<T>(cx: &RequestContext, asked: impl FnOnce(&SentRequest<'_>) -> T) -> T {
-    sent::with_request(cx, "autoscaling/v1", "Scale", asked)
+fn with_request<T>(scope: &RequestScope, asked: impl FnOnce(&SentRequest<'_>) -> T) -> T {
+    sent::with_request(scope, "autoscaling/v1", "Scale", asked)
 }
 
-fn with_replicas<T>(cx: &RequestContext, asked: impl FnOnce(Replicas<'_>) -> T) -> T {
-    let resource = cx.resource();
+fn with_replicas<T>(scope: &RequestScope, asked: impl FnOnce(Replicas<'_>) -> T) -> T {
+    let resource = scope.resource();
     let path = |api_version: &str| {
         let is_it = |it: &&Version| resource.api_version(it) == api_version;
         let version = resource.versions.iter().find(is_it)?;
         Some(version.scale.as_ref().map(|it| it.spec_replicas.clone()).unwrap_or_default())
     };
-    asked(Replicas { api_version: &resource.api_version(cx.version()), path: &path })
+    asked(Replicas { api_version: &resource.api_version(scope.version()), path: &path })
 }
 
 fn set(object: &mut Object, entries: Option<Value>) {

@@ -1,7 +1,6 @@
 //! Who owns which field of what was sent to a subresource and is of a kind of its own.
 
-use super::manager;
-use crate::endpoints::context::RequestContext;
+use crate::registry::scope::RequestScope;
 use kinds::apply::Node;
 use kinds::types;
 use machinery::Object;
@@ -11,26 +10,26 @@ use machinery::patch::apply::{self, Filter, OnlyVersion, Request};
 pub(super) type SentRequest<'a> = Request<'a, Node<'a>, OnlyVersion>;
 
 /// Notes that all of a new object is the client's.
-pub(crate) fn track(cx: &RequestContext, new: &mut Object) {
+pub(crate) fn track(scope: &RequestScope, new: &mut Object) {
     let (api_version, kind) = (new.api_version().to_owned(), new.kind().to_owned());
-    with_request(cx, &api_version, &kind, |request| apply::update(request, None, new));
+    with_request(scope, &api_version, &kind, |request| apply::update(request, None, new));
 }
 
 /// Gives `asked` what the rules of the kind and manager are.
 pub(super) fn with_request<T>(
-    cx: &RequestContext,
+    scope: &RequestScope,
     api_version: &str,
     kind: &str,
     asked: impl FnOnce(&SentRequest<'_>) -> T,
 ) -> T {
     let ty = types::of_kind(api_version, kind);
-    let (manager, now) = (manager(cx), cx.plane.now());
+    let now = scope.storage.now();
     asked(&Request {
         schema: ty.map_or(Node::Deduced, Node::Type),
         api_version,
         kind,
-        subresource: &cx.target.subresource,
-        manager: &manager,
+        subresource: &scope.path.subresource,
+        manager: &scope.field_manager,
         filter: Filter::ALL,
         now: &now,
         versions: &OnlyVersion,

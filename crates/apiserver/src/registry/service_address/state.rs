@@ -3,7 +3,6 @@
 use super::index::AddressIndex;
 use super::requests::{HealthRequest, PortRefusal, PortRequest, PortRequests, invalid};
 use crate::cache::watch_cache::ResourceCache;
-use crate::endpoints::context::RequestContext;
 use keel::Entropy;
 use kinds::core::service::allocation as service;
 use machinery::field_path::quote;
@@ -167,19 +166,6 @@ impl Network {
 
     pub(super) fn bits(self) -> u32 {
         32 - self.size.trailing_zeros()
-    }
-}
-
-impl<'a> Services<'a> {
-    /// None if the request is not about a service.
-    pub(super) fn of(cx: &'a RequestContext, old: Option<&Object>) -> Option<Self> {
-        let resource = cx.resource();
-        let is_service = resource.group.is_empty() && resource.plural == "services";
-        is_service.then(|| Self {
-            cache: &cx.served.cache,
-            own: old.map(|it| cx.served.key(it.namespace(), it.name())),
-            entropy: &cx.plane.entropy,
-        })
     }
 }
 

@@ -28,9 +28,9 @@ fn refused_while_locked(spec: &Value) {
             let entropy = Entropy::seeded(1);
             let services = Services { cache: &cache, own: None, entropy: &entropy };
             let is_refused = if is_dry_run {
-                allocations.rehearse_among(&services, &mut object, None).is_err()
+                allocations.fill_in(&services, &mut object, None).is_err()
             } else {
-                allocations.claim_among(&services, &mut object, None).is_err()
+                allocations.claim(&services, &mut object, None).is_err()
             };
             answer.send(is_refused).unwrap();
         });

@@ -3,9 +3,9 @@
 
 use super::{below, verbs};
 use crate::cache::catalog::{Catalog, Group, Served};
-use crate::endpoints::answer;
 use crate::http::body::Body;
 use crate::http::headers;
+use crate::http::response;
 use crate::plane::Plane;
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -39,7 +39,7 @@ pub(super) fn wanted(headers: &HeaderMap) -> Option<&'static str> {
 
 /// `/api`
 pub(super) fn core(plane: &Plane, version: &'static str, headers: &HeaderMap) -> Response<Body> {
-    let catalog = plane.catalog.load();
+    let catalog = plane.storage.catalog.load();
     let kept = catalog.documents.aggregated_core.get_or_init(|| {
         let core = catalog.groups().iter().filter(|it| it.name.is_empty());
         document(core.map(|it| describe(&catalog, it)))
@@ -49,9 +49,9 @@ pub(super) fn core(plane: &Plane, version: &'static str, headers: &HeaderMap) ->
 
 /// `/apis`
 pub(super) fn groups(plane: &Plane, version: &'static str, headers: &HeaderMap) -> Response<Body> {
-    let catalog = plane.catalog.load();
-    if !plane.aggregation.remotes(plane).is_empty() {
-        let made = plane.aggregation.discovery(plane, &catalog, || {
+    let catalog = plane.storage.catalog.load();
+    if !plane.aggregation.remotes().is_empty() {
+        let made = plane.aggregation.discovery(&catalog, || {
             let groups = super::with_remotes(plane, &catalog);
             let groups = groups.iter().filter(|it| !it.name.is_empty());
             document(groups.map(|it| with_remotes(plane, describe(&catalog, it))))
@@ -86,7 +86,7 @@ fn with_remotes(plane: &Plane, mut group: Value) -> Value {
     let name = group["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     for version in group["versions"].as_array_mut().into_iter().flatten() {
         let found = version["version"].as_str().unwrap_or_default();
-        let Some(remote) = plane.aggregation.find(plane, &name, found) else { continue };
+        let Some(remote) = plane.aggregation.find(&name, found) else { continue };
         let told = plane.aggregation.told(&remote);
         let fresh = remote.available && told.is_some();
         version["freshness"] = if fresh { "Current" } else { "Stale" }.into();
@@ -100,13 +100,13 @@ fn respond((etag, bytes): &Tagged, version: &str, headers: &HeaderMap) -> Respon
         format!("application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList");
     let same = headers.get(IF_NONE_MATCH).is_some_and(|it| it.as_bytes() == etag.as_bytes());
     let mut response = if same {
-        answer::bytes(304, &content_type, Body::empty())
+        response::bytes(304, &content_type, Body::empty())
     } else if version == "v2" {
-        answer::bytes(200, &content_type, Body::Shared(bytes.clone()))
+        response::bytes(200, &content_type, Body::Shared(bytes.clone()))
     } else {
         let text = String::from_utf8_lossy(bytes)
             .replace("apidiscovery.k8s.io/v2", "apidiscovery.k8s.io/v2beta1");
-        answer::bytes(200, &content_type, text)
+        response::bytes(200, &content_type, text)
     };
     let etag = HeaderValue::from_str(etag).expect("base64 is a header");
     response.headers_mut().insert(ETAG, etag);

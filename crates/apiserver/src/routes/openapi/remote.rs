@@ -20,7 +20,7 @@ use std::sync::Arc;
 pub(super) fn index(plane: &Plane, catalog: &Catalog, headers: &HeaderMap) -> Response<Body> {
     let (document, _) = catalog.documents.openapi.index(catalog);
     let mut document: Value = serde_json::from_str(&document).expect("it was written here");
-    for remote in plane.aggregation.remotes(plane).iter() {
+    for remote in plane.aggregation.remotes().iter() {
         let told = plane.aggregation.told(remote);
         if let Some(address) = told.and_then(|it| it.openapi_v3.clone()) {
             let place = super::kept::place(&remote.group, &remote.version);
@@ -37,7 +37,7 @@ pub(super) fn index(plane: &Plane, catalog: &Catalog, headers: &HeaderMap) -> Re
 
 /// `/openapi/v2`
 pub(super) fn everything(plane: &Plane, catalog: &Catalog, headers: &HeaderMap) -> Response<Body> {
-    let parts = plane.aggregation.openapi_parts(plane);
+    let parts = plane.aggregation.openapi_parts();
     if parts.is_empty() {
         return super::everything(catalog, headers);
     }

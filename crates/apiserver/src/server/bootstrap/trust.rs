@@ -36,7 +36,7 @@ pub(super) async fn sync(plane: &Plane, client: &LoopbackClient) -> Result<(), S
     let none = Map::new();
     let data = found.object.get(&["data"]).and_then(Value::as_object);
     let data = data.filter(|_| found.code == 200).unwrap_or(&none);
-    let wanted = combined(data, plane.authority.certificate(), plane.clock.now().seconds());
+    let wanted = combined(data, plane.authority.certificate(), plane.storage.clock.now().seconds());
     let answer = match found.code {
         200 if *data == wanted => return Ok(()),
         200 => {

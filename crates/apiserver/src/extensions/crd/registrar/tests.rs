@@ -23,9 +23,10 @@ async fn store_unservable(plane: &Plane, labels: &Value) {
         "status": {"acceptedNames": names,
             "conditions": [condition("NamesAccepted"), condition("Established")]},
     });
-    let stored = plane.store.put(KEY, definition.to_string().into(), Expect::Any, None).await;
+    let stored =
+        plane.storage.store.put(KEY, definition.to_string().into(), Expect::Any, None).await;
     let revision = stored.unwrap().modified;
-    plane.definitions_served.subscribe().wait_for(|it| *it >= revision).await.unwrap();
+    plane.storage.crds_served.subscribe().wait_for(|it| *it >= revision).await.unwrap();
 }
 
 #[tokio::test]
@@ -37,10 +38,10 @@ async fn a_definition_that_cannot_be_served_leaves_the_catalog_alone() {
     };
     let server = Server::start(config).await.unwrap();
     let plane = server.plane();
-    let before = plane.catalog.load_full();
+    let before = plane.storage.catalog.load_full();
     store_unservable(plane, &json!({})).await;
     store_unservable(plane, &json!({"a": "b"})).await;
-    assert!(Arc::ptr_eq(&before, &plane.catalog.load_full()));
+    assert!(Arc::ptr_eq(&before, &plane.storage.catalog.load_full()));
     server.stop().await.unwrap();
 }
 
@@ -62,7 +63,7 @@ fn established(generation: i64) -> Object {
 async fn what_was_prepared_is_served_only_if_the_definition_is_still_the_same() {
     let server = Server::start(Config::default()).await.unwrap();
     let plane = Arc::clone(server.plane());
-    let mut registrar = Registrar::new(Arc::clone(&plane));
+    let mut registrar = Registrar::new(Arc::clone(&plane.storage), plane.loopback.clone());
     registrar.prepare(&established(1));
     assert!(registrar.take_prepared(&established(2)).is_none());
     registrar.prepare(&established(1));
@@ -74,11 +75,11 @@ async fn what_was_prepared_is_served_only_if_the_definition_is_still_the_same() 
 async fn what_was_prepared_for_a_definition_that_is_gone_leaves_no_cache() {
     let server = Server::start(Config::default()).await.unwrap();
     let plane = Arc::clone(server.plane());
-    let mut registrar = Registrar::new(Arc::clone(&plane));
+    let mut registrar = Registrar::new(Arc::clone(&plane.storage), plane.loopback.clone());
     registrar.prepare(&established(1));
-    let cache = plane.cache.of_prefix("/registry/example.com/things");
+    let cache = plane.storage.cache.of_prefix("/registry/example.com/things");
     registrar.forget_prepared();
     assert!(registrar.prepared.is_empty());
-    assert!(!Arc::ptr_eq(&cache, &plane.cache.of_prefix("/registry/example.com/things")));
+    assert!(!Arc::ptr_eq(&cache, &plane.storage.cache.of_prefix("/registry/example.com/things")));
     server.stop().await.unwrap();
 }

@@ -18,13 +18,13 @@ async fn start() -> (Server, Steps) {
         ..Config::default()
     };
     let server = Server::start(config).await.unwrap();
-    let steps = Steps::new(&server.plane().clock);
+    let steps = Steps::new(&server.plane().storage.clock);
     (server, steps)
 }
 
 /// Runs one step of a definition to its end.
-async fn run(steps: &mut Steps, plane: &Plane, definition: &Object, outcome: Outcome) {
-    steps.start(plane, definition, None, async move { outcome });
+async fn run(steps: &mut Steps, storage: &Storage, definition: &Object, outcome: Outcome) {
+    steps.start(storage, definition, None, async move { outcome });
     while steps.is_running(definition) {
         steps.finished().await;
         assert_eq!(steps.take_finished(), outcome != Outcome::Done);
@@ -36,7 +36,7 @@ async fn a_bounded_number_of_steps_run_at_once() {
     let (server, mut steps) = start().await;
     for uid in 0..MAX_STEPS {
         assert!(steps.may_start(&definition(uid, "1")));
-        steps.start(server.plane(), &definition(uid, "1"), None, std::future::pending());
+        steps.start(&server.plane().storage, &definition(uid, "1"), None, std::future::pending());
     }
     assert!(!steps.may_start(&definition(MAX_STEPS, "1")));
     server.stop().await.unwrap();
@@ -49,15 +49,15 @@ async fn a_step_that_failed_is_repeated_after_a_pause_that_doubles() {
     let failing = definition(1, "1");
     let mut pause = Duration::from_millis(200);
     for _ in 0..10 {
-        run(&mut steps, plane, &failing, Outcome::Failed).await;
+        run(&mut steps, &plane.storage, &failing, Outcome::Failed).await;
         assert!(steps.has_failed(&failing));
-        plane.clock.advance(pause.saturating_sub(Duration::from_millis(1)));
+        plane.storage.clock.advance(pause.saturating_sub(Duration::from_millis(1)));
         assert!(!steps.may_start(&failing));
-        plane.clock.advance(Duration::from_millis(1));
+        plane.storage.clock.advance(Duration::from_millis(1));
         assert!(steps.may_start(&failing));
         pause = (2 * pause).min(Duration::from_secs(10));
     }
-    run(&mut steps, plane, &failing, Outcome::Again).await;
+    run(&mut steps, &plane.storage, &failing, Outcome::Again).await;
     assert!(steps.may_start(&failing) && !steps.has_failed(&failing));
     server.stop().await.unwrap();
 }
@@ -65,7 +65,7 @@ async fn a_step_that_failed_is_repeated_after_a_pause_that_doubles() {
 #[tokio::test]
 async fn a_step_that_is_done_is_repeated_once_its_definition_changes() {
     let (server, mut steps) = start().await;
-    run(&mut steps, server.plane(), &definition(1, "1"), Outcome::Done).await;
+    run(&mut steps, &server.plane().storage, &definition(1, "1"), Outcome::Done).await;
     assert!(!steps.may_start(&definition(1, "1")));
     assert!(steps.may_start(&definition(1, "2")));
     server.stop().await.unwrap();
@@ -75,9 +75,9 @@ async fn a_step_that_is_done_is_repeated_once_its_definition_changes() {
 async fn a_step_of_a_definition_that_is_gone_is_not_repeated() {
     let (server, mut steps) = start().await;
     let gone = definition(1, "1");
-    run(&mut steps, server.plane(), &gone, Outcome::Failed).await;
+    run(&mut steps, &server.plane().storage, &gone, Outcome::Failed).await;
     assert!(steps.have_failed());
-    steps.start(server.plane(), &gone, None, async { Outcome::Failed });
+    steps.start(&server.plane().storage, &gone, None, async { Outcome::Failed });
     steps.forget(gone.uid());
     steps.finished().await;
     assert!(!steps.take_finished() && !steps.have_failed());
@@ -88,7 +88,7 @@ async fn a_step_of_a_definition_that_is_gone_is_not_repeated() {
 async fn a_step_that_panics_has_failed() {
     let (server, mut steps) = start().await;
     let panicking = definition(1, "1");
-    steps.start(server.plane(), &panicking, None, async { panic!("as if by a bug") });
+    steps.start(&server.plane().storage, &panicking, None, async { panic!("as if by a bug") });
     steps.finished().await;
     assert!(steps.take_finished() && steps.has_failed(&panicking));
     assert_eq!(server.stop().await.unwrap_err().panicked, ["definition"]);

@@ -1,7 +1,7 @@
 //! The numbers of stored objects, read off the watch cache for each scrape.
 
-use super::exposition::{self, Kind};
 use crate::cache::catalog::Catalog;
+use crate::metrics::exposition::{self, Kind};
 
 /// Appends the number of objects of each resource that is stored.
 pub(super) fn append(text: &mut String, catalog: &Catalog) {

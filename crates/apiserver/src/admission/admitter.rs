@@ -1,0 +1,66 @@
+//! [`Admitter`]: the admission of one request, as the registry calls it.
+
+use super::{Admission, Attributes};
+use crate::cache::hooks::Reservation;
+use crate::registry::admit::{Admit, Admitting};
+use crate::registry::scope::RequestScope;
+use crate::request::options::DeleteOptions;
+use machinery::Object;
+
+/// See the [module documentation](self).
+pub(crate) struct Admitter<'a> {
+    admission: &'a Admission,
+    scope: &'a RequestScope,
+    dry_run: bool,
+    /// The options of a deletion.
+    deletion: Option<&'a DeleteOptions>,
+}
+
+impl Admission {
+    /// The admission of a create or an update.
+    pub(crate) fn of_write<'a>(&'a self, scope: &'a RequestScope, dry_run: bool) -> Admitter<'a> {
+        Admitter { admission: self, scope, dry_run, deletion: None }
+    }
+
+    /// The admission of a deletion.
+    pub(crate) fn of_deletion<'a>(
+        &'a self,
+        scope: &'a RequestScope,
+        options: &'a DeleteOptions,
+    ) -> Admitter<'a> {
+        Admitter { admission: self, scope, dry_run: options.dry_run, deletion: Some(options) }
+    }
+}
+
+impl<'a> Admitter<'a> {
+    fn attributes<'b>(&'b self, object: Option<&Object>, old: Option<&'b Object>) -> Attributes<'b>
+    where
+        'a: 'b,
+    {
+        let (admission, scope) = (self.admission, self.scope);
+        match (self.deletion, old, object) {
+            (Some(options), Some(old), _) => Attributes::delete(admission, scope, old, options),
+            (None, Some(old), _) => Attributes::update(admission, scope, old, self.dry_run),
+            (_, None, object) => {
+                let name = object.map_or("", Object::name);
+                Attributes::create(admission, scope, name, self.dry_run)
+            }
+        }
+    }
+}
+
+impl Admit for Admitter<'_> {
+    fn mutate<'a>(&'a self, object: &'a mut Object, old: Option<&'a Object>) -> Admitting<'a, ()> {
+        let attributes = self.attributes(Some(object), old);
+        Box::pin(async move { super::mutate(&attributes, object).await })
+    }
+
+    fn validate<'a>(
+        &'a self,
+        object: Option<&'a Object>,
+        old: Option<&'a Object>,
+    ) -> Admitting<'a, Reservation> {
+        let attributes = self.attributes(object, old);
+        Box::pin(async move { super::validate(&attributes, object).await })
+    }
+}

@@ -1,0 +1,47 @@
+//! [`Storage`]: the objects of one plane and everything that is needed to read and write them.
+
+use super::catalog::Catalog;
+use super::conversion::ConversionMetrics;
+use super::watch_cache::WatchCache;
+use crate::outbound::Outbound;
+use arc_swap::ArcSwap;
+use keel::{Clock, Entropy, Offload, Tasks};
+use schema::PatternPool;
+use std::sync::Arc;
+use store::{Revision, Store};
+use tokio::sync::watch;
+
+/// See the [module documentation](self).
+pub(crate) struct Storage {
+    /// The plane's clock.
+    pub clock: Clock,
+    /// The plane's source of uids and random suffixes.
+    pub entropy: Entropy,
+    /// The plane's background tasks.
+    pub tasks: Tasks,
+    /// Runs computations that take long.
+    pub offload: Offload,
+    /// Holds all objects as bytes.
+    pub store: Arc<dyn Store>,
+    /// Mirrors the store; all reads come from it.
+    pub cache: Arc<WatchCache>,
+    /// The resources that are served now.
+    pub catalog: ArcSwap<Catalog>,
+    /// Notified when there is a new catalog.
+    pub catalog_changed: watch::Sender<()>,
+    /// The revision up to which changes of CRDs are in the catalog.
+    pub crds_served: watch::Sender<Revision>,
+    /// The compiled patterns that the schemas of CRDs share.
+    pub patterns: PatternPool,
+    /// Calls conversion webhooks.
+    pub outbound: Outbound,
+    /// Counts calls of conversion webhooks.
+    pub conversion: ConversionMetrics,
+}
+
+impl Storage {
+    /// The time as `metadata.creationTimestamp` has it.
+    pub(crate) fn now(&self) -> String {
+        machinery::timestamp::format_seconds(self.clock.now().seconds())
+    }
+}

@@ -1,0 +1,94 @@
+//! [`Arrival`]: what the request line says, before anything is known of its sender.
+
+use crate::handler::Peer;
+use crate::http::body::Body;
+use crate::http::{headers, negotiation, response};
+use crate::plane::Plane;
+use crate::request::{Query, RequestInfo};
+use http::{Request, Response};
+use machinery::{Status, go_duration};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// See the [module documentation](self).
+pub(super) struct Arrival {
+    /// The verb, and what the path names.
+    pub info: RequestInfo,
+    /// The decoded parameters.
+    pub query: Query,
+    /// When the request came.
+    pub started: Instant,
+    /// The time by which it must be answered.
+    pub deadline: Instant,
+}
+
+impl Arrival {
+    /// Reads a request line; fails with the answer to one that cannot be read.
+    pub(super) fn parse<B>(
+        plane: &Plane,
+        peer: &Peer,
+        request: &Request<B>,
+    ) -> Result<Self, Response<Body>> {
+        let started = Instant::now();
+        if peer.connection.is_some()
+            && let Some(why) = headers::host_error(request.version(), request.headers())
+        {
+            return Err(response::text(400, why));
+        }
+        let query = Query::parse(request.uri().query());
+        let Some(info) = RequestInfo::parse(request.method(), request.uri().path(), &query) else {
+            // Upstream: Go's own server answers this.
+            return Err(response::text(400, "400 Bad Request"));
+        };
+        match timeout(&query, &info, plane.timeouts.request) {
+            Ok(timeout) => Ok(Self { info, query, started, deadline: started + timeout }),
+            Err(why) => {
+                let labels = super::request_labels::of(plane, request, &info, &query);
+                plane.metrics.observe(&labels, 400, started.elapsed());
+                let accepted = negotiation::for_errors(request.headers(), &query);
+                Err(response::failure(&Status::bad_request(why), accepted))
+            }
+        }
+    }
+}
+
+/// The time that a request has. The client may ask for less than `most`, never for more.
+fn timeout(query: &Query, info: &RequestInfo, most: Duration) -> Result<Duration, String> {
+    let asked = query.text("timeout");
+    if asked.is_empty() || info.runs_long() {
+        return Ok(most);
+    }
+    let seconds = go_duration::parse(asked)
+        .map_err(|why| format!("invalid timeout specified in the request URL - {why}"))?;
+    if seconds <= 0.0 {
+        return Ok(most);
+    }
+    Ok(most.min(Duration::try_from_secs_f64(seconds).unwrap_or(most)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_may_ask_for_less_time_but_not_for_more() {
+        assert_eq!(ask("timeout=5s"), Ok(Duration::from_secs(5)));
+        for no_less in ["", "timeout=", "timeout=0s", "timeout=-1s", "timeout=1h"] {
+            assert_eq!(ask(no_less), Ok(Duration::from_mins(1)), "{no_less}");
+        }
+    }
+
+    #[test]
+    fn a_timeout_that_is_no_duration_is_refused_but_of_a_watch() {
+        let why =
+            "invalid timeout specified in the request URL - time: missing unit in duration \"5\"";
+        assert_eq!(ask("timeout=5"), Err(why.to_owned()));
+        assert_eq!(ask("timeout=5&watch=true"), Ok(Duration::from_mins(1)));
+    }
+
+    fn ask(query: &str) -> Result<Duration, String> {
+        let query = Query::parse(Some(query));
+        let info = RequestInfo::parse(&http::Method::GET, "/api/v1/pods", &query).unwrap();
+        timeout(&query, &info, Duration::from_mins(1))
+    }
+}

@@ -1,0 +1,144 @@
+//! [`Observation`]: what wraps the chain, since it must also see the answer: the deadline, panics,
+//! writes that outlive the request, metrics, compression.
+
+use super::arrival::Arrival;
+use super::request_labels;
+use crate::handler::Peer;
+use crate::http::body::Body;
+use crate::http::negotiation::Accepted;
+use crate::http::{compression, response};
+use crate::metrics::{InFlightRequest, RequestLabels};
+use crate::plane::Plane;
+use crate::registry::pending_writes::{FinishWrites, PendingWrites};
+use futures_util::FutureExt;
+use http::{Request, Response};
+use machinery::Status;
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// See the [module documentation](self).
+pub(super) struct Observation {
+    plane: Arc<Plane>,
+    labels: RequestLabels,
+    started: Instant,
+    timeout: Duration,
+    /// Counts the request while it is answered; None for one that runs long.
+    in_flight: Option<InFlightRequest>,
+    reads: bool,
+    compresses: bool,
+    writes: PendingWrites,
+}
+
+impl Observation {
+    /// Begins with a request whose request line was read.
+    pub(super) fn begin<B>(
+        plane: &Arc<Plane>,
+        peer: &Peer,
+        request: &Request<B>,
+        arrival: &Arrival,
+    ) -> Self {
+        let Arrival { info, query, started, deadline } = arrival;
+        let reads = info.verb.reads();
+        let counts = &plane.metrics.in_flight;
+        let in_flight = match reads {
+            _ if info.runs_long() => None,
+            true => Some(counts.read()),
+            false => Some(counts.write()),
+        };
+        Self {
+            plane: Arc::clone(plane),
+            labels: request_labels::of(plane, request, info, query),
+            started: *started,
+            timeout: *deadline - *started,
+            in_flight,
+            reads,
+            compresses: peer.remote && compression::accepts_gzip(request.headers()),
+            writes: PendingWrites::default(),
+        }
+    }
+
+    /// The writes of the request that the store has not decided yet.
+    pub(super) fn writes(&self) -> PendingWrites {
+        self.writes.clone()
+    }
+
+    /// Answers the request by `work`.
+    pub(super) async fn run(
+        self,
+        work: Pin<Box<dyn Future<Output = Response<Body>> + Send>>,
+    ) -> Response<Body> {
+        let (writes, compresses) = (self.writes.clone(), self.compresses);
+        let response = if self.reads {
+            self.count(work).await
+        } else {
+            // One for a deadline that passes, which is inside, and one for a client that
+            // disconnects.
+            let tasks = self.plane.storage.tasks.clone();
+            let work = FinishWrites::new(work, &writes, &tasks);
+            let counted = Box::pin(self.count(work));
+            FinishWrites::new(counted, &writes, &tasks).await
+        };
+        if compresses { compression::compress(response) } else { response }
+    }
+
+    /// Counts the request when it is answered.
+    async fn count(self, work: impl Future<Output = Response<Body>>) -> Response<Body> {
+        let Self { plane, labels, started, timeout, in_flight, .. } = self;
+        let response = guarded(timeout, work).await.unwrap_or_else(|response| {
+            tracing::error!(?labels, "a request panicked");
+            response
+        });
+        drop(in_flight);
+        plane.metrics.observe_answer(&labels, response, started.elapsed())
+    }
+}
+
+/// The answer to a request, also if the work takes too long. If the work panics, the answer is the
+/// error.
+async fn guarded(
+    deadline: Duration,
+    work: impl Future<Output = Response<Body>>,
+) -> Result<Response<Body>, Response<Body>> {
+    match tokio::time::timeout(deadline, AssertUnwindSafe(work).catch_unwind()).await {
+        Ok(Ok(response)) => Ok(response),
+        Ok(Err(_)) => {
+            let message = "This request caused apiserver to panic. Look in the logs for details.";
+            Err(response::text(500, message))
+        }
+        Err(_) => {
+            let why = "request did not complete within the allotted timeout";
+            Ok(response::failure(&Status::timeout(why, 0), Accepted::JSON))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http_body_util::BodyExt;
+
+    async fn text(response: Response<Body>) -> (u16, String) {
+        let code = response.status().as_u16();
+        let bytes = response.into_body().collect().await.unwrap().to_bytes();
+        (code, String::from_utf8(bytes.to_vec()).unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_answered() {
+        let answer = guarded(Duration::from_mins(1), async { panic!("as if by a bug") }).await;
+        let (code, body) = text(answer.unwrap_err()).await;
+        assert_eq!(code, 500);
+        assert_eq!(body, "This request caused apiserver to panic. Look in the logs for details.");
+    }
+
+    #[tokio::test]
+    async fn work_without_end_is_answered() {
+        let answer = guarded(Duration::ZERO, std::future::pending()).await;
+        let (code, body) = text(answer.unwrap()).await;
+        assert_eq!(code, 504);
+        assert!(body.contains("request did not complete within the allotted timeout"), "{body}");
+    }
+}

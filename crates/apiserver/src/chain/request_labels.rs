@@ -1,0 +1,175 @@
+//! What a request is counted under, in kube-apiserver's words.
+
+use crate::cache::catalog::Catalog;
+use crate::http::headers;
+use crate::metrics::RequestLabels;
+use crate::mux;
+use crate::plane::Plane;
+use crate::request::{Query, RequestInfo, ResourcePath, Verb};
+use crate::routes::discovery;
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, Method, Request};
+
+const APISERVER: &str = "apiserver";
+
+/// Upstream: `validConnectRequests`.
+const CONNECT: [&str; 5] = ["log", "exec", "portforward", "attach", "proxy"];
+
+/// The labels of a request. If it is for nothing that the catalog serves, only its verb counts.
+pub(super) fn of<B>(
+    plane: &Plane,
+    request: &Request<B>,
+    info: &RequestInfo,
+    query: &Query,
+) -> RequestLabels {
+    let (method, sent) = (request.method(), request.headers());
+    let catalog = plane.storage.catalog.load();
+    let labels = RequestLabels { dry_run: dry_run(query), ..RequestLabels::default() };
+    let Some(target) = info.resource.as_ref().filter(|it| is_served(&catalog, it)) else {
+        let (component, subresource) = of_path(&info.path, sent);
+        return RequestLabels {
+            component,
+            subresource: subresource.to_owned(),
+            verb: verb(method, sent, info.verb, "", ""),
+            ..labels
+        };
+    };
+    let scope = scope(info.verb, target);
+    RequestLabels {
+        component: APISERVER,
+        group: target.group.clone(),
+        resource: target.resource.clone(),
+        scope,
+        subresource: target.subresource.clone(),
+        verb: verb(method, sent, info.verb, scope, &target.subresource),
+        version: target.version.clone(),
+        ..labels
+    }
+}
+
+/// Component and subresource of a path that is not one of a resource. Upstream counts no others than
+/// those with a name; the rest has none here.
+fn of_path(path: &str, sent: &HeaderMap) -> (&'static str, &'static str) {
+    match path {
+        "/healthz" => ("", "/healthz"),
+        "/livez" => ("", "/livez"),
+        "/readyz" => ("", "/readyz"),
+        "/openapi/v3" => ("", "openapi/v3"),
+        "/api" if discovery::is_aggregated(sent) => (APISERVER, "api"),
+        "/apis" if discovery::is_aggregated(sent) => (APISERVER, "apis"),
+        _ if path.starts_with("/openapi/v3/") => ("", "openapi/v3/"),
+        _ => (APISERVER, ""),
+    }
+}
+
+fn is_served(catalog: &Catalog, target: &ResourcePath) -> bool {
+    let found = catalog.find(&target.group, &target.version, &target.resource);
+    found.is_some_and(|(served, version)| {
+        target.subresource.is_empty() || mux::has_subresource(served, version, &target.subresource)
+    })
+}
+
+/// Upstream: endpoints/metrics `CleanScope`.
+fn scope(verb: Verb, target: &ResourcePath) -> &'static str {
+    if !target.name.is_empty() || verb == Verb::Create {
+        "resource"
+    } else if !target.namespace.is_empty() {
+        "namespace"
+    } else {
+        "cluster"
+    }
+}
+
+/// Upstream: endpoints/metrics `CanonicalVerb` and `cleanVerb`.
+fn verb(
+    method: &Method,
+    sent: &HeaderMap,
+    verb: Verb,
+    scope: &str,
+    subresource: &str,
+) -> &'static str {
+    if CONNECT.contains(&subresource) {
+        return "CONNECT";
+    }
+    match *method {
+        Method::GET | Method::HEAD if verb == Verb::Watch => "WATCH",
+        Method::GET | Method::HEAD if matches!(scope, "namespace" | "cluster") => "LIST",
+        Method::GET | Method::HEAD => "GET",
+        Method::PATCH if headers::first(sent, CONTENT_TYPE) == "application/apply-patch+yaml" => {
+            "APPLY"
+        }
+        Method::PATCH => "PATCH",
+        Method::POST => "POST",
+        Method::PUT => "PUT",
+        Method::DELETE => "DELETE",
+        Method::CONNECT => "CONNECT",
+        _ => "other",
+    }
+}
+
+fn dry_run(query: &Query) -> &'static str {
+    let mut asked = query.all("dryRun").peekable();
+    if asked.peek().is_none() {
+        return "";
+    }
+    if asked.all(|it| it == "All") { "All" } else { "invalid" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// verb scope, of a request for something that is served.
+    fn check(method: &Method, url: &str, media: &str, expect: &str) {
+        let (path, query) = url.split_once('?').unwrap_or((url, ""));
+        let query = Query::parse(Some(query));
+        let info = RequestInfo::parse(method, path, &query).unwrap();
+        let target = info.resource.as_ref().unwrap();
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, media.parse().unwrap());
+        let scope = scope(info.verb, target);
+        let verb = verb(method, &headers, info.verb, scope, &target.subresource);
+        assert_eq!(format!("{verb} {scope} {}", dry_run(&query)), expect, "{method} {url}");
+    }
+
+    #[test]
+    fn paths_without_a_resource_are_counted_by_what_they_are() {
+        let plain = HeaderMap::new();
+        let mut aggregated = HeaderMap::new();
+        let media = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+        aggregated.insert(http::header::ACCEPT, media.parse().unwrap());
+        for (path, sent, expect) in [
+            ("/livez", &plain, ("", "/livez")),
+            ("/openapi/v3", &plain, ("", "openapi/v3")),
+            ("/openapi/v3/apis/apps/v1", &plain, ("", "openapi/v3/")),
+            ("/apis", &aggregated, ("apiserver", "apis")),
+            ("/api", &aggregated, ("apiserver", "api")),
+            ("/apis", &plain, ("apiserver", "")),
+            ("/made-up", &plain, ("apiserver", "")),
+        ] {
+            assert_eq!(of_path(path, sent), expect, "{path}");
+        }
+    }
+
+    #[test]
+    fn verbs_and_scopes_are_those_of_kubernetes() {
+        const APPLY: &str = "application/apply-patch+yaml";
+        const PODS: &str = "/api/v1/namespaces/a/pods";
+        let pod = format!("{PODS}/b");
+        check(&Method::GET, PODS, "", "LIST namespace ");
+        check(&Method::HEAD, PODS, "", "LIST namespace ");
+        check(&Method::GET, "/api/v1/pods", "", "LIST cluster ");
+        check(&Method::GET, "/api/v1/pods?watch=1", "", "WATCH cluster ");
+        check(&Method::GET, "/api/v1/watch/namespaces/a/pods/b", "", "WATCH resource ");
+        check(&Method::GET, &pod, "", "GET resource ");
+        check(&Method::GET, &format!("{pod}/log"), "", "CONNECT resource ");
+        check(&Method::GET, &format!("{pod}/status"), "", "GET resource ");
+        check(&Method::POST, PODS, "", "POST resource ");
+        check(&Method::PUT, &format!("{pod}?dryRun=All&dryRun=All"), "", "PUT resource All");
+        check(&Method::PUT, &format!("{pod}?dryRun=x"), "", "PUT resource invalid");
+        check(&Method::PATCH, &pod, "application/merge-patch+json", "PATCH resource ");
+        check(&Method::PATCH, &pod, APPLY, "APPLY resource ");
+        check(&Method::DELETE, PODS, "", "DELETE namespace ");
+        check(&Method::TRACE, PODS, "", "other namespace ");
+    }
+}

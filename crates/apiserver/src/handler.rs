@@ -1,0 +1,31 @@
+//! [`Handler`]: answers requests, whichever way they come in; and [`Peer`], their sender.
+
+use crate::auth::authentication::User;
+use crate::flow_control::connection::Connection;
+use crate::http::body::Body;
+use crate::http::request_body::RequestBody;
+use http::{Request, Response};
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+
+/// The sender of a request.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Peer {
+    /// The user that the client certificate names, if there is one.
+    pub user: Option<Arc<User>>,
+    /// Whether the sender is on another machine.
+    pub remote: bool,
+    /// The connection of the request; None within the process.
+    pub connection: Option<Arc<Connection>>,
+}
+
+/// An answer in progress.
+pub(crate) type Answering =
+    Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+
+/// See the [module documentation](self).
+pub(crate) trait Handler: Send + Sync {
+    /// Answers a request, whatever happens to it.
+    fn handle(&self, peer: Peer, request: Request<RequestBody>) -> Answering;
+}

@@ -1,0 +1,15 @@
+//! [`Deadline`]: the time by which a request must be answered, which travels with the request.
+
+use http::request::Parts;
+use tokio::time::Instant;
+
+/// See the [module documentation](self).
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Deadline(pub Instant);
+
+impl Deadline {
+    /// The deadline of a request, once it has one.
+    pub(crate) fn of(head: &Parts) -> Option<Instant> {
+        head.extensions.get().map(|Self(deadline)| *deadline)
+    }
+}

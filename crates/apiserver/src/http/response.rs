@@ -1,0 +1,128 @@
+//! Writes responses: documents in the media type that the client accepts, text, failures.
+
+use super::body::Body;
+use super::negotiation::{Accepted, Media};
+use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WARNING};
+use http::{Response, StatusCode};
+use kinds::types::Ordered;
+use machinery::codec::{json, yaml};
+use machinery::{Status, Value};
+use serde::Serialize;
+
+/// An answer with a document; one that has no protobuf message is written in JSON.
+pub(crate) fn document(code: u16, accepted: Accepted, value: &Value) -> Response<Body> {
+    written(code, accepted, &Ordered::document(value), || kinds::protobuf::encode(value))
+}
+
+/// An answer with a document that is indented whatever the client accepts, such as `/version`.
+pub(crate) fn indented(document: &impl Serialize) -> Response<Body> {
+    serialized(200, Accepted { pretty: true, ..Accepted::JSON }, document)
+}
+
+/// An answer with a document that has no protobuf message, its fields as they are serialized.
+pub(crate) fn serialized(
+    code: u16,
+    accepted: Accepted,
+    document: &impl Serialize,
+) -> Response<Body> {
+    written(code, accepted, document, || None)
+}
+
+pub(crate) fn written(
+    code: u16,
+    accepted: Accepted,
+    document: &impl Serialize,
+    message: impl FnOnce() -> Option<Vec<u8>>,
+) -> Response<Body> {
+    if accepted.media == Media::Protobuf
+        && let Some(message) = message()
+    {
+        return bytes(code, Media::Protobuf.content_type(), message);
+    }
+    let media = if accepted.media == Media::Yaml { Media::Yaml } else { Media::Json };
+    bytes(code, media.content_type(), encode(accepted, document))
+}
+
+/// A document as YAML or JSON.
+pub(crate) fn encode(accepted: Accepted, document: &impl Serialize) -> Vec<u8> {
+    let mut text = Vec::new();
+    match accepted.media {
+        Media::Yaml => {
+            // Upstream: YAML is made of JSON, by way of a map, which sorts it.
+            let value = serde_json::to_value(document).expect("documents are JSON");
+            return yaml::encode(&value).into_bytes();
+        }
+        // Upstream: only what is not indented ends as a line does.
+        Media::Json if accepted.pretty => json::write_pretty(&mut text, document),
+        Media::Json | Media::Protobuf => {
+            json::write(&mut text, document);
+            text = line(text);
+        }
+    }
+    text
+}
+
+/// Upstream: a document in JSON that is not indented ends as a line does.
+pub(crate) fn line(mut text: Vec<u8>) -> Vec<u8> {
+    text.push(b'\n');
+    text
+}
+
+/// An answer with bytes that are there already.
+pub(crate) fn bytes(code: u16, content_type: &str, body: impl Into<Body>) -> Response<Body> {
+    let mut response = Response::new(body.into());
+    *response.status_mut() = StatusCode::from_u16(code).expect("codes are ours");
+    let content_type = HeaderValue::from_str(content_type).expect("content types are ours");
+    response.headers_mut().insert(CONTENT_TYPE, content_type);
+    response.headers_mut().insert("cache-control", HeaderValue::from_static("no-cache, private"));
+    response
+}
+
+/// A line of text, as Go's own handlers give it.
+pub(crate) fn text(code: u16, text: &str) -> Response<Body> {
+    bytes(code, "text/plain; charset=utf-8", text.to_owned())
+}
+
+/// Go's answer to a path that nobody serves.
+pub(crate) fn page_not_found() -> Response<Body> {
+    plain(404, "404 page not found\n")
+}
+
+/// Text that a browser must not take for anything else.
+pub(crate) fn plain(code: u16, words: &str) -> Response<Body> {
+    not_to_be_guessed(text(code, words))
+}
+
+fn not_to_be_guessed(mut response: Response<Body>) -> Response<Body> {
+    let nosniff = HeaderValue::from_static("nosniff");
+    response.headers_mut().insert("x-content-type-options", nosniff);
+    response
+}
+
+/// A failure.
+pub(crate) fn failure(status: &Status, accepted: Accepted) -> Response<Body> {
+    let mut response = document(status.code, accepted, &status.to_value());
+    if let Some(details) = status.details.as_ref().filter(|it| it.retry_after_seconds > 0) {
+        response.headers_mut().insert(RETRY_AFTER, details.retry_after_seconds.into());
+    }
+    response
+}
+
+/// The failure of somebody who may not do what they ask for. Names in it are of their choice, so
+/// that a browser must not take it for anything else.
+pub(crate) fn refusal(status: &Status, accepted: Accepted) -> Response<Body> {
+    not_to_be_guessed(failure(status, accepted))
+}
+
+/// Adds what the client should be told besides the answer.
+pub(crate) fn with_warnings(mut response: Response<Body>, warnings: Vec<String>) -> Response<Body> {
+    for warning in warnings {
+        let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"");
+        let printable: String =
+            quoted.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        if let Ok(value) = HeaderValue::from_bytes(format!("299 - \"{printable}\"").as_bytes()) {
+            response.headers_mut().append(WARNING, value);
+        }
+    }
+    response
+}

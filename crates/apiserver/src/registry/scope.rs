@@ -1,0 +1,187 @@
+//! [`RequestScope`]: what a read or a write of stored objects is about: the resource, the version,
+//! the object, the user. It knows nothing of HTTP.
+
+use super::pending_writes::PendingWrites;
+use crate::auth::authentication::User;
+use crate::cache::catalog::Served;
+use crate::cache::storage::Storage;
+use crate::errors;
+use crate::flow_control::SeatHandle;
+use crate::http::warnings::Warnings;
+use crate::request::{Query, ResourcePath, Verb};
+use kinds::Resource;
+use kinds::resource::Version;
+use machinery::{ErrorList, GroupResource, Status, Value};
+use std::sync::{Arc, Mutex};
+use tokio::time::Instant;
+
+/// See the [module documentation](self).
+pub(crate) struct RequestScope {
+    /// The objects of the plane.
+    pub storage: Arc<Storage>,
+    /// The user, after impersonation.
+    pub user: User,
+    /// The verb of the request.
+    pub verb: Verb,
+    /// The resource and the object that the request names.
+    pub path: ResourcePath,
+    /// The resource that the path names.
+    pub served: Arc<Served>,
+    /// The index of the version that the path names.
+    pub version: usize,
+    /// The options of the request.
+    pub query: Query,
+    /// The name under which the client owns fields.
+    pub field_manager: String,
+    /// The time by which the request must be answered.
+    pub deadline: Instant,
+    /// The writes of the request that the store has not decided yet.
+    pub writes: PendingWrites,
+    /// The seat of the request, which is lent to others while it waits for a webhook.
+    pub seat: SeatHandle,
+    /// The answer's Warning headers.
+    warnings: Arc<Mutex<Warnings>>,
+    /// Path and value of each list and map that was sent without elements.
+    sent_empty: Mutex<Vec<(String, Value)>>,
+}
+
+/// The number of empty lists and maps that errors can show.
+const MAX_SENT_EMPTY: usize = 100;
+
+/// What [`RequestScope::new`] is made from.
+pub(crate) struct ScopeParts {
+    pub storage: Arc<Storage>,
+    pub user: User,
+    pub verb: Verb,
+    pub path: ResourcePath,
+    pub query: Query,
+    pub field_manager: String,
+    pub deadline: Instant,
+    pub writes: PendingWrites,
+    pub seat: SeatHandle,
+}
+
+impl RequestScope {
+    /// The scope of a request for `served`. A deprecated version adds a warning.
+    pub(crate) fn new(parts: ScopeParts, served: Arc<Served>, version: usize) -> Self {
+        let ScopeParts { storage, user, verb, path, query, field_manager, deadline, writes, seat } =
+            parts;
+        let mut warnings = Warnings::default();
+        served.version(version).deprecation.iter().for_each(|it| warnings.add(it.clone()));
+        Self {
+            storage,
+            user,
+            verb,
+            path,
+            served,
+            version,
+            query,
+            field_manager,
+            deadline,
+            writes,
+            seat,
+            warnings: Arc::new(Mutex::new(warnings)),
+            sent_empty: Mutex::default(),
+        }
+    }
+
+    /// The scope of a write to another object that the same request leads to. Its warnings are those
+    /// of the request.
+    pub(crate) fn of_other(
+        &self,
+        served: &Arc<Served>,
+        version: usize,
+        path: ResourcePath,
+    ) -> Self {
+        Self {
+            storage: Arc::clone(&self.storage),
+            user: self.user.clone(),
+            verb: self.verb,
+            path,
+            served: Arc::clone(served),
+            version,
+            query: self.query.clone(),
+            field_manager: self.field_manager.clone(),
+            deadline: self.deadline,
+            writes: self.writes.clone(),
+            seat: self.seat.clone(),
+            warnings: Arc::clone(&self.warnings),
+            sent_empty: Mutex::default(),
+        }
+    }
+
+    /// The resource that the path names.
+    pub(crate) fn resource(&self) -> &Resource {
+        &self.served.resource
+    }
+
+    /// Its version that the path names.
+    pub(crate) fn version(&self) -> &Version {
+        self.served.version(self.version)
+    }
+
+    /// `deployments.apps`, for messages.
+    pub(crate) fn what(&self) -> GroupResource {
+        self.served.resource.group_resource()
+    }
+
+    /// The namespace of namespaced resources, "" for others: a namespace is not in itself.
+    pub(crate) fn namespace(&self) -> &str {
+        if self.resource().namespaced { &self.path.namespace } else { "" }
+    }
+
+    /// Where the named object is stored.
+    pub(crate) fn key(&self) -> String {
+        self.served.key(self.namespace(), &self.path.name)
+    }
+
+    /// Waits until everything that was written before this call can be read.
+    pub(crate) async fn catch_up(&self) -> Result<(), Status> {
+        let caught_up = self.storage.cache.catch_up().await;
+        caught_up.map_err(|error| errors::of_store(&self.what(), &self.path.name, &error))
+    }
+
+    /// Remembers a list or a map that was sent without elements.
+    pub(crate) fn note_empty(&self, path: String, value: Value) {
+        let mut sent = self.sent_empty.lock().expect("nothing panics while it takes notes");
+        if sent.len() < MAX_SENT_EMPTY {
+            sent.push((path, value));
+        }
+    }
+
+    /// The answer to an object that is not valid. Where it was sent without elements, a list or a map
+    /// is shown as such, though it counts as absent.
+    pub(crate) fn invalid(&self, name: &str, mut errors: ErrorList) -> Status {
+        let sent = self.sent_empty.lock().expect("nothing panics while it takes notes");
+        for (path, value) in sent.iter() {
+            errors.show_instead_of_null(path, value);
+        }
+        Status::invalid(&self.resource().group_kind(), name, &errors)
+    }
+
+    /// Tells the client something besides the answer, once.
+    pub(crate) fn warn(&self, warning: String) {
+        self.warnings.lock().expect("nothing panics while it warns").add(warning);
+    }
+
+    /// What there is to tell.
+    pub(crate) fn take_warnings(&self) -> Vec<String> {
+        let mut warnings = self.warnings.lock().expect("nothing panics while it warns");
+        std::mem::take(&mut *warnings).into_texts()
+    }
+
+    /// There is no such object.
+    pub(crate) fn not_found(&self) -> Status {
+        // Events are served in two groups, and missing in the one that was asked.
+        let mut what = self.what();
+        if let Some(group) = &self.version().group {
+            what.group.clone_from(group);
+        }
+        Status::not_found(&what, &self.path.name)
+    }
+
+    /// Whether the client also wants objects that have pending initializers.
+    pub(crate) fn includes_uninitialized(&self) -> bool {
+        self.query.flag("includeUninitialized")
+    }
+}
