@@ -4,6 +4,7 @@
 pub(crate) mod storage;
 pub(crate) mod catalog;
 pub(crate) mod creations;
+pub(crate) mod documents;
 pub(crate) mod hooks;
 pub(crate) mod watch_cache;
 pub(crate) mod conversion;

@@ -3,6 +3,7 @@
 //! compression) wraps it in [`serve`].
 
 mod arrival;
+pub(crate) mod mux;
 mod observation;
 mod request_labels;
 
@@ -10,14 +11,16 @@ use crate::auth::audit;
 use crate::auth::authentication::User;
 use crate::auth::impersonation::impersonate;
 use crate::endpoints::context::Parts;
-use crate::flow_control::{self, AnswerAccount, STREAM};
-use crate::handler::{Answering, Handler, Peer};
+use crate::flow_control;
+use crate::flow_control::{AnswerAccount, STREAM};
 use crate::http::body::Body;
 use crate::http::deadline::Deadline;
-use crate::http::negotiation::{self, Accepted};
-use crate::http::request_body::{self, RequestBody};
+use crate::http::negotiation;
+use crate::http::negotiation::Accepted;
+use crate::http::request_body;
+use crate::http::request_body::RequestBody;
 use crate::http::{headers, response};
-use crate::mux;
+use crate::in_process::handler::{Answering, Handler, Peer};
 use crate::plane::Plane;
 use crate::registry::pending_writes::PendingWrites;
 use crate::registry::scope::ScopeParts;

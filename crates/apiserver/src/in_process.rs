@@ -1,10 +1,13 @@
 //! [`InProcessClient`]: the whole server as a [`tower_service::Service`], for clients in the same
 //! process. Its requests take the same chain as those that come through a socket.
 
+pub(crate) mod handler;
+pub(crate) mod loopback;
+
 use crate::auth::authentication::User;
-use crate::handler::{Answering, Handler, Peer};
 use crate::http::body::Body;
 use crate::http::request_body::BodyError;
+use crate::in_process::handler::{Answering, Handler, Peer};
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::BodyExt;

@@ -1,28 +1,25 @@
-//! The API server: one request, top to bottom, in the order of the modules below.
+//! The API server. The modules stand in the order in which a request passes them, and a module uses
+//! only those below it; `xtask/tests/layers.rs` checks that.
 
 pub mod server;
-pub mod config;
-pub mod certificates;
 pub mod listen;
 mod chain;
-mod mux;
 mod routes;
 mod endpoints;
+mod plane;
+mod extensions;
 pub mod admission;
 mod registry;
-mod extensions;
-mod plane;
-mod loopback;
 pub mod in_process;
-mod handler;
-pub mod outbound;
 mod cache;
+pub mod outbound;
+pub mod config;
 mod flow_control;
 pub mod auth;
+mod metrics;
 pub mod http;
 pub mod request;
-mod metrics;
-mod errors;
+pub mod certificates;
 
 pub use config::{Config, StoreConfig, Timeouts};
 pub use in_process::InProcessClient;

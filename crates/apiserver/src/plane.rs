@@ -9,7 +9,7 @@ use crate::certificates::Authority;
 use crate::config::Timeouts;
 use crate::extensions::aggregation::Aggregation;
 use crate::flow_control::FlowControl;
-use crate::loopback::LoopbackClient;
+use crate::in_process::loopback::LoopbackClient;
 use crate::metrics::Metrics;
 use crate::registry::service_address::Allocations;
 use http::HeaderMap;

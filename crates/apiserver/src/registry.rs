@@ -1,6 +1,7 @@
 //! Creates, changes and removes stored objects: what is the same for every kind, whichever verb
 //! or subresource asked for it.
 
+mod errors;
 pub(crate) mod scope;
 pub(crate) mod admit;
 pub(crate) mod conversion;

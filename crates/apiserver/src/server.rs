@@ -2,25 +2,30 @@
 
 pub mod bootstrap;
 
-use crate::admission::{self, Admission, BadPlugins, Plugins};
+use crate::admission;
+use crate::admission::{Admission, BadPlugins, Plugins};
 use crate::auth::authentication::Authenticator;
-use crate::auth::authentication::service_account::{self, TokenSigner};
+use crate::auth::authentication::service_account;
+use crate::auth::authentication::service_account::TokenSigner;
 use crate::auth::authorization::{Authorizers, masters};
 use crate::cache::catalog::{Catalog, Served};
 use crate::cache::conversion::ConversionMetrics;
 use crate::cache::hooks::Hooks;
 use crate::cache::storage::Storage;
 use crate::cache::watch_cache::WatchCache;
-use crate::certificates::{self, Authority, Certified};
+use crate::certificates;
+use crate::certificates::{Authority, Certified};
 use crate::chain::Chain;
 use crate::config::{Config, StoreConfig};
-use crate::extensions::aggregation::{self, Aggregation};
+use crate::extensions::aggregation;
+use crate::extensions::aggregation::Aggregation;
 use crate::extensions::crd;
 use crate::flow_control::FlowControl;
-use crate::handler::Handler;
 use crate::in_process::InProcessClient;
-use crate::listen::{self, Listening};
-use crate::loopback::LoopbackClient;
+use crate::in_process::handler::Handler;
+use crate::in_process::loopback::LoopbackClient;
+use crate::listen;
+use crate::listen::Listening;
 use crate::metrics::Metrics;
 use crate::outbound::{Identity, Outbound};
 use crate::plane::Plane;

@@ -4,7 +4,8 @@ use super::Attributes;
 use super::matching;
 use crate::auth::authentication::User;
 use crate::auth::authentication::service_account::account;
-use crate::auth::authorization::{self, Authorizers, ResourceAttributes};
+use crate::auth::authorization;
+use crate::auth::authorization::{Authorizers, ResourceAttributes};
 use cel::library::authorizer::{Authorizer, Check, Verdict};
 use std::sync::Arc;
 

@@ -6,7 +6,8 @@
 //! list; they find it by `includeUninitialized=true`, work on it, and each takes its name away.
 
 use super::{Attributes, Operation};
-use crate::auth::authorization::{self, ResourceAttributes};
+use crate::auth::authorization;
+use crate::auth::authorization::ResourceAttributes;
 use crate::cache::watch_cache::Snapshot;
 use machinery::meta::initializers::is_uninitialized;
 use machinery::{Object, Status, Value, json};

@@ -2,7 +2,8 @@
 //! set the owner's finalizers, and who changes the owners of an object must be allowed to delete it.
 
 use super::{Attributes, Operation};
-use crate::auth::authorization::{self, ResourceAttributes};
+use crate::auth::authorization;
+use crate::auth::authorization::ResourceAttributes;
 use crate::request::{ResourcePath, Verb};
 use machinery::{GroupVersion, Object, Status, Value};
 use std::collections::HashSet;

@@ -5,6 +5,7 @@
 
 use crate::cache::conversion::Conversion;
 use crate::cache::creations::{Creation, Creations};
+use crate::cache::documents::Documents;
 use crate::cache::hooks::Hooks;
 use crate::cache::watch_cache::ResourceCache;
 use kinds::Resource;
@@ -12,8 +13,8 @@ use kinds::apply::CustomSchema;
 use kinds::resource::Version;
 use machinery::gvk::version_priority;
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
 use store::Revision;
 
 /// A resource together with where its objects are.
@@ -226,19 +227,8 @@ pub(crate) struct Catalog {
     groups: Vec<Group>,
     /// The custom resources in built-in groups, which are not served.
     unserved: Vec<Arc<Served>>,
-    /// Documents that are made for the first who asks and then kept.
+    /// Discovery and OpenAPI documents.
     pub documents: Documents,
-}
-
-/// Discovery documents as they go over the wire, by path.
-#[derive(Default)]
-pub(crate) struct Documents {
-    /// `/apis` in its aggregated form.
-    pub aggregated: OnceLock<(String, bytes::Bytes)>,
-    /// `/api` in its aggregated form.
-    pub aggregated_core: OnceLock<(String, bytes::Bytes)>,
-    /// Those of OpenAPI.
-    pub openapi: crate::routes::openapi::Kept,
 }
 
 impl Catalog {

@@ -1,8 +1,8 @@
 //! [`Arrival`]: what the request line says, before anything is known of its sender.
 
-use crate::handler::Peer;
 use crate::http::body::Body;
 use crate::http::{headers, negotiation, response};
+use crate::in_process::handler::Peer;
 use crate::plane::Plane;
 use crate::request::{Query, RequestInfo};
 use http::{Request, Response};

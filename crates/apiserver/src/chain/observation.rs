@@ -3,10 +3,10 @@
 
 use super::arrival::Arrival;
 use super::request_labels;
-use crate::handler::Peer;
 use crate::http::body::Body;
 use crate::http::negotiation::Accepted;
 use crate::http::{compression, response};
+use crate::in_process::handler::Peer;
 use crate::metrics::{InFlightRequest, RequestLabels};
 use crate::plane::Plane;
 use crate::registry::pending_writes::{FinishWrites, PendingWrites};

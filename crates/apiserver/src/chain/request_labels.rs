@@ -1,9 +1,9 @@
 //! What a request is counted under, in kube-apiserver's words.
 
 use crate::cache::catalog::Catalog;
+use crate::chain::mux;
 use crate::http::headers;
 use crate::metrics::RequestLabels;
-use crate::mux;
 use crate::plane::Plane;
 use crate::request::{Query, RequestInfo, ResourcePath, Verb};
 use crate::routes::discovery;

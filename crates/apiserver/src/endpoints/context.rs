@@ -2,7 +2,8 @@
 
 use crate::cache::catalog::Served;
 use crate::cache::watch_cache::Entry;
-use crate::flow_control::{self, AnswerAccount};
+use crate::flow_control;
+use crate::flow_control::AnswerAccount;
 use crate::http::negotiation::Accepted;
 use crate::plane::Plane;
 use crate::registry::scope::{RequestScope, ScopeParts};

@@ -22,7 +22,7 @@ pub(crate) use remote::Remote;
 use crate::cache::catalog::Catalog;
 use crate::cache::derived::Derived;
 use crate::cache::storage::Storage;
-use crate::loopback::LoopbackClient;
+use crate::in_process::loopback::LoopbackClient;
 use crate::outbound::Identity;
 use arc_swap::ArcSwap;
 use bytes::Bytes;

@@ -22,7 +22,7 @@ mod steps;
 pub(crate) use lookup::{catch_up, find};
 
 use crate::cache::storage::Storage;
-use crate::loopback::LoopbackClient;
+use crate::in_process::loopback::LoopbackClient;
 use registrar::Registrar;
 use std::sync::Arc;
 

@@ -7,7 +7,8 @@
 //! ```
 
 use super::scope::RequestScope;
-use crate::cache::conversion::{self, local, needs_conversion};
+use crate::cache::conversion;
+use crate::cache::conversion::{local, needs_conversion};
 use crate::cache::watch_cache::{Change, Entry};
 use kinds::resource::Shape;
 use machinery::{Object, Status};

@@ -6,7 +6,7 @@ use super::scope::RequestScope;
 use super::validation;
 use super::{Outcome, field_manager, stored_form, wipe_server_metadata};
 use crate::cache::watch_cache::Entry;
-use crate::errors;
+use crate::registry::errors;
 use machinery::meta::initializers;
 use machinery::{ErrorList, Object, Status};
 use std::sync::Arc;

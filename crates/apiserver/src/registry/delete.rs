@@ -15,7 +15,7 @@ use super::conversion;
 use super::scope::RequestScope;
 use super::{Outcome, stored_bytes};
 use crate::cache::watch_cache::Entry;
-use crate::errors;
+use crate::registry::errors;
 use crate::request::options::{DeleteOptions, Propagation};
 use kinds::resource::{Behavior, Dependents};
 use machinery::{GroupResource, Object, Status, Value, timestamp};

@@ -6,7 +6,7 @@ use super::scope::RequestScope;
 use super::{Outcome, initialization, spec_differs, stored_form, wipe_server_metadata};
 use crate::cache::hooks::Reservation;
 use crate::cache::watch_cache::Entry;
-use crate::errors;
+use crate::registry::errors;
 use crate::registry::{field_manager, validation};
 use crate::request::Verb;
 use crate::request::options::parse_revision;

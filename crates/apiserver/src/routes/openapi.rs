@@ -6,22 +6,22 @@
 //! everything, in JSON or, for kubectl, in protobuf.
 
 mod document;
-mod kept;
+mod documents;
 mod remote;
 
 use crate::cache::catalog::Catalog;
+use crate::cache::documents::{Compressed, Format};
 use crate::http::body::Body;
 use crate::http::headers;
 use crate::http::response;
 use crate::plane::Plane;
 use crate::request::Query;
+use documents::OpenApiDocuments;
 use http::header::{
     ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG, HeaderName,
     HeaderValue, IF_NONE_MATCH, LOCATION, VARY,
 };
 use http::{HeaderMap, Response, StatusCode};
-use kept::Form;
-pub(crate) use kept::Kept;
 use machinery::codec::media::parse_accept;
 
 const JSON: &str = "application/json";
@@ -56,8 +56,8 @@ fn find(catalog: &Catalog, rest: &[&str], headers: &HeaderMap, query: &Query) ->
         ["v3", "api", version] => group_version(catalog, "", version, headers, query),
         ["v3", "apis", group, version] => group_version(catalog, group, version, headers, query),
         ["v3", "version"] => {
-            let kept = &catalog.documents.openapi;
-            placed(catalog, kept::VERSION, headers, query, || kept.of_version())
+            let documents = OpenApiDocuments(catalog);
+            placed(catalog, documents::VERSION, headers, query, || documents.of_version())
         }
         ["v2"] => everything(catalog, headers),
         _ => response::page_not_found(),
@@ -66,7 +66,7 @@ fn find(catalog: &Catalog, rest: &[&str], headers: &HeaderMap, query: &Query) ->
 
 /// `/openapi/v3`
 fn index(catalog: &Catalog, headers: &HeaderMap) -> Response<Body> {
-    let (document, etag) = catalog.documents.openapi.index(catalog);
+    let (document, etag) = OpenApiDocuments(catalog).index();
     // Upstream: it is JSON, but says that it is text.
     let mut response =
         unless_known(headers, &etag, "text/plain; charset=utf-8", || document.into());
@@ -85,8 +85,8 @@ fn group_version(
     if !catalog.has_version(group, version) {
         return nothing(StatusCode::NOT_FOUND);
     }
-    let make = || catalog.documents.openapi.version_3(catalog, group, version);
-    placed(catalog, &kept::place(group, version), headers, query, make)
+    let make = || OpenApiDocuments(catalog).version_3(group, version);
+    placed(catalog, &documents::place(group, version), headers, query, make)
 }
 
 /// The document at a place of the index.
@@ -95,16 +95,16 @@ fn placed(
     place: &str,
     headers: &HeaderMap,
     query: &Query,
-    make: impl FnOnce() -> kept::Packed,
+    make: impl FnOnce() -> Compressed,
 ) -> Response<Body> {
-    if accepted(headers, &[(JSON, Form::Json)]).is_none() {
+    if accepted(headers, &[(JSON, Format::Json)]).is_none() {
         return nothing(StatusCode::NOT_ACCEPTABLE);
     }
-    let hash = catalog.documents.openapi.hash(catalog, place);
+    let hash = OpenApiDocuments(catalog).hash(place);
     let asked = query.text("hash");
     if !asked.is_empty() && asked != hash {
         let mut response = nothing(StatusCode::MOVED_PERMANENTLY);
-        let address = HeaderValue::from_str(&kept::address(place, hash));
+        let address = HeaderValue::from_str(&documents::address(place, hash));
         set(&mut response, LOCATION, address.expect("groups, versions and hashes are plain text"));
         return response;
     }
@@ -120,20 +120,23 @@ fn everything(catalog: &Catalog, headers: &HeaderMap) -> Response<Body> {
     let Some((form, content_type)) = accepted_of_version_2(headers) else {
         return nothing(StatusCode::NOT_ACCEPTABLE);
     };
-    let kept = &catalog.documents.openapi;
-    packed(headers, &kept.hash_of_all(catalog), content_type, || kept.version_2(catalog, form))
+    let documents = OpenApiDocuments(catalog);
+    packed(headers, &documents.hash_of_all(), content_type, || documents.version_2(form))
 }
 
 /// The form of version 2 that the client likes best, and its media type.
-fn accepted_of_version_2(headers: &HeaderMap) -> Option<(Form, &'static str)> {
-    let forms =
-        [(JSON, Form::Json), (PROTOBUF, Form::Protobuf), (PROTOBUF_DEPRECATED, Form::Protobuf)];
+fn accepted_of_version_2(headers: &HeaderMap) -> Option<(Format, &'static str)> {
+    let forms = [
+        (JSON, Format::Json),
+        (PROTOBUF, Format::Protobuf),
+        (PROTOBUF_DEPRECATED, Format::Protobuf),
+    ];
     let form = accepted(headers, &forms)?;
-    Some((form, if form == Form::Json { JSON } else { PROTOBUF }))
+    Some((form, if form == Format::Json { JSON } else { PROTOBUF }))
 }
 
 /// The form that the client likes best of those that there are.
-fn accepted(headers: &HeaderMap, forms: &[(&str, Form)]) -> Option<Form> {
+fn accepted(headers: &HeaderMap, forms: &[(&str, Format)]) -> Option<Format> {
     let accept = headers::first(headers, ACCEPT);
     let accept = if accept.is_empty() { "*/*" } else { &*accept };
     parse_accept(accept).iter().find_map(|range| {
@@ -146,7 +149,7 @@ fn packed(
     headers: &HeaderMap,
     hash: &str,
     content_type: &str,
-    make: impl FnOnce() -> kept::Packed,
+    make: impl FnOnce() -> Compressed,
 ) -> Response<Body> {
     let gzip = headers.get_all(ACCEPT_ENCODING).iter().any(|it| {
         let wanted = it.to_str().unwrap_or_default().split(',');
@@ -155,7 +158,7 @@ fn packed(
     let etag = format!("\"{hash}\"");
     let mut response = unless_known(headers, &etag, content_type, || {
         let document = make();
-        Body::Shared(if gzip { document.gzip } else { document.unpack() })
+        Body::Shared(if gzip { document.gzip } else { document.decompress() })
     });
     if gzip && response.status() == StatusCode::OK {
         set(&mut response, CONTENT_ENCODING, HeaderValue::from_static("gzip"));

@@ -6,7 +6,7 @@ mod trust;
 use crate::admission::IMMORTAL;
 use crate::cache::watch_cache::Subscription;
 use crate::extensions::aggregation;
-use crate::loopback::LoopbackClient;
+use crate::in_process::loopback::LoopbackClient;
 use crate::plane::Plane;
 use futures_util::future::try_join_all;
 use kinds::scheduling::priority_class::system_classes;

@@ -3,7 +3,7 @@
 
 use super::{GROUP, type_checking};
 use crate::cache::storage::Storage;
-use crate::loopback::LoopbackClient;
+use crate::in_process::loopback::LoopbackClient;
 use machinery::{Object, Value, json};
 use std::sync::Arc;
 use std::time::Duration;

@@ -10,7 +10,7 @@ use crate::admission::Admission;
 use crate::cache::catalog::{Catalog, Served};
 use crate::cache::storage::Storage;
 use crate::cache::watch_cache::{Entry, Snapshot};
-use crate::loopback::LoopbackClient;
+use crate::in_process::loopback::LoopbackClient;
 use keel::{Clock, Moment};
 use kinds::core::resource_quota::usage::Measure;
 use machinery::{Map, Value, json};

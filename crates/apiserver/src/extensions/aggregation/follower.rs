@@ -9,7 +9,7 @@ use super::{Aggregation, GROUP, Remote};
 use crate::auth::authorization::masters;
 use crate::cache::catalog::Catalog;
 use crate::cache::watch_cache::{Snapshot, Subscription};
-use crate::loopback::LoopbackClient;
+use crate::in_process::loopback::LoopbackClient;
 use crate::outbound;
 use crate::outbound::service::ServiceError;
 use bytes::Bytes;

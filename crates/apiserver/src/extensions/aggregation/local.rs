@@ -4,7 +4,7 @@
 use super::SERVICES;
 use crate::cache::catalog::{Catalog, Group};
 use crate::cache::watch_cache::Snapshot;
-use crate::loopback::LoopbackClient;
+use crate::in_process::loopback::LoopbackClient;
 use futures_util::future::join_all;
 use machinery::{Object, Value, json};
 use std::collections::BTreeMap;

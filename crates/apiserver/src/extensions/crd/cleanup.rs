@@ -6,7 +6,7 @@ use crate::cache::catalog::Served;
 use crate::cache::creations::Creations;
 use crate::cache::storage::Storage;
 use crate::cache::watch_cache::ROOT;
-use crate::loopback::LoopbackClient;
+use crate::in_process::loopback::LoopbackClient;
 use kinds::apiextensions::{CLEANUP_FINALIZER, Termination, is_established};
 use machinery::{Object, Value};
 use std::collections::HashSet;

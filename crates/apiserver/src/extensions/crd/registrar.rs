@@ -9,7 +9,7 @@ use crate::cache::conversion::Conversion;
 use crate::cache::creations::Creations;
 use crate::cache::storage::Storage;
 use crate::cache::watch_cache::{Entry, Snapshot, Subscription, raise};
-use crate::loopback::LoopbackClient;
+use crate::in_process::loopback::LoopbackClient;
 use imbl::ordmap::DiffItem;
 use keel::blocking;
 use kinds::apiextensions;

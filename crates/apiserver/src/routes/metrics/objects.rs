@@ -1,7 +1,8 @@
 //! The numbers of stored objects, read off the watch cache for each scrape.
 
 use crate::cache::catalog::Catalog;
-use crate::metrics::exposition::{self, Kind};
+use crate::metrics::exposition;
+use crate::metrics::exposition::Kind;
 
 /// Appends the number of objects of each resource that is stored.
 pub(super) fn append(text: &mut String, catalog: &Catalog) {

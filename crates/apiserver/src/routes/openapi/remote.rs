@@ -1,8 +1,8 @@
 //! The documents that tell of everything, with what others serve in them. The document of version 2
 //! is made once for each change of its parts.
 
-use super::kept::hexadecimal;
-use super::{Form, VARY, accepted_of_version_2, nothing, packed, set, unless_known};
+use super::documents::{OpenApiDocuments, hexadecimal};
+use super::{Format, VARY, accepted_of_version_2, nothing, packed, set, unless_known};
 use crate::cache::catalog::Catalog;
 use crate::extensions::aggregation::{OpenApiPart, Pieces};
 use crate::http::body::Body;
@@ -18,12 +18,12 @@ use std::sync::Arc;
 
 /// `/openapi/v3`
 pub(super) fn index(plane: &Plane, catalog: &Catalog, headers: &HeaderMap) -> Response<Body> {
-    let (document, _) = catalog.documents.openapi.index(catalog);
+    let (document, _) = OpenApiDocuments(catalog).index();
     let mut document: Value = serde_json::from_str(&document).expect("it was written here");
     for remote in plane.aggregation.remotes().iter() {
         let told = plane.aggregation.told(remote);
         if let Some(address) = told.and_then(|it| it.openapi_v3.clone()) {
-            let place = super::kept::place(&remote.group, &remote.version);
+            let place = super::documents::place(&remote.group, &remote.version);
             document["paths"][place] = json!({"serverRelativeURL": address});
         }
     }
@@ -44,15 +44,15 @@ pub(super) fn everything(plane: &Plane, catalog: &Catalog, headers: &HeaderMap) 
     let Some((form, content_type)) = accepted_of_version_2(headers) else {
         return nothing(StatusCode::NOT_ACCEPTABLE);
     };
-    let kept = &catalog.documents.openapi;
-    let hash = hash(&kept.hash_of_all(catalog), &parts);
+    let documents = OpenApiDocuments(catalog);
+    let hash = hash(&documents.hash_of_all(), &parts);
     packed(headers, &hash, content_type, || {
-        kept.merged(form, &hash, || {
-            let ours = kept.version_2(catalog, Form::Json).unpack();
+        documents.merged(form, &hash, || {
+            let ours = documents.version_2(Format::Json).decompress();
             match form {
-                Form::Json => merged_json(&ours, &parts),
-                Form::Protobuf => {
-                    let protobuf = kept.version_2(catalog, Form::Protobuf).unpack();
+                Format::Json => merged_json(&ours, &parts),
+                Format::Protobuf => {
+                    let protobuf = documents.version_2(Format::Protobuf).decompress();
                     merged_protobuf(&protobuf, &ours, &parts)
                 }
             }

@@ -228,7 +228,7 @@ fn a_changed_definition_changes_the_hash_of_its_group_alone() {
     let mut changed = widgets();
     changed.map_at(&["spec"]).insert("preserveUnknownFields".to_owned(), true.into());
     let (old, new) = (catalog(&widgets()), catalog(&changed));
-    let hash = |catalog: &Catalog, place| catalog.documents.openapi.hash(catalog, place).to_owned();
+    let hash = |catalog: &Catalog, place| OpenApiDocuments(catalog).hash(place).to_owned();
     assert_eq!(hash(&old, "api/v1"), hash(&new, "api/v1"));
     assert_ne!(hash(&old, "apis/example.dev/v1"), hash(&new, "apis/example.dev/v1"));
 }
@@ -237,7 +237,7 @@ fn a_changed_definition_changes_the_hash_of_its_group_alone() {
 fn documents_go_out_packed_to_those_who_can_unpack() {
     let packed = get(&["v2"], "", &[(ACCEPT_ENCODING, "deflate, gzip;q=0.9")]);
     assert_eq!(header(&packed, CONTENT_ENCODING), "gzip");
-    let unpacked = kept::Packed::of(bytes(packed).into()).unpack();
+    let unpacked = Compressed::of(bytes(packed).into()).decompress();
     let plain = get(&["v2"], "", &[]);
     assert_eq!(header(&plain, CONTENT_ENCODING), "");
     assert_eq!(unpacked, bytes(plain));

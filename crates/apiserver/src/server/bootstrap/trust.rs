@@ -7,7 +7,7 @@
 //! Upstream: controlplane/controller/clusterauthenticationtrust
 
 use crate::extensions::aggregation::FRONT_PROXY;
-use crate::loopback::LoopbackClient;
+use crate::in_process::loopback::LoopbackClient;
 use crate::plane::Plane;
 use base64::prelude::{BASE64_STANDARD, Engine};
 use machinery::{Map, Value, json};

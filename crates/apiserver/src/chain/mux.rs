@@ -11,15 +11,16 @@ use crate::endpoints::{
     subresource, token, update, watch,
 };
 use crate::extensions::crd;
+use crate::flow_control;
 use crate::http::body::Body;
 use crate::http::negotiation::{Accepted, Offer, negotiate};
 use crate::http::response;
-use crate::loopback::OfDeletedCrd;
+use crate::in_process::loopback;
+use crate::in_process::loopback::OfDeletedCrd;
 use crate::plane::Plane;
 use crate::registry::Part;
 use crate::request::{Query, ResourcePath, Verb};
 use crate::routes::{discovery, health, metrics, openapi, version};
-use crate::{flow_control, loopback};
 use bytes::Bytes;
 use http::Response;
 use http::request::Parts as Head;

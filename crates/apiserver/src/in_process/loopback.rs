@@ -4,8 +4,8 @@
 use crate::auth::authentication::User;
 use crate::auth::authorization::masters;
 use crate::cache::catalog::Served;
-use crate::handler::Handler;
 use crate::in_process::InProcessClient;
+use crate::in_process::handler::Handler;
 use bytes::Bytes;
 use http::request::Parts;
 use http::{Method, Request};

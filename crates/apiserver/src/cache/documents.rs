@@ -1,0 +1,115 @@
+//! [`Documents`]: discovery and OpenAPI documents of one catalog, each made for the first request.
+//!
+//! An OpenAPI document is half a megabyte of text that repeats itself, so it is kept compressed, at a
+//! quarter of its size, and is sent as it is to every client that accepts gzip. When a CRD changes,
+//! the catalog is replaced, and its documents with it.
+
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
+use std::collections::{BTreeMap, HashMap};
+use std::io::{Read, Write};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+
+/// See the [module documentation](self).
+#[derive(Default)]
+pub(crate) struct Documents {
+    /// `/apis` in its aggregated form, with its entity tag.
+    pub aggregated: OnceLock<(String, Bytes)>,
+    /// `/api` in its aggregated form, with its entity tag.
+    pub aggregated_core: OnceLock<(String, Bytes)>,
+    /// The hashes of OpenAPI documents, by path: `apis/apps/v1`.
+    pub openapi_hashes: OnceLock<BTreeMap<String, String>>,
+    /// OpenAPI documents by path and format; that of version 2 is at "". Never locked while a document
+    /// is made: of two requests at once, both may make it, and one is dropped.
+    openapi: Mutex<HashMap<(String, Format), Compressed>>,
+    /// The latest documents of version 2 with what aggregated servers add, and their hash. Locked while
+    /// a document is made, so that one is made at a time.
+    merged: Mutex<(String, HashMap<Format, Compressed>)>,
+}
+
+impl Documents {
+    /// The OpenAPI document at a path.
+    pub(crate) fn openapi(
+        &self,
+        path: &str,
+        format: Format,
+        make: impl FnOnce() -> Vec<u8>,
+    ) -> Compressed {
+        let key = (path.to_owned(), format);
+        let documents = || self.openapi.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(document) = documents().get(&key) {
+            return document.clone();
+        }
+        let document = Compressed::compress(&make());
+        documents().entry(key).or_insert(document).clone()
+    }
+
+    /// The OpenAPI document of version 2 with what aggregated servers add. It is made for the first
+    /// request after `hash` has changed, and shared by all others.
+    pub(crate) fn merged_openapi(
+        &self,
+        format: Format,
+        hash: &str,
+        make: impl FnOnce() -> Vec<u8>,
+    ) -> Compressed {
+        let mut merged = self.merged.lock().unwrap_or_else(PoisonError::into_inner);
+        if merged.0 != hash {
+            *merged = (hash.to_owned(), HashMap::new());
+        }
+        merged.1.entry(format).or_insert_with(|| Compressed::compress(&make())).clone()
+    }
+}
+
+/// The format of a document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Format {
+    Json,
+    Protobuf,
+}
+
+/// A document in gzip's format. All clients that do not accept gzip share one uncompressed copy while
+/// one of them reads it.
+#[derive(Debug, Clone)]
+pub(crate) struct Compressed {
+    pub gzip: Bytes,
+    uncompressed: Arc<Mutex<Weak<Vec<u8>>>>,
+}
+
+impl Compressed {
+    fn compress(document: &[u8]) -> Self {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+        encoder.write_all(document).expect("memory takes all");
+        Self::of(encoder.finish().expect("memory takes all").into())
+    }
+
+    /// A document that is compressed already.
+    pub(crate) fn of(gzip: Bytes) -> Self {
+        Self { gzip, uncompressed: Arc::default() }
+    }
+
+    /// The document as it is.
+    pub(crate) fn decompress(&self) -> Bytes {
+        // One request decompresses it and others wait, so that they do not all do it at once.
+        let mut uncompressed = self.uncompressed.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(document) = uncompressed.upgrade() {
+            return Bytes::from_owner(Uncompressed(document));
+        }
+        let mut document = Vec::new();
+        GzDecoder::new(&*self.gzip).read_to_end(&mut document).expect("it was compressed here");
+        document.shrink_to_fit();
+        let document = Arc::new(document);
+        *uncompressed = Arc::downgrade(&document);
+        Bytes::from_owner(Uncompressed(document))
+    }
+}
+
+/// The memory of an uncompressed document, released with its last reader.
+struct Uncompressed(Arc<Vec<u8>>);
+
+impl AsRef<[u8]> for Uncompressed {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}

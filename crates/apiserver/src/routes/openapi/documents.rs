@@ -1,0 +1,139 @@
+//! [`OpenApiDocuments`]: the OpenAPI documents of one catalog and their hashes.
+//!
+//! Hashes must be known before documents are: the index has those of all. So a hash is not that of
+//! the document but of all that the document is made of, which is far quicker to read.
+
+use super::document;
+use crate::cache::catalog::Catalog;
+use crate::cache::documents::{Compressed, Format};
+use crate::cache::watch_cache::Head;
+use crate::routes::discovery::below;
+use machinery::{Map, Value, json};
+use ring::digest::{Context, SHA512};
+use schema::openapi::gnostic;
+use std::collections::BTreeMap;
+
+/// The place of the document of `/version`.
+pub(super) const VERSION: &str = "version";
+
+/// See the [module documentation](self).
+#[derive(Clone, Copy)]
+pub(super) struct OpenApiDocuments<'a>(pub &'a Catalog);
+
+impl<'a> OpenApiDocuments<'a> {
+    /// The document of a group's version.
+    pub(super) fn version_3(self, group: &str, version: &str) -> Compressed {
+        self.get(&place(group, version), Format::Json, || {
+            document::version_3(self.0, group, version).to_string().into_bytes()
+        })
+    }
+
+    /// The document of `/version`.
+    pub(super) fn of_version(self) -> Compressed {
+        self.get(VERSION, Format::Json, || document::of_version().to_string().into_bytes())
+    }
+
+    /// The document of everything.
+    pub(super) fn version_2(self, format: Format) -> Compressed {
+        self.get("", format, || {
+            let document = document::version_2(self.0);
+            match format {
+                Format::Json => document.to_string().into_bytes(),
+                Format::Protobuf => gnostic::encode(&document),
+            }
+        })
+    }
+
+    /// The document of everything with what aggregated servers add.
+    pub(super) fn merged(
+        self,
+        format: Format,
+        hash: &str,
+        make: impl FnOnce() -> Vec<u8>,
+    ) -> Compressed {
+        self.0.documents.merged_openapi(format, hash, make)
+    }
+
+    fn get(self, path: &str, format: Format, make: impl FnOnce() -> Vec<u8>) -> Compressed {
+        self.0.documents.openapi(path, format, make)
+    }
+
+    /// Where all documents of version 3 are, and the `ETag` of that list.
+    pub(super) fn index(self) -> (String, String) {
+        let hashes = self.hashes();
+        let paths: Map<String, Value> = hashes
+            .iter()
+            .map(|(place, hash)| {
+                (place.clone(), json!({"serverRelativeURL": address(place, hash)}))
+            })
+            .collect();
+        let etag = format!("\"{}\"", self.hash_of_all());
+        (json!({"paths": paths}).to_string(), etag)
+    }
+
+    /// The hash of a document of version 3 that there is.
+    pub(super) fn hash(self, place: &str) -> &'a str {
+        self.hashes().get(place).map_or("", String::as_str)
+    }
+
+    /// The hash of the document of version 2.
+    pub(super) fn hash_of_all(self) -> String {
+        let mut context = Context::new(&SHA512);
+        self.hashes().values().for_each(|hash| context.update(hash.as_bytes()));
+        hexadecimal(context)
+    }
+
+    fn hashes(self) -> &'a BTreeMap<String, String> {
+        let catalog = self.0;
+        catalog.documents.openapi_hashes.get_or_init(|| {
+            let mut hashes = BTreeMap::new();
+            for group in catalog.groups() {
+                for version in &group.versions {
+                    let hash = hash(catalog, &group.name, version);
+                    hashes.insert(place(&group.name, version), hash);
+                }
+            }
+            let mut context = Context::new(&SHA512);
+            context.update(document::of_version().to_string().as_bytes());
+            hashes.insert(VERSION.to_owned(), hexadecimal(context));
+            hashes
+        })
+    }
+}
+
+/// `api/v1`, `apis/apps/v1`
+pub(super) fn place(group: &str, version: &str) -> String {
+    match group {
+        "" => format!("api/{version}"),
+        group => format!("apis/{group}/{version}"),
+    }
+}
+
+/// Where the document at a place is, as long as it has this hash.
+pub(super) fn address(place: &str, hash: &str) -> String {
+    format!("/openapi/v3/{place}?hash={hash}")
+}
+
+/// A hash of all that the document of a group's version is made of.
+fn hash(catalog: &Catalog, group: &str, version: &str) -> String {
+    let mut context = Context::new(&SHA512);
+    context.update(env!("CARGO_PKG_VERSION").as_bytes());
+    context.update(kinds::openapi::FINGERPRINT.as_bytes());
+    context.update(place(group, version).as_bytes());
+    for (served, index) in catalog.resources(group, version) {
+        let resource = &served.resource;
+        let below: Vec<&str> = below(served, index).iter().map(|it| it.name).collect();
+        let facts = (&resource.plural, &resource.kind, &resource.list_kind, resource.namespaced);
+        context.update(format!("{facts:?} {below:?}").as_bytes());
+        if let Some(definition) = document::definition(catalog, resource) {
+            let mut bytes = Vec::with_capacity(definition.len());
+            definition.write(&mut bytes, Head::Stored, definition.revision);
+            context.update(&bytes);
+        }
+    }
+    hexadecimal(context)
+}
+
+pub(super) fn hexadecimal(context: Context) -> String {
+    context.finish().as_ref().iter().fold(String::new(), |text, byte| format!("{text}{byte:02X}"))
+}

@@ -1,0 +1,247 @@
+//! The layers of the API server: which folder of `crates/apiserver/src` uses which. The compiler
+//! allows cycles between modules; this test does not.
+
+#![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The layers from top to bottom, in the order in which a request passes them, and the layers that
+/// each uses. An edge that is added here is a design decision: say why in ARCHITECTURE.md, which
+/// shows the same table.
+const LAYERS: &[(&str, &[&str])] = &[
+    (
+        "server",
+        &[
+            "listen",
+            "chain",
+            "plane",
+            "extensions",
+            "admission",
+            "registry",
+            "in_process",
+            "cache",
+            "outbound",
+            "config",
+            "flow_control",
+            "auth",
+            "metrics",
+            "certificates",
+        ],
+    ),
+    ("listen", &["in_process", "config", "flow_control", "auth", "http", "certificates"]),
+    (
+        "chain",
+        &[
+            "routes",
+            "endpoints",
+            "plane",
+            "extensions",
+            "registry",
+            "in_process",
+            "cache",
+            "flow_control",
+            "auth",
+            "metrics",
+            "http",
+            "request",
+        ],
+    ),
+    ("routes", &["plane", "extensions", "cache", "metrics", "http", "request"]),
+    (
+        "endpoints",
+        &[
+            "plane",
+            "admission",
+            "registry",
+            "cache",
+            "outbound",
+            "flow_control",
+            "auth",
+            "metrics",
+            "http",
+            "request",
+        ],
+    ),
+    (
+        "plane",
+        &[
+            "extensions",
+            "admission",
+            "registry",
+            "in_process",
+            "cache",
+            "config",
+            "flow_control",
+            "auth",
+            "metrics",
+            "certificates",
+        ],
+    ),
+    ("extensions", &["in_process", "cache", "outbound", "auth", "http", "request"]),
+    ("admission", &["registry", "in_process", "cache", "outbound", "auth", "metrics", "request"]),
+    ("registry", &["cache", "flow_control", "auth", "http", "request"]),
+    ("in_process", &["cache", "flow_control", "auth", "http"]),
+    ("cache", &["outbound", "metrics", "http"]),
+    ("outbound", &[]),
+    ("config", &["auth"]),
+    ("flow_control", &["auth", "request"]),
+    ("auth", &["http", "request"]),
+    ("metrics", &["http", "request"]),
+    ("http", &["request"]),
+    ("request", &[]),
+    ("certificates", &[]),
+];
+
+type Edges = BTreeMap<String, BTreeSet<String>>;
+
+#[test]
+fn the_layers_use_each_other_as_the_table_says() {
+    let found = edges(&source());
+    let table: Edges = LAYERS
+        .iter()
+        .map(|(layer, uses)| {
+            ((*layer).to_owned(), uses.iter().map(|it| (*it).to_owned()).collect())
+        })
+        .collect();
+    let none = BTreeSet::new();
+    let layers: BTreeSet<&String> = found.keys().chain(table.keys()).collect();
+    for layer in layers {
+        let found = found.get(layer).unwrap_or(&none);
+        let allowed = table.get(layer).unwrap_or_else(|| panic!("{layer} is not in the table"));
+        let new: Vec<_> = found.difference(allowed).collect();
+        assert!(new.is_empty(), "{layer} must not use {new:?}");
+        let unused: Vec<_> = allowed.difference(found).collect();
+        assert!(unused.is_empty(), "{layer} does not use {unused:?} any more: remove the edge");
+    }
+}
+
+#[test]
+fn the_table_has_no_cycle() {
+    let layers: Vec<&str> = LAYERS.iter().map(|(layer, _)| *layer).collect();
+    for (index, (layer, uses)) in LAYERS.iter().enumerate() {
+        for used in *uses {
+            assert!(layers[index + 1..].contains(used), "{used} is not below {layer}");
+        }
+    }
+}
+
+#[test]
+fn the_modules_are_declared_in_the_order_of_the_layers() {
+    let text = fs::read_to_string(source().join("lib.rs")).unwrap();
+    let declared: Vec<&str> = text
+        .lines()
+        .filter_map(|it| it.strip_prefix("pub ").unwrap_or(it).strip_prefix("mod "))
+        .filter_map(|it| it.strip_suffix(';'))
+        .collect();
+    let layers: Vec<&str> = LAYERS.iter().map(|(layer, _)| *layer).collect();
+    assert_eq!(declared, layers);
+}
+
+#[test]
+fn the_architecture_shows_the_table() {
+    let shown = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let drawn = drawing();
+    assert!(shown.contains(&drawn), "ARCHITECTURE.md should show:\n{drawn}");
+}
+
+/// The table as text.
+fn drawing() -> String {
+    let line = |(layer, uses): &(&str, &[&str])| {
+        format!("{layer:<13} ─▶ {}", uses.join(" ")).trim_end_matches(" ─▶ ").trim_end().to_owned()
+    };
+    LAYERS.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// The edges between the top-level modules, read off the paths in the code. Tests may use everything.
+fn edges(source: &Path) -> Edges {
+    let mut edges = Edges::new();
+    for path in files(source) {
+        let module = path.strip_prefix(source).unwrap().with_extension("");
+        let module: Vec<String> = module.iter().map(|it| it.to_str().unwrap().to_owned()).collect();
+        if module[0] == "lib" || module.last().unwrap() == "tests" {
+            continue;
+        }
+        let text = fs::read_to_string(&path).unwrap();
+        let uses = edges.entry(module[0].clone()).or_default();
+        uses.extend(used(&text, module.len()).filter(|it| *it != module[0]));
+    }
+    edges
+}
+
+/// The top-level modules that the code of a file names, which is `depth` modules deep.
+fn used(text: &str, depth: usize) -> impl Iterator<Item = String> {
+    let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
+    let code: String = code
+        .lines()
+        .map(|it| it.split("//").next().unwrap())
+        .collect::<Vec<_>>()
+        .join(" ")
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ");
+    let mut used = BTreeSet::new();
+    for root in ["crate::".to_owned(), "super::".repeat(depth)] {
+        for rest in code.split(&root).skip(1) {
+            if let Some(group) = rest.strip_prefix('{') {
+                used.extend(top_level(group));
+            } else {
+                used.insert(word(rest));
+            }
+        }
+    }
+    used.into_iter().filter(|it| LAYERS.iter().any(|(layer, _)| layer == it))
+}
+
+/// The first words of the members of a group of imports, up to its closing brace.
+fn top_level(group: &str) -> Vec<String> {
+    let (mut words, mut depth, mut member) = (Vec::new(), 0, String::new());
+    for letter in group.chars() {
+        match letter {
+            '{' => depth += 1,
+            '}' if depth == 0 => break,
+            '}' => depth -= 1,
+            ',' if depth == 0 => words.push(word(std::mem::take(&mut member).trim())),
+            letter => member.push(letter),
+        }
+    }
+    words.push(word(member.trim()));
+    words
+}
+
+fn word(text: &str) -> String {
+    text.chars().take_while(|it| it.is_alphanumeric() || *it == '_').collect()
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(files(&path));
+        } else if path.extension().is_some_and(|it| it == "rs") {
+            found.push(path);
+        }
+    }
+    found
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
+}
+
+fn source() -> PathBuf {
+    root().join("crates/apiserver/src")
+}
+
+#[test]
+fn every_way_to_name_a_module_is_an_edge() {
+    let of = |text: &str, depth| used(text, depth).collect::<Vec<_>>();
+    assert_eq!(of("use crate::cache::catalog::Catalog;", 1), ["cache"]);
+    assert_eq!(of("use crate::{auth::User, cache::{a, b}};", 2), ["auth", "cache"]);
+    assert_eq!(of("fn f(x: crate::http::body::Body) {}", 1), ["http"]);
+    assert_eq!(of("use super::super::registry::Part;", 2), ["registry"]);
+    assert_eq!(of("// crate::cache\nuse std::fmt;", 1), Vec::<String>::new());
+    assert_eq!(of("fn f() {}\n#[cfg(test)]\nmod tests {\nuse crate::server;", 1), [""; 0]);
+}
