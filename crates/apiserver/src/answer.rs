@@ -11,13 +11,13 @@ use crate::watch_cache::{Entry, Head};
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WARNING};
 use http::{Response, StatusCode};
-use kinds::resource::Shape;
-use kinds::types::Ordered;
 use machinery::codec::{json, yaml};
 use machinery::{Object, Status, Value, json};
 use serde::Serialize;
 use std::sync::Arc;
 use store::Revision;
+use types::Ordered;
+use types::resource::Shape;
 
 /// Objects of this size are not copied into an answer but shared with it, so that answers that are
 /// not read take up little memory.
@@ -25,7 +25,7 @@ pub(crate) const LARGE: usize = 16 << 10;
 
 /// An answer with a document; one that has no protobuf message is written in JSON.
 pub(crate) fn document(code: u16, accepted: Accepted, value: &Value) -> Response<Body> {
-    written(code, accepted, &Ordered::document(value), || kinds::protobuf::encode(value))
+    written(code, accepted, &Ordered::document(value), || types::protobuf::encode(value))
 }
 
 /// An answer with a document that is indented whatever the client accepts, such as `/version`.
@@ -164,7 +164,7 @@ pub(crate) fn object(cx: &Cx, code: u16, object: Object) -> Response<Body> {
         Form::Whole => {
             let value = object.into_value();
             let whole = ordered(cx, &value);
-            return written(code, cx.accepted, &whole, || kinds::protobuf::encode(&value));
+            return written(code, cx.accepted, &whole, || types::protobuf::encode(&value));
         }
         Form::PartialList => return failure(&one_as_list(cx.resource()), cx.errors_as),
         Form::Partial => partial(object),

@@ -6,14 +6,14 @@
 use crate::conversion::Conversion;
 use crate::crd::{Creation, Creations};
 use crate::watch_cache::ResourceCache;
-use kinds::Resource;
-use kinds::apply::CustomSchema;
-use kinds::resource::Version;
 use machinery::gvk::version_priority;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use store::Revision;
+use types::Resource;
+use types::apply::CustomSchema;
+use types::resource::Version;
 
 /// A resource together with where its objects are.
 pub(crate) struct Served {

@@ -10,11 +10,11 @@ use crate::plane::Plane;
 use crate::request::{Query, Target, Verb};
 use crate::warnings::Warnings;
 use crate::watch_cache::Entry;
-use kinds::Resource;
-use kinds::resource::Version;
 use machinery::{ErrorList, GroupResource, Status, Value};
 use std::sync::{Arc, Mutex};
 use tokio::time::Instant;
+use types::Resource;
+use types::resource::Version;
 
 /// See the [module documentation](self).
 pub(crate) struct Cx {

@@ -26,12 +26,12 @@ use crate::context::Cx;
 use crate::plane::Plane;
 use crate::watch_cache::{Change, Entry};
 use kept::Kept;
-use kinds::Resource;
-use kinds::resource::{Shape, Version};
 use machinery::{Object, Status, Value};
 use std::sync::Arc;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
+use types::Resource;
+use types::resource::{Shape, Version};
 use webhook::Webhook;
 
 /// How the objects of one resource get from version to version.

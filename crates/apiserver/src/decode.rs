@@ -13,11 +13,11 @@ use crate::catalog::Served;
 use crate::context::Cx;
 use crate::conversion;
 use crate::options::FieldValidation;
-use kinds::resource::Shape;
-use kinds::types::{self, Type};
 use machinery::codec::{self, Decoded, Format, Literals};
 use machinery::{Map, Object, Status, Value};
 use media::unrecognized;
+use types::Type;
+use types::resource::Shape;
 
 /// The largest body that is read.
 pub(crate) const MAX_BODY: usize = 3 << 20;

@@ -20,11 +20,11 @@ use crate::{aggregation, answer, audit, crd, flow_control, own_client};
 use bytes::Bytes;
 use http::Response;
 use http::request::Parts as Head;
-use kinds::resource::{Action, Scale, Subresource};
 use machinery::field_path::quote;
 use machinery::{Status, names};
 use std::borrow::Cow;
 use std::sync::Arc;
+use types::resource::{Action, Scale, Subresource};
 
 /// Below these, a slash at the end leads elsewhere.
 const EXACT: [&str; 5] = ["healthz", "livez", "readyz", "metrics", "openapi"];

@@ -3,9 +3,9 @@
 
 use http::HeaderMap;
 use http::header::{ACCEPT, USER_AGENT};
-use kinds::{Resource, protobuf};
 use machinery::codec::media::{MediaType, parse_accept};
 use machinery::{Reason, Status};
+use types::{Resource, protobuf};
 
 use crate::headers;
 use crate::request::{Query, Verb};

@@ -5,11 +5,11 @@ pub(crate) mod sent;
 
 use crate::context::Cx;
 use crate::conversion;
-use kinds::apply::{Node, ResourceVersions, filter};
 use machinery::codec::json::collapse;
 use machinery::patch::apply::{self, Error, Force, Request, Versions};
 use machinery::{Object, Status, codec};
 use std::cell::RefCell;
+use types::apply::{Node, ResourceVersions, filter};
 
 type OwnRequest<'a> = Request<'a, Node<'a>, Converted<'a>>;
 

@@ -3,13 +3,14 @@
 use crate::admission;
 use crate::context::Cx;
 use crate::registry::Part;
-use kinds::resource::Shape;
-use kinds::{Resource, apiextensions};
+use kinds::apiextensions;
 use machinery::meta::{self, initializers};
 use machinery::{ErrorList, FieldError, Object, Path, names};
 use schema::{SchemaMemory, Structural};
 use std::collections::HashSet;
 use std::sync::Arc;
+use types::Resource;
+use types::resource::Shape;
 
 /// The groups whose objects may have finalizers of any name. Upstream: servers of their own serve
 /// these groups, and do not ask for a qualified name or one that Kubernetes knows.

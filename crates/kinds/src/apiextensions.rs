@@ -1,7 +1,7 @@
 //! `apiextensions.k8s.io`: the kind that makes kinds.
 //!
 //! A definition is judged like any other object ([`definition`]), gets its names ([`next_status`]),
-//! and becomes a [`Resource`](crate::Resource) at run time ([`resource`]).
+//! and becomes a [`Resource`](types::Resource) at run time ([`resource`]).
 
 pub mod definition;
 mod validate;

@@ -1,8 +1,8 @@
 //! `authentication.k8s.io`: questions about who somebody is. Nothing of it is stored.
 
-use crate::columns::{AGE, NAME, age};
-use crate::resource::{Behavior, Columns, Question, Resource};
 use crate::table;
+use types::columns::{AGE, NAME, age};
+use types::resource::{Behavior, Columns, Question, Resource};
 
 /// The rows of the group.
 pub fn resources() -> Vec<Resource> {

@@ -1,7 +1,7 @@
 //! `authorization.k8s.io`: questions about what somebody may do. Nothing of it is stored.
 
 use crate::authentication::asked;
-use crate::resource::{Behavior, Question, Resource};
+use types::resource::{Behavior, Question, Resource};
 
 /// The rows of the group.
 pub fn resources() -> Vec<Resource> {

@@ -1,7 +1,5 @@
 //! The kinds of the core group.
 
-pub(crate) mod go_struct;
-mod unified_diff;
 mod disks;
 pub mod namespace;
 pub mod binding;

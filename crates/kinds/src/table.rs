@@ -1,11 +1,11 @@
 //! Every built-in [`Resource`], as rows.
 
-use crate::resource::{Behavior, Columns, Resource, Selectable, Shape, Version};
 use crate::{
     admissionregistration, apiextensions, apiregistration, apps, authentication, authorization,
     autoscaling, batch, certificates, coordination, core, discovery, dynamic_resource, flowcontrol,
-    networking, node, policy, rbac, scheduling, storage, types,
+    networking, node, policy, rbac, scheduling, storage,
 };
+use types::resource::{Behavior, Columns, Resource, Selectable, Shape, Version};
 
 /// All built-in kinds. Discovery has an order of its own.
 pub fn builtin() -> Vec<Resource> {
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn every_row_of_a_table_has_a_cell_for_each_column() {
-        let now = crate::resource::Now { unix_seconds: 0 };
+        let now = types::resource::Now { unix_seconds: 0 };
         for row in builtin() {
             for version in &row.versions {
                 let Columns::Fixed(columns, cells) = &version.columns else {

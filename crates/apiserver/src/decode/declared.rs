@@ -3,10 +3,10 @@
 use super::media::{unfit, unrecognized};
 use crate::context::Cx;
 use crate::registry::Part;
-use kinds::resource::Shape;
-use kinds::types::{self, Type};
 use machinery::nested::accessor_error;
 use machinery::{ErrorList, GroupVersion, Object, Path, Status, Value, codec};
+use types::Type;
+use types::resource::Shape;
 
 /// An object that is not what it should be.
 pub(crate) enum Misdeclared {

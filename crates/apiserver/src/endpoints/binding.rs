@@ -7,9 +7,9 @@ use crate::body::Body;
 use crate::context::{Cx, Parts};
 use crate::request::Target;
 use http::Response;
-use kinds::resource::Action;
 use machinery::{Object, Status};
 use std::sync::Arc;
+use types::resource::Action;
 
 /// Binds the pod that has the binding's name.
 pub(super) async fn bind(

@@ -7,10 +7,9 @@ use crate::options::DeleteOptions;
 use crate::registry::{self, Deleted};
 use crate::{answer, conversion, decode};
 use http::Response;
-use kinds::resource::Dependents;
-use kinds::types;
 use machinery::status::Details;
 use machinery::{Object, Status, Value};
+use types::resource::Dependents;
 
 /// Deletes the named object, or begins to.
 pub(crate) async fn delete(cx: &Cx, body: &[u8]) -> Result<Response<Body>, Status> {

@@ -8,8 +8,8 @@ use crate::own_client::OwnClient;
 use crate::registry;
 use http::Response;
 use kinds::policy::eviction;
-use kinds::resource::Subresource;
 use machinery::{ErrorList, GroupKind, Object, Path, Status, Value};
+use types::resource::Subresource;
 
 /// Deletes the pod with the options that the body carries, if its budget allows.
 pub(crate) async fn evict(

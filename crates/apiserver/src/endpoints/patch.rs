@@ -14,11 +14,11 @@ use crate::options::{FieldValidation, WriteOptions};
 use crate::registry::{self, Part, UpdateRequest};
 use crate::{conversion, decode};
 use http::Response;
-use kinds::resource::Shape;
-use kinds::strategic::GoValue;
-use kinds::types::{self, Type};
 use machinery::{ErrorList, GroupKind, Object, Path, Status, Value};
 use sent::{Form, Patch};
+use types::Type;
+use types::resource::Shape;
+use types::strategic::GoValue;
 
 /// A patch, and how strictly it is judged.
 struct Wanted {

@@ -12,10 +12,10 @@ use crate::options::WriteOptions;
 use crate::ownership;
 use crate::request::{RequestInfo, Target, Verb};
 use http::Response;
-use kinds::resource::Question;
 use machinery::field_path::quote;
 use machinery::{ErrorList, GroupKind, Object, Path, Status, Value, json};
 use std::collections::BTreeMap;
+use types::resource::Question;
 
 /// Answers the question that the body is.
 pub(crate) async fn ask(

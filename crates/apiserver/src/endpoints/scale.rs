@@ -14,11 +14,11 @@ use crate::registry::{self, Part, UpdateRequest};
 use crate::table;
 use http::Response;
 use kinds::autoscaling::SCALE_COLUMNS;
-use kinds::resource::Scale;
-use kinds::types::{self, Type};
 use machinery::patch::apply::{Force, keep_times_of_no_change};
 use machinery::selector::LabelSelector;
 use machinery::{ErrorList, GroupKind, Object, Path, Status, Value, json};
+use types::Type;
+use types::resource::Scale;
 
 /// What stands for the replicas of an object that does not say how many it wants. Upstream: the
 /// smallest number, which is looked for afterwards.

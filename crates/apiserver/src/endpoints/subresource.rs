@@ -8,9 +8,8 @@ use crate::decode;
 use crate::options::{FieldValidation, WriteOptions};
 use crate::registry::{self, Part, UpdateRequest};
 use http::Response;
-use kinds::resource::Subresource;
-use kinds::types;
 use machinery::{GroupVersionKind, Object, Status};
+use types::resource::Subresource;
 
 /// A function of the kind's that changes the stored object.
 pub(crate) type Change = fn(&mut Object, &Object, &str) -> Result<(), Status>;

@@ -2,10 +2,9 @@
 
 use super::manager;
 use crate::context::Cx;
-use kinds::apply::Node;
-use kinds::types;
 use machinery::Object;
 use machinery::patch::apply::{self, Filter, OnlyVersion, Request};
+use types::apply::Node;
 
 /// Of a kind that has one version.
 pub(super) type SentRequest<'a> = Request<'a, Node<'a>, OnlyVersion>;

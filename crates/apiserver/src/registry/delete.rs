@@ -16,10 +16,10 @@ use crate::context::Cx;
 use crate::options::{DeleteOptions, Propagation};
 use crate::watch_cache::Entry;
 use crate::{conversion, errors};
-use kinds::resource::{Behavior, Dependents};
 use machinery::{GroupResource, Object, Status, Value, timestamp};
 use std::sync::Arc;
 use store::{Error, Expect};
+use types::resource::{Behavior, Dependents};
 
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";

@@ -1,7 +1,7 @@
 //! Which requests a webhook or a policy is asked about.
 
-use crate::fields::{at, default_value, list, map_mut, maps_mut, part, text, texts};
-use crate::rules::{complaints, label_selector, qualified_name, supported_only};
+use crate::validation::rules::{complaints, label_selector, qualified_name, supported_only};
+use machinery::fields::{at, default_value, list, map_mut, maps_mut, part, text, texts};
 use machinery::{ErrorList, Map, Path, Value, json, names};
 use std::collections::HashSet;
 
@@ -174,7 +174,7 @@ pub(super) fn validate_conditions(errors: &mut ErrorList, path: &Path<'_>, condi
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::lines;
+    use crate::validation::testing::lines;
 
     fn check(rule: Value, expected: &[&str]) {
         let mut errors = ErrorList::new();

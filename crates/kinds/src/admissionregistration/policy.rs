@@ -2,12 +2,12 @@
 //! only; their grammar is the business of what compiles them.
 
 use super::matching;
-use crate::columns::{age, selector};
-use crate::fields::{at, list, part, text, texts, top};
-use crate::resource::Now;
-use crate::rules::{complaints, label_selector, required, supported_only};
+use crate::validation::rules::{complaints, label_selector, required, supported_only};
+use machinery::fields::{at, list, part, text, texts, top};
 use machinery::{ErrorList, Object, Path, Value, names};
 use schema::is_identifier;
+use types::columns::{age, selector};
+use types::resource::Now;
 
 pub(super) static SPEC: Path<'static> = Path::root("spec");
 

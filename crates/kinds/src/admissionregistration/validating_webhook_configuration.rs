@@ -3,10 +3,10 @@
 //! The server stores and shows these objects; this file knows nothing of the calls.
 
 use super::webhook::{cells, defaults, validate, warnings};
-use crate::columns::{AGE, NAME, integer};
+use types::columns::{AGE, NAME, integer};
 
-use crate::resource::{Behavior, Column, Columns, Resource};
 use crate::table;
+use types::resource::{Behavior, Column, Columns, Resource};
 
 /// The row of `ValidatingWebhookConfiguration`.
 pub fn resource() -> Resource {

@@ -1,12 +1,14 @@
 //! What both kinds of webhook configurations have in common.
 
 use super::matching;
-use crate::columns::age;
-use crate::fields::{at, default_value, integer, list, map_mut, maps_mut, part, text, texts, top};
-use crate::resource::Now;
-use crate::rules::{complaints, range_message, supported_only};
+use crate::validation::rules::{complaints, range_message, supported_only};
+use machinery::fields::{
+    at, default_value, integer, list, map_mut, maps_mut, part, text, texts, top,
+};
 use machinery::{ErrorList, Object, Path, Value, json, names};
 use std::collections::HashSet;
+use types::columns::age;
+use types::resource::Now;
 
 /// The versions of `AdmissionReview` that the server speaks.
 const REVIEWS: &[&str] = &["v1", "v1beta1"];
@@ -270,7 +272,7 @@ fn validate_versions(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{lines, object};
+    use crate::validation::testing::{lines, object};
 
     fn check(changes: Value, expected: &[&str]) {
         let mut hook = json!({"name": "a.b.c", "sideEffects": "None", "admissionReviewVersions": ["v1"],

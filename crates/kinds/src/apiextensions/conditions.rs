@@ -1,6 +1,6 @@
 //! The conditions in a definition's status.
 
-use crate::fields::{list, list_mut, text, top};
+use machinery::fields::{list, list_mut, text, top};
 use machinery::{Map, Object, Value, json};
 
 /// One condition without its time.

@@ -2,10 +2,10 @@
 
 use super::is_established;
 use crate::admissionregistration::webhook::validate_client;
-use crate::fields::{at, flag, part, text, texts, top};
-use crate::rules::one_of;
+use crate::validation::rules::one_of;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use machinery::fields::{at, flag, part, text, texts, top};
 use machinery::{ErrorList, Object, Path, Value, names};
 use std::collections::HashSet;
 

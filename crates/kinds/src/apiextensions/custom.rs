@@ -1,9 +1,8 @@
 //! A definition at work: the [`Resource`] that it stands for, and what all custom resources do.
 
 use super::versions::readable_columns;
-use crate::fields::{at, flag, list, part, text, texts, top};
-use crate::resource::{Behavior, Columns, PathColumn, Resource, Scale, Selectable, Shape, Version};
 use machinery::field_path::quote;
+use machinery::fields::{at, flag, list, part, text, texts, top};
 use machinery::gvk::version_priority;
 use machinery::json_path::JsonPath;
 use machinery::nested::{nested_integer, nested_text};
@@ -11,6 +10,7 @@ use machinery::{ErrorList, Object, Path, Value, meta, names};
 use schema::{PatternPool, Structural};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
+use types::resource::{Behavior, Columns, PathColumn, Resource, Scale, Selectable, Shape, Version};
 
 /// Why a definition cannot be served, though it was accepted once.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

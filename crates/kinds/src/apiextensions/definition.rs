@@ -1,11 +1,11 @@
 //! `CustomResourceDefinition`: its row, its defaults, and how it comes to its end.
 
 use super::{GROUP, Termination, v1beta1, validate};
-use crate::columns::{NAME, column, wide};
-use crate::fields::{default_text, flag, keep, list, list_mut, part, text, texts, top};
-use crate::resource::{Behavior, Column, Columns, OwnDeletion, Resource, Version};
 use crate::table;
+use machinery::fields::{default_text, flag, keep, list, list_mut, part, text, texts, top};
 use machinery::{Object, Value, json};
+use types::columns::{NAME, column, wide};
+use types::resource::{Behavior, Column, Columns, OwnDeletion, Resource, Version};
 
 /// Holds a definition back until all objects of its kind are gone.
 pub const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
@@ -115,7 +115,7 @@ fn defaults(object: &mut Object) {
     if let Some(Value::Object(service)) =
         object.get_mut(&["spec", "conversion", "webhook", "clientConfig", "service"])
     {
-        crate::fields::default_value(service, "port", 443.into());
+        machinery::fields::default_value(service, "port", 443.into());
     }
     if list(top(object, "status"), "storedVersions").is_empty() {
         add_stored_version(object);
@@ -174,7 +174,7 @@ fn warnings(object: &Object) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{created, object};
+    use crate::validation::testing::{created, object};
 
     fn widgets() -> Value {
         json!({"metadata": {"name": "widgets.example.dev"}, "spec": {

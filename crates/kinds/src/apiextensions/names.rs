@@ -6,7 +6,7 @@
 
 use super::approval::Verdict;
 use super::conditions::{Condition, find, set_condition};
-use crate::fields::{at, text, texts, top};
+use machinery::fields::{at, text, texts, top};
 use machinery::{Map, Object, Value, json};
 use std::collections::BTreeSet;
 
@@ -157,7 +157,7 @@ fn names_only(names: &Value) -> Map<String, Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::object;
+    use crate::validation::testing::object;
 
     fn definition(plural: &str, kind: &str) -> Object {
         object(json!({"metadata": {"name": format!("{plural}.example.dev")}, "spec": {
@@ -184,7 +184,7 @@ mod tests {
     }
 
     fn list_of(definition: &Object) -> &[Value] {
-        crate::fields::list(top(definition, "status"), "conditions")
+        machinery::fields::list(top(definition, "status"), "conditions")
     }
 
     #[test]

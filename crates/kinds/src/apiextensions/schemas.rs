@@ -1,7 +1,7 @@
 //! What the schemas of a definition must obey, and the fields that selectors may name in them.
 
 use super::validate::{Case, Strictness};
-use crate::fields::{at, flag, list, part, text};
+use machinery::fields::{at, flag, list, part, text};
 use machinery::{ErrorList, Path, Value};
 use schema::Demand;
 use std::collections::{HashMap, HashSet};

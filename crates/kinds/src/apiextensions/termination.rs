@@ -1,8 +1,8 @@
 //! [`Termination`]: the condition `Terminating` of a definition that is being deleted.
 
 use super::conditions::{Condition, find, set_condition};
-use crate::fields::top;
 use machinery::Object;
+use machinery::fields::top;
 
 /// See the [module documentation](self). Upstream: `finalizer/crd_finalizer.go`
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 //! the way to v1 it is handed down to every version; on the way back it is lifted up again if all
 //! versions agree, so that nothing is lost either way.
 
-use crate::fields::{default_text, default_value, list_mut, maps_mut};
+use machinery::fields::{default_text, default_value, list_mut, maps_mut};
 use machinery::{Map, Object, Value, json};
 
 const V1: &str = "apiextensions.k8s.io/v1";
@@ -120,7 +120,7 @@ fn rename_paths(version: &mut Map<String, Value>, from: &str, to: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::object;
+    use crate::validation::testing::object;
 
     fn converted(spec: &Value, from: &str, to: &str) -> Value {
         let mut definition = object(json!({"spec": spec}));

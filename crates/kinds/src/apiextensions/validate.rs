@@ -7,8 +7,8 @@
 use super::conditions::is_established;
 use super::schemas::StoredSchemas;
 use super::{approval, conversion, versions};
-use crate::fields::{at, flag, list, text, texts, top};
-use crate::rules::{IMMUTABLE, one_of};
+use crate::validation::rules::{IMMUTABLE, one_of};
+use machinery::fields::{at, flag, list, text, texts, top};
 use machinery::{ErrorList, Object, Path, Value, names};
 use std::collections::HashSet;
 

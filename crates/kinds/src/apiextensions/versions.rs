@@ -6,8 +6,8 @@
 
 use super::schemas;
 use super::validate::Case;
-use crate::fields::{at, flag, list, part, text};
 use machinery::field_path::FaultKind;
+use machinery::fields::{at, flag, list, part, text};
 use machinery::json_path::JsonPath;
 use machinery::{ErrorList, Path, Value, names};
 use std::collections::HashSet;

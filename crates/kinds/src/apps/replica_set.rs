@@ -1,13 +1,13 @@
 //! `ReplicaSet`: a number of pods that are all the same.
 
-use crate::columns::{AGE, NAME, age, integer, selector};
-use crate::fields::{at, default_value, number, top};
-use crate::resource::{Behavior, Column, Columns, Now, Resource, Version, keep_status};
-use crate::rules::at_least_zero;
 use crate::table;
-use crate::workload::columns::{CONTAINERS, IMAGES, SELECTOR, containers};
-use crate::workload::{self, SPEC, counters};
+use crate::validation::rules::at_least_zero;
+use crate::validation::workload::columns::{CONTAINERS, IMAGES, SELECTOR, containers};
+use crate::validation::workload::{self, SPEC, counters};
+use machinery::fields::{at, default_value, number, top};
 use machinery::{ErrorList, Object, Value, json};
+use types::columns::{AGE, NAME, age, integer, selector};
+use types::resource::{Behavior, Column, Columns, Now, Resource, Version, keep_status};
 
 /// The row of `ReplicaSet`.
 pub fn resource() -> Resource {
@@ -126,7 +126,7 @@ pub(crate) fn validate_counters(errors: &mut ErrorList, status: &Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{created, lines, object, refusals};
+    use crate::validation::testing::{created, lines, object, refusals};
 
     fn set(selector: Value) -> Value {
         json!({"metadata": {"name": "a"}, "spec": {"selector": selector, "template": {"metadata":

@@ -1,25 +1,25 @@
 //! `StatefulSet`: pods with names and volumes of their own, which they keep when they are replaced.
 
 use super::rollout;
-use crate::columns::{AGE, NAME, age, column};
-use crate::core::go_struct;
 use crate::core::pod::{validate_claim_spec, validate_template};
-use crate::fields::{
-    at, default_text, default_value, list, map_mut, maps_mut, number, part, same, text, top,
-};
-use crate::quantities::{amount, is_fractional};
-use crate::resource::{Behavior, Column, Columns, Now, Resource, Version, keep_status};
-use crate::rules::{
+use crate::table;
+use crate::validation::go_struct;
+use crate::validation::quantities::{amount, is_fractional};
+use crate::validation::rules::{
     IMMUTABLE, at_least_zero, at_most_all, count_or_percent, dns_label, immutable, labels,
     supported_only,
 };
-use crate::table;
-use crate::workload::columns::{CONTAINERS, IMAGES, containers};
-use crate::workload::{self, SPEC, counters};
+use crate::validation::workload::columns::{CONTAINERS, IMAGES, containers};
+use crate::validation::workload::{self, SPEC, counters};
 use machinery::field_path::{FaultKind, quote};
+use machinery::fields::{
+    at, default_text, default_value, list, map_mut, maps_mut, number, part, same, text, top,
+};
 use machinery::meta::validate_annotations;
 use machinery::{ErrorList, Map, Object, Path, Value, json, names};
 use std::collections::BTreeSet;
+use types::columns::{AGE, NAME, age, column};
+use types::resource::{Behavior, Column, Columns, Now, Resource, Version, keep_status};
 
 /// The row of `StatefulSet`.
 pub fn resource() -> Resource {

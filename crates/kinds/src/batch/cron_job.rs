@@ -2,17 +2,17 @@
 
 use super::job::{spec_defaults, validate_spec, warn_of_spec};
 use super::{schedule, time_zone};
-use crate::columns::{AGE, NAME, age, boolean, column, integer, selector, since};
-use crate::core::go_struct;
-use crate::fields::{
+use crate::table;
+use crate::validation::go_struct;
+use crate::validation::rules::{at_least_zero, complaints, one_of};
+use crate::validation::workload::columns::{CONTAINERS, IMAGES, SELECTOR, containers};
+use crate::validation::workload::{self, SPEC};
+use machinery::fields::{
     at, default_text, default_value, flag, list, map_mut, number, part, same, text, top,
 };
-use crate::resource::{Behavior, Column, Columns, Now, Resource, Version, keep_status};
-use crate::rules::{at_least_zero, complaints, one_of};
-use crate::table;
-use crate::workload::columns::{CONTAINERS, IMAGES, SELECTOR, containers};
-use crate::workload::{self, SPEC};
 use machinery::{ErrorList, Object, Path, Value, json};
+use types::columns::{AGE, NAME, age, boolean, column, integer, selector, since};
+use types::resource::{Behavior, Column, Columns, Now, Resource, Version, keep_status};
 
 /// A job's name has 63 characters at most, of which the controller adds 11.
 const MAX_NAME: usize = 52;
@@ -194,7 +194,7 @@ fn update_warnings(new: &Object, old: &Object) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{defaulted, object, refusals, refusals_of_update};
+    use crate::validation::testing::{defaulted, object, refusals, refusals_of_update};
 
     fn cron_job(schedule: &str) -> Value {
         json!({"metadata": {"name": "a"}, "spec": {"schedule": schedule, "jobTemplate": {"spec":

@@ -1,10 +1,10 @@
 //! `Binding`: the old way to say on which node a pod runs; `pods/binding` is the new one. And
 //! `ComponentStatus`, the old way to ask how the server is.
 
-use crate::columns::{AGE, NAME, age, column};
-use crate::resource::{Behavior, Column, Columns, Now, Question, Resource};
 use crate::table;
 use machinery::{Object, Value};
+use types::columns::{AGE, NAME, age, column};
+use types::resource::{Behavior, Column, Columns, Now, Question, Resource};
 
 /// The row of `Binding`.
 pub fn resource() -> Resource {

@@ -1,12 +1,12 @@
 //! `ConfigMap`: keys and values for pods to read.
 
 use super::secret::decoded_length;
-use crate::columns::{AGE, NAME, age, column};
-use crate::fields::{entries, same, top};
-use crate::resource::{Behavior, Column, Columns, Now, Resource};
-use crate::rules::complaints;
 use crate::table;
+use crate::validation::rules::complaints;
+use machinery::fields::{entries, same, top};
 use machinery::{ErrorList, Object, Path, Value, names};
+use types::columns::{AGE, NAME, age, column};
+use types::resource::{Behavior, Column, Columns, Now, Resource};
 
 /// What all values of a config map or a secret may add up to, in bytes.
 pub(crate) const MAX_SIZE: usize = 1024 * 1024;
@@ -86,7 +86,7 @@ pub(crate) fn frozen(new: &Object, old: &Object, parts: &[&str], errors: &mut Er
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{object, refusals, refusals_of_update};
+    use crate::validation::testing::{object, refusals, refusals_of_update};
     use machinery::json;
 
     fn check(config_map: Value, expected: &[&str]) {

@@ -1,9 +1,9 @@
 //! The network disks that pods and persistent volumes may name: defaults, and what must be said.
 
-use crate::fields::{
+use crate::validation::rules::{dns_label, in_range, required, supported_only};
+use machinery::fields::{
     at, default_text, default_value, flag, integer, list, map_mut, number, part, text,
 };
-use crate::rules::{dns_label, in_range, required, supported_only};
 use machinery::{ErrorList, Map, Path, Value};
 
 const HOST_PORTS: &str = "must be a host:port pair or multiple pairs separated by commas";
@@ -210,7 +210,7 @@ fn validate_storage_os(errors: &mut ErrorList, path: &Path<'_>, source: &Value) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::lines;
+    use crate::validation::testing::lines;
     use machinery::json;
 
     fn check(kind: &str, source: Value, expected: &[&str]) {

@@ -1,13 +1,13 @@
 //! `Event`: something that happened to an object. It is served in two groups, see
 //! [`crate::events::event`], and forgotten after an hour.
 
-use crate::columns::{column, since, wide};
 use crate::events::event as other_face;
-use crate::fields::{number, part, text, top};
-use crate::resource::{Behavior, Column, Columns, Dependents, Now, Resource, Version};
-use crate::rules::{complaints, immutable, immutable_struct, qualified_name};
 use crate::table::{self, selectable};
+use crate::validation::rules::{complaints, immutable, immutable_struct, qualified_name};
+use machinery::fields::{number, part, text, top};
 use machinery::{ErrorList, Object, Path, Value, names};
+use types::columns::{column, since, wide};
+use types::resource::{Behavior, Column, Columns, Dependents, Now, Resource, Version};
 
 /// The row of `Event`.
 pub fn resource() -> Resource {
@@ -163,7 +163,7 @@ fn validate(object: &Object, reporter: &str, errors: &mut ErrorList) {
 }
 
 fn required(errors: &mut ErrorList, field: &str, value: &str) {
-    crate::rules::required(errors, &Path::root(field), value);
+    crate::validation::rules::required(errors, &Path::root(field), value);
 }
 
 fn at_most(errors: &mut ErrorList, field: &str, value: &str, limit: usize) {
@@ -247,7 +247,7 @@ fn validate_series(object: &Object, errors: &mut ErrorList) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{lines, object, refusals};
+    use crate::validation::testing::{lines, object, refusals};
     use machinery::json;
 
     fn check(event: Value, expected: &[&str]) {

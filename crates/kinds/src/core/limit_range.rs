@@ -2,15 +2,17 @@
 
 pub mod enforcement;
 
-use crate::columns::{PLAIN, plain_cells};
-use crate::fields::{at, entries, list, maps_mut, text, top};
-use crate::quantities::{amount, container_resource_name, may_be_overcommitted, resource_name};
-use crate::resource::{Behavior, Columns, Resource};
-use crate::rules::qualified_name;
 use crate::table;
+use crate::validation::quantities::{
+    amount, container_resource_name, may_be_overcommitted, resource_name,
+};
+use crate::validation::rules::qualified_name;
+use machinery::fields::{at, entries, list, maps_mut, text, top};
 use machinery::quantity::Quantity;
 use machinery::{ErrorList, Map, Object, Path, Value};
 use std::collections::{BTreeSet, HashSet};
+use types::columns::{PLAIN, plain_cells};
+use types::resource::{Behavior, Columns, Resource};
 
 /// The row of `LimitRange`.
 pub fn resource() -> Resource {
@@ -210,7 +212,7 @@ fn validate_ratio(errors: &mut ErrorList, path: &Path<'_>, limit: &Value, name: 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{defaulted, object, refusals};
+    use crate::validation::testing::{defaulted, object, refusals};
     use machinery::json;
 
     fn check(limit: Value, expected: &[&str]) {

@@ -5,14 +5,14 @@ mod validate;
 pub(crate) use validate::validate_inline;
 
 use super::disks;
-use crate::columns::{AGE, NAME, age, column, wide};
-use crate::fields::{at, default_text, default_value, map_mut, part, text, texts, top};
-use crate::quantities::amount;
-use crate::resource::{
+use crate::table;
+use crate::validation::quantities::amount;
+use machinery::fields::{at, default_text, default_value, map_mut, part, text, texts, top};
+use machinery::{Object, Path, Value, json};
+use types::columns::{AGE, NAME, age, column, wide};
+use types::resource::{
     Behavior, Column, Columns, Now, Resource, Version, keep_all_but_status, keep_status,
 };
-use crate::table;
-use machinery::{Object, Path, Value, json};
 
 /// The row of `PersistentVolume`.
 pub fn resource() -> Resource {
@@ -202,7 +202,7 @@ fn warnings(object: &Object) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{created, object};
+    use crate::validation::testing::{created, object};
 
     #[test]
     fn a_new_volume_is_pending_and_kept() {

@@ -2,16 +2,16 @@
 
 pub mod usage;
 
-use crate::columns::{AGE, NAME, age, column};
-use crate::fields::{at, entries, list, part, text, texts, top};
-use crate::quantities::{amount, is_huge_pages, resource_name, validate_amount};
-use crate::resource::{
-    Behavior, Column, Columns, Now, Resource, Version, drop_status, keep_status,
-};
-use crate::rules::{IMMUTABLE, invalid_struct};
 use crate::table;
+use crate::validation::quantities::{amount, is_huge_pages, resource_name, validate_amount};
+use crate::validation::rules::{IMMUTABLE, invalid_struct};
+use machinery::fields::{at, entries, list, part, text, texts, top};
 use machinery::{ErrorList, Object, Path, Value};
 use std::collections::BTreeSet;
+use types::columns::{AGE, NAME, age, column};
+use types::resource::{
+    Behavior, Column, Columns, Now, Resource, Version, drop_status, keep_status,
+};
 
 /// The row of `ResourceQuota`.
 pub fn resource() -> Resource {
@@ -233,7 +233,7 @@ fn validate_status(new: &Object, _: &Object, errors: &mut ErrorList) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{object, refusals, refusals_of_update};
+    use crate::validation::testing::{object, refusals, refusals_of_update};
     use machinery::json;
 
     fn check(spec: Value, expected: &[&str]) {

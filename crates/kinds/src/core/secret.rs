@@ -1,14 +1,14 @@
 //! `Secret`: keys and values that only some may read.
 
 use super::config_map::{MAX_SIZE, frozen};
-use crate::columns::{AGE, NAME, age, column};
-use crate::fields::{default_text, top};
-use crate::resource::{Behavior, Column, Columns, Now, Resource, Version};
-use crate::rules::{complaints, immutable};
 use crate::table;
+use crate::validation::rules::{complaints, immutable};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use machinery::fields::{default_text, top};
 use machinery::{ErrorList, Map, Object, Path, Value, names};
+use types::columns::{AGE, NAME, age, column};
+use types::resource::{Behavior, Column, Columns, Now, Resource, Version};
 
 /// The row of `Secret`.
 pub fn resource() -> Resource {
@@ -157,7 +157,7 @@ fn warnings(object: &Object) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{defaulted, object, refusals, refusals_of_update};
+    use crate::validation::testing::{defaulted, object, refusals, refusals_of_update};
     use machinery::json;
 
     fn check(secret: Value, expected: &[&str]) {

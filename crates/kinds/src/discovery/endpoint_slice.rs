@@ -1,16 +1,16 @@
 //! `EndpointSlice`: some of the addresses behind a service.
 
-use crate::address;
-use crate::columns::{AGE, NAME, age, column, first_of};
-use crate::fields::{at, default_value, integer, list, maps_mut, part, same, text, texts, top};
-use crate::resource::{Behavior, Column, Columns, Now, Resource};
-use crate::rules::{
+use crate::table;
+use crate::validation::address;
+use crate::validation::rules::{
     complaints, declared_immutable, dns_label, dns_subdomain, labels, one_of, qualified_name,
     supported_only,
 };
-use crate::table;
+use machinery::fields::{at, default_value, integer, list, maps_mut, part, same, text, texts, top};
 use machinery::{ErrorList, Object, Path, Value, names};
 use std::collections::HashSet;
+use types::columns::{AGE, NAME, age, column, first_of};
+use types::resource::{Behavior, Column, Columns, Now, Resource};
 
 /// The row of `EndpointSlice`.
 pub fn resource() -> Resource {
@@ -280,7 +280,7 @@ fn warnings(object: &Object, old: Option<&Object>) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{object, refusals, refusals_of_update};
+    use crate::validation::testing::{object, refusals, refusals_of_update};
     use machinery::json;
 
     fn slice(kind: &str, addresses: &[&str]) -> Value {

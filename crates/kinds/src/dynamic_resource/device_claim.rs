@@ -1,11 +1,13 @@
 //! What a claim wants: requests for devices, constraints among them, and settings for their drivers.
 
-use crate::fields::{at, default_number, default_text, list, maps_mut, number, part, text, texts};
-use crate::rules::{
+use crate::storage::declared_driver_name;
+use crate::validation::rules::{
     complaints, dns_label, one_of, positive, qualified_name, required, supported_only, unique,
 };
-use crate::storage::declared_driver_name;
 use machinery::field_path::FaultKind;
+use machinery::fields::{
+    at, default_number, default_text, list, maps_mut, number, part, text, texts,
+};
 use machinery::{ErrorList, Map, Path, Value, names};
 use std::collections::HashSet;
 
@@ -325,7 +327,7 @@ pub(super) fn validate_setting(errors: &mut ErrorList, path: &Path<'_>, setting:
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::lines;
+    use crate::validation::testing::lines;
     use machinery::json;
 
     fn check(devices: Value, expected: &[&str]) {

@@ -2,12 +2,12 @@
 
 use super::GROUP;
 use super::device_claim::{validate_selectors, validate_setting};
-use crate::columns::{AGE, NAME, age};
-use crate::fields::{list, part, top};
-use crate::resource::{Behavior, Column, Columns, Now, Resource};
-use crate::rules::qualified_name;
 use crate::table;
+use crate::validation::rules::qualified_name;
+use machinery::fields::{list, part, top};
 use machinery::{ErrorList, Object, Path, Value, names};
+use types::columns::{AGE, NAME, age};
+use types::resource::{Behavior, Column, Columns, Now, Resource};
 
 /// The row of `DeviceClass`.
 pub fn resource() -> Resource {
@@ -53,7 +53,7 @@ fn validate(object: &Object, errors: &mut ErrorList) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::refusals;
+    use crate::validation::testing::refusals;
     use machinery::json;
 
     #[test]

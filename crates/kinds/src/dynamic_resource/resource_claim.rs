@@ -1,14 +1,14 @@
 //! `ResourceClaim`: a wish for devices, and what came of it.
 
 use super::{GROUP, device_claim};
-use crate::columns::{AGE, NAME, age, column};
-use crate::fields::{at, list, part, same, top};
-use crate::resource::{
+use crate::table;
+use crate::validation::rules::declared_immutable;
+use machinery::fields::{at, list, part, same, top};
+use machinery::{ErrorList, Object, Path, Value};
+use types::columns::{AGE, NAME, age, column};
+use types::resource::{
     Behavior, Column, Columns, Now, Resource, Version, drop_status, keep_status,
 };
-use crate::rules::declared_immutable;
-use crate::table;
-use machinery::{ErrorList, Object, Path, Value};
 
 /// The row of `ResourceClaim`.
 pub fn resource() -> Resource {
@@ -78,7 +78,7 @@ fn validate(object: &Object, errors: &mut ErrorList) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{created, object, refusals, refusals_of_update};
+    use crate::validation::testing::{created, object, refusals, refusals_of_update};
     use machinery::json;
 
     fn claim(request: Value) -> Value {

@@ -2,11 +2,11 @@
 
 use super::device_class::{COLUMNS, cells};
 use super::{GROUP, device_claim};
-use crate::fields::{at, map_mut, top};
-use crate::resource::{Behavior, Columns, Resource};
-use crate::rules::{immutable_struct, labels};
 use crate::table;
+use crate::validation::rules::{immutable_struct, labels};
+use machinery::fields::{at, map_mut, top};
 use machinery::{ErrorList, Object, Path};
+use types::resource::{Behavior, Columns, Resource};
 
 /// The row of `ResourceClaimTemplate`.
 pub fn resource() -> Resource {
@@ -41,7 +41,7 @@ fn validate(object: &Object, errors: &mut ErrorList) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::refusals;
+    use crate::validation::testing::refusals;
     use machinery::json;
 
     #[test]

@@ -1,15 +1,15 @@
 //! `ResourceSlice`: devices that a driver has to offer.
 
 use super::GROUP;
-use crate::columns::{AGE, NAME, age, column};
 use crate::core::pod::validate_node_selector;
-use crate::fields::{at, entries, flag, list, number, part, text, top};
-use crate::resource::{Behavior, Column, Columns, Now, Resource, Version};
-use crate::rules::{dns_label, dns_subdomain, immutable, positive};
 use crate::storage::validate_driver_name;
 use crate::table::{self, selectable};
+use crate::validation::rules::{dns_label, dns_subdomain, immutable, positive};
+use machinery::fields::{at, entries, flag, list, number, part, text, top};
 use machinery::{ErrorList, Object, Path, Value, names};
 use std::collections::HashSet;
+use types::columns::{AGE, NAME, age, column};
+use types::resource::{Behavior, Column, Columns, Now, Resource, Version};
 
 /// The row of `ResourceSlice`.
 pub fn resource() -> Resource {
@@ -178,7 +178,7 @@ fn validate_nodes(errors: &mut ErrorList, spec: &Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{refusals, refusals_of_update};
+    use crate::validation::testing::{refusals, refusals_of_update};
     use machinery::json;
 
     fn slice(driver: &str) -> Value {

@@ -1,16 +1,16 @@
 //! `RuntimeClass`: how containers are run.
 
-use crate::columns::{AGE, NAME, age, column};
-use crate::core::go_struct;
 use crate::core::pod::validate_tolerations;
-use crate::fields::{at, part, top};
-use crate::quantities;
-use crate::resource::{Behavior, Column, Columns, Now, Resource};
-use crate::rules::{complaints, declared_immutable, labels};
 use crate::table;
+use crate::validation::go_struct;
+use crate::validation::quantities;
+use crate::validation::rules::{complaints, declared_immutable, labels};
 use machinery::field_path::FaultKind;
+use machinery::fields::{at, part, top};
 use machinery::{ErrorList, Object, Path, Value, json, names};
 use std::collections::{BTreeSet, HashSet};
+use types::columns::{AGE, NAME, age, column};
+use types::resource::{Behavior, Column, Columns, Now, Resource};
 
 /// The row of `RuntimeClass`.
 pub fn resource() -> Resource {
@@ -57,7 +57,7 @@ fn validate(object: &Object, errors: &mut ErrorList) {
     let scheduling = top(object, "scheduling");
     let path = Path::root("scheduling");
     labels(errors, &path.child("nodeSelector"), at(scheduling, &["nodeSelector"]));
-    let tolerations = crate::fields::list(scheduling, "tolerations");
+    let tolerations = machinery::fields::list(scheduling, "tolerations");
     let path = path.child("tolerations");
     validate_tolerations(errors, &path, tolerations);
     let mut seen = HashSet::new();
@@ -72,7 +72,7 @@ fn validate(object: &Object, errors: &mut ErrorList) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{refusals, refusals_of_update};
+    use crate::validation::testing::{refusals, refusals_of_update};
 
     #[test]
     fn a_class_names_its_handler_and_keeps_it() {

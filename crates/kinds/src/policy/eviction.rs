@@ -1,10 +1,10 @@
 //! Whether a disruption budget lets a pod go that somebody wants to evict, and what that costs.
 
 use super::pod_disruption_budget::selects;
-use crate::columns::condition;
-use crate::fields::{entries, list, number, text, top};
+use machinery::fields::{entries, list, number, text, top};
 use machinery::status::Cause;
 use machinery::{GroupResource, Object, Reason, Status, Value};
+use types::columns::condition;
 
 /// How many pods may be on their way out before the budget's controller has seen them go.
 const MAX_DISRUPTED: usize = 2000;
@@ -111,7 +111,7 @@ fn because(mut status: Status, message: String) -> Status {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::object;
+    use crate::validation::testing::object;
     use machinery::json;
 
     fn pod(ready: &str) -> Object {

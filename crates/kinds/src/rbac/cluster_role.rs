@@ -2,13 +2,13 @@
 
 use super::GROUP;
 use super::role::{Reach, validate_rules};
-use crate::columns::{PLAIN, plain_cells};
-use crate::fields::{list, top};
-use crate::resource::{Behavior, Columns, Resource};
-use crate::rules::label_selector;
 use crate::table;
+use crate::validation::rules::label_selector;
+use machinery::fields::{list, top};
 use machinery::selector::LabelSelector;
 use machinery::{ErrorList, Object, Path, Value, names};
+use types::columns::{PLAIN, plain_cells};
+use types::resource::{Behavior, Columns, Resource};
 
 /// The row of `ClusterRole`.
 pub fn resource() -> Resource {
@@ -51,7 +51,7 @@ fn validate(object: &Object, errors: &mut ErrorList) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::refusals;
+    use crate::validation::testing::refusals;
     use machinery::json;
 
     #[test]

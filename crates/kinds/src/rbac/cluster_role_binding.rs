@@ -3,10 +3,10 @@
 use super::GROUP;
 use super::role::Reach;
 use super::role_binding::{cells, defaults, same_role, validate_binding};
-use crate::columns::{AGE, NAME, column, wide};
-use crate::resource::{Behavior, Column, Columns, Resource};
 use crate::table;
 use machinery::{ErrorList, Object, names};
+use types::columns::{AGE, NAME, column, wide};
+use types::resource::{Behavior, Column, Columns, Resource};
 
 /// The row of `ClusterRoleBinding`.
 pub fn resource() -> Resource {
@@ -45,7 +45,7 @@ fn validate(object: &Object, errors: &mut ErrorList) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::refusals;
+    use crate::validation::testing::refusals;
     use machinery::json;
 
     #[test]

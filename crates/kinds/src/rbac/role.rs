@@ -1,11 +1,11 @@
 //! `Role`: what may be done in one namespace.
 
 use super::GROUP;
-use crate::columns::{PLAIN, plain_cells};
-use crate::fields::{list, top};
-use crate::resource::{Behavior, Columns, Resource};
 use crate::table;
+use machinery::fields::{list, top};
 use machinery::{ErrorList, Object, Path, Value, names};
+use types::columns::{PLAIN, plain_cells};
+use types::resource::{Behavior, Columns, Resource};
 
 /// The row of `Role`.
 pub fn resource() -> Resource {
@@ -74,7 +74,7 @@ fn validate_reach(errors: &mut ErrorList, path: &Path<'_>, rule: &Value, reach: 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::refusals;
+    use crate::validation::testing::refusals;
     use machinery::json;
 
     #[test]

@@ -2,12 +2,12 @@
 
 use super::GROUP;
 use super::role::Reach;
-use crate::columns::{AGE, NAME, age, column, wide};
-use crate::fields::{default_text, maps_mut, text, top};
-use crate::resource::{Behavior, Column, Columns, Now, Resource};
-use crate::rules::{complaints, immutable_struct, required, supported_only};
 use crate::table;
+use crate::validation::rules::{complaints, immutable_struct, required, supported_only};
+use machinery::fields::{default_text, maps_mut, text, top};
 use machinery::{ErrorList, Object, Path, Value, names};
+use types::columns::{AGE, NAME, age, column, wide};
+use types::resource::{Behavior, Column, Columns, Now, Resource};
 
 /// The row of `RoleBinding`.
 pub fn resource() -> Resource {
@@ -137,7 +137,7 @@ pub(super) fn same_role(new: &Object, old: &Object, errors: &mut ErrorList) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{created, object, refusals, refusals_of_update};
+    use crate::validation::testing::{created, object, refusals, refusals_of_update};
     use machinery::json;
 
     fn to(name: &str) -> Value {

@@ -1,11 +1,11 @@
 //! `PriorityClass`: which pods go first, and which make room for them.
 
-use crate::columns::{AGE, NAME, age, boolean, column, integer};
-use crate::fields::{default_value, flag, number, part, text, top};
-use crate::resource::{Behavior, Column, Columns, Now, Resource};
-use crate::rules::{immutable, one_of};
 use crate::table;
+use crate::validation::rules::{immutable, one_of};
+use machinery::fields::{default_value, flag, number, part, text, top};
 use machinery::{ErrorList, Object, Path, Value, json};
+use types::columns::{AGE, NAME, age, boolean, column, integer};
+use types::resource::{Behavior, Column, Columns, Now, Resource};
 
 /// The row of `PriorityClass`.
 pub fn resource() -> Resource {
@@ -139,7 +139,7 @@ fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{created, refusals, refusals_of_update};
+    use crate::validation::testing::{created, refusals, refusals_of_update};
 
     #[test]
     fn a_class_lets_its_pods_push_others_away() {

@@ -1,8 +1,8 @@
 //! What the kinds of this group have in common: names of drivers, and parameters for them.
 
-use crate::fields::entries;
-use crate::rules::{complaints, qualified_name};
+use crate::validation::rules::{complaints, qualified_name};
 use machinery::field_path::FaultKind;
+use machinery::fields::entries;
 use machinery::{ErrorList, Path, Value, names};
 
 const MAX_PARAMETERS: usize = 512;

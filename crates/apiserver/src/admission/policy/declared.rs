@@ -3,8 +3,8 @@
 
 use crate::catalog::Served;
 use cel::{DeclType, Object, Shape};
-use kinds::resource;
-use kinds::types::{self, Container, Field, Item, Type};
+use types::resource;
+use types::{Container, Field, Item, Type};
 
 /// The type of the objects of a kind in a version; types in it are named after where they are,
 /// beginning with `name`.

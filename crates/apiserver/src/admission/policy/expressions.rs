@@ -5,8 +5,8 @@ use super::compiler::{Compiler, Fault, Use};
 use super::definition::text;
 use super::{GROUP, types};
 use crate::admission::fault_order;
+use ::types::Resource;
 use cel::{Program, Type};
-use kinds::Resource;
 use machinery::field_path::FaultKind;
 use machinery::{ErrorList, Object, Path, Value};
 

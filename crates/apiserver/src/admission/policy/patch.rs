@@ -6,7 +6,7 @@ use super::evaluation::{BUDGET, Evaluation};
 use super::types;
 use crate::catalog::Served;
 use crate::decode;
-use kinds::apply::ResourceVersions;
+use ::types::apply::ResourceVersions;
 use machinery::codec::Literals;
 use machinery::patch::apply::overlay;
 use machinery::patch::json::{self, PatchError};
@@ -100,7 +100,7 @@ impl Target<'_> {
             Self::Sent(kind) => {
                 let mut unknown = Vec::new();
                 let api_version = kind.group_version().to_string();
-                if let Some(ty) = kinds::types::of_kind(&api_version, &kind.kind) {
+                if let Some(ty) = ::types::of_kind(&api_version, &kind.kind) {
                     let mut value = Value::Object(std::mem::take(object.map_mut()));
                     decode::fit_type(ty, &mut value, &Literals::default(), &mut unknown)?;
                     *object = Object::from_value(value).unwrap_or_default();

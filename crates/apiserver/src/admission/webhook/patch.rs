@@ -6,7 +6,6 @@ use super::invocation::Invocation;
 use super::review::Verdict;
 use crate::admission::Attempt;
 use crate::{conversion, decode};
-use kinds::types;
 use machinery::patch::json::{self, PatchError};
 use machinery::{Object, Status, Value};
 

@@ -20,12 +20,12 @@ use crate::table::{self, RowWriter};
 use crate::watch_cache::{Entry, Head};
 use bytes::Bytes;
 use http::Response;
-use kinds::resource::Shape;
-use kinds::types::{self, Ordered};
 use machinery::{Object, Status, Value, codec, json};
 use serde::Serialize;
 use std::sync::Arc;
 use std::vec;
+use types::Ordered;
+use types::resource::Shape;
 
 /// A list is sent in pieces of about this size.
 pub(crate) const CHUNK: usize = 64 << 10;

@@ -12,10 +12,10 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use http::header::{ACCEPT, ETAG, HeaderValue, IF_NONE_MATCH, VARY};
 use http::{HeaderMap, Response};
-use kinds::types::Ordered;
 use machinery::codec::media::parse_accept;
 use machinery::{Value, codec, json};
 use std::sync::Arc;
+use types::Ordered;
 
 /// The version of the aggregated form that the client prefers over the plain one, if it does.
 pub(super) fn wanted(headers: &HeaderMap) -> Option<&'static str> {

@@ -5,18 +5,18 @@ use crate::catalog::{Catalog, Served};
 use crate::routes::discovery;
 use crate::routes::version::MINOR;
 use crate::watch_cache::Entry;
-use kinds::Resource;
-use kinds::resource::Shape;
-use kinds::types::{self, Type};
 use machinery::{GroupVersion, Map, Object, Value, json};
 use schema::openapi::{self, Below, Kind, Prose, swagger};
 use std::sync::Arc;
+use types::Resource;
+use types::Type;
+use types::resource::Shape;
 
 /// The document of a group's version.
 pub(super) fn version_3(catalog: &Catalog, group: &str, version: &str) -> Value {
     let mut parts = Parts::new(catalog);
     parts.add_version(group, version);
-    let mut schemas = kinds::openapi::schemas(parts.types, &parts.versions);
+    let mut schemas = types::openapi::schemas(parts.types, &parts.versions);
     schemas.extend(parts.custom.into_iter().map(|it| (it.name, it.schema)));
     // Upstream: the titles, which tell who has made the document.
     if catalog.group(group).is_some_and(|it| it.custom) {
@@ -35,7 +35,7 @@ pub(super) fn version_2(catalog: &Catalog) -> Value {
         }
     }
     parts.paths.extend([version_path()]);
-    let mut definitions: Map<String, Value> = kinds::openapi::schemas(parts.types, &parts.versions)
+    let mut definitions: Map<String, Value> = types::openapi::schemas(parts.types, &parts.versions)
         .into_iter()
         .map(|(name, schema)| (name, swagger::builtin(schema)))
         .collect();
@@ -135,7 +135,7 @@ impl<'a> Parts<'a> {
     fn new(catalog: &'a Catalog) -> Self {
         let mut parts = Self {
             catalog,
-            prose: kinds::openapi::prose_of_every_kind(),
+            prose: types::openapi::prose_of_every_kind(),
             paths: Map::new(),
             types: Vec::new(),
             custom: Vec::new(),

@@ -1,11 +1,11 @@
 //! [`Case`]: a kind and a manifest of it.
 
 use crate::client::{Client, MERGE};
-use kinds::Resource;
-use kinds::resource::Version;
 use machinery::codec::yaml;
 use machinery::{Value, json};
 use std::collections::BTreeSet;
+use types::Resource;
+use types::resource::Version;
 
 /// See the [module documentation](self).
 pub(super) struct Case {

@@ -1,7 +1,7 @@
 //! What becomes of a definition.
 
 use super::*;
-use crate::testing::{lines, object};
+use crate::validation::testing::{lines, object};
 use machinery::json;
 
 fn definition(versions: &Value) -> Object {

@@ -2,7 +2,7 @@
 
 use super::super::definition::BEHAVIOR;
 use super::*;
-use crate::testing::{created, object, refusals, refusals_of_update};
+use crate::validation::testing::{created, object, refusals, refusals_of_update};
 use machinery::json;
 
 /// A definition that is fine, with a spec changed by `change`.

@@ -10,7 +10,7 @@
 //! ```
 
 use super::{DEFAULT_UTILIZATION, default_metrics};
-use crate::fields::{at, integer, list, part, text};
+use machinery::fields::{at, integer, list, part, text};
 use machinery::{Map, Object, Value, json};
 
 const V1: &str = "autoscaling/v1";
@@ -369,7 +369,7 @@ fn name_target(metric: &mut Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::object;
+    use crate::validation::testing::object;
 
     fn v2() -> Value {
         json!({"metadata": {"name": "a", "annotations": {"mine": "x"}},

@@ -1,9 +1,9 @@
 //! What is wrong with the metrics of an autoscaler.
 
 use super::validate::{Group, validate_reference};
-use crate::fields::{at, integer, list, part, text};
-use crate::quantities::{amount, container_resource_name};
-use crate::rules::{complaints, dns_label, supported_only};
+use crate::validation::quantities::{amount, container_resource_name};
+use crate::validation::rules::{complaints, dns_label, supported_only};
+use machinery::fields::{at, integer, list, part, text};
 use machinery::{ErrorList, Path, Value, names};
 
 /// The types of metrics, as the message lists them, and the field of each.
@@ -168,7 +168,7 @@ fn validate_choice(errors: &mut ErrorList, path: &Path<'_>, kind: &str, target: 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::lines;
+    use crate::validation::testing::lines;
     use machinery::json;
 
     fn check(metric: Value, expected: &[&str]) {

@@ -1,9 +1,9 @@
 //! What is wrong with an autoscaler: its bounds, its target, how fast it may move.
 
 use super::metrics::validate_metrics;
-use crate::fields::{at, integer, list, number, part, text, top};
-use crate::quantities::amount;
-use crate::rules::{at_least_zero, positive, required_segment, supported_only};
+use crate::validation::quantities::amount;
+use crate::validation::rules::{at_least_zero, positive, required_segment, supported_only};
+use machinery::fields::{at, integer, list, number, part, text, top};
 use machinery::quantity::Quantity;
 use machinery::{ErrorList, Object, Path, Value};
 
@@ -141,7 +141,7 @@ pub(super) fn validate_status(new: &Object, _: &Object, errors: &mut ErrorList) 
 #[cfg(test)]
 mod tests {
     use super::super::BEHAVIOR;
-    use crate::testing::{refusals, refusals_of_update};
+    use crate::validation::testing::{refusals, refusals_of_update};
     use machinery::{Value, json};
 
     fn scaler(changes: Value) -> Value {

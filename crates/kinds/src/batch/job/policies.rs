@@ -1,9 +1,9 @@
 //! When a job gives up early or is content early: its pod failure policy and its success policy.
 
 use super::indexes;
-use crate::fields::{at, integer, list, part, text};
-use crate::rules::{at_least_zero, qualified_name};
+use crate::validation::rules::{at_least_zero, qualified_name};
 use machinery::field_path::{FaultKind, quote};
+use machinery::fields::{at, integer, list, part, text};
 use machinery::{ErrorList, Path, Value};
 use std::collections::HashSet;
 
@@ -176,7 +176,7 @@ fn validate_success_rule(errors: &mut ErrorList, path: &Path<'_>, rule: &Value, 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::lines;
+    use crate::validation::testing::lines;
     use machinery::json;
 
     fn check_failure(rule: Value, expected: &[&str]) {

@@ -1,11 +1,13 @@
 //! The rules for a job's spec, and for that of a template for jobs.
 
 use super::{NAME_LABELS, UID_LABELS, is_indexed, policies};
-use crate::core::go_struct;
 use crate::core::pod::{template_warnings, validate_template};
-use crate::fields::{at, default_text, flag, integer, map_mut, maps_mut, number, part, text, top};
-use crate::rules::{at_least_zero, dns_subdomain, label_selector};
-use crate::workload::{self, SPEC};
+use crate::validation::go_struct;
+use crate::validation::rules::{at_least_zero, dns_subdomain, label_selector};
+use crate::validation::workload::{self, SPEC};
+use machinery::fields::{
+    at, default_text, flag, integer, map_mut, maps_mut, number, part, text, top,
+};
 use machinery::selector::LabelSelector;
 use machinery::{ErrorList, Map, Object, Path, Value, names};
 

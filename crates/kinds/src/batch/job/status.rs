@@ -5,11 +5,11 @@
 //! already does not stand in the way of other changes.
 
 use super::{indexes, is_finished, is_indexed, is_true};
-use crate::core::go_struct;
-use crate::fields::{at, flag, integer, list, number, part, same, text, texts, top};
-use crate::rules::IMMUTABLE;
-use crate::workload::counters;
+use crate::validation::go_struct;
+use crate::validation::rules::IMMUTABLE;
+use crate::validation::workload::counters;
 use machinery::field_path::FaultKind;
+use machinery::fields::{at, flag, integer, list, number, part, same, text, texts, top};
 use machinery::{ErrorList, Object, Path, Value, timestamp};
 use std::collections::HashSet;
 
@@ -263,7 +263,7 @@ impl Change<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{lines, object};
+    use crate::validation::testing::{lines, object};
     use machinery::json;
 
     fn check(new: Value, old: Value, expected: &[&str]) {

@@ -1,9 +1,9 @@
 //! Which conditions a request has, and who may change them: `/approval` approves and denies,
 //! `/status` tells of the rest.
 
-use crate::fields::{keep, list, same, text, top};
-use crate::rules::{required, supported_only};
+use crate::validation::rules::{required, supported_only};
 use machinery::field_path::quote;
+use machinery::fields::{keep, list, same, text, top};
 use machinery::{ErrorList, Object, Path, Value};
 use std::collections::HashSet;
 

@@ -1,16 +1,15 @@
 //! What is wrong with a persistent volume.
 
+use super::super::disks;
 use super::super::pod::{validate_access_modes, validate_kind, validate_node_selector};
-use super::super::{
-    disks, go_struct,
-    unified_diff::{DiffBudget, unified_diff},
-};
-use crate::fields::{at, entries, part, same, text, texts, top};
-use crate::quantities::amount;
-use crate::rules::{
+use crate::storage::validate_driver_name;
+use crate::validation::go_struct;
+use crate::validation::quantities::amount;
+use crate::validation::rules::{
     dns_label, dns_subdomain, immutable, invalid_struct, no_backsteps, supported_only,
 };
-use crate::storage::validate_driver_name;
+use crate::validation::unified_diff::{DiffBudget, unified_diff};
+use machinery::fields::{at, entries, part, same, text, texts, top};
 use machinery::{ErrorList, Object, Path, Value, json};
 
 static SPEC: Path<'static> = Path::root("spec");
@@ -253,7 +252,7 @@ pub(super) fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList
 #[cfg(test)]
 mod tests {
     use super::super::BEHAVIOR;
-    use crate::testing::{refusals, refusals_of_update};
+    use crate::validation::testing::{refusals, refusals_of_update};
     use machinery::{Value, json};
 
     fn volume(changes: Value) -> Value {

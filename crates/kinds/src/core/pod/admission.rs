@@ -2,7 +2,7 @@
 //! gone quiet, which pods go first, when images are pulled, whom pods may keep away.
 
 use super::{CONTAINERS, each_container};
-use crate::fields::{
+use machinery::fields::{
     at, default_value, integer, list, list_mut, map_mut, maps_mut, part, text, top,
 };
 use machinery::{ErrorList, Object, Path, json};
@@ -142,7 +142,7 @@ pub fn wide_anti_affinity(pod: &Object) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::object;
+    use crate::validation::testing::object;
     use machinery::Value;
 
     fn pod(spec: Value) -> Object {

@@ -2,9 +2,9 @@
 
 use super::each_container;
 use super::service_account::MIRROR;
-use crate::fields::{annotation, at, entries, part, text};
-use crate::rules::descending_path;
+use crate::validation::rules::descending_path;
 use machinery::field_path::quote;
+use machinery::fields::{annotation, at, entries, part, text};
 use machinery::{ErrorList, Path, Value};
 
 const APP_ARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";

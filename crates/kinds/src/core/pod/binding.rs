@@ -1,8 +1,8 @@
 //! `/binding`: the scheduler's word on where a pod runs.
 
-use crate::fields::{entries, list, list_mut, text, top};
-use crate::rules::{dns_subdomain, supported_only};
+use crate::validation::rules::{dns_subdomain, supported_only};
 use machinery::field_path::quote;
+use machinery::fields::{entries, list, list_mut, text, top};
 use machinery::{ErrorList, GroupResource, Object, Path, Status, json};
 
 /// Binds a pod to the node that `binding` names, at the time `now` (RFC 3339).
@@ -91,7 +91,7 @@ fn set_scheduled(pod: &mut Object, now: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::object;
+    use crate::validation::testing::object;
 
     fn binding(node: &str) -> Object {
         object(json!({"metadata": {"name": "a", "labels": {"zone": "z"}},

@@ -2,9 +2,9 @@
 
 use super::mounts::{Volumes, validate_devices, validate_mounts};
 use super::{env, handlers, is_sidecar, security};
-use crate::fields::{integer, list, number, part, text};
-use crate::quantities;
-use crate::rules::{complaints, dns_label, one_of, port, required, supported_only};
+use crate::validation::quantities;
+use crate::validation::rules::{complaints, dns_label, one_of, port, required, supported_only};
+use machinery::fields::{integer, list, number, part, text};
 use machinery::{ErrorList, Path, Value, names};
 use std::collections::{BTreeSet, HashSet};
 

@@ -2,8 +2,8 @@
 
 use super::super::disks;
 use super::{CONTAINERS, containers_mut};
-use crate::fields::{default_number, default_text, default_value, map_mut, maps_mut, top};
-use crate::quantities::amount;
+use crate::validation::quantities::amount;
+use machinery::fields::{default_number, default_text, default_value, map_mut, maps_mut, top};
 use machinery::quantity::Quantity;
 use machinery::{Map, Object, Value, json};
 
@@ -257,7 +257,7 @@ fn same_addresses(status: &mut Map<String, Value>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::object;
+    use crate::validation::testing::object;
 
     fn check(pod: Value, path: &[&str], expected: Value) {
         let mut pod = object(pod);

@@ -1,8 +1,8 @@
 //! The environment variables of a container.
 
-use crate::fields::{list, part, text};
-use crate::quantities::amount;
-use crate::rules::{complaints, dns_label, no_backsteps, qualified_name, required};
+use crate::validation::quantities::amount;
+use crate::validation::rules::{complaints, dns_label, no_backsteps, qualified_name, required};
+use machinery::fields::{list, part, text};
 use machinery::{ErrorList, Path, Value, names};
 
 /// What a variable may show of its pod.
@@ -259,7 +259,7 @@ pub(super) fn validate_env_from(errors: &mut ErrorList, path: &Path<'_>, contain
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::lines;
+    use crate::validation::testing::lines;
     use machinery::json;
 
     fn check(env: Value, expected: &[&str]) {

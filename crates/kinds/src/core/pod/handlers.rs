@@ -1,7 +1,7 @@
 //! Probes and lifecycle hooks: what is done to a container to see how it is, or to tell it.
 
-use crate::fields::{list, number, part, text};
-use crate::rules::{at_least_zero, complaints, port_or_name, required, supported_only};
+use crate::validation::rules::{at_least_zero, complaints, port_or_name, required, supported_only};
+use machinery::fields::{list, number, part, text};
 use machinery::{ErrorList, Path, Value};
 
 /// What a handler may be besides the three that both probes and hooks know.
@@ -157,7 +157,7 @@ fn validate_sleep(errors: &mut ErrorList, path: &Path<'_>, seconds: i64, grace: 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::lines;
+    use crate::validation::testing::lines;
     use machinery::json;
 
     fn check(container: Value, expected: &[&str]) {

@@ -2,7 +2,6 @@
 //!
 //! Upstream: `apis/core/validation/validation.go`, `ValidatePodLogOptions`.
 
-use crate::types;
 use machinery::{ErrorList, Path};
 
 /// The options of one request that have values; the boolean ones stay in the query.

@@ -1,7 +1,7 @@
 //! The volumes that a container mounts, and those that it uses as devices.
 
-use crate::fields::{flag, list, part, text};
-use crate::rules::{descending_path, has_backsteps, required, supported_only};
+use crate::validation::rules::{descending_path, has_backsteps, required, supported_only};
+use machinery::fields::{flag, list, part, text};
 use machinery::{ErrorList, Path, Value};
 use std::collections::{HashMap, HashSet};
 
@@ -147,7 +147,7 @@ pub(super) fn validate_devices(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::lines;
+    use crate::validation::testing::lines;
     use machinery::json;
 
     fn check(container: Value, expected: &[&str]) {

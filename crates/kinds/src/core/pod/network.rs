@@ -1,8 +1,8 @@
 //! What a pod is called, and how it finds others.
 
-use crate::address::{self, Stored};
-use crate::fields::{boolean, flag, list, number, part, text, texts};
-use crate::rules::{complaints, dns_label, dns_subdomain, one_of};
+use crate::validation::address::{self, Stored};
+use crate::validation::rules::{complaints, dns_label, dns_subdomain, one_of};
+use machinery::fields::{boolean, flag, list, number, part, text, texts};
 use machinery::{ErrorList, Path, Value, json, names};
 
 /// What the resolver of a container can take.
@@ -145,7 +145,7 @@ fn validate_host_name(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::lines;
+    use crate::validation::testing::lines;
 
     fn check(spec: Value, expected: &[&str]) {
         let mut errors = ErrorList::new();

@@ -2,13 +2,13 @@
 //! a user may not set.
 
 use super::{quality, totals};
-use crate::fields::{
+use machinery::fields::{
     at, default_number, default_text, default_value, integer, keep, list, list_mut, map_mut,
     maps_mut, number, part, text, top,
 };
-use crate::resource::keep_all_but_status;
 use machinery::{Map, Object, Value, json};
 use std::collections::BTreeMap;
+use types::resource::keep_all_but_status;
 
 /// A new pod waits to be scheduled, whatever its creator says of its status.
 pub(super) fn prepare_create(pod: &mut Object) {
@@ -186,7 +186,7 @@ fn is_gone_at_once(pod: &Object) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::object;
+    use crate::validation::testing::object;
 
     #[test]
     fn a_new_pod_is_pending() {

@@ -2,8 +2,8 @@
 //! tokens.
 
 use super::env::{Shower, validate_field_ref, validate_resource_ref};
-use crate::fields::{integer, list, part, text};
-use crate::rules::{file_mode, label_selector, local_path, required, supported_only};
+use crate::validation::rules::{file_mode, label_selector, local_path, required, supported_only};
+use machinery::fields::{integer, list, part, text};
 use machinery::{ErrorList, Path, Value};
 use std::collections::HashSet;
 
@@ -193,7 +193,7 @@ impl<'a> Sources<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::lines;
+    use crate::validation::testing::lines;
     use machinery::json;
 
     fn check(sources: Value, expected: &[&str]) {

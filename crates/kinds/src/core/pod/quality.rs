@@ -1,8 +1,8 @@
 //! The quality of service of a pod: how hard it is to take its memory and its processor away.
 
-use crate::fields::{at, entries, list};
-use crate::quantities::amount;
+use crate::validation::quantities::amount;
 use machinery::Value;
+use machinery::fields::{at, entries, list};
 
 /// `Guaranteed` if every container asks for as much of both as it may have, `BestEffort` if none
 /// asks for anything, else `Burstable`.

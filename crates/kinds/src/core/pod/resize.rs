@@ -2,7 +2,7 @@
 
 use super::ephemeral::keep_metadata;
 use super::{is_sidecar, quality, service_account, spec};
-use crate::fields::{at, entries, keep, list, part, same, text, top};
+use machinery::fields::{at, entries, keep, list, part, same, text, top};
 use machinery::{ErrorList, Object, Path, Value};
 
 static SPEC: Path<'static> = Path::root("spec");
@@ -172,7 +172,7 @@ fn restarts(container: &Value) -> bool {
 mod tests {
     use super::super::BEHAVIOR;
     use super::*;
-    use crate::testing::{created, lines, object};
+    use crate::validation::testing::{created, lines, object};
     use machinery::json;
 
     fn pod(resources: Value) -> Object {

@@ -1,10 +1,10 @@
 //! Where a pod may run: tolerations, affinity, spreading, gates.
 
 use super::super::node::TAINT_EFFECTS;
-use crate::fields::{at, list, number, part, text, texts};
-use crate::rules::{
+use crate::validation::rules::{
     complaints, dns_subdomain, label_selector, positive, qualified_name, supported_only,
 };
+use machinery::fields::{at, list, number, part, text, texts};
 use machinery::{ErrorList, Path, Value, names};
 use std::collections::{HashMap, HashSet};
 
@@ -297,7 +297,7 @@ pub(super) fn validate_gates(errors: &mut ErrorList, path: &Path<'_>, spec: &Val
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::lines;
+    use crate::validation::testing::lines;
     use machinery::json;
 
     #[test]

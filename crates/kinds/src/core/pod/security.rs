@@ -1,10 +1,12 @@
 //! What a pod and its containers are allowed to do to the node, and as whom.
 
-use super::super::go_struct;
 use super::each_container;
-use crate::fields::{at, boolean, flag, integer, list, part, text, texts};
-use crate::rules::{complaints, descending_path, dns_subdomain, supported_only, unix_id};
+use crate::validation::go_struct;
+use crate::validation::rules::{
+    complaints, descending_path, dns_subdomain, supported_only, unix_id,
+};
 use machinery::field_path::FaultKind;
+use machinery::fields::{at, boolean, flag, integer, list, part, text, texts};
 use machinery::{ErrorList, Path, Value};
 use std::collections::HashSet;
 
@@ -389,7 +391,7 @@ pub(super) fn validate_host_users(errors: &mut ErrorList, path: &Path<'_>, spec:
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::lines;
+    use crate::validation::testing::lines;
     use machinery::json;
 
     fn check(context: Value, expected: &[&str]) {

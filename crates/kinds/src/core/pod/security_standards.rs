@@ -19,8 +19,8 @@ mod tests;
 pub use policy::{Level, LevelVersion, Policy, Version};
 
 use super::CONTAINERS;
-use crate::fields::{at, list, text, top};
 use machinery::field_path::quote;
+use machinery::fields::{at, list, text, top};
 use machinery::{Object, Value};
 use std::collections::{BTreeSet, HashMap};
 

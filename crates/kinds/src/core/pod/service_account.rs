@@ -2,7 +2,7 @@
 //! which secrets it may use if the account is particular about that.
 
 use super::containers_mut;
-use crate::fields::{at, boolean, default_text, list, list_mut, text, top};
+use machinery::fields::{at, boolean, default_text, list, list_mut, text, top};
 use machinery::{Map, Object, Value, json};
 use std::collections::HashSet;
 
@@ -217,7 +217,7 @@ fn foreign_secret(spec: &Value, part: &str, word: &str, names: &HashSet<&str>) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::object;
+    use crate::validation::testing::object;
 
     fn pod(spec: Value) -> Object {
         object(json!({"metadata": {"name": "a"}, "spec": spec}))

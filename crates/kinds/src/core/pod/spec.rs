@@ -1,16 +1,16 @@
 //! The rules for a pod's spec, and for that of a template for pods.
 
-use super::super::go_struct;
 use super::containers::{
     Surroundings, untrimmed_image, validate_containers, validate_ephemeral_containers,
     validate_init_containers,
 };
 use super::volumes::validate_volumes;
 use super::{annotations, each_container, network, scheduling, security, totals};
-use crate::fields::{at, boolean, entries, flag, integer, list, part, text, top};
-use crate::quantities::{self, amount};
-use crate::rules::{at_least_zero, dns_label, dns_subdomain, in_range, labels, one_of};
+use crate::validation::go_struct;
+use crate::validation::quantities::{self, amount};
+use crate::validation::rules::{at_least_zero, dns_label, dns_subdomain, in_range, labels, one_of};
 use machinery::field_path::{FaultKind, quote};
+use machinery::fields::{at, boolean, entries, flag, integer, list, part, text, top};
 use machinery::meta::validate_annotations;
 use machinery::{ErrorList, Object, Path, Value, json};
 use std::collections::{BTreeSet, HashMap};
@@ -258,7 +258,7 @@ fn validate_file_refs(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
 mod tests {
     use super::super::BEHAVIOR;
     use super::*;
-    use crate::testing::{lines, refusals};
+    use crate::validation::testing::{lines, refusals};
 
     fn check(spec: Value, expected: &[&str]) {
         let pod = json!({"metadata": {"name": "a"}, "spec": spec});

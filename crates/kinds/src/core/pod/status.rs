@@ -1,11 +1,11 @@
 //! What a node may report of a pod.
 
-use super::super::go_struct;
 use super::annotations;
-use crate::address::{self, Stored};
-use crate::fields::{at, list, number, part, text, top};
-use crate::rules::{complaints, immutable, qualified_name};
+use crate::validation::address::{self, Stored};
+use crate::validation::go_struct;
+use crate::validation::rules::{complaints, immutable, qualified_name};
 use machinery::field_path::FaultKind;
+use machinery::fields::{at, list, number, part, text, top};
 use machinery::{ErrorList, Object, Path, Value, names};
 use std::collections::HashMap;
 
@@ -144,7 +144,7 @@ fn validate_addresses(errors: &mut ErrorList, new: &Value, old: &Value, field: &
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{lines, object};
+    use crate::validation::testing::{lines, object};
     use machinery::json;
 
     fn check(new: Value, old: Value, expected: &[&str]) {

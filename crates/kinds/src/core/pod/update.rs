@@ -1,14 +1,12 @@
 //! What may change of a pod: little, since its containers are running.
 
-use super::super::{
-    go_struct,
-    unified_diff::{DiffBudget, unified_diff},
-};
 use super::containers::untrimmed_image;
 use super::{annotations, scheduling, spec};
-use crate::fields::{at, default_value, entries, integer, list, part, same, text, top};
-use crate::rules::{range_message, required};
+use crate::validation::go_struct;
+use crate::validation::rules::{range_message, required};
+use crate::validation::unified_diff::{DiffBudget, unified_diff};
 use machinery::field_path::FaultKind;
+use machinery::fields::{at, default_value, entries, integer, list, part, same, text, top};
 use machinery::{ErrorList, Map, Object, Path, Value, json};
 use std::collections::HashSet;
 
@@ -137,7 +135,7 @@ fn with_updatable_parts_of(new: &Value, old: &Value) -> Map<String, Value> {
     }
     for part in ["containers", "initContainers"] {
         let images = list(old, part).iter().map(|container| at(container, &["image"]).clone());
-        for (container, image) in crate::fields::maps_mut(&mut munged, part).zip(images) {
+        for (container, image) in machinery::fields::maps_mut(&mut munged, part).zip(images) {
             container.insert("image".to_owned(), image);
         }
     }
@@ -163,7 +161,7 @@ fn allow_narrowing(errors: &mut ErrorList, munged: &mut Map<String, Value>, old:
     }
     validate_node_affinity(errors, new_nodes, old_nodes);
     default_value(munged, "affinity", json!({}));
-    if let Some(affinity) = crate::fields::map_mut(munged, "affinity") {
+    if let Some(affinity) = machinery::fields::map_mut(munged, "affinity") {
         match old_nodes {
             Value::Null => drop(affinity.remove("nodeAffinity")),
             nodes => drop(affinity.insert("nodeAffinity".to_owned(), nodes.clone())),
@@ -209,7 +207,7 @@ fn only_adds(new: &Value, old: &Value) -> bool {
 mod tests {
     use super::super::BEHAVIOR;
     use super::*;
-    use crate::testing::refusals_of_update;
+    use crate::validation::testing::refusals_of_update;
 
     fn spec(changes: Value) -> Value {
         let mut spec = json!({"containers": [{"name": "c", "image": "i"}]});

@@ -3,13 +3,13 @@
 use super::super::disks;
 use super::mounts::Volumes;
 use super::projected::{validate_downward, validate_keys, validate_projected};
-use crate::fields::{at, integer, list, part, text, texts};
-use crate::quantities::amount;
-use crate::rules::{
+use crate::validation::quantities::amount;
+use crate::validation::rules::{
     complaints, descending_path, dns_label, label_selector, labels, no_backsteps, one_of, required,
     supported_only,
 };
 use machinery::field_path::quote;
+use machinery::fields::{at, integer, list, part, text, texts};
 use machinery::{ErrorList, Path, Value, names};
 use std::collections::HashSet;
 
@@ -295,7 +295,7 @@ pub(crate) fn validate_claim_spec(errors: &mut ErrorList, path: &Path<'_>, spec:
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::lines;
+    use crate::validation::testing::lines;
     use machinery::json;
 
     fn check(volumes: Value, expected: &[&str]) {

@@ -3,8 +3,8 @@
 
 use crate::core::persistent_volume::class;
 use crate::core::pod::{quality, totals};
-use crate::fields::{at, flag, integer, list, part, text, texts, top};
-use crate::quantities::{amount, is_huge_pages, is_native};
+use crate::validation::quantities::{amount, is_huge_pages, is_native};
+use machinery::fields::{at, flag, integer, list, part, text, texts, top};
 use machinery::quantity::Quantity;
 use machinery::{Object, Value};
 use std::collections::{BTreeMap, BTreeSet};

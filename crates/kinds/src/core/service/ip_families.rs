@@ -2,8 +2,8 @@
 //! without a selector may name IPv6 all the same, since its addresses are its author's business.
 
 use super::{kind, spec_of};
-use crate::address::{self, Stored};
-use crate::fields::{entries, list, list_mut, text, texts};
+use crate::validation::address::{self, Stored};
+use machinery::fields::{entries, list, list_mut, text, texts};
 use machinery::{ErrorList, Map, Object, Path, Value, json};
 use std::collections::HashSet;
 
@@ -31,7 +31,7 @@ pub(super) fn fill(service: &mut Object, old: Option<&Object>) {
         _ if is_free(spec_of(service)) => "RequireDualStack".to_owned(),
         _ => SINGLE.to_owned(),
     };
-    crate::fields::default_value(service.map_at(&["spec"]), "ipFamilyPolicy", policy.into());
+    machinery::fields::default_value(service.map_at(&["spec"]), "ipFamilyPolicy", policy.into());
     if let Some(old) = old {
         release_second(service, old);
     }

@@ -2,9 +2,9 @@
 
 use super::validate::{validate_class, validate_service};
 use super::{ip_families, is_headless, kind, needs_health_check, spec_of};
-use crate::address::{self, Stored};
-use crate::fields::{at, list, number, part, text, texts, top};
-use crate::rules::{complaints, supported_only};
+use crate::validation::address::{self, Stored};
+use crate::validation::rules::{complaints, supported_only};
+use machinery::fields::{at, list, number, part, text, texts, top};
 use machinery::{ErrorList, Object, Path, Value, json, names};
 
 static SPEC: Path<'static> = Path::root("spec");
@@ -134,7 +134,7 @@ fn validate_ingress(errors: &mut ErrorList, path: &Path<'_>, ingress: &Value, st
 mod tests {
     use super::super::BEHAVIOR;
     use super::*;
-    use crate::testing::{lines, object, refusals_of_update};
+    use crate::validation::testing::{lines, object, refusals_of_update};
 
     fn check(new: Value, old: Value, expected: &[&str]) {
         let service = |spec| json!({"spec": spec});

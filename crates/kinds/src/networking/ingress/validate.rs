@@ -1,9 +1,9 @@
 //! What is wrong with an ingress.
 
 use super::CLASS_ANNOTATION;
-use crate::address::{self, Stored};
-use crate::fields::{at, list, number, part, text, texts, top};
-use crate::rules::{complaints, dns_subdomain, port, required_segment, supported_only};
+use crate::validation::address::{self, Stored};
+use crate::validation::rules::{complaints, dns_subdomain, port, required_segment, supported_only};
+use machinery::fields::{at, list, number, part, text, texts, top};
 use machinery::{ErrorList, Object, Path, Value, names};
 
 static SPEC: Path<'static> = Path::root("spec");
@@ -200,7 +200,7 @@ pub(super) fn validate_status(new: &Object, old: &Object, errors: &mut ErrorList
 #[cfg(test)]
 mod tests {
     use super::super::BEHAVIOR;
-    use crate::testing::refusals;
+    use crate::validation::testing::refusals;
     use machinery::{Value, json};
 
     fn check(path: Value, expected: &[&str]) {

@@ -7,8 +7,8 @@
 
 use super::{Bounds, Limits};
 use crate::core::pod::totals::{Amounts, of_containers};
-use crate::fields::{at, entries, list, top};
-use crate::quantities::amount;
+use crate::validation::quantities::amount;
+use machinery::fields::{at, entries, list, top};
 use machinery::quantity::Quantity;
 use machinery::{Object, Value};
 use std::collections::HashSet;
@@ -290,7 +290,7 @@ fn too_far_apart(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::object;
+    use crate::validation::testing::object;
     use machinery::json;
 
     fn limits(limit: Value) -> Arc<Limits> {

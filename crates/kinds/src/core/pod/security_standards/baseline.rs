@@ -1,8 +1,8 @@
 //! The checks of the level baseline: no known way out of the container.
 
 use super::{Bad, Pod, Violation, annotated, named, of_container, plural, quoted, setters};
-use crate::fields::{annotation, at, entries, flag, list, number, text, texts};
 use machinery::Value;
+use machinery::fields::{annotation, at, entries, flag, list, number, text, texts};
 use std::collections::BTreeSet;
 
 /// Containers that do something bad, with the bad values; None if there are none.

@@ -2,8 +2,8 @@
 
 use super::baseline::bad_profile;
 use super::{Bad, Pod, Violation, named, of_container, plural, quoted, setters};
-use crate::fields::{at, list, text, texts};
 use machinery::Value;
+use machinery::fields::{at, list, text, texts};
 
 pub(super) fn privilege_escalation(pod: &Pod<'_>) -> Option<Violation> {
     let is_bad =

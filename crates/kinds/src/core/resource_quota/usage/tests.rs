@@ -1,7 +1,7 @@
 //! Objects against quotas.
 
 use super::*;
-use crate::testing::object;
+use crate::validation::testing::object;
 use machinery::json;
 
 fn used(group: &str, plural: &str, value: Value) -> String {
