@@ -26,7 +26,7 @@ pub mod rbac;
 pub mod storage;
 pub mod scheduling;
 pub mod node;
-pub mod dynamic_resource;
+pub mod resource;
 pub mod admissionregistration;
 pub mod apiregistration;
 pub mod certificates;

@@ -2,8 +2,8 @@
 
 use crate::{
     admissionregistration, apiextensions, apiregistration, apps, authentication, authorization,
-    autoscaling, batch, certificates, coordination, core, discovery, dynamic_resource, flowcontrol,
-    networking, node, policy, rbac, scheduling, storage,
+    autoscaling, batch, certificates, coordination, core, discovery, flowcontrol, networking, node,
+    policy, rbac, resource, scheduling, storage,
 };
 use types::resource::{Behavior, Columns, Resource, Selectable, Shape, Version};
 
@@ -63,10 +63,10 @@ pub fn builtin() -> Vec<Resource> {
         scheduling::priority_class::resource(),
         node::runtime_class::resource(),
         discovery::endpoint_slice::resource(),
-        dynamic_resource::device_class::resource(),
-        dynamic_resource::resource_claim::resource(),
-        dynamic_resource::resource_claim_template::resource(),
-        dynamic_resource::resource_slice::resource(),
+        resource::device_class::resource(),
+        resource::resource_claim::resource(),
+        resource::resource_claim_template::resource(),
+        resource::resource_slice::resource(),
         flowcontrol::flow_schema::resource(),
         flowcontrol::priority_level_configuration::resource(),
         apiextensions::definition::resource(),
