@@ -241,7 +241,7 @@ impl Catalog {
                     continue;
                 }
                 let group = it.resource.group_of(details);
-                catalog.note(group, &details.name, it.resource.custom);
+                catalog.note(group, &details.name, it.resource.conventions.dynamic);
                 catalog
                     .index
                     .entry(group.to_owned())

@@ -92,7 +92,11 @@ impl Conversion {
 
 /// The version in which verbs work on objects.
 pub(crate) fn working_version(cx: &Cx) -> usize {
-    if cx.resource().custom { cx.version } else { cx.resource().storage }
+    if cx.resource().conventions.works_in_request_version {
+        cx.version
+    } else {
+        cx.resource().storage
+    }
 }
 
 /// An object, from whichever version it is in, in `version`, as far as nobody else must be asked.
@@ -116,7 +120,7 @@ pub(crate) fn requested(cx: &Cx, object: Object) -> Object {
 
 /// A stored object as verbs work on it, with its resourceVersion.
 pub(crate) async fn working(cx: &Cx, entry: &Arc<Entry>) -> Result<Object, Status> {
-    if cx.resource().custom {
+    if cx.resource().conventions.works_in_request_version {
         return Ok(self::entry(cx, entry).await?.object());
     }
     Ok(local(&cx.served, cx.resource().storage, entry.object()))

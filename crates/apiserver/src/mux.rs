@@ -122,18 +122,18 @@ pub(crate) async fn resource(
         return not_here(catalog.group(group).is_none_or(|it| it.custom));
     };
     if !is_in_scope(&served, &parts.target, parts.verb) {
-        return not_here(served.resource.custom);
+        return not_here(served.resource.conventions.plain_not_found);
     }
     let subresource = parts.target.subresource.as_str();
     // Upstream: what is below a built-in resource is a route of its own.
-    if !served.resource.custom
+    if served.resource.conventions.routes_subresources
         && !subresource.is_empty()
         && find(&served, version, subresource).is_none()
     {
         return Err(Status::no_such_resource());
     }
     // Upstream: so is each method, and there is none for this one.
-    if !served.resource.custom && head.method == http::Method::HEAD {
+    if !served.resource.conventions.serves_head && head.method == http::Method::HEAD {
         return Err(Status::method_not_allowed());
     }
     let offer = Offer::of(&served.resource, parts.verb);
@@ -154,7 +154,7 @@ fn is_in_scope(served: &Served, target: &Target, verb: Verb) -> bool {
     if !served.resource.namespaced {
         return is_everywhere || is_namespace(target) && target.name == target.namespace;
     }
-    let is_read = !served.resource.custom || verb.reads();
+    let is_read = !served.resource.conventions.hides_writes_to_all_namespaces || verb.reads();
     !is_everywhere || target.name.is_empty() && is_read
 }
 
@@ -262,12 +262,12 @@ async fn object_or_collection(cx: &Cx, body: &[u8]) -> Result<Response<Body>, St
         Verb::Get => get::get(cx).await,
         Verb::List => list::list(cx).await,
         // Upstream: where no router looks at it, the name in the path means nothing.
-        Verb::Create if !everywhere && (!named || cx.resource().custom) => {
+        Verb::Create if !everywhere && (!named || !cx.resource().conventions.routes_names) => {
             create::create(cx, body).await
         }
         Verb::Update if named => update::update(cx, body, Part::Main).await,
         Verb::Patch if named => patch::patch(cx, body, Part::Main).await,
-        Verb::Update | Verb::Patch if cx.resource().custom => {
+        Verb::Update | Verb::Patch if !cx.resource().conventions.routes_names => {
             Err(Status::bad_request("name must be provided"))
         }
         Verb::Delete => delete::delete(cx, body).await,
@@ -280,7 +280,7 @@ async fn object_or_collection(cx: &Cx, body: &[u8]) -> Result<Response<Body>, St
 }
 
 fn not_allowed(cx: &Cx) -> Status {
-    if cx.resource().custom {
+    if cx.resource().conventions.names_refused_verb {
         return Status::method_not_supported(&cx.what(), cx.verb.as_str());
     }
     Status::method_not_allowed()

@@ -99,7 +99,7 @@ async fn in_version(cx: &Cx, object: Object, api_version: &str) -> Result<Object
 /// Notes what a create, update or patch has changed. Both objects are in the version that verbs
 /// work in.
 pub(crate) async fn track(cx: &Cx, live: Option<&Object>, new: &mut Object) {
-    if !cx.resource().custom || !has_whole_floats(new) {
+    if !cx.resource().conventions.collapses_floats || !has_whole_floats(new) {
         return track_values(cx, live, new).await;
     }
     // A manager owns the same field whether it writes 1 or 1.0.

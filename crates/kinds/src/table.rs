@@ -5,7 +5,7 @@ use crate::{
     autoscaling, batch, certificates, coordination, core, discovery, flowcontrol, networking, node,
     policy, rbac, resource, scheduling, storage,
 };
-use types::resource::{Behavior, Columns, Resource, Selectable, Shape, Version};
+use types::resource::{Behavior, Columns, Conventions, Resource, Selectable, Shape, Version};
 
 /// All built-in kinds. Discovery has an order of its own.
 pub fn builtin() -> Vec<Resource> {
@@ -95,7 +95,7 @@ pub(crate) fn row(
         versions: vec![version],
         storage: 0,
         behavior,
-        custom: false,
+        conventions: &Conventions::BUILT_IN,
         prefix: format!("/registry/{plural}"),
         ttl_seconds: None,
     }

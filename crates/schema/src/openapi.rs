@@ -34,8 +34,8 @@ pub struct Kind<'a> {
     pub plural: &'a str,
     /// Whether objects live in namespaces.
     pub namespaced: bool,
-    /// Whether it is made by a definition: then it has no strategic merge patch.
-    pub custom: bool,
+    /// Whether the document is that of a CRD, which has no strategic merge patch.
+    pub crd: bool,
     /// Whether all objects of a namespace can be deleted at once.
     pub deletes_collections: bool,
 }
@@ -263,7 +263,7 @@ mod tests {
         list_kind: "WidgetList",
         plural: "widgets",
         namespaced: true,
-        custom: true,
+        crd: true,
         deletes_collections: true,
     };
 

@@ -20,9 +20,6 @@ const BESIDE_THE_SPEC: [&str; 8] =
 /// Judges pods, what makes pods, and namespaces.
 pub(super) fn judge(attempt: &Attempt<'_>, object: &Object) -> Result<(), Status> {
     let resource = attempt.cx.resource();
-    if resource.custom {
-        return Ok(());
-    }
     match (resource.group.as_str(), resource.plural.as_str()) {
         ("", "namespaces") if attempt.is_of("", "namespaces") => judge_namespace(attempt, object),
         ("", "pods") => judge_pod(attempt, object),

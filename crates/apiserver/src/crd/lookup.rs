@@ -24,7 +24,7 @@ pub(crate) type Found = (Arc<Served>, usize);
 pub(crate) async fn find(plane: &Plane, target: &Target) -> (Arc<Catalog>, Option<Found>) {
     let catalog = plane.catalog.load_full();
     match look_up(&catalog, target) {
-        Some((served, version)) if !served.resource.custom => {
+        Some((served, version)) if !served.resource.conventions.dynamic => {
             return (catalog, Some((served, version)));
         }
         None if is_builtin(&catalog, &target.group) => return (catalog, None),

@@ -21,7 +21,7 @@ pub(crate) enum Misdeclared {
 pub(super) fn sent(cx: &Cx, object: &mut Object, bytes: &[u8]) -> Result<(), Status> {
     let resource = cx.resource();
     let (kind, expected) = (&resource.kind, resource.api_version(cx.version()));
-    if resource.custom {
+    if resource.conventions.requires_type_meta {
         if object.kind().is_empty() {
             let text = String::from_utf8_lossy(bytes);
             let why = format!("Object 'Kind' is missing in '{text}'");
@@ -39,12 +39,12 @@ pub(super) fn sent(cx: &Cx, object: &mut Object, bytes: &[u8]) -> Result<(), Sta
         return Err(unfit(found, &version, kind, &why));
     }
     let found = object.api_version();
-    if found != expected && (resource.custom || !found.is_empty()) {
+    if found != expected && (resource.conventions.requires_type_meta || !found.is_empty()) {
         return Err(Status::bad_request(format!(
             "the API version in the data ({found}) does not match the expected API version ({expected})",
         )));
     }
-    if resource.custom && object.kind() != kind {
+    if resource.conventions.requires_type_meta && object.kind() != kind {
         return Err(another(cx, object));
     }
     object.set_type(&expected, kind);
@@ -56,7 +56,7 @@ pub(crate) fn patched(cx: &Cx, object: &mut Object, part: Part) -> Result<(), Mi
     let resource = cx.resource();
     let expected = resource.api_version(cx.version());
     readable(object).map_err(Misdeclared::Unfit)?;
-    if resource.custom {
+    if resource.conventions.requires_type_meta {
         if object.kind().is_empty() {
             let text = Value::from(object.map().clone());
             let why = format!("Object 'Kind' is missing in '{text}'");

@@ -42,7 +42,7 @@ pub(super) async fn asked(cx: &Cx) -> Result<(Value, Vec<Arc<Entry>>), Status> {
         }
         let token = Token { revision: Some(view.revision), start, remaining: page.remaining };
         metadata["continue"] = token.encode(&selection.prefix).into();
-    } else if cx.resource().custom && cx.accepted.form == Form::Whole {
+    } else if cx.resource().conventions.unstructured_lists && cx.accepted.form == Form::Whole {
         // Upstream: lists without a Go type write the token even when it is empty.
         metadata["continue"] = "".into();
     }

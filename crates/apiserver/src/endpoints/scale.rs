@@ -105,7 +105,7 @@ async fn write(
         let wanted = wanted(&owned(cx, scale, old)?)?;
         let replicas = wanted.get(&["spec", "replicas"]).and_then(Value::as_i64).unwrap_or(0);
         // A custom resource's own schema and rules judge it.
-        if replicas < 0 && !cx.resource().custom {
+        if replicas < 0 && cx.resource().conventions.scale_checks_replicas {
             return Err(negative(cx, replicas));
         }
         if replicas == UNSTATED {
@@ -147,7 +147,8 @@ fn owned(cx: &Cx, scale: &Scale, object: &Object) -> Result<Object, Status> {
 /// Whether a custom resource does not say how many it wants.
 fn is_unstated(cx: &Cx, scale: &Scale, object: &Object) -> bool {
     let path: Vec<&str> = scale.spec_replicas.iter().map(String::as_str).collect();
-    cx.resource().custom && !object.get(&path).is_some_and(Value::is_number)
+    cx.resource().conventions.scale_may_lack_replicas
+        && !object.get(&path).is_some_and(Value::is_number)
 }
 
 /// Makes an object wish for so many.
@@ -163,7 +164,7 @@ fn shown(cx: &Cx, scale: &Scale, object: &Object) -> Result<Response<Body>, Stat
         return Ok(answer::document(200, cx.accepted, &value));
     }
     let object = Object::from_value(value).unwrap_or_default();
-    if cx.accepted.form == Form::Table && !cx.resource().custom {
+    if cx.accepted.form == Form::Table && cx.resource().conventions.scale_has_table {
         let table = table::table_with(cx, &SCALE_COLUMNS, object)?;
         return Ok(answer::serialized(200, cx.accepted, &table));
     }
@@ -184,7 +185,7 @@ pub(crate) fn of(cx: &Cx, scale: &Scale, object: &Object) -> Result<Value, Statu
     let replicas = at(&scale.status_replicas).filter(Value::is_number).unwrap_or_else(|| 0.into());
     let mut status = json!({"replicas": replicas});
     let selector = scale.label_selector.as_ref().and_then(|it| at(it)).unwrap_or(Value::Null);
-    let selector = selector_text(cx.resource().custom, &selector)?;
+    let selector = selector_text(cx.resource().conventions.scale_selector_is_text, &selector)?;
     if !selector.is_empty() {
         status["selector"] = selector.into();
     }
@@ -202,10 +203,10 @@ pub(crate) fn of(cx: &Cx, scale: &Scale, object: &Object) -> Result<Value, Statu
 
 /// A selector in the form of queries. Custom resources keep it in this form; built-in ones have an
 /// object with `matchLabels` and `matchExpressions`, or a plain map of labels.
-fn selector_text(is_custom: bool, selector: &Value) -> Result<String, Status> {
+fn selector_text(is_text: bool, selector: &Value) -> Result<String, Status> {
     match selector {
         Value::String(text) => Ok(text.clone()),
-        Value::Object(map) if !is_custom => {
+        Value::Object(map) if !is_text => {
             let is_plain = map.values().all(Value::is_string);
             let labels = json!({"matchLabels": map});
             LabelSelector::from_value(if is_plain { &labels } else { selector })
@@ -227,8 +228,8 @@ fn negative(cx: &Cx, replicas: i64) -> Status {
 mod tests {
     use super::*;
 
-    fn text(is_custom: bool, selector: &Value) -> String {
-        selector_text(is_custom, selector).unwrap()
+    fn text(is_text: bool, selector: &Value) -> String {
+        selector_text(is_text, selector).unwrap()
     }
 
     #[test]

@@ -99,7 +99,7 @@ fn prepare(cx: &Cx, object: &mut Object) {
     if behavior.generation {
         object.set_meta("generation", 1);
     }
-    if cx.resource().custom && cx.version().status {
+    if cx.resource().conventions.isolates_status && cx.version().status {
         object.map_mut().remove("status");
     }
     (behavior.prepare_create)(object);

@@ -223,7 +223,7 @@ fn prepare(cx: &Cx, new: &mut Object, old: &Object, part: Part) {
     let status_apart = cx.version().status;
     match part {
         Part::Main => {
-            if resource.custom && status_apart {
+            if resource.conventions.isolates_status && status_apart {
                 match old.map().get("status") {
                     Some(status) => new.map_mut().insert("status".to_owned(), status.clone()),
                     None => new.map_mut().remove("status"),
@@ -236,7 +236,9 @@ fn prepare(cx: &Cx, new: &mut Object, old: &Object, part: Part) {
         Part::Posted => {}
     }
     let counts = resource.behavior.generation && !matches!(part, Part::Posted);
-    if counts && spec_differs(new, old, status_apart || !resource.custom) {
+    if counts
+        && spec_differs(new, old, status_apart || !resource.conventions.generation_counts_status)
+    {
         new.set_meta("generation", old.generation() + 1);
     }
 }

@@ -10,7 +10,9 @@ use machinery::{ErrorList, Object, Path, Value, meta, names};
 use schema::{PatternPool, Structural};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
-use types::resource::{Behavior, Columns, PathColumn, Resource, Scale, Selectable, Shape, Version};
+use types::resource::{
+    Behavior, Columns, Conventions, PathColumn, Resource, Scale, Selectable, Shape, Version,
+};
 
 /// Why a definition cannot be served, though it was accepted once.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -49,7 +51,7 @@ pub fn resource_with(definition: &Object, pool: &PatternPool) -> Result<Resource
         storage: storage.ok_or(Error::NoStorageVersion)?,
         versions: versions.into_iter().map(|(version, _)| version).collect(),
         behavior: &BEHAVIOR,
-        custom: true,
+        conventions: &Conventions::CUSTOM,
         prefix: format!("/registry/{group}/{plural}"),
         ttl_seconds: None,
     })

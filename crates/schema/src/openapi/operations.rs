@@ -251,7 +251,7 @@ impl Place<'_> {
 
     /// The media types of a request's body.
     fn reads(&self, operation: &Operation<'_>) -> &'static [&'static str] {
-        match (operation.method, self.kind.custom) {
+        match (operation.method, self.kind.crd) {
             ("patch", true) => &[
                 "application/json-patch+json",
                 "application/merge-patch+json",
@@ -271,7 +271,7 @@ impl Place<'_> {
     /// `partially update status of the specified Widget`
     fn sentence(&self, operation: &Operation<'_>) -> String {
         let verb = if operation.verb == "patch" { "partially update" } else { operation.verb };
-        let article = match (operation.action, self.kind.custom) {
+        let article = match (operation.action, self.kind.crd) {
             ("list", true) => " objects of kind",
             ("list", false) => " or watch objects of kind",
             ("deletecollection", _) => " collection of",
@@ -343,7 +343,7 @@ mod tests {
         list_kind: "DeploymentList",
         plural: "deployments",
         namespaced: true,
-        custom: false,
+        crd: false,
         deletes_collections: true,
     };
 
@@ -405,7 +405,7 @@ mod tests {
             list_kind: "NamespaceList",
             plural: "namespaces",
             namespaced: false,
-            custom: false,
+            crd: false,
             deletes_collections: false,
         };
         let finalize = Below { name: "finalize", verbs: &["create"], kind: "Namespace", ..scale() };

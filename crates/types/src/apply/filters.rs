@@ -33,7 +33,11 @@ const METADATA_IS_KEPT: [(&str, &str); 13] = [
 pub fn filter(resource: &Resource, version: &Version, subresource: &str) -> Filter {
     let kind = (resource.group.as_str(), resource.kind.as_str());
     match (kind, subresource) {
-        (_, "status") if resource.custom || METADATA_IS_KEPT.contains(&kind) => ONLY_STATUS,
+        (_, "status")
+            if resource.conventions.status_resets_metadata || METADATA_IS_KEPT.contains(&kind) =>
+        {
+            ONLY_STATUS
+        }
         (("", "Pod"), "status") => Filter::Without(&[
             &["spec"],
             &["metadata", "deletionTimestamp"],

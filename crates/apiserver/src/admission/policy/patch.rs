@@ -95,7 +95,11 @@ impl Target<'_> {
         match self {
             Self::Stored(served, version) => {
                 let unknown = decode::shape(served, *version, object)?;
-                Ok(if served.resource.custom { Vec::new() } else { unknown })
+                Ok(if served.resource.conventions.prunes_policy_results {
+                    Vec::new()
+                } else {
+                    unknown
+                })
             }
             Self::Sent(kind) => {
                 let mut unknown = Vec::new();

@@ -135,7 +135,7 @@ fn copied(cx: &Cx, metadata: &Value, entries: Vec<Arc<Entry>>) -> Text {
 fn around(cx: &Cx, metadata: &Value) -> (Vec<u8>, Vec<u8>) {
     let (kind, api_version) = (&cx.resource().list_kind, cx.served.api_version(cx.version));
     let (mut head, mut tail) = (Vec::new(), Vec::new());
-    if cx.resource().custom {
+    if cx.resource().conventions.unstructured_lists {
         head.extend_from_slice(format!(r#"{{"apiVersion":"{api_version}","items":["#).as_bytes());
         tail.extend_from_slice(format!(r#"],"kind":"{kind}","metadata":"#).as_bytes());
         codec::json::write(&mut tail, metadata);
@@ -152,7 +152,7 @@ fn around(cx: &Cx, metadata: &Value) -> (Vec<u8>, Vec<u8>) {
 
 fn write_item(served: &Served, version: usize, entry: &Entry, out: &mut Vec<u8>) -> Option<Bytes> {
     let head = match answer::head(served, version, entry) {
-        Some(_) if !served.resource.custom => Head::Absent,
+        Some(_) if !served.resource.conventions.unstructured_lists => Head::Absent,
         Some(head) => head,
         None => {
             let object = conversion::local(served, version, entry.object());
@@ -171,7 +171,7 @@ fn write_item(served: &Served, version: usize, entry: &Entry, out: &mut Vec<u8>)
 
 /// An item of a built-in list does not say its type.
 fn nameless(served: &Served, mut object: Object) -> Object {
-    if !served.resource.custom {
+    if !served.resource.conventions.unstructured_lists {
         object.map_mut().remove("apiVersion");
         object.map_mut().remove("kind");
     }

@@ -134,8 +134,11 @@ fn row(group: &Group, version: &str, served: &Served, index: usize) -> Value {
     let resource = &served.resource;
     // Upstream: built-in kinds are named without their group and version, which are those of the
     // list.
-    let (group_name, version) =
-        if resource.custom { (group.name.as_str(), version) } else { ("", "") };
+    let (group_name, version) = if resource.conventions.repeats_group_version {
+        (group.name.as_str(), version)
+    } else {
+        ("", "")
+    };
     let kind = |kind: &str| json!({"group": group_name, "version": version, "kind": kind});
     let mut row = json!({
         "resource": resource.plural, "responseKind": kind(&resource.kind),

@@ -104,7 +104,7 @@ fn version_schema() -> (String, Value) {
 
 /// The definition of a custom resource, as it is stored.
 pub(super) fn definition(catalog: &Catalog, resource: &Resource) -> Option<Arc<Entry>> {
-    if !resource.custom {
+    if !resource.conventions.dynamic {
         return None;
     }
     let definitions = catalog.resource("apiextensions.k8s.io", "customresourcedefinitions")?;
@@ -163,7 +163,7 @@ impl<'a> Parts<'a> {
             list_kind: &resource.list_kind,
             plural: &resource.plural,
             namespaced: resource.namespaced,
-            custom: resource.custom,
+            crd: resource.conventions.crd_openapi,
             deletes_collections: discovery::verbs(served).contains(&"deletecollection"),
         };
         let (model, list_model) = match &version.shape {
@@ -212,7 +212,7 @@ impl<'a> Parts<'a> {
         self.types.extend(ty);
         // Upstream: what is below a custom resource is told as being one.
         let own = (kind.group, kind.version, kind.kind);
-        let identity = if kind.custom { own } else { (group, version, it.kind.as_str()) };
+        let identity = if kind.crd { own } else { (group, version, it.kind.as_str()) };
         Below {
             name: it.name,
             verbs: it.verbs,
