@@ -39,8 +39,8 @@ use std::{
 
 #[path = "build/enums.rs"]
 mod enums;
-#[path = "build/prose.rs"]
-mod prose;
+#[path = "build/descriptions.rs"]
+mod descriptions;
 
 use enums::Enums;
 
@@ -65,10 +65,10 @@ fn main() {
     let out = env::var("OUT_DIR").expect("set by Cargo");
     let out = Path::new(&out);
     fs::write(out.join("types.rs"), &generated).expect("a writable OUT_DIR");
-    let prose = prose::collect();
-    prose::write(&prose, out);
+    let descriptions = descriptions::collect();
+    descriptions::write(&descriptions, out);
     let mut hasher = DefaultHasher::new();
-    (generated, prose).hash(&mut hasher);
+    (generated, descriptions).hash(&mut hasher);
     println!("cargo::rustc-env=SAMPAN_TYPES_FINGERPRINT={:016x}", hasher.finish());
 }
 
@@ -322,7 +322,7 @@ impl<'a> Generated<'a> {
             .collect();
         let always = json.values().filter(|(.., always)| *always);
         let fields = format!("Span({},{})", self.by_name.len(), json.len());
-        let filled =
+        let always_written =
             format!("Span({},{})", self.by_name.len() + json.len(), always.clone().count());
         for (number, place, _) in json.values().chain(always) {
             self.by_name.push(*number);
@@ -332,7 +332,7 @@ impl<'a> Generated<'a> {
         let name = self.intern(&format!("{}.{}", key.0, key.1));
         writeln!(
             self.types,
-            "Type{{name:{name},package:{},short:{},fields:{fields},filled:{filled},\
+            "Type{{name:{name},package:{},short:{},fields:{fields},always_written:{always_written},\
              wire:Span({},{}),is_kind:{kind},atomic:{},union:{}}},",
             package.expect("a type has a package"),
             key.0.len() + 1,

@@ -251,7 +251,7 @@ async fn object_or_collection(cx: &Cx, body: &[u8]) -> Result<Response<Body>, St
     if !matches!(cx.verb, Verb::Create | Verb::Update | Verb::Other) {
         refuse_odd_name(&cx.target.name)?;
     }
-    if let Some(question) = cx.resource().behavior.question {
+    if let Some(question) = cx.resource().behavior.unstored {
         if question.verbs().contains(&cx.verb.as_str()) {
             return question::ask(cx, body, question).await;
         }

@@ -50,7 +50,7 @@ pub(crate) fn changed_metadata(
     if resource.conventions.repeats_update_errors {
         // Upstream: a custom resource hears everything from everybody who looks at it; only its
         // finalizers are looked at once.
-        errors.repeat();
+        errors.allow_duplicates();
         for _ in 0..2 {
             let all = of_object.iter().filter(|it| !it.field.starts_with("metadata.finalizers"));
             all.for_each(|fault| errors.push(fault.clone()));

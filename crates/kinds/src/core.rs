@@ -1,6 +1,6 @@
 //! The kinds of the core group.
 
-mod disks;
+mod volume_sources;
 pub mod namespace;
 pub mod binding;
 pub mod config_map;

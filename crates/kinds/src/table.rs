@@ -69,7 +69,7 @@ pub fn builtin() -> Vec<Resource> {
         resource::resource_slice::resource(),
         flowcontrol::flow_schema::resource(),
         flowcontrol::priority_level_configuration::resource(),
-        apiextensions::definition::resource(),
+        apiextensions::crd::resource(),
         coordination::lease::resource(),
     ];
     [stored, authentication::resources(), authorization::resources()].concat()

@@ -1,11 +1,11 @@
-//! [`Node`]: what server-side apply knows of the kinds, built in or custom.
+//! [`TypeRef`]: what server-side apply knows of the kinds, built in or custom.
 //!
 //! ```
-//! use types::apply::Node;
+//! use types::apply::TypeRef;
 //! use machinery::json;
 //! use machinery::patch::apply::fields;
 //!
-//! let pod = Node::Type(types::of_kind("v1", "Pod").expect("Pods are built in"));
+//! let pod = TypeRef::Type(types::of_kind("v1", "Pod").expect("Pods are built in"));
 //! let config = json!({"spec": {"containers": [{"name": "a", "command": ["b", "c"]}]}});
 //! let owned = fields(pod, config.as_object().expect("a literal object"));
 //! assert_eq!(
@@ -22,7 +22,7 @@ mod custom;
 mod filters;
 mod versions;
 
-pub use custom::{CustomNode, CustomSchema};
+pub use custom::{CustomSchema, CustomTypeRef};
 pub use filters::filter;
 pub use versions::ResourceVersions;
 
@@ -34,7 +34,7 @@ use std::sync::LazyLock;
 
 /// A place in an object. See the [module documentation](self).
 #[derive(Debug, Clone, Copy)]
-pub enum Node<'a> {
+pub enum TypeRef<'a> {
     /// An object of a built-in type.
     Type(&'static Type),
     /// A field of a built-in type.
@@ -42,14 +42,14 @@ pub enum Node<'a> {
     /// One of the values of a field that has many.
     Element(&'static Field),
     /// A part of a custom resource.
-    Custom(CustomNode<'a>),
+    Custom(CustomTypeRef<'a>),
     /// Not described: objects are owned field by field, lists as a whole.
     Deduced,
     /// Not described, and owned as a whole.
     Untyped,
 }
 
-impl Node<'_> {
+impl TypeRef<'_> {
     /// The type of the object here, if it is one of a built-in type.
     fn object(self) -> Option<&'static Type> {
         match self {
@@ -61,7 +61,7 @@ impl Node<'_> {
     }
 }
 
-impl Schema for Node<'_> {
+impl Schema for TypeRef<'_> {
     fn forms(self) -> Forms {
         match self {
             Self::Type(ty) => object_forms(ty, ty.atomic),

@@ -40,7 +40,7 @@ pub struct Type {
     /// Where the short name begins in the name.
     short: u16,
     fields: Span,
-    filled: Span,
+    always_written: Span,
     wire: Span,
     /// Whether it has `kind` and `apiVersion`, which its protobuf message has not.
     pub is_kind: bool,
@@ -101,8 +101,8 @@ impl Type {
     }
 
     /// The fields of the JSON object that Go writes even when nobody set them, by name.
-    pub fn filled(&self) -> impl ExactSizeIterator<Item = &'static Field> {
-        BY_NAME[self.filled.range()].iter().map(|at| &FIELDS[usize::from(*at)])
+    pub fn always_written(&self) -> impl ExactSizeIterator<Item = &'static Field> {
+        BY_NAME[self.always_written.range()].iter().map(|at| &FIELDS[usize::from(*at)])
     }
 }
 

@@ -27,7 +27,9 @@ pub(super) fn rewrite(text: &mut String) -> Result<(), String> {
             *text = ENGINE.encode(bytes);
             Ok(())
         }
-        Err(_) => Err(format!("illegal base64 data at input byte {}", fault(text.as_bytes()))),
+        Err(_) => {
+            Err(format!("illegal base64 data at input byte {}", invalid_offset(text.as_bytes())))
+        }
     }
 }
 
@@ -37,7 +39,7 @@ pub(super) fn encode(bytes: &[u8]) -> String {
 }
 
 /// Where Go's decoder gives up.
-fn fault(text: &[u8]) -> usize {
+fn invalid_offset(text: &[u8]) -> usize {
     let mut symbols = text.iter().copied().enumerate().filter(|(_, c)| !matches!(c, b'\r' | b'\n'));
     let mut start = 0;
     let mut seen = 0;
@@ -72,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_is_where_go_finds_it() {
+    fn a_error_is_where_go_finds_it() {
         for (text, at) in [
             ("abc", 0),
             ("YWJjab", 4),

@@ -40,7 +40,7 @@ pub mod columns;
 pub use builtin::{
     Container, Emit, Field, Item, ListType, Package, Type, TypeId, all, find, is_alias, of_kind,
 };
-pub use normalize::{Error, normalize, normalize_noting};
+pub use normalize::{Error, normalize, normalize_with};
 pub use ordered::Ordered;
 pub(crate) use ordered::OrderedMap;
 pub use resource::{Behavior, Resource};

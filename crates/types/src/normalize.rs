@@ -20,7 +20,7 @@ use serde_json::{Map, Number, Value};
 
 use super::{
     Container, Emit, Field, Item, Type, bytes, go,
-    time::{self, Precision, Written},
+    time::{self, CanonicalTime, Precision},
 };
 
 /// Makes `value` what Go's encoder would write of it, had Go's decoder read it as a `ty`.
@@ -32,12 +32,12 @@ pub fn normalize(
     value: &mut Value,
     on_unknown: &mut dyn FnMut(String),
 ) -> Result<(), Error> {
-    normalize_noting(ty, value, on_unknown, &mut |_, _| {})
+    normalize_with(ty, value, on_unknown, &mut |_, _| {})
 }
 
 /// The same. `on_empty` gets the path and the value of each list and map that was sent without
 /// elements: it is dropped, but errors show it.
-pub fn normalize_noting(
+pub fn normalize_with(
     ty: &'static Type,
     value: &mut Value,
     on_unknown: &mut dyn FnMut(String),
@@ -64,9 +64,9 @@ fn zero_item(item: Item) -> Value {
         Item::Int32 | Item::Int64 | Item::Double | Item::IntOrString => Value::from(0),
         Item::Bool | Item::SchemaOrBool => Value::Bool(false),
         Item::Quantity => Value::from("0"),
-        Item::Message(id) => {
-            Value::Object(id.get().filled().map(|it| (it.json().to_owned(), zero(it))).collect())
-        }
+        Item::Message(id) => Value::Object(
+            id.get().always_written().map(|it| (it.json().to_owned(), zero(it))).collect(),
+        ),
         Item::Bytes
         | Item::Time
         | Item::MicroTime
@@ -177,7 +177,7 @@ impl Walk<'_> {
         for name in dropped {
             object.remove(&name);
         }
-        for field in ty.filled() {
+        for field in ty.always_written() {
             if !object.contains_key(field.json()) {
                 object.insert(field.json().to_owned(), zero(field));
             }
@@ -431,9 +431,9 @@ fn moment(value: &mut Value, precision: Precision, place: &Place<'_>) -> Result<
         return Err(wrong_type(&named(value), Some(place), "string"));
     };
     match time::rewrite(text, precision).map_err(Error::new)? {
-        Written::AsItStands => {}
-        Written::Null => *value = Value::Null,
-        Written::Anew(written) => *value = Value::String(written),
+        CanonicalTime::Unchanged => {}
+        CanonicalTime::Null => *value = Value::Null,
+        CanonicalTime::Rewritten(written) => *value = Value::String(written),
     }
     Ok(())
 }

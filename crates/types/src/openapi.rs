@@ -9,17 +9,17 @@
 //! assert!(schemas.contains_key("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"));
 //! ```
 //!
-//! They are made of the [table of types](crate) and the prose of the build when somebody asks, since a
+//! They are made of the [table of types](crate) and the descriptions of the build when somebody asks, since a
 //! server that nobody asks should not hold them.
 
 mod leaf;
 mod property;
-mod prose;
+mod descriptions;
 
 use crate::{Field, Item, Type};
+use descriptions::Descriptions;
 use leaf::Leaf;
 use machinery::{GroupVersion, Map, Value, json};
-use prose::Prose;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Changes when anything that is said of a built-in type does.
@@ -38,15 +38,15 @@ pub fn schemas(
     versions: &[GroupVersion],
 ) -> Map<String, Value> {
     let (types, leaves) = reachable(roots);
-    let mut prose = Prose::new();
+    let mut descriptions = Descriptions::new();
     let mut schemas = Map::new();
     for ty in types.values() {
-        schemas.insert(ty.openapi_name(), schema(ty, versions, &mut prose));
+        schemas.insert(ty.openapi_name(), schema(ty, versions, &mut descriptions));
     }
     for leaf in leaves {
         let name = leaf.name();
         let mut schema = leaf.schema();
-        if let Some(text) = prose.of_type(&name) {
+        if let Some(text) = descriptions.of_type(&name) {
             schema["description"] = text.into();
         }
         schemas.insert(name, schema);
@@ -58,8 +58,8 @@ pub fn schemas(
 }
 
 /// What is said of the fields that every kind has.
-pub fn prose_of_every_kind() -> schema::openapi::Prose {
-    Prose::new().every_kind
+pub fn common_descriptions() -> schema::openapi::Descriptions {
+    Descriptions::new().every_kind
 }
 
 /// All types that are somewhere in `roots`, by name.
@@ -80,18 +80,18 @@ fn reachable(
     (types, leaves)
 }
 
-fn schema(ty: &'static Type, versions: &[GroupVersion], prose: &mut Prose) -> Value {
+fn schema(ty: &'static Type, versions: &[GroupVersion], descriptions: &mut Descriptions) -> Value {
     let name = ty.openapi_name();
     let mut properties = Map::new();
     let mut required: Vec<&Field> = ty.fields().filter(|field| field.required).collect();
     for field in ty.fields() {
-        let text = prose.of_field(ty, &name, field.json());
+        let text = descriptions.of_field(ty, &name, field.json());
         properties.insert(field.json().to_owned(), property::of(ty, field, text.as_deref()));
     }
     let mut schema = json!({"type": "object"});
-    if let Some(text) = prose.of_type(&name) {
+    if let Some(text) = descriptions.of_type(&name) {
         schema["description"] = text.into();
-    } else if let Some(item) = prose::listed(ty) {
+    } else if let Some(item) = descriptions::listed(ty) {
         schema["description"] = format!("{} is a list of {item}", ty.short_name()).into();
     }
     if !properties.is_empty() {

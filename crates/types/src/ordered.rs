@@ -23,11 +23,11 @@ use serde_json::{Map, Value};
 
 /// See the [module documentation](self).
 #[derive(Debug, Clone, Copy)]
-pub struct Ordered<'a>(Layout, &'a Value);
+pub struct Ordered<'a>(FieldOrder, &'a Value);
 
 /// What decides about the order of an object's fields.
 #[derive(Debug, Clone, Copy)]
-enum Layout {
+enum FieldOrder {
     /// They are sorted, at every depth.
     Sorted,
     /// The type of one value.
@@ -41,7 +41,7 @@ enum Layout {
 impl<'a> Ordered<'a> {
     /// A value of a built-in type; of a custom one if there is none.
     pub fn new(ty: Option<&'static Type>, value: &'a Value) -> Self {
-        Self(ty.map_or(Layout::Sorted, Layout::Type), value)
+        Self(ty.map_or(FieldOrder::Sorted, FieldOrder::Type), value)
     }
 
     /// An object or a document whose `kind` and `apiVersion` tell its type.
@@ -75,23 +75,23 @@ impl Serialize for Ordered<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self(layout, value) = *self;
         match (layout, value) {
-            (Layout::Type(ty), Value::Object(map)) => write_message(ty, map, serializer),
-            (Layout::Field(owner, field), Value::Array(list))
+            (FieldOrder::Type(ty), Value::Object(map)) => write_message(ty, map, serializer),
+            (FieldOrder::Field(owner, field), Value::Array(list))
                 if field.container == Container::List =>
             {
                 serializer
-                    .collect_seq(list.iter().map(|it| Self(Layout::Element(owner, field), it)))
+                    .collect_seq(list.iter().map(|it| Self(FieldOrder::Element(owner, field), it)))
             }
-            (Layout::Field(owner, field), Value::Object(map))
+            (FieldOrder::Field(owner, field), Value::Object(map))
                 if field.container == Container::Map =>
             {
-                let layout = Layout::Element(owner, field);
+                let layout = FieldOrder::Element(owner, field);
                 serializer.collect_map(map.iter().map(|(key, it)| (key, Self(layout, it))))
             }
-            (Layout::Field(owner, field) | Layout::Element(owner, field), value) => {
+            (FieldOrder::Field(owner, field) | FieldOrder::Element(owner, field), value) => {
                 write_item(owner, field.item, value, serializer)
             }
-            (Layout::Sorted | Layout::Type(_), value) => value.serialize(serializer),
+            (FieldOrder::Sorted | FieldOrder::Type(_), value) => value.serialize(serializer),
         }
     }
 }
@@ -113,7 +113,7 @@ fn write_item<S: Serializer>(
             Value::Object(schema),
         ) => write_message(owner, schema, serializer),
         (Item::SchemaOrArray, Value::Array(schemas)) => {
-            serializer.collect_seq(schemas.iter().map(|it| Ordered(Layout::Type(owner), it)))
+            serializer.collect_seq(schemas.iter().map(|it| Ordered(FieldOrder::Type(owner), it)))
         }
         (_, value) => value.serialize(serializer),
     }
@@ -127,8 +127,8 @@ fn write_message<S: Serializer>(
     let mut members: Vec<(u8, &String, Ordered<'_>)> = map
         .iter()
         .map(|(name, value)| match ty.declared(name) {
-            Some((place, field)) => (place, name, Ordered(Layout::Field(ty, field), value)),
-            None => (u8::MAX, name, Ordered(Layout::Sorted, value)),
+            Some((place, field)) => (place, name, Ordered(FieldOrder::Field(ty, field), value)),
+            None => (u8::MAX, name, Ordered(FieldOrder::Sorted, value)),
         })
         .collect();
     members.sort_by_key(|(place, ..)| *place);
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_inside_a_definition_is_in_the_order_of_schemas() {
+    fn a_schema_inside_a_crd_is_in_the_order_of_schemas() {
         check(
             &json!({"kind": "CustomResourceDefinition", "apiVersion": "apiextensions.k8s.io/v1",
                 "spec": {"versions": [{"schema": {"openAPIV3Schema": {"properties": {"a": {

@@ -8,8 +8,8 @@ mod behavior;
 mod conventions;
 
 pub use behavior::{
-    Action, Behavior, Dependents, OwnDeletion, Question, READ_AND_WRITE, Subresource, ValidateIn,
-    drop_status, keep_all_but_status, keep_status,
+    Action, Behavior, DeletionHooks, GarbageCollectionPolicy, READ_AND_WRITE, Subresource,
+    UnstoredKind, ValidateIn, drop_status, keep_all_but_status, keep_status,
 };
 pub use conventions::Conventions;
 

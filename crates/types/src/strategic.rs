@@ -27,7 +27,7 @@
 //!
 //! Where the original has no value, or one of another type, the patch's value is taken as it is,
 //! without what is null or has `$patch` in it. Other directives stay there, as fields that the type
-//! does not have: whoever reads the result judges them, as all unknown fields.
+//! does not have: whoever reads the result validates them, as all unknown fields.
 
 mod error;
 mod go_value;

@@ -13,9 +13,9 @@ use jiff::{Timestamp, civil::Date, tz::Offset};
 /// is that of Go's `time.Parse`.
 pub fn parse_time(text: &str) -> Result<Option<String>, String> {
     Ok(match rewrite(text, Precision::Seconds)? {
-        Written::AsItStands => Some(text.to_owned()),
-        Written::Null => None,
-        Written::Anew(written) => Some(written),
+        CanonicalTime::Unchanged => Some(text.to_owned()),
+        CanonicalTime::Null => None,
+        CanonicalTime::Rewritten(written) => Some(written),
     })
 }
 
@@ -28,22 +28,22 @@ pub(super) enum Precision {
 
 /// What becomes of a time.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Written {
-    AsItStands,
+pub(super) enum CanonicalTime {
+    Unchanged,
     Null,
-    Anew(String),
+    Rewritten(String),
 }
 
 /// Reads a time; the error is Go's message.
-pub(super) fn rewrite(text: &str, precision: Precision) -> Result<Written, String> {
+pub(super) fn rewrite(text: &str, precision: Precision) -> Result<CanonicalTime, String> {
     if is_canonical(text.as_bytes(), precision) {
-        return Ok(Written::AsItStands);
+        return Ok(CanonicalTime::Unchanged);
     }
     let written = Parser { whole: text, rest: text, precision }.parse()?;
     Ok(match written {
-        None => Written::Null,
-        Some(written) if written == text => Written::AsItStands,
-        Some(written) => Written::Anew(written),
+        None => CanonicalTime::Null,
+        Some(written) if written == text => CanonicalTime::Unchanged,
+        Some(written) => CanonicalTime::Rewritten(written),
     })
 }
 
@@ -260,9 +260,9 @@ mod tests {
 
     fn shown(text: &str, precision: Precision) -> String {
         match rewrite(text, precision) {
-            Ok(Written::AsItStands) => text.to_owned(),
-            Ok(Written::Null) => "null".to_owned(),
-            Ok(Written::Anew(written)) => written,
+            Ok(CanonicalTime::Unchanged) => text.to_owned(),
+            Ok(CanonicalTime::Null) => "null".to_owned(),
+            Ok(CanonicalTime::Rewritten(written)) => written,
             Err(message) => message,
         }
     }

@@ -22,7 +22,7 @@ pub(super) fn judge(attempt: &Attempt<'_>, object: &Object) -> Result<(), Status
     if !has_new_images(attempt, object) {
         return Ok(());
     }
-    let found = pod::not_pulled(object);
+    let found = pod::images_not_always_pulled(object);
     if found.is_empty() {
         return Ok(());
     }

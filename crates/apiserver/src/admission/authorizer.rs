@@ -5,7 +5,7 @@ use crate::authentication::User;
 use crate::authentication::service_account::account;
 use crate::authorization::{Attributes, Authorizers};
 use crate::request::{RequestInfo, Target, Verb};
-use cel::library::authorizer::{Authorizer, Check, Verdict};
+use cel::library::authorizer::{Authorizer, Check, Decision};
 use std::sync::Arc;
 
 /// Whom to ask on behalf of a request, and about what if the expression does not say.
@@ -31,7 +31,7 @@ struct Judge {
 }
 
 impl Authorizer for Judge {
-    fn authorize(&self, check: &Check) -> Verdict {
+    fn authorize(&self, check: &Check) -> Decision {
         let account =
             check.service_account.as_ref().map(|(namespace, name)| account(namespace, name, ""));
         let user = account.as_ref().unwrap_or(&self.user);
@@ -50,6 +50,6 @@ impl Authorizer for Judge {
             target,
         };
         let allowed = self.authorizers.allow(&Attributes::new(user, &info));
-        Verdict { allowed, ..Verdict::default() }
+        Decision { allowed, ..Decision::default() }
     }
 }

@@ -8,7 +8,7 @@ use crate::options::{FieldValidation, WriteOptions};
 use crate::registry::{self, Change, Changing, Part, UpdateRequest};
 use crate::{conversion, decode, ownership};
 use http::Response;
-use machinery::patch::apply::{Force, keep_times_of_no_change};
+use machinery::patch::apply::{Force, keep_times_if_unchanged};
 use machinery::{Object, Status, Value, codec};
 
 /// Applies the configuration in the body, and answers with what came of it.
@@ -46,7 +46,7 @@ impl Change for Applied<'_> {
             let applied = ownership::apply(self.cx, Some(&live), config, self.force).await?;
             self.config.judge(self.cx)?;
             let mut new = fitted(self.cx, config, applied)?;
-            keep_times_of_no_change(old, &mut new);
+            keep_times_if_unchanged(old, &mut new);
             Ok(new)
         })
     }

@@ -9,7 +9,7 @@ use crate::{answer, conversion, decode};
 use http::Response;
 use machinery::status::Details;
 use machinery::{Object, Status, Value};
-use types::resource::Dependents;
+use types::resource::GarbageCollectionPolicy;
 
 /// Deletes the named object, or begins to.
 pub(crate) async fn delete(cx: &Cx, body: &[u8]) -> Result<Response<Body>, Status> {
@@ -66,8 +66,8 @@ pub(super) fn options(cx: &Cx, body: &[u8]) -> Result<DeleteOptions, Status> {
 
 /// Who does not say what becomes of dependents may not expect that they stay.
 pub(super) fn warn_of_orphans(cx: &Cx, options: &DeleteOptions) {
-    if let (None, Dependents::Orphaned(Some(warning))) =
-        (options.propagation, cx.resource().behavior.dependents)
+    if let (None, GarbageCollectionPolicy::OrphanDependents(Some(warning))) =
+        (options.propagation, cx.resource().behavior.garbage_collection)
     {
         cx.warn(warning.to_owned());
     }

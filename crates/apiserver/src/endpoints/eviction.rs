@@ -63,11 +63,11 @@ async fn spend(cx: &Cx, pod: &Object, dry_run: bool) -> Result<(), Status> {
         return Err(eviction::more_than_one());
     }
     let Some(mut budget) = budgets.pop() else { return Ok(()) };
-    eviction::judge(&budget)?;
+    eviction::check_disruption_allowed(&budget)?;
     if dry_run {
         return Ok(());
     }
-    eviction::spend(&mut budget, pod.name(), &cx.plane.now());
+    eviction::record_disruption(&mut budget, pod.name(), &cx.plane.now());
     let path = format!(
         "/apis/policy/v1/namespaces/{}/poddisruptionbudgets/{}/status",
         budget.namespace(),

@@ -14,7 +14,7 @@ use crate::registry::{self, Part, UpdateRequest};
 use crate::table;
 use http::Response;
 use kinds::autoscaling::SCALE_COLUMNS;
-use machinery::patch::apply::{Force, keep_times_of_no_change};
+use machinery::patch::apply::{Force, keep_times_if_unchanged};
 use machinery::selector::LabelSelector;
 use machinery::{ErrorList, GroupKind, Object, Path, Status, Value, json};
 use types::Type;
@@ -122,7 +122,7 @@ async fn write(
             new.set_meta("resourceVersion", wanted.resource_version());
         }
         ownership::scale::put_back(cx, &wanted, &mut new);
-        keep_times_of_no_change(old, &mut new);
+        keep_times_if_unchanged(old, &mut new);
         Ok(new)
     };
     let request =

@@ -4,10 +4,10 @@ use super::manager;
 use crate::context::Cx;
 use machinery::Object;
 use machinery::patch::apply::{self, Filter, OnlyVersion, Request};
-use types::apply::Node;
+use types::apply::TypeRef;
 
 /// Of a kind that has one version.
-pub(super) type SentRequest<'a> = Request<'a, Node<'a>, OnlyVersion>;
+pub(super) type SentRequest<'a> = Request<'a, TypeRef<'a>, OnlyVersion>;
 
 /// Notes that all of a new object is the client's.
 pub(crate) fn track(cx: &Cx, new: &mut Object) {
@@ -25,7 +25,7 @@ pub(super) fn with_request<T>(
     let ty = types::of_kind(api_version, kind);
     let (manager, now) = (manager(cx), cx.plane.now());
     asked(&Request {
-        schema: ty.map_or(Node::Deduced, Node::Type),
+        schema: ty.map_or(TypeRef::Deduced, TypeRef::Type),
         api_version,
         kind,
         subresource: &cx.target.subresource,

@@ -218,7 +218,7 @@ fn prepare(cx: &Cx, new: &mut Object, old: &Object, part: Part) {
     }
     keep(new, old, "creationTimestamp");
     keep(new, old, "generation");
-    initializers::settle(new);
+    initializers::remove_if_done(new);
     let resource = cx.resource();
     let status_apart = cx.version().status;
     match part {

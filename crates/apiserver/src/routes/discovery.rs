@@ -202,7 +202,7 @@ pub(super) fn verbs(served: &Served) -> Vec<&'static str> {
     if served.terminating {
         return TERMINATING_VERBS.to_vec();
     }
-    if let Some(question) = served.resource.behavior.question {
+    if let Some(question) = served.resource.behavior.unstored {
         return question.verbs().to_vec();
     }
     let namespaces = served.resource.group.is_empty() && served.resource.plural == "namespaces";
@@ -245,7 +245,7 @@ pub(super) fn below(served: &Served, version: usize) -> Vec<Below> {
 fn storage_hash(served: &Served) -> Option<String> {
     let resource = &served.resource;
     let is_hidden = !resource.conventions.hashes_unserved_version && !resource.hub().served;
-    if resource.behavior.question.is_some() || is_hidden {
+    if resource.behavior.unstored.is_some() || is_hidden {
         return None;
     }
     let version = resource.behavior.storage_version.unwrap_or(&resource.hub().name);

@@ -4,7 +4,7 @@
 
 use super::matching::validate_targets;
 use crate::table;
-use crate::validation::rules::complaints;
+use crate::validation::rules::add_invalid;
 use machinery::fields::{list, text, texts, top};
 use machinery::{ErrorList, Object, Path, Value, names};
 use std::collections::HashSet;
@@ -37,7 +37,7 @@ fn validate(object: &Object, errors: &mut ErrorList) {
         match name {
             "" => errors.required(&path.child("name"), ""),
             name if seen.contains(&name) => errors.duplicate(&path.child("name"), name),
-            _ => complaints(errors, &path.child("name"), name, names::fully_qualified_name(name)),
+            _ => add_invalid(errors, &path.child("name"), name, names::fully_qualified_name(name)),
         }
         seen.insert(name);
         let rules = path.child("rules");

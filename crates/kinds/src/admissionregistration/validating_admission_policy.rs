@@ -1,4 +1,4 @@
-//! `ValidatingAdmissionPolicy`: expressions that judge what is to be stored.
+//! `ValidatingAdmissionPolicy`: expressions that validate what is to be stored.
 
 use super::matching::default_resources;
 use super::policy::{SPEC, policy_cells, validate_policy};

@@ -56,7 +56,7 @@ fn validate(object: &Object, errors: &mut ErrorList) {
         let message = "must not contain both Deny and Warn (repeating the same validation failure information in the API response and headers serves no purpose)";
         errors.invalid(&path, at(spec, &["validationActions"]).clone(), message);
     }
-    errors.declared(|errors| {
+    errors.declarative(|errors| {
         required(errors, &SPEC.child("policyName"), policy);
         if actions.is_empty() {
             errors.required(&path, "");

@@ -4,7 +4,7 @@
 
 use crate::table;
 use crate::validation::rules::{
-    complaints, dns_subdomain, range_message, required, supported_only,
+    add_invalid, dns_subdomain, range_message, required, supported_only,
 };
 use machinery::field_path::quote;
 use machinery::fields::{at, default_value, flag, keep, list, map_mut, number, part, text, top};
@@ -112,7 +112,7 @@ fn validate(object: &Object, errors: &mut ErrorList) {
         let message = "only v1 may have an empty group and it better be legacy kube";
         errors.required(&SPEC.child("group"), message);
     }
-    complaints(errors, &SPEC.child("version"), version, names::dns1035_label(version));
+    add_invalid(errors, &SPEC.child("version"), version, names::dns1035_label(version));
     for (key, max) in [("groupPriorityMinimum", 20000), ("versionPriority", 1000)] {
         let value = number(spec, key);
         if value <= 0 || value > max {

@@ -91,7 +91,7 @@ fn validate(set: &Object, errors: &mut ErrorList) {
     validate_pods(errors, spec);
 }
 
-/// Judges the selector and the template of a replica set, or of a deployment, which makes them.
+/// Validates the selector and the template of a replica set, or of a deployment, which makes them.
 pub(super) fn validate_pods(errors: &mut ErrorList, spec: &Value) {
     workload::validate_selector(errors, spec, "deployment");
     let Some(selector) = workload::selector_of(spec) else {
@@ -99,12 +99,12 @@ pub(super) fn validate_pods(errors: &mut ErrorList, spec: &Value) {
         return workload::invalid_selector(errors, at(spec, &["selector"]), message);
     };
     let path = SPEC.child("template");
-    // An empty selector, which is a fault of its own, matches everything.
+    // An empty selector, which is an error of its own, matches everything.
     workload::validate_match(errors, &path, &selector, workload::template_labels(spec));
     workload::validate_pods(errors, &path, at(spec, &["template"]), "ReplicaSet");
 }
 
-/// Judges the counters of everything that is a number of pods.
+/// Validates the counters of everything that is a number of pods.
 pub(crate) fn validate_counters(errors: &mut ErrorList, status: &Value) {
     counters::not_negative(
         errors,

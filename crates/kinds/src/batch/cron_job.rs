@@ -4,7 +4,7 @@ use super::job::{spec_defaults, validate_spec, warn_of_spec};
 use super::{schedule, time_zone};
 use crate::table;
 use crate::validation::go_struct;
-use crate::validation::rules::{at_least_zero, complaints, one_of};
+use crate::validation::rules::{add_invalid, at_least_zero, one_of};
 use crate::validation::workload::columns::{CONTAINERS, IMAGES, SELECTOR, containers};
 use crate::validation::workload::{self, SPEC};
 use machinery::fields::{
@@ -128,7 +128,7 @@ fn validate_change(spec: &Value, old: Option<&Value>, errors: &mut ErrorList) {
     let zone = |spec| at(spec, &["timeZone"]);
     let zone_changes = old.is_none_or(|old| !same(zone(old), zone(spec)));
     if let Some(name) = zone(spec).as_str().filter(|_| zone_changes) {
-        complaints(errors, &SPEC.child("timeZone"), name, time_zone::complaints(name));
+        add_invalid(errors, &SPEC.child("timeZone"), name, time_zone::validate(name));
     }
     let policies = &["Allow", "Forbid", "Replace"];
     let policy = text(spec, "concurrencyPolicy");
@@ -143,7 +143,7 @@ fn validate_schedule(errors: &mut ErrorList, spec: &Value, old: Option<&Value>) 
     let path = SPEC.child("schedule");
     let schedule = text(spec, "schedule");
     if schedule.is_empty() {
-        return errors.declared(|errors| errors.required(&path, ""));
+        return errors.declarative(|errors| errors.required(&path, ""));
     }
     if let Err(why) = schedule::check(schedule) {
         errors.invalid(&path, schedule, &why);

@@ -19,7 +19,8 @@ use machinery::fields::{at, default_value, flag, integer, number, part, text, to
 use machinery::{Map, Object, Value, json, timestamp};
 use types::columns::{AGE, NAME, age, column, condition, selector, since};
 use types::resource::{
-    Behavior, Column, Columns, Dependents, Now, Resource, Version, keep_all_but_status, keep_status,
+    Behavior, Column, Columns, GarbageCollectionPolicy, Now, Resource, Version,
+    keep_all_but_status, keep_status,
 };
 
 /// The labels that name the job: the one with a prefix, and the one that was there before it.
@@ -70,7 +71,7 @@ static BEHAVIOR: Behavior = Behavior {
         warnings
     }),
     unknown_label: |label| format!("field label {} not supported for Job", quote(label)),
-    dependents: Dependents::Orphaned(Some(
+    garbage_collection: GarbageCollectionPolicy::OrphanDependents(Some(
         "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning",
     )),
     ..Behavior::PLAIN

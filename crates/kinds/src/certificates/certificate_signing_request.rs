@@ -223,8 +223,8 @@ fn validate_signer(errors: &mut ErrorList, path: &Path<'_>, signer: &str) {
 /// Complains of the first label that is wrong.
 fn validate_labels(errors: &mut ErrorList, path: &Path<'_>, value: &str, rule: names::NameRule) {
     let Some(label) = value.split('.').find(|label| !rule(label).is_empty()) else { return };
-    for complaint in rule(label) {
-        errors.invalid(path, value, &format!("validating label {}: {complaint}", quote(label)));
+    for message in rule(label) {
+        errors.invalid(path, value, &format!("validating label {}: {message}", quote(label)));
     }
 }
 

@@ -3,11 +3,11 @@
 
 use crate::events::event as other_face;
 use crate::table::{self, selectable};
-use crate::validation::rules::{complaints, immutable, immutable_struct, qualified_name};
+use crate::validation::rules::{add_invalid, immutable, immutable_struct, qualified_name};
 use machinery::fields::{number, part, text, top};
 use machinery::{ErrorList, Object, Path, Value, names};
 use types::columns::{column, since, wide};
-use types::resource::{Behavior, Column, Columns, Dependents, Now, Resource, Version};
+use types::resource::{Behavior, Column, Columns, GarbageCollectionPolicy, Now, Resource, Version};
 
 /// The row of `Event`.
 pub fn resource() -> Resource {
@@ -41,7 +41,7 @@ static BEHAVIOR: Behavior = Behavior {
     validate_in: Some(validate_in),
     validate_name: names::path_segment,
     create_on_update: true,
-    dependents: Dependents::Unknown,
+    garbage_collection: GarbageCollectionPolicy::Unsupported,
     convert: Some(other_face::convert),
     ..Behavior::PLAIN
 };
@@ -124,7 +124,7 @@ fn reporter(object: &Object) -> String {
 fn validate_in(new: &Object, old: Option<&Object>, version: &str, errors: &mut ErrorList) {
     if version.starts_with("events.k8s.io") && names::path_segment(new.name()).is_empty() {
         let path = Path::root("metadata");
-        complaints(errors, &path.child("name"), new.name(), names::dns1123_subdomain(new.name()));
+        add_invalid(errors, &path.child("name"), new.name(), names::dns1123_subdomain(new.name()));
     }
     match old {
         _ if !version.starts_with("events.k8s.io") => validate(new, "reportingComponent", errors),

@@ -129,7 +129,7 @@ fn validate_names(errors: &mut ErrorList, path: &Path<'_>, limit: &Value, kind: 
 }
 
 /// What is said of one resource, if it is.
-fn said(limit: &Value, part: &str, name: &str) -> Option<Quantity> {
+fn amount_in(limit: &Value, part: &str, name: &str) -> Option<Quantity> {
     Some(at(limit, &[part, name])).filter(|value| !value.is_null()).map(amount)
 }
 
@@ -167,7 +167,11 @@ const ORDERS: &[Order] = &[
 
 fn validate_order(errors: &mut ErrorList, path: &Path<'_>, limit: &Value, name: &str, kind: &str) {
     let find = |part: &str| {
-        if kind == "Pod" && part.starts_with("default") { None } else { said(limit, part, name) }
+        if kind == "Pod" && part.starts_with("default") {
+            None
+        } else {
+            amount_in(limit, part, name)
+        }
     };
     for Order { less: (less, less_words), more: (more, more_words), place, shown } in ORDERS {
         let (Some(low), Some(high)) = (find(less), find(more)) else { continue };
@@ -189,13 +193,14 @@ fn validate_order(errors: &mut ErrorList, path: &Path<'_>, limit: &Value, name: 
 }
 
 fn validate_ratio(errors: &mut ErrorList, path: &Path<'_>, limit: &Value, name: &str) {
-    let Some(ratio) = said(limit, "maxLimitRequestRatio", name) else { return };
+    let Some(ratio) = amount_in(limit, "maxLimitRequestRatio", name) else { return };
     let path = path.child("maxLimitRequestRatio");
     let path = path.key(name);
     if ratio.milli_value() < 1000 {
         errors.invalid(&path, ratio.to_string(), &format!("ratio {ratio} is less than 1"));
     }
-    let (Some(least), Some(most)) = (said(limit, "min", name), said(limit, "max", name)) else {
+    let (Some(least), Some(most)) = (amount_in(limit, "min", name), amount_in(limit, "max", name))
+    else {
         return;
     };
     #[allow(clippy::cast_precision_loss, reason = "Kubernetes compares them as floats, too")]

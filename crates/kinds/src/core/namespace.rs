@@ -10,7 +10,7 @@ use machinery::meta::validate_builtin_finalizer;
 use machinery::{ErrorList, Object, Path, Value, json, names};
 use types::columns::{AGE, NAME, age, column};
 use types::resource::{
-    Action, Behavior, Column, Columns, Now, OwnDeletion, Resource, Subresource, Version,
+    Action, Behavior, Column, Columns, DeletionHooks, Now, Resource, Subresource, Version,
     keep_all_but_status,
 };
 
@@ -43,7 +43,7 @@ static BEHAVIOR: Behavior = Behavior {
     validate_status,
     validate_name: names::dns1123_label,
     returns_deleted: true,
-    deletion: Some(&OwnDeletion {
+    deletion: Some(&DeletionHooks {
         begin: |namespace, _| terminate(namespace),
         held: |namespace| !is_finalized(namespace),
     }),
@@ -119,7 +119,7 @@ fn validate(object: &Object, errors: &mut ErrorList) {
     }
 }
 
-/// Judges an update of `/finalize`.
+/// Validates an update of `/finalize`.
 pub fn validate_finalize(new: &Object, _: &Object, errors: &mut ErrorList) {
     let spec = Path::root("spec");
     let path = spec.child("finalizers");

@@ -4,7 +4,7 @@ mod validate;
 
 pub(crate) use validate::validate_inline;
 
-use super::disks;
+use super::volume_sources;
 use crate::table;
 use crate::validation::quantities::amount;
 use machinery::fields::{at, default_text, default_value, map_mut, part, text, texts, top};
@@ -141,7 +141,7 @@ fn defaults(object: &mut Object) {
     if let Some(path) = map_mut(spec, "hostPath") {
         default_value(path, "type", "".into());
     }
-    disks::defaults(spec);
+    volume_sources::defaults(spec);
 }
 
 fn prepare_create(object: &mut Object) {

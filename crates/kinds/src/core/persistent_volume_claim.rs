@@ -5,7 +5,7 @@ use super::pod::validate_claim_spec;
 use crate::table;
 use crate::validation::go_struct;
 use crate::validation::quantities::{amount, is_fractional};
-use crate::validation::rules::{complaints, dns_subdomain, immutable, required};
+use crate::validation::rules::{add_invalid, dns_subdomain, immutable, required};
 use crate::validation::unified_diff::{DiffBudget, unified_diff};
 use machinery::field_path::quote;
 use machinery::fields::{at, default_text, default_value, entries, list, part, same, text, top};
@@ -177,7 +177,7 @@ fn validate_source(errors: &mut ErrorList, path: &Path<'_>, source: &Value) {
     let namespace = text(source, "namespace");
     if !namespace.is_empty() {
         let found = names::namespace_name(namespace);
-        complaints(errors, &path.child("namespace"), namespace, found);
+        add_invalid(errors, &path.child("namespace"), namespace, found);
     }
 }
 

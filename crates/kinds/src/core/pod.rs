@@ -7,7 +7,7 @@ pub mod admission;
 pub mod service_account;
 pub mod runtime_class;
 pub mod totals;
-pub mod quality;
+pub mod qos_class;
 mod spec;
 mod containers;
 mod env;

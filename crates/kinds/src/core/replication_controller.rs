@@ -7,7 +7,9 @@ use crate::validation::workload::columns::labels;
 use crate::validation::workload::{self, SPEC};
 use machinery::fields::{default_value, entries, integer, number, part, top};
 use machinery::{ErrorList, Map, Object, Value, json, names};
-use types::resource::{Behavior, Columns, Dependents, Now, Resource, Version, keep_status};
+use types::resource::{
+    Behavior, Columns, GarbageCollectionPolicy, Now, Resource, Version, keep_status,
+};
 
 /// The row of `ReplicationController`.
 pub fn resource() -> Resource {
@@ -36,7 +38,7 @@ static BEHAVIOR: Behavior = Behavior {
     generation: true,
     warnings: workload::warnings,
     update_warnings: Some(workload::update_warnings),
-    dependents: Dependents::Orphaned(None),
+    garbage_collection: GarbageCollectionPolicy::OrphanDependents(None),
     ..Behavior::PLAIN
 };
 

@@ -1,7 +1,7 @@
 //! `Service`: a stable address in front of changing pods.
 //!
 //! Addresses and node ports are handed out by the server, which alone knows which are free; see
-//! [`allocation`] for what it needs to ask and to set before a service is judged.
+//! [`allocation`] for what it needs to ask and to set before a service is validated.
 
 pub mod allocation;
 mod columns;

@@ -3,7 +3,7 @@
 use crate::table;
 use crate::validation::address;
 use crate::validation::rules::{
-    complaints, declared_immutable, dns_label, dns_subdomain, labels, one_of, qualified_name,
+    add_invalid, declared_immutable, dns_label, dns_subdomain, labels, one_of, qualified_name,
     supported_only,
 };
 use machinery::fields::{at, default_value, integer, list, maps_mut, part, same, text, texts, top};
@@ -206,7 +206,7 @@ fn validate_address(
     let item = path.index(index);
     match kind {
         "IPv4" => address::ip(errors, &item, value, &address::Stored::new()),
-        "IPv6" => complaints(errors, &item, value, address::canonical_ip(value)),
+        "IPv6" => add_invalid(errors, &item, value, address::canonical_ip(value)),
         "FQDN" => return validate_domain(errors, &item, value),
         _ => return,
     }
@@ -251,7 +251,7 @@ fn validate_hints(errors: &mut ErrorList, path: &Path<'_>, hints: &[Value], rule
             errors.duplicate(&path, name);
         }
         seen.insert(name);
-        complaints(errors, &path, name, rule(name));
+        add_invalid(errors, &path, name, rule(name));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::GROUP;
 use crate::table;
-use crate::validation::rules::{complaints, dns_subdomain, required, supported_only};
+use crate::validation::rules::{add_invalid, dns_subdomain, required, supported_only};
 use machinery::fields::{at, default_number, flag, list, number, part, text, texts, top};
 use machinery::{ErrorList, Object, Path, Value, json, names};
 use std::collections::HashSet;
@@ -206,7 +206,7 @@ fn validate_named(errors: &mut ErrorList, path: &Path<'_>, kind: &str, subject: 
             let message = "must specify namespace for service account";
             errors.required(&path.child("namespace"), message);
         }
-        it => complaints(errors, &path.child("namespace"), it, names::namespace_name(it)),
+        it => add_invalid(errors, &path.child("namespace"), it, names::namespace_name(it)),
     }
 }
 
@@ -267,9 +267,9 @@ fn validate_resources(errors: &mut ErrorList, path: &Path<'_>, rule: &Value) {
     }
     let path = path.child("namespaces");
     for (index, namespace) in namespaces.iter().enumerate() {
-        for complaint in names::namespace_name(namespace) {
+        for message in names::namespace_name(namespace) {
             let message =
-                format!("each member of this list must be '*' or a DNS-1123 label; {complaint}");
+                format!("each member of this list must be '*' or a DNS-1123 label; {message}");
             errors.invalid(&path.index(index), *namespace, &message);
         }
     }

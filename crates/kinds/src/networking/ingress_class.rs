@@ -3,7 +3,7 @@
 use super::GROUP;
 use crate::table;
 use crate::validation::rules::{
-    complaints, dns_subdomain, immutable, required_segment, supported_only,
+    add_invalid, dns_subdomain, immutable, required_segment, supported_only,
 };
 use machinery::fields::{default_value, map_mut, part, text, top};
 use machinery::{ErrorList, Object, Path, Value, names};
@@ -108,7 +108,7 @@ fn validate_parameters(errors: &mut ErrorList, path: &Path<'_>, parameters: &Val
             errors.required(&namespace_path, "`parameters.scope` is set to 'Namespace'");
         }
         ("Namespace", Some(namespace)) => {
-            complaints(errors, &namespace_path, namespace, names::namespace_name(namespace));
+            add_invalid(errors, &namespace_path, namespace, names::namespace_name(namespace));
         }
         ("Cluster", Some(_)) => {
             errors.forbidden(&namespace_path, "`parameters.scope` is set to 'Cluster'");

@@ -3,7 +3,7 @@
 use super::GROUP;
 use crate::table;
 use crate::validation::address;
-use crate::validation::rules::{complaints, dns_subdomain, immutable_struct, required_segment};
+use crate::validation::rules::{add_invalid, dns_subdomain, immutable_struct, required_segment};
 use machinery::fields::{part, text, top};
 use machinery::{ErrorList, GroupResource, Object, Path, Value, names};
 use types::columns::{AGE, NAME, age, column};
@@ -61,7 +61,7 @@ fn validate(object: &Object, errors: &mut ErrorList) {
     }
     required_segment(errors, &path.child("resource"), text(parent, "resource"));
     required_segment(errors, &path.child("name"), text(parent, "name"));
-    complaints(errors, &path.child("namespace"), namespace, names::path_segment(namespace));
+    add_invalid(errors, &path.child("namespace"), namespace, names::path_segment(namespace));
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use super::GROUP;
 use crate::table;
 use crate::validation::address::{self, Stored};
-use crate::validation::rules::{complaints, label_selector, port, supported_only};
+use crate::validation::rules::{add_invalid, label_selector, port, supported_only};
 use machinery::fields::{at, default_value, integer, list, maps_mut, part, text, texts, top};
 use machinery::{ErrorList, Object, Path, Value, json, names};
 use types::columns::{AGE, NAME, age, column, selector};
@@ -125,7 +125,7 @@ fn validate_port(errors: &mut ErrorList, path: &Path<'_>, value: &Value) {
                 let message = "may not be specified when `port` is non-numeric";
                 errors.invalid(&last, end, message);
             }
-            complaints(errors, &first, name, names::port_name(name));
+            add_invalid(errors, &first, name, names::port_name(name));
         }
         (Some(begin), end) => {
             let begin = begin.as_i64().unwrap_or(0);

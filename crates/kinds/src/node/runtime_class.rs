@@ -4,8 +4,8 @@ use crate::core::pod::validate_tolerations;
 use crate::table;
 use crate::validation::go_struct;
 use crate::validation::quantities;
-use crate::validation::rules::{complaints, declared_immutable, labels};
-use machinery::field_path::FaultKind;
+use crate::validation::rules::{add_invalid, declared_immutable, labels};
+use machinery::field_path::ErrorType;
 use machinery::fields::{at, part, top};
 use machinery::{ErrorList, Object, Path, Value, json, names};
 use std::collections::{BTreeSet, HashSet};
@@ -41,9 +41,9 @@ fn cells(object: &Object, now: &Now) -> Vec<Value> {
 
 fn validate(object: &Object, errors: &mut ErrorList) {
     let path = Path::root("handler");
-    errors.declared(|errors| match object.str_at(&["handler"]) {
+    errors.declarative(|errors| match object.str_at(&["handler"]) {
         "" => errors.required(&path, ""),
-        handler => complaints(errors, &path, handler, names::short_name(handler)),
+        handler => add_invalid(errors, &path, handler, names::short_name(handler)),
     });
     if let Some(fixed) = part(top(object, "overhead"), "podFixed") {
         let requirements = json!({"limits": fixed});
@@ -64,7 +64,7 @@ fn validate(object: &Object, errors: &mut ErrorList) {
     for (index, toleration) in tolerations.iter().enumerate() {
         if !seen.insert(toleration) {
             let shown = go_struct::line("Toleration", toleration);
-            errors.add(FaultKind::Duplicate, &path.index(index), None, &shown);
+            errors.add(ErrorType::Duplicate, &path.index(index), None, &shown);
         }
     }
 }

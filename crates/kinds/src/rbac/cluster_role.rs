@@ -1,7 +1,7 @@
 //! `ClusterRole`: what may be done in every namespace, or outside of them all.
 
 use super::GROUP;
-use super::role::{Reach, validate_rules};
+use super::role::{RuleScope, validate_rules};
 use crate::table;
 use crate::validation::rules::label_selector;
 use machinery::fields::{list, top};
@@ -28,7 +28,7 @@ static BEHAVIOR: Behavior = Behavior {
 };
 
 fn validate(object: &Object, errors: &mut ErrorList) {
-    validate_rules(object, errors, Reach::Cluster);
+    validate_rules(object, errors, RuleScope::Cluster);
     let rule = top(object, "aggregationRule");
     if rule.is_null() {
         return;

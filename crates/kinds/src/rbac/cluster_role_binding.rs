@@ -1,7 +1,7 @@
 //! `ClusterRoleBinding`: who has a role everywhere.
 
 use super::GROUP;
-use super::role::Reach;
+use super::role::RuleScope;
 use super::role_binding::{cells, defaults, same_role, validate_binding};
 use crate::table;
 use machinery::{ErrorList, Object, names};
@@ -39,7 +39,7 @@ const COLUMNS: &[Column] = &[
 ];
 
 fn validate(object: &Object, errors: &mut ErrorList) {
-    validate_binding(object, errors, &["ClusterRole"], Reach::Cluster);
+    validate_binding(object, errors, &["ClusterRole"], RuleScope::Cluster);
 }
 
 #[cfg(test)]

@@ -2,9 +2,9 @@
 
 use crate::storage::declared_driver_name;
 use crate::validation::rules::{
-    complaints, dns_label, one_of, positive, qualified_name, required, supported_only, unique,
+    add_invalid, dns_label, one_of, positive, qualified_name, required, supported_only, unique,
 };
-use machinery::field_path::FaultKind;
+use machinery::field_path::ErrorType;
 use machinery::fields::{
     at, default_number, default_text, list, maps_mut, number, part, text, texts,
 };
@@ -40,7 +40,7 @@ fn request_defaults(request: &mut Map<String, Value>) {
     }
 }
 
-/// Judges the spec of a claim or of a template for claims.
+/// Validates the spec of a claim or of a template for claims.
 pub(super) fn validate(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     let (path, devices) = (path.child("devices"), at(spec, &["devices"]));
     let requests = list(devices, "requests");
@@ -77,7 +77,7 @@ fn validate_requests(errors: &mut ErrorList, path: &Path<'_>, requests: &[Value]
                     errors.required(&path.child("deviceClassName"), "");
                 } else {
                     let found = names::dns1123_subdomain(class);
-                    complaints(errors, &path.child("deviceClassName"), class, found);
+                    add_invalid(errors, &path.child("deviceClassName"), class, found);
                 }
                 validate_request(errors, &path, exactly);
             }
@@ -99,8 +99,8 @@ fn each_once(errors: &mut ErrorList, path: &Path<'_>, requests: &[Value]) {
     for (index, request) in requests.iter().enumerate() {
         if !seen.insert(text(request, "name")) {
             let shown = in_order(request);
-            errors.declared(|errors| {
-                errors.add(FaultKind::Duplicate, &path.index(index), None, &shown);
+            errors.declarative(|errors| {
+                errors.add(ErrorType::Duplicate, &path.index(index), None, &shown);
             });
         }
     }
@@ -149,11 +149,11 @@ fn validate_alternatives(errors: &mut ErrorList, path: &Path<'_>, alternatives: 
         let path = path.index(index);
         dns_label(errors, &path.child("name"), text(alternative, "name"));
         let class = text(alternative, "deviceClassName");
-        errors.declared(|errors| {
+        errors.declarative(|errors| {
             let path = path.child("deviceClassName");
             required(errors, &path, class);
             if !class.is_empty() {
-                complaints(errors, &path, class, names::long_name(class));
+                add_invalid(errors, &path, class, names::long_name(class));
             }
         });
         validate_request(errors, &path, alternative);
@@ -184,10 +184,10 @@ fn validate_toleration(errors: &mut ErrorList, path: &Path<'_>, toleration: &Val
         "Exists" if !value.is_empty() => {
             errors.invalid(&path.child("value"), value, "must be empty for operator `Exists`");
         }
-        "Equal" => complaints(errors, &path.child("value"), value, names::label_value(value)),
+        "Equal" => add_invalid(errors, &path.child("value"), value, names::label_value(value)),
         _ => {}
     }
-    errors.declared(|errors| {
+    errors.declarative(|errors| {
         if !key.is_empty() {
             qualified_name(errors, &path.child("key"), key);
         }
@@ -201,7 +201,7 @@ fn validate_toleration(errors: &mut ErrorList, path: &Path<'_>, toleration: &Val
     });
 }
 
-/// Judges the expressions that choose devices, for being there.
+/// Validates the expressions that choose devices, for being there.
 pub(super) fn validate_selectors(errors: &mut ErrorList, path: &Path<'_>, selectors: &[Value]) {
     if selectors.len() > MAX_SELECTORS {
         return errors.too_many(path, selectors.len(), MAX_SELECTORS);
@@ -228,7 +228,7 @@ fn validate_constraint(
         .find_map(|key| Some((key, part(constraint, key)?.as_str()?)));
     match attribute {
         Some((key, name)) => {
-            errors.declared(|errors| validate_attribute(errors, &path.child(key), name));
+            errors.declarative(|errors| validate_attribute(errors, &path.child(key), name));
         }
         None => errors.required(
             path,
@@ -245,7 +245,7 @@ fn validate_attribute(errors: &mut ErrorList, path: &Path<'_>, name: &str) {
             if domain.is_empty() {
                 errors.invalid(path, "", "the domain must not be empty");
             } else {
-                complaints(errors, path, domain, names::dns1123_subdomain(&domain.to_lowercase()));
+                add_invalid(errors, path, domain, names::dns1123_subdomain(&domain.to_lowercase()));
             }
             if identifier.is_empty() {
                 errors.invalid(path, "", "the name must not be empty");
@@ -305,10 +305,10 @@ fn validate_references(errors: &mut ErrorList, path: &Path<'_>, owner: &Value, k
             errors.invalid(&path, name, UNKNOWN);
         }
     }
-    errors.declared(|errors| unique(errors, path, texts(owner, "requests")));
+    errors.declarative(|errors| unique(errors, path, texts(owner, "requests")));
 }
 
-/// Judges the settings for a driver.
+/// Validates the settings for a driver.
 pub(super) fn validate_setting(errors: &mut ErrorList, path: &Path<'_>, setting: &Value) {
     let path = path.child("opaque");
     let Some(opaque) = part(setting, "opaque") else { return errors.required(&path, "") };

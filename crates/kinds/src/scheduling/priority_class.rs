@@ -97,7 +97,7 @@ fn validate(object: &Object, errors: &mut ErrorList) {
     let class = whole(object);
     let value = number(&class, "value");
     if is_reserved(object.name()) {
-        if let Some(why) = not_of_the_system(object.name(), value, flag(&class, "globalDefault")) {
+        if let Some(why) = system_name_error(object.name(), value, flag(&class, "globalDefault")) {
             let path = Path::root("metadata");
             let message = format!(
                 "priority class names with '{RESERVED}' prefix are reserved for system use only. error: {why}"
@@ -115,7 +115,7 @@ fn validate(object: &Object, errors: &mut ErrorList) {
     }
 }
 
-fn not_of_the_system(name: &str, value: i64, is_default: bool) -> Option<String> {
+fn system_name_error(name: &str, value: i64, is_default: bool) -> Option<String> {
     match SYSTEM.iter().find(|(known, ..)| *known == name) {
         None => Some(format!("{name} is not a known system priority class")),
         Some((_, known, _)) if *known != value => {

@@ -155,11 +155,11 @@ pub(crate) fn cidr(errors: &mut ErrorList, path: &Path<'_>, value: &str, stored:
     errors.invalid(path, value, message);
 }
 
-/// The complaints about an address that has to be in the one form that Kubernetes writes.
+/// The errors about an address that has to be in the one form that Kubernetes writes.
 pub(crate) fn canonical_ip(value: &str) -> Vec<String> {
     let mut errors = ErrorList::new();
     ip(&mut errors, &Path::EMPTY, value, &Stored::new());
-    let found: Vec<String> = errors.into_inner().into_iter().map(|fault| fault.detail).collect();
+    let found: Vec<String> = errors.into_inner().into_iter().map(|error| error.detail).collect();
     match parse(value).map(|address| address.to_string()) {
         Some(canonical) if found.is_empty() && canonical != value => {
             vec![format!("must be in canonical form ({})", quote(&canonical))]
@@ -237,7 +237,7 @@ mod tests {
     fn check(rule: fn(&mut ErrorList, &Path<'_>, &str, &Stored<'_>), value: &str, expected: &str) {
         let mut errors = ErrorList::new();
         rule(&mut errors, &Path::root("f"), value, &Stored::new());
-        let found: Vec<String> = errors.iter().map(|fault| fault.detail.clone()).collect();
+        let found: Vec<String> = errors.iter().map(|error| error.detail.clone()).collect();
         assert_eq!(found.join("; "), expected, "{value}");
     }
 

@@ -7,7 +7,7 @@
 //! its place), `b`oolean, `q`uantity, `t`ime, `m`ap, `l`ist, `p`ointer, or the name of another
 //! struct; a list's or pointer's kind is followed by that of its struct, if it has one.
 
-use machinery::field_path::{FaultKind, quote};
+use machinery::field_path::{ErrorType, quote};
 use machinery::{ErrorList, Path, Value};
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -82,7 +82,7 @@ pub(crate) fn with_inline_metadata(value: &Value) -> Value {
     Value::Object(map)
 }
 
-/// The fault of a malformed struct of the type `name`, which the message shows.
+/// The error of a malformed struct of the type `name`, which the message shows.
 pub(crate) fn invalid(
     errors: &mut ErrorList,
     path: &Path<'_>,
@@ -90,10 +90,10 @@ pub(crate) fn invalid(
     value: &Value,
     message: &str,
 ) {
-    add(errors, FaultKind::Invalid, path, &shown(name, value), message);
+    add(errors, ErrorType::Invalid, path, &shown(name, value), message);
 }
 
-/// The fault of a struct that says something else than one of `supported`.
+/// The error of a struct that says something else than one of `supported`.
 pub(crate) fn not_supported(
     errors: &mut ErrorList,
     path: &Path<'_>,
@@ -103,14 +103,14 @@ pub(crate) fn not_supported(
 ) {
     let listed: Vec<String> = supported.iter().map(|it| quote(it)).collect();
     let message = format!("supported values: {}", listed.join(", "));
-    add(errors, FaultKind::NotSupported, path, &shown(name, value), &message);
+    add(errors, ErrorType::NotSupported, path, &shown(name, value), &message);
 }
 
 fn shown(name: &str, value: &Value) -> String {
     if value.is_null() { "null".to_owned() } else { line(name, value) }
 }
 
-fn add(errors: &mut ErrorList, kind: FaultKind, path: &Path<'_>, shown: &str, message: &str) {
+fn add(errors: &mut ErrorList, kind: ErrorType, path: &Path<'_>, shown: &str, message: &str) {
     let separator = if message.is_empty() { "" } else { ": " };
     errors.add(kind, path, None, &format!("{shown}{separator}{message}"));
 }

@@ -1,7 +1,7 @@
 //! Amounts of resources: which names there are, and what a container may ask for.
 
-use crate::validation::rules::{complaints, dns_label};
-use machinery::field_path::FaultKind;
+use crate::validation::rules::{add_invalid, dns_label};
+use machinery::field_path::ErrorType;
 use machinery::fields::{entries, list, text};
 use machinery::quantity::Quantity;
 use machinery::{ErrorList, Path, Value, names};
@@ -85,7 +85,7 @@ pub(crate) fn validate_amount(errors: &mut ErrorList, path: &Path<'_>, name: &st
 pub(crate) fn resource_name(errors: &mut ErrorList, path: &Path<'_>, name: &str) -> bool {
     let messages = names::qualified_name(name);
     if !messages.is_empty() {
-        complaints(errors, path, name, messages);
+        add_invalid(errors, path, name, messages);
         return false;
     }
     let is_standard = WHOLE.contains(&name)
@@ -118,7 +118,7 @@ fn pod_resource_name(errors: &mut ErrorList, path: &Path<'_>, name: &str) {
     }
 }
 
-/// Judges what a container asks for; `claims` are the names of the pod's resource claims.
+/// Validates what a container asks for; `claims` are the names of the pod's resource claims.
 pub(crate) fn validate_container(
     errors: &mut ErrorList,
     path: &Path<'_>,
@@ -129,7 +129,7 @@ pub(crate) fn validate_container(
     validate_claims(errors, &path.child("claims"), requirements, claims);
 }
 
-/// Judges what a pod as a whole asks for.
+/// Validates what a pod as a whole asks for.
 pub(crate) fn validate_pod(errors: &mut ErrorList, path: &Path<'_>, requirements: &Value) {
     if requirements.get("claims").is_some() {
         let message = "claims may not be set for Resources at pod-level";
@@ -241,7 +241,7 @@ fn validate_claims(
                 format!(": {}", known.join(", "))
             };
             let detail = format!("must be one of the names in pod.spec.resourceClaims{rest}");
-            errors.add(FaultKind::NotFound, &path, Some(name.into()), &detail);
+            errors.add(ErrorType::NotFound, &path, Some(name.into()), &detail);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The small rules of which the validation of every kind is made, in Kubernetes' words.
 
 use crate::validation::go_struct;
-use machinery::field_path::FaultKind;
+use machinery::field_path::ErrorType;
 use machinery::fields::{list, same, text};
 use machinery::meta::validate_labels;
 use machinery::{ErrorList, Path, Value, names};
@@ -10,8 +10,8 @@ use std::collections::HashSet;
 /// A field that may not change once it is set.
 pub(crate) const IMMUTABLE: &str = "field is immutable";
 
-/// One fault for each complaint about `value`.
-pub(crate) fn complaints(
+/// One error for each error about `value`.
+pub(crate) fn add_invalid(
     errors: &mut ErrorList,
     path: &Path<'_>,
     value: &str,
@@ -84,7 +84,7 @@ pub(crate) fn port(errors: &mut ErrorList, path: &Path<'_>, value: i64) {
 /// Must be the number or the name of a port.
 pub(crate) fn port_or_name(errors: &mut ErrorList, path: &Path<'_>, value: &Value) {
     match value {
-        Value::String(name) => complaints(errors, path, name, names::port_name(name)),
+        Value::String(name) => add_invalid(errors, path, name, names::port_name(name)),
         other => port(errors, path, other.as_i64().unwrap_or(0)),
     }
 }
@@ -127,7 +127,7 @@ pub(crate) fn required_segment(errors: &mut ErrorList, path: &Path<'_>, value: &
     if value.is_empty() {
         errors.required(path, "");
     } else {
-        complaints(errors, path, value, names::path_segment(value));
+        add_invalid(errors, path, value, names::path_segment(value));
     }
 }
 
@@ -170,7 +170,7 @@ pub(crate) fn declared_immutable(
     old: &Value,
 ) {
     if !same(new, old) {
-        errors.declared(|errors| errors.invalid(path, Value::Null, IMMUTABLE));
+        errors.declarative(|errors| errors.invalid(path, Value::Null, IMMUTABLE));
     }
 }
 
@@ -196,22 +196,22 @@ pub(crate) fn invalid_struct(
     message: &str,
 ) {
     let detail = format!("{}: {message}", go_struct::line(name, value));
-    errors.add(FaultKind::Invalid, path, None, &detail);
+    errors.add(ErrorType::Invalid, path, None, &detail);
 }
 
 /// Must be a DNS label.
 pub(crate) fn dns_label(errors: &mut ErrorList, path: &Path<'_>, value: &str) {
-    complaints(errors, path, value, names::dns1123_label(value));
+    add_invalid(errors, path, value, names::dns1123_label(value));
 }
 
 /// Must be a DNS subdomain.
 pub(crate) fn dns_subdomain(errors: &mut ErrorList, path: &Path<'_>, value: &str) {
-    complaints(errors, path, value, names::dns1123_subdomain(value));
+    add_invalid(errors, path, value, names::dns1123_subdomain(value));
 }
 
 /// Must be a name with an optional DNS subdomain before a slash, as label keys are.
 pub(crate) fn qualified_name(errors: &mut ErrorList, path: &Path<'_>, value: &str) {
-    complaints(errors, path, value, names::qualified_name(value));
+    add_invalid(errors, path, value, names::qualified_name(value));
 }
 
 /// Must be a map of labels, if it is there.
@@ -245,7 +245,7 @@ pub(crate) fn label_selector(errors: &mut ErrorList, path: &Path<'_>, selector: 
         qualified_name(errors, &path.child("key"), text(requirement, "key"));
         let values_path = path.child("values");
         for (index, value) in values.iter().filter_map(Value::as_str).enumerate() {
-            complaints(errors, &values_path.index(index), value, names::label_value(value));
+            add_invalid(errors, &values_path.index(index), value, names::label_value(value));
         }
     }
 }

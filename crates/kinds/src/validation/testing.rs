@@ -47,7 +47,7 @@ pub(crate) fn refusals_of_update(behavior: &Behavior, new: Value, old: Value) ->
     lines(&errors)
 }
 
-/// Each fault as a line.
+/// Each error as a line.
 pub(crate) fn lines(errors: &ErrorList) -> Vec<String> {
     errors.iter().map(ToString::to_string).collect()
 }

@@ -51,7 +51,7 @@ pub(crate) fn template_labels(spec: &Value) -> &Value {
     at(spec, &["template", "metadata", "labels"])
 }
 
-/// Judges a selector that must be there and must not be empty; `word` is the kind in the message.
+/// Validates a selector that must be there and must not be empty; `word` is the kind in the message.
 pub(crate) fn validate_selector(errors: &mut ErrorList, spec: &Value, word: &str) {
     let path = SPEC.child("selector");
     let Some(selector) = part(spec, "selector") else { return errors.required(&path, "") };
@@ -76,7 +76,7 @@ pub(crate) fn validate_same_selector(errors: &mut ErrorList, new: &Object, old: 
     }
 }
 
-/// The complaint about a selector as a whole, which it shows.
+/// The error about a selector as a whole, which it shows.
 pub(crate) fn invalid_selector(errors: &mut ErrorList, selector: &Value, message: &str) {
     go_struct::invalid(errors, &SPEC.child("selector"), "LabelSelector", selector, message);
 }
@@ -105,14 +105,14 @@ pub(crate) fn refuse_labels(errors: &mut ErrorList, path: &Path<'_>, labels: &Va
     errors.invalid(&path.child("labels"), labels.clone(), message);
 }
 
-/// Judges a template for pods that run for ever; `kind` is the kind in the message.
+/// Validates a template for pods that run for ever; `kind` is the kind in the message.
 pub(crate) fn validate_pods(errors: &mut ErrorList, path: &Path<'_>, template: &Value, kind: &str) {
     validate_template(errors, path, template);
-    validate_endless(errors, path, template, kind);
+    validate_always_restarted(errors, path, template, kind);
 }
 
 /// The pods of most kinds are started again and again, without a deadline.
-pub(crate) fn validate_endless(
+pub(crate) fn validate_always_restarted(
     errors: &mut ErrorList,
     path: &Path<'_>,
     template: &Value,

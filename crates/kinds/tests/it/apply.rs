@@ -5,7 +5,7 @@ use machinery::patch::apply::{self, Force, Request, Set, scale};
 use machinery::{Object, Value, json, timestamp};
 use proptest::prelude::*;
 use std::sync::Arc;
-use types::apply::{CustomSchema, Node, ResourceVersions, filter};
+use types::apply::{CustomSchema, ResourceVersions, TypeRef, filter};
 use types::normalize;
 use types::resource::{Resource, Shape, Version};
 
@@ -27,12 +27,12 @@ impl Shelf {
     /// Of a custom resource with this schema for its spec.
     fn custom(spec: Value) -> Self {
         let schema = json!({"type": "object", "properties": {"spec": spec}});
-        let definition = json!({"spec": {"group": "example.dev", "scope": "Namespaced",
+        let crd = json!({"spec": {"group": "example.dev", "scope": "Namespaced",
             "names": {"plural": "widgets", "kind": "Widget"},
             "versions": [{"name": "v1", "served": true, "storage": true,
                 "schema": {"openAPIV3Schema": schema}}]}});
-        let definition = Object::from_value(definition).unwrap();
-        let resource = kinds::apiextensions::custom::resource(&definition).unwrap();
+        let crd = Object::from_value(crd).unwrap();
+        let resource = kinds::apiextensions::custom::resource(&crd).unwrap();
         let schemas = vec![Arc::new(CustomSchema::compile(Some(&schema), false))];
         Self { resource, schemas, live: None, seconds: 0 }
     }
@@ -64,7 +64,7 @@ impl Shelf {
         &mut self,
         manager: &str,
         subresource: &str,
-        run: impl FnOnce(&Request<'_, Node<'_>, ResourceVersions<'_>>, Option<&Object>) -> R,
+        run: impl FnOnce(&Request<'_, TypeRef<'_>, ResourceVersions<'_>>, Option<&Object>) -> R,
     ) -> R {
         self.seconds += 1;
         let versions = ResourceVersions { resource: &self.resource, schemas: &self.schemas };
@@ -94,7 +94,7 @@ impl Shelf {
         })?;
         let mut applied = self.normal(applied);
         if let Some(live) = &self.live {
-            apply::keep_times_of_no_change(live, &mut applied);
+            apply::keep_times_if_unchanged(live, &mut applied);
         }
         self.live = Some(applied);
         Ok(())
@@ -422,7 +422,7 @@ fn the_manager_of_the_scale_takes_the_replicas() {
     let (mut old, mut new) = (shown(1), shown(4));
     old.set_meta("managedFields", scale::of_scale(&parent, replicas).unwrap());
     let request = Request {
-        schema: Node::Type(types::of_kind("autoscaling/v1", "Scale").unwrap()),
+        schema: TypeRef::Type(types::of_kind("autoscaling/v1", "Scale").unwrap()),
         api_version: "autoscaling/v1",
         kind: "Scale",
         subresource: "scale",
@@ -548,7 +548,7 @@ proptest! {
         it.apply("one", second.clone());
         prop_assert_eq!(&it.live, &once);
         // An applier owns all that it lists.
-        let pod = Node::Type(types::of_kind("v1", "Pod").unwrap());
+        let pod = TypeRef::Type(types::of_kind("v1", "Pod").unwrap());
         let listed = apply::fields(pod, second.as_object().unwrap());
         let list = it.live(&["metadata", "managedFields"]);
         let owned = list.as_array().unwrap().iter().find(|it| it["manager"] == "one");

@@ -28,7 +28,7 @@ fn objects_of_every_type_come_back_as_they_were() {
     }
 }
 
-/// A metric has one source, which its type names, and a definition has a scope and versions; chance does
+/// A metric has one source, which its type names, and a CRD has a scope and versions; chance does
 /// not know that.
 fn make_sensible(object: &mut Object) {
     const SOURCES: [(&str, &str); 5] = [

@@ -42,7 +42,7 @@ pub const SCALE: &str = "io.k8s.api.autoscaling.v1.Scale";
 
 /// Something below an object: `/status`, `/scale`, `/eviction`.
 #[derive(Debug, Clone)]
-pub struct Below<'a> {
+pub struct Subresource<'a> {
     /// The last part of the path.
     pub name: &'a str,
     /// The verbs of discovery: either `create` alone, or `get`, `patch` and `update`.
@@ -86,7 +86,7 @@ pub fn paths(
     kind: &Kind<'_>,
     model: &str,
     list_model: &str,
-    below: &[Below<'_>],
+    below: &[Subresource<'_>],
 ) -> Map<String, Value> {
     let base = match kind.group {
         "" => format!("/api/{}", kind.version),
@@ -347,8 +347,8 @@ mod tests {
         deletes_collections: true,
     };
 
-    fn scale() -> Below<'static> {
-        Below {
+    fn scale() -> Subresource<'static> {
+        Subresource {
             name: "scale",
             verbs: &["get", "patch", "update"],
             model: SCALE.to_owned(),
@@ -408,7 +408,8 @@ mod tests {
             crd: false,
             deletes_collections: false,
         };
-        let finalize = Below { name: "finalize", verbs: &["create"], kind: "Namespace", ..scale() };
+        let finalize =
+            Subresource { name: "finalize", verbs: &["create"], kind: "Namespace", ..scale() };
         let paths = paths(&kind, "Namespace", "NamespaceList", &[finalize]);
         assert_eq!(paths["/api/v1/namespaces/{name}"]["get"]["operationId"], "readCoreV1Namespace");
         assert_eq!(

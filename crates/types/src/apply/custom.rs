@@ -1,8 +1,8 @@
-//! [`CustomSchema`]: what server-side apply needs of a definition's `openAPIV3Schema`.
+//! [`CustomSchema`]: what server-side apply needs of a CRD's `openAPIV3Schema`.
 //!
 //! Upstream: kube-openapi's schemaconv, over what apiextensions' OpenAPI builder publishes.
 
-use super::Node;
+use super::TypeRef;
 use machinery::patch::apply::{Forms, ListRule, MapRule, Scalar};
 use machinery::{Map, Value};
 
@@ -20,7 +20,7 @@ enum Unknown {
 }
 
 impl CustomSchema {
-    /// Compiles a version's `openAPIV3Schema`. `keeps_unknown` is the definition's
+    /// Compiles a version's `openAPIV3Schema`. `keeps_unknown` is the CRD's
     /// `spec.preserveUnknownFields`.
     pub fn compile(openapi_v3_schema: Option<&Value>, keeps_unknown: bool) -> Self {
         let unknown = if keeps_unknown { Unknown::Kept } else { Unknown::Dropped };
@@ -33,14 +33,14 @@ impl CustomSchema {
     }
 
     /// The node of an object.
-    pub fn root(&self) -> Node<'_> {
+    pub fn root(&self) -> TypeRef<'_> {
         self.root.node()
     }
 }
 
 /// A part of a [`CustomSchema`].
 #[derive(Debug, Clone, Copy)]
-pub struct CustomNode<'a>(&'a Custom);
+pub struct CustomTypeRef<'a>(&'a Custom);
 
 /// A node of the tree; most of them are scalars, and small.
 #[derive(Debug)]
@@ -89,11 +89,13 @@ impl Custom {
         }
     }
 
-    fn node(&self) -> Node<'_> {
+    fn node(&self) -> TypeRef<'_> {
         match self {
-            Self::Deduced => Node::Deduced,
-            Self::Metadata => crate::find("meta/v1.ObjectMeta").map_or(Node::Deduced, Node::Type),
-            other => Node::Custom(CustomNode(other)),
+            Self::Deduced => TypeRef::Deduced,
+            Self::Metadata => {
+                crate::find("meta/v1.ObjectMeta").map_or(TypeRef::Deduced, TypeRef::Type)
+            }
+            other => TypeRef::Custom(CustomTypeRef(other)),
         }
     }
 
@@ -105,7 +107,7 @@ impl Custom {
     }
 }
 
-impl<'a> CustomNode<'a> {
+impl<'a> CustomTypeRef<'a> {
     pub(super) fn forms(self) -> Forms {
         match self.0 {
             Custom::Scalar(scalar) => Forms::scalar(*scalar),
@@ -114,17 +116,17 @@ impl<'a> CustomNode<'a> {
         }
     }
 
-    pub(super) fn field(self, name: &str) -> Option<Node<'a>> {
+    pub(super) fn field(self, name: &str) -> Option<TypeRef<'a>> {
         Some(self.0.composite()?.declared(name)?.node.node())
     }
 
-    pub(super) fn others(self) -> Option<Node<'a>> {
+    pub(super) fn others(self) -> Option<TypeRef<'a>> {
         self.0.composite()?.others.as_ref().map(Custom::node)
     }
 
-    pub(super) fn items(self) -> Node<'a> {
+    pub(super) fn items(self) -> TypeRef<'a> {
         let items = self.0.composite().and_then(|it| it.items.as_ref());
-        items.map_or(Node::Untyped, Custom::node)
+        items.map_or(TypeRef::Untyped, Custom::node)
     }
 
     pub(super) fn key(self, index: usize) -> Option<&'a str> {

@@ -1,7 +1,7 @@
 //! [`ResourceVersions`]: the versions of a resource, for managers who name fields in another than
 //! that of a request.
 
-use super::{CustomSchema, Node};
+use super::{CustomSchema, TypeRef};
 use crate::resource::{Resource, Shape, Version};
 use machinery::Object;
 use machinery::patch::apply::Versions;
@@ -18,11 +18,11 @@ pub struct ResourceVersions<'a> {
 
 impl<'a> ResourceVersions<'a> {
     /// The schema of the version at an index of [`Resource::versions`].
-    pub fn node(&self, version: usize) -> Node<'a> {
+    pub fn node(&self, version: usize) -> TypeRef<'a> {
         match (&self.resource.versions[version].shape, self.schemas.get(version)) {
-            (Shape::Typed(ty), _) => Node::Type(ty),
+            (Shape::Typed(ty), _) => TypeRef::Type(ty),
             (Shape::Structural(_), Some(schema)) => schema.root(),
-            (Shape::Structural(_), None) => Node::Deduced,
+            (Shape::Structural(_), None) => TypeRef::Deduced,
         }
     }
 
@@ -32,8 +32,8 @@ impl<'a> ResourceVersions<'a> {
     }
 }
 
-impl<'a> Versions<Node<'a>> for ResourceVersions<'a> {
-    fn schema(&self, api_version: &str) -> Option<Node<'a>> {
+impl<'a> Versions<TypeRef<'a>> for ResourceVersions<'a> {
+    fn schema(&self, api_version: &str) -> Option<TypeRef<'a>> {
         self.find(api_version).map(|version| self.node(version))
     }
 

@@ -156,9 +156,9 @@ fn kinds_are_found_by_their_api_version() {
     }
     assert!(of_kind("v1", "PodSpec").is_none(), "it has no kind");
     assert!(of_kind("apps/v1", "Pod").is_none());
-    let definition = find("apiextensions/v1.CustomResourceDefinition").unwrap();
+    let crd = find("apiextensions/v1.CustomResourceDefinition").unwrap();
     assert_eq!(
-        definition.openapi_name(),
+        crd.openapi_name(),
         "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition"
     );
 }

@@ -1,4 +1,4 @@
-//! The complaints of upstream's other decoder, which makes objects from values instead of text: it
+//! The errors of upstream's other decoder, which makes objects from values instead of text: it
 //! knows no field names, but what Go's types can be converted to.
 
 use super::Item;

@@ -151,23 +151,27 @@ fn lists_of_kinds_describe_themselves() {
 
 #[test]
 fn every_kind_has_its_common_fields_explained() {
-    let prose = prose_of_every_kind();
-    assert!(prose.api_version.len() > 60 && prose.kind.len() > 60 && prose.metadata.len() > 60);
+    let descriptions = common_descriptions();
+    assert!(
+        descriptions.api_version.len() > 60
+            && descriptions.kind.len() > 60
+            && descriptions.metadata.len() > 60
+    );
 }
 
 #[test]
 fn type_fields_of_embedded_resources_have_texts_of_their_own() {
-    let prose = prose_of_every_kind();
+    let descriptions = common_descriptions();
     let conventions =
         "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md";
     assert_eq!(
-        prose.embedded_api_version,
+        descriptions.embedded_api_version,
         format!(
             "apiVersion defines the versioned schema of this representation of an object. More info: {conventions}#resources"
         )
     );
     assert_eq!(
-        prose.embedded_kind,
+        descriptions.embedded_kind,
         format!(
             "kind is a string value representing the type of this object. In CamelCase. More info: {conventions}#types-kinds"
         )

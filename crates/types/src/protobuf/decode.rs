@@ -3,7 +3,7 @@
 //! The bytes may be hostile: depth is limited as it is for JSON, nothing is allocated for lengths
 //! that are only claimed, and a message that comes twice is merged, not kept twice.
 
-use super::wire::{Error, Layout, Reader};
+use super::wire::{Error, Reader, WireType};
 use crate::{Container, Field, Item, Type};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -12,7 +12,7 @@ use machinery::timestamp;
 use serde_json::{Map, Number, Value};
 
 /// Messages may be nested this deeply: less than JSON, whose reader does not use the thread's stack,
-/// but far more than any schema of a definition, the one type that is in itself.
+/// but far more than any schema of a CRD, the one type that is in itself.
 pub(super) const DEPTH_MAX: usize = 300;
 
 /// The first second that JSON can write, and the last.
@@ -42,7 +42,7 @@ pub(super) fn message(
 fn field(
     owner: &'static Type,
     field: &'static Field,
-    layout: Layout,
+    layout: WireType,
     reader: &mut Reader<'_>,
     object: &mut Map<String, Value>,
     depth: usize,
@@ -108,8 +108,8 @@ fn entry(
 }
 
 /// Go reads a list of numbers in both ways in which it may be written: one by one, or in one piece.
-fn is_packed(item: Item, layout: Layout) -> bool {
-    layout == Layout::Length
+fn is_packed(item: Item, layout: WireType) -> bool {
+    layout == WireType::Length
         && matches!(item, Item::Int32 | Item::Int64 | Item::Bool | Item::Double)
 }
 
@@ -128,18 +128,18 @@ fn packed(item: Item, bytes: &[u8], list: &mut Vec<Value>) -> Result<(), Error> 
 fn value(
     owner: &'static Type,
     field: &'static Field,
-    layout: Layout,
+    layout: WireType,
     reader: &mut Reader<'_>,
     into: &mut Value,
     depth: usize,
 ) -> Result<(), Error> {
     *into = match field.item {
         Item::Int32 | Item::Int64 | Item::Bool => {
-            expect(field, layout, Layout::Varint)?;
+            expect(field, layout, WireType::Varint)?;
             number(field.item, reader.varint()?)
         }
         Item::Double => {
-            expect(field, layout, Layout::Fixed64)?;
+            expect(field, layout, WireType::Fixed64)?;
             double(reader)?
         }
         Item::Message(id) => {
@@ -161,7 +161,7 @@ fn as_object(value: &mut Value) -> &mut Map<String, Value> {
     value.as_object_mut().expect("it was just made one")
 }
 
-/// What JSON writes in another way than as the object that protobuf has.
+/// ExpectedValue JSON writes in another way than as the object that protobuf has.
 fn special(owner: &'static Type, item: Item, bytes: &[u8], depth: usize) -> Result<Value, Error> {
     let schema = |bytes: &[u8], depth: usize| {
         let mut object = Map::new();
@@ -218,9 +218,9 @@ impl<'a> Parts<'a> {
         let mut reader = Reader::new(bytes);
         while let Some((tag, layout)) = reader.key(format_args!("{item:?}"))? {
             match (tag, layout) {
-                (1, Layout::Varint) => parts.first = reader.varint()?,
-                (2, Layout::Varint) => parts.second = reader.varint()?,
-                (_, Layout::Length) => parts.bytes.push((tag, reader.bytes()?)),
+                (1, WireType::Varint) => parts.first = reader.varint()?,
+                (2, WireType::Varint) => parts.second = reader.varint()?,
+                (_, WireType::Length) => parts.bytes.push((tag, reader.bytes()?)),
                 _ => reader.skip(layout)?,
             }
         }
@@ -282,12 +282,12 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-fn length<'a>(field: &Field, layout: Layout, reader: &mut Reader<'a>) -> Result<&'a [u8], Error> {
-    expect(field, layout, Layout::Length)?;
+fn length<'a>(field: &Field, layout: WireType, reader: &mut Reader<'a>) -> Result<&'a [u8], Error> {
+    expect(field, layout, WireType::Length)?;
     reader.bytes()
 }
 
-fn expect(field: &Field, found: Layout, wanted: Layout) -> Result<(), Error> {
+fn expect(field: &Field, found: WireType, wanted: WireType) -> Result<(), Error> {
     if found == wanted {
         return Ok(());
     }

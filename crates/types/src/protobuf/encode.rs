@@ -39,7 +39,7 @@ pub fn write_field(
 
 fn read(json: &[u8], fields: Fields<'_>) -> Result<(), serde_json::Error> {
     let mut reader = serde_json::Deserializer::from_slice(json);
-    // How deep it may be was judged when it came in.
+    // How deep it may be was validated when it came in.
     reader.disable_recursion_limit();
     fields.deserialize(&mut reader)?;
     reader.end()
@@ -73,7 +73,7 @@ impl<'de> Visitor<'de> for Fields<'_> {
                 // `kind` and `apiVersion` have no tag: the envelope has them.
                 Some(field) if field.tag != 0 => {
                     let around = begin_inline(ty, field, out);
-                    let what = What::of(field);
+                    let what = ExpectedValue::of(field);
                     map.next_value_seed(Slot { owner: ty, what, tag: field.tag, out: &mut *out })?;
                     around.into_iter().rev().for_each(|it| it.end(out));
                 }
@@ -151,16 +151,16 @@ impl Visitor<'_> for EntryKey<'_> {
     }
 }
 
-/// What a value should be.
+/// ExpectedValue a value should be.
 #[derive(Clone, Copy)]
-enum What {
+enum ExpectedValue {
     List(&'static Field),
     Map(&'static Field),
     Message(&'static Type),
     Other(Item),
 }
 
-impl What {
+impl ExpectedValue {
     fn of(field: &'static Field) -> Self {
         match field.container {
             Container::One => Self::one(field),
@@ -179,14 +179,14 @@ impl What {
 struct Slot<'a> {
     /// The type that the field belongs to.
     owner: &'static Type,
-    what: What,
+    what: ExpectedValue,
     tag: u16,
     out: &'a mut Vec<u8>,
 }
 
 impl Slot<'_> {
     /// A place in the message that this value is, or in the same one for a value of a list.
-    fn inner(&mut self, what: What, tag: u16) -> Slot<'_> {
+    fn inner(&mut self, what: ExpectedValue, tag: u16) -> Slot<'_> {
         Slot { owner: self.owner, what, tag, out: self.out }
     }
 
@@ -198,7 +198,7 @@ impl Slot<'_> {
     }
 
     fn integer(self, value: i64) {
-        let What::Other(item) = self.what else { return };
+        let ExpectedValue::Other(item) = self.what else { return };
         match item {
             Item::Int32 | Item::Int64 => push_int(self.out, self.tag, value),
             #[expect(clippy::cast_precision_loss, reason = "as JSON's numbers are read elsewhere")]
@@ -214,7 +214,7 @@ impl Slot<'_> {
     }
 
     fn text(self, text: &str) {
-        let What::Other(item) = self.what else { return };
+        let ExpectedValue::Other(item) = self.what else { return };
         match item {
             Item::String => push_bytes(self.out, self.tag, text.as_bytes()),
             Item::Bytes => {
@@ -249,7 +249,7 @@ impl<'de> DeserializeSeed<'de> for Slot<'_> {
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
         match self.what {
             // {raw (1)}, with the JSON text as it stands
-            What::Other(Item::RawExtension | Item::Json | Item::FieldsV1) => {
+            ExpectedValue::Other(Item::RawExtension | Item::Json | Item::FieldsV1) => {
                 let raw = Box::<RawValue>::deserialize(deserializer)?;
                 if raw.get() != "null" {
                     self.message(|out| push_bytes(out, 1, raw.get().as_bytes()));
@@ -274,9 +274,11 @@ impl<'de> Visitor<'de> for Slot<'_> {
 
     fn visit_bool<E>(self, value: bool) -> Result<(), E> {
         match self.what {
-            What::Other(Item::Bool) => push_int(self.out, self.tag, value.into()),
+            ExpectedValue::Other(Item::Bool) => push_int(self.out, self.tag, value.into()),
             // {allows (1)}
-            What::Other(Item::SchemaOrBool) => self.message(|out| push_int(out, 1, value.into())),
+            ExpectedValue::Other(Item::SchemaOrBool) => {
+                self.message(|out| push_int(out, 1, value.into()))
+            }
             _ => {}
         }
         Ok(())
@@ -295,7 +297,7 @@ impl<'de> Visitor<'de> for Slot<'_> {
     }
 
     fn visit_f64<E>(self, value: f64) -> Result<(), E> {
-        if let What::Other(Item::Double) = self.what {
+        if let ExpectedValue::Other(Item::Double) = self.what {
             push_double(self.out, self.tag, value);
         }
         Ok(())
@@ -308,16 +310,19 @@ impl<'de> Visitor<'de> for Slot<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(mut self, mut list: A) -> Result<(), A::Error> {
         let (element, tag) = match self.what {
-            What::List(field) => {
-                while list.next_element_seed(self.inner(What::one(field), field.tag))?.is_some() {}
+            ExpectedValue::List(field) => {
+                while list
+                    .next_element_seed(self.inner(ExpectedValue::one(field), field.tag))?
+                    .is_some()
+                {}
                 return Ok(());
             }
             // {items (1)}
-            What::Other(Item::Strings) => (What::Other(Item::String), 1),
+            ExpectedValue::Other(Item::Strings) => (ExpectedValue::Other(Item::String), 1),
             // {property (2)}
-            What::Other(Item::SchemaOrStrings) => (What::Other(Item::String), 2),
+            ExpectedValue::Other(Item::SchemaOrStrings) => (ExpectedValue::Other(Item::String), 2),
             // {jSONSchemas (2)}
-            What::Other(Item::SchemaOrArray) => (What::Message(self.owner), 2),
+            ExpectedValue::Other(Item::SchemaOrArray) => (ExpectedValue::Message(self.owner), 2),
             _ => {
                 while list.next_element::<IgnoredAny>()?.is_some() {}
                 return Ok(());
@@ -332,19 +337,19 @@ impl<'de> Visitor<'de> for Slot<'_> {
     fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
         match self.what {
             // Each entry is a message, {key (1), value (2)}.
-            What::Map(field) => {
+            ExpectedValue::Map(field) => {
                 while let Some(entry) = map.next_key_seed(EntryKey(self.tag, self.out))? {
-                    map.next_value_seed(self.inner(What::one(field), 2))?;
+                    map.next_value_seed(self.inner(ExpectedValue::one(field), 2))?;
                     entry.end(self.out);
                 }
             }
-            What::Message(ty) => {
+            ExpectedValue::Message(ty) => {
                 let nested = Nested::begin(self.out, self.tag);
                 Fields { ty, out: self.out }.visit_map(map)?;
                 nested.end(self.out);
             }
             // {allows (1), schema (2)}, or {schema (1)}
-            What::Other(
+            ExpectedValue::Other(
                 it @ (Item::SchemaOrBool | Item::SchemaOrArray | Item::SchemaOrStrings),
             ) => {
                 let nested = Nested::begin(self.out, self.tag);
@@ -353,7 +358,7 @@ impl<'de> Visitor<'de> for Slot<'_> {
                     push_int(self.out, 1, 1);
                     tag = 2;
                 }
-                self.inner(What::Message(self.owner), tag).visit_map(map)?;
+                self.inner(ExpectedValue::Message(self.owner), tag).visit_map(map)?;
                 nested.end(self.out);
             }
             _ => while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {},

@@ -1,8 +1,8 @@
-//! What is around an object's message: an envelope that says what it is, and in a watch the event.
+//! ExpectedValue is around an object's message: an envelope that says what it is, and in a watch the event.
 
-use super::wire::{Error, Layout, Nested, Reader, push_bytes, push_key, push_varint};
+use super::wire::{Error, Nested, Reader, WireType, push_bytes, push_key, push_varint};
 
-/// What every object begins with.
+/// ExpectedValue every object begins with.
 const MAGIC: &[u8; 4] = b"k8s\0";
 
 /// The tags of an envelope, which Go calls `runtime.Unknown`, and of the type in it.
@@ -46,8 +46,8 @@ impl<'a> Envelope<'a> {
         let mut reader = Reader::new(inside);
         while let Some((tag, layout)) = reader.key("Unknown")? {
             match (u16::try_from(tag), layout) {
-                (Ok(TYPE_META), Layout::Length) => envelope.read_type(reader.bytes()?)?,
-                (Ok(RAW), Layout::Length) => envelope.raw = reader.bytes()?,
+                (Ok(TYPE_META), WireType::Length) => envelope.read_type(reader.bytes()?)?,
+                (Ok(RAW), WireType::Length) => envelope.raw = reader.bytes()?,
                 _ => reader.skip(layout)?,
             }
         }
@@ -65,7 +65,7 @@ impl<'a> Envelope<'a> {
                     continue;
                 }
             };
-            if layout != Layout::Length {
+            if layout != WireType::Length {
                 reader.skip(layout)?;
                 continue;
             }
@@ -82,7 +82,7 @@ pub fn write_envelope(api_version: &str, kind: &str, length: usize, out: &mut Ve
     push_bytes(out, API_VERSION, api_version.as_bytes());
     push_bytes(out, KIND, kind.as_bytes());
     meta.end(out);
-    push_key(out, RAW, Layout::Length);
+    push_key(out, RAW, WireType::Length);
     push_varint(out, length as u64);
 }
 

@@ -1,4 +1,4 @@
-//! What Go writes is read, what is written Go would read, and nothing that anybody sends is worse
+//! ExpectedValue Go writes is read, what is written Go would read, and nothing that anybody sends is worse
 //! than an error.
 
 use super::decode::DEPTH_MAX;

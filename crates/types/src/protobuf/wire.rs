@@ -8,7 +8,7 @@ use std::fmt::Display;
 
 /// How a value is laid out, the lower three bits of its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Layout {
+pub(super) enum WireType {
     Varint,
     Fixed64,
     Length,
@@ -17,7 +17,7 @@ pub(super) enum Layout {
     Fixed32,
 }
 
-impl Layout {
+impl WireType {
     fn of(key: u64) -> Result<Self, Error> {
         Ok(match key & 7 {
             0 => Self::Varint,
@@ -53,7 +53,7 @@ impl Error {
 }
 
 /// Appends the key of a field.
-pub(super) fn push_key(out: &mut Vec<u8>, tag: u16, layout: Layout) {
+pub(super) fn push_key(out: &mut Vec<u8>, tag: u16, layout: WireType) {
     push_varint(out, u64::from(tag) << 3 | layout as u64);
 }
 
@@ -68,19 +68,19 @@ pub(super) fn push_varint(out: &mut Vec<u8>, mut value: u64) {
 
 /// Appends a field that is a number; negative ones as if they had 64 bits.
 pub(super) fn push_int(out: &mut Vec<u8>, tag: u16, value: i64) {
-    push_key(out, tag, Layout::Varint);
+    push_key(out, tag, WireType::Varint);
     push_varint(out, value.cast_unsigned());
 }
 
 /// Appends a field that is a floating point number.
 pub(super) fn push_double(out: &mut Vec<u8>, tag: u16, value: f64) {
-    push_key(out, tag, Layout::Fixed64);
+    push_key(out, tag, WireType::Fixed64);
     out.extend(value.to_le_bytes());
 }
 
 /// Appends a field that is bytes, text, or a message that is written already.
 pub(super) fn push_bytes(out: &mut Vec<u8>, tag: u16, bytes: &[u8]) {
-    push_key(out, tag, Layout::Length);
+    push_key(out, tag, WireType::Length);
     push_varint(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
 }
@@ -93,7 +93,7 @@ pub(super) struct Nested {
 
 impl Nested {
     pub(super) fn begin(out: &mut Vec<u8>, tag: u16) -> Self {
-        push_key(out, tag, Layout::Length);
+        push_key(out, tag, WireType::Length);
         // Most messages are short enough for a length of one byte.
         out.push(0);
         Self { start: out.len() }
@@ -131,13 +131,13 @@ impl<'a> Reader<'a> {
     }
 
     /// The tag and the layout of the next field of a `message`; None at the end.
-    pub(super) fn key(&mut self, message: impl Display) -> Result<Option<(u32, Layout)>, Error> {
+    pub(super) fn key(&mut self, message: impl Display) -> Result<Option<(u32, WireType)>, Error> {
         if self.rest.is_empty() {
             return Ok(None);
         }
         let key = self.varint()?;
-        let layout = Layout::of(key)?;
-        if layout == Layout::EndGroup {
+        let layout = WireType::of(key)?;
+        if layout == WireType::EndGroup {
             let why = format!("proto: {message}: wiretype end group for non-group");
             return Err(Error::new(why));
         }
@@ -179,21 +179,21 @@ impl<'a> Reader<'a> {
     }
 
     /// Passes over the value of a field that nobody knows.
-    pub(super) fn skip(&mut self, layout: Layout) -> Result<(), Error> {
+    pub(super) fn skip(&mut self, layout: WireType) -> Result<(), Error> {
         let mut groups = 0_usize;
         let mut layout = layout;
         loop {
             match layout {
-                Layout::Varint => {
+                WireType::Varint => {
                     self.varint()?;
                 }
-                Layout::Fixed64 => self.advance(8)?,
-                Layout::Fixed32 => self.advance(4)?,
-                Layout::Length => {
+                WireType::Fixed64 => self.advance(8)?,
+                WireType::Fixed32 => self.advance(4)?,
+                WireType::Length => {
                     self.bytes()?;
                 }
-                Layout::StartGroup => groups += 1,
-                Layout::EndGroup => {
+                WireType::StartGroup => groups += 1,
+                WireType::EndGroup => {
                     groups = groups
                         .checked_sub(1)
                         .ok_or_else(|| Error::new("proto: unexpected end of group"))?;
@@ -202,7 +202,7 @@ impl<'a> Reader<'a> {
             if groups == 0 {
                 return Ok(());
             }
-            layout = Layout::of(self.varint()?)?;
+            layout = WireType::of(self.varint()?)?;
         }
     }
 

@@ -19,7 +19,7 @@ pub struct Behavior {
     pub prepare_status: fn(&mut Object, &Object),
     /// Finds what is wrong with a new object; metadata is checked elsewhere.
     pub validate: fn(&Object, &mut ErrorList),
-    /// Finds what is wrong with a change. It judges the new object as a whole too, unless the kind
+    /// Finds what is wrong with a change. It validates the new object as a whole too, unless the kind
     /// does not re-check unchanged parts.
     pub validate_update: fn(&Object, &Object, &mut ErrorList),
     /// The same for a change of `/status`.
@@ -27,7 +27,7 @@ pub struct Behavior {
     /// For kinds whose rules depend on the version in which an object was sent: takes the place of
     /// `validate` and `validate_update`.
     pub validate_in: Option<ValidateIn>,
-    /// How `metadata.name` is checked: complaints in Kubernetes' words.
+    /// How `metadata.name` is checked: errors in Kubernetes' words.
     pub validate_name: fn(&str) -> Vec<String>,
     /// Whether `metadata.generation` counts changes of anything but metadata and status.
     pub generation: bool,
@@ -41,7 +41,7 @@ pub struct Behavior {
     /// Whether DELETE answers with the object rather than with a Status.
     pub returns_deleted: bool,
     /// For kinds whose end is more than finalizers: None for nearly all.
-    pub deletion: Option<&'static OwnDeletion>,
+    pub deletion: Option<&'static DeletionHooks>,
     /// Converts an object between the hub and another version: (object, from, to).
     pub convert: Option<fn(&mut Object, &str, &str)>,
     /// Warnings for the user about an object that is accepted all the same.
@@ -50,7 +50,7 @@ pub struct Behavior {
     /// in updates. (new, old)
     pub update_warnings: Option<fn(&Object, &Object) -> Vec<String>>,
     /// What becomes of dependents when an object is deleted and nobody says.
-    pub dependents: Dependents,
+    pub garbage_collection: GarbageCollectionPolicy,
     /// What is said of a field selector's label that the kind does not have.
     pub unknown_label: fn(&str) -> String,
     /// What there is below an object besides `/status` and `/scale`.
@@ -58,12 +58,12 @@ pub struct Behavior {
     /// The storage version that discovery announces, where kube-apiserver's is not ours.
     pub storage_version: Option<&'static str>,
     /// For kinds that are not stored: what their creation asks.
-    pub question: Option<Question>,
+    pub unstored: Option<UnstoredKind>,
 }
 
 /// A kind that is asked rather than kept: the answer to its creation is the object with a status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Question {
+pub enum UnstoredKind {
     /// Whose token is this?
     Token,
     /// Who am I?
@@ -82,7 +82,7 @@ pub enum Question {
     Components,
 }
 
-impl Question {
+impl UnstoredKind {
     /// The verbs of discovery.
     pub fn verbs(self) -> &'static [&'static str] {
         match self {
@@ -94,13 +94,13 @@ impl Question {
 
 /// What becomes of an object's dependents when it is deleted without a propagation policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Dependents {
+pub enum GarbageCollectionPolicy {
     /// The garbage collector deletes them after it.
-    Collected,
+    DeleteDependents,
     /// They are left alone, and the client is warned if there is a text for it.
-    Orphaned(Option<&'static str>),
+    OrphanDependents(Option<&'static str>),
     /// Nobody follows them, whatever the client says.
-    Unknown,
+    Unsupported,
 }
 
 /// Something below an object: `/finalize`, `/binding`, `/eviction`.
@@ -154,9 +154,9 @@ impl Action {
     }
 }
 
-/// How a kind that cleans up after itself comes to its end: namespaces and definitions.
+/// How a kind that cleans up after itself comes to its end: namespaces and CRDs.
 #[derive(Debug)]
-pub struct OwnDeletion {
+pub struct DeletionHooks {
     /// Marks an object whose deletion begins at the given time.
     pub begin: fn(&mut Object, &str),
     /// Whether an object that is being deleted must stay for now, finalizers apart.
@@ -184,11 +184,11 @@ impl Behavior {
         convert: None,
         warnings: |_| Vec::new(),
         update_warnings: None,
-        dependents: Dependents::Collected,
+        garbage_collection: GarbageCollectionPolicy::DeleteDependents,
         unknown_label: |label| format!("field label not supported: {label}"),
         subresources: &[],
         storage_version: None,
-        question: None,
+        unstored: None,
     };
 }
 

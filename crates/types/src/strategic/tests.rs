@@ -287,7 +287,7 @@ mod lists_of_objects {
     }
 
     #[test]
-    fn other_faults_are_told_in_upstreams_words() {
+    fn other_errors_are_told_in_upstreams_words() {
         let cases = [
             (
                 json!([{"name": "c", "$patch": "merge"}]),

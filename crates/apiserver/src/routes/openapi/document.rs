@@ -6,7 +6,7 @@ use crate::routes::discovery;
 use crate::routes::version::MINOR;
 use crate::watch_cache::Entry;
 use machinery::{GroupVersion, Map, Object, Value, json};
-use schema::openapi::{self, Below, Kind, Prose, swagger};
+use schema::openapi::{self, Descriptions, Kind, Subresource, swagger};
 use std::sync::Arc;
 use types::Resource;
 use types::Type;
@@ -115,7 +115,7 @@ pub(super) fn definition(catalog: &Catalog, resource: &Resource) -> Option<Arc<E
 /// What goes into a document.
 struct Parts<'a> {
     catalog: &'a Catalog,
-    prose: Prose,
+    descriptions: Descriptions,
     paths: Map<String, Value>,
     /// Built-in types that are referred to.
     types: Vec<&'static Type>,
@@ -135,7 +135,7 @@ impl<'a> Parts<'a> {
     fn new(catalog: &'a Catalog) -> Self {
         let mut parts = Self {
             catalog,
-            prose: types::openapi::prose_of_every_kind(),
+            descriptions: types::openapi::common_descriptions(),
             paths: Map::new(),
             types: Vec::new(),
             custom: Vec::new(),
@@ -179,7 +179,8 @@ impl<'a> Parts<'a> {
             }
         };
         let below = discovery::below(served, index);
-        let below: Vec<Below<'_>> = below.iter().map(|it| self.below(it, &kind, &model)).collect();
+        let below: Vec<Subresource<'_>> =
+            below.iter().map(|it| self.below(it, &kind, &model)).collect();
         self.paths.extend(openapi::paths(&kind, &model, &list_model, &below));
     }
 
@@ -193,17 +194,22 @@ impl<'a> Parts<'a> {
         });
         self.custom.push(Custom {
             name: kind.model(),
-            schema: openapi::v3_schema(schema, kind, &selectable, &self.prose),
+            schema: openapi::v3_schema(schema, kind, &selectable, &self.descriptions),
             preserves_unknown_fields,
         });
         self.custom.push(Custom {
             name: kind.list_model(),
-            schema: openapi::v3_list_schema(kind, &selectable, &self.prose),
+            schema: openapi::v3_list_schema(kind, &selectable, &self.descriptions),
             preserves_unknown_fields: false,
         });
     }
 
-    fn below<'b>(&mut self, it: &'b discovery::Below, kind: &Kind<'b>, model: &str) -> Below<'b> {
+    fn below<'b>(
+        &mut self,
+        it: &'b discovery::Below,
+        kind: &Kind<'b>,
+        model: &str,
+    ) -> Subresource<'b> {
         let (group, version) = match it.group {
             "" => (kind.group, kind.version),
             group => (group, it.version),
@@ -213,7 +219,7 @@ impl<'a> Parts<'a> {
         // Upstream: what is below a custom resource is told as being one.
         let own = (kind.group, kind.version, kind.kind);
         let identity = if kind.crd { own } else { (group, version, it.kind.as_str()) };
-        Below {
+        Subresource {
             name: it.name,
             verbs: it.verbs,
             model: ty.map_or_else(|| model.to_owned(), Type::openapi_name),

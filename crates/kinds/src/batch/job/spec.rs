@@ -33,14 +33,14 @@ pub(in crate::batch) fn spec_defaults(spec: &mut Map<String, Value>) {
     }
 }
 
-/// Judges a new job.
+/// Validates a new job.
 pub(super) fn validate(job: &Object, errors: &mut ErrorList) {
     validate_generated_selector(errors, job);
     validate_job_spec(errors, top(job, "spec"));
     validate_host_names(errors, job);
 }
 
-/// Judges the spec of a job, selector and all.
+/// Validates the spec of a job, selector and all.
 pub(super) fn validate_job_spec(errors: &mut ErrorList, spec: &Value) {
     validate_spec(errors, &SPEC, spec);
     match part(spec, "selector") {
@@ -97,7 +97,7 @@ pub(super) fn validate_host_names(errors: &mut ErrorList, job: &Object) {
     }
 }
 
-/// Judges the spec of a job or of a template for jobs, but for the selector.
+/// Validates the spec of a job or of a template for jobs, but for the selector.
 pub(in crate::batch) fn validate_spec(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     for field in [
         "parallelism",

@@ -10,7 +10,7 @@ use crate::validation::workload::{self, SPEC};
 use machinery::fields::{at, flag, list, map_mut, maps_mut, number, part, same, top};
 use machinery::{ErrorList, Map, Object, Value, json};
 
-/// Judges a change of a job.
+/// Validates a change of a job.
 pub(super) fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList) {
     validate_job_spec(errors, top(new, "spec"));
     validate_completions(errors, top(new, "spec"), top(old, "spec"));

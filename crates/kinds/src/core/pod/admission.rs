@@ -106,7 +106,7 @@ pub fn pull_always(pod: &mut Object) {
 }
 
 /// What is wrong with images that are not pulled whenever a container starts, one line each.
-pub fn not_pulled(pod: &Object) -> Vec<String> {
+pub fn images_not_always_pulled(pod: &Object) -> Vec<String> {
     let mut errors = ErrorList::new();
     let spec = top(pod, "spec");
     let path = Path::root("spec");
@@ -129,7 +129,7 @@ pub fn not_pulled(pod: &Object) -> Vec<String> {
 }
 
 /// Why a pod is not admitted that keeps others away from more than its node.
-pub fn wide_anti_affinity(pod: &Object) -> Option<String> {
+pub fn refused_anti_affinity(pod: &Object) -> Option<String> {
     const HOST: &str = "kubernetes.io/hostname";
     let affinity = at(top(pod, "spec"), &["affinity", "podAntiAffinity"]);
     let terms = list(affinity, "requiredDuringSchedulingIgnoredDuringExecution").iter();

@@ -14,7 +14,7 @@ pub(super) fn post(pod: &mut Object, binding: &Object, now: &str) -> Result<(), 
         return Err(Status::unclassified(errors.summary()));
     }
     check_preconditions(pod, binding)?;
-    if let Some(why) = hindrance(pod) {
+    if let Some(why) = binding_conflict(pod) {
         let what = GroupResource::new("", "pods/binding");
         return Err(Status::conflict(&what, pod.name(), &why));
     }
@@ -63,7 +63,7 @@ fn check_preconditions(pod: &Object, binding: &Object) -> Result<(), Status> {
 }
 
 /// Why a pod cannot be bound now.
-fn hindrance(pod: &Object) -> Option<String> {
+fn binding_conflict(pod: &Object) -> Option<String> {
     let (name, spec) = (pod.name(), top(pod, "spec"));
     if pod.deletion_timestamp().is_some() {
         return Some(format!("pod {name} is being deleted, cannot be assigned to a host"));

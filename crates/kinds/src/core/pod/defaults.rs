@@ -1,6 +1,6 @@
 //! What a pod's author may leave out.
 
-use super::super::disks;
+use super::super::volume_sources;
 use super::{CONTAINERS, containers_mut};
 use crate::validation::quantities::amount;
 use machinery::fields::{default_number, default_text, default_value, map_mut, maps_mut, top};
@@ -197,7 +197,7 @@ fn volume_defaults(volume: &mut Map<String, Value>) {
     {
         default_value(claim, "volumeMode", "Filesystem".into());
     }
-    disks::defaults(volume);
+    volume_sources::defaults(volume);
 }
 
 /// Who says what a container may have at most, and not what it asks for, asks for that.

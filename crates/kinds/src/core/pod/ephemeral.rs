@@ -33,7 +33,7 @@ pub(super) fn keep_metadata(new: &mut Object, old: &Object) {
     }
 }
 
-/// Judges an update: containers may be added, and are never changed or taken away.
+/// Validates an update: containers may be added, and are never changed or taken away.
 pub(super) fn validate(new: &Object, old: &Object, errors: &mut ErrorList) {
     if service_account::is_mirror(old) {
         let message = "static pods do not support ephemeral containers";

@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 /// A pod's volumes that are valid by themselves.
 pub(super) type Volumes<'a> = HashMap<&'a str, &'a Value>;
 
-/// Judges `volumeMounts`.
+/// Validates `volumeMounts`.
 pub(super) fn validate_mounts(
     errors: &mut ErrorList,
     path: &Path<'_>,
@@ -93,7 +93,7 @@ fn validate_propagation(errors: &mut ErrorList, path: &Path<'_>, mount: &Value, 
     }
 }
 
-/// Judges `volumeDevices`.
+/// Validates `volumeDevices`.
 pub(super) fn validate_devices(
     errors: &mut ErrorList,
     path: &Path<'_>,

@@ -143,7 +143,7 @@ pub fn mirror_refusal(pod: &Object) -> Option<&'static str> {
 const ENFORCED: &str = "kubernetes.io/enforce-mountable-secrets";
 
 /// Whether the pods of an account may use its own secrets only.
-pub fn is_particular(account: &Object) -> bool {
+pub fn enforces_mountable_secrets(account: &Object) -> bool {
     matches!(account.annotation(ENFORCED), Some("1" | "t" | "T" | "true" | "TRUE" | "True"))
 }
 
@@ -277,7 +277,7 @@ mod tests {
     fn a_particular_account_lists_the_secrets_of_its_pods() {
         let account = object(json!({"metadata": {"name": "b", "annotations": {ENFORCED: "true"}},
             "secrets": [{"name": "s"}], "imagePullSecrets": [{"name": "p"}]}));
-        assert!(is_particular(&account));
+        assert!(enforces_mountable_secrets(&account));
         let refused = |spec| secret_refusal(&pod(spec), &account);
         let env = |name| json!([{"name": "E", "valueFrom": {"secretKeyRef": {"name": name}}}]);
         assert_eq!(

@@ -5,7 +5,7 @@ use super::{annotations, scheduling, spec};
 use crate::validation::go_struct;
 use crate::validation::rules::{range_message, required};
 use crate::validation::unified_diff::{DiffBudget, unified_diff};
-use machinery::field_path::FaultKind;
+use machinery::field_path::ErrorType;
 use machinery::fields::{at, default_value, entries, integer, list, part, same, text, top};
 use machinery::{ErrorList, Map, Object, Path, Value, json};
 use std::collections::HashSet;
@@ -15,7 +15,7 @@ static SPEC: Path<'static> = Path::root("spec");
 /// What may change, in Kubernetes' words.
 const UPDATABLE: &str = "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
-/// Judges a change of a pod.
+/// Validates a change of a pod.
 pub(super) fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList) {
     spec::validate_pod(new, errors);
     let metadata = top(new, "metadata");
@@ -179,14 +179,14 @@ fn validate_node_affinity(errors: &mut ErrorList, new: &Value, old: &Value) {
     if !terms(old).is_empty() && terms(old).len() != terms(new).len() {
         let message = "no additions/deletions to non-empty NodeSelectorTerms list are allowed";
         let shown = go_struct::line_of_list("NodeSelectorTerm", terms(new));
-        return errors.add(FaultKind::Invalid, &path, None, &format!("{shown}: {message}"));
+        return errors.add(ErrorType::Invalid, &path, None, &format!("{shown}: {message}"));
     }
     for (index, (new, old)) in terms(new).iter().zip(terms(old)).enumerate() {
         if !only_adds(new, old) {
             let message = "only additions are allowed (no mutations or deletions)";
             let shown = go_struct::line("NodeSelectorTerm", new);
             let detail = format!("{shown}: {message}");
-            errors.add(FaultKind::Invalid, &path.index(index), None, &detail);
+            errors.add(ErrorType::Invalid, &path.index(index), None, &detail);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What the server makes of a service before it is judged.
+//! What the server makes of a service before it is validated.
 //!
 //! A service has fields that depend on each other, some of which the server filled in. Who sends
 //! the same manifest twice, or changes the type only, should not have to repeat or remove those.

@@ -1,9 +1,9 @@
 //! Do the defaults obey the schema they stand in?
 
 use crate::embedded;
+use crate::json_schema::JsonSchema;
 use crate::prune::prune_value;
 use crate::rules::{self, Validator};
-use crate::source::Source;
 use crate::structural::Node;
 use crate::validate::validate_data;
 use cel::Budget;
@@ -11,7 +11,7 @@ use machinery::{ErrorList, Path, Value};
 
 /// Finds defaults that an object could not have as values. Those below `additionalProperties` are
 /// left out, as upstream does.
-pub(super) fn check(source: Source<'_>, node: &Node, path: &Path<'_>, errors: &mut ErrorList) {
+pub(super) fn check(source: JsonSchema<'_>, node: &Node, path: &Path<'_>, errors: &mut ErrorList) {
     let mut walk = Walk { budget: rules::full_budget(), errors };
     walk.check_node(source, node, Place::Resource, path);
 }
@@ -33,7 +33,7 @@ struct Walk<'f> {
 }
 
 impl Walk<'_> {
-    fn check_node(&mut self, source: Source<'_>, node: &Node, place: Place, path: &Path<'_>) {
+    fn check_node(&mut self, source: JsonSchema<'_>, node: &Node, place: Place, path: &Path<'_>) {
         let place = if node.is_embedded() { Place::Resource } else { place };
         if let Some(default) = source.value("default") {
             self.check_default(node, default, place, &path.child("default"));

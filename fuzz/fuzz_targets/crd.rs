@@ -1,11 +1,11 @@
-//! The schemas of definitions: one that is found to be sound can be compiled and used.
+//! The schemas of CRDs: one that is found to be sound can be compiled and used.
 
 #![no_main]
 
 use fuzz::SCHEMA_WORDS;
 use libfuzzer_sys::{Corpus, arbitrary::Unstructured, fuzz_target};
 use machinery::{ErrorList, Path, Value};
-use schema::{Demand, Structural, check_definition_schema, check_root_with_status};
+use schema::{SchemaRequirement, Structural, check_crd_schema, check_root_with_status};
 
 fuzz_target!(|bytes: &[u8]| -> Corpus { fuzz::bounded(bytes, run) });
 
@@ -15,11 +15,11 @@ fn run(bytes: &[u8]) -> Corpus {
     source.insert("type".to_owned(), "object".into());
     let source = Value::Object(source);
     let path = Path::root("openAPIV3Schema");
-    for demand in [Demand::Structural, Demand::Loose] {
+    for requirement in [SchemaRequirement::Structural, SchemaRequirement::Loose] {
         let mut errors = ErrorList::new();
-        check_definition_schema(&source, demand, &path, &mut errors);
+        check_crd_schema(&source, requirement, &path, &mut errors);
         check_root_with_status(&source, &path, &mut errors);
-        if errors.is_empty() && demand == Demand::Structural {
+        if errors.is_empty() && requirement == SchemaRequirement::Structural {
             let structural = Structural::compile(&source);
             let Ok(mut object) = fuzz::object(&mut bytes, &SCHEMA_WORDS) else { continue };
             structural.prune(&mut object, &mut Vec::new());

@@ -5,9 +5,9 @@ use crate::table;
 use machinery::fields::{default_text, flag, keep, list, list_mut, part, text, texts, top};
 use machinery::{Object, Value, json};
 use types::columns::{NAME, column, wide};
-use types::resource::{Behavior, Column, Columns, OwnDeletion, Resource, Version};
+use types::resource::{Behavior, Column, Columns, DeletionHooks, Resource, Version};
 
-/// Holds a definition back until all objects of its kind are gone.
+/// Holds a CRD back until all objects of its kind are gone.
 pub const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 const DEPRECATION: &str = "apiextensions.k8s.io/v1beta1 CustomResourceDefinition is deprecated in v1.16+, unavailable in v1.22+; use apiextensions.k8s.io/v1 CustomResourceDefinition";
@@ -49,10 +49,10 @@ pub(super) static BEHAVIOR: Behavior = Behavior {
     generation: true,
     unconditional_update: false,
     returns_deleted: true,
-    deletion: Some(&OwnDeletion { begin: begin_deletion, held: |_| false }),
+    deletion: Some(&DeletionHooks { begin: begin_deletion, held: |_| false }),
     convert: Some(v1beta1::convert),
     warnings,
-    // Upstream stores definitions in the oldest version that it can read.
+    // Upstream stores CRDs in the oldest version that it can read.
     storage_version: Some("v1beta1"),
     ..Behavior::PLAIN
 };
@@ -65,7 +65,7 @@ const COLUMNS: &[Column] = &[
         kind: "date",
         ..column(
             "Created At",
-            "When the definition was created, as a point in time: its objects may be as old as this.",
+            "When the CRD was created, as a point in time: its objects may be as old as this.",
         )
     },
     wide("Group", "The group of its objects."),
@@ -148,7 +148,7 @@ fn add_stored_version(object: &mut Object) {
     }
 }
 
-/// Marks a definition whose deletion begins: it stays until its objects are gone.
+/// Marks a CRD whose deletion begins: it stays until its objects are gone.
 pub fn begin_deletion(object: &mut Object, now: &str) {
     if !object.finalizers().any(|it| it == CLEANUP_FINALIZER) {
         list_mut(object.metadata_mut(), "finalizers").push(CLEANUP_FINALIZER.into());
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_definition_has_names_a_conversion_and_an_empty_status() {
+    fn a_new_crd_has_names_a_conversion_and_an_empty_status() {
         let made = created(&BEHAVIOR, widgets());
         assert_eq!(
             made["spec"]["names"],
@@ -213,11 +213,11 @@ mod tests {
 
     #[test]
     fn deletion_begins_with_a_finalizer_and_a_condition() {
-        let mut definition = object(created(&BEHAVIOR, widgets()));
-        begin_deletion(&mut definition, "2024-01-01T00:00:00Z");
-        assert_eq!(definition.finalizers().collect::<Vec<_>>(), [CLEANUP_FINALIZER]);
+        let mut crd = object(created(&BEHAVIOR, widgets()));
+        begin_deletion(&mut crd, "2024-01-01T00:00:00Z");
+        assert_eq!(crd.finalizers().collect::<Vec<_>>(), [CLEANUP_FINALIZER]);
         assert_eq!(
-            definition.get(&["status", "conditions"]),
+            crd.get(&["status", "conditions"]),
             Some(&json!([{"type": "Terminating", "status": "True",
                 "lastTransitionTime": "2024-01-01T00:00:00Z", "reason": "InstanceDeletionPending",
                 "message": "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"}]))
@@ -226,9 +226,9 @@ mod tests {
 
     #[test]
     fn formats_that_mean_nothing_are_warned_of() {
-        let mut definition = widgets();
-        definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"] =
+        let mut crd = widgets();
+        crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"] =
             json!({"a": {"type": "string", "format": "odd"}});
-        assert_eq!(warnings(&object(definition)), [r#"unrecognized format "odd""#]);
+        assert_eq!(warnings(&object(crd)), [r#"unrecognized format "odd""#]);
     }
 }

@@ -1,8 +1,8 @@
 //! Does each keyword of a schema make sense by itself?
 
 use super::lists;
-use super::rules::{self, Findings, Scope};
-use crate::source::{COMBINATIONS, Source};
+use super::rules::{self, CrdErrors, Scope};
+use crate::json_schema::{COMBINATIONS, JsonSchema};
 use crate::structural::Node;
 use machinery::{ErrorList, Path, Value};
 
@@ -13,12 +13,12 @@ pub(super) const UNSUPPORTED: [&str; 6] =
 /// Finds keywords that are not served, or not like this. Rules are compiled if the schema is sound
 /// otherwise; then `node` is what it was compiled to.
 pub(super) fn check(
-    source: Source<'_>,
+    source: JsonSchema<'_>,
     node: Option<&Node>,
     path: &Path<'_>,
     errors: &mut ErrorList,
 ) {
-    let mut found = Findings::default();
+    let mut found = CrdErrors::default();
     let scope = node.map(Scope::root);
     let cx = Context { is_root: true, scope, ..Context::default() };
     check_node(source, cx, path, &mut found);
@@ -37,7 +37,7 @@ struct Context<'a> {
     scope: Option<Scope<'a>>,
 }
 
-fn check_node(source: Source<'_>, cx: Context<'_>, path: &Path<'_>, found: &mut Findings) {
+fn check_node(source: JsonSchema<'_>, cx: Context<'_>, path: &Path<'_>, found: &mut CrdErrors) {
     let before = found.schema.len();
     let decl = cx.scope.and_then(Scope::declare);
     let scope = cx.scope.map(|it| it.declared(decl.as_ref()));
@@ -49,11 +49,11 @@ fn check_node(source: Source<'_>, cx: Context<'_>, path: &Path<'_>, found: &mut 
 
     if let Some(additional) = source.value("additionalProperties") {
         let path = path.child("additionalProperties");
-        if source.stated("properties").is_some() && *additional != Value::Bool(true) {
+        if source.non_empty("properties").is_some() && *additional != Value::Bool(true) {
             let detail = "additionalProperties and properties are mutual exclusive";
             found.schema.forbidden(&path, detail);
         }
-        if let Some(schema) = Source::of(additional) {
+        if let Some(schema) = JsonSchema::of(additional) {
             // A map of unknown keys cannot be pruned without a value, so it has no default there.
             let why = "inside additionalProperties applying to object metadata";
             let no_defaults = if cx.inside_meta { Some(why) } else { below.no_defaults };
@@ -97,7 +97,7 @@ fn check_node(source: Source<'_>, cx: Context<'_>, path: &Path<'_>, found: &mut 
 }
 
 /// Checks the keywords of this schema, not those below.
-fn check_own(source: Source<'_>, cx: Context<'_>, path: &Path<'_>, errors: &mut ErrorList) {
+fn check_own(source: JsonSchema<'_>, cx: Context<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
     let kind = source.text("type");
     if !kind.is_empty() && !TYPES.contains(&kind) {

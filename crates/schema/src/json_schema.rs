@@ -1,6 +1,6 @@
-//! [`Source`]: a schema as its author wrote it, read keyword by keyword.
+//! [`JsonSchema`]: a schema as its author wrote it, read keyword by keyword.
 //!
-//! Only what is done once for each definition (compiling, judging, publishing) reads this form.
+//! Only what is done once for each CRD (compiling, validating, publishing) reads this form.
 
 use crate::format::Format;
 use crate::structural::Type;
@@ -8,12 +8,12 @@ use machinery::{Map, Value};
 
 /// One schema, anywhere in the tree.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Source<'a>(&'a Map<String, Value>);
+pub(crate) struct JsonSchema<'a>(&'a Map<String, Value>);
 
 /// The keywords that hold a list of schemas.
 pub(crate) const COMBINATIONS: [&str; 3] = ["allOf", "anyOf", "oneOf"];
 
-impl<'a> Source<'a> {
+impl<'a> JsonSchema<'a> {
     /// None for what is not a JSON object.
     pub(crate) fn of(value: &'a Value) -> Option<Self> {
         value.as_object().map(Self)
@@ -30,7 +30,7 @@ impl<'a> Source<'a> {
     }
 
     /// The keyword's value unless it says nothing: null, false, 0, "", [] or {}.
-    pub(crate) fn stated(self, keyword: &str) -> Option<&'a Value> {
+    pub(crate) fn non_empty(self, keyword: &str) -> Option<&'a Value> {
         self.value(keyword).filter(|value| !is_zero(value))
     }
 
@@ -66,28 +66,35 @@ impl<'a> Source<'a> {
     }
 
     /// The schema below a keyword: `not`, `items`, `additionalProperties`.
-    pub(crate) fn schema(self, keyword: &str) -> Option<Source<'a>> {
-        Source::of(self.0.get(keyword)?)
+    pub(crate) fn schema(self, keyword: &str) -> Option<JsonSchema<'a>> {
+        JsonSchema::of(self.0.get(keyword)?)
     }
 
     /// The schemas in a list: `allOf`, `anyOf`, `oneOf`.
-    pub(crate) fn schemas(self, keyword: &str) -> impl Iterator<Item = Source<'a>> {
-        self.0.get(keyword).and_then(Value::as_array).into_iter().flatten().filter_map(Source::of)
+    pub(crate) fn schemas(self, keyword: &str) -> impl Iterator<Item = JsonSchema<'a>> {
+        self.0
+            .get(keyword)
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .filter_map(JsonSchema::of)
     }
 
     /// The schemas in a map: `properties`.
-    pub(crate) fn named(self, keyword: &str) -> impl Iterator<Item = (&'a str, Source<'a>)> {
+    pub(crate) fn named(self, keyword: &str) -> impl Iterator<Item = (&'a str, JsonSchema<'a>)> {
         let map = self.0.get(keyword).and_then(Value::as_object);
-        map.into_iter().flatten().filter_map(|(name, it)| Some((name.as_str(), Source::of(it)?)))
+        map.into_iter()
+            .flatten()
+            .filter_map(|(name, it)| Some((name.as_str(), JsonSchema::of(it)?)))
     }
 
     /// All of `properties`.
-    pub(crate) fn properties(self) -> impl Iterator<Item = (&'a str, Source<'a>)> {
+    pub(crate) fn properties(self) -> impl Iterator<Item = (&'a str, JsonSchema<'a>)> {
         self.named("properties")
     }
 
     /// One of `properties`.
-    pub(crate) fn property(self, name: &str) -> Option<Source<'a>> {
+    pub(crate) fn property(self, name: &str) -> Option<JsonSchema<'a>> {
         self.schema("properties")?.schema(name)
     }
 
@@ -107,7 +114,7 @@ impl<'a> Source<'a> {
     }
 
     /// Whether this schema or one below it satisfies `holds`.
-    pub(crate) fn any(self, holds: &impl Fn(Source<'_>) -> bool) -> bool {
+    pub(crate) fn any(self, holds: &impl Fn(JsonSchema<'_>) -> bool) -> bool {
         holds(self)
             || ["not", "items", "additionalProperties"]
                 .iter()
@@ -130,8 +137,8 @@ pub(crate) fn is_zero(value: &Value) -> bool {
     }
 }
 
-fn any(schema: &Value, holds: impl Fn(Source<'_>) -> bool) -> bool {
-    Source::of(schema).is_some_and(|it| it.any(&holds))
+fn any(schema: &Value, holds: impl Fn(JsonSchema<'_>) -> bool) -> bool {
+    JsonSchema::of(schema).is_some_and(|it| it.any(&holds))
 }
 
 /// Whether the schema has a `default` anywhere.
@@ -149,7 +156,7 @@ pub fn uses_extensions(schema: &Value) -> bool {
         "x-kubernetes-list-type",
         "x-kubernetes-validations",
     ];
-    any(schema, |it| EXTENSIONS.iter().any(|extension| it.stated(extension).is_some()))
+    any(schema, |it| EXTENSIONS.iter().any(|extension| it.non_empty(extension).is_some()))
 }
 
 /// The formats that are named somewhere in the schema and mean nothing to the server; sorted.
@@ -169,7 +176,7 @@ pub fn nested_sets(schema: &Value) -> Vec<String> {
     })
 }
 
-fn collect(schema: &Value, find: impl Fn(Source<'_>) -> Option<String>) -> Vec<String> {
+fn collect(schema: &Value, find: impl Fn(JsonSchema<'_>) -> Option<String>) -> Vec<String> {
     let found = std::cell::RefCell::new(std::collections::BTreeSet::new());
     any(schema, |it| {
         found.borrow_mut().extend(find(it));

@@ -1,13 +1,13 @@
 //! Are the rules of a schema well formed, do they compile, and are they cheap enough?
 
 use crate::field;
+use crate::json_schema::JsonSchema;
 use crate::rules::{
     Compiled, KEYWORD, MAX_REQUEST_SIZE, compile, declare, min_size, of_property, of_values,
 };
-use crate::source::Source;
 use crate::structural::{Additional, Node};
 use cel::{DeclType, Program, go_regexp};
-use machinery::field_path::FaultKind;
+use machinery::field_path::ErrorType;
 use machinery::{ErrorList, FieldError, Path, Value};
 use std::collections::HashSet;
 
@@ -21,14 +21,14 @@ const NAMED: usize = 4;
 const NAMED_FROM: u64 = SCHEMA_LIMIT / 100;
 
 /// The limit is [`MEMORY_MAX`].
-const NO_ROOM: &str = "the patterns and rules of the schema up to here need more memory than the schema of a definition may take up, which is 32 MiB";
+const NO_ROOM: &str = "the patterns and rules of the schema up to here need more memory than the schema of a CRD may take up, which is 32 MiB";
 
 const REASONS: [&str; 4] =
     ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
 
-/// What was found: complaints about the schema come before those about rules.
+/// What was found: errors about the schema come before those about rules.
 #[derive(Debug, Default)]
-pub(super) struct Findings {
+pub(super) struct CrdErrors {
     pub(super) schema: ErrorList,
     rules: ErrorList,
     total_cost: u64,
@@ -44,7 +44,7 @@ pub(super) struct Findings {
 /// schemas in use take up less than a tenth of it.
 const MEMORY_MAX: usize = 32 << 20;
 
-impl Findings {
+impl CrdErrors {
     fn add_cost(&mut self, path: &Path<'_>, cost: u64) {
         self.total_cost = self.total_cost.saturating_add(cost);
         if cost >= NAMED_FROM {
@@ -66,7 +66,7 @@ impl Findings {
         }
         match go_regexp::memory(pattern) {
             Ok(memory) => {
-                if self.has_no_room_for(memory) {
+                if self.exceeds_memory(memory) {
                     self.schema.invalid(path, pattern, NO_ROOM);
                 }
             }
@@ -81,7 +81,7 @@ impl Findings {
     }
 
     /// Adds to the memory; whether that is now more than a schema may have.
-    fn has_no_room_for(&mut self, memory: usize) -> bool {
+    fn exceeds_memory(&mut self, memory: usize) -> bool {
         self.memory = self.memory.saturating_add(memory);
         self.memory > MEMORY_MAX
     }
@@ -96,7 +96,7 @@ impl Findings {
         for (field, _) in self.costliest {
             let detail = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema";
             let detail = detail.to_owned();
-            errors.push(FieldError { kind: FaultKind::Forbidden, field, value: None, detail });
+            errors.push(FieldError { kind: ErrorType::Forbidden, field, value: None, detail });
         }
         let what = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema";
         errors.forbidden(path, &too_costly(what, self.total_cost, SCHEMA_LIMIT));
@@ -137,12 +137,12 @@ impl<'a> Scope<'a> {
         Scope { decl: decl.or(self.decl), ..self }
     }
 
-    pub(super) fn property(self, source: Source<'_>, name: &str) -> Option<Self> {
+    pub(super) fn property(self, source: JsonSchema<'_>, name: &str) -> Option<Self> {
         let decl = self.decl.and_then(|it| of_property(it, name));
         Some(Self { decl, ..self.below(self.node.property(name)?, source) })
     }
 
-    pub(super) fn additional(self, source: Source<'_>) -> Option<Self> {
+    pub(super) fn additional(self, source: JsonSchema<'_>) -> Option<Self> {
         match &self.node.additional {
             Additional::Schema(node) => {
                 let decl = self.decl.and_then(of_values);
@@ -153,7 +153,7 @@ impl<'a> Scope<'a> {
     }
 
     /// The items of the list at `path`.
-    pub(super) fn items<'b>(self, source: Source<'_>, path: &'b Path<'b>) -> Option<Scope<'b>>
+    pub(super) fn items<'b>(self, source: JsonSchema<'_>, path: &'b Path<'b>) -> Option<Scope<'b>>
     where
         'a: 'b,
     {
@@ -163,7 +163,7 @@ impl<'a> Scope<'a> {
         Some(Scope { decl, uncorrelated: below.uncorrelated.or(own), ..below })
     }
 
-    fn below(self, node: &'a Node, source: Source<'_>) -> Self {
+    fn below(self, node: &'a Node, source: JsonSchema<'_>) -> Self {
         let factor = match source.text("type") {
             "object" if source.value("additionalProperties").is_some() => {
                 source.count("maxProperties")
@@ -182,7 +182,7 @@ fn has_line_breaks(text: &str) -> bool {
 }
 
 /// Checks what can be checked without compiling.
-pub(super) fn check_texts(source: Source<'_>, path: &Path<'_>, errors: &mut ErrorList) {
+pub(super) fn check_texts(source: JsonSchema<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let list = path.child(KEYWORD);
     for (index, rule) in source.schemas(KEYWORD).enumerate() {
         let path = list.index(index);
@@ -211,7 +211,7 @@ pub(super) fn check_texts(source: Source<'_>, path: &Path<'_>, errors: &mut Erro
     }
 }
 
-fn check_field_path(source: Source<'_>, value: &str, path: &Path<'_>, errors: &mut ErrorList) {
+fn check_field_path(source: JsonSchema<'_>, value: &str, path: &Path<'_>, errors: &mut ErrorList) {
     if value.is_empty() {
         return;
     }
@@ -228,10 +228,10 @@ fn check_field_path(source: Source<'_>, value: &str, path: &Path<'_>, errors: &m
 
 /// Compiles the rules, and adds up what they may cost.
 pub(super) fn check_programs(
-    source: Source<'_>,
+    source: JsonSchema<'_>,
     scope: Scope<'_>,
     path: &Path<'_>,
-    found: &mut Findings,
+    found: &mut CrdErrors,
 ) {
     if scope.node.rules().is_empty() {
         return;
@@ -239,7 +239,7 @@ pub(super) fn check_programs(
     let list = path.child(KEYWORD);
     let Some(decl) = scope.decl else {
         let detail = "internal error: failed to construct type information for x-kubernetes-validations rules: unable to convert structural schema to CEL declarations";
-        found.rules.add(FaultKind::Internal, &list, None, detail);
+        found.rules.add(ErrorType::Internal, &list, None, detail);
         return;
     };
     let compiled = compile(scope.node.rules(), decl);
@@ -254,15 +254,15 @@ pub(super) fn check_programs(
 
 fn check_program(
     compiled: &Compiled,
-    rule: Source<'_>,
+    rule: JsonSchema<'_>,
     scope: Scope<'_>,
     path: &Path<'_>,
-    found: &mut Findings,
+    found: &mut CrdErrors,
 ) {
     let rule_path = path.child("rule");
     let programs = [&compiled.program, &compiled.message];
     let memory: usize = programs.into_iter().flatten().map(Program::memory).sum();
-    if found.has_no_room_for(memory) {
+    if found.exceeds_memory(memory) {
         found.rules.forbidden(&rule_path, NO_ROOM);
     }
     let most = compiled.program.as_ref().map_or(0, |it| it.estimate_cost().max);
@@ -275,11 +275,11 @@ fn check_program(
     }
     found.add_cost(&rule_path, cost);
     if let Some(error) = &compiled.error {
-        complain(rule, error, &rule_path, found);
+        add_rule_error(rule, error, &rule_path, found);
     }
     let message_path = path.child("messageExpression");
     if let Some(error) = &compiled.message_error {
-        complain(rule, error, &message_path, found);
+        add_rule_error(rule, error, &message_path, found);
     } else if let Some(message) = &compiled.message {
         let cost = message.estimate_cost().max;
         if cost > EXPRESSION_LIMIT {
@@ -295,16 +295,16 @@ fn check_program(
             );
             found.rules.invalid(&rule_path, rule.text("rule"), &detail);
         }
-        (_, Some(stated)) if !compiled.uses_old_self => {
+        (_, Some(non_empty)) if !compiled.uses_old_self => {
             let detail = "may not be set if oldSelf is not used in rule";
-            found.rules.invalid(&path.child("optionalOldSelf"), stated.clone(), detail);
+            found.rules.invalid(&path.child("optionalOldSelf"), non_empty.clone(), detail);
         }
         _ => {}
     }
 }
 
 /// Complains about a rule, which is shown as Go would write it.
-fn complain(rule: Source<'_>, error: &str, path: &Path<'_>, found: &mut Findings) {
+fn add_rule_error(rule: JsonSchema<'_>, error: &str, path: &Path<'_>, found: &mut CrdErrors) {
     let text = |key| go_json(&Value::from(rule.text(key)));
     let or_null = |key| rule.value(key).map_or_else(|| "null".to_owned(), go_json);
     let shown = format!(
@@ -317,7 +317,7 @@ fn complain(rule: Source<'_>, error: &str, path: &Path<'_>, found: &mut Findings
         or_null("optionalOldSelf"),
     );
     // The order of a Go struct's fields is not that of a JSON value, so it goes with the text.
-    found.rules.add(FaultKind::Invalid, path, None, &format!("{shown}: {error}"));
+    found.rules.add(ErrorType::Invalid, path, None, &format!("{shown}: {error}"));
 }
 
 /// JSON in which nothing could be taken for HTML.

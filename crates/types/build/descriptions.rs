@@ -39,17 +39,17 @@ pub(super) fn collect() -> BTreeMap<String, String> {
     packages
 }
 
-/// Writes `prose.rs` and the files that it includes into `out`.
+/// Writes `descriptions.rs` and the files that it includes into `out`.
 pub(super) fn write(packages: &BTreeMap<String, String>, out: &Path) {
     let mut rust = format!("static PACKAGES: [(&str, &[u8]); {}] = [\n", packages.len());
     for (package, text) in packages {
-        let path = out.join(format!("prose-{package}"));
+        let path = out.join(format!("descriptions-{package}"));
         fs::write(&path, deflated(text)).expect("a writable OUT_DIR");
         let path = path.to_str().expect("Cargo works in folders with readable names");
         writeln!(rust, "({package:?}, include_bytes!({path:?})),").expect("a string takes all");
     }
     rust.push_str("];\n");
-    fs::write(out.join("prose.rs"), rust).expect("a writable OUT_DIR");
+    fs::write(out.join("descriptions.rs"), rust).expect("a writable OUT_DIR");
 }
 
 fn deflated(text: &str) -> Vec<u8> {
@@ -62,7 +62,7 @@ fn deflated(text: &str) -> Vec<u8> {
 fn source() -> Option<PathBuf> {
     let manifest = Path::new(&env::var("CARGO_MANIFEST_DIR").ok()?).join("Cargo.toml");
     let output = Command::new(env::var_os("CARGO")?)
-        .args(["metadata", "--format-version=1", "--locked", "--features=prose-source"])
+        .args(["metadata", "--format-version=1", "--locked", "--features=descriptions-source"])
         .arg("--manifest-path")
         .arg(manifest)
         .output()

@@ -1,4 +1,4 @@
-//! The network disks that pods and persistent volumes may name: defaults, and what must be said.
+//! The network volume_sources that pods and persistent volumes may name: defaults, and what must be said.
 
 use crate::validation::rules::{dns_label, in_range, required, supported_only};
 use machinery::fields::{
@@ -33,7 +33,7 @@ pub(super) fn defaults(volume: &mut Map<String, Value>) {
     }
 }
 
-/// Judges a disk of one kind; the other kinds of volumes are none of its business.
+/// Validates a disk of one kind; the other kinds of volumes are none of its business.
 pub(super) fn validate(errors: &mut ErrorList, path: &Path<'_>, kind: &str, source: &Value) {
     match kind {
         "rbd" | "cephfs" => {
@@ -57,7 +57,7 @@ pub(super) fn validate(errors: &mut ErrorList, path: &Path<'_>, kind: &str, sour
     }
 }
 
-/// Judges a persistent volume's iSCSI disk, whose rules differ a little; `volume` is its name.
+/// Validates a persistent volume's iSCSI disk, whose rules differ a little; `volume` is its name.
 pub(super) fn validate_persistent_iscsi(
     errors: &mut ErrorList,
     path: &Path<'_>,
@@ -80,7 +80,7 @@ const ODD_NAME: &str = "must be valid format";
 
 /// `unknown` is what is said of a name of no known kind.
 fn validate_iscsi(errors: &mut ErrorList, path: &Path<'_>, source: &Value, unknown: &str) {
-    let complaint = |name: &str| match is_iscsi_name(name) {
+    let message = |name: &str| match is_iscsi_name(name) {
         None => Some(unknown),
         Some(false) => Some(ODD_NAME),
         Some(true) => None,
@@ -88,7 +88,7 @@ fn validate_iscsi(errors: &mut ErrorList, path: &Path<'_>, source: &Value, unkno
     match text(source, "iqn") {
         "" => errors.required(&path.child("iqn"), ""),
         name => {
-            if let Some(message) = complaint(name) {
+            if let Some(message) = message(name) {
                 errors.invalid(&path.child("iqn"), name, message);
             }
         }
@@ -99,7 +99,7 @@ fn validate_iscsi(errors: &mut ErrorList, path: &Path<'_>, source: &Value, unkno
         errors.required(&path.child("secretRef"), "");
     }
     if let Some(name) = part(source, "initiatorName").and_then(Value::as_str)
-        && let Some(message) = complaint(name)
+        && let Some(message) = message(name)
     {
         errors.invalid(&path.child("initiatorname"), name, message);
     }

@@ -1,23 +1,23 @@
 //! Rules that kube-apiserver refused, and what it said.
 
-use crate::{Demand, check_definition_schema};
+use crate::{SchemaRequirement, check_crd_schema};
 use machinery::{ErrorList, Path, Value, json};
 
 const COSTLY: &str = "(try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, maps, and strings are declared)";
 
-/// The complaints about a schema with these properties, below the path `s`.
-fn complaints(properties: &Value) -> Vec<String> {
+/// The errors about a schema with these properties, below the path `s`.
+fn messages(properties: &Value) -> Vec<String> {
     let schema = json!({"type": "object", "properties": properties});
     let mut errors = ErrorList::new();
-    check_definition_schema(&schema, Demand::Structural, &Path::root("s"), &mut errors);
+    check_crd_schema(&schema, SchemaRequirement::Structural, &Path::root("s"), &mut errors);
     errors.iter().map(ToString::to_string).collect()
 }
 
-/// The complaints about the rules of an object with the integer `n`, below the path `r`.
+/// The errors about the rules of an object with the integer `n`, below the path `r`.
 fn of_rules(rules: &Value) -> Vec<String> {
     let spec = json!({"type": "object", "properties": {"n": {"type": "integer"}},
         "x-kubernetes-validations": rules});
-    complaints(&json!({"spec": spec}))
+    messages(&json!({"spec": spec}))
         .iter()
         .map(|it| it.replace("s.properties[spec].x-kubernetes-validations", "r"))
         .collect()
@@ -59,8 +59,8 @@ fn a_rule_that_does_not_compile_is_shown_as_go_shows_it() {
         ]
     );
     let last = |rules: Value| {
-        let complaints = of_rules(&rules);
-        complaints
+        let messages = of_rules(&rules);
+        messages
             .iter()
             .map(|it| it.rsplit("}: ").next().unwrap_or(it).to_owned())
             .collect::<Vec<_>>()
@@ -88,9 +88,9 @@ fn old_self_has_its_places() {
             "x-kubernetes-list-map-keys": if kind == "map" { json!(["k"]) } else { json!(null) },
             "items": items}})
     };
-    assert_eq!(complaints(&list("map")), [""; 0]);
+    assert_eq!(messages(&list("map")), [""; 0]);
     assert_eq!(
-        complaints(&list("atomic")),
+        messages(&list("atomic")),
         [
             r#"s.properties[l].items.x-kubernetes-validations[0].rule: Invalid value: "self == oldSelf": oldSelf cannot be used on the uncorrelatable portion of the schema within s.properties[l]"#
         ]
@@ -103,16 +103,16 @@ fn costs_are_bounded_by_the_declared_sizes() {
         json!({"l": {"type": "array", "maxItems": 1000, "items": {"type": "string",
             "maxLength": size, "x-kubernetes-validations": [{"rule": "self.matches('^a+b*$')"}]}}})
     };
-    assert_eq!(complaints(&text(json!(50))), [""; 0]);
+    assert_eq!(messages(&text(json!(50))), [""; 0]);
     let rule = "s.properties[l].items.x-kubernetes-validations[0].rule";
     assert_eq!(
-        complaints(&text(json!(15_000))),
+        messages(&text(json!(15_000))),
         [format!(
             "{rule}: Forbidden: estimated rule cost exceeds budget by factor of 1.200300x {COSTLY}"
         )]
     );
     assert_eq!(
-        complaints(&text(json!(200_000))),
+        messages(&text(json!(200_000))),
         [
             format!(
                 "{rule}: Forbidden: estimated rule cost exceeds budget by factor of 16.0x {COSTLY}"
@@ -126,7 +126,7 @@ fn costs_are_bounded_by_the_declared_sizes() {
         ]
     );
     assert_eq!(
-        complaints(&text(Value::Null))[0],
+        messages(&text(Value::Null))[0],
         format!(
             "{rule}: Forbidden: estimated rule cost exceeds budget by factor of 62.9x {COSTLY}"
         )
@@ -136,7 +136,7 @@ fn costs_are_bounded_by_the_declared_sizes() {
 #[test]
 fn values_that_rules_cannot_see_have_no_rules() {
     assert_eq!(
-        complaints(&json!({"x": {"x-kubernetes-preserve-unknown-fields": true,
+        messages(&json!({"x": {"x-kubernetes-preserve-unknown-fields": true,
             "x-kubernetes-validations": [{"rule": "true"}]}})),
         [
             "s.properties[x].x-kubernetes-validations: Internal error: internal error: failed to construct type information for x-kubernetes-validations rules: unable to convert structural schema to CEL declarations"
@@ -147,7 +147,7 @@ fn values_that_rules_cannot_see_have_no_rules() {
 #[test]
 fn defaults_obey_the_rules() {
     let spec = |default: Value, rule: &str| {
-        complaints(&json!({"n": {"type": "integer", "default": default,
+        messages(&json!({"n": {"type": "integer", "default": default,
             "x-kubernetes-validations": [{"rule": rule, "optionalOldSelf":
                 if rule.contains('?') { json!(true) } else { json!(null) }}]}}))
     };

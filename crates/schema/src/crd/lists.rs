@@ -1,6 +1,6 @@
 //! Do `x-kubernetes-list-type` and `x-kubernetes-map-type` fit the schema they stand in?
 
-use crate::source::Source;
+use crate::json_schema::JsonSchema;
 use machinery::{ErrorList, Path, Value};
 
 const LIST_TYPE: &str = "x-kubernetes-list-type";
@@ -8,7 +8,7 @@ const LIST_KEYS: &str = "x-kubernetes-list-map-keys";
 const MAP_TYPE: &str = "x-kubernetes-map-type";
 
 /// Checks one schema, not those below.
-pub(super) fn check(source: Source<'_>, path: &Path<'_>, errors: &mut ErrorList) {
+pub(super) fn check(source: JsonSchema<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     check_map_type(source, path, errors);
     let keys: Vec<&str> = source.texts(LIST_KEYS).collect();
     let list_type = source.value(LIST_TYPE).and_then(Value::as_str);
@@ -42,7 +42,7 @@ pub(super) fn check(source: Source<'_>, path: &Path<'_>, errors: &mut ErrorList)
 
 /// Whether the schema has the type that the extension needs; complains if not.
 fn has_type(
-    source: Source<'_>,
+    source: JsonSchema<'_>,
     kind: &str,
     extension: &str,
     path: &Path<'_>,
@@ -58,7 +58,7 @@ fn has_type(
     false
 }
 
-fn check_map_type(source: Source<'_>, path: &Path<'_>, errors: &mut ErrorList) {
+fn check_map_type(source: JsonSchema<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let Some(map_type) = source.value(MAP_TYPE).and_then(Value::as_str) else { return };
     has_type(source, "object", MAP_TYPE, path, errors);
     if !matches!(map_type, "atomic" | "granular") {
@@ -67,7 +67,7 @@ fn check_map_type(source: Source<'_>, path: &Path<'_>, errors: &mut ErrorList) {
 }
 
 /// The items of a set are compared as wholes, so they may not be merged field by field.
-fn check_set(source: Source<'_>, path: &Path<'_>, errors: &mut ErrorList) {
+fn check_set(source: JsonSchema<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let Some(items) = source.schema("items") else { return };
     let extension = match items.text("type") {
         "array" if !matches!(items.list_type(), "" | "atomic") => LIST_TYPE,
@@ -79,7 +79,7 @@ fn check_set(source: Source<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     errors.invalid(&path.child("items").child(extension), value, detail);
 }
 
-fn check_map(source: Source<'_>, keys: &[&str], path: &Path<'_>, errors: &mut ErrorList) {
+fn check_map(source: JsonSchema<'_>, keys: &[&str], path: &Path<'_>, errors: &mut ErrorList) {
     let keys_path = path.child(LIST_KEYS);
     let items_path = path.child("items");
     if keys.is_empty() {
@@ -112,9 +112,9 @@ fn check_map(source: Source<'_>, keys: &[&str], path: &Path<'_>, errors: &mut Er
 
 /// A key is a scalar that is always there.
 fn check_key(
-    items: Source<'_>,
+    items: JsonSchema<'_>,
     key: &str,
-    property: Source<'_>,
+    property: JsonSchema<'_>,
     path: &Path<'_>,
     errors: &mut ErrorList,
 ) {

@@ -1,6 +1,6 @@
-//! [`Prose`]: what is said about the built-in types and their fields.
+//! [`Descriptions`]: what is said about the built-in types and their fields.
 //!
-//! The texts lie deflated in the binary, a package at a time, see `build/prose.rs`. A document
+//! The texts lie deflated in the binary, a package at a time, see `build/descriptions.rs`. A document
 //! needs those of a few packages, so they are unpacked when first asked for and live no longer than
 //! the making of the document.
 
@@ -9,13 +9,13 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io::Read;
 
-include!(concat!(env!("OUT_DIR"), "/prose.rs"));
+include!(concat!(env!("OUT_DIR"), "/descriptions.rs"));
 
 /// See the [module documentation](self).
 #[derive(Debug)]
-pub(super) struct Prose {
+pub(super) struct Descriptions {
     /// Of the fields that every kind has.
-    pub every_kind: schema::openapi::Prose,
+    pub every_kind: schema::openapi::Descriptions,
     /// By package.
     unpacked: HashMap<String, Package>,
 }
@@ -36,19 +36,20 @@ struct Texts {
     fields: HashMap<String, Span>,
 }
 
-impl Prose {
+impl Descriptions {
     pub(super) fn new() -> Self {
-        let mut prose =
-            Self { every_kind: schema::openapi::Prose::default(), unpacked: HashMap::new() };
+        let mut descriptions =
+            Self { every_kind: schema::openapi::Descriptions::default(), unpacked: HashMap::new() };
         // Two small packages that have what all others repeat.
         let status = "io.k8s.apimachinery.pkg.apis.meta.v1.Status";
         let class = "io.k8s.api.scheduling.v1.PriorityClass";
-        let mut take = |name, field| prose.find(name, field).map(|it| Cow::Owned(it.to_owned()));
+        let mut take =
+            |name, field| descriptions.find(name, field).map(|it| Cow::Owned(it.to_owned()));
         let api_version = take(status, "apiVersion");
         let kind = take(status, "kind");
         let list_metadata = take(status, "metadata");
         let metadata = take(class, "metadata");
-        let brief = &mut prose.every_kind;
+        let brief = &mut descriptions.every_kind;
         for (brief, text) in [
             (
                 &mut brief.embedded_api_version,
@@ -62,7 +63,7 @@ impl Prose {
         ] {
             *brief = text.unwrap_or_else(|| brief.clone());
         }
-        prose
+        descriptions
     }
 
     /// What is said of a type, by its OpenAPI name.

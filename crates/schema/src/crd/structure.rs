@@ -1,6 +1,6 @@
 //! Is the schema structural?
 
-use crate::source::{COMBINATIONS, Source};
+use crate::json_schema::{COMBINATIONS, JsonSchema};
 use cel::go_regexp;
 use machinery::{ErrorList, Path, Value};
 
@@ -13,12 +13,12 @@ enum Level {
 }
 
 /// Finds what keeps the schema from being structural.
-pub(super) fn check(source: Source<'_>, path: &Path<'_>, errors: &mut ErrorList) {
+pub(super) fn check(source: JsonSchema<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     check_node(source, Level::Root, path, errors);
     check_complete(source, source, path, path, errors);
 }
 
-fn check_node(source: Source<'_>, level: Level, path: &Path<'_>, errors: &mut ErrorList) {
+fn check_node(source: JsonSchema<'_>, level: Level, path: &Path<'_>, errors: &mut ErrorList) {
     let items = source.schema("items");
     if source.text("type") == "array" && items.is_none() {
         errors.required(&path.child("items"), "must be specified");
@@ -44,7 +44,7 @@ fn check_node(source: Source<'_>, level: Level, path: &Path<'_>, errors: &mut Er
         }
     }
     check_extensions(source, path, errors);
-    let in_all_of = source.schemas("allOf").next().is_some_and(Source::is_int_or_string_any_of);
+    let in_all_of = source.schemas("allOf").next().is_some_and(JsonSchema::is_int_or_string_any_of);
     let skipped = match (source.is_int_or_string_any_of(), in_all_of) {
         (true, _) => Skipped::AnyOf,
         (false, true) => Skipped::AnyOfInFirstAllOf,
@@ -53,7 +53,7 @@ fn check_node(source: Source<'_>, level: Level, path: &Path<'_>, errors: &mut Er
     check_values(source, skipped, path, errors);
     if embedded
         && !source.flag("x-kubernetes-preserve-unknown-fields")
-        && source.stated("properties").is_none()
+        && source.non_empty("properties").is_none()
     {
         let detail = "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields";
         errors.required(&properties, detail);
@@ -64,7 +64,7 @@ fn check_node(source: Source<'_>, level: Level, path: &Path<'_>, errors: &mut Er
     }
 }
 
-fn check_extensions(source: Source<'_>, path: &Path<'_>, errors: &mut ErrorList) {
+fn check_extensions(source: JsonSchema<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     if source.flag("x-kubernetes-int-or-string") {
         for other in ["x-kubernetes-preserve-unknown-fields", "x-kubernetes-embedded-resource"] {
             if source.flag(other) {
@@ -75,7 +75,7 @@ fn check_extensions(source: Source<'_>, path: &Path<'_>, errors: &mut ErrorList)
     }
 }
 
-fn check_type(source: Source<'_>, level: Level, path: &Path<'_>, errors: &mut ErrorList) {
+fn check_type(source: JsonSchema<'_>, level: Level, path: &Path<'_>, errors: &mut ErrorList) {
     let kind = source.text("type");
     let path = path.child("type");
     let typeless = source.flag("x-kubernetes-int-or-string")
@@ -102,7 +102,7 @@ fn check_type(source: Source<'_>, level: Level, path: &Path<'_>, errors: &mut Er
 }
 
 /// Type and metadata of a resource, the outermost or an embedded one, are what they always are.
-fn check_resource(source: Source<'_>, level: Level, path: &Path<'_>, errors: &mut ErrorList) {
+fn check_resource(source: JsonSchema<'_>, level: Level, path: &Path<'_>, errors: &mut ErrorList) {
     let properties = path.child("properties");
     for (name, expected) in [("kind", "string"), ("apiVersion", "string"), ("metadata", "object")] {
         let Some(property) = source.property(name) else { continue };
@@ -111,7 +111,7 @@ fn check_resource(source: Source<'_>, level: Level, path: &Path<'_>, errors: &mu
         if kind != expected {
             errors.invalid(&here.child("type"), kind, &format!("must be {expected}"));
         }
-        if name == "metadata" && level == Level::Root && says_too_much(property) {
+        if name == "metadata" && level == Level::Root && restricts_more_than_names(property) {
             let detail = "must not specify anything other than name and generateName, but metadata is implicitly specified";
             errors.forbidden(&here, detail);
         }
@@ -119,13 +119,13 @@ fn check_resource(source: Source<'_>, level: Level, path: &Path<'_>, errors: &mu
 }
 
 /// Of metadata only the names may be restricted.
-fn says_too_much(metadata: Source<'_>) -> bool {
+fn restricts_more_than_names(metadata: JsonSchema<'_>) -> bool {
     metadata.map().keys().any(|keyword| match keyword.as_str() {
         "type" | "default" => false,
         "properties" => {
             metadata.properties().any(|(name, _)| !matches!(name, "name" | "generateName"))
         }
-        keyword => metadata.stated(keyword).is_some(),
+        keyword => metadata.non_empty(keyword).is_some(),
     })
 }
 
@@ -138,7 +138,7 @@ enum Skipped {
     AnyOfInFirstAllOf,
 }
 
-fn check_values(source: Source<'_>, skipped: Skipped, path: &Path<'_>, errors: &mut ErrorList) {
+fn check_values(source: JsonSchema<'_>, skipped: Skipped, path: &Path<'_>, errors: &mut ErrorList) {
     for keyword in COMBINATIONS {
         if keyword == "anyOf" && skipped == Skipped::AnyOf {
             continue;
@@ -160,7 +160,7 @@ fn check_values(source: Source<'_>, skipped: Skipped, path: &Path<'_>, errors: &
     }
 }
 
-/// Keywords that say what a value is, not which values are good, and the complaint about each.
+/// Keywords that say what a value is, not which values are good, and the error about each.
 const STRUCTURAL_ONLY: [(&str, &str); 12] = [
     ("type", "must be empty to be structural"),
     ("additionalProperties", "must be undefined to be structural"),
@@ -177,7 +177,7 @@ const STRUCTURAL_ONLY: [(&str, &str); 12] = [
 ];
 
 /// Checks a schema below a combination.
-fn check_nested(source: Source<'_>, skipped: Skipped, path: &Path<'_>, errors: &mut ErrorList) {
+fn check_nested(source: JsonSchema<'_>, skipped: Skipped, path: &Path<'_>, errors: &mut ErrorList) {
     check_values(source, skipped, path, errors);
     if let Some(items) = source.schema("items") {
         check_nested(items, Skipped::Nothing, &path.child("items"), errors);
@@ -187,18 +187,18 @@ fn check_nested(source: Source<'_>, skipped: Skipped, path: &Path<'_>, errors: &
         check_nested(property, Skipped::Nothing, &properties.key(name), errors);
     }
     for (keyword, detail) in STRUCTURAL_ONLY {
-        let stated = match keyword {
+        let non_empty = match keyword {
             "default" => source.value(keyword),
             "additionalProperties" => {
                 source.value(keyword).filter(|value| **value != Value::Bool(false))
             }
-            _ => source.stated(keyword),
+            _ => source.non_empty(keyword),
         };
-        if stated.is_some() {
+        if non_empty.is_some() {
             errors.forbidden(&path.child(keyword), detail);
         }
     }
-    if source.stated("x-kubernetes-validations").is_some() {
+    if source.non_empty("x-kubernetes-validations").is_some() {
         let path = path.child("x-kubernetes-validations");
         errors.forbidden(&path, "must be empty to be structural");
     }
@@ -209,8 +209,8 @@ fn check_nested(source: Source<'_>, skipped: Skipped, path: &Path<'_>, errors: &
 
 /// Whatever a combination in `values` speaks about must be specified in `structure` too.
 fn check_complete(
-    values: Source<'_>,
-    structure: Source<'_>,
+    values: JsonSchema<'_>,
+    structure: JsonSchema<'_>,
     values_path: &Path<'_>,
     path: &Path<'_>,
     errors: &mut ErrorList,
@@ -227,20 +227,22 @@ fn check_complete(
 }
 
 fn check_nested_complete(
-    values: Source<'_>,
-    structure: Source<'_>,
+    values: JsonSchema<'_>,
+    structure: JsonSchema<'_>,
     values_path: &Path<'_>,
     path: &Path<'_>,
     errors: &mut ErrorList,
 ) {
     check_complete(values, structure, values_path, path, errors);
-    let mut pair =
-        |inner: Source<'_>, outer: Option<Source<'_>>, values_path: &Path<'_>, path: &Path<'_>| {
-            match outer {
-                Some(outer) => check_nested_complete(inner, outer, values_path, path, errors),
-                None => errors.required(path, &format!("because it is defined in {values_path}")),
-            }
-        };
+    let mut pair = |inner: JsonSchema<'_>,
+                    outer: Option<JsonSchema<'_>>,
+                    values_path: &Path<'_>,
+                    path: &Path<'_>| {
+        match outer {
+            Some(outer) => check_nested_complete(inner, outer, values_path, path, errors),
+            None => errors.required(path, &format!("because it is defined in {values_path}")),
+        }
+    };
     if let Some(items) = values.schema("items") {
         pair(items, structure.schema("items"), &values_path.child("items"), &path.child("items"));
     }

@@ -1,4 +1,4 @@
-//! The quality of service of a pod: how hard it is to take its memory and its processor away.
+//! The qos_class of service of a pod: how hard it is to take its memory and its processor away.
 
 use crate::validation::quantities::amount;
 use machinery::Value;

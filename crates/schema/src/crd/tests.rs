@@ -3,18 +3,18 @@
 use super::*;
 use machinery::json;
 
-/// The complaints about a schema, sorted, below the path `s`.
-fn complaints(schema: &Value) -> Vec<String> {
+/// The errors about a schema, sorted, below the path `s`.
+fn messages(schema: &Value) -> Vec<String> {
     let mut errors = ErrorList::new();
-    check_definition_schema(schema, Demand::Structural, &Path::root("s"), &mut errors);
-    let mut complaints: Vec<String> = errors.iter().map(ToString::to_string).collect();
-    complaints.sort();
-    complaints
+    check_crd_schema(schema, SchemaRequirement::Structural, &Path::root("s"), &mut errors);
+    let mut messages: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    messages.sort();
+    messages
 }
 
-/// The complaints about a schema with these properties.
+/// The errors about a schema with these properties.
 fn of_properties(properties: &Value) -> Vec<String> {
-    complaints(&json!({"type": "object", "properties": properties}))
+    messages(&json!({"type": "object", "properties": properties}))
 }
 
 #[test]
@@ -29,7 +29,7 @@ fn every_field_has_a_type_and_every_list_has_items() {
         ]
     );
     assert_eq!(
-        complaints(&json!({"type": "array", "items": {}, "nullable": true})),
+        messages(&json!({"type": "array", "items": {}, "nullable": true})),
         [
             "s.items.type: Required value: must not be empty for specified array items",
             "s.nullable: Forbidden: nullable cannot be true at the root",
@@ -60,7 +60,7 @@ fn combinations_name_no_types_and_no_new_fields() {
         ["s.properties[spec].anyOf[0].type: Forbidden: must be empty to be structural",]
     );
     assert_eq!(
-        complaints(&json!({"type": "object", "not": {"properties": {"a": {"minimum": 1}}}})),
+        messages(&json!({"type": "object", "not": {"properties": {"a": {"minimum": 1}}}})),
         ["s.properties[a]: Required value: because it is defined in s.not.properties[a]"]
     );
 }
