@@ -5,9 +5,9 @@
 use fuzz::objects;
 use fuzz::server::SERVER;
 use http::Request;
-use kinds::Resource;
 use libfuzzer_sys::{Corpus, arbitrary::Unstructured, fuzz_target};
 use std::sync::LazyLock;
+use types::Resource;
 
 static KINDS: LazyLock<Vec<Resource>> = LazyLock::new(kinds::table::builtin);
 

@@ -2,10 +2,9 @@
 
 #![no_main]
 
-use kinds::protobuf::{self, Envelope};
-use kinds::types;
 use libfuzzer_sys::{Corpus, arbitrary::Unstructured, fuzz_target};
 use machinery::Value;
+use types::protobuf::{self, Envelope};
 
 fuzz_target!(|bytes: &[u8]| -> Corpus { fuzz::bounded(bytes, run) });
 

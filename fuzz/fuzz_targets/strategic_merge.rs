@@ -2,8 +2,8 @@
 
 #![no_main]
 
-use kinds::{strategic, types};
 use libfuzzer_sys::{Corpus, arbitrary::Unstructured, fuzz_target};
+use types::strategic;
 
 const DIRECTIVES: [&str; 12] = [
     "$patch",

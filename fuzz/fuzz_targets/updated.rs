@@ -4,11 +4,11 @@
 #![no_main]
 
 use fuzz::objects;
-use kinds::Resource;
-use kinds::resource::{Action, Columns, Now};
 use libfuzzer_sys::{Corpus, arbitrary::Unstructured, fuzz_target};
 use machinery::{ErrorList, Object};
 use std::sync::LazyLock;
+use types::Resource;
+use types::resource::{Action, Columns, Now};
 
 static KINDS: LazyLock<Vec<Resource>> = LazyLock::new(kinds::table::builtin);
 

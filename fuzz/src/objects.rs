@@ -1,11 +1,11 @@
 //! Objects of built-in kinds, field by field as their types have them.
 
 use crate::amplify::{amplify, amplify_two};
-use kinds::Resource;
-use kinds::resource::Shape;
-use kinds::types::{Container, Type};
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
 use machinery::{Map, Value, json};
+use types::Resource;
+use types::resource::Shape;
+use types::{Container, Type};
 
 /// Messages are nested no deeper than this.
 const DEPTH_MAX: usize = 6;

@@ -1,7 +1,7 @@
 //! `cargo xtask ci`: everything that must hold before a change is good.
 
 use crate::command::{self, cargo};
-use crate::{kinds, test};
+use crate::{test, types};
 use anyhow::Result;
 
 /// From the quickest complaint to the slowest.
@@ -16,7 +16,7 @@ pub(crate) fn run() -> Result<()> {
         "-D",
         "warnings",
     ]))?;
-    kinds::check()?;
+    types::check()?;
     test::run(&[])?;
     command::run(
         cargo(&["doc", "--workspace", "--no-deps", "--locked"]).env("RUSTDOCFLAGS", "-D warnings"),

@@ -4,7 +4,7 @@ mod ci;
 mod command;
 mod fuzz;
 mod interop;
-mod kinds;
+mod types;
 mod oracle;
 mod plane;
 mod test;
@@ -23,7 +23,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
                      drives planes of ours with the client libraries that people use
   fuzz [--seconds N] [TARGET…]
                      runs all fuzz targets for N seconds together, 600 unless told
-  kinds [--check]    writes the table of built-in types anew, or checks that it is current
+  types [--check]    writes the table of built-in types anew, or checks that it is current
 
 examples:
   cargo xtask test --test it command_line    tests whose names contain command_line
@@ -43,8 +43,8 @@ fn main() -> anyhow::Result<()> {
         ["oracle", rest @ ..] => oracle::run_cases(rest),
         ["interop", rest @ ..] => interop::run_clients(rest),
         ["fuzz", rest @ ..] => fuzz::run(rest),
-        ["kinds"] => kinds::generate(),
-        ["kinds", "--check"] => kinds::check(),
+        ["types"] => types::generate(),
+        ["types", "--check"] => types::check(),
         _ => bail!("{USAGE}"),
     }
 }

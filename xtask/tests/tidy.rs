@@ -14,13 +14,14 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("cel", &["strconv"]),
     ("schema", &["machinery", "cel"]),
     ("store", &["keel"]),
-    ("kinds", &["machinery", "schema"]),
+    ("types", &["machinery", "schema"]),
+    ("kinds", &["machinery", "schema", "types"]),
     ("derive", &[]),
     ("informer", &["keel", "machinery"]),
     ("client", &["keel", "tls", "machinery", "informer"]),
     ("runtime", &["keel", "machinery", "schema", "informer", "client", "derive"]),
-    ("apiserver", &["keel", "tls", "machinery", "cel", "schema", "store", "kinds"]),
-    ("sampan", &["keel", "machinery", "schema", "store", "kinds", "apiserver"]),
+    ("apiserver", &["keel", "tls", "machinery", "cel", "schema", "store", "types", "kinds"]),
+    ("sampan", &["keel", "machinery", "schema", "store", "types", "kinds", "apiserver"]),
 ];
 
 /// Libraries that others import: whatever they offer is shown at work.

@@ -1,6 +1,6 @@
 //! The type checker: gives every node a type, and every call the overloads that may serve it.
 //!
-//! Faults do not stop it; a node with a fault gets a type that fits everywhere, so that each fault
+//! Errors do not stop it; a node with an error gets a type that fits everywhere, so that each error
 //! is told once.
 
 use std::sync::Arc;
@@ -338,7 +338,7 @@ impl Checker<'_> {
         }
     }
 
-    /// The type that two elements of one literal share. Whether they may differ is judged at the
+    /// The type that two elements of one literal share. Whether they may differ is validated at the
     /// end, because the arguments of `format` may.
     fn join(&mut self, previous: Option<Type>, current: Type) -> Type {
         let Some(previous) = previous else {

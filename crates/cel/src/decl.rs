@@ -11,7 +11,7 @@ use crate::{escaping, types::Type};
 #[derive(Debug, Clone)]
 pub struct DeclType {
     /// What it is.
-    pub shape: Shape,
+    pub shape: DeclKind,
     /// The largest size that it may have: characters, elements or entries; zero for what has none.
     pub max_elements: u64,
     /// Whether JSON's `null` is a value of the type.
@@ -20,7 +20,7 @@ pub struct DeclType {
 
 /// What a declared type is.
 #[derive(Debug, Clone)]
-pub enum Shape {
+pub enum DeclKind {
     /// Whatever the JSON is.
     Dyn,
     /// A whole number or a string.
@@ -112,10 +112,10 @@ impl Object {
 }
 
 impl DeclType {
-    pub(crate) const DYN: Self = Self { shape: Shape::Dyn, max_elements: 0, nullable: true };
+    pub(crate) const DYN: Self = Self { shape: DeclKind::Dyn, max_elements: 0, nullable: true };
 
     /// A type of this shape and size.
-    pub fn new(shape: Shape, max_elements: u64) -> Self {
+    pub fn new(shape: DeclKind, max_elements: u64) -> Self {
         Self { shape, max_elements, nullable: false }
     }
 
@@ -126,32 +126,32 @@ impl DeclType {
 
     /// A whole number.
     pub fn int() -> Self {
-        Self::new(Shape::Int, 0)
+        Self::new(DeclKind::Int, 0)
     }
 
     /// A string of at most so many characters.
     pub fn string(max_length: u64) -> Self {
-        Self::new(Shape::String, max_length)
+        Self::new(DeclKind::String, max_length)
     }
 
     /// An atomic list of at most so many elements.
     pub fn list(element: DeclType, max_items: u64) -> Self {
-        Self::new(Shape::List(Arc::new(element), ListKind::Atomic), max_items)
+        Self::new(DeclKind::List(Arc::new(element), ListKind::Atomic), max_items)
     }
 
     /// A map from strings, of at most so many entries.
     pub fn map(value: DeclType, max_properties: u64) -> Self {
-        Self::new(Shape::Map(Arc::new(value)), max_properties)
+        Self::new(DeclKind::Map(Arc::new(value)), max_properties)
     }
 
     /// An object.
     pub fn object(object: Object) -> Self {
-        Self::new(Shape::Object(Arc::new(object)), 0)
+        Self::new(DeclKind::Object(Arc::new(object)), 0)
     }
 
     /// A value that is bound ready-made.
     pub fn value(ty: Type) -> Self {
-        Self::new(Shape::Value(ty), 0)
+        Self::new(DeclKind::Value(ty), 0)
     }
 
     /// The same type, with `null` as a value.
@@ -164,18 +164,18 @@ impl DeclType {
     /// What the checker makes of it.
     pub fn checked(&self) -> Type {
         match &self.shape {
-            Shape::Dyn | Shape::IntOrString => Type::Dyn,
-            Shape::Bool => Type::Bool,
-            Shape::Int => Type::Int,
-            Shape::Double => Type::Double,
-            Shape::String => Type::String,
-            Shape::Bytes => Type::Bytes,
-            Shape::Timestamp | Shape::Date => Type::Timestamp,
-            Shape::Duration => Type::Duration,
-            Shape::List(element, _) => Type::list(element.checked()),
-            Shape::Map(value) => Type::map(Type::String, value.checked()),
-            Shape::Object(object) => Type::Object(Arc::clone(object)),
-            Shape::Value(ty) => ty.clone(),
+            DeclKind::Dyn | DeclKind::IntOrString => Type::Dyn,
+            DeclKind::Bool => Type::Bool,
+            DeclKind::Int => Type::Int,
+            DeclKind::Double => Type::Double,
+            DeclKind::String => Type::String,
+            DeclKind::Bytes => Type::Bytes,
+            DeclKind::Timestamp | DeclKind::Date => Type::Timestamp,
+            DeclKind::Duration => Type::Duration,
+            DeclKind::List(element, _) => Type::list(element.checked()),
+            DeclKind::Map(value) => Type::map(Type::String, value.checked()),
+            DeclKind::Object(object) => Type::Object(Arc::clone(object)),
+            DeclKind::Value(ty) => ty.clone(),
         }
     }
 }

@@ -42,7 +42,7 @@ pub trait Messages: fmt::Debug + Send + Sync {
 /// Why an expression cannot become a program.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CompileError {
-    /// The expression has faults: show them to its author.
+    /// The expression has errors: show them to its author.
     #[error("compilation failed: {0}")]
     Issues(CompileErrors),
     /// A constant part of the expression can only fail.

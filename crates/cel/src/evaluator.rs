@@ -11,7 +11,7 @@ use crate::go_regexp::Matcher;
 use crate::{
     cost::runtime,
     error::EvalError,
-    library::{Outcome, Run, regexes},
+    library::{EvalResult, Run, regexes},
     plan::{Attribute, Base, Call, Fold, Key, Node, Plan, Qualifier},
     program::Bindings,
     value::{List, Map, Struct, Value, equality::equal, map::Entries},
@@ -19,7 +19,7 @@ use crate::{
 
 mod attribute;
 mod fold;
-mod misfit;
+mod type_errors;
 
 /// Cost of making a list, a map and a message.
 const LIST_COST: u64 = 10;
@@ -47,7 +47,7 @@ pub(crate) struct Evaluator<'a, 'b> {
 enum Local<'a> {
     /// Its initial value was not asked for yet.
     Lazy(&'a Node),
-    Ready(Outcome<'a>),
+    Ready(EvalResult<'a>),
     /// Moved into the step that will replace it.
     Taken,
 }
@@ -58,18 +58,18 @@ impl<'a, 'b> Evaluator<'a, 'b> {
     }
 
     /// The value, and what it cost; the cost is known for failures as well.
-    pub(crate) fn run(mut self) -> (Outcome<'a>, u64) {
+    pub(crate) fn run(mut self) -> (EvalResult<'a>, u64) {
         let plan = self.plan;
         let outcome = self.eval(&plan.root);
         (outcome, self.spent)
     }
 
-    fn pay(&mut self, cost: u64) -> Result<(), EvalError> {
+    fn charge(&mut self, cost: u64) -> Result<(), EvalError> {
         self.spent = self.spent.saturating_add(cost);
         if self.spent > self.limit { Err(EvalError::Cost) } else { Ok(()) }
     }
 
-    fn eval(&mut self, node: &'a Node) -> Outcome<'a> {
+    fn eval(&mut self, node: &'a Node) -> EvalResult<'a> {
         match node {
             Node::Constant(value) => Ok(value.clone()),
             Node::Attribute(attribute) => self.attribute(attribute),
@@ -92,7 +92,7 @@ impl<'a, 'b> Evaluator<'a, 'b> {
                         made.fields.insert(field.clone(), value);
                     }
                 }
-                self.pay(STRUCT_COST)?;
+                self.charge(STRUCT_COST)?;
                 Ok(Value::Struct(made.into()))
             }
             Node::Fold(fold) => self.fold(fold),
@@ -100,7 +100,7 @@ impl<'a, 'b> Evaluator<'a, 'b> {
     }
 
     /// `&&` stops at the first false, `||` at the first true; what decides hides errors.
-    fn logical(&mut self, terms: &'a [Node], decisive: bool) -> Outcome<'a> {
+    fn logical(&mut self, terms: &'a [Node], decisive: bool) -> EvalResult<'a> {
         let mut failure = None;
         for term in terms {
             match self.eval(term) {
@@ -117,9 +117,9 @@ impl<'a, 'b> Evaluator<'a, 'b> {
         }
     }
 
-    fn not_strictly_false(&mut self, inner: &'a Node) -> Outcome<'a> {
+    fn not_strictly_false(&mut self, inner: &'a Node) -> EvalResult<'a> {
         let outcome = self.eval(inner);
-        self.pay(1)?;
+        self.charge(1)?;
         match outcome {
             Err(EvalError::Cost) => Err(EvalError::Cost),
             Ok(Value::Bool(value)) => Ok(Value::Bool(value)),
@@ -127,24 +127,24 @@ impl<'a, 'b> Evaluator<'a, 'b> {
         }
     }
 
-    fn equality(&mut self, sides: &'a (Node, Node), wanted: bool) -> Outcome<'a> {
+    fn equality(&mut self, sides: &'a (Node, Node), wanted: bool) -> EvalResult<'a> {
         let (left, right) = (self.eval(&sides.0), self.eval(&sides.1));
         let (left, right) = match (left, right) {
             (Ok(left), Ok(right)) => (left, right),
             (Err(EvalError::Cost), _) | (_, Err(EvalError::Cost)) => return Err(EvalError::Cost),
             (Err(error), _) | (_, Err(error)) => {
-                self.pay(1)?;
+                self.charge(1)?;
                 return Err(error);
             }
         };
-        self.pay(runtime::equality(&left, &right, wanted))?;
-        if wanted && misfit::cannot_equal(&left, &right) {
+        self.charge(runtime::equality(&left, &right, wanted))?;
+        if wanted && type_errors::cannot_equal(&left, &right) {
             return Err(EvalError::no_such_overload());
         }
         Ok(Value::Bool(equal(&left, &right) == wanted))
     }
 
-    fn optional_or(&mut self, sides: &'a (Node, Node), unwrap: bool) -> Outcome<'a> {
+    fn optional_or(&mut self, sides: &'a (Node, Node), unwrap: bool) -> EvalResult<'a> {
         match self.eval(&sides.0)? {
             Value::Optional(Some(value)) if unwrap => Ok((*value).clone()),
             some @ Value::Optional(Some(_)) => Ok(some),
@@ -153,7 +153,7 @@ impl<'a, 'b> Evaluator<'a, 'b> {
         }
     }
 
-    fn call(&mut self, call: &'a Call) -> Outcome<'a> {
+    fn call(&mut self, call: &'a Call) -> EvalResult<'a> {
         let mut args = Vec::with_capacity(call.args.len());
         let mut failure = None;
         for (index, arg) in call.args.iter().enumerate() {
@@ -166,17 +166,17 @@ impl<'a, 'b> Evaluator<'a, 'b> {
             }
         }
         if let Some(error) = failure {
-            self.pay(1)?;
+            self.charge(1)?;
             return Err(error);
         }
         let chosen = call.overloads.iter().find(|overload| overload.accepts(&args));
         let Some(overload) = chosen else {
-            self.pay(1)?;
-            return Err(misfit::no_overload(&call.function, &args));
+            self.charge(1)?;
+            return Err(type_errors::no_overload(&call.function, &args));
         };
         let cost = runtime::before(call, &args);
         if let Some(cost) = cost {
-            self.pay(cost)?;
+            self.charge(cost)?;
         }
         let sized = cost.is_none().then(|| args.clone());
         let outcome = match overload.run {
@@ -192,21 +192,21 @@ impl<'a, 'b> Evaluator<'a, 'b> {
             Run::Evaluator => Err(EvalError::no_such_overload()),
         };
         if let Some(args) = sized {
-            self.pay(runtime::after(call, &args, outcome.as_ref().ok()))?;
+            self.charge(runtime::after(call, &args, outcome.as_ref().ok()))?;
         }
         outcome
     }
 
     /// The accumulator of a comprehension is moved into the call that makes its next value, so
     /// that a list or map can grow in place.
-    fn argument(&mut self, call: &Call, index: usize, arg: &'a Node) -> Outcome<'a> {
+    fn argument(&mut self, call: &Call, index: usize, arg: &'a Node) -> EvalResult<'a> {
         if index == 0
             && call.grows
             && let Node::Attribute(attribute) = arg
             && let Attribute { base: Base::Accumulator(slot), qualifiers, .. } = &**attribute
             && qualifiers.is_empty()
         {
-            self.pay(1)?;
+            self.charge(1)?;
             return self.take(*slot);
         }
         self.eval(arg)
@@ -220,7 +220,7 @@ impl<'a, 'b> Evaluator<'a, 'b> {
         if let Some(known) = self.patterns.get(pattern) {
             return Ok(known.clone());
         }
-        self.pay(PATTERN_COST)?;
+        self.charge(PATTERN_COST)?;
         let regex = regexes::compile_dynamic(pattern).map_err(EvalError::Failed)?;
         if self.patterns.len() >= PATTERNS_MAX {
             self.patterns.clear();
@@ -242,16 +242,16 @@ impl<'a, 'b> Evaluator<'a, 'b> {
         }
     }
 
-    fn list(&mut self, items: &'a [(Node, bool)]) -> Outcome<'a> {
+    fn list(&mut self, items: &'a [(Node, bool)]) -> EvalResult<'a> {
         let mut values = Vec::with_capacity(items.len());
         for (item, optional) in items {
             values.extend(self.part(item, *optional)?);
         }
-        self.pay(LIST_COST)?;
+        self.charge(LIST_COST)?;
         Ok(Value::list(values))
     }
 
-    fn map(&mut self, items: &'a [(Node, Node, bool)]) -> Outcome<'a> {
+    fn map(&mut self, items: &'a [(Node, Node, bool)]) -> EvalResult<'a> {
         let mut entries = Entries::default();
         for (key, value, optional) in items {
             let key = self.eval(key)?;
@@ -259,7 +259,7 @@ impl<'a, 'b> Evaluator<'a, 'b> {
                 entries.insert(key, value)?;
             }
         }
-        self.pay(MAP_COST)?;
+        self.charge(MAP_COST)?;
         Ok(Value::Map(Map::Values(entries.into())))
     }
 }

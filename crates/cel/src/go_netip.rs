@@ -11,15 +11,15 @@ pub(crate) struct Addr {
 }
 
 /// What is wrong, and the rest of the text from there on if that is told.
-struct Fault<'a> {
+struct AddrError<'a> {
     message: &'static str,
     at: &'a [u8],
 }
 
-type Parsed<'a, T> = Result<T, Fault<'a>>;
+type Parsed<'a, T> = Result<T, AddrError<'a>>;
 
-fn fault<'a, T>(message: &'static str, at: &'a [u8]) -> Parsed<'a, T> {
-    Err(Fault { message, at })
+fn error<'a, T>(message: &'static str, at: &'a [u8]) -> Parsed<'a, T> {
+    Err(AddrError { message, at })
 }
 
 /// Reads an address of either family; one of IPv6 may have a zone.
@@ -29,10 +29,10 @@ pub(crate) fn parse_addr(text: &[u8]) -> Result<Addr, String> {
             parse_v4(text).map(|octets| Addr { ip: Ipv4Addr::from(octets).into(), zone: vec![] })
         }
         Some(b':') => parse_v6(text),
-        Some(_) => fault("missing IPv6 address", b""),
-        None => fault("unable to parse IP", b""),
+        Some(_) => error("missing IPv6 address", b""),
+        None => error("unable to parse IP", b""),
     };
-    parsed.map_err(|Fault { message, at }| {
+    parsed.map_err(|AddrError { message, at }| {
         let at = if at.is_empty() { String::new() } else { format!(" (at {})", quote_bytes(at)) };
         format!("ParseAddr({}): {message}{at}", quote_bytes(text))
     })
@@ -45,34 +45,34 @@ fn parse_v4(text: &[u8]) -> Parsed<'_, [u8; 4]> {
         match byte {
             b'0'..=b'9' => {
                 if digits == 1 && value == 0 {
-                    return fault("IPv4 field has octet with leading zero", b"");
+                    return error("IPv4 field has octet with leading zero", b"");
                 }
                 value = value * 10 + u16::from(byte - b'0');
                 digits += 1;
                 let Ok(octet) = u8::try_from(value) else {
-                    return fault("IPv4 field has value >255", b"");
+                    return error("IPv4 field has value >255", b"");
                 };
                 octets[filled] = octet;
             }
             b'.' => {
                 if index == 0 || index == text.len() - 1 || text[index - 1] == b'.' {
-                    return fault("IPv4 field must have at least one digit", &text[index..]);
+                    return error("IPv4 field must have at least one digit", &text[index..]);
                 }
                 if filled == 3 {
-                    return fault("IPv4 address too long", b"");
+                    return error("IPv4 address too long", b"");
                 }
                 filled += 1;
                 (value, digits) = (0, 0);
             }
-            _ => return fault("unexpected character", &text[index..]),
+            _ => return error("unexpected character", &text[index..]),
         }
     }
-    if filled < 3 { fault("IPv4 address too short", b"") } else { Ok(octets) }
+    if filled < 3 { error("IPv4 address too short", b"") } else { Ok(octets) }
 }
 
 fn parse_v6(text: &[u8]) -> Parsed<'_, Addr> {
     let (address, zone) = match text.iter().position(|byte| *byte == b'%') {
-        Some(at) if at + 1 == text.len() => return fault("zone must be a non-empty string", b""),
+        Some(at) if at + 1 == text.len() => return error("zone must be a non-empty string", b""),
         Some(at) => (&text[..at], &text[at + 1..]),
         None => (text, &b""[..]),
     };
@@ -95,11 +95,11 @@ fn parse_groups(text: &[u8]) -> Parsed<'_, [u8; 16]> {
         if rest.get(digits) == Some(&b'.') {
             if ellipsis.is_none() && bytes.len() != 12 {
                 let why = "embedded IPv4 address must replace the final 2 fields of the address";
-                return fault(why, rest);
+                return error(why, rest);
             }
             if bytes.len() > 12 {
                 let why = "too many hex fields to fit an embedded IPv4 at the end of the address";
-                return fault(why, rest);
+                return error(why, rest);
             }
             bytes.extend(parse_v4(rest)?);
             rest = b"";
@@ -109,13 +109,13 @@ fn parse_groups(text: &[u8]) -> Parsed<'_, [u8; 16]> {
         rest = &rest[digits..];
         match rest {
             [] => break,
-            [b':'] => return fault("colon must be followed by more characters", rest),
+            [b':'] => return error("colon must be followed by more characters", rest),
             [b':', behind @ ..] => rest = behind,
-            _ => return fault("unexpected character, want colon", rest),
+            _ => return error("unexpected character, want colon", rest),
         }
         if let [b':', behind @ ..] = rest {
             if ellipsis.is_some() {
-                return fault("multiple :: in address", rest);
+                return error("multiple :: in address", rest);
             }
             (rest, ellipsis) = (behind, Some(bytes.len()));
             if rest.is_empty() {
@@ -124,7 +124,7 @@ fn parse_groups(text: &[u8]) -> Parsed<'_, [u8; 16]> {
         }
     }
     if !rest.is_empty() {
-        return fault("trailing garbage after address", rest);
+        return error("trailing garbage after address", rest);
     }
     expand(&bytes, ellipsis)
 }
@@ -135,13 +135,13 @@ fn parse_group(text: &[u8]) -> Parsed<'_, (u16, usize)> {
     let digits = text.iter().take_while(|byte| byte.is_ascii_hexdigit());
     for (index, byte) in digits.clone().enumerate() {
         if index > 3 {
-            return fault("each group must have 4 or less digits", text);
+            return error("each group must have 4 or less digits", text);
         }
         let digit = char::from(*byte).to_digit(16).and_then(|it| u16::try_from(it).ok());
         group = (group << 4) | digit.unwrap_or_default();
     }
     match digits.count() {
-        0 => fault("each colon-separated field must have at least one digit", text),
+        0 => error("each colon-separated field must have at least one digit", text),
         count => Ok((group, count)),
     }
 }
@@ -150,10 +150,10 @@ fn parse_group(text: &[u8]) -> Parsed<'_, (u16, usize)> {
 fn expand<'a>(bytes: &[u8], ellipsis: Option<usize>) -> Parsed<'a, [u8; 16]> {
     let mut address = [0; 16];
     match ellipsis {
-        None if bytes.len() < 16 => return fault("address string too short", b""),
+        None if bytes.len() < 16 => return error("address string too short", b""),
         None => address.copy_from_slice(bytes),
         Some(_) if bytes.len() == 16 => {
-            return fault("the :: must expand to at least one field of zeros", b"");
+            return error("the :: must expand to at least one field of zeros", b"");
         }
         Some(at) => {
             let behind = bytes.len() - at;

@@ -3,7 +3,7 @@
 //! The two languages are close but not the same: in Go `\d` is ASCII only, a bracket inside of a
 //! class is a plain sign, and a brace that begins no repetition stands for itself. [`translate`]
 //! rewrites the one into the other and complains about mistakes in Go's words, which upstream
-//! passes on to the author of a definition:
+//! passes on to the author of a CRD:
 //!
 //! ```text
 //! ^[[\d]+${x      becomes      ^[\[0-9]+$\{x
@@ -41,7 +41,7 @@ const LARGE_STEPS: [usize; 2] = [1 << 20, SIZE_LIMIT];
 /// Why an expression does not compile.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// A mistake by Go's rules; the text is Go's.
+    /// A syntax_error by Go's rules; the text is Go's.
     #[error("error parsing regexp: {what}: `{text}`")]
     Syntax {
         /// What is wrong.
@@ -156,12 +156,12 @@ pub fn translate(expression: &str) -> Result<String, Error> {
         translator.step()?;
     }
     if translator.repeats.is_in_group() {
-        return Err(mistake("missing closing )", expression));
+        return Err(syntax_error("missing closing )", expression));
     }
     Ok(translator.out)
 }
 
-fn mistake(what: &'static str, text: &str) -> Error {
+fn syntax_error(what: &'static str, text: &str) -> Error {
     Error::Syntax { what, text: text.to_owned() }
 }
 
@@ -186,7 +186,7 @@ impl<'a> Translator<'a> {
             '(' => return self.open_group(),
             ')' => {
                 if !self.repeats.close_group() {
-                    return Err(mistake("unexpected )", self.whole));
+                    return Err(syntax_error("unexpected )", self.whole));
                 }
                 self.copy(1);
                 self.has_operand = true;
@@ -236,14 +236,14 @@ impl<'a> Translator<'a> {
         let operator = &start[..length + lazy];
         if let Some(last) = last {
             let text = &last[..last.len() - start.len() + operator.len()];
-            return Err(mistake("invalid nested repetition operator", text));
+            return Err(syntax_error("invalid nested repetition operator", text));
         }
         if !self.has_operand {
-            return Err(mistake("missing argument to repetition operator", operator));
+            return Err(syntax_error("missing argument to repetition operator", operator));
         }
         let counts = start[..length].strip_prefix('{').and_then(|it| it.strip_suffix('}'));
         if counts.is_some_and(|it| !self.repeats.repeat(it)) {
-            return Err(mistake("invalid repeat count", &start[..length]));
+            return Err(syntax_error("invalid repeat count", &start[..length]));
         }
         self.copy(operator.len());
         self.repetition = Some(start);
@@ -274,21 +274,21 @@ impl<'a> Translator<'a> {
                 }
                 _ => {
                     let text = &self.rest[..index + 2 + sign.len_utf8()];
-                    return Err(mistake("invalid or unsupported Perl syntax", text));
+                    return Err(syntax_error("invalid or unsupported Perl syntax", text));
                 }
             }
         }
-        Err(mistake("missing closing )", self.whole))
+        Err(syntax_error("missing closing )", self.whole))
     }
 
     fn open_named_group(&mut self) -> Result<(), Error> {
         const WHAT: &str = "invalid named capture";
-        let end = self.rest.find('>').ok_or_else(|| mistake(WHAT, self.rest))?;
+        let end = self.rest.find('>').ok_or_else(|| syntax_error(WHAT, self.rest))?;
         let (_, name) = self.rest[..end].split_once('<').unwrap_or_default();
         let is_name =
             !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
         if !is_name {
-            return Err(mistake(WHAT, &self.rest[..=end]));
+            return Err(syntax_error(WHAT, &self.rest[..=end]));
         }
         // Only whether it matches is asked, so the name is not needed, and may begin with a digit.
         self.out.push('(');
@@ -358,7 +358,7 @@ fn counted(text: &str) -> Option<usize> {
 
 /// The length of `\pL` or `\p{Greek}` at the beginning.
 fn unicode_class(text: &str) -> Result<usize, Error> {
-    let wrong = |length| mistake("invalid character class range", &text[..length]);
+    let wrong = |length| syntax_error("invalid character class range", &text[..length]);
     let name = text[2..].chars().next().ok_or_else(|| wrong(2))?;
     if name != '{' {
         return Ok(2 + name.len_utf8());
@@ -370,7 +370,7 @@ fn unicode_class(text: &str) -> Result<usize, Error> {
 fn escaped_sign(text: &str) -> Result<(char, usize), Error> {
     const WHAT: &str = "invalid escape sequence";
     let Some(sign) = text[1..].chars().next() else {
-        return Err(mistake("trailing backslash at end of expression", ""));
+        return Err(syntax_error("trailing backslash at end of expression", ""));
     };
     let length = 1 + sign.len_utf8();
     let after = &text[length..];
@@ -386,11 +386,11 @@ fn escaped_sign(text: &str) -> Result<(char, usize), Error> {
         '0'..='7' if sign == '0' || octal > 0 => {
             let end = length + octal;
             let code = u32::from_str_radix(&text[1..end], 8).ok().and_then(char::from_u32);
-            code.map(|it| (it, end)).ok_or_else(|| mistake(WHAT, &text[..end]))
+            code.map(|it| (it, end)).ok_or_else(|| syntax_error(WHAT, &text[..end]))
         }
         'x' => hexadecimal(text),
         _ if sign.is_ascii() && !sign.is_ascii_alphanumeric() => Ok((sign, length)),
-        _ => Err(mistake(WHAT, &text[..length])),
+        _ => Err(syntax_error(WHAT, &text[..length])),
     }
 }
 
@@ -407,7 +407,7 @@ fn hexadecimal(text: &str) -> Result<(char, usize), Error> {
         })
         .ok_or_else(|| {
             let end = text.char_indices().nth(3).map_or(text.len(), |(index, _)| index);
-            mistake("invalid escape sequence", &text[..end])
+            syntax_error("invalid escape sequence", &text[..end])
         })
 }
 
@@ -415,7 +415,7 @@ fn hexadecimal(text: &str) -> Result<(char, usize), Error> {
 mod tests {
     use super::*;
 
-    fn complaint(expression: &str) -> String {
+    fn message(expression: &str) -> String {
         translate(expression).unwrap_err().to_string()
     }
 
@@ -450,7 +450,7 @@ mod tests {
             ("(?!a)", "invalid or unsupported Perl syntax: `(?!`"),
             ("(?P<n", "invalid named capture: `(?P<n`"),
         ] {
-            assert_eq!(complaint(expression), format!("error parsing regexp: {expected}"));
+            assert_eq!(message(expression), format!("error parsing regexp: {expected}"));
         }
     }
 

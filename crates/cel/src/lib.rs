@@ -54,7 +54,7 @@ mod types;
 mod value;
 
 pub use cost::CostEstimate;
-pub use decl::{DeclType, Field, ListKind, Object, Shape};
+pub use decl::{DeclKind, DeclType, Field, ListKind, Object};
 pub use env::{CompileError, Env, Messages};
 pub use error::EvalError;
 pub use library::{Extension, Library};

@@ -95,13 +95,13 @@ pub struct Library {
     pub(crate) macros: Macros,
 }
 
-pub(crate) type Outcome<'a> = Result<Value<'a>, EvalError>;
+pub(crate) type EvalResult<'a> = Result<Value<'a>, EvalError>;
 
 /// The arguments may be taken: nobody looks at them afterwards.
-pub(crate) type Plain = for<'a> fn(&mut [Value<'a>]) -> Outcome<'a>;
+pub(crate) type Plain = for<'a> fn(&mut [Value<'a>]) -> EvalResult<'a>;
 
 /// The second argument is the pattern, already compiled.
-pub(crate) type WithRegex = for<'a> fn(&mut [Value<'a>], &Matcher) -> Outcome<'a>;
+pub(crate) type WithRegex = for<'a> fn(&mut [Value<'a>], &Matcher) -> EvalResult<'a>;
 
 /// How an overload is computed.
 #[derive(Debug, Clone, Copy)]
@@ -234,6 +234,6 @@ fn fits(param: &Type, value: &Value<'_>) -> bool {
 }
 
 /// For functions whose signature already promises what the values are.
-fn no_such_overload<'a>() -> Outcome<'a> {
+fn no_such_overload<'a>() -> EvalResult<'a> {
     Err(EvalError::no_such_overload())
 }

@@ -73,8 +73,8 @@ enum Escaped {
 }
 
 fn escape(rest: &mut std::str::Chars<'_>) -> Result<Escaped, String> {
-    let fault = || "unable to unescape string".to_owned();
-    let simple = match rest.next().ok_or_else(fault)? {
+    let error = || "unable to unescape string".to_owned();
+    let simple = match rest.next().ok_or_else(error)? {
         'a' => '\u{7}',
         'b' => '\u{8}',
         'f' => '\u{c}',
@@ -84,13 +84,13 @@ fn escape(rest: &mut std::str::Chars<'_>) -> Result<Escaped, String> {
         'v' => '\u{b}',
         same @ ('\\' | '\'' | '"' | '`' | '?') => same,
         'x' | 'X' => return Ok(Escaped::Byte(low_byte(digits(rest, 2, 16)?))),
-        'u' => return char::from_u32(digits(rest, 4, 16)?).map(Escaped::Char).ok_or_else(fault),
-        'U' => return char::from_u32(digits(rest, 8, 16)?).map(Escaped::Char).ok_or_else(fault),
+        'u' => return char::from_u32(digits(rest, 4, 16)?).map(Escaped::Char).ok_or_else(error),
+        'U' => return char::from_u32(digits(rest, 8, 16)?).map(Escaped::Char).ok_or_else(error),
         first @ '0'..='3' => {
             let first = u32::from(first) - u32::from('0');
             return Ok(Escaped::Byte(low_byte(first * 64 + digits(rest, 2, 8)?)));
         }
-        _ => return Err(fault()),
+        _ => return Err(error()),
     };
     Ok(Escaped::Char(simple))
 }

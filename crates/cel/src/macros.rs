@@ -69,7 +69,7 @@ impl Macros {
         let mut expansion = Expansion { nodes, offset };
         match expand(&mut expansion, target, args) {
             Ok(expr) => Ok(expr),
-            Err(Fault(offset, message)) => {
+            Err(MacroError(offset, message)) => {
                 nodes.report(offset, message);
                 Ok(nodes.new_expr(offset, Kind::Invalid))
             }
@@ -77,10 +77,10 @@ impl Macros {
     }
 }
 
-type Expander = fn(&mut Expansion<'_>, Option<Expr>, Vec<Expr>) -> Result<Expr, Fault>;
+type Expander = fn(&mut Expansion<'_>, Option<Expr>, Vec<Expr>) -> Result<Expr, MacroError>;
 
 /// Where a macro is used wrongly, and how.
-struct Fault(usize, String);
+struct MacroError(usize, String);
 
 fn find(function: &str, target: Option<&Expr>, count: usize) -> Option<(Family, Expander)> {
     let named =
@@ -127,13 +127,13 @@ fn split(mut args: Vec<Expr>, variables: usize) -> (Option<Expr>, Expr) {
     (filter, last)
 }
 
-fn has(cx: &mut Expansion<'_>, _: Option<Expr>, mut args: Vec<Expr>) -> Result<Expr, Fault> {
+fn has(cx: &mut Expansion<'_>, _: Option<Expr>, mut args: Vec<Expr>) -> Result<Expr, MacroError> {
     let arg = args.remove(0);
     match arg.kind {
         Kind::Select { operand, field, test: false } => {
             Ok(cx.make(Kind::Select { operand, field, test: true }))
         }
-        _ => Err(cx.fault(&arg, "invalid argument to has() macro")),
+        _ => Err(cx.error(&arg, "invalid argument to has() macro")),
     }
 }
 
@@ -145,7 +145,7 @@ fn quantifier(
     target: Option<Expr>,
     mut args: Vec<Expr>,
     kind: Quantifier,
-) -> Result<Expr, Fault> {
+) -> Result<Expr, MacroError> {
     let two = args.len() == 3;
     let (variable, second) = if two {
         cx.variables(&args, true)?
@@ -195,7 +195,7 @@ fn append(cx: &mut Expansion<'_>, value: Expr) -> Expr {
     cx.call("_+_", vec![so_far, one])
 }
 
-fn map(cx: &mut Expansion<'_>, target: Option<Expr>, args: Vec<Expr>) -> Result<Expr, Fault> {
+fn map(cx: &mut Expansion<'_>, target: Option<Expr>, args: Vec<Expr>) -> Result<Expr, MacroError> {
     let variables = cx.variables(&args, false)?;
     let (filter, value) = split(args, 1);
     let init = cx.list(Vec::new());
@@ -207,7 +207,7 @@ fn filter(
     cx: &mut Expansion<'_>,
     target: Option<Expr>,
     mut args: Vec<Expr>,
-) -> Result<Expr, Fault> {
+) -> Result<Expr, MacroError> {
     let variables = cx.variables(&args, false)?;
     let predicate = args.pop();
     let init = cx.list(Vec::new());
@@ -219,7 +219,7 @@ fn transform_list(
     cx: &mut Expansion<'_>,
     target: Option<Expr>,
     args: Vec<Expr>,
-) -> Result<Expr, Fault> {
+) -> Result<Expr, MacroError> {
     let variables = cx.variables(&args, true)?;
     let (filter, value) = split(args, 2);
     let init = cx.list(Vec::new());
@@ -231,7 +231,7 @@ fn transform_map(
     cx: &mut Expansion<'_>,
     target: Option<Expr>,
     args: Vec<Expr>,
-) -> Result<Expr, Fault> {
+) -> Result<Expr, MacroError> {
     let variables = cx.variables(&args, true)?;
     let (filter, value) = split(args, 2);
     let init = cx.make(Kind::Map(Vec::new()));
@@ -244,7 +244,7 @@ fn transform_map_entry(
     cx: &mut Expansion<'_>,
     target: Option<Expr>,
     args: Vec<Expr>,
-) -> Result<Expr, Fault> {
+) -> Result<Expr, MacroError> {
     let variables = cx.variables(&args, true)?;
     let (filter, entry) = split(args, 2);
     let init = cx.make(Kind::Map(Vec::new()));
@@ -253,16 +253,20 @@ fn transform_map_entry(
     Ok(cx.collect(receiver(target), variables, init, filter, step))
 }
 
-fn bind(cx: &mut Expansion<'_>, _: Option<Expr>, mut args: Vec<Expr>) -> Result<Expr, Fault> {
+fn bind(cx: &mut Expansion<'_>, _: Option<Expr>, mut args: Vec<Expr>) -> Result<Expr, MacroError> {
     let result = args.pop().expect("`find` checked the number of arguments");
     let init = args.pop().expect("`find` checked the number of arguments");
     let Kind::Ident(name) = &args[0].kind else {
-        return Err(cx.fault(&args[0], "cel.bind() variable names must be simple identifiers"));
+        return Err(cx.error(&args[0], "cel.bind() variable names must be simple identifiers"));
     };
     Ok(cx.bound(name.clone(), init, result))
 }
 
-fn opt_map(cx: &mut Expansion<'_>, target: Option<Expr>, args: Vec<Expr>) -> Result<Expr, Fault> {
+fn opt_map(
+    cx: &mut Expansion<'_>,
+    target: Option<Expr>,
+    args: Vec<Expr>,
+) -> Result<Expr, MacroError> {
     opt(cx, receiver(target), args, "optMap", |cx, mapped| cx.call("optional.of", vec![mapped]))
 }
 
@@ -270,7 +274,7 @@ fn opt_flat_map(
     cx: &mut Expansion<'_>,
     target: Option<Expr>,
     args: Vec<Expr>,
-) -> Result<Expr, Fault> {
+) -> Result<Expr, MacroError> {
     opt(cx, receiver(target), args, "optFlatMap", |_, mapped| mapped)
 }
 
@@ -280,11 +284,11 @@ fn opt(
     mut args: Vec<Expr>,
     name: &str,
     wrap: fn(&mut Expansion<'_>, Expr) -> Expr,
-) -> Result<Expr, Fault> {
+) -> Result<Expr, MacroError> {
     let result = args.pop().expect("`find` checked the number of arguments");
     let Kind::Ident(variable) = &args[0].kind else {
         let words = format!("{name}() variable name must be a simple identifier");
-        return Err(cx.fault(&args[0], &words));
+        return Err(cx.error(&args[0], &words));
     };
     let again = cx.copy(&target);
     let condition = cx.method("hasValue", target, Vec::new());
@@ -295,12 +299,16 @@ fn opt(
     Ok(cx.call("_?_:_", vec![condition, some, none]))
 }
 
-fn sort_by(cx: &mut Expansion<'_>, target: Option<Expr>, args: Vec<Expr>) -> Result<Expr, Fault> {
+fn sort_by(
+    cx: &mut Expansion<'_>,
+    target: Option<Expr>,
+    args: Vec<Expr>,
+) -> Result<Expr, MacroError> {
     const INPUT: &str = "@__sortBy_input__";
     let target = receiver(target);
     if matches!(target.kind, Kind::Literal(_) | Kind::Map(_) | Kind::Struct { .. }) {
         let words = "sortBy can only be applied to a list, identifier, comprehension, call or select expression";
-        return Err(cx.fault(&target, words));
+        return Err(cx.error(&target, words));
     }
     let input = cx.ident(INPUT);
     let keys = map(cx, Some(input), args)?;
@@ -314,9 +322,9 @@ fn extreme(
     args: Vec<Expr>,
     name: &str,
     function: &str,
-) -> Result<Expr, Fault> {
+) -> Result<Expr, MacroError> {
     if args.is_empty() {
-        return Err(Fault(cx.offset, format!("math.{name}() requires at least one argument")));
+        return Err(MacroError(cx.offset, format!("math.{name}() requires at least one argument")));
     }
     for arg in &args {
         let plain = matches!(
@@ -332,7 +340,7 @@ fn extreme(
             } else {
                 format!("math.{name}() simple literal arguments must be numeric")
             };
-            return Err(cx.fault(arg, &words));
+            return Err(cx.error(arg, &words));
         }
     }
     if args.len() <= 2 {

@@ -88,7 +88,7 @@ pub(crate) struct Parsed {
 pub(crate) fn parse(source: &str, macros: &Macros) -> Result<Parsed, Vec<Issue>> {
     let size = source.chars().count();
     if size > MAX_CODE_POINTS {
-        return Err(vec![Issue::nowhere(format!(
+        return Err(vec![Issue::without_location(format!(
             "expression code point size exceeds limit: size: {size}, limit {MAX_CODE_POINTS}"
         ))]);
     }
@@ -104,8 +104,8 @@ pub(crate) fn parse(source: &str, macros: &Macros) -> Result<Parsed, Vec<Issue>>
     }
 }
 
-/// The parser reported a fault and cannot go on.
-pub(crate) struct Stop;
+/// The parser reported an error and cannot go on.
+pub(crate) struct ParseAborted;
 
 struct Parser<'a> {
     tokens: Vec<Token>,
@@ -116,7 +116,7 @@ struct Parser<'a> {
     nesting: usize,
 }
 
-type Parse<T> = Result<T, Stop>;
+type Parse<T> = Result<T, ParseAborted>;
 
 impl Parser<'_> {
     fn token(&self) -> &Token {
@@ -152,10 +152,10 @@ impl Parser<'_> {
         if self.nodes.heights[expr.id] > MAX_HEIGHT { Err(self.nodes.too_deep()) } else { Ok(expr) }
     }
 
-    fn fail(&mut self, message: &str) -> Stop {
+    fn fail(&mut self, message: &str) -> ParseAborted {
         let offset = self.token().offset;
         self.nodes.report(offset, format!("Syntax error: {message}"));
-        Stop
+        ParseAborted
     }
 
     fn expect(&mut self, symbol: &str) -> Parse<usize> {
@@ -186,14 +186,14 @@ impl Parser<'_> {
             return Ok(());
         }
         let found = shown(self.token());
-        let fault = if self.after().kind == TokenKind::End { "extraneous" } else { "mismatched" };
-        Err(self.fail(&format!("{fault} input '{found}' expecting <EOF>")))
+        let error = if self.after().kind == TokenKind::End { "extraneous" } else { "mismatched" };
+        Err(self.fail(&format!("{error} input '{found}' expecting <EOF>")))
     }
 
-    fn no_operand(&mut self) -> Stop {
+    fn no_operand(&mut self) -> ParseAborted {
         let found = shown(self.token());
-        let fault = if starts_operand(self.after()) { "extraneous" } else { "mismatched" };
-        self.fail(&format!("{fault} input '{found}' expecting {STARTS}"))
+        let error = if starts_operand(self.after()) { "extraneous" } else { "mismatched" };
+        self.fail(&format!("{error} input '{found}' expecting {STARTS}"))
     }
 
     fn expr(&mut self) -> Parse<Expr> {
@@ -293,7 +293,7 @@ impl Parser<'_> {
             TokenKind::EscapedIdentifier => {
                 let offset = self.token().offset;
                 self.nodes.report(offset, "unsupported syntax: '`'");
-                return Err(Stop);
+                return Err(ParseAborted);
             }
             TokenKind::Symbol(word @ ("true" | "false" | "null")) => {
                 return Err(self.fail(&format!("mismatched input '{word}' expecting IDENTIFIER")));
@@ -387,7 +387,7 @@ impl Parser<'_> {
         let start = token.offset - dot.len();
         if RESERVED.contains(&token.text.as_str()) {
             self.nodes.report(start, format!("reserved identifier: {}", token.text));
-            return Err(Stop);
+            return Err(ParseAborted);
         }
         let name = format!("{dot}{}", token.text);
         if !self.token().is("(") {

@@ -1,4 +1,4 @@
-//! The text of an expression, and how a fault in it is shown: place, words, the line and a caret.
+//! The text of an expression, and how an error in it is shown: place, words, the line and a caret.
 //!
 //! ```text
 //! ERROR: <input>:1:8: found no matching overload for '_==_' applied to '(int, string)'
@@ -11,13 +11,13 @@ use std::fmt;
 /// Longer lines are not quoted below a message.
 const MAX_SNIPPET_BYTES: usize = 16_384;
 
-/// More faults than this are counted, not shown.
+/// More errors than this are counted, not shown.
 const MAX_SHOWN: usize = 100;
 
-/// One fault that the parser or the checker found.
+/// One error that the parser or the checker found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Issue {
-    /// Where: an offset in code points, or nothing if the fault has no place.
+    /// Where: an offset in code points, or nothing if the error has no place.
     pub offset: Option<usize>,
     /// What is wrong, in cel-go's words.
     pub message: String,
@@ -28,12 +28,12 @@ impl Issue {
         Self { offset: Some(offset), message: message.into() }
     }
 
-    pub(crate) fn nowhere(message: impl Into<String>) -> Self {
+    pub(crate) fn without_location(message: impl Into<String>) -> Self {
         Self { offset: None, message: message.into() }
     }
 }
 
-/// Why an expression cannot be used: every fault, in the order of the text.
+/// Why an expression cannot be used: every error, in the order of the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompileErrors {
     source: String,
@@ -46,7 +46,7 @@ impl CompileErrors {
         Self { source: source.to_owned(), issues }
     }
 
-    /// The faults one by one.
+    /// The errors one by one.
     pub fn issues(&self) -> &[Issue] {
         &self.issues
     }
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_caret_stands_below_the_fault_on_its_own_line() {
+    fn the_caret_stands_below_the_error_on_its_own_line() {
         let errors = CompileErrors::new("a +\n\tb", vec![Issue::at(5, "odd")]);
         assert_eq!(errors.to_string(), "ERROR: <input>:2:2: odd\n |  b\n | .^");
     }

@@ -41,7 +41,7 @@ pub enum Type {
     Type(Arc<Type>),
     /// A variable of the checker, or a parameter of a function's signature.
     Param(Arc<str>),
-    /// What an expression with a fault has, so that the fault is told once.
+    /// What an expression with an error has, so that the error is told once.
     Error,
 }
 

@@ -177,7 +177,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The name of its type in Go, which some complaints show.
+    /// The name of its type in Go, which some errors show.
     pub(crate) fn go_type(&self) -> &str {
         match self {
             Self::Null => "types.Null",

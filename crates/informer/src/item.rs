@@ -130,7 +130,7 @@ pub(crate) enum ManagedFields {
 /// ```
 /// use informer::{BadItem, Item};
 /// let parsed = Item::parse(br#"{"metadata":{}}"#.as_slice());
-/// assert!(matches!(parsed, Err(BadItem::Nameless)));
+/// assert!(matches!(parsed, Err(BadItem::KeyError)));
 /// ```
 #[derive(Debug, thiserror::Error)]
 pub enum BadItem {
@@ -139,7 +139,7 @@ pub enum BadItem {
     Malformed(#[source] serde_json::Error),
     /// It has no name.
     #[error("an object has no name")]
-    Nameless,
+    KeyError,
 }
 
 impl Item {

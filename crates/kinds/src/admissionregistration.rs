@@ -11,9 +11,9 @@ mod matching;
 mod policy;
 pub(crate) mod webhook;
 
-use crate::resource::{Behavior, Resource, Version};
 use crate::table;
 use machinery::{ErrorList, Object, Path};
+use types::resource::{Behavior, Resource, Version};
 
 /// Names that end like this belong to configurations that come with the server.
 const RESERVED: &str = ".static.k8s.io";

@@ -1,9 +1,9 @@
 //! `apiextensions.k8s.io`: the kind that makes kinds.
 //!
-//! A definition is judged like any other object ([`definition`]), gets its names ([`next_status`]),
-//! and becomes a [`Resource`](crate::Resource) at run time ([`resource`]).
+//! A CRD is validated like any other object ([`crd`]), gets its names ([`next_status`]),
+//! and becomes a [`Resource`](types::Resource) at run time ([`resource`]).
 
-pub mod definition;
+pub mod crd;
 mod validate;
 mod versions;
 mod schemas;
@@ -16,11 +16,11 @@ mod termination;
 pub mod custom;
 
 pub use conditions::{is_established, is_terminating};
+pub use crd::{CLEANUP_FINALIZER, begin_deletion};
 pub use custom::{resource, resource_with};
-pub use definition::{CLEANUP_FINALIZER, begin_deletion};
 pub use names::next_status;
 pub use termination::Termination;
 pub use validate::validate_in;
 
-/// The group of definitions.
+/// The group of CRDs.
 pub const GROUP: &str = "apiextensions.k8s.io";

@@ -1,21 +1,22 @@
 //! `authentication.k8s.io`: questions about who somebody is. Nothing of it is stored.
 
-use crate::columns::{AGE, NAME, age};
-use crate::resource::{Behavior, Columns, Question, Resource};
 use crate::table;
+use types::columns::{AGE, NAME, age};
+use types::resource::{Behavior, Columns, Resource, UnstoredKind};
 
 /// The rows of the group.
 pub fn resources() -> Vec<Resource> {
-    static SELF: Behavior = Behavior { question: Some(Question::SelfSubject), ..Behavior::PLAIN };
-    static TOKEN: Behavior = Behavior { question: Some(Question::Token), ..Behavior::PLAIN };
+    static SELF: Behavior =
+        Behavior { unstored: Some(UnstoredKind::SelfSubject), ..Behavior::PLAIN };
+    static TOKEN: Behavior = Behavior { unstored: Some(UnstoredKind::Token), ..Behavior::PLAIN };
     vec![
-        asked("authentication", "SelfSubjectReview", &SELF),
-        asked("authentication", "TokenReview", &TOKEN),
+        unstored("authentication", "SelfSubjectReview", &SELF),
+        unstored("authentication", "TokenReview", &TOKEN),
     ]
 }
 
 /// A kind that is asked and not stored, in the version `v1` of a group of Kubernetes' own.
-pub(crate) fn asked(group: &str, kind: &str, behavior: &'static Behavior) -> Resource {
+pub(crate) fn unstored(group: &str, kind: &str, behavior: &'static Behavior) -> Resource {
     let columns =
         Columns::Fixed(&[NAME, AGE], |object, now| vec![object.name().into(), age(object, now)]);
     let full = format!("{group}.k8s.io");

@@ -1,19 +1,21 @@
 //! `authorization.k8s.io`: questions about what somebody may do. Nothing of it is stored.
 
-use crate::authentication::asked;
-use crate::resource::{Behavior, Question, Resource};
+use crate::authentication::unstored;
+use types::resource::{Behavior, Resource, UnstoredKind};
 
 /// The rows of the group.
 pub fn resources() -> Vec<Resource> {
-    static LOCAL: Behavior = Behavior { question: Some(Question::LocalAccess), ..Behavior::PLAIN };
-    static OWN: Behavior = Behavior { question: Some(Question::SelfAccess), ..Behavior::PLAIN };
-    static RULES: Behavior = Behavior { question: Some(Question::SelfRules), ..Behavior::PLAIN };
-    static ANY: Behavior = Behavior { question: Some(Question::Access), ..Behavior::PLAIN };
-    let local = asked("authorization", "LocalSubjectAccessReview", &LOCAL);
+    static LOCAL: Behavior =
+        Behavior { unstored: Some(UnstoredKind::LocalAccess), ..Behavior::PLAIN };
+    static OWN: Behavior = Behavior { unstored: Some(UnstoredKind::SelfAccess), ..Behavior::PLAIN };
+    static RULES: Behavior =
+        Behavior { unstored: Some(UnstoredKind::SelfRules), ..Behavior::PLAIN };
+    static ANY: Behavior = Behavior { unstored: Some(UnstoredKind::Access), ..Behavior::PLAIN };
+    let local = unstored("authorization", "LocalSubjectAccessReview", &LOCAL);
     vec![
         Resource { namespaced: true, ..local },
-        asked("authorization", "SelfSubjectAccessReview", &OWN),
-        asked("authorization", "SelfSubjectRulesReview", &RULES),
-        asked("authorization", "SubjectAccessReview", &ANY),
+        unstored("authorization", "SelfSubjectAccessReview", &OWN),
+        unstored("authorization", "SelfSubjectRulesReview", &RULES),
+        unstored("authorization", "SubjectAccessReview", &ANY),
     ]
 }

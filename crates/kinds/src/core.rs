@@ -1,8 +1,6 @@
 //! The kinds of the core group.
 
-pub(crate) mod go_struct;
-mod unified_diff;
-mod disks;
+mod volume_sources;
 pub mod namespace;
 pub mod binding;
 pub mod config_map;

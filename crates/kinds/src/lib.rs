@@ -1,4 +1,4 @@
-//! What the server knows of each kind: one [`Resource`] per kind, and one file per built-in kind.
+//! The built-in kinds: a module per API group, a file per kind, and [`table`] with all of them.
 
 #![allow(
     clippy::trivially_copy_pass_by_ref,
@@ -9,12 +9,6 @@
     allow(clippy::needless_pass_by_value, reason = "json!({…}) reads best without a reference")
 )]
 
-pub mod resource;
-pub mod types;
-pub mod protobuf;
-pub mod strategic;
-pub mod apply;
-pub mod openapi;
 pub mod table;
 pub mod core;
 pub mod apps;
@@ -32,18 +26,9 @@ pub mod rbac;
 pub mod storage;
 pub mod scheduling;
 pub mod node;
-pub mod dynamic_resource;
+pub mod resource;
 pub mod admissionregistration;
 pub mod apiregistration;
 pub mod certificates;
 pub mod flowcontrol;
-mod columns;
-mod fields;
-mod rules;
-mod address;
-mod quantities;
-mod workload;
-#[cfg(test)]
-mod testing;
-
-pub use resource::{Behavior, Resource};
+mod validation;

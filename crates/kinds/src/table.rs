@@ -1,11 +1,11 @@
 //! Every built-in [`Resource`], as rows.
 
-use crate::resource::{Behavior, Columns, Resource, Selectable, Shape, Version};
 use crate::{
     admissionregistration, apiextensions, apiregistration, apps, authentication, authorization,
-    autoscaling, batch, certificates, coordination, core, discovery, dynamic_resource, flowcontrol,
-    networking, node, policy, rbac, scheduling, storage, types,
+    autoscaling, batch, certificates, coordination, core, discovery, flowcontrol, networking, node,
+    policy, rbac, resource, scheduling, storage,
 };
+use types::resource::{Behavior, Columns, Conventions, Resource, Selectable, Shape, Version};
 
 /// All built-in kinds. Discovery has an order of its own.
 pub fn builtin() -> Vec<Resource> {
@@ -63,13 +63,13 @@ pub fn builtin() -> Vec<Resource> {
         scheduling::priority_class::resource(),
         node::runtime_class::resource(),
         discovery::endpoint_slice::resource(),
-        dynamic_resource::device_class::resource(),
-        dynamic_resource::resource_claim::resource(),
-        dynamic_resource::resource_claim_template::resource(),
-        dynamic_resource::resource_slice::resource(),
+        resource::device_class::resource(),
+        resource::resource_claim::resource(),
+        resource::resource_claim_template::resource(),
+        resource::resource_slice::resource(),
         flowcontrol::flow_schema::resource(),
         flowcontrol::priority_level_configuration::resource(),
-        apiextensions::definition::resource(),
+        apiextensions::crd::resource(),
         coordination::lease::resource(),
     ];
     [stored, authentication::resources(), authorization::resources()].concat()
@@ -95,7 +95,7 @@ pub(crate) fn row(
         versions: vec![version],
         storage: 0,
         behavior,
-        custom: false,
+        conventions: &Conventions::BUILT_IN,
         prefix: format!("/registry/{plural}"),
         ttl_seconds: None,
     }
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn every_row_of_a_table_has_a_cell_for_each_column() {
-        let now = crate::resource::Now { unix_seconds: 0 };
+        let now = types::resource::Now { unix_seconds: 0 };
         for row in builtin() {
             for version in &row.versions {
                 let Columns::Fixed(columns, cells) = &version.columns else {

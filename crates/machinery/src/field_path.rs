@@ -1,7 +1,7 @@
 //! Where in an object something is wrong ([`Path`]), what is wrong ([`FieldError`]), and the list
 //! that validation fills ([`ErrorList`]).
 //!
-//! A [`Path`] lives on the stack and is only written out when there is a fault to report:
+//! A [`Path`] lives on the stack and is only written out when there is an error to report:
 //!
 //! ```
 //! use machinery::{ErrorList, Path, json};
@@ -85,9 +85,9 @@ impl fmt::Display for Path<'_> {
     }
 }
 
-/// The kind of a fault; the names are those of `details.causes[].reason` on the wire.
+/// The kind of an error; the names are those of `details.causes[].reason` on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum FaultKind {
+pub enum ErrorType {
     /// Refers to something that is not there.
     NotFound,
     /// Must be there.
@@ -110,11 +110,11 @@ pub enum FaultKind {
     TooFew,
     /// Of another JSON type than the schema says.
     TypeInvalid,
-    /// Our fault, not the user's.
+    /// Our error, not the user's.
     Internal,
 }
 
-impl FaultKind {
+impl ErrorType {
     /// The wire's name, `FieldValueInvalid`.
     pub fn reason(self) -> &'static str {
         match self {
@@ -157,11 +157,11 @@ impl FaultKind {
     }
 }
 
-/// One fault at one place.
+/// One error at one place.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct FieldError {
-    /// What kind of fault.
-    pub kind: FaultKind,
+    /// What kind of error.
+    pub kind: ErrorType,
     /// Where, written out.
     pub field: String,
     /// The offending value, where the message shows one.
@@ -177,7 +177,7 @@ impl FieldError {
     const VALUE_TEXT_CUT: usize = 4 << 10;
 
     /// The memory that it takes up, in bytes or so.
-    pub fn weight(&self) -> usize {
+    pub fn size(&self) -> usize {
         fn of(value: &Value) -> usize {
             32 + match value {
                 Value::String(text) => text.len(),
@@ -228,21 +228,21 @@ impl fmt::Display for FieldError {
 impl std::error::Error for FieldError {}
 
 /// The errors found so far. Validation adds to it and goes on; it does not stop at the first, but
-/// what it finds after [`ErrorList::TEXT_MAX`] is not told: each fault quotes its place and its value,
+/// what it finds after [`ErrorList::TEXT_MAX`] is not told: each error quotes its place and its value,
 /// and a long one of those may be quoted a hundred thousand times.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ErrorList {
     list: Vec<FieldError>,
-    /// Told after the list, see [`declared`](Self::declared).
-    declared: Vec<FieldError>,
-    /// Whether a fault that was found twice is told twice.
-    repeated: bool,
+    /// Told after the list, see [`declarative`](Self::declarative).
+    declarative: Vec<FieldError>,
+    /// Whether an error that was found twice is told twice.
+    duplicates_allowed: bool,
     /// Of both lists.
-    weight: usize,
+    size: usize,
 }
 
 impl ErrorList {
-    /// All errors together take up this many bytes or so, and one more fault. Upstream has no bound;
+    /// All errors together take up this many bytes or so, and one more error. Upstream has no bound;
     /// several thousand errors fit into this one, and the answer, which has each of them twice, into
     /// a few mebibytes.
     pub const TEXT_MAX: usize = 1 << 20;
@@ -252,25 +252,25 @@ impl ErrorList {
         Self::default()
     }
 
-    /// From now on, a fault that was found twice is told twice.
-    pub fn repeat(&mut self) {
-        self.repeated = true;
+    /// From now on, an error that was found twice is told twice.
+    pub fn allow_duplicates(&mut self) {
+        self.duplicates_allowed = true;
     }
 
     /// The errors that are told: each once, unless it is told as often as it was found.
-    pub fn told(&self) -> impl Iterator<Item = &FieldError> {
+    pub fn reported(&self) -> impl Iterator<Item = &FieldError> {
         let mut seen = HashSet::with_capacity(self.len());
-        self.iter().filter(move |it| self.repeated || seen.insert(it.to_string()))
+        self.iter().filter(move |it| self.duplicates_allowed || seen.insert(it.to_string()))
     }
 
     /// All errors, in the order in which they are told.
     pub fn iter(&self) -> impl Iterator<Item = &FieldError> {
-        self.list.iter().chain(&self.declared)
+        self.list.iter().chain(&self.declarative)
     }
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.list.len() + self.declared.len()
+        self.list.len() + self.declarative.len()
     }
 
     /// Whether there are none.
@@ -278,49 +278,49 @@ impl ErrorList {
         self.len() == 0
     }
 
-    /// Whether a fault is among them.
+    /// Whether an error is among them.
     pub fn contains(&self, error: &FieldError) -> bool {
         self.iter().any(|it| it == error)
     }
 
     /// Whether further errors are not told any more.
     pub fn is_full(&self) -> bool {
-        self.weight >= Self::TEXT_MAX
+        self.size >= Self::TEXT_MAX
     }
 
-    /// Adds a fault.
+    /// Adds an error.
     pub fn push(&mut self, error: FieldError) {
         if !self.is_full() {
-            self.weight += error.weight();
+            self.size += error.size();
             self.list.push(error);
         }
     }
 
     /// Adds what `rules` find after everything else, whatever is found later: Kubernetes tells last
     /// of the rules that it declares with a field instead of writing them as code.
-    pub fn declared(&mut self, rules: impl FnOnce(&mut ErrorList)) {
+    pub fn declarative(&mut self, rules: impl FnOnce(&mut ErrorList)) {
         if self.is_full() {
             return;
         }
         let mut found = ErrorList::new();
         rules(&mut found);
-        self.weight += found.weight;
-        self.declared.append(&mut found.list);
-        self.declared.append(&mut found.declared);
+        self.size += found.size;
+        self.declarative.append(&mut found.list);
+        self.declarative.append(&mut found.declarative);
     }
 
     /// Adds all of another list.
     pub fn extend(&mut self, mut other: ErrorList) {
         if !self.is_full() {
-            self.weight += other.weight;
+            self.size += other.size;
             self.list.append(&mut other.list);
-            self.declared.append(&mut other.declared);
+            self.declarative.append(&mut other.declarative);
         }
     }
 
-    /// Shows `value` where the fault of a field shows null.
+    /// Shows `value` where the error of a field shows null.
     pub fn show_instead_of_null(&mut self, field: &str, value: &Value) {
-        for error in self.list.iter_mut().chain(&mut self.declared) {
+        for error in self.list.iter_mut().chain(&mut self.declarative) {
             if error.field == field && error.value == Some(Value::Null) {
                 error.value = Some(value.clone());
             }
@@ -329,12 +329,12 @@ impl ErrorList {
 
     /// The errors themselves.
     pub fn into_inner(mut self) -> Vec<FieldError> {
-        self.list.append(&mut self.declared);
+        self.list.append(&mut self.declarative);
         self.list
     }
 
-    /// Adds a fault of any kind.
-    pub fn add(&mut self, kind: FaultKind, path: &Path<'_>, value: Option<Value>, detail: &str) {
+    /// Adds an error of any kind.
+    pub fn add(&mut self, kind: ErrorType, path: &Path<'_>, value: Option<Value>, detail: &str) {
         if !self.is_full() {
             let (field, detail) = (path.to_string(), detail.to_owned());
             self.push(FieldError { kind, field, value, detail });
@@ -343,27 +343,27 @@ impl ErrorList {
 
     /// Malformed.
     pub fn invalid(&mut self, path: &Path<'_>, value: impl Into<Value>, detail: &str) {
-        self.add(FaultKind::Invalid, path, Some(value.into()), detail);
+        self.add(ErrorType::Invalid, path, Some(value.into()), detail);
     }
 
     /// Missing; `detail` may be empty.
     pub fn required(&mut self, path: &Path<'_>, detail: &str) {
-        self.add(FaultKind::Required, path, None, detail);
+        self.add(ErrorType::Required, path, None, detail);
     }
 
     /// Not allowed here.
     pub fn forbidden(&mut self, path: &Path<'_>, detail: &str) {
-        self.add(FaultKind::Forbidden, path, None, detail);
+        self.add(ErrorType::Forbidden, path, None, detail);
     }
 
     /// There twice.
     pub fn duplicate(&mut self, path: &Path<'_>, value: impl Into<Value>) {
-        self.add(FaultKind::Duplicate, path, Some(value.into()), "");
+        self.add(ErrorType::Duplicate, path, Some(value.into()), "");
     }
 
     /// Refers to something that is not there.
     pub fn not_found(&mut self, path: &Path<'_>, value: impl Into<Value>) {
-        self.add(FaultKind::NotFound, path, Some(value.into()), "");
+        self.add(ErrorType::NotFound, path, Some(value.into()), "");
     }
 
     /// Not one of `supported`, which is printed in the order given.
@@ -373,20 +373,20 @@ impl ErrorList {
             [] => String::new(),
             listed => format!("supported values: {}", listed.join(", ")),
         };
-        self.add(FaultKind::NotSupported, path, Some(value.into()), &detail);
+        self.add(ErrorType::NotSupported, path, Some(value.into()), &detail);
     }
 
     /// More than `max` bytes.
     pub fn too_long(&mut self, path: &Path<'_>, max: usize) {
         let unit = if max == 1 { "byte" } else { "bytes" };
-        self.add(FaultKind::TooLong, path, None, &format!("may not be more than {max} {unit}"));
+        self.add(ErrorType::TooLong, path, None, &format!("may not be more than {max} {unit}"));
     }
 
     /// `actual` items where `max` are allowed.
     pub fn too_many(&mut self, path: &Path<'_>, actual: usize, max: usize) {
         let unit = if max == 1 { "item" } else { "items" };
         let detail = format!("must have at most {max} {unit}");
-        self.add(FaultKind::TooMany, path, Some(actual.into()), &detail);
+        self.add(ErrorType::TooMany, path, Some(actual.into()), &detail);
     }
 
     /// All errors in one line, repeated ones once: a single one as it is, several in brackets. A
@@ -394,8 +394,8 @@ impl ErrorList {
     pub fn summary(&self) -> String {
         let mut seen = HashSet::with_capacity(self.len());
         let mut text = String::from("[");
-        for fault in self.iter() {
-            let shown = fault.to_string();
+        for error in self.iter() {
+            let shown = error.to_string();
             if seen.contains(&shown) {
                 continue;
             }
@@ -419,7 +419,7 @@ impl Index<usize> for ErrorList {
     fn index(&self, index: usize) -> &FieldError {
         match index.checked_sub(self.list.len()) {
             None => &self.list[index],
-            Some(index) => &self.declared[index],
+            Some(index) => &self.declarative[index],
         }
     }
 }
@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn ten_thousand_faults_are_summed_up_each_once() {
+    fn ten_thousand_errors_are_summed_up_each_once() {
         let mut errors = ErrorList::new();
         for index in 0..10_000 {
             errors.required(&Path::root("a").index(index / 2), "");
@@ -453,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn more_faults_than_there_is_room_for_are_cut_off() {
+    fn more_errors_than_there_is_room_for_are_cut_off() {
         let mut errors = ErrorList::new();
         for index in 0..100_000 {
             errors.required(&Path::root("a").index(index), "");
@@ -494,10 +494,10 @@ mod tests {
     #[test]
     fn declared_rules_are_told_last() {
         let mut errors = ErrorList::new();
-        errors.declared(|errors| errors.required(&Path::root("a"), ""));
+        errors.declarative(|errors| errors.required(&Path::root("a"), ""));
         errors.required(&Path::root("b"), "");
         let mut others = ErrorList::new();
-        others.declared(|errors| errors.required(&Path::root("c"), ""));
+        others.declarative(|errors| errors.required(&Path::root("c"), ""));
         others.required(&Path::root("d"), "");
         errors.extend(others);
         let fields: Vec<&str> = errors.iter().map(|it| it.field.as_str()).collect();

@@ -15,7 +15,7 @@ fn unit(name: &str) -> Option<f64> {
     })
 }
 
-/// The seconds of a duration; the complaint is Go's.
+/// The seconds of a duration; the error is Go's.
 ///
 /// ```
 /// use machinery::go_duration;

@@ -1,4 +1,4 @@
-//! Values as Go writes them: in `FieldsV1`, in the last-applied annotation and in complaints.
+//! Values as Go writes them: in `FieldsV1`, in the last-applied annotation and in errors.
 
 use crate::field_path::quote;
 use crate::{Value, codec};

@@ -7,6 +7,7 @@ pub mod field_path;
 pub mod gvk;
 pub mod object;
 pub mod nested;
+pub mod fields;
 mod go_value;
 pub mod go_duration;
 pub mod status;

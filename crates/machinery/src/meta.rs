@@ -4,7 +4,7 @@
 
 pub mod initializers;
 
-use crate::field_path::{FaultKind, quote};
+use crate::field_path::{ErrorType, quote};
 use crate::names::{self, NameRule};
 use crate::{ErrorList, GroupVersion, Map, Object, Path, Value, json, timestamp};
 use std::collections::BTreeSet;
@@ -15,7 +15,7 @@ const MANAGER_MAX: usize = 128;
 const SUBRESOURCE_MAX: usize = 256;
 const IMMUTABLE: &str = "field is immutable";
 
-/// Judges the metadata of a new object whose name has been generated already.
+/// Validates the metadata of a new object whose name has been generated already.
 pub fn validate_object_meta(
     object: &Object,
     namespaced: bool,
@@ -44,7 +44,7 @@ pub fn validate_object_meta(
     initializers::validate(object, errors);
 }
 
-/// Judges the metadata of a changed object against what is stored. The new object carries the
+/// Validates the metadata of a changed object against what is stored. The new object carries the
 /// `resourceVersion` that it replaces.
 pub fn validate_object_meta_update(new: &Object, old: &Object, errors: &mut ErrorList) {
     if old.deletion_timestamp().is_some() {
@@ -96,20 +96,20 @@ pub fn validate_builtin_finalizer(finalizer: &str, path: &Path<'_>, errors: &mut
     }
 }
 
-/// Judges a map of labels: keys and values.
+/// Validates a map of labels: keys and values.
 pub fn validate_labels(labels: &Map<String, Value>, path: &Path<'_>, errors: &mut ErrorList) {
     for (key, value) in labels {
-        for complaint in names::qualified_name(key) {
-            errors.invalid(path, key.as_str(), &complaint);
+        for message in names::qualified_name(key) {
+            errors.invalid(path, key.as_str(), &message);
         }
         let value = value.as_str().unwrap_or_default();
-        for complaint in names::label_value(value) {
-            errors.invalid(path, value, &complaint);
+        for message in names::label_value(value) {
+            errors.invalid(path, value, &message);
         }
     }
 }
 
-/// Judges a map of annotations: keys, and the size of all of it.
+/// Validates a map of annotations: keys, and the size of all of it.
 pub fn validate_annotations(
     annotations: &Map<String, Value>,
     path: &Path<'_>,
@@ -118,8 +118,8 @@ pub fn validate_annotations(
     let mut size = 0;
     for (key, value) in annotations {
         size += key.len() + value.as_str().map_or(0, str::len);
-        for complaint in names::qualified_name(&key.to_lowercase()) {
-            errors.invalid(path, key.as_str(), &complaint);
+        for message in names::qualified_name(&key.to_lowercase()) {
+            errors.invalid(path, key.as_str(), &message);
         }
     }
     if size > ANNOTATIONS_MAX {
@@ -127,7 +127,7 @@ pub fn validate_annotations(
     }
 }
 
-/// Judges the name under which a client changes fields.
+/// Validates the name under which a client changes fields.
 pub fn validate_field_manager(manager: &str, path: &Path<'_>, errors: &mut ErrorList) {
     if manager.len() > MANAGER_MAX {
         errors.too_long(path, MANAGER_MAX);
@@ -177,7 +177,7 @@ fn validate_owner_references(references: &[Value], errors: &mut ErrorList) {
         let detail = format!(
             "[{shown}]: Only one reference can have Controller set to true. Found \"true\" in references for {first} and {name}"
         );
-        errors.add(FaultKind::Invalid, &path, None, &detail);
+        errors.add(ErrorType::Invalid, &path, None, &detail);
     }
 }
 
@@ -202,7 +202,7 @@ fn validate_owner_reference(reference: &Value, path: &Path<'_>, errors: &mut Err
             "{}: /v1, Kind=Event is disallowed from being an owner",
             show_owner_reference(reference)
         );
-        errors.add(FaultKind::Invalid, path, None, &detail);
+        errors.add(ErrorType::Invalid, path, None, &detail);
     }
 }
 
@@ -225,8 +225,8 @@ fn show_owner_reference(reference: &Value) -> String {
 fn validate_finalizers(object: &Object, errors: &mut ErrorList) {
     let path = METADATA.child("finalizers");
     for finalizer in object.finalizers() {
-        for complaint in names::qualified_name(finalizer) {
-            errors.invalid(&path, finalizer, &complaint);
+        for message in names::qualified_name(finalizer) {
+            errors.invalid(&path, finalizer, &message);
         }
     }
     let has = |name| object.finalizers().any(|finalizer| finalizer == name);
@@ -270,9 +270,9 @@ fn validate_managed_fields(entries: &[Value], errors: &mut ErrorList) {
     }
 }
 
-fn complain(errors: &mut ErrorList, key: &str, value: &str, complaints: Vec<String>) {
-    for complaint in complaints {
-        errors.invalid(&METADATA.child(key), value, &complaint);
+fn complain(errors: &mut ErrorList, key: &str, value: &str, messages: Vec<String>) {
+    for message in messages {
+        errors.invalid(&METADATA.child(key), value, &message);
     }
 }
 

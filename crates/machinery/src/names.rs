@@ -8,7 +8,7 @@
 //! assert_eq!(names::dns1123_label("web.1"), ["must not contain dots"]);
 //! ```
 
-/// A rule for names: complaints, or none.
+/// A rule for names: errors, or none.
 pub type NameRule = fn(&str) -> Vec<String>;
 
 /// The longest DNS label.
@@ -22,11 +22,11 @@ const KEY_PATTERN: &str = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]";
 
 /// A DNS label: `my-name`.
 pub fn dns1123_label(value: &str) -> Vec<String> {
-    let mut complaints = too_long(value, LABEL_MAX, "characters");
+    let mut messages = too_long(value, LABEL_MAX, "characters");
     if is_dns_label(value) {
-        return complaints;
+        return messages;
     }
-    complaints.push(if is_dns_subdomain(value) {
+    messages.push(if is_dns_subdomain(value) {
         "must not contain dots".to_owned()
     } else {
         mismatch(
@@ -35,7 +35,7 @@ pub fn dns1123_label(value: &str) -> Vec<String> {
             &["my-name", "123-abc"],
         )
     });
-    complaints
+    messages
 }
 
 /// DNS labels with dots between: `example.com`. The rule for most objects' names.
@@ -50,37 +50,37 @@ pub fn long_name(value: &str) -> Vec<String> {
 
 /// DNS labels with dots between, in letters of any size.
 pub fn caseless_name(value: &str) -> Vec<String> {
-    let mut complaints = too_long(value, SUBDOMAIN_MAX, "bytes");
+    let mut messages = too_long(value, SUBDOMAIN_MAX, "bytes");
     if !is_dns_subdomain(&value.to_lowercase()) {
-        complaints.push(mismatch(
+        messages.push(mismatch(
             "an RFC 1123 subdomain must consist of alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character",
             SUBDOMAIN_PATTERN,
             &["Example.com"],
         ));
     }
-    complaints
+    messages
 }
 
 /// A DNS label, as newer rules put it.
 pub fn short_name(value: &str) -> Vec<String> {
-    let mut complaints = dns1123_label(value);
+    let mut messages = dns1123_label(value);
     if value.len() > LABEL_MAX {
-        complaints[0] = format!("must be no more than {LABEL_MAX} bytes");
+        messages[0] = format!("must be no more than {LABEL_MAX} bytes");
     }
-    complaints
+    messages
 }
 
 /// A DNS label that begins with a letter.
 pub fn dns1035_label(value: &str) -> Vec<String> {
-    let mut complaints = too_long(value, LABEL_MAX, "characters");
+    let mut messages = too_long(value, LABEL_MAX, "characters");
     if !is_dns_label(value) || !value.starts_with(|c: char| c.is_ascii_lowercase()) {
-        complaints.push(mismatch(
+        messages.push(mismatch(
             "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character",
             "[a-z]([-a-z0-9]*[a-z0-9])?",
             &["my-name", "abc-123"],
         ));
     }
-    complaints
+    messages
 }
 
 /// The name of a namespace.
@@ -92,7 +92,7 @@ pub fn namespace_name(value: &str) -> Vec<String> {
 pub fn qualified_name(value: &str) -> Vec<String> {
     const RULE: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character";
     const EXAMPLES: &[&str] = &["MyName", "my.name", "123-abc"];
-    let mut complaints = Vec::new();
+    let mut messages = Vec::new();
     let name = match value.split_once('/') {
         None => value,
         Some((_, name)) if name.contains('/') => {
@@ -102,45 +102,44 @@ pub fn qualified_name(value: &str) -> Vec<String> {
             )];
         }
         Some(("", name)) => {
-            complaints.push("prefix part must be non-empty".to_owned());
+            messages.push("prefix part must be non-empty".to_owned());
             name
         }
         Some((prefix, name)) => {
             let found = subdomain(prefix, "bytes");
-            complaints
-                .extend(found.into_iter().map(|complaint| format!("prefix part {complaint}")));
+            messages.extend(found.into_iter().map(|message| format!("prefix part {message}")));
             name
         }
     };
     if name.is_empty() {
-        complaints.push("name part must be non-empty".to_owned());
+        messages.push("name part must be non-empty".to_owned());
     }
     let found = too_long(name, LABEL_MAX, "bytes");
-    complaints.extend(found.into_iter().map(|complaint| format!("name part {complaint}")));
+    messages.extend(found.into_iter().map(|message| format!("name part {message}")));
     if !is_key(name) {
-        complaints.push(format!("name part {}", mismatch(RULE, KEY_PATTERN, EXAMPLES)));
+        messages.push(format!("name part {}", mismatch(RULE, KEY_PATTERN, EXAMPLES)));
     }
-    complaints
+    messages
 }
 
 /// The value of a label.
 pub fn label_value(value: &str) -> Vec<String> {
-    let mut complaints = too_long(value, LABEL_MAX, "bytes");
+    let mut messages = too_long(value, LABEL_MAX, "bytes");
     if !value.is_empty() && !is_key(value) {
-        complaints.push(mismatch(
+        messages.push(mismatch(
             "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character",
             &format!("({KEY_PATTERN})?"),
             &["MyValue", "my_value", "12345"],
         ));
     }
-    complaints
+    messages
 }
 
 /// A key of a `ConfigMap` or of a `Secret`.
 pub fn config_map_key(value: &str) -> Vec<String> {
-    let mut complaints = too_long(value, SUBDOMAIN_MAX, "characters");
+    let mut messages = too_long(value, SUBDOMAIN_MAX, "characters");
     if value.is_empty() || !value.bytes().all(is_key_byte) {
-        complaints.push(mismatch(
+        messages.push(mismatch(
             "a valid config key must consist of alphanumeric characters, '-', '_' or '.'",
             "[-._a-zA-Z0-9]+",
             &["key.name", "KEY_NAME", "key-name"],
@@ -148,32 +147,32 @@ pub fn config_map_key(value: &str) -> Vec<String> {
     }
     // A key becomes a file in a volume.
     match value {
-        "." => complaints.push("must not be '.'".to_owned()),
-        ".." => complaints.push("must not be '..'".to_owned()),
-        _ if value.starts_with("..") => complaints.push("must not start with '..'".to_owned()),
+        "." => messages.push("must not be '.'".to_owned()),
+        ".." => messages.push("must not be '..'".to_owned()),
+        _ if value.starts_with("..") => messages.push("must not start with '..'".to_owned()),
         _ => {}
     }
-    complaints
+    messages
 }
 
 /// The name of an environment variable: anything printable but `=`.
 pub fn env_var_name(value: &str) -> Vec<String> {
-    let mut complaints = Vec::new();
+    let mut messages = Vec::new();
     if value.is_empty() {
-        complaints.push("environment variable name must be non-empty".to_owned());
+        messages.push("environment variable name must be non-empty".to_owned());
     }
     if value.bytes().any(|b| !(b' '..=b'~').contains(&b) || b == b'=') {
-        complaints.push("a valid environment variable name must consist only of printable ASCII characters other than '='".to_owned());
+        messages.push("a valid environment variable name must consist only of printable ASCII characters other than '='".to_owned());
     }
-    complaints
+    messages
 }
 
 /// The name of a port: an IANA service name.
 pub fn port_name(value: &str) -> Vec<String> {
-    let mut complaints = too_long(value, 15, "characters");
+    let mut messages = too_long(value, 15, "characters");
     let mut complain = |wrong: bool, text: &str| {
         if wrong {
-            complaints.push(text.to_owned());
+            messages.push(text.to_owned());
         }
     };
     complain(
@@ -186,7 +185,7 @@ pub fn port_name(value: &str) -> Vec<String> {
     );
     complain(value.contains("--"), "must not contain consecutive hyphens");
     complain(value.starts_with('-') || value.ends_with('-'), "must not begin or end with a hyphen");
-    complaints
+    messages
 }
 
 /// A name that need only survive in a URL: that of a role.
@@ -204,28 +203,28 @@ pub fn path_segment(value: &str) -> Vec<String> {
 /// A domain name of three parts or more: that of a webhook. An empty one is the caller's to refuse,
 /// as a missing value.
 pub fn fully_qualified_name(value: &str) -> Vec<String> {
-    let complaints = dns1123_subdomain(value);
-    if !complaints.is_empty() {
-        return vec![complaints.join(",")];
+    let messages = dns1123_subdomain(value);
+    if !messages.is_empty() {
+        return vec![messages.join(",")];
     }
     if value.split('.').count() < 3 {
         return vec![
             "should be a domain with at least three segments separated by dots".to_owned(),
         ];
     }
-    complaints
+    messages
 }
 
 fn subdomain(value: &str, unit: &str) -> Vec<String> {
-    let mut complaints = too_long(value, SUBDOMAIN_MAX, unit);
+    let mut messages = too_long(value, SUBDOMAIN_MAX, unit);
     if !is_dns_subdomain(value) {
-        complaints.push(mismatch(
+        messages.push(mismatch(
             "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character",
             SUBDOMAIN_PATTERN,
             &["example.com"],
         ));
     }
-    complaints
+    messages
 }
 
 /// Upstream counts bytes everywhere, and calls them characters in its older rules.
@@ -268,11 +267,11 @@ fn is_key_byte(b: u8) -> bool {
 mod tests {
     use super::*;
 
-    /// Every complaint about `value` must begin with the words given, in this order.
-    fn check(rule: NameRule, value: &str, complaints: &[&str]) {
+    /// Every error about `value` must begin with the words given, in this order.
+    fn check(rule: NameRule, value: &str, messages: &[&str]) {
         let found = rule(value);
-        let alike = found.len() == complaints.len()
-            && found.iter().zip(complaints).all(|(a, b)| a.starts_with(b));
+        let alike = found.len() == messages.len()
+            && found.iter().zip(messages).all(|(a, b)| a.starts_with(b));
         assert!(alike, "{value:?}: {found:#?}");
     }
 

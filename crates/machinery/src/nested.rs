@@ -1,4 +1,4 @@
-//! Fields of untyped objects, and the complaint in Go's words where one is of another type.
+//! Fields of untyped objects, and the error in Go's words where one is of another type.
 
 use crate::{Map, Value, go_value};
 
@@ -78,13 +78,13 @@ mod tests {
 
     #[test]
     fn what_is_of_another_type_is_told_as_go_tells_it() {
-        let complaint = |it: &Value| replicas(it).unwrap_err();
+        let message = |it: &Value| replicas(it).unwrap_err();
         assert_eq!(
-            complaint(&json!({"spec": {"replicas": {"a": [1, null]}}})),
+            message(&json!({"spec": {"replicas": {"a": [1, null]}}})),
             ".spec.replicas accessor error: map[a:[1 <nil>]] is of the type map[string]interface {}, expected int64"
         );
         assert_eq!(
-            complaint(&json!({"spec": 7_000_000})),
+            message(&json!({"spec": 7_000_000})),
             ".spec.replicas accessor error: 7000000 is of the type int64, expected map[string]interface{}"
         );
     }

@@ -195,10 +195,10 @@ impl Status {
 
     /// Well formed, but with these errors.
     pub fn invalid(what: &GroupKind, name: &str, errors: &ErrorList) -> Self {
-        let causes = errors.told().map(|fault| Cause {
-            reason: fault.kind.reason().to_owned(),
-            message: fault.body(),
-            field: fault.field.clone(),
+        let causes = errors.reported().map(|error| Cause {
+            reason: error.kind.reason().to_owned(),
+            message: error.body(),
+            field: error.field.clone(),
         });
         let message = format!("{what} {} is invalid: {}", quote(name), errors.summary());
         let mut status = Self::new(422, Reason::Invalid, message);
@@ -278,7 +278,7 @@ impl Status {
         Self::new(413, Reason::RequestEntityTooLarge, message)
     }
 
-    /// Our fault.
+    /// Our error.
     pub fn internal(why: impl fmt::Display) -> Self {
         let why = why.to_string();
         let message = format!("Internal error occurred: {why}");
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_that_was_found_twice_is_one_cause() {
+    fn a_error_that_was_found_twice_is_one_cause() {
         let mut errors = ErrorList::new();
         for field in ["a", "b", "a"] {
             errors.required(&Path::root(field), "");
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn every_fault_becomes_a_cause() {
+    fn every_error_becomes_a_cause() {
         let mut errors = ErrorList::new();
         errors.required(&Path::root("metadata").child("name"), "name or generateName is required");
         let status = Status::invalid(&GroupKind::new("", "ConfigMap"), "", &errors);

@@ -25,7 +25,7 @@
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use machinery::{ErrorList, Path};
-use schema::Demand;
+use schema::SchemaRequirement;
 
 /// What a server would complain about, each with the field in front.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -47,7 +47,7 @@ pub fn check(definition: &CustomResourceDefinition) -> Result<(), Unsound> {
             errors.required(&path, "schemas are required");
             continue;
         };
-        schema::check_definition_schema(&wanted, Demand::Structural, &path, &mut errors);
+        schema::check_crd_schema(&wanted, SchemaRequirement::Structural, &path, &mut errors);
         if version.subresources.as_ref().is_some_and(|it| it.status.is_some()) {
             schema::check_root_with_status(&wanted, &path, &mut errors);
         }

@@ -1,6 +1,6 @@
-//! Filling in the defaults of a schema.
+//! Defaulter in the defaults of a schema.
 
-use crate::structural::{Additional, Marks, Node, Structural};
+use crate::structural::{Additional, Node, NodeFlags, Structural};
 use machinery::{Map, Value};
 
 /// The memory that the defaults of one object may take up, in bytes or so. An object with more of
@@ -15,21 +15,22 @@ impl Structural {
     /// Sets absent fields to their defaults, and null ones where null is no value; a default that is
     /// an object is completed with the defaults below it.
     pub fn default(&self, object: &mut Map<String, Value>) {
-        if self.root.marks.has(Marks::DEFAULTS_BELOW) {
-            Filling { added: 0 }.fields(&self.root, object);
+        if self.root.marks.has(NodeFlags::DEFAULTS_BELOW) {
+            Defaulter { added: 0 }.fields(&self.root, object);
         }
     }
 }
 
 /// One walk through an object.
-struct Filling {
+struct Defaulter {
     /// A default of a megabyte may be added to each of a hundred thousand items.
     added: usize,
 }
 
-impl Filling {
+impl Defaulter {
     fn fields(&mut self, node: &Node, map: &mut Map<String, Value>) {
-        for (name, field) in node.properties().filter(|(_, it)| it.marks.has(Marks::DEFAULTS_BELOW))
+        for (name, field) in
+            node.properties().filter(|(_, it)| it.marks.has(NodeFlags::DEFAULTS_BELOW))
         {
             if let Some(default) = &field.default {
                 if let Some(value) = map.get_mut(name) {
@@ -46,7 +47,7 @@ impl Filling {
             }
         }
         let Additional::Schema(other) = &node.additional else { return };
-        if other.marks.has(Marks::DEFAULTS_BELOW) {
+        if other.marks.has(NodeFlags::DEFAULTS_BELOW) {
             for (_, value) in map.iter_mut().filter(|(name, _)| node.property(name).is_none()) {
                 self.replace_null(other, value);
                 self.value(other, value);
@@ -57,7 +58,7 @@ impl Filling {
     fn value(&mut self, node: &Node, value: &mut Value) {
         match (value, &node.items) {
             (Value::Object(map), _) => self.fields(node, map),
-            (Value::Array(items), Some(item)) if item.marks.has(Marks::DEFAULTS_BELOW) => {
+            (Value::Array(items), Some(item)) if item.marks.has(NodeFlags::DEFAULTS_BELOW) => {
                 for value in items {
                     self.replace_null(item, value);
                     self.value(item, value);

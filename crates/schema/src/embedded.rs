@@ -4,8 +4,8 @@
 //! rules for objects. The outermost object is not looked at: the server does that.
 
 use crate::paths::Paths;
-use crate::structural::{Marks, Node, Structural};
-use machinery::field_path::FaultKind;
+use crate::structural::{Node, NodeFlags, Structural};
+use machinery::field_path::ErrorType;
 use machinery::{ErrorList, FieldError, GroupVersion, Map, Object, Path, Value, meta, names};
 
 /// The fields of `metadata`, and of the lists of objects in it.
@@ -47,7 +47,7 @@ impl Structural {
         read: ReadMetadata<'_>,
         unknown: &mut Vec<String>,
     ) -> Result<(), FieldError> {
-        if !self.root.marks.has(Marks::EMBEDDED_BELOW) {
+        if !self.root.marks.has(NodeFlags::EMBEDDED_BELOW) {
             return Ok(());
         }
         let mut noted = Paths::default();
@@ -78,7 +78,7 @@ fn read_resource(
 }
 
 fn unreadable(path: &Path<'_>, value: Value, detail: &str) -> FieldError {
-    let (kind, field) = (FaultKind::Invalid, path.to_string());
+    let (kind, field) = (ErrorType::Invalid, path.to_string());
     FieldError { kind, field, value: Some(value), detail: detail.to_owned() }
 }
 
@@ -93,7 +93,7 @@ pub(crate) fn coerce(node: &Node, object: &mut Map<String, Value>, unknown: &mut
 }
 
 /// Cuts the metadata of resources in the default of a node. Other unknown fields of defaults are
-/// refused in the definition.
+/// refused in the CRD.
 // Upstream: schema/defaulting/prune.go PruneDefaults
 pub(crate) fn prune_default(node: &mut Node) {
     let Some(mut default) = node.default.take() else { return };
@@ -133,7 +133,7 @@ fn visit_value(
     path: &Path<'_>,
     visit: Visit<'_>,
 ) -> Result<(), FieldError> {
-    if !node.marks.has(Marks::EMBEDDED_BELOW) {
+    if !node.marks.has(NodeFlags::EMBEDDED_BELOW) {
         return Ok(());
     }
     match value {
@@ -170,7 +170,7 @@ fn cut_metadata(metadata: &mut Value, path: &Path<'_>, unknown: &mut Paths) {
     }
     // What says nothing is not written: metadata takes the way through a Go struct.
     if let Some(metadata) = metadata.as_object_mut() {
-        metadata.retain(|_, value| !crate::source::is_zero(value));
+        metadata.retain(|_, value| !crate::json_schema::is_zero(value));
     }
 }
 
@@ -193,7 +193,7 @@ pub(crate) fn validate_below(node: &Node, object: &Map<String, Value>, errors: &
 
 /// The same for a value that may be a resource itself.
 pub(crate) fn validate(node: &Node, value: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    if !node.marks.has(Marks::EMBEDDED_BELOW) {
+    if !node.marks.has(NodeFlags::EMBEDDED_BELOW) {
         return;
     }
     match value {
@@ -228,9 +228,9 @@ fn validate_resource(map: &Map<String, Value>, path: &Path<'_>, errors: &mut Err
         text.parse::<GroupVersion>().err().map(|error| error.to_string())
     });
     validate_type_field(map, "kind", path, errors, |text| {
-        let complaints = names::dns1035_label(&text.to_lowercase());
-        (!complaints.is_empty()).then(|| {
-            format!("may have mixed case, but should otherwise match: {}", complaints.join(","))
+        let messages = names::dns1035_label(&text.to_lowercase());
+        (!messages.is_empty()).then(|| {
+            format!("may have mixed case, but should otherwise match: {}", messages.join(","))
         })
     });
     if let Some(metadata) = map.get("metadata") {
@@ -243,7 +243,7 @@ fn validate_type_field(
     key: &str,
     path: &Path<'_>,
     errors: &mut ErrorList,
-    complaint: impl Fn(&str) -> Option<String>,
+    message: impl Fn(&str) -> Option<String>,
 ) {
     let path = path.child(key);
     match map.get(key) {
@@ -252,8 +252,8 @@ fn validate_type_field(
             errors.invalid(&path, "", "must not be empty");
         }
         Some(Value::String(text)) => {
-            if let Some(complaint) = complaint(text) {
-                errors.invalid(&path, text.as_str(), &complaint);
+            if let Some(message) = message(text) {
+                errors.invalid(&path, text.as_str(), &message);
             }
         }
         Some(other) => errors.invalid(&path, other.clone(), "must be a string"),
@@ -275,10 +275,10 @@ fn validate_metadata(metadata: &Value, path: &Path<'_>, errors: &mut ErrorList) 
     let mut found = ErrorList::new();
     meta::validate_object_meta(&resource, namespaced, names::path_segment, &mut found);
     let prefix = path.to_string();
-    for mut fault in found.into_inner() {
+    for mut error in found.into_inner() {
         if !prefix.is_empty() {
-            fault.field = format!("{prefix}.{}", fault.field);
+            error.field = format!("{prefix}.{}", error.field);
         }
-        errors.push(fault);
+        errors.push(error);
     }
 }

@@ -1,7 +1,7 @@
 //! Following a path such as `.spec.color` through a schema, for selectable fields and for the fields
 //! that rules complain about.
 
-use crate::source::Source;
+use crate::json_schema::JsonSchema;
 use machinery::Value;
 
 /// Why a path leads nowhere; the texts are upstream's.
@@ -32,8 +32,8 @@ pub enum UnknownField {
 
 /// The `type` of the field at `path`, or "" where the schema states none.
 pub fn field_type<'a>(schema: &'a Value, path: &str) -> Result<&'a str, UnknownField> {
-    let source = Source::of(schema).ok_or(UnknownField::NoSuchField)?;
-    let mut steps = Steps { rest: path, brackets: Brackets::Refused };
+    let source = JsonSchema::of(schema).ok_or(UnknownField::NoSuchField)?;
+    let mut steps = Steps { rest: path, brackets: BracketSyntax::Refused };
     let mut node = source;
     while let Some(name) = steps.next()? {
         node = field(node, &name)?;
@@ -41,15 +41,15 @@ pub fn field_type<'a>(schema: &'a Value, path: &str) -> Result<&'a str, UnknownF
     Ok(node.text("type"))
 }
 
-/// The schema at `path`, which may have keys in brackets, and the path as complaints write it.
+/// The schema at `path`, which may have keys in brackets, and the path as errors write it.
 pub(crate) fn follow<'a>(
-    schema: Source<'a>,
+    schema: JsonSchema<'a>,
     path: &str,
-) -> Result<(String, Source<'a>), UnknownField> {
-    let mut steps = Steps { rest: path, brackets: Brackets::Taken };
+) -> Result<(String, JsonSchema<'a>), UnknownField> {
+    let mut steps = Steps { rest: path, brackets: BracketSyntax::Taken };
     let (mut node, mut shown) = (schema, String::new());
     while let Some(name) = steps.next()? {
-        shown += &match (node.stated("properties").is_some(), shown.is_empty()) {
+        shown += &match (node.non_empty("properties").is_some(), shown.is_empty()) {
             (false, _) => format!("[{name}]"),
             (true, true) => name.clone(),
             (true, false) => format!(".{name}"),
@@ -59,8 +59,8 @@ pub(crate) fn follow<'a>(
     Ok((shown, node))
 }
 
-fn field<'a>(node: Source<'a>, name: &str) -> Result<Source<'a>, UnknownField> {
-    let found = match node.stated("properties") {
+fn field<'a>(node: JsonSchema<'a>, name: &str) -> Result<JsonSchema<'a>, UnknownField> {
+    let found = match node.non_empty("properties") {
         Some(_) => node.property(name),
         None => node.schema("additionalProperties"),
     };
@@ -69,7 +69,7 @@ fn field<'a>(node: Source<'a>, name: &str) -> Result<Source<'a>, UnknownField> {
 
 /// What `['key']` is to a path.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Brackets {
+enum BracketSyntax {
     Taken,
     Refused,
 }
@@ -77,7 +77,7 @@ enum Brackets {
 /// What is left of a path.
 struct Steps<'p> {
     rest: &'p str,
-    brackets: Brackets,
+    brackets: BracketSyntax,
 }
 
 impl<'p> Steps<'p> {
@@ -89,7 +89,9 @@ impl<'p> Steps<'p> {
                 let name = self.token().ok_or(UnknownField::UnexpectedEnd)?;
                 Ok(Some(name.to_owned()))
             }
-            Some("[") if self.brackets == Brackets::Refused => Err(UnknownField::ArrayNotation),
+            Some("[") if self.brackets == BracketSyntax::Refused => {
+                Err(UnknownField::ArrayNotation)
+            }
             Some("[") => {
                 let quoted = self.token().ok_or(UnknownField::UnexpectedEnd)?;
                 let inner = quoted.strip_prefix('\'').and_then(|it| it.strip_suffix('\''));
@@ -154,20 +156,20 @@ mod tests {
             "properties": {"color": {"type": "string"}}}}});
         assert_eq!(field_type(&schema, ".spec.color"), Ok("string"));
         assert_eq!(field_type(&schema, ".spec"), Ok("object"));
-        for (path, complaint) in [
+        for (path, message) in [
             (".spec.size", "does not refer to a valid field"),
             (".spec[0]", "array notation is not allowed"),
             ("spec.color", "expected [ or . but got: spec"),
             (".spec.", "unexpected end of JSON path"),
         ] {
-            assert_eq!(field_type(&schema, path).unwrap_err().to_string(), complaint);
+            assert_eq!(field_type(&schema, path).unwrap_err().to_string(), message);
         }
     }
 
     #[test]
     fn keys_in_brackets_are_followed_and_written_as_complaints_write_them() {
         let schema = json!({"properties": {"a.b": {"additionalProperties": {"type": "string"}}}});
-        let shown = |path| follow(Source::of(&schema).unwrap(), path).map(|(shown, _)| shown);
+        let shown = |path| follow(JsonSchema::of(&schema).unwrap(), path).map(|(shown, _)| shown);
         assert_eq!(shown("['a.b'].x"), Ok("a.b[x]".to_owned()));
         assert_eq!(shown("['a.b']['it\\'s']"), Ok("a.b[it's]".to_owned()));
         assert_eq!(shown("['c']"), Err(UnknownField::NoSuchField));

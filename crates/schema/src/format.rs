@@ -102,7 +102,7 @@ impl Format {
         }
     }
 
-    /// As complaints spell it.
+    /// As errors spell it.
     pub(crate) fn name(self) -> &'static str {
         let numbers = OF_NUMBERS.iter().map(|(format, name, _)| (*format, *name));
         OF_TEXT

@@ -1,8 +1,8 @@
 //! Structural schemas: what a custom resource may look like, and what is done to one that arrives.
 //!
-//! A definition's schema is judged once ([`check_definition_schema`]) and compiled once
+//! A CRD's schema is validated once ([`check_crd_schema`]) and compiled once
 //! ([`Structural::compile`]). From then on every object that arrives is pruned, defaulted and
-//! validated by the compiled tree, which holds no prose and is shared by all requests:
+//! validated by the compiled tree, which holds no descriptions and is shared by all requests:
 //!
 //! ```
 //! use machinery::{ErrorList, json};
@@ -26,9 +26,9 @@
 //!
 //! Everything here is a function of its arguments: no I/O, no async, no clock, no chance.
 
-mod source;
+mod json_schema;
 mod structural;
-mod choices;
+mod enum_values;
 mod pattern;
 mod memory;
 mod paths;
@@ -40,16 +40,16 @@ mod ratchet;
 mod lists;
 mod embedded;
 mod format;
-mod definition;
+mod crd;
 mod field;
 pub mod openapi;
 
 pub use cel::escaping::is_identifier;
-pub use definition::{Demand, check_definition_schema, check_root_with_status};
+pub use crd::{SchemaRequirement, check_crd_schema, check_root_with_status};
 pub use embedded::ReadMetadata;
 pub use field::{UnknownField, field_type};
 pub use format::is_absolute_uri;
+pub use json_schema::{nested_sets, unknown_formats, uses_defaults, uses_extensions};
 pub use memory::SchemaMemory;
 pub use pattern::PatternPool;
-pub use source::{nested_sets, unknown_formats, uses_defaults, uses_extensions};
 pub use structural::Structural;

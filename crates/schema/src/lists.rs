@@ -1,6 +1,6 @@
 //! Lists that are sets or maps have no duplicates.
 
-use crate::structural::{List, Marks, Node};
+use crate::structural::{List, Node, NodeFlags};
 use machinery::{ErrorList, Map, Path, Value, codec, json};
 use std::collections::HashMap;
 
@@ -20,7 +20,7 @@ fn check_fields(node: &Node, map: &Map<String, Value>, path: &Path<'_>, errors: 
 }
 
 fn check_value(node: &Node, value: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    if !node.marks.has(Marks::KEYED_LISTS_BELOW) {
+    if !node.marks.has(NodeFlags::KEYED_LISTS_BELOW) {
         return;
     }
     match value {
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
     use crate::Structural;
 
-    fn complaints(schema: &Value, object: &Value) -> Vec<String> {
+    fn messages(schema: &Value, object: &Value) -> Vec<String> {
         let mut errors = ErrorList::new();
         validate(&Structural::compile(schema).root, object.as_object().unwrap(), &mut errors);
         errors.iter().map(ToString::to_string).collect()
@@ -126,7 +126,7 @@ mod tests {
         let schema = json!({"properties": {"l": {"type": "array", "x-kubernetes-list-type": "set",
             "items": {"type": "string"}}}});
         assert_eq!(
-            complaints(&schema, &json!({"l": ["x", "y", "x", "x"]})),
+            messages(&schema, &json!({"l": ["x", "y", "x", "x"]})),
             [r#"l[2]: Duplicate value: "x""#]
         );
     }
@@ -136,7 +136,7 @@ mod tests {
         let set = |items: Value| {
             let schema = json!({"properties": {"l": {"type": "array", "items": items,
                 "x-kubernetes-list-type": "set"}}});
-            move |list: Value| complaints(&schema, &json!({"l": list}))
+            move |list: Value| messages(&schema, &json!({"l": list}))
         };
         let scalars = set(json!({"type": "number"}));
         assert!(scalars(json!([1, 1.0])).is_empty());
@@ -150,7 +150,7 @@ mod tests {
         let set = |items: Value, list: Value| {
             let schema = json!({"properties": {"l": {"type": "array", "items": items,
                 "x-kubernetes-list-type": "set"}}});
-            complaints(&schema, &json!({"l": list}))
+            messages(&schema, &json!({"l": list}))
         };
         let number = json!({"type": "number"});
         assert_eq!(set(number.clone(), json!([0.0, -0.0])), ["l[1]: Duplicate value: -0"]);
@@ -158,7 +158,7 @@ mod tests {
         let map = json!({"properties": {"l": {"type": "array", "x-kubernetes-list-type": "map",
             "x-kubernetes-list-map-keys": ["p"], "items": {"type": "object"}}}});
         assert_eq!(
-            complaints(&map, &json!({"l": [{"p": -0.0}, {"p": 0.0}]})),
+            messages(&map, &json!({"l": [{"p": -0.0}, {"p": 0.0}]})),
             [r#"l[1]: Duplicate value: {"p":0}"#]
         );
     }
@@ -170,9 +170,9 @@ mod tests {
                 "x-kubernetes-list-map-keys": keys, "items": {"type": "object"}}}})
         };
         let object = json!({"l": [{"p": 1, "q": 2}, {"p": 1.0, "q": 2}]});
-        assert!(complaints(&map(json!(["p"])), &object).is_empty());
+        assert!(messages(&map(json!(["p"])), &object).is_empty());
         assert_eq!(
-            complaints(&map(json!(["p", "q"])), &object),
+            messages(&map(json!(["p", "q"])), &object),
             [r#"l[1]: Duplicate value: {"p":1,"q":2}"#]
         );
     }
@@ -182,11 +182,11 @@ mod tests {
         let schema = json!({"properties": {"l": {"type": "array", "x-kubernetes-list-type": "map",
             "x-kubernetes-list-map-keys": ["p", "q"], "items": {"type": "object"}}}});
         assert_eq!(
-            complaints(&schema, &json!({"l": [{"p": 1, "q": "T"}, {"p": 1}, {"p": 1, "q": "T"}]})),
+            messages(&schema, &json!({"l": [{"p": 1, "q": "T"}, {"p": 1}, {"p": 1, "q": "T"}]})),
             [r#"l[2]: Duplicate value: {"p":1,"q":"T"}"#]
         );
         assert_eq!(
-            complaints(&schema, &json!({"l": [3]})),
+            messages(&schema, &json!({"l": [3]})),
             ["l[0]: Invalid value: 3: must be an object for an array of list-type map"]
         );
     }
@@ -196,7 +196,7 @@ mod tests {
         let schema = json!({"properties": {"m": {"type": "object", "additionalProperties":
             {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "integer"}}}}});
         assert_eq!(
-            complaints(&schema, &json!({"m": {"k": [1, 1]}})),
+            messages(&schema, &json!({"m": {"k": [1, 1]}})),
             ["m[k][1]: Duplicate value: 1"]
         );
     }

@@ -9,9 +9,9 @@ mod operations;
 pub mod swagger;
 pub mod gnostic;
 
-use crate::source::{COMBINATIONS, Source, is_zero};
+use crate::json_schema::{COMBINATIONS, JsonSchema, is_zero};
 use machinery::{Map, Value, json};
-pub use operations::{Below, SCALE, paths};
+pub use operations::{SCALE, Subresource, paths};
 use std::borrow::Cow;
 
 /// Where schemas are in a document.
@@ -34,8 +34,8 @@ pub struct Kind<'a> {
     pub plural: &'a str,
     /// Whether objects live in namespaces.
     pub namespaced: bool,
-    /// Whether it is made by a definition: then it has no strategic merge patch.
-    pub custom: bool,
+    /// Whether the document is that of a CRD, which has no strategic merge patch.
+    pub crd: bool,
     /// Whether all objects of a namespace can be deleted at once.
     pub deletes_collections: bool,
 }
@@ -59,7 +59,7 @@ impl Kind<'_> {
 /// The descriptions of the fields that every kind has. The defaults are brief; a server that has
 /// the full texts at hand passes those.
 #[derive(Debug, Clone)]
-pub struct Prose {
+pub struct Descriptions {
     /// Of `apiVersion`.
     pub api_version: Cow<'static, str>,
     /// Of `kind`.
@@ -74,7 +74,7 @@ pub struct Prose {
     pub embedded_kind: Cow<'static, str>,
 }
 
-impl Default for Prose {
+impl Default for Descriptions {
     fn default() -> Self {
         Self {
             api_version:
@@ -105,15 +105,16 @@ pub fn v3_schema(
     openapi_v3_schema: Option<&Value>,
     kind: &Kind<'_>,
     selectable_fields: &[&str],
-    prose: &Prose,
+    descriptions: &Descriptions,
 ) -> Value {
-    let mut schema = match openapi_v3_schema.and_then(Source::of) {
+    let mut schema = match openapi_v3_schema.and_then(JsonSchema::of) {
         Some(source) => {
-            let mut schema = publish(source, prose);
+            let mut schema = publish(source, descriptions);
             let properties = map_in(&mut schema, "properties");
-            properties.insert("metadata".to_owned(), reference(OBJECT_META, &prose.metadata));
-            properties.insert("apiVersion".to_owned(), text(&prose.api_version));
-            properties.insert("kind".to_owned(), text(&prose.kind));
+            properties
+                .insert("metadata".to_owned(), reference(OBJECT_META, &descriptions.metadata));
+            properties.insert("apiVersion".to_owned(), text(&descriptions.api_version));
+            properties.insert("kind".to_owned(), text(&descriptions.kind));
             schema
         }
         None => map(json!({"type": "object"})),
@@ -123,20 +124,24 @@ pub fn v3_schema(
 }
 
 /// The published schema of lists of a custom kind.
-pub fn v3_list_schema(kind: &Kind<'_>, selectable_fields: &[&str], prose: &Prose) -> Value {
+pub fn v3_list_schema(
+    kind: &Kind<'_>,
+    selectable_fields: &[&str],
+    descriptions: &Descriptions,
+) -> Value {
     let mut schema = map(json!({
         "description": format!("{} is a list of {}", kind.list_kind, kind.kind),
         "type": "object",
         "required": ["items"],
         "properties": {
-            "apiVersion": text(&prose.api_version),
-            "kind": text(&prose.kind),
+            "apiVersion": text(&descriptions.api_version),
+            "kind": text(&descriptions.kind),
             "items": {
                 "description": format!("List of {}.", kind.plural),
                 "type": "array",
                 "items": {"$ref": format!("{SCHEMAS}{}", kind.model())},
             },
-            "metadata": reference(LIST_META, &prose.list_metadata),
+            "metadata": reference(LIST_META, &descriptions.list_metadata),
         },
     }));
     extend(&mut schema, kind.identity(kind.list_kind), selectable_fields);
@@ -191,21 +196,21 @@ fn extend(schema: &mut Map<String, Value>, identity: Value, selectable_fields: &
 }
 
 /// A schema and all below it: what says nothing is left out, what is implied is written out.
-fn publish(source: Source<'_>, prose: &Prose) -> Map<String, Value> {
+fn publish(source: JsonSchema<'_>, descriptions: &Descriptions) -> Map<String, Value> {
     let mut schema = Map::new();
     for (keyword, value) in source.map() {
         let published = match (keyword.as_str(), value) {
             (_, Value::Null) => continue,
             ("properties", Value::Object(_)) => source
                 .properties()
-                .map(|(name, it)| (name.to_owned(), Value::Object(publish(it, prose))))
+                .map(|(name, it)| (name.to_owned(), Value::Object(publish(it, descriptions))))
                 .collect(),
-            ("items" | "additionalProperties" | "not", Value::Object(map)) => {
-                Source::of(value).map_or_else(|| map.clone().into(), |it| publish(it, prose).into())
-            }
-            (combination, Value::Array(_)) if COMBINATIONS.contains(&combination) => {
-                source.schemas(combination).map(|it| Value::Object(publish(it, prose))).collect()
-            }
+            ("items" | "additionalProperties" | "not", Value::Object(map)) => JsonSchema::of(value)
+                .map_or_else(|| map.clone().into(), |it| publish(it, descriptions).into()),
+            (combination, Value::Array(_)) if COMBINATIONS.contains(&combination) => source
+                .schemas(combination)
+                .map(|it| Value::Object(publish(it, descriptions)))
+                .collect(),
             ("default" | "example" | "additionalProperties", value)
             | (_, value @ Value::Number(_)) => value.clone(),
             (_, value) if is_zero(value) => continue,
@@ -214,16 +219,16 @@ fn publish(source: Source<'_>, prose: &Prose) -> Map<String, Value> {
         schema.insert(keyword.clone(), published);
     }
     if source.flag("x-kubernetes-int-or-string") {
-        spell_out_int_or_string(source, &mut schema);
+        expand_int_or_string(source, &mut schema);
     }
     if source.flag("x-kubernetes-embedded-resource") {
-        spell_out_resource(&mut schema, prose);
+        expand_resource(&mut schema, descriptions);
     }
     schema
 }
 
-fn spell_out_int_or_string(source: Source<'_>, schema: &mut Map<String, Value>) {
-    let in_all_of = source.schemas("allOf").next().is_some_and(Source::is_int_or_string_any_of);
+fn expand_int_or_string(source: JsonSchema<'_>, schema: &mut Map<String, Value>) {
+    let in_all_of = source.schemas("allOf").next().is_some_and(JsonSchema::is_int_or_string_any_of);
     if source.is_int_or_string_any_of() || in_all_of {
         return;
     }
@@ -238,11 +243,11 @@ fn spell_out_int_or_string(source: Source<'_>, schema: &mut Map<String, Value>) 
     }
 }
 
-fn spell_out_resource(schema: &mut Map<String, Value>, prose: &Prose) {
+fn expand_resource(schema: &mut Map<String, Value>, descriptions: &Descriptions) {
     let properties = map_in(schema, "properties");
-    properties.insert("apiVersion".to_owned(), text(&prose.embedded_api_version));
-    properties.insert("kind".to_owned(), text(&prose.embedded_kind));
-    properties.insert("metadata".to_owned(), reference(OBJECT_META, &prose.metadata));
+    properties.insert("apiVersion".to_owned(), text(&descriptions.embedded_api_version));
+    properties.insert("kind".to_owned(), text(&descriptions.embedded_kind));
+    properties.insert("metadata".to_owned(), reference(OBJECT_META, &descriptions.metadata));
     if let Value::Array(required) = schema.entry("required").or_insert_with(|| json!([])) {
         for name in ["kind", "apiVersion"] {
             if !required.iter().any(|it| it == name) {
@@ -263,7 +268,7 @@ mod tests {
         list_kind: "WidgetList",
         plural: "widgets",
         namespaced: true,
-        custom: true,
+        crd: true,
         deletes_collections: true,
     };
 
@@ -274,7 +279,7 @@ mod tests {
             "properties": {
                 "size": {"type": "integer", "minimum": 0, "default": 2},
                 "port": {"x-kubernetes-int-or-string": true}}}}});
-        let published = v3_schema(Some(&schema), &WIDGET, &["spec.size"], &Prose::default());
+        let published = v3_schema(Some(&schema), &WIDGET, &["spec.size"], &Descriptions::default());
         assert_eq!(
             published["properties"]["spec"],
             json!({"type": "object", "description": "what is wanted", "required": ["size"],
@@ -300,7 +305,7 @@ mod tests {
     #[test]
     fn models_are_named_by_the_group_in_reverse() {
         assert_eq!(WIDGET.model(), "dev.example.v1.Widget");
-        let list = v3_list_schema(&WIDGET, &[], &Prose::default());
+        let list = v3_list_schema(&WIDGET, &[], &Descriptions::default());
         assert_eq!(list["required"], json!(["items"]));
         assert_eq!(
             list["properties"]["items"]["items"]["$ref"],
@@ -310,7 +315,7 @@ mod tests {
 
     #[test]
     fn a_kind_without_a_schema_is_any_object() {
-        let published = v3_schema(None, &WIDGET, &[], &Prose::default());
+        let published = v3_schema(None, &WIDGET, &[], &Descriptions::default());
         assert_eq!(published["type"], "object");
         assert!(published.get("properties").is_none());
     }
@@ -319,7 +324,7 @@ mod tests {
     fn an_embedded_resource_has_type_and_metadata() {
         let schema = json!({"type": "object", "properties": {"t": {"type": "object",
             "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true}}});
-        let published = v3_schema(Some(&schema), &WIDGET, &[], &Prose::default());
+        let published = v3_schema(Some(&schema), &WIDGET, &[], &Descriptions::default());
         let embedded = &published["properties"]["t"];
         assert_eq!(embedded["required"], json!(["kind", "apiVersion"]));
         assert_eq!(embedded["properties"].as_object().unwrap().len(), 3);

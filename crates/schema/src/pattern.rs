@@ -1,9 +1,9 @@
 //! [`Pattern`]: `pattern`, a regular expression that texts must match.
 //!
-//! It is compiled when it is first asked: most definitions that a server holds see few objects or
+//! It is compiled when it is first asked: most CRDs that a server holds see few objects or
 //! none. Nodes with the same pattern share one, and so do schemas that are compiled with the same
-//! [`PatternPool`]. How much memory the patterns of a definition may take up is judged when the
-//! definition is stored.
+//! [`PatternPool`]. How much memory the patterns of a CRD may take up is validated when the
+//! CRD is stored.
 
 use crate::structural::Node;
 use cel::go_regexp::{self, Matcher};
@@ -39,7 +39,7 @@ impl Pattern {
 
 /// The patterns of schemas, by their text, as long as a schema has them.
 ///
-/// Many definitions repeat the patterns of well-known types, such as those of quantities and label
+/// Many CRDs repeat the patterns of well-known types, such as those of quantities and label
 /// keys. Schemas that are compiled with one pool share them.
 #[derive(Debug, Default)]
 pub struct PatternPool(Mutex<HashMap<Box<str>, Weak<Pattern>>>);
@@ -47,7 +47,7 @@ pub struct PatternPool(Mutex<HashMap<Box<str>, Weak<Pattern>>>);
 impl PatternPool {
     /// Lets all nodes with the same pattern have the same one, which is that of the pool. Returns
     /// the patterns of the schema, each once.
-    pub(crate) fn share_in(&self, root: &mut Node) -> Box<[Arc<Pattern>]> {
+    pub(crate) fn intern(&self, root: &mut Node) -> Box<[Arc<Pattern>]> {
         let mut own: HashMap<Box<str>, Arc<Pattern>> = HashMap::new();
         let mut pool = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         pool.retain(|_, pattern| pattern.strong_count() > 0);

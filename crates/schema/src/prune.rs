@@ -2,7 +2,7 @@
 
 use crate::embedded::{self, ReadMetadata};
 use crate::paths::Paths;
-use crate::structural::{Additional, Marks, Node, Structural};
+use crate::structural::{Additional, Node, NodeFlags, Structural};
 use machinery::{FieldError, Map, Path, Value};
 
 /// The fields that every resource has, named in its schema or not.
@@ -16,7 +16,7 @@ impl Structural {
     /// embedded resources is cut down to what metadata may hold.
     pub fn prune(&self, object: &mut Map<String, Value>, unknown: &mut Vec<String>) {
         self.prune_unspecified(object, unknown);
-        if self.root.marks.has(Marks::EMBEDDED_BELOW) {
+        if self.root.marks.has(NodeFlags::EMBEDDED_BELOW) {
             let mut cut = Paths::default();
             embedded::coerce(&self.root, object, &mut cut);
             unknown.extend(cut.into_sorted());
@@ -144,7 +144,7 @@ fn prune_fields(
 }
 
 fn preserves(node: &Node, context: Context) -> bool {
-    context == Context::PreservedItem || node.marks.has(Marks::PRESERVES_UNKNOWN)
+    context == Context::PreservedItem || node.marks.has(NodeFlags::PRESERVES_UNKNOWN)
 }
 
 fn is_dropped_null(node: &Node, value: &Value) -> bool {

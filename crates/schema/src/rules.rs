@@ -30,9 +30,9 @@ pub(crate) use evaluate::{check_default, full_budget};
 pub(crate) use validator::Validator;
 
 use crate::field;
-use crate::source::Source;
-use crate::structural::{Marks, Structural};
-use machinery::field_path::FaultKind;
+use crate::json_schema::JsonSchema;
+use crate::structural::{NodeFlags, Structural};
+use machinery::field_path::ErrorType;
 use machinery::{ErrorList, FieldError, Map, Value};
 
 /// The keyword.
@@ -47,7 +47,7 @@ pub(crate) struct Rule {
     /// "" if there is none.
     pub(crate) message_expression: Box<str>,
     /// How a failure is classified.
-    pub(crate) reason: FaultKind,
+    pub(crate) reason: ErrorType,
     /// The field that a failure is about, below the node: `a.b`; "" for the node itself.
     pub(crate) field_path: Box<str>,
     pub(crate) optional_old_self: bool,
@@ -55,11 +55,11 @@ pub(crate) struct Rule {
 
 impl Rule {
     /// The rules of a schema.
-    pub(crate) fn all(source: Source<'_>) -> Box<[Self]> {
+    pub(crate) fn all(source: JsonSchema<'_>) -> Box<[Self]> {
         source.schemas(KEYWORD).map(|rule| Self::of(rule, source)).collect()
     }
 
-    fn of(rule: Source<'_>, schema: Source<'_>) -> Self {
+    fn of(rule: JsonSchema<'_>, schema: JsonSchema<'_>) -> Self {
         let field_path = match rule.text("fieldPath") {
             "" => String::new(),
             path => field::follow(schema, path).map(|(path, _)| path).unwrap_or_default(),
@@ -69,24 +69,24 @@ impl Rule {
             message: rule.text("message").into(),
             message_expression: rule.text("messageExpression").into(),
             reason: match rule.text("reason") {
-                "FieldValueRequired" => FaultKind::Required,
-                "FieldValueForbidden" => FaultKind::Forbidden,
-                "FieldValueDuplicate" => FaultKind::Duplicate,
-                _ => FaultKind::Invalid,
+                "FieldValueRequired" => ErrorType::Required,
+                "FieldValueForbidden" => ErrorType::Forbidden,
+                "FieldValueDuplicate" => ErrorType::Duplicate,
+                _ => ErrorType::Invalid,
             },
             field_path: field_path.into(),
             optional_old_self: rule.flag("optionalOldSelf"),
         }
     }
 
-    /// What stands for the rule in complaints.
+    /// What stands for the rule in errors.
     fn shown(&self) -> &str {
         if self.message.is_empty() { self.expression.trim() } else { self.message.trim() }
     }
 }
 
 impl Structural {
-    /// Finds the rules that `new` breaks, and returns as warnings the complaints about what is as it
+    /// Finds the rules that `new` breaks, and returns as warnings the errors about what is as it
     /// was in `old`. Rules are not tried on an object that is not even of the declared types, so
     /// `errors` has to hold what else is wrong with it.
     pub fn validate_rules(
@@ -95,13 +95,13 @@ impl Structural {
         old: Option<&Map<String, Value>>,
         errors: &mut ErrorList,
     ) -> Vec<String> {
-        if !self.root.marks.has(Marks::RULES_BELOW) {
+        if !self.root.marks.has(NodeFlags::RULES_BELOW) {
             return Vec::new();
         }
-        if errors.iter().any(|fault| keeps_rules_from_running(fault.kind)) {
+        if errors.iter().any(|error| prevents_rules(error.kind)) {
             let detail = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
             errors.push(FieldError {
-                kind: FaultKind::Invalid,
+                kind: ErrorType::Invalid,
                 field: "<nil>".to_owned(),
                 value: Some(Value::Null),
                 detail: detail.to_owned(),
@@ -116,15 +116,15 @@ impl Structural {
     }
 }
 
-/// Whether a fault says that values are not what rules were compiled for.
-fn keeps_rules_from_running(kind: FaultKind) -> bool {
+/// Whether an error says that values are not what rules were compiled for.
+fn prevents_rules(kind: ErrorType) -> bool {
     matches!(
         kind,
-        FaultKind::NotSupported
-            | FaultKind::Required
-            | FaultKind::TooLong
-            | FaultKind::TooMany
-            | FaultKind::TypeInvalid
+        ErrorType::NotSupported
+            | ErrorType::Required
+            | ErrorType::TooLong
+            | ErrorType::TooMany
+            | ErrorType::TypeInvalid
     )
 }
 

@@ -1,14 +1,14 @@
 //! [`Structural`]: a schema compiled into the tree that objects are walked with.
 //!
-//! A definition may be a megabyte of OpenAPI and a server may hold hundreds of them, so a node
+//! A CRD may be a megabyte of OpenAPI and a server may hold hundreds of them, so a node
 //! keeps only what is asked of objects: no descriptions, keywords that are rarely used behind one
 //! pointer ([`Checks`]), and patterns compiled when they are first needed.
 
-use crate::choices::Choices;
+use crate::enum_values::EnumValues;
 use crate::format::Format;
+use crate::json_schema::JsonSchema;
 use crate::pattern::{Pattern, PatternPool};
 use crate::rules::{Rule, Validator};
-use crate::source::Source;
 use machinery::Value;
 use std::sync::{Arc, OnceLock};
 
@@ -16,9 +16,9 @@ use std::sync::{Arc, OnceLock};
 #[derive(Debug)]
 pub struct Structural {
     pub(crate) root: Node,
-    /// Nothing is ever pruned: the definition is a relic of v1beta1.
+    /// Nothing is ever pruned: the CRD is a relic of v1beta1.
     pub(crate) keeps_unknown: bool,
-    /// Compiled when the first object is judged, for the reason that patterns are.
+    /// Compiled when the first object is validated, for the reason that patterns are.
     pub(crate) validator: OnceLock<Option<Validator>>,
     /// Each once.
     pub(crate) patterns: Box<[Arc<Pattern>]>,
@@ -27,7 +27,7 @@ pub struct Structural {
 }
 
 impl Structural {
-    /// Compiles `openAPIV3Schema`. What makes no sense is passed over: the definition has been
+    /// Compiles `openAPIV3Schema`. What makes no sense is passed over: the CRD has been
     /// checked before.
     pub fn compile(openapi_v3_schema: &Value) -> Self {
         Self::compile_with(openapi_v3_schema, &PatternPool::default())
@@ -35,8 +35,8 @@ impl Structural {
 
     /// The same; the schema shares its patterns with the others of the pool.
     pub fn compile_with(openapi_v3_schema: &Value, pool: &PatternPool) -> Self {
-        let mut root = Source::of(openapi_v3_schema).map(Node::compile).unwrap_or_default();
-        let patterns = pool.share_in(&mut root);
+        let mut root = JsonSchema::of(openapi_v3_schema).map(Node::compile).unwrap_or_default();
+        let patterns = pool.intern(&mut root);
         Self { root, patterns, ..Self::empty() }
     }
 
@@ -50,14 +50,14 @@ impl Structural {
         }
     }
 
-    /// The same schema for a definition with `preserveUnknownFields: true`: it validates, but drops
+    /// The same schema for a CRD with `preserveUnknownFields: true`: it validates, but drops
     /// nothing.
     #[must_use]
     pub fn keeping_unknown_fields(self) -> Self {
         Self { keeps_unknown: true, ..self }
     }
 
-    /// The schema of a definition without one, as v1beta1 allows: every field is kept.
+    /// The schema of a CRD without one, as v1beta1 allows: every field is kept.
     pub fn anything() -> Self {
         Self { keeps_unknown: true, ..Self::empty() }
     }
@@ -66,7 +66,7 @@ impl Structural {
 /// The `type` of a schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Type {
-    /// Not stated.
+    /// Not non_empty.
     #[default]
     Any,
     Object,
@@ -80,7 +80,7 @@ pub(crate) enum Type {
 }
 
 impl Type {
-    pub(crate) fn of(source: Source<'_>) -> Self {
+    pub(crate) fn of(source: JsonSchema<'_>) -> Self {
         if source.flag("x-kubernetes-int-or-string") {
             return Self::IntOrString;
         }
@@ -95,7 +95,7 @@ impl Type {
         }
     }
 
-    /// As a complaint spells it.
+    /// As an error spells it.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Any => "",
@@ -112,9 +112,9 @@ impl Type {
 
 /// Yes-or-no facts of a node, in one byte.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Marks(u8);
+pub(crate) struct NodeFlags(u8);
 
-impl Marks {
+impl NodeFlags {
     /// null is a value of its own here.
     pub(crate) const NULLABLE: u8 = 1;
     /// `x-kubernetes-preserve-unknown-fields`
@@ -142,7 +142,7 @@ impl Marks {
         self.0 |= if on { mark } else { 0 };
     }
 
-    fn inherit(&mut self, child: Marks) {
+    fn inherit(&mut self, child: NodeFlags) {
         self.0 |= child.0 & Self::INHERITED;
     }
 }
@@ -177,7 +177,7 @@ pub(crate) enum Additional {
 #[derive(Debug, Default)]
 pub(crate) struct Node {
     pub(crate) kind: Type,
-    pub(crate) marks: Marks,
+    pub(crate) marks: NodeFlags,
     pub(crate) list: List,
     pub(crate) default: Option<Box<Value>>,
     /// Sorted by name.
@@ -188,19 +188,19 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    pub(crate) fn compile(source: Source<'_>) -> Self {
+    pub(crate) fn compile(source: JsonSchema<'_>) -> Self {
         let mut properties: Vec<(Box<str>, Node)> =
             source.properties().map(|(name, it)| (name.into(), Node::compile(it))).collect();
         properties.sort_by(|a, b| a.0.cmp(&b.0));
         let additional = match source.value("additionalProperties") {
             None => Additional::Unstated,
             Some(Value::Bool(false)) => Additional::Forbidden,
-            Some(value) => Source::of(value)
+            Some(value) => JsonSchema::of(value)
                 .map_or(Additional::Allowed, |it| Additional::Schema(Node::compile(it).into())),
         };
         let mut node = Self {
             kind: Type::of(source),
-            marks: Marks::default(),
+            marks: NodeFlags::default(),
             list: match source.list_type() {
                 "set" => List::Set,
                 "map" => {
@@ -219,15 +219,16 @@ impl Node {
         node
     }
 
-    fn mark(&mut self, source: Source<'_>) {
+    fn mark(&mut self, source: JsonSchema<'_>) {
         let embedded = source.flag("x-kubernetes-embedded-resource");
-        let mut marks = Marks::default();
-        marks.set(Marks::NULLABLE, source.flag("nullable"));
-        marks.set(Marks::PRESERVES_UNKNOWN, source.flag("x-kubernetes-preserve-unknown-fields"));
-        marks.set(Marks::EMBEDDED | Marks::EMBEDDED_BELOW, embedded);
-        marks.set(Marks::DEFAULTS_BELOW, self.default.is_some());
-        marks.set(Marks::KEYED_LISTS_BELOW, !matches!(self.list, List::Atomic));
-        marks.set(Marks::RULES_BELOW, !self.rules().is_empty());
+        let mut marks = NodeFlags::default();
+        marks.set(NodeFlags::NULLABLE, source.flag("nullable"));
+        marks
+            .set(NodeFlags::PRESERVES_UNKNOWN, source.flag("x-kubernetes-preserve-unknown-fields"));
+        marks.set(NodeFlags::EMBEDDED | NodeFlags::EMBEDDED_BELOW, embedded);
+        marks.set(NodeFlags::DEFAULTS_BELOW, self.default.is_some());
+        marks.set(NodeFlags::KEYED_LISTS_BELOW, !matches!(self.list, List::Atomic));
+        marks.set(NodeFlags::RULES_BELOW, !self.rules().is_empty());
         for (_, child) in &self.properties {
             marks.inherit(child.marks);
         }
@@ -288,11 +289,11 @@ impl Node {
     }
 
     pub(crate) fn is_nullable(&self) -> bool {
-        self.marks.has(Marks::NULLABLE)
+        self.marks.has(NodeFlags::NULLABLE)
     }
 
     pub(crate) fn is_embedded(&self) -> bool {
-        self.marks.has(Marks::EMBEDDED)
+        self.marks.has(NodeFlags::EMBEDDED)
     }
 }
 
@@ -300,7 +301,7 @@ impl Node {
 #[derive(Debug, Default)]
 pub(crate) struct Checks {
     pub(crate) required: Box<[Box<str>]>,
-    pub(crate) choices: Choices,
+    pub(crate) enum_values: EnumValues,
     pub(crate) format: Option<Format>,
     pub(crate) text: Option<Box<TextChecks>>,
     pub(crate) number: Option<Box<NumberChecks>>,
@@ -353,13 +354,13 @@ pub(crate) struct Bound {
 
 impl Checks {
     /// None if the schema uses none of these.
-    fn compile(source: Source<'_>) -> Option<Self> {
+    fn compile(source: JsonSchema<'_>) -> Option<Self> {
         let combined =
             |keyword| source.schemas(keyword).map(Node::compile).collect::<Box<[Node]>>();
         let bound = |keyword, exclusive| {
             source.number(keyword).map(|value| Bound { value, exclusive: source.flag(exclusive) })
         };
-        let used = |keywords: &[&str]| keywords.iter().any(|it| source.stated(it).is_some());
+        let used = |keywords: &[&str]| keywords.iter().any(|it| source.non_empty(it).is_some());
         let counted = |keywords: &[&str]| keywords.iter().any(|it| source.count(it).is_some());
 
         let pattern = Some(source.text("pattern")).filter(|it| !it.is_empty());
@@ -381,7 +382,7 @@ impl Checks {
             || counted(&["minItems", "maxItems", "minProperties", "maxProperties"]);
         let checks = Self {
             required: source.texts("required").map(Box::from).collect(),
-            choices: Choices::of(source),
+            enum_values: EnumValues::of(source),
             format: Format::of(source.text("format"), Type::of(source)),
             text: text.map(Box::new),
             number: has_number.then(|| Box::new(number)),
@@ -405,7 +406,7 @@ impl Checks {
             rules: Rule::all(source),
         };
         let used = !checks.required.is_empty()
-            || !checks.choices.list.is_empty()
+            || !checks.enum_values.list.is_empty()
             || checks.format.is_some()
             || checks.text.is_some()
             || checks.number.is_some()

@@ -1,26 +1,26 @@
-//! Judging an object by its schema, in upstream's words.
+//! Validates an object by its schema, in upstream's words.
 //!
-//! The walk reports every fault, names it as kube-apiserver does (`spec.a in body should be …`) and
+//! The walk reports every error, names it as kube-apiserver does (`spec.a in body should be …`) and
 //! counts how many checks an alternative of `anyOf` or `oneOf` passed, since upstream shows the
-//! complaints of the alternative that came closest.
+//! errors of the alternative that came closest.
 //!
-//! With an old state at hand a fault is forgiven if the value it is in has not changed, so that a
-//! definition can be tightened without locking out the objects that exist (see [`ratchet`]).
+//! With an old state at hand an error is forgiven if the value it is in has not changed, so that a
+//! CRD can be tightened without locking out the objects that exist (see [`ratchet`]).
 
 mod combine;
 mod data;
-mod found;
+mod walk_errors;
 mod number;
 mod text;
 
-use crate::structural::{Additional, Checks, Marks, Node, SizeChecks, Structural, Type};
+use crate::structural::{Additional, Checks, Node, NodeFlags, SizeChecks, Structural, Type};
 use crate::{embedded, lists, ratchet};
 pub(crate) use data::Data;
-use found::Found;
-use machinery::field_path::{FaultKind, quote};
+use machinery::field_path::{ErrorType, quote};
 use machinery::{ErrorList, FieldError, Map, Path, Value};
 use std::cell::Cell;
 use std::collections::HashSet;
+use walk_errors::WalkErrors;
 
 impl Structural {
     /// Finds what is wrong with `new`; errors in what is as it was in `old` are forgiven.
@@ -31,7 +31,7 @@ impl Structural {
         errors: &mut ErrorList,
     ) {
         validate_data(&self.root, Data::Object(new), old.map(Data::Object), &Path::EMPTY, errors);
-        if self.root.marks.has(Marks::EMBEDDED_BELOW) {
+        if self.root.marks.has(NodeFlags::EMBEDDED_BELOW) {
             embedded::validate_below(&self.root, new, errors);
         }
         self.validate_lists(new, old, errors);
@@ -57,7 +57,7 @@ impl Structural {
         old: Option<&Map<String, Value>>,
         errors: &mut ErrorList,
     ) {
-        if !self.root.marks.has(Marks::KEYED_LISTS_BELOW) {
+        if !self.root.marks.has(NodeFlags::KEYED_LISTS_BELOW) {
             return;
         }
         let was_faulty = old.is_some_and(|old| {
@@ -71,7 +71,7 @@ impl Structural {
     }
 }
 
-/// Judges a value that stands at `at`. The complaints' own paths begin below it, as upstream's do.
+/// Validates a value that stands at `at`. The errors' own paths begin below it, as upstream's do.
 pub(crate) fn validate_data(
     node: &Node,
     new: Data<'_>,
@@ -79,19 +79,21 @@ pub(crate) fn validate_data(
     at: &Path<'_>,
     errors: &mut ErrorList,
 ) {
-    let mut found = Found::default();
+    let mut found = WalkErrors::default();
     let steps = Cell::new(0);
     let walk = Walk { at, steps: &steps };
     walk.check(node, new, old, &Path::EMPTY, &mut found);
-    if walk.is_spent() {
-        found.add(|| walk.unplaced(format!("validation needs more than {STEPS_MAX} steps")));
+    if walk.is_exhausted() {
+        found.add(|| {
+            walk.error_without_field(format!("validation needs more than {STEPS_MAX} steps"))
+        });
     }
-    for fault in found.into_list() {
-        errors.push(fault);
+    for error in found.into_list() {
+        errors.push(error);
     }
 }
 
-/// A walk ends after this many steps: with alternatives, choices and required fields, a long schema
+/// A walk ends after this many steps: with alternatives, enum_values and required fields, a long schema
 /// and a large object make as many as the product of their sizes. The largest object with a
 /// schema of ordinary size needs some hundred thousand.
 const STEPS_MAX: usize = 30_000_000;
@@ -109,7 +111,7 @@ impl Walk<'_> {
         self.steps.set(self.steps.get().saturating_add(steps));
     }
 
-    fn is_spent(self) -> bool {
+    fn is_exhausted(self) -> bool {
         self.steps.get() > STEPS_MAX
     }
 
@@ -120,16 +122,18 @@ impl Walk<'_> {
         data: Data<'_>,
         old: Option<Data<'_>>,
         path: &Path<'_>,
-        found: &mut Found,
+        found: &mut WalkErrors,
     ) -> usize {
         self.spend(1);
-        if self.is_spent() {
+        if self.is_exhausted() {
             return 0;
         }
-        let before = found.mark();
+        let before = found.checkpoint();
         let passed = self.apply(node, data, old, path, found);
-        if found.mark() != before && old.is_some_and(|old| ratchet::is_unchanged(node, data, old)) {
-            found.forget_since(before);
+        if found.checkpoint() != before
+            && old.is_some_and(|old| ratchet::is_unchanged(node, data, old))
+        {
+            found.roll_back(before);
         }
         passed
     }
@@ -141,7 +145,7 @@ impl Walk<'_> {
         data: Data<'_>,
         old: Option<Data<'_>>,
         path: &Path<'_>,
-        found: &mut Found,
+        found: &mut WalkErrors,
     ) -> usize {
         let checks = node.checks.as_deref();
         if matches!(data, Data::Null) {
@@ -149,7 +153,7 @@ impl Walk<'_> {
             if !fits {
                 found.add(|| self.wrong_type(path, node.kind.name(), "null"));
             }
-            self.check_choices(checks, data, path, found);
+            self.check_enum_values(checks, data, path, found);
             return usize::from(fits);
         }
         // The numbers that are added up here follow upstream's bookkeeping, check by check.
@@ -167,11 +171,17 @@ impl Walk<'_> {
             Data::Object(map) => self.check_fields(node, map, old, path, found),
             Data::Null | Data::Bool(_) => 0,
         };
-        self.check_choices(checks, data, path, found);
+        self.check_enum_values(checks, data, path, found);
         passed
     }
 
-    fn check_type(self, node: &Node, data: Data<'_>, path: &Path<'_>, found: &mut Found) -> bool {
+    fn check_type(
+        self,
+        node: &Node,
+        data: Data<'_>,
+        path: &Path<'_>,
+        found: &mut WalkErrors,
+    ) -> bool {
         let format = node.checks.as_deref().and_then(|it| it.format);
         let accepted = data.is_of(node.kind);
         let listed = matches!(data, Data::Text(_) | Data::List(_));
@@ -199,7 +209,7 @@ impl Walk<'_> {
         items: &[Value],
         old: Option<Data<'_>>,
         path: &Path<'_>,
-        found: &mut Found,
+        found: &mut WalkErrors,
     ) -> usize {
         let mut passed = 2;
         if let Some(item_node) = &node.items {
@@ -235,7 +245,7 @@ impl Walk<'_> {
         map: &Map<String, Value>,
         old: Option<Data<'_>>,
         path: &Path<'_>,
-        found: &mut Found,
+        found: &mut WalkErrors,
     ) -> usize {
         let mut passed = 1;
         let checks = node.checks.as_deref();
@@ -260,7 +270,7 @@ impl Walk<'_> {
                     found.add(|| {
                         let detail = format!("{here} in body is a forbidden property");
                         let value = Some(key.as_str().into());
-                        self.fault(FaultKind::Invalid, path, value, detail)
+                        self.error(ErrorType::Invalid, path, value, detail)
                     });
                 }
                 (None, _) => {}
@@ -268,47 +278,48 @@ impl Walk<'_> {
         }
         let required = checks.map_or(&[][..], |it| &it.required);
         self.spend(required.len());
-        for name in required.iter().take_while(|_| !self.is_spent()) {
+        for name in required.iter().take_while(|_| !self.is_exhausted()) {
             if !map.contains_key(&**name) {
                 let here = path.child(name);
-                found.add(|| self.fault(FaultKind::Required, &here, None, String::new()));
+                found.add(|| self.error(ErrorType::Required, &here, None, String::new()));
             }
         }
         passed
     }
 
-    fn check_choices(
+    fn check_enum_values(
         self,
         checks: Option<&Checks>,
         data: Data<'_>,
         path: &Path<'_>,
-        found: &mut Found,
+        found: &mut WalkErrors,
     ) {
-        let Some(choices) = checks.map(|it| &it.choices).filter(|it| !it.list.is_empty()) else {
+        let Some(enum_values) = checks.map(|it| &it.enum_values).filter(|it| !it.list.is_empty())
+        else {
             return;
         };
-        let (is_listed, compared) = choices.contain(data);
+        let (is_listed, compared) = enum_values.contain(data);
         self.spend(compared);
         if is_listed {
             return;
         }
         found.add(|| {
-            let listed: Vec<String> = choices
+            let listed: Vec<String> = enum_values
                 .list
                 .iter()
                 .map(|choice| choice.as_str().map_or_else(|| quote(&choice.to_string()), quote))
                 .collect();
             let detail = format!("supported values: {}", listed.join(", "));
-            self.fault(FaultKind::NotSupported, path, Some(data.to_value()), detail)
+            self.error(ErrorType::NotSupported, path, Some(data.to_value()), detail)
         });
     }
 }
 
 /// ErrorList in upstream's words.
 impl Walk<'_> {
-    fn fault(
+    fn error(
         self,
-        kind: FaultKind,
+        kind: ErrorType,
         path: &Path<'_>,
         value: Option<Value>,
         detail: String,
@@ -328,26 +339,26 @@ impl Walk<'_> {
         self,
         path: &Path<'_>,
         value: impl Into<Value>,
-        complaint: std::fmt::Arguments<'_>,
+        message: std::fmt::Arguments<'_>,
     ) -> FieldError {
-        let detail = format!("{path} in body {complaint}");
-        self.fault(FaultKind::Invalid, path, Some(value.into()), detail)
+        let detail = format!("{path} in body {message}");
+        self.error(ErrorType::Invalid, path, Some(value.into()), detail)
     }
 
-    /// A complaint that upstream does not tie to a field.
-    fn unplaced(self, detail: String) -> FieldError {
-        self.fault(FaultKind::Invalid, &Path::EMPTY, Some("".into()), detail)
+    /// An error that upstream does not tie to a field.
+    fn error_without_field(self, detail: String) -> FieldError {
+        self.error(ErrorType::Invalid, &Path::EMPTY, Some("".into()), detail)
     }
 
     fn wrong_type(self, path: &Path<'_>, expected: &str, found: &str) -> FieldError {
         let detail = format!("{path} in body must be of type {expected}: {}", quote(found));
-        self.fault(FaultKind::TypeInvalid, path, Some(found.into()), detail)
+        self.error(ErrorType::TypeInvalid, path, Some(found.into()), detail)
     }
 
     fn too_many(self, path: &Path<'_>, count: u64, max: u64) -> FieldError {
         let unit = if max == 1 { "item" } else { "items" };
         let detail = format!("must have at most {max} {unit}");
-        self.fault(FaultKind::TooMany, path, Some(count.into()), detail)
+        self.error(ErrorType::TooMany, path, Some(count.into()), detail)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Definitions and their example objects, and where which rule meets which value.
+//! CRDs and their example objects, and where which rule meets which value.
 
 use machinery::codec::yaml;
 use machinery::{ErrorList, Map, Value};
@@ -26,8 +26,8 @@ pub fn read(folder: &Path) -> Vec<Case> {
     let mut cases = Vec::new();
     for project in files(folder).into_iter().filter(|it| it.is_dir()) {
         for file in files(&project.join("crds")) {
-            let definition = load(&file);
-            let spec = &definition["spec"];
+            let crd = load(&file);
+            let spec = &crd["spec"];
             let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
             let (kind, group) = (text(&spec["names"]["kind"]), text(&spec["group"]));
             let examples = files(&project.join("examples").join(format!("{kind}.{group}")));

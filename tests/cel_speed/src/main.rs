@@ -1,4 +1,4 @@
-//! Evaluates the rules of real definitions on their example objects, once by our CEL and once by
+//! Evaluates the rules of real CRDs on their example objects, once by our CEL and once by
 //! the public crate `cel`, and prints the CPU time of each.
 //!
 //! The argument is a folder of projects: `PROJECT/crds/*.yaml` and

@@ -23,7 +23,7 @@ pub(super) fn validate(attributes: &Attributes<'_>, object: &Object) -> Result<(
     if !has_new_images(attributes, object) {
         return Ok(());
     }
-    let found = pod::not_pulled(object);
+    let found = pod::images_not_always_pulled(object);
     if found.is_empty() {
         return Ok(());
     }

@@ -1,7 +1,7 @@
 //! `LimitPodHardAntiAffinityTopology`: a pod keeps others away from its node at most.
 
 use super::Attributes;
-use kinds::core::pod::admission::wide_anti_affinity;
+use kinds::core::pod::admission::refused_anti_affinity;
 use machinery::{Object, Status};
 
 /// Refuses a pod that keeps others away from more.
@@ -9,5 +9,5 @@ pub(super) fn validate(attributes: &Attributes<'_>, pod: &Object) -> Result<(), 
     if !attributes.is_of("", "pods") {
         return Ok(());
     }
-    wide_anti_affinity(pod).map_or(Ok(()), |why| Err(attributes.forbidden(pod, &why)))
+    refused_anti_affinity(pod).map_or(Ok(()), |why| Err(attributes.forbidden(pod, &why)))
 }

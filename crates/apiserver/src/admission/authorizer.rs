@@ -6,7 +6,7 @@ use crate::auth::authentication::User;
 use crate::auth::authentication::service_account::account;
 use crate::auth::authorization;
 use crate::auth::authorization::{Authorizers, ResourceAttributes};
-use cel::library::authorizer::{Authorizer, Check, Verdict};
+use cel::library::authorizer::{Authorizer, Check, Decision};
 use std::sync::Arc;
 
 /// Whom to ask on behalf of a request, and about what if the expression does not say.
@@ -35,7 +35,7 @@ struct UserAuthorizer {
 }
 
 impl Authorizer for UserAuthorizer {
-    fn authorize(&self, check: &Check) -> Verdict {
+    fn authorize(&self, check: &Check) -> Decision {
         let account =
             check.service_account.as_ref().map(|(namespace, name)| account(namespace, name, ""));
         let user = account.as_ref().unwrap_or(&self.user);
@@ -51,6 +51,6 @@ impl Authorizer for UserAuthorizer {
         let attributes = authorization::Attributes { user, verb: &check.verb, resource, path };
         let decision = self.authorizers.decide(&attributes);
         let reason = decision.reason().to_owned();
-        Verdict { allowed: decision.is_allowed(), reason, ..Verdict::default() }
+        Decision { allowed: decision.is_allowed(), reason, ..Decision::default() }
     }
 }

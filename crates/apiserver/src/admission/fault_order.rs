@@ -1,7 +1,7 @@
 //! [`merge`]: what is wrong with expressions is found apart from the rest, and told where
 //! kube-apiserver tells it: in its place among the errors of the same configuration.
 
-use machinery::field_path::FaultKind;
+use machinery::field_path::ErrorType;
 use machinery::{ErrorList, FieldError};
 
 /// In which order fields are judged, by the field that they are in; what is not listed comes first.
@@ -61,7 +61,7 @@ fn rank(error: &FieldError) -> Vec<usize> {
         parent = name;
     }
     // That something is there twice is seen when all of it was looked at.
-    if error.kind == FaultKind::Duplicate
+    if error.kind == ErrorType::Duplicate
         && let Some(last) = places.last_mut()
     {
         *last = usize::MAX;

@@ -11,10 +11,10 @@
 //! undo it.
 
 use super::{Attributes, Operation};
-use kinds::Resource;
-use kinds::resource::Version;
 use machinery::selector::LabelSelector;
 use machinery::{GroupResource, Object, Status, Value};
+use types::Resource;
+use types::resource::Version;
 
 /// See the [module documentation](self).
 pub(crate) struct Criteria {

@@ -20,9 +20,6 @@ const BESIDE_THE_SPEC: [&str; 8] =
 /// Judges pods, what makes pods, and namespaces.
 pub(super) fn validate(attributes: &Attributes<'_>, object: &Object) -> Result<(), Status> {
     let resource = attributes.scope.resource();
-    if resource.custom {
-        return Ok(());
-    }
     match (resource.group.as_str(), resource.plural.as_str()) {
         ("", "namespaces") if attributes.is_of("", "namespaces") => {
             validate_namespace(attributes, object)

@@ -146,11 +146,11 @@ fn wanted_of(
     quota: &Quota,
     object: &Object,
 ) -> Result<Option<Amounts>, Status> {
-    let is_concerned = quota.hard.keys().any(|name| measure.concerns(name));
+    let is_concerned = quota.hard.keys().any(|name| measure.measures(name));
     if !is_concerned || !measure.covered(object, quota) {
         return Ok(None);
     }
-    if let Some(why) = measure.unsaid(object, quota) {
+    if let Some(why) = measure.missing_requests(object, quota) {
         let why = format!("failed quota: {}: {why}", quota.name);
         return Err(attributes.forbidden(object, &why));
     }

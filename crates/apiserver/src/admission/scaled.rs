@@ -2,8 +2,8 @@
 
 use super::Attributes;
 use crate::registry::scale;
-use kinds::resource::Scale;
 use machinery::{GroupVersionKind, Object, Status, Value};
+use types::resource::Scale;
 
 /// Where the object keeps what the request is about, if it is one to `/scale`.
 pub(super) fn scale<'a>(attributes: &Attributes<'a>) -> Option<&'a Scale> {

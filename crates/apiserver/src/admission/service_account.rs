@@ -40,7 +40,7 @@ pub(super) fn validate(attributes: &Attributes<'_>, pod: &Object) -> Result<(), 
         return refuse(&format!("no service account specified for pod {place}/{}", pod.name()));
     }
     let found = find(attributes, pod, name)?;
-    let Some(particular) = found.filter(account::is_particular) else { return Ok(()) };
+    let Some(particular) = found.filter(account::enforces_mountable_secrets) else { return Ok(()) };
     let why = if is_addition {
         account::ephemeral_secret_refusal(pod, &particular)
     } else {

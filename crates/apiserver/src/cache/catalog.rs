@@ -8,14 +8,14 @@ use crate::cache::creations::{Creation, Creations};
 use crate::cache::documents::Documents;
 use crate::cache::hooks::Hooks;
 use crate::cache::watch_cache::ResourceCache;
-use kinds::Resource;
-use kinds::apply::CustomSchema;
-use kinds::resource::Version;
 use machinery::gvk::version_priority;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use store::Revision;
+use types::Resource;
+use types::apply::CustomSchema;
+use types::resource::Version;
 
 /// A resource together with where its objects are.
 pub(crate) struct Served {
@@ -241,7 +241,7 @@ impl Catalog {
                     continue;
                 }
                 let group = it.resource.group_of(details);
-                catalog.note(group, &details.name, it.resource.custom);
+                catalog.note(group, &details.name, it.resource.conventions.dynamic);
                 catalog
                     .index
                     .entry(group.to_owned())

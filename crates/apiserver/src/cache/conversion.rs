@@ -25,12 +25,12 @@ use crate::cache::catalog::Served;
 use crate::cache::storage::Storage;
 use crate::cache::watch_cache::Entry;
 use kept::Kept;
-use kinds::Resource;
-use kinds::resource::{Shape, Version};
 use machinery::{Object, Status, Value};
 use std::sync::Arc;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
+use types::Resource;
+use types::resource::{Shape, Version};
 use webhook::Webhook;
 
 /// How the objects of one resource get from version to version.

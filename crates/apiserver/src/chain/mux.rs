@@ -24,11 +24,11 @@ use crate::routes::{discovery, health, metrics, openapi, version};
 use bytes::Bytes;
 use http::Response;
 use http::request::Parts as Head;
-use kinds::resource::{Action, Scale, Subresource};
 use machinery::field_path::quote;
 use machinery::{Status, names};
 use std::borrow::Cow;
 use std::sync::Arc;
+use types::resource::{Action, Scale, Subresource};
 
 /// Below these, a slash at the end leads elsewhere.
 const EXACT: [&str; 5] = ["healthz", "livez", "readyz", "metrics", "openapi"];
@@ -126,18 +126,18 @@ pub(crate) async fn resource(
         return not_here(catalog.group(group).is_none_or(|it| it.custom));
     };
     if !is_in_scope(&served, &parts.scope.path, parts.scope.verb) {
-        return not_here(served.resource.custom);
+        return not_here(served.resource.conventions.plain_not_found);
     }
     let subresource = parts.scope.path.subresource.as_str();
     // Upstream: what is below a built-in resource is a route of its own.
-    if !served.resource.custom
+    if served.resource.conventions.routes_subresources
         && !subresource.is_empty()
         && find(&served, version, subresource).is_none()
     {
         return Err(Status::no_such_resource());
     }
     // Upstream: so is each method, and there is none for this one.
-    if !served.resource.custom && head.method == http::Method::HEAD {
+    if !served.resource.conventions.serves_head && head.method == http::Method::HEAD {
         return Err(Status::method_not_allowed());
     }
     let offer = Offer::of(&served.resource, parts.scope.verb);
@@ -158,7 +158,7 @@ fn is_in_scope(served: &Served, target: &ResourcePath, verb: Verb) -> bool {
     if !served.resource.namespaced {
         return is_everywhere || is_namespace(target) && target.name == target.namespace;
     }
-    let is_read = !served.resource.custom || verb.reads();
+    let is_read = !served.resource.conventions.hides_writes_to_all_namespaces || verb.reads();
     !is_everywhere || target.name.is_empty() && is_read
 }
 
@@ -255,7 +255,7 @@ async fn object_or_collection(cx: &RequestContext, body: &[u8]) -> Result<Respon
     if !matches!(cx.scope.verb, Verb::Create | Verb::Update | Verb::Other) {
         refuse_odd_name(&cx.scope.path.name)?;
     }
-    if let Some(question) = cx.scope.resource().behavior.question {
+    if let Some(question) = cx.scope.resource().behavior.unstored {
         if question.verbs().contains(&cx.scope.verb.as_str()) {
             return question::ask(cx, body, question).await;
         }
@@ -266,12 +266,14 @@ async fn object_or_collection(cx: &RequestContext, body: &[u8]) -> Result<Respon
         Verb::Get => get::get(cx).await,
         Verb::List => list::list(cx).await,
         // Upstream: where no router looks at it, the name in the path means nothing.
-        Verb::Create if !everywhere && (!named || cx.scope.resource().custom) => {
+        Verb::Create
+            if !everywhere && (!named || !cx.scope.resource().conventions.routes_names) =>
+        {
             create::create(cx, body).await
         }
         Verb::Update if named => update::update(cx, body, Part::Main).await,
         Verb::Patch if named => patch::patch(cx, body, Part::Main).await,
-        Verb::Update | Verb::Patch if cx.scope.resource().custom => {
+        Verb::Update | Verb::Patch if !cx.scope.resource().conventions.routes_names => {
             Err(Status::bad_request("name must be provided"))
         }
         Verb::Delete => delete::delete(cx, body).await,
@@ -284,7 +286,7 @@ async fn object_or_collection(cx: &RequestContext, body: &[u8]) -> Result<Respon
 }
 
 fn not_allowed(cx: &RequestContext) -> Status {
-    if cx.scope.resource().custom {
+    if cx.scope.resource().conventions.names_refused_verb {
         return Status::method_not_supported(&cx.scope.what(), cx.scope.verb.as_str());
     }
     Status::method_not_allowed()

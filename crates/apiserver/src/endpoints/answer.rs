@@ -12,11 +12,11 @@ use crate::http::response;
 use crate::registry::conversion;
 use bytes::Bytes;
 use http::Response;
-use kinds::resource::Shape;
-use kinds::types::Ordered;
 use machinery::{Object, Status, Value, json};
 use std::sync::Arc;
 use store::Revision;
+use types::Ordered;
+use types::resource::Shape;
 
 /// Objects of this size are not copied into an answer but shared with it, so that answers that are
 /// not read take up little memory.
@@ -59,7 +59,7 @@ pub(crate) fn object(cx: &RequestContext, code: u16, object: Object) -> Response
             let value = object.into_value();
             let whole = ordered(cx, &value);
             return response::written(code, cx.accepted, &whole, || {
-                kinds::protobuf::encode(&value)
+                types::protobuf::encode(&value)
             });
         }
         Form::PartialList => {

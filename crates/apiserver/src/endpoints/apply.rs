@@ -12,7 +12,7 @@ use crate::registry::shape;
 use crate::registry::{Change, Changing, Part, UpdateRequest};
 use crate::request::options::{FieldValidation, WriteOptions};
 use http::Response;
-use machinery::patch::apply::{Force, keep_times_of_no_change};
+use machinery::patch::apply::{Force, keep_times_if_unchanged};
 use machinery::{Object, Status, Value, codec};
 
 /// Applies the configuration in the body, and answers with what came of it.
@@ -56,7 +56,7 @@ impl Change for Applied<'_> {
                 field_manager::apply(&self.cx.scope, Some(&live), config, self.force).await?;
             self.config.check_duplicates(self.cx)?;
             let mut new = fitted(self.cx, config, applied)?;
-            keep_times_of_no_change(old, &mut new);
+            keep_times_if_unchanged(old, &mut new);
             Ok(new)
         })
     }

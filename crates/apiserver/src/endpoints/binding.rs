@@ -9,8 +9,8 @@ use crate::http::body::Body;
 use crate::registry::scope::RequestScope;
 use crate::request::ResourcePath;
 use http::Response;
-use kinds::resource::Action;
 use machinery::{Object, Status};
+use types::resource::Action;
 
 /// Binds the pod that has the binding's name.
 pub(super) async fn bind(

@@ -13,10 +13,10 @@ use http::{Response, StatusCode};
 use kinds::core::node::kubelet;
 use kinds::core::pod::container_name;
 use kinds::core::pod::log_options::LogOptions;
-use kinds::resource::Subresource;
 use machinery::field_path::quote;
 use machinery::{GroupKind, GroupVersionKind, Map, Object, Status, Value, json};
 use std::net::IpAddr;
+use types::resource::Subresource;
 
 /// Fails in the way that says most about why, if the connection would be allowed.
 pub(crate) async fn connect(

@@ -12,11 +12,11 @@ pub(crate) use media::{read, unfit, unsupported};
 use crate::endpoints::context::RequestContext;
 use crate::registry::shape;
 use crate::request::options::FieldValidation;
-use kinds::resource::Shape;
-use kinds::types::Type;
 use machinery::codec::{self, Decoded, Format};
 use machinery::{Object, Status, Value};
 use media::unrecognized;
+use types::Type;
+use types::resource::Shape;
 
 /// More unknown and repeated fields than this are not told.
 const COMPLAINTS_MAX: usize = 100;

@@ -10,10 +10,9 @@ use crate::registry::conversion;
 use crate::registry::{Deleted, shape};
 use crate::request::options::DeleteOptions;
 use http::Response;
-use kinds::resource::Dependents;
-use kinds::types;
 use machinery::status::Details;
 use machinery::{Object, Status, Value};
+use types::resource::GarbageCollectionPolicy;
 
 /// Deletes the named object, or begins to.
 pub(crate) async fn delete(cx: &RequestContext, body: &[u8]) -> Result<Response<Body>, Status> {
@@ -73,8 +72,8 @@ pub(super) fn options(cx: &RequestContext, body: &[u8]) -> Result<DeleteOptions,
 
 /// Adds a warning: without a propagation policy, dependents are not guaranteed to survive.
 pub(super) fn warn_of_orphans(cx: &RequestContext, options: &DeleteOptions) {
-    if let (None, Dependents::Orphaned(Some(warning))) =
-        (options.propagation, cx.scope.resource().behavior.dependents)
+    if let (None, GarbageCollectionPolicy::OrphanDependents(Some(warning))) =
+        (options.propagation, cx.scope.resource().behavior.garbage_collection)
     {
         cx.scope.warn(warning.to_owned());
     }

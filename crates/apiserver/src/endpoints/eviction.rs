@@ -8,8 +8,8 @@ use crate::registry::admit::AlreadyAdmitted;
 use crate::request::options::{DeleteOptions, WriteOptions};
 use http::Response;
 use kinds::policy::eviction;
-use kinds::resource::Subresource;
 use machinery::{ErrorList, GroupKind, Object, Path, Status, Value};
+use types::resource::Subresource;
 
 /// Deletes the pod with the options that the body carries, if its budget allows.
 pub(crate) async fn evict(
@@ -65,11 +65,11 @@ async fn spend(cx: &RequestContext, pod: &Object, dry_run: bool) -> Result<(), S
         return Err(eviction::more_than_one());
     }
     let Some(mut budget) = budgets.pop() else { return Ok(()) };
-    eviction::judge(&budget)?;
+    eviction::check_disruption_allowed(&budget)?;
     if dry_run {
         return Ok(());
     }
-    eviction::spend(&mut budget, pod.name(), &cx.scope.storage.now());
+    eviction::record_disruption(&mut budget, pod.name(), &cx.scope.storage.now());
     let path = format!(
         "/apis/policy/v1/namespaces/{}/poddisruptionbudgets/{}/status",
         budget.namespace(),

@@ -42,7 +42,8 @@ pub(super) async fn asked(cx: &RequestContext) -> Result<(Value, Vec<Arc<Entry>>
         }
         let token = Token { revision: Some(view.revision), start, remaining: page.remaining };
         metadata["continue"] = token.encode(&selection.prefix).into();
-    } else if cx.scope.resource().custom && cx.accepted.form == Form::Whole {
+    } else if cx.scope.resource().conventions.unstructured_lists && cx.accepted.form == Form::Whole
+    {
         // Upstream: lists without a Go type write the token even when it is empty.
         metadata["continue"] = "".into();
     }

@@ -17,11 +17,11 @@ use crate::registry::shape;
 use crate::registry::{Part, UpdateRequest};
 use crate::request::options::{FieldValidation, WriteOptions};
 use http::Response;
-use kinds::resource::Shape;
-use kinds::strategic::GoValue;
-use kinds::types::{self, Type};
 use machinery::{ErrorList, GroupKind, Object, Path, Status, Value};
 use sent::{Form, Patch};
+use types::Type;
+use types::resource::Shape;
+use types::strategic::GoValue;
 
 /// A patch, and how strictly it is judged.
 struct Wanted {

@@ -11,14 +11,14 @@ use crate::flow_control::AnswerMemory;
 use crate::http::body::Body;
 use crate::http::negotiation::Form;
 use bytes::Bytes;
-use kinds::protobuf::{self, LIST_ITEMS, LIST_METADATA};
-use kinds::resource::Shape;
-use kinds::types::{self, Type};
 use machinery::{Status, Value};
 use std::collections::VecDeque;
 use std::iter;
 use std::sync::Arc;
 use store::Revision;
+use types::Type;
+use types::protobuf::{self, LIST_ITEMS, LIST_METADATA};
+use types::resource::Shape;
 
 /// What objects are written as: the message, and what the envelope says of it.
 struct Written<'a> {

@@ -11,18 +11,18 @@ use crate::http::body::Body;
 use crate::registry::field_manager;
 use crate::request::options::WriteOptions;
 use http::Response;
-use kinds::resource::Question;
 use machinery::field_path::quote;
 use machinery::{ErrorList, GroupKind, Object, Path, Status, Value, json};
 use std::collections::BTreeMap;
+use types::resource::UnstoredKind;
 
 /// Answers the question that the body is.
 pub(crate) async fn ask(
     cx: &RequestContext,
     body: &[u8],
-    question: Question,
+    question: UnstoredKind,
 ) -> Result<Response<Body>, Status> {
-    if question == Question::Components {
+    if question == UnstoredKind::Components {
         return components::answer(cx).await;
     }
     let options = WriteOptions::parse(&cx.scope.query, "CreateOptions")?;
@@ -38,20 +38,20 @@ pub(crate) async fn ask(
     // Upstream: neither policies nor webhooks see the reviews, since a cluster could not work if
     // somebody stood in their way.
     let status = match question {
-        Question::Token => token(cx, &object).await?,
-        Question::SelfSubject => {
+        UnstoredKind::Token => token(cx, &object).await?,
+        UnstoredKind::SelfSubject => {
             // Upstream: this answer, and that of the rules, does not repeat the question.
             object.map_mut().insert("metadata".to_owned(), json!({}));
             object.set_meta("creationTimestamp", cx.scope.storage.now());
             json!({"userInfo": cx.scope.user.to_info()})
         }
-        Question::Access | Question::LocalAccess => {
+        UnstoredKind::Access | UnstoredKind::LocalAccess => {
             access(&cx.plane.authorizers, &object, &subject(&object), cx.scope.namespace())?
         }
-        Question::SelfAccess => access(&cx.plane.authorizers, &object, &cx.scope.user, "")?,
-        Question::Binding => return binding::bind(cx, object, options.dry_run).await,
-        Question::Components => unreachable!("it is answered above, as it has no body"),
-        Question::SelfRules => {
+        UnstoredKind::SelfAccess => access(&cx.plane.authorizers, &object, &cx.scope.user, "")?,
+        UnstoredKind::Binding => return binding::bind(cx, object, options.dry_run).await,
+        UnstoredKind::Components => unreachable!("it is answered above, as it has no body"),
+        UnstoredKind::SelfRules => {
             let namespace = object.str_at(&["spec", "namespace"]).to_owned();
             if namespace.is_empty() {
                 return Err(Status::bad_request("no namespace on request"));

@@ -16,10 +16,10 @@ use crate::registry::{Part, UpdateRequest};
 use crate::request::options::WriteOptions;
 use http::Response;
 use kinds::autoscaling::SCALE_COLUMNS;
-use kinds::resource::Scale;
-use kinds::types::{self, Type};
-use machinery::patch::apply::{Force, keep_times_of_no_change};
+use machinery::patch::apply::{Force, keep_times_if_unchanged};
 use machinery::{ErrorList, GroupKind, Object, Path, Status, Value};
+use types::Type;
+use types::resource::Scale;
 
 /// What stands for the replicas of an object that does not say how many it wants. Upstream: the
 /// smallest number, which is looked for afterwards.
@@ -114,7 +114,7 @@ async fn write(
         let wanted = wanted(&owned(cx, scale, old)?)?;
         let replicas = wanted.get(&["spec", "replicas"]).and_then(Value::as_i64).unwrap_or(0);
         // A custom resource's own schema and rules judge it.
-        if replicas < 0 && !cx.scope.resource().custom {
+        if replicas < 0 && cx.scope.resource().conventions.scale_checks_replicas {
             return Err(negative(cx, replicas));
         }
         if replicas == UNSTATED {
@@ -131,7 +131,7 @@ async fn write(
             new.set_meta("resourceVersion", wanted.resource_version());
         }
         field_manager::scale::put_back(&cx.scope, &wanted, &mut new);
-        keep_times_of_no_change(old, &mut new);
+        keep_times_if_unchanged(old, &mut new);
         Ok(new)
     };
     let admission = &cx.plane.admission.of_write(&cx.scope, dry_run);
@@ -157,7 +157,8 @@ fn owned(cx: &RequestContext, scale: &Scale, object: &Object) -> Result<Object, 
 /// Whether a custom resource does not say how many it wants.
 fn is_unstated(cx: &RequestContext, scale: &Scale, object: &Object) -> bool {
     let path: Vec<&str> = scale.spec_replicas.iter().map(String::as_str).collect();
-    cx.scope.resource().custom && !object.get(&path).is_some_and(Value::is_number)
+    cx.scope.resource().conventions.scale_may_lack_replicas
+        && !object.get(&path).is_some_and(Value::is_number)
 }
 
 fn shown(cx: &RequestContext, scale: &Scale, object: &Object) -> Result<Response<Body>, Status> {
@@ -166,7 +167,7 @@ fn shown(cx: &RequestContext, scale: &Scale, object: &Object) -> Result<Response
         return Ok(response::document(200, cx.accepted, &value));
     }
     let object = Object::from_value(value).unwrap_or_default();
-    if cx.accepted.form == Form::Table && !cx.scope.resource().custom {
+    if cx.accepted.form == Form::Table && cx.scope.resource().conventions.scale_has_table {
         let table = table::table_with(cx, &SCALE_COLUMNS, object)?;
         return Ok(response::serialized(200, cx.accepted, &table));
     }

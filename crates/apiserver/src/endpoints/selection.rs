@@ -238,17 +238,21 @@ fn field(cx: &RequestContext, label: &str) -> Result<Field, Status> {
     let is_plain = selectable.iter().all(|it| it.path == ["metadata", "name"]);
     match label {
         "metadata.name" => Ok(Field::Name),
-        "metadata.namespace" if resource.namespaced || resource.custom || is_plain => {
+        "metadata.namespace"
+            if resource.namespaced || resource.conventions.selects_namespace || is_plain =>
+        {
             Ok(Field::Namespace)
         }
         label => match selectable.iter().position(|it| it.label == label) {
             Some(index) => Ok(Field::Other(index)),
             // Upstream has one text for kinds with selectable fields of their own, and another for
             // those without.
-            None if is_plain && !resource.custom => Err(Status::bad_request(format!(
-                "{} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",
-                quote(label)
-            ))),
+            None if is_plain && resource.conventions.default_field_labels => {
+                Err(Status::bad_request(format!(
+                    "{} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",
+                    quote(label)
+                )))
+            }
             None => Err(Status::bad_request((resource.behavior.unknown_label)(label))),
         },
     }

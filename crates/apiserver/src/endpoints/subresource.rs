@@ -12,9 +12,8 @@ use crate::registry::scope::RequestScope;
 use crate::registry::{Part, UpdateRequest};
 use crate::request::options::{FieldValidation, WriteOptions};
 use http::Response;
-use kinds::resource::Subresource;
-use kinds::types;
 use machinery::{GroupVersionKind, Object, Status};
+use types::resource::Subresource;
 
 /// A function of the kind's that changes the stored object.
 pub(crate) type Change = fn(&mut Object, &Object, &str) -> Result<(), Status>;

@@ -2,11 +2,11 @@
 
 use crate::cache::catalog::Served;
 use crate::endpoints::context::RequestContext;
-use kinds::resource::{Columns, Now, PathColumn};
-use kinds::types::{self, Ordered};
 use machinery::{Object, Status, Value, json, timestamp};
 use serde::{Serialize, Serializer};
 use std::sync::Arc;
+use types::Ordered;
+use types::resource::{Columns, Now, PathColumn};
 
 const NAME: &str = "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names";
 

@@ -8,11 +8,11 @@ use crate::http::response;
 use crate::registry::field_manager;
 use crate::request::options::WriteOptions;
 use http::Response;
-use kinds::resource::Subresource;
 use machinery::field_path::quote;
 use machinery::{
     ErrorList, GroupKind, GroupResource, GroupVersion, Object, Path, Status, Value, json, timestamp,
 };
+use types::resource::Subresource;
 
 /// How long a token lives if nobody says.
 const HOUR: i64 = 60 * 60;

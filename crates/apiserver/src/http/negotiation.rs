@@ -3,9 +3,9 @@
 
 use http::HeaderMap;
 use http::header::{ACCEPT, USER_AGENT};
-use kinds::{Resource, protobuf};
 use machinery::codec::media::{MediaType, parse_accept};
 use machinery::{Reason, Status};
+use types::{Resource, protobuf};
 
 use crate::http::headers;
 use crate::request::{Query, Verb};
@@ -107,7 +107,11 @@ impl Offer {
     /// Of objects of a resource.
     pub(crate) fn of(resource: &Resource, verb: Verb) -> Self {
         let watched = matches!(verb, Verb::List | Verb::Watch);
-        let behind = if resource.custom { Behind::Definitions } else { Behind::Router };
+        let behind = if resource.conventions.negotiated_by_router {
+            Behind::Router
+        } else {
+            Behind::Definitions
+        };
         Self { behind, watched, formed: true }
     }
 }
@@ -216,7 +220,7 @@ pub(crate) fn list_as_one(resource: &Resource) -> Status {
 
 /// One object was asked for in the form of a list.
 pub(crate) fn one_as_list(resource: &Resource) -> Status {
-    if resource.custom {
+    if resource.conventions.unstructured_lists {
         return Status::unclassified("content is not a list");
     }
     let found = "PartialObjectMetadataList, but the requested object is not a list";
@@ -226,7 +230,7 @@ pub(crate) fn one_as_list(resource: &Resource) -> Status {
 /// Upstream names the Go type of what it has; lists of custom resources share one.
 fn requested(found: &str, resource: &Resource, kind: &str) -> Status {
     let (package, kind) = match resource.group.split('.').next() {
-        _ if resource.custom => ("unstructured", "UnstructuredList"),
+        _ if resource.conventions.unstructured_lists => ("unstructured", "UnstructuredList"),
         None | Some("") => ("core", kind),
         Some(group) => (group, kind),
     };

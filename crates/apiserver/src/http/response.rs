@@ -4,14 +4,14 @@ use super::body::Body;
 use super::negotiation::{Accepted, Media};
 use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WARNING};
 use http::{Response, StatusCode};
-use kinds::types::Ordered;
 use machinery::codec::{json, yaml};
 use machinery::{Status, Value};
 use serde::Serialize;
+use types::Ordered;
 
 /// An answer with a document; one that has no protobuf message is written in JSON.
 pub(crate) fn document(code: u16, accepted: Accepted, value: &Value) -> Response<Body> {
-    written(code, accepted, &Ordered::document(value), || kinds::protobuf::encode(value))
+    written(code, accepted, &Ordered::document(value), || types::protobuf::encode(value))
 }
 
 /// An answer with a document that is indented whatever the client accepts, such as `/version`.

@@ -10,9 +10,9 @@ use super::scope::RequestScope;
 use crate::cache::conversion;
 use crate::cache::conversion::{local, needs_conversion};
 use crate::cache::watch_cache::{Change, Entry};
-use kinds::resource::Shape;
 use machinery::{Object, Status};
 use std::sync::Arc;
+use types::resource::Shape;
 
 /// Before and after a change, in the version of the request.
 pub(crate) type Sight = (Option<Arc<Entry>>, Option<Arc<Entry>>);
@@ -28,7 +28,11 @@ pub(crate) async fn object(
 
 /// The version in which verbs work on objects.
 pub(crate) fn working_version(scope: &RequestScope) -> usize {
-    if scope.resource().custom { scope.version } else { scope.resource().storage }
+    if scope.resource().conventions.works_in_request_version {
+        scope.version
+    } else {
+        scope.resource().storage
+    }
 }
 
 /// An object that a verb works on, in the version of the request.
@@ -38,7 +42,7 @@ pub(crate) fn requested(scope: &RequestScope, object: Object) -> Object {
 
 /// A stored object as verbs work on it, with its resourceVersion.
 pub(crate) async fn working(scope: &RequestScope, entry: &Arc<Entry>) -> Result<Object, Status> {
-    if scope.resource().custom {
+    if scope.resource().conventions.works_in_request_version {
         return Ok(self::entry(scope, entry).await?.object());
     }
     Ok(local(&scope.served, scope.resource().storage, entry.object()))

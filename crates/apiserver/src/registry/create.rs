@@ -120,7 +120,7 @@ fn prepare(scope: &RequestScope, object: &mut Object) {
     if behavior.generation {
         object.set_meta("generation", 1);
     }
-    if scope.resource().custom && scope.version().status {
+    if scope.resource().conventions.isolates_status && scope.version().status {
         object.map_mut().remove("status");
     }
     (behavior.prepare_create)(object);

@@ -17,10 +17,10 @@ use super::{Outcome, stored_bytes};
 use crate::cache::watch_cache::Entry;
 use crate::registry::errors;
 use crate::request::options::{DeleteOptions, Propagation};
-use kinds::resource::{Behavior, Dependents};
 use machinery::{GroupResource, Object, Status, Value, timestamp};
 use std::sync::Arc;
 use store::{Error, Expect};
+use types::resource::{Behavior, GarbageCollectionPolicy};
 
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
@@ -137,7 +137,7 @@ fn mark(scope: &RequestScope, old: &Object, options: &DeleteOptions) -> (Object,
         return (new, held);
     }
     let grace = grace_period(behavior.grace_period, old, options);
-    if behavior.dependents != Dependents::Unknown {
+    if behavior.garbage_collection != GarbageCollectionPolicy::Unsupported {
         let propagation = options.propagation.or_else(|| by_default(behavior, old));
         finalizers_for_dependents(&mut new, propagation);
     }
@@ -183,9 +183,11 @@ fn stamp(scope: &RequestScope, new: &mut Object, old: &Object, grace: i64) {
 /// What the kind does when nobody says; what the object says by its finalizers comes first.
 fn by_default(behavior: &Behavior, object: &Object) -> Option<Propagation> {
     let is_decided = object.finalizers().any(|it| matches!(it, ORPHAN | FOREGROUND));
-    match behavior.dependents {
-        Dependents::Orphaned(_) if !is_decided => Some(Propagation::Orphan),
-        Dependents::Orphaned(_) | Dependents::Collected | Dependents::Unknown => None,
+    match behavior.garbage_collection {
+        GarbageCollectionPolicy::OrphanDependents(_) if !is_decided => Some(Propagation::Orphan),
+        GarbageCollectionPolicy::OrphanDependents(_)
+        | GarbageCollectionPolicy::DeleteDependents
+        | GarbageCollectionPolicy::Unsupported => None,
     }
 }
 

@@ -5,13 +5,13 @@ pub(crate) mod sent;
 
 use super::conversion;
 use super::scope::RequestScope;
-use kinds::apply::{Node, ResourceVersions, filter};
 use machinery::codec::json::collapse;
 use machinery::patch::apply::{self, Error, Force, Request, Versions};
 use machinery::{Object, Status, codec};
 use std::cell::RefCell;
+use types::apply::{ResourceVersions, TypeRef, filter};
 
-type OwnRequest<'a> = Request<'a, Node<'a>, Converted<'a>>;
+type OwnRequest<'a> = Request<'a, TypeRef<'a>, Converted<'a>>;
 
 /// The versions of the request's kind, with what was found out about objects in them: managers may
 /// have named fields in another version than that of the request, and others may have to be asked
@@ -27,8 +27,8 @@ struct Converted<'a> {
 /// An object, a version, and what the object is in that version.
 type Known = (Object, String, Result<Object, String>);
 
-impl<'a> Versions<Node<'a>> for Converted<'a> {
-    fn schema(&self, api_version: &str) -> Option<Node<'a>> {
+impl<'a> Versions<TypeRef<'a>> for Converted<'a> {
+    fn schema(&self, api_version: &str) -> Option<TypeRef<'a>> {
         self.versions.schema(api_version)
     }
 
@@ -97,7 +97,7 @@ async fn in_version(
 /// Notes what a create, update or patch has changed. Both objects are in the version that verbs
 /// work in.
 pub(crate) async fn track(scope: &RequestScope, live: Option<&Object>, new: &mut Object) {
-    if !scope.resource().custom || !has_whole_floats(new) {
+    if !scope.resource().conventions.collapses_floats || !has_whole_floats(new) {
         return track_values(scope, live, new).await;
     }
     // A manager owns the same field whether it writes 1 or 1.0.

@@ -1,9 +1,9 @@
 //! The Scale of an object: its number of replicas, in the same shape for every kind that has one.
 
 use super::scope::RequestScope;
-use kinds::resource::Scale;
 use machinery::selector::LabelSelector;
 use machinery::{Object, Status, Value, json};
+use types::resource::Scale;
 
 /// The Scale of an object.
 pub(crate) fn of(scope: &RequestScope, scale: &Scale, object: &Object) -> Result<Value, Status> {
@@ -19,7 +19,7 @@ pub(crate) fn of(scope: &RequestScope, scale: &Scale, object: &Object) -> Result
     let replicas = at(&scale.status_replicas).filter(Value::is_number).unwrap_or_else(|| 0.into());
     let mut status = json!({"replicas": replicas});
     let selector = scale.label_selector.as_ref().and_then(|it| at(it)).unwrap_or(Value::Null);
-    let selector = selector_text(scope.resource().custom, &selector)?;
+    let selector = selector_text(scope.resource().conventions.scale_selector_is_text, &selector)?;
     if !selector.is_empty() {
         status["selector"] = selector.into();
     }
@@ -37,10 +37,10 @@ pub(crate) fn of(scope: &RequestScope, scale: &Scale, object: &Object) -> Result
 
 /// A selector in the form of queries. Custom resources keep it in this form; built-in ones have an
 /// object with `matchLabels` and `matchExpressions`, or a plain map of labels.
-fn selector_text(is_custom: bool, selector: &Value) -> Result<String, Status> {
+fn selector_text(is_text: bool, selector: &Value) -> Result<String, Status> {
     match selector {
         Value::String(text) => Ok(text.clone()),
-        Value::Object(map) if !is_custom => {
+        Value::Object(map) if !is_text => {
             let is_plain = map.values().all(Value::is_string);
             let labels = json!({"matchLabels": map});
             LabelSelector::from_value(if is_plain { &labels } else { selector })
@@ -62,8 +62,8 @@ pub(crate) fn set_replicas(scale: &Scale, object: &mut Object, replicas: i64) {
 mod tests {
     use super::*;
 
-    fn text(is_custom: bool, selector: &Value) -> String {
-        selector_text(is_custom, selector).unwrap()
+    fn text(is_text: bool, selector: &Value) -> String {
+        selector_text(is_text, selector).unwrap()
     }
 
     #[test]

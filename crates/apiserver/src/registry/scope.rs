@@ -9,11 +9,11 @@ use crate::flow_control::SeatHandle;
 use crate::http::warnings::Warnings;
 use crate::registry::errors;
 use crate::request::{Query, ResourcePath, Verb};
-use kinds::Resource;
-use kinds::resource::Version;
 use machinery::{ErrorList, GroupResource, Status, Value};
 use std::sync::{Arc, Mutex};
 use tokio::time::Instant;
+use types::Resource;
+use types::resource::Version;
 
 /// See the [module documentation](self).
 pub(crate) struct RequestScope {

@@ -5,10 +5,10 @@ use super::conversion::working_version;
 use super::scope::RequestScope;
 use crate::cache::catalog::Served;
 use crate::cache::conversion::local;
-use kinds::resource::Shape;
-use kinds::types::{self, Type};
 use machinery::codec::{self, Literals};
 use machinery::{Map, Object, Value};
+use types::Type;
+use types::resource::Shape;
 
 /// Why an object cannot be of its type.
 #[derive(Debug)]
@@ -76,7 +76,7 @@ fn fit_noting(
             let resets = resets_managed_fields(object);
             let mut value = Value::Object(std::mem::take(object.map_mut()));
             let on_unknown = &mut |path: String| unknown.push(unknown_field(&path));
-            types::normalize_noting(ty, &mut value, on_unknown, on_empty).map_err(|error| {
+            types::normalize_with(ty, &mut value, on_unknown, on_empty).map_err(|error| {
                 let of_values = error.from_values().to_owned();
                 let of_text = error.with_literal(|path| literals.at(path)).to_string();
                 Unfit { of_text, of_values }

@@ -225,12 +225,12 @@ fn prepare(scope: &RequestScope, new: &mut Object, old: &Object, part: Part) {
     }
     keep(new, old, "creationTimestamp");
     keep(new, old, "generation");
-    initializers::settle(new);
+    initializers::remove_if_done(new);
     let resource = scope.resource();
     let status_apart = scope.version().status;
     match part {
         Part::Main => {
-            if resource.custom && status_apart {
+            if resource.conventions.isolates_status && status_apart {
                 match old.map().get("status") {
                     Some(status) => new.map_mut().insert("status".to_owned(), status.clone()),
                     None => new.map_mut().remove("status"),
@@ -243,7 +243,9 @@ fn prepare(scope: &RequestScope, new: &mut Object, old: &Object, part: Part) {
         Part::Posted => {}
     }
     let counts = resource.behavior.generation && !matches!(part, Part::Posted);
-    if counts && spec_differs(new, old, status_apart || !resource.custom) {
+    if counts
+        && spec_differs(new, old, status_apart || !resource.conventions.generation_counts_status)
+    {
         new.set_meta("generation", old.generation() + 1);
     }
 }

@@ -2,20 +2,21 @@
 
 use super::Part;
 use super::scope::RequestScope;
-use kinds::resource::Shape;
-use kinds::{Resource, apiextensions};
+use kinds::apiextensions;
 use machinery::meta::{self, initializers};
 use machinery::{ErrorList, FieldError, Object, Path, names};
 use schema::{SchemaMemory, Structural};
 use std::collections::HashSet;
 use std::sync::Arc;
+use types::Resource;
+use types::resource::Shape;
 
 /// The groups whose objects may have finalizers of any name. Upstream: servers of their own serve
 /// these groups, and do not ask for a qualified name or one that Kubernetes knows.
 const ANY_FINALIZER: [&str; 2] = ["apiextensions.k8s.io", "apiregistration.k8s.io"];
 
 fn has_known_finalizers(resource: &Resource) -> bool {
-    !resource.custom && !ANY_FINALIZER.contains(&resource.group.as_str())
+    resource.conventions.restricts_finalizers && !ANY_FINALIZER.contains(&resource.group.as_str())
 }
 
 /// Judges what every object has.
@@ -35,16 +36,20 @@ pub(crate) fn changed_metadata(
     errors: &mut ErrorList,
 ) {
     // Upstream: what custom resources may be named is asked only once.
-    let name = if resource.custom { names::path_segment } else { resource.behavior.validate_name };
+    let name = if resource.conventions.validates_name_on_update {
+        resource.behavior.validate_name
+    } else {
+        names::path_segment
+    };
     let mut of_object = ErrorList::new();
     meta::validate_object_meta(new, resource.namespaced, name, &mut of_object);
     errors.extend(of_object.clone());
     let mut of_change = ErrorList::new();
     meta::validate_object_meta_update(new, old, &mut of_change);
-    if resource.custom {
+    if resource.conventions.repeats_update_errors {
         // Upstream: a custom resource hears everything from everybody who looks at it; only its
         // finalizers are looked at once.
-        errors.repeat();
+        errors.allow_duplicates();
         for _ in 0..2 {
             let all = of_object.iter().filter(|it| !it.field.starts_with("metadata.finalizers"));
             all.for_each(|fault| errors.push(fault.clone()));
@@ -147,8 +152,7 @@ fn schema_memory(scope: &RequestScope, object: &Object, errors: &mut ErrorList) 
     let Ok(own) = apiextensions::resource_with(object, patterns) else { return };
     let catalog = scope.storage.catalog.load();
     let others = catalog.served().iter().map(|it| &*it.resource);
-    let others =
-        others.filter(|it| it.custom && (&it.group, &it.plural) != (&own.group, &own.plural));
+    let others = others.filter(|it| (&it.group, &it.plural) != (&own.group, &own.plural));
     let mut memory = SchemaMemory::default();
     for resource in others.chain([&own]) {
         add_schemas(resource, &mut memory);

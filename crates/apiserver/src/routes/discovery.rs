@@ -17,15 +17,7 @@ use http::{HeaderMap, Response};
 use machinery::{GroupVersion, Status, Value, json};
 use std::borrow::Cow;
 
-/// What a built-in resource can do; discovery sorts them.
-const VERBS: &[&str] =
-    &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
-
-/// The same for custom resources, in Kubernetes' order.
-const CUSTOM_VERBS: &[&str] =
-    &["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
-
-/// The same while they are deleted with their definition.
+/// The verbs of custom resources that are deleted with their CRD.
 const TERMINATING_VERBS: &[&str] = &["delete", "deletecollection", "get", "list", "watch"];
 
 /// Whether a request for `/api` or `/apis` is for the aggregated form.
@@ -207,15 +199,15 @@ fn resource_list(catalog: &Catalog, group: &str, version: &str) -> Vec<Value> {
 
 /// What can be done with a resource.
 pub(super) fn verbs(served: &Served) -> Vec<&'static str> {
-    if served.resource.custom {
-        let verbs = if served.terminating { TERMINATING_VERBS } else { CUSTOM_VERBS };
-        return verbs.to_vec();
+    if served.terminating {
+        return TERMINATING_VERBS.to_vec();
     }
-    if let Some(question) = served.resource.behavior.question {
+    if let Some(question) = served.resource.behavior.unstored {
         return question.verbs().to_vec();
     }
     let namespaces = served.resource.group.is_empty() && served.resource.plural == "namespaces";
-    VERBS.iter().copied().filter(|it| !(namespaces && *it == "deletecollection")).collect()
+    let verbs = served.resource.conventions.verbs.iter().copied();
+    verbs.filter(|it| !(namespaces && *it == "deletecollection")).collect()
 }
 
 /// Status before scale for custom resources, by name for built-in ones, as Kubernetes lists them.
@@ -239,7 +231,7 @@ pub(super) fn below(served: &Served, version: usize) -> Vec<Below> {
         kind: it.kind.to_owned(),
         verbs: it.action.verbs(),
     }));
-    if !resource.custom {
+    if resource.conventions.sorts_subresources {
         all.sort_by_key(|it| it.name);
     }
     all
@@ -252,8 +244,8 @@ pub(super) fn below(served: &Served, version: usize) -> Vec<Below> {
 /// not served has none either (`customresource_discovery_controller.go`).
 fn storage_hash(served: &Served) -> Option<String> {
     let resource = &served.resource;
-    let is_hidden = resource.custom && !resource.hub().served;
-    if resource.behavior.question.is_some() || is_hidden {
+    let is_hidden = !resource.conventions.hashes_unserved_version && !resource.hub().served;
+    if resource.behavior.unstored.is_some() || is_hidden {
         return None;
     }
     let version = resource.behavior.storage_version.unwrap_or(&resource.hub().name);

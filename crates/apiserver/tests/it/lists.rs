@@ -401,7 +401,7 @@ async fn a_list_of_many_chunks_in_protobuf_says_its_length_however_it_is_made() 
     let plane = Plane::start().await;
     create_many(&plane).await;
     let first = plane.get_as(MAPS, PROTOBUF).await;
-    let envelope = kinds::protobuf::Envelope::read(&first.bytes).unwrap();
+    let envelope = types::protobuf::Envelope::read(&first.bytes).unwrap();
     assert_eq!((&*envelope.kind, envelope.raw.len() > 100_000), ("ConfigMapList", true));
     // So many that are not read that those after them are not made before they are read.
     let mut unread = Vec::new();

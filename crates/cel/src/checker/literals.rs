@@ -1,4 +1,4 @@
-//! Literals that can be judged before the expression runs: `duration('soon')`, `x.matches('(')`,
+//! Literals that can be validated before the expression runs: `duration('soon')`, `x.matches('(')`,
 //! lists of unlike elements.
 
 use super::Checked;
@@ -10,7 +10,7 @@ use crate::{
     types::Type,
 };
 
-/// Faults in literals.
+/// Errors in literals.
 pub(super) fn check(checked: &Checked, offsets: &[usize]) -> Vec<Issue> {
     let mut literals = Literals { types: &checked.types, offsets, issues: Vec::new() };
     literals.visit(&checked.expr, false);
@@ -34,11 +34,11 @@ impl Literals<'_> {
             }
             Kind::List(items) if !inside_format => {
                 let parts = items.iter().map(|item| (item.value.id, item.optional));
-                self.alike(parts);
+                self.unify_elements(parts);
             }
             Kind::Map(entries) if !inside_format => {
-                self.alike(entries.iter().map(|entry| (entry.key.id, false)));
-                self.alike(entries.iter().map(|entry| (entry.value.id, entry.optional)));
+                self.unify_elements(entries.iter().map(|entry| (entry.key.id, false)));
+                self.unify_elements(entries.iter().map(|entry| (entry.value.id, entry.optional)));
             }
             _ => {}
         }
@@ -57,7 +57,7 @@ impl Literals<'_> {
     }
 
     /// All parts must be of the type of the first.
-    fn alike(&mut self, parts: impl Iterator<Item = (Id, bool)>) {
+    fn unify_elements(&mut self, parts: impl Iterator<Item = (Id, bool)>) {
         let mut expected: Option<&Type> = None;
         for (id, optional) in parts {
             let found = match &self.types[id] {

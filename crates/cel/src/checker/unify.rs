@@ -143,17 +143,17 @@ fn is_nullable(ty: &Type) -> bool {
 
 /// Of two types that fit each other, the one that says less.
 pub(super) fn most_general(a: Type, b: Type) -> Type {
-    if says_no_more(&a, &b) { a } else { b }
+    if is_as_general_as(&a, &b) { a } else { b }
 }
 
-fn says_no_more(a: &Type, b: &Type) -> bool {
+fn is_as_general_as(a: &Type, b: &Type) -> bool {
     match (a, b) {
         (Type::Dyn | Type::Param(_), _) | (Type::Type(_), Type::Type(_)) => true,
         (_, Type::Dyn | Type::Param(_)) => false,
         (Type::List(a), Type::List(b)) | (Type::Optional(a), Type::Optional(b)) => {
-            says_no_more(a, b)
+            is_as_general_as(a, b)
         }
-        (Type::Map(a, b), Type::Map(c, d)) => says_no_more(a, c) && says_no_more(b, d),
+        (Type::Map(a, b), Type::Map(c, d)) => is_as_general_as(a, c) && is_as_general_as(b, d),
         (a, b) => a == b,
     }
 }

@@ -16,7 +16,7 @@ const MAX_FORMAT_PATTERN: f64 = 128.0;
 const MAX_FORMAT_NAME: u64 = 64;
 
 /// A call whose cost is asked for.
-pub(super) struct Use<'u, 'c> {
+pub(super) struct CallSite<'u, 'c> {
     pub(super) function: &'u str,
     pub(super) overload: &'u str,
     pub(super) target: Option<&'u Operand<'c>>,
@@ -28,7 +28,7 @@ pub(super) struct Use<'u, 'c> {
 type Estimate = (CostEstimate, Option<Size>);
 
 /// What the call costs.
-pub(super) fn estimate<'c>(estimator: &Estimator<'c>, call: &Use<'_, 'c>) -> Estimate {
+pub(super) fn estimate<'c>(estimator: &Estimator<'c>, call: &CallSite<'_, 'c>) -> Estimate {
     let args = call.costs.iter().fold(CostEstimate::ZERO, |sum, cost| sum.plus(*cost));
     let own = lists(call).or_else(|| kubernetes(estimator, call));
     if let Some((cost, size)) = own {
@@ -48,7 +48,7 @@ fn unsized_cost(cost: CostEstimate) -> Option<Estimate> {
 }
 
 /// The extensions for lists and sets, by overload.
-fn lists(call: &Use<'_, '_>) -> Option<Estimate> {
+fn lists(call: &CallSite<'_, '_>) -> Option<Estimate> {
     let base = CostEstimate::fixed(1 + LIST_COST);
     let made = |factor: f64, size: Size| Some((size.scaled(factor).plus(base), Some(size)));
     let target = call.target.map(Operand::size);
@@ -87,7 +87,7 @@ fn integer(operand: &Operand<'_>) -> Option<u64> {
 }
 
 /// What Kubernetes says, by function.
-fn kubernetes<'c>(estimator: &Estimator<'c>, call: &Use<'_, 'c>) -> Option<Estimate> {
+fn kubernetes<'c>(estimator: &Estimator<'c>, call: &CallSite<'_, 'c>) -> Option<Estimate> {
     let first = || call.args.first().map(Operand::size);
     let string = |size: Size, times: f64| size.scaled(times * STRING_FACTOR);
     match call.function {
@@ -172,7 +172,7 @@ fn selector(length: Size) -> CostEstimate {
     CostEstimate::fixed(LIST_COST).plus(length.scaled(STRING_FACTOR)).plus(requirements)
 }
 
-fn traversal<'c>(estimator: &Estimator<'c>, call: &Use<'_, 'c>) -> Option<CostEstimate> {
+fn traversal<'c>(estimator: &Estimator<'c>, call: &CallSite<'_, 'c>) -> Option<CostEstimate> {
     let target = call.target?;
     let Some((ty, size)) = estimator.element(target) else {
         let factor = if call.function == "includes" { 1.0 } else { STRING_FACTOR };
@@ -185,7 +185,7 @@ fn traversal<'c>(estimator: &Estimator<'c>, call: &Use<'_, 'c>) -> Option<CostEs
     Some(target.size().times(each))
 }
 
-fn replace(call: &Use<'_, '_>) -> Option<Estimate> {
+fn replace(call: &CallSite<'_, '_>) -> Option<Estimate> {
     let size = call.target?.size();
     let (old, new) = (call.args.first()?.size(), call.args.get(1)?.size());
     let (mut count, mut kept) = (Size::ZERO, Size::ZERO);
@@ -210,7 +210,7 @@ fn replace(call: &Use<'_, '_>) -> Option<Estimate> {
     Some((size.scaled(2.0 * STRING_FACTOR), Some(count.times(new).plus(kept))))
 }
 
-fn join<'c>(estimator: &Estimator<'c>, call: &Use<'_, 'c>) -> Option<Estimate> {
+fn join<'c>(estimator: &Estimator<'c>, call: &CallSite<'_, 'c>) -> Option<Estimate> {
     let target = call.target?;
     let count = target.size();
     let mut size = match estimator.element(target) {
@@ -224,7 +224,7 @@ fn join<'c>(estimator: &Estimator<'c>, call: &Use<'_, 'c>) -> Option<Estimate> {
     Some((size.scaled(STRING_FACTOR), Some(size)))
 }
 
-fn contains(call: &Use<'_, '_>) -> Option<Estimate> {
+fn contains(call: &CallSite<'_, '_>) -> Option<Estimate> {
     let bytes = Size { min: 4, max: 16 };
     let mut cost = bytes.plus(bytes).scaled(STRING_FACTOR);
     if call.function == "containsCIDR" {
@@ -236,7 +236,7 @@ fn contains(call: &Use<'_, '_>) -> Option<Estimate> {
     unsized_cost(cost)
 }
 
-fn equality(call: &Use<'_, '_>) -> Option<Estimate> {
+fn equality(call: &CallSite<'_, '_>) -> Option<Estimate> {
     let [left, right] = call.args else {
         return None;
     };
@@ -259,7 +259,7 @@ fn pattern(text: Size, regex: Size) -> CostEstimate {
 }
 
 /// Operators that do not always evaluate all of their arguments.
-fn without_all_arguments(call: &Use<'_, '_>) -> Option<Estimate> {
+fn without_all_arguments(call: &CallSite<'_, '_>) -> Option<Estimate> {
     match call.overload {
         "logical_and" | "logical_or" => {
             let max = call.costs.iter().fold(0_u64, |sum, cost| sum.saturating_add(cost.max));
@@ -277,7 +277,7 @@ fn without_all_arguments(call: &Use<'_, '_>) -> Option<Estimate> {
 }
 
 /// The language itself, by overload; none for what costs one.
-fn standard(call: &Use<'_, '_>) -> Option<Estimate> {
+fn standard(call: &CallSite<'_, '_>) -> Option<Estimate> {
     let size = |index: usize| call.args.get(index).map(Operand::size);
     let string = |size: Size| size.scaled(STRING_FACTOR);
     match call.overload {

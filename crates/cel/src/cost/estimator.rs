@@ -9,7 +9,7 @@ use super::{CostEstimate, LIST_COST, MAP_COST, STRUCT_COST, Size, calls};
 use crate::{
     ast::{ACCUMULATOR, Expr, Fold, Id, Kind, Literal},
     checker::{Checked, Reference},
-    decl::{DeclType, Shape},
+    decl::{DeclKind, DeclType},
     env::Env,
     types::Type,
 };
@@ -177,7 +177,7 @@ impl<'c> Estimator<'c> {
         let mut call: Option<CostEstimate> = None;
         let mut result: Option<Size> = None;
         for overload in overloads {
-            let use_of = calls::Use {
+            let use_of = calls::CallSite {
                 function,
                 overload: &overload.id,
                 target: receiver.as_ref(),
@@ -383,11 +383,13 @@ fn widened(own: Option<Size>, size: Size) -> Size {
 }
 
 fn child<'d>(decl: &'d DeclType, step: &str) -> Option<&'d DeclType> {
-    const KEY: &DeclType = &DeclType { shape: Shape::String, max_elements: 0, nullable: false };
+    const KEY: &DeclType = &DeclType { shape: DeclKind::String, max_elements: 0, nullable: false };
     match (&decl.shape, step) {
-        (Shape::List(element, _) | Shape::Map(element), "@items" | "@values") => Some(element),
-        (Shape::Map(_), "@keys") => Some(KEY),
-        (Shape::Object(object), name) => object.escaped_field(name).map(|field| &field.decl),
+        (DeclKind::List(element, _) | DeclKind::Map(element), "@items" | "@values") => {
+            Some(element)
+        }
+        (DeclKind::Map(_), "@keys") => Some(KEY),
+        (DeclKind::Object(object), name) => object.escaped_field(name).map(|field| &field.decl),
         _ => None,
     }
 }

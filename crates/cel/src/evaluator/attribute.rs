@@ -1,7 +1,7 @@
 //! Names, fields and indices: `self.spec.containers[0].?image`.
 
 use super::{
-    Attribute, Base, EvalError, Evaluator, Key, List, Local, Node, Outcome, Qualifier, Value,
+    Attribute, Base, EvalError, EvalResult, Evaluator, Key, List, Local, Node, Qualifier, Value,
 };
 use crate::plan::Branch;
 
@@ -9,12 +9,12 @@ use crate::plan::Branch;
 type Found<'a> = Result<Option<Value<'a>>, EvalError>;
 
 impl<'a> Evaluator<'a, '_> {
-    pub(super) fn attribute(&mut self, attribute: &'a Attribute) -> Outcome<'a> {
+    pub(super) fn attribute(&mut self, attribute: &'a Attribute) -> EvalResult<'a> {
         let base = self.base(&attribute.base);
         let tests = attribute.qualifiers.iter().any(|qualifier| qualifier.test);
         // A conditional costs what its branches cost, and a presence test only its operand.
         if !tests && !matches!(attribute.base, Base::Conditional(_)) {
-            self.pay(1)?;
+            self.charge(1)?;
         }
         let mut value = base?;
         let mut optional = false;
@@ -28,7 +28,7 @@ impl<'a> Evaluator<'a, '_> {
         Ok(if optional { Value::some(value) } else { value })
     }
 
-    fn base(&mut self, base: &'a Base) -> Outcome<'a> {
+    fn base(&mut self, base: &'a Base) -> EvalResult<'a> {
         match base {
             Base::Variable(name) => match self.bindings.get(self.plan, name) {
                 Some(value) => value,
@@ -52,7 +52,7 @@ impl<'a> Evaluator<'a, '_> {
     }
 
     /// A branch that is a name costs only its fields: cel-go does not count the name itself.
-    fn branch(&mut self, branch: &'a Branch) -> Outcome<'a> {
+    fn branch(&mut self, branch: &'a Branch) -> EvalResult<'a> {
         match branch {
             Branch::Attribute(attribute) => {
                 let spent = self.spent;
@@ -69,7 +69,7 @@ impl<'a> Evaluator<'a, '_> {
     }
 
     /// The value of the accumulator, computed at the first use.
-    fn accumulator(&mut self, slot: usize) -> Outcome<'a> {
+    fn accumulator(&mut self, slot: usize) -> EvalResult<'a> {
         if let Local::Lazy(init) = self.locals[slot] {
             let value = self.initial(slot, init);
             self.locals[slot] = Local::Ready(value);
@@ -82,7 +82,7 @@ impl<'a> Evaluator<'a, '_> {
 
     /// The initial value of an accumulator. It was planned before the accumulator had its place, so
     /// that comprehensions in it begin there.
-    fn initial(&mut self, slot: usize, init: &'a Node) -> Outcome<'a> {
+    fn initial(&mut self, slot: usize, init: &'a Node) -> EvalResult<'a> {
         let above = self.locals.split_off(slot);
         let value = self.eval(init);
         self.locals.extend(above);
@@ -90,7 +90,7 @@ impl<'a> Evaluator<'a, '_> {
     }
 
     /// The same, and nobody else holds it afterwards.
-    pub(super) fn take(&mut self, slot: usize) -> Outcome<'a> {
+    pub(super) fn take(&mut self, slot: usize) -> EvalResult<'a> {
         if let Local::Lazy(init) = self.locals[slot] {
             return self.initial(slot, init);
         }
@@ -123,14 +123,14 @@ impl<'a> Evaluator<'a, '_> {
         };
         let found = look_up(&value, &key)?;
         if qualifier.test {
-            self.pay(1)?;
+            self.charge(1)?;
             return Ok(Some(Value::Bool(found.is_some())));
         }
         *optional |= qualifier.optional;
         if found.is_none() && (qualifier.optional || *optional) {
             return Ok(None);
         }
-        self.pay(1)?;
+        self.charge(1)?;
         found.map_or_else(|| Err(absent(&value, &key)), |found| Ok(Some(found)))
     }
 }

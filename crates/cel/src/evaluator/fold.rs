@@ -1,18 +1,18 @@
 //! Comprehensions: a variable runs over a list or map while an accumulator gathers the result.
 
-use super::{EvalError, Evaluator, Fold, Local, Outcome, Value, misfit};
+use super::{EvalError, EvalResult, Evaluator, Fold, Local, Value, type_errors};
 
 impl<'a> Evaluator<'a, '_> {
-    pub(super) fn fold(&mut self, fold: &'a Fold) -> Outcome<'a> {
+    pub(super) fn fold(&mut self, fold: &'a Fold) -> EvalResult<'a> {
         let range = self.eval(&fold.range)?;
         let depth = self.locals.len();
         self.locals.push(Local::Lazy(&fold.init));
-        let outcome = self.rounds(fold, &range, depth);
+        let outcome = self.iterate(fold, &range, depth);
         self.locals.truncate(depth);
         outcome
     }
 
-    fn rounds(&mut self, fold: &'a Fold, range: &Value<'a>, accumulator: usize) -> Outcome<'a> {
+    fn iterate(&mut self, fold: &'a Fold, range: &Value<'a>, accumulator: usize) -> EvalResult<'a> {
         match range {
             Value::List(list) => {
                 for (index, element) in list.iter().enumerate() {
@@ -31,7 +31,7 @@ impl<'a> Evaluator<'a, '_> {
                     }
                 }
             }
-            other => return Err(misfit::not_iterable(other)),
+            other => return Err(type_errors::not_iterable(other)),
         }
         self.eval(&fold.result)
     }
@@ -40,7 +40,7 @@ impl<'a> Evaluator<'a, '_> {
     fn round(
         &mut self,
         fold: &'a Fold,
-        (first, second): (Outcome<'a>, Option<Outcome<'a>>),
+        (first, second): (EvalResult<'a>, Option<EvalResult<'a>>),
         accumulator: usize,
     ) -> Result<bool, EvalError> {
         self.locals.push(Local::Ready(first));

@@ -1,6 +1,6 @@
 //! Character classes, `[a-z\d]`.
 
-use super::{Error, escaped_sign, mistake, unicode_class};
+use super::{Error, escaped_sign, syntax_error, unicode_class};
 
 const RANGE: &str = "invalid character class range";
 
@@ -12,7 +12,7 @@ const POSIX: [&str; 14] = [
 
 /// Appends the class at the beginning of `text` to `out`, rewritten, and returns its length.
 pub(super) fn translate(text: &str, out: &mut String) -> Result<usize, Error> {
-    let unclosed = || mistake("missing closing ]", text);
+    let unclosed = || syntax_error("missing closing ]", text);
     let mut rest = &text[1..];
     out.push('[');
     if let Some(after) = rest.strip_prefix('^') {
@@ -43,7 +43,7 @@ fn group(text: &str, out: &mut String) -> Result<Option<usize>, Error> {
         let name = &text[2..2 + end];
         let length = end + 4;
         if !POSIX.contains(&name.strip_prefix('^').unwrap_or(name)) {
-            return Err(mistake(RANGE, &text[..length]));
+            return Err(syntax_error(RANGE, &text[..length]));
         }
         *out += &text[..length];
         return Ok(Some(length));
@@ -81,7 +81,7 @@ fn range(text: &str, out: &mut String) -> Result<Option<usize>, Error> {
             high = sign;
             length += 1 + high_length;
             if high < low {
-                return Err(mistake(RANGE, &text[..length]));
+                return Err(syntax_error(RANGE, &text[..length]));
             }
         }
     }

@@ -5,7 +5,7 @@ use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
 };
 
-use super::{Library, Outcome, Plain, no_such_overload};
+use super::{EvalResult, Library, Plain, no_such_overload};
 use crate::{
     go_netip::parse_addr,
     value::{Opaque, Value},
@@ -151,35 +151,35 @@ fn declare_networks(library: &mut Library) {
 fn with_text<'a>(
     args: &mut [Value<'a>],
     map: fn(&str) -> Result<Value<'a>, String>,
-) -> Outcome<'a> {
+) -> EvalResult<'a> {
     match args.first() {
         Some(Value::String(text)) => Ok(map(text)?),
         _ => no_such_overload(),
     }
 }
 
-fn with_ip<'a>(args: &mut [Value<'a>], map: fn(IpAddr) -> Value<'a>) -> Outcome<'a> {
+fn with_ip<'a>(args: &mut [Value<'a>], map: fn(IpAddr) -> Value<'a>) -> EvalResult<'a> {
     match args[0].downcast::<Ip>() {
         Some(ip) => Ok(map(ip.0)),
         None => no_such_overload(),
     }
 }
 
-fn test<'a>(args: &mut [Value<'a>], test: fn(IpAddr) -> bool) -> Outcome<'a> {
+fn test<'a>(args: &mut [Value<'a>], test: fn(IpAddr) -> bool) -> EvalResult<'a> {
     match args[0].downcast::<Ip>() {
         Some(ip) => Ok(Value::Bool(test(ip.0))),
         None => no_such_overload(),
     }
 }
 
-fn with_cidr<'a>(args: &mut [Value<'a>], map: fn(&Cidr) -> Value<'a>) -> Outcome<'a> {
+fn with_cidr<'a>(args: &mut [Value<'a>], map: fn(&Cidr) -> Value<'a>) -> EvalResult<'a> {
     match args[0].downcast::<Cidr>() {
         Some(cidr) => Ok(map(cidr)),
         None => no_such_overload(),
     }
 }
 
-fn contains_ip<'a>(args: &mut [Value<'a>]) -> Outcome<'a> {
+fn contains_ip<'a>(args: &mut [Value<'a>]) -> EvalResult<'a> {
     let [own, other] = args else {
         return no_such_overload();
     };
@@ -194,7 +194,7 @@ fn contains_ip<'a>(args: &mut [Value<'a>]) -> Outcome<'a> {
     }
 }
 
-fn contains_cidr<'a>(args: &mut [Value<'a>]) -> Outcome<'a> {
+fn contains_cidr<'a>(args: &mut [Value<'a>]) -> EvalResult<'a> {
     let [own, other] = args else {
         return no_such_overload();
     };

@@ -1,23 +1,23 @@
 //! `authorizer.group('apps').resource('deployments').namespace('x').check('create').allowed()`.
 //!
-//! The caller brings the judge: a value made by [`authorizer`] from anything that implements
+//! The caller brings the authorizer: a value made by [`authorizer`] from anything that implements
 //! [`Authorizer`].
 
 use std::{any::Any, fmt, sync::Arc};
 
-use super::{Library, Outcome, Plain, no_such_overload};
+use super::{EvalResult, Library, Plain, no_such_overload};
 use crate::value::{Opaque, Value};
 
 /// Who decides.
 pub trait Authorizer: fmt::Debug + Send + Sync {
     /// Whether what `check` describes may be done.
-    fn authorize(&self, check: &Check) -> Verdict;
+    fn authorize(&self, check: &Check) -> Decision;
 }
 
 /// What an expression asks about.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Check {
-    /// The account to judge instead of the requester: namespace and name.
+    /// The account to authorizer instead of the requester: namespace and name.
     pub service_account: Option<(String, String)>,
     /// The path, for what is no resource.
     pub path: Option<String>,
@@ -41,23 +41,23 @@ pub struct Check {
 
 /// The answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Verdict {
+pub struct Decision {
     /// Whether it may be done.
     pub allowed: bool,
     /// Why, if that is known.
     pub reason: String,
-    /// What went wrong while it was judged.
+    /// What went wrong while it was validated.
     pub error: Option<String>,
 }
 
 /// The value of the variable `authorizer`; its type is that of [`authorizer_type`].
-pub fn authorizer<'a>(judge: Arc<dyn Authorizer>) -> Value<'a> {
-    Value::opaque(Step { kind: AUTHORIZER, judge, check: Check::default() })
+pub fn authorizer<'a>(authorizer: Arc<dyn Authorizer>) -> Value<'a> {
+    Value::opaque(Step { kind: AUTHORIZER, authorizer, check: Check::default() })
 }
 
 /// The value of the variable `authorizer.requestResource`: a check that is filled in already.
-pub fn resource_check<'a>(judge: Arc<dyn Authorizer>, check: Check) -> Value<'a> {
-    Value::opaque(Step { kind: RESOURCE, judge, check })
+pub fn resource_check<'a>(authorizer: Arc<dyn Authorizer>, check: Check) -> Value<'a> {
+    Value::opaque(Step { kind: RESOURCE, authorizer, check })
 }
 
 /// The type of an authorizer, for declarations.
@@ -80,12 +80,9 @@ const DECISION: &str = "kubernetes.authorization.Decision";
 #[derive(Debug)]
 struct Step {
     kind: &'static str,
-    judge: Arc<dyn Authorizer>,
+    authorizer: Arc<dyn Authorizer>,
     check: Check,
 }
-
-#[derive(Debug, PartialEq, Eq)]
-struct Decision(Verdict);
 
 impl Opaque for Step {
     fn type_name(&self) -> &'static str {
@@ -181,17 +178,17 @@ fn declare_decisions(library: &mut Library) {
     }
     let truth = "kubernetes.authorization.Decision.() -> bool";
     library.add("allowed", "decision_allowed", truth, |args| {
-        decided(args, |verdict| Value::Bool(verdict.allowed))
+        with_decision(args, |decision| Value::Bool(decision.allowed))
     });
     library.add("errored", "decision_errored", truth, |args| {
-        decided(args, |verdict| Value::Bool(verdict.error.is_some()))
+        with_decision(args, |decision| Value::Bool(decision.error.is_some()))
     });
     let text = "kubernetes.authorization.Decision.() -> string";
     library.add("reason", "decision_reason", text, |args| {
-        decided(args, |verdict| Value::string(verdict.reason.as_str()))
+        with_decision(args, |decision| Value::string(decision.reason.as_str()))
     });
     library.add("error", "decision_error", text, |args| {
-        decided(args, |verdict| Value::string(verdict.error.as_deref().unwrap_or_default()))
+        with_decision(args, |decision| Value::string(decision.error.as_deref().unwrap_or_default()))
     });
 }
 
@@ -200,7 +197,7 @@ fn next<'a>(
     args: &mut [Value<'a>],
     kind: &'static str,
     say: fn(&mut Check, [String; 2]),
-) -> Outcome<'a> {
+) -> EvalResult<'a> {
     let words =
         [1, 2].map(|index| args.get(index).and_then(Value::as_str).unwrap_or("").to_owned());
     let Some(step) = args[0].downcast::<Step>() else {
@@ -208,10 +205,10 @@ fn next<'a>(
     };
     let mut check = step.check.clone();
     say(&mut check, words);
-    Ok(Value::opaque(Step { kind, judge: Arc::clone(&step.judge), check }))
+    Ok(Value::opaque(Step { kind, authorizer: Arc::clone(&step.authorizer), check }))
 }
 
-fn check<'a>(args: &mut [Value<'a>]) -> Outcome<'a> {
+fn check<'a>(args: &mut [Value<'a>]) -> EvalResult<'a> {
     let [step, Value::String(verb)] = args else {
         return no_such_overload();
     };
@@ -219,12 +216,12 @@ fn check<'a>(args: &mut [Value<'a>]) -> Outcome<'a> {
         return no_such_overload();
     };
     let check = Check { verb: verb.to_string(), ..step.check.clone() };
-    Ok(Value::opaque(Decision(step.judge.authorize(&check))))
+    Ok(Value::opaque(step.authorizer.authorize(&check)))
 }
 
-fn decided<'a>(args: &mut [Value<'a>], map: fn(&Verdict) -> Value<'a>) -> Outcome<'a> {
+fn with_decision<'a>(args: &mut [Value<'a>], map: fn(&Decision) -> Value<'a>) -> EvalResult<'a> {
     match args[0].downcast::<Decision>() {
-        Some(Decision(verdict)) => Ok(map(verdict)),
+        Some(decision) => Ok(map(decision)),
         None => no_such_overload(),
     }
 }

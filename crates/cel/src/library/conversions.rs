@@ -2,7 +2,7 @@
 
 use std::mem;
 
-use super::{Library, Outcome, no_such_overload};
+use super::{EvalResult, Library, no_such_overload};
 use crate::{
     error::EvalError,
     time::{Duration, Timestamp},
@@ -68,7 +68,7 @@ pub(crate) fn is_conversion(function: &str) -> bool {
     )
 }
 
-fn same<'a>(args: &mut [Value<'a>]) -> Outcome<'a> {
+fn same<'a>(args: &mut [Value<'a>]) -> EvalResult<'a> {
     match args {
         [value] => Ok(mem::replace(value, Value::Null)),
         _ => no_such_overload(),
@@ -79,7 +79,7 @@ fn failed(from: &str, to: &str) -> EvalError {
     format!("type conversion error from '{from}' to '{to}'").into()
 }
 
-fn string_to_bool<'a>(args: &mut [Value<'a>]) -> Outcome<'a> {
+fn string_to_bool<'a>(args: &mut [Value<'a>]) -> EvalResult<'a> {
     match args[0].as_str() {
         Some("1" | "t" | "T" | "true" | "TRUE" | "True") => Ok(Value::Bool(true)),
         Some("0" | "f" | "F" | "false" | "FALSE" | "False") => Ok(Value::Bool(false)),
@@ -87,7 +87,7 @@ fn string_to_bool<'a>(args: &mut [Value<'a>]) -> Outcome<'a> {
     }
 }
 
-fn to_double<'a>(args: &mut [Value<'a>]) -> Outcome<'a> {
+fn to_double<'a>(args: &mut [Value<'a>]) -> EvalResult<'a> {
     Ok(Value::Double(match args {
         [Value::Int(value)] => numbers::int_to_double(*value),
         [Value::Uint(value)] => numbers::uint_to_double(*value),
@@ -96,7 +96,7 @@ fn to_double<'a>(args: &mut [Value<'a>]) -> Outcome<'a> {
     }))
 }
 
-fn to_int<'a>(args: &mut [Value<'a>]) -> Outcome<'a> {
+fn to_int<'a>(args: &mut [Value<'a>]) -> EvalResult<'a> {
     Ok(Value::Int(match args {
         [Value::Uint(value)] => i64::try_from(*value).map_err(|_| "integer overflow")?,
         [Value::Double(value)] => numbers::double_to_int(*value).ok_or("integer overflow")?,
@@ -107,7 +107,7 @@ fn to_int<'a>(args: &mut [Value<'a>]) -> Outcome<'a> {
     }))
 }
 
-fn to_uint<'a>(args: &mut [Value<'a>]) -> Outcome<'a> {
+fn to_uint<'a>(args: &mut [Value<'a>]) -> EvalResult<'a> {
     Ok(Value::Uint(match args {
         [Value::Int(value)] => u64::try_from(*value).map_err(|_| "unsigned integer overflow")?,
         [Value::Double(value)] => {
@@ -121,7 +121,7 @@ fn to_uint<'a>(args: &mut [Value<'a>]) -> Outcome<'a> {
     }))
 }
 
-fn to_string<'a>(args: &mut [Value<'a>]) -> Outcome<'a> {
+fn to_string<'a>(args: &mut [Value<'a>]) -> EvalResult<'a> {
     match args {
         [Value::Bytes(bytes)] => match std::str::from_utf8(bytes) {
             Ok(text) => Ok(Value::string(text)),
@@ -132,12 +132,12 @@ fn to_string<'a>(args: &mut [Value<'a>]) -> Outcome<'a> {
     }
 }
 
-fn to_duration<'a>(args: &mut [Value<'a>]) -> Outcome<'a> {
+fn to_duration<'a>(args: &mut [Value<'a>]) -> EvalResult<'a> {
     let parsed = args[0].as_str().and_then(Duration::parse);
     parsed.map(Value::Duration).ok_or_else(|| failed("string", "google.protobuf.Duration"))
 }
 
-fn to_timestamp<'a>(args: &mut [Value<'a>]) -> Outcome<'a> {
+fn to_timestamp<'a>(args: &mut [Value<'a>]) -> EvalResult<'a> {
     match args {
         [Value::Int(seconds)] => {
             Ok(Value::Timestamp(Timestamp::new(*seconds, 0).ok_or("timestamp overflow")?))

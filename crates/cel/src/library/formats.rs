@@ -19,20 +19,20 @@ const LABEL_1035: &str = "[a-z]([-a-z0-9]*[a-z0-9])?";
 const QUALIFIED: &str = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]";
 const LABEL_VALUE: &str = "(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?";
 
-const LABEL_FAULT: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric \
+const LABEL_ERROR: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric \
     characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or \
     '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
-const SUBDOMAIN_FAULT: &str = "a lowercase RFC 1123 subdomain must consist of lower case \
+const SUBDOMAIN_ERROR: &str = "a lowercase RFC 1123 subdomain must consist of lower case \
     alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character \
     (e.g. 'example.com', regex used for validation is \
     '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
-const LABEL_1035_FAULT: &str = "a DNS-1035 label must consist of lower case alphanumeric characters \
+const LABEL_1035_ERROR: &str = "a DNS-1035 label must consist of lower case alphanumeric characters \
     or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. \
     'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
-const QUALIFIED_FAULT: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', \
+const QUALIFIED_ERROR: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', \
     and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or \
     '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
-const LABEL_VALUE_FAULT: &str = "a valid label must be an empty string or consist of alphanumeric \
+const LABEL_VALUE_ERROR: &str = "a valid label must be an empty string or consist of alphanumeric \
     characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. \
     'MyValue',  or 'my_value',  or '12345', regex used for validation is \
     '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
@@ -51,13 +51,13 @@ const FORMATS: &[Row] = &[
     ("dns1035LabelPrefix", 30, |text| label_1035(&masked(text))),
     ("qualifiedName", 60, qualified),
     ("labelValue", 40, label_value),
-    ("uri", 1_103, |text| urls::fault(text).into_iter().collect()),
-    ("uuid", 54, |text| complain(!is_uuid(text), "does not match the UUID format")),
+    ("uri", 1_103, |text| urls::request_uri_error(text).into_iter().collect()),
+    ("uuid", 54, |text| error_if(!is_uuid(text), "does not match the UUID format")),
     ("byte", 84, |text| {
-        complain(STANDARD.decode(text).is_err() || text.is_empty(), "invalid base64")
+        error_if(STANDARD.decode(text).is_err() || text.is_empty(), "invalid base64")
     }),
-    ("date", 111, |text| complain(Timestamp::parse_date(text).is_none(), "invalid date")),
-    ("datetime", 111, |text| complain(Timestamp::parse(text).is_none(), "invalid datetime")),
+    ("date", 111, |text| error_if(Timestamp::parse_date(text).is_none(), "invalid date")),
+    ("datetime", 111, |text| error_if(Timestamp::parse(text).is_none(), "invalid datetime")),
 ];
 
 /// A named format.
@@ -129,16 +129,16 @@ pub(super) fn declare(library: &mut Library) {
         let Some(Format((_, _, validate))) = format.downcast() else {
             return no_such_overload();
         };
-        let faults = validate(text);
-        Ok(if faults.is_empty() {
+        let errors = validate(text);
+        Ok(if errors.is_empty() {
             Value::Optional(None)
         } else {
-            Value::some(Value::list(faults.into_iter().map(Value::string).collect()))
+            Value::some(Value::list(errors.into_iter().map(Value::string).collect()))
         })
     });
 }
 
-fn complain(wrong: bool, words: &str) -> Vec<String> {
+fn error_if(wrong: bool, words: &str) -> Vec<String> {
     wrong.then(|| words.to_owned()).into_iter().collect()
 }
 
@@ -150,7 +150,7 @@ fn masked(text: &str) -> String {
     }
 }
 
-/// Faults of a text that must match a pattern as a whole and not be too long.
+/// Errors of a text that must match a pattern as a whole and not be too long.
 fn patterned(
     cell: &'static OnceLock<Option<Regex>>,
     pattern: &str,
@@ -159,44 +159,44 @@ fn patterned(
     words: &str,
 ) -> Vec<String> {
     let regex = cell.get_or_init(|| Regex::new(&format!("^(?:{pattern})$")).ok());
-    let mut faults = complain(text.len() > max, &format!("must be no more than {max} characters"));
+    let mut errors = error_if(text.len() > max, &format!("must be no more than {max} characters"));
     let matches = regex.as_ref().is_some_and(|regex| regex.is_match(text));
-    faults.extend(complain(!matches, words));
-    faults
+    errors.extend(error_if(!matches, words));
+    errors
 }
 
 fn label(text: &str) -> Vec<String> {
     static REGEX: OnceLock<Option<Regex>> = OnceLock::new();
-    patterned(&REGEX, LABEL, 63, text, LABEL_FAULT)
+    patterned(&REGEX, LABEL, 63, text, LABEL_ERROR)
 }
 
 fn subdomain(text: &str) -> Vec<String> {
     static REGEX: OnceLock<Option<Regex>> = OnceLock::new();
-    patterned(&REGEX, SUBDOMAIN, 253, text, SUBDOMAIN_FAULT)
+    patterned(&REGEX, SUBDOMAIN, 253, text, SUBDOMAIN_ERROR)
 }
 
 fn label_1035(text: &str) -> Vec<String> {
     static REGEX: OnceLock<Option<Regex>> = OnceLock::new();
-    patterned(&REGEX, LABEL_1035, 63, text, LABEL_1035_FAULT)
+    patterned(&REGEX, LABEL_1035, 63, text, LABEL_1035_ERROR)
 }
 
 fn label_value(text: &str) -> Vec<String> {
     static REGEX: OnceLock<Option<Regex>> = OnceLock::new();
-    patterned(&REGEX, LABEL_VALUE, 63, text, LABEL_VALUE_FAULT)
+    patterned(&REGEX, LABEL_VALUE, 63, text, LABEL_VALUE_ERROR)
 }
 
 fn qualified(text: &str) -> Vec<String> {
     static REGEX: OnceLock<Option<Regex>> = OnceLock::new();
     let parts: Vec<&str> = text.split('/').collect();
-    let (mut faults, name) = match parts.as_slice() {
+    let (mut errors, name) = match parts.as_slice() {
         [name] => (Vec::new(), *name),
         ["", name] => (vec!["prefix part must be non-empty".to_owned()], *name),
         [prefix, name] => {
-            let faults = subdomain(prefix).into_iter().map(|fault| format!("prefix part {fault}"));
-            (faults.collect(), *name)
+            let errors = subdomain(prefix).into_iter().map(|error| format!("prefix part {error}"));
+            (errors.collect(), *name)
         }
         _ => {
-            let words = QUALIFIED_FAULT.trim_start_matches("name part must");
+            let words = QUALIFIED_ERROR.trim_start_matches("name part must");
             return vec![format!(
                 "a qualified name must{words} with an optional DNS subdomain prefix and '/' (e.g. \
                  'example.com/MyName')"
@@ -204,12 +204,12 @@ fn qualified(text: &str) -> Vec<String> {
         }
     };
     if name.is_empty() {
-        faults.push("name part must be non-empty".to_owned());
+        errors.push("name part must be non-empty".to_owned());
     } else if name.len() > 63 {
-        faults.push("name part must be no more than 63 characters".to_owned());
+        errors.push("name part must be no more than 63 characters".to_owned());
     }
-    faults.extend(patterned(&REGEX, QUALIFIED, usize::MAX, name, QUALIFIED_FAULT));
-    faults
+    errors.extend(patterned(&REGEX, QUALIFIED, usize::MAX, name, QUALIFIED_ERROR));
+    errors
 }
 
 fn is_uuid(text: &str) -> bool {

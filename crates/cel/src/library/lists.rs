@@ -2,7 +2,7 @@
 
 use std::{cmp::Ordering, mem};
 
-use super::{Library, Outcome, Plain, no_such_overload, operators};
+use super::{EvalResult, Library, Plain, no_such_overload, operators};
 use crate::{
     error::EvalError,
     macros::Family,
@@ -149,11 +149,14 @@ fn list_of<'v, 'a>(args: &'v [Value<'a>]) -> Result<&'v List<'a>, EvalError> {
 
 type Values<'a> = Result<Vec<Value<'a>>, EvalError>;
 
-fn with_values<'a>(args: &mut [Value<'a>], map: fn(Vec<Value<'a>>) -> Values<'a>) -> Outcome<'a> {
+fn with_values<'a>(
+    args: &mut [Value<'a>],
+    map: fn(Vec<Value<'a>>) -> Values<'a>,
+) -> EvalResult<'a> {
     map(list_of(args)?.values()?).map(Value::list)
 }
 
-fn slice<'a>(args: &mut [Value<'a>]) -> Outcome<'a> {
+fn slice<'a>(args: &mut [Value<'a>]) -> EvalResult<'a> {
     let [Value::List(list), Value::Int(start), Value::Int(end)] = args else {
         return no_such_overload();
     };
@@ -168,7 +171,7 @@ fn slice<'a>(args: &mut [Value<'a>]) -> Outcome<'a> {
     Err(format!("cannot slice({start}, {end}), {words}").into())
 }
 
-fn flatten<'a>(args: &mut [Value<'a>]) -> Outcome<'a> {
+fn flatten<'a>(args: &mut [Value<'a>]) -> EvalResult<'a> {
     let depth = match args.get(1) {
         Some(Value::Int(depth)) => {
             usize::try_from(*depth).map_err(|_| "level must be non-negative")?
@@ -194,7 +197,7 @@ fn flatten_into<'a>(
     Ok(())
 }
 
-fn range<'a>(args: &mut [Value<'a>]) -> Outcome<'a> {
+fn range<'a>(args: &mut [Value<'a>]) -> EvalResult<'a> {
     match args {
         [Value::Int(size)] if *size < 0 => {
             Err(format!("lists.range: size must be non-negative, got {size}").into())
@@ -217,19 +220,19 @@ fn distinct(values: Vec<Value<'_>>) -> Vec<Value<'_>> {
     seen
 }
 
-fn sort<'a>(args: &mut [Value<'a>]) -> Outcome<'a> {
+fn sort<'a>(args: &mut [Value<'a>]) -> EvalResult<'a> {
     let values = list_of(args)?.values()?;
     sorted(values.clone(), values)
 }
 
-fn sort_by<'a>(args: &mut [Value<'a>]) -> Outcome<'a> {
+fn sort_by<'a>(args: &mut [Value<'a>]) -> EvalResult<'a> {
     let [Value::List(list), Value::List(keys)] = args else {
         return no_such_overload();
     };
     sorted(keys.values()?, list.values()?)
 }
 
-fn sorted<'a>(keys: Vec<Value<'a>>, values: Vec<Value<'a>>) -> Outcome<'a> {
+fn sorted<'a>(keys: Vec<Value<'a>>, values: Vec<Value<'a>>) -> EvalResult<'a> {
     if keys.len() != values.len() {
         return Err(format!(
             "@sortByAssociatedKeys() expected a list of the same size as the associated keys list, \
@@ -253,7 +256,7 @@ fn sorted<'a>(keys: Vec<Value<'a>>, values: Vec<Value<'a>>) -> Outcome<'a> {
     Ok(Value::list(pairs.into_iter().map(|(_, value)| value).collect()))
 }
 
-fn is_sorted<'a>(args: &mut [Value<'a>]) -> Outcome<'a> {
+fn is_sorted<'a>(args: &mut [Value<'a>]) -> EvalResult<'a> {
     let values = list_of(args)?.values()?;
     for pair in values.windows(2) {
         if compare(&pair[0], &pair[1])?.is_gt() {
@@ -263,7 +266,7 @@ fn is_sorted<'a>(args: &mut [Value<'a>]) -> Outcome<'a> {
     Ok(Value::Bool(true))
 }
 
-fn extreme<'a>(args: &mut [Value<'a>], name: &str, worse: Ordering) -> Outcome<'a> {
+fn extreme<'a>(args: &mut [Value<'a>], name: &str, worse: Ordering) -> EvalResult<'a> {
     let mut best: Option<Value<'a>> = None;
     for value in list_of(args)?.iter() {
         let value = value?;
@@ -276,7 +279,7 @@ fn extreme<'a>(args: &mut [Value<'a>], name: &str, worse: Ordering) -> Outcome<'
 }
 
 /// The elements say what is added: of a list of which nothing was known, any overload is tried.
-fn sum<'a>(args: &mut [Value<'a>], zero: Value<'a>) -> Outcome<'a> {
+fn sum<'a>(args: &mut [Value<'a>], zero: Value<'a>) -> EvalResult<'a> {
     let mut total = None;
     for value in list_of(args)?.iter() {
         total = Some(match total {
@@ -290,7 +293,7 @@ fn sum<'a>(args: &mut [Value<'a>], zero: Value<'a>) -> Outcome<'a> {
 fn position<'a>(
     args: &mut [Value<'a>],
     pick: fn(&mut dyn Iterator<Item = usize>) -> Option<usize>,
-) -> Outcome<'a> {
+) -> EvalResult<'a> {
     let [Value::List(list), value] = args else {
         return no_such_overload();
     };

@@ -2,7 +2,7 @@
 
 use std::{cmp::Ordering, mem};
 
-use super::{Library, Outcome, Plain, no_such_overload};
+use super::{EvalResult, Library, Plain, no_such_overload};
 use crate::{
     macros::Family,
     value::{Value, equality::compare},
@@ -73,7 +73,7 @@ fn declare_bits(library: &mut Library) {
     }
 }
 
-fn extreme<'a>(args: &mut [Value<'a>], name: &str, worse: Ordering) -> Outcome<'a> {
+fn extreme<'a>(args: &mut [Value<'a>], name: &str, worse: Ordering) -> EvalResult<'a> {
     let values = match args {
         [Value::List(list)] => list.values()?,
         others => others.iter_mut().map(|value| mem::replace(value, Value::Null)).collect(),
@@ -91,21 +91,21 @@ fn extreme<'a>(args: &mut [Value<'a>], name: &str, worse: Ordering) -> Outcome<'
     best.ok_or_else(|| format!("{name}(list) argument must not be empty").into())
 }
 
-fn double<'a>(args: &mut [Value<'a>], map: fn(f64) -> f64) -> Outcome<'a> {
+fn double<'a>(args: &mut [Value<'a>], map: fn(f64) -> f64) -> EvalResult<'a> {
     match args {
         [Value::Double(value)] => Ok(Value::Double(map(*value))),
         _ => no_such_overload(),
     }
 }
 
-fn test<'a>(args: &mut [Value<'a>], test: fn(f64) -> bool) -> Outcome<'a> {
+fn test<'a>(args: &mut [Value<'a>], test: fn(f64) -> bool) -> EvalResult<'a> {
     match args {
         [Value::Double(value)] => Ok(Value::Bool(test(*value))),
         _ => no_such_overload(),
     }
 }
 
-fn abs<'a>(args: &mut [Value<'a>]) -> Outcome<'a> {
+fn abs<'a>(args: &mut [Value<'a>]) -> EvalResult<'a> {
     match args {
         [Value::Double(value)] => Ok(Value::Double(value.abs())),
         [Value::Int(value)] => Ok(Value::Int(value.checked_abs().ok_or("integer overflow")?)),
@@ -114,7 +114,7 @@ fn abs<'a>(args: &mut [Value<'a>]) -> Outcome<'a> {
     }
 }
 
-fn sign<'a>(args: &mut [Value<'a>]) -> Outcome<'a> {
+fn sign<'a>(args: &mut [Value<'a>]) -> EvalResult<'a> {
     match args {
         [Value::Double(value)] if value.is_nan() || *value == 0.0 => Ok(Value::Double(*value)),
         [Value::Double(value)] => Ok(Value::Double(value.signum())),
@@ -124,7 +124,7 @@ fn sign<'a>(args: &mut [Value<'a>]) -> Outcome<'a> {
     }
 }
 
-fn bits<'a>(args: &mut [Value<'a>], operate: fn(u64, u64) -> u64) -> Outcome<'a> {
+fn bits<'a>(args: &mut [Value<'a>], operate: fn(u64, u64) -> u64) -> EvalResult<'a> {
     match args {
         [Value::Int(a), Value::Int(b)] => {
             Ok(Value::Int(operate(a.cast_unsigned(), b.cast_unsigned()).cast_signed()))
@@ -134,7 +134,7 @@ fn bits<'a>(args: &mut [Value<'a>], operate: fn(u64, u64) -> u64) -> Outcome<'a>
     }
 }
 
-fn not<'a>(args: &mut [Value<'a>]) -> Outcome<'a> {
+fn not<'a>(args: &mut [Value<'a>]) -> EvalResult<'a> {
     match args {
         [Value::Int(value)] => Ok(Value::Int(!*value)),
         [Value::Uint(value)] => Ok(Value::Uint(!*value)),
@@ -142,7 +142,7 @@ fn not<'a>(args: &mut [Value<'a>]) -> Outcome<'a> {
     }
 }
 
-fn shift<'a>(args: &mut [Value<'a>], name: &str, operate: fn(u64, u32) -> u64) -> Outcome<'a> {
+fn shift<'a>(args: &mut [Value<'a>], name: &str, operate: fn(u64, u32) -> u64) -> EvalResult<'a> {
     let offset = match args.get(1) {
         Some(Value::Int(offset)) => *offset,
         _ => return no_such_overload(),

@@ -3,7 +3,7 @@
 
 use std::{cmp::Ordering, mem};
 
-use super::{Library, Outcome, Plain, Run, no_such_overload};
+use super::{EvalResult, Library, Plain, Run, no_such_overload};
 use crate::{
     error::EvalError,
     time::Duration,
@@ -99,12 +99,12 @@ fn unsigned_overflow() -> EvalError {
     "unsigned integer overflow".into()
 }
 
-fn duration<'a>(nanoseconds: Option<i64>) -> Outcome<'a> {
+fn duration<'a>(nanoseconds: Option<i64>) -> EvalResult<'a> {
     let nanoseconds = nanoseconds.ok_or("integer overflow")?;
     Ok(Value::Duration(Duration { nanoseconds }))
 }
 
-pub(super) fn add<'a>(args: &mut [Value<'a>]) -> Outcome<'a> {
+pub(super) fn add<'a>(args: &mut [Value<'a>]) -> EvalResult<'a> {
     let [left, right] = args else {
         return no_such_overload();
     };
@@ -130,7 +130,7 @@ pub(super) fn add<'a>(args: &mut [Value<'a>]) -> Outcome<'a> {
     })
 }
 
-fn subtract<'a>(args: &mut [Value<'a>]) -> Outcome<'a> {
+fn subtract<'a>(args: &mut [Value<'a>]) -> EvalResult<'a> {
     Ok(match args {
         [Value::Int(a), Value::Int(b)] => Value::Int(a.checked_sub(*b).ok_or_else(overflow)?),
         [Value::Uint(a), Value::Uint(b)] => {
@@ -151,7 +151,7 @@ fn subtract<'a>(args: &mut [Value<'a>]) -> Outcome<'a> {
     })
 }
 
-fn multiply<'a>(args: &mut [Value<'a>]) -> Outcome<'a> {
+fn multiply<'a>(args: &mut [Value<'a>]) -> EvalResult<'a> {
     Ok(match args {
         [Value::Int(a), Value::Int(b)] => Value::Int(a.checked_mul(*b).ok_or_else(overflow)?),
         [Value::Uint(a), Value::Uint(b)] => {
@@ -162,7 +162,7 @@ fn multiply<'a>(args: &mut [Value<'a>]) -> Outcome<'a> {
     })
 }
 
-fn divide<'a>(args: &mut [Value<'a>]) -> Outcome<'a> {
+fn divide<'a>(args: &mut [Value<'a>]) -> EvalResult<'a> {
     Ok(match args {
         [Value::Int(_), Value::Int(0)] | [Value::Uint(_), Value::Uint(0)] => {
             return Err("division by zero".into());
@@ -174,7 +174,7 @@ fn divide<'a>(args: &mut [Value<'a>]) -> Outcome<'a> {
     })
 }
 
-fn modulo<'a>(args: &mut [Value<'a>]) -> Outcome<'a> {
+fn modulo<'a>(args: &mut [Value<'a>]) -> EvalResult<'a> {
     Ok(match args {
         [Value::Int(_), Value::Int(0)] | [Value::Uint(_), Value::Uint(0)] => {
             return Err("modulus by zero".into());
@@ -185,7 +185,7 @@ fn modulo<'a>(args: &mut [Value<'a>]) -> Outcome<'a> {
     })
 }
 
-fn negate<'a>(args: &mut [Value<'a>]) -> Outcome<'a> {
+fn negate<'a>(args: &mut [Value<'a>]) -> EvalResult<'a> {
     Ok(match args {
         [Value::Int(a)] => Value::Int(a.checked_neg().ok_or_else(overflow)?),
         [Value::Double(a)] => Value::Double(-*a),
@@ -194,21 +194,21 @@ fn negate<'a>(args: &mut [Value<'a>]) -> Outcome<'a> {
     })
 }
 
-fn not<'a>(args: &mut [Value<'a>]) -> Outcome<'a> {
+fn not<'a>(args: &mut [Value<'a>]) -> EvalResult<'a> {
     match args {
         [Value::Bool(value)] => Ok(Value::Bool(!*value)),
         _ => no_such_overload(),
     }
 }
 
-fn ordered<'a>(args: &mut [Value<'a>], wanted: fn(Ordering) -> bool) -> Outcome<'a> {
+fn ordered<'a>(args: &mut [Value<'a>], wanted: fn(Ordering) -> bool) -> EvalResult<'a> {
     let [a, b] = args else {
         return no_such_overload();
     };
     compare(a, b).map(|order| Value::Bool(wanted(order)))
 }
 
-fn contained<'a>(args: &mut [Value<'a>]) -> Outcome<'a> {
+fn contained<'a>(args: &mut [Value<'a>]) -> EvalResult<'a> {
     match args {
         [value, Value::List(list)] => {
             for element in list.iter() {

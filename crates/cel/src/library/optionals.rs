@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Library, Outcome, Run, no_such_overload};
+use super::{EvalResult, Library, Run, no_such_overload};
 use crate::{macros::Family, value::Value};
 
 pub(super) fn declare(library: &mut Library) {
@@ -53,7 +53,7 @@ pub(super) fn declare(library: &mut Library) {
     library.add("unwrapOpt", "optional_unwrapOpt", "list(optional(V)).() -> list(V)", unwrap);
 }
 
-fn end<'a>(args: &mut [Value<'a>], index: fn(usize) -> usize) -> Outcome<'a> {
+fn end<'a>(args: &mut [Value<'a>], index: fn(usize) -> usize) -> EvalResult<'a> {
     match args {
         [Value::List(list)] if list.len() == 0 => Ok(Value::Optional(None)),
         [Value::List(list)] => match list.get(index(list.len())) {
@@ -64,7 +64,7 @@ fn end<'a>(args: &mut [Value<'a>], index: fn(usize) -> usize) -> Outcome<'a> {
     }
 }
 
-fn unwrap<'a>(args: &mut [Value<'a>]) -> Outcome<'a> {
+fn unwrap<'a>(args: &mut [Value<'a>]) -> EvalResult<'a> {
     let [Value::List(list)] = args else {
         return no_such_overload();
     };

@@ -2,7 +2,7 @@
 
 use std::any::Any;
 
-use super::{Library, Outcome, Plain, no_such_overload};
+use super::{EvalResult, Library, Plain, no_such_overload};
 use crate::value::{Opaque, Value};
 
 const NAME: &str = "kubernetes.Quantity";
@@ -10,7 +10,7 @@ const NAME: &str = "kubernetes.Quantity";
 /// Billionths: upstream rounds what is finer away from zero.
 const UNIT: i128 = 1_000_000_000;
 
-const PATTERN_FAULT: &str = "quantities must match the regular expression \
+const PATTERN_ERROR: &str = "quantities must match the regular expression \
                              '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -93,8 +93,8 @@ pub(super) fn declare(library: &mut Library) {
     }
     let own = "kubernetes.Quantity.(kubernetes.Quantity) -> kubernetes.Quantity";
     let int = "kubernetes.Quantity.(int) -> kubernetes.Quantity";
-    let add: Plain = |args| both(args, |a, b| made(a.checked_add(b)));
-    let sub: Plain = |args| both(args, |a, b| made(a.checked_sub(b)));
+    let add: Plain = |args| both(args, |a, b| checked(a.checked_add(b)));
+    let sub: Plain = |args| both(args, |a, b| checked(a.checked_sub(b)));
     library.add("add", "quantity_add", own, add);
     library.add("add", "quantity_add_int", int, add);
     library.add("sub", "quantity_sub", own, sub);
@@ -115,14 +115,14 @@ fn approximate(billionths: i128) -> f64 {
     billionths as f64 / UNIT as f64
 }
 
-fn with<'a>(args: &mut [Value<'a>], map: fn(&Quantity) -> Value<'a>) -> Outcome<'a> {
+fn with<'a>(args: &mut [Value<'a>], map: fn(&Quantity) -> Value<'a>) -> EvalResult<'a> {
     match args[0].downcast::<Quantity>() {
         Some(quantity) => Ok(map(quantity)),
         None => no_such_overload(),
     }
 }
 
-fn both<'a>(args: &mut [Value<'a>], map: fn(i128, i128) -> Outcome<'a>) -> Outcome<'a> {
+fn both<'a>(args: &mut [Value<'a>], map: fn(i128, i128) -> EvalResult<'a>) -> EvalResult<'a> {
     let other = match &args[1] {
         Value::Int(value) => Some(i128::from(*value) * UNIT),
         other => other.downcast::<Quantity>().map(|other| other.billionths),
@@ -133,14 +133,14 @@ fn both<'a>(args: &mut [Value<'a>], map: fn(i128, i128) -> Outcome<'a>) -> Outco
     }
 }
 
-fn made<'a>(billionths: Option<i128>) -> Outcome<'a> {
+fn checked<'a>(billionths: Option<i128>) -> EvalResult<'a> {
     let billionths = billionths.ok_or("quantity overflow")?;
     Ok(Value::opaque(Quantity { billionths }))
 }
 
 fn parse(text: &str) -> Result<Quantity, String> {
     if text.is_empty() {
-        return Err(PATTERN_FAULT.to_owned());
+        return Err(PATTERN_ERROR.to_owned());
     }
     let (negative, rest) = match text.as_bytes()[0] {
         b'-' => (true, &text[1..]),
@@ -151,7 +151,7 @@ fn parse(text: &str) -> Result<Quantity, String> {
     let (number, suffix) = rest.split_at(end);
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if whole.is_empty() && fraction.is_empty() || fraction.contains('.') {
-        return Err(PATTERN_FAULT.to_owned());
+        return Err(PATTERN_ERROR.to_owned());
     }
     let (base, exponent) = scale(suffix)?;
     // More digits than this are beyond any quantity that upstream keeps exactly.
@@ -194,7 +194,7 @@ fn scale(suffix: &str) -> Result<(i128, i32), String> {
         return Ok((*base, *power));
     }
     if !suffix.bytes().all(|byte| byte.is_ascii_digit() || b"eEinumkKMGTP+-".contains(&byte)) {
-        return Err(PATTERN_FAULT.to_owned());
+        return Err(PATTERN_ERROR.to_owned());
     }
     let exponent = suffix.strip_prefix(['e', 'E']).and_then(|digits| digits.parse::<i32>().ok());
     match exponent {

@@ -1,6 +1,6 @@
 //! Patterns: `find`, `findAll`, and how patterns are compiled.
 
-use super::{Library, Outcome, Run, no_such_overload};
+use super::{EvalResult, Library, Run, no_such_overload};
 use crate::go_regexp::{self, Matcher};
 use crate::value::{Text, Value};
 
@@ -34,7 +34,7 @@ pub(super) fn declare(library: &mut Library) {
     library.add_overload("findAll", "string_find_all_string_int", some, run);
 }
 
-fn find<'a>(args: &mut [Value<'a>], regex: &Matcher) -> Outcome<'a> {
+fn find<'a>(args: &mut [Value<'a>], regex: &Matcher) -> EvalResult<'a> {
     match args.first() {
         Some(Value::String(text)) => {
             Ok(Value::string(regex.find(text, 1).first().copied().unwrap_or_default()))
@@ -43,7 +43,7 @@ fn find<'a>(args: &mut [Value<'a>], regex: &Matcher) -> Outcome<'a> {
     }
 }
 
-fn find_all<'a>(args: &mut [Value<'a>], regex: &Matcher) -> Outcome<'a> {
+fn find_all<'a>(args: &mut [Value<'a>], regex: &Matcher) -> EvalResult<'a> {
     let limit = match args.get(2) {
         Some(Value::Int(limit)) => usize::try_from(*limit).unwrap_or(usize::MAX),
         _ => usize::MAX,

@@ -2,7 +2,7 @@
 
 use std::{any::Any, cmp::Ordering};
 
-use super::{Library, Outcome, Plain, no_such_overload};
+use super::{EvalResult, Library, Plain, no_such_overload};
 use crate::value::{Opaque, Value};
 
 const NAME: &str = "kubernetes.Semver";
@@ -91,14 +91,14 @@ fn read(args: &[Value<'_>]) -> Result<Semver, String> {
     }
 }
 
-fn number<'a>(args: &mut [Value<'a>], index: usize) -> Outcome<'a> {
+fn number<'a>(args: &mut [Value<'a>], index: usize) -> EvalResult<'a> {
     match args[0].downcast::<Semver>() {
         Some(own) => Ok(Value::Int(i64::try_from(own.numbers[index]).unwrap_or(i64::MAX))),
         None => no_such_overload(),
     }
 }
 
-fn compared<'a>(args: &mut [Value<'a>], map: fn(Ordering) -> Value<'a>) -> Outcome<'a> {
+fn compared<'a>(args: &mut [Value<'a>], map: fn(Ordering) -> Value<'a>) -> EvalResult<'a> {
     match (args[0].downcast::<Semver>(), args[1].downcast::<Semver>()) {
         (Some(own), Some(other)) => Ok(map(own.order(other))),
         _ => no_such_overload(),

@@ -1,6 +1,6 @@
 //! Lists seen as sets: `sets.contains`, `sets.equivalent`, `sets.intersects`.
 
-use super::{Library, Outcome, no_such_overload};
+use super::{EvalResult, Library, no_such_overload};
 use crate::value::{Value, equality::equal};
 
 pub(super) fn declare(library: &mut Library) {
@@ -18,7 +18,7 @@ pub(super) fn declare(library: &mut Library) {
 fn compared<'a>(
     args: &mut [Value<'a>],
     test: fn(&[Value<'a>], &[Value<'a>]) -> bool,
-) -> Outcome<'a> {
+) -> EvalResult<'a> {
     match args {
         [Value::List(a), Value::List(b)] => Ok(Value::Bool(test(&a.values()?, &b.values()?))),
         _ => no_such_overload(),

@@ -20,7 +20,7 @@ const OPAQUE: &[&str] = &[
     "kubernetes.authorization.Decision",
 ];
 
-/// The overload that `declared` describes. A table that cannot be read is a fault in this crate,
+/// The overload that `declared` describes. A table that cannot be read is an error in this crate,
 /// found by the first test that touches the library.
 pub(super) fn parse(id: &str, declared: &'static str, run: Run) -> Overload {
     let (left, result) = declared.split_once(" -> ").expect("a signature has a result");

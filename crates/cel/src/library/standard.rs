@@ -2,7 +2,7 @@
 
 use crate::go_regexp::Matcher;
 
-use super::{Library, Outcome, Run, no_such_overload};
+use super::{EvalResult, Library, Run, no_such_overload};
 use crate::value::Value;
 
 pub(super) fn declare(library: &mut Library) {
@@ -32,7 +32,7 @@ pub(super) fn declare(library: &mut Library) {
     library.add_overload("matches", "matches_string", "string.(string) -> bool", run);
 }
 
-fn size<'a>(args: &mut [Value<'a>]) -> Outcome<'a> {
+fn size<'a>(args: &mut [Value<'a>]) -> EvalResult<'a> {
     let size = match args {
         [Value::String(text)] => text.chars().count(),
         [Value::Bytes(bytes)] => bytes.len(),
@@ -43,14 +43,14 @@ fn size<'a>(args: &mut [Value<'a>]) -> Outcome<'a> {
     Ok(Value::Int(i64::try_from(size).unwrap_or(i64::MAX)))
 }
 
-fn with_text<'a>(args: &mut [Value<'a>], test: fn(&str, &str) -> bool) -> Outcome<'a> {
+fn with_text<'a>(args: &mut [Value<'a>], test: fn(&str, &str) -> bool) -> EvalResult<'a> {
     match args {
         [Value::String(text), Value::String(part)] => Ok(Value::Bool(test(text, part))),
         _ => no_such_overload(),
     }
 }
 
-fn matches<'a>(args: &mut [Value<'a>], regex: &Matcher) -> Outcome<'a> {
+fn matches<'a>(args: &mut [Value<'a>], regex: &Matcher) -> EvalResult<'a> {
     match args {
         [Value::String(text), _] => Ok(Value::Bool(regex.is_match(text))),
         _ => no_such_overload(),

@@ -1,6 +1,6 @@
 //! Functions on strings; positions are counted in code points.
 
-use super::{Library, Outcome, no_such_overload, string_format};
+use super::{EvalResult, Library, no_such_overload, string_format};
 use crate::{error::EvalError, value::Value};
 
 pub(super) fn declare(library: &mut Library) {
@@ -53,7 +53,7 @@ pub(super) fn declare_reverse(library: &mut Library) {
     });
 }
 
-fn mapped<'a>(args: &mut [Value<'a>], map: fn(&str) -> String) -> Outcome<'a> {
+fn mapped<'a>(args: &mut [Value<'a>], map: fn(&str) -> String) -> EvalResult<'a> {
     match args {
         [Value::String(text)] => Ok(Value::string(map(text))),
         _ => no_such_overload(),
@@ -74,7 +74,7 @@ fn number<'a>(index: usize) -> Value<'a> {
     Value::Int(i64::try_from(index).unwrap_or(i64::MAX))
 }
 
-fn char_at<'a>(args: &mut [Value<'a>]) -> Outcome<'a> {
+fn char_at<'a>(args: &mut [Value<'a>]) -> EvalResult<'a> {
     let [Value::String(text), Value::Int(index)] = args else {
         return no_such_overload();
     };
@@ -83,7 +83,7 @@ fn char_at<'a>(args: &mut [Value<'a>]) -> Outcome<'a> {
     Ok(Value::string(characters.get(at).map(char::to_string).unwrap_or_default()))
 }
 
-fn index_of<'a>(args: &mut [Value<'a>]) -> Outcome<'a> {
+fn index_of<'a>(args: &mut [Value<'a>]) -> EvalResult<'a> {
     let (text, part, from) = match args {
         [Value::String(text), Value::String(part)] => (text, part, 0),
         [Value::String(text), Value::String(part), Value::Int(from)] => (text, part, *from),
@@ -98,7 +98,7 @@ fn index_of<'a>(args: &mut [Value<'a>]) -> Outcome<'a> {
     Ok(found.map_or(Value::Int(-1), |(index, _)| number(index)))
 }
 
-fn last_index_of<'a>(args: &mut [Value<'a>]) -> Outcome<'a> {
+fn last_index_of<'a>(args: &mut [Value<'a>]) -> EvalResult<'a> {
     let (text, part, from) = match args {
         [Value::String(text), Value::String(part)] => (text, part, None),
         [Value::String(text), Value::String(part), Value::Int(from)] => (text, part, Some(*from)),
@@ -121,7 +121,7 @@ fn last_index_of<'a>(args: &mut [Value<'a>]) -> Outcome<'a> {
     Ok(found.map_or(Value::Int(-1), |(index, _)| number(index)))
 }
 
-fn replace<'a>(args: &mut [Value<'a>]) -> Outcome<'a> {
+fn replace<'a>(args: &mut [Value<'a>]) -> EvalResult<'a> {
     let (text, old, new, limit) = match args {
         [Value::String(text), Value::String(old), Value::String(new)] => (text, old, new, None),
         [Value::String(text), Value::String(old), Value::String(new), Value::Int(limit)] => {
@@ -135,7 +135,7 @@ fn replace<'a>(args: &mut [Value<'a>]) -> Outcome<'a> {
     }))
 }
 
-fn split<'a>(args: &mut [Value<'a>]) -> Outcome<'a> {
+fn split<'a>(args: &mut [Value<'a>]) -> EvalResult<'a> {
     let (text, separator, limit) = match args {
         [Value::String(text), Value::String(separator)] => (text, separator, None),
         [Value::String(text), Value::String(separator), Value::Int(limit)] => {
@@ -173,7 +173,7 @@ fn explode<'a>(text: &str, limit: usize) -> Vec<Value<'a>> {
     parts
 }
 
-fn substring<'a>(args: &mut [Value<'a>]) -> Outcome<'a> {
+fn substring<'a>(args: &mut [Value<'a>]) -> EvalResult<'a> {
     let (text, start, end) = match args {
         [Value::String(text), Value::Int(start)] => (text, *start, None),
         [Value::String(text), Value::Int(start), Value::Int(end)] => (text, *start, Some(*end)),
@@ -190,7 +190,7 @@ fn substring<'a>(args: &mut [Value<'a>]) -> Outcome<'a> {
     Ok(Value::string(characters[from..to].iter().collect::<String>()))
 }
 
-fn join<'a>(args: &mut [Value<'a>]) -> Outcome<'a> {
+fn join<'a>(args: &mut [Value<'a>]) -> EvalResult<'a> {
     let (list, separator) = match args {
         [Value::List(list)] => (list, ""),
         [Value::List(list), Value::String(separator)] => (list, &**separator),

@@ -1,6 +1,6 @@
 //! The parts of timestamps and durations: `getHours`, `getDayOfWeek` …
 
-use super::{Library, Outcome, no_such_overload};
+use super::{EvalResult, Library, no_such_overload};
 use crate::{error::EvalError, time::Civil, value::Value};
 
 pub(super) fn declare(library: &mut Library) {
@@ -36,7 +36,7 @@ fn span(library: &mut Library, function: &'static str, id: &str, run: super::Pla
     library.add(function, id, "duration.() -> int", run);
 }
 
-fn part<'a>(args: &mut [Value<'a>], pick: fn(Civil) -> i64) -> Outcome<'a> {
+fn part<'a>(args: &mut [Value<'a>], pick: fn(Civil) -> i64) -> EvalResult<'a> {
     match args {
         [Value::Timestamp(at)] => Ok(Value::Int(pick(at.civil(0)))),
         [Value::Timestamp(at), Value::String(zone)] => {
@@ -46,7 +46,7 @@ fn part<'a>(args: &mut [Value<'a>], pick: fn(Civil) -> i64) -> Outcome<'a> {
     }
 }
 
-fn divided<'a>(args: &mut [Value<'a>], unit: i64) -> Outcome<'a> {
+fn divided<'a>(args: &mut [Value<'a>], unit: i64) -> EvalResult<'a> {
     match args {
         [Value::Duration(span)] => Ok(Value::Int(span.nanoseconds / unit)),
         _ => no_such_overload(),

@@ -2,7 +2,7 @@
 
 use std::any::Any;
 
-use super::{Library, Outcome, Plain, no_such_overload};
+use super::{EvalResult, Library, Plain, no_such_overload};
 use crate::{
     error::EvalError,
     go_url::Url,
@@ -37,7 +37,7 @@ pub(super) fn declare(library: &mut Library) {
         }
     });
     library.add("isURL", "is_url_string", "(string) -> bool", |args| match args {
-        [Value::String(text)] => Ok(Value::Bool(fault(text).is_none())),
+        [Value::String(text)] => Ok(Value::Bool(request_uri_error(text).is_none())),
         _ => no_such_overload(),
     });
     let parts: [(&'static str, &str, Plain); 5] = [
@@ -57,7 +57,7 @@ pub(super) fn declare(library: &mut Library) {
     });
 }
 
-fn part<'a>(args: &mut [Value<'a>], pick: fn(&Url) -> String) -> Outcome<'a> {
+fn part<'a>(args: &mut [Value<'a>], pick: fn(&Url) -> String) -> EvalResult<'a> {
     match args[0].downcast::<Url>() {
         Some(url) => Ok(Value::string(pick(url))),
         None => no_such_overload(),
@@ -65,7 +65,7 @@ fn part<'a>(args: &mut [Value<'a>], pick: fn(&Url) -> String) -> Outcome<'a> {
 }
 
 /// Why `text` is no URI for a request, in Go's words; shared with the format `uri`.
-pub(super) fn fault(text: &str) -> Option<String> {
+pub(super) fn request_uri_error(text: &str) -> Option<String> {
     Url::parse_request_uri(text).err()
 }
 

@@ -1,6 +1,6 @@
 //! The tools with which macros build their expansions.
 
-use super::Fault;
+use super::MacroError;
 use crate::{
     ast::{ACCUMULATOR, Expr, Fold, Item, Kind, Literal, UNUSED},
     parser::Nodes,
@@ -44,8 +44,8 @@ impl Expansion<'_> {
         self.make(Kind::Call { function: function.to_owned(), target, args })
     }
 
-    pub(super) fn fault(&self, expr: &Expr, message: &str) -> Fault {
-        Fault(self.nodes.offset(expr.id), message.to_owned())
+    pub(super) fn error(&self, expr: &Expr, message: &str) -> MacroError {
+        MacroError(self.nodes.offset(expr.id), message.to_owned())
     }
 
     /// The same tree with ids of its own: types and costs are kept per node.
@@ -96,7 +96,7 @@ impl Expansion<'_> {
         &self,
         args: &[Expr],
         two: bool,
-    ) -> Result<(String, Option<String>), Fault> {
+    ) -> Result<(String, Option<String>), MacroError> {
         let words =
             if two { "argument must be a simple name" } else { "argument is not an identifier" };
         let first = self.variable(&args[0], words)?;
@@ -105,18 +105,18 @@ impl Expansion<'_> {
         }
         let second = self.variable(&args[1], words)?;
         if first == second {
-            return Err(self.fault(&args[1], &format!("duplicate variable name: {first}")));
+            return Err(self.error(&args[1], &format!("duplicate variable name: {first}")));
         }
         Ok((first, Some(second)))
     }
 
-    pub(super) fn variable(&self, expr: &Expr, words: &str) -> Result<String, Fault> {
+    pub(super) fn variable(&self, expr: &Expr, words: &str) -> Result<String, MacroError> {
         match &expr.kind {
             Kind::Ident(name) if name == "__result__" => {
-                Err(self.fault(expr, "iteration variable overwrites accumulator variable"))
+                Err(self.error(expr, "iteration variable overwrites accumulator variable"))
             }
             Kind::Ident(name) => Ok(name.clone()),
-            _ => Err(self.fault(expr, words)),
+            _ => Err(self.error(expr, words)),
         }
     }
 

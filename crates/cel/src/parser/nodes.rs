@@ -1,6 +1,6 @@
 //! [`Nodes`]: makes the nodes of a tree, and knows where they stand and how high they are.
 
-use super::{MAX_NESTING, Stop};
+use super::{MAX_NESTING, ParseAborted};
 use crate::{
     ast::{Expr, Id, Kind},
     source::Issue,
@@ -45,9 +45,9 @@ impl Nodes {
         self.issues.push(Issue::at(offset, message));
     }
 
-    pub(super) fn too_deep(&mut self) -> Stop {
+    pub(super) fn too_deep(&mut self) -> ParseAborted {
         let message = format!("expression recursion limit exceeded: {MAX_NESTING}");
-        self.issues.push(Issue::nowhere(message));
-        Stop
+        self.issues.push(Issue::without_location(message));
+        ParseAborted
     }
 }

@@ -27,10 +27,10 @@ struct Builder<'c> {
 /// The memory of an instruction, in bytes or so.
 const NODE_MEMORY: usize = 160;
 
-type Planned = Result<Node, String>;
+type PlanResult = Result<Node, String>;
 
 impl Builder<'_> {
-    fn node(&mut self, expr: &Expr) -> Planned {
+    fn node(&mut self, expr: &Expr) -> PlanResult {
         self.memory += NODE_MEMORY;
         match &self.checked.references[expr.id] {
             Reference::Variable(name) => return Ok(self.variable(name)),
@@ -94,7 +94,7 @@ impl Builder<'_> {
         Node::Attribute(Box::new(Attribute { base, qualifiers: Vec::new() }))
     }
 
-    fn fold(&mut self, fold: &crate::ast::Fold) -> Planned {
+    fn fold(&mut self, fold: &crate::ast::Fold) -> PlanResult {
         let range = self.node(&fold.range)?;
         let init = self.node(&fold.init)?;
         let depth = self.locals.len();
@@ -116,7 +116,7 @@ impl Builder<'_> {
         function: &str,
         target: Option<&Expr>,
         args: &[Expr],
-    ) -> Planned {
+    ) -> PlanResult {
         let checked = self.checked;
         let Reference::Call { function, namespaced, overloads } = &checked.references[expr.id]
         else {
@@ -153,7 +153,7 @@ fn plain(
     overloads: &[Arc<Overload>],
     mut args: Vec<Node>,
     exprs: &[Expr],
-) -> Planned {
+) -> PlanResult {
     if let [Node::Constant(value)] = args.as_mut_slice()
         && is_conversion(function)
     {

@@ -5,7 +5,7 @@ use serde_json::{Number, Value as Json};
 
 use super::{List, Map, Text, Value, numbers};
 use crate::{
-    decl::{DeclType, ListKind, Shape},
+    decl::{DeclKind, DeclType, ListKind},
     error::EvalError,
     time::{Duration, Timestamp},
 };
@@ -15,7 +15,7 @@ static ATOMIC: ListKind = ListKind::Atomic;
 
 /// How `json` looks to an expression that was told it is a `decl`.
 pub(crate) fn view<'a>(json: &'a Json, decl: &'a DeclType) -> Result<Value<'a>, EvalError> {
-    if json.is_null() && !matches!(decl.shape, Shape::Dyn) {
+    if json.is_null() && !matches!(decl.shape, DeclKind::Dyn) {
         return if decl.nullable {
             Ok(Value::Null)
         } else {
@@ -23,57 +23,59 @@ pub(crate) fn view<'a>(json: &'a Json, decl: &'a DeclType) -> Result<Value<'a>, 
         };
     }
     match (&decl.shape, json) {
-        (Shape::Dyn | Shape::Value(_), _) => Ok(dynamic(json)),
-        (Shape::Bool, Json::Bool(value)) => Ok(Value::Bool(*value)),
-        (Shape::Int, Json::Number(number)) => match number.as_i64() {
+        (DeclKind::Dyn | DeclKind::Value(_), _) => Ok(dynamic(json)),
+        (DeclKind::Bool, Json::Bool(value)) => Ok(Value::Bool(*value)),
+        (DeclKind::Int, Json::Number(number)) => match number.as_i64() {
             Some(value) => Ok(Value::Int(value)),
             None => Err(unexpected("int", json)),
         },
-        (Shape::Double, Json::Number(number)) => Ok(Value::Double(float(number))),
-        (Shape::String | Shape::IntOrString, Json::String(text)) => {
+        (DeclKind::Double, Json::Number(number)) => Ok(Value::Double(float(number))),
+        (DeclKind::String | DeclKind::IntOrString, Json::String(text)) => {
             Ok(Value::String(Text::Borrowed(text)))
         }
-        (Shape::Bytes, Json::String(text)) => match STANDARD.decode(text) {
+        (DeclKind::Bytes, Json::String(text)) => match STANDARD.decode(text) {
             Ok(bytes) => Ok(Value::Bytes(bytes.into())),
             Err(error) => Err(format!("Invalid byte formatted string {text}: {error}").into()),
         },
-        (Shape::Timestamp, Json::String(text)) => Timestamp::parse(text)
+        (DeclKind::Timestamp, Json::String(text)) => Timestamp::parse(text)
             .map(Value::Timestamp)
             .ok_or_else(|| format!("Invalid date-time formatted string {text}").into()),
-        (Shape::Date, Json::String(text)) => Timestamp::parse_date(text)
+        (DeclKind::Date, Json::String(text)) => Timestamp::parse_date(text)
             .map(Value::Timestamp)
             .ok_or_else(|| format!("Invalid date formatted string {text}").into()),
-        (Shape::Duration, Json::String(text)) => Duration::parse_lenient(text)
+        (DeclKind::Duration, Json::String(text)) => Duration::parse_lenient(text)
             .map(Value::Duration)
             .ok_or_else(|| format!("Invalid duration {text}").into()),
-        (Shape::IntOrString, Json::Number(number)) if number.is_i64() => {
+        (DeclKind::IntOrString, Json::Number(number)) if number.is_i64() => {
             Ok(Value::Int(number.as_i64().unwrap_or_default()))
         }
-        (Shape::List(element, kind), Json::Array(items)) => {
+        (DeclKind::List(element, kind), Json::Array(items)) => {
             Ok(Value::List(List::Json { items, element, kind }))
         }
-        (Shape::Map(value), Json::Object(entries)) => Ok(Value::Map(Map::Json { entries, value })),
-        (Shape::Object(object), Json::Object(entries)) => {
+        (DeclKind::Map(value), Json::Object(entries)) => {
+            Ok(Value::Map(Map::Json { entries, value }))
+        }
+        (DeclKind::Object(object), Json::Object(entries)) => {
             Ok(Value::Map(Map::Object { entries, object }))
         }
         (shape, _) => Err(mismatch(shape, json)),
     }
 }
 
-fn mismatch(shape: &Shape, json: &Json) -> EvalError {
+fn mismatch(shape: &DeclKind, json: &Json) -> EvalError {
     match shape {
-        Shape::IntOrString => {
+        DeclKind::IntOrString => {
             "invalid data, expected XIntOrString value to be either a string or integer".into()
         }
-        Shape::List(..) => {
+        DeclKind::List(..) => {
             "invalid data, expected an array for the provided schema with type=array".into()
         }
-        Shape::Map(_) | Shape::Object(_) => {
+        DeclKind::Map(_) | DeclKind::Object(_) => {
             "invalid data, expected a map for the provided schema with type=object".into()
         }
-        Shape::Bool => unexpected("bool", json),
-        Shape::Int => unexpected("int", json),
-        Shape::Double => unexpected("float", json),
+        DeclKind::Bool => unexpected("bool", json),
+        DeclKind::Int => unexpected("int", json),
+        DeclKind::Double => unexpected("float", json),
         _ => unexpected("string", json),
     }
 }

@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 
 use super::{Text, Value, equality::equal_within, json::view, numbers};
 use crate::{
-    decl::{DeclType, Object, Shape},
+    decl::{DeclKind, DeclType, Object},
     error::EvalError,
     escaping,
 };
@@ -114,7 +114,7 @@ impl<'a> Map<'a> {
             }
             (_, Value::String(name)) => self.field(name),
             // Only of what has no schema it is said which keys it cannot have.
-            (Self::Json { value, .. }, key) if matches!(value.shape, Shape::Dyn) => {
+            (Self::Json { value, .. }, key) if matches!(value.shape, DeclKind::Dyn) => {
                 Some(Err(format!("unsupported map key type: {}", key.go_type()).into()))
             }
             _ => Some(Err(EvalError::no_such_overload())),

@@ -102,7 +102,7 @@ fn values_of_the_libraries_have_no_fields() {
 }
 
 #[test]
-fn every_fault_is_told_and_each_once() {
+fn every_error_is_told_and_each_once() {
     refused(
         "self.a + self.b == self.n.c",
         "compilation failed: ERROR: <input>:1:5: undefined field 'a'\n | self.a + self.b == \

@@ -1,6 +1,6 @@
 //! What evaluations are estimated to cost. The figures are Kubernetes' own.
 
-use cel::{DeclType, Env, Library, Object, Shape};
+use cel::{DeclKind, DeclType, Env, Library, Object};
 
 /// Compiles against `self` of this type and compares the most that it may cost.
 fn at_most(decl: DeclType, source: &str, expected: u64) {
@@ -17,7 +17,7 @@ fn estimate(source: &str, min: u64, max: u64) {
 }
 
 fn double() -> DeclType {
-    DeclType::new(Shape::Double, 0)
+    DeclType::new(DeclKind::Double, 0)
 }
 
 /// What a string may have in a request of three megabytes.
@@ -36,7 +36,7 @@ fn loops_multiply_by_the_size_of_their_range() {
 
 #[test]
 fn to_compare_types_costs_little() {
-    let either = DeclType::new(Shape::IntOrString, MAX_STRING);
+    let either = DeclType::new(DeclKind::IntOrString, MAX_STRING);
     let own = || DeclType::object(Object::new("self", [("x".to_owned(), either.clone())]));
     at_most(own(), "type(self.x) == int", 4);
     at_most(own(), "type(self.x) == google.protobuf.Timestamp", 4);
@@ -64,7 +64,11 @@ fn indices_lead_to_the_sizes_of_elements() {
     at_most(DeclType::list(DeclType::object(object), 422), "self[0] == null", 2);
     at_most(DeclType::list(DeclType::list(double(), 9), 51), "self[0][0] == -1.0", 3);
     at_most(DeclType::list(DeclType::map(double(), 9), 12), "self.all(x, x.y == 25.2)", 74);
-    at_most(DeclType::list(DeclType::new(Shape::IntOrString, MAX_STRING), 10), "self[0] == 5", 3);
+    at_most(
+        DeclType::list(DeclType::new(DeclKind::IntOrString, MAX_STRING), 10),
+        "self[0] == 5",
+        3,
+    );
 }
 
 #[test]

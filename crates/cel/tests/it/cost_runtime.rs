@@ -1,6 +1,6 @@
 //! What evaluations cost. The figures are Kubernetes' own, for these expressions and data.
 
-use cel::{Bindings, Budget, DeclType, Env, EvalError, Library, ListKind, Object, Shape};
+use cel::{Bindings, Budget, DeclKind, DeclType, Env, EvalError, Library, ListKind, Object};
 use serde_json::{Value as Json, json};
 
 fn object(name: &str, fields: Vec<(&str, DeclType)>) -> DeclType {
@@ -17,17 +17,17 @@ fn string() -> DeclType {
 /// The declaration and the data that all the tables share.
 fn surroundings() -> (DeclType, Json) {
     let of = |shape| DeclType::new(shape, 0);
-    let set = DeclType::new(Shape::List(string().into(), ListKind::Set), 10);
+    let set = DeclType::new(DeclKind::List(string().into(), ListKind::Set), 10);
     let pair = object("pair", vec![("k", string()), ("v", string()), ("v2", string())]);
-    let keyed = DeclType::new(Shape::List(pair.into(), ListKind::Map(vec!["k".to_owned()])), 10);
+    let keyed = DeclType::new(DeclKind::List(pair.into(), ListKind::Map(vec!["k".to_owned()])), 10);
     let decl = object(
         "self",
         vec![
             ("s", string()),
             ("i", DeclType::int()),
-            ("f", of(Shape::Double)),
-            ("bytes", of(Shape::Bytes)),
-            ("d", of(Shape::Duration)),
+            ("f", of(DeclKind::Double)),
+            ("bytes", of(DeclKind::Bytes)),
+            ("d", of(DeclKind::Duration)),
             ("list", DeclType::list(DeclType::int(), 10)),
             ("array", DeclType::list(DeclType::int(), 10)),
             ("set", set.clone()),
@@ -36,7 +36,7 @@ fn surroundings() -> (DeclType, Json) {
             ("listMap", keyed.clone()),
             ("objs", DeclType::list(keyed, 10)),
             ("a", object("a", vec![("b", DeclType::int()), ("c", DeclType::int())])),
-            ("something", of(Shape::IntOrString)),
+            ("something", of(DeclKind::IntOrString)),
         ],
     );
     let data = json!({

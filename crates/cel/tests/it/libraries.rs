@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use cel::{
     Bindings, Budget, DeclType, Env, Library,
-    library::authorizer::{Authorizer, Check, Verdict, authorizer, authorizer_type},
+    library::authorizer::{Authorizer, Check, Decision, authorizer, authorizer_type},
 };
 
 use crate::{check_all, show};
@@ -193,10 +193,10 @@ fn math_is_there_for_those_who_ask() {
 struct OnlyReaders;
 
 impl Authorizer for OnlyReaders {
-    fn authorize(&self, check: &Check) -> Verdict {
+    fn authorize(&self, check: &Check) -> Decision {
         let account = check.service_account.as_ref().map_or("", |(_, name)| name);
         let reason = format!("{}/{} {account}", check.group, check.resource);
-        Verdict { allowed: check.verb == "get", reason, error: None }
+        Decision { allowed: check.verb == "get", reason, error: None }
     }
 }
 
@@ -206,8 +206,8 @@ fn the_authorizer_is_asked_with_all_that_was_said() {
     let env = Env::new(Library::kubernetes()).variable("authorizer", decl);
     let check = |source: &str, expected: &str| {
         let program = env.compile(source).unwrap();
-        let judge = authorizer(Arc::new(OnlyReaders));
-        let bound = Bindings::new().value("authorizer", judge);
+        let authorizer = authorizer(Arc::new(OnlyReaders));
+        let bound = Bindings::new().value("authorizer", authorizer);
         let value = program.evaluate(&bound, &mut Budget::new(1_000_000)).unwrap();
         assert_eq!(show(&value), expected, "{source}");
     };

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use cel::{
-    Bindings, Budget, DeclType, Env, EvalError, Fields, Library, ListKind, Messages, Object, Shape,
-    Type, Value,
+    Bindings, Budget, DeclKind, DeclType, Env, EvalError, Fields, Library, ListKind, Messages,
+    Object, Type, Value,
 };
 use serde_json::{Value as Json, json};
 
@@ -27,7 +27,7 @@ fn names_that_are_reserved_are_escaped() {
     let decl = object(vec![
         ("namespace", DeclType::string(9)),
         ("a-b", DeclType::int()),
-        ("x.y", DeclType::new(Shape::Bool, 0)),
+        ("x.y", DeclType::new(DeclKind::Bool, 0)),
     ]);
     let data = json!({"namespace": "n", "a-b": 0, "x.y": true});
     check(
@@ -45,11 +45,11 @@ fn names_that_are_reserved_are_escaped() {
 #[test]
 fn formats_make_times_and_bytes_of_strings() {
     let decl = object(vec![
-        ("t", DeclType::new(Shape::Timestamp, 40)),
-        ("day", DeclType::new(Shape::Date, 40)),
-        ("d", DeclType::new(Shape::Duration, 40)),
-        ("b", DeclType::new(Shape::Bytes, 40)),
-        ("f", DeclType::new(Shape::Double, 0)),
+        ("t", DeclType::new(DeclKind::Timestamp, 40)),
+        ("day", DeclType::new(DeclKind::Date, 40)),
+        ("d", DeclType::new(DeclKind::Duration, 40)),
+        ("b", DeclType::new(DeclKind::Bytes, 40)),
+        ("f", DeclType::new(DeclKind::Double, 0)),
     ]);
     let data =
         json!({"t": "2024-06-01T00:00:00Z", "day": "2024-06-01", "d": "30m", "b": "QUI=", "f": 1});
@@ -96,7 +96,7 @@ fn lists_compare_and_add_as_their_kind_says() {
         let fields = [("k".to_owned(), DeclType::string(9)), ("v".to_owned(), DeclType::int())];
         DeclType::object(Object::new("pair", fields))
     };
-    let list = |element: DeclType, kind| DeclType::new(Shape::List(Arc::new(element), kind), 9);
+    let list = |element: DeclType, kind| DeclType::new(DeclKind::List(Arc::new(element), kind), 9);
     let keyed = || list(pair(), ListKind::Map(vec!["k".to_owned()]));
     let decl = object(vec![
         ("atomic", DeclType::list(DeclType::int(), 9)),
@@ -126,7 +126,7 @@ fn lists_compare_and_add_as_their_kind_says() {
 
 #[test]
 fn unions_of_numbers_and_strings_are_told_apart_when_they_are_seen() {
-    let decl = object(vec![("port", DeclType::new(Shape::IntOrString, 10))]);
+    let decl = object(vec![("port", DeclType::new(DeclKind::IntOrString, 10))]);
     let source = "type(self.port) == int ? self.port < 5 : self.port.endsWith('%')";
     check(decl.clone(), &json!({"port": 3}), &[(source, "true")]);
     check(decl.clone(), &json!({"port": "25%"}), &[(source, "true")]);

@@ -23,7 +23,7 @@ pub(super) struct Identity {
 impl Identity {
     pub(super) fn of(metadata: &Metadata<'_>) -> Result<Self, BadItem> {
         if metadata.name.is_empty() {
-            return Err(BadItem::Nameless);
+            return Err(BadItem::KeyError);
         }
         let Metadata { uid, resource_version, generation, .. } = metadata;
         let generation_length = digits(*generation);

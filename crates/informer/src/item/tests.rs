@@ -8,7 +8,7 @@ fn item(json: &str) -> Result<Item, BadItem> {
 
 #[test]
 fn what_has_no_name_or_no_metadata_is_refused() {
-    assert!(matches!(item(r#"{"metadata":{}}"#), Err(BadItem::Nameless)));
+    assert!(matches!(item(r#"{"metadata":{}}"#), Err(BadItem::KeyError)));
     for bad in ["", "{", "[]", "{}", r#"{"metadata":{"name":"a"}"#, r#"{"metadata":3}"#] {
         assert!(matches!(item(bad), Err(BadItem::Malformed(_))), "{bad}");
     }
@@ -29,7 +29,7 @@ fn what_has_a_name_is_an_item_whatever_else_is_wrong_with_it() {
         assert_eq!((item.key().to_string().as_str(), item.uid(), item.generation()), ("a", "", 0));
         assert_eq!(&*item.json(), json.as_bytes());
     }
-    assert!(matches!(item(r#"{"metadata":{"name":7}}"#), Err(BadItem::Nameless)));
+    assert!(matches!(item(r#"{"metadata":{"name":7}}"#), Err(BadItem::KeyError)));
 }
 
 #[test]

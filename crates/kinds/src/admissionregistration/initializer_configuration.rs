@@ -3,13 +3,13 @@
 //! Kubernetes 1.7 to 1.13 had it; the server stores and shows these objects as that did.
 
 use super::matching::validate_targets;
-use crate::columns::{PLAIN, plain_cells};
-use crate::fields::{list, text, texts, top};
-use crate::resource::{Behavior, Columns, Resource, Version};
-use crate::rules::complaints;
 use crate::table;
+use crate::validation::rules::add_invalid;
+use machinery::fields::{list, text, texts, top};
 use machinery::{ErrorList, Object, Path, Value, names};
 use std::collections::HashSet;
+use types::columns::{PLAIN, plain_cells};
+use types::resource::{Behavior, Columns, Resource, Version};
 
 /// The row of `InitializerConfiguration`.
 pub fn resource() -> Resource {
@@ -37,7 +37,7 @@ fn validate(object: &Object, errors: &mut ErrorList) {
         match name {
             "" => errors.required(&path.child("name"), ""),
             name if seen.contains(&name) => errors.duplicate(&path.child("name"), name),
-            _ => complaints(errors, &path.child("name"), name, names::fully_qualified_name(name)),
+            _ => add_invalid(errors, &path.child("name"), name, names::fully_qualified_name(name)),
         }
         seen.insert(name);
         let rules = path.child("rules");
@@ -60,7 +60,7 @@ fn whole_objects_only(errors: &mut ErrorList, path: &Path<'_>, rule: &Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::refusals;
+    use crate::validation::testing::refusals;
     use machinery::json;
 
     fn check(initializers: Value, expected: &[&str]) {

@@ -1,7 +1,7 @@
 //! Which requests a webhook or a policy is asked about.
 
-use crate::fields::{at, default_value, list, map_mut, maps_mut, part, text, texts};
-use crate::rules::{complaints, label_selector, qualified_name, supported_only};
+use crate::validation::rules::{add_invalid, label_selector, qualified_name, supported_only};
+use machinery::fields::{at, default_value, list, map_mut, maps_mut, part, text, texts};
 use machinery::{ErrorList, Map, Path, Value, json, names};
 use std::collections::HashSet;
 
@@ -28,7 +28,7 @@ pub(super) fn default_resources(spec: &mut Map<String, Value>, key: &str) {
     }
 }
 
-/// Judges the policy and the two selectors.
+/// Validates the policy and the two selectors.
 pub(super) fn validate_match_policy(errors: &mut ErrorList, path: &Path<'_>, matching: &Value) {
     if part(matching, "matchPolicy").is_some() {
         let policies = &["Equivalent", "Exact"];
@@ -36,14 +36,14 @@ pub(super) fn validate_match_policy(errors: &mut ErrorList, path: &Path<'_>, mat
     }
 }
 
-/// Judges which namespaces and objects are selected.
+/// Validates which namespaces and objects are selected.
 pub(super) fn validate_selectors(errors: &mut ErrorList, path: &Path<'_>, matching: &Value) {
     for selector in ["namespaceSelector", "objectSelector"] {
         label_selector(errors, &path.child(selector), at(matching, &[selector]));
     }
 }
 
-/// Judges what a policy or a binding says that it is about.
+/// Validates what a policy or a binding says that it is about.
 pub(super) fn validate_resources(errors: &mut ErrorList, path: &Path<'_>, resources: &Value) {
     validate_match_policy(errors, path, resources);
     validate_selectors(errors, path, resources);
@@ -55,7 +55,7 @@ pub(super) fn validate_resources(errors: &mut ErrorList, path: &Path<'_>, resour
             let mut seen: HashSet<&str> = HashSet::new();
             for (index, name) in texts(rule, "resourceNames").enumerate() {
                 let path = names_path.index(index);
-                complaints(errors, &path, name, names::path_segment(name));
+                add_invalid(errors, &path, name, names::path_segment(name));
                 if seen.contains(&name) {
                     errors.duplicate(&path, name);
                 }
@@ -66,7 +66,7 @@ pub(super) fn validate_resources(errors: &mut ErrorList, path: &Path<'_>, resour
     }
 }
 
-/// Judges which operations on which resources a rule is about.
+/// Validates which operations on which resources a rule is about.
 pub(super) fn validate_rule(errors: &mut ErrorList, path: &Path<'_>, rule: &Value) {
     several(errors, path, rule, "operations", "operations");
     let operations = path.child("operations");
@@ -80,7 +80,7 @@ pub(super) fn validate_rule(errors: &mut ErrorList, path: &Path<'_>, rule: &Valu
     }
 }
 
-/// Judges which resources a rule is about.
+/// Validates which resources a rule is about.
 pub(super) fn validate_targets(errors: &mut ErrorList, path: &Path<'_>, rule: &Value) {
     several(errors, path, rule, "apiGroups", "API groups");
     several(errors, path, rule, "apiVersions", "API versions");
@@ -146,7 +146,7 @@ fn validate_resource_names(errors: &mut ErrorList, path: &Path<'_>, rule: &Value
     }
 }
 
-/// Judges the conditions under which a webhook or a policy is asked. Their expressions are judged
+/// Validates the conditions under which a webhook or a policy is asked. Their expressions are validated
 /// where they are compiled.
 pub(super) fn validate_conditions(errors: &mut ErrorList, path: &Path<'_>, conditions: &[Value]) {
     if conditions.len() > MAX_CONDITIONS {
@@ -174,7 +174,7 @@ pub(super) fn validate_conditions(errors: &mut ErrorList, path: &Path<'_>, condi
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::lines;
+    use crate::validation::testing::lines;
 
     fn check(rule: Value, expected: &[&str]) {
         let mut errors = ErrorList::new();

@@ -2,12 +2,12 @@
 
 use super::matching::default_resources;
 use super::policy::{SPEC, no_deletion, policy_cells, validate_policy};
-use crate::columns::{AGE, NAME, column, integer};
-use crate::fields::{default_value, list, part, text, top};
-use crate::resource::{Behavior, Column, Columns, Resource};
-use crate::rules::{one_of, required};
 use crate::table;
+use crate::validation::rules::{one_of, required};
+use machinery::fields::{default_value, list, part, text, top};
 use machinery::{ErrorList, Object, Path, Value};
+use types::columns::{AGE, NAME, column, integer};
+use types::resource::{Behavior, Column, Columns, Resource};
 
 /// The row of `MutatingAdmissionPolicy`.
 pub fn resource() -> Resource {
@@ -88,7 +88,7 @@ fn validate_mutation(errors: &mut ErrorList, path: &Path<'_>, mutation: &Value) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::refusals;
+    use crate::validation::testing::refusals;
     use machinery::json;
 
     #[test]

@@ -3,11 +3,11 @@
 use super::matching::default_resources;
 use super::policy::{SPEC, binding_cells, no_deletion, validate_binding};
 use super::validating_admission_policy_binding::COLUMNS;
-use crate::fields::{text, top};
-use crate::resource::{Behavior, Columns, Resource};
-use crate::rules::required_subdomain;
 use crate::table;
+use crate::validation::rules::required_subdomain;
+use machinery::fields::{text, top};
 use machinery::{ErrorList, Object};
+use types::resource::{Behavior, Columns, Resource};
 
 /// The row of `MutatingAdmissionPolicyBinding`.
 pub fn resource() -> Resource {
@@ -39,7 +39,7 @@ fn validate(object: &Object, errors: &mut ErrorList) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::refusals;
+    use crate::validation::testing::refusals;
     use machinery::json;
 
     #[test]

@@ -3,11 +3,11 @@
 //! The server stores and shows these objects; this file knows nothing of the calls.
 
 use super::webhook::{cells, defaults as webhook_defaults, validate, warnings};
-use crate::columns::{AGE, NAME, integer};
-use crate::fields::{default_value, maps_mut};
-use crate::resource::{Behavior, Column, Columns, Resource};
 use crate::table;
 use machinery::Object;
+use machinery::fields::{default_value, maps_mut};
+use types::columns::{AGE, NAME, integer};
+use types::resource::{Behavior, Column, Columns, Resource};
 
 /// The row of `MutatingWebhookConfiguration`.
 pub fn resource() -> Resource {
@@ -52,7 +52,7 @@ fn defaults(object: &mut Object) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::defaulted;
+    use crate::validation::testing::defaulted;
     use machinery::json;
 
     #[test]

@@ -1,17 +1,17 @@
-//! What policies and their bindings have in common. Expressions are judged here for being there
+//! What policies and their bindings have in common. Expressions are validated here for being there
 //! only; their grammar is the business of what compiles them.
 
 use super::matching;
-use crate::columns::{age, selector};
-use crate::fields::{at, list, part, text, texts, top};
-use crate::resource::Now;
-use crate::rules::{complaints, label_selector, required, supported_only};
+use crate::validation::rules::{add_invalid, label_selector, required, supported_only};
+use machinery::fields::{at, list, part, text, texts, top};
 use machinery::{ErrorList, Object, Path, Value, names};
 use schema::is_identifier;
+use types::columns::{age, selector};
+use types::resource::Now;
 
 pub(super) static SPEC: Path<'static> = Path::root("spec");
 
-/// Judges what both kinds of policies say of themselves, but for what they do; `constraints` has
+/// Validates what both kinds of policies say of themselves, but for what they do; `constraints` has
 /// something to add about what they are for.
 pub(super) fn validate_policy(
     new: &Object,
@@ -90,7 +90,7 @@ fn validate_param_kind(errors: &mut ErrorList, path: &Path<'_>, kind: &Value) {
     }
 }
 
-/// Judges what both kinds of bindings say besides the name of their policy.
+/// Validates what both kinds of bindings say besides the name of their policy.
 pub(super) fn validate_binding(object: &Object, errors: &mut ErrorList) {
     let spec = top(object, "spec");
     if let Some(reference) = part(spec, "paramRef") {
@@ -105,7 +105,7 @@ fn validate_param_ref(errors: &mut ErrorList, path: &Path<'_>, reference: &Value
     const ONE: &str = "name and selector are mutually exclusive";
     let name = text(reference, "name");
     let selector = part(reference, "selector");
-    complaints(errors, &path.child("name"), name, names::path_segment(name));
+    add_invalid(errors, &path.child("name"), name, names::path_segment(name));
     match (name, selector) {
         ("", None) => errors.required(path, "one of name or selector must be specified"),
         (_, None) => {}

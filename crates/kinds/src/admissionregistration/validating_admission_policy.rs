@@ -1,14 +1,14 @@
-//! `ValidatingAdmissionPolicy`: expressions that judge what is to be stored.
+//! `ValidatingAdmissionPolicy`: expressions that validate what is to be stored.
 
 use super::matching::default_resources;
 use super::policy::{SPEC, policy_cells, validate_policy};
-use crate::columns::{AGE, NAME, column, integer};
-use crate::fields::{at, default_value, list, part, text, top};
-use crate::resource::{Behavior, Column, Columns, Resource, Version, drop_status, keep_status};
-use crate::rules::{qualified_name, supported_only};
 use crate::table;
+use crate::validation::rules::{qualified_name, supported_only};
+use machinery::fields::{at, default_value, list, part, text, top};
 use machinery::{ErrorList, Object, Path, Value};
 use std::collections::HashSet;
+use types::columns::{AGE, NAME, column, integer};
+use types::resource::{Behavior, Column, Columns, Resource, Version, drop_status, keep_status};
 
 /// The row of `ValidatingAdmissionPolicy`.
 pub fn resource() -> Resource {
@@ -122,7 +122,7 @@ fn validate_one(errors: &mut ErrorList, path: &Path<'_>, validation: &Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{created, refusals};
+    use crate::validation::testing::{created, refusals};
     use machinery::json;
 
     #[test]

@@ -2,12 +2,12 @@
 
 use super::matching::default_resources;
 use super::policy::{SPEC, binding_cells, validate_binding};
-use crate::columns::{AGE, NAME, column};
-use crate::fields::{at, text, texts, top};
-use crate::resource::{Behavior, Column, Columns, Resource};
-use crate::rules::{dns_subdomain, required, supported_only, unique};
 use crate::table;
+use crate::validation::rules::{dns_subdomain, required, supported_only, unique};
+use machinery::fields::{at, text, texts, top};
 use machinery::{ErrorList, Object};
+use types::columns::{AGE, NAME, column};
+use types::resource::{Behavior, Column, Columns, Resource};
 
 /// The row of `ValidatingAdmissionPolicyBinding`.
 pub fn resource() -> Resource {
@@ -56,7 +56,7 @@ fn validate(object: &Object, errors: &mut ErrorList) {
         let message = "must not contain both Deny and Warn (repeating the same validation failure information in the API response and headers serves no purpose)";
         errors.invalid(&path, at(spec, &["validationActions"]).clone(), message);
     }
-    errors.declared(|errors| {
+    errors.declarative(|errors| {
         required(errors, &SPEC.child("policyName"), policy);
         if actions.is_empty() {
             errors.required(&path, "");
@@ -67,7 +67,7 @@ fn validate(object: &Object, errors: &mut ErrorList) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::refusals;
+    use crate::validation::testing::refusals;
     use machinery::json;
 
     #[test]

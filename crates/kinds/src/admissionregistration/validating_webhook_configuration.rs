@@ -1,12 +1,12 @@
-//! `ValidatingWebhookConfiguration`: who is asked over the network to judge what is to be stored.
+//! `ValidatingWebhookConfiguration`: who is asked over the network to validate what is to be stored.
 //!
 //! The server stores and shows these objects; this file knows nothing of the calls.
 
 use super::webhook::{cells, defaults, validate, warnings};
-use crate::columns::{AGE, NAME, integer};
+use types::columns::{AGE, NAME, integer};
 
-use crate::resource::{Behavior, Column, Columns, Resource};
 use crate::table;
+use types::resource::{Behavior, Column, Columns, Resource};
 
 /// The row of `ValidatingWebhookConfiguration`.
 pub fn resource() -> Resource {

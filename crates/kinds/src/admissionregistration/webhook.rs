@@ -1,12 +1,14 @@
 //! What both kinds of webhook configurations have in common.
 
 use super::matching;
-use crate::columns::age;
-use crate::fields::{at, default_value, integer, list, map_mut, maps_mut, part, text, texts, top};
-use crate::resource::Now;
-use crate::rules::{complaints, range_message, supported_only};
+use crate::validation::rules::{add_invalid, range_message, supported_only};
+use machinery::fields::{
+    at, default_value, integer, list, map_mut, maps_mut, part, text, texts, top,
+};
 use machinery::{ErrorList, Object, Path, Value, json, names};
 use std::collections::HashSet;
+use types::columns::age;
+use types::resource::Now;
 
 /// The versions of `AdmissionReview` that the server speaks.
 const REVIEWS: &[&str] = &["v1", "v1beta1"];
@@ -90,19 +92,19 @@ impl Strictness {
             side_effects: hooks
                 .iter()
                 .all(|hook| matches!(text(hook, "sideEffects"), "None" | "NoneOnDryRun")),
-            versions: hooks
-                .iter()
-                .all(|hook| list(hook, "admissionReviewVersions").is_empty() || speaks_ours(hook)),
+            versions: hooks.iter().all(|hook| {
+                list(hook, "admissionReviewVersions").is_empty() || accepts_our_version(hook)
+            }),
             unique_names: hooks.iter().all(|hook| names.insert(text(hook, "name"))),
         }
     }
 }
 
-fn speaks_ours(hook: &Value) -> bool {
+fn accepts_our_version(hook: &Value) -> bool {
     texts(hook, "admissionReviewVersions").any(|version| REVIEWS.contains(&version))
 }
 
-/// Judges all webhooks of a configuration that was `old` before.
+/// Validates all webhooks of a configuration that was `old` before.
 pub(super) fn validate(new: &Object, old: Option<&Object>, errors: &mut ErrorList) {
     let strictness = Strictness::after(old);
     let path = Path::root("webhooks");
@@ -128,7 +130,7 @@ pub(super) fn validate(new: &Object, old: Option<&Object>, errors: &mut ErrorLis
 fn validate_hook(errors: &mut ErrorList, path: &Path<'_>, hook: &Value, strictness: &Strictness) {
     match text(hook, "name") {
         "" => errors.required(&path.child("name"), ""),
-        name => complaints(errors, &path.child("name"), name, names::fully_qualified_name(name)),
+        name => add_invalid(errors, &path.child("name"), name, names::fully_qualified_name(name)),
     }
     let rules = path.child("rules");
     for (index, rule) in list(hook, "rules").iter().enumerate() {
@@ -165,7 +167,7 @@ fn validate_hook(errors: &mut ErrorList, path: &Path<'_>, hook: &Value, strictne
     validate_client(errors, &path.child("clientConfig"), at(hook, &["clientConfig"]));
 }
 
-/// Judges where a webhook is: at a URL or behind a service.
+/// Validates where a webhook is: at a URL or behind a service.
 pub(crate) fn validate_client(errors: &mut ErrorList, path: &Path<'_>, config: &Value) {
     match (part(config, "url"), part(config, "service")) {
         (Some(url), None) => {
@@ -203,7 +205,7 @@ fn validate_url(errors: &mut ErrorList, path: &Path<'_>, url: &str) {
 }
 
 fn validate_service(errors: &mut ErrorList, path: &Path<'_>, service: &Value) {
-    // Upstream has the two in each other's place, as the order of the complaints shows.
+    // Upstream has the two in each other's place, as the order of the errors shows.
     for field in ["namespace", "name"] {
         if text(service, field).is_empty() {
             let shown = if field == "name" { "namespace" } else { "name" };
@@ -236,8 +238,8 @@ fn validate_path(errors: &mut ErrorList, path: &Path<'_>, value: &str) {
             errors.invalid(path, value, &format!("segment[{index}] may not be empty"));
             continue;
         }
-        for complaint in names::dns1123_subdomain(segment) {
-            errors.invalid(path, value, &format!("segment[{index}]: {complaint}"));
+        for message in names::dns1123_subdomain(segment) {
+            errors.invalid(path, value, &format!("segment[{index}]: {message}"));
         }
     }
 }
@@ -259,9 +261,9 @@ fn validate_versions(
             errors.invalid(&path.index(index), *version, "duplicate version");
             continue;
         }
-        complaints(errors, &path.index(index), version, names::dns1035_label(version));
+        add_invalid(errors, &path.index(index), version, names::dns1035_label(version));
     }
-    if strictness.versions && !speaks_ours(hook) {
+    if strictness.versions && !accepts_our_version(hook) {
         let message = format!("must include at least one of {}", REVIEWS.join(", "));
         errors.invalid(path, json!(versions), &message);
     }
@@ -270,7 +272,7 @@ fn validate_versions(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{lines, object};
+    use crate::validation::testing::{lines, object};
 
     fn check(changes: Value, expected: &[&str]) {
         let mut hook = json!({"name": "a.b.c", "sideEffects": "None", "admissionReviewVersions": ["v1"],

@@ -1,4 +1,4 @@
-//! The approval that kinds in Kubernetes' own groups need, and what a definition's status says of it.
+//! The approval that kinds in Kubernetes' own groups need, and what a CRD's status says of it.
 
 use super::conditions::Condition;
 use machinery::field_path::quote;
@@ -8,7 +8,7 @@ use machinery::{ErrorList, Object, Path};
 const ANNOTATION: &str = "api-approved.kubernetes.io";
 const SEE: &str = "see https://github.com/kubernetes/enhancements/pull/1111";
 
-/// How a definition stands with the approval.
+/// How a CRD stands with the approval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Approval {
     Missing,
@@ -28,7 +28,7 @@ impl Approval {
     }
 
     /// The status and the reason of the condition.
-    fn verdict(self) -> (&'static str, &'static str) {
+    fn status_and_reason(self) -> (&'static str, &'static str) {
         match self {
             Self::Missing => ("False", "MissingAnnotation"),
             Self::Bypassed => ("False", "UnapprovedAnnotation"),
@@ -51,8 +51,8 @@ impl Approval {
     }
 }
 
-fn needs_approval(definition: &Object) -> bool {
-    let group = definition.str_at(&["spec", "group"]);
+fn needs_approval(crd: &Object) -> bool {
+    let group = crd.str_at(&["spec", "group"]);
     ["k8s.io", "kubernetes.io"].iter().any(|domain| {
         group.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
     })
@@ -60,18 +60,18 @@ fn needs_approval(definition: &Object) -> bool {
 
 /// What the status says of the approval; the message is kept by the caller.
 #[derive(Debug)]
-pub(super) struct Verdict {
+pub(super) struct ApprovalStatus {
     status: &'static str,
     reason: &'static str,
     message: String,
 }
 
-impl Verdict {
+impl ApprovalStatus {
     /// None for a group that is not Kubernetes' own.
-    pub(super) fn on(definition: &Object) -> Option<Self> {
-        let approval = needs_approval(definition).then(|| Approval::of(definition))?;
-        let (status, reason) = approval.verdict();
-        let message = approval.message(definition.annotation(ANNOTATION).unwrap_or_default());
+    pub(super) fn on(crd: &Object) -> Option<Self> {
+        let approval = needs_approval(crd).then(|| Approval::of(crd))?;
+        let (status, reason) = approval.status_and_reason();
+        let message = approval.message(crd.annotation(ANNOTATION).unwrap_or_default());
         Some(Self { status, reason, message })
     }
 
@@ -86,7 +86,7 @@ impl Verdict {
     }
 }
 
-/// Finds an approval that is missing or malformed, unless the definition was let through before.
+/// Finds an approval that is missing or malformed, unless the CRD was let through before.
 pub(super) fn validate(new: &Object, old: Option<&Object>, errors: &mut ErrorList) {
     let approval = Approval::of(new);
     if !needs_approval(new) || old.is_some_and(|old| Approval::of(old) == approval) {

@@ -1,6 +1,6 @@
-//! The conditions in a definition's status.
+//! The conditions in a CRD's status.
 
-use crate::fields::{list, list_mut, text, top};
+use machinery::fields::{list, list_mut, text, top};
 use machinery::{Map, Object, Value, json};
 
 /// One condition without its time.
@@ -28,18 +28,18 @@ pub(super) fn find<'a>(status: &'a Value, kind: &str) -> Option<Condition<'a>> {
     list(status, "conditions").iter().map(Condition::of).find(|it| it.kind == kind)
 }
 
-/// Whether the definition's kind is served.
-pub fn is_established(definition: &Object) -> bool {
-    is_true(definition, "Established")
+/// Whether the CRD's kind is served.
+pub fn is_established(crd: &Object) -> bool {
+    is_true(crd, "Established")
 }
 
-/// Whether the custom resources of the definition are being deleted.
-pub fn is_terminating(definition: &Object) -> bool {
-    is_true(definition, "Terminating")
+/// Whether the custom resources of the CRD are being deleted.
+pub fn is_terminating(crd: &Object) -> bool {
+    is_true(crd, "Terminating")
 }
 
-fn is_true(definition: &Object, kind: &str) -> bool {
-    find(top(definition, "status"), kind).is_some_and(|it| it.status == "True")
+fn is_true(crd: &Object, kind: &str) -> bool {
+    find(top(crd, "status"), kind).is_some_and(|it| it.status == "True")
 }
 
 /// Sets a condition; its time is that of the last change of its status.

@@ -2,10 +2,10 @@
 
 use super::is_established;
 use crate::admissionregistration::webhook::validate_client;
-use crate::fields::{at, flag, part, text, texts, top};
-use crate::rules::one_of;
+use crate::validation::rules::one_of;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use machinery::fields::{at, flag, part, text, texts, top};
 use machinery::{ErrorList, Object, Path, Value, names};
 use std::collections::HashSet;
 
@@ -42,7 +42,7 @@ pub(super) fn validate(spec: &Value, old: Option<&Object>, errors: &mut ErrorLis
         Some(config) => {
             validate_client(errors, &config_path, config);
             let bundle = text(config, "caBundle");
-            if !is_bundle(bundle) && !may_have_odd_bundle(old) {
+            if !is_bundle(bundle) && !may_keep_invalid_bundle(old) {
                 let detail = "unable to load root certificates: unable to parse bytes as PEM block";
                 errors.invalid(&config_path.child("caBundle"), bundle, detail);
             }
@@ -51,13 +51,13 @@ pub(super) fn validate(spec: &Value, old: Option<&Object>, errors: &mut ErrorLis
     let known_before = old.is_none_or(|old| {
         let before = webhook_of(old);
         let reviews: Vec<&str> = texts(before, "conversionReviewVersions").collect();
-        reviews.is_empty() || speaks_ours(&reviews)
+        reviews.is_empty() || accepts_our_version(&reviews)
     });
     validate_reviews(&reviews, known_before, &reviews_path, errors);
 }
 
-fn webhook_of(definition: &Object) -> &Value {
-    at(top(definition, "spec"), &["conversion", "webhook"])
+fn webhook_of(crd: &Object) -> &Value {
+    at(top(crd, "spec"), &["conversion", "webhook"])
 }
 
 /// Whether a bundle of certificates, in base64, is none or has at least one that looks like it.
@@ -74,15 +74,15 @@ fn is_bundle(text: &str) -> bool {
         })
 }
 
-/// A bundle that was odd already may stay, and one of a definition that is not served yet.
-fn may_have_odd_bundle(old: Option<&Object>) -> bool {
+/// A bundle that was odd already may stay, and one of a CRD that is not served yet.
+fn may_keep_invalid_bundle(old: Option<&Object>) -> bool {
     old.is_none_or(|old| {
         let bundle = text(at(webhook_of(old), &["clientConfig"]), "caBundle");
         !is_established(old) || !is_bundle(bundle)
     })
 }
 
-fn speaks_ours(reviews: &[&str]) -> bool {
+fn accepts_our_version(reviews: &[&str]) -> bool {
     reviews.iter().any(|it| matches!(*it, "v1" | "v1beta1"))
 }
 
@@ -98,11 +98,11 @@ fn validate_reviews(reviews: &[&str], must_know: bool, path: &Path<'_>, errors: 
             errors.invalid(&path, *version, "duplicate version");
             continue;
         }
-        for complaint in names::dns1035_label(version) {
-            errors.invalid(&path, *version, &complaint);
+        for message in names::dns1035_label(version) {
+            errors.invalid(&path, *version, &message);
         }
     }
-    if must_know && !speaks_ours(reviews) {
+    if must_know && !accepts_our_version(reviews) {
         errors.invalid(path, reviews.to_vec(), "must include at least one of v1, v1beta1");
     }
 }

@@ -1,9 +1,8 @@
-//! A definition at work: the [`Resource`] that it stands for, and what all custom resources do.
+//! A CRD at work: the [`Resource`] that it stands for, and what all custom resources do.
 
 use super::versions::readable_columns;
-use crate::fields::{at, flag, list, part, text, texts, top};
-use crate::resource::{Behavior, Columns, PathColumn, Resource, Scale, Selectable, Shape, Version};
 use machinery::field_path::quote;
+use machinery::fields::{at, flag, list, part, text, texts, top};
 use machinery::gvk::version_priority;
 use machinery::json_path::JsonPath;
 use machinery::nested::{nested_integer, nested_text};
@@ -11,24 +10,27 @@ use machinery::{ErrorList, Object, Path, Value, meta, names};
 use schema::{PatternPool, Structural};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
+use types::resource::{
+    Behavior, Columns, Conventions, PathColumn, Resource, Scale, Selectable, Shape, Version,
+};
 
-/// Why a definition cannot be served, though it was accepted once.
+/// Why a CRD cannot be served, though it was accepted once.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// Stored by somebody else, or damaged: it has to be corrected by hand.
-    #[error("the definition has no storage version")]
+    #[error("the CRD has no storage version")]
     NoStorageVersion,
 }
 
-/// Turns an accepted definition of the hub version into what the server serves.
-pub fn resource(definition: &Object) -> Result<Resource, Error> {
-    resource_with(definition, &PatternPool::default())
+/// Turns an accepted CRD of the hub version into what the server serves.
+pub fn resource(crd: &Object) -> Result<Resource, Error> {
+    resource_with(crd, &PatternPool::default())
 }
 
 /// The same; its schemas share their patterns with the others of the pool.
-pub fn resource_with(definition: &Object, pool: &PatternPool) -> Result<Resource, Error> {
-    let spec = top(definition, "spec");
-    let names = names(definition);
+pub fn resource_with(crd: &Object, pool: &PatternPool) -> Result<Resource, Error> {
+    let spec = top(crd, "spec");
+    let names = names(crd);
     let group = text(spec, "group");
     let plural = text(names, "plural");
     let mut versions: Vec<(Version, bool)> = Vec::new();
@@ -49,20 +51,16 @@ pub fn resource_with(definition: &Object, pool: &PatternPool) -> Result<Resource
         storage: storage.ok_or(Error::NoStorageVersion)?,
         versions: versions.into_iter().map(|(version, _)| version).collect(),
         behavior: &BEHAVIOR,
-        custom: true,
+        conventions: &Conventions::CUSTOM,
         prefix: format!("/registry/{group}/{plural}"),
         ttl_seconds: None,
     })
 }
 
 /// The names that were accepted; those that are asked for as long as none were.
-fn names(definition: &Object) -> &Value {
-    let accepted = at(top(definition, "status"), &["acceptedNames"]);
-    if text(accepted, "kind").is_empty() {
-        at(top(definition, "spec"), &["names"])
-    } else {
-        accepted
-    }
+fn names(crd: &Object) -> &Value {
+    let accepted = at(top(crd, "status"), &["acceptedNames"]);
+    if text(accepted, "kind").is_empty() { at(top(crd, "spec"), &["names"]) } else { accepted }
 }
 
 fn version(version: &Value, spec: &Value, kind: &str, schema: Arc<Structural>) -> Version {
@@ -70,7 +68,7 @@ fn version(version: &Value, spec: &Value, kind: &str, schema: Arc<Structural>) -
     let subresources = at(version, &["subresources"]);
     let deprecation =
         flag(version, "deprecated").then(|| match text(version, "deprecationWarning") {
-            "" => outdated(name, spec, kind),
+            "" => deprecation_warning(name, spec, kind),
             warning => warning.to_owned(),
         });
     Version {
@@ -87,7 +85,7 @@ fn version(version: &Value, spec: &Value, kind: &str, schema: Arc<Structural>) -
 }
 
 /// The warning of a deprecated version, which names the best of those that are better.
-fn outdated(name: &str, spec: &Value, kind: &str) -> String {
+fn deprecation_warning(name: &str, spec: &Value, kind: &str) -> String {
     let group = text(spec, "group");
     let others = list(spec, "versions").iter();
     let others = others.filter(|it| flag(it, "served") && !flag(it, "deprecated"));

@@ -1,33 +1,33 @@
-//! Which names a definition gets, and what its status says about it.
+//! Which names a CRD gets, and what its status says about it.
 //!
-//! The names of all kinds of a group must be told apart, so a definition gets those that no other
+//! The names of all kinds of a group must be told apart, so a CRD gets those that no other
 //! has got before. With all of them it is established: unlike upstream, which waits until its
 //! servers have heard of it, this server serves a kind as soon as that is written.
 
-use super::approval::Verdict;
+use super::approval::ApprovalStatus;
 use super::conditions::{Condition, find, set_condition};
-use crate::fields::{at, text, texts, top};
+use machinery::fields::{at, text, texts, top};
 use machinery::{Map, Object, Value, json};
 use std::collections::BTreeSet;
 
-/// The status that a definition should have next to the `others` (those of other groups do not
+/// The status that a CRD should have next to the `others` (those of other groups do not
 /// count), or None if it has it.
-pub fn next_status(definition: &Object, others: &[&Object], now: &str) -> Option<Value> {
-    let spec = top(definition, "spec");
-    let status = top(definition, "status");
+pub fn next_status(crd: &Object, others: &[&Object], now: &str) -> Option<Value> {
+    let spec = top(crd, "spec");
+    let status = top(crd, "status");
     let accepted = status.get("acceptedNames").cloned().unwrap_or_else(|| json!({}));
     let is_settled = find(status, "NamesAccepted").is_some_and(|it| it.status == "True")
         && find(status, "Established").is_some_and(|it| it.status == "True");
-    let verdict = Verdict::on(definition);
-    let approval = verdict.as_ref().map(Verdict::condition);
+    let approval = ApprovalStatus::on(crd);
+    let approval = approval.as_ref().map(ApprovalStatus::condition);
     let is_settled = is_settled && approval.is_none_or(|it| find(status, it.kind) == Some(it));
     if is_settled && names_only(at(spec, &["names"])) == names_only(&accepted) {
         return None;
     }
     let group = text(spec, "group");
     let rivals = others.iter().filter(|it| it.str_at(&["spec", "group"]) == group);
-    let taken = Taken::by(rivals.copied().chain([definition]));
-    let (names, conflict) = deal(at(spec, &["names"]), &accepted, &taken);
+    let used = UsedNames::by(rivals.copied().chain([crd]));
+    let (names, conflict) = assign_names(at(spec, &["names"]), &accepted, &used);
 
     let named = match &conflict {
         None => Condition {
@@ -70,23 +70,23 @@ pub fn next_status(definition: &Object, others: &[&Object], now: &str) -> Option
     (next != *status).then_some(next)
 }
 
-/// The names that definitions of a group have got already.
+/// The names that CRDs of a group have got already.
 #[derive(Debug, Default)]
-struct Taken<'a> {
+struct UsedNames<'a> {
     resources: BTreeSet<&'a str>,
     kinds: BTreeSet<&'a str>,
 }
 
-impl<'a> Taken<'a> {
-    fn by(definitions: impl Iterator<Item = &'a Object>) -> Self {
-        let mut taken = Self::default();
-        for definition in definitions {
-            let names = at(top(definition, "status"), &["acceptedNames"]);
-            taken.resources.extend([text(names, "plural"), text(names, "singular")]);
-            taken.resources.extend(texts(names, "shortNames"));
-            taken.kinds.extend([text(names, "kind"), text(names, "listKind")]);
+impl<'a> UsedNames<'a> {
+    fn by(crds: impl Iterator<Item = &'a Object>) -> Self {
+        let mut used = Self::default();
+        for crd in crds {
+            let names = at(top(crd, "status"), &["acceptedNames"]);
+            used.resources.extend([text(names, "plural"), text(names, "singular")]);
+            used.resources.extend(texts(names, "shortNames"));
+            used.kinds.extend([text(names, "kind"), text(names, "listKind")]);
         }
-        taken
+        used
     }
 }
 
@@ -97,15 +97,19 @@ struct Conflict {
 }
 
 /// Deals out the names that are free. Of several conflicts the last is told.
-fn deal(asked: &Value, had: &Value, taken: &Taken<'_>) -> (Map<String, Value>, Option<Conflict>) {
+fn assign_names(
+    asked: &Value,
+    had: &Value,
+    used: &UsedNames<'_>,
+) -> (Map<String, Value>, Option<Conflict>) {
     let mut names = names_only(had);
     let mut conflict = None;
     for (key, used, reason) in [
-        ("plural", &taken.resources, "PluralConflict"),
-        ("singular", &taken.resources, "SingularConflict"),
-        ("shortNames", &taken.resources, "ShortNamesConflict"),
-        ("kind", &taken.kinds, "KindConflict"),
-        ("listKind", &taken.kinds, "ListKindConflict"),
+        ("plural", &used.resources, "PluralConflict"),
+        ("singular", &used.resources, "SingularConflict"),
+        ("shortNames", &used.resources, "ShortNamesConflict"),
+        ("kind", &used.kinds, "KindConflict"),
+        ("listKind", &used.kinds, "ListKindConflict"),
     ] {
         let own: BTreeSet<&str> = all_names(had, key).collect();
         let clashes: Vec<String> = all_names(asked, key)
@@ -157,9 +161,9 @@ fn names_only(names: &Value) -> Map<String, Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::object;
+    use crate::validation::testing::object;
 
-    fn definition(plural: &str, kind: &str) -> Object {
+    fn crd(plural: &str, kind: &str) -> Object {
         object(json!({"metadata": {"name": format!("{plural}.example.dev")}, "spec": {
             "group": "example.dev", "names": {"plural": plural, "singular": kind.to_lowercase(),
                 "kind": kind, "listKind": format!("{kind}List")}},
@@ -167,14 +171,14 @@ mod tests {
                 "storedVersions": ["v1"]}}))
     }
 
-    fn accepted(mut definition: Object, others: &[&Object]) -> Object {
-        let status = next_status(&definition, others, "T").unwrap();
-        definition.map_mut().insert("status".to_owned(), status);
-        definition
+    fn accepted(mut crd: Object, others: &[&Object]) -> Object {
+        let status = next_status(&crd, others, "T").unwrap();
+        crd.map_mut().insert("status".to_owned(), status);
+        crd
     }
 
-    fn conditions(definition: &Object) -> Vec<(&str, &str, &str, &str)> {
-        let conditions = list_of(definition);
+    fn conditions(crd: &Object) -> Vec<(&str, &str, &str, &str)> {
+        let conditions = list_of(crd);
         conditions
             .iter()
             .map(|it| {
@@ -183,20 +187,20 @@ mod tests {
             .collect()
     }
 
-    fn list_of(definition: &Object) -> &[Value] {
-        crate::fields::list(top(definition, "status"), "conditions")
+    fn list_of(crd: &Object) -> &[Value] {
+        machinery::fields::list(top(crd, "status"), "conditions")
     }
 
     #[test]
     fn in_a_group_of_kubernetes_the_status_tells_of_the_approval() {
-        let mut definition = object(json!({
+        let mut crd = object(json!({
             "metadata": {"name": "w.sample.k8s.io",
                 "annotations": {"api-approved.kubernetes.io": "unapproved, for now"}},
             "spec": {"group": "sample.k8s.io", "names": {"plural": "w", "kind": "W"}}}));
-        let status = next_status(&definition, &[], "T").unwrap();
-        definition.map_mut().insert("status".to_owned(), status);
+        let status = next_status(&crd, &[], "T").unwrap();
+        crd.map_mut().insert("status".to_owned(), status);
         assert_eq!(
-            conditions(&definition)[2],
+            conditions(&crd)[2],
             (
                 "KubernetesAPIApprovalPolicyConformant",
                 "False",
@@ -204,12 +208,12 @@ mod tests {
                 r#"not approved: "unapproved, for now""#
             )
         );
-        assert!(next_status(&definition, &[], "U").is_none());
+        assert!(next_status(&crd, &[], "U").is_none());
     }
 
     #[test]
-    fn free_names_are_accepted_and_establish_the_definition() {
-        let widgets = accepted(definition("widgets", "Widget"), &[]);
+    fn free_names_are_accepted_and_establish_the_crd() {
+        let widgets = accepted(crd("widgets", "Widget"), &[]);
         assert_eq!(
             conditions(&widgets),
             [
@@ -232,8 +236,8 @@ mod tests {
 
     #[test]
     fn a_name_that_is_taken_is_not_accepted() {
-        let widgets = accepted(definition("widgets", "Widget"), &[]);
-        let others = accepted(definition("others", "Widget"), &[&widgets]);
+        let widgets = accepted(crd("widgets", "Widget"), &[]);
+        let others = accepted(crd("others", "Widget"), &[&widgets]);
         assert_eq!(
             conditions(&others),
             [
@@ -252,7 +256,7 @@ mod tests {
 
     #[test]
     fn a_new_short_name_is_accepted_later() {
-        let mut widgets = accepted(definition("widgets", "Widget"), &[]);
+        let mut widgets = accepted(crd("widgets", "Widget"), &[]);
         widgets.map_at(&["spec", "names"]).insert("shortNames".to_owned(), json!(["wd"]));
         let widgets = accepted(widgets, &[]);
         assert_eq!(widgets.get(&["status", "acceptedNames", "shortNames"]), Some(&json!(["wd"])));
@@ -260,9 +264,9 @@ mod tests {
 
     #[test]
     fn names_of_other_groups_do_not_count() {
-        let mut other = accepted(definition("widgets", "Widget"), &[]);
+        let mut other = accepted(crd("widgets", "Widget"), &[]);
         other.map_at(&["spec"]).insert("group".to_owned(), "other.dev".into());
-        let widgets = accepted(definition("widgets", "Widget"), &[&other]);
+        let widgets = accepted(crd("widgets", "Widget"), &[&other]);
         assert!(super::super::is_established(&widgets));
     }
 }

@@ -1,9 +1,9 @@
-//! What the schemas of a definition must obey, and the fields that selectors may name in them.
+//! What the schemas of a CRD must obey, and the fields that selectors may name in them.
 
-use super::validate::{Case, Strictness};
-use crate::fields::{at, flag, list, part, text};
+use super::validate::{CrdChange, Strictness};
+use machinery::fields::{at, flag, list, part, text};
 use machinery::{ErrorList, Path, Value};
-use schema::Demand;
+use schema::SchemaRequirement;
 use std::collections::{HashMap, HashSet};
 
 /// The most fields that selectors may name.
@@ -13,7 +13,7 @@ fn schema_of(version: &Value) -> Option<&Value> {
     part(at(version, &["schema"]), "openAPIV3Schema")
 }
 
-/// The schemas of a stored definition.
+/// The schemas of a stored CRD.
 #[derive(Debug)]
 pub(super) struct StoredSchemas<'a> {
     /// None for a version without a schema. If several versions have the same name, the first counts.
@@ -35,17 +35,22 @@ impl<'a> StoredSchemas<'a> {
 }
 
 /// A version has a schema, unless it needs none.
-pub(super) fn require(case: Case<'_>, version: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+pub(super) fn require(
+    change: CrdChange<'_>,
+    version: &Value,
+    path: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     if schema_of(version).is_some() {
         return;
     }
     let path = path.child("schema");
     let path = path.child("openAPIV3Schema");
-    // Definitions that had none are not held to the rule.
-    let had_none = case.old.is_some_and(|old| !old.is_complete);
-    if case.strictness == Strictness::Full && !had_none {
+    // CRDs that had none are not held to the rule.
+    let had_none = change.old.is_some_and(|old| !old.is_complete);
+    if change.strictness == Strictness::Full && !had_none {
         errors.required(&path, "");
-    } else if !flag(case.spec, "preserveUnknownFields") && flag(version, "served") {
+    } else if !flag(change.spec, "preserveUnknownFields") && flag(version, "served") {
         errors.required(&path, "because otherwise all fields are pruned");
     }
 }
@@ -60,10 +65,15 @@ pub(super) fn require_for_defaults(spec: &Value, errors: &mut ErrorList) {
     }
 }
 
-/// Judges the schema of a version that is at `path`. One that has not changed was judged before.
-pub(super) fn validate(case: Case<'_>, version: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+/// Validates the schema of a version that is at `path`. One that has not changed was validated before.
+pub(super) fn validate(
+    change: CrdChange<'_>,
+    version: &Value,
+    path: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     let Some(schema) = schema_of(version) else { return };
-    let old = case.old.and_then(|old| *old.by_version.get(text(version, "name"))?);
+    let old = change.old.and_then(|old| *old.by_version.get(text(version, "name"))?);
     if old == Some(schema) {
         return;
     }
@@ -71,19 +81,20 @@ pub(super) fn validate(case: Case<'_>, version: &Value, path: &Path<'_>, errors:
     if has_status(version) {
         schema::check_root_with_status(schema, &path, errors);
     }
-    let is_loose = case.strictness == Strictness::Lenient
-        && flag(case.spec, "preserveUnknownFields")
+    let is_loose = change.strictness == Strictness::Lenient
+        && flag(change.spec, "preserveUnknownFields")
         && !schema::uses_defaults(schema)
         && !schema::uses_extensions(schema);
-    let demand = if is_loose { Demand::Loose } else { Demand::Structural };
-    schema::check_definition_schema(schema, demand, &path, errors);
+    let requirement =
+        if is_loose { SchemaRequirement::Loose } else { SchemaRequirement::Structural };
+    schema::check_crd_schema(schema, requirement, &path, errors);
 }
 
 fn has_status(version: &Value) -> bool {
     part(at(version, &["subresources"]), "status").is_some()
 }
 
-/// Judges the fields of a version that selectors may name.
+/// Validates the fields of a version that selectors may name.
 pub(super) fn validate_selectable_fields(version: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let fields = list(version, "selectableFields");
     if fields.is_empty() {

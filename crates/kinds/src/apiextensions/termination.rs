@@ -1,8 +1,8 @@
-//! [`Termination`]: the condition `Terminating` of a definition that is being deleted.
+//! [`Termination`]: the condition `Terminating` of a CRD that is being deleted.
 
 use super::conditions::{Condition, find, set_condition};
-use crate::fields::top;
 use machinery::Object;
+use machinery::fields::top;
 
 /// See the [module documentation](self). Upstream: `finalizer/crd_finalizer.go`
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,9 +15,9 @@ pub enum Termination<'a> {
     Failed(&'a str),
     /// All custom resources are deleted.
     Completed,
-    /// The definition was never served, and has no custom resources.
+    /// The CRD was never served, and has no custom resources.
     NeverEstablished,
-    /// The definition is that of a built-in kind, whose objects stay.
+    /// The CRD is that of a built-in kind, whose objects stay.
     OverlapsBuiltIn,
 }
 
@@ -49,17 +49,17 @@ impl Termination<'_> {
         (status, reason, message.to_owned())
     }
 
-    /// Whether the status of a definition says this.
-    pub fn is_in(self, definition: &Object) -> bool {
+    /// Whether the status of a CRD says this.
+    pub fn is_in(self, crd: &Object) -> bool {
         let (status, reason, message) = self.condition();
         let wanted = Condition { kind: "Terminating", status, reason, message: &message };
-        find(top(definition, "status"), "Terminating") == Some(wanted)
+        find(top(crd, "status"), "Terminating") == Some(wanted)
     }
 
-    /// Has the status of a definition say this.
-    pub fn set_in(self, definition: &mut Object, now: &str) {
+    /// Has the status of a CRD say this.
+    pub fn set_in(self, crd: &mut Object, now: &str) {
         let (status, reason, message) = self.condition();
         let wanted = Condition { kind: "Terminating", status, reason, message: &message };
-        set_condition(definition.map_at(&["status"]), &wanted, now);
+        set_condition(crd.map_at(&["status"]), &wanted, now);
     }
 }

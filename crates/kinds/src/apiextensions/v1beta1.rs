@@ -1,10 +1,10 @@
-//! `apiextensions.k8s.io/v1beta1`: definitions as older manifests have them.
+//! `apiextensions.k8s.io/v1beta1`: CRDs as older manifests have them.
 //!
 //! What v1 says for each version (schema, subresources, columns), v1beta1 may say once for all. On
 //! the way to v1 it is handed down to every version; on the way back it is lifted up again if all
 //! versions agree, so that nothing is lost either way.
 
-use crate::fields::{default_text, default_value, list_mut, maps_mut};
+use machinery::fields::{default_text, default_value, list_mut, maps_mut};
 use machinery::{Map, Object, Value, json};
 
 const V1: &str = "apiextensions.k8s.io/v1";
@@ -19,10 +19,10 @@ const SHARED: [(&str, &str); 4] = [
 ];
 
 /// The parts that are handed down to versions may have this many bytes, all copies together: a
-/// definition with more is too large to be stored, and is refused for that.
+/// CRD with more is too large to be stored, and is refused for that.
 const HANDED_DOWN_MAX: usize = 3 << 19;
 
-/// Converts a definition; versions are named by their `apiVersion`.
+/// Converts a CRD; versions are named by their `apiVersion`.
 pub(super) fn convert(object: &mut Object, from: &str, to: &str) {
     match (from, to) {
         (V1BETA1, V1) => to_v1(object.map_at(&["spec"])),
@@ -120,12 +120,12 @@ fn rename_paths(version: &mut Map<String, Value>, from: &str, to: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::object;
+    use crate::validation::testing::object;
 
     fn converted(spec: &Value, from: &str, to: &str) -> Value {
-        let mut definition = object(json!({"spec": spec}));
-        convert(&mut definition, from, to);
-        definition.get(&["spec"]).cloned().unwrap()
+        let mut crd = object(json!({"spec": spec}));
+        convert(&mut crd, from, to);
+        crd.get(&["spec"]).cloned().unwrap()
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What a definition must obey, apart from its versions.
+//! What a CRD must obey, apart from its versions.
 //!
 //! v1 asks more than v1beta1 did: a structural schema for every version, an approval for groups of
 //! Kubernetes' own, no keeping of unknown fields. What was stored before such a rule existed may
@@ -7,30 +7,30 @@
 use super::conditions::is_established;
 use super::schemas::StoredSchemas;
 use super::{approval, conversion, versions};
-use crate::fields::{at, flag, list, text, texts, top};
-use crate::rules::{IMMUTABLE, one_of};
+use crate::validation::rules::{IMMUTABLE, one_of};
+use machinery::fields::{at, flag, list, text, texts, top};
 use machinery::{ErrorList, Object, Path, Value, names};
 use std::collections::HashSet;
 
-/// What a definition is judged by.
+/// What a CRD is validated by.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Case<'a> {
+pub(super) struct CrdChange<'a> {
     pub(super) spec: &'a Value,
     /// The schemas that are stored.
     pub(super) old: Option<&'a StoredSchemas<'a>>,
     pub(super) strictness: Strictness,
 }
 
-/// What the version of the API asks in which a definition was written.
+/// What the version of the API asks in which a CRD was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Strictness {
     /// v1
     Full,
-    /// v1beta1, or a stored definition that never obeyed the new rules.
+    /// v1beta1, or a stored CRD that never obeyed the new rules.
     Lenient,
 }
 
-/// Finds what is wrong with a definition of the hub version that was written in `version` of the
+/// Finds what is wrong with a CRD of the hub version that was written in `version` of the
 /// API, and was `old` before.
 pub fn validate_in(new: &Object, old: Option<&Object>, version: &str, errors: &mut ErrorList) {
     let strictness =
@@ -43,8 +43,8 @@ pub fn validate_in(new: &Object, old: Option<&Object>, version: &str, errors: &m
     validate_group(text(spec, "group"), &path.child("group"), errors);
     one_of(errors, &path.child("scope"), text(spec, "scope"), &["Cluster", "Namespaced"]);
     let stored = old.map(|it| StoredSchemas::of(top(it, "spec")));
-    let case = Case { spec, old: stored.as_ref(), strictness };
-    versions::validate(case, errors);
+    let change = CrdChange { spec, old: stored.as_ref(), strictness };
+    versions::validate(change, errors);
     let spec_names = at(spec, &["names"]);
     for key in ["plural", "singular", "kind", "listKind"] {
         if text(spec_names, key).is_empty() {
@@ -52,7 +52,7 @@ pub fn validate_in(new: &Object, old: Option<&Object>, version: &str, errors: &m
         }
     }
     validate_names(spec_names, &path.child("names"), errors);
-    versions::validate_lifted(case, errors);
+    versions::validate_identical_in_all_versions(change, errors);
     conversion::validate(spec, old, errors);
     if let Some(old) = old {
         validate_unchanged(new, old, errors);
@@ -69,7 +69,7 @@ pub fn validate_in(new: &Object, old: Option<&Object>, version: &str, errors: &m
     }
 }
 
-/// Finds what is wrong with a definition's status.
+/// Finds what is wrong with a CRD's status.
 pub(super) fn status(new: &Object, errors: &mut ErrorList) {
     let path = Path::root("status");
     let accepted = at(top(new, "status"), &["acceptedNames"]);
@@ -91,9 +91,9 @@ fn validate_group(group: &str, path: &Path<'_>, errors: &mut ErrorList) {
         errors.required(path, "");
         return;
     }
-    let complaints = names::dns1123_subdomain(group);
-    if !complaints.is_empty() {
-        errors.invalid(path, group, &complaints.join(","));
+    let messages = names::dns1123_subdomain(group);
+    if !messages.is_empty() {
+        errors.invalid(path, group, &messages.join(","));
     } else if !group.contains('.') {
         errors.invalid(path, group, "should be a domain with at least one dot");
     }
@@ -101,9 +101,9 @@ fn validate_group(group: &str, path: &Path<'_>, errors: &mut ErrorList) {
 
 fn validate_names(given: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let mut label = |path: &Path<'_>, name: &str| {
-        let complaints = names::dns1035_label(name);
-        if !complaints.is_empty() {
-            errors.invalid(path, name, &complaints.join(","));
+        let messages = names::dns1035_label(name);
+        if !messages.is_empty() {
+            errors.invalid(path, name, &messages.join(","));
         }
     };
     for key in ["plural", "singular"] {
@@ -119,12 +119,10 @@ fn validate_names(given: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     }
     let (kind, list_kind) = (text(given, "kind"), text(given, "listKind"));
     for (key, name) in [("kind", kind), ("listKind", list_kind)] {
-        let complaints = names::dns1035_label(&name.to_lowercase());
-        if !name.is_empty() && !complaints.is_empty() {
-            let detail = format!(
-                "may have mixed case, but should otherwise match: {}",
-                complaints.join(",")
-            );
+        let messages = names::dns1035_label(&name.to_lowercase());
+        if !name.is_empty() && !messages.is_empty() {
+            let detail =
+                format!("may have mixed case, but should otherwise match: {}", messages.join(","));
             errors.invalid(&path.child(key), name, &detail);
         }
     }

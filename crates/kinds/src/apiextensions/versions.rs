@@ -1,13 +1,13 @@
-//! What the versions of a definition must obey.
+//! What the versions of a CRD must obey.
 //!
 //! Upstream's inner type has one schema (`spec.validation`), one set of subresources and one list of
-//! columns for all versions that agree on it, and its complaints name these places even though a v1
+//! columns for all versions that agree on it, and its errors name these places even though a v1
 //! manifest has no such fields. So do ours.
 
 use super::schemas;
-use super::validate::Case;
-use crate::fields::{at, flag, list, part, text};
-use machinery::field_path::FaultKind;
+use super::validate::CrdChange;
+use machinery::field_path::ErrorType;
+use machinery::fields::{at, flag, list, part, text};
 use machinery::json_path::JsonPath;
 use machinery::{ErrorList, Path, Value, names};
 use std::collections::HashSet;
@@ -21,14 +21,14 @@ const LIFTED: [(&str, &str); 4] = [
 ];
 
 /// Finds what is wrong with `spec.versions`, but for what all of them say alike.
-pub(super) fn validate(case: Case<'_>, errors: &mut ErrorList) {
-    let versions = list(case.spec, "versions");
+pub(super) fn validate(change: CrdChange<'_>, errors: &mut ErrorList) {
+    let versions = list(change.spec, "versions");
     let root = Path::root("spec");
     let path = root.child("versions");
     for (index, version) in versions.iter().enumerate() {
-        schemas::require(case, version, &path.index(index), errors);
+        schemas::require(change, version, &path.index(index), errors);
     }
-    schemas::require_for_defaults(case.spec, errors);
+    schemas::require_for_defaults(change.spec, errors);
     let differing: Vec<&str> =
         LIFTED.iter().map(|(key, _)| *key).filter(|key| !agree_on(versions, key)).collect();
     for (index, version) in versions.iter().enumerate() {
@@ -36,16 +36,21 @@ pub(super) fn validate(case: Case<'_>, errors: &mut ErrorList) {
         validate_label(text(version, "name"), &path.child("name"), errors);
         validate_deprecation(version, &path.child("deprecationWarning"), errors);
         for key in &differing {
-            validate_part(key, case, version, &path.child(key), errors);
+            validate_part(key, change, version, &path.child(key), errors);
         }
     }
     let mut names = HashSet::new();
     if !versions.iter().all(|it| names.insert(text(it, "name"))) {
-        complain_of_all(case.spec, "must contain unique version names", &path, errors);
+        add_error_with_all_versions(
+            change.spec,
+            "must contain unique version names",
+            &path,
+            errors,
+        );
     }
     if versions.iter().filter(|it| flag(it, "storage")).count() != 1 {
         let detail = "must have exactly one version marked as storage version";
-        complain_of_all(case.spec, detail, &path, errors);
+        add_error_with_all_versions(change.spec, detail, &path, errors);
     }
     // Upstream: the first version is also at the top, where it is complained of again.
     let first = versions.first().map(|it| text(it, "name")).unwrap_or_default();
@@ -55,19 +60,19 @@ pub(super) fn validate(case: Case<'_>, errors: &mut ErrorList) {
 }
 
 /// Finds what is wrong with what all versions say alike: it is complained of once, at the top.
-pub(super) fn validate_lifted(case: Case<'_>, errors: &mut ErrorList) {
-    let versions = list(case.spec, "versions");
+pub(super) fn validate_identical_in_all_versions(change: CrdChange<'_>, errors: &mut ErrorList) {
+    let versions = list(change.spec, "versions");
     let Some(version) = versions.first() else { return };
     let root = Path::root("spec");
     for (key, top) in LIFTED.iter().filter(|(key, _)| agree_on(versions, key)) {
-        validate_part(key, case, version, &root.child(top), errors);
+        validate_part(key, change, version, &root.child(top), errors);
     }
 }
 
 fn validate_label(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
-    let complaints = names::dns1035_label(name);
-    if !complaints.is_empty() {
-        errors.invalid(path, name, &complaints.join(","));
+    let messages = names::dns1035_label(name);
+    if !messages.is_empty() {
+        errors.invalid(path, name, &messages.join(","));
     }
 }
 
@@ -77,7 +82,12 @@ fn agree_on(versions: &[Value], key: &str) -> bool {
 }
 
 /// Complains about all versions at once, showing them as the fields of Go structs.
-fn complain_of_all(spec: &Value, detail: &str, path: &Path<'_>, errors: &mut ErrorList) {
+fn add_error_with_all_versions(
+    spec: &Value,
+    detail: &str,
+    path: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     let versions = list(spec, "versions");
     let differing: Vec<&str> =
         LIFTED.iter().map(|(key, _)| *key).filter(|key| !agree_on(versions, key)).collect();
@@ -103,18 +113,18 @@ fn complain_of_all(spec: &Value, detail: &str, path: &Path<'_>, errors: &mut Err
         })
         .collect();
     let detail = format!("[{}]: {detail}", shown.join(","));
-    errors.add(FaultKind::Invalid, path, None, &detail);
+    errors.add(ErrorType::Invalid, path, None, &detail);
 }
 
 fn validate_part(
     key: &str,
-    case: Case<'_>,
+    change: CrdChange<'_>,
     version: &Value,
     path: &Path<'_>,
     errors: &mut ErrorList,
 ) {
     match key {
-        "schema" => schemas::validate(case, version, path, errors),
+        "schema" => schemas::validate(change, version, path, errors),
         "subresources" => validate_scale(at(version, &["subresources"]), path, errors),
         "additionalPrinterColumns" => {
             for (index, column) in list(version, key).iter().enumerate() {

@@ -2,16 +2,18 @@
 //!
 //! The server stores and shows these objects; this file knows nothing of what they lead to.
 
-use crate::columns::{AGE, NAME, age, column};
-use crate::fields::{at, default_value, flag, keep, list, map_mut, number, part, text, top};
-use crate::resource::{
+use crate::table;
+use crate::validation::rules::{
+    add_invalid, dns_subdomain, range_message, required, supported_only,
+};
+use machinery::field_path::quote;
+use machinery::fields::{at, default_value, flag, keep, list, map_mut, number, part, text, top};
+use machinery::{ErrorList, Object, Path, Value, json, names};
+use types::columns::{AGE, NAME, age, column};
+use types::resource::{
     Behavior, Column, Columns, Now, Resource, Version, drop_status, keep_all_but_status,
     keep_status,
 };
-use crate::rules::{complaints, dns_subdomain, range_message, required, supported_only};
-use crate::table;
-use machinery::field_path::quote;
-use machinery::{ErrorList, Object, Path, Value, json, names};
 
 /// The row of `APIService`.
 pub fn resource() -> Resource {
@@ -110,7 +112,7 @@ fn validate(object: &Object, errors: &mut ErrorList) {
         let message = "only v1 may have an empty group and it better be legacy kube";
         errors.required(&SPEC.child("group"), message);
     }
-    complaints(errors, &SPEC.child("version"), version, names::dns1035_label(version));
+    add_invalid(errors, &SPEC.child("version"), version, names::dns1035_label(version));
     for (key, max) in [("groupPriorityMinimum", 20000), ("versionPriority", 1000)] {
         let value = number(spec, key);
         if value <= 0 || value > max {
@@ -164,7 +166,7 @@ fn validate_status(new: &Object, _: &Object, errors: &mut ErrorList) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{created, object, refusals};
+    use crate::validation::testing::{created, object, refusals};
 
     fn service(name: &str) -> Value {
         json!({"metadata": {"name": name, "creationTimestamp": "2024-05-06T07:08:09Z"},

@@ -1,11 +1,11 @@
 //! `ControllerRevision`: what a stateful set or a daemon set looked like once, to go back to.
 
-use crate::columns::{AGE, NAME, age, column};
-use crate::fields::{flag, list, text, top};
-use crate::resource::{Behavior, Column, Columns, Now, Resource};
-use crate::rules::{at_least_zero, immutable};
 use crate::table;
+use crate::validation::rules::{at_least_zero, immutable};
+use machinery::fields::{flag, list, text, top};
 use machinery::{ErrorList, GroupKind, GroupVersion, Object, Path, Value};
+use types::columns::{AGE, NAME, age, column};
+use types::resource::{Behavior, Column, Columns, Now, Resource};
 
 /// The row of `ControllerRevision`.
 pub fn resource() -> Resource {
@@ -68,7 +68,7 @@ fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{object, refusals, refusals_of_update};
+    use crate::validation::testing::{object, refusals, refusals_of_update};
     use machinery::json;
 
     #[test]

@@ -4,17 +4,17 @@
 //! of earlier versions: it starts at 1 and counts the changes of the template, whoever says what.
 
 use super::rollout;
-use crate::columns::{AGE, NAME, age, column, integer, selector};
-use crate::core::go_struct;
-use crate::fields::{at, default_text, default_value, map_mut, number, part, same, text, top};
-use crate::resource::{
+use crate::table;
+use crate::validation::go_struct;
+use crate::validation::rules::{at_least_zero, at_most_all, count_or_percent, label_selector};
+use crate::validation::workload::columns::{CONTAINERS, IMAGES, SELECTOR, containers, labels};
+use crate::validation::workload::{self, SPEC, counters};
+use machinery::fields::{at, default_text, default_value, map_mut, number, part, same, text, top};
+use machinery::{ErrorList, Map, Object, Path, Value, json};
+use types::columns::{AGE, NAME, age, column, integer, selector};
+use types::resource::{
     Behavior, Column, Columns, Now, Resource, Version, keep_all_but_status, keep_status,
 };
-use crate::rules::{at_least_zero, at_most_all, count_or_percent, label_selector};
-use crate::table;
-use crate::workload::columns::{CONTAINERS, IMAGES, SELECTOR, containers, labels};
-use crate::workload::{self, SPEC, counters};
-use machinery::{ErrorList, Map, Object, Path, Value, json};
 
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
@@ -209,7 +209,7 @@ fn update_warnings(new: &Object, old: &Object) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{created, defaulted, object, refusals};
+    use crate::validation::testing::{created, defaulted, object, refusals};
 
     fn set(strategy: Value) -> Value {
         json!({"metadata": {"name": "a"}, "spec": {"selector": {"matchLabels": {"app": "a"}},

@@ -1,20 +1,20 @@
 //! `Deployment`: pods of one version, exchanged for those of the next one little by little.
 
 use super::rollout;
-use crate::columns::{AGE, NAME, age, column};
-use crate::core::go_struct;
-use crate::fields::{
+use crate::table;
+use crate::validation::go_struct;
+use crate::validation::rules::{at_least_zero, at_most_all, count_or_percent};
+use crate::validation::workload::columns::{CONTAINERS, IMAGES, SELECTOR, containers};
+use crate::validation::workload::{self, SPEC, counters};
+use machinery::fields::{
     at, default_text, default_value, integer, map_mut, number, part, same, text, top,
 };
-use crate::resource::{
-    Behavior, Column, Columns, Now, Resource, Version, keep_all_but_status, keep_status,
-};
-use crate::rules::{at_least_zero, at_most_all, count_or_percent};
-use crate::table;
-use crate::workload::columns::{CONTAINERS, IMAGES, SELECTOR, containers};
-use crate::workload::{self, SPEC, counters};
 use machinery::selector::LabelSelector;
 use machinery::{ErrorList, Map, Object, Path, Value, json};
+use types::columns::{AGE, NAME, age, column};
+use types::resource::{
+    Behavior, Column, Columns, Now, Resource, Version, keep_all_but_status, keep_status,
+};
 
 /// The row of `Deployment`.
 pub fn resource() -> Resource {

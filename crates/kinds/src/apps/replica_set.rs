@@ -1,13 +1,13 @@
 //! `ReplicaSet`: a number of pods that are all the same.
 
-use crate::columns::{AGE, NAME, age, integer, selector};
-use crate::fields::{at, default_value, number, top};
-use crate::resource::{Behavior, Column, Columns, Now, Resource, Version, keep_status};
-use crate::rules::at_least_zero;
 use crate::table;
-use crate::workload::columns::{CONTAINERS, IMAGES, SELECTOR, containers};
-use crate::workload::{self, SPEC, counters};
+use crate::validation::rules::at_least_zero;
+use crate::validation::workload::columns::{CONTAINERS, IMAGES, SELECTOR, containers};
+use crate::validation::workload::{self, SPEC, counters};
+use machinery::fields::{at, default_value, number, top};
 use machinery::{ErrorList, Object, Value, json};
+use types::columns::{AGE, NAME, age, integer, selector};
+use types::resource::{Behavior, Column, Columns, Now, Resource, Version, keep_status};
 
 /// The row of `ReplicaSet`.
 pub fn resource() -> Resource {
@@ -91,7 +91,7 @@ fn validate(set: &Object, errors: &mut ErrorList) {
     validate_pods(errors, spec);
 }
 
-/// Judges the selector and the template of a replica set, or of a deployment, which makes them.
+/// Validates the selector and the template of a replica set, or of a deployment, which makes them.
 pub(super) fn validate_pods(errors: &mut ErrorList, spec: &Value) {
     workload::validate_selector(errors, spec, "deployment");
     let Some(selector) = workload::selector_of(spec) else {
@@ -99,12 +99,12 @@ pub(super) fn validate_pods(errors: &mut ErrorList, spec: &Value) {
         return workload::invalid_selector(errors, at(spec, &["selector"]), message);
     };
     let path = SPEC.child("template");
-    // An empty selector, which is a fault of its own, matches everything.
+    // An empty selector, which is an error of its own, matches everything.
     workload::validate_match(errors, &path, &selector, workload::template_labels(spec));
     workload::validate_pods(errors, &path, at(spec, &["template"]), "ReplicaSet");
 }
 
-/// Judges the counters of everything that is a number of pods.
+/// Validates the counters of everything that is a number of pods.
 pub(crate) fn validate_counters(errors: &mut ErrorList, status: &Value) {
     counters::not_negative(
         errors,
@@ -126,7 +126,7 @@ pub(crate) fn validate_counters(errors: &mut ErrorList, status: &Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{created, lines, object, refusals};
+    use crate::validation::testing::{created, lines, object, refusals};
 
     fn set(selector: Value) -> Value {
         json!({"metadata": {"name": "a"}, "spec": {"selector": selector, "template": {"metadata":

@@ -1,7 +1,7 @@
 //! How many pods may be missing, or too many, while a new version is rolled out: a number, or a
 //! percentage of those that are wanted.
 
-use crate::rules::percent;
+use crate::validation::rules::percent;
 use machinery::Value;
 
 /// Whether it allows none at all. Text that is no percentage counts as the number that it is, or 0.

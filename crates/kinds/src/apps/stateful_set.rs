@@ -1,25 +1,25 @@
 //! `StatefulSet`: pods with names and volumes of their own, which they keep when they are replaced.
 
 use super::rollout;
-use crate::columns::{AGE, NAME, age, column};
-use crate::core::go_struct;
 use crate::core::pod::{validate_claim_spec, validate_template};
-use crate::fields::{
-    at, default_text, default_value, list, map_mut, maps_mut, number, part, same, text, top,
-};
-use crate::quantities::{amount, is_fractional};
-use crate::resource::{Behavior, Column, Columns, Now, Resource, Version, keep_status};
-use crate::rules::{
+use crate::table;
+use crate::validation::go_struct;
+use crate::validation::quantities::{amount, is_fractional};
+use crate::validation::rules::{
     IMMUTABLE, at_least_zero, at_most_all, count_or_percent, dns_label, immutable, labels,
     supported_only,
 };
-use crate::table;
-use crate::workload::columns::{CONTAINERS, IMAGES, containers};
-use crate::workload::{self, SPEC, counters};
-use machinery::field_path::{FaultKind, quote};
+use crate::validation::workload::columns::{CONTAINERS, IMAGES, containers};
+use crate::validation::workload::{self, SPEC, counters};
+use machinery::field_path::{ErrorType, quote};
+use machinery::fields::{
+    at, default_text, default_value, list, map_mut, maps_mut, number, part, same, text, top,
+};
 use machinery::meta::validate_annotations;
 use machinery::{ErrorList, Map, Object, Path, Value, json, names};
 use std::collections::BTreeSet;
+use types::columns::{AGE, NAME, age, column};
+use types::resource::{Behavior, Column, Columns, Now, Resource, Version, keep_status};
 
 /// The row of `StatefulSet`.
 pub fn resource() -> Resource {
@@ -125,13 +125,13 @@ fn validate(set: &Object, errors: &mut ErrorList) {
     if !service.is_empty() {
         dns_label(errors, &SPEC.child("serviceName"), service);
     }
-    validate_spec(spec, Template::Judged, errors);
+    validate_spec(spec, Template::Validated, errors);
 }
 
-/// Whether the template for pods is judged.
+/// Whether the template for pods is validated.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Template {
-    Judged,
+    Validated,
     /// It was not right before, and might not be what is changed now.
     Tolerated,
 }
@@ -157,7 +157,7 @@ fn validate_spec(spec: &Value, template: Template, errors: &mut ErrorList) {
     at_least_zero(errors, &SPEC.child("ordinals.start"), start);
     workload::validate_selector(errors, spec, "statefulset");
     validate_pods(errors, spec, template);
-    workload::validate_endless(
+    workload::validate_always_restarted(
         errors,
         &SPEC.child("template"),
         at(spec, &["template"]),
@@ -203,7 +203,7 @@ fn validate_pods(errors: &mut ErrorList, spec: &Value, judged: Template) {
     };
     let path = SPEC.child("template");
     workload::validate_match(errors, &path, &selector, workload::template_labels(spec));
-    if judged == Template::Judged {
+    if judged == Template::Validated {
         validate_template(errors, &path, &template_of_pods(spec));
     }
     // Upstream looks at these a second time, so that their errors are reported twice.
@@ -242,8 +242,8 @@ fn template_of_pods(spec: &Value) -> Value {
 
 fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList) {
     let mut before = ErrorList::new();
-    validate_spec(top(old, "spec"), Template::Judged, &mut before);
-    let template = if before.is_empty() { Template::Judged } else { Template::Tolerated };
+    validate_spec(top(old, "spec"), Template::Validated, &mut before);
+    let template = if before.is_empty() { Template::Validated } else { Template::Tolerated };
     validate_spec(top(new, "spec"), template, errors);
     workload::validate_same_selector(errors, new, old);
     let (new, old) = (top(new, "spec"), top(old, "spec"));
@@ -264,7 +264,7 @@ fn validate_same_claims(errors: &mut ErrorList, new: &[Value], old: &[Value]) {
         let claims: Vec<Value> = new.iter().map(go_struct::with_inline_metadata).collect();
         let shown = go_struct::line_of_list("PersistentVolumeClaim", &claims);
         let path = SPEC.child("volumeClaimTemplates");
-        errors.add(FaultKind::Invalid, &path, None, &format!("{shown}: {IMMUTABLE}"));
+        errors.add(ErrorType::Invalid, &path, None, &format!("{shown}: {IMMUTABLE}"));
     }
 }
 

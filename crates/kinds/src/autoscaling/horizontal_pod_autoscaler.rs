@@ -8,10 +8,10 @@ mod conversion;
 mod metrics;
 mod validate;
 
-use crate::fields::{default_value, map_mut};
-use crate::resource::{Behavior, Columns, Resource, Version, drop_status, keep_status};
 use crate::table;
+use machinery::fields::{default_value, map_mut};
 use machinery::{Map, Object, Value, json};
+use types::resource::{Behavior, Columns, Resource, Version, drop_status, keep_status};
 
 /// The row of `HorizontalPodAutoscaler`.
 pub fn resource() -> Resource {
@@ -85,7 +85,7 @@ fn default_rules(behavior: &mut Map<String, Value>, direction: &str, rules: Valu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::defaulted;
+    use crate::validation::testing::defaulted;
 
     #[test]
     fn without_metrics_the_processors_are_measured() {

@@ -1,9 +1,9 @@
 //! `Scale`: the columns of the subresource of that name.
 
-use crate::columns::{AGE, NAME, age, integer};
-use crate::fields::{number, top};
-use crate::resource::{Column, Columns, Now};
+use machinery::fields::{number, top};
 use machinery::{Object, Value};
+use types::columns::{AGE, NAME, age, integer};
+use types::resource::{Column, Columns, Now};
 
 /// What `kubectl get --subresource scale` prints.
 pub static SCALE_COLUMNS: Columns = Columns::Fixed(

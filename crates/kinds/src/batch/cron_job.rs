@@ -2,17 +2,17 @@
 
 use super::job::{spec_defaults, validate_spec, warn_of_spec};
 use super::{schedule, time_zone};
-use crate::columns::{AGE, NAME, age, boolean, column, integer, selector, since};
-use crate::core::go_struct;
-use crate::fields::{
+use crate::table;
+use crate::validation::go_struct;
+use crate::validation::rules::{add_invalid, at_least_zero, one_of};
+use crate::validation::workload::columns::{CONTAINERS, IMAGES, SELECTOR, containers};
+use crate::validation::workload::{self, SPEC};
+use machinery::fields::{
     at, default_text, default_value, flag, list, map_mut, number, part, same, text, top,
 };
-use crate::resource::{Behavior, Column, Columns, Now, Resource, Version, keep_status};
-use crate::rules::{at_least_zero, complaints, one_of};
-use crate::table;
-use crate::workload::columns::{CONTAINERS, IMAGES, SELECTOR, containers};
-use crate::workload::{self, SPEC};
 use machinery::{ErrorList, Object, Path, Value, json};
+use types::columns::{AGE, NAME, age, boolean, column, integer, selector, since};
+use types::resource::{Behavior, Column, Columns, Now, Resource, Version, keep_status};
 
 /// A job's name has 63 characters at most, of which the controller adds 11.
 const MAX_NAME: usize = 52;
@@ -128,7 +128,7 @@ fn validate_change(spec: &Value, old: Option<&Value>, errors: &mut ErrorList) {
     let zone = |spec| at(spec, &["timeZone"]);
     let zone_changes = old.is_none_or(|old| !same(zone(old), zone(spec)));
     if let Some(name) = zone(spec).as_str().filter(|_| zone_changes) {
-        complaints(errors, &SPEC.child("timeZone"), name, time_zone::complaints(name));
+        add_invalid(errors, &SPEC.child("timeZone"), name, time_zone::validate(name));
     }
     let policies = &["Allow", "Forbid", "Replace"];
     let policy = text(spec, "concurrencyPolicy");
@@ -143,7 +143,7 @@ fn validate_schedule(errors: &mut ErrorList, spec: &Value, old: Option<&Value>) 
     let path = SPEC.child("schedule");
     let schedule = text(spec, "schedule");
     if schedule.is_empty() {
-        return errors.declared(|errors| errors.required(&path, ""));
+        return errors.declarative(|errors| errors.required(&path, ""));
     }
     if let Err(why) = schedule::check(schedule) {
         errors.invalid(&path, schedule, &why);
@@ -194,7 +194,7 @@ fn update_warnings(new: &Object, old: &Object) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{defaulted, object, refusals, refusals_of_update};
+    use crate::validation::testing::{defaulted, object, refusals, refusals_of_update};
 
     fn cron_job(schedule: &str) -> Value {
         json!({"metadata": {"name": "a"}, "spec": {"schedule": schedule, "jobTemplate": {"spec":

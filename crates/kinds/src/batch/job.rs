@@ -11,16 +11,17 @@ mod update;
 
 pub(super) use spec::{spec_defaults, validate_spec, warn_of_spec};
 
-use crate::columns::{AGE, NAME, age, column, condition, selector, since};
-use crate::fields::{at, default_value, flag, integer, number, part, text, top};
-use crate::resource::{
-    Behavior, Column, Columns, Dependents, Now, Resource, Version, keep_all_but_status, keep_status,
-};
 use crate::table;
-use crate::workload::columns::{CONTAINERS, IMAGES, SELECTOR, containers};
-use crate::workload::{self, SPEC};
+use crate::validation::workload::columns::{CONTAINERS, IMAGES, SELECTOR, containers};
+use crate::validation::workload::{self, SPEC};
 use machinery::field_path::quote;
+use machinery::fields::{at, default_value, flag, integer, number, part, text, top};
 use machinery::{Map, Object, Value, json, timestamp};
+use types::columns::{AGE, NAME, age, column, condition, selector, since};
+use types::resource::{
+    Behavior, Column, Columns, GarbageCollectionPolicy, Now, Resource, Version,
+    keep_all_but_status, keep_status,
+};
 
 /// The labels that name the job: the one with a prefix, and the one that was there before it.
 const NAME_LABELS: [&str; 2] = ["batch.kubernetes.io/job-name", "job-name"];
@@ -70,7 +71,7 @@ static BEHAVIOR: Behavior = Behavior {
         warnings
     }),
     unknown_label: |label| format!("field label {} not supported for Job", quote(label)),
-    dependents: Dependents::Orphaned(Some(
+    garbage_collection: GarbageCollectionPolicy::OrphanDependents(Some(
         "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning",
     )),
     ..Behavior::PLAIN
@@ -186,7 +187,7 @@ fn is_finished(status: &Value) -> bool {
 
 /// Whether one of the conditions of this kind holds.
 fn is_true(status: &Value, kind: &str) -> bool {
-    crate::fields::list(status, "conditions")
+    machinery::fields::list(status, "conditions")
         .iter()
         .any(|condition| text(condition, "type") == kind && text(condition, "status") == "True")
 }

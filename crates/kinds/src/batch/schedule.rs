@@ -1,5 +1,5 @@
 //! Schedules as cron has them: `*/5 8-18 * * mon-fri`, or `@daily`. Only whether they make sense is
-//! judged here; the complaints are those that Kubernetes' users know.
+//! validated here; the errors are those that Kubernetes' users know.
 
 use super::time_zone;
 use machinery::field_path::quote;

@@ -10,7 +10,7 @@ static NAMES: &str = include_str!("time_zones.txt");
 const MAX_PART: usize = 14;
 
 /// What is wrong with the name of a time zone, in Kubernetes' words.
-pub(super) fn complaints(name: &str) -> Vec<String> {
+pub(super) fn validate(name: &str) -> Vec<String> {
     if name.is_empty() {
         return vec!["timeZone must be nil or non-empty string".to_owned()];
     }
@@ -18,17 +18,17 @@ pub(super) fn complaints(name: &str) -> Vec<String> {
     if !name.split('/').all(is_part) {
         return vec![unknown];
     }
-    let mut complaints = Vec::new();
+    let mut messages = Vec::new();
     if name.eq_ignore_ascii_case("Local") {
-        complaints.push(
+        messages.push(
             "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
                 .to_owned(),
         );
     }
     if name != "Local" && !is_known(name) {
-        complaints.push(unknown);
+        messages.push(unknown);
     }
-    complaints
+    messages
 }
 
 /// Whether there is such a time zone. The names are those of files, so that case matters.
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     fn check(name: &str, expected: &[&str]) {
-        assert_eq!(complaints(name), expected, "{name}");
+        assert_eq!(validate(name), expected, "{name}");
     }
 
     #[test]

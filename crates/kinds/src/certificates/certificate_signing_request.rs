@@ -2,16 +2,16 @@
 
 mod conditions;
 
-use crate::columns::{AGE, NAME, age, column, or_none};
-use crate::fields::{at, integer, list, text, texts, top};
-use crate::resource::{
+use crate::table::{self, selectable};
+use crate::validation::rules::{supported_only, unique};
+use machinery::field_path::quote;
+use machinery::fields::{at, integer, list, text, texts, top};
+use machinery::{ErrorList, Object, Path, Value, json, names, timestamp};
+use types::columns::{AGE, NAME, age, column, or_none};
+use types::resource::{
     Action, Behavior, Column, Columns, Now, READ_AND_WRITE, Resource, Subresource, Version,
     keep_status,
 };
-use crate::rules::{supported_only, unique};
-use crate::table::{self, selectable};
-use machinery::field_path::quote;
-use machinery::{ErrorList, Object, Path, Value, json, names, timestamp};
 
 /// The row of `CertificateSigningRequest`.
 pub fn resource() -> Resource {
@@ -38,7 +38,7 @@ static BEHAVIOR: Behavior = Behavior {
         object.map_mut().insert("status".to_owned(), json!({}));
     },
     prepare_update: |new, old| {
-        crate::fields::keep(new, old, "spec");
+        machinery::fields::keep(new, old, "spec");
         keep_status(new, old);
     },
     prepare_status: conditions::prepare_status,
@@ -223,15 +223,15 @@ fn validate_signer(errors: &mut ErrorList, path: &Path<'_>, signer: &str) {
 /// Complains of the first label that is wrong.
 fn validate_labels(errors: &mut ErrorList, path: &Path<'_>, value: &str, rule: names::NameRule) {
     let Some(label) = value.split('.').find(|label| !rule(label).is_empty()) else { return };
-    for complaint in rule(label) {
-        errors.invalid(path, value, &format!("validating label {}: {complaint}", quote(label)));
+    for message in rule(label) {
+        errors.invalid(path, value, &format!("validating label {}: {message}", quote(label)));
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{lines, object, refusals};
+    use crate::validation::testing::{lines, object, refusals};
 
     const REQUEST: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0K";
 

@@ -1,11 +1,11 @@
 //! `Lease`: who leads, and until when.
 
-use crate::columns::{AGE, NAME, age, column};
-use crate::fields::{integer, text, top};
-use crate::resource::{Behavior, Column, Columns, Now, Resource};
-use crate::rules::{at_least_zero, qualified_name, supported_only};
 use crate::table;
+use crate::validation::rules::{at_least_zero, qualified_name, supported_only};
+use machinery::fields::{integer, text, top};
 use machinery::{ErrorList, Object, Path, Value};
+use types::columns::{AGE, NAME, age, column};
+use types::resource::{Behavior, Column, Columns, Now, Resource};
 
 /// The row of `Lease`.
 pub fn resource() -> Resource {
@@ -65,7 +65,7 @@ fn validate(object: &Object, errors: &mut ErrorList) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::refusals;
+    use crate::validation::testing::refusals;
     use machinery::json;
 
     fn check(spec: Value, expected: &[&str]) {

@@ -1,21 +1,22 @@
 //! `Binding`: the old way to say on which node a pod runs; `pods/binding` is the new one. And
 //! `ComponentStatus`, the old way to ask how the server is.
 
-use crate::columns::{AGE, NAME, age, column};
-use crate::resource::{Behavior, Column, Columns, Now, Question, Resource};
 use crate::table;
 use machinery::{Object, Value};
+use types::columns::{AGE, NAME, age, column};
+use types::resource::{Behavior, Column, Columns, Now, Resource, UnstoredKind};
 
 /// The row of `Binding`.
 pub fn resource() -> Resource {
-    static BEHAVIOR: Behavior = Behavior { question: Some(Question::Binding), ..Behavior::PLAIN };
+    static BEHAVIOR: Behavior =
+        Behavior { unstored: Some(UnstoredKind::Binding), ..Behavior::PLAIN };
     table::row("", "Binding", "bindings", &BEHAVIOR, table::v1("core/v1.Binding", columns()))
 }
 
 /// The row of `ComponentStatus`.
 pub fn component_status() -> Resource {
     static BEHAVIOR: Behavior =
-        Behavior { question: Some(Question::Components), ..Behavior::PLAIN };
+        Behavior { unstored: Some(UnstoredKind::Components), ..Behavior::PLAIN };
     let version = table::v1("core/v1.ComponentStatus", Columns::Fixed(COMPONENT_COLUMNS, cells));
     Resource {
         plural: "componentstatuses".to_owned(),

@@ -1,17 +1,17 @@
 //! `ConfigMap`: keys and values for pods to read.
 
 use super::secret::decoded_length;
-use crate::columns::{AGE, NAME, age, column};
-use crate::fields::{entries, same, top};
-use crate::resource::{Behavior, Column, Columns, Now, Resource};
-use crate::rules::complaints;
 use crate::table;
+use crate::validation::rules::add_invalid;
+use machinery::fields::{entries, same, top};
 use machinery::{ErrorList, Object, Path, Value, names};
+use types::columns::{AGE, NAME, age, column};
+use types::resource::{Behavior, Column, Columns, Now, Resource};
 
 /// What all values of a config map or a secret may add up to, in bytes.
 pub(crate) const MAX_SIZE: usize = 1024 * 1024;
 
-/// The complaint about a change to something that was made immutable.
+/// The error about a change to something that was made immutable.
 pub(crate) const FROZEN: &str = "field is immutable when `immutable` is set";
 
 /// The row of `ConfigMap`.
@@ -46,7 +46,7 @@ fn validate(object: &Object, errors: &mut ErrorList) {
     let mut size = 0;
     let data = Path::root("data");
     for (key, value) in entries(&whole, "data") {
-        complaints(errors, &data.key(key), key, names::config_map_key(key));
+        add_invalid(errors, &data.key(key), key, names::config_map_key(key));
         if whole["binaryData"].get(key).is_some() {
             errors.invalid(&data.key(key), key, "duplicate of key present in binaryData");
         }
@@ -54,7 +54,7 @@ fn validate(object: &Object, errors: &mut ErrorList) {
     }
     let binary_data = Path::root("binaryData");
     for (key, value) in entries(&whole, "binaryData") {
-        complaints(errors, &binary_data.key(key), key, names::config_map_key(key));
+        add_invalid(errors, &binary_data.key(key), key, names::config_map_key(key));
         size += decoded_length(value);
     }
     if size > MAX_SIZE {
@@ -63,12 +63,17 @@ fn validate(object: &Object, errors: &mut ErrorList) {
 }
 
 fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList) {
-    frozen(new, old, &["data", "binaryData"], errors);
+    validate_immutable(new, old, &["data", "binaryData"], errors);
     validate(new, errors);
 }
 
 /// What was made immutable stays so, and so do these parts of it.
-pub(crate) fn frozen(new: &Object, old: &Object, parts: &[&str], errors: &mut ErrorList) {
+pub(crate) fn validate_immutable(
+    new: &Object,
+    old: &Object,
+    parts: &[&str],
+    errors: &mut ErrorList,
+) {
     let is_frozen = |object: &Object| top(object, "immutable").as_bool().unwrap_or(false);
     if !is_frozen(old) {
         return;
@@ -86,7 +91,7 @@ pub(crate) fn frozen(new: &Object, old: &Object, parts: &[&str], errors: &mut Er
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{object, refusals, refusals_of_update};
+    use crate::validation::testing::{object, refusals, refusals_of_update};
     use machinery::json;
 
     fn check(config_map: Value, expected: &[&str]) {

@@ -1,13 +1,13 @@
 //! `Endpoints`: the addresses behind a service, all in one object, as it was before there were
 //! slices of them.
 
-use crate::address;
-use crate::columns::{AGE, NAME, age, column};
-use crate::fields::{default_text, list, maps_mut, number, part, same, text, top};
-use crate::resource::{Behavior, Column, Columns, Now, Resource, Version};
-use crate::rules::{dns_label, dns_subdomain, one_of, port, qualified_name};
 use crate::table;
+use crate::validation::address;
+use crate::validation::rules::{dns_label, dns_subdomain, one_of, port, qualified_name};
+use machinery::fields::{default_text, list, maps_mut, number, part, same, text, top};
 use machinery::{ErrorList, Object, Path, Value};
+use types::columns::{AGE, NAME, age, column};
+use types::resource::{Behavior, Column, Columns, Now, Resource, Version};
 
 /// The row of `Endpoints`.
 pub fn resource() -> Resource {
@@ -152,7 +152,7 @@ fn warnings(object: &Object) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{object, refusals};
+    use crate::validation::testing::{object, refusals};
     use machinery::json;
 
     #[test]

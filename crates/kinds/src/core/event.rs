@@ -1,13 +1,13 @@
 //! `Event`: something that happened to an object. It is served in two groups, see
 //! [`crate::events::event`], and forgotten after an hour.
 
-use crate::columns::{column, since, wide};
 use crate::events::event as other_face;
-use crate::fields::{number, part, text, top};
-use crate::resource::{Behavior, Column, Columns, Dependents, Now, Resource, Version};
-use crate::rules::{complaints, immutable, immutable_struct, qualified_name};
 use crate::table::{self, selectable};
+use crate::validation::rules::{add_invalid, immutable, immutable_struct, qualified_name};
+use machinery::fields::{number, part, text, top};
 use machinery::{ErrorList, Object, Path, Value, names};
+use types::columns::{column, since, wide};
+use types::resource::{Behavior, Column, Columns, GarbageCollectionPolicy, Now, Resource, Version};
 
 /// The row of `Event`.
 pub fn resource() -> Resource {
@@ -41,7 +41,7 @@ static BEHAVIOR: Behavior = Behavior {
     validate_in: Some(validate_in),
     validate_name: names::path_segment,
     create_on_update: true,
-    dependents: Dependents::Unknown,
+    garbage_collection: GarbageCollectionPolicy::Unsupported,
     convert: Some(other_face::convert),
     ..Behavior::PLAIN
 };
@@ -124,7 +124,7 @@ fn reporter(object: &Object) -> String {
 fn validate_in(new: &Object, old: Option<&Object>, version: &str, errors: &mut ErrorList) {
     if version.starts_with("events.k8s.io") && names::path_segment(new.name()).is_empty() {
         let path = Path::root("metadata");
-        complaints(errors, &path.child("name"), new.name(), names::dns1123_subdomain(new.name()));
+        add_invalid(errors, &path.child("name"), new.name(), names::dns1123_subdomain(new.name()));
     }
     match old {
         _ if !version.starts_with("events.k8s.io") => validate(new, "reportingComponent", errors),
@@ -163,7 +163,7 @@ fn validate(object: &Object, reporter: &str, errors: &mut ErrorList) {
 }
 
 fn required(errors: &mut ErrorList, field: &str, value: &str) {
-    crate::rules::required(errors, &Path::root(field), value);
+    crate::validation::rules::required(errors, &Path::root(field), value);
 }
 
 fn at_most(errors: &mut ErrorList, field: &str, value: &str, limit: usize) {
@@ -247,7 +247,7 @@ fn validate_series(object: &Object, errors: &mut ErrorList) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{lines, object, refusals};
+    use crate::validation::testing::{lines, object, refusals};
     use machinery::json;
 
     fn check(event: Value, expected: &[&str]) {

@@ -2,15 +2,17 @@
 
 pub mod enforcement;
 
-use crate::columns::{PLAIN, plain_cells};
-use crate::fields::{at, entries, list, maps_mut, text, top};
-use crate::quantities::{amount, container_resource_name, may_be_overcommitted, resource_name};
-use crate::resource::{Behavior, Columns, Resource};
-use crate::rules::qualified_name;
 use crate::table;
+use crate::validation::quantities::{
+    amount, container_resource_name, may_be_overcommitted, resource_name,
+};
+use crate::validation::rules::qualified_name;
+use machinery::fields::{at, entries, list, maps_mut, text, top};
 use machinery::quantity::Quantity;
 use machinery::{ErrorList, Map, Object, Path, Value};
 use std::collections::{BTreeSet, HashSet};
+use types::columns::{PLAIN, plain_cells};
+use types::resource::{Behavior, Columns, Resource};
 
 /// The row of `LimitRange`.
 pub fn resource() -> Resource {
@@ -127,7 +129,7 @@ fn validate_names(errors: &mut ErrorList, path: &Path<'_>, limit: &Value, kind: 
 }
 
 /// What is said of one resource, if it is.
-fn said(limit: &Value, part: &str, name: &str) -> Option<Quantity> {
+fn amount_in(limit: &Value, part: &str, name: &str) -> Option<Quantity> {
     Some(at(limit, &[part, name])).filter(|value| !value.is_null()).map(amount)
 }
 
@@ -165,7 +167,11 @@ const ORDERS: &[Order] = &[
 
 fn validate_order(errors: &mut ErrorList, path: &Path<'_>, limit: &Value, name: &str, kind: &str) {
     let find = |part: &str| {
-        if kind == "Pod" && part.starts_with("default") { None } else { said(limit, part, name) }
+        if kind == "Pod" && part.starts_with("default") {
+            None
+        } else {
+            amount_in(limit, part, name)
+        }
     };
     for Order { less: (less, less_words), more: (more, more_words), place, shown } in ORDERS {
         let (Some(low), Some(high)) = (find(less), find(more)) else { continue };
@@ -187,13 +193,14 @@ fn validate_order(errors: &mut ErrorList, path: &Path<'_>, limit: &Value, name: 
 }
 
 fn validate_ratio(errors: &mut ErrorList, path: &Path<'_>, limit: &Value, name: &str) {
-    let Some(ratio) = said(limit, "maxLimitRequestRatio", name) else { return };
+    let Some(ratio) = amount_in(limit, "maxLimitRequestRatio", name) else { return };
     let path = path.child("maxLimitRequestRatio");
     let path = path.key(name);
     if ratio.milli_value() < 1000 {
         errors.invalid(&path, ratio.to_string(), &format!("ratio {ratio} is less than 1"));
     }
-    let (Some(least), Some(most)) = (said(limit, "min", name), said(limit, "max", name)) else {
+    let (Some(least), Some(most)) = (amount_in(limit, "min", name), amount_in(limit, "max", name))
+    else {
         return;
     };
     #[allow(clippy::cast_precision_loss, reason = "Kubernetes compares them as floats, too")]
@@ -210,7 +217,7 @@ fn validate_ratio(errors: &mut ErrorList, path: &Path<'_>, limit: &Value, name: 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{defaulted, object, refusals};
+    use crate::validation::testing::{defaulted, object, refusals};
     use machinery::json;
 
     fn check(limit: Value, expected: &[&str]) {

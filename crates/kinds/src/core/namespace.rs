@@ -3,16 +3,16 @@
 //! It ends in two steps: deletion begins, its phase becomes `Terminating`, and once its contents
 //! are gone the finalizer in its *spec* is taken away through `/finalize`.
 
-use crate::columns::{AGE, NAME, age, column};
-use crate::fields::{at, default_text, keep, list_mut, texts, top};
-use crate::resource::{
-    Action, Behavior, Column, Columns, Now, OwnDeletion, Resource, Subresource, Version,
-    keep_all_but_status,
-};
-use crate::rules::qualified_name;
 use crate::table;
+use crate::validation::rules::qualified_name;
+use machinery::fields::{at, default_text, keep, list_mut, texts, top};
 use machinery::meta::validate_builtin_finalizer;
 use machinery::{ErrorList, Object, Path, Value, json, names};
+use types::columns::{AGE, NAME, age, column};
+use types::resource::{
+    Action, Behavior, Column, Columns, DeletionHooks, Now, Resource, Subresource, Version,
+    keep_all_but_status,
+};
 
 /// The finalizer in a namespace's spec that stands for its contents.
 pub const FINALIZER: &str = "kubernetes";
@@ -43,7 +43,7 @@ static BEHAVIOR: Behavior = Behavior {
     validate_status,
     validate_name: names::dns1123_label,
     returns_deleted: true,
-    deletion: Some(&OwnDeletion {
+    deletion: Some(&DeletionHooks {
         begin: |namespace, _| terminate(namespace),
         held: |namespace| !is_finalized(namespace),
     }),
@@ -119,7 +119,7 @@ fn validate(object: &Object, errors: &mut ErrorList) {
     }
 }
 
-/// Judges an update of `/finalize`.
+/// Validates an update of `/finalize`.
 pub fn validate_finalize(new: &Object, _: &Object, errors: &mut ErrorList) {
     let spec = Path::root("spec");
     let path = spec.child("finalizers");
@@ -148,7 +148,7 @@ fn validate_status(new: &Object, _: &Object, errors: &mut ErrorList) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{created, object, refusals};
+    use crate::validation::testing::{created, object, refusals};
 
     #[test]
     fn a_new_namespace_is_active_and_has_its_finalizer() {

@@ -2,19 +2,19 @@
 
 pub mod kubelet;
 
-use super::go_struct;
-use crate::address;
-use crate::columns::{AGE, NAME, age, column, condition, wide};
-use crate::fields::{
+use crate::table;
+use crate::validation::address;
+use crate::validation::go_struct;
+use crate::validation::quantities;
+use crate::validation::rules::{add_invalid, one_of, positive, qualified_name};
+use machinery::field_path::ErrorType;
+use machinery::fields::{
     at, default_value, entries, flag, keep, list, list_mut, map_mut, part, text, texts, top,
 };
-use crate::quantities;
-use crate::resource::{Action, Behavior, Column, Columns, Now, Resource, Subresource, Version};
-use crate::rules::{complaints, one_of, positive, qualified_name};
-use crate::table;
-use machinery::field_path::FaultKind;
 use machinery::{ErrorList, Object, Path, Value, json, names};
 use std::collections::BTreeSet;
+use types::columns::{AGE, NAME, age, column, condition, wide};
+use types::resource::{Action, Behavior, Column, Columns, Now, Resource, Subresource, Version};
 
 /// What may be done to a pod that does not tolerate a taint.
 pub(crate) const TAINT_EFFECTS: &[&str] = &["NoSchedule", "PreferNoSchedule", "NoExecute"];
@@ -213,13 +213,13 @@ fn validate_taints(object: &Object, errors: &mut ErrorList) {
         qualified_name(errors, &path.child("key"), key);
         let messages = names::label_value(value);
         if !messages.is_empty() {
-            complaints(errors, &path.child("value"), value, vec![messages.join(";")]);
+            add_invalid(errors, &path.child("value"), value, vec![messages.join(";")]);
         }
         one_of(errors, &path.child("effect"), effect, TAINT_EFFECTS);
         if !seen.insert((key, effect)) {
             let taint = go_struct::line("Taint", taint);
             let detail = format!("{taint}: taints must be unique by key and effect pair");
-            errors.add(FaultKind::Duplicate, &path, None, &detail);
+            errors.add(ErrorType::Duplicate, &path, None, &detail);
         }
     }
 }
@@ -263,7 +263,7 @@ fn validate_addresses(object: &Object, errors: &mut ErrorList) {
     for (index, address) in list(top(object, "status"), "addresses").iter().enumerate() {
         if !seen.insert((text(address, "type"), text(address, "address"))) {
             let shown = go_struct::line("NodeAddress", address);
-            errors.add(FaultKind::Duplicate, &path.index(index), None, &shown);
+            errors.add(ErrorType::Duplicate, &path.index(index), None, &shown);
         }
     }
 }
@@ -289,7 +289,7 @@ fn warnings(object: &Object) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{defaulted, object, refusals, refusals_of_update};
+    use crate::validation::testing::{defaulted, object, refusals, refusals_of_update};
 
     #[test]
     fn the_two_fields_for_ranges_agree() {

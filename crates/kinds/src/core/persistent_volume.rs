@@ -4,15 +4,15 @@ mod validate;
 
 pub(crate) use validate::validate_inline;
 
-use super::disks;
-use crate::columns::{AGE, NAME, age, column, wide};
-use crate::fields::{at, default_text, default_value, map_mut, part, text, texts, top};
-use crate::quantities::amount;
-use crate::resource::{
+use super::volume_sources;
+use crate::table;
+use crate::validation::quantities::amount;
+use machinery::fields::{at, default_text, default_value, map_mut, part, text, texts, top};
+use machinery::{Object, Path, Value, json};
+use types::columns::{AGE, NAME, age, column, wide};
+use types::resource::{
     Behavior, Column, Columns, Now, Resource, Version, keep_all_but_status, keep_status,
 };
-use crate::table;
-use machinery::{Object, Path, Value, json};
 
 /// The row of `PersistentVolume`.
 pub fn resource() -> Resource {
@@ -141,7 +141,7 @@ fn defaults(object: &mut Object) {
     if let Some(path) = map_mut(spec, "hostPath") {
         default_value(path, "type", "".into());
     }
-    disks::defaults(spec);
+    volume_sources::defaults(spec);
 }
 
 fn prepare_create(object: &mut Object) {
@@ -202,7 +202,7 @@ fn warnings(object: &Object) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{created, object};
+    use crate::validation::testing::{created, object};
 
     #[test]
     fn a_new_volume_is_pending_and_kept() {

@@ -2,18 +2,16 @@
 
 use super::persistent_volume::{CLASS_ANNOTATION, access_modes, class, or_unset, phase};
 use super::pod::validate_claim_spec;
-use super::{
-    go_struct,
-    unified_diff::{DiffBudget, unified_diff},
-};
-use crate::columns::{AGE, NAME, age, column, wide};
-use crate::fields::{at, default_text, default_value, entries, list, part, same, text, top};
-use crate::quantities::{amount, is_fractional};
-use crate::resource::{Behavior, Column, Columns, Now, Resource, Version};
-use crate::rules::{complaints, dns_subdomain, immutable, required};
 use crate::table;
+use crate::validation::go_struct;
+use crate::validation::quantities::{amount, is_fractional};
+use crate::validation::rules::{add_invalid, dns_subdomain, immutable, required};
+use crate::validation::unified_diff::{DiffBudget, unified_diff};
 use machinery::field_path::quote;
+use machinery::fields::{at, default_text, default_value, entries, list, part, same, text, top};
 use machinery::{ErrorList, Object, Path, Value, json, names};
+use types::columns::{AGE, NAME, age, column, wide};
+use types::resource::{Behavior, Column, Columns, Now, Resource, Version};
 
 /// The row of `PersistentVolumeClaim`.
 pub fn resource() -> Resource {
@@ -37,7 +35,7 @@ static BEHAVIOR: Behavior = Behavior {
         match_sources(object);
     },
     prepare_update: |new, old| {
-        crate::resource::keep_status(new, old);
+        types::resource::keep_status(new, old);
         let had_source =
             ["dataSource", "dataSourceRef"].iter().any(|key| part(top(old, "spec"), key).is_some());
         if !had_source {
@@ -179,7 +177,7 @@ fn validate_source(errors: &mut ErrorList, path: &Path<'_>, source: &Value) {
     let namespace = text(source, "namespace");
     if !namespace.is_empty() {
         let found = names::namespace_name(namespace);
-        complaints(errors, &path.child("namespace"), namespace, found);
+        add_invalid(errors, &path.child("namespace"), namespace, found);
     }
 }
 
@@ -310,7 +308,7 @@ fn warnings(object: &Object) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{created, refusals, refusals_of_update};
+    use crate::validation::testing::{created, refusals, refusals_of_update};
 
     fn claim(size: &str, changes: Value) -> Value {
         let mut claim = json!({"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}}});

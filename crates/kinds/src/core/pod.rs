@@ -7,7 +7,7 @@ pub mod admission;
 pub mod service_account;
 pub mod runtime_class;
 pub mod totals;
-pub mod quality;
+pub mod qos_class;
 mod spec;
 mod containers;
 mod env;
@@ -37,10 +37,10 @@ pub use spec::validate_template;
 pub(crate) use volumes::{validate_access_modes, validate_claim_spec, validate_kind};
 pub(crate) use warnings::template_warnings;
 
-use crate::fields::{list, maps_mut};
-use crate::resource::{Action, Behavior, Columns, READ_AND_WRITE, Resource, Subresource, Version};
 use crate::table::{self, selectable};
+use machinery::fields::{list, maps_mut};
 use machinery::{Map, Path, Value};
+use types::resource::{Action, Behavior, Columns, READ_AND_WRITE, Resource, Subresource, Version};
 
 /// The lists of containers in a spec.
 const CONTAINERS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
@@ -161,5 +161,5 @@ fn each_container(spec: &Value, path: &Path<'_>, mut visit: impl FnMut(&Value, &
 
 /// Whether an init container goes on running beside the others.
 fn is_sidecar(container: &Value) -> bool {
-    crate::fields::text(container, "restartPolicy") == "Always"
+    machinery::fields::text(container, "restartPolicy") == "Always"
 }

@@ -1,13 +1,13 @@
 //! `PodTemplate`: a pod to be made, kept by itself.
 
 use super::pod::{template_warnings, validate_template};
-use crate::columns::{NAME, column};
-use crate::fields::{at, top};
-use crate::resource::{Behavior, Column, Columns, Now, Resource};
 use crate::table;
-use crate::workload::columns::{containers, labels};
-use crate::workload::template_defaults;
+use crate::validation::workload::columns::{containers, labels};
+use crate::validation::workload::template_defaults;
+use machinery::fields::{at, top};
 use machinery::{ErrorList, Object, Path, Value};
+use types::columns::{NAME, column};
+use types::resource::{Behavior, Column, Columns, Now, Resource};
 
 /// The row of `PodTemplate`.
 pub fn resource() -> Resource {
@@ -61,7 +61,7 @@ fn warnings(object: &Object) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{defaulted, object, refusals};
+    use crate::validation::testing::{defaulted, object, refusals};
     use machinery::json;
 
     #[test]

@@ -1,13 +1,15 @@
 //! `ReplicationController`: what replica sets were before there were selectors with operators.
 
 use crate::apps::replica_set::{COLUMNS, cells_with, validate_counters};
-use crate::fields::{default_value, entries, integer, number, part, top};
-use crate::resource::{Behavior, Columns, Dependents, Now, Resource, Version, keep_status};
-use crate::rules::at_least_zero;
 use crate::table;
-use crate::workload::columns::labels;
-use crate::workload::{self, SPEC};
+use crate::validation::rules::at_least_zero;
+use crate::validation::workload::columns::labels;
+use crate::validation::workload::{self, SPEC};
+use machinery::fields::{default_value, entries, integer, number, part, top};
 use machinery::{ErrorList, Map, Object, Value, json, names};
+use types::resource::{
+    Behavior, Columns, GarbageCollectionPolicy, Now, Resource, Version, keep_status,
+};
 
 /// The row of `ReplicationController`.
 pub fn resource() -> Resource {
@@ -36,7 +38,7 @@ static BEHAVIOR: Behavior = Behavior {
     generation: true,
     warnings: workload::warnings,
     update_warnings: Some(workload::update_warnings),
-    dependents: Dependents::Orphaned(None),
+    garbage_collection: GarbageCollectionPolicy::OrphanDependents(None),
     ..Behavior::PLAIN
 };
 
@@ -86,7 +88,7 @@ fn validate(controller: &Object, errors: &mut ErrorList) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{defaulted, object, refusals};
+    use crate::validation::testing::{defaulted, object, refusals};
 
     fn controller() -> Value {
         json!({"metadata": {"name": "a"}, "spec": {"template": {"metadata": {"labels": {"x": "y"}},

@@ -2,16 +2,16 @@
 
 pub mod usage;
 
-use crate::columns::{AGE, NAME, age, column};
-use crate::fields::{at, entries, list, part, text, texts, top};
-use crate::quantities::{amount, is_huge_pages, resource_name, validate_amount};
-use crate::resource::{
-    Behavior, Column, Columns, Now, Resource, Version, drop_status, keep_status,
-};
-use crate::rules::{IMMUTABLE, invalid_struct};
 use crate::table;
+use crate::validation::quantities::{amount, is_huge_pages, resource_name, validate_amount};
+use crate::validation::rules::{IMMUTABLE, invalid_struct};
+use machinery::fields::{at, entries, list, part, text, texts, top};
 use machinery::{ErrorList, Object, Path, Value};
 use std::collections::BTreeSet;
+use types::columns::{AGE, NAME, age, column};
+use types::resource::{
+    Behavior, Column, Columns, Now, Resource, Version, drop_status, keep_status,
+};
 
 /// The row of `ResourceQuota`.
 pub fn resource() -> Resource {
@@ -129,11 +129,11 @@ fn validate(object: &Object, errors: &mut ErrorList) {
 }
 
 /// The scopes that say nothing of a resource that the quota is about.
-fn beside_the_point(spec: &Value) -> BTreeSet<&'static str> {
-    SCOPES.iter().copied().filter(|scope| is_beside_the_point(spec, scope)).collect()
+fn irrelevant_scopes(spec: &Value) -> BTreeSet<&'static str> {
+    SCOPES.iter().copied().filter(|scope| is_irrelevant_scope(spec, scope)).collect()
 }
 
-fn is_beside_the_point(spec: &Value, scope: &str) -> bool {
+fn is_irrelevant_scope(spec: &Value, scope: &str) -> bool {
     entries(spec, "hard").filter(|(name, _)| is_known(name)).any(|(name, _)| match scope {
         "BestEffort" => name != "pods",
         "VolumeAttributesClass" => !matches!(name, "persistentvolumeclaims" | "requests.storage"),
@@ -151,8 +151,8 @@ fn are_in_conflict(scopes: &BTreeSet<&str>) -> bool {
 fn validate_scopes(errors: &mut ErrorList, spec: &Value) {
     let path = SPEC.child("scopes");
     let shown = at(spec, &["scopes"]);
-    let beside_the_point = beside_the_point(spec);
-    // Each fault quotes all scopes.
+    let irrelevant_scopes = irrelevant_scopes(spec);
+    // Each error quotes all scopes.
     for scope in texts(spec, "scopes") {
         if errors.is_full() {
             return;
@@ -160,7 +160,7 @@ fn validate_scopes(errors: &mut ErrorList, spec: &Value) {
         if !SCOPES.contains(&scope) {
             errors.invalid(&path, shown.clone(), "unsupported scope");
         }
-        if beside_the_point.contains(scope) {
+        if irrelevant_scopes.contains(scope) {
             errors.invalid(&path, shown.clone(), "unsupported scope applied to resource");
         }
     }
@@ -173,7 +173,7 @@ fn validate_selector(errors: &mut ErrorList, spec: &Value, selector: &Value) {
     let path = SPEC.child("scopeSelector");
     let path = path.child("matchExpressions");
     let mut scopes = BTreeSet::new();
-    let beside_the_point = beside_the_point(spec);
+    let irrelevant_scopes = irrelevant_scopes(spec);
     for requirement in list(selector, "matchExpressions") {
         if errors.is_full() {
             return;
@@ -182,7 +182,7 @@ fn validate_selector(errors: &mut ErrorList, spec: &Value, selector: &Value) {
         if !SCOPES.contains(&scope) {
             errors.invalid(&path.child("scopeName"), scope, "unsupported scope");
         }
-        if beside_the_point.contains(scope) {
+        if irrelevant_scopes.contains(scope) {
             let message = "unsupported scope applied to resource";
             invalid_struct(errors, &path, "ScopeSelector", selector, message);
         }
@@ -233,7 +233,7 @@ fn validate_status(new: &Object, _: &Object, errors: &mut ErrorList) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{object, refusals, refusals_of_update};
+    use crate::validation::testing::{object, refusals, refusals_of_update};
     use machinery::json;
 
     fn check(spec: Value, expected: &[&str]) {

@@ -1,14 +1,14 @@
 //! `Secret`: keys and values that only some may read.
 
-use super::config_map::{MAX_SIZE, frozen};
-use crate::columns::{AGE, NAME, age, column};
-use crate::fields::{default_text, top};
-use crate::resource::{Behavior, Column, Columns, Now, Resource, Version};
-use crate::rules::{complaints, immutable};
+use super::config_map::{MAX_SIZE, validate_immutable};
 use crate::table;
+use crate::validation::rules::{add_invalid, immutable};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use machinery::fields::{default_text, top};
 use machinery::{ErrorList, Map, Object, Path, Value, names};
+use types::columns::{AGE, NAME, age, column};
+use types::resource::{Behavior, Column, Columns, Now, Resource, Version};
 
 /// The row of `Secret`.
 pub fn resource() -> Resource {
@@ -59,7 +59,7 @@ fn validate(object: &Object, errors: &mut ErrorList) {
     let empty = Map::new();
     let data = top(object, "data").as_object().unwrap_or(&empty);
     for key in data.keys() {
-        complaints(errors, &path.key(key), key, names::config_map_key(key));
+        add_invalid(errors, &path.key(key), key, names::config_map_key(key));
     }
     if data.values().map(decoded_length).sum::<usize>() > MAX_SIZE {
         errors.too_long(&path, MAX_SIZE);
@@ -134,7 +134,7 @@ fn json_object(bytes: &[u8]) -> Result<(), String> {
 
 fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList) {
     immutable(errors, &Path::root("type"), top(new, "type"), top(old, "type"));
-    frozen(new, old, &["data"], errors);
+    validate_immutable(new, old, &["data"], errors);
     validate(new, errors);
 }
 
@@ -157,7 +157,7 @@ fn warnings(object: &Object) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{defaulted, object, refusals, refusals_of_update};
+    use crate::validation::testing::{defaulted, object, refusals, refusals_of_update};
     use machinery::json;
 
     fn check(secret: Value, expected: &[&str]) {

@@ -1,7 +1,7 @@
 //! `Service`: a stable address in front of changing pods.
 //!
 //! Addresses and node ports are handed out by the server, which alone knows which are free; see
-//! [`allocation`] for what it needs to ask and to set before a service is judged.
+//! [`allocation`] for what it needs to ask and to set before a service is validated.
 
 pub mod allocation;
 mod columns;
@@ -17,11 +17,11 @@ pub use allocation::{
 };
 pub use prepare::keep_allocated;
 
-use crate::fields::{list, text, texts, top};
-use crate::resource::{Action, Behavior, Columns, Resource, Subresource, Version};
 use crate::table::{self, selectable};
+use machinery::fields::{list, text, texts, top};
 use machinery::{Object, Value, names};
 use std::collections::HashSet;
+use types::resource::{Action, Behavior, Columns, Resource, Subresource, Version};
 
 /// The row of `Service`.
 pub fn resource() -> Resource {

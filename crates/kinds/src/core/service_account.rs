@@ -1,10 +1,10 @@
 //! `ServiceAccount`: who a pod is to the API.
 
-use crate::columns::{AGE, NAME, age};
-use crate::fields::maps_mut;
-use crate::resource::{Action, Behavior, Column, Columns, Now, Resource, Subresource};
 use crate::table;
+use machinery::fields::maps_mut;
 use machinery::{Object, Value};
+use types::columns::{AGE, NAME, age};
+use types::resource::{Action, Behavior, Column, Columns, Now, Resource, Subresource};
 
 /// The row of `ServiceAccount`.
 pub fn resource() -> Resource {
@@ -59,7 +59,7 @@ fn warnings(object: &Object) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::created;
+    use crate::validation::testing::created;
     use machinery::json;
 
     #[test]

@@ -1,16 +1,16 @@
 //! `EndpointSlice`: some of the addresses behind a service.
 
-use crate::address;
-use crate::columns::{AGE, NAME, age, column, first_of};
-use crate::fields::{at, default_value, integer, list, maps_mut, part, same, text, texts, top};
-use crate::resource::{Behavior, Column, Columns, Now, Resource};
-use crate::rules::{
-    complaints, declared_immutable, dns_label, dns_subdomain, labels, one_of, qualified_name,
+use crate::table;
+use crate::validation::address;
+use crate::validation::rules::{
+    add_invalid, declared_immutable, dns_label, dns_subdomain, labels, one_of, qualified_name,
     supported_only,
 };
-use crate::table;
+use machinery::fields::{at, default_value, integer, list, maps_mut, part, same, text, texts, top};
 use machinery::{ErrorList, Object, Path, Value, names};
 use std::collections::HashSet;
+use types::columns::{AGE, NAME, age, column, first_of};
+use types::resource::{Behavior, Column, Columns, Now, Resource};
 
 /// The row of `EndpointSlice`.
 pub fn resource() -> Resource {
@@ -206,7 +206,7 @@ fn validate_address(
     let item = path.index(index);
     match kind {
         "IPv4" => address::ip(errors, &item, value, &address::Stored::new()),
-        "IPv6" => complaints(errors, &item, value, address::canonical_ip(value)),
+        "IPv6" => add_invalid(errors, &item, value, address::canonical_ip(value)),
         "FQDN" => return validate_domain(errors, &item, value),
         _ => return,
     }
@@ -251,7 +251,7 @@ fn validate_hints(errors: &mut ErrorList, path: &Path<'_>, hints: &[Value], rule
             errors.duplicate(&path, name);
         }
         seen.insert(name);
-        complaints(errors, &path, name, rule(name));
+        add_invalid(errors, &path, name, rule(name));
     }
 }
 
@@ -280,7 +280,7 @@ fn warnings(object: &Object, old: Option<&Object>) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{object, refusals, refusals_of_update};
+    use crate::validation::testing::{object, refusals, refusals_of_update};
     use machinery::json;
 
     fn slice(kind: &str, addresses: &[&str]) -> Value {

@@ -2,9 +2,9 @@
 //!
 //! Nothing is lost either way, since every field of the one group has its place in the other.
 
-use crate::resource::{Columns, Version};
 use crate::table::{self, selectable, selectable_as};
 use machinery::Object;
+use types::resource::{Columns, Version};
 
 /// The name under which the hub is known to [`convert`].
 const CORE: &str = "v1";
@@ -68,7 +68,7 @@ pub(crate) fn convert(object: &mut Object, from: &str, to: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::object;
+    use crate::validation::testing::object;
     use machinery::json;
 
     #[test]

@@ -1,15 +1,15 @@
 //! `FlowSchema`: which requests are of which priority level.
 
 use super::GROUP;
-use crate::columns::{AGE, NAME, age, column};
-use crate::fields::{at, default_number, flag, list, number, part, text, texts, top};
-use crate::resource::{
-    Behavior, Column, Columns, Now, Resource, Version, drop_status, keep_status,
-};
-use crate::rules::{complaints, dns_subdomain, required, supported_only};
 use crate::table;
+use crate::validation::rules::{add_invalid, dns_subdomain, required, supported_only};
+use machinery::fields::{at, default_number, flag, list, number, part, text, texts, top};
 use machinery::{ErrorList, Object, Path, Value, json, names};
 use std::collections::HashSet;
+use types::columns::{AGE, NAME, age, column};
+use types::resource::{
+    Behavior, Column, Columns, Now, Resource, Version, drop_status, keep_status,
+};
 
 /// The row of `FlowSchema`.
 pub fn resource() -> Resource {
@@ -64,7 +64,7 @@ const COLUMNS: &[Column] = &[
 fn cells(object: &Object, now: &Now) -> Vec<Value> {
     let spec = top(object, "spec");
     let method = part(spec, "distinguisherMethod").map_or("<none>", |it| text(it, "type"));
-    let dangling = match crate::columns::condition(top(object, "status"), "Dangling") {
+    let dangling = match types::columns::condition(top(object, "status"), "Dangling") {
         "" => "?",
         status => status,
     };
@@ -206,7 +206,7 @@ fn validate_named(errors: &mut ErrorList, path: &Path<'_>, kind: &str, subject: 
             let message = "must specify namespace for service account";
             errors.required(&path.child("namespace"), message);
         }
-        it => complaints(errors, &path.child("namespace"), it, names::namespace_name(it)),
+        it => add_invalid(errors, &path.child("namespace"), it, names::namespace_name(it)),
     }
 }
 
@@ -267,9 +267,9 @@ fn validate_resources(errors: &mut ErrorList, path: &Path<'_>, rule: &Value) {
     }
     let path = path.child("namespaces");
     for (index, namespace) in namespaces.iter().enumerate() {
-        for complaint in names::namespace_name(namespace) {
+        for message in names::namespace_name(namespace) {
             let message =
-                format!("each member of this list must be '*' or a DNS-1123 label; {complaint}");
+                format!("each member of this list must be '*' or a DNS-1123 label; {message}");
             errors.invalid(&path.index(index), *namespace, &message);
         }
     }
@@ -293,7 +293,7 @@ fn bad_url(url: &str) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::refusals;
+    use crate::validation::testing::refusals;
 
     fn check(spec: Value, expected: &[&str]) {
         let mut whole = json!({"priorityLevelConfiguration": {"name": "p"}});

@@ -2,14 +2,16 @@
 
 use super::GROUP;
 use super::flow_schema::validate_conditions;
-use crate::columns::{AGE, NAME, age, column};
-use crate::fields::{at, default_number, default_value, integer, map_mut, number, part, text, top};
-use crate::resource::{
+use crate::table;
+use crate::validation::rules::{in_range, one_of, required};
+use machinery::fields::{
+    at, default_number, default_value, integer, map_mut, number, part, text, top,
+};
+use machinery::{ErrorList, Object, Path, Value};
+use types::columns::{AGE, NAME, age, column};
+use types::resource::{
     Behavior, Column, Columns, Now, Resource, Version, drop_status, keep_status,
 };
-use crate::rules::{in_range, one_of, required};
-use crate::table;
-use machinery::{ErrorList, Object, Path, Value};
 
 /// The row of `PriorityLevelConfiguration`.
 pub fn resource() -> Resource {
@@ -222,7 +224,7 @@ fn entropy_bits(deck: i64, hand: i64) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{created, refusals};
+    use crate::validation::testing::{created, refusals};
     use machinery::json;
 
     fn check(spec: Value, expected: &[&str]) {

@@ -3,14 +3,14 @@
 mod validate;
 
 use super::GROUP;
-use crate::columns::{AGE, NAME, age, column, first_of};
-use crate::fields::{at, list, part, text, top};
-use crate::resource::{
-    Behavior, Column, Columns, Now, Resource, Version, drop_status, keep_status,
-};
 use crate::table;
+use machinery::fields::{at, list, part, text, top};
 use machinery::{Object, Value};
 use std::collections::BTreeSet;
+use types::columns::{AGE, NAME, age, column, first_of};
+use types::resource::{
+    Behavior, Column, Columns, Now, Resource, Version, drop_status, keep_status,
+};
 
 /// The row of `Ingress`.
 pub fn resource() -> Resource {
@@ -121,7 +121,7 @@ fn warnings(object: &Object) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::object;
+    use crate::validation::testing::object;
     use machinery::json;
 
     #[test]

@@ -1,12 +1,14 @@
 //! `IngressClass`: which controller serves an ingress.
 
 use super::GROUP;
-use crate::columns::{AGE, NAME, age, column};
-use crate::fields::{default_value, map_mut, part, text, top};
-use crate::resource::{Behavior, Column, Columns, Now, Resource};
-use crate::rules::{complaints, dns_subdomain, immutable, required_segment, supported_only};
 use crate::table;
+use crate::validation::rules::{
+    add_invalid, dns_subdomain, immutable, required_segment, supported_only,
+};
+use machinery::fields::{default_value, map_mut, part, text, top};
 use machinery::{ErrorList, Object, Path, Value, names};
+use types::columns::{AGE, NAME, age, column};
+use types::resource::{Behavior, Column, Columns, Now, Resource};
 
 /// The row of `IngressClass`.
 pub fn resource() -> Resource {
@@ -106,7 +108,7 @@ fn validate_parameters(errors: &mut ErrorList, path: &Path<'_>, parameters: &Val
             errors.required(&namespace_path, "`parameters.scope` is set to 'Namespace'");
         }
         ("Namespace", Some(namespace)) => {
-            complaints(errors, &namespace_path, namespace, names::namespace_name(namespace));
+            add_invalid(errors, &namespace_path, namespace, names::namespace_name(namespace));
         }
         ("Cluster", Some(_)) => {
             errors.forbidden(&namespace_path, "`parameters.scope` is set to 'Cluster'");
@@ -120,7 +122,7 @@ fn validate_parameters(errors: &mut ErrorList, path: &Path<'_>, parameters: &Val
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{refusals, refusals_of_update};
+    use crate::validation::testing::{refusals, refusals_of_update};
     use machinery::json;
 
     #[test]

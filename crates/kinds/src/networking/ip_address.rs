@@ -1,13 +1,13 @@
 //! `IPAddress`: who has an address of the cluster's services.
 
 use super::GROUP;
-use crate::address;
-use crate::columns::{AGE, NAME, age, column};
-use crate::fields::{part, text, top};
-use crate::resource::{Behavior, Column, Columns, Now, Resource};
-use crate::rules::{complaints, dns_subdomain, immutable_struct, required_segment};
 use crate::table;
+use crate::validation::address;
+use crate::validation::rules::{add_invalid, dns_subdomain, immutable_struct, required_segment};
+use machinery::fields::{part, text, top};
 use machinery::{ErrorList, GroupResource, Object, Path, Value, names};
+use types::columns::{AGE, NAME, age, column};
+use types::resource::{Behavior, Column, Columns, Now, Resource};
 
 /// The row of `IPAddress`.
 pub fn resource() -> Resource {
@@ -61,13 +61,13 @@ fn validate(object: &Object, errors: &mut ErrorList) {
     }
     required_segment(errors, &path.child("resource"), text(parent, "resource"));
     required_segment(errors, &path.child("name"), text(parent, "name"));
-    complaints(errors, &path.child("namespace"), namespace, names::path_segment(namespace));
+    add_invalid(errors, &path.child("namespace"), namespace, names::path_segment(namespace));
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{object, refusals};
+    use crate::validation::testing::{object, refusals};
     use machinery::json;
 
     #[test]

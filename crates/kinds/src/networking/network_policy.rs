@@ -1,13 +1,13 @@
 //! `NetworkPolicy`: which pods may talk to which.
 
 use super::GROUP;
-use crate::address::{self, Stored};
-use crate::columns::{AGE, NAME, age, column, selector};
-use crate::fields::{at, default_value, integer, list, maps_mut, part, text, texts, top};
-use crate::resource::{Behavior, Column, Columns, Now, Resource};
-use crate::rules::{complaints, label_selector, port, supported_only};
 use crate::table;
+use crate::validation::address::{self, Stored};
+use crate::validation::rules::{add_invalid, label_selector, port, supported_only};
+use machinery::fields::{at, default_value, integer, list, maps_mut, part, text, texts, top};
 use machinery::{ErrorList, Object, Path, Value, json, names};
+use types::columns::{AGE, NAME, age, column, selector};
+use types::resource::{Behavior, Column, Columns, Now, Resource};
 
 /// The row of `NetworkPolicy`.
 pub fn resource() -> Resource {
@@ -125,7 +125,7 @@ fn validate_port(errors: &mut ErrorList, path: &Path<'_>, value: &Value) {
                 let message = "may not be specified when `port` is non-numeric";
                 errors.invalid(&last, end, message);
             }
-            complaints(errors, &first, name, names::port_name(name));
+            add_invalid(errors, &first, name, names::port_name(name));
         }
         (Some(begin), end) => {
             let begin = begin.as_i64().unwrap_or(0);
@@ -197,7 +197,7 @@ fn warnings(policy: &Object) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{created, refusals, refusals_of_update};
+    use crate::validation::testing::{created, refusals, refusals_of_update};
 
     fn from(peer: Value) -> Value {
         json!({"spec": {"ingress": [{"from": [peer]}]}})

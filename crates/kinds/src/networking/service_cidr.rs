@@ -1,15 +1,15 @@
 //! `ServiceCIDR`: the addresses that services get.
 
 use super::GROUP;
-use crate::address;
-use crate::columns::{AGE, NAME, age, column};
-use crate::fields::{texts, top};
-use crate::resource::{
+use crate::table;
+use crate::validation::address;
+use crate::validation::rules::IMMUTABLE;
+use machinery::fields::{texts, top};
+use machinery::{ErrorList, Object, Path, Value, json};
+use types::columns::{AGE, NAME, age, column};
+use types::resource::{
     Behavior, Column, Columns, Now, Resource, Version, drop_status, keep_status,
 };
-use crate::rules::IMMUTABLE;
-use crate::table;
-use machinery::{ErrorList, Object, Path, Value, json};
 
 /// The row of `ServiceCIDR`.
 pub fn resource() -> Resource {
@@ -88,7 +88,7 @@ fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{refusals, refusals_of_update};
+    use crate::validation::testing::{refusals, refusals_of_update};
 
     fn of(ranges: &[&str]) -> Value {
         json!({"spec": {"cidrs": ranges}})

@@ -1,16 +1,16 @@
 //! `RuntimeClass`: how containers are run.
 
-use crate::columns::{AGE, NAME, age, column};
-use crate::core::go_struct;
 use crate::core::pod::validate_tolerations;
-use crate::fields::{at, part, top};
-use crate::quantities;
-use crate::resource::{Behavior, Column, Columns, Now, Resource};
-use crate::rules::{complaints, declared_immutable, labels};
 use crate::table;
-use machinery::field_path::FaultKind;
+use crate::validation::go_struct;
+use crate::validation::quantities;
+use crate::validation::rules::{add_invalid, declared_immutable, labels};
+use machinery::field_path::ErrorType;
+use machinery::fields::{at, part, top};
 use machinery::{ErrorList, Object, Path, Value, json, names};
 use std::collections::{BTreeSet, HashSet};
+use types::columns::{AGE, NAME, age, column};
+use types::resource::{Behavior, Column, Columns, Now, Resource};
 
 /// The row of `RuntimeClass`.
 pub fn resource() -> Resource {
@@ -41,9 +41,9 @@ fn cells(object: &Object, now: &Now) -> Vec<Value> {
 
 fn validate(object: &Object, errors: &mut ErrorList) {
     let path = Path::root("handler");
-    errors.declared(|errors| match object.str_at(&["handler"]) {
+    errors.declarative(|errors| match object.str_at(&["handler"]) {
         "" => errors.required(&path, ""),
-        handler => complaints(errors, &path, handler, names::short_name(handler)),
+        handler => add_invalid(errors, &path, handler, names::short_name(handler)),
     });
     if let Some(fixed) = part(top(object, "overhead"), "podFixed") {
         let requirements = json!({"limits": fixed});
@@ -57,14 +57,14 @@ fn validate(object: &Object, errors: &mut ErrorList) {
     let scheduling = top(object, "scheduling");
     let path = Path::root("scheduling");
     labels(errors, &path.child("nodeSelector"), at(scheduling, &["nodeSelector"]));
-    let tolerations = crate::fields::list(scheduling, "tolerations");
+    let tolerations = machinery::fields::list(scheduling, "tolerations");
     let path = path.child("tolerations");
     validate_tolerations(errors, &path, tolerations);
     let mut seen = HashSet::new();
     for (index, toleration) in tolerations.iter().enumerate() {
         if !seen.insert(toleration) {
             let shown = go_struct::line("Toleration", toleration);
-            errors.add(FaultKind::Duplicate, &path.index(index), None, &shown);
+            errors.add(ErrorType::Duplicate, &path.index(index), None, &shown);
         }
     }
 }
@@ -72,7 +72,7 @@ fn validate(object: &Object, errors: &mut ErrorList) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{refusals, refusals_of_update};
+    use crate::validation::testing::{refusals, refusals_of_update};
 
     #[test]
     fn a_class_names_its_handler_and_keeps_it() {

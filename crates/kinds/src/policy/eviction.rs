@@ -1,10 +1,10 @@
 //! Whether a disruption budget lets a pod go that somebody wants to evict, and what that costs.
 
 use super::pod_disruption_budget::selects;
-use crate::columns::condition;
-use crate::fields::{entries, list, number, text, top};
+use machinery::fields::{entries, list, number, text, top};
 use machinery::status::Cause;
 use machinery::{GroupResource, Object, Reason, Status, Value};
+use types::columns::condition;
 
 /// How many pods may be on their way out before the budget's controller has seen them go.
 const MAX_DISRUPTED: usize = 2000;
@@ -24,11 +24,11 @@ pub fn needs_budget(pod: &Object) -> bool {
 /// Whether a budget guards the pod as it is now.
 pub fn covers(budget: &Object, pod: &Object) -> bool {
     let is_ready = condition(top(pod, "status"), "Ready") == "True";
-    selects(budget, pod) && (is_ready || !spares_unready(budget))
+    selects(budget, pod) && (is_ready || !always_evicts_unready(budget))
 }
 
 /// Whether a pod that is not ready may go without being counted.
-fn spares_unready(budget: &Object) -> bool {
+fn always_evicts_unready(budget: &Object) -> bool {
     let status = top(budget, "status");
     let (healthy, wanted) = (number(status, "currentHealthy"), number(status, "desiredHealthy"));
     let is_enough = healthy >= wanted && wanted > 0;
@@ -42,18 +42,18 @@ pub fn more_than_one() -> Status {
 }
 
 /// Whether the budget allows a disruption; the error is the answer to whoever wants one.
-pub fn judge(budget: &Object) -> Result<(), Status> {
+pub fn check_disruption_allowed(budget: &Object) -> Result<(), Status> {
     let name = budget.name();
     let status = top(budget, "status");
     if number(status, "observedGeneration") < budget.generation() {
         let why = format!("The disruption budget {name} is still being processed by the server.");
-        return Err(because(Status::too_many_requests(VIOLATES, RETRY_AFTER), why));
+        return Err(with_cause(Status::too_many_requests(VIOLATES, RETRY_AFTER), why));
     }
     let allowed = number(status, "disruptionsAllowed");
     let forbidden = |why: &str, told: &str| {
         let what = GroupResource::new("policy", "poddisruptionbudget");
         let none = format!("The disruption budget {name} does not allow evicting pods currently");
-        Err(because(Status::forbidden(&what, name, why), format!("{none}: {told}")))
+        Err(with_cause(Status::forbidden(&what, name, why), format!("{none}: {told}")))
     };
     if allowed < 0 {
         let why = "pdb disruptions allowed is negative";
@@ -66,13 +66,16 @@ pub fn judge(budget: &Object) -> Result<(), Status> {
         );
     }
     if allowed == 0 {
-        return Err(because(Status::too_many_requests(VIOLATES, 0), why_none(name, status)));
+        return Err(with_cause(
+            Status::too_many_requests(VIOLATES, 0),
+            refusal_reason(name, status),
+        ));
     }
     Ok(())
 }
 
 /// Takes one disruption out of the budget, for the pod that goes at the time `now`.
-pub fn spend(budget: &mut Object, pod: &str, now: &str) {
+pub fn record_disruption(budget: &mut Object, pod: &str, now: &str) {
     let allowed = number(top(budget, "status"), "disruptionsAllowed");
     let status = budget.map_at(&["status"]);
     status.insert("disruptionsAllowed".to_owned(), (allowed - 1).into());
@@ -80,7 +83,7 @@ pub fn spend(budget: &mut Object, pod: &str, now: &str) {
 }
 
 /// Why a budget allows no disruption.
-fn why_none(name: &str, status: &Value) -> String {
+fn refusal_reason(name: &str, status: &Value) -> String {
     let (healthy, wanted) = (number(status, "currentHealthy"), number(status, "desiredHealthy"));
     let told = list(status, "conditions").iter().find(|it| {
         text(it, "type") == "DisruptionAllowed"
@@ -98,7 +101,7 @@ fn why_none(name: &str, status: &Value) -> String {
     }
 }
 
-fn because(mut status: Status, message: String) -> Status {
+fn with_cause(mut status: Status, message: String) -> Status {
     let details = status.details.get_or_insert_default();
     details.causes.push(Cause {
         reason: "DisruptionBudget".to_owned(),
@@ -111,7 +114,7 @@ fn because(mut status: Status, message: String) -> Status {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::object;
+    use crate::validation::testing::object;
     use machinery::json;
 
     fn pod(ready: &str) -> Object {
@@ -125,7 +128,7 @@ mod tests {
     }
 
     fn why(budget: &Object) -> String {
-        let status = judge(budget).expect_err("the eviction is refused");
+        let status = check_disruption_allowed(budget).expect_err("the eviction is refused");
         status.details.expect("it says why").causes[0].message.clone()
     }
 
@@ -140,8 +143,8 @@ mod tests {
     #[test]
     fn a_disruption_is_counted() {
         let mut budget = budget(json!({"observedGeneration": 1, "disruptionsAllowed": 1}));
-        assert_eq!(judge(&budget), Ok(()));
-        spend(&mut budget, "p", "now");
+        assert_eq!(check_disruption_allowed(&budget), Ok(()));
+        record_disruption(&mut budget, "p", "now");
         assert_eq!(
             top(&budget, "status"),
             &json!({"observedGeneration": 1, "disruptionsAllowed": 0, "disruptedPods": {"p": "now"}})

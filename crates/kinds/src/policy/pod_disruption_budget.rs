@@ -1,16 +1,16 @@
 //! `PodDisruptionBudget`: how many pods may be missing on purpose at a time.
 
-use crate::columns::{AGE, NAME, age, column, integer};
-use crate::fields::{at, number, part, text, top};
-use crate::resource::{
-    Behavior, Column, Columns, Now, Resource, Version, drop_status, keep_status,
-};
-use crate::rules::{
+use crate::table;
+use crate::validation::rules::{
     at_least_zero, at_most_all, count_or_percent, invalid_struct, label_selector, supported_only,
 };
-use crate::table;
+use machinery::fields::{at, number, part, text, top};
 use machinery::selector::LabelSelector;
 use machinery::{ErrorList, Object, Path, Value, names};
+use types::columns::{AGE, NAME, age, column, integer};
+use types::resource::{
+    Behavior, Column, Columns, Now, Resource, Version, drop_status, keep_status,
+};
 
 /// The row of `PodDisruptionBudget`.
 pub fn resource() -> Resource {
@@ -100,7 +100,7 @@ fn validate_status(new: &Object, _: &Object, errors: &mut ErrorList) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{object, refusals};
+    use crate::validation::testing::{object, refusals};
     use machinery::json;
 
     fn check(spec: Value, expected: &[&str]) {

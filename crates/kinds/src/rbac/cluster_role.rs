@@ -1,14 +1,14 @@
 //! `ClusterRole`: what may be done in every namespace, or outside of them all.
 
 use super::GROUP;
-use super::role::{Reach, validate_rules};
-use crate::columns::{PLAIN, plain_cells};
-use crate::fields::{list, top};
-use crate::resource::{Behavior, Columns, Resource};
-use crate::rules::label_selector;
+use super::role::{RuleScope, validate_rules};
 use crate::table;
+use crate::validation::rules::label_selector;
+use machinery::fields::{list, top};
 use machinery::selector::LabelSelector;
 use machinery::{ErrorList, Object, Path, Value, names};
+use types::columns::{PLAIN, plain_cells};
+use types::resource::{Behavior, Columns, Resource};
 
 /// The row of `ClusterRole`.
 pub fn resource() -> Resource {
@@ -28,7 +28,7 @@ static BEHAVIOR: Behavior = Behavior {
 };
 
 fn validate(object: &Object, errors: &mut ErrorList) {
-    validate_rules(object, errors, Reach::Cluster);
+    validate_rules(object, errors, RuleScope::Cluster);
     let rule = top(object, "aggregationRule");
     if rule.is_null() {
         return;
@@ -51,7 +51,7 @@ fn validate(object: &Object, errors: &mut ErrorList) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::refusals;
+    use crate::validation::testing::refusals;
     use machinery::json;
 
     #[test]

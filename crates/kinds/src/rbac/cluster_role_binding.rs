@@ -1,12 +1,12 @@
 //! `ClusterRoleBinding`: who has a role everywhere.
 
 use super::GROUP;
-use super::role::Reach;
+use super::role::RuleScope;
 use super::role_binding::{cells, defaults, same_role, validate_binding};
-use crate::columns::{AGE, NAME, column, wide};
-use crate::resource::{Behavior, Column, Columns, Resource};
 use crate::table;
 use machinery::{ErrorList, Object, names};
+use types::columns::{AGE, NAME, column, wide};
+use types::resource::{Behavior, Column, Columns, Resource};
 
 /// The row of `ClusterRoleBinding`.
 pub fn resource() -> Resource {
@@ -39,13 +39,13 @@ const COLUMNS: &[Column] = &[
 ];
 
 fn validate(object: &Object, errors: &mut ErrorList) {
-    validate_binding(object, errors, &["ClusterRole"], Reach::Cluster);
+    validate_binding(object, errors, &["ClusterRole"], RuleScope::Cluster);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::refusals;
+    use crate::validation::testing::refusals;
     use machinery::json;
 
     #[test]

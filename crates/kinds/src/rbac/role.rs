@@ -1,11 +1,11 @@
 //! `Role`: what may be done in one namespace.
 
 use super::GROUP;
-use crate::columns::{PLAIN, plain_cells};
-use crate::fields::{list, top};
-use crate::resource::{Behavior, Columns, Resource};
 use crate::table;
+use machinery::fields::{list, top};
 use machinery::{ErrorList, Object, Path, Value, names};
+use types::columns::{PLAIN, plain_cells};
+use types::resource::{Behavior, Columns, Resource};
 
 /// The row of `Role`.
 pub fn resource() -> Resource {
@@ -22,37 +22,37 @@ static BEHAVIOR: Behavior = Behavior {
 };
 
 fn validate(object: &Object, errors: &mut ErrorList) {
-    validate_rules(object, errors, Reach::Namespace);
+    validate_rules(object, errors, RuleScope::Namespace);
 }
 
 /// Where the rules of a role hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reach {
+pub(super) enum RuleScope {
     Namespace,
     Cluster,
 }
 
-/// Judges the rules of a role.
-pub(super) fn validate_rules(role: &Object, errors: &mut ErrorList, reach: Reach) {
+/// Validates the rules of a role.
+pub(super) fn validate_rules(role: &Object, errors: &mut ErrorList, scope: RuleScope) {
     let path = Path::root("rules");
     for (index, rule) in top(role, "rules").as_array().into_iter().flatten().enumerate() {
-        validate_rule(errors, &path.index(index), rule, reach);
+        validate_rule(errors, &path.index(index), rule, scope);
     }
 }
 
-fn validate_rule(errors: &mut ErrorList, path: &Path<'_>, rule: &Value, reach: Reach) {
-    validate_reach(errors, path, rule, reach);
+fn validate_rule(errors: &mut ErrorList, path: &Path<'_>, rule: &Value, scope: RuleScope) {
+    validate_reach(errors, path, rule, scope);
     if list(rule, "verbs").is_empty() {
-        errors.declared(|errors| errors.required(&path.child("verbs"), ""));
+        errors.declarative(|errors| errors.required(&path.child("verbs"), ""));
     }
 }
 
-fn validate_reach(errors: &mut ErrorList, path: &Path<'_>, rule: &Value, reach: Reach) {
+fn validate_reach(errors: &mut ErrorList, path: &Path<'_>, rule: &Value, scope: RuleScope) {
     let is_empty = |key| list(rule, key).is_empty();
     if !is_empty("nonResourceURLs") {
         let path = path.child("nonResourceURLs");
         let shown = || rule["nonResourceURLs"].clone();
-        if reach == Reach::Namespace {
+        if scope == RuleScope::Namespace {
             errors.invalid(&path, shown(), "namespaced rules cannot apply to non-resource URLs");
         }
         if !["apiGroups", "resources", "resourceNames"].into_iter().all(is_empty) {
@@ -74,7 +74,7 @@ fn validate_reach(errors: &mut ErrorList, path: &Path<'_>, rule: &Value, reach: 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::refusals;
+    use crate::validation::testing::refusals;
     use machinery::json;
 
     #[test]

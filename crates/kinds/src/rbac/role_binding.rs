@@ -1,13 +1,13 @@
 //! `RoleBinding`: who has a role in one namespace.
 
 use super::GROUP;
-use super::role::Reach;
-use crate::columns::{AGE, NAME, age, column, wide};
-use crate::fields::{default_text, maps_mut, text, top};
-use crate::resource::{Behavior, Column, Columns, Now, Resource};
-use crate::rules::{complaints, immutable_struct, required, supported_only};
+use super::role::RuleScope;
 use crate::table;
+use crate::validation::rules::{add_invalid, immutable_struct, required, supported_only};
+use machinery::fields::{default_text, maps_mut, text, top};
 use machinery::{ErrorList, Object, Path, Value, names};
+use types::columns::{AGE, NAME, age, column, wide};
+use types::resource::{Behavior, Column, Columns, Now, Resource};
 
 /// The row of `RoleBinding`.
 pub fn resource() -> Resource {
@@ -80,15 +80,15 @@ pub(super) fn defaults(object: &mut Object) {
 }
 
 fn validate(object: &Object, errors: &mut ErrorList) {
-    validate_binding(object, errors, &["Role", "ClusterRole"], Reach::Namespace);
+    validate_binding(object, errors, &["Role", "ClusterRole"], RuleScope::Namespace);
 }
 
-/// Judges a binding to one of the kinds of roles in `roles`.
+/// Validates a binding to one of the kinds of roles in `roles`.
 pub(super) fn validate_binding(
     object: &Object,
     errors: &mut ErrorList,
     roles: &[&str],
-    reach: Reach,
+    scope: RuleScope,
 ) {
     let role = top(object, "roleRef");
     let path = Path::root("roleRef");
@@ -96,26 +96,26 @@ pub(super) fn validate_binding(
     supported_only(errors, &path.child("kind"), text(role, "kind"), roles);
     let name = text(role, "name");
     if !name.is_empty() {
-        complaints(errors, &path.child("name"), name, names::path_segment(name));
+        add_invalid(errors, &path.child("name"), name, names::path_segment(name));
     }
     let subjects_path = Path::root("subjects");
     for (index, subject) in subjects(object).iter().enumerate() {
-        validate_subject(errors, &subjects_path.index(index), subject, reach);
+        validate_subject(errors, &subjects_path.index(index), subject, scope);
     }
-    errors.declared(|errors| required(errors, &path.child("name"), name));
+    errors.declarative(|errors| required(errors, &path.child("name"), name));
 }
 
-fn validate_subject(errors: &mut ErrorList, path: &Path<'_>, subject: &Value, reach: Reach) {
+fn validate_subject(errors: &mut ErrorList, path: &Path<'_>, subject: &Value, scope: RuleScope) {
     let (kind, name, group) =
         (text(subject, "kind"), text(subject, "name"), text(subject, "apiGroup"));
-    errors.declared(|errors| required(errors, &path.child("name"), name));
+    errors.declarative(|errors| required(errors, &path.child("name"), name));
     match kind {
         "ServiceAccount" => {
             if !name.is_empty() {
-                complaints(errors, &path.child("name"), name, names::dns1123_subdomain(name));
+                add_invalid(errors, &path.child("name"), name, names::dns1123_subdomain(name));
             }
             supported_only(errors, &path.child("apiGroup"), group, &[""]);
-            if reach == Reach::Cluster {
+            if scope == RuleScope::Cluster {
                 required(errors, &path.child("namespace"), text(subject, "namespace"));
             }
         }
@@ -129,7 +129,7 @@ fn validate_subject(errors: &mut ErrorList, path: &Path<'_>, subject: &Value, re
 /// A binding stays with its role: whoever may change its subjects must not gain other rights by it.
 pub(super) fn same_role(new: &Object, old: &Object, errors: &mut ErrorList) {
     let path = Path::root("roleRef");
-    errors.declared(|errors| {
+    errors.declarative(|errors| {
         immutable_struct(errors, &path, "RoleRef", top(new, "roleRef"), top(old, "roleRef"));
     });
 }
@@ -137,7 +137,7 @@ pub(super) fn same_role(new: &Object, old: &Object, errors: &mut ErrorList) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{created, object, refusals, refusals_of_update};
+    use crate::validation::testing::{created, object, refusals, refusals_of_update};
     use machinery::json;
 
     fn to(name: &str) -> Value {

@@ -1,11 +1,11 @@
 //! `PriorityClass`: which pods go first, and which make room for them.
 
-use crate::columns::{AGE, NAME, age, boolean, column, integer};
-use crate::fields::{default_value, flag, number, part, text, top};
-use crate::resource::{Behavior, Column, Columns, Now, Resource};
-use crate::rules::{immutable, one_of};
 use crate::table;
+use crate::validation::rules::{immutable, one_of};
+use machinery::fields::{default_value, flag, number, part, text, top};
 use machinery::{ErrorList, Object, Path, Value, json};
+use types::columns::{AGE, NAME, age, boolean, column, integer};
+use types::resource::{Behavior, Column, Columns, Now, Resource};
 
 /// The row of `PriorityClass`.
 pub fn resource() -> Resource {
@@ -97,7 +97,7 @@ fn validate(object: &Object, errors: &mut ErrorList) {
     let class = whole(object);
     let value = number(&class, "value");
     if is_reserved(object.name()) {
-        if let Some(why) = not_of_the_system(object.name(), value, flag(&class, "globalDefault")) {
+        if let Some(why) = system_name_error(object.name(), value, flag(&class, "globalDefault")) {
             let path = Path::root("metadata");
             let message = format!(
                 "priority class names with '{RESERVED}' prefix are reserved for system use only. error: {why}"
@@ -115,7 +115,7 @@ fn validate(object: &Object, errors: &mut ErrorList) {
     }
 }
 
-fn not_of_the_system(name: &str, value: i64, is_default: bool) -> Option<String> {
+fn system_name_error(name: &str, value: i64, is_default: bool) -> Option<String> {
     match SYSTEM.iter().find(|(known, ..)| *known == name) {
         None => Some(format!("{name} is not a known system priority class")),
         Some((_, known, _)) if *known != value => {
@@ -139,7 +139,7 @@ fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{created, refusals, refusals_of_update};
+    use crate::validation::testing::{created, refusals, refusals_of_update};
 
     #[test]
     fn a_class_lets_its_pods_push_others_away() {

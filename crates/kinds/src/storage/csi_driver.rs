@@ -1,15 +1,15 @@
 //! `CSIDriver`: what a driver for volumes can do.
 
 use super::GROUP;
-use crate::columns::{AGE, NAME, age, boolean, column};
-use crate::fields::{
+use crate::table;
+use crate::validation::rules::{immutable, supported_only};
+use machinery::fields::{
     boolean as bool_at, default_value, flag, integer, list, part, same, text, texts, top,
 };
-use crate::resource::{Behavior, Column, Columns, Now, Resource};
-use crate::rules::{immutable, supported_only};
-use crate::table;
 use machinery::{ErrorList, Object, Path, Value, json};
 use std::collections::HashSet;
+use types::columns::{AGE, NAME, age, boolean, column};
+use types::resource::{Behavior, Column, Columns, Now, Resource};
 
 /// The row of `CSIDriver`.
 pub fn resource() -> Resource {
@@ -159,7 +159,7 @@ fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{created, refusals_of_update};
+    use crate::validation::testing::{created, refusals_of_update};
 
     #[test]
     fn a_driver_attaches_persistent_volumes() {

@@ -2,13 +2,13 @@
 
 use super::GROUP;
 use super::driver::validate_driver_name;
-use crate::columns::{AGE, NAME, age, integer};
-use crate::fields::{at, integer as integer_at, list, text, texts, top};
-use crate::resource::{Behavior, Column, Columns, Now, Resource};
-use crate::rules::{at_least_zero, immutable_struct, qualified_name, required};
 use crate::table;
+use crate::validation::rules::{at_least_zero, immutable_struct, qualified_name, required};
+use machinery::fields::{at, integer as integer_at, list, text, texts, top};
 use machinery::{ErrorList, Object, Path, Value};
 use std::collections::{HashMap, HashSet};
+use types::columns::{AGE, NAME, age, integer};
+use types::resource::{Behavior, Column, Columns, Now, Resource};
 
 /// The row of `CSINode`.
 pub fn resource() -> Resource {
@@ -100,7 +100,7 @@ fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{refusals, refusals_of_update};
+    use crate::validation::testing::{refusals, refusals_of_update};
     use machinery::json;
 
     #[test]

@@ -1,14 +1,14 @@
 //! `CSIStorageCapacity`: how much room a driver has for volumes of a class.
 
 use super::GROUP;
-use crate::columns::{PLAIN, plain_cells};
-use crate::fields::{part, top};
-use crate::quantities::amount;
-use crate::resource::{Behavior, Columns, Resource};
-use crate::rules::{dns_subdomain, immutable, label_selector};
 use crate::table;
+use crate::validation::quantities::amount;
+use crate::validation::rules::{dns_subdomain, immutable, label_selector};
+use machinery::fields::{part, top};
 use machinery::quantity::Quantity;
 use machinery::{ErrorList, Object, Path, Value};
+use types::columns::{PLAIN, plain_cells};
+use types::resource::{Behavior, Columns, Resource};
 
 /// The row of `CSIStorageCapacity`.
 pub fn resource() -> Resource {
@@ -42,7 +42,7 @@ fn validate(object: &Object, errors: &mut ErrorList) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::refusals;
+    use crate::validation::testing::refusals;
     use machinery::json;
 
     #[test]

@@ -1,8 +1,8 @@
 //! What the kinds of this group have in common: names of drivers, and parameters for them.
 
-use crate::fields::entries;
-use crate::rules::{complaints, qualified_name};
-use machinery::field_path::FaultKind;
+use crate::validation::rules::{add_invalid, qualified_name};
+use machinery::field_path::ErrorType;
+use machinery::fields::entries;
 use machinery::{ErrorList, Path, Value, names};
 
 const MAX_PARAMETERS: usize = 512;
@@ -26,19 +26,19 @@ pub(crate) fn validate_driver_name(errors: &mut ErrorList, path: &Path<'_>, name
     if name.len() > MAX_NAME {
         errors.too_long(path, MAX_NAME);
     }
-    complaints(errors, path, name, names::dns1123_subdomain(&name.to_lowercase()));
+    add_invalid(errors, path, name, names::dns1123_subdomain(&name.to_lowercase()));
 }
 
 /// The same where the rule is [declared](ErrorList::declared) with the field.
 pub(crate) fn declared_driver_name(errors: &mut ErrorList, path: &Path<'_>, name: &str) {
-    errors.declared(|errors| {
+    errors.declarative(|errors| {
         if name.is_empty() {
             return errors.required(path, "");
         }
-        complaints(errors, path, name, names::caseless_name(name));
+        add_invalid(errors, path, name, names::caseless_name(name));
         if name.len() > MAX_NAME {
             let message = format!("may not be more than {MAX_NAME} characters");
-            errors.add(FaultKind::TooLong, path, None, &message);
+            errors.add(ErrorType::TooLong, path, None, &message);
         }
     });
 }

@@ -2,13 +2,13 @@
 
 use super::GROUP;
 use super::driver::{validate_parameters, validate_provisioner};
-use crate::columns::{AGE, NAME, age, column};
-use crate::fields::{default_value, flag, list, part, text, top};
-use crate::resource::{Behavior, Column, Columns, Now, Resource};
-use crate::rules::{declared_immutable, qualified_name, supported_only, unique};
 use crate::table;
+use crate::validation::rules::{declared_immutable, qualified_name, supported_only, unique};
+use machinery::fields::{default_value, flag, list, part, text, top};
 use machinery::{ErrorList, Object, Path, Value};
 use std::collections::HashSet;
+use types::columns::{AGE, NAME, age, column};
+use types::resource::{Behavior, Column, Columns, Now, Resource};
 
 /// The row of `StorageClass`.
 pub fn resource() -> Resource {
@@ -98,7 +98,7 @@ fn validate_topologies(errors: &mut ErrorList, topologies: &[Value]) {
             if list(requirement, "values").is_empty() {
                 errors.required(&values, "");
             }
-            unique(errors, &values, crate::fields::texts(requirement, "values"));
+            unique(errors, &values, machinery::fields::texts(requirement, "values"));
             qualified_name(errors, &path.child("key"), key);
             if keys.contains(&key) {
                 errors.duplicate(&path.child("key"), key);
@@ -124,7 +124,7 @@ fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{created, refusals, refusals_of_update};
+    use crate::validation::testing::{created, refusals, refusals_of_update};
     use machinery::json;
 
     #[test]

@@ -2,15 +2,15 @@
 
 use super::GROUP;
 use super::driver::{declared_driver_name, validate_driver_name};
-use crate::columns::{AGE, NAME, age, boolean, column};
 use crate::core::persistent_volume::validate_inline;
-use crate::fields::{at, entries, flag, integer, part, text, top};
-use crate::resource::{
+use crate::table;
+use crate::validation::rules::{declared_immutable, dns_subdomain, range_message};
+use machinery::fields::{at, entries, flag, integer, part, text, top};
+use machinery::{ErrorList, Object, Path, Value};
+use types::columns::{AGE, NAME, age, boolean, column};
+use types::resource::{
     Behavior, Column, Columns, Now, Resource, Version, drop_status, keep_status,
 };
-use crate::rules::{declared_immutable, dns_subdomain, range_message};
-use crate::table;
-use machinery::{ErrorList, Object, Path, Value};
 
 /// The row of `VolumeAttachment`.
 pub fn resource() -> Resource {
@@ -130,7 +130,7 @@ fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::refusals;
+    use crate::validation::testing::refusals;
     use machinery::json;
 
     #[test]

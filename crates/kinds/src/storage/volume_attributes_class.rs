@@ -2,11 +2,11 @@
 
 use super::GROUP;
 use super::driver::{validate_parameters, validate_provisioner};
-use crate::columns::{AGE, NAME, age, column};
-use crate::fields::{entries, same, text, top};
-use crate::resource::{Behavior, Column, Columns, Now, Resource};
 use crate::table;
+use machinery::fields::{entries, same, text, top};
 use machinery::{ErrorList, Object, Path, Value};
+use types::columns::{AGE, NAME, age, column};
+use types::resource::{Behavior, Column, Columns, Now, Resource};
 
 /// The row of `VolumeAttributesClass`.
 pub fn resource() -> Resource {
@@ -53,7 +53,7 @@ fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{refusals, refusals_of_update};
+    use crate::validation::testing::{refusals, refusals_of_update};
     use machinery::json;
 
     #[test]

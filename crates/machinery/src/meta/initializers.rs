@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Invariant: an object without the field is initialized. A list that has become empty is dropped
-//! ([`settle`]), and the field never comes back.
+//! ([`remove_if_done`]), and the field never comes back.
 
 use super::METADATA;
 use crate::field_path::quote;
@@ -32,12 +32,12 @@ pub fn pending(object: &Object) -> Vec<&str> {
 pub fn begin(object: &mut Object) {
     if let Some(Value::Object(field)) = object.get_mut(&["metadata", FIELD]) {
         field.remove("result");
-        settle(object);
+        remove_if_done(object);
     }
 }
 
 /// Drops the field when nobody is waited for any more and nobody has failed.
-pub fn settle(object: &mut Object) {
+pub fn remove_if_done(object: &mut Object) {
     if is_uninitialized(object) && pending(object).is_empty() && result(object).is_none() {
         object.remove_meta(FIELD);
     }
@@ -59,7 +59,7 @@ pub fn failure(object: &Object) -> Option<Status> {
     Some(status)
 }
 
-/// Judges the list of a new object or of a changed one.
+/// Validates the list of a new object or of a changed one.
 pub(super) fn validate(object: &Object, errors: &mut ErrorList) {
     let names = pending(object);
     let field = METADATA.child(FIELD);
@@ -68,8 +68,8 @@ pub(super) fn validate(object: &Object, errors: &mut ErrorList) {
     for (index, name) in names.iter().enumerate() {
         let path = path.index(index);
         let path = path.child("name");
-        for complaint in names::qualified_name(name) {
-            errors.invalid(&path, *name, &complaint);
+        for message in names::qualified_name(name) {
+            errors.invalid(&path, *name, &message);
         }
         if !seen.insert(name) {
             errors.duplicate(&path, *name);
@@ -83,7 +83,7 @@ pub(super) fn validate(object: &Object, errors: &mut ErrorList) {
     }
 }
 
-/// Judges a change: only the first of those who are waited for may go, by itself.
+/// Validates a change: only the first of those who are waited for may go, by itself.
 pub(super) fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList) {
     let path = METADATA.child(FIELD);
     let Some(before) = field(old) else {
@@ -128,7 +128,7 @@ mod tests {
         json!({"pending": names.iter().map(|it| json!({"name": it})).collect::<Vec<_>>()})
     }
 
-    fn complaints(new: &Value, old: &Value) -> Vec<String> {
+    fn messages(new: &Value, old: &Value) -> Vec<String> {
         let mut errors = ErrorList::new();
         validate(&object(new), &mut errors);
         validate_update(&object(new), &object(old), &mut errors);
@@ -138,8 +138,8 @@ mod tests {
     #[test]
     fn the_first_may_go_and_nobody_else() {
         let old = waiting(&["a.b.c", "d.e.f"]);
-        assert!(complaints(&old, &old).is_empty());
-        assert!(complaints(&waiting(&["d.e.f"]), &old).is_empty());
+        assert!(messages(&old, &old).is_empty());
+        assert!(messages(&waiting(&["d.e.f"]), &old).is_empty());
         for wrong in [
             waiting(&["a.b.c"]),
             waiting(&["d.e.f", "a.b.c"]),
@@ -147,7 +147,7 @@ mod tests {
             waiting(&[]),
             Value::Null,
         ] {
-            let found = complaints(&wrong, &old);
+            let found = messages(&wrong, &old);
             assert_eq!(found.len(), 1, "{wrong}: {found:?}");
             assert!(found[0].starts_with("metadata.initializers: Invalid value: "), "{found:?}");
             assert!(
@@ -161,10 +161,10 @@ mod tests {
 
     #[test]
     fn the_last_may_go_with_the_whole_field_which_never_comes_back() {
-        assert!(complaints(&Value::Null, &waiting(&["a.b.c"])).is_empty());
-        assert!(complaints(&waiting(&[]), &waiting(&["a.b.c"])).is_empty());
+        assert!(messages(&Value::Null, &waiting(&["a.b.c"])).is_empty());
+        assert!(messages(&waiting(&[]), &waiting(&["a.b.c"])).is_empty());
         assert_eq!(
-            complaints(&waiting(&["a.b.c"]), &Value::Null),
+            messages(&waiting(&["a.b.c"]), &Value::Null),
             [
                 "metadata.initializers: Invalid value: null: field is immutable once initialization has completed"
             ]
@@ -174,10 +174,10 @@ mod tests {
     #[test]
     fn an_empty_list_is_dropped_unless_somebody_has_failed() {
         let mut done = object(&waiting(&[]));
-        settle(&mut done);
+        remove_if_done(&mut done);
         assert!(!is_uninitialized(&done));
         let mut failed = object(&json!({"pending": [], "result": {"status": "Failure"}}));
-        settle(&mut failed);
+        remove_if_done(&mut failed);
         assert!(is_uninitialized(&failed));
         begin(&mut failed);
         assert!(!is_uninitialized(&failed), "a new object has not failed");
@@ -190,8 +190,8 @@ mod tests {
                 "message": "there is no envoy"});
             json!({"pending": [{"name": "a.b.c"}], "result": result})
         };
-        assert!(complaints(&failed(409), &waiting(&["a.b.c"])).is_empty());
-        let found = complaints(&failed(400), &failed(409));
+        assert!(messages(&failed(409), &waiting(&["a.b.c"])).is_empty());
+        let found = messages(&failed(400), &failed(409));
         assert!(found[0].starts_with("metadata.initializers.result: Invalid value: "), "{found:?}");
         let status = failure(&object(&failed(409))).unwrap();
         assert_eq!((status.code, status.message.as_str()), (409, "there is no envoy"));
@@ -204,7 +204,7 @@ mod tests {
     fn a_result_is_a_failure() {
         let done = json!({"pending": [{"name": "a.b.c"}], "result": {"status": "Success"}});
         assert_eq!(
-            complaints(&done, &waiting(&["a.b.c"])),
+            messages(&done, &waiting(&["a.b.c"])),
             [
                 r#"metadata.initializers.result.status: Unsupported value: "Success": supported values: "Failure""#
             ]

@@ -10,18 +10,18 @@ fn object(metadata: &Value) -> Object {
 fn check(metadata: &Value, expected: &[&str]) {
     let mut errors = ErrorList::new();
     validate_object_meta(&object(metadata), true, names::dns1123_subdomain, &mut errors);
-    assert_faults(&errors, expected);
+    assert_errors(&errors, expected);
 }
 
 /// Everything that is wrong with a change from `old` to `new`.
 fn check_update(old: &Value, new: &Value, expected: &[&str]) {
     let mut errors = ErrorList::new();
     validate_object_meta_update(&object(new), &object(old), &mut errors);
-    assert_faults(&errors, expected);
+    assert_errors(&errors, expected);
 }
 
 /// Long explanations may be cut.
-fn assert_faults(errors: &ErrorList, expected: &[&str]) {
+fn assert_errors(errors: &ErrorList, expected: &[&str]) {
     let found: Vec<String> = errors.iter().map(ToString::to_string).collect();
     let alike = found.len() == expected.len()
         && found.iter().zip(expected).all(|(found, expected)| found.starts_with(expected));
@@ -57,7 +57,7 @@ fn a_cluster_wide_object_has_no_namespace() {
     let mut errors = ErrorList::new();
     let object = object(&json!({"name": "a", "namespace": "n"}));
     validate_object_meta(&object, false, names::dns1123_label, &mut errors);
-    assert_faults(&errors, &["metadata.namespace: Forbidden: not allowed on this type"]);
+    assert_errors(&errors, &["metadata.namespace: Forbidden: not allowed on this type"]);
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn finalizers() {
     let mut errors = ErrorList::new();
     let object = object(&json!({"finalizers": ["nodomain", "example.com/x", "orphan"]}));
     validate_builtin_finalizers(&object, &mut errors);
-    assert_faults(
+    assert_errors(
         &errors,
         &[
             r#"metadata.finalizers[0]: Invalid value: "nodomain": name is neither a standard finalizer name nor is it fully qualified"#,

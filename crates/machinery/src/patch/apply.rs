@@ -55,17 +55,17 @@ pub mod scale;
 
 pub use compare::{Comparison, compare};
 pub use conflict::Conflicts;
-pub use element::{Malformed, PathElement};
+pub use element::{ParseElementError, PathElement};
 pub use fields::fields;
 pub use filter::Filter;
-pub use item::Nameless;
+pub use item::KeyError;
 pub use managed::DecodeError;
 pub use overlay::{OverlayError, overlay};
-pub use request::{OnlyVersion, Request, Untracked, Versions, manager_name};
+pub use request::{ManagedFieldsError, OnlyVersion, Request, Versions, manager_name};
 pub use schema::{Deduced, Forms, ListRule, MapRule, Scalar, Schema};
 pub use set::Set;
-pub use update::{keep_times_of_no_change, update};
-pub use validate::Misfits;
+pub use update::{keep_times_if_unchanged, update};
+pub use validate::ValidationErrors;
 
 use crate::{GroupVersion, GroupVersionKind, Map, Object, Value};
 use managed::{Entry, Managed, Operation};
@@ -98,17 +98,17 @@ pub enum Error {
         /// `namespace/name; group/version, Kind=kind`
         object: String,
         /// What does not fit.
-        misfits: Misfits,
+        misfits: ValidationErrors,
     },
     /// The stored entries are damaged: 500.
     #[error("failed to decode managed fields: {0}")]
     Managed(#[from] DecodeError),
     /// The stored object does not merge: 500.
     #[error("failed to merge config: {0}")]
-    Merge(#[from] Nameless),
+    Merge(#[from] KeyError),
     /// 500.
     #[error(transparent)]
-    Untracked(#[from] Untracked),
+    ManagedFieldsError(#[from] ManagedFieldsError),
 }
 
 /// What becomes of `live` when `config` is applied to it, with `metadata.managedFields`.
@@ -139,7 +139,7 @@ pub fn apply<S: Schema, V: Versions<S>>(
     let own = managed.entry(&applier);
     let last = own.clone();
     // With the name and the like, which are nobody's: they hold up what is around them.
-    own.own_anew(request.filter.apply(fields(request.schema, config.map())));
+    own.replace_owned(request.filter.apply(fields(request.schema, config.map())));
     request.api_version.clone_into(&mut own.api_version);
     let object = prune::prune(request, merged, &managed, &last)?;
 
@@ -154,15 +154,15 @@ pub fn apply<S: Schema, V: Versions<S>>(
         let Some((changed, removed)) = all.get(&entry.api_version) else { continue };
         let lost = entry.set.intersection(changed);
         conflicts.add(entry, &lost);
-        entry.lose(&lost);
-        entry.lose(removed);
+        entry.remove_owned(&lost);
+        entry.remove_owned(removed);
     }
     conflicts.sort();
     if force == Force::No && !conflicts.is_empty() {
-        settle(request, live, conflicts)?;
+        check_conflicts(request, live, conflicts)?;
     }
     let changed = !update::same_but_managed(live, &object);
-    renew(&mut managed, last, request.api_version, changed.then_some(request.now));
+    update_entry(&mut managed, last, request.api_version, changed.then_some(request.now));
     Ok(finish(request, object, managed, config))
 }
 
@@ -201,7 +201,7 @@ fn without_managed(object: &Object) -> Object {
 
 /// Refuses conflicts, unless they are with what kubectl itself applied when it did not know of
 /// field ownership.
-fn settle<S: Schema, V>(
+fn check_conflicts<S: Schema, V>(
     request: &Request<'_, S, V>,
     live: &Object,
     conflicts: Conflicts,
@@ -216,7 +216,7 @@ fn settle<S: Schema, V>(
 
 /// Puts the applier's new fields into the entry that it had. The time is that of the last change,
 /// and to share a value is none.
-fn renew(managed: &mut Managed, last: Entry, api_version: &str, now: Option<&str>) {
+fn update_entry(managed: &mut Managed, last: Entry, api_version: &str, now: Option<&str>) {
     let own = managed.entry(&last);
     let set = filter::strip(std::mem::take(&mut own.set));
     *own = last;
@@ -236,7 +236,7 @@ fn finish<S, V>(
 ) -> Object {
     request::set_entries(&mut object, managed);
     if request.manager == last_applied::MANAGER {
-        last_applied::renew(&mut object, config);
+        last_applied::update_annotation(&mut object, config);
     }
     object
 }

@@ -132,18 +132,18 @@ impl LabelSelector {
 }
 
 impl LabelRequirement {
-    /// Judges the parts; `values` may come in any order.
+    /// Validates the parts; `values` may come in any order.
     pub fn new(key: &str, operator: Operator, mut values: Vec<String>) -> Result<Self, String> {
         values.sort_unstable();
         values.dedup();
         let mut errors = ErrorList::new();
-        let complaints = names::qualified_name(key);
-        if !complaints.is_empty() {
-            errors.invalid(&Path::root("key"), key, &complaints.join("; "));
+        let messages = names::qualified_name(key);
+        if !messages.is_empty() {
+            errors.invalid(&Path::root("key"), key, &messages.join("; "));
         }
         let path = Path::root("values");
-        if let Some(complaint) = operator.wrong_number_of_values(values.len()) {
-            errors.invalid(&path, values.clone(), complaint);
+        if let Some(message) = operator.wrong_number_of_values(values.len()) {
+            errors.invalid(&path, values.clone(), message);
         }
         for (index, value) in values.iter().enumerate() {
             let path = path.index(index);
@@ -151,9 +151,9 @@ impl LabelRequirement {
                 let detail = "for 'Gt', 'Lt' operators, the value must be an integer";
                 errors.invalid(&path, value.as_str(), detail);
             }
-            let complaints = names::label_value(value);
-            if !complaints.is_empty() {
-                errors.invalid(&path.key(key), value.as_str(), &complaints.join("; "));
+            let messages = names::label_value(value);
+            if !messages.is_empty() {
+                errors.invalid(&path.key(key), value.as_str(), &messages.join("; "));
             }
         }
         if !errors.is_empty() {
@@ -197,7 +197,7 @@ impl Operator {
     }
 
     fn wrong_number_of_values(self, count: usize) -> Option<&'static str> {
-        let (right, complaint) = match self {
+        let (right, message) = match self {
             Self::In | Self::NotIn => {
                 (count > 0, "for 'in', 'notin' operators, values set can't be empty")
             }
@@ -211,7 +211,7 @@ impl Operator {
                 (count == 1, "for 'Gt', 'Lt' operators, exactly one value is required")
             }
         };
-        (!right).then_some(complaint)
+        (!right).then_some(message)
     }
 }
 
@@ -244,7 +244,7 @@ impl fmt::Display for LabelRequirement {
     }
 }
 
-/// Judges a selector in the form that specs use.
+/// Validates a selector in the form that specs use.
 pub fn validate_label_selector(selector: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     if let Some(labels) = selector["matchLabels"].as_object() {
         validate_labels(labels, &path.child("matchLabels"), errors);
@@ -271,12 +271,12 @@ fn validate_expression(expression: &Value, path: &Path<'_>, errors: &mut ErrorLi
         other => errors.invalid(&path.child("operator"), other, "not a valid selector operator"),
     }
     let key = expression["key"].as_str().unwrap_or_default();
-    for complaint in names::qualified_name(key) {
-        errors.invalid(&path.child("key"), key, &complaint);
+    for message in names::qualified_name(key) {
+        errors.invalid(&path.child("key"), key, &message);
     }
     for (index, value) in strings(&expression["values"]).enumerate() {
-        for complaint in names::label_value(value) {
-            errors.invalid(&values.index(index), value, &complaint);
+        for message in names::label_value(value) {
+            errors.invalid(&values.index(index), value, &message);
         }
     }
 }

@@ -44,11 +44,11 @@ fn is_time(text: &str) -> bool {
 
 /// `1h30m` as Go has it, or `3 weeks` as Scala does.
 pub(super) fn is_duration(text: &str) -> bool {
-    machinery::go_duration::parse(text).is_ok() || is_spoken_duration(text)
+    machinery::go_duration::parse(text).is_ok() || is_loose_duration(text)
 }
 
 /// A number and a unit somewhere in the text suffice.
-fn is_spoken_duration(text: &str) -> bool {
+fn is_loose_duration(text: &str) -> bool {
     const UNITS: [&str; 11] = ["ns", "us", "µs", "ms", "s", "m", "h", "hr", "d", "w", "wk"];
     const STEMS: [&str; 8] = ["nano", "micro", "milli", "sec", "min", "hour", "day", "week"];
     let is_digit = |c: char| c.is_ascii_digit();

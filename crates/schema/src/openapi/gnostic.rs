@@ -1,14 +1,14 @@
 //! Writes a document of version 2 as the protobuf message that kubectl asks for:
 //! `openapi.v2.Document` of google/gnostic.
 //!
-//! A message is described by a [`Shape`]: which keyword goes into which field, and how. What a
+//! A message is described by a [`MessageShape`]: which keyword goes into which field, and how. What a
 //! shape does not know (`x-kubernetes-…`) is a vendor extension, and becomes YAML.
 
 mod shape;
 mod wire;
 
 use machinery::Value;
-use shape::{BODY_PARAMETER, DOCUMENT, How, PATH_PARAMETER, QUERY_PARAMETER, Shape};
+use shape::{BODY_PARAMETER, DOCUMENT, Encoding, MessageShape, PATH_PARAMETER, QUERY_PARAMETER};
 use wire::Message;
 
 /// The document as protobuf.
@@ -16,7 +16,7 @@ pub fn encode(document: &Value) -> Vec<u8> {
     message(&DOCUMENT, document).into_bytes()
 }
 
-fn message(shape: &Shape, value: &Value) -> Message {
+fn message(shape: &MessageShape, value: &Value) -> Message {
     let mut message = Message::default();
     let Value::Object(map) = value else { return message };
     // In the order of the fields' numbers, as protobuf's own encoders write them.
@@ -48,47 +48,47 @@ fn wrapped(path: &[u32], mut message: Message) -> Message {
     message
 }
 
-fn field(into: &mut Message, tag: u32, how: &How, value: &Value) {
+fn field(into: &mut Message, tag: u32, how: &Encoding, value: &Value) {
     match (how, value) {
-        (How::Text, Value::String(text)) => into.text(tag, text),
-        (How::Texts, Value::Array(texts)) => {
+        (Encoding::Text, Value::String(text)) => into.text(tag, text),
+        (Encoding::Texts, Value::Array(texts)) => {
             texts.iter().filter_map(Value::as_str).for_each(|it| into.text(tag, it));
         }
-        (How::Bool, Value::Bool(value)) => into.bool(tag, *value),
-        (How::Int, value) => into.int(tag, value.as_i64().unwrap_or_default()),
-        (How::Double, value) => into.double(tag, value.as_f64().unwrap_or_default()),
-        (How::Any, value) => into.message(tag, &any(value)),
-        (How::Anys, Value::Array(values)) => {
+        (Encoding::Bool, Value::Bool(value)) => into.bool(tag, *value),
+        (Encoding::Int, value) => into.int(tag, value.as_i64().unwrap_or_default()),
+        (Encoding::Double, value) => into.double(tag, value.as_f64().unwrap_or_default()),
+        (Encoding::Any, value) => into.message(tag, &any(value)),
+        (Encoding::Anys, Value::Array(values)) => {
             for it in values {
                 into.message(tag, &any(it));
             }
         }
-        (How::One(shape), value) => into.message(tag, &message(shape(), value)),
-        (How::Named(inner, path, shape), Value::Object(map)) => {
+        (Encoding::One(shape), value) => into.message(tag, &message(shape(), value)),
+        (Encoding::Named(inner, path, shape), Value::Object(map)) => {
             let mut all = Message::default();
             for (name, value) in map {
                 all.message(*inner, &named(name, &wrapped(path, message(shape(), value))));
             }
             into.message(tag, &all);
         }
-        (How::Type, value) => {
+        (Encoding::Type, value) => {
             let mut types = Message::default();
             let list = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
             list.iter().filter_map(Value::as_str).for_each(|it| types.text(1, it));
             into.message(tag, &types);
         }
-        (How::Wrapped(path, shape), value) => {
+        (Encoding::Wrapped(path, shape), value) => {
             into.message(tag, &wrapped(path, message(shape(), value)));
         }
-        (How::SchemaOrBool, Value::Bool(value)) => {
+        (Encoding::SchemaOrBool, Value::Bool(value)) => {
             let mut item = Message::default();
             item.bool(2, *value);
             into.message(tag, &item);
         }
-        (How::SchemaOrBool, value) => {
+        (Encoding::SchemaOrBool, value) => {
             into.message(tag, &wrapped(&[1], message(shape::schema(), value)));
         }
-        (How::Parameters, Value::Array(values)) => {
+        (Encoding::Parameters, Value::Array(values)) => {
             for it in values {
                 into.message(tag, &parameter(it));
             }

@@ -42,7 +42,7 @@ pub const SCALE: &str = "io.k8s.api.autoscaling.v1.Scale";
 
 /// Something below an object: `/status`, `/scale`, `/eviction`.
 #[derive(Debug, Clone)]
-pub struct Below<'a> {
+pub struct Subresource<'a> {
     /// The last part of the path.
     pub name: &'a str,
     /// The verbs of discovery: either `create` alone, or `get`, `patch` and `update`.
@@ -86,7 +86,7 @@ pub fn paths(
     kind: &Kind<'_>,
     model: &str,
     list_model: &str,
-    below: &[Below<'_>],
+    below: &[Subresource<'_>],
 ) -> Map<String, Value> {
     let base = match kind.group {
         "" => format!("/api/{}", kind.version),
@@ -251,7 +251,7 @@ impl Place<'_> {
 
     /// The media types of a request's body.
     fn reads(&self, operation: &Operation<'_>) -> &'static [&'static str] {
-        match (operation.method, self.kind.custom) {
+        match (operation.method, self.kind.crd) {
             ("patch", true) => &[
                 "application/json-patch+json",
                 "application/merge-patch+json",
@@ -271,7 +271,7 @@ impl Place<'_> {
     /// `partially update status of the specified Widget`
     fn sentence(&self, operation: &Operation<'_>) -> String {
         let verb = if operation.verb == "patch" { "partially update" } else { operation.verb };
-        let article = match (operation.action, self.kind.custom) {
+        let article = match (operation.action, self.kind.crd) {
             ("list", true) => " objects of kind",
             ("list", false) => " or watch objects of kind",
             ("deletecollection", _) => " collection of",
@@ -343,12 +343,12 @@ mod tests {
         list_kind: "DeploymentList",
         plural: "deployments",
         namespaced: true,
-        custom: false,
+        crd: false,
         deletes_collections: true,
     };
 
-    fn scale() -> Below<'static> {
-        Below {
+    fn scale() -> Subresource<'static> {
+        Subresource {
             name: "scale",
             verbs: &["get", "patch", "update"],
             model: SCALE.to_owned(),
@@ -405,10 +405,11 @@ mod tests {
             list_kind: "NamespaceList",
             plural: "namespaces",
             namespaced: false,
-            custom: false,
+            crd: false,
             deletes_collections: false,
         };
-        let finalize = Below { name: "finalize", verbs: &["create"], kind: "Namespace", ..scale() };
+        let finalize =
+            Subresource { name: "finalize", verbs: &["create"], kind: "Namespace", ..scale() };
         let paths = paths(&kind, "Namespace", "NamespaceList", &[finalize]);
         assert_eq!(paths["/api/v1/namespaces/{name}"]["get"]["operationId"], "readCoreV1Namespace");
         assert_eq!(

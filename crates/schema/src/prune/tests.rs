@@ -97,7 +97,7 @@ fn the_metadata_of_an_embedded_resource_is_cut_to_what_metadata_may_hold() {
 }
 
 #[test]
-fn a_definition_that_keeps_unknown_fields_keeps_them_at_any_depth() {
+fn a_crd_that_keeps_unknown_fields_keeps_them_at_any_depth() {
     let schema = Structural::compile(&json!({"type": "object", "properties":
         {"spec": {"type": "object"}}}))
     .keeping_unknown_fields();

@@ -5,7 +5,7 @@
 
 use crate::format::Format;
 use crate::structural::{Additional, List, Node, SizeChecks, Structural, Type};
-use cel::{DeclType, ListKind, Object, Shape, escaping};
+use cel::{DeclKind, DeclType, ListKind, Object, escaping};
 use machinery::Value;
 use std::sync::Arc;
 
@@ -42,22 +42,22 @@ struct Declaration<'m> {
 impl Declaration<'_> {
     fn of(&self, node: &Node, is_resource: bool, name: &str) -> Option<DeclType> {
         let (shape, max_elements) = match node.kind {
-            Type::IntOrString => (Shape::IntOrString, max_text(node, 4)),
+            Type::IntOrString => (DeclKind::IntOrString, max_text(node, 4)),
             Type::Array => self.list(node, name)?,
             Type::Object => match &node.additional {
                 Additional::Schema(values) => self.map(node, values, name)?,
                 _ => (self.object(node, is_resource, name), 0),
             },
             Type::String => declare_text(node),
-            Type::Boolean => (Shape::Bool, 0),
-            Type::Number => (Shape::Double, 0),
-            Type::Integer => (Shape::Int, 0),
+            Type::Boolean => (DeclKind::Bool, 0),
+            Type::Number => (DeclKind::Double, 0),
+            Type::Integer => (DeclKind::Int, 0),
             Type::Any => return None,
         };
         Some(DeclType { nullable: node.is_nullable(), ..DeclType::new(shape, max_elements) })
     }
 
-    fn list(&self, node: &Node, name: &str) -> Option<(Shape, u64)> {
+    fn list(&self, node: &Node, name: &str) -> Option<(DeclKind, u64)> {
         let items = node.items.as_deref()?;
         let element = self.of(items, items.is_embedded(), &format!("{name}.@idx"))?;
         let kind = match &node.list {
@@ -67,19 +67,19 @@ impl Declaration<'_> {
         };
         // Items are parted by commas.
         let fitting = MAX_TEXT / (min_size(items, items.is_embedded())? + 1);
-        let stated = size_checks(node, |it| it.max_items);
-        Some((Shape::List(Arc::new(element), kind), stated.unwrap_or(fitting)))
+        let non_empty = size_checks(node, |it| it.max_items);
+        Some((DeclKind::List(Arc::new(element), kind), non_empty.unwrap_or(fitting)))
     }
 
-    fn map(&self, node: &Node, values: &Node, name: &str) -> Option<(Shape, u64)> {
+    fn map(&self, node: &Node, values: &Node, name: &str) -> Option<(DeclKind, u64)> {
         let value = self.of(values, values.is_embedded(), &format!("{name}.@elem"))?;
         // A key of two characters in quotes, a colon and a comma.
         let fitting = MAX_TEXT / (min_size(values, values.is_embedded())? + 6);
-        let stated = size_checks(node, |it| it.max_properties);
-        Some((Shape::Map(Arc::new(value)), stated.unwrap_or(fitting)))
+        let non_empty = size_checks(node, |it| it.max_properties);
+        Some((DeclKind::Map(Arc::new(value)), non_empty.unwrap_or(fitting)))
     }
 
-    fn object(&self, node: &Node, is_resource: bool, name: &str) -> Shape {
+    fn object(&self, node: &Node, is_resource: bool, name: &str) -> DeclKind {
         let supplied = is_resource && (self.metadata.is_some() || !describes_metadata(node));
         let mut fields = Vec::new();
         for (field, property) in node.properties() {
@@ -96,7 +96,7 @@ impl Declaration<'_> {
             fields.push(("apiVersion".to_owned(), DeclType::string(MAX_TEXT)));
             fields.push(("metadata".to_owned(), metadata));
         }
-        Shape::Object(Arc::new(Object::new(name, fields)))
+        DeclKind::Object(Arc::new(Object::new(name, fields)))
     }
 }
 
@@ -135,21 +135,22 @@ fn format_of(node: &Node) -> Option<Format> {
     node.checks.as_deref().and_then(|it| it.format)
 }
 
-fn declare_text(node: &Node) -> (Shape, u64) {
+fn declare_text(node: &Node) -> (DeclKind, u64) {
     match format_of(node) {
-        Some(Format::Byte) => (Shape::Bytes, max_text(node, 1)),
-        Some(Format::Duration) => (Shape::Duration, 32),
-        Some(Format::Date) => (Shape::Date, 12),
-        Some(Format::DateTime) => (Shape::Timestamp, 32),
+        Some(Format::Byte) => (DeclKind::Bytes, max_text(node, 1)),
+        Some(Format::Duration) => (DeclKind::Duration, 32),
+        Some(Format::Date) => (DeclKind::Date, 12),
+        Some(Format::DateTime) => (DeclKind::Timestamp, 32),
         _ => {
-            let choices = node.checks.as_deref().map_or(&[][..], |it| &it.choices.list);
-            let longest = match (max_length(node), choices) {
+            let enum_values = node.checks.as_deref().map_or(&[][..], |it| &it.enum_values.list);
+            let longest = match (max_length(node), enum_values) {
                 (None, [_, ..]) => {
-                    choices.iter().filter_map(Value::as_str).map(str::len).max().unwrap_or(0) as u64
+                    enum_values.iter().filter_map(Value::as_str).map(str::len).max().unwrap_or(0)
+                        as u64
                 }
                 _ => max_text(node, 4),
             };
-            (Shape::String, longest)
+            (DeclKind::String, longest)
         }
     }
 }
@@ -204,7 +205,7 @@ fn min_object_size(node: &Node, is_resource: bool) -> u64 {
 /// What the type of an object says of a field, if rules can name that.
 pub(crate) fn of_property<'d>(decl: &'d DeclType, name: &str) -> Option<&'d DeclType> {
     match &decl.shape {
-        Shape::Object(object) => object.field(&escaping::escape(name)?).map(|it| &it.decl),
+        DeclKind::Object(object) => object.field(&escaping::escape(name)?).map(|it| &it.decl),
         _ => None,
     }
 }
@@ -212,7 +213,7 @@ pub(crate) fn of_property<'d>(decl: &'d DeclType, name: &str) -> Option<&'d Decl
 /// What the type of a list or of a map says of each value in it.
 pub(crate) fn of_values(decl: &DeclType) -> Option<&DeclType> {
     match &decl.shape {
-        Shape::List(value, _) | Shape::Map(value) => Some(value),
+        DeclKind::List(value, _) | DeclKind::Map(value) => Some(value),
         _ => None,
     }
 }

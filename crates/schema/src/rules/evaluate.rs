@@ -1,11 +1,11 @@
 //! Trying rules on an object, in upstream's words and within upstream's budgets.
 
-use super::instance::{Compared, Instance, Pair, Subject, Ties};
+use super::instance::{Compared, Correlation, Instance, Pair, Subject};
 use super::{Compiled, Rule, Validator};
 use crate::ratchet::OldItems;
 use crate::structural::{Node, Type};
 use cel::{Bindings, Budget, EvalError};
-use machinery::field_path::{FaultKind, quote};
+use machinery::field_path::{ErrorType, quote};
 use machinery::{ErrorList, FieldError, Map, Path, Value};
 
 /// What all rules together may cost for one object, and one rule for one value.
@@ -15,7 +15,7 @@ const CALL_BUDGET: u64 = 1_000_000;
 /// The longest message that an expression may make, in bytes.
 const MAX_MESSAGE: usize = 5 * 1024;
 
-/// More complaints that are forgiven are not told: clients are warned of a few kilobytes at most.
+/// More errors that are forgiven are not told: clients are warned of a few kilobytes at most.
 const FORGIVEN_MAX: usize = 100;
 
 const OUT_OF_BUDGET: &str =
@@ -26,7 +26,7 @@ pub(crate) fn full_budget() -> Budget {
     Budget { remaining: OBJECT_BUDGET, per_call: CALL_BUDGET }
 }
 
-/// Tries all rules; returns the complaints that are forgiven.
+/// Tries all rules; returns the errors that are forgiven.
 pub(super) fn check_object(
     validator: &Validator,
     node: &Node,
@@ -36,9 +36,10 @@ pub(super) fn check_object(
 ) -> Vec<String> {
     let subject = Subject::Root(new);
     let old = old.map(Subject::Root);
-    let ties = Ties { own: old.map(|old| Pair { node, new: subject, old }), nearest: None };
-    let mut run = Run::new(full_budget(), errors);
-    run.check(validator, node, Instance { subject, old, ties }, &Path::EMPTY);
+    let correlation =
+        Correlation { own: old.map(|old| Pair { node, new: subject, old }), nearest: None };
+    let mut run = Evaluation::new(full_budget(), errors);
+    run.check(validator, node, Instance { subject, old, correlation }, &Path::EMPTY);
     run.forgiven
 }
 
@@ -54,8 +55,8 @@ pub(crate) fn check_default(
     let subject = Subject::Value(default);
     let before = (*budget, errors.len());
     for old in [Some(subject), None] {
-        let mut run = Run::new(before.0, errors);
-        let instance = Instance { subject, old, ties: Ties::default() };
+        let mut run = Evaluation::new(before.0, errors);
+        let instance = Instance { subject, old, correlation: Correlation::default() };
         run.check(validator, node, instance, path);
         let left = if run.is_over { 0 } else { run.budget.remaining };
         budget.remaining = budget.remaining.min(left);
@@ -74,7 +75,7 @@ enum NoMessage {
 }
 
 /// One run through an object.
-struct Run<'f> {
+struct Evaluation<'f> {
     budget: Budget,
     /// The budget is spent: nothing more is tried.
     is_over: bool,
@@ -83,7 +84,7 @@ struct Run<'f> {
     compared: Compared,
 }
 
-impl<'f> Run<'f> {
+impl<'f> Evaluation<'f> {
     fn new(budget: Budget, errors: &'f mut ErrorList) -> Self {
         Self { budget, is_over: false, errors, forgiven: Vec::new(), compared: Compared::default() }
     }
@@ -121,8 +122,8 @@ impl<'f> Run<'f> {
                 return;
             }
             let old = old_items.as_ref().and_then(|it| it.get(item)).filter(|it| !it.is_null());
-            let ties = instance.ties.below(item_node, item, old);
-            let instance = Instance { subject, old: old.and_then(Subject::of), ties };
+            let correlation = instance.correlation.below(item_node, item, old);
+            let instance = Instance { subject, old: old.and_then(Subject::of), correlation };
             self.check(validator, item_node, instance, &path.index(index));
         }
     }
@@ -145,8 +146,8 @@ impl<'f> Run<'f> {
                 continue;
             };
             let old = old_map.and_then(|it| it.get(name));
-            let ties = instance.ties.field(name, field, value, old);
-            let instance = Instance { subject, old: old.and_then(Subject::of), ties };
+            let correlation = instance.correlation.field(name, field, value, old);
+            let instance = Instance { subject, old: old.and_then(Subject::of), correlation };
             for (validator, path) in [(other, path.key(name)), (named, path.child(name))] {
                 match validator {
                     Some(validator) if !self.is_over => {
@@ -179,7 +180,7 @@ impl<'f> Run<'f> {
             }
             if let Some(error) = &compiled.error {
                 let detail = format!("rule compile error: {error}");
-                self.errors.push(complaint(node, path, detail));
+                self.errors.push(type_error(node, path, detail));
             }
             if compiled.program.is_none()
                 || (compiled.uses_old_self && instance.old.is_none() && !rule.optional_old_self)
@@ -218,13 +219,14 @@ impl<'f> Run<'f> {
                 return;
             }
         }
-        let is_forgiven = !compiled.uses_old_self && instance.ties.forgive(&mut self.compared);
+        let is_forgiven =
+            !compiled.uses_old_self && instance.correlation.is_unchanged(&mut self.compared);
         if is_forgiven && self.forgiven.len() >= FORGIVEN_MAX {
             return;
         }
         let narrowed = path.child(&rule.field_path);
         let path = if rule.field_path.is_empty() { path } else { &narrowed };
-        let fault = match self.message(compiled, rule, bindings) {
+        let error = match self.message(compiled, rule, bindings) {
             Ok(message) => failure(rule, node, instance.subject, path, message),
             Err(NoMessage::Failed) => {
                 let message = match &*rule.message {
@@ -235,13 +237,13 @@ impl<'f> Run<'f> {
             }
             Err(NoMessage::OverBudget(detail)) => {
                 self.is_over = true;
-                complaint(node, path, detail)
+                type_error(node, path, detail)
             }
         };
         if is_forgiven {
-            self.forgiven.push(fault.to_string());
+            self.forgiven.push(error.to_string());
         } else {
-            self.errors.push(fault);
+            self.errors.push(error);
         }
     }
 
@@ -288,12 +290,12 @@ impl<'f> Run<'f> {
             ),
             EvalError::Failed(_) => format!("{error} evaluating rule: {shown}"),
         };
-        self.errors.push(complaint(node, path, detail));
+        self.errors.push(type_error(node, path, detail));
     }
 
     fn stop(&mut self, node: &Node, path: &Path<'_>, detail: &str) {
         self.is_over = true;
-        self.errors.push(complaint(node, path, detail.to_owned()));
+        self.errors.push(type_error(node, path, detail.to_owned()));
     }
 }
 
@@ -326,20 +328,20 @@ fn failure(
     message: String,
 ) -> FieldError {
     let (value, detail) = match rule.reason {
-        FaultKind::Required | FaultKind::Forbidden => (None, message),
+        ErrorType::Required | ErrorType::Forbidden => (None, message),
         kind => {
             let shows_value = !matches!(node.kind, Type::Object | Type::Array);
             let value = shows_value.then(|| subject.data().to_value());
-            (value, if kind == FaultKind::Duplicate { String::new() } else { message })
+            (value, if kind == ErrorType::Duplicate { String::new() } else { message })
         }
     };
     FieldError { kind: rule.reason, field: place(path), value, detail }
 }
 
-/// A complaint that shows the type, not the value.
-fn complaint(node: &Node, path: &Path<'_>, detail: String) -> FieldError {
+/// A type_error that shows the type, not the value.
+fn type_error(node: &Node, path: &Path<'_>, detail: String) -> FieldError {
     let kind = if node.kind == Type::IntOrString { "" } else { node.kind.name() };
-    FieldError { kind: FaultKind::Invalid, field: place(path), value: Some(kind.into()), detail }
+    FieldError { kind: ErrorType::Invalid, field: place(path), value: Some(kind.into()), detail }
 }
 
 /// A Go path that is nil prints like this.

@@ -4,7 +4,7 @@ use super::Validator;
 use crate::ratchet;
 use crate::structural::Node;
 use crate::validate::Data;
-use cel::{EvalError, Shape};
+use cel::{DeclKind, EvalError};
 use machinery::{Map, Value};
 use std::collections::HashMap;
 
@@ -52,7 +52,7 @@ impl<'a> Subject<'a> {
 
     pub(super) fn bind(self, validator: &'a Validator) -> Result<cel::Value<'a>, EvalError> {
         match (self, &validator.decl.shape) {
-            (Self::Root(entries), Shape::Object(object)) => {
+            (Self::Root(entries), DeclKind::Object(object)) => {
                 Ok(cel::Value::Map(cel::Map::Object { entries, object }))
             }
             (Self::Root(_), _) => Err(EvalError::Failed("the root is not an object".to_owned())),
@@ -75,10 +75,10 @@ impl Pair<'_> {
     }
 }
 
-/// What forgives a complaint: the value is as it was, or, if it corresponds to no old one, the
+/// What forgives a type_error: the value is as it was, or, if it corresponds to no old one, the
 /// nearest value around it that does.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Ties<'a> {
+pub(super) struct Correlation<'a> {
     pub(super) own: Option<Pair<'a>>,
     pub(super) nearest: Option<Pair<'a>>,
 }
@@ -88,8 +88,8 @@ pub(super) struct Ties<'a> {
 #[derive(Debug, Default)]
 pub(super) struct Compared(HashMap<(usize, usize), bool>);
 
-impl<'a> Ties<'a> {
-    pub(super) fn forgive(self, compared: &mut Compared) -> bool {
+impl<'a> Correlation<'a> {
+    pub(super) fn is_unchanged(self, compared: &mut Compared) -> bool {
         let Some(pair) = self.own.or(self.nearest) else { return false };
         let addresses = (pair.new.address(), pair.old.address());
         *compared.0.entry(addresses).or_insert_with(|| pair.is_unchanged())
@@ -124,5 +124,5 @@ impl<'a> Ties<'a> {
 pub(super) struct Instance<'a> {
     pub(super) subject: Subject<'a>,
     pub(super) old: Option<Subject<'a>>,
-    pub(super) ties: Ties<'a>,
+    pub(super) correlation: Correlation<'a>,
 }

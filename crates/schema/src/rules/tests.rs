@@ -3,7 +3,7 @@
 use crate::Structural;
 use machinery::{ErrorList, Map, Value, json};
 
-/// What rules say of an object that is new, or was `old` before: complaints, then warnings.
+/// What rules say of an object that is new, or was `old` before: errors, then warnings.
 fn check(spec: &Value, old: Option<&Value>, new: &Value) -> Vec<String> {
     let schema = json!({"type": "object", "properties": {"spec": spec}});
     let whole = |value: &Value| object(json!({"spec": value}));
@@ -212,10 +212,10 @@ fn all_rules_together_have_a_budget_as_well() {
     let rule = format!("!self.contains('{}')", "b".repeat(100));
     let schema = json!({"type": "array", "items": {"type": "string",
         "x-kubernetes-validations": [{"rule": rule}]}});
-    let complaints = check(&schema, None, &json!(vec!["a".repeat(400_000); 30]));
+    let messages = check(&schema, None, &json!(vec!["a".repeat(400_000); 30]));
     // Each costs 400 003 of the 10 000 000.
     assert_eq!(
-        complaints,
+        messages,
         [
             r#"spec[24]: Invalid value: "string": validation failed due to running out of cost budget, no further validation rules will be run"#
         ]
@@ -230,7 +230,7 @@ fn a_pattern_cannot_be_a_bomb() {
     let schema = json!({"type": "string",
         "x-kubernetes-validations": [{"rule": "!'a'.matches(self)", "message": "m"}]});
     let huge = "((a{1000}){1000}){1000}";
-    let complaints = check(&schema, None, &json!(huge));
-    assert_eq!(complaints.len(), 1, "{complaints:?}");
-    assert!(complaints[0].ends_with("evaluating rule: m"), "{complaints:?}");
+    let messages = check(&schema, None, &json!(huge));
+    assert_eq!(messages.len(), 1, "{messages:?}");
+    assert!(messages[0].ends_with("evaluating rule: m"), "{messages:?}");
 }

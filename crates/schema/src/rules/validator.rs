@@ -1,7 +1,7 @@
 //! [`Validator`]: the compiled rules of a schema, in a tree that has only the nodes that lead to one.
 
 use super::{Compiled, compile, declare, of_property, of_values};
-use crate::structural::{Additional, Marks, Node};
+use crate::structural::{Additional, Node, NodeFlags};
 use cel::{DeclType, Program};
 
 /// The rules at a node and below.
@@ -25,7 +25,7 @@ impl Validator {
 
     /// The same for a node of which the node around it may have told the type.
     fn within(node: &Node, is_resource: bool, told: Option<&DeclType>) -> Option<Self> {
-        if !node.marks.has(Marks::RULES_BELOW) {
+        if !node.marks.has(NodeFlags::RULES_BELOW) {
             return None;
         }
         let decl = match (told, node.rules()) {

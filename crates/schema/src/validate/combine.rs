@@ -1,9 +1,9 @@
 //! `allOf`, `anyOf`, `oneOf` and `not`.
 //!
-//! Where no alternative holds, the complaints of the one that passed most checks are shown, since
+//! Where no alternative holds, the errors of the one that passed most checks are shown, since
 //! that is most likely the one its author had in mind.
 
-use super::{Data, Found, Walk};
+use super::{Data, Walk, WalkErrors};
 use crate::structural::{Combined, Node};
 use machinery::Path;
 use machinery::field_path::quote;
@@ -11,7 +11,7 @@ use machinery::field_path::quote;
 /// The outcome of one alternative.
 #[derive(Debug)]
 struct Outcome {
-    errors: Found,
+    errors: WalkErrors,
     passed: usize,
 }
 
@@ -28,11 +28,11 @@ impl Walk<'_> {
         data: Data<'_>,
         old: Option<Data<'_>>,
         path: &Path<'_>,
-        found: &mut Found,
+        found: &mut WalkErrors,
     ) -> usize {
         let outcome = |node: &Node| {
             self.spend(1);
-            let mut errors = Found::default();
+            let mut errors = WalkErrors::default();
             let passed = self.apply(node, data, old, path, &mut errors);
             Outcome { errors, passed }
         };
@@ -40,16 +40,19 @@ impl Walk<'_> {
         let mut passed = 0;
 
         if !combined.any_of.is_empty() {
-            let (held, closest) = judge(combined.any_of.iter().map(outcome), Stop::AtFirst);
+            let (held, closest) = count_matches(combined.any_of.iter().map(outcome), Stop::AtFirst);
             if held == 0 {
                 found.add(|| {
-                    self.unplaced(format!("{} must validate at least one schema (anyOf)", name()))
+                    self.error_without_field(format!(
+                        "{} must validate at least one schema (anyOf)",
+                        name()
+                    ))
                 });
             }
             passed += merge(closest, found);
         }
         if !combined.one_of.is_empty() {
-            let (held, closest) = judge(combined.one_of.iter().map(outcome), Stop::Never);
+            let (held, closest) = count_matches(combined.one_of.iter().map(outcome), Stop::Never);
             if held == 1 {
                 passed += merge(closest, found);
             } else {
@@ -58,7 +61,7 @@ impl Walk<'_> {
                     held => format!("Found {held} valid alternatives"),
                 };
                 found.add(|| {
-                    self.unplaced(format!(
+                    self.error_without_field(format!(
                         "{} must validate one and only one schema (oneOf). {many}",
                         name()
                     ))
@@ -75,12 +78,17 @@ impl Walk<'_> {
             if held != combined.all_of.len() {
                 let none = if held == 0 { ". None validated" } else { "" };
                 found.add(|| {
-                    self.unplaced(format!("{} must validate all the schemas (allOf){none}", name()))
+                    self.error_without_field(format!(
+                        "{} must validate all the schemas (allOf){none}",
+                        name()
+                    ))
                 });
             }
         }
         if combined.not.as_ref().is_some_and(|node| outcome(node).holds()) {
-            found.add(|| self.unplaced(format!("{} must not validate the schema (not)", name())));
+            found.add(|| {
+                self.error_without_field(format!("{} must not validate the schema (not)", name()))
+            });
         }
         passed
     }
@@ -94,7 +102,7 @@ enum Stop {
 }
 
 /// How many alternatives hold, and the first that does or else the one that came closest.
-fn judge(outcomes: impl Iterator<Item = Outcome>, stop: Stop) -> (usize, Option<Outcome>) {
+fn count_matches(outcomes: impl Iterator<Item = Outcome>, stop: Stop) -> (usize, Option<Outcome>) {
     let mut held = 0;
     let mut best: Option<Outcome> = None;
     for outcome in outcomes {
@@ -115,7 +123,7 @@ fn judge(outcomes: impl Iterator<Item = Outcome>, stop: Stop) -> (usize, Option<
 }
 
 /// Adds an outcome's errors, each once, and returns the checks it passed.
-fn merge(outcome: Option<Outcome>, found: &mut Found) -> usize {
+fn merge(outcome: Option<Outcome>, found: &mut WalkErrors) -> usize {
     let Some(outcome) = outcome else { return 0 };
     found.add_new(outcome.errors);
     outcome.passed

@@ -60,7 +60,7 @@ impl<'a> Data<'a> {
         }
     }
 
-    /// Whether the value has the stated type; no value has an unstated one.
+    /// Whether the value has the non_empty type; no value has an unstated one.
     pub(crate) fn is_of(self, kind: Type) -> bool {
         match (self, kind) {
             (Self::Bool(_), Type::Boolean)
@@ -93,7 +93,7 @@ impl<'a> Data<'a> {
         }
     }
 
-    /// The value for a complaint that shows it.
+    /// The value for an error that shows it.
     pub(crate) fn to_value(self) -> Value {
         match self {
             Self::Null => Value::Null,

@@ -1,11 +1,11 @@
 //! Bounds, multiples and ranges of numbers.
 
 use super::data::Number;
-use super::{Found, Walk};
+use super::{Walk, WalkErrors};
 use crate::format::Format;
 use crate::structural::{Bound, Node, Type};
 use machinery::Path;
-use machinery::field_path::FaultKind;
+use machinery::field_path::ErrorType;
 
 impl Walk<'_> {
     pub(super) fn check_number(
@@ -13,7 +13,7 @@ impl Walk<'_> {
         node: &Node,
         number: Number,
         path: &Path<'_>,
-        found: &mut Found,
+        found: &mut WalkErrors,
     ) -> usize {
         let checks = node.checks.as_deref();
         let range = Range { kind: node.kind, format: checks.and_then(|it| it.format) };
@@ -39,11 +39,14 @@ impl Walk<'_> {
         number: Number,
         what: &str,
         path: &Path<'_>,
-        found: &mut Found,
+        found: &mut WalkErrors,
     ) -> bool {
         let Some(description) = range.excludes(number) else { return true };
-        found
-            .add(|| self.unplaced(format!("{what} value must be of type {description} in {path}")));
+        found.add(|| {
+            self.error_without_field(format!(
+                "{what} value must be of type {description} in {path}"
+            ))
+        });
         false
     }
 
@@ -53,7 +56,7 @@ impl Walk<'_> {
         number: Number,
         factor: f64,
         path: &Path<'_>,
-        found: &mut Found,
+        found: &mut WalkErrors,
     ) {
         let factor_fits = self.check_range(range, Number::Float(factor), "MultipleOf", path, found);
         let number = comparable(number, factor_fits);
@@ -61,9 +64,9 @@ impl Walk<'_> {
         if matches!(number, Number::Integer(_)) && truncated(factor) <= 0 {
             let step = truncated(factor);
             found.add(|| {
-                let complaint =
+                let message =
                     format!("factor MultipleOf declared for {path} must be positive: {step}");
-                self.fault(FaultKind::Invalid, path, Some(step.into()), complaint)
+                self.error(ErrorType::Invalid, path, Some(step.into()), message)
             });
             return;
         }
@@ -77,8 +80,8 @@ impl Walk<'_> {
         if !is_multiple {
             found.add(|| {
                 let factor = limit_text(number, factor);
-                let complaint = format_args!("should be a multiple of {factor}");
-                self.invalid(path, number.to_value(), complaint)
+                let message = format_args!("should be a multiple of {factor}");
+                self.invalid(path, number.to_value(), message)
             });
         }
     }
@@ -88,9 +91,9 @@ impl Walk<'_> {
         range: Range,
         number: Number,
         bound: Bound,
-        side: &Side,
+        side: &Limit,
         path: &Path<'_>,
-        found: &mut Found,
+        found: &mut WalkErrors,
     ) {
         let bound_fits =
             self.check_range(range, Number::Float(bound.value), side.what, path, found);
@@ -113,21 +116,21 @@ impl Walk<'_> {
 
 /// A minimum or a maximum, in words.
 #[derive(Debug)]
-struct Side {
+struct Limit {
     what: &'static str,
     beyond: std::cmp::Ordering,
     inclusive: &'static str,
     exclusive: &'static str,
 }
 
-const MINIMUM: Side = Side {
+const MINIMUM: Limit = Limit {
     what: "Minimum boundary",
     beyond: std::cmp::Ordering::Less,
     inclusive: "greater than or equal to",
     exclusive: "greater than",
 };
 
-const MAXIMUM: Side = Side {
+const MAXIMUM: Limit = Limit {
     what: "Maximum boundary",
     beyond: std::cmp::Ordering::Greater,
     inclusive: "less than or equal to",

@@ -1,10 +1,10 @@
-//! Schemas, objects and the complaints that kube-apiserver was seen to make.
+//! Schemas, objects and the errors that kube-apiserver was seen to make.
 
 use super::*;
 use machinery::json;
 
-/// All complaints about `{"spec": spec}` for a schema of `spec`, in order, as one would read them.
-fn complaints(spec_schema: &Value, spec: &Value) -> Vec<String> {
+/// All errors about `{"spec": spec}` for a schema of `spec`, in order, as one would read them.
+fn messages(spec_schema: &Value, spec: &Value) -> Vec<String> {
     complaints_about(
         &json!({"type": "object", "properties": {"spec": spec_schema}}),
         &json!({"spec": spec}),
@@ -16,9 +16,9 @@ fn complaints_about(schema: &Value, new: &Value, old: Option<&Value>) -> Vec<Str
     let mut errors = ErrorList::new();
     let old = old.map(|it| it.as_object().unwrap());
     Structural::compile(schema).validate(new.as_object().unwrap(), old, &mut errors);
-    let mut complaints: Vec<String> = errors.iter().map(ToString::to_string).collect();
-    complaints.sort();
-    complaints
+    let mut messages: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    messages.sort();
+    messages
 }
 
 #[test]
@@ -28,7 +28,7 @@ fn types_are_named() {
         "b": {"type": "boolean"}, "a": {"type": "array", "items": {"type": "string"}},
         "o": {"type": "object"}, "p": {"x-kubernetes-int-or-string": true}}});
     assert_eq!(
-        complaints(
+        messages(
             &schema,
             &json!({"s": 1, "i": "1", "n": "x", "b": "true", "a": {}, "o": [], "p": true})
         ),
@@ -43,16 +43,16 @@ fn types_are_named() {
         ]
     );
     assert_eq!(
-        complaints(&schema, &json!({"i": 1.5})),
+        messages(&schema, &json!({"i": 1.5})),
         [
             r#"<nil>: Invalid value: "": Checked value must be of type integer (default format) in spec.i"#,
             r#"spec.i: Invalid value: "number": spec.i in body must be of type integer: "number""#,
         ]
     );
     let good = json!({"s": "x", "i": 1.0, "n": 2, "b": true, "a": ["y"], "o": {}, "p": "50%"});
-    assert_eq!(complaints(&schema, &good), [""; 0]);
+    assert_eq!(messages(&schema, &good), [""; 0]);
     assert_eq!(
-        complaints(&schema, &json!({"a": ["x", null]})),
+        messages(&schema, &json!({"a": ["x", null]})),
         [r#"spec.a[1]: Invalid value: "null": spec.a[1] in body must be of type string: "null""#]
     );
 }
@@ -67,7 +67,7 @@ fn numbers_have_bounds() {
         "m": {"type": "number", "multipleOf": 0.5},
         "h": {"type": "integer", "format": "int32"}}});
     assert_eq!(
-        complaints(&schema, &json!({"a": 0, "b": 0, "n": 7, "m": 1})),
+        messages(&schema, &json!({"a": 0, "b": 0, "n": 7, "m": 1})),
         [
             "spec.a: Invalid value: 0: spec.a in body should be greater than or equal to 1",
             "spec.b: Invalid value: 0: spec.b in body should be greater than 0",
@@ -76,7 +76,7 @@ fn numbers_have_bounds() {
         ]
     );
     assert_eq!(
-        complaints(&schema, &json!({"a": 4, "b": 1.5, "n": 10, "h": 3_000_000_000_u64})),
+        messages(&schema, &json!({"a": 4, "b": 1.5, "n": 10, "h": 3_000_000_000_u64})),
         [
             r#"<nil>: Invalid value: "": Checked value must be of type integer with format int32 in spec.h"#,
             "spec.a: Invalid value: 4: spec.a in body should be less than or equal to 3",
@@ -93,7 +93,7 @@ fn texts_lists_and_maps_have_sizes() {
         "m": {"type": "object", "minProperties": 1, "maxProperties": 2,
             "additionalProperties": {"type": "integer"}}}});
     assert_eq!(
-        complaints(&schema, &json!({"s": "ä", "a": [], "m": {}})),
+        messages(&schema, &json!({"s": "ä", "a": [], "m": {}})),
         [
             "spec.a: Invalid value: 0: spec.a in body should have at least 1 items",
             "spec.m: Invalid value: 0: spec.m in body should have at least 1 properties",
@@ -101,7 +101,7 @@ fn texts_lists_and_maps_have_sizes() {
         ]
     );
     assert_eq!(
-        complaints(&schema, &json!({"s": "xxxx", "a": [1, 2, 3], "m": {"a": 1, "b": 2, "c": "z"}})),
+        messages(&schema, &json!({"s": "xxxx", "a": [1, 2, 3], "m": {"a": 1, "b": 2, "c": "z"}})),
         [
             "spec.a: Too many: 3: must have at most 2 items",
             r#"spec.m.c: Invalid value: "string": spec.m.c in body must be of type integer: "string""#,
@@ -120,7 +120,7 @@ fn choices_patterns_and_formats_are_checked() {
         "b": {"type": "string", "format": "ipv4"},
         "g": {"type": "string", "format": "nonsense"}}});
     assert_eq!(
-        complaints(&schema, &json!({"c": null, "n": 3, "s": "A1", "b": "x", "g": "x"})),
+        messages(&schema, &json!({"c": null, "n": 3, "s": "A1", "b": "x", "g": "x"})),
         [
             r#"spec.b: Invalid value: "x": spec.b in body must be of type ipv4: "x""#,
             r#"spec.c: Unsupported value: null: supported values: "red", "null""#,
@@ -135,11 +135,11 @@ fn required_fields_are_named() {
     let schema = json!({"type": "object", "required": ["size", "list"], "properties": {
         "list": {"type": "array", "items": {"type": "object", "required": ["k"]}}}});
     assert_eq!(
-        complaints(&schema, &json!({})),
+        messages(&schema, &json!({})),
         ["spec.list: Required value", "spec.size: Required value"]
     );
     assert_eq!(
-        complaints(&schema, &json!({"size": 1, "list": [{}]})),
+        messages(&schema, &json!({"size": 1, "list": [{}]})),
         ["spec.list[0].k: Required value"]
     );
 }
@@ -149,26 +149,26 @@ fn alternatives_show_the_complaints_of_the_closest() {
     let schema = json!({"type": "object",
         "oneOf": [{"required": ["a"]}, {"required": ["b"]}], "not": {"required": ["c", "d"]}});
     assert_eq!(
-        complaints(&schema, &json!({})),
+        messages(&schema, &json!({})),
         [
             r#"<nil>: Invalid value: "": "spec" must validate one and only one schema (oneOf). Found none valid"#,
             "spec.a: Required value",
         ]
     );
     assert_eq!(
-        complaints(&schema, &json!({"a": 1, "b": 2})),
+        messages(&schema, &json!({"a": 1, "b": 2})),
         [
             r#"<nil>: Invalid value: "": "spec" must validate one and only one schema (oneOf). Found 2 valid alternatives"#
         ]
     );
     assert_eq!(
-        complaints(&schema, &json!({"a": 1, "c": 2, "d": 3})),
+        messages(&schema, &json!({"a": 1, "c": 2, "d": 3})),
         [r#"<nil>: Invalid value: "": "spec" must not validate the schema (not)"#]
     );
     let schema = json!({"type": "object", "allOf": [{"required": ["a"]}],
         "anyOf": [{"properties": {"a": {"minimum": 5}}}, {"properties": {"a": {"maximum": 0}}}]});
     assert_eq!(
-        complaints(&schema, &json!({"a": 1})),
+        messages(&schema, &json!({"a": 1})),
         [
             r#"<nil>: Invalid value: "": "spec" must validate at least one schema (anyOf)"#,
             "spec.a: Invalid value: 1: spec.a in body should be greater than or equal to 5",
@@ -180,7 +180,7 @@ fn alternatives_show_the_complaints_of_the_closest() {
 fn a_forbidden_field_is_named() {
     let schema = json!({"type": "object", "additionalProperties": false});
     assert_eq!(
-        complaints(&schema, &json!({"x": 1})),
+        messages(&schema, &json!({"x": 1})),
         [r#"spec: Invalid value: "x": spec.x in body is a forbidden property"#]
     );
 }
@@ -189,7 +189,7 @@ fn a_forbidden_field_is_named() {
 fn an_embedded_resource_is_checked_as_a_resource() {
     let schema = json!({"type": "object", "properties": {"t": {"type": "object",
         "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true}}});
-    let found = complaints(
+    let found = messages(
         &schema,
         &json!({"t": {"kind": "Pod", "metadata": {"name": "P_P", "labels": {"x": "-"}}}}),
     );
@@ -209,7 +209,7 @@ fn tightened() -> Value {
 }
 
 #[test]
-fn an_unchanged_fault_is_forgiven_and_a_changed_one_is_not() {
+fn an_unchanged_error_is_forgiven_and_a_changed_one_is_not() {
     let old = json!({"spec": {"n": 1, "s": "x"}});
     let check = |new: Value| complaints_about(&tightened(), &new, Some(&old));
     assert_eq!(check(json!({"spec": {"n": 1, "s": "y"}})), [""; 0]);

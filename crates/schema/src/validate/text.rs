@@ -1,9 +1,9 @@
 //! Lengths, patterns and formats of texts.
 
-use super::{Found, Walk};
+use super::{Walk, WalkErrors};
 use crate::structural::{Checks, TextChecks};
 use machinery::Path;
-use machinery::field_path::{FaultKind, quote};
+use machinery::field_path::{ErrorType, quote};
 
 impl Walk<'_> {
     pub(super) fn check_text(
@@ -11,7 +11,7 @@ impl Walk<'_> {
         checks: Option<&Checks>,
         text: &str,
         path: &Path<'_>,
-        found: &mut Found,
+        found: &mut WalkErrors,
     ) -> usize {
         let mut passed = 1;
         let Some(checks) = checks else { return passed };
@@ -24,31 +24,31 @@ impl Walk<'_> {
                 found.add(|| {
                     let (name, shown) = (format.name(), quote(text));
                     let detail = format!("{path} in body must be of type {name}: {shown}");
-                    self.fault(FaultKind::TypeInvalid, path, Some(text.into()), detail)
+                    self.error(ErrorType::TypeInvalid, path, Some(text.into()), detail)
                 });
             }
         }
         passed
     }
 
-    /// Tells the first of the three complaints, as upstream stops there.
+    /// Tells the first of the three errors, as upstream stops there.
     fn check_length_and_pattern(
         self,
         checks: &TextChecks,
         text: &str,
         path: &Path<'_>,
-        found: &mut Found,
+        found: &mut WalkErrors,
     ) {
         let length = || text.chars().count() as u64;
         if let Some(max) = checks.max_length.filter(|max| length() > *max) {
             let unit = if max == 1 { "byte" } else { "bytes" };
             // Characters are counted; upstream's message says bytes all the same.
             let detail = format!("may not be more than {max} {unit}");
-            return found.add(|| self.fault(FaultKind::TooLong, path, None, detail));
+            return found.add(|| self.error(ErrorType::TooLong, path, None, detail));
         }
         if let Some(min) = checks.min_length.filter(|min| length() < *min) {
-            let complaint = format_args!("should be at least {min} chars long");
-            return found.add(|| self.invalid(path, text, complaint));
+            let message = format_args!("should be at least {min} chars long");
+            return found.add(|| self.invalid(path, text, message));
         }
         let Some(pattern) = &checks.pattern else { return };
         let but = match pattern.matches(text) {

@@ -2,9 +2,9 @@
 //! of, such as a quantity, which may be text or a number, no expression can name.
 
 use crate::cache::catalog::Served;
-use cel::{DeclType, Object, Shape};
-use kinds::resource;
-use kinds::types::{self, Container, Field, Item, Type};
+use ::types::resource;
+use ::types::{Container, Field, Item, Type};
+use cel::{DeclKind, DeclType, Object};
 
 /// The type of the objects of a kind in a version; types in it are named after where they are,
 /// beginning with `name`.
@@ -53,11 +53,11 @@ fn item(item: Item, name: &str, within: &mut Vec<&'static str>) -> Option<DeclTy
         Item::String => text(),
         Item::Strings => DeclType::list(text(), u64::MAX),
         Item::Int32 | Item::Int64 => DeclType::int(),
-        Item::Bool => DeclType::new(Shape::Bool, 0),
-        Item::Double => DeclType::new(Shape::Double, 0),
-        Item::Bytes => DeclType::new(Shape::Bytes, u64::MAX),
-        Item::Time | Item::MicroTime => DeclType::new(Shape::Timestamp, 0),
-        Item::IntOrString => DeclType::new(Shape::IntOrString, u64::MAX),
+        Item::Bool => DeclType::new(DeclKind::Bool, 0),
+        Item::Double => DeclType::new(DeclKind::Double, 0),
+        Item::Bytes => DeclType::new(DeclKind::Bytes, u64::MAX),
+        Item::Time | Item::MicroTime => DeclType::new(DeclKind::Timestamp, 0),
+        Item::IntOrString => DeclType::new(DeclKind::IntOrString, u64::MAX),
         Item::FieldsV1 | Item::RawExtension => empty(name),
         Item::Quantity
         | Item::Json

@@ -6,7 +6,7 @@ use super::definition::text;
 use super::types;
 use crate::admission::fault_order;
 use cel::{Program, Type};
-use machinery::field_path::FaultKind;
+use machinery::field_path::ErrorType;
 use machinery::{ErrorList, Object, Path, Value};
 
 static SPEC: Path<'static> = Path::root("spec");
@@ -124,7 +124,7 @@ fn report(errors: &mut ErrorList, path: &Path<'_>, source: &str, compiled: Resul
     match compiled {
         Ok(_) => {}
         Err(Fault::Invalid(why)) => errors.invalid(path, source, &why),
-        Err(Fault::Internal(why)) => errors.add(FaultKind::Internal, path, None, &why),
+        Err(Fault::Internal(why)) => errors.add(ErrorType::Internal, path, None, &why),
     }
 }
 

@@ -6,7 +6,7 @@ use super::evaluation::{BUDGET, Evaluation};
 use super::types;
 use crate::cache::catalog::Served;
 use crate::registry::shape;
-use kinds::apply::ResourceVersions;
+use ::types::apply::ResourceVersions;
 use machinery::codec::Literals;
 use machinery::patch::apply::overlay;
 use machinery::patch::json::{self, PatchError};
@@ -95,12 +95,16 @@ impl Target<'_> {
         match self {
             Self::Stored(served, version) => {
                 let unknown = shape::shape(served, *version, object)?;
-                Ok(if served.resource.custom { Vec::new() } else { unknown })
+                Ok(if served.resource.conventions.prunes_policy_results {
+                    Vec::new()
+                } else {
+                    unknown
+                })
             }
             Self::Sent(kind) => {
                 let mut unknown = Vec::new();
                 let api_version = kind.group_version().to_string();
-                if let Some(ty) = kinds::types::of_kind(&api_version, &kind.kind) {
+                if let Some(ty) = ::types::of_kind(&api_version, &kind.kind) {
                     let mut value = Value::Object(std::mem::take(object.map_mut()));
                     shape::fit_type(ty, &mut value, &Literals::default(), &mut unknown)?;
                     *object = Object::from_value(value).unwrap_or_default();

@@ -1,7 +1,7 @@
 //! The types that the expressions of policies know: the request, its namespace, and what patches
 //! are made of.
 
-use cel::{DeclType, Object, Shape, Type};
+use cel::{DeclKind, DeclType, Object, Type};
 use std::sync::Arc;
 
 /// What `request` is.
@@ -20,7 +20,7 @@ pub(super) fn request() -> DeclType {
         ("requestKind", kind()),
         ("requestResource", resource()),
         ("userInfo", user),
-        ("dryRun", DeclType::new(Shape::Bool, 0)),
+        ("dryRun", DeclType::new(DeclKind::Bool, 0)),
         ("options", DeclType::any()),
     ]);
     object(REQUEST, fields)
@@ -28,7 +28,7 @@ pub(super) fn request() -> DeclType {
 
 /// What `namespaceObject` is.
 pub(super) fn namespace() -> DeclType {
-    let time = || DeclType::new(Shape::Timestamp, 0);
+    let time = || DeclType::new(DeclKind::Timestamp, 0);
     let labels = || DeclType::map(text(), u64::MAX);
     let metadata = object(
         METADATA,

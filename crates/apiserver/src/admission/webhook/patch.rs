@@ -7,7 +7,6 @@ use super::review::Verdict;
 use crate::admission::Attributes;
 use crate::registry::conversion;
 use crate::registry::shape;
-use kinds::types;
 use machinery::patch::json::{self, PatchError};
 use machinery::{Object, Status, Value};
 

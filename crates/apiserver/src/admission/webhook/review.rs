@@ -4,11 +4,11 @@ use super::call::CallError;
 use super::metrics::Kind;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use kinds::types::Ordered;
 use machinery::status::{Cause, Details};
 use machinery::{Reason, Status, Value, codec, json};
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use types::Ordered;
 
 /// The versions that we speak.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -19,7 +19,6 @@ mod layout;
 use super::label_mask::LabelMask;
 use bytes::Bytes;
 use field_cache::FieldCache;
-use kinds::resource::Selectable;
 use layout::Layout;
 use machinery::{Map, Object, Value};
 use serde::de::Deserialize;
@@ -29,6 +28,7 @@ use std::collections::HashMap;
 use std::io::Write;
 use std::sync::Arc;
 use store::{Record, Revision};
+use types::resource::Selectable;
 
 /// See the [module documentation](self).
 #[derive(Debug)]

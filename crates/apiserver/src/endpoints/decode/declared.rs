@@ -3,10 +3,10 @@
 use super::media::{unfit, unrecognized};
 use crate::endpoints::context::RequestContext;
 use crate::registry::Part;
-use kinds::resource::Shape;
-use kinds::types::{self, Type};
 use machinery::nested::accessor_error;
 use machinery::{ErrorList, GroupVersion, Object, Path, Status, Value, codec};
+use types::Type;
+use types::resource::Shape;
 
 /// An object that is not what it should be.
 pub(crate) enum Misdeclared {
@@ -21,7 +21,7 @@ pub(crate) enum Misdeclared {
 pub(super) fn sent(cx: &RequestContext, object: &mut Object, bytes: &[u8]) -> Result<(), Status> {
     let resource = cx.scope.resource();
     let (kind, expected) = (&resource.kind, resource.api_version(cx.scope.version()));
-    if resource.custom {
+    if resource.conventions.requires_type_meta {
         if object.kind().is_empty() {
             let text = String::from_utf8_lossy(bytes);
             let why = format!("Object 'Kind' is missing in '{text}'");
@@ -39,12 +39,12 @@ pub(super) fn sent(cx: &RequestContext, object: &mut Object, bytes: &[u8]) -> Re
         return Err(unfit(found, &version, kind, &why));
     }
     let found = object.api_version();
-    if found != expected && (resource.custom || !found.is_empty()) {
+    if found != expected && (resource.conventions.requires_type_meta || !found.is_empty()) {
         return Err(Status::bad_request(format!(
             "the API version in the data ({found}) does not match the expected API version ({expected})",
         )));
     }
-    if resource.custom && object.kind() != kind {
+    if resource.conventions.requires_type_meta && object.kind() != kind {
         return Err(another(cx, object));
     }
     object.set_type(&expected, kind);
@@ -60,7 +60,7 @@ pub(crate) fn patched(
     let resource = cx.scope.resource();
     let expected = resource.api_version(cx.scope.version());
     readable(object).map_err(Misdeclared::Unfit)?;
-    if resource.custom {
+    if resource.conventions.requires_type_meta {
         if object.kind().is_empty() {
             let text = Value::from(object.map().clone());
             let why = format!("Object 'Kind' is missing in '{text}'");

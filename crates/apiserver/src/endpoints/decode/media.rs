@@ -1,10 +1,10 @@
 //! Reads a body in whichever media type it came, and says in Kubernetes' words why it cannot.
 
 use super::list_objects;
-use kinds::protobuf::{self, Envelope};
-use kinds::types::Type;
 use machinery::codec::{self, Decoded};
 use machinery::{Map, Reason, Status, Value};
+use types::Type;
+use types::protobuf::{self, Envelope};
 
 /// What bodies may be; the last only where there is a message for them, though all are told of it.
 const MEDIA: [&str; 3] = ["application/json", "application/yaml", protobuf::MEDIA_TYPE];
@@ -132,7 +132,6 @@ fn summary(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kinds::types;
     use machinery::json;
 
     fn config_map(bytes: &[u8]) -> Result<Value, String> {

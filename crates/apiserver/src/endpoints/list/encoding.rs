@@ -22,12 +22,12 @@ use crate::http::negotiation::{Accepted, Form, Media, list_as_one};
 use crate::http::response;
 use bytes::Bytes;
 use http::Response;
-use kinds::resource::Shape;
-use kinds::types::{self, Ordered};
 use machinery::{Object, Status, Value, codec, json};
 use serde::Serialize;
 use std::sync::Arc;
 use std::vec;
+use types::Ordered;
+use types::resource::Shape;
 
 /// A list is sent in pieces of about this size.
 pub(crate) const CHUNK: usize = 64 << 10;
@@ -138,7 +138,7 @@ fn around(cx: &RequestContext, metadata: &Value) -> (Vec<u8>, Vec<u8>) {
     let (kind, api_version) =
         (&cx.scope.resource().list_kind, cx.scope.served.api_version(cx.scope.version));
     let (mut head, mut tail) = (Vec::new(), Vec::new());
-    if cx.scope.resource().custom {
+    if cx.scope.resource().conventions.unstructured_lists {
         head.extend_from_slice(format!(r#"{{"apiVersion":"{api_version}","items":["#).as_bytes());
         tail.extend_from_slice(format!(r#"],"kind":"{kind}","metadata":"#).as_bytes());
         codec::json::write(&mut tail, metadata);
@@ -155,7 +155,7 @@ fn around(cx: &RequestContext, metadata: &Value) -> (Vec<u8>, Vec<u8>) {
 
 fn write_item(served: &Served, version: usize, entry: &Entry, out: &mut Vec<u8>) -> Option<Bytes> {
     let head = match answer::head(served, version, entry) {
-        Some(_) if !served.resource.custom => Head::Absent,
+        Some(_) if !served.resource.conventions.unstructured_lists => Head::Absent,
         Some(head) => head,
         None => {
             let object = local(served, version, entry.object());
@@ -174,7 +174,7 @@ fn write_item(served: &Served, version: usize, entry: &Entry, out: &mut Vec<u8>)
 
 /// An item of a built-in list does not say its type.
 fn nameless(served: &Served, mut object: Object) -> Object {
-    if !served.resource.custom {
+    if !served.resource.conventions.unstructured_lists {
         object.map_mut().remove("apiVersion");
         object.map_mut().remove("kind");
     }

@@ -3,9 +3,9 @@
 //! Upstream patches text: what the patch takes apart is put together again with sorted keys, and
 //! all the rest stays as Go has written it, in the order of its types.
 
-use kinds::types::{Container, Field, Type};
 use machinery::{Map, Value};
 use std::collections::BTreeMap;
+use types::{Container, Field, Type};
 
 /// The objects of a document that a patch takes apart, from the outermost on.
 #[derive(Debug, Default)]
@@ -115,7 +115,6 @@ fn order<'a>(members: &'a Map<String, Value>, shape: Shape, apart: Option<&Apart
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kinds::types;
     use machinery::json;
 
     fn check(apart: &Apart, expect: &str) {

@@ -8,11 +8,11 @@ use super::{APPLY, JSON, MERGE, STRATEGIC, media};
 use crate::endpoints::context::RequestContext;
 use crate::endpoints::decode;
 use crate::request::options::FieldValidation;
-use kinds::resource::Shape;
-use kinds::strategic::{self, Error};
 use machinery::codec::{Decoded, Literals};
 use machinery::patch::json::PatchError;
 use machinery::{Reason, Status, Value, codec, patch};
+use types::resource::Shape;
+use types::strategic::{self, Error};
 
 /// How a patch is to be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

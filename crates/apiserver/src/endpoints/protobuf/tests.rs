@@ -8,10 +8,9 @@ use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{Method, Request, Response};
 use http_body_util::{BodyExt, Full};
-use kinds::protobuf::{self, Envelope};
-use kinds::types;
 use machinery::{Value, json};
 use tower_service::Service;
+use types::protobuf::{self, Envelope};
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const METADATA: &str =

@@ -9,13 +9,13 @@ use crate::endpoints::table;
 use crate::http::negotiation::{Form, Media};
 use crate::registry::conversion;
 use bytes::Bytes;
-use kinds::resource::Shape;
-use kinds::types::{self, Ordered};
 use machinery::{Object, Status, codec, json};
 use serde::Serialize;
 use std::io::Write;
 use std::sync::Arc;
 use store::Revision;
+use types::Ordered;
+use types::resource::Shape;
 
 /// Writes events in the version and the form that were asked for.
 pub(super) struct Encoder {

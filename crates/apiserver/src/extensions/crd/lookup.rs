@@ -27,7 +27,7 @@ pub(crate) async fn find(
 ) -> (Arc<Catalog>, Option<Found>) {
     let catalog = storage.catalog.load_full();
     match look_up(&catalog, target) {
-        Some((served, version)) if !served.resource.custom => {
+        Some((served, version)) if !served.resource.conventions.dynamic => {
             return (catalog, Some((served, version)));
         }
         None if is_builtin(&catalog, &target.group) => return (catalog, None),

@@ -2,11 +2,11 @@
 
 use crate::cache::catalog::Served;
 use crate::cache::creations::Creations;
-use kinds::Resource;
 use kinds::apiextensions::is_terminating;
-use kinds::apply::CustomSchema;
 use machinery::{Object, Value};
 use std::sync::Arc;
+use types::Resource;
+use types::apply::CustomSchema;
 
 /// See the [module documentation](self).
 pub(super) struct Made {

@@ -78,7 +78,7 @@ impl Registrar {
             .resource("apiextensions.k8s.io", "customresourcedefinitions")
             .expect("definitions are a built-in kind");
         let definitions = Arc::clone(definitions);
-        let builtin = catalog.served().iter().filter(|it| !it.resource.custom);
+        let builtin = catalog.served().iter().filter(|it| !it.resource.conventions.dynamic);
         let builtin_prefixes: HashSet<_> = builtin.map(|it| it.resource.prefix.clone()).collect();
         drop(catalog);
         let changed = definitions.cache.subscribe();
@@ -218,8 +218,12 @@ impl Registrar {
     /// built-in kinds is listed by discovery and not served.
     fn publish(&self) {
         let current = self.storage.catalog.load();
-        let mut served: Vec<Arc<Served>> =
-            current.served().iter().filter(|it| !it.resource.custom).map(Arc::clone).collect();
+        let mut served: Vec<Arc<Served>> = current
+            .served()
+            .iter()
+            .filter(|it| !it.resource.conventions.dynamic)
+            .map(Arc::clone)
+            .collect();
         let is_builtin =
             |it: &Arc<Served>| current.group(&it.resource.group).is_some_and(|group| !group.custom);
         let made = self.made.values().map(|it| Arc::clone(&it.served));

@@ -1,8 +1,8 @@
 //! [`Rewrite`]: brings stored objects in line with the changed schema of their definition.
 
 use crate::cache::watch_cache::Entry;
-use kinds::Resource;
-use kinds::resource::{Selectable, Shape};
+use types::Resource;
+use types::resource::{Selectable, Shape};
 
 /// See the [module documentation](self).
 pub(super) struct Rewrite<'a> {

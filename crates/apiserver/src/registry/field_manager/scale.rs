@@ -4,10 +4,10 @@
 use super::refused;
 use super::sent::{self, SentRequest};
 use crate::registry::scope::RequestScope;
-use kinds::resource::Version;
 use machinery::patch::apply::scale::{Replicas, of_parent, of_scale};
 use machinery::patch::apply::{self, Force};
 use machinery::{Object, Status, Value};
+use types::resource::Version;
 
 /// Sets the owners of a Scale, which shows the replicas of `parent`.
 pub(crate) fn show(scope: &RequestScope, parent: &Object, scale: &mut Object) {

@@ -1,13 +1,12 @@
 //! Who owns which field of what was sent to a subresource and is of a kind of its own.
 
 use crate::registry::scope::RequestScope;
-use kinds::apply::Node;
-use kinds::types;
 use machinery::Object;
 use machinery::patch::apply::{self, Filter, OnlyVersion, Request};
+use types::apply::TypeRef;
 
 /// Of a kind that has one version.
-pub(super) type SentRequest<'a> = Request<'a, Node<'a>, OnlyVersion>;
+pub(super) type SentRequest<'a> = Request<'a, TypeRef<'a>, OnlyVersion>;
 
 /// Notes that all of a new object is the client's.
 pub(crate) fn track(scope: &RequestScope, new: &mut Object) {
@@ -25,7 +24,7 @@ pub(super) fn with_request<T>(
     let ty = types::of_kind(api_version, kind);
     let now = scope.storage.now();
     asked(&Request {
-        schema: ty.map_or(Node::Deduced, Node::Type),
+        schema: ty.map_or(TypeRef::Deduced, TypeRef::Type),
         api_version,
         kind,
         subresource: &scope.path.subresource,

@@ -12,10 +12,10 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use http::header::{ACCEPT, ETAG, HeaderValue, IF_NONE_MATCH, VARY};
 use http::{HeaderMap, Response};
-use kinds::types::Ordered;
 use machinery::codec::media::parse_accept;
 use machinery::{Value, codec, json};
 use std::sync::Arc;
+use types::Ordered;
 
 /// The version of the aggregated form that the client prefers over the plain one, if it does.
 pub(super) fn wanted(headers: &HeaderMap) -> Option<&'static str> {
@@ -134,8 +134,11 @@ fn row(group: &Group, version: &str, served: &Served, index: usize) -> Value {
     let resource = &served.resource;
     // Upstream: built-in kinds are named without their group and version, which are those of the
     // list.
-    let (group_name, version) =
-        if resource.custom { (group.name.as_str(), version) } else { ("", "") };
+    let (group_name, version) = if resource.conventions.repeats_group_version {
+        (group.name.as_str(), version)
+    } else {
+        ("", "")
+    };
     let kind = |kind: &str| json!({"group": group_name, "version": version, "kind": kind});
     let mut row = json!({
         "resource": resource.plural, "responseKind": kind(&resource.kind),

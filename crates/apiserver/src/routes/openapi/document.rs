@@ -5,18 +5,18 @@ use crate::cache::catalog::{Catalog, Served};
 use crate::cache::watch_cache::Entry;
 use crate::routes::discovery;
 use crate::routes::version::MINOR;
-use kinds::Resource;
-use kinds::resource::Shape;
-use kinds::types::{self, Type};
 use machinery::{GroupVersion, Map, Object, Value, json};
-use schema::openapi::{self, Below, Kind, Prose, swagger};
+use schema::openapi::{self, Descriptions, Kind, Subresource, swagger};
 use std::sync::Arc;
+use types::Resource;
+use types::Type;
+use types::resource::Shape;
 
 /// The document of a group's version.
 pub(super) fn version_3(catalog: &Catalog, group: &str, version: &str) -> Value {
     let mut parts = Parts::new(catalog);
     parts.add_version(group, version);
-    let mut schemas = kinds::openapi::schemas(parts.types, &parts.versions);
+    let mut schemas = types::openapi::schemas(parts.types, &parts.versions);
     schemas.extend(parts.custom.into_iter().map(|it| (it.name, it.schema)));
     // Upstream: the titles, which tell who has made the document.
     if catalog.group(group).is_some_and(|it| it.custom) {
@@ -35,7 +35,7 @@ pub(super) fn version_2(catalog: &Catalog) -> Value {
         }
     }
     parts.paths.extend([version_path()]);
-    let mut definitions: Map<String, Value> = kinds::openapi::schemas(parts.types, &parts.versions)
+    let mut definitions: Map<String, Value> = types::openapi::schemas(parts.types, &parts.versions)
         .into_iter()
         .map(|(name, schema)| (name, swagger::builtin(schema)))
         .collect();
@@ -104,7 +104,7 @@ fn version_schema() -> (String, Value) {
 
 /// The definition of a custom resource, as it is stored.
 pub(super) fn definition(catalog: &Catalog, resource: &Resource) -> Option<Arc<Entry>> {
-    if !resource.custom {
+    if !resource.conventions.dynamic {
         return None;
     }
     let definitions = catalog.resource("apiextensions.k8s.io", "customresourcedefinitions")?;
@@ -115,7 +115,7 @@ pub(super) fn definition(catalog: &Catalog, resource: &Resource) -> Option<Arc<E
 /// What goes into a document.
 struct Parts<'a> {
     catalog: &'a Catalog,
-    prose: Prose,
+    descriptions: Descriptions,
     paths: Map<String, Value>,
     /// Built-in types that are referred to.
     types: Vec<&'static Type>,
@@ -135,7 +135,7 @@ impl<'a> Parts<'a> {
     fn new(catalog: &'a Catalog) -> Self {
         let mut parts = Self {
             catalog,
-            prose: kinds::openapi::prose_of_every_kind(),
+            descriptions: types::openapi::common_descriptions(),
             paths: Map::new(),
             types: Vec::new(),
             custom: Vec::new(),
@@ -163,7 +163,7 @@ impl<'a> Parts<'a> {
             list_kind: &resource.list_kind,
             plural: &resource.plural,
             namespaced: resource.namespaced,
-            custom: resource.custom,
+            crd: resource.conventions.crd_openapi,
             deletes_collections: discovery::verbs(served).contains(&"deletecollection"),
         };
         let (model, list_model) = match &version.shape {
@@ -179,7 +179,8 @@ impl<'a> Parts<'a> {
             }
         };
         let below = discovery::below(served, index);
-        let below: Vec<Below<'_>> = below.iter().map(|it| self.below(it, &kind, &model)).collect();
+        let below: Vec<Subresource<'_>> =
+            below.iter().map(|it| self.below(it, &kind, &model)).collect();
         self.paths.extend(openapi::paths(&kind, &model, &list_model, &below));
     }
 
@@ -193,17 +194,22 @@ impl<'a> Parts<'a> {
         });
         self.custom.push(Custom {
             name: kind.model(),
-            schema: openapi::v3_schema(schema, kind, &selectable, &self.prose),
+            schema: openapi::v3_schema(schema, kind, &selectable, &self.descriptions),
             preserves_unknown_fields,
         });
         self.custom.push(Custom {
             name: kind.list_model(),
-            schema: openapi::v3_list_schema(kind, &selectable, &self.prose),
+            schema: openapi::v3_list_schema(kind, &selectable, &self.descriptions),
             preserves_unknown_fields: false,
         });
     }
 
-    fn below<'b>(&mut self, it: &'b discovery::Below, kind: &Kind<'b>, model: &str) -> Below<'b> {
+    fn below<'b>(
+        &mut self,
+        it: &'b discovery::Below,
+        kind: &Kind<'b>,
+        model: &str,
+    ) -> Subresource<'b> {
         let (group, version) = match it.group {
             "" => (kind.group, kind.version),
             group => (group, it.version),
@@ -212,8 +218,8 @@ impl<'a> Parts<'a> {
         self.types.extend(ty);
         // Upstream: what is below a custom resource is told as being one.
         let own = (kind.group, kind.version, kind.kind);
-        let identity = if kind.custom { own } else { (group, version, it.kind.as_str()) };
-        Below {
+        let identity = if kind.crd { own } else { (group, version, it.kind.as_str()) };
+        Subresource {
             name: it.name,
             verbs: it.verbs,
             model: ty.map_or_else(|| model.to_owned(), Type::openapi_name),

@@ -118,7 +118,7 @@ pub(super) fn address(place: &str, hash: &str) -> String {
 fn hash(catalog: &Catalog, group: &str, version: &str) -> String {
     let mut context = Context::new(&SHA512);
     context.update(env!("CARGO_PKG_VERSION").as_bytes());
-    context.update(kinds::openapi::FINGERPRINT.as_bytes());
+    context.update(types::openapi::FINGERPRINT.as_bytes());
     context.update(place(group, version).as_bytes());
     for (served, index) in catalog.resources(group, version) {
         let resource = &served.resource;

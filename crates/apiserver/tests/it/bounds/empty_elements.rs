@@ -4,8 +4,8 @@ use crate::client::{Client, JSON, JSON_PATCH, MERGE, STRATEGIC};
 use crate::plane::{MAPS, Plane};
 use apiserver::auth::authentication::User;
 use http::Method;
-use kinds::protobuf;
 use machinery::{Value, json};
+use types::protobuf;
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const APPLY: &str = "application/apply-patch+yaml";

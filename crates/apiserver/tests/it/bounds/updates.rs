@@ -5,11 +5,11 @@
 //! rest of the request as they do.
 
 use super::{FACTOR, TICKS, processor_time};
-use kinds::Resource;
 use kinds::core::pod::security_standards::is_significant;
-use kinds::resource::{Action, Behavior};
 use machinery::{ErrorList, Object, Value, json};
 use std::time::Duration;
+use types::Resource;
+use types::resource::{Action, Behavior};
 
 /// Makes an element, by its number.
 type One = fn(usize) -> Value;

@@ -1,11 +1,11 @@
 //! [`Case`]: a kind and a manifest of it.
 
 use crate::client::{Client, MERGE};
-use kinds::Resource;
-use kinds::resource::Version;
 use machinery::codec::yaml;
 use machinery::{Value, json};
 use std::collections::BTreeSet;
+use types::Resource;
+use types::resource::Version;
 
 /// See the [module documentation](self).
 pub(super) struct Case {
@@ -19,7 +19,7 @@ pub(super) struct Case {
 /// All of them, in the order of the table.
 pub(super) fn cases() -> Vec<Case> {
     let mut manifests = manifests();
-    let stored = kinds::table::builtin().into_iter().filter(|it| it.behavior.question.is_none());
+    let stored = kinds::table::builtin().into_iter().filter(|it| it.behavior.unstored.is_none());
     let cases = stored.filter_map(|resource| {
         let of = |it: &Value| {
             it["kind"] == *resource.kind
@@ -151,7 +151,7 @@ fn each_kind_has_one_manifest_and_each_manifest_a_kind() {
     let kinds: BTreeSet<String> = cases().iter().map(Case::name).collect();
     let missing: Vec<String> = kinds::table::builtin()
         .iter()
-        .filter(|it| it.behavior.question.is_none())
+        .filter(|it| it.behavior.unstored.is_none())
         .map(|it| it.group_kind().to_string())
         .filter(|it| !kinds.contains(it))
         .collect();

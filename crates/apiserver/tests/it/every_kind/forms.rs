@@ -5,10 +5,9 @@ use crate::client::{MERGE, TABLE};
 use crate::plane::Plane;
 use http::Method;
 use http::header::CONTENT_TYPE;
-use kinds::protobuf::{self, Envelope};
-use kinds::types;
 use machinery::codec::yaml;
 use machinery::{Value, json};
+use types::protobuf::{self, Envelope};
 
 #[tokio::test]
 async fn a_table_has_a_cell_for_each_column() {

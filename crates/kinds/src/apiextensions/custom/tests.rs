@@ -1,10 +1,10 @@
-//! What becomes of a definition.
+//! What becomes of a CRD.
 
 use super::*;
-use crate::testing::{lines, object};
+use crate::validation::testing::{lines, object};
 use machinery::json;
 
-fn definition(versions: &Value) -> Object {
+fn crd(versions: &Value) -> Object {
     object(json!({"metadata": {"name": "widgets.example.dev"}, "spec": {
         "group": "example.dev", "scope": "Namespaced",
         "names": {"plural": "widgets", "kind": "Widget"}, "versions": versions},
@@ -13,7 +13,7 @@ fn definition(versions: &Value) -> Object {
 }
 
 fn version_of(version: &Value) -> Version {
-    resource(&definition(&json!([version]))).unwrap().versions.remove(0)
+    resource(&crd(&json!([version]))).unwrap().versions.remove(0)
 }
 
 #[test]
@@ -22,7 +22,7 @@ fn versions_are_sorted_and_the_stored_one_is_the_hub() {
         .iter()
         .map(|name| json!({"name": name, "served": true, "storage": *name == "v1alpha1"}))
         .collect();
-    let resource = resource(&definition(&versions)).unwrap();
+    let resource = resource(&crd(&versions)).unwrap();
     let names: Vec<&str> = resource.versions.iter().map(|it| it.name.as_str()).collect();
     assert_eq!(names, ["v10", "v2", "v1alpha1", "foo"]);
     assert_eq!(resource.hub().name, "v1alpha1");
@@ -32,7 +32,7 @@ fn versions_are_sorted_and_the_stored_one_is_the_hub() {
 
 #[test]
 fn without_a_storage_version_there_is_nothing_to_serve() {
-    assert_eq!(resource(&definition(&json!([]))).unwrap_err(), Error::NoStorageVersion);
+    assert_eq!(resource(&crd(&json!([]))).unwrap_err(), Error::NoStorageVersion);
 }
 
 #[test]
@@ -140,8 +140,8 @@ fn who_uses_a_deprecated_version_is_told_a_better_one() {
         {"name": "v1beta1", "served": true, "deprecated": true}, {"name": "v1", "served": true},
         {"name": "v2", "served": true}, {"name": "v3", "served": false}]});
     assert_eq!(
-        outdated("v1beta1", &spec, "Widget"),
+        deprecation_warning("v1beta1", &spec, "Widget"),
         "example.dev/v1beta1 Widget is deprecated; use example.dev/v2 Widget"
     );
-    assert_eq!(outdated("v2", &spec, "Widget"), "example.dev/v2 Widget is deprecated");
+    assert_eq!(deprecation_warning("v2", &spec, "Widget"), "example.dev/v2 Widget is deprecated");
 }

@@ -1,41 +1,41 @@
-//! Definitions that kube-apiserver refused, and what it said.
+//! CRDs that kube-apiserver refused, and what it said.
 
-use super::super::definition::BEHAVIOR;
+use super::super::crd::BEHAVIOR;
 use super::*;
-use crate::testing::{created, object, refusals, refusals_of_update};
+use crate::validation::testing::{created, object, refusals, refusals_of_update};
 use machinery::json;
 
-/// A definition that is fine, with a spec changed by `change`.
+/// A CRD that is fine, with a spec changed by `change`.
 fn widgets(change: impl FnOnce(&mut Value)) -> Value {
-    let mut definition = json!({"metadata": {"name": "widgets.example.dev"}, "spec": {
+    let mut crd = json!({"metadata": {"name": "widgets.example.dev"}, "spec": {
         "group": "example.dev", "scope": "Namespaced",
         "names": {"plural": "widgets", "kind": "Widget"},
         "versions": [{"name": "v1", "served": true, "storage": true,
             "schema": {"openAPIV3Schema": {"type": "object"}}}]}});
-    change(&mut definition["spec"]);
-    definition
+    change(&mut crd["spec"]);
+    crd
 }
 
-/// The complaints about a changed definition, sorted.
-fn complaints(change: impl FnOnce(&mut Value)) -> Vec<String> {
-    let mut complaints = refusals(&BEHAVIOR, widgets(change));
-    complaints.sort();
-    complaints
+/// The errors about a changed CRD, sorted.
+fn add_invalid(change: impl FnOnce(&mut Value)) -> Vec<String> {
+    let mut messages = refusals(&BEHAVIOR, widgets(change));
+    messages.sort();
+    messages
 }
 
 const LABEL: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
 
 #[test]
-fn a_good_definition_is_accepted() {
-    assert_eq!(complaints(|_| {}), [""; 0]);
+fn a_good_crd_is_accepted() {
+    assert_eq!(add_invalid(|_| {}), [""; 0]);
 }
 
 #[test]
 fn the_name_is_made_of_the_plural_and_the_group() {
-    let mut definition = widgets(|_| {});
-    definition["metadata"]["name"] = json!("wrong.example.dev");
+    let mut crd = widgets(|_| {});
+    crd["metadata"]["name"] = json!("wrong.example.dev");
     assert_eq!(
-        refusals(&BEHAVIOR, definition),
+        refusals(&BEHAVIOR, crd),
         [
             r#"metadata.name: Invalid value: "wrong.example.dev": must be spec.names.plural+"."+spec.group"#
         ]
@@ -45,14 +45,14 @@ fn the_name_is_made_of_the_plural_and_the_group() {
 #[test]
 fn a_group_is_a_domain() {
     assert_eq!(
-        complaints(|spec| spec["group"] = json!("network"))[1],
+        add_invalid(|spec| spec["group"] = json!("network"))[1],
         r#"spec.group: Invalid value: "network": should be a domain with at least one dot"#
     );
 }
 
 #[test]
 fn names_are_labels_and_the_scope_is_one_of_two() {
-    let found = complaints(|spec| {
+    let found = add_invalid(|spec| {
         spec["scope"] = json!("Galaxy");
         spec["names"] = json!({"plural": "widgets", "kind": "", "shortNames": ["A_B"],
             "categories": ["C D"], "singular": "W W", "listKind": ""});
@@ -74,13 +74,13 @@ fn names_are_labels_and_the_scope_is_one_of_two() {
 #[test]
 fn there_is_exactly_one_storage_version() {
     assert_eq!(
-        complaints(|spec| spec["versions"] = json!([])),
+        add_invalid(|spec| spec["versions"] = json!([])),
         [
             "spec.versions: Invalid value: []: must have exactly one version marked as storage version",
             "status.storedVersions: Invalid value: null: must have at least one stored version",
         ]
     );
-    let found = complaints(|spec| {
+    let found = add_invalid(|spec| {
         let mut second = spec["versions"][0].clone();
         second["name"] = json!("V2");
         spec["versions"].as_array_mut().unwrap().push(second);
@@ -98,11 +98,11 @@ fn there_is_exactly_one_storage_version() {
 #[test]
 fn v1_needs_a_schema_and_keeps_no_unknown_fields() {
     assert_eq!(
-        complaints(|spec| spec["versions"][0]["schema"] = Value::Null),
+        add_invalid(|spec| spec["versions"][0]["schema"] = Value::Null),
         ["spec.versions[0].schema.openAPIV3Schema: Required value"]
     );
     assert_eq!(
-        complaints(|spec| spec["preserveUnknownFields"] = json!(true)),
+        add_invalid(|spec| spec["preserveUnknownFields"] = json!(true)),
         [
             "spec.preserveUnknownFields: Invalid value: true: cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"
         ]
@@ -113,12 +113,12 @@ fn v1_needs_a_schema_and_keeps_no_unknown_fields() {
 fn versions_that_agree_are_complained_of_at_the_top_and_others_one_by_one() {
     let pattern = json!({"openAPIV3Schema": {"type": "object",
         "properties": {"a": {"type": "string", "pattern": "["}}}});
-    let shared = complaints(|spec| spec["versions"][0]["schema"] = pattern.clone());
+    let shared = add_invalid(|spec| spec["versions"][0]["schema"] = pattern.clone());
     assert!(
         shared[0].starts_with("spec.validation.openAPIV3Schema.properties[a].pattern: "),
         "{shared:?}"
     );
-    let apart = complaints(|spec| {
+    let apart = add_invalid(|spec| {
         let mut second = spec["versions"][0].clone();
         second["name"] = json!("v2");
         second["storage"] = json!(false);
@@ -133,7 +133,7 @@ fn versions_that_agree_are_complained_of_at_the_top_and_others_one_by_one() {
 
 #[test]
 fn paths_of_scale_and_columns_begin_with_a_dot() {
-    let found = complaints(|spec| {
+    let found = add_invalid(|spec| {
         let version = &mut spec["versions"][0];
         version["subresources"] = json!({"scale": {"specReplicasPath": ".status.x",
             "statusReplicasPath": "spec.x", "labelSelectorPath": "[0]"}});
@@ -157,7 +157,7 @@ fn paths_of_scale_and_columns_begin_with_a_dot() {
 
 #[test]
 fn selectable_fields_are_scalars_that_exist() {
-    let found = complaints(|spec| {
+    let found = add_invalid(|spec| {
         let version = &mut spec["versions"][0];
         version["schema"]["openAPIV3Schema"]["properties"] =
             json!({"a": {"type": "string"}, "l": {"type": "array", "items": {"type": "string"}}});
@@ -175,9 +175,9 @@ fn selectable_fields_are_scalars_that_exist() {
 }
 
 #[test]
-fn rules_are_compiled_when_a_definition_is_made() {
+fn rules_are_compiled_when_a_crd_is_made() {
     let rules = |rule: &str| {
-        complaints(|spec| {
+        add_invalid(|spec| {
             spec["versions"][0]["schema"]["openAPIV3Schema"]["x-kubernetes-validations"] =
                 json!([{"rule": rule}]);
         })
@@ -187,9 +187,9 @@ fn rules_are_compiled_when_a_definition_is_made() {
     assert!(found[0].contains("undefined field 'uid'"), "{found:?}");
 }
 
-/// What is held against a definition whose objects are converted by this webhook.
+/// What is held against a CRD whose objects are converted by this webhook.
 fn of_webhook(config: &Value, reviews: &Value) -> Vec<String> {
-    complaints(|spec| {
+    add_invalid(|spec| {
         spec["conversion"] = json!({"strategy": "Webhook", "webhook": {
             "clientConfig": config, "conversionReviewVersions": reviews}});
     })
@@ -228,7 +228,7 @@ fn a_conversion_webhook_is_not_trusted_by_rubbish_once_it_is_asked() {
     };
     let rubbish = trusting("cnViYmlzaA==");
     assert_eq!(refusals(&BEHAVIOR, rubbish.clone()), Vec::<String>::new());
-    let errors = faults_once_established(trusting(""), rubbish);
+    let errors = errors_once_established(trusting(""), rubbish);
     assert_eq!(
         errors.iter().map(ToString::to_string).collect::<Vec<_>>(),
         [
@@ -237,8 +237,8 @@ fn a_conversion_webhook_is_not_trusted_by_rubbish_once_it_is_asked() {
     );
 }
 
-/// What is held against the change of a definition that is served.
-fn faults_once_established(old: Value, new: Value) -> ErrorList {
+/// What is held against the change of a CRD that is served.
+fn errors_once_established(old: Value, new: Value) -> ErrorList {
     let mut established = object(created(&BEHAVIOR, old));
     let conditions = json!([{"type": "Established", "status": "True"}]);
     established.map_at(&["status"]).insert("conditions".to_owned(), conditions);
@@ -252,20 +252,20 @@ fn faults_once_established(old: Value, new: Value) -> ErrorList {
 
 #[test]
 fn groups_of_kubernetes_need_an_approval_in_v1_only() {
-    let mut definition = widgets(|spec| spec["group"] = json!("sample.k8s.io"));
-    definition["metadata"]["name"] = json!("widgets.sample.k8s.io");
+    let mut crd = widgets(|spec| spec["group"] = json!("sample.k8s.io"));
+    crd["metadata"]["name"] = json!("widgets.sample.k8s.io");
     assert_eq!(
-        refusals(&BEHAVIOR, definition.clone()),
+        refusals(&BEHAVIOR, crd.clone()),
         [
             r#"metadata.annotations[api-approved.kubernetes.io]: Required value: protected groups must have approval annotation "api-approved.kubernetes.io", see https://github.com/kubernetes/enhancements/pull/1111"#
         ]
     );
     let mut errors = ErrorList::new();
-    validate_in(&object(created(&BEHAVIOR, definition.clone())), None, "v1beta1", &mut errors);
+    validate_in(&object(created(&BEHAVIOR, crd.clone())), None, "v1beta1", &mut errors);
     assert!(errors.is_empty(), "{}", errors.summary());
-    definition["metadata"]["annotations"] =
+    crd["metadata"]["annotations"] =
         json!({"api-approved.kubernetes.io": "unapproved, an experiment"});
-    assert_eq!(refusals(&BEHAVIOR, definition), [""; 0]);
+    assert_eq!(refusals(&BEHAVIOR, crd), [""; 0]);
 }
 
 #[test]
@@ -296,7 +296,7 @@ fn what_objects_are_stored_under_does_not_change() {
         [r#"spec.group: Invalid value: "other.example.dev": field is immutable"#],
         "before it is established, the scope may still change"
     );
-    let errors = faults_once_established(old, new);
+    let errors = errors_once_established(old, new);
     assert_eq!(
         errors.iter().map(|it| it.field.as_str()).collect::<Vec<_>>(),
         ["spec.group", "spec.scope"]

@@ -1,7 +1,7 @@
 //! Tests of stateful set, as sentences.
 
 use super::*;
-use crate::testing::{created, defaulted, lines, object, refusals, refusals_of_update};
+use crate::validation::testing::{created, defaulted, lines, object, refusals, refusals_of_update};
 
 fn spec() -> Value {
     json!({"serviceName": "s", "selector": {"matchLabels": {"app": "a"}}, "template": {

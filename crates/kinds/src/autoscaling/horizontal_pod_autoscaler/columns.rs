@@ -1,10 +1,10 @@
 //! What `kubectl get` shows of an autoscaler: each metric as `current/target`.
 
-use crate::columns::{AGE, NAME, age, column, first_of};
-use crate::fields::{at, integer, list, number, part, text, top};
-use crate::quantities::amount;
-use crate::resource::{Column, Now};
+use crate::validation::quantities::amount;
+use machinery::fields::{at, integer, list, number, part, text, top};
 use machinery::{Object, Value};
+use types::columns::{AGE, NAME, age, column, first_of};
+use types::resource::{Column, Now};
 
 pub(super) const COLUMNS: &[Column] = &[
     NAME,

@@ -10,7 +10,7 @@
 //! ```
 
 use super::{DEFAULT_UTILIZATION, default_metrics};
-use crate::fields::{at, integer, list, part, text};
+use machinery::fields::{at, integer, list, part, text};
 use machinery::{Map, Object, Value, json};
 
 const V1: &str = "autoscaling/v1";
@@ -193,8 +193,8 @@ fn to_v2(object: &mut Object) {
     let stored = |annotation: &str| -> Option<Value> {
         serde_json::from_str(object.annotation(annotation)?).ok()
     };
-    let metrics = stored(METRICS).and_then(|it| all_read(&it, SOURCES));
-    let measured = stored(CURRENT_METRICS).and_then(|it| all_read(&it, MEASURED));
+    let metrics = stored(METRICS).and_then(|it| read_all(&it, SOURCES));
+    let measured = stored(CURRENT_METRICS).and_then(|it| read_all(&it, MEASURED));
     let conditions = stored(CONDITIONS).filter(Value::is_array);
     let behavior = stored(BEHAVIOR).map(uncapitalized).filter(|it| {
         ["scaleUp", "scaleDown"].iter().any(|direction| part(it, direction).is_some())
@@ -323,7 +323,7 @@ fn uncapitalized(value: Value) -> Value {
 }
 
 /// All metrics of `v1`, as `v2` has them; None if it is no list of metrics.
-fn all_read(metrics: &Value, table: &[(&str, &[Renamed])]) -> Option<Vec<Value>> {
+fn read_all(metrics: &Value, table: &[(&str, &[Renamed])]) -> Option<Vec<Value>> {
     metrics.as_array()?.iter().map(|metric| read(metric, table)).collect()
 }
 
@@ -369,7 +369,7 @@ fn name_target(metric: &mut Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::object;
+    use crate::validation::testing::object;
 
     fn v2() -> Value {
         json!({"metadata": {"name": "a", "annotations": {"mine": "x"}},

@@ -1,9 +1,9 @@
 //! What is wrong with the metrics of an autoscaler.
 
 use super::validate::{Group, validate_reference};
-use crate::fields::{at, integer, list, part, text};
-use crate::quantities::{amount, container_resource_name};
-use crate::rules::{complaints, dns_label, supported_only};
+use crate::validation::quantities::{amount, container_resource_name};
+use crate::validation::rules::{add_invalid, dns_label, supported_only};
+use machinery::fields::{at, integer, list, part, text};
 use machinery::{ErrorList, Path, Value, names};
 
 /// The types of metrics, as the message lists them, and the field of each.
@@ -15,7 +15,7 @@ const SOURCES: &[(&str, &str)] = &[
     ("Resource", "resource"),
 ];
 
-/// Judges all metrics; `group` is what the objects that they describe must say of theirs.
+/// Validates all metrics; `group` is what the objects that they describe must say of theirs.
 pub(super) fn validate_metrics(
     errors: &mut ErrorList,
     path: &Path<'_>,
@@ -90,7 +90,7 @@ fn validate_source(
         let (path, name) = (path.child("metric"), text(at(source, &["metric"]), "name"));
         match name {
             "" => errors.required(&path.child("name"), "must specify a metric name"),
-            name => complaints(errors, &path.child("name"), name, names::path_segment(name)),
+            name => add_invalid(errors, &path.child("name"), name, names::path_segment(name)),
         }
     }
     let target = at(source, &["target"]);
@@ -168,7 +168,7 @@ fn validate_choice(errors: &mut ErrorList, path: &Path<'_>, kind: &str, target: 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::lines;
+    use crate::validation::testing::lines;
     use machinery::json;
 
     fn check(metric: Value, expected: &[&str]) {

@@ -1,9 +1,9 @@
 //! What is wrong with an autoscaler: its bounds, its target, how fast it may move.
 
 use super::metrics::validate_metrics;
-use crate::fields::{at, integer, list, number, part, text, top};
-use crate::quantities::amount;
-use crate::rules::{at_least_zero, positive, required_segment, supported_only};
+use crate::validation::quantities::amount;
+use crate::validation::rules::{at_least_zero, positive, required_segment, supported_only};
+use machinery::fields::{at, integer, list, number, part, text, top};
 use machinery::quantity::Quantity;
 use machinery::{ErrorList, Object, Path, Value};
 
@@ -12,7 +12,7 @@ const MAX_WINDOW_SECONDS: i64 = 3600;
 
 static SPEC: Path<'static> = Path::root("spec");
 
-/// Judges an autoscaler that was `old` before.
+/// Validates an autoscaler that was `old` before.
 pub(super) fn validate(new: &Object, old: Option<&Object>, errors: &mut ErrorList) {
     let spec = top(new, "spec");
     let old_spec = old.map(|old| top(old, "spec"));
@@ -50,7 +50,7 @@ fn validate_bounds(errors: &mut ErrorList, spec: &Value) {
         at_least_zero(errors, &SPEC.child("minReplicas"), least);
     }
     let path = SPEC.child("maxReplicas");
-    errors.declared(|errors| match most {
+    errors.declarative(|errors| match most {
         0 => errors.required(&path, ""),
         most if most < 0 => errors.invalid(&path, most, "must be greater than or equal to 1"),
         _ => {}
@@ -71,7 +71,7 @@ pub(super) enum Group {
     Named,
 }
 
-/// Judges a reference to an object of any kind.
+/// Validates a reference to an object of any kind.
 pub(super) fn validate_reference(
     errors: &mut ErrorList,
     path: &Path<'_>,
@@ -130,7 +130,7 @@ fn validate_rules(errors: &mut ErrorList, path: &Path<'_>, rules: &Value) {
     }
 }
 
-/// Judges a change of `/status`.
+/// Validates a change of `/status`.
 pub(super) fn validate_status(new: &Object, _: &Object, errors: &mut ErrorList) {
     let path = Path::root("status");
     for count in ["currentReplicas", "desiredReplicas"] {
@@ -141,7 +141,7 @@ pub(super) fn validate_status(new: &Object, _: &Object, errors: &mut ErrorList) 
 #[cfg(test)]
 mod tests {
     use super::super::BEHAVIOR;
-    use crate::testing::{refusals, refusals_of_update};
+    use crate::validation::testing::{refusals, refusals_of_update};
     use machinery::{Value, json};
 
     fn scaler(changes: Value) -> Value {

@@ -1,9 +1,9 @@
 //! When a job gives up early or is content early: its pod failure policy and its success policy.
 
 use super::indexes;
-use crate::fields::{at, integer, list, part, text};
-use crate::rules::{at_least_zero, qualified_name};
-use machinery::field_path::{FaultKind, quote};
+use crate::validation::rules::{at_least_zero, qualified_name};
+use machinery::field_path::{ErrorType, quote};
+use machinery::fields::{at, integer, list, part, text};
 use machinery::{ErrorList, Path, Value};
 use std::collections::HashSet;
 
@@ -14,7 +14,7 @@ const MAX_INDEXES: usize = 64 * 1024;
 
 const ACTIONS: &[&str] = &["Count", "FailIndex", "FailJob", "Ignore"];
 
-/// Judges what is to be done about failed pods.
+/// Validates what is to be done about failed pods.
 pub(super) fn validate_failure_policy(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     let rules = list(at(spec, &["podFailurePolicy"]), "rules");
     let path = path.child("rules");
@@ -55,7 +55,7 @@ fn validate_failure_rule(
         (false, true) => "specifying one of OnExitCodes and OnPodConditions is required",
         _ => return,
     };
-    errors.add(FaultKind::Invalid, path, None, problem);
+    errors.add(ErrorType::Invalid, path, None, problem);
 }
 
 /// Must be one of `supported`, which the message also lists if there is nothing.
@@ -116,7 +116,7 @@ fn validate_exit_codes(
     }
 }
 
-/// Judges when a job with `completions` has done enough.
+/// Validates when a job with `completions` has done enough.
 pub(super) fn validate_success_policy(
     errors: &mut ErrorList,
     path: &Path<'_>,
@@ -176,7 +176,7 @@ fn validate_success_rule(errors: &mut ErrorList, path: &Path<'_>, rule: &Value, 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::lines;
+    use crate::validation::testing::lines;
     use machinery::json;
 
     fn check_failure(rule: Value, expected: &[&str]) {

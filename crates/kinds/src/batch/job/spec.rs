@@ -1,11 +1,13 @@
 //! The rules for a job's spec, and for that of a template for jobs.
 
 use super::{NAME_LABELS, UID_LABELS, is_indexed, policies};
-use crate::core::go_struct;
 use crate::core::pod::{template_warnings, validate_template};
-use crate::fields::{at, default_text, flag, integer, map_mut, maps_mut, number, part, text, top};
-use crate::rules::{at_least_zero, dns_subdomain, label_selector};
-use crate::workload::{self, SPEC};
+use crate::validation::go_struct;
+use crate::validation::rules::{at_least_zero, dns_subdomain, label_selector};
+use crate::validation::workload::{self, SPEC};
+use machinery::fields::{
+    at, default_text, flag, integer, map_mut, maps_mut, number, part, text, top,
+};
 use machinery::selector::LabelSelector;
 use machinery::{ErrorList, Map, Object, Path, Value, names};
 
@@ -31,14 +33,14 @@ pub(in crate::batch) fn spec_defaults(spec: &mut Map<String, Value>) {
     }
 }
 
-/// Judges a new job.
+/// Validates a new job.
 pub(super) fn validate(job: &Object, errors: &mut ErrorList) {
     validate_generated_selector(errors, job);
     validate_job_spec(errors, top(job, "spec"));
     validate_host_names(errors, job);
 }
 
-/// Judges the spec of a job, selector and all.
+/// Validates the spec of a job, selector and all.
 pub(super) fn validate_job_spec(errors: &mut ErrorList, spec: &Value) {
     validate_spec(errors, &SPEC, spec);
     match part(spec, "selector") {
@@ -95,7 +97,7 @@ pub(super) fn validate_host_names(errors: &mut ErrorList, job: &Object) {
     }
 }
 
-/// Judges the spec of a job or of a template for jobs, but for the selector.
+/// Validates the spec of a job or of a template for jobs, but for the selector.
 pub(in crate::batch) fn validate_spec(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     for field in [
         "parallelism",

@@ -5,11 +5,11 @@
 //! already does not stand in the way of other changes.
 
 use super::{indexes, is_finished, is_indexed, is_true};
-use crate::core::go_struct;
-use crate::fields::{at, flag, integer, list, number, part, same, text, texts, top};
-use crate::rules::IMMUTABLE;
-use crate::workload::counters;
-use machinery::field_path::FaultKind;
+use crate::validation::go_struct;
+use crate::validation::rules::IMMUTABLE;
+use crate::validation::workload::counters;
+use machinery::field_path::ErrorType;
+use machinery::fields::{at, flag, integer, list, number, part, same, text, texts, top};
 use machinery::{ErrorList, Object, Path, Value, timestamp};
 use std::collections::HashSet;
 
@@ -22,7 +22,7 @@ struct Change<'a> {
     old: &'a Value,
 }
 
-/// Judges a change of a job's status.
+/// Validates a change of a job's status.
 pub(super) fn validate_status(new: &Object, old: &Object, errors: &mut ErrorList) {
     let change =
         Change { spec: top(new, "spec"), new: top(new, "status"), old: top(old, "status") };
@@ -33,7 +33,7 @@ pub(super) fn validate_status(new: &Object, old: &Object, errors: &mut ErrorList
     change.validate_times(errors);
     change.validate_end(errors);
     change.validate_indexes(errors);
-    change.validate_kept(errors);
+    change.validate_monotonic(errors);
 }
 
 /// A pod that is not counted yet is waiting in one place.
@@ -56,12 +56,12 @@ fn validate_uncounted(errors: &mut ErrorList, status: &Value) {
 }
 
 fn bad_conditions(errors: &mut ErrorList, message: &str) {
-    errors.add(FaultKind::Invalid, &STATUS.child("conditions"), None, message);
+    errors.add(ErrorType::Invalid, &STATUS.child("conditions"), None, message);
 }
 
 impl Change<'_> {
     /// Whether the condition has come or gone.
-    fn turns(&self, condition: &str) -> bool {
+    fn condition_changes(&self, condition: &str) -> bool {
         is_true(self.new, condition) != is_true(self.old, condition)
     }
 
@@ -78,18 +78,28 @@ impl Change<'_> {
         let holds = |condition| is_true(self.new, condition);
         let (complete, failed) = (holds("Complete"), holds("Failed"));
         let (target, met) = (holds("FailureTarget"), holds("SuccessCriteriaMet"));
-        if complete && failed && (self.turns("Complete") || self.turns("Failed")) {
+        if complete
+            && failed
+            && (self.condition_changes("Complete") || self.condition_changes("Failed"))
+        {
             bad_conditions(errors, "cannot set Complete=True and Failed=true conditions");
         }
-        if complete && target && (self.turns("Complete") || self.turns("FailureTarget")) {
+        if complete
+            && target
+            && (self.condition_changes("Complete") || self.condition_changes("FailureTarget"))
+        {
             bad_conditions(errors, "cannot set Complete=True and FailureTarget=true conditions");
         }
-        if failed && !target && (self.turns("Failed") || self.changes("failedIndexes")) {
+        if failed && !target && (self.condition_changes("Failed") || self.changes("failedIndexes"))
+        {
             let message =
                 "cannot set Failed=True condition without the FailureTarget=true condition";
             bad_conditions(errors, message);
         }
-        if complete && !met && (self.turns("Complete") || self.turns("SuccessCriteriaMet")) {
+        if complete
+            && !met
+            && (self.condition_changes("Complete") || self.condition_changes("SuccessCriteriaMet"))
+        {
             let message =
                 "cannot set Complete=True condition without the SuccessCriteriaMet=true condition";
             bad_conditions(errors, message);
@@ -111,7 +121,8 @@ impl Change<'_> {
         let path = STATUS.child("completionTime");
         let (start, end) = (part(self.new, "startTime"), part(self.new, "completionTime"));
         let is_complete = is_true(self.new, "Complete");
-        let completion_changes = self.turns("Complete") || self.changes("completionTime");
+        let completion_changes =
+            self.condition_changes("Complete") || self.changes("completionTime");
         match (end, is_complete) {
             (Some(end), false) if completion_changes => {
                 let message = "cannot set completionTime when there is no Complete=True condition";
@@ -211,7 +222,7 @@ impl Change<'_> {
     }
 
     /// What a status may not take back.
-    fn validate_kept(&self, errors: &mut ErrorList) {
+    fn validate_monotonic(&self, errors: &mut ErrorList) {
         let is_undone = |condition| is_true(self.old, condition) && !is_true(self.new, condition);
         for condition in ["Failed", "Complete", "FailureTarget"] {
             if is_undone(condition) {
@@ -263,7 +274,7 @@ impl Change<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{lines, object};
+    use crate::validation::testing::{lines, object};
     use machinery::json;
 
     fn check(new: Value, old: Value, expected: &[&str]) {

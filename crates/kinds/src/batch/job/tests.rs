@@ -1,7 +1,7 @@
 //! Tests of job, as sentences.
 
 use super::*;
-use crate::testing::{created, defaulted, object, refusals, refusals_of_update};
+use crate::validation::testing::{created, defaulted, object, refusals, refusals_of_update};
 
 fn job(spec: Value) -> Value {
     let mut job = json!({"metadata": {"name": "a", "uid": "u"}, "spec": {"template": {"spec":

@@ -4,13 +4,13 @@
 use super::is_indexed;
 use super::is_true;
 use super::spec::{validate_host_names, validate_job_spec};
-use crate::core::go_struct;
-use crate::fields::{at, flag, list, map_mut, maps_mut, number, part, same, top};
-use crate::rules::{IMMUTABLE, immutable};
-use crate::workload::{self, SPEC};
+use crate::validation::go_struct;
+use crate::validation::rules::{IMMUTABLE, immutable};
+use crate::validation::workload::{self, SPEC};
+use machinery::fields::{at, flag, list, map_mut, maps_mut, number, part, same, top};
 use machinery::{ErrorList, Map, Object, Value, json};
 
-/// Judges a change of a job.
+/// Validates a change of a job.
 pub(super) fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList) {
     validate_job_spec(errors, top(new, "spec"));
     validate_completions(errors, top(new, "spec"), top(old, "spec"));

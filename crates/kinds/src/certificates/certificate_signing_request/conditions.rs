@@ -1,9 +1,9 @@
 //! Which conditions a request has, and who may change them: `/approval` approves and denies,
 //! `/status` tells of the rest.
 
-use crate::fields::{keep, list, same, text, top};
-use crate::rules::{required, supported_only};
+use crate::validation::rules::{required, supported_only};
 use machinery::field_path::quote;
+use machinery::fields::{keep, list, same, text, top};
 use machinery::{ErrorList, Object, Path, Value};
 use std::collections::HashSet;
 
@@ -53,7 +53,7 @@ fn conditions_mut(object: &mut Object) -> impl Iterator<Item = &mut Value> {
     object.get_mut(&["status", "conditions"]).and_then(Value::as_array_mut).into_iter().flatten()
 }
 
-/// Judges the conditions by themselves.
+/// Validates the conditions by themselves.
 pub(super) fn validate(object: &Object, errors: &mut ErrorList) {
     let status = Path::root("status");
     let path = status.child("conditions");
@@ -82,7 +82,7 @@ pub(super) fn validate(object: &Object, errors: &mut ErrorList) {
     }
 }
 
-/// Judges a change of anything but a decision and the certificate.
+/// Validates a change of anything but a decision and the certificate.
 pub(super) fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList) {
     validate_change(new, old, errors);
     same_decisions(new, old, errors);
@@ -92,7 +92,7 @@ pub(super) fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList
     }
 }
 
-/// Judges a change of `/status`: the certificate may come, once.
+/// Validates a change of `/status`: the certificate may come, once.
 pub(super) fn validate_status(new: &Object, old: &Object, errors: &mut ErrorList) {
     validate_change(new, old, errors);
     same_decisions(new, old, errors);
@@ -102,7 +102,7 @@ pub(super) fn validate_status(new: &Object, old: &Object, errors: &mut ErrorList
     }
 }
 
-/// Judges a change of `/approval`.
+/// Validates a change of `/approval`.
 pub(super) fn validate_approval(new: &Object, old: &Object, errors: &mut ErrorList) {
     validate_change(new, old, errors);
 }

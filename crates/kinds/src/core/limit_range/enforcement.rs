@@ -8,7 +8,7 @@ pub use defaulting::{TooManyDefaults, fill_in};
 pub use violations::{Refusal, validate_claim, validate_pod};
 
 use crate::core::pod::totals::{Amounts, amounts};
-use crate::fields::{entries, list, text, top};
+use machinery::fields::{entries, list, text, top};
 use machinery::{Map, Object, Value};
 
 /// A limit range, read once.

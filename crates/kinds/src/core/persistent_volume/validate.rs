@@ -1,16 +1,15 @@
 //! What is wrong with a persistent volume.
 
 use super::super::pod::{validate_access_modes, validate_kind, validate_node_selector};
-use super::super::{
-    disks, go_struct,
-    unified_diff::{DiffBudget, unified_diff},
-};
-use crate::fields::{at, entries, part, same, text, texts, top};
-use crate::quantities::amount;
-use crate::rules::{
+use super::super::volume_sources;
+use crate::storage::validate_driver_name;
+use crate::validation::go_struct;
+use crate::validation::quantities::amount;
+use crate::validation::rules::{
     dns_label, dns_subdomain, immutable, invalid_struct, no_backsteps, supported_only,
 };
-use crate::storage::validate_driver_name;
+use crate::validation::unified_diff::{DiffBudget, unified_diff};
+use machinery::fields::{at, entries, part, same, text, texts, top};
 use machinery::{ErrorList, Object, Path, Value, json};
 
 static SPEC: Path<'static> = Path::root("spec");
@@ -41,7 +40,7 @@ const SOURCES: &[&str] = &[
     "csi",
 ];
 
-/// Judges a volume.
+/// Validates a volume.
 pub(super) fn validate(object: &Object, errors: &mut ErrorList) {
     let spec = top(object, "spec");
     validate_access(errors, &SPEC, spec);
@@ -61,7 +60,7 @@ pub(super) fn validate(object: &Object, errors: &mut ErrorList) {
     validate_classes(errors, &SPEC, spec);
 }
 
-/// Judges the spec of a volume that is there for one attachment only.
+/// Validates the spec of a volume that is there for one attachment only.
 pub(crate) fn validate_inline(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     const HERE: &str = "in the context of inline volumes";
     let is_there = |key| part(spec, key).is_some();
@@ -143,7 +142,12 @@ fn validate_source(errors: &mut ErrorList, path: &Path<'_>, spec: &Value, name: 
                 }
             }
             "iscsi" => {
-                disks::validate_persistent_iscsi(errors, &path.child("iscsi"), source, name);
+                volume_sources::validate_persistent_iscsi(
+                    errors,
+                    &path.child("iscsi"),
+                    source,
+                    name,
+                );
             }
             kind => validate_kind(errors, path, kind, source),
         }
@@ -217,7 +221,7 @@ fn source_of(spec: &Value, other: &Value) -> Value {
     source
 }
 
-/// Judges a change of a volume: where it is does not change.
+/// Validates a change of a volume: where it is does not change.
 pub(super) fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList) {
     validate(new, errors);
     let (spec, before) = (top(new, "spec"), top(old, "spec"));
@@ -253,7 +257,7 @@ pub(super) fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList
 #[cfg(test)]
 mod tests {
     use super::super::BEHAVIOR;
-    use crate::testing::{refusals, refusals_of_update};
+    use crate::validation::testing::{refusals, refusals_of_update};
     use machinery::{Value, json};
 
     fn volume(changes: Value) -> Value {

@@ -2,7 +2,7 @@
 //! gone quiet, which pods go first, when images are pulled, whom pods may keep away.
 
 use super::{CONTAINERS, each_container};
-use crate::fields::{
+use machinery::fields::{
     at, default_value, integer, list, list_mut, map_mut, maps_mut, part, text, top,
 };
 use machinery::{ErrorList, Object, Path, json};
@@ -106,7 +106,7 @@ pub fn pull_always(pod: &mut Object) {
 }
 
 /// What is wrong with images that are not pulled whenever a container starts, one line each.
-pub fn not_pulled(pod: &Object) -> Vec<String> {
+pub fn images_not_always_pulled(pod: &Object) -> Vec<String> {
     let mut errors = ErrorList::new();
     let spec = top(pod, "spec");
     let path = Path::root("spec");
@@ -129,7 +129,7 @@ pub fn not_pulled(pod: &Object) -> Vec<String> {
 }
 
 /// Why a pod is not admitted that keeps others away from more than its node.
-pub fn wide_anti_affinity(pod: &Object) -> Option<String> {
+pub fn refused_anti_affinity(pod: &Object) -> Option<String> {
     const HOST: &str = "kubernetes.io/hostname";
     let affinity = at(top(pod, "spec"), &["affinity", "podAntiAffinity"]);
     let terms = list(affinity, "requiredDuringSchedulingIgnoredDuringExecution").iter();
@@ -142,7 +142,7 @@ pub fn wide_anti_affinity(pod: &Object) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::object;
+    use crate::validation::testing::object;
     use machinery::Value;
 
     fn pod(spec: Value) -> Object {

@@ -2,9 +2,9 @@
 
 use super::each_container;
 use super::service_account::MIRROR;
-use crate::fields::{annotation, at, entries, part, text};
-use crate::rules::descending_path;
+use crate::validation::rules::descending_path;
 use machinery::field_path::quote;
+use machinery::fields::{annotation, at, entries, part, text};
 use machinery::{ErrorList, Path, Value};
 
 const APP_ARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
@@ -14,12 +14,12 @@ const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
 static METADATA: Path<'static> = Path::root("metadata");
 
-/// Judges the annotations of a pod.
+/// Validates the annotations of a pod.
 pub(super) fn validate_pod(errors: &mut ErrorList, metadata: &Value, spec: &Value) {
     validate(errors, &METADATA.child("annotations"), metadata, spec);
 }
 
-/// Judges the annotations of a pod or a template, which are at `path`.
+/// Validates the annotations of a pod or a template, which are at `path`.
 pub(super) fn validate(errors: &mut ErrorList, path: &Path<'_>, metadata: &Value, spec: &Value) {
     let is_unbound = text(spec, "nodeName").is_empty();
     if let Some(mirror) = annotation(metadata, MIRROR).filter(|_| is_unbound) {
@@ -69,7 +69,7 @@ fn validate_seccomp(errors: &mut ErrorList, path: &Path<'_>, profile: &str) {
     }
 }
 
-/// Judges how the annotations change.
+/// Validates how the annotations change.
 pub(super) fn validate_change(errors: &mut ErrorList, new: &Value, old: &Value) {
     let path = METADATA.child("annotations");
     let what = |key: &str| match key {

@@ -1,8 +1,8 @@
 //! `/binding`: the scheduler's word on where a pod runs.
 
-use crate::fields::{entries, list, list_mut, text, top};
-use crate::rules::{dns_subdomain, supported_only};
+use crate::validation::rules::{dns_subdomain, supported_only};
 use machinery::field_path::quote;
+use machinery::fields::{entries, list, list_mut, text, top};
 use machinery::{ErrorList, GroupResource, Object, Path, Status, json};
 
 /// Binds a pod to the node that `binding` names, at the time `now` (RFC 3339).
@@ -14,7 +14,7 @@ pub(super) fn post(pod: &mut Object, binding: &Object, now: &str) -> Result<(), 
         return Err(Status::unclassified(errors.summary()));
     }
     check_preconditions(pod, binding)?;
-    if let Some(why) = hindrance(pod) {
+    if let Some(why) = binding_conflict(pod) {
         let what = GroupResource::new("", "pods/binding");
         return Err(Status::conflict(&what, pod.name(), &why));
     }
@@ -63,7 +63,7 @@ fn check_preconditions(pod: &Object, binding: &Object) -> Result<(), Status> {
 }
 
 /// Why a pod cannot be bound now.
-fn hindrance(pod: &Object) -> Option<String> {
+fn binding_conflict(pod: &Object) -> Option<String> {
     let (name, spec) = (pod.name(), top(pod, "spec"));
     if pod.deletion_timestamp().is_some() {
         return Some(format!("pod {name} is being deleted, cannot be assigned to a host"));
@@ -91,7 +91,7 @@ fn set_scheduled(pod: &mut Object, now: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::object;
+    use crate::validation::testing::object;
 
     fn binding(node: &str) -> Object {
         object(json!({"metadata": {"name": "a", "labels": {"zone": "z"}},

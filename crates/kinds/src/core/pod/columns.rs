@@ -1,11 +1,11 @@
 //! The columns of `kubectl get pods`, of which the status is the art.
 
 use super::is_sidecar;
-use crate::columns::{AGE, NAME, age, column, condition, or_none, since, wide};
-use crate::fields::{at, boolean, flag, list, number, part, text, top};
-use crate::resource::{Column, Now};
+use machinery::fields::{at, boolean, flag, list, number, part, text, top};
 use machinery::{Object, Value};
 use std::collections::{HashMap, HashSet};
+use types::columns::{AGE, NAME, age, column, condition, or_none, since, wide};
+use types::resource::{Column, Now};
 
 pub(super) const COLUMNS: &[Column] = &[
     NAME,
@@ -199,7 +199,7 @@ fn first_of<'a>(first: &'a str, second: &'a str) -> &'a str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::object;
+    use crate::validation::testing::object;
     use machinery::json;
 
     fn check(pod: Value, ready: &str, status: &str, restarts: &str) {

@@ -2,9 +2,9 @@
 
 use super::mounts::{Volumes, validate_devices, validate_mounts};
 use super::{env, handlers, is_sidecar, security};
-use crate::fields::{integer, list, number, part, text};
-use crate::quantities;
-use crate::rules::{complaints, dns_label, one_of, port, required, supported_only};
+use crate::validation::quantities;
+use crate::validation::rules::{add_invalid, dns_label, one_of, port, required, supported_only};
+use machinery::fields::{integer, list, number, part, text};
 use machinery::{ErrorList, Path, Value, names};
 use std::collections::{BTreeSet, HashSet};
 
@@ -12,7 +12,7 @@ const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
 const PULL_POLICIES: &[&str] = &["Always", "IfNotPresent", "Never"];
 
 /// What containers need to know of the pod that they are in.
-pub(super) struct Surroundings<'a> {
+pub(super) struct PodContext<'a> {
     /// The spec itself.
     pub spec: &'a Value,
     /// The volumes that are in order.
@@ -27,8 +27,8 @@ pub(super) struct Surroundings<'a> {
     pub host_users: bool,
 }
 
-/// Judges `containers`.
-pub(super) fn validate_containers(errors: &mut ErrorList, path: &Path<'_>, pod: &Surroundings<'_>) {
+/// Validates `containers`.
+pub(super) fn validate_containers(errors: &mut ErrorList, path: &Path<'_>, pod: &PodContext<'_>) {
     let containers = list(pod.spec, "containers");
     if containers.is_empty() {
         return errors.required(path, "");
@@ -45,11 +45,11 @@ pub(super) fn validate_containers(errors: &mut ErrorList, path: &Path<'_>, pod: 
     unique_host_ports(errors, path, containers);
 }
 
-/// Judges `initContainers`.
+/// Validates `initContainers`.
 pub(super) fn validate_init_containers(
     errors: &mut ErrorList,
     path: &Path<'_>,
-    pod: &Surroundings<'_>,
+    pod: &PodContext<'_>,
 ) {
     let mut seen: HashSet<&str> =
         list(pod.spec, "containers").iter().map(|container| text(container, "name")).collect();
@@ -88,11 +88,11 @@ fn forbid_for_init(errors: &mut ErrorList, path: &Path<'_>, container: &Value) {
     }
 }
 
-/// Judges `ephemeralContainers`.
+/// Validates `ephemeralContainers`.
 pub(super) fn validate_ephemeral_containers(
     errors: &mut ErrorList,
     path: &Path<'_>,
-    pod: &Surroundings<'_>,
+    pod: &PodContext<'_>,
 ) {
     const FORBIDDEN: &str = "cannot be set for an Ephemeral Container";
     let others: HashSet<&str> = ["containers", "initContainers"]
@@ -171,7 +171,7 @@ fn validate_common(
     errors: &mut ErrorList,
     path: &Path<'_>,
     container: &Value,
-    pod: &Surroundings<'_>,
+    pod: &PodContext<'_>,
 ) {
     let name = text(container, "name");
     required(errors, &path.child("name"), name);
@@ -209,7 +209,7 @@ fn validate_ports(errors: &mut ErrorList, path: &Path<'_>, container: &Value) {
         if !name.is_empty() {
             let messages = names::port_name(name);
             if !messages.is_empty() {
-                complaints(errors, &path.child("name"), name, messages);
+                add_invalid(errors, &path.child("name"), name, messages);
             } else if seen.contains(&name) {
                 errors.duplicate(&path.child("name"), name);
             } else {
@@ -269,7 +269,7 @@ fn validate_resize_policy(
     }
 }
 
-/// Judges what a container says about its own restarts.
+/// Validates what a container says about its own restarts.
 fn validate_restart_policy(errors: &mut ErrorList, path: &Path<'_>, container: &Value) {
     let rules = list(container, "restartPolicyRules");
     if part(container, "restartPolicy").is_some() {

@@ -1,9 +1,9 @@
 //! What a pod's author may leave out.
 
-use super::super::disks;
+use super::super::volume_sources;
 use super::{CONTAINERS, containers_mut};
-use crate::fields::{default_number, default_text, default_value, map_mut, maps_mut, top};
-use crate::quantities::amount;
+use crate::validation::quantities::amount;
+use machinery::fields::{default_number, default_text, default_value, map_mut, maps_mut, top};
 use machinery::quantity::Quantity;
 use machinery::{Map, Object, Value, json};
 
@@ -197,7 +197,7 @@ fn volume_defaults(volume: &mut Map<String, Value>) {
     {
         default_value(claim, "volumeMode", "Filesystem".into());
     }
-    disks::defaults(volume);
+    volume_sources::defaults(volume);
 }
 
 /// Who says what a container may have at most, and not what it asks for, asks for that.
@@ -257,7 +257,7 @@ fn same_addresses(status: &mut Map<String, Value>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::object;
+    use crate::validation::testing::object;
 
     fn check(pod: Value, path: &[&str], expected: Value) {
         let mut pod = object(pod);

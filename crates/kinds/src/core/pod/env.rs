@@ -1,8 +1,8 @@
 //! The environment variables of a container.
 
-use crate::fields::{list, part, text};
-use crate::quantities::amount;
-use crate::rules::{complaints, dns_label, no_backsteps, qualified_name, required};
+use crate::validation::quantities::amount;
+use crate::validation::rules::{add_invalid, dns_label, no_backsteps, qualified_name, required};
+use machinery::fields::{list, part, text};
 use machinery::{ErrorList, Path, Value, names};
 
 /// What a variable may show of its pod.
@@ -58,14 +58,14 @@ const RESOURCES: [&str; 6] = [
 
 /// Who shows a field or a resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Shower {
+pub(super) enum FieldRefTarget {
     /// An environment variable, of its own container.
     Variable,
     /// A file in a volume, of any container.
     File,
 }
 
-/// Judges `env`.
+/// Validates `env`.
 pub(super) fn validate_env(errors: &mut ErrorList, path: &Path<'_>, container: &Value) {
     for (index, variable) in list(container, "env").iter().enumerate() {
         let path = path.index(index);
@@ -73,7 +73,7 @@ pub(super) fn validate_env(errors: &mut ErrorList, path: &Path<'_>, container: &
         if name.is_empty() {
             errors.required(&path.child("name"), "");
         } else {
-            complaints(errors, &path.child("name"), name, names::env_var_name(name));
+            add_invalid(errors, &path.child("name"), name, names::env_var_name(name));
         }
         if let Some(source) = part(variable, "valueFrom") {
             validate_source(errors, &path.child("valueFrom"), source, text(variable, "value"));
@@ -85,11 +85,16 @@ fn validate_source(errors: &mut ErrorList, path: &Path<'_>, source: &Value, valu
     let mut count = 0;
     if let Some(field) = part(source, "fieldRef") {
         count += 1;
-        validate_field_ref(errors, &path.child("fieldRef"), field, Shower::Variable);
+        validate_field_ref(errors, &path.child("fieldRef"), field, FieldRefTarget::Variable);
     }
     if let Some(resource) = part(source, "resourceFieldRef") {
         count += 1;
-        validate_resource_ref(errors, &path.child("resourceFieldRef"), resource, Shower::Variable);
+        validate_resource_ref(
+            errors,
+            &path.child("resourceFieldRef"),
+            resource,
+            FieldRefTarget::Variable,
+        );
     }
     for kind in ["configMapKeyRef", "secretKeyRef"] {
         if let Some(key) = part(source, kind) {
@@ -111,12 +116,12 @@ fn validate_source(errors: &mut ErrorList, path: &Path<'_>, source: &Value, valu
     }
 }
 
-/// Judges a reference to a field of the pod.
+/// Validates a reference to a field of the pod.
 pub(super) fn validate_field_ref(
     errors: &mut ErrorList,
     path: &Path<'_>,
     reference: &Value,
-    shower: Shower,
+    target: FieldRefTarget,
 ) {
     let (version, field) = (text(reference, "apiVersion"), text(reference, "fieldPath"));
     if version.is_empty() {
@@ -137,9 +142,9 @@ pub(super) fn validate_field_ref(
         let message = format!("error converting fieldPath: {problem}");
         return errors.invalid(&path.child("fieldPath"), field, &message);
     }
-    let allowed: &[&str] = match shower {
-        Shower::Variable => &FIELDS,
-        Shower::File => &VOLUME_FIELDS,
+    let allowed: &[&str] = match target {
+        FieldRefTarget::Variable => &FIELDS,
+        FieldRefTarget::File => &VOLUME_FIELDS,
     };
     match subscript {
         Some(("metadata.annotations", key)) => qualified_name(errors, path, &key.to_lowercase()),
@@ -159,17 +164,17 @@ fn subscript_of(field: &str) -> Option<(&str, &str)> {
     (!path.is_empty()).then_some((path, key))
 }
 
-/// Judges a reference to the resources of a container.
+/// Validates a reference to the resources of a container.
 pub(super) fn validate_resource_ref(
     errors: &mut ErrorList,
     path: &Path<'_>,
     reference: &Value,
-    shower: Shower,
+    target: FieldRefTarget,
 ) {
     let resource = text(reference, "resource");
     let has_pages =
         resource.starts_with("limits.hugepages-") || resource.starts_with("requests.hugepages-");
-    if shower == Shower::File && text(reference, "containerName").is_empty() {
+    if target == FieldRefTarget::File && text(reference, "containerName").is_empty() {
         errors.required(&path.child("containerName"), "");
     } else if resource.is_empty() {
         errors.required(&path.child("resource"), "");
@@ -205,11 +210,11 @@ fn validate_divisor(errors: &mut ErrorList, path: &Path<'_>, resource: &str, ref
 /// A key of a config map or a secret.
 fn validate_key_ref(errors: &mut ErrorList, path: &Path<'_>, reference: &Value) {
     let (name, key) = (text(reference, "name"), text(reference, "key"));
-    complaints(errors, &path.child("name"), name, names::dns1123_subdomain(name));
+    add_invalid(errors, &path.child("name"), name, names::dns1123_subdomain(name));
     if key.is_empty() {
         errors.required(&path.child("key"), "");
     } else {
-        complaints(errors, &path.child("key"), key, names::config_map_key(key));
+        add_invalid(errors, &path.child("key"), key, names::config_map_key(key));
     }
 }
 
@@ -218,7 +223,7 @@ fn validate_file_ref(errors: &mut ErrorList, path: &Path<'_>, reference: &Value)
     let key = text(reference, "key");
     required(errors, &path.child("key"), key);
     if !key.is_empty() {
-        complaints(errors, &path.child("key"), key, names::env_var_name(key));
+        add_invalid(errors, &path.child("key"), key, names::env_var_name(key));
     }
     let volume = text(reference, "volumeName");
     required(errors, &path.child("volumeName"), volume);
@@ -229,13 +234,13 @@ fn validate_file_ref(errors: &mut ErrorList, path: &Path<'_>, reference: &Value)
     no_backsteps(errors, &path.child("path"), text(reference, "path"));
 }
 
-/// Judges `envFrom`.
+/// Validates `envFrom`.
 pub(super) fn validate_env_from(errors: &mut ErrorList, path: &Path<'_>, container: &Value) {
     for (index, source) in list(container, "envFrom").iter().enumerate() {
         let item = path.index(index);
         let prefix = text(source, "prefix");
         if !prefix.is_empty() {
-            complaints(errors, &item.child("prefix"), prefix, names::env_var_name(prefix));
+            add_invalid(errors, &item.child("prefix"), prefix, names::env_var_name(prefix));
         }
         let mut count = 0;
         for kind in ["configMapRef", "secretRef"] {
@@ -245,7 +250,7 @@ pub(super) fn validate_env_from(errors: &mut ErrorList, path: &Path<'_>, contain
             if name.is_empty() {
                 errors.required(&item.child("name"), "");
             } else {
-                complaints(errors, &item.child("name"), name, names::dns1123_subdomain(name));
+                add_invalid(errors, &item.child("name"), name, names::dns1123_subdomain(name));
             }
         }
         if count == 0 {
@@ -259,7 +264,7 @@ pub(super) fn validate_env_from(errors: &mut ErrorList, path: &Path<'_>, contain
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::lines;
+    use crate::validation::testing::lines;
     use machinery::json;
 
     fn check(env: Value, expected: &[&str]) {

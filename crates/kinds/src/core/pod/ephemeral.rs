@@ -1,12 +1,10 @@
 //! `/ephemeralcontainers`: containers that are added to a running pod to look at it.
 
-use super::super::{
-    go_struct,
-    unified_diff::{DiffBudget, unified_diff},
-};
 use super::{annotations, service_account, spec};
-use crate::fields::{keep, list, same, text, top};
+use crate::validation::go_struct;
+use crate::validation::unified_diff::{DiffBudget, unified_diff};
 use machinery::field_path::quote;
+use machinery::fields::{keep, list, same, text, top};
 use machinery::{ErrorList, Map, Object, Path, Value};
 use std::collections::HashMap;
 
@@ -35,7 +33,7 @@ pub(super) fn keep_metadata(new: &mut Object, old: &Object) {
     }
 }
 
-/// Judges an update: containers may be added, and are never changed or taken away.
+/// Validates an update: containers may be added, and are never changed or taken away.
 pub(super) fn validate(new: &Object, old: &Object, errors: &mut ErrorList) {
     if service_account::is_mirror(old) {
         let message = "static pods do not support ephemeral containers";
@@ -76,7 +74,7 @@ pub(super) fn validate(new: &Object, old: &Object, errors: &mut ErrorList) {
 mod tests {
     use super::super::{BEHAVIOR, spec_defaults};
     use super::*;
-    use crate::testing::{created, lines, object};
+    use crate::validation::testing::{created, lines, object};
     use machinery::json;
 
     fn pod(ephemeral: &Value) -> Object {

@@ -1,7 +1,9 @@
 //! Probes and lifecycle hooks: what is done to a container to see how it is, or to tell it.
 
-use crate::fields::{list, number, part, text};
-use crate::rules::{at_least_zero, complaints, port_or_name, required, supported_only};
+use crate::validation::rules::{
+    add_invalid, at_least_zero, port_or_name, required, supported_only,
+};
+use machinery::fields::{list, number, part, text};
 use machinery::{ErrorList, Path, Value};
 
 /// What a handler may be besides the three that both probes and hooks know.
@@ -13,7 +15,7 @@ enum Caller {
 
 const GRACE: &str = "terminationGracePeriodSeconds";
 
-/// Judges the three probes of a container.
+/// Validates the three probes of a container.
 pub(super) fn validate_probes(
     errors: &mut ErrorList,
     path: &Path<'_>,
@@ -48,7 +50,7 @@ pub(super) fn validate_probes(
     }
 }
 
-/// Judges the lifecycle hooks of a container, if it has any; `os` is that of the pod.
+/// Validates the lifecycle hooks of a container, if it has any; `os` is that of the pod.
 pub(super) fn validate_lifecycle(
     errors: &mut ErrorList,
     path: &Path<'_>,
@@ -141,7 +143,7 @@ fn validate_http_get(errors: &mut ErrorList, path: &Path<'_>, action: &Value) {
             !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
         if !is_plain {
             let message = "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name', regex used for validation is '[-A-Za-z0-9]+')";
-            complaints(errors, &path.child("httpHeaders"), name, vec![message.to_owned()]);
+            add_invalid(errors, &path.child("httpHeaders"), name, vec![message.to_owned()]);
         }
     }
 }
@@ -157,7 +159,7 @@ fn validate_sleep(errors: &mut ErrorList, path: &Path<'_>, seconds: i64, grace: 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::lines;
+    use crate::validation::testing::lines;
     use machinery::json;
 
     fn check(container: Value, expected: &[&str]) {

@@ -2,7 +2,6 @@
 //!
 //! Upstream: `apis/core/validation/validation.go`, `ValidatePodLogOptions`.
 
-use crate::types;
 use machinery::{ErrorList, Path};
 
 /// The options of one request that have values; the boolean ones stay in the query.
@@ -99,35 +98,35 @@ mod tests {
         LogOptions::parse(parameter, |it| it.parse().map_err(|_| format!("{it:?} is no number")))
     }
 
-    fn complaints(query: &[(&str, &'static str)]) -> Vec<String> {
+    fn errors_of(query: &[(&str, &'static str)]) -> Vec<String> {
         parse(query).unwrap().validate().iter().map(ToString::to_string).collect()
     }
 
     #[test]
     fn limits_must_be_positive_and_tail_lines_not_negative() {
         assert_eq!(
-            complaints(&[("tailLines", "-1"), ("limitBytes", "0"), ("sinceSeconds", "0")]),
+            errors_of(&[("tailLines", "-1"), ("limitBytes", "0"), ("sinceSeconds", "0")]),
             [
                 "tailLines: Invalid value: -1: must be greater than or equal to 0",
                 "limitBytes: Invalid value: 0: must be greater than 0",
                 "sinceSeconds: Invalid value: 0: must be greater than 0",
             ]
         );
-        assert!(complaints(&[("tailLines", "0"), ("limitBytes", "1")]).is_empty());
+        assert!(errors_of(&[("tailLines", "0"), ("limitBytes", "1")]).is_empty());
     }
 
     #[test]
     fn a_log_begins_at_one_point_in_time() {
         assert_eq!(
-            complaints(&[("sinceSeconds", "0"), ("sinceTime", "2024-01-01T00:00:00Z")]),
+            errors_of(&[("sinceSeconds", "0"), ("sinceTime", "2024-01-01T00:00:00Z")]),
             ["[]: Forbidden: at most one of `sinceTime` or `sinceSeconds` may be specified"]
         );
-        assert!(complaints(&[("sinceTime", "")]).is_empty());
+        assert!(errors_of(&[("sinceTime", "")]).is_empty());
     }
 
     #[test]
     fn a_stream_cannot_be_selected() {
-        assert_eq!(complaints(&[("stream", "All")]), ["stream: Forbidden: may not be specified"]);
+        assert_eq!(errors_of(&[("stream", "All")]), ["stream: Forbidden: may not be specified"]);
     }
 
     #[test]

@@ -1,14 +1,14 @@
 //! The volumes that a container mounts, and those that it uses as devices.
 
-use crate::fields::{flag, list, part, text};
-use crate::rules::{descending_path, has_backsteps, required, supported_only};
+use crate::validation::rules::{descending_path, has_backsteps, required, supported_only};
+use machinery::fields::{flag, list, part, text};
 use machinery::{ErrorList, Path, Value};
 use std::collections::{HashMap, HashSet};
 
 /// A pod's volumes that are valid by themselves.
 pub(super) type Volumes<'a> = HashMap<&'a str, &'a Value>;
 
-/// Judges `volumeMounts`.
+/// Validates `volumeMounts`.
 pub(super) fn validate_mounts(
     errors: &mut ErrorList,
     path: &Path<'_>,
@@ -93,7 +93,7 @@ fn validate_propagation(errors: &mut ErrorList, path: &Path<'_>, mount: &Value, 
     }
 }
 
-/// Judges `volumeDevices`.
+/// Validates `volumeDevices`.
 pub(super) fn validate_devices(
     errors: &mut ErrorList,
     path: &Path<'_>,
@@ -147,7 +147,7 @@ pub(super) fn validate_devices(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::lines;
+    use crate::validation::testing::lines;
     use machinery::json;
 
     fn check(container: Value, expected: &[&str]) {

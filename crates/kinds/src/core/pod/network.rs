@@ -1,8 +1,8 @@
 //! What a pod is called, and how it finds others.
 
-use crate::address::{self, Stored};
-use crate::fields::{boolean, flag, list, number, part, text, texts};
-use crate::rules::{complaints, dns_label, dns_subdomain, one_of};
+use crate::validation::address::{self, Stored};
+use crate::validation::rules::{add_invalid, dns_label, dns_subdomain, one_of};
+use machinery::fields::{boolean, flag, list, number, part, text, texts};
 use machinery::{ErrorList, Path, Value, json, names};
 
 /// What the resolver of a container can take.
@@ -12,7 +12,7 @@ const MAX_SEARCH_CHARS: usize = 2048;
 
 const DNS_POLICIES: &[&str] = &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
 
-/// Judges everything about names and addresses in a spec; `is_pod` is false for a template.
+/// Validates everything about names and addresses in a spec; `is_pod` is false for a template.
 pub(super) fn validate_network(
     errors: &mut ErrorList,
     path: &Path<'_>,
@@ -75,7 +75,7 @@ fn validate_dns_config(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     for (index, search) in searches.iter().enumerate() {
         if *search != "." {
             let search = search.strip_suffix('.').unwrap_or(search);
-            complaints(errors, &searches_path.index(index), search, search_domain(search));
+            add_invalid(errors, &searches_path.index(index), search, search_domain(search));
         }
     }
     let options = path.child("options");
@@ -145,7 +145,7 @@ fn validate_host_name(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::lines;
+    use crate::validation::testing::lines;
 
     fn check(spec: Value, expected: &[&str]) {
         let mut errors = ErrorList::new();

@@ -1,8 +1,8 @@
 //! Files of a volume that hide one another, of which a pod's author is told.
 
-use crate::fields::{at, list, part, text};
 use machinery::Value;
 use machinery::field_path::quote;
+use machinery::fields::{at, list, part, text};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 

@@ -4,8 +4,8 @@
 //! only conflicting ports are compared. The number of warnings is limited: as many ports as a pod has
 //! room for would otherwise make hundreds of millions of them.
 
-use crate::fields::{list, number, text};
 use machinery::field_path::quote;
+use machinery::fields::{list, number, text};
 use machinery::{Path, Value};
 use std::collections::HashMap;
 

@@ -1,14 +1,14 @@
-//! What the server makes of a pod before it is judged: what only the server knows, and nothing that
+//! What the server makes of a pod before it is validated: what only the server knows, and nothing that
 //! a user may not set.
 
-use super::{quality, totals};
-use crate::fields::{
+use super::{qos_class, totals};
+use machinery::fields::{
     at, default_number, default_text, default_value, integer, keep, list, list_mut, map_mut,
     maps_mut, number, part, text, top,
 };
-use crate::resource::keep_all_but_status;
 use machinery::{Map, Object, Value, json};
 use std::collections::BTreeMap;
+use types::resource::keep_all_but_status;
 
 /// A new pod waits to be scheduled, whatever its creator says of its status.
 pub(super) fn prepare_create(pod: &mut Object) {
@@ -27,7 +27,7 @@ pub(super) fn prepare_create(pod: &mut Object) {
     }
     merge_label_keys(pod);
     default_pod_requests(pod);
-    status["qosClass"] = quality::class_of(top(pod, "spec")).into();
+    status["qosClass"] = qos_class::class_of(top(pod, "spec")).into();
     pod.map_mut().insert("status".to_owned(), status);
 }
 
@@ -168,7 +168,7 @@ fn default_pod_requests(pod: &mut Object) {
 /// Seconds between the beginning of a pod's deletion and its end, unless the user says otherwise:
 /// none for a pod that does not run anywhere.
 pub(super) fn grace_period(pod: &Object) -> i64 {
-    if is_gone_at_once(pod) {
+    if is_deleted_at_once(pod) {
         return 0;
     }
     match integer(top(pod, "spec"), "terminationGracePeriodSeconds").unwrap_or(0) {
@@ -178,7 +178,7 @@ pub(super) fn grace_period(pod: &Object) -> i64 {
 }
 
 /// Whether a pod is deleted at once whatever the user says, because nothing of it runs.
-fn is_gone_at_once(pod: &Object) -> bool {
+fn is_deleted_at_once(pod: &Object) -> bool {
     text(top(pod, "spec"), "nodeName").is_empty()
         || matches!(pod.str_at(&["status", "phase"]), "Failed" | "Succeeded")
 }
@@ -186,7 +186,7 @@ fn is_gone_at_once(pod: &Object) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::object;
+    use crate::validation::testing::object;
 
     #[test]
     fn a_new_pod_is_pending() {

@@ -1,13 +1,13 @@
 //! Files in a volume that come from the API: keys of config maps and secrets, fields of the pod,
 //! tokens.
 
-use super::env::{Shower, validate_field_ref, validate_resource_ref};
-use crate::fields::{integer, list, part, text};
-use crate::rules::{file_mode, label_selector, local_path, required, supported_only};
+use super::env::{FieldRefTarget, validate_field_ref, validate_resource_ref};
+use crate::validation::rules::{file_mode, label_selector, local_path, required, supported_only};
+use machinery::fields::{integer, list, part, text};
 use machinery::{ErrorList, Path, Value};
 use std::collections::HashSet;
 
-/// Judges a volume made of a config map or a secret; `name` is the field that names it.
+/// Validates a volume made of a config map or a secret; `name` is the field that names it.
 pub(super) fn validate_keys(errors: &mut ErrorList, path: &Path<'_>, source: &Value, name: &str) {
     required(errors, &path.child(name), text(source, name));
     file_mode(errors, &path.child("defaultMode"), integer(source, "defaultMode"));
@@ -24,7 +24,7 @@ fn validate_key_to_path(errors: &mut ErrorList, path: &Path<'_>, item: &Value) {
     file_mode(errors, &path.child("mode"), integer(item, "mode"));
 }
 
-/// Judges a volume that shows fields of the pod. Kubernetes does not say which file is wrong.
+/// Validates a volume that shows fields of the pod. Kubernetes does not say which file is wrong.
 pub(super) fn validate_downward(errors: &mut ErrorList, path: &Path<'_>, source: &Value) {
     file_mode(errors, &path.child("defaultMode"), integer(source, "defaultMode"));
     for file in list(source, "items") {
@@ -37,14 +37,19 @@ fn validate_downward_file(errors: &mut ErrorList, path: &Path<'_>, file: &Value)
     local_path(errors, &path.child("path"), text(file, "path"));
     match (part(file, "fieldRef"), part(file, "resourceFieldRef")) {
         (Some(field), resource) => {
-            validate_field_ref(errors, &path.child("fieldRef"), field, Shower::File);
+            validate_field_ref(errors, &path.child("fieldRef"), field, FieldRefTarget::File);
             if resource.is_some() {
                 let message = "fieldRef and resourceFieldRef can not be specified simultaneously";
                 errors.invalid(path, "resource", message);
             }
         }
         (None, Some(resource)) => {
-            validate_resource_ref(errors, &path.child("resourceFieldRef"), resource, Shower::File);
+            validate_resource_ref(
+                errors,
+                &path.child("resourceFieldRef"),
+                resource,
+                FieldRefTarget::File,
+            );
         }
         (None, None) => {
             errors.required(path, "one of fieldRef and resourceFieldRef is required");
@@ -53,7 +58,7 @@ fn validate_downward_file(errors: &mut ErrorList, path: &Path<'_>, file: &Value)
     file_mode(errors, &path.child("mode"), integer(file, "mode"));
 }
 
-/// Judges a volume of several sources.
+/// Validates a volume of several sources.
 pub(super) fn validate_projected(errors: &mut ErrorList, path: &Path<'_>, volume: &Value) {
     file_mode(errors, &path.child("defaultMode"), integer(volume, "defaultMode"));
     let mut sources = Sources { path, taken: HashSet::new() };
@@ -193,7 +198,7 @@ impl<'a> Sources<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::lines;
+    use crate::validation::testing::lines;
     use machinery::json;
 
     fn check(sources: Value, expected: &[&str]) {

@@ -1,8 +1,8 @@
 //! `/resize`: more or less processor and memory for a running pod.
 
 use super::ephemeral::keep_metadata;
-use super::{is_sidecar, quality, service_account, spec};
-use crate::fields::{at, entries, keep, list, part, same, text, top};
+use super::{is_sidecar, qos_class, service_account, spec};
+use machinery::fields::{at, entries, keep, list, part, same, text, top};
 use machinery::{ErrorList, Object, Path, Value};
 
 static SPEC: Path<'static> = Path::root("spec");
@@ -46,7 +46,7 @@ fn same_names(new: &Value, old: &Value, part: &str) -> bool {
     names(new) == names(old)
 }
 
-/// Judges an update.
+/// Validates an update.
 pub(super) fn validate(new: &Object, old: &Object, errors: &mut ErrorList) {
     let (new_spec, old_spec) = (top(new, "spec"), top(old, "spec"));
     if service_account::is_mirror(old) {
@@ -57,7 +57,7 @@ pub(super) fn validate(new: &Object, old: &Object, errors: &mut ErrorList) {
     }
     let before = errors.len();
     spec::validate_pod(new, errors);
-    if quality::class_of(new_spec) != old_class(old) {
+    if qos_class::class_of(new_spec) != old_class(old) {
         let message = "Pod QOS Class may not change as a result of resizing";
         errors.invalid(&SPEC, new.str_at(&["status", "qosClass"]), message);
     }
@@ -99,7 +99,7 @@ fn forbid_other_changes(errors: &mut ErrorList, path: &Path<'_>, part: &str) {
 
 fn old_class(pod: &Object) -> &str {
     match pod.str_at(&["status", "qosClass"]) {
-        "" => quality::class_of(top(pod, "spec")),
+        "" => qos_class::class_of(top(pod, "spec")),
         class => class,
     }
 }
@@ -172,7 +172,7 @@ fn restarts(container: &Value) -> bool {
 mod tests {
     use super::super::BEHAVIOR;
     use super::*;
-    use crate::testing::{created, lines, object};
+    use crate::validation::testing::{created, lines, object};
     use machinery::json;
 
     fn pod(resources: Value) -> Object {

@@ -1,7 +1,7 @@
 //! What a pod gets from its runtime class: what the runtime needs for itself, and on which nodes it
 //! can run.
 
-use crate::fields::{at, integer, list, same, text, top};
+use machinery::fields::{at, integer, list, same, text, top};
 use machinery::{Map, Object, Value};
 use std::collections::HashSet;
 
@@ -120,7 +120,7 @@ pub fn overhead_refusal(pod: &Object, class: Option<&Object>) -> Option<&'static
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::object;
+    use crate::validation::testing::object;
     use machinery::json;
 
     fn applied(spec: Value, class: Value) -> Result<Value, String> {

@@ -1,14 +1,14 @@
 //! Where a pod may run: tolerations, affinity, spreading, gates.
 
 use super::super::node::TAINT_EFFECTS;
-use crate::fields::{at, list, number, part, text, texts};
-use crate::rules::{
-    complaints, dns_subdomain, label_selector, positive, qualified_name, supported_only,
+use crate::validation::rules::{
+    add_invalid, dns_subdomain, label_selector, positive, qualified_name, supported_only,
 };
+use machinery::fields::{at, list, number, part, text, texts};
 use machinery::{ErrorList, Path, Value, names};
 use std::collections::{HashMap, HashSet};
 
-/// Judges tolerations.
+/// Validates tolerations.
 pub(crate) fn validate_tolerations(errors: &mut ErrorList, path: &Path<'_>, tolerations: &[Value]) {
     for (index, toleration) in tolerations.iter().enumerate() {
         let path = path.index(index);
@@ -28,7 +28,7 @@ pub(crate) fn validate_tolerations(errors: &mut ErrorList, path: &Path<'_>, tole
             "Equal" | "" => {
                 let messages = names::label_value(value);
                 if !messages.is_empty() {
-                    complaints(errors, &path.child("operator"), value, vec![messages.join(";")]);
+                    add_invalid(errors, &path.child("operator"), value, vec![messages.join(";")]);
                 }
             }
             "Exists" if value.is_empty() => {}
@@ -49,7 +49,7 @@ pub(crate) fn validate_tolerations(errors: &mut ErrorList, path: &Path<'_>, tole
     }
 }
 
-/// Judges `affinity`.
+/// Validates `affinity`.
 pub(super) fn validate_affinity(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
     const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
@@ -99,7 +99,7 @@ enum Values {
     Any,
 }
 
-/// Judges a selector of nodes, which must select by something.
+/// Validates a selector of nodes, which must select by something.
 pub(crate) fn validate_node_selector(errors: &mut ErrorList, path: &Path<'_>, selector: &Value) {
     let path = path.child("nodeSelectorTerms");
     let terms = list(selector, "nodeSelectorTerms");
@@ -148,7 +148,7 @@ fn validate_node_requirement(
     qualified_name(errors, &path.child("key"), text(requirement, "key"));
     if values == Values::OfLabels {
         for (index, value) in texts(requirement, "values").enumerate() {
-            complaints(errors, &values_path.index(index), value, names::label_value(value));
+            add_invalid(errors, &values_path.index(index), value, names::label_value(value));
         }
     }
 }
@@ -178,7 +178,7 @@ fn validate_pod_term(errors: &mut ErrorList, path: &Path<'_>, term: &Value) {
     label_selector(errors, &path.child("labelSelector"), at(term, &["labelSelector"]));
     label_selector(errors, &path.child("namespaceSelector"), at(term, &["namespaceSelector"]));
     for namespace in texts(term, "namespaces") {
-        complaints(errors, &path.child("namespace"), namespace, names::namespace_name(namespace));
+        add_invalid(errors, &path.child("namespace"), namespace, names::namespace_name(namespace));
     }
     validate_label_keys(errors, path, term);
     let key = text(term, "topologyKey");
@@ -188,7 +188,7 @@ fn validate_pod_term(errors: &mut ErrorList, path: &Path<'_>, term: &Value) {
     qualified_name(errors, &path.child("topologyKey"), key);
 }
 
-/// Judges `matchLabelKeys` and `mismatchLabelKeys`, after they were merged into the selector.
+/// Validates `matchLabelKeys` and `mismatchLabelKeys`, after they were merged into the selector.
 fn validate_label_keys(errors: &mut ErrorList, path: &Path<'_>, term: &Value) {
     let selector = at(term, &["labelSelector"]);
     for field in ["matchLabelKeys", "mismatchLabelKeys"] {
@@ -230,7 +230,7 @@ fn validate_label_keys(errors: &mut ErrorList, path: &Path<'_>, term: &Value) {
     }
 }
 
-/// Judges `topologySpreadConstraints`.
+/// Validates `topologySpreadConstraints`.
 pub(super) fn validate_spread(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     let constraints = list(spec, "topologySpreadConstraints");
     let mut left: HashMap<(&str, &str), usize> = HashMap::new();
@@ -275,7 +275,7 @@ pub(super) fn validate_spread(errors: &mut ErrorList, path: &Path<'_>, spec: &Va
     }
 }
 
-/// Judges `schedulingGates` and `readinessGates`.
+/// Validates `schedulingGates` and `readinessGates`.
 pub(super) fn validate_gates(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     let readiness = path.child("readinessGates");
     for (index, gate) in list(spec, "readinessGates").iter().enumerate() {
@@ -297,7 +297,7 @@ pub(super) fn validate_gates(errors: &mut ErrorList, path: &Path<'_>, spec: &Val
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::lines;
+    use crate::validation::testing::lines;
     use machinery::json;
 
     #[test]

@@ -1,14 +1,16 @@
 //! What a pod and its containers are allowed to do to the node, and as whom.
 
-use super::super::go_struct;
 use super::each_container;
-use crate::fields::{at, boolean, flag, integer, list, part, text, texts};
-use crate::rules::{complaints, descending_path, dns_subdomain, supported_only, unix_id};
-use machinery::field_path::FaultKind;
+use crate::validation::go_struct;
+use crate::validation::rules::{
+    add_invalid, descending_path, dns_subdomain, supported_only, unix_id,
+};
+use machinery::field_path::ErrorType;
+use machinery::fields::{at, boolean, flag, integer, list, part, text, texts};
 use machinery::{ErrorList, Path, Value};
 use std::collections::HashSet;
 
-/// Judges the security context of a pod.
+/// Validates the security context of a pod.
 pub(super) fn validate_pod_context(
     errors: &mut ErrorList,
     path: &Path<'_>,
@@ -37,7 +39,7 @@ pub(super) fn validate_pod_context(
     validate_profiles(errors, path, context);
 }
 
-/// Judges the security context of a container.
+/// Validates the security context of a container.
 pub(super) fn validate_container_context(
     errors: &mut ErrorList,
     path: &Path<'_>,
@@ -62,7 +64,7 @@ pub(super) fn validate_container_context(
             let message = format!("cannot set `allowPrivilegeEscalation` to false and {what}");
             let shown = go_struct::line("SecurityContext", context);
             let detail = format!("{shown}: {message}");
-            errors.add(FaultKind::Invalid, path, None, &detail);
+            errors.add(ErrorType::Invalid, path, None, &detail);
         };
         if flag(context, "privileged") {
             contradicts("`privileged` to true");
@@ -105,7 +107,7 @@ fn validate_seccomp(errors: &mut ErrorList, path: &Path<'_>, profile: &Value) {
         (_, Some(_)) => {
             let shown = go_struct::line("SeccompProfile", profile);
             let detail = format!("{shown}: can only be set when seccomp type is Localhost");
-            errors.add(FaultKind::Invalid, &file, None, &detail);
+            errors.add(ErrorType::Invalid, &file, None, &detail);
         }
         (_, None) => {}
     }
@@ -190,7 +192,7 @@ fn validate_windows_options(errors: &mut ErrorList, path: &Path<'_>, options: &V
     }
     if part(options, "runAsUserName").is_some() {
         let name = text(options, "runAsUserName");
-        complaints(errors, &path.child("runAsUserName"), name, windows_user(name));
+        add_invalid(errors, &path.child("runAsUserName"), name, windows_user(name));
     }
 }
 
@@ -251,7 +253,7 @@ fn is_windows_dns(domain: &str) -> bool {
     })
 }
 
-/// Judges what a pod says in the light of its operating system.
+/// Validates what a pod says in the light of its operating system.
 pub(super) fn validate_os(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     let Some(os) = part(spec, "os") else { return };
     match text(os, "name") {
@@ -389,7 +391,7 @@ pub(super) fn validate_host_users(errors: &mut ErrorList, path: &Path<'_>, spec:
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::lines;
+    use crate::validation::testing::lines;
     use machinery::json;
 
     fn check(context: Value, expected: &[&str]) {

@@ -19,8 +19,8 @@ mod tests;
 pub use policy::{Level, LevelVersion, Policy, Version};
 
 use super::CONTAINERS;
-use crate::fields::{at, list, text, top};
 use machinery::field_path::quote;
+use machinery::fields::{at, list, text, top};
 use machinery::{Object, Value};
 use std::collections::{BTreeSet, HashMap};
 
@@ -225,9 +225,9 @@ fn annotated(key: &str, value: &str) -> String {
 
 /// Collects the texts of bad values, sorted and each once.
 #[derive(Default)]
-struct Bad<'a>(BTreeSet<&'a str>);
+struct BadValues<'a>(BTreeSet<&'a str>);
 
-impl<'a> Bad<'a> {
+impl<'a> BadValues<'a> {
     /// Notes `value` unless it `is_fine`; whether it is bad.
     fn note(&mut self, value: &'a str, is_fine: bool) -> bool {
         if !is_fine {

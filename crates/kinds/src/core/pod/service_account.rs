@@ -2,7 +2,7 @@
 //! which secrets it may use if the account is particular about that.
 
 use super::containers_mut;
-use crate::fields::{at, boolean, default_text, list, list_mut, text, top};
+use machinery::fields::{at, boolean, default_text, list, list_mut, text, top};
 use machinery::{Map, Object, Value, json};
 use std::collections::HashSet;
 
@@ -143,7 +143,7 @@ pub fn mirror_refusal(pod: &Object) -> Option<&'static str> {
 const ENFORCED: &str = "kubernetes.io/enforce-mountable-secrets";
 
 /// Whether the pods of an account may use its own secrets only.
-pub fn is_particular(account: &Object) -> bool {
+pub fn enforces_mountable_secrets(account: &Object) -> bool {
     matches!(account.annotation(ENFORCED), Some("1" | "t" | "T" | "true" | "TRUE" | "True"))
 }
 
@@ -217,7 +217,7 @@ fn foreign_secret(spec: &Value, part: &str, word: &str, names: &HashSet<&str>) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::object;
+    use crate::validation::testing::object;
 
     fn pod(spec: Value) -> Object {
         object(json!({"metadata": {"name": "a"}, "spec": spec}))
@@ -277,7 +277,7 @@ mod tests {
     fn a_particular_account_lists_the_secrets_of_its_pods() {
         let account = object(json!({"metadata": {"name": "b", "annotations": {ENFORCED: "true"}},
             "secrets": [{"name": "s"}], "imagePullSecrets": [{"name": "p"}]}));
-        assert!(is_particular(&account));
+        assert!(enforces_mountable_secrets(&account));
         let refused = |spec| secret_refusal(&pod(spec), &account);
         let env = |name| json!([{"name": "E", "valueFrom": {"secretKeyRef": {"name": name}}}]);
         assert_eq!(

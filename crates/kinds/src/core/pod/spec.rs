@@ -1,23 +1,23 @@
 //! The rules for a pod's spec, and for that of a template for pods.
 
-use super::super::go_struct;
 use super::containers::{
-    Surroundings, untrimmed_image, validate_containers, validate_ephemeral_containers,
+    PodContext, untrimmed_image, validate_containers, validate_ephemeral_containers,
     validate_init_containers,
 };
 use super::volumes::validate_volumes;
 use super::{annotations, each_container, network, scheduling, security, totals};
-use crate::fields::{at, boolean, entries, flag, integer, list, part, text, top};
-use crate::quantities::{self, amount};
-use crate::rules::{at_least_zero, dns_label, dns_subdomain, in_range, labels, one_of};
-use machinery::field_path::{FaultKind, quote};
+use crate::validation::go_struct;
+use crate::validation::quantities::{self, amount};
+use crate::validation::rules::{at_least_zero, dns_label, dns_subdomain, in_range, labels, one_of};
+use machinery::field_path::{ErrorType, quote};
+use machinery::fields::{at, boolean, entries, flag, integer, list, part, text, top};
 use machinery::meta::validate_annotations;
 use machinery::{ErrorList, Object, Path, Value, json};
 use std::collections::{BTreeSet, HashMap};
 
 static SPEC: Path<'static> = Path::root("spec");
 
-/// Judges a new pod.
+/// Validates a new pod.
 pub(super) fn validate_create(pod: &Object, errors: &mut ErrorList) {
     validate_pod(pod, errors);
     let spec = top(pod, "spec");
@@ -51,7 +51,7 @@ pub(super) fn validate_pod(pod: &Object, errors: &mut ErrorList) {
     }
 }
 
-/// Judges a template for pods, `{metadata, spec}`, at `path`.
+/// Validates a template for pods, `{metadata, spec}`, at `path`.
 pub fn validate_template(errors: &mut ErrorList, path: &Path<'_>, template: &Value) {
     let (metadata, spec) = (at(template, &["metadata"]), at(template, &["spec"]));
     labels(errors, &path.child("labels"), at(metadata, &["labels"]));
@@ -91,7 +91,7 @@ fn validate_spec(errors: &mut ErrorList, path: &Path<'_>, spec: &Value, pod: Opt
     let volumes =
         validate_volumes(errors, &path.child("volumes"), spec, pod.map_or("", Object::name));
     let claims = validate_claims(errors, &path.child("resourceClaims"), spec);
-    let surroundings = Surroundings {
+    let context = PodContext {
         spec,
         volumes: &volumes,
         claims: &claims,
@@ -99,9 +99,9 @@ fn validate_spec(errors: &mut ErrorList, path: &Path<'_>, spec: &Value, pod: Opt
         os: part(spec, "os").map(|os| text(os, "name")),
         host_users: boolean(spec, "hostUsers").unwrap_or(true),
     };
-    validate_containers(errors, &path.child("containers"), &surroundings);
-    validate_init_containers(errors, &path.child("initContainers"), &surroundings);
-    validate_ephemeral_containers(errors, &path.child("ephemeralContainers"), &surroundings);
+    validate_containers(errors, &path.child("containers"), &context);
+    validate_init_containers(errors, &path.child("initContainers"), &context);
+    validate_ephemeral_containers(errors, &path.child("ephemeralContainers"), &context);
     validate_resources(errors, &path.child("resources"), spec);
     let restart_policies = &["Always", "OnFailure", "Never"];
     one_of(errors, &path.child("restartPolicy"), text(spec, "restartPolicy"), restart_policies);
@@ -157,7 +157,7 @@ fn validate_scalars(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     }
 }
 
-/// Judges the pod's claims to resources and returns their names.
+/// Validates the pod's claims to resources and returns their names.
 fn validate_claims<'a>(
     errors: &mut ErrorList,
     path: &Path<'_>,
@@ -187,7 +187,7 @@ fn validate_claims<'a>(
         if !problem.is_empty() {
             let shown = go_struct::line("PodResourceClaim", claim);
             let detail = format!("{shown}: {problem}");
-            errors.add(FaultKind::Invalid, &path, None, &detail);
+            errors.add(ErrorType::Invalid, &path, None, &detail);
         }
         for source in sources {
             if part(claim, source).is_some() {
@@ -198,7 +198,7 @@ fn validate_claims<'a>(
     seen
 }
 
-/// Judges what the pod as a whole asks for, against what its containers ask for.
+/// Validates what the pod as a whole asks for, against what its containers ask for.
 fn validate_resources(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     let Some(resources) = part(spec, "resources") else { return };
     if at(spec, &["os", "name"]) == "windows" {
@@ -258,7 +258,7 @@ fn validate_file_refs(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
 mod tests {
     use super::super::BEHAVIOR;
     use super::*;
-    use crate::testing::{lines, refusals};
+    use crate::validation::testing::{lines, refusals};
 
     fn check(spec: Value, expected: &[&str]) {
         let pod = json!({"metadata": {"name": "a"}, "spec": spec});
@@ -346,7 +346,7 @@ mod tests {
         let template = json!({"metadata": {"labels": {"a": "-"}}, "spec": {"restartPolicy": "Always",
             "dnsPolicy": "Default", "terminationGracePeriodSeconds": 1}});
         validate_template(&mut errors, &Path::root("spec").child("template"), &template);
-        let fields: Vec<&str> = errors.iter().map(|fault| fault.field.as_str()).collect();
+        let fields: Vec<&str> = errors.iter().map(|error| error.field.as_str()).collect();
         assert_eq!(fields, ["spec.template.labels", "spec.template.spec.containers"]);
         assert_eq!(lines(&errors)[1], "spec.template.spec.containers: Required value");
     }

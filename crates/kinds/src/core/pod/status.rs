@@ -1,17 +1,17 @@
 //! What a node may report of a pod.
 
-use super::super::go_struct;
 use super::annotations;
-use crate::address::{self, Stored};
-use crate::fields::{at, list, number, part, text, top};
-use crate::rules::{complaints, immutable, qualified_name};
-use machinery::field_path::FaultKind;
+use crate::validation::address::{self, Stored};
+use crate::validation::go_struct;
+use crate::validation::rules::{add_invalid, immutable, qualified_name};
+use machinery::field_path::ErrorType;
+use machinery::fields::{at, list, number, part, text, top};
 use machinery::{ErrorList, Object, Path, Value, names};
 use std::collections::HashMap;
 
 static STATUS: Path<'static> = Path::root("status");
 
-/// Judges a change of a pod's status.
+/// Validates a change of a pod's status.
 pub(super) fn validate_status(new: &Object, old: &Object, errors: &mut ErrorList) {
     annotations::validate_change(errors, top(new, "metadata"), top(old, "metadata"));
     annotations::validate_pod(errors, top(new, "metadata"), top(new, "spec"));
@@ -53,7 +53,7 @@ fn validate_nomination(errors: &mut ErrorList, new: &Value, old: &Value, spec: &
     if node.is_empty() || node == text(old, "nominatedNodeName") {
         return;
     }
-    complaints(errors, &path, node, names::dns1123_subdomain(node));
+    add_invalid(errors, &path, node, names::dns1123_subdomain(node));
     if !text(spec, "nodeName").is_empty() {
         errors.forbidden(&path, "may not be set on pods that are already bound to a node");
     }
@@ -126,7 +126,7 @@ fn validate_addresses(errors: &mut ErrorList, new: &Value, old: &Value, field: &
     let mut complain = |message: &str| {
         let shown = go_struct::line_of_list(list_type, list(new, field));
         let detail = format!("{shown}: {message}");
-        errors.add(FaultKind::Invalid, &path, None, &detail);
+        errors.add(ErrorType::Invalid, &path, None, &detail);
     };
     if addresses.len() > 2 || (addresses.len() == 2 && !address::is_dual_stack(&addresses)) {
         complain("may specify no more than one IP for each IP family");
@@ -144,7 +144,7 @@ fn validate_addresses(errors: &mut ErrorList, new: &Value, old: &Value, field: &
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{lines, object};
+    use crate::validation::testing::{lines, object};
     use machinery::json;
 
     fn check(new: Value, old: Value, expected: &[&str]) {

@@ -6,9 +6,9 @@
 //! its runtime needs for itself comes on top.
 
 use super::is_sidecar;
-use crate::fields::{at, entries, list};
-use crate::quantities::{amount, is_huge_pages};
+use crate::validation::quantities::{amount, is_huge_pages};
 use machinery::Value;
+use machinery::fields::{at, entries, list};
 use machinery::quantity::Quantity;
 use std::collections::BTreeMap;
 

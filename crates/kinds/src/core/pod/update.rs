@@ -1,14 +1,12 @@
 //! What may change of a pod: little, since its containers are running.
 
-use super::super::{
-    go_struct,
-    unified_diff::{DiffBudget, unified_diff},
-};
 use super::containers::untrimmed_image;
 use super::{annotations, scheduling, spec};
-use crate::fields::{at, default_value, entries, integer, list, part, same, text, top};
-use crate::rules::{range_message, required};
-use machinery::field_path::FaultKind;
+use crate::validation::go_struct;
+use crate::validation::rules::{range_message, required};
+use crate::validation::unified_diff::{DiffBudget, unified_diff};
+use machinery::field_path::ErrorType;
+use machinery::fields::{at, default_value, entries, integer, list, part, same, text, top};
 use machinery::{ErrorList, Map, Object, Path, Value, json};
 use std::collections::HashSet;
 
@@ -17,7 +15,7 @@ static SPEC: Path<'static> = Path::root("spec");
 /// What may change, in Kubernetes' words.
 const UPDATABLE: &str = "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
-/// Judges a change of a pod.
+/// Validates a change of a pod.
 pub(super) fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList) {
     spec::validate_pod(new, errors);
     let metadata = top(new, "metadata");
@@ -137,7 +135,7 @@ fn with_updatable_parts_of(new: &Value, old: &Value) -> Map<String, Value> {
     }
     for part in ["containers", "initContainers"] {
         let images = list(old, part).iter().map(|container| at(container, &["image"]).clone());
-        for (container, image) in crate::fields::maps_mut(&mut munged, part).zip(images) {
+        for (container, image) in machinery::fields::maps_mut(&mut munged, part).zip(images) {
             container.insert("image".to_owned(), image);
         }
     }
@@ -163,7 +161,7 @@ fn allow_narrowing(errors: &mut ErrorList, munged: &mut Map<String, Value>, old:
     }
     validate_node_affinity(errors, new_nodes, old_nodes);
     default_value(munged, "affinity", json!({}));
-    if let Some(affinity) = crate::fields::map_mut(munged, "affinity") {
+    if let Some(affinity) = machinery::fields::map_mut(munged, "affinity") {
         match old_nodes {
             Value::Null => drop(affinity.remove("nodeAffinity")),
             nodes => drop(affinity.insert("nodeAffinity".to_owned(), nodes.clone())),
@@ -181,14 +179,14 @@ fn validate_node_affinity(errors: &mut ErrorList, new: &Value, old: &Value) {
     if !terms(old).is_empty() && terms(old).len() != terms(new).len() {
         let message = "no additions/deletions to non-empty NodeSelectorTerms list are allowed";
         let shown = go_struct::line_of_list("NodeSelectorTerm", terms(new));
-        return errors.add(FaultKind::Invalid, &path, None, &format!("{shown}: {message}"));
+        return errors.add(ErrorType::Invalid, &path, None, &format!("{shown}: {message}"));
     }
     for (index, (new, old)) in terms(new).iter().zip(terms(old)).enumerate() {
         if !only_adds(new, old) {
             let message = "only additions are allowed (no mutations or deletions)";
             let shown = go_struct::line("NodeSelectorTerm", new);
             let detail = format!("{shown}: {message}");
-            errors.add(FaultKind::Invalid, &path.index(index), None, &detail);
+            errors.add(ErrorType::Invalid, &path.index(index), None, &detail);
         }
     }
 }
@@ -209,7 +207,7 @@ fn only_adds(new: &Value, old: &Value) -> bool {
 mod tests {
     use super::super::BEHAVIOR;
     use super::*;
-    use crate::testing::refusals_of_update;
+    use crate::validation::testing::refusals_of_update;
 
     fn spec(changes: Value) -> Value {
         let mut spec = json!({"containers": [{"name": "c", "image": "i"}]});

@@ -1,15 +1,15 @@
 //! The volumes of a pod: each has a name and comes from one source.
 
-use super::super::disks;
+use super::super::volume_sources;
 use super::mounts::Volumes;
 use super::projected::{validate_downward, validate_keys, validate_projected};
-use crate::fields::{at, integer, list, part, text, texts};
-use crate::quantities::amount;
-use crate::rules::{
-    complaints, descending_path, dns_label, label_selector, labels, no_backsteps, one_of, required,
-    supported_only,
+use crate::validation::quantities::amount;
+use crate::validation::rules::{
+    add_invalid, descending_path, dns_label, label_selector, labels, no_backsteps, one_of,
+    required, supported_only,
 };
 use machinery::field_path::quote;
+use machinery::fields::{at, integer, list, part, text, texts};
 use machinery::{ErrorList, Path, Value, names};
 use std::collections::HashSet;
 
@@ -63,7 +63,7 @@ const REQUIRED: &[(&str, &[&str])] = &[
     ("gitRepo", &["repository"]),
 ];
 
-/// Judges the volumes and returns those that are in order. `pod` is the pod's name, where there is
+/// Validates the volumes and returns those that are in order. `pod` is the pod's name, where there is
 /// one: claims are named after it.
 pub(super) fn validate_volumes<'a>(
     errors: &mut ErrorList,
@@ -135,7 +135,7 @@ fn validate_claim_name(errors: &mut ErrorList, path: &Path<'_>, volume: &str, po
     }
 }
 
-/// Judges the source of a volume of one kind.
+/// Validates the source of a volume of one kind.
 pub(crate) fn validate_kind(errors: &mut ErrorList, volume: &Path<'_>, kind: &str, source: &Value) {
     let path = volume.child(if kind == "gcePersistentDisk" { "persistentDisk" } else { kind });
     for field in REQUIRED.iter().filter(|(name, _)| *name == kind).flat_map(|(_, fields)| *fields) {
@@ -166,7 +166,7 @@ pub(crate) fn validate_kind(errors: &mut ErrorList, volume: &Path<'_>, kind: &st
             }
         }
         "flocker" => validate_flocker(errors, &path, source),
-        kind => disks::validate(errors, &path, kind, source),
+        kind => volume_sources::validate(errors, &path, kind, source),
     }
 }
 
@@ -212,14 +212,14 @@ fn validate_csi(errors: &mut ErrorList, path: &Path<'_>, source: &Value) {
         if driver.len() > 63 {
             errors.too_long(&driver_path, 63);
         }
-        complaints(errors, &driver_path, driver, names::dns1123_subdomain(&driver.to_lowercase()));
+        add_invalid(errors, &driver_path, driver, names::dns1123_subdomain(&driver.to_lowercase()));
     }
     if let Some(secret) = part(source, "nodePublishSecretRef") {
         let name = text(secret, "name");
         if name.is_empty() {
             errors.required(&path.child("nodePublishSecretRef").child("name"), "");
         } else {
-            complaints(errors, &path.child("name"), name, names::dns1123_subdomain(name));
+            add_invalid(errors, &path.child("name"), name, names::dns1123_subdomain(name));
         }
     }
 }
@@ -249,7 +249,7 @@ fn validate_ephemeral(errors: &mut ErrorList, path: &Path<'_>, source: &Value) {
     validate_claim_spec(errors, &path.child("spec"), at(template, &["spec"]));
 }
 
-/// Judges how the spec of a volume or of a claim says that it may be mounted.
+/// Validates how the spec of a volume or of a claim says that it may be mounted.
 pub(crate) fn validate_access_modes(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     const MODES: &[&str] = &["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
     let modes: Vec<&str> = texts(spec, "accessModes").collect();
@@ -263,7 +263,7 @@ pub(crate) fn validate_access_modes(errors: &mut ErrorList, path: &Path<'_>, spe
     }
 }
 
-/// Judges the spec of a claim, be it made from a template or by hand.
+/// Validates the spec of a claim, be it made from a template or by hand.
 pub(crate) fn validate_claim_spec(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     if texts(spec, "accessModes").next().is_none() {
         errors.required(&path.child("accessModes"), "at least 1 access mode is required");
@@ -283,7 +283,7 @@ pub(crate) fn validate_claim_spec(errors: &mut ErrorList, path: &Path<'_>, spec:
     for field in ["storageClassName", "volumeAttributesClassName"] {
         let class = text(spec, field);
         if !class.is_empty() {
-            complaints(errors, &path.child(field), class, names::dns1123_subdomain(class));
+            add_invalid(errors, &path.child(field), class, names::dns1123_subdomain(class));
         }
     }
     if part(spec, "volumeMode").is_some() {
@@ -295,7 +295,7 @@ pub(crate) fn validate_claim_spec(errors: &mut ErrorList, path: &Path<'_>, spec:
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::lines;
+    use crate::validation::testing::lines;
     use machinery::json;
 
     fn check(volumes: Value, expected: &[&str]) {

@@ -1,10 +1,10 @@
 //! What a pod's author is told although the pod is accepted.
 
 use super::{each_container, overlaps, ports};
-use crate::address;
-use crate::fields::{annotation, at, entries, integer, list, part, text, texts, top};
-use crate::quantities::{amount, is_fractional};
+use crate::validation::address;
+use crate::validation::quantities::{amount, is_fractional};
 use machinery::field_path::quote;
+use machinery::fields::{annotation, at, entries, integer, list, part, text, texts, top};
 use machinery::{Object, Path, Value, names};
 use std::collections::HashSet;
 
@@ -273,7 +273,7 @@ fn warn_of_affinity(out: &mut Vec<String>, path: &Path<'_>, spec: &Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::object;
+    use crate::validation::testing::object;
     use machinery::json;
 
     fn check(spec: Value, expected: &[&str]) {

@@ -2,9 +2,9 @@
 //! a quota covers.
 
 use crate::core::persistent_volume::class;
-use crate::core::pod::{quality, totals};
-use crate::fields::{at, flag, integer, list, part, text, texts, top};
-use crate::quantities::{amount, is_huge_pages, is_native};
+use crate::core::pod::{qos_class, totals};
+use crate::validation::quantities::{amount, is_huge_pages, is_native};
+use machinery::fields::{at, flag, integer, list, part, text, texts, top};
 use machinery::quantity::Quantity;
 use machinery::{Object, Value};
 use std::collections::{BTreeMap, BTreeSet};
@@ -61,7 +61,7 @@ impl Quota {
             }
             let plural = ["pods", "services", "persistentvolumeclaims"]
                 .into_iter()
-                .find(|it| Measure::of("", it).is_some_and(|measure| measure.concerns(name)))
+                .find(|it| Measure::of("", it).is_some_and(|measure| measure.measures(name)))
                 .or_else(|| COUNTED.iter().copied().find(|it| it == name))?;
             Some((String::new(), plural.to_owned()))
         };
@@ -102,7 +102,7 @@ impl Measure {
     }
 
     /// Whether a name in a quota says something of these objects.
-    pub fn concerns(&self, name: &str) -> bool {
+    pub fn measures(&self, name: &str) -> bool {
         match self {
             Self::Pods => {
                 let asked = name.strip_prefix("requests.");
@@ -156,7 +156,7 @@ impl Measure {
     }
 
     /// Why an object cannot be held against a quota: it does not say what it asks for.
-    pub fn unsaid(&self, object: &Object, quota: &Quota) -> Option<String> {
+    pub fn missing_requests(&self, object: &Object, quota: &Quota) -> Option<String> {
         let spec = top(object, "spec");
         let whole = at(spec, &["resources"]);
         let says_it_itself =
@@ -169,7 +169,7 @@ impl Measure {
         for name in asked {
             for part in ["containers", "initContainers"] {
                 for container in list(spec, part) {
-                    if !says(container, name) {
+                    if !specifies(container, name) {
                         missing.entry(name).or_default().insert(text(container, "name"));
                     }
                 }
@@ -212,7 +212,7 @@ const OF_CLAIMS: &[&str] = &["persistentvolumeclaims", "requests.storage"];
 /// Between the name of a storage class and what is counted of it.
 const BY_CLASS: &str = ".storageclass.storage.k8s.io/";
 
-fn says(container: &Value, name: &str) -> bool {
+fn specifies(container: &Value, name: &str) -> bool {
     let (part, name) = match name.strip_prefix("limits.") {
         Some(name) => ("limits", name),
         None => ("requests", name.strip_prefix("requests.").unwrap_or(name)),
@@ -295,8 +295,8 @@ fn pod_is_in(pod: &Object, scope: &Scope) -> bool {
     match scope.name.as_str() {
         "Terminating" => is_terminating(pod),
         "NotTerminating" => !is_terminating(pod),
-        "BestEffort" => quality::class_of(spec) == "BestEffort",
-        "NotBestEffort" => quality::class_of(spec) != "BestEffort",
+        "BestEffort" => qos_class::class_of(spec) == "BestEffort",
+        "NotBestEffort" => qos_class::class_of(spec) != "BestEffort",
         "PriorityClass" => {
             let class = text(spec, "priorityClassName");
             scope.selects(Some(class).filter(|it| !it.is_empty()).into_iter().collect())

@@ -1,8 +1,8 @@
 //! What is handed out to services: what one wants, what it has, and where it is written down.
 
 use super::{ip_families, is_headless, kind, needs_health_check, spec_of};
-use crate::address;
-use crate::fields::{boolean, list, list_mut, number, text, texts};
+use crate::validation::address;
+use machinery::fields::{boolean, list, list_mut, number, text, texts};
 use machinery::{ErrorList, Map, Object, Path, Value};
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr};
@@ -178,7 +178,7 @@ pub fn health_check_port(service: &Object) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{lines, object};
+    use crate::validation::testing::{lines, object};
     use machinery::json;
 
     fn service(spec: Value) -> Object {

@@ -1,11 +1,11 @@
 //! The columns of `kubectl get services`.
 
 use super::{kind, spec_of};
-use crate::columns::{AGE, NAME, age, column, or_none, wide};
-use crate::fields::{at, entries, list, number, text, texts, top};
-use crate::resource::{Column, Now};
+use machinery::fields::{at, entries, list, number, text, texts, top};
 use machinery::{Object, Value};
 use std::collections::BTreeSet;
+use types::columns::{AGE, NAME, age, column, or_none, wide};
+use types::resource::{Column, Now};
 
 pub(super) const COLUMNS: &[Column] = &[
     NAME,
@@ -77,7 +77,7 @@ fn ports(spec: &Value) -> String {
         .iter()
         .map(|port| {
             let (number, protocol) = (number(port, "port"), text(port, "protocol"));
-            match crate::fields::number(port, "nodePort") {
+            match machinery::fields::number(port, "nodePort") {
                 0 => format!("{number}/{protocol}"),
                 node_port => format!("{number}:{node_port}/{protocol}"),
             }
@@ -96,7 +96,7 @@ fn selector(spec: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::object;
+    use crate::validation::testing::object;
     use machinery::json;
 
     fn check(service: Value, expected: Value) {

@@ -1,7 +1,7 @@
 //! What a service's author may leave out.
 
 use super::{is_external, kind};
-use crate::fields::{at, default_text, default_value, map_mut, maps_mut, top};
+use machinery::fields::{at, default_text, default_value, map_mut, maps_mut, top};
 use machinery::{Object, Value, json};
 
 /// Three hours, for which a client is sent to the same pod.
@@ -61,7 +61,7 @@ fn default_modes(service: &mut Object) {
 mod tests {
     use super::super::BEHAVIOR;
     use super::*;
-    use crate::testing::defaulted;
+    use crate::validation::testing::defaulted;
 
     fn check(spec: Value, expected: Value) {
         assert_eq!(defaulted(&BEHAVIOR, json!({"spec": spec}))["spec"], expected);

@@ -2,8 +2,8 @@
 //! without a selector may name IPv6 all the same, since its addresses are its author's business.
 
 use super::{kind, spec_of};
-use crate::address::{self, Stored};
-use crate::fields::{entries, list, list_mut, text, texts};
+use crate::validation::address::{self, Stored};
+use machinery::fields::{entries, list, list_mut, text, texts};
 use machinery::{ErrorList, Map, Object, Path, Value, json};
 use std::collections::HashSet;
 
@@ -31,9 +31,9 @@ pub(super) fn fill(service: &mut Object, old: Option<&Object>) {
         _ if is_free(spec_of(service)) => "RequireDualStack".to_owned(),
         _ => SINGLE.to_owned(),
     };
-    crate::fields::default_value(service.map_at(&["spec"]), "ipFamilyPolicy", policy.into());
+    machinery::fields::default_value(service.map_at(&["spec"]), "ipFamilyPolicy", policy.into());
     if let Some(old) = old {
-        release_second(service, old);
+        drop_second_family(service, old);
     }
     let mut errors = ErrorList::new();
     validate(service, old, &mut errors);
@@ -67,7 +67,7 @@ fn is_as_before(service: &Object, old: Option<&Object>) -> bool {
 }
 
 /// Who asks for one protocol and otherwise changes nothing means the first one.
-fn release_second(service: &mut Object, old: &Object) {
+fn drop_second_family(service: &mut Object, old: &Object) {
     let spec = service.map_at(&["spec"]);
     if spec.get("ipFamilyPolicy").is_none_or(|policy| policy != SINGLE) {
         return;
@@ -83,7 +83,7 @@ fn list_length(map: &Map<String, Value>, key: &str) -> usize {
     map.get(key).and_then(Value::as_array).map_or(0, Vec::len)
 }
 
-/// Judges what the user says of protocols and addresses. Kubernetes does so before it looks at
+/// Validates what the user says of protocols and addresses. Kubernetes does so before it looks at
 /// anything else, and then looks at nothing else.
 pub(super) fn validate(service: &Object, old: Option<&Object>, errors: &mut ErrorList) {
     let spec = spec_of(service);

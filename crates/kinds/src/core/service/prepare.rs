@@ -1,10 +1,10 @@
-//! What the server makes of a service before it is judged.
+//! What the server makes of a service before it is validated.
 //!
 //! A service has fields that depend on each other, some of which the server filled in. Who sends
 //! the same manifest twice, or changes the type only, should not have to repeat or remove those.
 
 use super::{ip_families, is_external, kind, needs_health_check, spec_of};
-use crate::fields::{
+use machinery::fields::{
     boolean, default_number, default_text, keep, list, maps_mut, number, text, texts,
 };
 use machinery::{Map, Object, Value, json};
@@ -156,7 +156,7 @@ fn drop_node_ports(spec: &mut Map<String, Value>, before: &Value, after: &Value)
 mod tests {
     use super::super::BEHAVIOR;
     use super::*;
-    use crate::testing::{created, defaulted, object};
+    use crate::validation::testing::{created, defaulted, object};
 
     fn updated(new: Value, old: Value) -> Value {
         let old = object(json!({"spec": old, "status": {"loadBalancer": {}}}));

@@ -2,14 +2,14 @@
 
 use super::validate::{validate_class, validate_service};
 use super::{ip_families, is_headless, kind, needs_health_check, spec_of};
-use crate::address::{self, Stored};
-use crate::fields::{at, list, number, part, text, texts, top};
-use crate::rules::{complaints, supported_only};
+use crate::validation::address::{self, Stored};
+use crate::validation::rules::{add_invalid, supported_only};
+use machinery::fields::{at, list, number, part, text, texts, top};
 use machinery::{ErrorList, Object, Path, Value, json, names};
 
 static SPEC: Path<'static> = Path::root("spec");
 
-/// Judges a change of a service.
+/// Validates a change of a service.
 pub(super) fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList) {
     let before = errors.len();
     ip_families::validate(new, Some(old), errors);
@@ -90,7 +90,7 @@ fn validate_families(new: &Value, old: &Value, errors: &mut ErrorList) {
     }
 }
 
-/// Judges a change of a service's status.
+/// Validates a change of a service's status.
 pub(super) fn validate_status(new: &Object, old: &Object, errors: &mut ErrorList) {
     let ingresses = |service| list(at(top(service, "status"), &["loadBalancer"]), "ingress");
     let root = Path::root("status");
@@ -122,7 +122,7 @@ fn validate_ingress(errors: &mut ErrorList, path: &Path<'_>, ingress: &Value, st
     }
     let host = text(ingress, "hostname");
     if !host.is_empty() {
-        complaints(errors, &path.child("hostname"), host, names::dns1123_subdomain(host));
+        add_invalid(errors, &path.child("hostname"), host, names::dns1123_subdomain(host));
         if address::parse(host).is_some() {
             let message = "must be a DNS name, not an IP address";
             errors.invalid(&path.child("hostname"), host, message);
@@ -134,7 +134,7 @@ fn validate_ingress(errors: &mut ErrorList, path: &Path<'_>, ingress: &Value, st
 mod tests {
     use super::super::BEHAVIOR;
     use super::*;
-    use crate::testing::{lines, object, refusals_of_update};
+    use crate::validation::testing::{lines, object, refusals_of_update};
 
     fn check(new: Value, old: Value, expected: &[&str]) {
         let service = |spec| json!({"spec": spec});

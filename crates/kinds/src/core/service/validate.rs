@@ -1,13 +1,13 @@
 //! The rules for services.
 
-use super::super::go_struct;
 use super::{ip_families, is_external, is_headless, kind, needs_health_check, spec_of};
-use crate::address::{self, Stored};
-use crate::fields::{annotation, at, integer, list, number, part, text, texts, top};
-use crate::rules::{
+use crate::validation::address::{self, Stored};
+use crate::validation::go_struct;
+use crate::validation::rules::{
     dns_label, dns_subdomain, labels, one_of, port, port_or_name, qualified_name, supported_only,
 };
-use machinery::field_path::FaultKind;
+use machinery::field_path::ErrorType;
+use machinery::fields::{annotation, at, integer, list, number, part, text, texts, top};
 use machinery::{ErrorList, Object, Path, Value, json};
 use std::collections::HashSet;
 
@@ -17,7 +17,7 @@ const TYPES: &[&str] = &["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"
 const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
 const ONLY_BALANCERS: &str = "may only be used when `type` is 'LoadBalancer'";
 
-/// Judges a new service.
+/// Validates a new service.
 pub(super) fn validate_create(service: &Object, errors: &mut ErrorList) {
     let before = errors.len();
     ip_families::validate(service, None, errors);
@@ -130,7 +130,7 @@ fn validate_node_ports(spec: &Value, errors: &mut ErrorList) {
         if ports.contains(&own) {
             let key = json!({"protocol": own.0, "port": own.1});
             let shown = go_struct::line("ServicePort", &key);
-            errors.add(FaultKind::Duplicate, &path, None, &shown);
+            errors.add(ErrorType::Duplicate, &path, None, &shown);
         }
         ports.insert(own);
     }
@@ -266,7 +266,7 @@ fn validate_traffic(spec: &Value, errors: &mut ErrorList) {
 #[cfg(test)]
 mod tests {
     use super::super::BEHAVIOR;
-    use crate::testing::refusals;
+    use crate::validation::testing::refusals;
     use machinery::{Value, json};
 
     fn check(spec: Value, expected: &[&str]) {

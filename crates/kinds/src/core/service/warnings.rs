@@ -1,9 +1,9 @@
 //! What a service's author is told although the service is accepted.
 
 use super::{kind, spec_of};
-use crate::address;
-use crate::fields::{list, text, texts};
+use crate::validation::address;
 use machinery::field_path::quote;
+use machinery::fields::{list, text, texts};
 use machinery::{Object, Path};
 
 pub(super) fn warnings(service: &Object) -> Vec<String> {

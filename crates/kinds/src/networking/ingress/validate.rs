@@ -1,14 +1,16 @@
 //! What is wrong with an ingress.
 
 use super::CLASS_ANNOTATION;
-use crate::address::{self, Stored};
-use crate::fields::{at, list, number, part, text, texts, top};
-use crate::rules::{complaints, dns_subdomain, port, required_segment, supported_only};
+use crate::validation::address::{self, Stored};
+use crate::validation::rules::{
+    add_invalid, dns_subdomain, port, required_segment, supported_only,
+};
+use machinery::fields::{at, list, number, part, text, texts, top};
 use machinery::{ErrorList, Object, Path, Value, names};
 
 static SPEC: Path<'static> = Path::root("spec");
 
-/// Judges a new ingress.
+/// Validates a new ingress.
 pub(super) fn validate_create(object: &Object, errors: &mut ErrorList) {
     validate(object, errors);
     let class = part(top(object, "spec"), "ingressClassName").and_then(Value::as_str);
@@ -21,7 +23,7 @@ pub(super) fn validate_create(object: &Object, errors: &mut ErrorList) {
     }
 }
 
-/// Judges a change. Names of secrets that were odd before may stay so.
+/// Validates a change. Names of secrets that were odd before may stay so.
 pub(super) fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList) {
     let mut found = ErrorList::new();
     validate(new, &mut found);
@@ -29,9 +31,9 @@ pub(super) fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList
         let name = text(tls, "secretName");
         !name.is_empty() && !names::dns1123_subdomain(name).is_empty()
     });
-    for fault in found.into_inner() {
-        if !(was_odd && fault.field.ends_with(".secretName")) {
-            errors.push(fault);
+    for error in found.into_inner() {
+        if !(was_odd && error.field.ends_with(".secretName")) {
+            errors.push(error);
         }
     }
 }
@@ -70,7 +72,7 @@ fn validate(object: &Object, errors: &mut ErrorList) {
 
 fn validate_host(errors: &mut ErrorList, path: &Path<'_>, host: &str) {
     let found = if host.contains('*') { wildcard(host) } else { names::dns1123_subdomain(host) };
-    complaints(errors, path, host, found);
+    add_invalid(errors, path, host, found);
 }
 
 /// `*.` and a DNS subdomain.
@@ -162,19 +164,19 @@ fn validate_service(errors: &mut ErrorList, backend: &Path<'_>, service: &Value)
     let path = backend.child("service");
     match text(service, "name") {
         "" => errors.required(&path.child("name"), ""),
-        name => complaints(errors, &path.child("name"), name, names::dns1123_label(name)),
+        name => add_invalid(errors, &path.child("name"), name, names::dns1123_label(name)),
     }
     let path = path.child("port");
     let to = at(service, &["port"]);
     match (text(to, "name"), number(to, "number")) {
         ("", 0) => errors.required(backend, "port name or number is required"),
         ("", number) => port(errors, &path.child("number"), number),
-        (name, 0) => complaints(errors, &path.child("name"), name, names::port_name(name)),
+        (name, 0) => add_invalid(errors, &path.child("name"), name, names::port_name(name)),
         _ => errors.invalid(backend, "", "cannot set both port name & port number"),
     }
 }
 
-/// Judges a change of `/status`.
+/// Validates a change of `/status`.
 pub(super) fn validate_status(new: &Object, old: &Object, errors: &mut ErrorList) {
     let points = |object| list(at(top(object, "status"), &["loadBalancer"]), "ingress");
     let stored: Stored<'_> = points(old).iter().map(|point| text(point, "ip")).collect();
@@ -200,7 +202,7 @@ pub(super) fn validate_status(new: &Object, old: &Object, errors: &mut ErrorList
 #[cfg(test)]
 mod tests {
     use super::super::BEHAVIOR;
-    use crate::testing::refusals;
+    use crate::validation::testing::refusals;
     use machinery::{Value, json};
 
     fn check(path: Value, expected: &[&str]) {

@@ -1,4 +1,4 @@
-//! The tokens of JSON: punctuation, strings, numbers and words, with Go's complaints.
+//! The tokens of JSON: punctuation, strings, numbers and words, with Go's errors.
 
 use super::super::DecodeError;
 use crate::Value;

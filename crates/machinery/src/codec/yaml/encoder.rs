@@ -106,7 +106,7 @@ impl Encoder {
 
     /// `next_line` is where further lines begin; None for a key, which must not have any.
     fn text(&mut self, text: &str, next_line: Option<usize>) {
-        let looks = Looks::of(text);
+        let looks = ScalarStyles::of(text);
         match next_line {
             Some(indent) if text.contains('\n') && looks.may_be_block => self.literal(text, indent),
             _ if text.contains('\n') || !reads_as_string(text) => {
@@ -203,13 +203,13 @@ impl Encoder {
 }
 
 /// In which styles a text may be written without losing anything.
-struct Looks {
+struct ScalarStyles {
     may_be_plain: bool,
     may_be_single_quoted: bool,
     may_be_block: bool,
 }
 
-impl Looks {
+impl ScalarStyles {
     fn of(text: &str) -> Self {
         let is_special = text.chars().any(|c| !is_printable(c));
         let is_padded = text.starts_with([' ', '\n']) || text.ends_with([' ', '\n']);

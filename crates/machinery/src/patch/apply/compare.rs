@@ -1,7 +1,7 @@
 //! [`compare`]: what changed between two objects, as sets of fields.
 
 use super::element::PathElement;
-use super::item::{self, Nameless};
+use super::item::{self, KeyError};
 use super::schema::{Form, ListRule, MapRule, Schema};
 use super::set::Set;
 use crate::{Map, Value};
@@ -31,7 +31,7 @@ pub fn compare<S: Schema>(
     schema: S,
     old: &Map<String, Value>,
     new: &Map<String, Value>,
-) -> Result<Comparison, Nameless> {
+) -> Result<Comparison, KeyError> {
     let mut changes = Comparison::default();
     changes.fields(schema, Some(old), Some(new))?;
     Ok(changes)
@@ -48,7 +48,7 @@ impl Comparison {
         schema: S,
         old: Option<&Map<String, Value>>,
         new: Option<&Map<String, Value>>,
-    ) -> Result<(), Nameless> {
+    ) -> Result<(), KeyError> {
         let mut olds = old.into_iter().flatten().peekable();
         let mut news = new.into_iter().flatten().peekable();
         loop {
@@ -73,7 +73,7 @@ impl Comparison {
         old: Option<&Value>,
         new: Option<&Value>,
         name: impl FnOnce() -> PathElement,
-    ) -> Result<(), Nameless> {
+    ) -> Result<(), KeyError> {
         let mut below = Self::default();
         let change = below.value(schema, old, new)?;
         if change.is_some() || !below.is_empty() {
@@ -101,7 +101,7 @@ impl Comparison {
         schema: S,
         old: Option<&Value>,
         new: Option<&Value>,
-    ) -> Result<Option<Change>, Nameless> {
+    ) -> Result<Option<Change>, KeyError> {
         let forms = schema.forms();
         let (as_old, as_new) = (forms.of(old), forms.of(new));
         let same_form = match (as_old, as_new) {
@@ -123,7 +123,7 @@ impl Comparison {
         form: Option<Form>,
         old: Option<&Value>,
         new: Option<&Value>,
-    ) -> Result<Option<Change>, Nameless> {
+    ) -> Result<Option<Change>, KeyError> {
         match form {
             Some(Form::Map(rule)) if rule != MapRule::Atomic => {
                 let (left, right) =
@@ -155,7 +155,7 @@ impl Comparison {
         rule: ListRule,
         old: &[Value],
         new: &[Value],
-    ) -> Result<(), Nameless> {
+    ) -> Result<(), KeyError> {
         let mut pairs: BTreeMap<PathElement, (Vec<&Value>, Vec<&Value>)> = BTreeMap::new();
         for value in old {
             pairs.entry(item::name(schema, rule, value)?).or_default().0.push(value);

@@ -31,7 +31,7 @@ pub enum PathElement {
 /// A text in `FieldsV1` that should be a path element.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no path element")]
-pub struct Malformed(pub(super) String);
+pub struct ParseElementError(pub(super) String);
 
 impl PathElement {
     /// A field.
@@ -47,8 +47,8 @@ impl PathElement {
 
     /// Reads the form of `FieldsV1`. None for a kind of element that nobody knows yet, which
     /// upstream passes over.
-    pub fn parse(text: &str) -> Result<Option<Self>, Malformed> {
-        let malformed = || Malformed(text.to_owned());
+    pub fn parse(text: &str) -> Result<Option<Self>, ParseElementError> {
+        let malformed = || ParseElementError(text.to_owned());
         let Some((kind, rest)) = text.split_once(':').filter(|(kind, _)| kind.len() == 1) else {
             return Err(malformed());
         };

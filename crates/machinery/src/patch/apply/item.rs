@@ -6,7 +6,7 @@ use crate::Value;
 
 /// Why an element has no name, in upstream's words.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Nameless {
+pub enum KeyError {
     /// Of a list by keys.
     #[error("associative list with keys may not have a null element")]
     Null,
@@ -37,23 +37,23 @@ pub(super) fn name<S: Schema>(
     list: S,
     rule: ListRule,
     item: &Value,
-) -> Result<PathElement, Nameless> {
+) -> Result<PathElement, KeyError> {
     if rule == ListRule::Map {
         return by_keys(list, item);
     }
     match item {
-        Value::Object(_) => Err(Nameless::Object),
-        Value::Array(_) => Err(Nameless::List),
-        Value::Null => Err(Nameless::NullInSet),
+        Value::Object(_) => Err(KeyError::Object),
+        Value::Array(_) => Err(KeyError::List),
+        Value::Null => Err(KeyError::NullInSet),
         scalar => Ok(PathElement::Value(scalar.clone())),
     }
 }
 
-fn by_keys<S: Schema>(list: S, item: &Value) -> Result<PathElement, Nameless> {
+fn by_keys<S: Schema>(list: S, item: &Value) -> Result<PathElement, KeyError> {
     let fields = match item {
         Value::Object(fields) => fields,
-        Value::Null => return Err(Nameless::Null),
-        _ => return Err(Nameless::NotAnObject),
+        Value::Null => return Err(KeyError::Null),
+        _ => return Err(KeyError::NotAnObject),
     };
     let mut found: Vec<(Box<str>, Value)> = Vec::new();
     let keys = || (0..).map_while(|index| list.key(index));
@@ -63,7 +63,7 @@ fn by_keys<S: Schema>(list: S, item: &Value) -> Result<PathElement, Nameless> {
         found.extend(value.map(|value| (key.into(), value)));
     }
     if found.is_empty() {
-        return Err(Nameless::NoKeys { keys: keys().map(str::to_owned).collect() });
+        return Err(KeyError::NoKeys { keys: keys().map(str::to_owned).collect() });
     }
     Ok(PathElement::key(found))
 }

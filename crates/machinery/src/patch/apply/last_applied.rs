@@ -37,7 +37,7 @@ pub(super) fn owned<S: Schema, V>(request: &Request<'_, S, V>, live: &Object) ->
 }
 
 /// Writes a configuration that kubectl applied into the annotation, if the object has it.
-pub(super) fn renew(object: &mut Object, config: &Object) {
+pub(super) fn update_annotation(object: &mut Object, config: &Object) {
     if object.annotation(ANNOTATION).is_none_or(str::is_empty) {
         return;
     }

@@ -4,7 +4,7 @@
 //! updates, by the version in which it does. An entry that a request does not touch is written back
 //! as it was read.
 
-use super::element::Malformed;
+use super::element::ParseElementError;
 use super::set::Set;
 use crate::field_path::quote;
 use crate::{Map, Value, timestamp};
@@ -66,7 +66,7 @@ pub enum DecodeError {
     },
     /// The fields themselves.
     #[error("error decoding set")]
-    Fields(#[from] Malformed),
+    Fields(#[from] ParseElementError),
 }
 
 impl Entry {
@@ -145,20 +145,20 @@ impl Entry {
     pub(super) fn own(&mut self, set: Set, api_version: &str) {
         if self.set != set || self.api_version != api_version {
             api_version.clone_into(&mut self.api_version);
-            self.own_anew(set);
+            self.replace_owned(set);
         }
     }
 
     /// Takes fields away.
-    pub(super) fn lose(&mut self, fields: &Set) {
+    pub(super) fn remove_owned(&mut self, fields: &Set) {
         if !self.set.intersection(fields).is_empty() {
             let set = std::mem::take(&mut self.set);
-            self.own_anew(set.difference(fields));
+            self.replace_owned(set.difference(fields));
         }
     }
 
     /// Sets what is owned, known to be another set than before.
-    pub(super) fn own_anew(&mut self, set: Set) {
+    pub(super) fn replace_owned(&mut self, set: Set) {
         self.set = set;
         self.raw = None;
     }
@@ -227,7 +227,7 @@ impl Managed {
     }
 
     /// Merges the oldest of too many updating managers, version by version.
-    pub(super) fn cap_updaters(&mut self) {
+    pub(super) fn limit_updaters(&mut self) {
         let is_updater = |it: &Entry| it.operation == Operation::Update;
         let mut excess =
             self.entries.iter().filter(|it| is_updater(it)).count().saturating_sub(UPDATERS_MAX);
@@ -313,7 +313,7 @@ mod tests {
             })
             .collect();
         let mut it = Managed::decode(list).unwrap();
-        it.cap_updaters();
+        it.limit_updaters();
         let entries = it.encode().unwrap();
         let names: Vec<&str> =
             entries.as_array().unwrap().iter().filter_map(|it| it["manager"].as_str()).collect();

@@ -1,7 +1,7 @@
 //! [`merge`]: a configuration laid over an object. Nothing is removed by it.
 
 use super::element::PathElement;
-use super::item::{self, Nameless};
+use super::item::{self, KeyError};
 use super::schema::{Form, ListRule, MapRule, Schema};
 use crate::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -11,7 +11,7 @@ pub(super) fn merge<S: Schema>(
     schema: S,
     object: &mut Map<String, Value>,
     config: &Map<String, Value>,
-) -> Result<(), Nameless> {
+) -> Result<(), KeyError> {
     for (name, value) in config {
         match object.get_mut(name) {
             Some(old) => merge_value(schema.child(name), old, value)?,
@@ -23,7 +23,7 @@ pub(super) fn merge<S: Schema>(
     Ok(())
 }
 
-fn merge_value<S: Schema>(schema: S, value: &mut Value, config: &Value) -> Result<(), Nameless> {
+fn merge_value<S: Schema>(schema: S, value: &mut Value, config: &Value) -> Result<(), KeyError> {
     match schema.forms().of(Some(config)) {
         // A configuration that says null of an object or a list says nothing of its parts.
         Some(Form::Map(rule)) if rule != MapRule::Atomic => {
@@ -56,7 +56,7 @@ fn merge_lists<S: Schema>(
     rule: ListRule,
     old: Vec<Value>,
     config: &[Value],
-) -> Result<Vec<Value>, Nameless> {
+) -> Result<Vec<Value>, KeyError> {
     let wanted: Vec<PathElement> =
         config.iter().map(|it| item::name(schema, rule, it)).collect::<Result<_, _>>()?;
     let names: Vec<PathElement> =

@@ -1,10 +1,10 @@
 //! [`overlay`]: a configuration laid over an object without regard to who owns what, as policies do
 //! it that change requests.
 
-use super::item::Nameless;
+use super::item::KeyError;
 use super::merge::merge;
 use super::schema::{ListRule, MapRule, Schema};
-use super::validate::{Misfits, validate};
+use super::validate::{ValidationErrors, validate};
 use crate::{Map, Value};
 
 /// Why a configuration was not laid over an object.
@@ -12,13 +12,13 @@ use crate::{Map, Value};
 pub enum OverlayError {
     /// The configuration does not fit the schema.
     #[error("failed to convert patch object to typed object: {0}")]
-    NotTyped(#[from] Misfits),
+    NotTyped(#[from] ValidationErrors),
     /// It speaks of what can only be replaced as a whole: nobody could say what is to stay.
     #[error("invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: {}", .0.join(", "))]
     Atomic(Vec<String>),
     /// Elements of a list cannot be told apart.
     #[error("failed to merge patch: {0}")]
-    Merge(#[from] Nameless),
+    Merge(#[from] KeyError),
 }
 
 /// Sets in `object` what `config` says; nothing is removed, and nothing atomic is touched.

@@ -5,7 +5,7 @@ use super::element::PathElement;
 use super::fields::{fields, with_declared_fields};
 use super::managed::{Entry, Managed};
 use super::remove::remove;
-use super::request::{Request, Untracked, Versions};
+use super::request::{ManagedFieldsError, Request, Versions};
 use super::schema::Schema;
 use super::set::Set;
 use crate::{Map, Object, Value};
@@ -18,7 +18,7 @@ pub(super) fn prune<S: Schema, V: Versions<S>>(
     merged: Object,
     managed: &Managed,
     last: &Entry,
-) -> Result<Object, Untracked> {
+) -> Result<Object, ManagedFieldsError> {
     let Some(schema) = request.schema_of(&last.api_version).filter(|_| !last.set.is_empty()) else {
         return Ok(merged);
     };

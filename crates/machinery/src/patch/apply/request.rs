@@ -2,7 +2,7 @@
 
 use super::compare::{Comparison, compare};
 use super::filter::{Filter, strip_all};
-use super::item::Nameless;
+use super::item::KeyError;
 use super::managed::{Entry, Managed, Operation};
 use super::schema::Schema;
 use crate::{Object, Value};
@@ -57,10 +57,10 @@ impl<S> Versions<S> for OnlyVersion {
 
 /// Why ownership could not be found out. Nobody but an operator can do something about it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Untracked {
+pub enum ManagedFieldsError {
     /// A list by keys has an element without a key.
     #[error("failed to compare objects: {0}")]
-    Compare(#[from] Nameless),
+    Compare(#[from] KeyError),
     /// The conversion to a manager's version failed.
     #[error("failed to convert the object to {api_version}: {why}")]
     Convert {
@@ -90,21 +90,34 @@ impl<S: Schema, V: Versions<S>> Request<'_, S, V> {
     }
 
     /// An object in a version that has a schema.
-    pub(super) fn convert(&self, object: Object, api_version: &str) -> Result<Object, Untracked> {
+    pub(super) fn convert(
+        &self,
+        object: Object,
+        api_version: &str,
+    ) -> Result<Object, ManagedFieldsError> {
         if object.api_version() == api_version {
             return Ok(object);
         }
         self.versions
             .convert(&object, api_version)
-            .map_err(|why| Untracked::Convert { api_version: api_version.to_owned(), why })
+            .map_err(|why| ManagedFieldsError::Convert { api_version: api_version.to_owned(), why })
     }
 
     /// What the request changed, as far as it can, in the request's version.
-    pub(super) fn changes(&self, old: &Object, new: &Object) -> Result<Comparison, Untracked> {
+    pub(super) fn changes(
+        &self,
+        old: &Object,
+        new: &Object,
+    ) -> Result<Comparison, ManagedFieldsError> {
         self.changes_in(self.schema, old, new)
     }
 
-    fn changes_in(&self, schema: S, old: &Object, new: &Object) -> Result<Comparison, Untracked> {
+    fn changes_in(
+        &self,
+        schema: S,
+        old: &Object,
+        new: &Object,
+    ) -> Result<Comparison, ManagedFieldsError> {
         Ok(self.filter.apply_to(strip_all(compare(schema, old.map(), new.map())?)))
     }
 
@@ -117,7 +130,7 @@ impl<S: Schema, V: Versions<S>> Request<'_, S, V> {
         changes: Comparison,
         old: &Object,
         new: &Object,
-    ) -> Result<Vec<(String, Comparison)>, Untracked> {
+    ) -> Result<Vec<(String, Comparison)>, ManagedFieldsError> {
         let mut known: Vec<String> = vec![self.api_version.to_owned()];
         managed.entries.retain(|it| {
             let is_known = known.contains(&it.api_version);

@@ -56,7 +56,7 @@ pub fn of_parent(parent: &Object, scale: &Object, replicas: Replicas<'_>) -> Opt
             let still = places.get(&entry.identifier()).copied();
             match still {
                 Some(at) => known[at] = true,
-                None => entry.lose(&only(&path)),
+                None => entry.remove_owned(&only(&path)),
             }
         }
         managed.entries.push(entry);
@@ -93,6 +93,6 @@ fn only(path: &[PathElement]) -> Set {
 /// The same manager, as the owner of the replicas in another version.
 fn renamed(mut entry: Entry, api_version: &str, path: &[PathElement]) -> Entry {
     api_version.clone_into(&mut entry.api_version);
-    entry.own_anew(only(path));
+    entry.replace_owned(only(path));
     entry
 }

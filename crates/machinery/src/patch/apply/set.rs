@@ -8,7 +8,7 @@
 //! {"f:data":{}}                    .data only
 //! ```
 
-use super::element::{Malformed, PathElement};
+use super::element::{ParseElementError, PathElement};
 use crate::{Map, Value};
 
 /// See the [module documentation](self).
@@ -37,11 +37,11 @@ impl Set {
     }
 
     /// Reads `fieldsV1`.
-    pub fn parse(fields: &Value) -> Result<Self, Malformed> {
+    pub fn parse(fields: &Value) -> Result<Self, ParseElementError> {
         let map = match fields {
             Value::Object(map) => map,
             Value::Null => return Ok(Self::new()),
-            other => return Err(Malformed(other.to_string())),
+            other => return Err(ParseElementError(other.to_string())),
         };
         let mut nodes = Vec::with_capacity(map.len());
         for (key, value) in map {

@@ -160,11 +160,11 @@ fn a_change_of_times_alone_is_none() {
     let mut new = live.clone();
     new.map_at(&["metadata"])["managedFields"][0]["time"] = "2025-01-01T00:00:00Z".into();
     let mut changed = new.clone();
-    keep_times_of_no_change(&live, &mut new);
+    keep_times_if_unchanged(&live, &mut new);
     assert_eq!(new, live);
     changed.map_mut().insert("a".into(), 3.into());
     let before = changed.clone();
-    keep_times_of_no_change(&live, &mut changed);
+    keep_times_if_unchanged(&live, &mut changed);
     assert_eq!(changed, before);
 }
 

@@ -3,7 +3,7 @@
 use super::compare::Comparison;
 use super::fields::reconcile;
 use super::managed::{Managed, Operation};
-use super::request::{Request, Untracked, Versions, entries, set_entries};
+use super::request::{ManagedFieldsError, Request, Versions, entries, set_entries};
 use super::schema::Schema;
 use crate::{Map, Object, Value};
 
@@ -73,7 +73,7 @@ pub(super) fn track<S: Schema, V: Versions<S>>(
     live: &Object,
     new: &Object,
     manager: &str,
-) -> Result<Managed, Untracked> {
+) -> Result<Managed, ManagedFieldsError> {
     let own = changes.modified.clone().union(changes.added.clone());
     let all = request.changes_by_version(&mut managed, changes, live, new)?;
     reconcile_all(request, &mut managed);
@@ -81,7 +81,7 @@ pub(super) fn track<S: Schema, V: Versions<S>>(
         if let Some((_, changes)) = all.iter().find(|(version, _)| *version == entry.api_version) {
             let Comparison { removed, modified, added } = changes;
             for fields in [modified, added, removed] {
-                entry.lose(fields);
+                entry.remove_owned(fields);
             }
         }
     }
@@ -89,10 +89,10 @@ pub(super) fn track<S: Schema, V: Versions<S>>(
     if !own.is_empty() {
         let entry = managed.entry(&request.entry(manager, Operation::Update));
         let before = std::mem::take(&mut entry.set);
-        entry.own_anew(own.union(before));
+        entry.replace_owned(own.union(before));
         entry.set_time(request.now);
     }
-    managed.cap_updaters();
+    managed.limit_updaters();
     Ok(managed)
 }
 
@@ -106,7 +106,7 @@ pub(super) fn reconcile_all<S: Schema, V: Versions<S>>(
             let mut set = std::mem::take(&mut entry.set);
             let changed = reconcile(schema, &mut set);
             if changed {
-                entry.own_anew(set);
+                entry.replace_owned(set);
             } else {
                 entry.set = set;
             }
@@ -116,7 +116,7 @@ pub(super) fn reconcile_all<S: Schema, V: Versions<S>>(
 
 /// Takes back new times in `new` if nothing else changed since `live`, so that an apply that did
 /// nothing in the end is not stored.
-pub fn keep_times_of_no_change(live: &Object, new: &mut Object) {
+pub fn keep_times_if_unchanged(live: &Object, new: &mut Object) {
     let (old, list) = (entries(live), entries(new));
     let same_but_time = |a: &Value, b: &Value| match (a, b) {
         (Value::Object(a), Value::Object(b)) => {

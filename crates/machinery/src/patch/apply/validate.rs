@@ -10,9 +10,9 @@ use std::fmt;
 
 /// Everything that does not fit, each with its path.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Misfits(Vec<(String, String)>);
+pub struct ValidationErrors(Vec<(String, String)>);
 
-impl fmt::Display for Misfits {
+impl fmt::Display for ValidationErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [(path, why)] = self.0.as_slice() else {
             f.write_str("errors:")?;
@@ -22,18 +22,21 @@ impl fmt::Display for Misfits {
     }
 }
 
-impl std::error::Error for Misfits {}
+impl std::error::Error for ValidationErrors {}
 
 /// Finds what does not fit.
-pub(super) fn validate<S: Schema>(schema: S, object: &Map<String, Value>) -> Result<(), Misfits> {
-    let mut walk = Walk { path: Vec::new(), misfits: Misfits::default() };
+pub(super) fn validate<S: Schema>(
+    schema: S,
+    object: &Map<String, Value>,
+) -> Result<(), ValidationErrors> {
+    let mut walk = Walk { path: Vec::new(), misfits: ValidationErrors::default() };
     walk.fields(schema, object);
     if walk.misfits.0.is_empty() { Ok(()) } else { Err(walk.misfits) }
 }
 
 struct Walk<'a> {
     path: Vec<Step<'a>>,
-    misfits: Misfits,
+    misfits: ValidationErrors,
 }
 
 enum Step<'a> {
@@ -63,7 +66,7 @@ impl<'a> Walk<'a> {
                 self.complain(format!("expected list, got &{{{}}}", go_value::plain(other)));
             }
             (Some(Form::Scalar(scalar)), value) => {
-                if let Some(why) = scalar_misfit(scalar, value) {
+                if let Some(why) = scalar_error(scalar, value) {
                     self.complain(why);
                 }
             }
@@ -109,7 +112,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-fn scalar_misfit(scalar: Scalar, value: &Value) -> Option<String> {
+fn scalar_error(scalar: Scalar, value: &Value) -> Option<String> {
     match scalar {
         Scalar::Numeric if !value.is_number() => {
             Some(format!("expected numeric (int or float), got {}", go_value::type_name(value)))

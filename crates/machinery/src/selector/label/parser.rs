@@ -79,10 +79,10 @@ impl<'a> Parser<'a> {
         if !is_word(key) {
             return Err(format!("found '{key}', expected: identifier"));
         }
-        let complaints = names::qualified_name(key);
-        if !complaints.is_empty() {
+        let messages = names::qualified_name(key);
+        if !messages.is_empty() {
             let mut errors = ErrorList::new();
-            errors.invalid(&Path::root("<nil>"), key, &complaints.join("; "));
+            errors.invalid(&Path::root("<nil>"), key, &messages.join("; "));
             return Err(errors.summary());
         }
         if negated {

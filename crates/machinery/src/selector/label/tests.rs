@@ -121,7 +121,7 @@ fn only_one_possible_value_is_exact() {
 }
 
 #[test]
-fn every_fault_of_a_selector_is_found() {
+fn every_error_of_a_selector_is_found() {
     let mut errors = ErrorList::new();
     let selector = json!({"matchLabels": {"a b": "1"}, "matchExpressions": [
         {"key": "a", "operator": "In"},

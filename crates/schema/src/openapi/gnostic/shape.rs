@@ -1,15 +1,15 @@
 //! The messages of a document of version 2: which keyword is which field.
 
 /// A message.
-pub(super) struct Shape {
+pub(super) struct MessageShape {
     /// Keyword, the field's number, and how its value is written; by number.
-    pub fields: &'static [(&'static str, u32, How)],
+    pub fields: &'static [(&'static str, u32, Encoding)],
     /// The field that takes what no other does.
     pub extensions: u32,
 }
 
-/// How the value of a keyword is written. Shapes are functions, since they contain each other.
-pub(super) enum How {
+/// Encoding the value of a keyword is written. Shapes are functions, since they contain each other.
+pub(super) enum Encoding {
     Text,
     Texts,
     Bool,
@@ -18,25 +18,25 @@ pub(super) enum How {
     /// Any value, as YAML.
     Any,
     Anys,
-    One(fn() -> &'static Shape),
+    One(fn() -> &'static MessageShape),
     /// An object: each member is a message of a name (1) and a value (2), in the field of the given
     /// number of a message of its own; the value through the fields of further numbers.
-    Named(u32, &'static [u32], fn() -> &'static Shape),
+    Named(u32, &'static [u32], fn() -> &'static MessageShape),
     /// A text or a list of texts, in field 1 of a message of their own.
     Type,
     /// A message in a message, through the fields of these numbers.
-    Wrapped(&'static [u32], fn() -> &'static Shape),
+    Wrapped(&'static [u32], fn() -> &'static MessageShape),
     /// A schema (1) or a boolean (2).
     SchemaOrBool,
     /// A list of parameters, each of which says where it is.
     Parameters,
 }
 
-use How::{
+use Encoding::{
     Any, Anys, Bool, Double, Int, Named, One, Parameters, SchemaOrBool, Text, Texts, Type, Wrapped,
 };
 
-pub(super) static DOCUMENT: Shape = Shape {
+pub(super) static DOCUMENT: MessageShape = MessageShape {
     fields: &[
         ("swagger", 1, Text),
         ("info", 2, One(|| &INFO)),
@@ -46,9 +46,10 @@ pub(super) static DOCUMENT: Shape = Shape {
     extensions: 16,
 };
 
-static INFO: Shape = Shape { fields: &[("title", 1, Text), ("version", 2, Text)], extensions: 7 };
+static INFO: MessageShape =
+    MessageShape { fields: &[("title", 1, Text), ("version", 2, Text)], extensions: 7 };
 
-static PATH_ITEM: Shape = Shape {
+static PATH_ITEM: MessageShape = MessageShape {
     fields: &[
         ("get", 2, One(|| &OPERATION)),
         ("put", 3, One(|| &OPERATION)),
@@ -60,7 +61,7 @@ static PATH_ITEM: Shape = Shape {
     extensions: 10,
 };
 
-static OPERATION: Shape = Shape {
+static OPERATION: MessageShape = MessageShape {
     fields: &[
         ("tags", 1, Texts),
         ("description", 3, Text),
@@ -74,12 +75,12 @@ static OPERATION: Shape = Shape {
     extensions: 13,
 };
 
-static RESPONSE: Shape = Shape {
+static RESPONSE: MessageShape = MessageShape {
     fields: &[("description", 1, Text), ("schema", 2, Wrapped(&[1], schema))],
     extensions: 5,
 };
 
-pub(super) static BODY_PARAMETER: Shape = Shape {
+pub(super) static BODY_PARAMETER: MessageShape = MessageShape {
     fields: &[
         ("description", 1, Text),
         ("name", 2, Text),
@@ -90,7 +91,7 @@ pub(super) static BODY_PARAMETER: Shape = Shape {
     extensions: 6,
 };
 
-pub(super) static QUERY_PARAMETER: Shape = Shape {
+pub(super) static QUERY_PARAMETER: MessageShape = MessageShape {
     fields: &[
         ("required", 1, Bool),
         ("in", 2, Text),
@@ -102,7 +103,7 @@ pub(super) static QUERY_PARAMETER: Shape = Shape {
     extensions: 23,
 };
 
-pub(super) static PATH_PARAMETER: Shape = Shape {
+pub(super) static PATH_PARAMETER: MessageShape = MessageShape {
     fields: &[
         ("required", 1, Bool),
         ("in", 2, Text),
@@ -114,7 +115,7 @@ pub(super) static PATH_PARAMETER: Shape = Shape {
     extensions: 22,
 };
 
-static SCHEMA: Shape = Shape {
+static SCHEMA: MessageShape = MessageShape {
     fields: &[
         ("$ref", 1, Text),
         ("format", 2, Text),
@@ -146,9 +147,9 @@ static SCHEMA: Shape = Shape {
     extensions: 31,
 };
 
-static EXTERNAL_DOCS: Shape =
-    Shape { fields: &[("description", 1, Text), ("url", 2, Text)], extensions: 3 };
+static EXTERNAL_DOCS: MessageShape =
+    MessageShape { fields: &[("description", 1, Text), ("url", 2, Text)], extensions: 3 };
 
-pub(super) fn schema() -> &'static Shape {
+pub(super) fn schema() -> &'static MessageShape {
     &SCHEMA
 }

@@ -4,9 +4,9 @@
 //! definition changed has the list of the former definition. So the values are kept together with
 //! the list that they belong to, and one object may be asked for the fields of several lists.
 
-use kinds::resource::Selectable;
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
+use types::resource::Selectable;
 
 /// The most lists whose values are kept: two groups serve events, each with a list of its own. The
 /// values of further lists are looked up each time.

@@ -5,7 +5,7 @@
 //! before anything is copied.
 
 use super::Limits;
-use crate::fields::{at, list, maps_mut, top};
+use machinery::fields::{at, list, maps_mut, top};
 use machinery::{Map, Object, Value};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -144,7 +144,7 @@ fn fill_container<'d>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::object;
+    use crate::validation::testing::object;
     use machinery::json;
 
     fn range(limit: Value) -> Arc<Limits> {

@@ -7,8 +7,8 @@
 
 use super::{Bounds, Limits};
 use crate::core::pod::totals::{Amounts, of_containers};
-use crate::fields::{at, entries, list, top};
-use crate::quantities::amount;
+use crate::validation::quantities::amount;
+use machinery::fields::{at, entries, list, top};
 use machinery::quantity::Quantity;
 use machinery::{Object, Value};
 use std::collections::HashSet;
@@ -152,14 +152,26 @@ impl Comparison {
         let Resources { requests, limits } = resources;
         self.count(bounds)?;
         for (name, min) in &bounds.min {
-            self.note(too_little(&bounds.kind, name, min, requests.get(name), limits.get(name)))?;
+            self.note(below_minimum(
+                &bounds.kind,
+                name,
+                min,
+                requests.get(name),
+                limits.get(name),
+            ))?;
         }
         for (name, max) in &bounds.max {
-            self.note(too_much(&bounds.kind, name, max, requests.get(name), limits.get(name)))?;
+            self.note(above_maximum(
+                &bounds.kind,
+                name,
+                max,
+                requests.get(name),
+                limits.get(name),
+            ))?;
         }
         for (name, ratio) in &bounds.ratio {
             let (request, limit) = (requests.get(name), limits.get(name));
-            self.note(too_far_apart(&bounds.kind, name, ratio, request, limit))?;
+            self.note(ratio_exceeded(&bounds.kind, name, ratio, request, limit))?;
         }
         Ok(())
     }
@@ -172,10 +184,10 @@ impl Comparison {
         let requests = &resources.requests;
         self.count(bounds)?;
         for (name, min) in &bounds.min {
-            self.note(too_little(&bounds.kind, name, min, requests.get(name), None))?;
+            self.note(below_minimum(&bounds.kind, name, min, requests.get(name), None))?;
         }
         for (name, max) in &bounds.max {
-            self.note(too_much_asked(&bounds.kind, name, max, requests.get(name)))?;
+            self.note(request_above_maximum(&bounds.kind, name, max, requests.get(name)))?;
         }
         Ok(())
     }
@@ -214,7 +226,7 @@ impl Comparison {
     }
 }
 
-fn too_little(
+fn below_minimum(
     kind: &str,
     name: &str,
     min: &Quantity,
@@ -229,7 +241,7 @@ fn too_little(
     }
 }
 
-fn too_much(
+fn above_maximum(
     kind: &str,
     name: &str,
     max: &Quantity,
@@ -245,7 +257,7 @@ fn too_much(
     }
 }
 
-fn too_much_asked(
+fn request_above_maximum(
     kind: &str,
     name: &str,
     max: &Quantity,
@@ -259,7 +271,7 @@ fn too_much_asked(
 }
 
 #[allow(clippy::cast_precision_loss, reason = "Kubernetes compares them as floats, too")]
-fn too_far_apart(
+fn ratio_exceeded(
     kind: &str,
     name: &str,
     ratio: &Quantity,
@@ -290,7 +302,7 @@ fn too_far_apart(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::object;
+    use crate::validation::testing::object;
     use machinery::json;
 
     fn limits(limit: Value) -> Arc<Limits> {

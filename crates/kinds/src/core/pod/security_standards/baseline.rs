@@ -1,15 +1,15 @@
 //! The checks of the level baseline: no known way out of the container.
 
-use super::{Bad, Pod, Violation, annotated, named, of_container, plural, quoted, setters};
-use crate::fields::{annotation, at, entries, flag, list, number, text, texts};
+use super::{BadValues, Pod, Violation, annotated, named, of_container, plural, quoted, setters};
 use machinery::Value;
+use machinery::fields::{annotation, at, entries, flag, list, number, text, texts};
 use std::collections::BTreeSet;
 
 /// Containers that do something bad, with the bad values; None if there are none.
 fn bad_containers<'a>(
     pod: &Pod<'a>,
-    bad: &mut Bad<'a>,
-    mut note: impl FnMut(&'a Value, &mut Bad<'a>) -> bool,
+    bad: &mut BadValues<'a>,
+    mut note: impl FnMut(&'a Value, &mut BadValues<'a>) -> bool,
 ) -> Option<Vec<&'a str>> {
     let containers = pod.containers_where(|container| note(container, bad));
     (!containers.is_empty()).then_some(containers)
@@ -18,7 +18,7 @@ fn bad_containers<'a>(
 const APP_ARMOR_ANNOTATION: &str = "container.apparmor.security.beta.kubernetes.io/";
 
 pub(super) fn app_armor_profile(pod: &Pod<'_>) -> Option<Violation> {
-    let mut bad = Bad::default();
+    let mut bad = BadValues::default();
     let is_bad_pod = bad_profile(pod.own(&["appArmorProfile"]), &mut bad);
     let containers =
         pod.containers_where(|it| bad_profile(of_container(it, &["appArmorProfile"]), &mut bad));
@@ -64,7 +64,7 @@ const CAPABILITIES: &[&str] = &[
 ];
 
 pub(super) fn capabilities(pod: &Pod<'_>) -> Option<Violation> {
-    let mut bad = Bad::default();
+    let mut bad = BadValues::default();
     let containers = bad_containers(pod, &mut bad, |container, bad| {
         let added = texts(of_container(container, &["capabilities"]), "add");
         added.fold(false, |any, it| bad.note(it, CAPABILITIES.contains(&it)) | any)
@@ -135,7 +135,7 @@ const PROBES: [&[&str]; 5] = [
 ];
 
 pub(super) fn probe_hosts(pod: &Pod<'_>) -> Option<Violation> {
-    let mut bad = Bad::default();
+    let mut bad = BadValues::default();
     let mut containers = bad_containers(pod, &mut bad, |container, bad| {
         let handlers = PROBES.iter().map(|path| at(container, path));
         let hosts = handlers
@@ -165,7 +165,7 @@ pub(super) fn privileged(pod: &Pod<'_>) -> Option<Violation> {
 }
 
 pub(super) fn proc_mount(pod: &Pod<'_>) -> Option<Violation> {
-    let mut bad = Bad::default();
+    let mut bad = BadValues::default();
     let containers = bad_containers(pod, &mut bad, |container, bad| {
         let mount = of_container(container, &["procMount"]).as_str();
         mount.is_some_and(|it| bad.note(it, it == "Default"))
@@ -190,7 +190,7 @@ pub(super) fn se_linux_options(pod: &Pod<'_>) -> Option<Violation> {
 }
 
 fn se_linux(pod: &Pod<'_>, types: &[&str]) -> Option<Violation> {
-    let mut bad = Bad::default();
+    let mut bad = BadValues::default();
     let (mut user, mut role) = (false, false);
     let mut judge = |options| {
         let kind = text(options, "type");
@@ -244,13 +244,13 @@ pub(super) fn seccomp_annotations(pod: &Pod<'_>) -> Option<Violation> {
 }
 
 /// Whether a profile, of whatever module of the kernel, is there and bad, which is noted.
-pub(super) fn bad_profile<'a>(profile: &'a Value, bad: &mut Bad<'a>) -> bool {
+pub(super) fn bad_profile<'a>(profile: &'a Value, bad: &mut BadValues<'a>) -> bool {
     let kind = text(profile, "type");
     profile.is_object() && bad.note(kind, matches!(kind, "RuntimeDefault" | "Localhost"))
 }
 
 pub(super) fn seccomp_profile(pod: &Pod<'_>) -> Option<Violation> {
-    let mut bad = Bad::default();
+    let mut bad = BadValues::default();
     let is_bad_pod = bad_profile(pod.own(&["seccompProfile"]), &mut bad);
     let containers =
         pod.containers_where(|it| bad_profile(of_container(it, &["seccompProfile"]), &mut bad));

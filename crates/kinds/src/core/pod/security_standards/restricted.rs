@@ -1,9 +1,9 @@
 //! What the level restricted adds: a pod says of itself how little it needs.
 
 use super::baseline::bad_profile;
-use super::{Bad, Pod, Violation, named, of_container, plural, quoted, setters};
-use crate::fields::{at, list, text, texts};
+use super::{BadValues, Pod, Violation, named, of_container, plural, quoted, setters};
 use machinery::Value;
+use machinery::fields::{at, list, text, texts};
 
 pub(super) fn privilege_escalation(pod: &Pod<'_>) -> Option<Violation> {
     let is_bad =
@@ -20,7 +20,7 @@ pub(super) fn privilege_escalation(pod: &Pod<'_>) -> Option<Violation> {
 pub(super) fn capabilities(pod: &Pod<'_>) -> Option<Violation> {
     let of = |container| of_container(container, &["capabilities"]);
     let keeping = pod.containers_where(|it| !texts(of(it), "drop").any(|name| name == "ALL"));
-    let mut bad = Bad::default();
+    let mut bad = BadValues::default();
     let adding = pod.containers_where(|it| {
         let added = texts(of(it), "add");
         added.fold(false, |any, name| bad.note(name, name == "NET_BIND_SERVICE") | any)
@@ -58,7 +58,7 @@ const VOLUMES: [&str; 9] = [
 ];
 
 pub(super) fn volumes(pod: &Pod<'_>) -> Option<Violation> {
-    let mut bad = Bad::default();
+    let mut bad = BadValues::default();
     let mut names = Vec::new();
     for volume in list(pod.spec, "volumes") {
         if VOLUMES.iter().any(|kind| at(volume, &[kind]).is_object()) {
@@ -108,7 +108,7 @@ pub(super) fn run_as_user(pod: &Pod<'_>) -> Option<Violation> {
 }
 
 pub(super) fn seccomp_profile(pod: &Pod<'_>) -> Option<Violation> {
-    let mut bad = Bad::default();
+    let mut bad = BadValues::default();
     let of_pod = pod.own(&["seccompProfile"]);
     let is_bad_pod = bad_profile(of_pod, &mut bad);
     let of = |container| of_container(container, &["seccompProfile"]);

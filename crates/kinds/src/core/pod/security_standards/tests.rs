@@ -151,7 +151,7 @@ fn policy(labels: &[(&str, &str)]) -> (String, Vec<String>) {
         labels.iter().find(|(name, _)| *name == key).map(|(_, value)| *value)
     };
     let Policy { enforce, audit, warn } = Policy::of(find, &mut errors);
-    (format!("{enforce} {audit} {warn}"), crate::testing::lines(&errors))
+    (format!("{enforce} {audit} {warn}"), crate::validation::testing::lines(&errors))
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Objects against quotas.
 
 use super::*;
-use crate::testing::object;
+use crate::validation::testing::object;
 use machinery::json;
 
 fn used(group: &str, plural: &str, value: Value) -> String {
@@ -93,10 +93,10 @@ fn containers_say_what_a_quota_is_about() {
         )
     };
     assert_eq!(
-        Measure::Pods.unsaid(&pod(json!({"requests": {"cpu": "1"}})), &quota),
+        Measure::Pods.missing_requests(&pod(json!({"requests": {"cpu": "1"}})), &quota),
         Some("must specify limits.memory for: a,b; requests.cpu for: a".to_owned())
     );
-    assert_eq!(Measure::Services.unsaid(&pod(json!({})), &quota), None);
+    assert_eq!(Measure::Services.missing_requests(&pod(json!({})), &quota), None);
 }
 
 #[test]

@@ -1,0 +1,57 @@
+//! The qos_class of service of a pod: how hard it is to take its memory and its processor away.
+
+use crate::validation::quantities::amount;
+use machinery::Value;
+use machinery::fields::{at, entries, list};
+
+/// `Guaranteed` if every container asks for as much of both as it may have, `BestEffort` if none
+/// asks for anything, else `Burstable`.
+pub fn class_of(spec: &Value) -> &'static str {
+    let whole = at(spec, &["resources"]);
+    if ["requests", "limits"].iter().any(|part| entries(whole, part).next().is_some()) {
+        return class_of_requirements(whole);
+    }
+    let containers = list(spec, "initContainers").iter().chain(list(spec, "containers"));
+    combined(containers.map(|container| class_of_requirements(at(container, &["resources"]))))
+}
+
+fn class_of_requirements(requirements: &Value) -> &'static str {
+    combined(["cpu", "memory"].iter().map(|name| {
+        let request = amount(at(requirements, &["requests", name]));
+        let limit = amount(at(requirements, &["limits", name]));
+        match (request == limit, request.is_zero()) {
+            (false, _) => "Burstable",
+            (true, true) => "BestEffort",
+            (true, false) => "Guaranteed",
+        }
+    }))
+}
+
+/// The class that all agree on, or the one in between.
+fn combined(mut classes: impl Iterator<Item = &'static str>) -> &'static str {
+    let Some(first) = classes.next() else { return "BestEffort" };
+    if classes.all(|class| class == first) { first } else { "Burstable" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use machinery::json;
+
+    fn check(resources: &[Value], expected: &str) {
+        let containers: Vec<Value> =
+            resources.iter().map(|resources| json!({"resources": resources})).collect();
+        assert_eq!(class_of(&json!({"containers": containers})), expected);
+    }
+
+    #[test]
+    fn the_class_follows_from_requests_and_limits() {
+        let full = json!({"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "1", "memory": "1Gi"}});
+        check(&[json!({})], "BestEffort");
+        check(&[json!({"requests": {"cpu": "100m"}})], "Burstable");
+        check(std::slice::from_ref(&full), "Guaranteed");
+        check(&[full, json!({})], "Burstable");
+        let half = json!({"limits": {"cpu": "1"}, "requests": {"cpu": "1000m"}});
+        check(&[half], "Burstable");
+    }
+}

@@ -1,0 +1,59 @@
+//! `ResourceClaimTemplate`: from which the claims of pods are made.
+
+use super::device_class::{COLUMNS, cells};
+use super::{GROUP, device_claim};
+use crate::table;
+use crate::validation::rules::{immutable_struct, labels};
+use machinery::fields::{at, map_mut, top};
+use machinery::{ErrorList, Object, Path};
+use types::resource::{Behavior, Columns, Resource};
+
+/// The row of `ResourceClaimTemplate`.
+pub fn resource() -> Resource {
+    let version = table::v1("resource/v1.ResourceClaimTemplate", Columns::Fixed(COLUMNS, cells));
+    table::row(GROUP, "ResourceClaimTemplate", "resourceclaimtemplates", &BEHAVIOR, version)
+}
+
+static BEHAVIOR: Behavior = Behavior {
+    defaults: |object| {
+        if let Some(spec) = map_mut(object.map_at(&["spec"]), "spec") {
+            device_claim::defaults(spec);
+        }
+    },
+    validate,
+    validate_update: |new, old, errors| {
+        let (path, spec, before) = (Path::root("spec"), top(new, "spec"), top(old, "spec"));
+        immutable_struct(errors, &path, "ResourceClaimTemplateSpec", spec, before);
+        validate(new, errors);
+    },
+    returns_deleted: true,
+    ..Behavior::PLAIN
+};
+
+fn validate(object: &Object, errors: &mut ErrorList) {
+    let spec = top(object, "spec");
+    let path = Path::root("spec");
+    let metadata = path.child("metadata");
+    labels(errors, &metadata.child("labels"), at(spec, &["metadata", "labels"]));
+    device_claim::validate(errors, &path.child("spec"), at(spec, &["spec"]));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::validation::testing::refusals;
+    use machinery::json;
+
+    #[test]
+    fn a_template_makes_claims_that_are_in_order() {
+        assert_eq!(
+            refusals(
+                &BEHAVIOR,
+                json!({"spec": {"spec": {"devices": {"requests": [{"name": "r"}]}}}})
+            ),
+            [
+                "spec.spec.devices.requests[0]: Required value: exactly one of `exactly` or `firstAvailable` is required"
+            ]
+        );
+    }
+}

@@ -1,0 +1,132 @@
+//! [`WalkErrors`]: the errors of one walk, within a bound.
+//!
+//! An error names its place and often lists what would be right, so a long key or a long `enum` may
+//! be repeated in each of a hundred thousand errors. Once the texts take up
+//! [`ErrorList::TEXT_MAX`](machinery::ErrorList::TEXT_MAX), errors are still counted but no longer worded.
+
+use machinery::{ErrorList, FieldError};
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// See the [module documentation](self).
+#[derive(Debug, Default)]
+pub(super) struct WalkErrors {
+    list: Vec<FieldError>,
+    /// The hash of each error in the list.
+    hashes: Vec<u64>,
+    /// How often a hash is there.
+    seen: HashMap<u64, usize>,
+    weight: usize,
+    omitted: usize,
+}
+
+/// A state that [`WalkErrors::roll_back`] goes back to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Checkpoint {
+    length: usize,
+    weight: usize,
+    omitted: usize,
+}
+
+impl WalkErrors {
+    /// Adds an error, which is worded only if there is room for it.
+    pub(super) fn add(&mut self, error: impl FnOnce() -> FieldError) {
+        if self.weight >= ErrorList::TEXT_MAX {
+            self.omitted += 1;
+            return;
+        }
+        let error = error();
+        let hash = hash(&error);
+        self.keep(error, hash);
+    }
+
+    /// Adds the errors of another walk, each once.
+    pub(super) fn add_new(&mut self, other: Self) {
+        self.omitted += other.omitted;
+        for (error, hash) in other.list.into_iter().zip(other.hashes) {
+            if self.weight >= ErrorList::TEXT_MAX {
+                self.omitted += 1;
+            } else if !self.seen.contains_key(&hash) {
+                self.keep(error, hash);
+            }
+        }
+    }
+
+    fn keep(&mut self, error: FieldError, hash: u64) {
+        self.weight += error.size();
+        *self.seen.entry(hash).or_default() += 1;
+        self.hashes.push(hash);
+        self.list.push(error);
+    }
+
+    /// Whether nothing was found, worded or not.
+    pub(super) fn is_empty(&self) -> bool {
+        self.list.is_empty() && self.omitted == 0
+    }
+
+    /// What was found so far.
+    pub(super) fn checkpoint(&self) -> Checkpoint {
+        Checkpoint { length: self.list.len(), weight: self.weight, omitted: self.omitted }
+    }
+
+    /// Forgets what was found after the checkpoint.
+    pub(super) fn roll_back(&mut self, checkpoint: Checkpoint) {
+        self.list.truncate(checkpoint.length);
+        for hash in self.hashes.drain(checkpoint.length..) {
+            if let Some(times) = self.seen.get_mut(&hash) {
+                *times -= 1;
+                if *times == 0 {
+                    self.seen.remove(&hash);
+                }
+            }
+        }
+        (self.weight, self.omitted) = (checkpoint.weight, checkpoint.omitted);
+    }
+
+    /// The errors that are worded.
+    pub(super) fn into_list(self) -> Vec<FieldError> {
+        self.list
+    }
+}
+
+fn hash(error: &FieldError) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    error.hash(&mut hasher);
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use machinery::field_path::ErrorType;
+
+    fn error(field: &str) -> FieldError {
+        let kind = ErrorType::Required;
+        FieldError { kind, field: field.to_owned(), value: None, detail: String::new() }
+    }
+
+    #[test]
+    fn a_forgotten_error_can_be_found_again() {
+        let mut found = WalkErrors::default();
+        found.add(|| error("a"));
+        let checkpoint = found.checkpoint();
+        found.add(|| error("b"));
+        found.roll_back(checkpoint);
+        let mut other = WalkErrors::default();
+        other.add(|| error("a"));
+        other.add(|| error("b"));
+        found.add_new(other);
+        let fields: Vec<String> = found.into_list().into_iter().map(|it| it.field).collect();
+        assert_eq!(fields, ["a", "b"]);
+    }
+
+    #[test]
+    fn errors_without_room_count_but_are_not_worded() {
+        let mut found = WalkErrors::default();
+        found.add(|| error(&"x".repeat(ErrorList::TEXT_MAX)));
+        let checkpoint = found.checkpoint();
+        found.add(|| unreachable!("there is no room"));
+        assert_ne!(found.checkpoint(), checkpoint);
+        assert_eq!(found.into_list().len(), 1);
+    }
+}

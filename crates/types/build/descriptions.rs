@@ -1,0 +1,139 @@
+//! Collects what is said about the built-in types and their fields: the text that `kubectl explain`
+//! prints.
+//!
+//! The text is not ours, so it is not in this repository. The crate k8s-openapi has it in its
+//! source, which Cargo downloads and points at, but never compiles: that would take longer than the
+//! rest of the server. Where it cannot be found (a vendored build without optional dependencies),
+//! the server is built all the same, and explains fields by name and type alone.
+//!
+//! What is written, one file per package of OpenAPI names, deflated:
+//!
+//! ```text
+//! \x01 ConfigMap \0 ConfigMap holds… \0 binaryData \0 BinaryData contains… \0 data \0 …
+//! ```
+
+use std::{
+    collections::BTreeMap,
+    env,
+    fmt::Write as _,
+    fs,
+    io::Write as _,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use flate2::{Compression, write::DeflateEncoder};
+
+/// The release whose API is described, as k8s-openapi names it.
+const LEVEL: &str = "v1_35";
+
+/// The texts of each package, as above.
+pub(super) fn collect() -> BTreeMap<String, String> {
+    let mut packages = BTreeMap::new();
+    match source() {
+        Some(source) => read(&source.join(LEVEL), &mut packages),
+        None => println!(
+            "cargo::warning=the source of k8s-openapi is not there: fields will have no descriptions"
+        ),
+    }
+    packages
+}
+
+/// Writes `descriptions.rs` and the files that it includes into `out`.
+pub(super) fn write(packages: &BTreeMap<String, String>, out: &Path) {
+    let mut rust = format!("static PACKAGES: [(&str, &[u8]); {}] = [\n", packages.len());
+    for (package, text) in packages {
+        let path = out.join(format!("descriptions-{package}"));
+        fs::write(&path, deflated(text)).expect("a writable OUT_DIR");
+        let path = path.to_str().expect("Cargo works in folders with readable names");
+        writeln!(rust, "({package:?}, include_bytes!({path:?})),").expect("a string takes all");
+    }
+    rust.push_str("];\n");
+    fs::write(out.join("descriptions.rs"), rust).expect("a writable OUT_DIR");
+}
+
+fn deflated(text: &str) -> Vec<u8> {
+    let mut encoder = DeflateEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(text.as_bytes()).expect("memory takes all");
+    encoder.finish().expect("memory takes all")
+}
+
+/// The `src` folder of k8s-openapi.
+fn source() -> Option<PathBuf> {
+    let manifest = Path::new(&env::var("CARGO_MANIFEST_DIR").ok()?).join("Cargo.toml");
+    let output = Command::new(env::var_os("CARGO")?)
+        .args(["metadata", "--format-version=1", "--locked", "--features=descriptions-source"])
+        .arg("--manifest-path")
+        .arg(manifest)
+        .output()
+        .ok()
+        .filter(|output| output.status.success())?;
+    let metadata = String::from_utf8(output.stdout).ok()?;
+    // One field of one package is not worth a JSON parser, which would be compiled for it.
+    let package = metadata.split_once("\"name\":\"k8s-openapi\",\"version\":\"")?.1;
+    let path = package.split_once("\"manifest_path\":\"")?.1.split_once('"')?.0;
+    Some(Path::new(&path.replace("\\\\", "\\")).with_file_name("src"))
+}
+
+fn read(folder: &Path, packages: &mut BTreeMap<String, String>) {
+    let mut paths: Vec<PathBuf> = fs::read_dir(folder)
+        .expect("a folder of k8s-openapi")
+        .map(|entry| entry.expect("a readable folder").path())
+        .collect();
+    paths.sort();
+    for path in paths {
+        if path.is_dir() {
+            read(&path, packages);
+        } else if let Some((name, texts)) = describe(&fs::read_to_string(&path).expect("text")) {
+            let (package, short) = name.rsplit_once('.').expect("OpenAPI names have a package");
+            let into = packages.entry(package.to_owned()).or_default();
+            write!(into, "\x01{short}\0{}", texts.join("\0")).expect("a string takes all");
+        }
+    }
+}
+
+/// The OpenAPI name of the type that a file defines, what is said of it, and of each field: its
+/// name and the text.
+///
+/// The files are written by a program, so that the indentation of a line says what it is.
+fn describe(file: &str) -> Option<(String, Vec<String>)> {
+    let rest = file.split_once("fn schema_name()")?.1;
+    let name = rest.split('"').nth(1)?.to_owned();
+    let schema = rest.split_once("json_schema!({\n")?.1.split("\n        })").next()?;
+    let mut texts = vec![String::new()];
+    let mut field = "";
+    for line in schema.lines() {
+        let depth = line.len() - line.trim_start().len();
+        match (depth, line.trim_start().strip_prefix('"')) {
+            (12, Some(rest)) => texts[0] += &description(rest).unwrap_or_default(),
+            (16, Some(rest)) => field = rest.split('"').next().unwrap_or_default(),
+            (20, it) if !field.is_empty() => {
+                let inserted = || line.split_once("insert(\"").and_then(|it| description(it.1));
+                if let Some(text) = it.map_or_else(inserted, description) {
+                    texts.extend([field.to_owned(), text]);
+                    field = "";
+                }
+            }
+            _ => {}
+        }
+    }
+    Some((name, texts))
+}
+
+/// The text in `description": "…"` or `description".into(), "…"`.
+fn description(line: &str) -> Option<String> {
+    let quoted = line.strip_prefix("description\"")?.split_once('"')?.1;
+    let mut text = String::new();
+    let mut signs = quoted.chars();
+    loop {
+        match signs.next()? {
+            '"' => return Some(text),
+            '\\' => text.push(match signs.next()? {
+                'n' => '\n',
+                't' => '\t',
+                other => other,
+            }),
+            sign => text.push(sign),
+        }
+    }
+}

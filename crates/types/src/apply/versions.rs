@@ -1,0 +1,55 @@
+//! [`ResourceVersions`]: the versions of a resource, for managers who name fields in another than
+//! that of a request.
+
+use super::{CustomSchema, TypeRef};
+use crate::resource::{Resource, Shape, Version};
+use machinery::Object;
+use machinery::patch::apply::Versions;
+use std::sync::Arc;
+
+/// See the [module documentation](self).
+#[derive(Debug, Clone, Copy)]
+pub struct ResourceVersions<'a> {
+    /// The resource.
+    pub resource: &'a Resource,
+    /// The schemas of a custom resource, in the order of its versions; none for a built-in kind.
+    pub schemas: &'a [Arc<CustomSchema>],
+}
+
+impl<'a> ResourceVersions<'a> {
+    /// The schema of the version at an index of [`Resource::versions`].
+    pub fn node(&self, version: usize) -> TypeRef<'a> {
+        match (&self.resource.versions[version].shape, self.schemas.get(version)) {
+            (Shape::Typed(ty), _) => TypeRef::Type(ty),
+            (Shape::Structural(_), Some(schema)) => schema.root(),
+            (Shape::Structural(_), None) => TypeRef::Deduced,
+        }
+    }
+
+    fn find(&self, api_version: &str) -> Option<usize> {
+        let is_it = |version: &Version| self.resource.api_version(version) == api_version;
+        self.resource.versions.iter().position(is_it)
+    }
+}
+
+impl<'a> Versions<TypeRef<'a>> for ResourceVersions<'a> {
+    fn schema(&self, api_version: &str) -> Option<TypeRef<'a>> {
+        self.find(api_version).map(|version| self.node(version))
+    }
+
+    fn convert(&self, object: &Object, api_version: &str) -> Result<Object, String> {
+        let mut object = object.clone();
+        let hub = self.resource.api_version(self.resource.hub());
+        if let Some(convert) = self.resource.behavior.convert {
+            let from = object.api_version().to_owned();
+            if from != hub {
+                convert(&mut object, &from, &hub);
+            }
+            if api_version != hub {
+                convert(&mut object, &hub, api_version);
+            }
+        }
+        object.set_type(api_version, &self.resource.kind);
+        Ok(object)
+    }
+}

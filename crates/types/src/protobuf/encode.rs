@@ -1,0 +1,368 @@
+//! JSON text to protobuf in one pass: fields are written in the order in which they come, without
+//! a tree in between.
+//!
+//! A field of an inline message becomes a message of its own around that one field. A reader must
+//! merge such pieces, which is protobuf's rule for a message that comes more than once.
+
+use super::wire::{Nested, push_bytes, push_double, push_int};
+use crate::{Container, Field, Item, Type};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use machinery::timestamp;
+use serde::Deserialize as _;
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+use std::fmt;
+
+/// Appends the message of a JSON object. Values that do not fit the type are left out; what has
+/// been through [`crate::normalize()`] has none.
+pub fn write_message(
+    ty: &'static Type,
+    json: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<(), serde_json::Error> {
+    read(json, Fields { ty, out })
+}
+
+/// Appends the same as the field `tag` of a message, e.g. as an item of a list.
+pub fn write_field(
+    tag: u16,
+    ty: &'static Type,
+    json: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<(), serde_json::Error> {
+    let nested = Nested::begin(out, tag);
+    read(json, Fields { ty, out })?;
+    nested.end(out);
+    Ok(())
+}
+
+fn read(json: &[u8], fields: Fields<'_>) -> Result<(), serde_json::Error> {
+    let mut reader = serde_json::Deserializer::from_slice(json);
+    // How deep it may be was validated when it came in.
+    reader.disable_recursion_limit();
+    fields.deserialize(&mut reader)?;
+    reader.end()
+}
+
+/// The fields of a message.
+struct Fields<'a> {
+    ty: &'static Type,
+    out: &'a mut Vec<u8>,
+}
+
+impl<'de> DeserializeSeed<'de> for Fields<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Fields<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let Self { ty, out } = self;
+        while let Some(field) = map.next_key_seed(Name(ty))? {
+            match field {
+                // `kind` and `apiVersion` have no tag: the envelope has them.
+                Some(field) if field.tag != 0 => {
+                    let around = begin_inline(ty, field, out);
+                    let what = ExpectedValue::of(field);
+                    map.next_value_seed(Slot { owner: ty, what, tag: field.tag, out: &mut *out })?;
+                    around.into_iter().rev().for_each(|it| it.end(out));
+                }
+                _ => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Begins the inline messages that a field is in, the outermost first: for nearly all none.
+fn begin_inline(ty: &Type, field: &Field, out: &mut Vec<u8>) -> Vec<Nested> {
+    let mut begun = Vec::new();
+    let mut ty = ty;
+    while !ty.wire().as_ptr_range().contains(&std::ptr::from_ref(field)) {
+        let has_field =
+            |it: &&Type| it.field(field.json()).is_some_and(|it| std::ptr::eq(it, field));
+        let mut inline = ty.wire().iter().filter(|it| it.inline);
+        let found = inline.find_map(|it| Some((it.tag, it.message().filter(has_field)?)));
+        let Some((tag, inner)) = found else { break };
+        begun.push(Nested::begin(out, tag));
+        ty = inner;
+    }
+    begun
+}
+
+/// The name of a field, looked up.
+struct Name(&'static Type);
+
+impl<'de> DeserializeSeed<'de> for Name {
+    type Value = Option<&'static Field>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for Name {
+    type Value = Option<&'static Field>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a name")
+    }
+
+    fn visit_str<E>(self, name: &str) -> Result<Self::Value, E> {
+        Ok(self.0.field(name))
+    }
+}
+
+/// The key of an entry of a map, which begins the entry.
+struct EntryKey<'a>(u16, &'a mut Vec<u8>);
+
+impl<'de> DeserializeSeed<'de> for EntryKey<'_> {
+    type Value = Nested;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Nested, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for EntryKey<'_> {
+    type Value = Nested;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a key")
+    }
+
+    fn visit_str<E>(self, key: &str) -> Result<Nested, E> {
+        let Self(tag, out) = self;
+        let entry = Nested::begin(out, tag);
+        push_bytes(out, 1, key.as_bytes());
+        Ok(entry)
+    }
+}
+
+/// ExpectedValue a value should be.
+#[derive(Clone, Copy)]
+enum ExpectedValue {
+    List(&'static Field),
+    Map(&'static Field),
+    Message(&'static Type),
+    Other(Item),
+}
+
+impl ExpectedValue {
+    fn of(field: &'static Field) -> Self {
+        match field.container {
+            Container::One => Self::one(field),
+            Container::List => Self::List(field),
+            Container::Map => Self::Map(field),
+        }
+    }
+
+    /// One value of a field.
+    fn one(field: &'static Field) -> Self {
+        field.message().map_or(Self::Other(field.item), Self::Message)
+    }
+}
+
+/// Where a value goes: the field `tag` of the message that is being written.
+struct Slot<'a> {
+    /// The type that the field belongs to.
+    owner: &'static Type,
+    what: ExpectedValue,
+    tag: u16,
+    out: &'a mut Vec<u8>,
+}
+
+impl Slot<'_> {
+    /// A place in the message that this value is, or in the same one for a value of a list.
+    fn inner(&mut self, what: ExpectedValue, tag: u16) -> Slot<'_> {
+        Slot { owner: self.owner, what, tag, out: self.out }
+    }
+
+    /// Writes a value that is a message, with whatever `fields` writes into it.
+    fn message(self, fields: impl FnOnce(&mut Vec<u8>)) {
+        let nested = Nested::begin(self.out, self.tag);
+        fields(self.out);
+        nested.end(self.out);
+    }
+
+    fn integer(self, value: i64) {
+        let ExpectedValue::Other(item) = self.what else { return };
+        match item {
+            Item::Int32 | Item::Int64 => push_int(self.out, self.tag, value),
+            #[expect(clippy::cast_precision_loss, reason = "as JSON's numbers are read elsewhere")]
+            Item::Double => push_double(self.out, self.tag, value as f64),
+            Item::Quantity => self.message(|out| push_bytes(out, 1, value.to_string().as_bytes())),
+            // {type (1), intVal (2)}
+            Item::IntOrString => self.message(|out| {
+                push_int(out, 1, 0);
+                push_int(out, 2, value);
+            }),
+            _ => {}
+        }
+    }
+
+    fn text(self, text: &str) {
+        let ExpectedValue::Other(item) = self.what else { return };
+        match item {
+            Item::String => push_bytes(self.out, self.tag, text.as_bytes()),
+            Item::Bytes => {
+                if let Ok(bytes) = BASE64_STANDARD.decode(text) {
+                    push_bytes(self.out, self.tag, &bytes);
+                }
+            }
+            Item::Quantity => self.message(|out| push_bytes(out, 1, text.as_bytes())),
+            // {type (1), strVal (3)}
+            Item::IntOrString => self.message(|out| {
+                push_int(out, 1, 1);
+                push_bytes(out, 3, text.as_bytes());
+            }),
+            // {seconds (1), nanos (2)}
+            Item::Time | Item::MicroTime => {
+                let Some((seconds, nanos)) = timestamp::parse(text) else { return };
+                self.message(|out| {
+                    push_int(out, 1, seconds);
+                    if item == Item::MicroTime {
+                        push_int(out, 2, (nanos - nanos % 1000).into());
+                    }
+                });
+            }
+            _ => {}
+        }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Slot<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        match self.what {
+            // {raw (1)}, with the JSON text as it stands
+            ExpectedValue::Other(Item::RawExtension | Item::Json | Item::FieldsV1) => {
+                let raw = Box::<RawValue>::deserialize(deserializer)?;
+                if raw.get() != "null" {
+                    self.message(|out| push_bytes(out, 1, raw.get().as_bytes()));
+                }
+                Ok(())
+            }
+            _ => deserializer.deserialize_any(self),
+        }
+    }
+}
+
+impl<'de> Visitor<'de> for Slot<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<(), E> {
+        match self.what {
+            ExpectedValue::Other(Item::Bool) => push_int(self.out, self.tag, value.into()),
+            // {allows (1)}
+            ExpectedValue::Other(Item::SchemaOrBool) => {
+                self.message(|out| push_int(out, 1, value.into()))
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<(), E> {
+        self.integer(value);
+        Ok(())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<(), E> {
+        if let Ok(value) = i64::try_from(value) {
+            self.integer(value);
+        }
+        Ok(())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<(), E> {
+        if let ExpectedValue::Other(Item::Double) = self.what {
+            push_double(self.out, self.tag, value);
+        }
+        Ok(())
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<(), E> {
+        self.text(text);
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut list: A) -> Result<(), A::Error> {
+        let (element, tag) = match self.what {
+            ExpectedValue::List(field) => {
+                while list
+                    .next_element_seed(self.inner(ExpectedValue::one(field), field.tag))?
+                    .is_some()
+                {}
+                return Ok(());
+            }
+            // {items (1)}
+            ExpectedValue::Other(Item::Strings) => (ExpectedValue::Other(Item::String), 1),
+            // {property (2)}
+            ExpectedValue::Other(Item::SchemaOrStrings) => (ExpectedValue::Other(Item::String), 2),
+            // {jSONSchemas (2)}
+            ExpectedValue::Other(Item::SchemaOrArray) => (ExpectedValue::Message(self.owner), 2),
+            _ => {
+                while list.next_element::<IgnoredAny>()?.is_some() {}
+                return Ok(());
+            }
+        };
+        let nested = Nested::begin(self.out, self.tag);
+        while list.next_element_seed(self.inner(element, tag))?.is_some() {}
+        nested.end(self.out);
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
+        match self.what {
+            // Each entry is a message, {key (1), value (2)}.
+            ExpectedValue::Map(field) => {
+                while let Some(entry) = map.next_key_seed(EntryKey(self.tag, self.out))? {
+                    map.next_value_seed(self.inner(ExpectedValue::one(field), 2))?;
+                    entry.end(self.out);
+                }
+            }
+            ExpectedValue::Message(ty) => {
+                let nested = Nested::begin(self.out, self.tag);
+                Fields { ty, out: self.out }.visit_map(map)?;
+                nested.end(self.out);
+            }
+            // {allows (1), schema (2)}, or {schema (1)}
+            ExpectedValue::Other(
+                it @ (Item::SchemaOrBool | Item::SchemaOrArray | Item::SchemaOrStrings),
+            ) => {
+                let nested = Nested::begin(self.out, self.tag);
+                let mut tag = 1;
+                if it == Item::SchemaOrBool {
+                    push_int(self.out, 1, 1);
+                    tag = 2;
+                }
+                self.inner(ExpectedValue::Message(self.owner), tag).visit_map(map)?;
+                nested.end(self.out);
+            }
+            _ => while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {},
+        }
+        Ok(())
+    }
+}

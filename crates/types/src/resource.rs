@@ -1,0 +1,206 @@
+//! [`Resource`]: all that the server knows of one kind, built-in or custom.
+//!
+//! A kind is data: names, versions, columns, and at most a few small functions ([`Behavior`])
+//! where it has a mind of its own. The server's verbs are written once, against this type; a
+//! custom resource definition is turned into the same type at run time.
+
+mod behavior;
+mod conventions;
+
+pub use behavior::{
+    Action, Behavior, DeletionHooks, GarbageCollectionPolicy, READ_AND_WRITE, Subresource,
+    UnstoredKind, ValidateIn, drop_status, keep_all_but_status, keep_status,
+};
+pub use conventions::Conventions;
+
+use crate::{OrderedMap, Type};
+use machinery::codec::json;
+use machinery::{GroupKind, GroupResource, GroupVersion, Object, Value};
+use schema::Structural;
+use std::sync::Arc;
+
+/// See the [module documentation](self).
+#[derive(Debug, Clone)]
+pub struct Resource {
+    /// Empty for the core group.
+    pub group: String,
+    /// `pods`
+    pub plural: String,
+    /// `pod`
+    pub singular: String,
+    /// `Pod`
+    pub kind: String,
+    /// `PodList`
+    pub list_kind: String,
+    /// `po`
+    pub short_names: Vec<String>,
+    /// `all`
+    pub categories: Vec<String>,
+    /// Whether objects live in namespaces.
+    pub namespaced: bool,
+    /// All versions, served or not, the preferred one first.
+    pub versions: Vec<Version>,
+    /// The index in `versions` of the one that is stored; also the hub through which the others
+    /// are converted.
+    pub storage: usize,
+    /// What this kind does differently.
+    pub behavior: &'static Behavior,
+    /// How it is served, where Kubernetes serves built-in and custom kinds differently.
+    pub conventions: &'static Conventions,
+    /// Where objects are kept, `/registry/pods` or `/registry/<group>/<plural>`, without a slash
+    /// at the end.
+    pub prefix: String,
+    /// Seconds after which an object is removed by itself (events).
+    pub ttl_seconds: Option<u64>,
+}
+
+/// One version of a [`Resource`].
+#[derive(Debug, Clone)]
+pub struct Version {
+    /// `v1`
+    pub name: String,
+    /// Another group than the resource's, for the one kind that is served in two: Event.
+    pub group: Option<String>,
+    /// Whether clients may use it.
+    pub served: bool,
+    /// The warning that its users get.
+    pub deprecation: Option<String>,
+    /// What objects look like in it.
+    pub shape: Shape,
+    /// What `kubectl get` shows besides the name.
+    pub columns: Columns,
+    /// `/status`
+    pub status: bool,
+    /// `/scale`
+    pub scale: Option<Scale>,
+    /// Fields beyond `metadata.name` and `metadata.namespace` that a field selector may name.
+    /// Shared with the objects whose fields were read by it.
+    pub selectable: Arc<[Selectable]>,
+}
+
+/// What objects of a version look like.
+#[derive(Debug, Clone)]
+pub enum Shape {
+    /// A built-in type: decoded as Go decodes it.
+    Typed(&'static Type),
+    /// A custom resource's schema: pruned, defaulted and validated by it.
+    Structural(Arc<Structural>),
+}
+
+impl Shape {
+    /// Appends an object of this shape as Go writes it: the fields of a built-in type in the order
+    /// of their declaration, all others sorted.
+    pub fn write(&self, object: &Object, out: &mut Vec<u8>) {
+        match self {
+            Self::Typed(ty) => json::write(out, &OrderedMap(ty, object.map())),
+            Self::Structural(_) => json::write(out, object.map()),
+        }
+    }
+}
+
+/// The cells of a Table.
+#[derive(Debug, Clone)]
+pub enum Columns {
+    /// Built in: computed by a function, since most of them are more than a path.
+    Fixed(&'static [Column], fn(&Object, &Now) -> Vec<Value>),
+    /// A custom resource's `additionalPrinterColumns`, each a JSON path.
+    Paths(Vec<PathColumn>),
+}
+
+/// The time at which a Table is made, for the ages in it.
+#[derive(Debug, Clone, Copy)]
+pub struct Now {
+    /// Seconds since 1970.
+    pub unix_seconds: i64,
+}
+
+/// One column of a built-in kind's Table.
+#[derive(Debug, Clone, Copy)]
+pub struct Column {
+    /// The heading.
+    pub name: &'static str,
+    /// `string`, `integer`, `date`, …
+    pub kind: &'static str,
+    /// `name` for the first column, else mostly empty.
+    pub format: &'static str,
+    /// What it means.
+    pub description: &'static str,
+    /// 0 is always shown, 1 with `-o wide`.
+    pub priority: i32,
+}
+
+/// One column of a custom resource's Table.
+#[derive(Debug, Clone)]
+pub struct PathColumn {
+    /// The heading.
+    pub name: String,
+    /// `string`, `integer`, `number`, `boolean`, `date`
+    pub kind: String,
+    /// Or empty.
+    pub format: String,
+    /// Or empty.
+    pub description: String,
+    /// 0 is always shown, 1 with `-o wide`.
+    pub priority: i32,
+    /// Where the value is.
+    pub path: machinery::json_path::JsonPath,
+}
+
+/// Where a resource keeps what `/scale` shows.
+#[derive(Debug, Clone)]
+pub struct Scale {
+    /// Below `.spec`.
+    pub spec_replicas: Vec<String>,
+    /// Below `.status`.
+    pub status_replicas: Vec<String>,
+    /// Below `.spec` or `.status`, if there is one.
+    pub label_selector: Option<Vec<String>>,
+}
+
+/// A field that a field selector may name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Selectable {
+    /// As it is written in the selector, `spec.nodeName`.
+    pub label: String,
+    /// Where the value is, field by field.
+    pub path: Vec<String>,
+    /// The value that stands for an absent field.
+    pub absent: &'static str,
+}
+
+impl Resource {
+    /// `deployments.apps`
+    pub fn group_resource(&self) -> GroupResource {
+        GroupResource::new(&self.group, &self.plural)
+    }
+
+    /// `Deployment.apps`
+    pub fn group_kind(&self) -> GroupKind {
+        GroupKind::new(&self.group, &self.kind)
+    }
+
+    /// The version that is stored, through which the others are converted.
+    pub fn hub(&self) -> &Version {
+        &self.versions[self.storage]
+    }
+
+    /// Whether an object of the hub version is one of `version` as soon as it says so.
+    pub fn differ_in_name_only(&self, version: usize) -> bool {
+        let same_shape = match (&self.hub().shape, &self.versions[version].shape) {
+            (Shape::Structural(a), Shape::Structural(b)) => Arc::ptr_eq(a, b),
+            _ => true,
+        };
+        self.behavior.convert.is_none() && same_shape
+    }
+
+    /// The `apiVersion` of objects in `version`.
+    pub fn api_version(&self, version: &Version) -> String {
+        GroupVersion::new(version.group.as_deref().unwrap_or(&self.group), &version.name)
+            .to_string()
+    }
+
+    /// The group under which `version` is served.
+    pub fn group_of<'a>(&'a self, version: &'a Version) -> &'a str {
+        version.group.as_deref().unwrap_or(&self.group)
+    }
+}

@@ -1,0 +1,224 @@
+//! [`Behavior`]: the functions and facts of a kind that are not in its schema.
+
+use machinery::{ErrorList, Object};
+
+/// Finds what is wrong with an object that was `old` before: (new, old, the request's `apiVersion`).
+pub type ValidateIn = fn(&Object, Option<&Object>, &str, &mut ErrorList);
+
+/// What a kind does differently: functions of their arguments, all on the hub version.
+#[derive(Debug)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a fact about the kind, not a state")]
+pub struct Behavior {
+    /// Fills in what the user left out, before admission.
+    pub defaults: fn(&mut Object),
+    /// Wipes what a creator may not set (status), sets what only the server knows.
+    pub prepare_create: fn(&mut Object),
+    /// The same for an update of the main resource, with the stored state.
+    pub prepare_update: fn(&mut Object, &Object),
+    /// The same for an update of `/status`.
+    pub prepare_status: fn(&mut Object, &Object),
+    /// Finds what is wrong with a new object; metadata is checked elsewhere.
+    pub validate: fn(&Object, &mut ErrorList),
+    /// Finds what is wrong with a change. It validates the new object as a whole too, unless the kind
+    /// does not re-check unchanged parts.
+    pub validate_update: fn(&Object, &Object, &mut ErrorList),
+    /// The same for a change of `/status`.
+    pub validate_status: fn(&Object, &Object, &mut ErrorList),
+    /// For kinds whose rules depend on the version in which an object was sent: takes the place of
+    /// `validate` and `validate_update`.
+    pub validate_in: Option<ValidateIn>,
+    /// How `metadata.name` is checked: errors in Kubernetes' words.
+    pub validate_name: fn(&str) -> Vec<String>,
+    /// Whether `metadata.generation` counts changes of anything but metadata and status.
+    pub generation: bool,
+    /// Whether an update without a `resourceVersion` overwrites what is there.
+    pub unconditional_update: bool,
+    /// Whether an update of an object that is not there creates it.
+    pub create_on_update: bool,
+    /// Seconds between the beginning of a deletion and its end, asked of the stored object;
+    /// None for kinds that are deleted at once.
+    pub grace_period: Option<fn(&Object) -> i64>,
+    /// Whether DELETE answers with the object rather than with a Status.
+    pub returns_deleted: bool,
+    /// For kinds whose end is more than finalizers: None for nearly all.
+    pub deletion: Option<&'static DeletionHooks>,
+    /// Converts an object between the hub and another version: (object, from, to).
+    pub convert: Option<fn(&mut Object, &str, &str)>,
+    /// Warnings for the user about an object that is accepted all the same.
+    pub warnings: fn(&Object) -> Vec<String>,
+    /// For kinds that warn of a change only if it is one of the spec: takes the place of `warnings`
+    /// in updates. (new, old)
+    pub update_warnings: Option<fn(&Object, &Object) -> Vec<String>>,
+    /// What becomes of dependents when an object is deleted and nobody says.
+    pub garbage_collection: GarbageCollectionPolicy,
+    /// What is said of a field selector's label that the kind does not have.
+    pub unknown_label: fn(&str) -> String,
+    /// What there is below an object besides `/status` and `/scale`.
+    pub subresources: &'static [Subresource],
+    /// The storage version that discovery announces, where kube-apiserver's is not ours.
+    pub storage_version: Option<&'static str>,
+    /// For kinds that are not stored: what their creation asks.
+    pub unstored: Option<UnstoredKind>,
+}
+
+/// A kind that is asked rather than kept: the answer to its creation is the object with a status.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UnstoredKind {
+    /// Whose token is this?
+    Token,
+    /// Who am I?
+    SelfSubject,
+    /// May they?
+    Access,
+    /// May they, in this namespace?
+    LocalAccess,
+    /// May I?
+    SelfAccess,
+    /// What may I?
+    SelfRules,
+    /// To which node is this pod to be bound? An order rather than a question.
+    Binding,
+    /// How is the server? Read, not created.
+    Components,
+}
+
+impl UnstoredKind {
+    /// The verbs of discovery.
+    pub fn verbs(self) -> &'static [&'static str] {
+        match self {
+            Self::Components => &["get", "list"],
+            _ => &["create"],
+        }
+    }
+}
+
+/// What becomes of an object's dependents when it is deleted without a propagation policy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GarbageCollectionPolicy {
+    /// The garbage collector deletes them after it.
+    DeleteDependents,
+    /// They are left alone, and the client is warned if there is a text for it.
+    OrphanDependents(Option<&'static str>),
+    /// Nobody follows them, whatever the client says.
+    Unsupported,
+}
+
+/// Something below an object: `/finalize`, `/binding`, `/eviction`.
+#[derive(Debug)]
+pub struct Subresource {
+    /// The last part of the path.
+    pub name: &'static str,
+    /// The group of the kind that is sent and answered; empty for that of the resource.
+    pub group: &'static str,
+    /// Its version; empty for that of the resource.
+    pub version: &'static str,
+    /// The kind itself.
+    pub kind: &'static str,
+    /// What it does.
+    pub action: Action,
+}
+
+/// What can be done with a subresource that is read and changed like the object.
+pub const READ_AND_WRITE: &[&str] = &["get", "patch", "update"];
+
+/// What is done with the body of a request to a [`Subresource`].
+#[derive(Debug)]
+pub enum Action {
+    /// It is read, replaced and patched like the object, but changes only what `prepare` leaves of
+    /// the change.
+    Replace {
+        /// Takes from the old object what may not be changed here.
+        prepare: fn(&mut Object, &Object),
+        /// Finds what is wrong with the change.
+        validate: fn(&Object, &Object, &mut ErrorList),
+        /// What can be done with it.
+        verbs: &'static [&'static str],
+    },
+    /// It is posted, and changes the stored object: (stored, body, now).
+    Post(fn(&mut Object, &Object, &str) -> Result<(), machinery::Status>),
+    /// It is posted, and deletes the object with the `deleteOptions` in it.
+    Evict,
+    /// It is posted, and the answer has a token for the object, which is a service account.
+    Token,
+    /// It is a connection to what the object stands for, with these verbs.
+    Connect(&'static [&'static str]),
+}
+
+impl Action {
+    /// The verbs of discovery.
+    pub fn verbs(&self) -> &'static [&'static str] {
+        match self {
+            Self::Replace { verbs, .. } | Self::Connect(verbs) => verbs,
+            Self::Post(_) | Self::Evict | Self::Token => &["create"],
+        }
+    }
+}
+
+/// How a kind that cleans up after itself comes to its end: namespaces and CRDs.
+#[derive(Debug)]
+pub struct DeletionHooks {
+    /// Marks an object whose deletion begins at the given time.
+    pub begin: fn(&mut Object, &str),
+    /// Whether an object that is being deleted must stay for now, finalizers apart.
+    pub held: fn(&Object) -> bool,
+}
+
+impl Behavior {
+    /// A kind without a mind of its own.
+    pub const PLAIN: Behavior = Behavior {
+        defaults: |_| {},
+        prepare_create: |_| {},
+        prepare_update: |_, _| {},
+        prepare_status: keep_all_but_status,
+        validate: |_, _| {},
+        validate_update: |_, _, _| {},
+        validate_status: |_, _, _| {},
+        validate_in: None,
+        validate_name: machinery::names::dns1123_subdomain,
+        generation: false,
+        unconditional_update: true,
+        create_on_update: false,
+        grace_period: None,
+        returns_deleted: false,
+        deletion: None,
+        convert: None,
+        warnings: |_| Vec::new(),
+        update_warnings: None,
+        garbage_collection: GarbageCollectionPolicy::DeleteDependents,
+        unknown_label: |label| format!("field label not supported: {label}"),
+        subresources: &[],
+        storage_version: None,
+        unstored: None,
+    };
+}
+
+/// Takes away what a creator may not say: how things are. What is left is the status that Go
+/// writes when nothing is known.
+pub fn drop_status(object: &mut Object) {
+    let zero = crate::of_kind(object.api_version(), object.kind())
+        .and_then(|kind| kind.field("status"))
+        .map(crate::normalize::zero);
+    match zero {
+        Some(zero) => object.map_mut().insert("status".to_owned(), zero),
+        None => object.map_mut().remove("status"),
+    };
+}
+
+/// What an update of anything but `/status` leaves alone.
+pub fn keep_status(new: &mut Object, old: &Object) {
+    machinery::fields::keep(new, old, "status");
+}
+
+/// What an update of `/status` leaves alone: everything outside metadata and status.
+pub fn keep_all_but_status(new: &mut Object, old: &Object) {
+    let kept: Vec<String> = new.map().keys().chain(old.map().keys()).cloned().collect();
+    for key in kept {
+        if matches!(key.as_str(), "apiVersion" | "kind" | "metadata" | "status") {
+            continue;
+        }
+        match old.map().get(&key) {
+            Some(value) => new.map_mut().insert(key, value.clone()),
+            None => new.map_mut().remove(&key),
+        };
+    }
+}
