@@ -1,10 +1,10 @@
 //! Accepts connections: TCP, TLS, HTTP/1.1 and HTTP/2.
 
-mod corked;
 mod plain_http;
 mod progress;
 mod sent_body;
-mod turns;
+mod connection_task;
+mod write_buffer;
 
 use crate::auth::authentication::x509;
 use crate::certificates::Certified;
@@ -14,6 +14,7 @@ use crate::flow_control::connection::{Connection, Connections};
 use crate::http::body::Body;
 use crate::in_process::InProcessClient;
 use crate::in_process::handler::{Handler, Peer};
+use connection_task::{Checker, ConnectionTask, NewStreams};
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -38,7 +39,6 @@ use tokio::time::MissedTickBehavior;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tower_service::Service;
-use turns::{Checker, Streams, Turns};
 
 /// How long requests under way may take when the server stops.
 const DRAIN: Duration = Duration::from_secs(10);
@@ -210,11 +210,11 @@ async fn connection(
     let flow = Arc::clone(&listening.flow);
     let begun = Arc::new(Notify::new());
     let begins = Arc::clone(&begun);
-    let turns = Turns::new(stream, |transport, streams| {
+    let task = ConnectionTask::new(stream, |transport, streams| {
         let begun = streams.clone();
         let service = service_fn(move |request: Request<Incoming>| {
             begins.notify_one();
-            let progress = begun.begin();
+            let progress = begun.request();
             let answer = client.clone().call(request);
             aside(accounted(answer, Arc::clone(&flow), Arc::clone(&state), progress))
         });
@@ -223,9 +223,9 @@ async fn connection(
             .into_owned();
         draining.watch(connection)
     });
-    checkers.add(turns.checker());
+    checkers.add(task.checker());
     tokio::select! {
-        ended = turns => match ended {
+        ended = task => match ended {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::debug!(%error, "a connection ended early"),
             Err(stalled) => tracing::debug!(%stalled, "a connection was closed"),
@@ -260,7 +260,7 @@ fn notice_its_end(stream: &TcpStream) {
 }
 
 /// HTTP/1.1 and HTTP/2, as we speak them.
-fn protocols(streams: Streams, timeouts: Timeouts) -> Builder<Streams> {
+fn protocols(streams: NewStreams, timeouts: Timeouts) -> Builder<NewStreams> {
     let mut builder = Builder::new(streams);
     builder
         .http1()

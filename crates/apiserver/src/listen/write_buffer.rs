@@ -1,20 +1,20 @@
-//! [`Corked`]: a transport that gathers what is written and sends it when told to.
+//! [`BufferedTransport`]: a transport that collects what is written until [`WriteBuffer::send`].
 //!
-//! The HTTP/2 library flushes after every frame of more than a few hundred bytes, so fifty watchers
-//! of one connection that are told of one change would cost fifty TLS records and fifty system
-//! calls. Here a flush is only noted, and [`Cork::send`] sends what was gathered:
+//! The HTTP/2 library flushes after every frame of more than a few hundred bytes, so an event for fifty
+//! watches of one connection would cost fifty TLS records and fifty system calls. Here a flush sends
+//! nothing; [`WriteBuffer::send`] sends what was collected:
 //!
 //! ```text
-//! connection  write flush write flush write flush        write flush
-//! cork                                            send               send
-//! transport                                       ──▶                ──▶     one system call each
+//! connection    write flush write flush write flush        write flush
+//! write buffer                                      send               send
+//! transport                                         ──▶                ──▶     one system call each
 //! ```
 //!
 //! Invariants:
 //! - bytes leave in the order in which they were written, all of them before a shutdown;
-//! - no more than [`LIMIT`] bytes wait: who writes to a peer that does not read is told to wait, as
-//!   without this;
-//! - once the cork is gone (the connection was upgraded), a flush is a flush again.
+//! - no more than [`LIMIT`] bytes are collected: a writer to a peer that does not read waits, as
+//!   without the buffer;
+//! - once the [`WriteBuffer`] is dropped (the connection was upgraded), a flush is a flush again.
 
 use std::io;
 use std::pin::Pin;
@@ -22,20 +22,19 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// So much is gathered: what the TLS library takes at once.
+/// The most bytes that are collected: what the TLS library takes at once.
 const LIMIT: usize = 64 << 10;
 
-/// What the gathering begins with, and goes on with, until it takes the limit: most turns write
-/// little.
+/// The first two capacities of the buffer, before it takes the limit: most polls write little.
 const SIZES: [usize; 2] = [4 << 10, 16 << 10];
 
 /// The transport as the HTTP library sees it.
-pub(super) struct Corked<T>(Arc<Mutex<Gathered<T>>>);
+pub(super) struct BufferedTransport<T>(Arc<Mutex<Buffered<T>>>);
 
-/// Sends what a [`Corked`] transport has gathered.
-pub(super) struct Cork<T>(Arc<Mutex<Gathered<T>>>);
+/// Sends what a [`BufferedTransport`] transport has buffered.
+pub(super) struct WriteBuffer<T>(Arc<Mutex<Buffered<T>>>);
 
-struct Gathered<T> {
+struct Buffered<T> {
     inner: T,
     waiting: Vec<u8>,
     /// How much of `waiting` has left already.
@@ -46,31 +45,31 @@ struct Gathered<T> {
     is_blocked: bool,
     /// Something has been given to `inner` since it was last flushed.
     unflushed: bool,
-    /// Whether somebody sends what waits.
-    corked: bool,
+    /// Whether there is a [`WriteBuffer`] that sends what waits.
+    collects: bool,
 }
 
-/// A transport, and what sends.
-pub(super) fn corked<T>(inner: T) -> (Corked<T>, Cork<T>) {
-    let gathered = Gathered {
+/// A transport and its buffer.
+pub(super) fn buffered<T>(inner: T) -> (BufferedTransport<T>, WriteBuffer<T>) {
+    let transport = Buffered {
         inner,
         waiting: Vec::new(),
         sent: 0,
         taken: 0,
         is_blocked: false,
         unflushed: false,
-        corked: true,
+        collects: true,
     };
-    let shared = Arc::new(Mutex::new(gathered));
-    (Corked(Arc::clone(&shared)), Cork(shared))
+    let shared = Arc::new(Mutex::new(transport));
+    (BufferedTransport(Arc::clone(&shared)), WriteBuffer(shared))
 }
 
-fn lock<T>(transport: &Mutex<Gathered<T>>) -> MutexGuard<'_, Gathered<T>> {
+fn lock<T>(transport: &Mutex<Buffered<T>>) -> MutexGuard<'_, Buffered<T>> {
     transport.lock().expect("nothing panics while it writes")
 }
 
-impl<T: AsyncWrite + Unpin> Cork<T> {
-    /// Sends what was gathered, as much as the peer takes; the rest wakes `cx` when it takes more.
+impl<T: AsyncWrite + Unpin> WriteBuffer<T> {
+    /// Sends what was buffered, as much as the peer takes; the rest wakes `cx` when it takes more.
     /// A transport that is broken will say so to the connection, when that next reads or writes.
     pub(super) fn send(&self, cx: &mut Context<'_>) {
         let _ = lock(&self.0).poll_send(cx);
@@ -84,13 +83,13 @@ impl<T: AsyncWrite + Unpin> Cork<T> {
     }
 }
 
-impl<T> Drop for Cork<T> {
+impl<T> Drop for WriteBuffer<T> {
     fn drop(&mut self) {
-        lock(&self.0).corked = false;
+        lock(&self.0).collects = false;
     }
 }
 
-impl<T: AsyncWrite + Unpin> Gathered<T> {
+impl<T: AsyncWrite + Unpin> Buffered<T> {
     /// Gives everything that waits to the transport below.
     fn poll_drain(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.sent < self.waiting.len() {
@@ -120,7 +119,7 @@ impl<T: AsyncWrite + Unpin> Gathered<T> {
         Poll::Ready(Ok(()))
     }
 
-    fn poll_gather(
+    fn poll_buffer(
         &mut self,
         cx: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
@@ -158,28 +157,28 @@ impl<T: AsyncWrite + Unpin> Gathered<T> {
     }
 }
 
-impl<T: AsyncRead + AsyncWrite + Unpin> AsyncRead for Corked<T> {
+impl<T: AsyncRead + AsyncWrite + Unpin> AsyncRead for BufferedTransport<T> {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let mut transport = lock(&self.0);
-        if !transport.corked {
-            // Who upgraded the connection may read before it writes; what went before must leave.
+        if !transport.collects {
+            // After an upgrade a read may come before a write; what went before must be sent.
             let _ = transport.poll_send(cx);
         }
         Pin::new(&mut transport.inner).poll_read(cx, buf)
     }
 }
 
-impl<T: AsyncWrite + Unpin> AsyncWrite for Corked<T> {
+impl<T: AsyncWrite + Unpin> AsyncWrite for BufferedTransport<T> {
     fn poll_write(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        lock(&self.0).poll_gather(cx, &[io::IoSlice::new(buf)])
+        lock(&self.0).poll_buffer(cx, &[io::IoSlice::new(buf)])
     }
 
     fn poll_write_vectored(
@@ -187,7 +186,7 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Corked<T> {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        lock(&self.0).poll_gather(cx, bufs)
+        lock(&self.0).poll_buffer(cx, bufs)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -196,7 +195,7 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Corked<T> {
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut transport = lock(&self.0);
-        if transport.corked { Poll::Ready(Ok(())) } else { transport.poll_send(cx) }
+        if transport.collects { Poll::Ready(Ok(())) } else { transport.poll_send(cx) }
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -246,8 +245,8 @@ mod tests {
         }
     }
 
-    fn wire(room: usize) -> (Corked<Wire>, Cork<Wire>) {
-        corked(Wire { room, ..Wire::default() })
+    fn wire(room: usize) -> (BufferedTransport<Wire>, WriteBuffer<Wire>) {
+        buffered(Wire { room, ..Wire::default() })
     }
 
     fn cx() -> Context<'static> {
@@ -255,7 +254,7 @@ mod tests {
     }
 
     /// Writes all of `bytes` in pieces, or as much as is taken; says how much.
-    fn write(transport: &mut Corked<Wire>, bytes: &[u8]) -> usize {
+    fn write(transport: &mut BufferedTransport<Wire>, bytes: &[u8]) -> usize {
         let mut written = 0;
         while written < bytes.len() {
             let piece = &bytes[written..bytes.len().min(written + 1000)];
@@ -267,56 +266,56 @@ mod tests {
         written
     }
 
-    fn flush(transport: &mut Corked<Wire>) {
+    fn flush(transport: &mut BufferedTransport<Wire>) {
         assert!(Pin::new(transport).poll_flush(&mut cx()).is_ready());
     }
 
-    fn log(transport: &Corked<Wire>) -> String {
+    fn log(transport: &BufferedTransport<Wire>) -> String {
         lock(&transport.0).inner.log.clone()
     }
 
     #[test]
-    fn what_was_written_and_flushed_leaves_together() {
-        let (mut transport, cork) = wire(usize::MAX);
+    fn what_was_written_and_flushed_is_sent_together() {
+        let (mut transport, buffer) = wire(usize::MAX);
         for _ in 0..3 {
             write(&mut transport, b"event");
             flush(&mut transport);
         }
         assert_eq!(log(&transport), "");
-        cork.send(&mut cx());
+        buffer.send(&mut cx());
         assert_eq!(log(&transport), "write 15\nflush\n");
-        cork.send(&mut cx());
+        buffer.send(&mut cx());
         assert_eq!(log(&transport), "write 15\nflush\n");
     }
 
     #[test]
-    fn who_writes_to_a_peer_that_does_not_read_must_wait() {
-        let (mut transport, cork) = wire(10);
+    fn a_writer_waits_if_the_peer_does_not_read() {
+        let (mut transport, buffer) = wire(10);
         let bytes: Vec<u8> = (0..=u8::MAX).cycle().take(3 * LIMIT).collect();
         let taken = write(&mut transport, &bytes);
         assert_eq!(taken, LIMIT);
-        cork.send(&mut cx());
+        buffer.send(&mut cx());
         assert_eq!(write(&mut transport, &bytes[taken..]), 0);
         lock(&transport.0).inner.room = usize::MAX;
         assert_eq!(write(&mut transport, &bytes[taken..]), bytes.len() - taken);
-        cork.send(&mut cx());
+        buffer.send(&mut cx());
         assert!(lock(&transport.0).inner.bytes == bytes);
     }
 
     #[test]
-    fn all_leaves_before_a_shutdown() {
-        let (mut transport, _cork) = wire(usize::MAX);
+    fn everything_is_sent_before_a_shutdown() {
+        let (mut transport, _buffer) = wire(usize::MAX);
         write(&mut transport, b"last");
         assert!(Pin::new(&mut transport).poll_shutdown(&mut cx()).is_ready());
         assert_eq!(log(&transport), "write 4\nflush\nshutdown\n");
     }
 
     #[test]
-    fn without_the_cork_a_flush_is_a_flush() {
-        let (mut transport, cork) = wire(usize::MAX);
+    fn without_the_write_buffer_a_flush_is_a_flush() {
+        let (mut transport, buffer) = wire(usize::MAX);
         write(&mut transport, b"head");
         flush(&mut transport);
-        drop(cork);
+        drop(buffer);
         flush(&mut transport);
         assert_eq!(log(&transport), "write 4\nflush\n");
     }

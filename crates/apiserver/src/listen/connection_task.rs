@@ -1,0 +1,346 @@
+//! [`ConnectionTask`]: a connection and its streams, polled as one task.
+//!
+//! The HTTP/2 library starts a task for each stream, beside that of the connection. An event for a
+//! thousand watches would wake a thousand tasks, and each of them its connection. Here the streams of
+//! a connection are polled within the connection's task: first the streams that were woken, then the
+//! connection, which writes what they have queued, and then everything is sent at once.
+//!
+//! ```text
+//! event ──▶ stream 1 ┐
+//!       ──▶ stream 2 ├─ wake once ──▶ poll stream 1, 2, 3, then the connection, then send
+//!       ──▶ stream 3 ┘
+//! ```
+//!
+//! A stream must therefore not compute for long; see `listen.rs`.
+//!
+//! A [`Checker`] lets the task check from time to time whether the client reads what it is sent
+//! ([`Progress`]). A stream that is stalled for too long is dropped, which resets it. If that is the
+//! connection itself, or an answer over HTTP/1.1, the task ends.
+
+use super::progress::{Checks, Progress};
+use super::write_buffer::{BufferedTransport, WriteBuffer, buffered};
+use futures_util::stream::{FuturesUnordered, Stream};
+use futures_util::task::AtomicWaker;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::task::{Context, Poll, Waker};
+use tokio::io::AsyncWrite;
+
+type StreamFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// See the [module documentation](self).
+pub(super) struct ConnectionTask<F, T> {
+    connection: Pin<Box<F>>,
+    streams: FuturesUnordered<CheckedStream>,
+    new_streams: NewStreams,
+    buffer: WriteBuffer<T>,
+    /// For what is sent on the connection, and for an answer over HTTP/1.1.
+    checks: [Checks; 2],
+    check_request: Arc<CheckRequest>,
+}
+
+/// The executor to which the HTTP library gives the streams that it starts.
+#[derive(Clone, Default)]
+pub(super) struct NewStreams(Arc<Mutex<Started>>);
+
+#[derive(Default)]
+struct Started {
+    streams: Vec<CheckedStream>,
+    /// The progress of the last request's answer. Over HTTP/2 its stream starts right after it.
+    progress: Option<Arc<Progress>>,
+    /// The number of requests so far.
+    requests: u32,
+}
+
+impl NewStreams {
+    /// Notes that a request has come; returns the progress of its answer.
+    pub(super) fn request(&self) -> Arc<Progress> {
+        let mut started = self.lock();
+        started.requests = started.requests.wrapping_add(1);
+        let progress = Arc::new(Progress::new(started.requests));
+        started.progress = Some(Arc::clone(&progress));
+        progress
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Started> {
+        self.0.lock().expect("nothing panics while it holds the list")
+    }
+}
+
+impl<F: Future<Output = ()> + Send + 'static> hyper::rt::Executor<F> for NewStreams {
+    fn execute(&self, stream: F) {
+        let mut started = self.lock();
+        let progress = started.progress.take().unwrap_or_default();
+        let checks = Checks::default();
+        let stream = Some(Box::pin(stream) as StreamFuture);
+        started.streams.push(CheckedStream { stream, progress, checks, waker: None });
+    }
+}
+
+/// A stream, until it ends or is stalled for too long.
+struct CheckedStream {
+    stream: Option<StreamFuture>,
+    progress: Arc<Progress>,
+    checks: Checks,
+    /// Wakes the stream when a check drops it.
+    waker: Option<Waker>,
+}
+
+impl CheckedStream {
+    /// Drops the stream if it is stalled for too long; returns whether it is a watch.
+    fn check(&mut self) -> bool {
+        let is_stream = self.progress.is_stream();
+        if self.checks.is_overdue(self.progress.observe(), is_stream) {
+            self.stream = None;
+            self.waker.take().into_iter().for_each(Waker::wake);
+        }
+        is_stream
+    }
+}
+
+impl Future for CheckedStream {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(stream) = &mut self.stream else { return Poll::Ready(()) };
+        let polled = stream.as_mut().poll(cx);
+        if polled.is_pending() && self.waker.as_ref().is_none_or(|it| !it.will_wake(cx.waker())) {
+            self.waker = Some(cx.waker().clone());
+        }
+        polled
+    }
+}
+
+/// Asks a connection to check its progress, as long as the connection exists.
+pub(super) struct Checker(Weak<CheckRequest>);
+
+#[derive(Default)]
+struct CheckRequest {
+    is_due: AtomicBool,
+    task: AtomicWaker,
+}
+
+impl Checker {
+    /// Asks for a check; false if the connection has ended.
+    pub(super) fn check(&self) -> bool {
+        let Some(request) = self.0.upgrade() else { return false };
+        request.is_due.store(true, Ordering::Release);
+        request.task.wake();
+        true
+    }
+}
+
+/// The client did not read what it was sent for too long.
+#[derive(Debug, thiserror::Error)]
+#[error("the client does not read what it is sent")]
+pub(super) struct Stalled;
+
+impl<F: Future, T: AsyncWrite + Unpin> ConnectionTask<F, T> {
+    /// Runs the connection that `connect` makes of the transport.
+    pub(super) fn new(
+        transport: T,
+        connect: impl FnOnce(BufferedTransport<T>, NewStreams) -> F,
+    ) -> Self {
+        let (transport, buffer) = buffered(transport);
+        let new_streams = NewStreams::default();
+        Self {
+            connection: Box::pin(connect(transport, new_streams.clone())),
+            streams: FuturesUnordered::new(),
+            new_streams,
+            buffer,
+            checks: Default::default(),
+            check_request: Arc::default(),
+        }
+    }
+
+    /// What asks for checks of the progress.
+    pub(super) fn checker(&self) -> Checker {
+        Checker(Arc::downgrade(&self.check_request))
+    }
+
+    /// Drops the streams that are stalled for too long; fails if the connection is.
+    fn check(&mut self) -> Result<(), Stalled> {
+        let mut has_watch = false;
+        for stream in &mut self.streams {
+            has_watch |= stream.check();
+        }
+        let [transport, http_1] = &mut self.checks;
+        let progress = self.new_streams.lock().progress.clone();
+        if let Some(progress) = progress {
+            has_watch |= progress.is_stream();
+            if http_1.is_overdue(progress.observe(), has_watch) {
+                return Err(Stalled);
+            }
+        }
+        let stalled_at = self.buffer.stalled_at();
+        if transport.is_overdue(stalled_at, has_watch) { Err(Stalled) } else { Ok(()) }
+    }
+
+    /// Polls the streams that were woken, then the connection, as long as that starts new streams.
+    fn poll_all(&mut self, cx: &mut Context<'_>) -> Poll<F::Output> {
+        loop {
+            while let Poll::Ready(Some(())) = Pin::new(&mut self.streams).poll_next(cx) {}
+            if let Poll::Ready(ended) = self.connection.as_mut().poll(cx) {
+                return Poll::Ready(ended);
+            }
+            let mut started = self.new_streams.lock();
+            if started.streams.is_empty() {
+                return Poll::Pending;
+            }
+            self.streams.extend(started.streams.drain(..));
+        }
+    }
+}
+
+impl<F: Future, T: AsyncWrite + Unpin> Future for ConnectionTask<F, T> {
+    type Output = Result<F::Output, Stalled>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.check_request.task.register(cx.waker());
+        if self.check_request.is_due.swap(false, Ordering::Acquire)
+            && let Err(stalled) = self.check()
+        {
+            return Poll::Ready(Err(stalled));
+        }
+        let polled = self.poll_all(cx);
+        // What the peer does not take now is sent when it has read.
+        self.buffer.send(cx);
+        polled.map(Ok)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::FutureExt;
+    use hyper::rt::Executor;
+    use std::future::pending;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+    use tokio::sync::oneshot::error::TryRecvError;
+    use tokio::sync::{Notify, oneshot};
+
+    fn transport() -> (DuplexStream, DuplexStream) {
+        duplex(1 << 20)
+    }
+
+    #[tokio::test]
+    async fn a_stream_that_the_connection_begins_is_polled_with_it() {
+        let (ours, _theirs) = transport();
+        let task = ConnectionTask::new(ours, |_, streams| async move {
+            let (tell, told) = oneshot::channel();
+            streams.execute(async move { tell.send(42).unwrap() });
+            told.await.unwrap()
+        });
+        assert_eq!(task.await.unwrap(), 42);
+    }
+
+    #[tokio::test]
+    async fn a_stream_that_another_task_wakes_is_polled() {
+        let (ours, _theirs) = transport();
+        let news = Arc::new(Notify::new());
+        let heard = Arc::clone(&news);
+        let task = ConnectionTask::new(ours, |_, streams| async move {
+            let (tell, told) = oneshot::channel();
+            streams.execute(async move {
+                heard.notified().await;
+                tell.send(()).unwrap();
+            });
+            told.await.unwrap();
+        });
+        let elsewhere = async {
+            tokio::task::yield_now().await;
+            news.notify_one();
+        };
+        tokio::join!(task, elsewhere).0.unwrap();
+    }
+
+    #[tokio::test]
+    async fn what_the_connection_wrote_is_sent_when_it_waits() {
+        let (ours, mut theirs) = transport();
+        let task = ConnectionTask::new(ours, |mut transport, _| async move {
+            transport.write_all(b"answer").await.unwrap();
+            transport.flush().await.unwrap();
+            pending::<()>().await;
+        });
+        let mut answer = [0; 6];
+        tokio::select! {
+            _ = task => unreachable!("it waits for ever"),
+            read = theirs.read_exact(&mut answer) => assert_eq!(read.unwrap(), 6),
+        }
+        assert_eq!(&answer, b"answer");
+    }
+
+    #[tokio::test]
+    async fn what_the_peer_does_not_take_at_once_is_sent_when_it_reads() {
+        let (ours, mut theirs) = duplex(10);
+        let task = ConnectionTask::new(ours, |mut transport, _| async move {
+            transport.write_all(&[7; 1000]).await.unwrap();
+            pending::<()>().await;
+        });
+        let mut answer = [0; 1000];
+        tokio::select! {
+            _ = task => unreachable!("it waits for ever"),
+            read = theirs.read_exact(&mut answer) => assert_eq!(read.unwrap(), 1000),
+        }
+        assert_eq!(answer, [7; 1000]);
+    }
+
+    /// Polls `task` after each of many checks; whether it has ended.
+    fn check_often<F: Future>(task: &mut ConnectionTask<F, DuplexStream>) -> bool {
+        let checker = task.checker();
+        for _ in 0..100 {
+            assert!(checker.check());
+            if (&mut *task).now_or_never().is_some() {
+                return true;
+            }
+        }
+        false
+    }
+
+    #[tokio::test]
+    async fn a_stream_whose_answer_is_not_taken_is_dropped() {
+        let (ours, _theirs) = transport();
+        let (stalled, mut stalled_is_dropped) = oneshot::channel::<()>();
+        let (other, mut other_is_dropped) = oneshot::channel::<()>();
+        let mut task = ConnectionTask::new(ours, |_, streams| async move {
+            streams.request().hand_out();
+            streams.execute(async move {
+                let _dropped_with_it = stalled;
+                pending::<()>().await;
+            });
+            streams.request();
+            streams.execute(async move {
+                let _dropped_with_it = other;
+                pending::<()>().await;
+            });
+            pending::<()>().await;
+        });
+        assert!(!check_often(&mut task), "the connection goes on");
+        assert!(stalled_is_dropped.try_recv().is_err_and(|it| it == TryRecvError::Closed));
+        assert!(other_is_dropped.try_recv().is_err_and(|it| it == TryRecvError::Empty));
+    }
+
+    #[tokio::test]
+    async fn a_connection_whose_peer_takes_nothing_ends() {
+        let (ours, _theirs) = duplex(10);
+        let mut task = ConnectionTask::new(ours, |mut transport, _| async move {
+            transport.write_all(&[7; 1000]).await.unwrap();
+            pending::<()>().await;
+        });
+        assert!(check_often(&mut task));
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_has_nothing_to_send_goes_on() {
+        let (ours, mut theirs) = transport();
+        let mut task = ConnectionTask::new(ours, |mut transport, streams| async move {
+            streams.request();
+            transport.write_all(b"answer").await.unwrap();
+            pending::<()>().await;
+        });
+        assert!((&mut task).now_or_never().is_none());
+        theirs.read_exact(&mut [0; 6]).await.unwrap();
+        assert!(!check_often(&mut task));
+    }
+}
