@@ -34,7 +34,7 @@ use keel::{Clock, Tasks};
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use store::{Error, Event, Page, Record, Revision, Store};
+use store::{Error, Event, Page, Record, Revision, Store, WatchResponse};
 use tokio::sync::watch;
 
 /// All keys of the API live below this one.
@@ -75,8 +75,8 @@ impl WatchCache {
             sync_state: Mutex::new(SyncState::Synced),
         });
         // As much history as the store still has, so that a watch may resume from before a restart.
-        let (mut events, floor) = match store.watch(ROOT, 0) {
-            Err(Error::Compacted { oldest, .. }) => (store.watch(ROOT, oldest)?, oldest),
+        let (mut events, floor) = match store.watch(ROOT, 0).await {
+            Err(Error::Compacted { oldest, .. }) => (store.watch(ROOT, oldest).await?, oldest),
             other => (other?, 0),
         };
         for prefix in prefixes {
@@ -92,16 +92,15 @@ impl WatchCache {
         // The history goes to the log before anybody reads: a watch that resumes in it must not be
         // told that nothing has happened since.
         cache.applied.send_replace(floor);
-        loop {
-            match events.take() {
-                Ok(batch) if batch.is_empty() => break,
-                Ok(batch) => cache.apply(&batch),
+        store.request_progress().await?;
+        while cache.applied() < page.revision {
+            match sync::next(&mut events).await {
+                Ok(response) => cache.apply(&response),
                 // A write at this moment has pushed the oldest events out of a full history.
                 Err(Error::Compacted { .. }) => events = sync::relist(&cache, clock).await?,
                 Err(error) => return Err(error),
             }
         }
-        cache.applied.send_if_modified(|applied| raise(applied, page.revision));
         let stop = tasks.shutdown();
         let following = sync::follow(Arc::clone(&cache), events, clock.clone());
         tasks.spawn("watch-cache", async move {
@@ -162,16 +161,15 @@ impl WatchCache {
         *self.sync_state.lock().expect("nothing panics while it holds the state") = state;
     }
 
-    fn apply(&self, batch: &[Event]) {
-        let Some(last) = batch.last().map(|it| it.revision) else { return };
+    fn apply(&self, response: &WatchResponse) {
         let mut touched: Vec<Arc<ResourceCache>> = Vec::new();
-        for event in batch {
+        for event in &response.events {
             let Some(of) = self.apply_event(event) else { continue };
             if !touched.iter().any(|it| Arc::ptr_eq(it, &of)) {
                 touched.push(of);
             }
         }
-        self.applied.send_if_modified(|applied| raise(applied, last));
+        self.applied.send_if_modified(|applied| raise(applied, response.revision));
         for of in touched {
             of.wake();
         }
@@ -303,7 +301,11 @@ impl WatchCache {
     /// Waits until everything that was written before this call can be read.
     pub(crate) async fn catch_up(&self) -> Result<(), Error> {
         let revision = self.store.revision().await?;
-        self.reach(revision).await;
+        if self.applied() < revision {
+            // The newest write may be outside of `ROOT`, whose watch does not show it.
+            self.store.request_progress().await?;
+            self.reach(revision).await;
+        }
         Ok(())
     }
 }

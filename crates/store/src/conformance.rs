@@ -3,6 +3,7 @@
 //! The cases use nothing but the [`Store`] trait, and time only by letting it pass, so that a real
 //! etcd can be put to the same test.
 
+mod watcher;
 mod writes;
 mod reads;
 mod watches;
@@ -14,6 +15,7 @@ use keel::{Clock, Tasks, Timestamp};
 
 pub(crate) use model::*;
 pub(crate) use reads::*;
+pub(crate) use watcher::Watcher;
 pub(crate) use watches::*;
 pub(crate) use writes::*;
 
@@ -52,14 +54,15 @@ macro_rules! conformance {
             a_watch_delivers_the_past_first,
             a_watch_delivers_what_happens_later,
             a_watch_keeps_to_its_prefix,
-            an_event_tells_what_was_and_what_is,
+            an_event_has_the_record_before_and_after_it,
             a_watch_cannot_start_in_the_compacted_past,
             a_watch_cannot_start_in_the_future,
-            a_watch_that_fell_behind_is_cut_off,
+            a_compacted_watch_delivers_all_events_or_fails,
             an_idle_watch_survives_compaction,
-            an_idle_watch_knows_how_far_the_store_is,
+            an_idle_watch_reports_progress_on_request,
+            a_request_for_progress_does_not_overtake_events,
             a_watch_ends_with_the_store_but_delivers_the_rest_first,
-            a_cancelled_wait_loses_nothing,
+            a_canceled_wait_loses_nothing,
             watches_see_no_gap_under_concurrent_writers,
             random_scripts_agree_with_the_model,
         }
@@ -104,6 +107,11 @@ impl Fixture {
             Box::pin(async {}) as BoxFuture<'static, ()>
         });
         Self { store, tasks, pass_time, _keep: Box::new(keep) }
+    }
+
+    /// A watch that starts after `after`.
+    pub(crate) async fn watch(&self, prefix: &str, after: Revision) -> Watcher {
+        Watcher::open(&*self.store, prefix, after).await.unwrap()
     }
 
     /// Lets `duration` pass for the store.

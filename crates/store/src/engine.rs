@@ -5,6 +5,7 @@
 //! commit thread, which takes all that waits and lets it share one fsync.
 
 use std::{
+    io,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -18,6 +19,7 @@ use crate::{
     history::Bounds,
     maintenance,
     shared::Shared,
+    watch::Cursor,
     writer::{Request, Writer},
 };
 
@@ -114,7 +116,7 @@ impl Engine {
         writer: Writer,
         clock: &Clock,
         tasks: &Tasks,
-    ) -> std::io::Result<Arc<Self>> {
+    ) -> io::Result<Arc<Self>> {
         let (sender, receiver) = mpsc::channel(QUEUE);
         let pending = Arc::clone(&shared);
         tasks.spawn_thread("commit", move || run(&pending, writer, receiver))?;
@@ -160,6 +162,29 @@ impl Engine {
             Door::Inline(_) => Ok(()),
             Door::Queue(queue) => self.ask(queue, Command::Maintain).await,
         }
+    }
+
+    /// The error with which all writes are refused until the store is opened again.
+    fn check_writable(&self) -> Result<(), Error> {
+        if let Some(failure) = self.shared.failure() {
+            return Err(failure.clone());
+        }
+        match &self.door {
+            // The commit thread is gone.
+            Door::Queue(queue) if queue.is_closed() => Err(Error::Closed),
+            _ => self.shared.read().map(|_| ()),
+        }
+    }
+
+    /// Fails if a write is not finished although it was sent before `timeout`: the disk hangs.
+    fn check_pending(&self, timeout: Duration) -> Result<(), Error> {
+        let Some(sent) = self.shared.oldest_pending() else { return Ok(()) };
+        let age = self.clock.passed_since(&sent);
+        if age < timeout {
+            return Ok(());
+        }
+        let detail = format!("a write has not finished for {age:?}");
+        Err(Error::Unavailable(Arc::new(io::Error::new(io::ErrorKind::TimedOut, detail))))
     }
 
     pub(crate) fn is_closed(&self) -> bool {
@@ -291,8 +316,13 @@ impl Store for Engine {
         Box::pin(std::future::ready(self.shared.range(prefix, start, limit, at)))
     }
 
-    fn watch(&self, prefix: &str, after: Revision) -> Result<Watch, Error> {
-        Watch::new(&self.shared, prefix, after)
+    fn watch(&self, prefix: &str, after: Revision) -> BoxFuture<'_, Result<Watch, Error>> {
+        let watch = Cursor::new(&self.shared, prefix, after).map(Cursor::into_watch);
+        Box::pin(std::future::ready(watch))
+    }
+
+    fn request_progress(&self) -> BoxFuture<'_, Result<(), Error>> {
+        Box::pin(std::future::ready(self.shared.request_progress()))
     }
 
     fn revision(&self) -> BoxFuture<'_, Result<Revision, Error>> {
@@ -300,20 +330,9 @@ impl Store for Engine {
         Box::pin(std::future::ready(revision))
     }
 
-    fn check_writable(&self) -> Result<(), Error> {
-        if let Some(failure) = self.shared.failure() {
-            return Err(failure.clone());
-        }
-        match &self.door {
-            // The commit thread is gone.
-            Door::Queue(queue) if queue.is_closed() => Err(Error::Closed),
-            _ => self.shared.read().map(|_| ()),
-        }
-    }
-
-    fn oldest_pending(&self) -> Duration {
-        let sent = self.shared.oldest_pending();
-        sent.map_or(Duration::ZERO, |sent| self.clock.passed_since(&sent))
+    fn check_health(&self, timeout: Duration) -> BoxFuture<'_, Result<(), Error>> {
+        let health = self.check_writable().and_then(|()| self.check_pending(timeout));
+        Box::pin(std::future::ready(health))
     }
 
     fn compact(&self, upto: Revision) -> BoxFuture<'_, Result<(), Error>> {

@@ -47,6 +47,10 @@ pub enum Error {
         /// The largest size allowed.
         limit: usize,
     },
+    /// Try again later: the store cannot be reached, or does not answer in time. A write may have
+    /// happened.
+    #[error("the store is unavailable")]
+    Unavailable(#[source] Arc<io::Error>),
     /// Nothing: the store was closed, and the process is about to end.
     #[error("the store is closed")]
     Closed,

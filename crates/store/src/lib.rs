@@ -4,15 +4,17 @@
 //! The present state, recent earlier states, and the events between them can be read:
 //!
 //! ```
+//! use futures_util::StreamExt;
 //! # use {keel::{Clock, Tasks}, store::{Error, Expect, Memory, Options, Store}};
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Error> {
 //! let store = Memory::open(Options::default(), &Clock::system(), &Tasks::new());
 //! let first = store.put("/a", "1".into(), Expect::Absent, None).await?;
-//! let mut watch = store.watch("/", first.modified)?;
+//! let mut watch = store.watch("/", first.modified).await?;
 //! store.put("/a", "2".into(), Expect::At(first.modified), None).await?;
 //!
-//! assert_eq!(watch.next().await?[0].new.as_ref().unwrap().value, "2");
+//! let response = watch.next().await.unwrap()?;
+//! assert_eq!(response.events[0].new.as_ref().unwrap().value, "2");
 //! let page = store.range("/", None, usize::MAX, Some(first.modified)).await?;
 //! assert_eq!(page.records[0].value, "1");
 //! # Ok(())
@@ -49,7 +51,7 @@ pub use engine::{Engine, Options};
 pub use error::Error;
 pub use memory::Memory;
 pub use record::{Event, Expect, Page, Record, Revision};
-pub use watch::Watch;
+pub use watch::{Watch, WatchResponse};
 
 /// What the methods of [`Store`] return, so that a store can be a `dyn Store`.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -86,20 +88,21 @@ pub trait Store: Send + Sync + 'static {
         at: Option<Revision>,
     ) -> BoxFuture<'_, Result<Page, Error>>;
 
-    /// All events after revision `after` on keys that begin with `prefix`, those to come included.
-    fn watch(&self, prefix: &str, after: Revision) -> Result<Watch, Error>;
+    /// The events after revision `after` on keys that begin with `prefix`, past and future. Fails
+    /// with [`Error::Compacted`] if some of them are no longer kept, and with [`Error::Future`] if
+    /// the store has not reached `after`.
+    fn watch(&self, prefix: &str, after: Revision) -> BoxFuture<'_, Result<Watch, Error>>;
+
+    /// Has each open watch deliver a response with the present revision, or a later one, unless it
+    /// has done so. A watch of a prefix is otherwise silent about writes to other keys.
+    fn request_progress(&self) -> BoxFuture<'_, Result<(), Error>>;
 
     /// The revision of the newest write.
     fn revision(&self) -> BoxFuture<'_, Result<Revision, Error>>;
 
-    /// Whether the store accepts writes at all. The error is the one with which it refuses all of
-    /// them until it is opened again. A full disk is no such error: deletions succeed, and a server
-    /// that counted as unhealthy would get none of them.
-    fn check_writable(&self) -> Result<(), Error>;
-
-    /// The age of the oldest write that is not finished; zero if there is none. A disk that hangs
-    /// makes it grow, although writes are still accepted.
-    fn oldest_pending(&self) -> Duration;
+    /// Whether the store answers, and accepts writes and finishes them, within `timeout`. A full
+    /// disk is no error: deletions succeed, and an unhealthy server would receive none.
+    fn check_health(&self, timeout: Duration) -> BoxFuture<'_, Result<(), Error>>;
 
     /// Forgets what happened before `upto`: the states before it can no longer be read, and no
     /// watch can start before it. To forget again what was forgotten already is no error.

@@ -29,11 +29,27 @@ impl Memory {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::conformance::{Fixture, conformance};
+    use crate::{
+        Error,
+        conformance::{Fixture, conformance},
+    };
 
     fn fixture() -> Fixture {
         Fixture::new(|clock, tasks| (Memory::open(Options::default(), clock, tasks), ()))
     }
 
     conformance!(fixture());
+
+    #[tokio::test]
+    async fn a_watch_whose_events_leave_the_history_fails() {
+        let options = Options { history_events: 2, ..Options::default() };
+        let fixture = Fixture::new(|clock, tasks| (Memory::open(options, clock, tasks), ()));
+        let mut watch = fixture.watch("/", 0).await;
+        for _ in 0..3 {
+            fixture.set("/a", "1").await;
+        }
+        let result = watch.next().await;
+        let is_compacted = matches!(result, Err(Error::Compacted { asked: 0, oldest: 1 }));
+        assert!(is_compacted, "{result:?}");
+    }
 }

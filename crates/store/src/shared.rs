@@ -55,6 +55,8 @@ pub(crate) struct Topic {
     newest: Revision,
     /// The newest event that is no longer in the history.
     forgotten: Revision,
+    /// The revision up to which progress was requested: a watcher that has not reported it does.
+    pub(crate) requested: Revision,
 }
 
 impl Topic {
@@ -198,6 +200,21 @@ impl Shared {
             false
         });
         Ok(topic.subscribe())
+    }
+
+    /// Has each watcher report the present revision, unless its next event does so.
+    pub(crate) fn request_progress(&self) -> Result<(), Error> {
+        let published = self.read()?;
+        for topic in self.topics().values() {
+            topic.send_if_modified(|topic| {
+                let is_silent = topic.newest < published.revision;
+                if is_silent {
+                    topic.requested = published.revision;
+                }
+                is_silent
+            });
+        }
+        Ok(())
     }
 
     /// The events after `cursor` that a watcher of `prefix` is to see, `limit` at most, and how far

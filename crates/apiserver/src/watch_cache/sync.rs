@@ -12,10 +12,11 @@
 //! that are not as far get 410 and list again, too.
 
 use super::{ROOT, WatchCache};
+use futures_util::StreamExt;
 use keel::{Backoff, Clock, Entropy};
 use std::sync::Arc;
 use std::time::Duration;
-use store::{Error, Watch};
+use store::{Error, Watch, WatchResponse};
 
 /// The pauses between attempts to list that fail.
 const BACKOFF_BASE: Duration = Duration::from_millis(50);
@@ -36,8 +37,8 @@ pub(crate) enum SyncState {
 pub(super) async fn follow(cache: Arc<WatchCache>, mut events: Watch, clock: Clock) {
     let _stopped = StoppedAtEnd(&cache);
     loop {
-        match events.next().await {
-            Ok(batch) => cache.apply(&batch),
+        match next(&mut events).await {
+            Ok(response) => cache.apply(&response),
             Err(Error::Closed) => return,
             Err(error) => {
                 tracing::warn!(
@@ -51,6 +52,11 @@ pub(super) async fn follow(cache: Arc<WatchCache>, mut events: Watch, clock: Clo
             }
         }
     }
+}
+
+/// The next response of a watch, whose stream ends after its first error.
+pub(super) async fn next(events: &mut Watch) -> Result<WatchResponse, Error> {
+    events.next().await.unwrap_or(Err(Error::Closed))
 }
 
 /// Replaces the content of the cache, and returns a watch that goes on from there. Fails only if
@@ -76,7 +82,7 @@ pub(super) async fn relist(cache: &WatchCache, clock: &Clock) -> Result<Watch, E
 async fn try_relist(cache: &WatchCache) -> Result<Watch, Error> {
     let page = cache.store.range(ROOT, None, usize::MAX, None).await?;
     // Before the content is replaced: if the history has moved on again, it must be listed again.
-    let watch = cache.store.watch(ROOT, page.revision)?;
+    let watch = cache.store.watch(ROOT, page.revision).await?;
     cache.replace(&page);
     Ok(watch)
 }

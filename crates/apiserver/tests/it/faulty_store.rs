@@ -53,6 +53,13 @@ impl FaultyStore {
         self.broken.store(false, Ordering::Relaxed);
     }
 
+    fn check_disk(&self) -> Result<(), Error> {
+        if self.broken.load(Ordering::Relaxed) {
+            return Err(Error::Broken(Arc::new(io::Error::other("the disk lost a page"))));
+        }
+        Ok(())
+    }
+
     /// Waits until a write to `key` was refused.
     pub(crate) async fn until_refused(&self, key: &str) {
         while !self.refused.lock().unwrap().iter().any(|it| it == key) {
@@ -95,7 +102,7 @@ impl Store for FaultyStore {
         expect: Expect,
         ttl: Option<Duration>,
     ) -> BoxFuture<'_, Result<Arc<Record>, Error>> {
-        match self.check_writable() {
+        match self.check_disk() {
             Ok(()) => self.inner.put(key, value, expect, ttl),
             Err(error) => {
                 self.refused.lock().unwrap().push(key.to_owned());
@@ -122,27 +129,27 @@ impl Store for FaultyStore {
         })
     }
 
-    fn watch(&self, prefix: &str, after: Revision) -> Result<Watch, Error> {
+    fn watch(&self, prefix: &str, after: Revision) -> BoxFuture<'_, Result<Watch, Error>> {
         self.inner.watch(prefix, after)
+    }
+
+    fn request_progress(&self) -> BoxFuture<'_, Result<(), Error>> {
+        self.inner.request_progress()
     }
 
     fn revision(&self) -> BoxFuture<'_, Result<Revision, Error>> {
         self.inner.revision()
     }
 
-    fn check_writable(&self) -> Result<(), Error> {
-        if self.broken.load(Ordering::Relaxed) {
-            return Err(Error::Broken(Arc::new(io::Error::other("the disk lost a page"))));
+    fn check_health(&self, timeout: Duration) -> BoxFuture<'_, Result<(), Error>> {
+        match self.check_disk() {
+            Ok(()) => self.inner.check_health(timeout),
+            Err(error) => Box::pin(std::future::ready(Err(error))),
         }
-        self.inner.check_writable()
-    }
-
-    fn oldest_pending(&self) -> Duration {
-        self.inner.oldest_pending()
     }
 
     fn compact(&self, upto: Revision) -> BoxFuture<'_, Result<(), Error>> {
-        match self.check_writable() {
+        match self.check_disk() {
             Ok(()) => self.inner.compact(upto),
             Err(error) => Box::pin(std::future::ready(Err(error))),
         }

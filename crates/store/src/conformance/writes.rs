@@ -137,36 +137,36 @@ pub(crate) async fn an_expired_record_is_deleted_for_all_to_see(f: &Fixture) {
     let record = f.store.put("/a", "1".into(), Expect::Any, Some(MINUTE)).await.unwrap();
     assert!(record.expires.is_some());
     f.store.put("/b", "1".into(), Expect::Any, Some(2 * MINUTE)).await.unwrap();
-    let mut watch = f.store.watch("/", f.store.revision().await.unwrap()).unwrap();
+    let mut watch = f.watch("/", f.store.revision().await.unwrap()).await;
     f.pass_time(MINUTE).await;
-    let events = watch.next().await.unwrap();
+    let events = watch.events(1).await.unwrap();
     assert_eq!((&*events[0].key, events[0].new.is_none(), events.len()), ("/a", true, 1));
     assert_eq!(events[0].old, Some(record));
     assert_eq!(f.all(None).await, ["/b=1"]);
     f.pass_time(MINUTE).await;
-    assert_eq!(&*watch.next().await.unwrap()[0].key, "/b");
+    assert_eq!(&*watch.events(1).await.unwrap()[0].key, "/b");
 }
 
 pub(crate) async fn a_record_written_again_in_time_does_not_expire(f: &Fixture) {
-    let mut watch = f.store.watch("/z", 0).unwrap();
+    let mut watch = f.watch("/z", 0).await;
     f.store.put("/a", "1".into(), Expect::Any, Some(MINUTE)).await.unwrap();
     f.pass_time(MINUTE / 2).await;
     f.store.put("/a", "2".into(), Expect::Any, Some(MINUTE)).await.unwrap();
     f.store.put("/z", "1".into(), Expect::Any, Some(MINUTE / 2)).await.unwrap();
     f.pass_time(MINUTE / 2).await;
     // By the time at which /z is gone, the sweeper has seen the first deadline of /a pass.
-    while watch.next().await.unwrap().last().unwrap().new.is_some() {}
+    while watch.events(1).await.unwrap().last().unwrap().new.is_some() {}
     assert_eq!(f.all(None).await, ["/a=2"]);
 }
 
 pub(crate) async fn a_record_written_again_without_ttl_stays(f: &Fixture) {
-    let mut watch = f.store.watch("/z", 0).unwrap();
+    let mut watch = f.watch("/z", 0).await;
     f.store.put("/a", "1".into(), Expect::Any, Some(MINUTE)).await.unwrap();
     let record = f.store.put("/a", "2".into(), Expect::Any, None).await.unwrap();
     assert_eq!(record.expires, None);
     f.store.put("/z", "1".into(), Expect::Any, Some(2 * MINUTE)).await.unwrap();
     f.pass_time(2 * MINUTE).await;
-    while watch.next().await.unwrap().last().unwrap().new.is_some() {}
+    while watch.events(1).await.unwrap().last().unwrap().new.is_some() {}
     assert_eq!(f.all(None).await, ["/a=2"]);
 }
 
@@ -177,5 +177,5 @@ pub(crate) async fn a_closed_store_says_so(f: &Fixture) {
     assert!(matches!(f.store.get("/a").await, Err(Error::Closed)));
     let write = f.store.put("/a", "2".into(), Expect::Any, None).await;
     assert!(matches!(write, Err(Error::Closed)), "{write:?}");
-    assert!(matches!(f.store.watch("/", 1), Err(Error::Closed)));
+    assert!(matches!(f.store.watch("/", 1).await.err(), Some(Error::Closed)));
 }

@@ -7,8 +7,8 @@ use tempfile::TempDir;
 
 use super::{base::Base, *};
 use crate::{
-    Expect, Store,
-    conformance::{Fixture, conformance, show, show_events},
+    Event, Expect, Store,
+    conformance::{Fixture, Watcher, conformance, show, show_events},
 };
 
 fn fixture() -> Fixture {
@@ -50,6 +50,10 @@ async fn set(store: &Engine, key: &str, value: &'static str) -> u64 {
     store.put(key, value.into(), Expect::Any, None).await.unwrap().modified
 }
 
+async fn events(store: &Engine, after: u64) -> Vec<Event> {
+    Watcher::open(store, "", after).await.unwrap().catch_up(store).await.unwrap()
+}
+
 async fn all(store: &Engine, at: Option<u64>) -> Vec<String> {
     show(&store.range("", None, usize::MAX, at).await.unwrap().records)
 }
@@ -68,8 +72,7 @@ async fn state_and_history_survive_a_restart() {
     assert_eq!(store.revision().await.unwrap(), last);
     assert_eq!(store.get("/b").await.unwrap(), Some(kept));
     assert_eq!(all(&store, Some(first)).await, ["/a=1"]);
-    let mut watch = store.watch("/", first).unwrap();
-    assert_eq!(show_events(&watch.take().unwrap()), ["2+/a=2", "3+/b=1", "4-/a"]);
+    assert_eq!(show_events(&events(&store, first).await), ["2+/a=2", "3+/b=1", "4-/a"]);
     assert_eq!(set(&store, "/c", "1").await, last + 1);
     store.close().await.unwrap();
 }
@@ -104,7 +107,7 @@ async fn history_survives_a_restart_until_it_is_compacted() {
     store.close().await.unwrap();
 
     let store = restarts.open();
-    assert!(matches!(store.watch("", first), Err(Error::Compacted { .. })));
+    assert!(matches!(store.watch("", first).await.err(), Some(Error::Compacted { .. })));
     assert_eq!(all(&store, Some(second)).await, ["/a=2"]);
     assert_eq!(all(&store, Some(third)).await, ["/a=3"]);
     store.close().await.unwrap();
@@ -128,8 +131,8 @@ async fn what_was_compacted_stays_so_and_nothing_deleted_comes_back() {
         drop(restarts.open().close().await);
         let store = restarts.open();
         assert_eq!(all(&store, None).await, state);
-        let refused = store.watch("/", last - 1);
-        assert!(matches!(refused, Err(Error::Compacted { .. })), "{refused:?}");
+        let refused = store.watch("/", last - 1).await.err();
+        assert!(matches!(refused, Some(Error::Compacted { .. })), "{refused:?}");
         assert_eq!(store.revision().await.unwrap(), last);
         store.close().await.unwrap();
     }
@@ -164,8 +167,8 @@ async fn a_history_made_shorter_by_a_restart_alone_leaves_the_rest_readable() {
     for _ in 0..3 {
         let store = restarts.open();
         assert_eq!(all(&store, None).await, state);
-        assert_eq!(store.watch("", 45).unwrap().take().unwrap().len(), 5);
-        assert!(matches!(store.watch("", 44), Err(Error::Compacted { .. })));
+        assert_eq!(events(&store, 45).await.len(), 5);
+        assert!(matches!(store.watch("", 44).await.err(), Some(Error::Compacted { .. })));
         store.close().await.unwrap();
     }
 }
@@ -180,9 +183,9 @@ async fn an_expiry_survives_a_restart() {
 
     let store = restarts.open();
     assert_eq!(store.get("/a").await.unwrap(), Some(record));
-    let mut watch = store.watch("/", 1).unwrap();
+    let mut watch = Watcher::open(&*store, "/", 1).await.unwrap();
     restarts.clock.advance(minute);
-    assert_eq!(show_events(&watch.next().await.unwrap()), ["2-/a"]);
+    assert_eq!(watch.lines(1).await, ["2-/a"]);
     store.close().await.unwrap();
 }
 

@@ -7,6 +7,7 @@ use keel::{Clock, Entropy, Tasks, Timestamp};
 use store::{Embedded, Engine, Error, Expect, Options, Revision, Store};
 
 use crate::simulated_disk::{Faults, SimulatedDisk};
+use crate::watched_events::past_events;
 
 const SEEDS: u64 = 25;
 const LIVES: u64 = 5;
@@ -111,8 +112,8 @@ async fn compactions_and_expiries_survive_a_crash() {
         let store = survivor.open(&tasks);
         assert_eq!(store.get("/a").await.unwrap().as_ref(), Some(&expiring));
         assert_eq!(store.revision().await.unwrap(), 5);
-        assert_eq!(store.watch("", 4).unwrap().take().unwrap().len(), 1);
-        assert!(matches!(store.watch("", 3), Err(Error::Compacted { .. })));
+        assert_eq!(past_events(&*store, 4).await.unwrap().len(), 1);
+        assert!(matches!(past_events(&*store, 3).await, Err(Error::Compacted { .. })));
         store.close().await.unwrap();
     }
 }
@@ -239,7 +240,7 @@ impl Survivor {
 
     /// Compares what the store holds with what it must hold and what it may hold.
     async fn check(&mut self, store: &Engine) {
-        self.adopt_undecided(store);
+        self.adopt_undecided(store).await;
         let mut state = BTreeMap::new();
         for (revision, (key, value)) in &self.acknowledged {
             match value {
@@ -259,16 +260,16 @@ impl Survivor {
 
     /// Undecided writes that turn out to have happened are as good as acknowledged. The history
     /// tells, unless it is short, and then the records do.
-    fn adopt_undecided(&mut self, store: &Engine) {
+    async fn adopt_undecided(&mut self, store: &Engine) {
         let newest = self.acknowledged.keys().next_back().copied().unwrap_or(0);
-        let mut watch = match store.watch("", newest) {
-            Ok(watch) => watch,
+        let events = match past_events(store, newest).await {
+            Ok(events) => events,
             Err(Error::Future { current, .. }) => {
                 panic!("{newest} was acknowledged, {current} left")
             }
             Err(error) => panic!("{error}"),
         };
-        for event in watch.take().unwrap() {
+        for event in events {
             let value = event.new.map(|record| record.value.clone());
             let write = (event.key.to_string(), value);
             let known = self.undecided.iter().position(|undecided| *undecided == write);

@@ -10,6 +10,8 @@ use keel::{Clock, Entropy, Tasks, Timestamp};
 use store::{Embedded, Engine, Error, Event, Expect, Options, Record, Store};
 use tempfile::TempDir;
 
+use crate::watched_events::past_events;
+
 /// Everything one can ask of a store.
 #[derive(Debug, PartialEq)]
 struct Content {
@@ -20,7 +22,7 @@ struct Content {
 
 async fn content(store: &Engine) -> Content {
     let page = store.range("", None, usize::MAX, None).await.unwrap();
-    let events = store.watch("", 0).unwrap().take().unwrap();
+    let events = past_events(store, 0).await.unwrap();
     Content { records: page.records, events, revision: page.revision }
 }
 

@@ -7,6 +7,7 @@ use keel::{Clock, Tasks, Timestamp};
 use store::{Embedded, Engine, Error, Expect, Options, Revision, Store};
 
 use crate::simulated_disk::{Faults, SimulatedDisk};
+use crate::watched_events::take_events;
 
 fn open(disk: &SimulatedDisk, tasks: &Tasks) -> Arc<Engine> {
     open_with(disk, Options::default(), tasks)
@@ -54,21 +55,21 @@ async fn a_full_disk_refuses_writes_until_there_is_room_again() {
     let clock = Clock::manual(Timestamp::from_seconds(0));
     let store = open_at(&disk, Options::default(), &clock, &tasks);
     let first = put(&store, "/a", 100).await.unwrap();
-    let mut watch = store.watch("", first).unwrap();
+    let mut watch = store.watch("", first).await.unwrap();
 
     disk.set_faults(Faults { capacity: Some(disk.size()), ..Faults::default() });
     for _ in 0..3 {
         let refused = put(&store, "/big", 2 << 20).await;
         assert!(matches!(refused, Err(Error::Full)), "{refused:?}");
-        assert!(store.check_writable().is_ok());
+        assert!(store.check_health(Duration::MAX).await.is_ok());
         assert_eq!(keys(&store).await, ["/a"]);
     }
-    assert_eq!(watch.take().unwrap(), []);
+    assert_eq!(take_events(&mut watch), []);
 
     disk.set_faults(Faults::default());
     let second = put_when_there_is_room(&store, &clock, "/big", 2 << 20).await;
     assert!(second > first);
-    assert_eq!(watch.take().unwrap().len(), 1);
+    assert_eq!(take_events(&mut watch).len(), 1);
     store.close().await.unwrap();
 
     let store = open(&disk, &tasks);
@@ -165,7 +166,7 @@ async fn after_a_failed_fsync_no_write_is_believed_but_reads_go_on() {
         let refused = put(&store, key, 100).await;
         let Err(Error::Broken(cause)) = refused else { panic!("{refused:?}") };
         assert_eq!(cause.to_string(), "the disk lost a page");
-        let checked = store.check_writable();
+        let checked = store.check_health(Duration::MAX).await;
         assert!(matches!(checked, Err(Error::Broken(_))), "{checked:?}");
     }
     let refused = store.compact(first).await;

@@ -5,6 +5,7 @@
 #![allow(clippy::print_stderr, reason = "a test says what it skips")]
 
 mod simulated_disk;
+mod watched_events;
 mod crashes;
 mod failing_disk;
 mod logged_causes;

@@ -3,6 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use futures_util::StreamExt;
 use keel::{Clock, Tasks};
 use store::{Embedded, Engine, Expect, Memory, Options, Store};
 
@@ -16,8 +17,9 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 /// Waits for the deletion of the only record.
 async fn until_expired(store: &Engine) {
     let revision = store.revision().await.unwrap();
-    let mut watch = store.watch("", revision).unwrap();
-    let events = tokio::time::timeout(TIMEOUT, watch.next()).await.expect("it expires").unwrap();
+    let mut watch = store.watch("", revision).await.unwrap();
+    let response = tokio::time::timeout(TIMEOUT, watch.next()).await.expect("it expires");
+    let events = response.unwrap().unwrap().events;
     assert!(events[0].new.is_none(), "{events:?}");
 }
 

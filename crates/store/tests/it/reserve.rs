@@ -3,6 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use futures_util::FutureExt;
 use keel::{Clock, Tasks, Timestamp};
 use store::{Embedded, Engine, Error, Expect, Options, Store, embedded::Part};
 
@@ -62,6 +63,11 @@ async fn put(store: &Engine, key: &str, size: usize) -> Result<(), Error> {
     store.put(key, vec![7; size].into(), Expect::Any, None).await.map(drop)
 }
 
+/// Whether the store accepts writes. A store in this process answers at once.
+fn is_healthy(store: &Engine) -> bool {
+    store.check_health(Duration::MAX).now_or_never().is_some_and(|health| health.is_ok())
+}
+
 /// Waits for what another thread does.
 async fn until(is_true: impl Fn() -> bool) {
     let waited = async {
@@ -91,7 +97,7 @@ async fn a_disk_that_fails_while_it_is_full_is_not_written_again() {
 
     world.disk.set_faults(Faults { fail_sync: true, ..Faults::default() });
     let _ = store.delete("/a", Expect::Any).await;
-    until(|| store.check_writable().is_err() || world.disk.reserve() != Some(0)).await;
+    until(|| !is_healthy(&store) || world.disk.reserve() != Some(0)).await;
     for _ in 0..100 {
         world.clock.advance(Duration::from_secs(1));
         assert_broken(&put(&store, "/b", 100).await, "the disk lost a page");
@@ -147,7 +153,7 @@ async fn a_reserve_that_cannot_be_written_is_a_failure_of_the_disk() {
     world.disk.set_faults(Faults { fail_reserve: true, ..Faults::default() });
     let refused = world.put_each_second(&store, "/b").await;
     assert_broken(&refused, "a sector cannot be written");
-    assert_broken(&store.check_writable(), "a sector cannot be written");
+    assert_broken(&store.check_health(Duration::MAX).await, "a sector cannot be written");
     store.close().await.unwrap();
 }
 
