@@ -1,7 +1,24 @@
-//! The one suite that every backend passes. A backend that fails a case is not a store.
+//! The conformance suite: what every [`Store`] does, whatever its backend.
 //!
-//! The cases use nothing but the [`Store`] trait, and time only by letting it pass, so that a real
-//! etcd can be put to the same test.
+//! [`conformance!`](crate::conformance!) makes each case a test of its own. A crate with a backend
+//! enables the feature `conformance` of this crate in its `dev-dependencies`:
+//!
+//! ```
+//! use store::{Memory, Options, conformance::Fixture};
+//!
+//! fn fixture() -> Fixture {
+//!     Fixture::with_manual_clock(|clock, tasks| (Memory::open(Options::default(), clock, tasks), ()))
+//! }
+//!
+//! store::conformance!(memory, fixture());
+//! ```
+//!
+//! The cases use the methods of [`Store`] alone, and time only by letting it pass, so that they
+//! also run on a backend behind a network. The expression for the fixture may contain `.await`.
+
+#![allow(missing_docs, reason = "a case is described by its name")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a case fails at the first surprise")]
+#![allow(clippy::print_stdout, reason = "a case prints its seed")]
 
 mod watcher;
 mod writes;
@@ -13,18 +30,21 @@ use std::{any::Any, sync::Arc, time::Duration};
 
 use keel::{Clock, Tasks, Timestamp};
 
-pub(crate) use model::*;
-pub(crate) use reads::*;
+pub use model::*;
+pub use reads::*;
+pub use watches::*;
+pub use writes::*;
+
 pub(crate) use watcher::Watcher;
-pub(crate) use watches::*;
-pub(crate) use writes::*;
 
-use crate::{BoxFuture, Engine, Event, Expect, Record, Revision, Store};
+use crate::{BoxFuture, Event, Expect, Record, Revision, Store};
 
-/// Makes each case a test of its own, on a fixture of its own that `$fixture` evaluates to.
+/// Makes each case of the suite a test in the module `$name`. `$fixture` evaluates to a
+/// [`Fixture`](crate::conformance::Fixture) with an empty store, once for each case.
+#[macro_export]
 macro_rules! conformance {
-    ($fixture:expr) => {
-        $crate::conformance::cases! { $fixture =>
+    ($name:ident, $fixture:expr) => {
+        $crate::conformance_cases! { $name, $fixture =>
             a_created_key_can_be_read,
             a_key_is_created_once,
             a_stale_writer_is_told_the_current_record,
@@ -69,9 +89,12 @@ macro_rules! conformance {
     };
 }
 
-macro_rules! cases {
-    ($fixture:expr => $($case:ident,)*) => {
-        mod conformance {
+/// The second half of [`conformance!`](crate::conformance!).
+#[doc(hidden)]
+#[macro_export]
+macro_rules! conformance_cases {
+    ($name:ident, $fixture:expr => $($case:ident,)*) => {
+        mod $name {
             use super::*;
             $(
                 #[tokio::test]
@@ -83,30 +106,41 @@ macro_rules! cases {
     };
 }
 
-pub(crate) use {cases, conformance};
-
-/// A store of some backend, empty at first, and what a case needs beside it.
-pub(crate) struct Fixture {
-    pub(crate) store: Arc<dyn Store>,
-    pub(crate) tasks: Tasks,
-    pass_time: Box<dyn Fn(Duration) -> BoxFuture<'static, ()> + Send + Sync>,
-    /// What must live as long as the store, such as its directory.
-    _keep: Box<dyn Any + Send + Sync>,
+/// An empty store, and what a case needs beside it.
+pub struct Fixture {
+    pub store: Arc<dyn Store>,
+    /// The tasks that a case starts.
+    pub tasks: Tasks,
+    pass_time: PassTime,
+    /// What lives as long as the store, such as its directory.
+    _resources: Box<dyn Any + Send + Sync>,
 }
 
+type PassTime = Box<dyn Fn(Duration) -> BoxFuture<'static, ()> + Send + Sync>;
+
 impl Fixture {
-    /// A fixture whose store lives by a manual clock.
-    pub(crate) fn new<K: Any + Send + Sync>(
-        open: impl FnOnce(&Clock, &Tasks) -> (Arc<Engine>, K),
+    /// A fixture whose cases call `pass_time` to let time pass for the store. `resources` are
+    /// dropped with the fixture.
+    pub fn new(
+        store: Arc<dyn Store>,
+        tasks: Tasks,
+        resources: impl Any + Send + Sync,
+        pass_time: impl Fn(Duration) -> BoxFuture<'static, ()> + Send + Sync + 'static,
+    ) -> Self {
+        Self { store, tasks, pass_time: Box::new(pass_time), _resources: Box::new(resources) }
+    }
+
+    /// A fixture whose store has a manual clock. `open` returns the store, and what lives as long.
+    pub fn with_manual_clock<S: Store, R: Any + Send + Sync>(
+        open: impl FnOnce(&Clock, &Tasks) -> (Arc<S>, R),
     ) -> Self {
         let clock = Clock::manual(Timestamp::from_seconds(1_700_000_000));
         let tasks = Tasks::new();
-        let (store, keep) = open(&clock, &tasks);
-        let pass_time = Box::new(move |duration| {
+        let (store, resources) = open(&clock, &tasks);
+        Self::new(store, tasks, resources, move |duration| {
             clock.advance(duration);
-            Box::pin(async {}) as BoxFuture<'static, ()>
-        });
-        Self { store, tasks, pass_time, _keep: Box::new(keep) }
+            Box::pin(std::future::ready(()))
+        })
     }
 
     /// A watch that starts after `after`.
@@ -119,7 +153,7 @@ impl Fixture {
         (self.pass_time)(duration).await;
     }
 
-    /// Writes `value` whatever is there, and returns the revision.
+    /// Writes `value` without an expectation, and returns the revision.
     pub(crate) async fn set(&self, key: &str, value: &'static str) -> Revision {
         let record = self.store.put(key, value.into(), Expect::Any, None).await.unwrap();
         record.modified
@@ -130,7 +164,7 @@ impl Fixture {
         self.store.delete(key, Expect::Any).await.unwrap().revision
     }
 
-    /// All records at some revision, as `key=value`, sorted.
+    /// All records at a revision, or now, as `key=value`, in the order of keys.
     pub(crate) async fn all(&self, at: Option<Revision>) -> Vec<String> {
         show(&self.store.range("", None, usize::MAX, at).await.unwrap().records)
     }

@@ -39,8 +39,8 @@ mod expiry;
 mod maintenance;
 pub mod memory;
 pub mod embedded;
-#[cfg(test)]
-mod conformance;
+#[cfg(any(test, feature = "conformance"))]
+pub mod conformance;
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 

@@ -29,21 +29,21 @@ impl Memory {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        Error,
-        conformance::{Fixture, conformance},
-    };
+    use crate::{Error, conformance::Fixture};
 
     fn fixture() -> Fixture {
-        Fixture::new(|clock, tasks| (Memory::open(Options::default(), clock, tasks), ()))
+        Fixture::with_manual_clock(|clock, tasks| {
+            (Memory::open(Options::default(), clock, tasks), ())
+        })
     }
 
-    conformance!(fixture());
+    crate::conformance!(conformance, fixture());
 
     #[tokio::test]
     async fn a_watch_whose_events_leave_the_history_fails() {
         let options = Options { history_events: 2, ..Options::default() };
-        let fixture = Fixture::new(|clock, tasks| (Memory::open(options, clock, tasks), ()));
+        let fixture =
+            Fixture::with_manual_clock(|clock, tasks| (Memory::open(options, clock, tasks), ()));
         let mut watch = fixture.watch("/", 0).await;
         for _ in 0..3 {
             fixture.set("/a", "1").await;

@@ -7,6 +7,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use store::conformance::Fixture;
 use store::{
     BoxFuture, Engine, Error, Event, Expect, Memory, Options, Page, Record, Revision, Store, Watch,
 };
@@ -29,6 +30,10 @@ pub(crate) struct FaultyStore {
 impl FaultyStore {
     pub(crate) fn open(clock: &Clock, tasks: &Tasks) -> Arc<Self> {
         let options = Options { history_events: HISTORY, ..Options::default() };
+        Self::open_with(options, clock, tasks)
+    }
+
+    fn open_with(options: Options, clock: &Clock, tasks: &Tasks) -> Arc<Self> {
         let inner = Memory::open(options, clock, tasks);
         Arc::new(Self {
             inner,
@@ -159,3 +164,12 @@ impl Store for FaultyStore {
         self.inner.close()
     }
 }
+
+/// Without a fault, it is a store like any other.
+fn faultless() -> Fixture {
+    Fixture::with_manual_clock(|clock, tasks| {
+        (FaultyStore::open_with(Options::default(), clock, tasks), ())
+    })
+}
+
+store::conformance!(conformance, faultless());

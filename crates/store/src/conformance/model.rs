@@ -84,7 +84,7 @@ struct OpenWatch {
 }
 
 /// See the name.
-pub(crate) async fn random_scripts_agree_with_the_model(f: &Fixture) {
+pub async fn random_scripts_agree_with_the_model(f: &Fixture) {
     for seed in 0..SCRIPTS {
         println!("seed {seed}");
         for key in KEYS {

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use super::{Fixture, show_events};
 use crate::{Error, Expect, Revision};
 
-pub(crate) async fn a_watch_delivers_the_past_first(f: &Fixture) {
+pub async fn a_watch_delivers_the_past_first(f: &Fixture) {
     let first = f.set("/a", "1").await;
     f.set("/a", "2").await;
     f.unset("/a").await;
@@ -16,7 +16,7 @@ pub(crate) async fn a_watch_delivers_the_past_first(f: &Fixture) {
     assert_eq!(watch.lines(3).await, expected);
 }
 
-pub(crate) async fn a_watch_delivers_what_happens_later(f: &Fixture) {
+pub async fn a_watch_delivers_what_happens_later(f: &Fixture) {
     let start = f.store.revision().await.unwrap();
     let mut watch = f.watch("/", start).await;
     let waiting = f.tasks.spawn("watcher", async move { watch.lines(1).await });
@@ -24,7 +24,7 @@ pub(crate) async fn a_watch_delivers_what_happens_later(f: &Fixture) {
     assert_eq!(waiting.await.unwrap(), [format!("{revision}+/a=1")]);
 }
 
-pub(crate) async fn a_watch_keeps_to_its_prefix(f: &Fixture) {
+pub async fn a_watch_keeps_to_its_prefix(f: &Fixture) {
     let mut watch = f.watch("/pods/", 0).await;
     f.set("/pod", "1").await;
     f.set("/nodes/a", "1").await;
@@ -34,7 +34,7 @@ pub(crate) async fn a_watch_keeps_to_its_prefix(f: &Fixture) {
     assert_eq!(watch.lines(2).await, [format!("{pod}+/pods/a=1"), format!("{last}-/pods/a")]);
 }
 
-pub(crate) async fn an_event_has_the_record_before_and_after_it(f: &Fixture) {
+pub async fn an_event_has_the_record_before_and_after_it(f: &Fixture) {
     let mut watch = f.watch("/", 0).await;
     let first = f.store.put("/a", "1".into(), Expect::Absent, None).await.unwrap();
     let second = f.store.put("/a", "2".into(), Expect::Any, None).await.unwrap();
@@ -49,7 +49,7 @@ pub(crate) async fn an_event_has_the_record_before_and_after_it(f: &Fixture) {
     assert_eq!(states, expected);
 }
 
-pub(crate) async fn a_watch_cannot_start_in_the_compacted_past(f: &Fixture) {
+pub async fn a_watch_cannot_start_in_the_compacted_past(f: &Fixture) {
     let first = f.set("/a", "1").await;
     let second = f.set("/a", "2").await;
     f.set("/a", "3").await;
@@ -61,14 +61,14 @@ pub(crate) async fn a_watch_cannot_start_in_the_compacted_past(f: &Fixture) {
     assert_eq!(watch.lines(1).await, [format!("{}+/a=3", second + 1)]);
 }
 
-pub(crate) async fn a_watch_cannot_start_in_the_future(f: &Fixture) {
+pub async fn a_watch_cannot_start_in_the_future(f: &Fixture) {
     let current = f.set("/a", "1").await;
     let refused = f.store.watch("/", current + 1).await.err();
     assert!(matches!(refused, Some(Error::Future { .. })), "{refused:?}");
 }
 
 /// A backend that sends events ahead of the reader may have sent them before the compaction.
-pub(crate) async fn a_compacted_watch_delivers_all_events_or_fails(f: &Fixture) {
+pub async fn a_compacted_watch_delivers_all_events_or_fails(f: &Fixture) {
     let mut watch = f.watch("/", f.set("/a", "1").await).await;
     let second = f.set("/a", "2").await;
     let last = f.set("/a", "3").await;
@@ -83,7 +83,7 @@ pub(crate) async fn a_compacted_watch_delivers_all_events_or_fails(f: &Fixture) 
     }
 }
 
-pub(crate) async fn an_idle_watch_survives_compaction(f: &Fixture) {
+pub async fn an_idle_watch_survives_compaction(f: &Fixture) {
     let mut watch = f.watch("/quiet/", 0).await;
     f.set("/loud", "1").await;
     let last = f.set("/loud", "2").await;
@@ -93,7 +93,7 @@ pub(crate) async fn an_idle_watch_survives_compaction(f: &Fixture) {
     assert_eq!(watch.lines(1).await, [format!("{revision}+/quiet/a=1")]);
 }
 
-pub(crate) async fn an_idle_watch_reports_progress_on_request(f: &Fixture) {
+pub async fn an_idle_watch_reports_progress_on_request(f: &Fixture) {
     let mut watch = f.watch("/quiet/", 0).await;
     for round in 0..3 {
         let revision = f.set("/loud", "1").await;
@@ -103,7 +103,7 @@ pub(crate) async fn an_idle_watch_reports_progress_on_request(f: &Fixture) {
     }
 }
 
-pub(crate) async fn a_request_for_progress_does_not_overtake_events(f: &Fixture) {
+pub async fn a_request_for_progress_does_not_overtake_events(f: &Fixture) {
     let mut watch = f.watch("/a/", 0).await;
     let revision = f.set("/a/1", "1").await;
     let last = f.set("/b", "1").await;
@@ -119,7 +119,7 @@ pub(crate) async fn a_request_for_progress_does_not_overtake_events(f: &Fixture)
     assert_eq!(show_events(&events), [format!("{revision}+/a/1=1")]);
 }
 
-pub(crate) async fn a_watch_ends_with_the_store_but_delivers_the_rest_first(f: &Fixture) {
+pub async fn a_watch_ends_with_the_store_but_delivers_the_rest_first(f: &Fixture) {
     let mut watch = f.watch("/", 0).await;
     let mut idle = f.watch("/quiet/", 0).await;
     let waiting = f.tasks.spawn("idle", async move { idle.events(1).await });
@@ -130,7 +130,7 @@ pub(crate) async fn a_watch_ends_with_the_store_but_delivers_the_rest_first(f: &
     assert!(matches!(waiting.await.unwrap(), Err(Error::Closed)));
 }
 
-pub(crate) async fn a_canceled_wait_loses_nothing(f: &Fixture) {
+pub async fn a_canceled_wait_loses_nothing(f: &Fixture) {
     let mut watch = f.watch("/", 0).await;
     tokio::select! {
         biased;
@@ -141,7 +141,7 @@ pub(crate) async fn a_canceled_wait_loses_nothing(f: &Fixture) {
     assert_eq!(watch.lines(1).await, [format!("{revision}+/a=1")]);
 }
 
-pub(crate) async fn watches_see_no_gap_under_concurrent_writers(f: &Fixture) {
+pub async fn watches_see_no_gap_under_concurrent_writers(f: &Fixture) {
     const WRITERS: usize = 8;
     const WRITES: usize = 25;
     let start = f.store.revision().await.unwrap();

@@ -8,18 +8,18 @@ use tempfile::TempDir;
 use super::{base::Base, *};
 use crate::{
     Event, Expect, Store,
-    conformance::{Fixture, Watcher, conformance, show, show_events},
+    conformance::{Fixture, Watcher, show, show_events},
 };
 
 fn fixture() -> Fixture {
-    Fixture::new(|clock, tasks| {
+    Fixture::with_manual_clock(|clock, tasks| {
         let directory = TempDir::new().unwrap();
         let store = Embedded::open(directory.path(), Options::default(), clock, tasks).unwrap();
         (store, directory)
     })
 }
 
-conformance!(fixture());
+crate::conformance!(conformance, fixture());
 
 /// A directory whose store is opened again and again.
 struct Restarts {
