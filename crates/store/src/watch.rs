@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use crate::{
     Error, Event, Revision,
-    shared::{Shared, Topic},
+    state::{StoreState, WatchedPrefix},
 };
 
 /// The largest number of events in one response. It limits the time for which the state is locked.
@@ -37,21 +37,25 @@ pub struct WatchResponse {
 
 /// See the [module documentation](self).
 pub(crate) struct Cursor {
-    shared: Arc<Shared>,
+    state: Arc<StoreState>,
     prefix: Arc<str>,
     /// All events up to this revision are delivered.
     revision: Revision,
     /// The revision of the last response.
     reported: Revision,
     /// Changes with each event on the prefix, and with each request for progress.
-    topic: watch::Receiver<Topic>,
+    watched: watch::Receiver<WatchedPrefix>,
 }
 
 impl Cursor {
-    pub(crate) fn new(shared: &Arc<Shared>, prefix: &str, after: Revision) -> Result<Self, Error> {
+    pub(crate) fn new(
+        state: &Arc<StoreState>,
+        prefix: &str,
+        after: Revision,
+    ) -> Result<Self, Error> {
         let prefix = Arc::from(prefix);
-        let topic = shared.subscribe(&prefix, after)?;
-        Ok(Self { shared: Arc::clone(shared), prefix, revision: after, reported: after, topic })
+        let watched = state.subscribe(&prefix, after)?;
+        Ok(Self { state: Arc::clone(state), prefix, revision: after, reported: after, watched })
     }
 
     pub(crate) fn into_watch(self) -> Watch {
@@ -64,19 +68,19 @@ impl Cursor {
     async fn next(&mut self) -> Result<WatchResponse, Error> {
         loop {
             // Before the events are read: a change from here on ends the wait below.
-            self.topic.mark_unchanged();
+            self.watched.mark_unchanged();
             if let Some(response) = self.take()? {
                 return Ok(response);
             }
-            self.topic.changed().await.map_err(|_| Error::Closed)?;
+            self.watched.changed().await.map_err(|_| Error::Closed)?;
         }
     }
 
     /// The response that does not have to wait, if there is one.
     fn take(&mut self) -> Result<Option<WatchResponse>, Error> {
-        let is_requested = self.topic.borrow().requested > self.reported;
+        let is_requested = self.watched.borrow().requested > self.reported;
         let (events, revision) =
-            self.shared.events(&self.prefix, self.revision, &self.topic, BATCH)?;
+            self.state.events(&self.prefix, self.revision, &self.watched, BATCH)?;
         self.revision = revision;
         if events.is_empty() && !is_requested {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! Case: random scripts do to the store what they do to a naive model of it.
+//! Case: random scripts have the same effect on the store and on a naive model.
 
 use std::collections::BTreeMap;
 
@@ -12,13 +12,13 @@ const STEPS: u64 = 150;
 const KEYS: [&str; 6] = ["/a", "/a/1", "/a/2", "/b", "/b/1", "/c"];
 const PREFIXES: [&str; 4] = ["/", "/a/", "/b", "/none"];
 
-/// A store that keeps a whole copy of itself for each revision.
+/// A store with a copy of all records for each revision.
 struct Model {
-    /// What the store held before the script: revisions of the model count from there.
+    /// The revision of the store before the script.
     start: Revision,
-    /// For each key its value and the revision of its last write.
+    /// The value and the revision of each key, for each revision since `start`.
     states: Vec<BTreeMap<String, (String, Revision)>>,
-    /// One line per write, as [`show_events`] has it, and the key written.
+    /// The key of each write, and its line as in [`show_events`].
     events: Vec<(String, String)>,
     floor: Revision,
 }
@@ -67,7 +67,7 @@ impl Model {
     }
 }
 
-/// One script under way.
+/// A running script.
 struct Script<'a> {
     fixture: &'a Fixture,
     model: Model,
@@ -84,7 +84,7 @@ struct OpenWatch {
 }
 
 /// See the name.
-pub async fn random_scripts_agree_with_the_model(f: &Fixture) {
+pub async fn random_scripts_match_the_model(f: &Fixture) {
     for seed in 0..SCRIPTS {
         println!("seed {seed}");
         for key in KEYS {
@@ -124,7 +124,7 @@ impl Script<'_> {
         self.pick(&[Expect::Any, Expect::Absent, Expect::At(current), Expect::At(current + 1)])
     }
 
-    /// Any revision since the start of the script, some of them compacted.
+    /// A revision since the start of the script, perhaps compacted.
     fn pick_revision(&self) -> Revision {
         self.model.start + self.entropy.below(self.model.revision() - self.model.start + 1)
     }

@@ -1,4 +1,4 @@
-//! Cases: ranges of the present and of the past.
+//! Cases: ranges at the present and at earlier revisions.
 
 use super::{Fixture, show};
 use crate::{Error, Page, Revision};
@@ -7,7 +7,7 @@ async fn page(f: &Fixture, prefix: &str, start: Option<&str>, limit: usize) -> P
     f.store.range(prefix, start, limit, None).await.unwrap()
 }
 
-pub async fn a_range_is_sorted_and_keeps_to_its_prefix(f: &Fixture) {
+pub async fn a_range_is_sorted_and_limited_to_its_prefix(f: &Fixture) {
     for key in ["/pods/b", "/pods/a/x", "/pods/a", "/pod", "/podsx", "/pods", "/z"] {
         f.set(key, "").await;
     }
@@ -34,14 +34,14 @@ pub async fn a_range_can_be_read_page_by_page(f: &Fixture) {
     assert_eq!((counted.records.len(), counted.remaining), (0, 5));
 }
 
-pub async fn a_start_before_the_prefix_is_the_prefix(f: &Fixture) {
+pub async fn a_range_starts_at_its_prefix_at_the_earliest(f: &Fixture) {
     f.set("/a", "").await;
     f.set("/b", "").await;
     assert_eq!(show(&page(f, "/b", Some("/a"), 9).await.records), ["/b="]);
     assert_eq!(show(&page(f, "/a", Some("/b"), 9).await.records), Vec::<String>::new());
 }
 
-pub async fn pages_at_one_revision_ignore_later_writes(f: &Fixture) {
+pub async fn pages_at_one_revision_do_not_show_later_writes(f: &Fixture) {
     for key in ["/1", "/2", "/3"] {
         f.set(key, "old").await;
     }
@@ -87,8 +87,8 @@ pub async fn a_compacted_revision_cannot_be_read(f: &Fixture) {
 pub async fn a_future_revision_cannot_be_read(f: &Fixture) {
     let current = f.set("/a", "1").await;
     let result = read_at(f, current + 1).await;
-    let Err(Error::Future { asked, current: told }) = result else { panic!("{result:?}") };
-    assert_eq!((asked, told), (current + 1, current));
+    let Err(Error::Future { asked, current: newest }) = result else { panic!("{result:?}") };
+    assert_eq!((asked, newest), (current + 1, current));
 }
 
 pub async fn the_future_cannot_be_compacted(f: &Fixture) {

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use super::{Fixture, show_events};
 use crate::{Error, Expect, Revision};
 
-pub async fn a_watch_delivers_the_past_first(f: &Fixture) {
+pub async fn a_watch_delivers_past_events_first(f: &Fixture) {
     let first = f.set("/a", "1").await;
     f.set("/a", "2").await;
     f.unset("/a").await;
@@ -16,7 +16,7 @@ pub async fn a_watch_delivers_the_past_first(f: &Fixture) {
     assert_eq!(watch.lines(3).await, expected);
 }
 
-pub async fn a_watch_delivers_what_happens_later(f: &Fixture) {
+pub async fn a_watch_delivers_later_events(f: &Fixture) {
     let start = f.store.revision().await.unwrap();
     let mut watch = f.watch("/", start).await;
     let waiting = f.tasks.spawn("watcher", async move { watch.lines(1).await });
@@ -24,7 +24,7 @@ pub async fn a_watch_delivers_what_happens_later(f: &Fixture) {
     assert_eq!(waiting.await.unwrap(), [format!("{revision}+/a=1")]);
 }
 
-pub async fn a_watch_keeps_to_its_prefix(f: &Fixture) {
+pub async fn a_watch_is_limited_to_its_prefix(f: &Fixture) {
     let mut watch = f.watch("/pods/", 0).await;
     f.set("/pod", "1").await;
     f.set("/nodes/a", "1").await;
@@ -89,7 +89,7 @@ pub async fn an_idle_watch_survives_compaction(f: &Fixture) {
     let last = f.set("/loud", "2").await;
     f.store.compact(last).await.unwrap();
     let revision = f.set("/quiet/a", "1").await;
-    // It has missed nothing, though its cursor was older than what is kept.
+    // The watch has missed no event, although its position was compacted.
     assert_eq!(watch.lines(1).await, [format!("{revision}+/quiet/a=1")]);
 }
 
@@ -119,7 +119,7 @@ pub async fn a_request_for_progress_does_not_overtake_events(f: &Fixture) {
     assert_eq!(show_events(&events), [format!("{revision}+/a/1=1")]);
 }
 
-pub async fn a_watch_ends_with_the_store_but_delivers_the_rest_first(f: &Fixture) {
+pub async fn a_watch_of_a_closed_store_delivers_the_last_events_and_ends(f: &Fixture) {
     let mut watch = f.watch("/", 0).await;
     let mut idle = f.watch("/quiet/", 0).await;
     let waiting = f.tasks.spawn("idle", async move { idle.events(1).await });
@@ -130,7 +130,7 @@ pub async fn a_watch_ends_with_the_store_but_delivers_the_rest_first(f: &Fixture
     assert!(matches!(waiting.await.unwrap(), Err(Error::Closed)));
 }
 
-pub async fn a_canceled_wait_loses_nothing(f: &Fixture) {
+pub async fn a_canceled_wait_loses_no_event(f: &Fixture) {
     let mut watch = f.watch("/", 0).await;
     tokio::select! {
         biased;
@@ -141,7 +141,7 @@ pub async fn a_canceled_wait_loses_nothing(f: &Fixture) {
     assert_eq!(watch.lines(1).await, [format!("{revision}+/a=1")]);
 }
 
-pub async fn watches_see_no_gap_under_concurrent_writers(f: &Fixture) {
+pub async fn watches_have_no_gap_under_concurrent_writers(f: &Fixture) {
     const WRITERS: usize = 8;
     const WRITES: usize = 25;
     let start = f.store.revision().await.unwrap();

@@ -1,4 +1,4 @@
-//! Cases: who may write, what a write returns, and when a record goes by itself.
+//! Cases: preconditions and results of writes, and expiration.
 
 use std::{sync::Arc, time::Duration};
 
@@ -24,7 +24,7 @@ pub async fn a_key_is_created_once(f: &Fixture) {
     assert_eq!((&*key, found), ("/a", Some(first)));
 }
 
-pub async fn a_stale_writer_is_told_the_current_record(f: &Fixture) {
+pub async fn a_conflicting_write_returns_the_current_record(f: &Fixture) {
     let first = f.set("/a", "1").await;
     let second = f.store.put("/a", "2".into(), Expect::At(first), None).await.unwrap();
     let stale = f.store.put("/a", "3".into(), Expect::At(first), None).await;
@@ -62,7 +62,7 @@ pub async fn a_failed_write_takes_no_revision(f: &Fixture) {
     assert_eq!(f.set("/a", "3").await, before + 1);
 }
 
-pub async fn a_deletion_returns_what_was_there_and_takes_a_revision(f: &Fixture) {
+pub async fn a_deletion_returns_the_record_and_takes_a_revision(f: &Fixture) {
     let record = f.store.put("/a", "1".into(), Expect::Absent, None).await.unwrap();
     let event = f.store.delete("/a", Expect::At(record.modified)).await.unwrap();
     assert_eq!((event.revision, event.new), (record.modified + 1, None));
@@ -77,7 +77,7 @@ pub async fn a_missing_key_cannot_be_deleted(f: &Fixture) {
     }
 }
 
-pub async fn a_stale_deletion_is_told_the_current_record(f: &Fixture) {
+pub async fn a_conflicting_deletion_returns_the_current_record(f: &Fixture) {
     let first = f.set("/a", "1").await;
     let second = f.set("/a", "2").await;
     let result = f.store.delete("/a", Expect::At(first)).await;
@@ -86,14 +86,14 @@ pub async fn a_stale_deletion_is_told_the_current_record(f: &Fixture) {
     assert_eq!(f.all(None).await, ["/a=2"]);
 }
 
-pub async fn a_key_that_was_deleted_is_created_anew(f: &Fixture) {
+pub async fn a_deleted_key_can_be_created_again(f: &Fixture) {
     let first = f.set("/a", "1").await;
     f.unset("/a").await;
     let again = f.store.put("/a", "2".into(), Expect::Absent, None).await.unwrap();
     assert_eq!((again.created, again.modified), (first + 2, first + 2));
 }
 
-pub async fn of_many_racing_creations_one_wins(f: &Fixture) {
+pub async fn one_of_many_concurrent_creations_succeeds(f: &Fixture) {
     let racer = |_| {
         let store = Arc::clone(&f.store);
         let attempt = async move { store.put("/a", "1".into(), Expect::Absent, None).await };
@@ -107,7 +107,7 @@ pub async fn of_many_racing_creations_one_wins(f: &Fixture) {
     assert_eq!(wins, 1);
 }
 
-pub async fn a_counter_incremented_by_many_loses_nothing(f: &Fixture) {
+pub async fn concurrent_increments_are_all_applied(f: &Fixture) {
     let start = f.store.put("/n", vec![0].into(), Expect::Absent, None).await.unwrap();
     let counters: Vec<_> = (0..8)
         .map(|_| {
@@ -133,7 +133,7 @@ pub async fn a_counter_incremented_by_many_loses_nothing(f: &Fixture) {
     assert_eq!((end.value[0], end.modified), (80, start.modified + 80));
 }
 
-pub async fn an_expired_record_is_deleted_for_all_to_see(f: &Fixture) {
+pub async fn an_expired_record_is_deleted_by_a_watched_write(f: &Fixture) {
     let record = f.store.put("/a", "1".into(), Expect::Any, Some(MINUTE)).await.unwrap();
     assert!(record.expires.is_some());
     f.store.put("/b", "1".into(), Expect::Any, Some(2 * MINUTE)).await.unwrap();
@@ -147,19 +147,19 @@ pub async fn an_expired_record_is_deleted_for_all_to_see(f: &Fixture) {
     assert_eq!(&*watch.events(1).await.unwrap()[0].key, "/b");
 }
 
-pub async fn a_record_written_again_in_time_does_not_expire(f: &Fixture) {
+pub async fn a_record_that_is_written_again_in_time_does_not_expire(f: &Fixture) {
     let mut watch = f.watch("/z", 0).await;
     f.store.put("/a", "1".into(), Expect::Any, Some(MINUTE)).await.unwrap();
     f.pass_time(MINUTE / 2).await;
     f.store.put("/a", "2".into(), Expect::Any, Some(MINUTE)).await.unwrap();
     f.store.put("/z", "1".into(), Expect::Any, Some(MINUTE / 2)).await.unwrap();
     f.pass_time(MINUTE / 2).await;
-    // By the time at which /z is gone, the sweeper has seen the first deadline of /a pass.
+    // The first deadline of /a has passed when /z is deleted.
     while watch.events(1).await.unwrap().last().unwrap().new.is_some() {}
     assert_eq!(f.all(None).await, ["/a=2"]);
 }
 
-pub async fn a_record_written_again_without_ttl_stays(f: &Fixture) {
+pub async fn a_record_that_is_written_again_without_a_ttl_does_not_expire(f: &Fixture) {
     let mut watch = f.watch("/z", 0).await;
     f.store.put("/a", "1".into(), Expect::Any, Some(MINUTE)).await.unwrap();
     let record = f.store.put("/a", "2".into(), Expect::Any, None).await.unwrap();
@@ -170,7 +170,7 @@ pub async fn a_record_written_again_without_ttl_stays(f: &Fixture) {
     assert_eq!(f.all(None).await, ["/a=2"]);
 }
 
-pub async fn a_closed_store_says_so(f: &Fixture) {
+pub async fn a_closed_store_fails_with_closed(f: &Fixture) {
     f.set("/a", "1").await;
     f.store.close().await.unwrap();
     f.store.close().await.unwrap();
