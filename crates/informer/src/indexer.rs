@@ -33,7 +33,7 @@ use std::{
 use crate::{
     Item, ObjectKey,
     item::compare_versions,
-    own_writes::{Epoch, Listing, Origin, OwnWrites},
+    own_writes::{Origin, OwnWrites},
 };
 
 /// The values under which an object is found in an index. It must give the same for the same
@@ -235,19 +235,19 @@ impl Indexer {
         let removed = store.remove(last.key());
         removed.map_or(Applied::Nothing, |cached| match origin {
             Origin::Watch => Applied::Deleted(last),
-            Origin::List(_) => Applied::Deleted(cached),
+            Origin::List => Applied::Deleted(cached),
         })
     }
 
-    /// To be noted before a list is asked for.
-    pub(crate) fn epoch(&self) -> Epoch {
-        self.read().own_writes.now()
+    /// A list is about to be requested.
+    pub(crate) fn begin_list(&self) {
+        self.write().own_writes.begin_list();
     }
 
-    /// Forgets the own writes that a list has shown or undone, but for those whose news is still
-    /// to come.
-    pub(crate) fn settle_writes(&self, listing: Listing, is_to_come: impl Fn(&ObjectKey) -> bool) {
-        self.write().own_writes.settle(listing, is_to_come);
+    /// The list has arrived; forgets the own writes that it has shown or undone, but for those whose
+    /// news `is_queued`.
+    pub(crate) fn end_list(&self, version: Option<u64>, is_queued: impl Fn(&ObjectKey) -> bool) {
+        self.write().own_writes.end_list(version, is_queued);
     }
 
     /// The same for those that a watch has passed, which is at `reached`.
@@ -282,8 +282,7 @@ impl Store {
     fn put(&mut self, item: Item, origin: Origin) -> Applied {
         let known = || self.objects.get(item.key());
         // A list shows mostly what is known, a watch what is not.
-        if matches!(origin, Origin::List(_))
-            && known().is_some_and(|ByKey(known)| known.is_same_state(&item))
+        if origin == Origin::List && known().is_some_and(|ByKey(known)| known.is_same_state(&item))
         {
             return Applied::Nothing;
         }

@@ -19,19 +19,19 @@ use std::{
     time::Duration,
 };
 
+use futures_util::future::BoxFuture;
 use keel::{Clock, Entropy, Tasks, Unclean};
 use tokio::sync::watch;
 
 use crate::{
-    EventHandler, HandlerId, HandlerOptions, HasSynced, Indexer, Intake, Item, ListWatch, Lister,
-    ObjectEvent, ObjectKey, ReflectorOptions, Registration, Report, Selection, Storage,
-    Subscription, Transform,
-    delta_fifo::{Delta, DeltaFifo, LARGEST_BURST},
+    Delta, DeltaFifo, EventHandler, HandlerId, HandlerOptions, HasSynced, Indexer, Intake, Item,
+    ListWatch, Lister, ObjectEvent, ObjectKey, Reflector, ReflectorOptions, ReflectorStatus,
+    ReflectorStore, Registration, Selection, Storage, Subscription, Transaction, Transform,
     event_handler::{Guarded, Listener},
     indexer::Applied,
     item::compare_versions,
     own_writes::Origin,
-    reflector::Reflector,
+    reflector::MAX_BATCH,
     resync::resync_periodically,
 };
 
@@ -61,12 +61,12 @@ impl Default for InformerOptions {
 
 /// See the [module documentation](self). Clones are the same informer.
 #[derive(Clone)]
-pub struct SharedInformer(Arc<Shared>);
+pub struct SharedInformer(Arc<InformerState>);
 
-pub(crate) struct Shared {
-    pub(crate) source: Arc<dyn ListWatch>,
-    pub(crate) options: InformerOptions,
-    pub(crate) intake: Intake,
+pub(crate) struct InformerState {
+    source: Arc<dyn ListWatch>,
+    options: InformerOptions,
+    intake: Intake,
     pub(crate) indexer: Arc<Indexer>,
     /// Locked before `handlers`.
     pub(crate) fifo: DeltaFifo,
@@ -74,10 +74,10 @@ pub(crate) struct Shared {
     /// told: so a handler that is added sees each change either in the cache or as an event.
     handlers: Mutex<Handlers>,
     pub(crate) clock: Clock,
-    pub(crate) entropy: Entropy,
+    entropy: Entropy,
     tasks: Tasks,
     synced: watch::Sender<bool>,
-    pub(crate) report: watch::Sender<Report>,
+    reflector_status: watch::Sender<ReflectorStatus>,
 }
 
 #[derive(Default)]
@@ -99,29 +99,35 @@ impl SharedInformer {
         tasks: &Tasks,
     ) -> Self {
         let intake = Intake::new(options.transforms.clone(), options.storage);
-        Self(Arc::new(Shared {
+        let indexer = Arc::default();
+        Self(Arc::new(InformerState {
             source,
             intake,
-            indexer: Arc::default(),
-            fifo: DeltaFifo::default(),
+            fifo: DeltaFifo::new(&indexer),
+            indexer,
             options,
             handlers: Mutex::default(),
             clock: clock.clone(),
             entropy: entropy.clone(),
             tasks: tasks.child("informer"),
             synced: watch::Sender::new(false),
-            report: watch::Sender::new(Report::default()),
+            reflector_status: watch::Sender::default(),
         }))
     }
 
     /// Starts to list and watch; the second time and later it does nothing.
     pub fn start(&self) {
-        let shared = &self.0;
-        if std::mem::replace(&mut shared.lock().started, true) {
+        let state = &self.0;
+        if std::mem::replace(&mut state.lock().started, true) {
             return;
         }
-        let reflector = Reflector::new(shared);
-        shared.spawn("reflector", reflector.run());
+        let store: Arc<InformerState> = Arc::clone(state);
+        let options = state.options.reflector.clone();
+        let source = Arc::clone(&state.source);
+        let reflector = Reflector::new(source, store, options, &state.clock, &state.entropy)
+            .with_selection(state.options.selection.clone())
+            .with_status(state.reflector_status.clone());
+        state.spawn("reflector", reflector.run());
     }
 
     /// The cache.
@@ -139,9 +145,9 @@ impl SharedInformer {
         HasSynced { synced: self.0.synced.subscribe(), tasks: self.0.tasks.clone() }
     }
 
-    /// How listing and watching goes.
-    pub fn report(&self) -> watch::Receiver<Report> {
-        self.0.report.subscribe()
+    /// The progress and the failures of lists and watches.
+    pub fn reflector_status(&self) -> watch::Receiver<ReflectorStatus> {
+        self.0.reflector_status.subscribe()
     }
 
     /// Events to be taken one by one, beginning with all objects that are cached. At any time; once
@@ -240,7 +246,7 @@ impl SharedInformer {
                 Some(false) => shared.indexer.apply_departure(item),
                 None | Some(true) => shared.indexer.apply_write(item),
             };
-            shared.indexer.forget_passed_writes(queue.reached(), |key| queue.tells_of(key));
+            shared.indexer.forget_passed_writes(queue.version(), |key| queue.contains(key));
             handlers.tell(applied, Told::Normally);
         });
     }
@@ -252,7 +258,7 @@ impl SharedInformer {
         shared.fifo.hold(|queue| {
             let handlers = shared.lock();
             let applied = shared.indexer.apply_deletion(key, uid);
-            shared.indexer.forget_passed_writes(queue.reached(), |key| queue.tells_of(key));
+            shared.indexer.forget_passed_writes(queue.version(), |key| queue.contains(key));
             handlers.tell(applied, Told::Normally);
         });
     }
@@ -277,7 +283,7 @@ impl SharedInformer {
                 }
                 (None, _) => Applied::Nothing,
             };
-            shared.indexer.forget_passed_writes(queue.reached(), |key| queue.tells_of(key));
+            shared.indexer.forget_passed_writes(queue.version(), |key| queue.contains(key));
             handlers.tell(applied, Told::Normally);
         });
     }
@@ -291,27 +297,22 @@ impl SharedInformer {
     }
 }
 
-impl Shared {
-    /// Acts on everything that waits in the FIFO, which is a burst of events at most.
-    pub(crate) fn apply_burst(&self) {
-        while self.apply_story() {}
-    }
-
+impl InformerState {
     /// Acts on everything that waits in the FIFO, however much it is, and lets others work in
     /// between.
     pub(crate) async fn apply_all(&self) {
-        while (0..LARGEST_BURST).all(|_| self.apply_story()) {
+        while (0..MAX_BATCH).all(|_| self.apply_next()) {
             tokio::task::yield_now().await;
         }
     }
 
     /// False if nothing waits.
-    fn apply_story(&self) -> bool {
+    fn apply_next(&self) -> bool {
         let is_initial = !*self.synced.borrow();
-        let popped = self.fifo.pop(|story| {
+        let popped = self.fifo.pop(|deltas| {
             let handlers = self.lock();
-            for delta in story {
-                self.apply(&handlers, delta, is_initial);
+            for delta in deltas {
+                self.apply_delta(&handlers, delta, is_initial);
             }
         });
         if is_initial && self.fifo.has_synced() {
@@ -320,21 +321,21 @@ impl Shared {
         popped
     }
 
-    fn apply(&self, handlers: &Handlers, delta: Delta, is_initial: bool) {
+    fn apply_delta(&self, handlers: &Handlers, delta: Delta, is_initial: bool) {
         let indexer = &self.indexer;
         match delta {
             Delta::Added(item) | Delta::Updated(item) => {
                 handlers.tell(indexer.apply_state(item, Origin::Watch), Told::Normally);
             }
-            Delta::Replaced(item, listing) => {
+            Delta::Replaced(item) => {
                 let told = if is_initial { Told::AsInitial } else { Told::Normally };
-                handlers.tell(indexer.apply_state(item, Origin::List(listing)), told);
+                handlers.tell(indexer.apply_state(item, Origin::List), told);
             }
             Delta::Deleted(item) => {
                 handlers.tell(indexer.apply_end(item, Origin::Watch), Told::Normally);
             }
-            Delta::Missed(item, listing) => {
-                handlers.tell(indexer.apply_end(item, Origin::List(listing)), Told::AsMissed);
+            Delta::DeletedFinalStateUnknown(item) => {
+                handlers.tell(indexer.apply_end(item, Origin::List), Told::AsMissed);
             }
             Delta::Sync(item, handler) => {
                 let listener = handlers.listeners.get(&handler);
@@ -373,6 +374,37 @@ impl Shared {
 
     fn lock(&self) -> MutexGuard<'_, Handlers> {
         self.handlers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ReflectorStore<Item> for InformerState {
+    fn replace<'a>(&'a self, items: Vec<Item>, resource_version: &'a str) -> BoxFuture<'a, ()> {
+        self.fifo.replace(items, resource_version);
+        Box::pin(self.apply_all())
+    }
+
+    fn apply(&self, transactions: Vec<Transaction<Item>>) {
+        let cached = |item| self.intake.admit_recent(item, &self.clock);
+        self.fifo.apply(transactions.into_iter().map(|transaction| match transaction {
+            Transaction::Add(item) => Transaction::Add(cached(item)),
+            Transaction::Update(item) => Transaction::Update(cached(item)),
+            Transaction::Delete(item) => Transaction::Delete(cached(item)),
+        }));
+        while self.apply_next() {}
+    }
+
+    fn bookmark(&self, resource_version: &str) {
+        self.fifo.bookmark(resource_version);
+        self.intake.settle(&self.clock);
+    }
+
+    fn begin_list(&self) {
+        self.fifo.begin_list();
+        self.intake.settle(&self.clock);
+    }
+
+    fn transform(&self, item: Item) -> Item {
+        self.intake.admit_known(item, &self.indexer)
     }
 }
 

@@ -14,8 +14,8 @@
 //! use std::{sync::Arc, time::Duration};
 //! use futures_util::{StreamExt, future::BoxFuture, stream};
 //! use informer::{
-//!     EventHandler, HandlerOptions, InformerOptions, Item, ListRequest, ListWatch, ListWatchError,
-//!     ObjectKey, Page, SharedInformer, WatchRequest, WatchStream, WorkQueue, work_queue::QueueOptions,
+//!     EventHandler, HandlerOptions, InformerOptions, Item, List, ListRequest, ListWatch, ListWatchError,
+//!     ObjectKey, SharedInformer, WatchRequest, WatchStream, WorkQueue, work_queue::QueueOptions,
 //! };
 //! use keel::{Clock, Entropy, Tasks};
 //!
@@ -23,9 +23,9 @@
 //! struct Quiet;
 //!
 //! impl ListWatch for Quiet {
-//!     fn list(&self, _: ListRequest) -> BoxFuture<'_, Result<Page, ListWatchError>> {
+//!     fn list(&self, _: ListRequest) -> BoxFuture<'_, Result<List, ListWatchError>> {
 //!         Box::pin(async {
-//!             Page::parse(r#"{"metadata":{"resourceVersion":"7"},
+//!             List::parse(r#"{"metadata":{"resourceVersion":"7"},
 //!                 "items":[{"metadata":{"namespace":"default","name":"a"}}]}"#)
 //!         })
 //!     }
@@ -82,7 +82,7 @@ mod recent;
 pub mod intake;
 pub mod reflector;
 mod own_writes;
-mod delta_fifo;
+pub mod delta_fifo;
 pub mod indexer;
 pub mod event_handler;
 mod resync;
@@ -95,6 +95,7 @@ pub mod work_queue;
 #[path = "../tests/it/seeded.rs"]
 mod seeded;
 
+pub use delta_fifo::{Delta, DeltaFifo};
 pub use event_handler::{
     EventHandler, HandlerId, HandlerOptions, HasSynced, ObjectEvent, Registration, Subscription,
 };
@@ -104,8 +105,11 @@ pub use informer_factory::{Form, InformerFactory, NeverSynced, Scope};
 pub use intake::{Intake, Storage, Transform};
 pub use item::{BadItem, Item, ObjectKey, compare_versions};
 pub use list_watch::{
-    ListRequest, ListWatch, ListWatchError, Page, Selection, WatchEvent, WatchRequest, WatchStream,
+    List, ListRequest, ListWatch, ListWatchError, Selection, WatchEvent, WatchRequest, WatchStream,
 };
 pub use lister::{Listed, Lister, Misfit};
-pub use reflector::{ReflectorOptions, Report};
+pub use reflector::{
+    Reflector, ReflectorItem, ReflectorOptions, ReflectorPhase, ReflectorStatus, ReflectorStore,
+    Transaction,
+};
 pub use work_queue::WorkQueue;

@@ -76,7 +76,7 @@ impl TestWorld {
             "never {what}: cached {:?}, on the server {:?}, {:?}, last requests {:?}",
             self.cached(),
             self.on_server(),
-            self.informer.report().borrow(),
+            self.informer.reflector_status().borrow(),
             self.server.world().log.iter().rev().take(9).collect::<Vec<_>>()
         );
     }

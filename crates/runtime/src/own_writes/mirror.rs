@@ -16,7 +16,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use client::ClientListWatch;
 use informer::{
-    Form, InformerFactory, Item, ListRequest, ListWatch, ListWatchError, ObjectKey, Page, Scope,
+    Form, InformerFactory, Item, List, ListRequest, ListWatch, ListWatchError, ObjectKey, Scope,
     Selection, SharedInformer,
 };
 use kube_client::Client;
@@ -109,7 +109,7 @@ impl Mirror {
         informer.observe_read(key, found, &page.resource_version);
     }
 
-    async fn list(&self, scope: &Scope, selection: Selection) -> Option<Page> {
+    async fn list(&self, scope: &Scope, selection: Selection) -> Option<List> {
         let source = ClientListWatch::new(self.client.clone(), scope);
         let listed = source.list(ListRequest { selection, ..ListRequest::default() }).await;
         let complain = |error: &ListWatchError| {
