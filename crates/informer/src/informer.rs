@@ -4,7 +4,7 @@
 //! ```text
 //! ListWatch ─▶ Reflector ─▶ DeltaFifo ─▶ SharedInformer ─┬─▶ Indexer ◀── Lister
 //!                                          ▲             └─▶ queue ─▶ EventHandler (each)
-//!                         observe_write ───┘
+//!                         WriteObserver ───┘
 //! ```
 //!
 //! Invariants:
@@ -13,7 +13,6 @@
 //! - a handler's history of an object ends in the state that the cache has.
 
 use std::{
-    cmp::Ordering,
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -24,15 +23,15 @@ use keel::{Clock, Entropy, Tasks, Unclean};
 use tokio::sync::watch;
 
 use crate::{
-    Delta, DeltaFifo, EventHandler, HandlerId, HandlerOptions, HasSynced, Indexer, Intake, Item,
-    ListWatch, Lister, ObjectEvent, ObjectKey, Reflector, ReflectorOptions, ReflectorStatus,
-    ReflectorStore, Registration, Selection, Storage, Subscription, Transaction, Transform,
+    Delta, DeltaFifo, EventHandler, HandlerId, HandlerOptions, HasSynced, Indexer, Item, ListWatch,
+    Lister, ObjectEvent, Reflector, ReflectorOptions, ReflectorStatus, ReflectorStore,
+    Registration, Selection, Storage, Subscription, Transaction, Transform,
     event_handler::{Guarded, Listener},
     indexer::Applied,
-    item::compare_versions,
-    own_writes::Origin,
     reflector::MAX_BATCH,
     resync::resync_periodically,
+    transform::Transformer,
+    unconfirmed_writes::Origin,
 };
 
 /// What an informer caches, and how.
@@ -61,12 +60,12 @@ impl Default for InformerOptions {
 
 /// See the [module documentation](self). Clones are the same informer.
 #[derive(Clone)]
-pub struct SharedInformer(Arc<InformerState>);
+pub struct SharedInformer(pub(crate) Arc<InformerState>);
 
 pub(crate) struct InformerState {
     source: Arc<dyn ListWatch>,
-    options: InformerOptions,
-    intake: Intake,
+    pub(crate) options: InformerOptions,
+    pub(crate) transformer: Transformer,
     pub(crate) indexer: Arc<Indexer>,
     /// Locked before `handlers`.
     pub(crate) fifo: DeltaFifo,
@@ -81,7 +80,7 @@ pub(crate) struct InformerState {
 }
 
 #[derive(Default)]
-struct Handlers {
+pub(crate) struct Handlers {
     listeners: BTreeMap<HandlerId, Arc<Listener>>,
     added: u64,
     started: bool,
@@ -98,11 +97,11 @@ impl SharedInformer {
         entropy: &Entropy,
         tasks: &Tasks,
     ) -> Self {
-        let intake = Intake::new(options.transforms.clone(), options.storage);
+        let transformer = Transformer::new(options.transforms.clone(), options.storage);
         let indexer = Arc::default();
         Self(Arc::new(InformerState {
             source,
-            intake,
+            transformer,
             fifo: DeltaFifo::new(&indexer),
             indexer,
             options,
@@ -214,80 +213,6 @@ impl SharedInformer {
         removed.inspect(|listener| listener.close()).is_some()
     }
 
-    /// Records the object that a successful write returned: the next read of that key is at least
-    /// as new, handlers are told at once, and older events of the watch are ignored.
-    ///
-    /// Objects out of the informer's scope are left out. If the scope has fields that only the
-    /// server can judge, objects that are not cached yet are left to the watch. An object that
-    /// ended with this write, as with its last finalizer, is gone at once. An answer that comes so
-    /// late that the watch has shown the end of the object already is ignored.
-    pub fn observe_write(&self, item: Item) {
-        if item.is_last_state() {
-            self.observe_deletion(item.key(), item.uid());
-        } else {
-            self.take_over_write(item);
-        }
-    }
-
-    /// The same, but for an object of which it is known that it has not ended: metadata alone do not
-    /// tell that of a namespace.
-    pub fn take_over_write(&self, item: Item) {
-        let shared = &self.0;
-        // Before the transforms, which may take away what the selection is about.
-        let is_selected = shared.options.selection.selects(&item);
-        let item = shared.intake.admit_recent(item, &shared.clock);
-        shared.fifo.hold(|queue| {
-            let handlers = shared.lock();
-            let is_known = shared.indexer.get(item.key()).is_some();
-            if !is_known && (is_selected.is_none() || queue.has_passed(&item)) {
-                return;
-            }
-            let applied = match is_selected {
-                Some(false) => shared.indexer.apply_departure(item),
-                None | Some(true) => shared.indexer.apply_write(item),
-            };
-            shared.indexer.forget_passed_writes(queue.version(), |key| queue.contains(key));
-            handlers.tell(applied, Told::Normally);
-        });
-    }
-
-    /// Records that a deletion has succeeded and left nothing behind (no finalizers): the object is
-    /// gone for readers and handlers at once.
-    pub fn observe_deletion(&self, key: &ObjectKey, uid: &str) {
-        let shared = &self.0;
-        shared.fifo.hold(|queue| {
-            let handlers = shared.lock();
-            let applied = shared.indexer.apply_deletion(key, uid);
-            shared.indexer.forget_passed_writes(queue.version(), |key| queue.contains(key));
-            handlers.tell(applied, Told::Normally);
-        });
-    }
-
-    /// Records what a list of the most recent state, asked for after a write, has shown of one
-    /// object: its state, or that it is not (any more) among those that this informer is about.
-    /// `resource_version` is that of the list.
-    pub fn observe_read(&self, key: &ObjectKey, found: Option<Item>, resource_version: &str) {
-        let shared = &self.0;
-        let found = found.map(|item| shared.intake.admit(item));
-        // What came since is not the list's to judge.
-        let is_newer = |known: &Item| {
-            compare_versions(known.resource_version(), resource_version) == Some(Ordering::Greater)
-        };
-        shared.fifo.hold(|queue| {
-            let handlers = shared.lock();
-            let applied = match (found, shared.indexer.get(key)) {
-                (Some(item), None) if queue.has_passed(&item) => Applied::Nothing,
-                (Some(item), _) => shared.indexer.apply_write(item),
-                (None, Some(known)) if !is_newer(&known) => {
-                    shared.indexer.apply_deletion(key, known.uid())
-                }
-                (None, _) => Applied::Nothing,
-            };
-            shared.indexer.forget_passed_writes(queue.version(), |key| queue.contains(key));
-            handlers.tell(applied, Told::Normally);
-        });
-    }
-
     /// Stops listing, watching, and all handlers.
     pub async fn shutdown(&self, patience: Duration) -> Result<(), Unclean> {
         for listener in self.0.lock().listeners.values() {
@@ -325,17 +250,18 @@ impl InformerState {
         let indexer = &self.indexer;
         match delta {
             Delta::Added(item) | Delta::Updated(item) => {
-                handlers.tell(indexer.apply_state(item, Origin::Watch), Told::Normally);
+                handlers.notify(indexer.apply_state(item, Origin::Watch), Notification::Ordinary);
             }
             Delta::Replaced(item) => {
-                let told = if is_initial { Told::AsInitial } else { Told::Normally };
-                handlers.tell(indexer.apply_state(item, Origin::List), told);
+                let kind = if is_initial { Notification::Initial } else { Notification::Ordinary };
+                handlers.notify(indexer.apply_state(item, Origin::List), kind);
             }
             Delta::Deleted(item) => {
-                handlers.tell(indexer.apply_end(item, Origin::Watch), Told::Normally);
+                handlers.notify(indexer.apply_end(item, Origin::Watch), Notification::Ordinary);
             }
             Delta::DeletedFinalStateUnknown(item) => {
-                handlers.tell(indexer.apply_end(item, Origin::List), Told::AsMissed);
+                handlers
+                    .notify(indexer.apply_end(item, Origin::List), Notification::FinalStateUnknown);
             }
             Delta::Sync(item, handler) => {
                 let listener = handlers.listeners.get(&handler);
@@ -372,7 +298,7 @@ impl InformerState {
         });
     }
 
-    fn lock(&self) -> MutexGuard<'_, Handlers> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Handlers> {
         self.handlers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -384,7 +310,7 @@ impl ReflectorStore<Item> for InformerState {
     }
 
     fn apply(&self, transactions: Vec<Transaction<Item>>) {
-        let cached = |item| self.intake.admit_recent(item, &self.clock);
+        let cached = |item| self.transformer.transform_recent(item, &self.clock);
         self.fifo.apply(transactions.into_iter().map(|transaction| match transaction {
             Transaction::Add(item) => Transaction::Add(cached(item)),
             Transaction::Update(item) => Transaction::Update(cached(item)),
@@ -395,37 +321,40 @@ impl ReflectorStore<Item> for InformerState {
 
     fn bookmark(&self, resource_version: &str) {
         self.fifo.bookmark(resource_version);
-        self.intake.settle(&self.clock);
+        self.transformer.settle(&self.clock);
     }
 
     fn begin_list(&self) {
         self.fifo.begin_list();
-        self.intake.settle(&self.clock);
+        self.transformer.settle(&self.clock);
     }
 
     fn transform(&self, item: Item) -> Item {
-        self.intake.admit_known(item, &self.indexer)
+        self.transformer.transform_known(item, &self.indexer)
     }
 }
 
-/// What handlers should know beside what happened.
+/// What a notification of a change says beside the change.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Told {
-    Normally,
-    AsInitial,
-    AsMissed,
+pub(crate) enum Notification {
+    Ordinary,
+    /// The object is in the first list.
+    Initial,
+    /// The deletion was found by a list.
+    FinalStateUnknown,
 }
 
 impl Handlers {
-    fn tell(&self, applied: Applied, told: Told) {
+    pub(crate) fn notify(&self, applied: Applied, kind: Notification) {
         let event = match applied {
             Applied::Added(item) => {
-                ObjectEvent::Added { item, is_initial: told == Told::AsInitial }
+                ObjectEvent::Added { item, is_initial: kind == Notification::Initial }
             }
             Applied::Updated { old, new } => ObjectEvent::Updated { old, new },
-            Applied::Deleted(item) => {
-                ObjectEvent::Deleted { item, is_final_state_unknown: told == Told::AsMissed }
-            }
+            Applied::Deleted(item) => ObjectEvent::Deleted {
+                item,
+                is_final_state_unknown: kind == Notification::FinalStateUnknown,
+            },
             Applied::Nothing => return,
         };
         for listener in self.listeners.values() {

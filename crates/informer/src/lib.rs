@@ -79,15 +79,16 @@ mod own_words;
 mod hex_tail;
 pub mod list_watch;
 mod recent;
-pub mod intake;
+pub mod transform;
 pub mod reflector;
-mod own_writes;
+mod unconfirmed_writes;
 pub mod delta_fifo;
 pub mod indexer;
 pub mod event_handler;
 mod resync;
 pub mod informer;
 pub mod informer_factory;
+pub mod write_observer;
 mod decoded;
 pub mod lister;
 pub mod work_queue;
@@ -102,8 +103,7 @@ pub use event_handler::{
 pub use indexer::{Indexer, NoSuchIndex};
 pub use informer::{InformerOptions, SharedInformer};
 pub use informer_factory::{Form, InformerFactory, NeverSynced, Scope};
-pub use intake::{Intake, Storage, Transform};
-pub use item::{BadItem, Item, ObjectKey, compare_versions};
+pub use item::{BadItem, Item, ObjectKey};
 pub use list_watch::{
     List, ListRequest, ListWatch, ListWatchError, Selection, WatchEvent, WatchRequest, WatchStream,
 };
@@ -112,4 +112,5 @@ pub use reflector::{
     Reflector, ReflectorItem, ReflectorOptions, ReflectorPhase, ReflectorStatus, ReflectorStore,
     Transaction,
 };
+pub use transform::{Storage, Transform};
 pub use work_queue::WorkQueue;

@@ -6,8 +6,8 @@ use keel::Entropy;
 
 use super::*;
 use crate::{
-    own_writes::Origin,
     seeded::{for_seeds, pick},
+    unconfirmed_writes::Origin,
 };
 
 fn item(name: &str, version: u64) -> Item {

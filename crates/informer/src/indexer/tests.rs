@@ -91,7 +91,7 @@ fn an_index_that_nobody_added_is_an_error() {
 fn a_read_after_a_write_sees_it_whatever_the_watch_says_late() {
     let indexer = Indexer::new();
     indexer.apply_state(item("n", "a", "red", 5), Origin::Watch);
-    indexer.observe_write(item("n", "a", "blue", 8));
+    indexer.apply_write(item("n", "a", "blue", 8));
     let late = indexer.apply_state(item("n", "a", "green", 7), Origin::Watch);
     assert!(matches!(late, Applied::Nothing));
     assert_eq!(shown(indexer.list()), ["n/a@8"]);
@@ -105,7 +105,7 @@ fn a_read_after_a_write_sees_it_whatever_the_watch_says_late() {
 fn the_answer_to_a_write_that_was_overtaken_is_ignored() {
     let indexer = Indexer::new();
     indexer.apply_state(item("n", "a", "red", 9), Origin::Watch);
-    indexer.observe_write(item("n", "a", "blue", 8));
+    indexer.apply_write(item("n", "a", "blue", 8));
     assert_eq!(shown(indexer.list()), ["n/a@9"]);
 }
 
@@ -114,7 +114,7 @@ fn a_deleted_object_stays_deleted() {
     let indexer = Indexer::new();
     indexer.apply_state(item("n", "a", "red", 5), Origin::Watch);
     indexer.begin_list();
-    indexer.observe_deletion(&ObjectKey::new("n", "a"), "na");
+    indexer.apply_deletion(&ObjectKey::new("n", "a"), "na");
     indexer.apply_state(item("n", "a", "red", 6), Origin::Watch);
     indexer.end_list(Some(6), |_| true);
     indexer.apply_state(item("n", "a", "red", 6), Origin::List);
@@ -127,7 +127,7 @@ fn a_deleted_object_stays_deleted() {
 #[test]
 fn an_object_that_was_deleted_before_it_was_ever_cached_does_not_come() {
     let indexer = Indexer::new();
-    indexer.observe_deletion(&ObjectKey::new("n", "a"), "na");
+    indexer.apply_deletion(&ObjectKey::new("n", "a"), "na");
     indexer.apply_state(item("n", "a", "red", 5), Origin::Watch);
     assert!(indexer.is_empty());
 }
@@ -150,7 +150,7 @@ fn the_last_state_is_the_watchs_or_else_the_one_that_was_told() {
 fn a_deletion_of_an_earlier_object_with_that_name_changes_nothing() {
     let indexer = Indexer::new();
     indexer.apply_state(item("n", "a", "red", 5), Origin::Watch);
-    indexer.observe_deletion(&ObjectKey::new("n", "a"), "another uid");
+    indexer.apply_deletion(&ObjectKey::new("n", "a"), "another uid");
     assert_eq!(indexer.len(), 1);
 }
 
@@ -158,7 +158,7 @@ fn a_deletion_of_an_earlier_object_with_that_name_changes_nothing() {
 fn a_created_object_survives_a_list_from_before() {
     let indexer = Indexer::new();
     indexer.begin_list();
-    indexer.observe_write(item("n", "a", "red", 5));
+    indexer.apply_write(item("n", "a", "red", 5));
     indexer.end_list(Some(4), |_| false);
     let created = item("n", "a", "red", 5);
     assert!(matches!(indexer.apply_end(created.clone(), Origin::List), Applied::Nothing));

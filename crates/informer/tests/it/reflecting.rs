@@ -231,7 +231,7 @@ async fn an_error_event_with_410_leads_to_a_list() {
 #[tokio::test]
 async fn a_server_from_an_older_backup_is_believed() {
     let world = watching().await;
-    world.informer.observe_write(world.server.put("own", "red"));
+    world.observe_write(world.server.put("own", "red"));
     world.server.restore(&Entropy::seeded(3));
     world.until_equal().await;
     world.server.put("own", "red");

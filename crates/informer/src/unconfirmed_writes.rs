@@ -1,4 +1,4 @@
-//! [`OwnWrites`]: what was written through this cache's owner, and what the watch has not confirmed
+//! [`UnconfirmedWrites`]: what was written through this cache's owner, and what the watch has not confirmed
 //! yet; until it has, older news of these objects is no news.
 //!
 //! ```text
@@ -50,7 +50,7 @@ struct Listing {
 
 /// See the [module documentation](self).
 #[derive(Default)]
-pub(crate) struct OwnWrites {
+pub(crate) struct UnconfirmedWrites {
     now: Epoch,
     /// The time of the request for the list that is under way.
     requested: Epoch,
@@ -77,7 +77,7 @@ enum Outcome {
     DeletedUnseen,
 }
 
-impl OwnWrites {
+impl UnconfirmedWrites {
     /// A list is about to be requested: it will show all writes up to now.
     pub(crate) fn begin_list(&mut self) {
         self.requested = self.now;
@@ -217,7 +217,7 @@ mod tests {
 
     #[test]
     fn older_events_are_ignored_until_the_write_is_confirmed() {
-        let mut writes = OwnWrites::default();
+        let mut writes = UnconfirmedWrites::default();
         writes.wrote(&item("u", 8));
         assert!(!writes.admits_state(&item("u", 7), Origin::Watch));
         assert!(!writes.admits_end(&item("old", 7), Origin::Watch));
@@ -227,8 +227,8 @@ mod tests {
 
     #[test]
     fn a_deleted_object_does_not_come_back_but_its_successor_comes() {
-        let mut writes = OwnWrites::default();
-        let delete = |writes: &mut OwnWrites| {
+        let mut writes = UnconfirmedWrites::default();
+        let delete = |writes: &mut UnconfirmedWrites| {
             let last = item("u", 8);
             writes.deleted(last.key(), last.uid(), Some(&last));
         };
@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn a_list_counts_by_when_it_was_asked_for() {
-        let mut writes = OwnWrites::default();
+        let mut writes = UnconfirmedWrites::default();
         writes.begin_list();
         writes.wrote(&item("u", 8));
         writes.end_list(Some(7), |_| true);
@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn a_list_that_is_not_older_than_a_write_is_believed_even_if_it_was_asked_for_before() {
-        let mut writes = OwnWrites::default();
+        let mut writes = UnconfirmedWrites::default();
         writes.begin_list();
         writes.wrote(&item("u", 8));
         writes.end_list(Some(9), |_| true);
@@ -271,7 +271,7 @@ mod tests {
 
     #[test]
     fn writes_that_the_watch_has_passed_are_forgotten_unless_their_news_is_queued() {
-        let mut writes = OwnWrites::default();
+        let mut writes = UnconfirmedWrites::default();
         for number in 0..10 * MANY {
             writes.wrote(&named(number, number));
             let reached = number.saturating_sub(5).try_into().ok();
@@ -285,7 +285,7 @@ mod tests {
 
     #[test]
     fn of_deletions_whose_end_may_have_been_shown_the_last_are_remembered() {
-        let mut writes = OwnWrites::default();
+        let mut writes = UnconfirmedWrites::default();
         let seen = item("u", 1);
         writes.deleted(seen.key(), seen.uid(), Some(&seen));
         for number in 0..10 * MANY {
@@ -294,7 +294,7 @@ mod tests {
         }
         assert!(writes.unconfirmed.len() <= MANY);
         assert!(!writes.admits_state(&seen, Origin::Watch), "its end will be shown");
-        let admits = |writes: &mut OwnWrites, number: usize| {
+        let admits = |writes: &mut UnconfirmedWrites, number: usize| {
             let json = format!(r#"{{"metadata":{{"name":"{number}","uid":"u"}}}}"#);
             writes.admits_state(&Item::parse(json.into_bytes()).unwrap(), Origin::Watch)
         };
