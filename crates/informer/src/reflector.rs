@@ -244,7 +244,9 @@ impl<T: ReflectorItem> Reflector<T> {
                 _ => describe(error),
             });
         });
-        let delay = position.backoff.next_delay();
+        let is_immediate = self.options.retries_at_once && position.backoff.failures() == 0;
+        let backoff = position.backoff.next_delay();
+        let delay = if is_immediate { Duration::ZERO } else { backoff };
         position.fall_back(error);
         match error.status() {
             Some(status) if status.code == 404 => self.note_absence(position).await,

@@ -15,6 +15,9 @@ pub struct ReflectorOptions {
     pub backoff_base: Duration,
     /// The longest delay after many failures.
     pub backoff_cap: Duration,
+    /// Whether a first failure has no delay; the next one has. Only for a source with one
+    /// reflector: after a restart, the many clients of a server must not return together.
+    pub retries_at_once: bool,
 }
 
 impl Default for ReflectorOptions {
@@ -24,6 +27,7 @@ impl Default for ReflectorOptions {
             watch_timeout: Some(Duration::from_mins(5)),
             backoff_base: Duration::from_millis(800),
             backoff_cap: Duration::from_secs(30),
+            retries_at_once: false,
         }
     }
 }

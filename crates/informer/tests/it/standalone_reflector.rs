@@ -163,11 +163,19 @@ impl TestReflector {
     }
 
     fn start_at(version: Option<&str>, script: impl IntoIterator<Item = Answer>) -> Self {
+        Self::start_with(ReflectorOptions::default(), version, script)
+    }
+
+    fn start_with(
+        options: ReflectorOptions,
+        version: Option<&str>,
+        script: impl IntoIterator<Item = Answer>,
+    ) -> Self {
         let (calls, tasks) = (Arc::<Calls>::default(), Tasks::new());
         let clock = Clock::manual(Timestamp::from_seconds(0));
         let source = Arc::new(Script(Mutex::new(script.into_iter().collect())));
         let store: Arc<Calls> = Arc::clone(&calls);
-        let options = ReflectorOptions { watch_timeout: None, ..ReflectorOptions::default() };
+        let options = ReflectorOptions { watch_timeout: None, ..options };
         let mut reflector = Reflector::new(source, store, options, &clock, &Entropy::seeded(1));
         if let Some(version) = version {
             reflector = reflector.starting_at(version.to_owned());
@@ -264,6 +272,22 @@ async fn a_lost_connection_leads_to_another_watch_from_the_same_version() {
         Answer::Watch(vec![modified("a", 8), modified("a", 9)], End::Closed),
     ];
     check(script, &["=a@7", "~a@8", "~a@9"]).await;
+}
+
+#[tokio::test]
+async fn a_first_failure_is_retried_at_once_on_request_and_the_next_one_after_a_delay() {
+    let script = [
+        Answer::Watch(vec![modified("a", 8)], End::Failed(compacted())),
+        Answer::List(&["b"], 20),
+        Answer::Refuse(compacted()),
+        Answer::List(&["c"], 30),
+    ];
+    let options = ReflectorOptions { retries_at_once: true, ..ReflectorOptions::default() };
+    let reflector = TestReflector::start_with(options, Some("7"), script);
+    reflector.quiesce().await;
+    assert_eq!(reflector.take_calls(), ["~a@8", "=b@20"]);
+    assert!(reflector.clock.next_deadline().is_some());
+    assert_eq!(reflector.run().await, ["=c@30"]);
 }
 
 #[tokio::test]
