@@ -19,7 +19,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("informer", &["keel", "machinery"]),
     ("client", &["keel", "tls", "machinery", "informer"]),
     ("runtime", &["keel", "machinery", "schema", "informer", "client", "derive"]),
-    ("apiserver", &["keel", "tls", "machinery", "cel", "schema", "store", "kinds"]),
+    ("apiserver", &["keel", "tls", "machinery", "cel", "schema", "store", "kinds", "informer"]),
     ("sampan", &["keel", "machinery", "schema", "store", "kinds", "apiserver"]),
 ];
 

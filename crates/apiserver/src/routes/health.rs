@@ -4,8 +4,8 @@ use crate::answer;
 use crate::body::Body;
 use crate::plane::Plane;
 use crate::request::Query;
-use crate::watch_cache::SyncState;
 use http::Response;
+use informer::ReflectorPhase;
 use machinery::field_path::quote;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -30,10 +30,10 @@ const STORE: Check = ("etcd", Test::Store);
 const STORE_READY: Check = ("etcd-readiness", Test::Store);
 /// Reads and watches are current. A cache that lists afresh is not ready, but gets there by itself.
 const CACHE_SYNCED: Check =
-    ("watch-cache", Test::State(|plane| plane.cache.sync_state() == SyncState::Synced));
+    ("watch-cache", Test::State(|plane| plane.cache.phase() == ReflectorPhase::Watching));
 /// Only a restart helps a cache that nothing brings up to date any more.
 const CACHE_RUNNING: Check =
-    ("watch-cache", Test::State(|plane| plane.cache.sync_state() != SyncState::Stopped));
+    ("watch-cache", Test::State(|plane| plane.cache.phase() != ReflectorPhase::Stopped));
 const READY: Check =
     ("poststarthook/bootstrap", Test::State(|plane| plane.ready.load(Ordering::Acquire)));
 const INFORMERS: Check = ("informer-sync", Test::State(|plane| plane.cache.applied() > 0));
