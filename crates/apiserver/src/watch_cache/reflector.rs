@@ -132,10 +132,11 @@ fn events_of(
         resource_version: response.revision.to_string(),
         initial_events_end: false,
     });
-    let events = response.events.into_iter().map(|event| match (&event.old, &event.new) {
-        (None, Some(_)) => WatchEvent::Added(StoreItem::Event(event)),
-        (_, Some(_)) => WatchEvent::Modified(StoreItem::Event(event)),
-        (_, None) => WatchEvent::Deleted(StoreItem::Event(event)),
+    // Creations are modifications, too: the version 0, which is that of an empty store, is an unknown
+    // version to the reflector, and additions do not advance it.
+    let events = response.events.into_iter().map(|event| match event.new {
+        Some(_) => WatchEvent::Modified(StoreItem::Event(event)),
+        None => WatchEvent::Deleted(StoreItem::Event(event)),
     });
     events.chain(bookmark).map(Ok)
 }
